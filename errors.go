@@ -1,0 +1,103 @@
+package gputrain
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What can go wrong, as kinds that a program can test with errors.Is.
+var (
+	// ErrInvalid is a mistake in what was asked for: a Spec, a Task, a Config.
+	ErrInvalid = errors.New("invalid")
+	// ErrNoOffers means that nothing the provider has satisfies the spec.
+	ErrNoOffers = errors.New("no offers")
+	// ErrNoCapacity means that none is free there now.
+	ErrNoCapacity = errors.New("no capacity")
+	// ErrQuota means that this account may not have more.
+	ErrQuota = errors.New("quota exceeded")
+	// ErrAuth means that a credential is missing, wrong, or not enough.
+	ErrAuth = errors.New("not authorized")
+	// ErrRateLimited means that the provider wants fewer calls.
+	ErrRateLimited = errors.New("rate limited")
+	// ErrNotFound means that what was named does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrUnsupported means that the provider, or the node, cannot do this.
+	ErrUnsupported = errors.New("not supported")
+	// ErrUnavailable means that the provider or its engine does not answer.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrPreempted means that the provider took the machine back.
+	ErrPreempted = errors.New("preempted")
+	// ErrNodeLost means that a node was lost while it was needed, more often
+	// than the task may be started again.
+	ErrNodeLost = errors.New("node lost")
+	// ErrHostKey means that a server is not the one it was, or not the one it
+	// must be. The message names both fingerprints.
+	ErrHostKey = errors.New("host key mismatch")
+	// ErrBootstrap means that a node could not be made ready.
+	ErrBootstrap = errors.New("bootstrap failed")
+	// ErrClosed means that the pool has ended.
+	ErrClosed = errors.New("pool is closed")
+	// ErrNoInit means that main, or TestMain, does not call Init first.
+	ErrNoInit = errors.New("gputrain.Init was not called")
+	// ErrUnknownFunction means that the node's program has no such function.
+	ErrUnknownFunction = errors.New("unknown function")
+	// ErrTimeout means that a task ran longer than its Timeout.
+	ErrTimeout = errors.New("timed out")
+	// ErrOutOfMemory means that the kernel ended a task for its memory.
+	ErrOutOfMemory = errors.New("out of memory")
+)
+
+// An Error is a provider's or a pool's failure. It unwraps to its kind and to
+// its cause, so that errors.Is(err, ErrQuota) and errors.As both work.
+type Error struct {
+	// Provider is the provider's name, and Op what was being done: "launch".
+	Provider, Op string
+	// Kind is one of the Err values above, or nil.
+	Kind error
+	// RequestID is for the provider's support desk, where there is one.
+	RequestID string
+	// Hint says what to do next, where that is known.
+	Hint string
+	// Err is the cause.
+	Err error
+}
+
+// Error returns provider, operation, kind, cause and hint in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for _, s := range []string{e.Provider, e.Op} {
+		if s != "" {
+			b.WriteString(s + ": ")
+		}
+	}
+	switch {
+	case e.Err == nil && e.Kind == nil:
+		b.WriteString("failed")
+	case e.Err == nil:
+		b.WriteString(e.Kind.Error())
+	case e.Kind == nil || errors.Is(e.Err, e.Kind):
+		b.WriteString(e.Err.Error())
+	default:
+		fmt.Fprintf(&b, "%v: %v", e.Kind, e.Err)
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " (request %s)", e.RequestID)
+	}
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	return b.String()
+}
+
+// Unwrap returns the kind and the cause.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	if e.Kind != nil {
+		errs = append(errs, e.Kind)
+	}
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	return errs
+}

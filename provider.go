@@ -1,0 +1,297 @@
+package gputrain
+
+import (
+	"context"
+	"iter"
+	"net"
+	"time"
+
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// A Provider is a fixed configuration from which pools can be opened: a cloud
+// account, a container engine, a list of hosts. It is a plain value: copying it
+// copies everything, nothing is contacted until Open, and it can be used for
+// many pools at once. Most users only ever write one down:
+//
+//	gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
+type Provider interface {
+	// Name is the provider's short name, as errors, events and the ledger
+	// have it: "local", "container", "vastai".
+	Name() string
+
+	// Open returns a driver for one pool. It checks what can be checked
+	// without renting anything: that a key is there, that an engine answers.
+	Open(ctx context.Context) (Driver, error)
+}
+
+// A Driver rents and ends the machines of one pool. It knows nothing of SSH or
+// of tasks: the pool reaches every machine by the [Endpoint] that the driver
+// reports. All methods can be called at the same time.
+type Driver interface {
+	// Capabilities says what this provider can do. It never changes.
+	Capabilities() Capabilities
+
+	// Offers yields what can be rented now and could satisfy the spec. The
+	// driver may filter as far as its API can; the pool checks every offer
+	// again. Leaving the loop early stops paging.
+	Offers(ctx context.Context, spec Spec) iter.Seq2[Offer, error]
+
+	// Prepare makes what the machines of a pool share: a network, a
+	// registered key. It is idempotent, and tags what it makes with the pool.
+	Prepare(ctx context.Context, pool PoolInfo) error
+
+	// Launch starts one machine for each of req.Nodes, tagged with the pool in
+	// the create call itself, and does not wait until they can be reached. It
+	// may return machines and an error: those machines exist and are the
+	// caller's to keep or to terminate. An ambiguous answer is settled by
+	// listing and adopting, never by creating again.
+	Launch(ctx context.Context, req LaunchRequest) ([]Instance, error)
+
+	// Describe reports the named machines. One that is gone is reported in
+	// state [InstanceTerminated], not left out.
+	Describe(ctx context.Context, ids ...string) ([]Instance, error)
+
+	// List reports everything the provider holds for a pool, by its ID:
+	// machines, networks, keys. An odd or failed answer is an error, never an
+	// empty list.
+	List(ctx context.Context, poolID string) ([]Resource, error)
+
+	// Terminate ends the named machines by the verb that ends billing. It is
+	// idempotent: a machine that is gone already is a success.
+	Terminate(ctx context.Context, ids ...string) error
+
+	// Release removes exactly what Prepare made. It is idempotent.
+	Release(ctx context.Context, pool PoolInfo) error
+
+	// Close gives up what the driver itself holds. No machine is touched.
+	Close() error
+}
+
+// A Dialer is a [Driver] whose machines are not reached by host and port.
+type Dialer interface {
+	// Dial connects to the SSH server of a machine.
+	Dial(ctx context.Context, instance Instance) (net.Conn, error)
+}
+
+// A SelfDestructor is a [Driver] whose machines can end themselves.
+type SelfDestructor interface {
+	// SelfDestruct returns POSIX shell text by which the machine, with what it
+	// alone was given, ends itself once its lease or TTL has run out.
+	SelfDestruct(instance Instance) string
+}
+
+// Capabilities says what a provider can do. The zero value claims nothing.
+type Capabilities struct {
+	// Adopts is true where machines exist already: they are taken as they are,
+	// left as found, and never terminated.
+	Adopts bool
+	// Free is true where machines cost nothing.
+	Free bool
+	// Spot is true where machines can be rented at a spot price.
+	Spot bool
+	// PreemptionNotice is how long before a preemption the machine is told.
+	PreemptionNotice time.Duration
+	// EndsBilling names the provider's verb that ends billing.
+	EndsBilling string
+	// PrivateNetwork is true where nodes reach each other by Instance.PrivateAddr.
+	PrivateNetwork bool
+	// Mounts is true where Spec.Mounts is understood.
+	Mounts bool
+	// DiskResizable is true where Spec.DiskGiB decides the size of the disk.
+	DiskResizable bool
+	// Tags is true where machines carry tags that List finds again.
+	Tags bool
+	// HostKeys says how a machine's host key comes to be known.
+	HostKeys HostKeySource
+	// ProvisionTimeout is how long a machine may take from launch until SSH
+	// answers. Zero means [DefaultProvisionTimeout].
+	ProvisionTimeout time.Duration
+}
+
+// DefaultProvisionTimeout is how long a machine may take from its launch until
+// its SSH server answers, where the provider does not say otherwise.
+const DefaultProvisionTimeout = 10 * time.Minute
+
+// A HostKeySource says how the host key of a machine comes to be known.
+type HostKeySource int
+
+const (
+	// HostKeyFirstContact records the key at the first connection and holds
+	// the machine to it from then on.
+	HostKeyFirstContact HostKeySource = iota
+	// HostKeyInjected means that the pool makes the key and the driver puts it
+	// into the machine before it starts: LaunchRequest.Nodes[i].HostKey.
+	HostKeyInjected
+	// HostKeyPublished means that the driver reports it in Endpoint.HostKeys.
+	HostKeyPublished
+	// HostKeyConfigured means that the user states it: a known_hosts file or
+	// a pinned fingerprint.
+	HostKeyConfigured
+)
+
+// String returns "first contact", "injected", "published" or "configured".
+func (s HostKeySource) String() string {
+	switch s {
+	case HostKeyInjected:
+		return "injected"
+	case HostKeyPublished:
+		return "published"
+	case HostKeyConfigured:
+		return "configured"
+	}
+	return "first contact"
+}
+
+// PoolInfo is what a driver needs to know of the pool it works for.
+type PoolInfo struct {
+	// ID is unique: lower-case letters, digits and dashes, at most 40, starting
+	// with a letter. It tags everything that is made for the pool.
+	ID string
+	// Name is the user's name for the pool, by WithName, or "".
+	Name string
+	// Owner is the program that opened the pool: host, process id and start.
+	Owner string
+	// AuthorizedKey is the pool's public key in authorized_keys form.
+	AuthorizedKey string
+	// Expires is when the pool ends by its TTL. Zero means that it has none.
+	Expires time.Time
+}
+
+// An Offer is something that can be rented now, at a price, in a place.
+type Offer struct {
+	// Provider is the provider's name.
+	Provider string
+	// ID is the provider's own name for the offer, where it has one.
+	ID string
+	// InstanceType is the provider's name for the kind of machine.
+	InstanceType string
+	// Region is where it is, in the provider's words.
+	Region string
+	// Accelerator is what one machine has, with its count. The zero value
+	// means none.
+	Accelerator accelerators.Accelerator
+	// VCPUs, MemoryGiB and DiskGiB are per machine. Zero means not known.
+	VCPUs     float64
+	MemoryGiB float64
+	DiskGiB   float64
+	// HourlyUSD is the price of one machine for one hour.
+	HourlyUSD Price
+	// Spot is true where HourlyUSD is a spot price: the machine can be preempted.
+	Spot bool
+	// BillingUnit is the time that billing is rounded up to. Zero means seconds.
+	BillingUnit time.Duration
+	// Available is how many machines could be launched now. Zero means not known.
+	Available int
+}
+
+// A LaunchRequest asks for machines of one offer.
+type LaunchRequest struct {
+	Pool  PoolInfo
+	Offer Offer
+	Spec  Spec
+	// Nodes is what is wanted: one machine each.
+	Nodes []NodeRequest
+	// Token makes the call idempotent where the API has such a thing: the same
+	// token never launches twice.
+	Token string
+}
+
+// A NodeRequest asks for one machine.
+type NodeRequest struct {
+	// Rank is the node's index in the pool, from 0.
+	Rank int
+	// Name is unique in the pool and fit for a host name: "<pool id>-<rank>",
+	// with a suffix for a replacement.
+	Name string
+	// HostKey is what the machine's SSH server must prove itself with, for a
+	// provider whose Capabilities.HostKeys is HostKeyInjected.
+	HostKey HostKey
+}
+
+// A HostKey is an SSH server's identity.
+type HostKey struct {
+	// Private is the private key in OpenSSH's PEM form.
+	Private Secret
+	// Public is the public key in authorized_keys form.
+	Public string
+}
+
+// An Instance is one machine as its provider knows it.
+type Instance struct {
+	// ID is the provider's name for the machine.
+	ID string
+	// Name is NodeRequest.Name, and Rank NodeRequest.Rank.
+	Name string
+	Rank int
+	// State is where the machine is in its life, and StateReason why, in the
+	// provider's words.
+	State       InstanceState
+	StateReason string
+	// PublicAddr and PrivateAddr are addresses without a port. PrivateAddr is
+	// what other nodes of the pool reach it by. Either may be empty.
+	PublicAddr  string
+	PrivateAddr string
+	// SSH says how to reach the machine. It may be empty until it runs.
+	SSH Endpoint
+	// Offer is what was rented, with the price that is really charged.
+	Offer Offer
+}
+
+// An InstanceState is where a machine is in its life.
+type InstanceState int
+
+const (
+	// InstanceUnknown is a state that the provider's table does not have.
+	InstanceUnknown InstanceState = iota
+	// InstancePending is on its way up. It may be billed already.
+	InstancePending
+	// InstanceRunning is up, as far as the provider can tell.
+	InstanceRunning
+	// InstanceStopped does not run but exists, and may be billed.
+	InstanceStopped
+	// InstancePreempted was taken back by the provider.
+	InstancePreempted
+	// InstanceFailed will not come up.
+	InstanceFailed
+	// InstanceTerminated is gone and bills no more.
+	InstanceTerminated
+)
+
+// String returns the state in lower case: "running".
+func (s InstanceState) String() string {
+	return nameOf(s, "unknown", "pending", "running", "stopped", "preempted", "failed", "terminated")
+}
+
+// An Endpoint says how to reach the SSH server of a machine, and how each side
+// proves who it is.
+type Endpoint struct {
+	// Addr is host:port. Nothing assumes port 22.
+	Addr string
+	// User is whom to log in as.
+	User string
+	// HostKeys are the keys the server may have, each in authorized_keys form
+	// or as a "SHA256:" fingerprint. Empty, with KnownHosts empty too, means
+	// that the first contact decides.
+	HostKeys []string
+	// KnownHosts is a file in known_hosts form that must name the server.
+	KnownHosts string
+	// KeyFile is a private key to log in with instead of the pool's own.
+	KeyFile string
+	// Agent adds the keys of the user's SSH agent.
+	Agent bool
+	// Password is used once, to put the pool's key in place.
+	Password Secret
+}
+
+// A Resource is something a provider holds for a pool.
+type Resource struct {
+	Provider string
+	// Kind is what it is: "machine", "network", "key", "volume".
+	Kind string
+	ID   string
+	// Name is the name it was made under, and Region its place.
+	Name      string
+	Region    string
+	HourlyUSD Price
+}

@@ -1,0 +1,123 @@
+package gputrain
+
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// A Spec says what a pool is made of. Its zero value is one node of whatever
+// the provider's smallest offer is. Amounts are minimums and per node.
+type Spec struct {
+	// Accelerator is what each node must have. The zero value asks for none.
+	Accelerator accelerators.Accelerator
+	// Nodes is how many nodes the pool has. Zero means 1.
+	Nodes int
+	// MinReady is how many nodes must be ready before Open returns; the others
+	// join as they come up. Zero means all of them.
+	MinReady int
+	// Concurrency is how many tasks run on a node at once: its slots. Zero
+	// means 1.
+	Concurrency int
+
+	// VCPUs, MemoryGiB and DiskGiB are what each node must have at least. Zero
+	// asks for nothing. A container gets exactly the vCPUs and memory.
+	VCPUs     float64
+	MemoryGiB float64
+	DiskGiB   float64
+
+	// Image is what a node needs before it runs tasks.
+	Image Image
+	// Mounts attach storage that outlives the pool, where the provider has it.
+	Mounts []Mount
+
+	// Allocation says how nodes are rented, spot or on demand.
+	Allocation Allocation
+	// MaxHourlyUSD is the most that one node may cost for an hour. Zero means
+	// no limit.
+	MaxHourlyUSD float64
+	// BudgetUSD is the most that the pool may cost, all told. Zero means no limit.
+	BudgetUSD float64
+
+	// Lease is how long a node goes on without hearing from this program: it
+	// then ends its tasks and, where it can, itself. The pool renews it all the
+	// time, so that a long job never dies of it. Zero means [DefaultLease]; the
+	// least is [MinLease].
+	Lease time.Duration
+	// TTL is how long a node lives at most, whatever happens. Zero means no
+	// limit.
+	TTL time.Duration
+}
+
+const (
+	// DefaultLease outlasts a laptop's lid closed for a coffee, a router's
+	// restart and a slow Attach, and bounds what a forgotten machine costs.
+	DefaultLease = 15 * time.Minute
+	// MinLease is the shortest lease that renewal over a slow link can keep.
+	MinLease = 5 * time.Second
+)
+
+// An Allocation says how nodes are rented.
+type Allocation int
+
+const (
+	// OnDemand rents at the fixed price, and is never preempted.
+	OnDemand Allocation = iota
+	// SpotIfAvailable rents spot, and on demand where there is none.
+	SpotIfAvailable
+	// Spot rents spot only.
+	Spot
+	// CheapestAllocation rents whatever costs least now.
+	CheapestAllocation
+)
+
+// String returns the allocation in lower case: "spot if available".
+func (a Allocation) String() string {
+	return nameOf(a, "on demand", "spot if available", "spot", "cheapest")
+}
+
+// An Image is what a node needs before it runs tasks. Its parts run in the
+// order of its fields, each a named phase, on all nodes at once. What a node
+// has done already, by the hash of what was asked, it does not do again.
+type Image struct {
+	// Apt are system packages, installed with apt, apk or dnf, whichever the
+	// node has. The names are the node's distribution's.
+	Apt []string
+	// Python is the version of Python that a virtual environment for the tasks
+	// is made of: "3.12". Empty means the node's python3 where Pip is set, and
+	// no environment otherwise. A version that the node lacks needs uv there.
+	Python string
+	// Pip are Python packages, as pip takes them: "torch==2.4.0". They go into
+	// the virtual environment, by uv where the node has it.
+	Pip []string
+	// PipIndexes are further package indexes, tried beside the usual one. The
+	// address may not hold a password: put such a one into Env on the node.
+	PipIndexes []string
+	// Env is set for every task and every phase.
+	Env map[string]string
+	// Include are files and folders of this machine, copied into the working
+	// directory of every node, only what changed: "./src" arrives as src. A
+	// path outside the current directory arrives under its last element.
+	Include []string
+	// Exclude are patterns, as in .gitignore, of what Include leaves out. A
+	// .gitignore inside an included folder counts too.
+	Exclude []string
+	// Setup are shell commands, run in the working directory, in order.
+	Setup []string
+	// PhaseTimeout bounds each phase. Zero means [DefaultPhaseTimeout].
+	PhaseTimeout time.Duration
+}
+
+// DefaultPhaseTimeout bounds a phase of an Image, where the Image does not.
+const DefaultPhaseTimeout = 20 * time.Minute
+
+// A Mount attaches storage that outlives the pool.
+type Mount struct {
+	// Source is what is attached, in the provider's words: for containers an
+	// absolute path on the engine's machine, or the name of a volume.
+	Source string
+	// Target is where it appears on the node: an absolute path.
+	Target string
+	// ReadOnly forbids writing to it.
+	ReadOnly bool
+}
