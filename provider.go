@@ -86,6 +86,9 @@ type Capabilities struct {
 	// Adopts is true where machines exist already: they are taken as they are,
 	// left as found, and never terminated.
 	Adopts bool
+	// KeepCache leaves on adopted machines what the next pool there can use
+	// again: programs by their hash, Python environments.
+	KeepCache bool
 	// Free is true where machines cost nothing.
 	Free bool
 	// Spot is true where machines can be rented at a spot price.

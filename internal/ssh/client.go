@@ -1,152 +1,243 @@
 // Package ssh keeps one SSH connection to a node and runs everything over it.
+//
+// A [Client] connects, notices when the connection dies, and opens it again.
+// What ran over it is then lost and says so with [ErrDisconnected]; what is
+// started later waits for the new one. Host keys are always checked: see
+// [HostKeys].
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
+	"time"
 
-	"github.com/pkg/sftp"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// ErrDisconnected means that the connection was cut while something ran over
-// it. Whether the other side did the work is not known.
-var ErrDisconnected = errors.New("ssh connection lost")
-
 // Config says how a node is reached.
 type Config struct {
-	// Dial opens the transport.
+	// Dial opens the transport. It must heed ctx.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// User logs in, by one of Auth.
+	// Addr is host:port of the server. Clients of one Addr take turns while
+	// they log in, because servers limit that. Empty means no limit.
+	Addr string
+	// User logs in, by one of Auth. Of several methods with the same name only
+	// the first is tried: join keys in one xssh.PublicKeys.
 	User string
 	Auth []xssh.AuthMethod
 	// HostKey accepts or refuses the server's key. It must not be nil.
 	HostKey xssh.HostKeyCallback
-	// HostKeyAlgorithms limits what the server may offer. Nil means any.
+	// HostKeyAlgorithms limits what the server may offer. Nil means any: where
+	// HostKey refuses a key, the server's keys of other kinds are then tried.
 	HostKeyAlgorithms []string
+
+	// AuthPatience is how long a refused login is tried again by Connect, for
+	// machines whose key arrives after their server starts. Zero: not at all.
+	AuthPatience time.Duration
+	// ReauthPatience is the same for a client that was let in before and lost
+	// its connection. Zero means one minute.
+	ReauthPatience time.Duration
+	// HandshakeTimeout bounds each of dialing and logging in, for one attempt.
+	// Zero means 10 seconds.
+	HandshakeTimeout time.Duration
+	// KeepaliveInterval is how long nothing may arrive before the server is
+	// asked for a sign of life, and KeepaliveMisses how many intervals more may
+	// bring none before the connection is given up. Zero means 15 seconds, and 3.
+	KeepaliveInterval time.Duration
+	KeepaliveMisses   int
+
+	// Notify is told of every change of the connection, one at a time and in
+	// order. It must return soon and call no method of the client. Nil is fine.
+	Notify func(Event)
 }
 
-// A Client is the connection to one node.
+// A Client is the connection to one node. All methods can be called at the
+// same time.
 type Client struct {
-	cfg  Config
-	mu   sync.Mutex
-	conn *xssh.Client
+	cfg   Config
+	short chan struct{} // a slot for every session of Exec
+
+	// life ends by Close, or by an error that no new connection can cure. The
+	// cause is Err's answer. A client is as long-lived as a process is, and
+	// outlives the ctx of each call.
+	life context.Context
+	end  context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	connecting chan struct{} // held by the one call of Connect that connects
+	notifying  sync.Mutex
+
+	mu         sync.Mutex
+	changed    chan struct{} // closed and made anew whenever what is below changes
+	started    bool          // the first connection was made
+	main       *link         // the connection; nil while it is down
+	extras     []*link       // further ones, where sessions are used up
+	growing    bool          // one more is being opened
+	limit      int           // sessions that the server allows per connection
+	generation int
+	since      time.Time // of the last change between up and down
+	lastErr    error     // why the last attempt to connect failed
 }
 
-// New returns a client that is not connected yet.
-func New(cfg Config) *Client { return &Client{cfg: cfg} }
-
-// Connect makes the first connection.
-func (c *Client) Connect(ctx context.Context) error {
-	nc, err := c.cfg.Dial(ctx)
-	if err != nil {
-		return err
+// New returns a client that is not connected yet. Its owner closes it.
+func New(cfg Config) *Client {
+	cfg.ReauthPatience = cmp.Or(cfg.ReauthPatience, time.Minute)
+	cfg.HandshakeTimeout = cmp.Or(cfg.HandshakeTimeout, 10*time.Second)
+	cfg.KeepaliveInterval = cmp.Or(cfg.KeepaliveInterval, 15*time.Second)
+	cfg.KeepaliveMisses = cmp.Or(cfg.KeepaliveMisses, 3)
+	life, end := context.WithCancelCause(context.Background())
+	return &Client{
+		cfg: cfg, life: life, end: end,
+		short:      make(chan struct{}, maxShort),
+		connecting: make(chan struct{}, 1),
+		changed:    make(chan struct{}),
+		limit:      defaultSessions,
+		since:      time.Now(),
 	}
-	sc, chans, reqs, err := xssh.NewClientConn(nc, "node", &xssh.ClientConfig{User: c.cfg.User, Auth: c.cfg.Auth, HostKeyCallback: c.cfg.HostKey})
-	if err != nil {
-		nc.Close()
-		return err
+}
+
+// Connect makes the first connection. A server that is not there yet (refused,
+// reset, timed out: a machine on its way up) is tried again, with growing
+// pauses, until ctx ends; the error then holds the last failure too. ErrAuth
+// is tried again for Config.AuthPatience, ErrHostKey never. Called again,
+// Connect waits until the connection is up.
+func (c *Client) Connect(ctx context.Context) error {
+	if c.cfg.Dial == nil || c.cfg.HostKey == nil {
+		return errors.New("ssh: Config needs Dial and HostKey")
+	}
+	select {
+	case c.connecting <- struct{}{}:
+		defer func() { <-c.connecting }()
+	case <-ctx.Done():
+		return c.waited(ctx)
+	case <-c.life.Done():
+		return c.Err()
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.conn = xssh.NewClient(sc, chans, reqs)
+	started := c.started
+	c.mu.Unlock()
+	if started {
+		return c.await(ctx)
+	}
+	ctx, release := c.whileAlive(ctx)
+	defer release()
+	l, err := c.dial(ctx, c.cfg.AuthPatience, c.retrying)
+	if err != nil {
+		return err
+	}
+	return c.adopt(l, func() {
+		c.started = true
+		c.wg.Go(func() { c.keep(l) })
+	})
+}
+
+// Close ends the connection for good. What runs over it ends with
+// ErrDisconnected.
+func (c *Client) Close() error {
+	c.end(ErrClosed)
+	c.hangUp()
+	c.wg.Wait()
 	return nil
 }
 
-// An ExitError is a remote command that did not exit with 0.
-type ExitError struct {
-	Code   int    // exit status, or -1
-	Signal string // "KILL", where a signal ended it
-}
-
-func (e *ExitError) Error() string { return "remote command failed" }
-
-// Exec runs a shell command in a session of its own and waits for it. A nil
-// stdin is empty; a nil stdout or stderr is discarded. It waits for the
-// connection when that is down. The error is nil, an *ExitError, ctx's own
-// (the session is then closed), or wraps ErrDisconnected.
-func (c *Client) Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
-	s, err := c.Open(ctx, command)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	go func() {
-		if stdin != nil {
-			io.Copy(s, stdin)
-		}
-		s.CloseWrite()
-	}()
-	if stdout == nil {
-		stdout = io.Discard
-	}
-	if stderr == nil {
-		stderr = io.Discard
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { io.Copy(stdout, s) })
-	wg.Go(func() { io.Copy(stderr, s.Stderr) })
-	wg.Wait()
-	return s.Wait()
-}
-
-// A Session is one remote command with its pipes: Read is its stdout, Write
-// its stdin. Its owner closes it.
-type Session struct {
-	Stderr io.Reader
-	stdin  io.WriteCloser
-	stdout io.Reader
-	s      *xssh.Session
-}
-
-func (s *Session) Read(p []byte) (int, error)  { return s.stdout.Read(p) }
-func (s *Session) Write(p []byte) (int, error) { return s.stdin.Write(p) }
-
-// CloseWrite ends the command's stdin.
-func (s *Session) CloseWrite() error { return s.stdin.Close() }
-
-// Wait waits for the command to end: nil, an *ExitError, or an error that wraps ErrDisconnected.
-func (s *Session) Wait() error { return s.s.Wait() }
-
-// Close ends the session at once. What runs on the node is not signalled.
-func (s *Session) Close() error { return s.s.Close() }
-
-// Open starts a command for a long conversation.
-func (c *Client) Open(ctx context.Context, command string) (*Session, error) {
+// hangUp ends every connection of a client whose life has ended.
+func (c *Client) hangUp() {
 	c.mu.Lock()
-	conn := c.conn
+	links := append([]*link{}, c.extras...)
+	if c.main != nil {
+		links = append(links, c.main)
+	}
+	c.announce()
 	c.mu.Unlock()
-	xs, err := conn.NewSession()
-	if err != nil {
-		return nil, err
+	for _, l := range links {
+		l.end(c.Err())
 	}
-	in, _ := xs.StdinPipe()
-	out, _ := xs.StdoutPipe()
-	er, _ := xs.StderrPipe()
-	if err := xs.Start(command); err != nil {
-		xs.Close()
-		return nil, err
+	for _, l := range links {
+		l.wait()
 	}
-	return &Session{Stderr: er, stdin: in, stdout: out, s: xs}, nil
 }
 
-// SFTP opens the SFTP subsystem. Its owner closes it.
-func (c *Client) SFTP(ctx context.Context) (*sftp.Client, error) {
-	c.mu.Lock()
-	conn := c.conn
-	c.mu.Unlock()
-	return sftp.NewClient(conn)
-}
+// Done is closed when the client has ended: by Close, or because the server's
+// host key changed or it refuses the login that it took before.
+func (c *Client) Done() <-chan struct{} { return c.life.Done() }
 
-// Close ends the connection for good.
-func (c *Client) Close() error {
+// Err says why the client has ended: ErrClosed, or an error that wraps
+// ErrHostKey or ErrAuth. It is nil before Done is closed.
+func (c *Client) Err() error { return context.Cause(c.life) }
+
+// Down reports whether the connection is down, and since when it is up or down.
+func (c *Client) Down() (since time.Time, down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn == nil {
-		return nil
+	return c.since, c.main == nil || c.main.isDead()
+}
+
+// Generation counts the connections made so far. A session belongs to one
+// generation: what a caller set up in an earlier one may be gone.
+func (c *Client) Generation() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.generation
+}
+
+// await waits until the connection is up.
+func (c *Client) await(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		up, changed := c.main != nil && !c.main.isDead(), c.changed
+		c.mu.Unlock()
+		if up {
+			return nil
+		}
+		if err := c.waitFor(ctx, changed); err != nil {
+			return err
+		}
 	}
-	return c.conn.Close()
+}
+
+// waitFor waits until changed is closed.
+func (c *Client) waitFor(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return c.waited(ctx)
+	case <-c.life.Done():
+		return c.Err()
+	}
+}
+
+// waited returns the error of a call whose ctx ended while it waited for the
+// connection.
+func (c *Client) waited(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cutShort(ctx, c.where(), c.lastErr)
+}
+
+// announce wakes all who wait for a change. c.mu is held.
+func (c *Client) announce() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Client) notify(e Event) {
+	c.notifying.Lock()
+	defer c.notifying.Unlock()
+	if c.cfg.Notify != nil {
+		c.cfg.Notify(e)
+	}
+}
+
+// where names the server in errors.
+func (c *Client) where() string { return cmp.Or(c.cfg.Addr, "the node") }
+
+// whileAlive returns ctx, ended by the client's end too.
+func (c *Client) whileAlive(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(c.Err()) })
+	return ctx, func() { stop(); cancel(nil) }
 }

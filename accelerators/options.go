@@ -1,0 +1,38 @@
+package accelerators
+
+// An Option says more about an accelerator.
+type Option func(*Accelerator)
+
+// Count is how many devices each node has. A fraction is a share of one
+// device, where a cloud sells such a thing.
+func Count(n float64) Option { return func(a *Accelerator) { a.Count = n } }
+
+// Memory is the memory of one device at least, in GiB: 40 or 80 for an A100.
+func Memory(gib float64) Option { return func(a *Accelerator) { a.MemoryGiB = gib } }
+
+// Form is the form factor: [PCIe], [SXM], [NVL] or [OAM].
+func Form(factor string) Option {
+	return func(a *Accelerator) {
+		a.FormFactor = factor
+		if f := canonicalForm(factor); f != "" {
+			a.FormFactor = f
+		}
+	}
+}
+
+// Exact passes a provider's own identifier through, for a device that this
+// package does not know: accelerators.Exact("Tesla V100-FHHL-16GB"). It means
+// nothing to other providers.
+func Exact(id string, opts ...Option) Accelerator {
+	a := of(id, opts)
+	a.Exact = true
+	return a
+}
+
+func of(name string, opts []Option) Accelerator {
+	a := Accelerator{Name: name, Count: 1}
+	for _, opt := range opts {
+		opt(&a)
+	}
+	return a
+}

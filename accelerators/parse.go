@@ -1,0 +1,204 @@
+package accelerators
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Parse reads an accelerator as users and clouds write it: "A100", "A100:4",
+// "A100-80GB:4", "H100-SXM:8", "RTX 4090", "8x H100", "NVIDIA A100-SXM4-80GB".
+// Case, spaces, dashes and underscores do not matter. "cpu" and "none" are the
+// zero value. A name in double quotes is a provider's own, as with [Exact]. An
+// unknown name is an error that names the nearest.
+func Parse(s string) (Accelerator, error) {
+	a, err := parse(strings.TrimSpace(s))
+	if err != nil {
+		return Accelerator{}, fmt.Errorf("accelerator %q: %w", s, err)
+	}
+	return a, nil
+}
+
+var errEmpty = errors.New(`it is empty; write "cpu" for none`)
+
+func parse(s string) (Accelerator, error) {
+	switch normal(s) {
+	case "CPU", "NONE":
+		return Accelerator{}, nil
+	}
+	device, count, err := cutCount(s)
+	if err != nil {
+		return Accelerator{}, err
+	}
+	var a Accelerator
+	if strings.HasPrefix(device, `"`) {
+		a, err = parseExact(device)
+	} else {
+		a, err = parseDevice(device)
+	}
+	if err != nil {
+		return Accelerator{}, err
+	}
+	a.Count = count
+	return a, a.Validate()
+}
+
+var (
+	countAfter  = regexp.MustCompile(`^(.*?)\s*(?::\s*([^\s:"]*)|\s[xX×]\s*(\d[^\s:"]*))$`)
+	countBefore = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*[xX×*]\s*(.*)$`)
+)
+
+// cutCount takes the number of devices off: "A100:4", "A100 x4", "4x A100".
+func cutCount(s string) (device string, count float64, err error) {
+	if _, ok := Lookup(s); ok {
+		return s, 1, nil // also a name that looks like a count: "7900XTX"
+	}
+	device, number := s, "1"
+	if m := countAfter.FindStringSubmatch(s); m != nil {
+		device, number = m[1], m[2]+m[3]
+	}
+	if m := countBefore.FindStringSubmatch(device); m != nil && !strings.HasPrefix(device, `"`) {
+		if device != s {
+			return "", 0, errors.New("it has two counts")
+		}
+		device, number = m[2], m[1]
+	}
+	count, err = strconv.ParseFloat(number, 64)
+	if err != nil || !(count > 0) {
+		return "", 0, fmt.Errorf("count %q is not a number above 0", number)
+	}
+	return device, count, nil
+}
+
+// parseExact reads a quoted name with what String puts behind it.
+func parseExact(s string) (Accelerator, error) {
+	quoted, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return Accelerator{}, errors.New("the quote does not end")
+	}
+	name, err := strconv.Unquote(quoted)
+	if err != nil || name == "" {
+		return Accelerator{}, errEmpty
+	}
+	a := Exact(name)
+	for _, word := range words(s[len(quoted):]) {
+		if !a.take(word) {
+			return Accelerator{}, fmt.Errorf("%q is neither memory nor a form factor", word)
+		}
+	}
+	return a, nil
+}
+
+// longest bounds the work that a name can make.
+const longest = 200
+
+// parseDevice reads a device's name, with its memory and form factor.
+func parseDevice(s string) (Accelerator, error) {
+	switch {
+	case normal(s) == "":
+		return Accelerator{}, errEmpty
+	case len(s) > longest:
+		return Accelerator{}, errors.New("no accelerator has so long a name")
+	}
+	var a Accelerator
+	var rest []string
+	for _, word := range words(s) {
+		if !a.take(word) && !noise[word] {
+			rest = append(rest, word)
+		}
+	}
+	// A name may have words in it that look like memory: "GH200 480GB".
+	if m, ok := find(normal(s)); ok {
+		return Accelerator{Name: m.Name}, nil
+	}
+	key := strings.Join(rest, "")
+	m, ok := find(key)
+	if !ok {
+		m, ok = a.unglue(key)
+	}
+	if !ok {
+		return Accelerator{}, unknown(strings.Join(rest, " "))
+	}
+	a.Name = m.Name
+	if a.FormFactor == "" && strings.Contains(normal(s), "HBM3") && m.comesAs(SXM) {
+		a.FormFactor = SXM // the driver says "H100 80GB HBM3" for it
+	}
+	return a, nil
+}
+
+// noise are words that name a device's family, and decide nothing.
+var noise = map[string]bool{
+	"NVIDIA": true, "AMD": true, "INTEL": true, "AWS": true, "GOOGLE": true, "HABANA": true,
+	"TESLA": true, "GEFORCE": true, "INSTINCT": true, "RADEON": true, "HGX": true, "DGX": true, "NVLINK": true,
+	"TENSOR": true, "CORE": true, "GPU": true, "GENERATION": true, "BLACKWELL": true, "EDITION": true, "AC": true,
+	"HBM2": true, "HBM2E": true, "HBM3": true, "HBM3E": true, "MEGA": true,
+}
+
+// glued are families that some write without a space: "geforcertx4090".
+var glued = []string{"NVIDIA", "AMD", "GEFORCE", "TESLA", "INSTINCT"}
+
+// find looks a name up, without a family in front of it.
+func find(key string) (Model, bool) {
+	if m, ok := Lookup(key); ok {
+		return m, true
+	}
+	for _, family := range glued {
+		if rest, ok := strings.CutPrefix(key, family); ok {
+			return find(rest)
+		}
+	}
+	return Model{}, false
+}
+
+var gluedTail = regexp.MustCompile(`^([1-9]\d*G(?:I?B)?)?(PCIE|SXM\d?|NVL|OAM)?([1-9]\d*G(?:I?B)?)?$`)
+
+// unglue reads memory and form factor at the end of one word: "A10080GB",
+// "H100SXM5". The longest name that leaves something sensible wins.
+func (a *Accelerator) unglue(key string) (Model, bool) {
+	for i := len(key) - 1; i > 0; i-- {
+		m, ok := find(key[:i])
+		tail := gluedTail.FindStringSubmatch(key[i:])
+		if !ok || tail == nil {
+			continue
+		}
+		b := *a
+		for _, word := range tail[1:] {
+			ok = ok && (word == "" || b.take(word))
+		}
+		if ok {
+			*a = b
+			return m, true
+		}
+	}
+	return Model{}, false
+}
+
+// words splits a spelling, in upper case. A dot stays, for "79.2GB".
+func words(s string) []string {
+	return strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.'
+	})
+}
+
+var memory = regexp.MustCompile(`^(\d+(?:\.\d+)?)G(?:I?B)?$`)
+
+// take reads a word as memory or form factor, and reports whether it is one.
+func (a *Accelerator) take(word string) bool {
+	if m := memory.FindStringSubmatch(word); m != nil {
+		gib, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || gib == 0 || a.MemoryGiB != 0 {
+			return false
+		}
+		a.MemoryGiB = gib
+		return true
+	}
+	f := canonicalForm(word)
+	if f == "" || a.FormFactor != "" {
+		return false
+	}
+	a.FormFactor = f
+	return true
+}

@@ -1,0 +1,232 @@
+package gputrain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/supervisor"
+)
+
+// cancelGrace is how long a task has between TERM and KILL.
+const cancelGrace = 10 * time.Second
+
+// attempt runs a unit on a node, once.
+func (p *pool) attempt(u *unit, n *poolNode, slot int) (Result, *TaskError) {
+	ctx, cancel := context.WithCancelCause(u.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })()
+	if u.task.call != nil {
+		return n.call(ctx, u, slot)
+	}
+	return n.run(ctx, u, slot)
+}
+
+// run runs a command or script.
+func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskError) {
+	p := n.p
+	p.secrets.learn(u.task.Secrets)
+	outLines, errLines := p.out.writers(u.label)
+	stdout := &spool{dir: p.results, task: u.id, name: "stdout", also: outLines}
+	last := &tail{}
+	stderr := &spool{dir: p.results, task: u.id, name: "stderr", also: io.MultiWriter(last, errLines)}
+
+	exit, err := n.super.Run(ctx, n.spec(u, slot), supervisor.Sinks{
+		Stdout: stdout, Stderr: stderr, Live: p.out.live(),
+		Started: func() { n.started(u) },
+	})
+	outLines.flush()
+	errLines.flush()
+
+	r := Result{
+		ExitCode: exit.Code, Elapsed: exit.Elapsed,
+		Stdout: stdout.kept, Stderr: stderr.kept, StdoutBytes: stdout.n, StderrBytes: stderr.n,
+	}
+	var outErr, errErr error
+	r.StdoutFile, outErr = stdout.close()
+	r.StderrFile, errErr = stderr.close()
+	if err == nil {
+		err = errors.Join(outErr, errErr)
+	}
+	failure := n.judge(u, exit, err)
+	if failure == nil {
+		failure = n.collect(ctx, u, &r)
+	}
+	if failure != nil && failure.Cause != CauseCancelled {
+		failure.Tail = p.secrets.text(last.String())
+	}
+	return r, failure
+}
+
+func (n *poolNode) started(u *unit) {
+	n.p.events.emit(Event{Kind: EventTask, Node: n.rank, State: "started", Task: u.id, Name: u.label, Attempt: u.attempts})
+}
+
+// spec is the unit's attempt in the supervisor's words.
+func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
+	s := supervisor.Spec{
+		ID: fmt.Sprintf("%s-a%d", u.id, u.attempts), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
+		Env: n.taskEnv(u, slot), Secrets: map[string]string{}, Timeout: u.task.Timeout, Grace: cancelGrace,
+	}
+	maps.Copy(s.Env, u.task.Env)
+	for name, value := range u.task.Secrets {
+		s.Secrets[name] = string(value)
+	}
+	if len(u.task.Stdin) > 0 {
+		s.Stdin = bytes.NewReader(u.task.Stdin)
+	}
+	return s
+}
+
+// taskEnv tells a command where it runs, as ThisNode tells a function.
+func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
+	m := u.membership(n)
+	return map[string]string{
+		"GPUTRAIN_NODE":        n.name,
+		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank),
+		"GPUTRAIN_RANK":        strconv.Itoa(m.rank),
+		"GPUTRAIN_NODES":       strconv.Itoa(len(m.addrs)),
+		"GPUTRAIN_MASTER_ADDR": m.addrs[0],
+		"GPUTRAIN_SLOT":        strconv.Itoa(slot),
+		"GPUTRAIN_TASK_INDEX":  strconv.Itoa(u.index),
+		"GPUTRAIN_ATTEMPT":     strconv.Itoa(u.attempts),
+	}
+}
+
+// A membership is the nodes of one call, and this node's place among them.
+type membership struct {
+	rank  int
+	addrs []string
+}
+
+func (u *unit) membership(n *poolNode) membership {
+	if u.members == nil {
+		return membership{addrs: []string{n.addr()}}
+	}
+	m := membership{}
+	for i, other := range u.members {
+		m.addrs = append(m.addrs, other.addr())
+		if other == n {
+			m.rank = i
+		}
+	}
+	return m
+}
+
+// addr is what other nodes reach the node by.
+func (n *poolNode) addr() string {
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	switch {
+	case n.inst.PrivateAddr != "":
+		return n.inst.PrivateAddr
+	case n.inst.PublicAddr != "":
+		return n.inst.PublicAddr
+	}
+	return n.name
+}
+
+// judge tells apart why an attempt ended. Nil means success.
+func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
+	switch {
+	case u.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
+		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
+	case n.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
+		return u.failure(n, CauseNodeLost, n.lastError())
+	case errors.Is(err, supervisor.ErrNotStarted):
+		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))
+	case err != nil:
+		return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))
+	}
+	var f *TaskError
+	switch exit.Cause {
+	case supervisor.Exited:
+		if exit.Code == 0 {
+			return nil
+		}
+		f = u.failure(n, CauseExit, nil)
+		f.ExitCode = exit.Code
+		return f
+	case supervisor.Signaled:
+		f = u.failure(n, CauseSignal, nil)
+	case supervisor.OutOfMemory:
+		f = u.failure(n, CauseOutOfMemory, nil)
+	case supervisor.TimedOut:
+		f = u.failure(n, CauseTimeout, fmt.Errorf("ran longer than %v", u.task.Timeout))
+	case supervisor.Cancelled:
+		f = u.failure(n, CauseCancelled, nil)
+	default:
+		f = u.failure(n, CauseSignal, errors.New("the task and the shell that watched it were killed"))
+	}
+	f.Signal = exit.Signal
+	return f
+}
+
+// lastError is why the node was given up.
+func (n *poolNode) lastError() error {
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	if n.err != nil {
+		return n.err
+	}
+	return context.Cause(n.ctx)
+}
+
+// collect brings the files that match Task.Outputs.
+func (n *poolNode) collect(ctx context.Context, u *unit, r *Result) *TaskError {
+	if len(u.task.Outputs) == 0 {
+		return nil
+	}
+	err := func() error {
+		dir, err := n.p.results.task(u.id)
+		if err != nil {
+			return err
+		}
+		from := *n.remote
+		if u.task.Dir != "" {
+			from.Dir = u.task.Dir
+			if !path.IsAbs(from.Dir) {
+				from.Dir = path.Join(n.remote.Dir, u.task.Dir)
+			}
+		}
+		r.OutputDir = filepath.Join(dir, "outputs")
+		files, err := from.Fetch(ctx, u.task.Outputs, r.OutputDir)
+		for _, f := range files {
+			r.Outputs = append(r.Outputs, OutputFile(f))
+		}
+		return err
+	}()
+	switch {
+	case err == nil:
+		return nil
+	case u.ctx.Err() != nil:
+		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
+	case n.ctx.Err() != nil:
+		return u.failure(n, CauseNodeLost, n.lastError())
+	}
+	return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))
+}
+
+// withoutSecrets returns an error whose text has no secret of any task. What
+// it wraps is still found.
+func (p *pool) withoutSecrets(err error) error {
+	if text := p.secrets.text(err.Error()); text != err.Error() {
+		return &redactedError{text, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

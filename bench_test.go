@@ -1,0 +1,267 @@
+package gputrain_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/providers/container"
+	"github.com/gputrain/gputrain/providers/local"
+	"github.com/gputrain/gputrain/providers/ssh"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// Figures are ratios: what gputrain takes over what golang.org/x/crypto/ssh
+// takes for the same work on the same OpenSSH servers in the same run. Raw
+// is measured beside each, so that the machine's mood counts for both.
+
+// A lab is real OpenSSH servers, a pool on them, and raw connections to them.
+type lab struct {
+	pool *gputrain.Compute
+	raw  []*xssh.Client
+}
+
+func newLab(b *testing.B, nodes int, spec gputrain.Spec, oneWay ...time.Duration) *lab {
+	b.Helper()
+	l := &lab{}
+	var cfg ssh.Config
+	for range nodes {
+		s := opensshtest.Start(b)
+		if len(oneWay) > 0 {
+			link := opensshtest.Proxy(b, s.Addr)
+			link.Delay(oneWay[0])
+			s.Addr = link.Addr
+		}
+		cfg.Hosts = append(cfg.Hosts, ssh.Host{Addr: s.Addr, User: s.User, KeyFile: s.KeyFile, HostKey: xssh.FingerprintSHA256(s.HostKey)})
+		l.raw = append(l.raw, rawClient(b, s))
+	}
+	spec.Nodes = nodes
+	pool, err := gputrain.Open(b.Context(), cfg, spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { pool.Close() })
+	l.pool = pool
+	return l
+}
+
+func rawClient(b testing.TB, s *opensshtest.Server) *xssh.Client {
+	b.Helper()
+	c, err := xssh.Dial("tcp", s.Addr, &xssh.ClientConfig{
+		User: s.User, Auth: []xssh.AuthMethod{xssh.PublicKeys(s.Signer)}, HostKeyCallback: xssh.FixedHostKey(s.HostKey),
+		Config: xssh.Config{Ciphers: []string{"aes128-gcm@openssh.com"}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return c
+}
+
+func rawRun(b testing.TB, c *xssh.Client, command string, in io.Reader, out io.Writer) {
+	s, err := c.NewSession()
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer s.Close()
+	s.Stdin, s.Stdout = in, out
+	if err := s.Run(command); err != nil {
+		b.Error(err)
+	}
+}
+
+// compare times both, in turns, and reports their ratio.
+func compare(b *testing.B, what string, ours, raw func()) {
+	ours()
+	raw()
+	var tOurs, tRaw time.Duration
+	b.ResetTimer()
+	for range b.N {
+		start := time.Now()
+		ours()
+		mid := time.Now()
+		raw()
+		tOurs += mid.Sub(start)
+		tRaw += time.Since(mid)
+	}
+	b.ReportMetric(float64(tOurs.Nanoseconds())/float64(b.N), "ours-ns/op")
+	b.ReportMetric(float64(tRaw.Nanoseconds())/float64(b.N), "raw-ns/op")
+	b.ReportMetric(tOurs.Seconds()/tRaw.Seconds(), what)
+	b.ReportMetric(0, "ns/op")
+}
+
+func BenchmarkCommandLatency(b *testing.B) {
+	l := newLab(b, 1, gputrain.Spec{})
+	compare(b, "x-raw", func() {
+		if _, err := l.pool.Run(gputrain.Cmd("true")); err != nil {
+			b.Fatal(err)
+		}
+	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
+}
+
+// BenchmarkCommandLatency20ms is the same over a round trip of 20 ms.
+func BenchmarkCommandLatency20ms(b *testing.B) {
+	l := newLab(b, 1, gputrain.Spec{}, 10*time.Millisecond)
+	compare(b, "x-raw", func() {
+		if _, err := l.pool.Run(gputrain.Cmd("true")); err != nil {
+			b.Fatal(err)
+		}
+	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
+}
+
+func BenchmarkFunctionLatency(b *testing.B) {
+	l := newLab(b, 1, gputrain.Spec{})
+	compare(b, "x-raw-command", func() {
+		if _, err := norm.Run(l.pool, point{1, 2}); err != nil {
+			b.Fatal(err)
+		}
+	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
+}
+
+func Benchmark1000CommandsOn16Nodes(b *testing.B) {
+	const nodes, each, total = 16, 4, 1000
+	l := newLab(b, nodes, gputrain.Spec{Concurrency: each})
+	tasks := make([]gputrain.Task, total)
+	for i := range tasks {
+		tasks[i] = gputrain.Cmd("true")
+	}
+	compare(b, "x-raw", func() {
+		if _, err := l.pool.Gather(tasks...); err != nil {
+			b.Fatal(err)
+		}
+	}, func() {
+		work := make(chan struct{}, total)
+		for range total {
+			work <- struct{}{}
+		}
+		close(work)
+		var wg sync.WaitGroup
+		for i := range nodes * each {
+			wg.Go(func() {
+				for range work {
+					rawRun(b, l.raw[i%nodes], "true", nil, nil)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func BenchmarkStdout(b *testing.B) {
+	const size = 256 << 20
+	l := newLab(b, 1, gputrain.Spec{})
+	command := fmt.Sprintf("head -c %d /dev/zero", size)
+	b.SetBytes(size)
+	compare(b, "x-raw", func() {
+		r, err := l.pool.Run(gputrain.Script(command))
+		if err != nil || r.StdoutBytes != size {
+			b.Fatal(r.StdoutBytes, err)
+		}
+		os.Remove(r.StdoutFile)
+	}, func() { rawRun(b, l.raw[0], command, nil, io.Discard) })
+}
+
+func BenchmarkUpload256MiB(b *testing.B) {
+	l := newLab(b, 1, gputrain.Spec{})
+	file := filepath.Join(b.TempDir(), "file")
+	data := make([]byte, 256<<20)
+	rand.Read(data)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	there := filepath.Join(b.TempDir(), "raw")
+	b.SetBytes(int64(len(data)))
+	compare(b, "x-raw", func() {
+		if err := l.pool.Upload(file, "file"); err != nil {
+			b.Fatal(err)
+		}
+	}, func() { rawRun(b, l.raw[0], "cat > "+there, bytes.NewReader(data), nil) })
+}
+
+func BenchmarkUpload2000SmallFiles(b *testing.B) {
+	l := newLab(b, 1, gputrain.Spec{})
+	tree := b.TempDir()
+	for i := range 2000 {
+		os.WriteFile(filepath.Join(tree, fmt.Sprint("f", i)), bytes.Repeat([]byte{byte(i)}, 4<<10), 0o600)
+	}
+	there := b.TempDir()
+	compare(b, "x-raw-cat-each", func() {
+		if err := l.pool.Upload(tree, "tree"); err != nil {
+			b.Fatal(err)
+		}
+	}, func() {
+		for i := range 2000 {
+			f, _ := os.Open(filepath.Join(tree, fmt.Sprint("f", i)))
+			rawRun(b, l.raw[0], fmt.Sprintf("cat > %s/f%d", there, i), f, nil)
+			f.Close()
+		}
+	})
+}
+
+// openToFirstResult reports the parts of a pool's short life.
+func openToFirstResult(b *testing.B, p gputrain.Provider) {
+	for range b.N {
+		start := time.Now()
+		pool, err := gputrain.Open(b.Context(), p, gputrain.Spec{Nodes: 4})
+		if err != nil {
+			b.Fatal(err)
+		}
+		opened := time.Now()
+		if _, err := norm.Run(pool, point{1, 2}); err != nil {
+			b.Fatal(err)
+		}
+		first := time.Now()
+		if err := pool.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(opened.Sub(start).Seconds(), "open-s")
+		b.ReportMetric(first.Sub(opened).Seconds(), "first-call-s")
+		b.ReportMetric(time.Since(first).Seconds(), "close-s")
+	}
+}
+
+func BenchmarkOpenLocal(b *testing.B) { openToFirstResult(b, local.Config{}) }
+
+func BenchmarkOpenContainers(b *testing.B) {
+	needDocker(b)
+	openToFirstResult(b, container.Config{})
+}
+
+// BenchmarkIdleNode reports what a node that does nothing costs this program.
+func BenchmarkIdleNode(b *testing.B) {
+	const nodes = 16
+	for range b.N {
+		rss, goroutines := memory(b), runtime.NumGoroutine()
+		l := newLab(b, nodes, gputrain.Spec{})
+		for _, c := range l.raw {
+			c.Close()
+		}
+		time.Sleep(time.Second)
+		b.ReportMetric(float64(memory(b)-rss)/nodes/1024, "KiB/node")
+		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/nodes, "goroutines/node")
+	}
+}
+
+// memory returns the bytes that this program has in memory.
+func memory(b *testing.B) int64 {
+	runtime.GC()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Skip("no /proc: ", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	var kib int64
+	fmt.Sscan(rest, &kib)
+	return kib << 10
+}

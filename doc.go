@@ -1,0 +1,69 @@
+// Package gputrain opens a pool of machines, runs functions and commands on
+// them, and leaves nothing behind.
+//
+//	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer pool.Close()
+//	results, err := pool.Gather(tasks...)
+//
+// # Where it runs
+//
+// A [Provider] is where machines come from. Only that value changes between
+// this machine (providers/local), containers (providers/container) and hosts
+// that exist already (providers/ssh): every node is reached over SSH, prepared
+// the same way and driven the same way. A [Spec] says how many nodes, of what
+// size, and what an [Image] puts on them before they take tasks.
+//
+// # What runs
+//
+// A [Task] is a command ([Cmd]), shell text ([Script]), or a call of one of the
+// program's own functions ([Func]). [Compute.Run] runs one, [Compute.Gather] many, in
+// order, [Compute.Stream] yields them as they finish, [Compute.Broadcast] runs one on
+// every node and [Compute.Start] in the background.
+//
+// Commands need nothing on the node but a POSIX sh. They run detached from the
+// connection: when that is cut, it is opened again, and output goes on where it
+// stopped. Each runs in the node's working directory, which all tasks of the
+// node share, and finds in its environment, beside what Image.Env says:
+//
+//	GPUTRAIN_NODE_RANK     index of the node in the pool
+//	GPUTRAIN_RANK          index of the node among those of the call
+//	GPUTRAIN_NODES         how many those are: 1 but for Broadcast
+//	GPUTRAIN_MASTER_ADDR   address of the first of them
+//	GPUTRAIN_SLOT          which of the node's slots the task has
+//	GPUTRAIN_TASK_INDEX    the task's place in the call
+//	GPUTRAIN_ATTEMPT       which attempt this is, from 1
+//
+// A command is over when its process exits. What it left running in its
+// process group is ended then; what made itself a session of its own goes on
+// until the pool ends. SIGINT and SIGQUIT are ignored at first, as for every
+// background process of a shell.
+//
+// Functions run in one process for each node: the user's own program, which is
+// shipped once and serves calls. [Init] must come first in main for that. A
+// panic is an error with the node's stack, and other calls go on.
+//
+// # How things end
+//
+// [Compute.Close] cancels what runs, terminates every machine and returns when
+// the provider confirms it, or a [*LeakError] names what is left. Ending the context
+// given to [Open] does the same, and so does [With] after a panic. A node that hears
+// nothing from this program for Spec.Lease ends its tasks and, where it can,
+// itself; Spec.TTL is a second, absolute deadline.
+//
+// The first SIGINT or SIGTERM belongs to the program. These two lines make
+// Ctrl-C a clean end:
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//	defer stop()
+//
+// # Errors
+//
+// A task's failure is a [*TaskError], which tells exit code, signal, out of
+// memory, timeout, cancellation and the loss of the node apart. A provider's is
+// an [*Error] that wraps one of the package's Err values; compare with
+// errors.Is. A mistake in a Spec or a Task is [ErrInvalid], and is found before
+// anything is started.
+package gputrain

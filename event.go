@@ -1,0 +1,157 @@
+package gputrain
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// An Event is one change of state, of a pool, a node, a phase of its
+// bootstrap, a task, or what the pool costs.
+type Event struct {
+	Time time.Time
+	// Pool is the pool's ID.
+	Pool string
+	Kind EventKind
+	// Node is the rank of the node that it is about, or -1.
+	Node int
+	// State is what was reached: a NodeState's name for EventNode, "opening",
+	// "ready", "closing" or "closed" for EventPool; "started", "cached", "done" or
+	// "failed" for EventPhase; "queued", "started", "done", "failed" or
+	// "cancelled" for EventTask.
+	State string
+	// Phase is the phase of the bootstrap, for EventPhase.
+	Phase string
+	// Task is the task's id, unique in the pool, Name what it is called, and
+	// Attempt which attempt at it this is, for EventTask and EventRetry.
+	Task, Name string
+	Attempt    int
+	// Elapsed is how long it took, where it is over.
+	Elapsed time.Duration
+	// CostUSD is what the pool has cost so far, for EventCost.
+	CostUSD float64
+	// Err is what went wrong, without secrets.
+	Err error
+}
+
+// An EventKind says what an Event is about.
+type EventKind int
+
+const (
+	// EventPool is a change of the pool as a whole.
+	EventPool EventKind = iota
+	// EventNode is a change of a node.
+	EventNode
+	// EventPhase is a phase of a node's bootstrap.
+	EventPhase
+	// EventTask is a change of a task.
+	EventTask
+	// EventRetry is a task that will be started again, and why.
+	EventRetry
+	// EventCost says what the pool has cost so far: whenever a node begins or
+	// ends to be paid for.
+	EventCost
+)
+
+// String returns the kind in lower case: "node".
+func (k EventKind) String() string {
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost")
+}
+
+// events hands events to the user's callback and logger, one at a time, in
+// order, without ever making the pool wait for them.
+type events struct {
+	pool string
+	sink func(Event)
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	queue  []Event
+	wake   chan struct{}
+	closed bool
+	done   chan struct{}
+}
+
+func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
+	e := &events{pool: pool, sink: sink, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go e.deliver()
+	return e
+}
+
+func (e *events) emit(ev Event) {
+	ev.Time, ev.Pool = time.Now(), e.pool
+	if ev.Kind == EventPool || ev.Kind == EventCost {
+		ev.Node = -1
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.sink == nil && e.log == nil {
+		return
+	}
+	e.queue = append(e.queue, ev)
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close returns when every event has been delivered.
+func (e *events) close() {
+	e.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		close(e.wake)
+	}
+	e.mu.Unlock()
+	<-e.done
+}
+
+func (e *events) deliver() {
+	defer close(e.done)
+	for range e.wake {
+		e.mu.Lock()
+		batch := e.queue
+		e.queue = nil
+		e.mu.Unlock()
+		for _, ev := range batch {
+			e.hand(ev)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range e.queue {
+		e.hand(ev)
+	}
+}
+
+func (e *events) hand(ev Event) {
+	if e.sink != nil {
+		e.sink(ev)
+	}
+	if e.log != nil {
+		ev.log(e.log)
+	}
+}
+
+// log writes the event as a fixed message with attributes.
+func (ev Event) log(l *slog.Logger) {
+	attrs := []any{"pool", ev.Pool}
+	add := func(key string, value any, on bool) {
+		if on {
+			attrs = append(attrs, key, value)
+		}
+	}
+	add("rank", ev.Node, ev.Node >= 0)
+	add("state", ev.State, ev.State != "")
+	add("phase", ev.Phase, ev.Phase != "")
+	add("task", ev.Task, ev.Task != "")
+	add("name", ev.Name, ev.Name != "")
+	add("attempt", ev.Attempt, ev.Attempt > 0)
+	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
+	add("usd", ev.CostUSD, ev.Kind == EventCost)
+	if ev.Err != nil {
+		l.Warn(ev.Kind.String(), append(attrs, "error", ev.Err.Error())...)
+		return
+	}
+	l.Info(ev.Kind.String(), attrs...)
+}

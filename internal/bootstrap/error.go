@@ -1,0 +1,68 @@
+package bootstrap
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/supervisor"
+)
+
+// An Error is a phase that did not succeed.
+type Error struct {
+	// Phase is the phase's name.
+	Phase string
+	// ExitCode is that of the phase's commands, or -1 where they did not exit,
+	// and Cause says how they ended otherwise. Cause means something only where
+	// they ran.
+	ExitCode int
+	Cause    supervisor.Cause
+	// Elapsed is how long the phase ran.
+	Elapsed time.Duration
+	// Tail is the end of what the phase printed: stdout and stderr as they
+	// came, without colours.
+	Tail []string
+	// Err says what went wrong. It is never nil.
+	Err error
+}
+
+// Error says what went wrong, then gives the tail, a line each.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bootstrap phase %q: %v", e.Phase, e.Err)
+	if len(e.Tail) > 0 {
+		b.WriteString("; its last lines:")
+	}
+	for _, line := range e.Tail {
+		b.WriteString("\n  " + line)
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// failure is the error of something else than the phase's commands.
+func failure(p Phase, err error) *Error { return &Error{Phase: p.Name, ExitCode: -1, Err: err} }
+
+// ended is the error of commands that ended in another way than with 0.
+func ended(p Phase, exit supervisor.Exit, limit time.Duration) *Error {
+	e := &Error{Phase: p.Name, Cause: exit.Cause, ExitCode: -1}
+	switch exit.Cause {
+	case supervisor.Exited:
+		e.ExitCode = exit.Code
+		e.Err = fmt.Errorf("exit code %d", exit.Code)
+	case supervisor.TimedOut:
+		e.Err = late(limit)
+	case supervisor.Signaled:
+		e.Err = fmt.Errorf("ended by signal %s", exit.Signal)
+	default:
+		e.Err = fmt.Errorf("ended: %v", exit.Cause)
+	}
+	return e
+}
+
+// late is why a phase was ended for its time.
+func late(limit time.Duration) error {
+	return fmt.Errorf("not done after %v; a longer Image.PhaseTimeout gives it more time", limit)
+}

@@ -1,0 +1,86 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// python makes the virtual environment, or finds it made. Where pip comes
+// next, it is used only after that.
+func (b *bootstrapper) python(ctx context.Context, p Phase) (bool, *Error) {
+	withPip := ""
+	if len(b.img.Pip) > 0 {
+		withPip = "pip"
+	}
+	answer, err := b.ask(ctx, p, "python.sh", nil, b.facts.CacheDir, b.nodeKey(p), b.img.Python, withPip, b.attempt)
+	if err != nil {
+		return false, err
+	}
+	how, venv, ok := strings.Cut(answer, " ")
+	if !ok || how != "made" && how != "cached" {
+		return false, failure(p, errAnswer)
+	}
+	b.venv, b.venvDone = venv, how == "cached"
+	if b.venvDone || withPip == "" {
+		b.use(venv)
+	}
+	return b.venvDone, nil
+}
+
+// pip installs into the virtual environment that python has made. One that
+// was found finished holds the packages already.
+func (b *bootstrapper) pip(ctx context.Context, p Phase) (bool, *Error) {
+	if b.venvDone {
+		return true, nil
+	}
+	args := []string{b.facts.CacheDir, b.nodeKey(p), b.attempt, b.venv}
+	for _, index := range b.img.PipIndexes {
+		args = append(args, "--extra-index-url", index)
+	}
+	args = append(append(args, "--"), b.img.Pip...)
+	if _, err := b.script(ctx, p, "pip.sh", nil, args...); err != nil {
+		return false, err
+	}
+	b.use(b.venv)
+	return false, nil
+}
+
+// files copies what Include names. There is no stamp: the copy itself looks
+// at what is there, and so mends what a task has changed.
+func (b *bootstrapper) files(ctx context.Context, p Phase) (bool, *Error) {
+	entries, err := b.img.entries()
+	if err != nil {
+		return false, failure(p, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, b.img.timeout(), late(b.img.timeout()))
+	defer cancel()
+	stats, err := b.sync(ctx, entries)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		return false, failure(p, err)
+	}
+	fmt.Fprintf(b.output(p.Name), "%d of %d files sent, %d bytes\n", stats.Sent, stats.Files, stats.Bytes)
+	b.manifest = b.facts.WorkDir + ".sync"
+	return stats.Sent == 0, nil
+}
+
+// setup runs one command in the working directory. Its stamp lies beside that
+// directory and ends with it, so it never speaks for another pool's.
+func (b *bootstrapper) setup(ctx context.Context, p Phase) (bool, *Error) {
+	stamp := b.facts.Root + "/phases/" + hash(p.Key, b.venv)
+	again := ""
+	if b.again {
+		again = "again"
+	}
+	cached, err := b.script(ctx, p, "setup.sh", map[string]string{"GPUTRAIN_SETUP": p.command}, stamp, b.attempt, b.manifest, again)
+	b.again = b.again || !cached
+	return cached, err
+}
+
+// nodeKey is the phase's key for nodes like this one: machines of different
+// platforms may share one home directory.
+func (b *bootstrapper) nodeKey(p Phase) string { return hash(p.Key, b.facts.OS, b.facts.Arch) }

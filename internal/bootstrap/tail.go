@@ -1,0 +1,79 @@
+package bootstrap
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+const (
+	tailLines = 20
+	tailWidth = 400 // bytes of a line; its end says more than its start
+)
+
+// A tail keeps the last lines of what is written to it, in bounded memory. It
+// may be written to from several goroutines.
+type tail struct {
+	mu    sync.Mutex
+	lines []string
+	line  []byte // the unfinished one, its last bytes
+}
+
+// Write never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		t.line = append(t.line, line[max(0, len(line)-2*tailWidth):]...)
+		t.line = append(t.line[:0], t.line[max(0, len(t.line)-2*tailWidth):]...)
+		if ended {
+			t.flush()
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+func (t *tail) flush() {
+	if line := clean(string(t.line)); line != "" {
+		t.lines = append(t.lines, line)
+		t.lines = t.lines[max(0, len(t.lines)-tailLines):]
+	}
+	t.line = t.line[:0]
+}
+
+// Lines ends the last line and returns what was kept.
+func (t *tail) Lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flush()
+	return append([]string(nil), t.lines...)
+}
+
+// colours are terminal sequences, which mean nothing in an error.
+var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
+// clean makes a line printable: of a progress bar, which returns to its
+// start, the last state; no terminal sequences, no control characters.
+func clean(line string) string {
+	line = strings.TrimRight(line, "\r")
+	line = line[strings.LastIndexByte(line, '\r')+1:]
+	line = colours.ReplaceAllString(line, "")
+	line = strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(line, "?"))
+	line = strings.TrimRight(line, " ")
+	if len(line) > tailWidth {
+		line = "..." + strings.ToValidUTF8(line[len(line)-tailWidth:], "")
+	}
+	return line
+}

@@ -1,0 +1,115 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+var (
+	// packageName is what apt, apk and dnf take as a name, with an
+	// architecture (libc6:arm64), a version (foo=1.2-3, foo~1.2), or a
+	// repository (foo@edge). No option looks like it.
+	packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._:@-]*([=~<>]{1,2}[A-Za-z0-9][A-Za-z0-9+._:~*-]*)?$`)
+
+	pythonVersion = regexp.MustCompile(`^3(\.[0-9]{1,3}){0,2}$`)
+
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+	// userinfo finds "user:password@" and "token@" in an address.
+	userinfo = regexp.MustCompile(`([A-Za-z0-9+.-]*)://([^/?#\s]*)@`)
+)
+
+// validate returns all faults joined. No message holds a password, nor a part
+// of an address in which one could be.
+func (img Image) validate() error {
+	var faults []error
+	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	for i, name := range img.Apt {
+		switch {
+		case strings.HasPrefix(name, "-"):
+			add("Apt[%d]: %q would be read as an option; only names of packages go here", i, name)
+		case !packageName.MatchString(name):
+			add("Apt[%d]: %q is not a package's name", i, name)
+		case strings.HasSuffix(name, "-"):
+			add("Apt[%d]: %q ends in a dash, by which apt removes packages", i, name)
+		}
+	}
+	if img.Python != "" && !pythonVersion.MatchString(img.Python) {
+		add("Python: %q is not a version; write it like 3.12", img.Python)
+	}
+	for i, p := range img.Pip {
+		if err := checkRequirement(p); err != nil {
+			add("Pip[%d]: %w", i, err)
+		}
+	}
+	for i, index := range img.PipIndexes {
+		if err := checkIndex(index); err != nil {
+			add("PipIndexes[%d]: %w", i, err)
+		}
+	}
+	for name, value := range img.Env {
+		if !envName.MatchString(name) {
+			add("Env: %q is not a name that sh can set", name)
+		}
+		if strings.ContainsRune(value, 0) {
+			add("Env: the value of %s has a NUL byte, which no process can be given", name)
+		}
+	}
+	for i, command := range img.Setup {
+		if strings.TrimSpace(command) == "" {
+			add("Setup[%d]: the command is empty", i)
+		}
+		if strings.ContainsRune(command, 0) {
+			add("Setup[%d]: the command has a NUL byte, which no process can be given", i)
+		}
+	}
+	if img.PhaseTimeout < 0 {
+		add("PhaseTimeout: %v is negative", img.PhaseTimeout)
+	}
+	if _, err := img.entries(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// checkRequirement looks at one argument of pip install.
+func checkRequirement(p string) error {
+	switch {
+	case strings.TrimSpace(p) == "":
+		return errors.New("the requirement is empty")
+	case strings.HasPrefix(strings.TrimSpace(p), "-"):
+		return errors.New("options of pip do not go here; install with them in a Setup command")
+	case strings.ContainsAny(p, "\x00\r\n"):
+		return errors.New("the requirement has a newline or a NUL byte")
+	}
+	for _, m := range userinfo.FindAllStringSubmatch(p, -1) {
+		scheme, user := m[1], m[2]
+		// git+ssh://git@host names an account; nothing in it is secret.
+		if strings.HasSuffix(scheme, "ssh") && !strings.Contains(user, ":") {
+			continue
+		}
+		return errors.New("the address holds a user or a password, which every process of the node could read; " +
+			"install it in a Setup command that reads them from a file")
+	}
+	return nil
+}
+
+// checkIndex looks at one extra package index. url.Parse's own error prints
+// the address, so it is not passed on.
+func checkIndex(index string) error {
+	if userinfo.MatchString(index) {
+		return errors.New("the address holds a user or a password, which every process of the node could read; " +
+			"set PIP_EXTRA_INDEX_URL in Env, or use a netrc file on the node")
+	}
+	u, err := url.Parse(index)
+	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	file := err == nil && u.Scheme == "file" && u.Path != ""
+	if !web && !file || strings.ContainsAny(index, " \t\r\n") {
+		return errors.New("not the address of a package index; write it like https://download.pytorch.org/whl/cu124")
+	}
+	return nil
+}

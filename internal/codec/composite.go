@@ -1,0 +1,182 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+)
+
+type pointerPlan struct{ elem plan }
+
+func (p *pointerPlan) size(v reflect.Value) int {
+	if v.IsNil() {
+		return 0
+	}
+	return p.elem.size(v.Elem())
+}
+
+func (p *pointerPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+	if v.IsNil() {
+		return buf.WriteByte(null)
+	}
+	return p.elem.encode(buf, v.Elem())
+}
+
+func (p *pointerPlan) decode(d *decoder, v reflect.Value) error {
+	if d.null() {
+		v.SetZero()
+		return nil
+	}
+	if v.IsNil() {
+		v.Set(reflect.New(v.Type().Elem()))
+	}
+	return p.elem.decode(d, v.Elem())
+}
+
+type slicePlan struct{ elem plan }
+
+func (p *slicePlan) size(v reflect.Value) (n int) {
+	for i := range v.Len() {
+		n += p.elem.size(v.Index(i))
+	}
+	return n
+}
+
+func (p *slicePlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+	if v.IsNil() {
+		return buf.WriteByte(null)
+	}
+	writeHead(buf, majorArray, v.Len())
+	for i := range v.Len() {
+		if err := p.elem.encode(buf, v.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *slicePlan) decode(d *decoder, v reflect.Value) error {
+	if d.null() {
+		v.SetZero()
+		return nil
+	}
+	n, err := d.head(majorArray)
+	if err != nil {
+		return err
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n)) // n items are there, a byte each at least
+	for i := range n {
+		if err := p.elem.decode(d, v.Index(i)); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+type mapPlan struct{ key, elem plan }
+
+func (p *mapPlan) size(v reflect.Value) (n int) {
+	for it := v.MapRange(); it.Next(); {
+		n += p.key.size(it.Key()) + p.elem.size(it.Value())
+	}
+	return n
+}
+
+func (p *mapPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+	if v.IsNil() {
+		return buf.WriteByte(null)
+	}
+	writeHead(buf, majorMap, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		if err := p.key.encode(buf, it.Key()); err != nil {
+			return err
+		}
+		if err := p.elem.encode(buf, it.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *mapPlan) decode(d *decoder, v reflect.Value) error {
+	if d.null() {
+		v.SetZero()
+		return nil
+	}
+	n, err := d.head(majorMap)
+	if err != nil {
+		return err
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMapWithSize(v.Type(), n))
+	}
+	for range n {
+		key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		if err := p.key.decode(d, key); err != nil {
+			return err
+		}
+		if err := p.elem.decode(d, elem); err != nil {
+			return err
+		}
+		if !key.Comparable() {
+			return fmt.Errorf("a key of %s cannot be compared", v.Type())
+		}
+		v.SetMapIndex(key, elem)
+	}
+	return nil
+}
+
+type structPlan struct {
+	fields []fieldPlan
+	byName map[string]int
+}
+
+type fieldPlan struct {
+	name  string
+	index int
+	plan  plan
+}
+
+func (p *structPlan) size(v reflect.Value) (n int) {
+	for _, f := range p.fields {
+		n += f.plan.size(v.Field(f.index))
+	}
+	return n
+}
+
+func (p *structPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+	writeHead(buf, majorMap, len(p.fields))
+	for _, f := range p.fields {
+		writeHead(buf, majorText, len(f.name))
+		buf.WriteString(f.name)
+		if err := f.plan.encode(buf, v.Field(f.index)); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+func (p *structPlan) decode(d *decoder, v reflect.Value) error {
+	if d.null() {
+		return nil // as the cbor package does: the value stays as it is
+	}
+	n, err := d.head(majorMap)
+	if err != nil {
+		return err
+	}
+	for range n {
+		size, err := d.head(majorText)
+		if err != nil {
+			return err
+		}
+		name := string(d.take(size))
+		i, ok := p.byName[name]
+		if !ok {
+			return fmt.Errorf("the field %.40q is not there", name)
+		}
+		if err := p.fields[i].plan.decode(d, v.Field(p.fields[i].index)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// The parts of CBOR (RFC 8949, section 3) that plans write and read themselves.
+const (
+	majorBytes = 2
+	majorText  = 3
+	majorArray = 4
+	majorMap   = 5
+	majorTag   = 6
+
+	null      = 0xf6
+	undefined = 0xf7
+)
+
+var majorNames = [8]string{"a number", "a negative number", "bytes", "text", "an array", "a map", "a tag", "a simple value"}
+
+// writeHead starts an item: its major type and its length.
+func writeHead(buf *bytes.Buffer, major byte, n int) {
+	var b [9]byte
+	switch {
+	case n < 24:
+		buf.WriteByte(major<<5 | byte(n))
+	case n <= math.MaxUint8:
+		buf.Write([]byte{major<<5 | 24, byte(n)})
+	case n <= math.MaxUint16:
+		b[0] = major<<5 | 25
+		buf.Write(binary.BigEndian.AppendUint16(b[:1], uint16(n)))
+	case uint64(n) <= math.MaxUint32:
+		b[0] = major<<5 | 26
+		buf.Write(binary.BigEndian.AppendUint32(b[:1], uint32(n)))
+	default:
+		b[0] = major<<5 | 27
+		buf.Write(binary.BigEndian.AppendUint64(b[:1], uint64(n)))
+	}
+}
+
+// A decoder is what is left of data that is well-formed.
+type decoder struct{ data []byte }
+
+// null takes a null off the front, if one is there.
+func (d *decoder) null() bool {
+	if d.data[0] != null && d.data[0] != undefined {
+		return false
+	}
+	d.data = d.data[1:]
+	return true
+}
+
+// head takes the head of an item off the front, which must be of this type.
+func (d *decoder) head(major byte) (int, error) {
+	first := d.data[0]
+	if first>>5 != major {
+		return 0, fmt.Errorf("found %s instead of %s", majorNames[first>>5], majorNames[major])
+	}
+	var n uint64
+	switch rest := d.data[1:]; first & 31 {
+	case 24:
+		n, d.data = uint64(rest[0]), rest[1:]
+	case 25:
+		n, d.data = uint64(binary.BigEndian.Uint16(rest)), rest[2:]
+	case 26:
+		n, d.data = uint64(binary.BigEndian.Uint32(rest)), rest[4:]
+	case 27:
+		n, d.data = binary.BigEndian.Uint64(rest), rest[8:]
+	default:
+		n, d.data = uint64(first&31), rest
+	}
+	if n > math.MaxInt {
+		return 0, fmt.Errorf("a length of %d is out of range", n)
+	}
+	return int(n), nil
+}
+
+// take takes n bytes off the front.
+func (d *decoder) take(n int) []byte {
+	p := d.data[:n]
+	d.data = d.data[n:]
+	return p
+}

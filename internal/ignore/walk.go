@@ -1,0 +1,79 @@
+package ignore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// ErrFollow, returned by a WalkFunc for a link to a folder, makes the walk go
+// on inside that folder.
+var ErrFollow = errors.New("follow this link")
+
+// A WalkFunc is told of one path of a tree, relative to its root and with
+// slashes. For a folder it may return fs.SkipDir, for a link ErrFollow. Any
+// other error ends the walk.
+type WalkFunc func(path string, d fs.DirEntry) error
+
+// Walk calls fn for everything below root that neither m nor a .gitignore file
+// on the way leaves out: a folder before what is in it, names in order. As git
+// does, it reads no .gitignore above root and passes over every .git.
+func Walk(root string, m *Matcher, fn WalkFunc) error {
+	return walker{root, fn, true}.walk("", m)
+}
+
+// WalkAll is Walk, with m alone deciding.
+func WalkAll(root string, m *Matcher, fn WalkFunc) error {
+	return walker{root, fn, false}.walk("", m)
+}
+
+type walker struct {
+	root string
+	fn   WalkFunc
+	git  bool // .git and .gitignore mean what they mean to git
+}
+
+func (w walker) walk(dir string, m *Matcher) error {
+	real := filepath.Join(w.root, filepath.FromSlash(dir))
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		return err
+	}
+	for _, d := range entries {
+		if !w.git || d.Name() != ".gitignore" || !d.Type().IsRegular() {
+			continue
+		}
+		file, err := os.ReadFile(filepath.Join(real, d.Name()))
+		if err != nil {
+			return err
+		}
+		m = m.within(dir, file)
+	}
+	for _, d := range entries {
+		if err := w.visit(path.Join(dir, d.Name()), d, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w walker) visit(name string, d fs.DirEntry, m *Matcher) error {
+	folder := isFolder(d)
+	if w.git && d.Name() == ".git" || m.matchOne(name, folder) {
+		return nil
+	}
+	switch err := w.fn(name, d); {
+	case errors.Is(err, fs.SkipDir) && folder:
+		return nil
+	case errors.Is(err, ErrFollow) && !folder:
+		return w.walk(name, m)
+	case err != nil:
+		return err
+	}
+	if folder {
+		return w.walk(name, m)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package opensshtest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Link is the network between a client and a server: a TCP proxy on the
+// loopback whose faults a test decides. All methods can be called at any time.
+type Link struct {
+	// Addr is what the client dials.
+	Addr string
+
+	target string
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[net.Conn]bool
+	closed  bool
+	refuse  bool
+	dials   int
+	delay   time.Duration
+	budget  int64         // bytes until the cut; negative means none is due
+	flowing chan struct{} // closed while bytes flow
+	wake    chan struct{} // closed by a cut: who waits in a delay or a black hole gives up
+}
+
+// Proxy forwards connections to addr until the test ends.
+func Proxy(t testing.TB, addr string) *Link {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	flowing := make(chan struct{})
+	close(flowing)
+	p := &Link{
+		Addr: l.Addr().String(), target: addr, budget: -1,
+		conns: map[net.Conn]bool{}, flowing: flowing, wake: make(chan struct{}),
+	}
+	p.wg.Go(func() { p.accept(l) })
+	t.Cleanup(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		l.Close()
+		p.Cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// Cut resets every connection. New ones are let through.
+func (p *Link) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut()
+}
+
+func (p *Link) cut() {
+	p.budget = -1
+	for c := range p.conns {
+		reset(c)
+	}
+	clear(p.conns)
+	close(p.wake)
+	p.wake = make(chan struct{})
+}
+
+// CutAfter resets every connection once n more bytes have passed, counted over
+// all connections and both directions.
+func (p *Link) CutAfter(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.budget = n
+}
+
+// Blackhole makes everything that is sent vanish without a word, while
+// connections stay open; off again, what was sent arrives after all, as TCP
+// would send it again.
+func (p *Link) Blackhole(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.flowing:
+		if on {
+			p.flowing = make(chan struct{})
+		}
+	default:
+		if !on {
+			close(p.flowing)
+		}
+	}
+}
+
+// Delay adds d to the way of every byte in each direction: a round trip takes
+// 2d longer. The bandwidth stays.
+func (p *Link) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Refuse resets every new connection at once, as a machine does that has no
+// server yet.
+func (p *Link) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = on
+}
+
+// Dials returns how many connections were made to the link so far.
+func (p *Link) Dials() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dials
+}
+
+// Open returns how many connections are open.
+func (p *Link) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) / 2
+}
+
+func (p *Link) accept(l net.Listener) {
+	for {
+		client, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		p.mu.Lock()
+		p.dials++
+		refuse := p.refuse || p.closed
+		p.mu.Unlock()
+		if refuse {
+			reset(client)
+			continue
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			reset(client)
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		wake, closed := p.wake, p.closed
+		p.mu.Unlock()
+		if closed {
+			p.Cut()
+			continue
+		}
+		p.wg.Go(func() { p.join(client, server, wake) })
+	}
+}
+
+// join forwards both directions until both have ended.
+func (p *Link) join(client, server net.Conn, wake chan struct{}) {
+	var wg sync.WaitGroup
+	wg.Go(func() { p.pump(server, client, wake) })
+	wg.Go(func() { p.pump(client, server, wake) })
+	wg.Wait()
+	client.Close()
+	server.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+}
+
+// A chunk is what was read at once, and when it may arrive.
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+// pump forwards one direction.
+func (p *Link) pump(dst, src net.Conn, wake chan struct{}) {
+	queue := make(chan chunk, 256)
+	dead := make(chan struct{}) // the writer gave up
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(dead)
+		if p.deliver(dst, queue, wake) != nil {
+			reset(src)
+			reset(dst)
+		}
+	})
+	for {
+		buf := make([]byte, 32<<10)
+		n, err := src.Read(buf)
+		if n > 0 {
+			p.mu.Lock()
+			due := time.Now().Add(p.delay)
+			p.mu.Unlock()
+			select {
+			case queue <- chunk{buf[:n], due}:
+			case <-dead:
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				reset(dst)
+			}
+			break
+		}
+	}
+	close(queue)
+	wg.Wait()
+}
+
+// deliver writes what is due. It returns an error when the connection was cut.
+func (p *Link) deliver(dst net.Conn, queue chan chunk, wake chan struct{}) error {
+	for c := range queue {
+		if wait := time.Until(c.due); wait > 0 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-wake:
+				timer.Stop()
+				return errCut
+			}
+		}
+		if !p.flows(wake) {
+			return errCut
+		}
+		data, last := p.spend(c.data)
+		if _, err := dst.Write(data); err != nil {
+			return err
+		}
+		if last {
+			p.Cut()
+			return errCut
+		}
+	}
+	if !p.flows(wake) { // an end vanishes in a black hole too
+		return errCut
+	}
+	return dst.(*net.TCPConn).CloseWrite()
+}
+
+// flows waits while there is a black hole. It reports whether bytes flow, or
+// the connection was cut.
+func (p *Link) flows(wake chan struct{}) bool {
+	for {
+		p.mu.Lock()
+		flowing := p.flowing
+		p.mu.Unlock()
+		select {
+		case <-wake:
+			return false
+		case <-flowing:
+			p.mu.Lock()
+			same := p.flowing == flowing
+			p.mu.Unlock()
+			if same {
+				return true
+			}
+		}
+	}
+}
+
+// spend takes data from the budget of CutAfter. It returns what may still
+// pass, and whether that was the last.
+func (p *Link) spend(data []byte) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.budget < 0 {
+		return data, false
+	}
+	n := min(p.budget, int64(len(data)))
+	p.budget -= n
+	return data[:n], p.budget == 0
+}
+
+var errCut = errors.New("the link was cut")
+
+// reset ends a connection by RST rather than FIN.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}

@@ -1,0 +1,27 @@
+package ssh
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// A backoff spaces attempts: each wait is twice the one before, up to a
+// bound, less up to half of it by chance, so that clients do not come back in step.
+type backoff struct {
+	next, most time.Duration
+}
+
+// pause waits for the next attempt. It reports whether ctx is still alive.
+func (b *backoff) pause(ctx context.Context) bool {
+	wait := b.next - rand.N(b.next/2+1)
+	b.next = min(2*b.next, b.most)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,178 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// namePatience is how long a host name that does not resolve is asked for
+// again: a typing error should not cost the whole time a machine may take to
+// start, and a new name may need a moment.
+const namePatience = 20 * time.Second
+
+// ciphers has those first that processors have instructions for.
+var ciphers = []string{
+	xssh.CipherAES128GCM, xssh.CipherAES256GCM, xssh.CipherChaCha20Poly1305,
+	xssh.CipherAES128CTR, xssh.CipherAES192CTR, xssh.CipherAES256CTR,
+}
+
+// dial connects, and tries again until ctx ends or an error comes that
+// another attempt will not change. patience is how long that does not include
+// a refused login. failed is told of every attempt that another one follows.
+func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(err error, attempt int)) (*link, error) {
+	pauses := backoff{next: 200 * time.Millisecond, most: 5 * time.Second}
+	var last error
+	var refused, unknown time.Time // when the login was first refused, the name first not found
+	for attempt := 1; ; attempt++ {
+		l, err := c.attempt(ctx)
+		switch {
+		case err == nil:
+			return l, nil
+		case c.life.Err() != nil:
+			return nil, c.Err()
+		case ctx.Err() != nil:
+			if last == nil && !errors.Is(err, ctx.Err()) {
+				last = err
+			}
+			return nil, cutShort(ctx, c.where(), last)
+		case isPermanent(err):
+			return nil, err
+		case errors.Is(err, ErrAuth) && past(&refused, patience):
+			return nil, err
+		case isUnknownName(err) && c.Generation() == 0 && past(&unknown, namePatience):
+			return nil, err
+		}
+		last = err
+		failed(err, attempt)
+		if !pauses.pause(ctx) {
+			if c.life.Err() != nil {
+				return nil, c.Err()
+			}
+			return nil, cutShort(ctx, c.where(), last)
+		}
+	}
+}
+
+// past reports whether patience is over since the first call with this clock.
+func past(since *time.Time, patience time.Duration) bool {
+	if since.IsZero() {
+		*since = time.Now()
+	}
+	return time.Since(*since) >= patience
+}
+
+// attempt connects once. Where a key is refused and nothing says which kind of
+// key to ask for, it asks the server for its others: a pinned fingerprint does
+// not tell of what kind it is, and a server may have come to prefer another.
+func (c *Client) attempt(ctx context.Context) (*link, error) {
+	release, err := startups.acquire(ctx, c.cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	algorithms := c.cfg.HostKeyAlgorithms
+	var first *HostKeyError
+	for {
+		l, offered, err := c.login(ctx, algorithms)
+		var mismatch *HostKeyError
+		var negotiation *xssh.AlgorithmNegotiationError
+		switch {
+		case errors.As(err, &mismatch):
+			if first == nil {
+				first = mismatch
+			}
+			if c.cfg.HostKeyAlgorithms != nil || offered == nil || mismatch.Revoked || len(mismatch.Want) == 0 {
+				return nil, first
+			}
+			if algorithms == nil {
+				algorithms = slices.Clone(xssh.SupportedAlgorithms().HostKeys)
+			}
+			algorithms = slices.DeleteFunc(algorithms, func(a string) bool {
+				return slices.Contains(algorithmsFor(offered.Type()), a)
+			})
+			if len(algorithms) == 0 {
+				return nil, first
+			}
+		case errors.As(err, &negotiation) && first != nil:
+			return nil, first
+		case errors.As(err, &negotiation) && negotiation.What == "host key":
+			return nil, &HostKeyError{Host: c.where(), Source: "what is known of it",
+				Want: []string{strings.Join(c.cfg.HostKeyAlgorithms, " or ")}}
+		default:
+			return l, err
+		}
+	}
+}
+
+// login dials, shakes hands and logs in. offered is the key the server showed.
+func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offered xssh.PublicKey, err error) {
+	dialing, cancel := context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
+	nc, err := c.cfg.Dial(dialing)
+	cancel()
+	if err != nil {
+		return nil, nil, err
+	}
+	t := newTransport(nc)
+	var refusal error
+	config := &xssh.ClientConfig{
+		Config:            xssh.Config{Ciphers: ciphers},
+		User:              c.cfg.User,
+		Auth:              c.cfg.Auth,
+		HostKeyAlgorithms: algorithms,
+		HostKeyCallback: func(host string, remote net.Addr, key xssh.PublicKey) error {
+			offered = key
+			if refusal = c.cfg.HostKey(host, remote, key); refusal != nil && !errors.Is(refusal, ErrHostKey) {
+				refusal = fmt.Errorf("%w: %w", ErrHostKey, refusal)
+			}
+			return refusal
+		},
+	}
+	shaking, cancel := context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
+	defer cancel()
+	stop := context.AfterFunc(shaking, func() { t.Close() })
+	conn, chans, reqs, err := xssh.NewClientConn(t, c.where(), config)
+	stopped := stop()
+	switch {
+	case err != nil && refusal != nil:
+		return nil, offered, refusal
+	case err != nil && !stopped:
+		return nil, nil, errors.New("ssh handshake: the server does not answer")
+	case err != nil && offered != nil && !isCut(err):
+		return nil, nil, fmt.Errorf("%w: user %q at %s: %w", ErrAuth, c.cfg.User, c.where(), err)
+	case err != nil:
+		return nil, nil, err
+	}
+	l = newLink(t, conn, chans, reqs)
+	if !stopped { // it came in the moment ctx ended, and is closed already
+		l.end(shaking.Err())
+		l.wait()
+		return nil, nil, shaking.Err()
+	}
+	return l, offered, nil
+}
+
+// isCut reports that an error is the network's and not the server's answer.
+func isCut(err error) bool {
+	var network net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, net.ErrClosed) || errors.As(err, &network)
+}
+
+// algorithmsFor lists the host key algorithms by which a key of one type is shown.
+func algorithmsFor(keyType string) []string {
+	switch keyType {
+	case xssh.KeyAlgoRSA:
+		return []string{xssh.KeyAlgoRSASHA512, xssh.KeyAlgoRSASHA256, xssh.KeyAlgoRSA}
+	case xssh.CertAlgoRSAv01:
+		return []string{xssh.CertAlgoRSASHA512v01, xssh.CertAlgoRSASHA256v01, xssh.CertAlgoRSAv01}
+	}
+	return []string{keyType}
+}

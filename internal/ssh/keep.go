@@ -1,0 +1,65 @@
+package ssh
+
+import "time"
+
+// keep opens the connection again whenever it is lost.
+func (c *Client) keep(l *link) {
+	for {
+		l.keepAlive(c.cfg.KeepaliveInterval, c.cfg.KeepaliveMisses, func() bool { return false })
+		<-l.dead
+		l.wait()
+		if c.life.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		c.main, c.since, c.lastErr = nil, time.Now(), l.err
+		c.announce()
+		c.mu.Unlock()
+		c.notify(Event{Kind: Disconnected, Err: disconnected(l.err)})
+
+		next, err := c.dial(c.life, c.cfg.ReauthPatience, c.retrying)
+		if err != nil {
+			if c.life.Err() == nil {
+				c.end(err)
+				c.hangUp()
+				c.notify(Event{Kind: Ended, Err: err})
+			}
+			return
+		}
+		if c.adopt(next, func() {}) != nil {
+			return
+		}
+		l = next
+	}
+}
+
+// retrying notes that an attempt to connect failed and another one follows.
+func (c *Client) retrying(err error, attempt int) {
+	c.mu.Lock()
+	c.lastErr = err
+	c.mu.Unlock()
+	c.notify(Event{Kind: Reconnecting, Err: err, Attempt: attempt})
+}
+
+// adopt makes l the client's connection, and does in the same moment what also
+// says. A client that has ended takes no more connections.
+func (c *Client) adopt(l *link, also func()) error {
+	c.notifying.Lock() // from here, so that no later event comes first
+	defer c.notifying.Unlock()
+	c.mu.Lock()
+	if c.life.Err() != nil {
+		c.mu.Unlock()
+		l.end(c.Err())
+		l.wait()
+		return c.Err()
+	}
+	c.main, c.since, c.lastErr = l, time.Now(), nil
+	c.generation++
+	also()
+	c.announce()
+	c.mu.Unlock()
+	if c.cfg.Notify != nil {
+		c.cfg.Notify(Event{Kind: Connected})
+	}
+	return nil
+}

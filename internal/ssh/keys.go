@@ -1,0 +1,65 @@
+package ssh
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// A KeyPair is an identity made for one purpose: a pool's login, a machine's
+// host key. Its private half is a secret.
+type KeyPair struct {
+	Signer xssh.Signer
+	// Private is the private key in OpenSSH's PEM form.
+	Private []byte
+	// Public is the public key in authorized_keys form, without a newline.
+	Public string
+}
+
+// NewKeyPair makes an Ed25519 key.
+func NewKeyPair() (KeyPair, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	block, err := xssh.MarshalPrivateKey(private, "gputrain")
+	if err != nil {
+		return KeyPair{}, err
+	}
+	signer, err := xssh.NewSignerFromKey(private)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	public := strings.TrimSpace(string(xssh.MarshalAuthorizedKey(signer.PublicKey())))
+	return KeyPair{Signer: signer, Private: pem.EncodeToMemory(block), Public: public}, nil
+}
+
+// LoadKey reads a private key from a file. A leading ~ is the user's home.
+func LoadKey(path string) (xssh.Signer, error) {
+	file, err := expand(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ssh key: %w", err)
+	}
+	signer, err := xssh.ParsePrivateKey(text)
+	var locked *xssh.PassphraseMissingError
+	switch {
+	case errors.As(err, &locked):
+		return nil, fmt.Errorf("ssh key %s is protected by a passphrase: add it to the SSH agent (ssh-add %s) and use that", file, file)
+	case err != nil:
+		if _, _, _, _, public := xssh.ParseAuthorizedKey(text); public == nil {
+			return nil, fmt.Errorf("ssh key %s is the public half: name the private one", file)
+		}
+		return nil, fmt.Errorf("ssh key %s is not a private key that can be read: %w", file, err)
+	}
+	return signer, nil
+}

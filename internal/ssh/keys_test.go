@@ -1,0 +1,124 @@
+package ssh
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+func TestNewKeyPair(t *testing.T) {
+	k := newKey(t)
+	public, _, _, _, err := xssh.ParseAuthorizedKey([]byte(k.Public))
+	if err != nil || !isSameKey(public, k.Signer.PublicKey()) {
+		t.Errorf("public half: %v", err)
+	}
+	private, err := xssh.ParsePrivateKey(k.Private)
+	if err != nil || !isSameKey(private.PublicKey(), public) {
+		t.Errorf("private half: %v", err)
+	}
+}
+
+func TestLoadKey(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	k := newKey(t)
+	locked := filepath.Join(home, "locked")
+	for name, text := range map[string][]byte{"good": k.Private, "good.pub": []byte(k.Public), "nonsense": []byte("nonsense")} {
+		if err := os.WriteFile(filepath.Join(home, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(opensshtest.Client(t, "ssh-keygen"), "-q", "-t", "ed25519", "-N", "secret words", "-f", locked).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v %s", err, out)
+	}
+	signer, err := LoadKey("~/good")
+	if err != nil || !isSameKey(signer.PublicKey(), k.Signer.PublicKey()) {
+		t.Errorf("good: %v", err)
+	}
+	for path, says := range map[string]string{
+		"~/locked": "ssh-add", "~/good.pub": "public half", "~/nonsense": "not a private key", "~/missing": "missing",
+	} {
+		if _, err := LoadKey(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// startAgent runs an SSH agent until the test ends.
+func startAgent(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent") // short, as the names of sockets must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "socket")
+	cmd := exec.Command(opensshtest.Client(t, "ssh-agent"), "-D", "-a", socket)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it names the socket once that is there
+		t.Fatal(err)
+	}
+	t.Setenv("SSH_AUTH_SOCK", socket)
+}
+
+func TestAgent(t *testing.T) {
+	startAgent(t)
+	if _, err := AgentSigners(); err == nil || !strings.Contains(err.Error(), "no keys") {
+		t.Errorf("an empty agent: %v", err)
+	}
+	dir := t.TempDir()
+	var keys string
+	for _, kind := range []string{"rsa", "ecdsa", "ed25519"} {
+		path := filepath.Join(dir, kind)
+		if out, err := exec.Command(opensshtest.Client(t, "ssh-keygen"), "-q", "-t", kind, "-N", "", "-f", path).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-keygen: %v %s", err, out)
+		}
+		if out, err := exec.Command(opensshtest.Client(t, "ssh-add"), "-q", path).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-add: %v %s", err, out)
+		}
+		public, err := os.ReadFile(path + ".pub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys += string(public)
+	}
+	s := opensshtest.Start(t)
+	if err := os.WriteFile(filepath.Join(s.Dir, "authorized_keys"), []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signers, err := AgentSigners()
+	if err != nil || len(signers) != 3 {
+		t.Fatalf("%d keys, %v", len(signers), err)
+	}
+	for _, signer := range signers { // each kind of key by itself
+		cfg := configFor(t, s, s.Addr)
+		cfg.Auth = []xssh.AuthMethod{xssh.PublicKeys(newKey(t).Signer, signer)}
+		connect(t, cfg)
+	}
+}
+
+func TestNoAgent(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	if _, err := AgentSigners(); err == nil || !strings.Contains(err.Error(), "SSH_AUTH_SOCK is not set") {
+		t.Errorf("got %v", err)
+	}
+	t.Setenv("SSH_AUTH_SOCK", filepath.Join(t.TempDir(), "gone"))
+	if _, err := AgentSigners(); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,227 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+func TestReconnectAfterACut(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	cfg := configFor(t, s, link.Addr)
+	seen := events(&cfg)
+	c := connect(t, cfg)
+	waitForEvent(t, seen, Connected)
+	session, err := c.Open(bounded(t), "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	running := make(chan error, 1)
+	go func() {
+		running <- c.Exec(bounded(t), "echo started; cat", blocked(t), &trigger{link.Cut}, nil)
+	}()
+	if err := <-running; !errors.Is(err, ErrDisconnected) {
+		t.Errorf("Exec: %v", err)
+	}
+	if err := session.Wait(); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("Wait: %v", err)
+	}
+	if e := waitForEvent(t, seen, Disconnected); !errors.Is(e.Err, ErrDisconnected) {
+		t.Errorf("event: %v", e.Err)
+	}
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil { // waits
+		t.Fatal(err)
+	}
+	if c.Generation() != 2 {
+		t.Errorf("generation %d", c.Generation())
+	}
+	if c.Err() != nil {
+		t.Error(c.Err())
+	}
+}
+
+// blocked is a stdin that brings nothing until the test ends.
+func blocked(t *testing.T) io.Reader {
+	r, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	return r
+}
+
+func TestCutWhileOutputFlows(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	c := connect(t, configFor(t, s, link.Addr))
+	link.CutAfter(10 << 20)
+	var out bytes.Buffer
+	err := c.Exec(bounded(t), "head -c 50000000 /dev/zero", nil, &out, nil)
+	if !errors.Is(err, ErrDisconnected) || out.Len() == 0 || out.Len() >= 50000000 {
+		t.Fatalf("got %v after %d bytes", err, out.Len())
+	}
+}
+
+func TestBlackholeIsNoticed(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	cfg := configFor(t, s, link.Addr)
+	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 50*time.Millisecond, 2
+	cfg.HandshakeTimeout = time.Second
+	seen := events(&cfg)
+	c := connect(t, cfg)
+	err := c.Exec(bounded(t), "echo started; cat", blocked(t), &trigger{func() { link.Blackhole(true) }}, nil)
+	if !errors.Is(err, ErrDisconnected) || !errors.Is(err, errSilent) {
+		t.Errorf("Exec: %v", err)
+	}
+	waitForEvent(t, seen, Disconnected)
+	waitForEvent(t, seen, Reconnecting)
+	if _, down := c.Down(); !down {
+		t.Error("not down")
+	}
+	ctx, cancel := context.WithTimeout(bounded(t), 10*time.Millisecond)
+	defer cancel()
+	if err := c.Exec(ctx, "true", nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last failure") {
+		t.Errorf("while it is down: %v", err)
+	}
+	link.Blackhole(false)
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExecCancelledInABlackhole(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	c := connect(t, configFor(t, s, link.Addr)) // whose keepalive takes a minute
+	ctx, cancel := context.WithCancel(bounded(t))
+	out := &trigger{func() { link.Blackhole(true); cancel() }}
+	if err := c.Exec(ctx, "echo started; cat", blocked(t), out, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("running: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(bounded(t), 50*time.Millisecond)
+	defer cancel()
+	if err := c.Exec(ctx, "true", nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("starting: %v", err)
+	}
+	if _, err := c.SFTP(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("sftp: %v", err)
+	}
+	c.Close() // takes down what was left behind
+}
+
+func TestReconnectAfterServerRestart(t *testing.T) {
+	s := opensshtest.Start(t)
+	c := connect(t, configFor(t, s, s.Addr))
+	s.Restart() // as an upgrade does: our connection lives on
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil || c.Generation() != 1 {
+		t.Fatalf("%v, generation %d", err, c.Generation())
+	}
+	session, err := c.Open(bounded(t), "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	s.Kill()
+	if err := session.Wait(); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("Wait: %v", err)
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- c.Exec(bounded(t), "true", nil, nil, nil) }()
+	s.Resume()
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostKeyChangedOnReconnect(t *testing.T) {
+	s := opensshtest.Start(t)
+	cfg := configFor(t, s, s.Addr)
+	seen := events(&cfg)
+	c := connect(t, cfg)
+	old := Fingerprint(s.HostKey)
+	s.Kill()
+	s.NewHostKey()
+	s.Resume()
+	<-c.Done()
+	var changed *HostKeyError
+	if !errors.As(c.Err(), &changed) || changed.Got != Fingerprint(s.HostKey) || changed.Want[0] != old {
+		t.Fatalf("got %v", c.Err())
+	}
+	if e := waitForEvent(t, seen, Ended); !errors.Is(e.Err, ErrHostKey) {
+		t.Errorf("event: %v", e.Err)
+	}
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); !errors.Is(err, ErrHostKey) {
+		t.Errorf("Exec: %v", err)
+	}
+	for _, f := range []string{old, Fingerprint(s.HostKey)} {
+		if !strings.Contains(c.Err().Error(), f) {
+			t.Errorf("%v does not name %s", c.Err(), f)
+		}
+	}
+}
+
+func TestLoginRefusedOnReconnect(t *testing.T) {
+	s := opensshtest.Start(t)
+	cfg := configFor(t, s, s.Addr)
+	cfg.ReauthPatience = 300 * time.Millisecond
+	c := connect(t, cfg)
+	if err := os.WriteFile(s.Dir+"/authorized_keys", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	s.Resume()
+	<-c.Done()
+	if err := c.Err(); !errors.Is(err, ErrAuth) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestCloseEndsWhatRuns(t *testing.T) {
+	s := opensshtest.Start(t)
+	c := connect(t, configFor(t, s, s.Addr))
+	var wg sync.WaitGroup
+	out := &trigger{func() { wg.Go(func() { c.Close() }) }}
+	if err := c.Exec(bounded(t), "echo started; cat", blocked(t), out, nil); !errors.Is(err, ErrDisconnected) || !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	wg.Wait()
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	select {
+	case <-c.Done():
+	default:
+		t.Error("Done is open after Close")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pauses := backoff{next: 200 * time.Millisecond, most: 5 * time.Second}
+		least := 100 * time.Millisecond
+		for range 10 {
+			start := time.Now()
+			if !pauses.pause(t.Context()) {
+				t.Fatal("ended")
+			}
+			if took := time.Since(start); took < least || took > 2*least {
+				t.Errorf("paused for %v, not %v to %v", took, least, 2*least)
+			}
+			least = min(2*least, 2500*time.Millisecond)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if pauses.pause(ctx) {
+			t.Error("a pause outlived its ctx")
+		}
+	})
+}

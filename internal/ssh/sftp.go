@@ -1,0 +1,78 @@
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+)
+
+// SFTP opens the SFTP subsystem, set for speed: many and large requests at
+// once, so that a write that fails may leave holes before its end. Its owner
+// closes it. It waits for the connection as Open does.
+func (c *Client) SFTP(ctx context.Context) (*sftp.Client, error) {
+	s, err := c.open(ctx, request{name: "subsystem", payload: "sftp", long: true})
+	if err != nil {
+		return nil, err
+	}
+	options := []sftp.ClientOption{sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(64)}
+	if strings.HasPrefix(string(s.link.conn.ServerVersion()), "SSH-2.0-OpenSSH_") {
+		options = append(options, sftp.MaxPacketUnchecked(255<<10)) // its limit is 256 KiB with the header
+	}
+	type result struct {
+		client *sftp.Client
+		err    error
+	}
+	answer := make(chan result)
+	opened := s.link.spawn(func() {
+		client, err := sftp.NewClientPipe(s, &pipe{s: s}, options...)
+		select {
+		case answer <- result{client, err}:
+		case <-ctx.Done():
+			if err == nil {
+				client.Close()
+			}
+		}
+	})
+	if !opened {
+		s.Close()
+		return nil, errNotStarted
+	}
+	select {
+	case a := <-answer:
+		if a.err != nil {
+			s.Close()
+			return nil, fmt.Errorf("sftp on %s (does its sshd_config have the subsystem?): %w", c.where(), a.err)
+		}
+		return a.client, nil
+	case <-ctx.Done():
+		s.Close()
+		return nil, ctx.Err()
+	}
+}
+
+// A pipe is the way to an SFTP server. Its end asks the server to end, and
+// closes the session where that takes long.
+type pipe struct {
+	s    *Session
+	once sync.Once
+}
+
+func (p *pipe) Write(b []byte) (int, error) { return p.s.Write(b) }
+
+func (p *pipe) Close() error {
+	p.once.Do(func() {
+		p.s.CloseWrite()
+		timer := time.NewTimer(closing)
+		defer timer.Stop()
+		select {
+		case <-p.s.done:
+		case <-timer.C:
+		}
+		p.s.Close()
+	})
+	return nil
+}

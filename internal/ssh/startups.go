@@ -1,0 +1,54 @@
+package ssh
+
+import (
+	"context"
+	"sync"
+)
+
+// maxStartups is how many connections to one address may be on their way in at
+// once. OpenSSH refuses at random from 10 on (MaxStartups 10:30:100).
+const maxStartups = 8
+
+// startups is shared by all clients of this process: the server counts them
+// together too.
+var startups = limiter{slots: map[string]*slots{}}
+
+// A limiter bounds how many do something at once, for each key apart.
+type limiter struct {
+	mu    sync.Mutex
+	slots map[string]*slots
+}
+
+type slots struct {
+	taken chan struct{}
+	users int // those who hold a slot or wait for one
+}
+
+// acquire waits for a slot. An empty key has no limit.
+func (l *limiter) acquire(ctx context.Context, key string) (release func(), err error) {
+	if key == "" {
+		return func() {}, nil
+	}
+	l.mu.Lock()
+	s := l.slots[key]
+	if s == nil {
+		s = &slots{taken: make(chan struct{}, maxStartups)}
+		l.slots[key] = s
+	}
+	s.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s.users--; s.users == 0 {
+			delete(l.slots, key)
+		}
+	}
+	select {
+	case s.taken <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.taken; leave() }), nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}

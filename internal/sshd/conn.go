@@ -1,0 +1,46 @@
+package sshd
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// serve is the life of one connection, which enterConn has noted.
+func (s *Server) serve(nc net.Conn) {
+	defer leave(s, s.conns, nc)
+	defer nc.Close()
+
+	nc.SetDeadline(time.Now().Add(loginGrace))
+	_, channels, requests, err := xssh.NewServerConn(nc, s.auth)
+	if err != nil {
+		return // the client has been told, as far as it can be
+	}
+	nc.SetDeadline(time.Time{})
+
+	// As with OpenSSH, the answer to keepalive@openssh.com is a refusal: that
+	// it comes is all that the client wants to know.
+	s.wg.Go(func() { xssh.DiscardRequests(requests) })
+
+	var sessions atomic.Int64
+	for c := range channels {
+		switch c.ChannelType() {
+		case "session":
+			if n := sessions.Add(1); s.cfg.MaxSessions > 0 && n > int64(s.cfg.MaxSessions) {
+				sessions.Add(-1)
+				c.Reject(xssh.ConnectionFailed, "open failed") // OpenSSH's words
+				continue
+			}
+			s.wg.Go(func() {
+				defer sessions.Add(-1)
+				s.serveSession(c)
+			})
+		case "direct-streamlocal@openssh.com":
+			s.wg.Go(func() { forward(c) })
+		default:
+			c.Reject(xssh.UnknownChannelType, "unknown channel type "+c.ChannelType())
+		}
+	}
+}

@@ -1,0 +1,30 @@
+//go:build !unix
+
+package sshd
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+)
+
+// Supported says what to do: a server's commands need what POSIX systems have,
+// sh, process groups and signals.
+func Supported() error {
+	return errors.New("sshd: nodes on this machine need Linux or macOS, not " + runtime.GOOS + "; on Windows, run this program in WSL")
+}
+
+// A process never starts here.
+type process struct {
+	stdin, stdout, stderr *os.File
+}
+
+func startProcess([]string, string, []string) (*process, error) { return nil, Supported() }
+
+func (*process) wait() exit          { return exit{} }
+func (*process) signal(string) error { return Supported() }
+func (*process) kill()               {}
+func (*process) hangUp()             {}
+
+func copyOut(io.Writer, *os.File) {}

@@ -1,0 +1,195 @@
+package sshd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// loginGrace is how long a client may take to log in, as with OpenSSH.
+const loginGrace = 2 * time.Minute
+
+// Config says who may log in to a server, and what a session finds.
+type Config struct {
+	// HostKey is what the server proves itself with.
+	HostKey xssh.Signer
+	// AuthorizedKeys may log in, under any name.
+	AuthorizedKeys []xssh.PublicKey
+	// Dir is the home directory: where commands start and what HOME says.
+	Dir string
+	// Env is the whole environment of commands, as "NAME=value", beside HOME
+	// and what the client sets. Nothing else is inherited from this program.
+	Env []string
+	// MaxSessions is how many sessions a connection may have at once; more are
+	// refused. Zero means no limit.
+	MaxSessions int
+}
+
+// A Server serves SSH connections until it is closed.
+type Server struct {
+	cfg  Config
+	auth *xssh.ServerConfig
+
+	wg sync.WaitGroup // every goroutine of the server
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]bool
+	conns     map[net.Conn]bool
+	processes map[*process]bool
+}
+
+// New returns a server for cfg. Its owner closes it.
+func New(cfg Config) (*Server, error) {
+	if err := Supported(); err != nil {
+		return nil, err
+	}
+	if cfg.HostKey == nil {
+		return nil, errors.New("sshd: no host key")
+	}
+	if len(cfg.AuthorizedKeys) == 0 {
+		return nil, errors.New("sshd: no authorized keys, so nobody could log in")
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("sshd: home directory: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("sshd: home directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("sshd: home directory: %s is not a directory", dir)
+	}
+	cfg.Dir = dir
+	cfg.Env = slices.Clone(cfg.Env)
+
+	s := &Server{
+		cfg:       cfg,
+		listeners: map[net.Listener]bool{},
+		conns:     map[net.Conn]bool{},
+		processes: map[*process]bool{},
+	}
+	s.auth = &xssh.ServerConfig{
+		ServerVersion:     "SSH-2.0-gputrain",
+		PublicKeyCallback: authorize(cfg.AuthorizedKeys),
+	}
+	s.auth.AddHostKey(cfg.HostKey)
+	return s, nil
+}
+
+// authorize lets in whoever has one of the keys.
+func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*xssh.Permissions, error) {
+	var known [][]byte
+	for _, k := range keys {
+		known = append(known, k.Marshal())
+	}
+	return func(_ xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
+		offered := key.Marshal()
+		if slices.ContainsFunc(known, func(k []byte) bool { return bytes.Equal(k, offered) }) {
+			return &xssh.Permissions{}, nil
+		}
+		return nil, fmt.Errorf("sshd: key %s is not authorized", xssh.FingerprintSHA256(key))
+	}
+}
+
+// Serve serves every connection that l accepts, and closes l. It returns nil
+// once the server is closed.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	if !enter(s, s.listeners, l) {
+		return nil
+	}
+	defer leave(s, s.listeners, l)
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.isClosed() {
+				return nil
+			}
+			return fmt.Errorf("sshd: %w", err)
+		}
+		if s.enterConn(nc) {
+			go s.serve(nc)
+		}
+	}
+}
+
+// ServeConn serves one connection, closes it, and returns when it has ended.
+func (s *Server) ServeConn(nc net.Conn) {
+	if s.enterConn(nc) {
+		s.serve(nc)
+	}
+}
+
+// Dial returns a new connection to the server, in memory.
+func (s *Server) Dial() (net.Conn, error) {
+	client, server := Pipe()
+	if !s.enterConn(server) {
+		return nil, fmt.Errorf("sshd: server is closed: %w", net.ErrClosed)
+	}
+	go s.serve(server)
+	return client, nil
+}
+
+// Close stops listening, ends all connections, kills the process group of
+// every command that a session started and that still runs, and returns when
+// all of that has ended. What detached itself into another group lives on.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	for nc := range s.conns {
+		nc.Close()
+	}
+	for p := range s.processes {
+		p.kill()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// enterConn enters a connection, and closes it if it comes too late.
+func (s *Server) enterConn(nc net.Conn) bool {
+	if !enter(s, s.conns, nc) {
+		nc.Close()
+		return false
+	}
+	return true
+}
+
+// enter notes something that Close has to end and to wait for. It reports false
+// if the server is closed already.
+func enter[K comparable](s *Server, set map[K]bool, k K) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	set[k] = true
+	s.wg.Add(1)
+	return true
+}
+
+// leave says that it has ended.
+func leave[K comparable](s *Server, set map[K]bool, k K) {
+	s.mu.Lock()
+	delete(set, k)
+	s.mu.Unlock()
+	s.wg.Done()
+}

@@ -1,0 +1,164 @@
+package sshd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// A session is one channel of type "session": it sets variables, starts one
+// program, and lasts until the program has ended and the channel is closed.
+type session struct {
+	srv *Server
+	ch  xssh.Channel
+	env []string
+
+	started bool
+	process *process // nil where the program is this program's own SFTP server
+	wg      sync.WaitGroup
+}
+
+// The payloads of a session's requests: RFC 4254, section 6.
+type (
+	envRequest       struct{ Name, Value string }
+	execRequest      struct{ Command string }
+	subsystemRequest struct{ Name string }
+	signalRequest    struct{ Name string }
+	exitStatus       struct{ Code uint32 }
+	exitSignal       struct {
+		Name    string
+		Core    bool
+		Message string
+		Lang    string
+	}
+)
+
+// serveSession is the life of one session. As with OpenSSH, a session whose
+// client has gone counts until its program has ended.
+func (s *Server) serveSession(c xssh.NewChannel) {
+	ch, requests, err := c.Accept()
+	if err != nil {
+		return
+	}
+	sn := &session{srv: s, ch: ch}
+	for r := range requests {
+		ok, run := sn.request(r.Type, r.Payload)
+		if r.WantReply {
+			r.Reply(ok, nil)
+		}
+		if run != nil { // only now: the reply comes before any output
+			sn.wg.Go(run)
+		}
+	}
+	// The client closed the channel, or the connection was cut.
+	if sn.process != nil {
+		sn.process.hangUp()
+	}
+	sn.wg.Wait()
+}
+
+// request answers one request. Where that starts a program, run serves it.
+func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
+	switch kind {
+	case "env":
+		var r envRequest
+		if xssh.Unmarshal(payload, &r) != nil || sn.started || !validEnv(r.Name, r.Value) {
+			return false, nil
+		}
+		sn.env = append(sn.env, r.Name+"="+r.Value)
+		return true, nil
+	case "exec":
+		var r execRequest
+		if xssh.Unmarshal(payload, &r) != nil {
+			return false, nil
+		}
+		return sn.start("-c", r.Command)
+	case "shell":
+		return sn.start()
+	case "subsystem":
+		var r subsystemRequest
+		if xssh.Unmarshal(payload, &r) != nil || r.Name != "sftp" || sn.started {
+			return false, nil
+		}
+		sn.started = true
+		return true, sn.serveSFTP
+	case "signal":
+		var r signalRequest
+		if xssh.Unmarshal(payload, &r) != nil || sn.process == nil {
+			return false, nil
+		}
+		return sn.process.signal(r.Name) == nil, nil
+	}
+	return false, nil // a terminal, an agent, X11: not here
+}
+
+// start starts /bin/sh with args, as the session's one program.
+func (sn *session) start(args ...string) (ok bool, run func()) {
+	if sn.started {
+		return false, nil
+	}
+	sn.started = true
+	cfg := &sn.srv.cfg
+	p, err := startProcess(args, cfg.Dir, slices.Concat(cfg.Env, []string{"HOME=" + cfg.Dir}, sn.env))
+	if err != nil {
+		// A refusal could not say why.
+		return true, func() {
+			fmt.Fprintf(sn.ch.Stderr(), "sshd: cannot start the command: %v\n", err)
+			sn.exit(exit{code: 255})
+			sn.ch.Close()
+		}
+	}
+	sn.process = p
+	if !enter(sn.srv, sn.srv.processes, p) {
+		p.kill() // Close came first and did not see it
+		return true, sn.run
+	}
+	return true, func() {
+		defer leave(sn.srv, sn.srv.processes, p)
+		sn.run()
+	}
+}
+
+// run carries the program's streams and reports how it ended.
+func (sn *session) run() {
+	p := sn.process
+	var in, out, eof sync.WaitGroup
+	in.Go(sn.copyIn)
+	out.Go(func() { copyOut(sn.ch, p.stdout) })
+	out.Go(func() { copyOut(sn.ch.Stderr(), p.stderr) })
+	eof.Go(func() {
+		out.Wait()
+		sn.ch.CloseWrite() // the program may have closed both and go on
+	})
+
+	sn.exit(p.wait())
+	eof.Wait()
+	sn.ch.Close()
+	in.Wait() // until the client has closed the channel too
+}
+
+// copyIn passes the client's data to the program's stdin. What the program does
+// not want is read all the same, so that the client is not held up.
+func (sn *session) copyIn() {
+	io.Copy(sn.process.stdin, sn.ch)
+	sn.process.stdin.Close()
+	io.Copy(io.Discard, sn.ch)
+}
+
+// exit tells the client how the program ended.
+func (sn *session) exit(e exit) {
+	if e.signal != "" {
+		sn.ch.SendRequest("exit-signal", false, xssh.Marshal(exitSignal{Name: e.signal, Core: e.core}))
+		return
+	}
+	sn.ch.SendRequest("exit-status", false, xssh.Marshal(exitStatus{Code: uint32(e.code)}))
+}
+
+// validEnv reports whether an environment can hold the variable.
+func validEnv(name, value string) bool {
+	return name != "" && !strings.ContainsAny(name, "=\x00") && !strings.Contains(value, "\x00")
+}

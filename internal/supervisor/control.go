@@ -1,0 +1,212 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+//go:embed node.sh
+var nodeScript string
+
+// script is node.sh without comments and indentation: bash reads its stdin
+// byte by byte, so every byte costs.
+var script = regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(nodeScript, "")
+
+// A control is one session with a shell on the node that has read node.sh and
+// goes on to run what it is sent. Its stdout carries frames.
+type control struct {
+	s      *ssh.Session
+	frames *decoder
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	queue []byte        // what is to be sent: many calls go out as one write
+	wake  chan struct{} // signals that queue has grown
+}
+
+// openControl starts the shell and takes the pool over with it. The first call
+// for a pool makes its folder, arms the watcher, and returns the facts.
+func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Duration, first bool) (*control, Facts, error) {
+	var facts Facts
+	s, err := c.Open(ctx, cfg.command())
+	if err != nil {
+		return nil, facts, err
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	k := &control{s: s, frames: newDecoder(s), stop: stop, wake: make(chan struct{}, 1)}
+	complaint := &tail{}
+	k.wg.Go(func() { io.Copy(complaint, s.Stderr) })
+	k.wg.Go(func() { k.write(life) })
+	interrupted := context.AfterFunc(ctx, func() { s.Close() })
+	k.send(script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n")
+	if err = k.frames.greet(); err == nil {
+		err = k.opened(&facts)
+	}
+	if err == nil && first {
+		err = facts.check()
+	}
+	if interrupted() && err == nil {
+		return k, facts, nil
+	}
+	return nil, facts, k.failed(ctx, err, complaint)
+}
+
+// opened reads the answer to gt_open and gt_ready.
+func (k *control) opened(facts *Facts) error {
+	for n := 0; n < 1000; n++ {
+		f, err := k.frames.next()
+		switch {
+		case err != nil:
+			return err
+		case f.kind == 'H':
+			return nil
+		case f.kind == 'F' && len(f.words) == 2:
+			facts.add(f.words[0], f.words[1])
+		case f.kind == 'E':
+			return refusal(f.id())
+		}
+	}
+	return errFrame
+}
+
+// refusal is why gt_open did not take the pool.
+func refusal(why string) error {
+	switch why {
+	case "gone":
+		return ErrLapsed
+	case "root":
+		return errors.New("cannot make a folder for the pool: neither the home folder nor TMPDIR (or /tmp) can be written to, or the disk is full")
+	case "full":
+		return errors.New("cannot write to the pool's folder: is the disk full?")
+	case "setsid":
+		return errors.New("the node has none of setsid, bash, python3 and perl: install util-linux")
+	case "od":
+		return errors.New("the node has no od: install coreutils")
+	}
+	return fmt.Errorf("%w: refused for %.20q", errFrame, why)
+}
+
+// failed closes a control that did not come up and returns the reason.
+func (k *control) failed(ctx context.Context, err error, complaint *tail) error {
+	k.close()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ended := err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if w := k.s.Wait(); ended && errors.Is(w, ssh.ErrDisconnected) {
+		return w
+	}
+	if ended {
+		err = errors.New("the node's shell ended at once")
+	}
+	if s := complaint.String(); s != "" {
+		return fmt.Errorf("%w: it says: %s", err, s)
+	}
+	return err
+}
+
+// send queues shell text, whole lines. It does not block.
+func (k *control) send(text string) {
+	k.mu.Lock()
+	k.queue = append(k.queue, text...)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what is queued until the control is closed.
+func (k *control) write(life context.Context) {
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-k.wake:
+		}
+		k.mu.Lock()
+		out := k.queue
+		k.queue = nil
+		k.mu.Unlock()
+		_, err := k.s.Write(out)
+		clear(out) // there may be secrets in it
+		if err != nil {
+			return // the reader sees the end too
+		}
+	}
+}
+
+// close ends the session, and waits until nothing of it is left on this side.
+func (k *control) close() {
+	k.stop()
+	k.s.Close()
+	k.wg.Wait()
+}
+
+// command starts the shell that the control session talks to. Any login shell
+// understands it. Bash is preferred because it can put a command into a process
+// group of its own without the help of another program, and without making it
+// ignore SIGINT.
+func (c Config) command() string {
+	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " "
+	if c.Shell != "" {
+		return env + c.Shell
+	}
+	return "exec sh -c 'if command -v bash >/dev/null; then " + env + "bash; else " + env + "sh; fi'"
+}
+
+// open returns the call of gt_open.
+func (c Config) open(ttl time.Duration, first bool) string {
+	lease := seconds(c.Lease)
+	interval := min(max(lease/10, 1), 30)
+	ttlText := "0"
+	if c.TTL > 0 {
+		interval = max(min(interval, seconds(c.TTL)/10), 1)
+		ttlText = strconv.FormatInt(max(seconds(ttl), 1), 10)
+	}
+	is := "0"
+	if first {
+		is = "1"
+	}
+	l := call("gt_open", c.Root, c.PoolID, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct)
+	return strings.TrimSuffix(l.String(), "\n") + " || exit 1\n"
+}
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > tailBytes {
+		t.b = append(t.b[:0], t.b[len(t.b)-tailBytes:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}

@@ -1,0 +1,114 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Cause says why a task ended.
+type Cause int
+
+const (
+	// Exited means that the command ended by itself, with Exit.Code.
+	Exited Cause = iota
+	// Signaled means that a signal ended it that gputrain did not send.
+	Signaled
+	// OutOfMemory means that the kernel ended it for its memory.
+	OutOfMemory
+	// TimedOut means that it ran longer than its Timeout.
+	TimedOut
+	// Cancelled means that it was ended, or not even started, on request.
+	Cancelled
+	// Vanished means that it was killed together with the shell that waited for
+	// it, so that nothing is known of its end.
+	Vanished
+)
+
+// String returns the cause in lower case: "timed out".
+func (c Cause) String() string {
+	names := [...]string{"exited", "signaled", "out of memory", "timed out", "cancelled", "vanished"}
+	if c < 0 || int(c) >= len(names) {
+		return "unknown"
+	}
+	return names[c]
+}
+
+// An Exit is how a task ended.
+type Exit struct {
+	// Code is the exit status: 128 and the signal's number where a signal ended
+	// the command, -1 where nothing is known.
+	Code int
+	// Signal is its name without SIG, "KILL", or "". Statuses 130, 141 and 143
+	// always read as INT, PIPE and TERM: bash, as the node's shell, does not tell
+	// a command that died of these from one that exited with these numbers.
+	Signal string
+	Cause  Cause
+	// Elapsed is how long the command ran, by the node's clock where it has one
+	// that can be read.
+	Elapsed time.Duration
+	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
+	StdoutBytes, StderrBytes int64
+	// DiskFull is true where the node's disk had no room left for the status:
+	// output may be missing too.
+	DiskFull bool
+}
+
+// ErrNotStarted means that the command was never started. Errors that wrap it say why.
+var ErrNotStarted = errors.New("not started")
+
+// ErrClosed means that the node's supervisor was closed.
+var ErrClosed = errors.New("the node's supervisor is closed")
+
+// ErrLapsed means that the node ended the pool by itself: its lease or TTL ran
+// out, or somebody removed its folder.
+var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out, or its folder was removed")
+
+// parseDone reads a 'D' frame: id, code, signal, cause, milliseconds, disk
+// full, and whether there is stdout and stderr. A reason why the command never
+// started comes back as an error that wraps ErrNotStarted.
+func parseDone(w []string, dir string) (x Exit, nonEmpty [2]bool, err error) {
+	if len(w) != 8 {
+		return x, nonEmpty, fmt.Errorf("%w: end of a task in %d words", errFrame, len(w))
+	}
+	code, err := strconv.Atoi(w[1])
+	if err != nil {
+		return x, nonEmpty, fmt.Errorf("%w: exit status %.20q", errFrame, w[1])
+	}
+	x.Code = code
+	if w[2] != "-" {
+		x.Signal = strings.TrimPrefix(w[2], "SIG")
+	}
+	if ms, err := strconv.Atoi(w[4]); err == nil {
+		x.Elapsed = time.Duration(ms) * time.Millisecond
+	} else {
+		x.Elapsed = -1
+	}
+	x.DiskFull = w[5] == "1"
+	nonEmpty = [2]bool{w[6] == "1", w[7] == "1"}
+	switch w[3] {
+	case "exit":
+		x.Cause = Exited
+	case "signal":
+		x.Cause = Signaled
+	case "oom":
+		x.Cause = OutOfMemory
+	case "timedout":
+		x.Cause = TimedOut
+	case "cancelled":
+		x.Cause = Cancelled
+	case "never": // cancelled before it was started
+		x.Cause, x.Code = Cancelled, -1
+	case "nodir":
+		return x, nonEmpty, fmt.Errorf("%w: no such folder on the node, or it cannot be entered: %s", ErrNotStarted, dir)
+	case "nostdin":
+		return x, nonEmpty, fmt.Errorf("%w: its stdin is gone from the node", ErrNotStarted)
+	case "nodisk":
+		return x, nonEmpty, fmt.Errorf("%w: the node's disk is full", ErrNotStarted)
+	default:
+		return x, nonEmpty, fmt.Errorf("%w: cause %.20q", errFrame, w[3])
+	}
+	return x, nonEmpty, nil
+}

@@ -1,0 +1,228 @@
+package supervisor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxLine  = 16 << 10 // of a frame's head, and of a line of hex
+	maxChunk = 32 << 10 // of the data given to a handler at once
+	maxNoise = 256 << 10
+	// hello is the first line of node.sh's half. What a login prints before it
+	// is skipped.
+	hello = "gputrain-supervisor 1"
+)
+
+// errFrame means that the node did not speak as node.sh does.
+var errFrame = errors.New("the node's supervisor does not answer as it should")
+
+// A stream is one of a task's two outputs.
+type stream int
+
+const (
+	stdout stream = iota
+	stderr
+)
+
+// A frame is one message of node.sh, or one piece of a long one.
+type frame struct {
+	// kind is the letter that node.sh begins it with, see the handler of each.
+	kind byte
+	// words are what follows on its line.
+	words []string
+	// data is a piece of a stream, for kinds 'O' (raw) and 'X' (was hex), valid
+	// until the next frame is asked for.
+	data   []byte
+	offset int64
+	stream stream
+	// last is true for the last piece of an 'O' or 'X'.
+	last bool
+}
+
+// id is the task that the frame is about.
+func (f *frame) id() string {
+	if len(f.words) == 0 {
+		return ""
+	}
+	return f.words[0]
+}
+
+// A decoder reads frames. Whatever comes, it keeps its memory bounded and
+// never gives more of a stream than was announced.
+type decoder struct {
+	r    *bufio.Reader
+	buf  [maxChunk]byte
+	cur  frame // the 'O' or 'X' that is being read
+	left int64 // of an 'O'
+}
+
+func newDecoder(r io.Reader) *decoder {
+	return &decoder{r: bufio.NewReaderSize(r, 64<<10)}
+}
+
+// greet reads up to the line that node.sh begins with.
+func (d *decoder) greet() error {
+	for skipped := 0; skipped < maxNoise; {
+		s, err := d.line()
+		if err != nil && !errors.Is(err, errFrame) {
+			return err
+		}
+		// A login's last words may lack their newline.
+		if strings.HasSuffix(s, hello) {
+			return nil
+		}
+		skipped += len(s) + 1
+	}
+	return fmt.Errorf("%w: the login prints too much and does not start a shell", errFrame)
+}
+
+// line reads one line without its newline.
+func (d *decoder) line() (string, error) {
+	var long []byte
+	for {
+		part, err := d.r.ReadSlice('\n')
+		if err == nil && long == nil {
+			return string(part[:len(part)-1]), nil
+		}
+		if len(long)+len(part) > maxLine {
+			return "", fmt.Errorf("%w: a line is too long", errFrame)
+		}
+		long = append(long, part...)
+		switch {
+		case err == nil:
+			return string(long[:len(long)-1]), nil
+		case err == io.EOF && len(long) > 0:
+			return "", io.ErrUnexpectedEOF
+		case err != bufio.ErrBufferFull:
+			return "", err
+		}
+	}
+}
+
+// next reads one frame, or the next piece of one.
+func (d *decoder) next() (frame, error) {
+	switch d.cur.kind {
+	case 'O':
+		return d.raw()
+	case 'X':
+		return d.hex()
+	}
+	s, err := d.line()
+	if err != nil {
+		return frame{}, err
+	}
+	if len(s) == 0 || len(s) > 1 && s[1] != ' ' {
+		return frame{}, fmt.Errorf("%w: %.40q", errFrame, s)
+	}
+	f := frame{kind: s[0]}
+	if f.kind == 'F' { // F key value: the value is the rest, spaces and all
+		f.words = strings.SplitN(s[1:], " ", 3)[1:]
+		return f, nil
+	}
+	f.words = strings.Fields(s[1:])
+	switch f.kind {
+	case 'O', 'X':
+		if err := d.begin(f); err != nil {
+			return frame{}, fmt.Errorf("%w: %.80q: %w", errFrame, s, err)
+		}
+		return d.next()
+	}
+	return f, nil
+}
+
+// begin reads the head of an 'O' (id, stream, offset, length) or an 'X' (id,
+// stream, offset).
+func (d *decoder) begin(f frame) error {
+	want := 3
+	if f.kind == 'O' {
+		want = 4
+	}
+	if len(f.words) != want {
+		return errors.New("wrong number of words")
+	}
+	switch f.words[1] {
+	case "o":
+		f.stream = stdout
+	case "e":
+		f.stream = stderr
+	default:
+		return errors.New("no such stream")
+	}
+	var err error
+	if f.offset, err = size(f.words[2]); err != nil {
+		return err
+	}
+	if f.kind == 'O' {
+		if d.left, err = size(f.words[3]); err != nil {
+			return err
+		}
+	}
+	d.cur = f
+	return nil
+}
+
+// maxSize bounds offsets and lengths, so that their sums never overflow.
+const maxSize = 1 << 60
+
+func size(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > maxSize {
+		return 0, errors.New("not a size")
+	}
+	return n, nil
+}
+
+func (d *decoder) raw() (frame, error) {
+	n := min(d.left, maxChunk)
+	if n > 0 {
+		// What is here already goes on at once: a slow link must not hold it back.
+		if b := d.r.Buffered(); b > 0 && int64(b) < n {
+			n = int64(b)
+		}
+		m, err := io.ReadAtLeast(d.r, d.buf[:n], 1)
+		if err != nil {
+			return frame{}, err
+		}
+		n = int64(m)
+	}
+	return d.piece(n, n == d.left), nil
+}
+
+func (d *decoder) hex() (frame, error) {
+	n := 0
+	for n+maxLine/2 <= maxChunk {
+		s, err := d.line()
+		if err != nil {
+			return frame{}, err
+		}
+		if s == "." {
+			return d.piece(int64(n), true), nil
+		}
+		for f := range strings.FieldsSeq(s) {
+			b, err := strconv.ParseUint(f, 16, 8)
+			if err != nil || len(f) != 2 {
+				return frame{}, fmt.Errorf("%w: %.40q is not hex", errFrame, s)
+			}
+			d.buf[n] = byte(b)
+			n++
+		}
+	}
+	return d.piece(int64(n), false), nil
+}
+
+// piece returns n bytes of the current frame and moves on.
+func (d *decoder) piece(n int64, last bool) frame {
+	f := d.cur
+	f.data, f.last = d.buf[:n], last
+	d.cur.offset = min(d.cur.offset+n, maxSize)
+	d.left -= n
+	if last {
+		d.cur, d.left = frame{}, 0
+	}
+	return f
+}

@@ -1,0 +1,183 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/ssh"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// shells are what the node's script must run under. A shell that this machine
+// lacks is left out, but in CI, where sshd is required, none may be.
+var shells = []string{"dash", "bash", "busybox ash"}
+
+// eachShell runs a test under every shell.
+func eachShell(t *testing.T, f func(t *testing.T, shell string)) {
+	for _, sh := range shells {
+		t.Run(strings.Fields(sh)[0], func(t *testing.T) {
+			needShell(t, sh)
+			f(t, sh)
+		})
+	}
+}
+
+func needShell(t testing.TB, sh string) {
+	t.Helper()
+	if _, err := exec.LookPath(strings.Fields(sh)[0]); err != nil {
+		if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// connect returns a client of a real OpenSSH server, by way of addr where that
+// is not empty.
+func connect(t testing.TB, srv *opensshtest.Server, addr string) *ssh.Client {
+	t.Helper()
+	if addr == "" {
+		addr = srv.Addr
+	}
+	c := ssh.New(ssh.Config{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		},
+		User:    srv.User,
+		Auth:    []xssh.AuthMethod{xssh.PublicKeys(srv.Signer)},
+		HostKey: xssh.FixedHostKey(srv.HostKey),
+	})
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+var pools atomic.Int64
+
+// config returns a Config for a pool of the test's own.
+func config(t testing.TB, shell string) Config {
+	return Config{
+		PoolID: fmt.Sprintf("test-%d-%d-%d", os.Getpid(), time.Now().UnixNano(), pools.Add(1)),
+		Root:   t.TempDir() + "/pool root's",
+		Shell:  shell,
+	}
+}
+
+// start returns a node that is closed, and found clean, when the test ends.
+func start(t testing.TB, c *ssh.Client, cfg Config) *Node {
+	t.Helper()
+	n, err := Start(t.Context(), c, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := n.Close(ctx, true); err != nil {
+			t.Error(err)
+		}
+		clean(t, n)
+	})
+	return n
+}
+
+// clean checks that nothing of a pool is left.
+func clean(t testing.TB, n *Node) {
+	t.Helper()
+	if _, err := os.Lstat(n.facts.Root); !os.IsNotExist(err) {
+		t.Errorf("%s is left (%v)", n.facts.Root, err)
+	}
+	for _, p := range processes(t, "GPUTRAIN_POOL="+n.cfg.PoolID) {
+		t.Errorf("process left: %s", p)
+	}
+}
+
+// processes returns the command lines of those that have the variable.
+func processes(t testing.TB, variable string) (found []string) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, d := range dirs {
+		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
+		if err == nil && bytes.Contains(env, []byte(variable+"\x00")) {
+			line, _ := os.ReadFile("/proc/" + d.Name() + "/cmdline")
+			found = append(found, d.Name()+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+var taskIDs atomic.Int64
+
+// A result is what one task gave.
+type result struct {
+	Exit
+	out, errs string
+	err       error
+}
+
+// run runs a spec to its end, with an id of its own where it has none.
+func run(t testing.TB, n *Node, spec Spec) result {
+	t.Helper()
+	return runCtx(t.Context(), n, spec, nil)
+}
+
+func runCtx(ctx context.Context, n *Node, spec Spec, started func()) (r result) {
+	if spec.ID == "" {
+		spec.ID = fmt.Sprintf("t-%d", taskIDs.Add(1))
+	}
+	var out, errs bytes.Buffer
+	r.Exit, r.err = n.Run(ctx, spec, Sinks{Stdout: &out, Stderr: &errs, Started: started, Live: true})
+	r.out, r.errs = out.String(), errs.String()
+	return r
+}
+
+// A watch is a sink that lets a test wait for a text.
+type watch struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newWatch() *watch { return &watch{more: make(chan struct{}, 1)} }
+
+func (w *watch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+	return w.text.Write(p)
+}
+
+func (w *watch) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// await waits until the text has come.
+func (w *watch) await(t testing.TB, text string) {
+	t.Helper()
+	for !strings.Contains(w.String(), text) {
+		select {
+		case <-w.more:
+		case <-t.Context().Done():
+			t.Fatalf("%q did not come: %q", text, w.String())
+		}
+	}
+}

@@ -1,0 +1,296 @@
+// Package supervisor runs commands on a node, detached from the connection.
+//
+// The node's half is one POSIX shell script, node.sh, fed to a shell that one
+// long SSH session keeps open. A task is started by a line of shell text and
+// costs one round trip: its short output comes back with its exit status. It
+// runs in a process group of its own, with its output in files, which the
+// client follows by offset; so when the connection is cut, nothing is lost: a
+// new session takes over and goes on where the old one stopped.
+//
+// A task's stdout and stderr are regular files, opened for appending. A program
+// that opens /dev/stdout or /dev/stderr anew and asks for truncation (as
+// "echo x >/dev/stderr" does in a shell, unlike "echo x >&2") therefore loses
+// what it wrote before and has not yet been read.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+// Config says what a node is to do for its pool.
+type Config struct {
+	// PoolID names the pool: lower-case letters, digits and dashes.
+	PoolID string
+	// Lease is how long the node goes on without hearing from this program. Zero
+	// means 15 minutes. TTL is how long it goes on at most; zero means forever.
+	Lease, TTL time.Duration
+	// SelfDestruct is shell text by which the node ends itself when its lease or
+	// TTL has run out. The pool's folder is then removed only where the text is
+	// empty or sets the variable GPUTRAIN_REMOVE.
+	SelfDestruct string
+	// Root is the pool's folder. Empty means one that the node chooses: below the
+	// home folder, or below TMPDIR (or /tmp) where that cannot be written to.
+	Root string
+	// Shell is the shell of the control session, as a command. Empty means bash
+	// where the node has it, and sh otherwise.
+	Shell string
+}
+
+// A Node is a node under supervision. All methods can be called at the same time.
+type Node struct {
+	client  *ssh.Client
+	cfg     Config
+	facts   Facts
+	expires time.Time // by the TTL
+
+	// life ends by Close, or when the node is lost for good. The cause says which.
+	life context.Context
+	end  context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	attention chan struct{} // signals the poller that something has changed
+
+	mu       sync.Mutex
+	control  *control // nil while there is none
+	base     base
+	tasks    map[string]*task
+	orphans  map[string]string // calls of gt_cancel for tasks that nobody waits for
+	finished []string          // to be removed from the node
+	poll     pollState
+
+	closing sync.Mutex
+	closed  bool
+}
+
+var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// Start arms the node's watcher, makes the pool's folder, and returns the node
+// ready for tasks. It must be the first thing that a pool runs on a node. A
+// Start that fails leaves nothing behind, as far as the node can be reached.
+func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
+	if !idPattern.MatchString(cfg.PoolID) {
+		return nil, fmt.Errorf("pool id %q: want lower-case letters, digits and dashes", cfg.PoolID)
+	}
+	for name, s := range map[string]string{"SelfDestruct": cfg.SelfDestruct, "Root": cfg.Root} {
+		if _, err := Quote(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if cfg.Lease <= 0 {
+		cfg.Lease = 15 * time.Minute
+	}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	n := &Node{
+		client: c, cfg: cfg, life: life, end: end,
+		attention: make(chan struct{}, 1),
+		tasks:     map[string]*task{},
+		orphans:   map[string]string{},
+	}
+	if cfg.TTL > 0 {
+		n.expires = time.Now().Add(cfg.TTL)
+	}
+	k, facts, err := n.open(ctx, true)
+	if err != nil {
+		end(err)
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
+		defer cancel()
+		return nil, errors.Join(err, n.Close(clean, true))
+	}
+	n.facts = facts
+	n.base.path = facts.Path
+	n.adopt(k)
+	n.wg.Go(func() { n.keep(k) })
+	n.wg.Go(n.pollLoop)
+	n.wg.Go(n.renew)
+	return n, nil
+}
+
+// startCleanup bounds what a failed Start does to leave nothing behind.
+const startCleanup = 15 * time.Second
+
+// Facts returns what is known of the node.
+func (n *Node) Facts() Facts { return n.facts }
+
+// Done is closed when the node is lost for good, or closed. Err then says why.
+func (n *Node) Done() <-chan struct{} { return n.life.Done() }
+
+// Err is nil before Done is closed.
+func (n *Node) Err() error { return context.Cause(n.life) }
+
+// open opens a control session. Where the connection is cut meanwhile, it is
+// tried again.
+func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
+	pause := 50 * time.Millisecond
+	for failures := 0; ; {
+		attempt, cancel := context.WithTimeout(ctx, openTimeout)
+		if _, down := n.client.Down(); down {
+			cancel() // the wait for a connection has no bound but ctx's
+			attempt, cancel = context.WithCancel(ctx)
+		}
+		k, facts, err := openControl(attempt, n.client, n.cfg, time.Until(n.expires), first)
+		cancel()
+		if err == nil {
+			return k, facts, nil
+		}
+		if ctx.Err() != nil {
+			return nil, facts, fmt.Errorf("%w while the node's supervisor was started", context.Cause(ctx))
+		}
+		if e := n.client.Err(); e != nil {
+			return nil, facts, e
+		}
+		if !errors.Is(err, ssh.ErrDisconnected) {
+			if failures++; failures >= openFailures || first || errors.Is(err, ErrLapsed) {
+				return nil, facts, err
+			}
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		case <-ctx.Done():
+		}
+	}
+}
+
+const (
+	openTimeout  = time.Minute
+	openFailures = 6
+)
+
+// keep serves one control session after another until the node's life ends.
+func (n *Node) keep(k *control) {
+	for failures := 0; ; {
+		stop := context.AfterFunc(n.life, func() { k.s.Close() })
+		since := time.Now()
+		err := n.serve(k)
+		stop()
+		n.mu.Lock()
+		n.control = nil
+		n.mu.Unlock()
+		k.close()
+		if n.life.Err() != nil {
+			return
+		}
+		// A node that does not speak as it should gets a few chances.
+		if failures++; !errors.Is(err, errFrame) || time.Since(since) > openTimeout {
+			failures = 0
+		}
+		if failures >= openFailures {
+			n.end(err)
+			return
+		}
+		if k, _, err = n.open(n.life, false); err != nil {
+			n.end(err)
+			return
+		}
+		n.adopt(k)
+	}
+}
+
+// adopt makes k the node's control, and has it report on every task in flight.
+func (n *Node) adopt(k *control) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.control = k
+	n.poll = pollState{}
+	k.send(n.base.define())
+	for _, l := range n.orphans {
+		k.send(l)
+	}
+	clear(n.orphans)
+	for _, t := range n.tasks {
+		if t.cancelled() {
+			k.send(t.cancelLine)
+		}
+		k.send(call("gt_state", t.id).String())
+	}
+	n.notice()
+}
+
+// send gives shell text to the control session. Without one it does nothing:
+// the next one asks for the state of every task.
+func (n *Node) send(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.control != nil {
+		n.control.send(text)
+	}
+}
+
+// notice has the poller look again.
+func (n *Node) notice() {
+	select {
+	case n.attention <- struct{}{}:
+	default:
+	}
+}
+
+// renew keeps the lease.
+func (n *Node) renew() {
+	tick := time.NewTicker(max(n.cfg.Lease/4, 250*time.Millisecond))
+	defer tick.Stop()
+	for beat := firstBeat; ; beat++ {
+		select {
+		case <-n.life.Done():
+			return
+		case <-tick.C:
+			n.send("gt_beat " + strconv.Itoa(beat) + "\n")
+		}
+	}
+}
+
+// firstBeat follows what gt_open writes. All beats have as many digits: they
+// are written over each other.
+const firstBeat = 10000001
+
+// Close ends every task and everything else that the pool runs on the node,
+// and the watcher; remove also removes the pool's folder. Runs in flight return
+// ErrClosed. Once it has succeeded, Close does nothing more; after an error it
+// can be called again.
+func (n *Node) Close(ctx context.Context, remove bool) error {
+	n.closing.Lock()
+	defer n.closing.Unlock()
+	if n.closed {
+		return nil
+	}
+	n.end(ErrClosed)
+	n.wg.Wait()
+	shell, rm := "exec sh", "0"
+	if n.cfg.Shell != "" {
+		shell = "exec " + n.cfg.Shell
+	}
+	if remove {
+		rm = "1"
+	}
+	root := n.facts.Root
+	if root == "" {
+		root = n.cfg.Root
+	}
+	text := script + call("gt_close", root, n.cfg.PoolID, rm).String()
+	for {
+		var out, complaint tail
+		err := n.client.Exec(ctx, shell, strings.NewReader(text), &out, &complaint)
+		if err == nil && !strings.HasSuffix(out.String(), "closed") {
+			err = errors.New("the node's shell did not answer")
+		}
+		switch {
+		case err == nil:
+			n.closed = true
+			return nil
+		case ctx.Err() == nil && n.client.Err() == nil && errors.Is(err, ssh.ErrDisconnected):
+			continue
+		}
+		if s := complaint.String(); s != "" {
+			err = fmt.Errorf("%w: it says: %s", err, s)
+		}
+		return fmt.Errorf("ending the pool's part of the node: %w", err)
+	}
+}

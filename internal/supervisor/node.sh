@@ -1,0 +1,653 @@
+# The node's side of commands. The client feeds this text to a POSIX shell and
+# then keeps sending calls of its functions: gt_open once, gt_start for a task.
+# It must run under dash, bash and busybox ash, and on any Unix with POSIX's
+# tools. What runs for every task uses builtins only: a process costs about a
+# millisecond, a builtin nothing.
+#
+# Files of a task, in t/ of the pool's folder:
+#   ID.start   "wrapper-pid wrapper-start", then "command-pid", then whatever
+#              the wrapper's shell prints: its word on a signal. Made with
+#              noclobber: who makes it owns the task, so nothing runs twice.
+#   ID.out ID.err   the output; ID.in, ID.sh   stdin and a long script
+#   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
+#              What counts is that they exist, so they work on a full disk.
+#   ID.status  "code signal cause milliseconds ;": without the ";" it is not there.
+#
+# What the client sees on stdout are frames, written by the reporter alone, who
+# takes its orders from the FIFO bell.GENERATION. All writers write whole lines
+# shorter than PIPE_BUF, and open it read-write, so that nobody ever blocks.
+
+# gt_stat PID sets gt_st to the start time of a process and fails where it does
+# not run. A pid with its start time is never mistaken for a later process.
+gt_stat() {
+	gt_st=-
+	if [ -r /proc/self/stat ]; then
+		{ read -r gt_l <"/proc/$1/stat"; } 2>/dev/null || return 1
+		gt_l=${gt_l##*) }
+		set -- $gt_l
+		[ "$1" != Z ] || return 1
+		shift 19
+		gt_st=$1
+	else
+		kill -0 "$1" 2>/dev/null
+	fi
+}
+
+# gt_alive PID START
+gt_alive() {
+	[ "${1:-0}" -gt 1 ] 2>/dev/null && gt_stat "$1" && [ "$gt_st" = "$2" ]
+}
+
+# gt_self sets gt_me to the pid of this very subshell ($$ is the main shell's).
+gt_self() {
+	if [ -r /proc/self/stat ]; then
+		read -r gt_me gt_l </proc/self/stat
+	else
+		gt_me=$(sh -c 'echo $PPID')
+	fi
+}
+
+# gt_sleep SECONDS rounds up where sleep knows whole seconds only.
+gt_sleep() {
+	if [ "$gt_frac" = 1 ]; then sleep "$1"; else sleep "$((${1%.*} + 1))"; fi
+}
+
+# gt_end PID TENTHS ends a process group: TERM, and KILL after so many tenths
+# of a second. It returns as soon as the group is gone.
+gt_end() {
+	gt_n=50
+	until kill -TERM "-$1"; do
+		# A process that is there without its group has not come to setsid yet.
+		[ "$gt_n" -gt 0 ] && kill -0 "$1" || return 0
+		gt_sleep 0.02
+		gt_n=$((gt_n - 1))
+	done
+	kill -CONT "-$1"
+	gt_n=$2
+	while kill -0 "-$1"; do
+		if [ "$gt_n" -le 0 ]; then
+			kill -KILL "-$1"
+			break
+		fi
+		if [ "$gt_frac" = 1 ]; then
+			if [ "$gt_n" = "$2" ]; then sleep 0.02; else sleep 0.1; fi
+			gt_n=$((gt_n - 1))
+		else
+			sleep 1
+			gt_n=$((gt_n - 10))
+		fi
+	done 2>/dev/null
+	gt_n=10
+	while [ "$gt_n" -gt 0 ] && kill -0 "-$1"; do
+		gt_sleep 0.05
+		gt_n=$((gt_n - 1))
+	done 2>/dev/null
+} 2>/dev/null
+
+# gt_ring LINE tells the reporter of the moment.
+gt_ring() {
+	read -r gt_g <gen && echo "$1" 1<>"bell.$gt_g"
+} 2>/dev/null
+
+# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring
+# carries the status too: it arrives also when the disk is full.
+gt_finish() {
+	gt_full=0
+	set -C
+	{ echo "$2 $3 $4 $5 ;" >"$1.status"; } 2>/dev/null || gt_full=1
+	set +C
+	gt_ring "D $1 $2 $3 $4 $5 $gt_full"
+}
+
+# gt_oom sets gt_oomk to how many processes the kernel ended for their memory.
+gt_oom() {
+	gt_oomk=0
+	[ -z "$gt_oomfile" ] || while read -r gt_k gt_v; do
+		[ "$gt_k" != oom_kill ] || gt_oomk=$gt_v
+	done <"$gt_oomfile"
+} 2>/dev/null
+
+gt_oomfind() {
+	gt_oomfile=
+	while IFS=: read -r gt_k gt_c gt_p; do
+		case "$gt_k,$gt_c," in
+		0,,) set -- "/sys/fs/cgroup$gt_p/memory.events" /sys/fs/cgroup/memory.events ;;
+		*,memory,*) set -- "/sys/fs/cgroup/memory$gt_p/memory.oom_control" /sys/fs/cgroup/memory/memory.oom_control ;;
+		*) continue ;;
+		esac
+		for gt_f; do
+			[ -r "$gt_f" ] && gt_oomfile=$gt_f && break
+		done
+		[ -z "$gt_oomfile" ] || return 0
+	done </proc/self/cgroup
+} 2>/dev/null
+
+# gt_now sets gt_t to a time in hundredths of a second, or to nothing.
+gt_now() {
+	gt_t=
+	if { read -r gt_t gt_l </proc/uptime; } 2>/dev/null; then gt_t=${gt_t%.*}${gt_t#*.}; fi
+}
+
+# gt_kill ID TENTHS ends a task, if its command was started.
+gt_kill() {
+	gt_p=
+	{ read -r gt_l && read -r gt_p; } <"$1.start"
+	[ -z "$gt_p" ] || gt_end "$gt_p" "$2"
+} 2>/dev/null
+
+# gt_timer ID SECONDS TENTHS ends a task that runs too long. TERM ends the
+# timer, with its sleep.
+gt_timer() {
+	gt_o=$!
+	gt_n=$2
+	[ "$gt_frac" = 1 ] || gt_n=$((${2%.*} + 1))
+	trap '[ "$!" = "$gt_o" ] || kill -s KILL "$!"; exit 0' TERM
+	sleep "$gt_n" &
+	wait "$!"
+	gt_o=$!
+	[ -e "$1.cancel" ] || : >"$1.late"
+	gt_kill "$1" "$3"
+} 2>/dev/null
+
+# gt_start ID NOTIFY DIR SECONDS TENTHS STDIN NENV ENV... COMMAND ARG...
+# starts a task, or reports its state where it was started before.
+gt_start() {
+	(gt_task "$@") </dev/null >/dev/null 2>&1 &
+}
+
+gt_task() {
+	gt_id=$1 gt_notify=$2 gt_dir=$3 gt_limit=$4 gt_grace=$5 gt_in=$6 gt_nenv=$7
+	shift 7
+	gt_self
+	gt_stat "$gt_me"
+	set -C
+	if ! { echo "$gt_me $gt_st" >"$gt_id.start"; } 2>/dev/null; then
+		set +C
+		if [ -s "$gt_id.start" ]; then
+			gt_state "$gt_id"
+		else
+			gt_ring "D $gt_id 0 - nodisk 0 1"
+		fi
+		return
+	fi
+	set +C
+	exec 2>>"$gt_id.start"
+	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
+	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
+	gt_oom
+	gt_oom0=$gt_oomk
+	gt_now
+	gt_t0=$gt_t
+	gt_tm=
+	if [ "$gt_limit" != 0 ]; then
+		gt_timer "$gt_id" "$gt_limit" "$gt_grace" &
+		gt_tm=$!
+	fi
+	[ "$gt_mode" != m ] || set -m
+	{
+		gt_self
+		echo "$gt_me" >&6
+		# Who cancels from here on finds the pid. Who came before left this.
+		[ ! -e "$gt_id.cancel" ] || exit 143
+		[ "$gt_notify" = 0 ] || gt_ring "S $gt_id"
+		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
+		cd "$gt_dir" || exit 126
+		export GPUTRAIN_TASK="$gt_id"
+		gt_env
+		while [ "$gt_nenv" -gt 0 ]; do
+			export "$1"
+			shift
+			gt_nenv=$((gt_nenv - 1))
+		done
+		exec 2>&5 4>&- 5>&- 6>&-
+		case $gt_mode in
+		m) case $1 in -*) exec -- "$@" ;; *) exec "$@" ;; esac ;;
+		setsid) exec $gt_reset "$gt_setsid" "$@" ;;
+		python3) exec "$gt_setsid" -c "$gt_python" "$@" ;;
+		perl) exec "$gt_setsid" -e "$gt_perl" "$@" ;;
+		esac
+	} <"$gt_in" >>"$gt_id.out" 5>>"$gt_id.err" 6>&2 2>/dev/null &
+	# No builtin may come before wait here: dash reaps its children after each,
+	# and then says nothing of the signal that ended them.
+	case $gt_mode in m) set +m ;; esac
+	wait "$!"
+	gt_code=$? gt_pid=$!
+	gt_now
+	gt_sig=-
+	if [ "$gt_code" -gt 128 ]; then
+		gt_m=
+		{ read -r gt_l && read -r gt_l && read -r gt_m; } <"$gt_id.start"
+		# Only the shell's own word tells a signal from an exit with its number.
+		# Bash says nothing of INT, PIPE and TERM: these are always signals.
+		case $gt_code in 130 | 141 | 143) gt_m=x ;; esac
+		[ -z "$gt_m" ] || gt_sig=$(kill -l "$gt_code") || gt_sig=-
+	fi
+	if [ -n "$gt_tm" ]; then
+		kill -s TERM "$gt_tm"
+		wait "$gt_tm"
+	fi 2>/dev/null
+	# What the command left in its group ends with it.
+	if kill -0 "-$gt_pid" 2>/dev/null; then gt_end "$gt_pid" 10; fi
+	gt_cause=exit
+	[ "$gt_sig" = - ] || gt_cause=signal
+	if [ "$gt_code" = 137 ]; then
+		gt_oom
+		[ "$gt_oomk" = "$gt_oom0" ] || gt_cause=oom
+	fi
+	[ ! -e "$gt_id.cancel" ] || gt_cause=cancelled
+	[ ! -e "$gt_id.late" ] || gt_cause=timedout
+	gt_ms=-
+	[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
+	gt_finish "$gt_id" "$gt_code" "$gt_sig" "$gt_cause" "$gt_ms"
+}
+
+# gt_cancel ID TENTHS ends a task, or sees to it that it never starts.
+gt_cancel() {
+	(
+		set -C
+		if { echo "0 -" >"$1.start"; } 2>/dev/null; then
+			gt_finish "$1" 0 - never 0
+			exit
+		fi
+		[ ! -e "$1.status" ] || exit
+		: >"$1.cancel"
+		gt_kill "$1" "$2"
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_state ID has the reporter tell how a task is: D done, G going, U unknown.
+gt_state() {
+	if [ -s "$1.status" ]; then
+		gt_e=
+		read -r gt_a gt_b gt_c gt_d gt_e <"$1.status"
+		if [ "$gt_e" = ";" ]; then
+			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0"
+			return
+		fi
+	fi
+	if [ -e "$1.start" ]; then gt_ring "G $1"; else gt_ring "U $1"; fi
+}
+
+# gt_reap ID ends what is left of a task whose wrapper was killed.
+gt_reap() {
+	(
+		gt_p=
+		{ read -r gt_l && read -r gt_p; } <"$1.start"
+		[ -n "$gt_p" ] || exit
+		if [ -r "/proc/$gt_p/environ" ]; then
+			tr '\0' '\n' <"/proc/$gt_p/environ" | grep -qx "GPUTRAIN_TASK=$1" || exit
+		fi
+		kill -KILL "-$gt_p"
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_forget ID... removes what is left of finished tasks.
+gt_forget() {
+	for gt_i; do
+		shift
+		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.status"
+	done
+	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
+	jobs >/dev/null 2>&1 # reaps: dash keeps its dead children until asked for them
+}
+
+# gt_drop ID removes the output of a finished task that must not start again.
+gt_drop() {
+	rm -f -- "$1.out" "$1.err" "$1.in" "$1.sh" </dev/null >/dev/null 2>&1 &
+}
+
+# gt_reporter is the only writer to the session's stdout.
+gt_reporter() {
+	while read -r gt_c gt_i gt_rest; do
+		case $gt_c in
+		D) gt_inline "$gt_i" && echo "D $gt_i $gt_rest $gt_fo $gt_fe" ;;
+		S | G | U) echo "$gt_c $gt_i" ;;
+		R) gt_poll "$gt_i" $gt_rest ;;
+		L) gt_look $gt_i $gt_rest ;;
+		Q) exit 0 ;;
+		esac || exit 1
+	done <&4
+}
+
+# gt_inline ID sends what a short output has, so that it needs no asking.
+gt_inline() {
+	gt_fo=0 gt_fe=0
+	if [ -s "$1.out" ]; then gt_fo=1; gt_hex "$1" o "$1.out" 0 4096 || return; fi
+	if [ -s "$1.err" ]; then gt_fe=1; gt_hex "$1" e "$1.err" 0 4096 || return; fi
+}
+
+# gt_hex ID STREAM FILE OFFSET N
+gt_hex() {
+	echo "X $1 $2 $4" && od -An -v -tx1 -j "$4" -N "$5" <"$3" && echo .
+}
+
+# gt_poll TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond
+# the offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+gt_poll() {
+	gt_tok=$1 gt_max=$2 gt_names= gt_offs=' '
+	shift 2
+	while [ $# -ge 4 ]; do
+		for gt_f in "o.out.$2" "e.err.$3"; do
+			gt_s=${gt_f%%.*} gt_o=${gt_f##*.} gt_f=${gt_f#*.}
+			gt_f=$1.${gt_f%.*}
+			if [ -s "$gt_f" ]; then
+				gt_names="$gt_names $gt_f"
+				gt_offs="$gt_offs$gt_f:$1:$gt_s:$gt_o:$4 "
+			elif [ "$4" = 1 ]; then
+				echo "Z $1 $gt_s 0" || return
+			fi
+		done
+		shift 4
+	done
+	if [ -n "$gt_names" ]; then
+		wc -c $gt_names 2>/dev/null | while read -r gt_n gt_f; do
+			gt_o=${gt_offs#* "$gt_f":}
+			[ "$gt_o" != "$gt_offs" ] || continue
+			gt_o=${gt_o%% *}
+			gt_i=${gt_o%%:*} gt_o=${gt_o#*:}
+			gt_s=${gt_o%%:*} gt_o=${gt_o#*:}
+			[ "${gt_o#*:}" = 0 ] || echo "Z $gt_i $gt_s $gt_n" || exit 1
+			gt_emit "$gt_i" "$gt_s" "$gt_f" "${gt_o%:*}" "$gt_n" || exit 1
+		done || return
+	fi
+	echo "P $gt_tok"
+}
+
+# gt_emit ID STREAM FILE OFFSET SIZE
+gt_emit() {
+	gt_off=$4
+	if [ "$(($5 / 65536))" -gt "$((gt_off / 65536))" ]; then
+		gt_blocks "$@" 65536 || return
+		[ "$gt_more" = 0 ] || return 0
+	fi
+	if [ "$(($5 / 4096))" -gt "$((gt_off / 4096))" ]; then gt_blocks "$@" 4096 || return; fi
+	[ "$5" -le "$gt_off" ] || gt_hex "$1" "$2" "$3" "$gt_off" "$(($5 - gt_off))"
+}
+
+# gt_blocks ID STREAM FILE OFFSET SIZE BLOCK sends whole blocks. The client
+# drops the part of the first one that it has. The frame says how many bytes
+# come, so if the file has lost some in between, zeros take their place.
+gt_blocks() {
+	gt_b=$((gt_off / $6)) gt_n=$(($5 / $6 - gt_off / $6)) gt_more=0
+	[ "$((gt_n * $6))" -le "$gt_max" ] || { gt_n=$((gt_max / $6)); gt_more=1; }
+	echo "O $1 $2 $((gt_b * $6)) $((gt_n * $6))" || return
+	{ gt_r=$(dd bs="$6" skip="$gt_b" count="$gt_n" conv=sync <"$3" 2>&1 >&5); } 5>&1
+	gt_r=${gt_r%% *}
+	case $gt_r in [0-9]*+[0-9]*) ;; *) return 1 ;; esac
+	gt_k=$((${gt_r%+*} + ${gt_r#*+}))
+	[ "$gt_k" -ge "$gt_n" ] || dd bs="$6" count="$((gt_n - gt_k))" </dev/zero 2>/dev/null
+	gt_off=$(((gt_b + gt_n) * $6))
+}
+
+# gt_look ID... reports the tasks whose wrapper is dead and left no status (V),
+# or that were never started (W).
+gt_look() {
+	for gt_i; do
+		gt_p= gt_q=
+		{ read -r gt_p gt_q <"$gt_i.start"; } 2>/dev/null
+		if [ ! -e "$gt_i.start" ]; then
+			echo "W $gt_i" || return
+		elif ! gt_alive "$gt_p" "$gt_q" && [ ! -s "$gt_i.status" ]; then
+			echo "V $gt_i" || return
+		fi
+	done
+	echo "A"
+}
+
+# gt_strays POOL kills every process that carries the pool's mark, but for the
+# shell that asks. Only Linux shows them.
+gt_strays() {
+	gt_n=0
+	gt_self
+	while [ "$gt_n" -lt 20 ]; do
+		gt_hit=0
+		for gt_f in $(grep -lsF "GPUTRAIN_POOL=$1" /proc/[0-9]*/environ); do
+			gt_p=${gt_f#/proc/}
+			gt_p=${gt_p%/environ}
+			[ "$gt_p" != "$gt_me" ] || continue
+			tr '\0' '\n' <"$gt_f" | grep -qx "GPUTRAIN_POOL=$1" || continue
+			gt_stat "$gt_p" || continue
+			kill -s KILL "$gt_p" && gt_hit=1
+		done
+		[ "$gt_hit" = 1 ] || return 0
+		gt_n=$((gt_n + 1))
+		gt_sleep 0.05
+	done
+} 2>/dev/null </dev/null
+
+# gt_endall POOL ends all tasks of the pool whose t/ is the current directory.
+gt_endall() {
+	for gt_f in *.start; do
+		[ ! -e "${gt_f%.start}.status" ] || continue
+		gt_p= gt_w= gt_q=
+		{ read -r gt_w gt_q && read -r gt_p; } <"$gt_f"
+		gt_alive "$gt_w" "$gt_q" || continue
+		: >"${gt_f%.start}.cancel"
+		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
+	done
+	wait
+	gt_strays "$1"
+} 2>/dev/null </dev/null
+
+# gt_close ROOT POOL REMOVE ends everything of the pool, and with REMOVE 1 leaves
+# nothing of it on the node. Without a ROOT it looks wherever that may be.
+gt_close() {
+	gt_tools
+	if [ -z "$1" ]; then
+		gt_close "${HOME:-/nonexistent}/.gputrain/pools/$2" "$2" "$3" >/dev/null &&
+			gt_close "${TMPDIR:-/tmp}/gputrain-$(id -u)/pools/$2" "$2" "$3"
+		return
+	fi
+	if cd "$1/t" 2>/dev/null; then
+		: >../disarmed
+		# The reporter and the watcher first: nobody starts anything from now on.
+		for gt_f in ctl watch; do
+			gt_p= gt_q= gt_r= gt_w=
+			{ read -r gt_p gt_q gt_r gt_w gt_l <"$gt_f"; } 2>/dev/null
+			if gt_alive "$gt_p" "$gt_q"; then kill -KILL "-$gt_p" || kill -s KILL "$gt_p"; fi 2>/dev/null
+			if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
+		done
+		gt_endall "$2"
+		cd /
+	else
+		gt_strays "$2"
+	fi
+	[ "$3" = 0 ] || gt_remove "$1"
+	[ "$3" = 0 ] || [ ! -e "$1" ] || { echo "cannot remove $1" >&2; return 1; }
+	echo closed
+} </dev/null
+
+gt_remove() {
+	rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx "$1"; rm -rf -- "$1"; }
+	case $1 in */pools/*)
+		gt_f=${1%/*}
+		rmdir "$gt_f" "${gt_f%/*}/cache" "${gt_f%/*}"
+		;;
+	esac
+} 2>/dev/null
+
+# gt_tools finds how to put a command into a process group of its own.
+gt_tools() {
+	gt_frac=0
+	if sleep 0.001 2>/dev/null; then gt_frac=1; fi
+	gt_python='import os,signal,sys
+for s in (signal.SIGINT,signal.SIGQUIT,signal.SIGPIPE): signal.signal(s,signal.SIG_DFL)
+os.setsid()
+try: os.execvp(sys.argv[1],sys.argv[1:])
+except OSError as e:
+  sys.stderr.write("%s: %s\n"%(sys.argv[1],e.strerror)); sys.exit(127 if e.errno==2 else 126)'
+	gt_perl='use POSIX; $SIG{INT}=$SIG{QUIT}="DEFAULT"; POSIX::setsid(); exec {$ARGV[0]} @ARGV;
+print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
+	# Where a shell does job control without a terminal (bash), that is one
+	# process less for each task, and the command does not come to ignore INT
+	# and QUIT, as POSIX has it for what runs in the background.
+	# What counts is whether a subshell really makes a group: dash only says so.
+	gt_mode=$(
+		set -m
+		sleep 5 >/dev/null &
+		kill -0 "-$!" && echo m
+		kill -s KILL "$!"
+	) 2>/dev/null
+	[ "$gt_mode" != m ] || return 0
+	gt_reset=
+	if env --default-signal=INT,QUIT true 2>/dev/null; then gt_reset="$(command -v env) --default-signal=INT,QUIT"; fi
+	for gt_mode in setsid python3 perl; do
+		if gt_setsid=$(command -v "$gt_mode"); then return; fi
+	done
+	gt_mode=none
+} </dev/null
+
+# gt_env is replaced by the client: what every task's environment has.
+gt_env() { :; }
+
+# gt_private DIR makes a folder that is ours alone.
+gt_private() {
+	(umask 077 && mkdir -p "$1") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
+}
+
+# gt_place ROOT POOL sets gt_root, and gt_base above it, and makes it.
+gt_place() {
+	gt_root=$1
+	case $gt_root in '' | /*) ;; *) gt_root=$HOME/$gt_root ;; esac
+	if [ -n "$gt_root" ]; then
+		gt_base=$gt_root
+		gt_private "$gt_root"
+		return
+	fi
+	gt_base=${HOME:-/nonexistent}/.gputrain
+	if gt_private "$gt_base/pools/$2"; then
+		gt_root=$gt_base/pools/$2
+		return
+	fi
+	rmdir "$gt_base/pools" "$gt_base" 2>/dev/null
+	gt_base=${TMPDIR:-/tmp}/gputrain-$(id -u)
+	gt_root=$gt_base/pools/$2
+	gt_private "$gt_base" && gt_private "$gt_root"
+}
+
+# gt_open ROOT POOL FIRST INTERVAL LEASE TTL SELFDESTRUCT makes the pool's place
+# on the first call and takes it over on every later one.
+gt_open() {
+	gt_first=$3
+	gt_pool=$2
+	gt_root=$1
+	gt_tools
+	if [ "$3" = 1 ]; then
+		gt_place "$1" "$2" || { echo "E root"; return 1; }
+		mkdir -p "$gt_root/t" "$gt_root/work" 2>/dev/null || { echo "E root"; return 1; }
+	fi
+	cd "$gt_root/t" 2>/dev/null || { echo "E gone"; return 1; }
+	[ ! -e ../disarmed ] || { echo "E gone"; return 1; }
+	[ -e lease ] || echo 10000000 >lease
+	[ -e gen ] || echo 10000000 >gen
+	gt_arm "$4" "$5" "$6" "$7" || { echo "E full"; return 1; }
+	[ "$gt_mode" != none ] || { echo "E setsid"; return 1; }
+	gt_l=$(printf ab | od -An -v -tx1 -j 1 -N 1)
+	case $gt_l in *62*) ;; *) echo "E od"; return 1 ;; esac
+	gt_p= gt_q= gt_r= gt_w=
+	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
+	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
+	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
+	read -r gt_g <gen
+	gt_old=$gt_g gt_g=$((gt_g + 1))
+	rm -f "bell.$gt_g"
+	mkfifo -m 600 "bell.$gt_g" || { echo "E full"; return 1; }
+	# In place, not truncated: this works also when the disk is full.
+	echo "$gt_g" 1<>gen
+	rm -f "bell.$gt_old"
+	gt_lc=
+	if [ "${LC_ALL+x}" = x ]; then gt_lc=set gt_lcall=$LC_ALL; fi
+	gt_oomfind
+	[ "$3" = 0 ] || gt_facts
+} </dev/null
+
+# gt_ready starts the reporter: from here on it alone writes to stdout.
+gt_ready() {
+	exec 4<>"bell.$gt_g"
+	echo "H $gt_g"
+	gt_reporter </dev/null 2>/dev/null &
+	gt_r=$!
+	exec >/dev/null
+	gt_stat "$$"
+	gt_q=$gt_st
+	gt_stat "$gt_r"
+	echo "$$ $gt_q $gt_r $gt_st ;" 1<>ctl
+	trap 'echo Q >&4' EXIT
+	LC_ALL=C
+}
+
+# gt_beat N renews the lease, in place, so that a full disk does not matter.
+gt_beat() { echo "$1" 1<>lease; }
+
+# gt_say LINE hands a request to the reporter.
+gt_say() { echo "$1" >&4; }
+
+# gt_arm INTERVAL LEASE TTL SELFDESTRUCT starts the watcher, unless it runs. The
+# watcher counts its own sleeps, so that no change of the clock can matter.
+gt_arm() {
+	gt_p= gt_q=
+	[ ! -e watch ] || read -r gt_p gt_q gt_l <watch
+	if gt_alive "$gt_p" "$gt_q"; then return 0; fi
+	if [ "$gt_mode" = m ]; then set -m; fi
+	(gt_watch "$@") </dev/null >/dev/null 2>&1 &
+	gt_p=$!
+	set +m
+	gt_stat "$gt_p"
+	echo "$gt_p $gt_st ;" >watch
+}
+
+gt_watch() {
+	set +m
+	trap '' HUP INT QUIT PIPE
+	gt_age=0 gt_up=0 gt_last=
+	gt_self
+	gt_watcher=$gt_me
+	while [ "$gt_age" -lt "$2" ] && { [ "$3" = 0 ] || [ "$gt_up" -lt "$3" ]; }; do
+		sleep "$1"
+		[ -e "$gt_root/t" ] && [ ! -e "$gt_root/disarmed" ] || exit 0
+		gt_l=
+		read -r gt_l <lease
+		if [ "$gt_l" = "$gt_last" ]; then gt_age=$((gt_age + $1)); else gt_last=$gt_l gt_age=0; fi
+		gt_up=$((gt_up + $1))
+	done
+	: >../disarmed
+	gt_lapse
+	if [ -n "$4" ]; then eval "$4"; fi
+	if [ -z "$4" ] || [ -n "${GPUTRAIN_REMOVE-}" ]; then
+		cd /
+		gt_remove "$gt_root"
+	fi
+}
+
+# gt_lapse ends everything of the pool but the watcher.
+gt_lapse() {
+	gt_p= gt_q= gt_r= gt_w=
+	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
+	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
+	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
+	gt_endall "$gt_pool"
+}
+
+gt_facts() {
+	echo "F os $(uname -s)"
+	echo "F arch $(uname -m)"
+	echo "F uid $(id -u)"
+	printf 'F home %s\nF root %s\nF cache %s\nF path %s\n' "${HOME-}" "$gt_root" "$gt_base/cache" "$PATH"
+	echo "F cpus $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
+	if [ -r /proc/meminfo ]; then
+		while read -r gt_k gt_v gt_l; do
+			[ "$gt_k" != MemTotal: ] || echo "F memory $((gt_v * 1024))"
+		done </proc/meminfo
+	else
+		echo "F memory $(sysctl -n hw.memsize 2>/dev/null)"
+	fi
+	for gt_f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+		if { read -r gt_v <"$gt_f"; } 2>/dev/null; then echo "F limit $gt_v"; fi
+	done
+	df -Pk "$gt_root/work" 2>/dev/null | while read -r gt_l; do echo "F df $gt_l"; done
+	for gt_f in tar gzip zstd sha256sum shasum openssl od dd head tail cat setsid python3 perl uv bash \
+		apt-get apk dnf microdnf yum nvidia-smi sudo curl; do
+		if command -v "$gt_f" >/dev/null 2>&1; then echo "F tool $gt_f"; fi
+	done
+	if [ "$(printf abc | head -c 2 2>/dev/null)" = ab ]; then echo "F tool head -c"; fi
+}

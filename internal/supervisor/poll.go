@@ -1,0 +1,154 @@
+package supervisor
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pollState is what the poller knows of its questions. Node.mu guards it.
+type pollState struct {
+	token   int // of the last question
+	open    int // questions without an answer
+	looks   int // looks for dead wrappers begun
+	looking bool
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	livePause  = 100 * time.Millisecond // at most, when somebody watches
+	lazyPause  = time.Second            // at most, when nobody does
+	lookPause  = time.Second
+	atOnce     = 24 // tasks per question: it must be shorter than PIPE_BUF
+)
+
+// pollLoop asks for the output of all tasks in flight: again at once where the
+// last answer brought some, otherwise with growing pauses. There is one
+// question at a time.
+func (n *Node) pollLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	pause := firstPause
+	last, lastLook := time.Now(), time.Now()
+	tasks := 0
+	for {
+		select {
+		case <-n.life.Done():
+			return
+		case <-n.attention:
+		case <-timer.C:
+		}
+		n.mu.Lock()
+		if len(n.tasks) > tasks {
+			pause = firstPause
+		}
+		tasks = len(n.tasks)
+		most, idle := lazyPause, n.control == nil || n.poll.open > 0 || tasks == 0
+		if !idle {
+			questions, urgent, live := n.questions()
+			if live {
+				most = livePause
+			}
+			if now := time.Now(); urgent || now.Sub(last) >= pause {
+				if urgent {
+					pause = firstPause
+				} else {
+					pause = min(2*pause, most)
+				}
+				last = now
+				n.ask(questions)
+			}
+			if time.Since(lastLook) >= lookPause && !n.poll.looking {
+				lastLook = time.Now()
+				n.look()
+			}
+		}
+		n.mu.Unlock()
+		if idle {
+			timer.Reset(time.Hour)
+		} else {
+			timer.Reset(max(min(pause, most)-time.Since(last), time.Millisecond))
+		}
+	}
+}
+
+// A question is what one 'R' asks.
+type question struct {
+	words []string
+	tasks []*task
+}
+
+// questions returns what is to be asked. Node.mu is held.
+func (n *Node) questions() (qs []question, urgent, live bool) {
+	var q question
+	for _, t := range n.tasks {
+		words, now := t.wants()
+		live = live || t.live
+		urgent = urgent || now
+		if words == nil {
+			continue
+		}
+		q.words = append(q.words, words...)
+		q.tasks = append(q.tasks, t)
+		if len(q.tasks) >= atOnce {
+			qs, q = append(qs, q), question{}
+		}
+	}
+	if len(q.tasks) > 0 {
+		qs = append(qs, q)
+	}
+	return qs, urgent, live
+}
+
+// ask sends questions. Node.mu is held.
+func (n *Node) ask(qs []question) {
+	limit := maxBudget / max(len(n.tasks), 1)
+	for _, q := range qs {
+		budget := 0
+		for _, t := range q.tasks {
+			budget = max(budget, t.asked(limit))
+		}
+		n.poll.token++
+		n.poll.open++
+		n.control.send("gt_say 'R " + strconv.Itoa(n.poll.token) + " " + strconv.Itoa(budget) + " " + strings.Join(q.words, " ") + "'\n")
+	}
+}
+
+// polled notes that a question was answered.
+func (n *Node) polled(token string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.poll.open > 0 {
+		n.poll.open--
+	}
+	n.notice()
+}
+
+// look asks for tasks whose wrapper is dead. Node.mu is held.
+func (n *Node) look() {
+	var ids []string
+	for id, t := range n.tasks {
+		t.mu.Lock()
+		if t.exit == nil {
+			ids = append(ids, id)
+		}
+		t.mu.Unlock()
+	}
+	if len(ids) == 0 {
+		return
+	}
+	n.poll.looking = true
+	n.poll.looks++
+	for len(ids) > atOnce {
+		n.control.send("gt_say 'L " + strings.Join(ids[:atOnce], " ") + "'\n")
+		ids = ids[atOnce:]
+	}
+	n.control.send("gt_say 'L " + strings.Join(ids, " ") + "'\n")
+}
+
+// looked notes the end of an answer to a look.
+func (n *Node) looked() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.poll.looking = false
+}

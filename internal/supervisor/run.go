@@ -1,0 +1,192 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"time"
+)
+
+// A Spec is one task: a command, or a script.
+type Spec struct {
+	// ID names the attempt. It is never used again: starting is idempotent by it.
+	ID string
+	// Args are the command and its arguments. Script is shell text instead.
+	Args   []string
+	Script string
+	// Env is added to the environment, over what SetBase has. Secrets are too,
+	// and reach neither the disk nor any command line.
+	Env, Secrets map[string]string
+	// Dir is where it runs, relative to WorkDir.
+	Dir string
+	// Stdin is read to its end before the command starts. Nil is empty.
+	Stdin io.Reader
+	// Timeout bounds how long the command runs. Zero means no bound. It is then
+	// ended as by a cancelled ctx.
+	Timeout time.Duration
+	// Grace is how long its processes have between TERM and KILL. Zero means
+	// DefaultGrace.
+	Grace time.Duration
+}
+
+// DefaultGrace is how long processes have between TERM and KILL.
+const DefaultGrace = 10 * time.Second
+
+// Sinks take what a task tells. They are called by the goroutine that called
+// Run, one at a time. A sink that blocks holds up its own task's output only.
+type Sinks struct {
+	// Stdout and Stderr take the output as it comes. Nil drops it.
+	Stdout, Stderr io.Writer
+	// Started is called once when the command runs, before any output.
+	Started func()
+	// Live is true where somebody watches: output is then asked for more often.
+	Live bool
+}
+
+// cancelPatience is how long, beyond its grace, the end of a cancelled task is
+// waited for.
+const cancelPatience = 15 * time.Second
+
+// Run runs a task and returns when it has ended and all of its output has been
+// given to the sinks. Cut connections are waited out. When ctx ends the task's
+// processes are ended; the Exit then says Cancelled, unless they ended first.
+// An error that wraps ErrNotStarted says why the command never ran; any other
+// means that its end is not known: the node was lost, or ctx ended and the node
+// could not be told. A sink's error ends the task and is returned.
+func (n *Node) Run(ctx context.Context, spec Spec, sinks Sinks) (Exit, error) {
+	t, err := n.prepare(ctx, spec, sinks)
+	if err != nil {
+		return Exit{}, err
+	}
+	if err := n.register(t); err != nil {
+		return Exit{}, err
+	}
+	n.notice()
+	return n.follow(ctx, t, sinks, cmp.Or(spec.Grace, DefaultGrace))
+}
+
+// prepare makes a task of a spec, with its stdin in place on the node.
+func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, error) {
+	refuse := func(err error) (*task, error) { return nil, fmt.Errorf("%w: %w", ErrNotStarted, err) }
+	if !idPattern.MatchString(spec.ID) {
+		return refuse(fmt.Errorf("task id %q: want lower-case letters, digits and dashes", spec.ID))
+	}
+	if len(spec.Args) == 0 && spec.Script == "" || len(spec.Args) > 0 && (spec.Args[0] == "" || spec.Script != "") {
+		return refuse(errors.New("want either a command or a script"))
+	}
+	n.mu.Lock()
+	base := n.base
+	n.mu.Unlock()
+	exports, others, err := base.variables(spec.Env, spec.Secrets)
+	if err != nil {
+		return refuse(err)
+	}
+	args := spec.Args
+	if spec.Script != "" {
+		if args, err = n.script(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	if len(others) > 0 {
+		args = append(append([]string{"env"}, others...), args...)
+	}
+	t := newTask(spec.ID)
+	t.dir, t.live = spec.Dir, sinks.Live
+	dir := n.facts.WorkDir
+	if path.IsAbs(spec.Dir) {
+		dir = spec.Dir
+	} else if spec.Dir != "" {
+		dir += "/" + spec.Dir
+	}
+	stdin := "/dev/null"
+	if spec.Stdin != nil {
+		stdin = spec.ID + ".in"
+		if err := n.store(ctx, stdin, spec.Stdin); err != nil {
+			return nil, fmt.Errorf("stdin of %s: %w", spec.ID, err)
+		}
+	}
+	notify := "0"
+	if sinks.Started != nil {
+		notify = "1"
+	}
+	tenths := strconv.FormatInt(int64(cmp.Or(spec.Grace, DefaultGrace)/(100*time.Millisecond)), 10)
+	start := call("gt_start", spec.ID, notify, dir, timeout(spec.Timeout), tenths, stdin, strconv.Itoa(len(exports)))
+	for _, a := range append(exports, args...) {
+		start.arg(a)
+	}
+	if start.err != nil {
+		return refuse(fmt.Errorf("an argument or the folder: %w", start.err))
+	}
+	t.startLine, t.cancelLine = start.String(), call("gt_cancel", spec.ID, tenths).String()
+	return t, nil
+}
+
+// timeout returns seconds with three decimals, "0" for none.
+func timeout(d time.Duration) string {
+	if d <= 0 {
+		return "0"
+	}
+	ms := int64((d + time.Millisecond - 1) / time.Millisecond)
+	return fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
+}
+
+// follow gives a task's output to its sinks until it has ended.
+func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Duration) (Exit, error) {
+	var (
+		out     [2][]byte
+		passed  [2]int64
+		broken  error // a sink's
+		told    bool  // sinks.Started was called
+		expired <-chan time.Time
+	)
+	ended := ctx.Done()
+	cancel := func() {
+		ended = nil
+		timer := time.NewTimer(grace + cancelPatience)
+		expired = timer.C
+		t.mu.Lock()
+		t.cancel = true
+		t.mu.Unlock()
+		n.send(t.cancelLine)
+	}
+	for {
+		started, complete := t.take(&out)
+		if started && !told {
+			told = true
+			if sinks.Started != nil {
+				sinks.Started()
+			}
+		}
+		if broken == nil {
+			if broken = sinks.write(&out); broken == nil {
+				passed[stdout] += int64(len(out[stdout]))
+				passed[stderr] += int64(len(out[stderr]))
+			} else if ended != nil {
+				cancel()
+			}
+		}
+		if complete {
+			n.forget(t, passed[stdout]+passed[stderr])
+			x := *t.exit
+			x.StdoutBytes, x.StderrBytes = passed[stdout], passed[stderr]
+			return x, cmp.Or(t.err, broken)
+		}
+		if len(out[stdout])+len(out[stderr]) > 0 {
+			n.notice()
+		}
+		select {
+		case <-t.wake:
+		case <-ended:
+			cancel()
+		case <-expired:
+			n.abandon(t)
+			return Exit{}, fmt.Errorf("the node does not say that task %s has ended: %w", t.id, cmp.Or(broken, context.Cause(ctx)))
+		case <-n.life.Done():
+			return Exit{}, fmt.Errorf("task %s: %w", t.id, n.Err())
+		}
+	}
+}

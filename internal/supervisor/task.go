@@ -1,0 +1,224 @@
+package supervisor
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A task is one command in flight: what the node has told of it, and the
+// output that came and was not yet given to its sinks.
+type task struct {
+	id                    string
+	startLine, cancelLine string // calls of gt_start and gt_cancel
+	dir                   string
+	live                  bool
+	missed                int           // the last look that found no wrapper; Node.mu guards it
+	resent                bool          // its start was sent more than once; Node.mu guards it
+	wake                  chan struct{} // signals Run that something below has changed
+
+	mu      sync.Mutex
+	cancel  bool // it is to end
+	started time.Time
+	inbox   [2][]byte
+	got     [2]int64 // how much of each stream has come
+	final   [2]int64 // how long each is, once that is known; else -1
+	inlined [2]int64 // how long, by what came beside the end; else -1
+	exit    *Exit    // set once it has ended
+	err     error    // why it never started
+	budget  int      // how much of each stream may come at once
+	more    bool     // the last poll brought something: ask again at once
+}
+
+func newTask(id string) *task {
+	return &task{
+		id: id, wake: make(chan struct{}, 1), budget: minBudget,
+		final: [2]int64{-1, -1}, inlined: [2]int64{-1, -1},
+	}
+}
+
+// signal wakes Run. The caller need not hold t.mu.
+func (t *task) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *task) cancelled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cancel
+}
+
+// begin notes that the command runs.
+func (t *task) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.started.IsZero() {
+		t.started = time.Now()
+	}
+	t.signal()
+}
+
+// done takes the words of a 'D' frame. A task ends once: what a new session
+// tells again is ignored.
+func (t *task) done(words []string) error {
+	x, nonEmpty, err := parseDone(words, t.dir)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.signal()
+	if t.exit != nil {
+		return nil
+	}
+	t.exit = &x
+	if err != nil { // never started: there is no output
+		t.err = err
+		t.final = [2]int64{}
+		return nil
+	}
+	if t.started.IsZero() && words[3] != "never" {
+		t.started = time.Now()
+	}
+	if x.Elapsed < 0 {
+		x.Elapsed = time.Since(t.started)
+	}
+	for s := range nonEmpty {
+		if !nonEmpty[s] {
+			t.final[s] = t.got[s]
+		} else if t.inlined[s] >= 0 {
+			t.final[s] = max(t.inlined[s], t.got[s])
+		}
+	}
+	return nil
+}
+
+// vanish ends a task of whose end nothing is known.
+func (t *task) vanish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.exit == nil {
+		t.exit = &Exit{Code: -1, Cause: Vanished}
+		if !t.started.IsZero() {
+			t.exit.Elapsed = time.Since(t.started)
+		}
+	}
+	t.signal()
+}
+
+// deliver takes a piece of output. The node may send again what is here
+// already; it must not leave anything out.
+func (t *task) deliver(f *frame) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, end := f.stream, f.offset+int64(len(f.data))
+	if f.kind == 'X' && f.last && f.offset == 0 {
+		t.inlined[s] = -1
+		if 0 < end && end < inlineBytes { // all that there is, if the task's end comes next
+			t.inlined[s] = end
+		}
+	}
+	if f.offset > t.got[s] {
+		return fmt.Errorf("%w: a gap in the output of %s", errFrame, t.id)
+	}
+	if skip := t.got[s] - f.offset; skip < int64(len(f.data)) {
+		t.inbox[s] = append(t.inbox[s], f.data[skip:]...)
+		t.got[s] = end
+		t.more = true
+		t.signal()
+	}
+	return nil
+}
+
+// inlineBytes is how much of a stream comes beside the end of a task at most.
+const inlineBytes = 4096
+
+// measured takes the words of a 'Z' frame.
+func (t *task) measured(words []string) error {
+	if len(words) != 3 {
+		return errFrame
+	}
+	n, err := size(words[2])
+	if err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.exit == nil {
+		return nil
+	}
+	s := stdout
+	if words[1] == "e" {
+		s = stderr
+	}
+	// A file that the command has truncated is shorter than what has come of it.
+	t.final[s] = max(n, t.got[s])
+	t.signal()
+	return nil
+}
+
+const (
+	minBudget = 128 << 10
+	maxBudget = 4 << 20 // for all tasks of a node together, at least minBudget each
+)
+
+// wants reports what a poll is to ask of the task: nothing while its sinks are
+// behind, or when all is here. Urgent means now.
+func (t *task) wants() (words []string, urgent bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := len(t.inbox[stdout]) + len(t.inbox[stderr])
+	if t.complete() || held >= t.budget {
+		return nil, false
+	}
+	ended := "0"
+	if t.exit != nil {
+		ended = "1"
+	}
+	return []string{t.id, strconv.FormatInt(t.got[stdout], 10), strconv.FormatInt(t.got[stderr], 10), ended}, t.more || t.exit != nil
+}
+
+// asked notes that the task is asked about, and returns how much may come: the
+// more, the longer its output keeps coming.
+func (t *task) asked(limit int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more {
+		t.budget = min(2*t.budget, max(limit, minBudget))
+	} else {
+		t.budget = minBudget
+	}
+	t.more = false
+	return t.budget
+}
+
+// complete reports whether the task has ended and all of its output is here.
+// t.mu is held.
+func (t *task) complete() bool {
+	return t.exit != nil && t.got == t.final
+}
+
+// take moves what has come to the caller, whose buffers it reuses.
+func (t *task) take(out *[2][]byte) (started, complete bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range out {
+		t.inbox[s], out[s] = out[s][:0], t.inbox[s]
+	}
+	return !t.started.IsZero(), t.complete()
+}
+
+// write hands output to the sinks. Without a sink it is dropped.
+func (s *Sinks) write(out *[2][]byte) error {
+	for i, w := range []io.Writer{s.Stdout, s.Stderr} {
+		if w == nil || len(out[i]) == 0 {
+			continue
+		}
+		if _, err := w.Write(out[i]); err != nil {
+			return fmt.Errorf("the task's output cannot be written: %w", err)
+		}
+	}
+	return nil
+}

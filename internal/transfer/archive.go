@@ -1,0 +1,107 @@
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// An archive is a tar stream on its way to a node. It is written in GNU's
+// format, the one that all tars read and that takes names of any bytes.
+type archive struct {
+	tw    *tar.Writer
+	meter *meter
+	buf   []byte
+}
+
+func newArchive(w io.Writer, m *meter) *archive {
+	return &archive{tw: tar.NewWriter(w), meter: m, buf: make([]byte, chunk)}
+}
+
+// add writes items under a folder of the archive.
+func (a *archive) add(ctx context.Context, folder string, items []item) error {
+	ahead := readAhead(ctx, items)
+	defer ahead.stop()
+	for i := range items {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := a.addItem(folder, &items[i], ahead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *archive) addItem(folder string, it *item, ahead *ahead) error {
+	h := &tar.Header{Format: tar.FormatGNU, Name: folder + "/" + it.name, Mode: int64(it.mode.Perm())}
+	switch it.mode.Type() {
+	case fs.ModeDir:
+		h.Typeflag, h.Name = tar.TypeDir, strings.TrimSuffix(h.Name, "/")+"/"
+		h.Mode |= 0o700 // until what is in it is there
+	case fs.ModeSymlink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, it.target
+	default:
+		return a.addFile(h, it, ahead)
+	}
+	return a.tw.WriteHeader(h)
+}
+
+func (a *archive) addFile(h *tar.Header, it *item, ahead *ahead) error {
+	h.Typeflag, h.Size = tar.TypeReg, it.size
+	content, err := ahead.open(it)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := a.tw.WriteHeader(h); err != nil {
+		return err
+	}
+	var sum hash.Hash
+	var from io.Reader = io.LimitReader(content, it.size)
+	if it.sum != "" {
+		sum = sha256.New()
+		from = io.TeeReader(from, sum)
+	}
+	n, err := io.CopyBuffer(onlyWriter{a.meter.count(a.tw)}, from, a.buf)
+	switch {
+	case err != nil:
+		return err
+	case n < it.size, sum != nil && hex.EncodeToString(sum.Sum(nil)) != it.sum:
+		return fmt.Errorf("%s changed while it was sent", it.local)
+	}
+	return nil
+}
+
+// text writes a file that is not on disk here.
+func (a *archive) text(name string, content []byte) error {
+	err := a.tw.WriteHeader(&tar.Header{Format: tar.FormatGNU, Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content))})
+	if err == nil {
+		_, err = a.tw.Write(content)
+	}
+	return err
+}
+
+// open opens a file to be sent, which must be one still.
+func open(it *item) (*os.File, error) {
+	f, err := os.Open(it.local)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s changed while it was sent", it.local)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

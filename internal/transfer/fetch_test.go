@@ -1,0 +1,159 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFetch(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		files := tree{
+			"out/a.json": "{}", "out/b c.json": "{ }", "out/new\nline.json": "[]", "out/back\\slash.json": "0", "out/\xff.json": "1",
+			"out/deep/er/c.json": "2", "out/x.txt": "x", "-n/-rf": "3", "top.bin": "\x00\xff", "empty": "", "logs/1": "l1", "logs/sub/2": "l2",
+			"latest.json": "-> out/a.json", "out/dir.json/x": "in a folder", "linked": "-> logs", "out/dangling.json": "-> nowhere",
+		}
+		files.make(t, r.Dir)
+		must(t, os.Link(filepath.Join(r.Dir, "out/a.json"), filepath.Join(r.Dir, "out/a2.json")))
+		for _, tt := range []struct {
+			globs []string
+			want  []string
+		}{
+			{[]string{"out/*.json"}, []string{"out/a.json", "out/a2.json", "out/b c.json", "out/new\nline.json", "out/back\\slash.json", "out/\xff.json"}},
+			{[]string{"**/c.json", "out/**/c.json"}, []string{"out/deep/er/c.json"}},
+			{[]string{"out/{a,x}.*"}, []string{"out/a.json", "out/x.txt"}},
+			{[]string{"*", "nothing/*", "no"}, []string{"top.bin", "empty", "latest.json"}},
+			{[]string{"./logs/", "-n/*"}, []string{"logs/1", "logs/sub/2", "-n/-rf"}},
+			{[]string{"linked"}, []string{"linked/1", "linked/sub/2"}},
+			{[]string{"top.bin", "latest.json"}, []string{"top.bin", "latest.json"}},
+			{[]string{`out/back\\slash.json`, `out/b\ c.json`}, []string{"out/back\\slash.json", "out/b c.json"}},
+			{[]string{"none"}, nil},
+			{nil, nil},
+		} {
+			t.Run(fmt.Sprintf("%q", tt.globs), func(t *testing.T) {
+				local := filepath.Join(t.TempDir(), "results")
+				got, err := r.Fetch(t.Context(), tt.globs, local)
+				must(t, err)
+				var names []string
+				for _, f := range got {
+					names = append(names, f.Name)
+					want, err := os.ReadFile(filepath.Join(r.Dir, f.Name))
+					must(t, err)
+					text, err := os.ReadFile(filepath.Join(local, f.Name))
+					sum := sha256.Sum256(want)
+					if err != nil || string(text) != string(want) || f.Size != int64(len(want)) || f.SHA256 != hex.EncodeToString(sum[:]) {
+						t.Errorf("%q arrived as %q, %v: %+v", f.Name, text, err, f)
+					}
+				}
+				slices.Sort(tt.want)
+				if !slices.Equal(names, tt.want) {
+					t.Errorf("brought %q, want %q", names, tt.want)
+				}
+			})
+		}
+		files2, err := r.Fetch(t.Context(), []string{"none", "out/*.txt", "x*"}, t.TempDir())
+		if un := Unmatched([]string{"none", "out/*.txt", "x*"}, files2); err != nil || !slices.Equal(un, []string{"none", "x*"}) {
+			t.Errorf("unmatched %q, %v", un, err)
+		}
+		r.Tools.SHA256 = "" // sizes only
+		if got, err := r.Fetch(t.Context(), []string{"top.bin"}, t.TempDir()); err != nil || len(got) != 1 || got[0].SHA256 == "" {
+			t.Errorf("without sums: %v, %v", got, err)
+		}
+		gone := *r
+		gone.Dir = filepath.Join(r.Dir, "no such folder")
+		if got, err := gone.Fetch(t.Context(), []string{"*"}, t.TempDir()); err != nil || got != nil {
+			t.Errorf("from a folder that is not there: %v, %v", got, err)
+		}
+	})
+}
+
+func TestFetchManyFiles(t *testing.T) {
+	r := node(t)
+	want := 0
+	for i := range 1500 {
+		write(t, filepath.Join(r.Dir, "many", fmt.Sprintf("%060d-%d", i, i)), fmt.Sprint(i))
+		want++
+	}
+	got, err := r.Fetch(t.Context(), []string{"many/*"}, t.TempDir())
+	if err != nil || len(got) != want {
+		t.Errorf("%d files, %v; want %d", len(got), err, want)
+	}
+}
+
+func TestFetchRefuses(t *testing.T) {
+	for _, g := range []string{"", "/etc/*", "../x", "a/../../b", "a/../b", "[", "{a", "a\x00", `\.\./x*`, `\/etc/*`, "a/.."} {
+		if got, err := parseGlob(g); err == nil {
+			t.Errorf("%q was taken as %+v", g, got)
+		}
+	}
+}
+
+// TestFetchChecks has a node whose sums are not those of its files.
+func TestFetchChecks(t *testing.T) {
+	r := node(t)
+	tree{"a": "one", "b": "two"}.make(t, r.Dir)
+	r.Tools.SHA256 = "lie() { for f; do echo " + strings.Repeat("0", 64) + " $f; done; }; lie"
+	local := t.TempDir()
+	if _, err := r.Fetch(t.Context(), []string{"*"}, local); err == nil || !strings.Contains(err.Error(), `"a" is not what the node has`) {
+		t.Errorf("error %v", err)
+	}
+	if exists(filepath.Join(local, "a")) {
+		t.Error("a file that is not what the node has was kept")
+	}
+	if err := r.Upload(t.Context(), filepath.Join(r.Dir, "b"), "c", Options{}); err == nil || exists(filepath.Join(r.Dir, "c")) {
+		t.Errorf("an upload with a wrong sum: %v", err)
+	}
+	big := filepath.Join(t.TempDir(), "big")
+	must(t, os.WriteFile(big, nil, 0o644))
+	must(t, os.Truncate(big, bulkSize+1))
+	if err := r.Upload(t.Context(), big, "c", Options{}); err == nil || exists(filepath.Join(r.Dir, "c")) {
+		t.Errorf("a large upload with a wrong sum: %v", err)
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	for _, g := range []string{"a", "a/*.json", "**/x", "{a,../b}/c", `\.\./x*`, "[a-z]/..", "./a//b", "/", "~"} {
+		f.Add(g, "../x")
+	}
+	f.Fuzz(func(t *testing.T, text, name string) {
+		g, err := parseGlob(text)
+		if err != nil {
+			return
+		}
+		if g.base == "" || !fs.ValidPath(strings.ToValidUTF8(g.base, "x")) {
+			t.Errorf("%q looks in %q", text, g.base)
+		}
+		g.match(name)
+	})
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("a'b\\c\n$(x)`y`")
+	f.Fuzz(func(t *testing.T, s string) {
+		// What sh would read: quotes open and close, and only \' is outside.
+		var got strings.Builder
+		rest := quote(s)
+		for rest != "" {
+			if tail, ok := strings.CutPrefix(rest, `\'`); ok {
+				got.WriteByte('\'')
+				rest = tail
+				continue
+			}
+			inside, tail, ok := strings.Cut(rest[1:], "'")
+			if rest[0] != '\'' || !ok {
+				t.Fatalf("quote(%q) = %q", s, quote(s))
+			}
+			got.WriteString(inside)
+			rest = tail
+		}
+		if got.String() != s {
+			t.Errorf("quote(%q) = %q, which sh reads as %q", s, quote(s), got.String())
+		}
+	})
+}

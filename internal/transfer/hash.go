@@ -1,0 +1,60 @@
+package transfer
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// hashes remembers the SHA-256 of local files for as long as the program
+// runs, because many nodes are sent the same ones.
+var hashes sync.Map // absolute path to *hashed
+
+type hashed struct {
+	mu   sync.Mutex // held while the file is read: others wait for the answer
+	info fs.FileInfo
+	sum  string
+}
+
+// settled is how old a change must be before a hash is remembered: a younger
+// file can change again without its time showing it.
+const settled = time.Second
+
+// hashOf returns the SHA-256 of a local file in hex.
+func hashOf(ctx context.Context, name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	v, _ := hashes.LoadOrStore(name, new(hashed))
+	h := v.(*hashed)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if h.info != nil && os.SameFile(h.info, info) && h.info.Size() == info.Size() && h.info.ModTime().Equal(info.ModTime()) {
+		return h.sum, nil
+	}
+	started := time.Now()
+	sum, err := sumOf(f)
+	if err != nil {
+		return "", err
+	}
+	if h.info = nil; started.Sub(info.ModTime()) > settled {
+		h.info, h.sum = info, sum
+	}
+	return sum, nil
+}

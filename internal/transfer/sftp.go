@@ -1,0 +1,196 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/pkg/sftp"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	filesAtOnce    = 16 // on their way over one SFTP session
+	requestsAtOnce = 64 // of each
+)
+
+// withSFTP runs do with an SFTP session that ends with ctx.
+func (r *Remote) withSFTP(ctx context.Context, about string, do func(*sftp.Client) error) error {
+	c, err := r.Client.SFTP(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	err = do(c)
+	var status *sftp.StatusError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !errors.As(err, &status) && isGone(c):
+		return fmt.Errorf("%w: %w", ssh.ErrDisconnected, err)
+	case errors.As(err, &status), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%s on the node: %w", about, err)
+	}
+	return err
+}
+
+// isGone reports whether the server answers no more. A lost connection shows
+// in too many ways to tell it by the error.
+func isGone(c *sftp.Client) bool {
+	_, err := c.Getwd()
+	return err != nil
+}
+
+// sendSFTP is send for a node without tar.
+func (r *Remote) sendSFTP(ctx context.Context, d delivery, m *meter) error {
+	run := func(text string) error {
+		return r.stream(ctx, script(makeFolder+text, "d="+d.at, fmt.Sprintf("mode=%o", d.mode|0o700)), d.at, nil, nil)
+	}
+	if err := run(d.before()); err != nil {
+		return err
+	}
+	stage := stageName()
+	err := r.withSFTP(ctx, d.at, func(client *sftp.Client) error {
+		c := &putter{Client: client, stage: stage}
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(filesAtOnce)
+		for i := range d.items {
+			it := &d.items[i]
+			if ctx.Err() != nil {
+				break
+			}
+			if it.mode.IsDir() { // not beside others: what is in it follows
+				if err := c.makeDir(path.Join(d.at, it.name), it.mode.Perm()|0o700); err != nil {
+					g.Wait()
+					return err
+				}
+				continue
+			}
+			g.Go(func() error { return c.putItem(path.Join(d.at, it.name), it, m) })
+		}
+		if err := g.Wait(); err != nil || d.manifest == nil {
+			return err
+		}
+		return c.put(d.state, 0o600, bytes.NewReader(d.manifest))
+	})
+	if err != nil {
+		r.discardAll(ctx, d.at, stage)
+		return err
+	}
+	return run(d.after())
+}
+
+// discardAll removes what was not given its name yet.
+func (r *Remote) discardAll(ctx context.Context, at, stage string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	r.Client.Exec(ctx, script(`find "$d" -name "$n*" -exec rm -f {} +`, "d="+at, "n="+stage), nil, nil, nil)
+}
+
+// A putter makes things on the node by SFTP.
+type putter struct {
+	*sftp.Client
+	stage string // what the names begin with that things have until they are whole
+	count atomic.Int64
+}
+
+func (c *putter) makeDir(at string, mode fs.FileMode) error {
+	if err := c.Mkdir(at); err != nil {
+		if info, statErr := c.Stat(at); statErr == nil && info.IsDir() {
+			return nil
+		} else if statErr == nil {
+			return fmt.Errorf("%s is no folder there, and one here", at)
+		}
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return c.Chmod(at, mode)
+}
+
+func (c *putter) putItem(at string, it *item, m *meter) error {
+	if it.mode.Type() == fs.ModeSymlink {
+		return c.place(at, func(stage string) error { return c.Symlink(it.target, stage) })
+	}
+	f, err := open(it)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.put(at, it.mode.Perm(), &exactly{r: f, it: it, m: m})
+}
+
+// put writes a file of the node by way of another name.
+func (c *putter) put(at string, mode fs.FileMode, content io.Reader) error {
+	return c.place(at, func(stage string) error {
+		f, err := c.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
+		if _, err := f.ReadFromWithConcurrency(content, requestsAtOnce); err != nil {
+			if c.isFull(path.Dir(at)) {
+				return fmt.Errorf("%w; free some there, or ask for a bigger disk", syscall.ENOSPC)
+			}
+			return err
+		}
+		return f.Close()
+	})
+}
+
+// place makes something under another name in the same folder, and then gives
+// it its own.
+func (c *putter) place(at string, produce func(stage string) error) error {
+	stage := path.Join(path.Dir(at), fmt.Sprintf("%s-%d", c.stage, c.count.Add(1)))
+	err := produce(stage)
+	if err == nil {
+		err = c.PosixRename(stage, at)
+	}
+	if err != nil {
+		c.Remove(stage)
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return nil
+}
+
+// isFull reports whether the disk that a folder is on is full. SFTP calls
+// that a failure like any other.
+func (c *putter) isFull(dir string) bool {
+	const nextToNothing = 1 << 20
+	disk, err := c.StatVFS(dir)
+	return err == nil && disk.Bavail*disk.Frsize < nextToNothing
+}
+
+// An exactly reads what an item was when it was listed, and no less.
+type exactly struct {
+	r    io.Reader
+	it   *item
+	m    *meter
+	done int64
+}
+
+func (e *exactly) Read(p []byte) (int, error) {
+	left := e.it.size - e.done
+	if left == 0 {
+		return 0, io.EOF
+	}
+	n, err := e.r.Read(p[:min(int64(len(p)), left)])
+	e.done += int64(n)
+	e.m.count(io.Discard).Write(p[:n])
+	if err == io.EOF {
+		err = fmt.Errorf("%s changed while it was sent", e.it.local)
+	}
+	return n, err
+}

@@ -1,0 +1,105 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+// chunk is how much is handed to the connection at once.
+const chunk = 256 << 10
+
+// stream runs a command on the node. feed writes its stdin and take reads its
+// stdout; either may be nil. When feed or take fails by itself, the command's
+// session is closed without an end of its input, and that error is returned;
+// else the error is ctx's cause, one of the node's own words about the file
+// that is meant, or wraps ssh.ErrDisconnected.
+func (r *Remote) stream(ctx context.Context, command, about string, feed func(io.Writer) error, take func(io.Reader) error) error {
+	s, err := r.Client.Open(ctx, command)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+
+	var (
+		wg            sync.WaitGroup
+		said          complaint
+		fedErr, taken error
+	)
+	wg.Go(func() { io.Copy(&said, s.Stderr) })
+	wg.Go(func() { fedErr = feedSession(s, feed) })
+	wg.Go(func() {
+		if take != nil {
+			if taken = take(s); taken != nil && !isCut(taken) {
+				s.Close()
+			}
+		}
+		io.Copy(io.Discard, s)
+	})
+	wg.Wait()
+	err = s.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case fedErr != nil:
+		return fedErr
+	case taken != nil && (!isCut(taken) || err == nil):
+		return taken
+	}
+	return explain(about, said.String(), err)
+}
+
+// feedSession lets feed write the command's stdin, and ends it. That the
+// command takes no more of it is no error here: its exit status tells.
+func feedSession(s *ssh.Session, feed func(io.Writer) error) error {
+	if feed != nil {
+		to := &sink{w: s}
+		b := bufio.NewWriterSize(to, chunk)
+		err := feed(b)
+		if err == nil {
+			err = b.Flush()
+		}
+		if err != nil && to.err == nil {
+			s.Close() // feed's own failure: the command must not see an end
+			return err
+		}
+	}
+	s.CloseWrite()
+	return nil
+}
+
+// isCut reports errors of reading a stream that ended too early.
+func isCut(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// A sink remembers that writing failed.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// A complaint keeps the first of what is written to it: the first one
+// is what matters.
+type complaint struct{ text []byte }
+
+func (t *complaint) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	t.text = append(t.text, p[:min(len(p), most-len(t.text))]...)
+	return len(p), nil
+}
+
+func (t *complaint) String() string { return string(t.text) }

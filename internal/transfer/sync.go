@@ -1,0 +1,227 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// An Entry is a file or folder that Sync keeps the same on the node.
+type Entry struct {
+	// Local is the path here, Remote where it is on the node: relative to Dir
+	// and below it, or "." for a folder whose content lands in Dir itself.
+	Local, Remote string
+	// Exclude are patterns, as in .gitignore, of what is left out. A .gitignore
+	// inside the folder counts too; where they disagree, Exclude wins. A .git
+	// is always left out.
+	Exclude []string
+}
+
+// Stats says what a Sync did.
+type Stats struct {
+	Files int   // files and links there are
+	Sent  int   // of those, how many were sent
+	Bytes int64 // how much content that was
+	// Digest is a hash of everything there is: names, modes and content.
+	Digest string
+}
+
+// String says it in words: "12 files, 3 sent (2048 bytes)".
+func (s Stats) String() string {
+	return fmt.Sprintf("%d files, %d sent (%d bytes)", s.Files, s.Sent, s.Bytes)
+}
+
+// Sync makes the entries the same on the node, sending only what changed
+// since the last Sync. What that was the node itself keeps, in State. A file
+// is sent when it is another one here by its SHA-256 or mode, or when the one
+// on the node is gone or was written to since, by its time. A file that an
+// earlier Sync sent and that is not here any more is removed there; what
+// others put there is left alone. Symbolic links are treated as by Upload.
+func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
+	items, err := r.gather(entries)
+	if err != nil {
+		return Stats{}, err
+	}
+	if err := sumItems(ctx, items); err != nil {
+		return Stats{}, err
+	}
+	var stats Stats
+	err = retry(ctx, func() (err error) {
+		stats, err = r.sync(ctx, entries, items)
+		return err
+	})
+	stats.Digest = fmt.Sprintf("%x", sha256.Sum256(encodeManifest(items)))
+	return stats, err
+}
+
+// gather lists what the entries are made of, each name once, and every folder
+// before what is in it.
+func (r *Remote) gather(entries []Entry) ([]item, error) {
+	var all, parents []item
+	for _, e := range entries {
+		remote := path.Clean(e.Remote)
+		if e.Remote == "" || strings.IndexByte(remote, 0) >= 0 || remote != "." && !isBelow(remote) {
+			return nil, fmt.Errorf("%q is no path below the node's folder", e.Remote)
+		}
+		items, err := list(e)
+		if err != nil {
+			return nil, err
+		}
+		for i := range items {
+			items[i].name = path.Join(remote, items[i].name)
+		}
+		for dir := path.Dir(remote); dir != "."; dir = path.Dir(dir) {
+			parents = append(parents, item{name: dir, mode: fs.ModeDir | 0o755})
+		}
+		all = append(all, items...)
+	}
+	// Where two entries bring the same name the later one counts, and either
+	// more than a folder that is only on the way.
+	slices.Reverse(all)
+	all = append(all, parents...)
+	slices.SortStableFunc(all, func(a, b item) int { return strings.Compare(a.name, b.name) })
+	all = slices.CompactFunc(all, func(a, b item) bool { return a.name == b.name })
+	return slices.DeleteFunc(all, func(it item) bool { return it.name == "." }), nil
+}
+
+func list(e Entry) ([]item, error) {
+	info, err := os.Stat(e.Local)
+	if err != nil {
+		return nil, err
+	}
+	local, err := filepath.Abs(e.Local)
+	if err != nil {
+		return nil, err
+	}
+	self := item{local: local, mode: info.Mode().Type() | info.Mode().Perm(), size: info.Size(), mtime: info.ModTime()}
+	switch {
+	case info.Mode().IsRegular():
+		return []item{self}, nil
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is neither a file nor a folder", e.Local)
+	}
+	items, err := scan(local, e.Exclude, true)
+	return append(items, self), err
+}
+
+// sumItems finds the SHA-256 of all files, several at once.
+func sumItems(ctx context.Context, items []item) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range items {
+		if it := &items[i]; it.mode.IsRegular() {
+			g.Go(func() (err error) {
+				it.sum, err = hashOf(ctx, it.local)
+				return err
+			})
+		}
+	}
+	return g.Wait()
+}
+
+func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats, error) {
+	state := r.State
+	if state == "" {
+		state = path.Clean(r.Dir) + ".sync"
+	}
+	old, same, err := r.remembered(ctx, entries, state)
+	if err != nil {
+		return Stats{}, err
+	}
+	d := delivery{at: path.Clean(r.Dir), mode: 0o755, state: state}
+	var stats Stats
+	here := make(map[string]bool, len(items))
+	needed := make(map[string]bool) // folders of what is sent
+	for i := range items {
+		it := &items[i]
+		here[it.name] = true
+		if !it.mode.IsDir() {
+			stats.Files++
+		}
+		was, known := old[it.name]
+		if known && was == it.entry() && (it.mode.IsDir() || same[it.name]) {
+			continue
+		}
+		if known && was.mode.Type() != it.mode.Type() {
+			here[it.name] = false // the old one goes first
+		}
+		if !it.mode.IsDir() {
+			stats.Sent++
+			stats.Bytes += it.entry().size
+		}
+		for dir := it.name; dir != "." && !needed[dir]; dir = path.Dir(dir) {
+			needed[dir] = true
+		}
+	}
+	for i := range items {
+		if needed[items[i].name] {
+			d.items = append(d.items, items[i])
+		}
+	}
+	for name, e := range old {
+		switch {
+		case here[name]:
+		case e.mode.IsDir():
+			d.emptied = append(d.emptied, name)
+		default:
+			d.removed = append(d.removed, name)
+		}
+	}
+	if len(d.items)+len(d.removed)+len(d.emptied) == 0 && old != nil {
+		return stats, nil
+	}
+	slices.Sort(d.removed)
+	slices.Sort(d.emptied)
+	slices.Reverse(d.emptied)
+	d.manifest = encodeManifest(items)
+	return stats, r.send(ctx, d, newMeter(nil))
+}
+
+// readState prints the manifest, and then each file and link that is there
+// and not newer than the manifest.
+const readState = `[ -f "$state" ] && cd "$d" 2>/dev/null || exit 0
+cat "$state" || exit 1
+find "$@" \( -type f -o -type l \) ! -newer "$state" -exec printf '%s\000' {} +
+`
+
+// remembered returns what was sent before, and which of it is still there and
+// was not written to since.
+func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) (manifest, map[string]bool, error) {
+	tops := make([]string, len(entries))
+	for i, e := range entries {
+		tops[i] = "./" + path.Clean(e.Remote)
+	}
+	var fields []string
+	var text strings.Builder
+	// A folder that is gone makes find complain, which is an answer too.
+	command := "set --" + words(tops) + "\n" + readState + ":\n"
+	err := r.stream(ctx, script(command, "d="+r.Dir, "state="+state), state, nil, func(out io.Reader) error {
+		_, err := io.Copy(&text, bufio.NewReaderSize(out, chunk))
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	fields = strings.Split(text.String(), "\x00")
+	old, files, err := decodeManifest(fields)
+	if errors.Is(err, errManifest) {
+		return nil, nil, nil // none, or one of another version: all is sent
+	}
+	same := make(map[string]bool, len(files))
+	for _, f := range files {
+		same[path.Clean(f)] = true
+	}
+	return old, same, err
+}

@@ -1,0 +1,169 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// uploadTree merges a local folder into a folder of the node.
+func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) error {
+	root, err := os.Stat(local)
+	if err != nil {
+		return err
+	}
+	items, err := scan(local, o.Exclude, false)
+	if err != nil {
+		return err
+	}
+	return retry(ctx, func() error {
+		return r.send(ctx, delivery{at: at, mode: root.Mode().Perm(), items: items}, newMeter(o.Progress))
+	})
+}
+
+// A delivery is a tree on its way to a folder of the node, and what is to be
+// done there before it takes its place.
+type delivery struct {
+	at       string
+	mode     fs.FileMode // for the folder, where it is made
+	items    []item      // every folder before what is in it
+	removed  []string    // files that go, relative to at
+	emptied  []string    // folders that go when nothing is left in them, inner ones first
+	manifest []byte      // what Sync keeps, or nil
+	state    string      // where
+}
+
+// send brings a delivery to its place.
+func (r *Remote) send(ctx context.Context, d delivery, m *meter) error {
+	if !r.Tools.Tar {
+		return r.sendSFTP(ctx, d, m)
+	}
+	stage := path.Join(d.at, stageName())
+	defer r.discard(ctx, stage)
+	command := script(makeFolder+receiveTree+mergeTree,
+		"d="+d.at, "n="+path.Base(stage), "state="+d.state, fmt.Sprintf("mode=%o", d.mode|0o700))
+	return r.stream(ctx, command, d.at, func(w io.Writer) error {
+		a := newArchive(w, m)
+		if err := a.add(ctx, "t", append([]item{{mode: fs.ModeDir | 0o700}}, d.items...)); err != nil {
+			return err
+		}
+		if err := a.text("before", []byte(d.before())); err != nil {
+			return err
+		}
+		if err := a.text("after", []byte(d.after())); err != nil {
+			return err
+		}
+		// The manifest comes late, so that its time is not before theirs.
+		if d.manifest != nil {
+			if err := a.text("state", d.manifest); err != nil {
+				return err
+			}
+		}
+		if err := a.text("end", nil); err != nil {
+			return err
+		}
+		return a.tw.Close()
+	}, nil)
+}
+
+const makeFolder = `if [ ! -d "$d" ]; then mkdir -p "$d" && chmod "$mode" "$d" || exit 1; fi
+cd "$d" && d=$PWD || exit 1
+`
+
+// receiveTree unpacks beside the place, and goes on only when all arrived:
+// a tar whose input was cut may not notice.
+const receiveTree = `s=$d/$n
+` + removeStage + `(umask 077; mkdir "$s") && cd "$s" || exit 1
+tar -xpmof - || exit 1
+[ -f end ] || fail "it did not arrive whole"
+cd "$d" || exit 1
+`
+
+// mergeTree moves what was unpacked to its place. A folder that is not there
+// yet is moved whole; into one that is, its files are, many at once.
+const mergeTree = `merge() (
+from=$1 to=$2 n=0
+cd "$from" || exit 1
+set --
+for f in * .[!.]* ..?*; do
+	if [ -L "$f" ]; then
+		[ -L "$to/$f" ] || [ ! -d "$to/$f" ] || fail "$to/$f is a folder there, and a link here"
+	elif [ -d "$f" ]; then
+		if [ -d "$to/$f" ]; then
+			merge "$from/$f" "$to/$f" || exit 1
+			continue
+		fi
+		[ ! -e "$to/$f" ] && [ ! -L "$to/$f" ] || fail "$to/$f is no folder there, and one here"
+	elif [ -e "$f" ]; then
+		[ -L "$to/$f" ] || [ ! -d "$to/$f" ] || fail "$to/$f is a folder there, and a file here"
+	else
+		continue
+	fi
+	set -- "$@" "./$f"
+	n=$((n + 1))
+	if [ "$n" -ge 200 ]; then
+		mv -f "$@" "$to/" || exit 1
+		set --
+		n=0
+	fi
+done
+[ "$n" -eq 0 ] || mv -f "$@" "$to/"
+)
+. "$s/before"
+merge "$s/t" "$d" || exit 1
+. "$s/after"
+[ ! -f "$s/state" ] || mv -f "$s/state" "$state" || exit 1
+`
+
+// before is the script that makes room, run in the delivery's folder.
+func (d *delivery) before() string {
+	var b strings.Builder
+	b.WriteString(`drop() { rm -f "$@" 2>/dev/null || for f; do if [ -L "$f" ] || [ ! -d "$f" ]; then rm -f "$f" || exit 1; fi; done; }` + "\n")
+	for names := range batches(d.removed) {
+		b.WriteString("drop" + words(names) + "\n")
+	}
+	for names := range batches(d.emptied) {
+		b.WriteString("rmdir" + words(names) + " 2>/dev/null\n")
+	}
+	return b.String() + ":\n"
+}
+
+// after is the script that closes folders in which the owner may not write.
+// Inner ones come first.
+func (d *delivery) after() string {
+	var b strings.Builder
+	for i := len(d.items) - 1; i >= 0; i-- {
+		if it := &d.items[i]; it.mode.IsDir() && it.mode.Perm()&0o700 != 0o700 {
+			fmt.Fprintf(&b, "chmod %o %s || exit 1\n", it.mode.Perm(), quote("./"+it.name))
+		}
+	}
+	return b.String() + ":\n"
+}
+
+// batches splits names, made relative to the current folder, so that each
+// batch fits into the arguments of one command, and also into a script that
+// is one argument itself, where every quote is quoted again.
+func batches(names []string) func(yield func([]string) bool) {
+	const most = 64 << 10
+	return func(yield func([]string) bool) {
+		var batch []string
+		size := 0
+		for _, n := range names {
+			n = "./" + n
+			if size += len(quote(quote(n))) + 1; size > most && len(batch) > 0 {
+				if !yield(batch) {
+					return
+				}
+				batch, size = nil, len(quote(quote(n)))+1
+			}
+			batch = append(batch, n)
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}

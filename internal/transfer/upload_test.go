@@ -1,0 +1,292 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// odd is a tree of all that names and links can be.
+var odd = tree{
+	"a":                   "one",
+	"empty":               "",
+	"run.sh":              "#!/bin/sh\n",
+	"with space/b c":      "two",
+	"new\nline/x\ny":      "three",
+	"-rf/-n":              "four",
+	"bytes \xff\xfe/\x80": "five",
+	"quote'\"$`\\/*?[":    "six",
+	".hidden/..odd":       "seven",
+	"..two":               "dots",
+	"void/in/void":        "/",
+	"sub/link":            "-> ../a",
+	"dangling":            "-> nowhere",
+	"down":                "-> sub",
+	"é/日本":                "eight",
+	strings.Repeat("long/", 60) + strings.Repeat("n", 200): "nine",
+}
+
+func TestUploadTree(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		local := t.TempDir()
+		odd.make(t, local)
+		must(t, r.Upload(t.Context(), local, "x/new tree", Options{}))
+		odd.compare(t, filepath.Join(r.Dir, "x/new tree"))
+
+		// Again, into what is there: changed, kept and new files.
+		write(t, filepath.Join(r.Dir, "x/new tree/sub/theirs"), "kept")
+		write(t, filepath.Join(local, "a"), "changed")
+		write(t, filepath.Join(local, "sub/added/f"), "new")
+		must(t, r.Upload(t.Context(), local, "x/new tree", Options{}))
+		want := tree{}
+		for k, v := range odd {
+			want[k] = v
+		}
+		want["a"], want["sub/added/f"], want["sub/theirs"] = "changed", "new", "kept"
+		want.compare(t, filepath.Join(r.Dir, "x/new tree"))
+	})
+}
+
+func TestUploadTreeLinks(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		local, outside := t.TempDir(), t.TempDir()
+		tree{"f": "far", "d/g": "gone", "d/up": "-> ../f", "d/in": "-> g"}.make(t, outside)
+		tree{
+			"file":    "-> " + filepath.Join(outside, "f"),
+			"folder":  "-> " + outside,
+			"climbs":  "-> ../" + filepath.Base(outside) + "/f",
+			"missing": "-> /nonexistent",
+		}.make(t, local)
+		must(t, r.Upload(t.Context(), local, "l", Options{}))
+		tree{
+			"file": "far", "folder/f": "far", "folder/d/g": "gone", "folder/d/up": "-> ../f", "folder/d/in": "-> g",
+			"missing": "-> /nonexistent", "climbs": map[bool]string{true: "far", false: "-> ../" + filepath.Base(outside) + "/f"}[exists(filepath.Join(local, "climbs"))],
+		}.compare(t, filepath.Join(r.Dir, "l"))
+
+		must(t, os.Symlink(local, filepath.Join(local, "loop")))
+		if err := r.Upload(t.Context(), local, "loop", Options{}); err == nil || !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("a link to its own folder: %v", err)
+		}
+		must(t, r.Upload(t.Context(), local, "noloop", Options{Exclude: []string{"loop", "folder", "*ing"}}))
+		if got := contents(t, filepath.Join(r.Dir, "noloop")); got["file"] != "far" || got["missing"] != "" || got["folder/f"] != "" {
+			t.Errorf("with patterns: %q", got)
+		}
+	})
+}
+
+func exists(name string) bool { _, err := os.Stat(name); return err == nil }
+
+func TestUploadTreeModes(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		local := t.TempDir()
+		write(t, filepath.Join(local, "closed/f"), "x")
+		must(t, os.Chmod(filepath.Join(local, "closed/f"), 0o440))
+		must(t, os.Chmod(filepath.Join(local, "closed"), 0o555))
+		t.Cleanup(func() {
+			os.Chmod(filepath.Join(local, "closed"), 0o755)
+			os.Chmod(filepath.Join(r.Dir, "m/closed"), 0o755)
+		})
+		must(t, r.Upload(t.Context(), local, "m", Options{}))
+		for name, want := range map[string]fs.FileMode{"m/closed": fs.ModeDir | 0o555, "m/closed/f": 0o440} {
+			if info, err := os.Stat(filepath.Join(r.Dir, name)); err != nil || info.Mode() != want {
+				t.Errorf("%s: %v, %v; want mode %v", name, info.Mode(), err, want)
+			}
+		}
+	})
+}
+
+func TestUploadTreeMeetsOtherKinds(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		local := t.TempDir()
+		tree{"dir/f": "x"}.make(t, local)
+		write(t, filepath.Join(r.Dir, "t/dir"), "a file")
+		err := r.Upload(t.Context(), local, "t", Options{})
+		if err == nil || !strings.Contains(err.Error(), "no folder there") {
+			t.Errorf("a folder over a file: %v", err)
+		}
+		tree{"t/dir": "a file"}.compare(t, r.Dir)
+	})
+}
+
+func TestUploadFile(t *testing.T) {
+	r := node(t)
+	dir := t.TempDir()
+	for _, size := range []int{0, 1, chunk - 1, bulkSize, bulkSize + 1, 3*partSize + 12345} {
+		content := make([]byte, size)
+		rand.NewChaCha8([32]byte{1}).Read(content)
+		local := filepath.Join(dir, "f")
+		must(t, os.WriteFile(local, content, 0o754))
+		must(t, os.Chmod(local, 0o754))
+		var sent int64
+		must(t, r.Upload(t.Context(), local, "deep/er/-x 'q'\n\xff", Options{Progress: func(n int64) { sent = n }}))
+		at := filepath.Join(r.Dir, "deep/er/-x 'q'\n\xff")
+		got, err := os.ReadFile(at)
+		must(t, err)
+		if !bytes.Equal(got, content) || sent != int64(size) {
+			t.Errorf("%d bytes arrived as %d, other ones, with %d reported", size, len(got), sent)
+		}
+		if info, _ := os.Stat(at); info.Mode() != 0o754 {
+			t.Errorf("mode is %v", info.Mode())
+		}
+		noneStaged(t, r)
+	}
+}
+
+// noneStaged checks that nothing half done is left on the node. What a cut
+// session left goes when the server notices, so it may take a moment.
+func noneStaged(t *testing.T, r *Remote) {
+	t.Helper()
+	for {
+		var left []string
+		filepath.WalkDir(r.Dir, func(name string, d fs.DirEntry, err error) error {
+			if strings.HasPrefix(filepath.Base(name), stagePrefix) {
+				left = append(left, name)
+			}
+			return nil
+		})
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatalf("left on the node: %q", left)
+		}
+	}
+}
+
+func TestUploadErrors(t *testing.T) {
+	r := node(t)
+	dir := t.TempDir()
+	local := filepath.Join(dir, "f")
+	write(t, local, "x")
+	must(t, os.Mkdir(filepath.Join(r.Dir, "folder"), 0o755))
+	write(t, filepath.Join(r.Dir, "file"), "")
+	for _, tt := range []struct{ name, local, remote, want string }{
+		{"nothing here", filepath.Join(dir, "no"), "x", "no such file"},
+		{"no place", local, "", "empty"},
+		{"root", local, "/", "root folder"},
+		{"NUL", local, "a\x00b", "NUL"},
+		{"file over folder", local, "folder", "it is a folder there"},
+		{"file below a file", local, "file/x", "file"},
+		{"folder over file", dir, "file", "file"},
+		{"a device", os.DevNull, "null", "neither a file nor a folder"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := r.Upload(t.Context(), tt.local, tt.remote, Options{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+	noneStaged(t, r)
+}
+
+func TestUploadWithoutPermission(t *testing.T) {
+	r := node(t)
+	local := filepath.Join(t.TempDir(), "f")
+	write(t, local, "x")
+	for _, up := range []string{local, filepath.Dir(local)} {
+		if err := r.Upload(t.Context(), up, "/proc/version/f", Options{}); err == nil {
+			t.Error("no error")
+		}
+		err := r.Upload(t.Context(), up, "/sys/kernel/f", Options{})
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("error %v, want fs.ErrPermission", err)
+		}
+	}
+}
+
+func TestUploadToFullDisk(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		small := filepath.Join(r.Dir, "small")
+		must(t, os.Mkdir(small, 0o755))
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small).CombinedOutput(); err != nil {
+			t.Skipf("no small disk to fill: mounting one needs root: %s", out)
+		}
+		t.Cleanup(func() { exec.Command("umount", "-l", small).Run() })
+		local := t.TempDir()
+		content := make([]byte, 4<<20)
+		must(t, os.WriteFile(filepath.Join(local, "big"), content, 0o644))
+		bulk := filepath.Join(t.TempDir(), "bulk")
+		must(t, os.WriteFile(bulk, nil, 0o644))
+		must(t, os.Truncate(bulk, bulkSize+1))
+		for _, up := range []string{bulk, filepath.Join(local, "big"), local} {
+			err := r.Upload(t.Context(), up, "small/x", Options{})
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "small/x") || !strings.Contains(err.Error(), "no space left") {
+				t.Errorf("error %v, want one that says that the disk is full", err)
+			}
+			noneStaged(t, r)
+		}
+	})
+}
+
+func TestUploadSurvivesCuts(t *testing.T) {
+	for _, kind := range []string{"file", "bulk", "tree"} {
+		t.Run(kind, func(t *testing.T) {
+			r, link := linked(t)
+			local := filepath.Join(t.TempDir(), "up")
+			content := make([]byte, 8<<20)
+			if kind == "bulk" {
+				content = make([]byte, bulkSize+4<<20)
+			}
+			rand.NewChaCha8([32]byte{2}).Read(content)
+			if kind == "tree" {
+				must(t, os.Mkdir(local, 0o755))
+				for _, n := range []string{"a", "b"} {
+					must(t, os.WriteFile(filepath.Join(local, n), content, 0o644))
+				}
+			} else {
+				must(t, os.WriteFile(local, content, 0o644))
+			}
+			link.CutAfter(3 << 20)
+			must(t, r.Upload(t.Context(), local, "up", Options{}))
+			if link.Dials() < 2 {
+				t.Error("nothing was cut")
+			}
+			at := filepath.Join(r.Dir, "up")
+			if kind == "tree" {
+				at = filepath.Join(at, "b")
+			}
+			if got, err := os.ReadFile(at); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes arrived, %v", len(got), err)
+			}
+			noneStaged(t, r)
+		})
+	}
+}
+
+func TestUploadCancelled(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		local := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(local, "f"), make([]byte, 40<<20), 0o644))
+		for _, up := range []string{local, filepath.Join(local, "f")} {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := r.Upload(ctx, up, "x", Options{Progress: func(n int64) {
+				if n > 1<<20 {
+					cancel()
+				}
+			}})
+			cancel()
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			noneStaged(t, r)
+			if exists(filepath.Join(r.Dir, "x/f")) || up != local && exists(filepath.Join(r.Dir, "x")) && !isDir(filepath.Join(r.Dir, "x")) {
+				t.Error("a file that was given up is there")
+			}
+			os.RemoveAll(filepath.Join(r.Dir, "x"))
+		}
+	})
+}
+
+func isDir(name string) bool { info, err := os.Stat(name); return err == nil && info.IsDir() }

@@ -1,0 +1,263 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MaxWaiting is how many bytes of results may wait for the client before no
+// further call is started.
+const MaxWaiting = 1 << 30
+
+// A daemon serves the functions of this process to one client at a time.
+type daemon struct {
+	functions *registry
+	digest    func() (string, error)
+	instance  string
+	limit     int64 // of waiting results
+
+	mu      sync.Mutex
+	current *session // the client's connection, or nil while there is none
+	owner   hello    // the last hello that was let in
+	calls   map[uint64]*served
+	waiting int64         // bytes of results in calls
+	taken   chan struct{} // closed, and replaced, when waiting goes down
+}
+
+func newDaemon(functions *registry, digest func() (string, error)) *daemon {
+	return &daemon{
+		functions: functions, digest: digest, instance: rand.Text(), limit: MaxWaiting,
+		calls: map[uint64]*served{}, taken: make(chan struct{}),
+	}
+}
+
+// A served call is one that arrived whole: it waits to start, runs, or has its
+// result waiting.
+type served struct {
+	id       uint64
+	header   callHeader
+	cancel   context.CancelFunc
+	finished bool
+	result   []byte
+	failure  *wireError
+}
+
+// check compares what a client expects with what is here.
+func (d *daemon) check(h hello) *rejection {
+	if h.Digest != "" {
+		have, err := d.digest()
+		if err != nil {
+			return &rejection{rejectBinary, err.Error()}
+		}
+		if have != h.Digest {
+			return &rejection{rejectBinary, fmt.Sprintf("it runs the one with SHA-256 %s, the client expects %s; ship the program again and restart the worker", have, h.Digest)}
+		}
+	}
+	have := d.functions.names()
+	var missing []string
+	for _, name := range h.Functions {
+		if _, ok := slices.BinarySearch(have, name); !ok {
+			missing = append(missing, name)
+		}
+	}
+	if missing != nil {
+		return &rejection{rejectFunctions, fmt.Sprintf("%s: %s; make functions at package level, so that they are there on the node too, and not under conditions that only hold at the client", strings.Join(missing, ", "), list(have))}
+	}
+	return nil
+}
+
+// list says which functions a program has.
+func list(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "the node's program has none"
+	case len(names) > 20:
+		return fmt.Sprintf("the node's program has %s and %d more", strings.Join(names[:20], ", "), len(names)-20)
+	}
+	return "the node's program has " + strings.Join(names, ", ")
+}
+
+// admit makes s the connection of the daemon's client, unless a newer one is
+// known. From here on nothing that older connections carry has an effect. The
+// welcome and the results that wait are on their way when it returns.
+func (d *daemon) admit(s *session, h hello) *rejection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	same := h.Client == d.owner.Client
+	switch {
+	case d.owner.Client == "":
+	case h.Generation < d.owner.Generation:
+		return &rejection{rejectFenced, fmt.Sprintf("it serves generation %d, this client is of %d", d.owner.Generation, h.Generation)}
+	case h.Generation == d.owner.Generation && !same:
+		return &rejection{rejectFenced, fmt.Sprintf("another client is of generation %d too; a client that takes over needs a higher one", h.Generation)}
+	case same && h.Attempt <= d.owner.Attempt:
+		return &rejection{rejectFenced, "this connection was overtaken by a later one of the same client"}
+	}
+	if old := d.current; old != nil {
+		if same {
+			old.cut()
+		} else {
+			old.expel()
+		}
+	}
+	d.current, d.owner = s, h
+
+	open := make(map[uint64]bool, len(h.Open))
+	var known []uint64
+	for _, id := range h.Open {
+		open[id] = true
+		if d.calls[id] != nil {
+			known = append(known, id)
+		}
+	}
+	s.out.push(&message{typ: frameWelcome, opening: encodeWire(welcome{d.instance, os.Getpid(), d.functions.names(), known})})
+	for id, c := range d.calls {
+		if !open[id] {
+			d.forget(c)
+		} else if c.finished {
+			s.sendResult(c)
+		}
+	}
+	return nil
+}
+
+// leave tells that a connection is over.
+func (d *daemon) leave(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == s {
+		d.current = nil
+	}
+}
+
+// start begins a call that has arrived whole. One that is known already is not
+// begun again.
+func (d *daemon) start(s *session, id uint64, header callHeader, arg []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current != s || d.calls[id] != nil {
+		return
+	}
+	c := &served{id: id, header: header}
+	ctx, cancel := context.WithCancel(ContextWithMeta(context.Background(), header.Meta))
+	c.cancel = cancel
+	d.calls[id] = c
+	go d.run(ctx, c, arg) // ends with the function; the process outlives it
+}
+
+// run waits until there is room for results, and calls the function.
+func (d *daemon) run(ctx context.Context, c *served, arg []byte) {
+	defer c.cancel()
+	h, ok := d.functions.handler(c.header.Function)
+	if !ok {
+		d.finish(c, nil, &wireError{Kind: NotRun, Message: fmt.Sprintf("unknown function %q: %s", c.header.Function, list(d.functions.names())), Known: []string{"worker.ErrUnknown"}})
+		return
+	}
+	if err := d.room(ctx); err != nil {
+		d.finish(c, nil, notRun(err))
+		return
+	}
+	if c.header.Timeout <= 0 {
+		invoke(ctx, h, arg, func(result []byte, failure *wireError) { d.finish(c, result, failure) })
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.header.Timeout)
+	defer cancel()
+	overdue := time.AfterFunc(c.header.Timeout+c.header.Grace, func() {
+		d.finish(c, nil, &wireError{
+			Kind: NotRun, TimedOut: true, Known: []string{"context.DeadlineExceeded", "worker.ErrAbandoned"},
+			Message: fmt.Sprintf("function %s ran for longer than its timeout of %v and ignored for %v that its context had ended", c.header.Function, c.header.Timeout, c.header.Grace),
+		})
+	})
+	defer overdue.Stop()
+	invoke(ctx, h, arg, func(result []byte, failure *wireError) {
+		if failure != nil {
+			failure.TimedOut = ctx.Err() == context.DeadlineExceeded
+		}
+		d.finish(c, result, failure)
+	})
+}
+
+// room waits until fewer results are waiting than the limit allows.
+func (d *daemon) room(ctx context.Context) error {
+	for {
+		d.mu.Lock()
+		full, taken := d.waiting > d.limit, d.taken
+		d.mu.Unlock()
+		if !full {
+			return ctx.Err()
+		}
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func notRun(err error) *wireError {
+	return &wireError{Kind: NotRun, Message: err.Error(), Known: sentinels.matching(err)}
+}
+
+// finish keeps how a call ended until the client has taken it, and sends it if
+// the client is there. The first word on a call counts.
+func (d *daemon) finish(c *served, result []byte, failure *wireError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.finished || d.calls[c.id] != c {
+		return // answered already, or not wanted any more
+	}
+	if failure != nil {
+		failure.Function = c.header.Function
+	}
+	c.finished, c.result, c.failure = true, result, failure
+	d.waiting += int64(len(result))
+	if d.current != nil {
+		d.current.sendResult(c)
+	}
+}
+
+// cancel ends the context of a call.
+func (d *daemon) cancel(s *session, id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.calls[id]; c != nil && d.current == s {
+		c.cancel()
+	}
+}
+
+// acknowledge forgets a call whose result was taken or is not wanted.
+func (d *daemon) acknowledge(s *session, id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.calls[id]; c != nil && d.current == s {
+		d.forget(c)
+	}
+}
+
+// forget drops a call, with d.mu held. A function that still runs is
+// cancelled, and what it returns is dropped.
+func (d *daemon) forget(c *served) {
+	c.cancel()
+	delete(d.calls, c.id)
+	if len(c.result) > 0 {
+		d.waiting -= int64(len(c.result))
+		close(d.taken)
+		d.taken = make(chan struct{})
+	}
+}
+
+// refuse answers a call that was cancelled before it had arrived whole.
+func (d *daemon) refuse(s *session, id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == s {
+		s.sendResult(&served{id: id, failure: notRun(context.Canceled)})
+	}
+}

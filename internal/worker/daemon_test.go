@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// duplex makes one stream of two.
+type duplex struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// Results that nobody takes keep further calls from starting, and from nothing else.
+func TestWaitingResultsAreBounded(t *testing.T) {
+	var r registry
+	started := make(chan struct{}, 2)
+	r.add("big", "", func(context.Context, []byte) ([]byte, error) {
+		started <- struct{}{}
+		return make([]byte, 100), nil
+	})
+	d := newDaemon(&r, nil)
+	d.limit = 50
+	s := &session{link: &link{out: newOutbox()}, d: d}
+	if no := d.admit(s, hello{Client: "c"}); no != nil {
+		t.Fatal(no)
+	}
+	d.start(s, 1, callHeader{Function: "big"}, nil)
+	<-started
+	for full := false; !full; { // until the result is there
+		d.mu.Lock()
+		full = d.waiting > 0
+		d.mu.Unlock()
+	}
+	d.start(s, 2, callHeader{Function: "big"}, nil)
+	d.start(s, 2, callHeader{Function: "big"}, nil) // sent twice
+	d.start(s, 3, callHeader{Function: "big"}, nil)
+	d.cancel(s, 3)
+	select {
+	case <-started:
+		t.Error("a call began with no room for its result")
+	default:
+	}
+	d.acknowledge(s, 1)
+	<-started
+	d.acknowledge(s, 2)
+	if len(started) > 0 {
+		t.Error("a call ran twice")
+	}
+}
+
+// talk sends bytes to a daemon as a client would and returns once it has hung up.
+func talk(d *daemon, b []byte) {
+	in, client := io.Pipe()
+	var g errgroup.Group
+	g.Go(func() error {
+		_, _ = client.Write(b)
+		return client.Close()
+	})
+	d.serve(duplex{in, nopWriteCloser{in}})
+	_ = g.Wait()
+}
+
+// nopWriteCloser takes everything, and ends reading when it is closed.
+type nopWriteCloser struct{ in *io.PipeReader }
+
+func (nopWriteCloser) Write(p []byte) (int, error) { return len(p), nil }
+func (w nopWriteCloser) Close() error              { return w.in.Close() }
+
+func frame(typ frameType, id uint64, payload []byte) []byte {
+	return append(frameHead{len(payload), typ, id}.append(nil), payload...)
+}
+
+func join(parts ...[]byte) (all []byte) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// FuzzDaemon feeds a daemon what a client could send.
+func FuzzDaemon(f *testing.F) {
+	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Functions: []string{"echo"}}))
+	call := opening(callHeader{Function: "echo", Size: 5, Meta: Meta{Pool: "p", Addrs: []string{"a"}}})
+	f.Add(greeting)
+	f.Add(join(greeting, frame(frameCall, 1, append(call, "12345"...)), frame(frameAck, 1, nil), frame(framePing, 2, nil)))
+	f.Add(join(greeting, frame(frameCall, 1, append(call, "12"...)), frame(frameData, 1, []byte("345")), frame(frameCancel, 1, nil)))
+	f.Add(join(greeting, frame(frameCall, 1, append(call, "12"...)), frame(frameCancel, 1, nil), frame(frameData, 1, []byte("345"))))
+	f.Add(join(greeting, frame(frameCall, 1, opening(callHeader{Size: 1 << 62}))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r registry
+		r.add("echo", "", func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil })
+		talk(newDaemon(&r, func() (string, error) { return "digest", nil }), b)
+	})
+}
+
+// FuzzHello checks what the first frame of a stranger may hold.
+func FuzzHello(f *testing.F) {
+	f.Add(encodeHello(hello{Client: "c", Digest: "d", Open: []uint64{1, 2}}))
+	f.Add([]byte(helloMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, version, err := decodeHello(b)
+		if err != nil {
+			return
+		}
+		if again, v, err := decodeHello(encodeHello(h)); err != nil || v != version || again.Client != h.Client || len(again.Open) != len(h.Open) {
+			t.Errorf("%+v became %+v, %v", h, again, err)
+		}
+	})
+}
+
+// FuzzClient feeds a client what a node could send.
+func FuzzClient(f *testing.F) {
+	greeting := join([]byte("motd"), []byte(nodePreamble), frame(frameWelcome, 0, encodeWire(welcome{Instance: "i", Functions: []string{"echo"}, Known: []uint64{1}})))
+	f.Add(greeting)
+	f.Add(join([]byte(nodePreamble), frame(frameReject, 0, encodeWire(rejection{rejectFenced, "no"}))))
+	f.Add(join(greeting, frame(frameResult, 1, append(opening(resultHeader{Size: 3}), "1"...)), frame(frameData, 1, []byte("23"))))
+	f.Add(join(greeting, frame(frameResult, 1, opening(resultHeader{Error: &wireError{Kind: Panic, Known: []string{"io.EOF"}}})), frame(frameFenced, 0, nil)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		streams := make(chan io.ReadWriteCloser, 1)
+		in, node := io.Pipe()
+		streams <- duplex{in, nopWriteCloser{in}}
+		var g errgroup.Group
+		g.Go(func() error {
+			_, _ = node.Write(b)
+			return node.Close()
+		})
+		defer g.Wait()
+		ended := make(chan struct{})
+		c, err := Dial(t.Context(), func(ctx context.Context) (io.ReadWriteCloser, error) {
+			select {
+			case s := <-streams:
+				return s, nil
+			default:
+				close(ended) // the first stream is over; Close ends this one
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}, Hello{Open: []uint64{1}})
+		if err != nil {
+			return
+		}
+		select {
+		case <-ended:
+		case <-c.done:
+		}
+		c.Close()
+	})
+}

@@ -1,0 +1,46 @@
+// Package worker runs functions on a node: the node's side, which is the
+// user's own program started there with [Env] set, and the client's side,
+// which calls it.
+//
+// # Processes
+//
+// The daemon ("serve:<socket>") is started once. It listens on a unix socket,
+// runs calls concurrently and outlives every connection. A client reaches it
+// through a second process ("attach:<socket>"), which it starts over SSH and
+// whose standard input and output carry the protocol. Where the system allows
+// it the attach process hands these two files to the daemon and only waits, so
+// that nothing is copied between processes.
+//
+// # Protocol
+//
+// Both directions are a sequence of frames: a length, a type, a call's id and
+// a payload (frame.go). The client says hello: protocol version, the SHA-256
+// of the program it expects, the functions it wants, its generation, and the
+// calls that it still waits for. The daemon answers with a welcome or a
+// rejection. Arguments and results are cut into chunks, which take turns, so that a
+// small call or a cancellation waits for one chunk at most and never for
+// another call's gigabyte. Writes are collected while there is more to write.
+//
+// # Exactly once
+//
+// Calls have ids that the client chooses. The daemon keeps a call, and then
+// its result, until the client has acknowledged the result. After a broken
+// connection the client names its open calls: the daemon sends the results
+// that are finished, goes on with those that run, and the client sends again
+// only those that the daemon never received whole. Calls that are not named
+// any more are cancelled and forgotten. Each daemon process has an instance
+// id: where that has changed, calls that may have begun fail with
+// [ErrWorkerLost] and are not sent again.
+//
+// # One client
+//
+// A daemon serves one client at a time. One with a higher generation takes
+// over, and the older one ends with [ErrFenced]. One with a lower generation, or with
+// the same and not the same client, is refused.
+//
+// # Memory
+//
+// Arguments and results are held whole, once. A daemon that holds more than
+// [MaxWaiting] bytes of results which the client has not taken starts no
+// further call until some are taken: calls wait, results are never dropped.
+package worker

@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// wireError is a RemoteError on its way.
+type wireError struct {
+	_        struct{} `cbor:",toarray"`
+	Kind     Kind
+	Function string
+	Message  string
+	Type     string
+	Stack    string
+	TimedOut bool
+	Known    []string
+}
+
+// maxErrorText bounds messages and stacks.
+const maxErrorText = 64 << 10
+
+func (e *wireError) remote() *RemoteError {
+	return &RemoteError{
+		Function: e.Function, Kind: e.Kind, Message: e.Message, Type: e.Type, Stack: e.Stack,
+		TimedOut: e.TimedOut, known: sentinels.values(e.Known),
+	}
+}
+
+// invoke runs a handler and reports how it ended. After runtime.Goexit nothing
+// but deferred calls runs in a goroutine: so finish does in any case.
+func invoke(ctx context.Context, h Handler, arg []byte, finish func(result []byte, failure *wireError)) {
+	var (
+		result  []byte
+		failure = &wireError{Kind: Goexit}
+	)
+	defer func() {
+		if p := recover(); p != nil {
+			failure = &wireError{Kind: Panic, Message: clip(printPanic(p)), Type: fmt.Sprintf("%T", p), Stack: clip(string(debug.Stack()))}
+		}
+		if failure != nil {
+			result = nil
+		}
+		finish(result, failure)
+	}()
+	var err error
+	if result, err = h(ctx, arg); err == nil {
+		failure = nil
+		return
+	}
+	// The methods of err are the user's: they run under the same recover.
+	failure = &wireError{Kind: Failed, Message: clip(err.Error()), Type: fmt.Sprintf("%T", err), Known: sentinels.matching(err)}
+}
+
+// printPanic prints a panic's value. fmt itself survives methods that panic.
+func printPanic(p any) string { return fmt.Sprint(p) }
+
+func clip(s string) string {
+	if len(s) <= maxErrorText {
+		return s
+	}
+	return strings.Clone(s[:maxErrorText]) + " [cut]"
+}

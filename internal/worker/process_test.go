@@ -1,0 +1,268 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var errRegistered = errors.New("registered")
+
+func TestMain(m *testing.M) {
+	Register("echo", func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil })
+	Register("hash", func(_ context.Context, arg []byte) ([]byte, error) {
+		sum := sha256.Sum256(arg)
+		return sum[:], nil
+	})
+	Register("zeros", func(_ context.Context, arg []byte) ([]byte, error) {
+		n, err := strconv.Atoi(string(arg))
+		return make([]byte, n), err
+	})
+	Register("fail", func(_ context.Context, arg []byte) ([]byte, error) {
+		return nil, fmt.Errorf("bad luck with %s: %w", arg, errRegistered)
+	})
+	Register("panic", func(context.Context, []byte) ([]byte, error) {
+		var m map[string]int
+		m["x"]++
+		return nil, nil
+	})
+	Register("nilerror", func(context.Context, []byte) ([]byte, error) {
+		var err *os.PathError
+		return nil, err
+	})
+	Register("goexit", func(context.Context, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil })
+	Register("meta", func(ctx context.Context, _ []byte) ([]byte, error) {
+		m, ok := MetaFrom(ctx)
+		return []byte(fmt.Sprintf("%v %+v", ok, m)), nil
+	})
+	Register("wait", func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("stopped: %w", ctx.Err())
+	})
+	Register("meet", meet)
+	Register("stubborn", func(_ context.Context, arg []byte) ([]byte, error) { return meet(context.Background(), arg) })
+	Register("meetings", func(context.Context, []byte) ([]byte, error) {
+		return strconv.AppendInt(nil, meetings.Load(), 10), nil
+	})
+	Register("peak", func(context.Context, []byte) ([]byte, error) {
+		b, err := os.ReadFile("/proc/self/status")
+		_, after, _ := strings.Cut(string(b), "VmHWM:")
+		return []byte(strings.Fields(after)[0]), err
+	})
+	RegisterError("worker_test.errRegistered", errRegistered)
+
+	switch mode := os.Getenv(Env); {
+	case os.Getenv("WORKER_TEST_RPC") != "":
+		serveRPC()
+	case os.Getenv("WORKER_TEST_PRINT") != "":
+		fmt.Println("Welcome to this machine!")
+		Main(mode)
+	case mode == "none":
+		fmt.Println("a program without Init")
+		os.Exit(0)
+	case mode != "":
+		Main(mode)
+	}
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// meet connects to an address, so that a test sees that the call runs, and
+// returns what it is told there.
+func meet(ctx context.Context, arg []byte) ([]byte, error) {
+	meetings.Add(1)
+	conn, err := net.Dial("tcp", string(arg))
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	answer, err := io.ReadAll(conn)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return answer, err
+}
+
+var meetings atomic.Int64
+
+// A meeting is where calls of "meet" arrive.
+type meeting struct{ net.Listener }
+
+func newMeeting(t *testing.T) meeting {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return meeting{l}
+}
+
+func (m meeting) arg() []byte { return []byte(m.Addr().String()) }
+
+// accept waits until a call runs.
+func (m meeting) accept(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := m.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func answer(t *testing.T, conn net.Conn, with string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, with); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+// A node is a daemon's process and its attach processes.
+type node struct {
+	t      testing.TB
+	socket string
+	daemon *exec.Cmd
+
+	mu       sync.Mutex
+	attached []*attachment
+}
+
+func startNode(t testing.TB) *node {
+	t.Helper()
+	n := &node{t: t, socket: filepath.Join(t.TempDir(), strings.Repeat("long", 30), "worker")}
+	if err := os.Mkdir(filepath.Dir(n.socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	t.Cleanup(func() {
+		n.kill()
+		for _, a := range n.attached {
+			a.Close()
+		}
+	})
+	return n
+}
+
+func self(env ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	n.daemon = self(Env + "=" + ServeMode(n.socket))
+	n.daemon.Stdout = os.Stderr
+	if err := n.daemon.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) kill() {
+	n.daemon.Process.Kill()
+	n.daemon.Wait()
+}
+
+// open starts an attach process with pipes, as sshd does.
+func (n *node) open(context.Context) (io.ReadWriteCloser, error) {
+	a, err := attachProcess(Env + "=" + AttachMode(n.socket))
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.attached = append(n.attached, a)
+	return a, nil
+}
+
+// last returns the newest attach process.
+func (n *node) last() *attachment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.attached[len(n.attached)-1]
+}
+
+type attachment struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  io.ReadCloser
+	once sync.Once
+}
+
+func attachProcess(env ...string) (*attachment, error) {
+	a := &attachment{cmd: self(env...)}
+	var err error
+	if a.in, err = a.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if a.out, err = a.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return a, a.cmd.Start()
+}
+
+func (a *attachment) Read(p []byte) (int, error)  { return a.out.Read(p) }
+func (a *attachment) Write(p []byte) (int, error) { return a.in.Write(p) }
+
+func (a *attachment) Close() error {
+	a.once.Do(func() {
+		a.in.Close()
+		a.out.Close()
+		a.cmd.Process.Kill()
+		a.cmd.Wait()
+	})
+	return nil
+}
+
+func dial(t testing.TB, n *node, h Hello) *Client {
+	t.Helper()
+	c, err := Dial(t.Context(), n.open, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Echo is the service that calls are measured against.
+type Echo struct{}
+
+// Echo answers with what it was sent.
+func (Echo) Echo(arg []byte, result *[]byte) error { *result = arg; return nil }
+
+func serveRPC() {
+	if err := rpc.Register(Echo{}); err != nil {
+		panic(err)
+	}
+	rpc.ServeConn(stdio{})
+}
+
+type stdio struct{}
+
+func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (stdio) Close() error                { return os.Stdin.Close() }
+
+const patience = 30 * time.Second // for what must happen, however slow the machine

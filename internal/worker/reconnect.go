@@ -1,0 +1,216 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+)
+
+// run owns the client's links, one after another.
+func (c *Client) run(ctx context.Context, l *link) {
+	defer close(c.done)
+	for {
+		err := c.receive(l)
+		c.mu.Lock()
+		c.link = nil
+		c.mu.Unlock()
+		l.close()
+		if isFinal(err) {
+			c.end(err)
+			return
+		}
+		if l, err = c.reconnect(ctx); err != nil {
+			c.end(err)
+			return
+		}
+	}
+}
+
+// errSilent is part of the error where the node's side never began to speak the
+// protocol. A cut connection can look like that, so it ends Dial, but no client
+// that had been connected.
+var errSilent = errors.New("no worker spoke")
+
+// isFinal reports whether another stream would change nothing.
+func isFinal(err error) bool {
+	if errors.Is(err, errSilent) {
+		return false
+	}
+	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrBinary) || errors.Is(err, ErrUnknownFunction) || errors.Is(err, ErrFenced)
+}
+
+// reconnect tries until it has a link, until ctx ends, or until trying again
+// would change nothing.
+func (c *Client) reconnect(ctx context.Context) (*link, error) {
+	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+		l, err := c.connect(ctx)
+		switch {
+		case err == nil:
+			return l, nil
+		case isFinal(err):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ErrClosed
+		case errors.Is(err, ErrWorkerLost):
+			c.loseCalls(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// loseCalls fails the calls that a dead worker may have begun. The others can
+// wait for the next one.
+func (c *Client) loseCalls(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, call := range c.calls {
+		if call.mayRun() {
+			call.finish(nil, err)
+			delete(c.calls, id)
+		}
+	}
+}
+
+// connect opens a stream, says hello and puts the client's calls in order. Its
+// errors are final, ErrWorkerLost, or worth another try.
+func (c *Client) connect(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a stream to the worker: %w", err)
+	}
+	l := newLink(conn, "")
+	unwatch := context.AfterFunc(ctx, l.cut)
+	c.mu.Lock()
+	c.attempt++
+	h := hello{c.hello.Digest, c.hello.Functions, c.hello.Generation, c.name, c.attempt, slices.Collect(maps.Keys(c.calls))}
+	c.mu.Unlock()
+	w, err := greet(l, h)
+	if err == nil && !unwatch() {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = c.adopt(l, w)
+	}
+	if err != nil {
+		unwatch()
+		l.close()
+		if cause := ctx.Err(); cause != nil && !isFinal(err) {
+			err = fmt.Errorf("wait for the worker's answer: %w", cause)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// greet says hello and returns the answer.
+func greet(l *link, h hello) (w welcome, err error) {
+	payload := encodeHello(h)
+	if len(payload) > maxPayload {
+		return w, fmt.Errorf("%w: %d open calls are too many for one client", ErrProtocol, len(h.Open))
+	}
+	l.out.push(&message{typ: frameHello, opening: payload})
+	if err := skipToPreamble(l.r); err != nil {
+		return w, err
+	}
+	head, err := l.next()
+	if err != nil {
+		return w, fmt.Errorf("wait for the worker's answer: %w", err)
+	}
+	if payload, err = l.payload(head); err != nil {
+		return w, fmt.Errorf("wait for the worker's answer: %w", err)
+	}
+	switch head.typ {
+	case frameWelcome:
+		return w, decodeWire(payload, &w)
+	case frameReject:
+		var no rejection
+		if err := decodeWire(payload, &no); err != nil {
+			return w, err
+		}
+		return w, no.err()
+	case frameFenced:
+		return w, ErrFenced
+	}
+	return w, fmt.Errorf("%w: found a frame of type %d instead of a welcome", ErrProtocol, head.typ)
+}
+
+// skipToPreamble passes over what was printed before the protocol began.
+func skipToPreamble(r *bufio.Reader) error {
+	const most = 64 << 10
+	var seen []byte
+	for !bytes.HasSuffix(seen, []byte(nodePreamble)) {
+		b, err := r.ReadByte()
+		if err == nil && len(seen) == most {
+			err = errors.New("there is more")
+		}
+		if err == nil {
+			seen = append(seen, b)
+			continue
+		}
+		if len(seen) == 0 || strings.HasPrefix(nodePreamble, string(seen)) {
+			return fmt.Errorf("%w: the stream ended at once (%w): does main call gputrain.Init before anything else?", errSilent, err)
+		}
+		return fmt.Errorf("%w: %w; the node printed %.300q (%w): does main call gputrain.Init before anything else?", ErrProtocol, errSilent, seen, err)
+	}
+	return nil
+}
+
+// adopt makes l the client's link. Calls that the daemon has are waited for,
+// the others are sent, unless a daemon that is no more may have begun them.
+func (c *Client) adopt(l *link, w welcome) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	known := make(map[uint64]bool, len(w.Known))
+	for _, id := range w.Known {
+		known[id] = true
+	}
+	restarted := c.node.Instance != "" && c.node.Instance != w.Instance
+	c.node, c.link = w, l
+	c.has = make(map[string]bool, len(w.Functions))
+	for _, name := range w.Functions {
+		c.has[name] = true
+	}
+	for id, call := range c.calls {
+		switch {
+		case known[id]:
+			if call.cancelled {
+				l.out.push(&message{typ: frameCancel, id: id})
+			}
+		case restarted && call.mayRun():
+			call.finish(nil, fmt.Errorf("%w: another process has taken its place", ErrWorkerLost))
+			delete(c.calls, id)
+		case call.header == nil:
+			call.finish(nil, fmt.Errorf("%w: %d", ErrUnknownCall, id))
+			delete(c.calls, id)
+		case call.cancelled:
+			call.finish(nil, context.Canceled)
+			delete(c.calls, id)
+		default:
+			call.send(l)
+		}
+	}
+	for id := range c.pings {
+		l.out.push(&message{typ: framePing, id: id})
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// serve is the daemon's life. It returns only if it cannot go on.
+func serve(socket string) error {
+	outliveTerminal()
+	l, err := listen(socket)
+	if err != nil {
+		return err
+	}
+	go func() { _, _ = selfDigest() }() // have it ready for the first hello; ends by itself
+	d := newDaemon(&functions, func() (string, error) {
+		self, err := selfDigest()
+		return self.sum, err
+	})
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return err
+		}
+		go func() { // ends with its connection
+			stream, err := receiveStream(conn)
+			if err != nil {
+				_ = conn.Close()
+				return
+			}
+			d.serve(stream)
+		}()
+	}
+}
+
+// listen makes the socket, for this user only. One that a dead daemon left is
+// replaced.
+func listen(socket string) (*net.UnixListener, error) {
+	if conn, err := dialSocket(socket); err == nil {
+		_ = conn.Close()
+		return nil, errors.New("another worker serves there already")
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var l *net.UnixListener
+	err := withShortPath(socket, func(path string) (err error) {
+		l, err = listenPrivate(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // the path may have been a relative one
+	return l, nil
+}
+
+func dialSocket(socket string) (conn *net.UnixConn, err error) {
+	err = withShortPath(socket, func(path string) error {
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		return err
+	})
+	return conn, err
+}
+
+// withShortPath calls use with a path that fits into a socket address (103
+// bytes on macOS, 107 on Linux): where socket does not, by going to its
+// directory for the time of the call. It is for the start of a process, when
+// nothing else depends on the working directory.
+func withShortPath(socket string, use func(path string) error) error {
+	const longest = 100
+	if len(socket) <= longest {
+		return use(socket)
+	}
+	dir, base := filepath.Split(socket)
+	if len(base) > longest {
+		return fmt.Errorf("the socket's name %q is too long", base)
+	}
+	home, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	return errors.Join(use(base), os.Chdir(home))
+}

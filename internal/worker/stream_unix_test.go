@@ -1,0 +1,67 @@
+//go:build unix
+
+package worker
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestCopiedStream(t *testing.T) {
+	n := startNode(t)
+	c, err := Dial(t.Context(), func(context.Context) (io.ReadWriteCloser, error) {
+		conn, err := waitForDaemon(n.socket)
+		if err == nil {
+			_, err = conn.Write([]byte{streamCopied})
+		}
+		return conn, err
+	}, Hello{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := c.Call(t.Context(), Request{Function: "echo", Arg: []byte("x")}); err != nil || string(got) != "x" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// An attach process whose output is a file copies, and ends with the daemon's
+// last word.
+func TestAttachCopies(t *testing.T) {
+	n := startNode(t)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	attach := self(Env + "=" + AttachMode(n.socket))
+	attach.Stdout = out
+	in, err := attach.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write(frameHead{0, framePing, 1}.append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := attach.Wait(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(out.Name()); err != nil || !bytes.HasPrefix(b, []byte(nodePreamble)) || !bytes.Contains(b, []byte("no hello")) {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestSocketIsPrivate(t *testing.T) {
+	n := startNode(t)
+	dial(t, n, Hello{})
+	if info, err := os.Stat(n.socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}

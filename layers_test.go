@@ -1,0 +1,62 @@
+package gputrain_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/gputrain/gputrain"
+
+// TestImportsGoDownOnly keeps the layers apart: see CONTRIBUTING.md.
+func TestImportsGoDownOnly(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range p.Imports {
+			if why := forbidden(p.ImportPath, imported); why != "" {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imported, why)
+			}
+		}
+	}
+}
+
+func forbidden(from, to string) string {
+	rel := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, modulePath), "/") }
+	ours := to == modulePath || strings.HasPrefix(to, modulePath+"/")
+	switch f, g := rel(from), rel(to); {
+	case !ours:
+		if f == "accelerators" && strings.Contains(to, ".") {
+			return "accelerators is a leaf: the standard library only"
+		}
+		if strings.HasPrefix(f, "providers/") && strings.HasPrefix(to, "golang.org/x/crypto/ssh") && f != "providers/local" {
+			return "SSH is the pool's work"
+		}
+	case f == "accelerators":
+		return "accelerators is a leaf"
+	case f == "" && strings.HasPrefix(g, "providers/"):
+		return "root imports no provider"
+	case strings.HasPrefix(f, "internal/") && (g == "" || strings.HasPrefix(g, "providers/")):
+		return "nothing under internal imports root or a provider"
+	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all":
+		return "a provider imports no other"
+	case strings.HasPrefix(f, "providers/") && g == "internal/ssh":
+		return "SSH is the pool's work"
+	}
+	return ""
+}

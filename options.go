@@ -1,0 +1,65 @@
+package gputrain
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// An Option is something a program injects into a pool, as opposed to what a
+// Spec says.
+type Option func(*options)
+
+type options struct {
+	name           string
+	stdout, stderr io.Writer
+	events         func(Event)
+	logger         *slog.Logger
+	resultsDir     string
+	workerBinary   string
+}
+
+// WithName names the pool. The name is part of the pool's ID and of what the
+// provider shows: letters, digits and dashes, at most 30.
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithOutput streams what tasks and phases write to the two writers as it
+// comes, line by line, each line behind a prefix that names its task. Either
+// may be nil. Writes are never concurrent, also where both are the same.
+func WithOutput(stdout, stderr io.Writer) Option {
+	return func(o *options) { o.stdout, o.stderr = stdout, stderr }
+}
+
+// WithEvents calls f for every event, one at a time, in order. A slow f delays
+// later events, and Close, but nothing else. It must not close the pool.
+func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f } }
+
+// WithLogger writes every event through a logger: what went wrong at level
+// warn, the rest at level info.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+
+// WithResultsDir says where Outputs and output streams longer than KeptOutput
+// are put: one folder for each task. They stay there after Close. The default
+// is "gputrain-<pool id>" in the system's folder for temporary files, made once
+// it is needed.
+func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
+
+// WithWorkerBinary names the program that serves functions on nodes whose
+// platform is not this machine's: the same main package, built for the node
+// (GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build).
+func WithWorkerBinary(path string) Option { return func(o *options) { o.workerBinary = path } }
+
+func (o *options) validate() error {
+	var f faults
+	if len(o.name) > 30 {
+		f.add("the name %q has %d characters; 30 fit", o.name, len(o.name))
+	}
+	for _, r := range strings.ToLower(o.name) {
+		if !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') {
+			f.add("the name %q has %q; letters, digits and dashes are taken", o.name, fmt.Sprintf("%c", r))
+			break
+		}
+	}
+	return f.err("options")
+}

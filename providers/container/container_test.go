@@ -1,0 +1,258 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// onEngines runs a test with Docker, and with podman where that is installed and
+// works. Without Docker or its default image the test skips, or fails where
+// GPUTRAIN_REQUIRE_DOCKER is set.
+func onEngines(t *testing.T, test func(t *testing.T, binary string)) {
+	t.Helper()
+	t.Run("docker", func(t *testing.T) {
+		requireDocker(t)
+		test(t, "docker")
+	})
+	t.Run("podman", func(t *testing.T) {
+		if missing := lacking("podman"); missing != "" {
+			t.Skip(missing)
+		}
+		test(t, "podman")
+	})
+}
+
+func requireDocker(t testing.TB) {
+	t.Helper()
+	missing := lacking("docker")
+	if missing == "" {
+		return
+	}
+	if os.Getenv("GPUTRAIN_REQUIRE_DOCKER") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// lacking says what an engine lacks for the tests, or nothing.
+func lacking(binary string) string {
+	if out, err := exec.Command(binary, "info").CombinedOutput(); err != nil {
+		return fmt.Sprintf("no %s here: %v %s", binary, err, tail(string(out)))
+	}
+	if exec.Command(binary, "image", "inspect", DefaultImage).Run() != nil {
+		return "no " + DefaultImage + " here: run CONTAINER_BINARY=" + binary + " scripts/container-image"
+	}
+	if out, err := exec.Command(binary, "run", "--rm", "--pull", "never", DefaultImage, "true").CombinedOutput(); err != nil {
+		return fmt.Sprintf("%s does not run containers here: %s", binary, tail(string(out)))
+	}
+	return ""
+}
+
+// do runs the engine's command beside the provider, and returns what it prints.
+func do(t testing.TB, binary string, args ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(binary, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", binary, strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// A rig is a driver with a pool's identity, and leaves nothing behind.
+type rig struct {
+	testing.TB
+	driver *driver
+	pool   gputrain.PoolInfo
+	signer ssh.Signer
+	hosts  map[string]ssh.PublicKey // by node name
+}
+
+func newRig(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	d, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rigFor(t, d.(*driver))
+}
+
+func rigFor(t testing.TB, d *driver) *rig {
+	t.Helper()
+	id := make([]byte, 6)
+	rand.Read(id)
+	signer, _ := newKey(t)
+	r := &rig{TB: t, driver: d, signer: signer, hosts: map[string]ssh.PublicKey{}, pool: gputrain.PoolInfo{
+		ID:            "test-" + hex.EncodeToString(id),
+		Owner:         "a test of the container provider",
+		AuthorizedKey: string(ssh.MarshalAuthorizedKey(signer.PublicKey())),
+		Expires:       time.Now().Add(time.Hour),
+	}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*cleanupTimeout)
+		defer cancel()
+		r.end(ctx)
+		if left := r.list(ctx); len(left) > 0 {
+			t.Errorf("left behind: %+v", left)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// end terminates whatever the pool has, and releases the rest.
+func (r *rig) end(ctx context.Context) {
+	r.Helper()
+	for _, res := range r.list(ctx) {
+		if res.Kind == "machine" {
+			if err := r.driver.Terminate(ctx, res.ID); err != nil {
+				r.Error(err)
+			}
+		}
+	}
+	if err := r.driver.Release(ctx, r.pool); err != nil {
+		r.Error(err)
+	}
+}
+
+// do runs the engine's command beside the driver.
+func (r *rig) do(args ...string) string {
+	r.Helper()
+	return do(r, r.driver.engine.path, args...)
+}
+
+func (r *rig) list(ctx context.Context) []gputrain.Resource {
+	r.Helper()
+	list, err := r.driver.List(ctx, r.pool.ID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return list
+}
+
+// request asks for n nodes, each with a host key of its own.
+func (r *rig) request(n int, spec gputrain.Spec) gputrain.LaunchRequest {
+	r.Helper()
+	req := gputrain.LaunchRequest{Pool: r.pool, Spec: spec, Token: "token"}
+	for rank := range n {
+		signer, private := newKey(r)
+		name := r.pool.ID + "-" + string(rune('0'+rank))
+		r.hosts[name] = signer.PublicKey()
+		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: name, HostKey: gputrain.HostKey{
+			Private: gputrain.Secret(private),
+			Public:  strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))) + " made by a test",
+		}})
+	}
+	return req
+}
+
+// up prepares the pool and launches n nodes.
+func (r *rig) up(n int, spec gputrain.Spec) []gputrain.Instance {
+	r.Helper()
+	if err := r.driver.Prepare(r.Context(), r.pool); err != nil {
+		r.Fatal(err)
+	}
+	nodes, err := r.driver.Launch(r.Context(), r.request(n, spec))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return nodes
+}
+
+// connect opens an SSH connection that holds the node to its injected key.
+func (r *rig) connect(in gputrain.Instance) *ssh.Client {
+	r.Helper()
+	conn, err := r.driver.Dial(r.Context(), in)
+	if err != nil {
+		r.Fatal(err)
+	}
+	c, chans, reqs, err := ssh.NewClientConn(conn, in.SSH.Addr, &ssh.ClientConfig{
+		User:            in.SSH.User,
+		Auth:            []ssh.AuthMethod{ssh.PublicKeys(r.signer)},
+		HostKeyCallback: ssh.FixedHostKey(r.hosts[in.Name]),
+	})
+	if err != nil {
+		conn.Close()
+		r.Fatalf("%s: %v", in.Name, err)
+	}
+	client := ssh.NewClient(c, chans, reqs)
+	r.Cleanup(func() { client.Close() })
+	return client
+}
+
+// sh runs shell text on a node and returns what it prints.
+func (r *rig) sh(c *ssh.Client, text string) string {
+	r.Helper()
+	s, err := c.NewSession()
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer s.Close()
+	var stderr bytes.Buffer
+	s.Stderr = &stderr
+	out, err := s.Output(text)
+	if err != nil {
+		r.Fatalf("%s: %v\n%s", text, err, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// gone waits until the engine has no such container.
+func (r *rig) gone(id string) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), cleanupTimeout)
+	defer cancel()
+	for {
+		got, err := r.driver.Describe(ctx, id)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if got[0].State == gputrain.InstanceTerminated {
+			return
+		}
+		pause(ctx, settleInterval)
+	}
+}
+
+func newKey(t testing.TB) (signer ssh.Signer, private string) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err = ssh.NewSignerFromKey(key); err != nil {
+		t.Fatal(err)
+	}
+	return signer, string(pem.EncodeToMemory(block))
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host == "127.0.0.1"
+}

@@ -1,0 +1,56 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// facts asks the engine what it has, which is also how it shows that it answers.
+func (e *engine) facts(ctx context.Context) (facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if e.dialect == apple {
+		// It runs on this machine only, and has no word on the machine itself.
+		_, err := e.run(ctx, "system", "status")
+		return facts{vcpus: float64(runtime.NumCPU())}, err
+	}
+	format := "{{json .}}"
+	if e.dialect == podman {
+		format = "json"
+	}
+	out, err := e.run(ctx, "info", "--format", format)
+	if err != nil {
+		return facts{}, err
+	}
+	f, err := e.dialect.parseFacts(out)
+	if err != nil || e.dialect != docker {
+		return f, err
+	}
+	out, err = e.run(ctx, "context", "inspect")
+	if err != nil {
+		return facts{}, err
+	}
+	f.remote, err = remoteContext(out)
+	return f, err
+}
+
+// remoteContext reads the answer of "docker context inspect", in which DOCKER_HOST
+// and DOCKER_CONTEXT are accounted for. A TCP address counts as remote even where
+// it is this machine's: it may be a tunnel's end.
+func remoteContext(answer []byte) (bool, error) {
+	var list []struct {
+		Endpoints map[string]struct{ Host string }
+	}
+	if err := json.Unmarshal(answer, &list); err != nil || len(list) == 0 {
+		return false, fmt.Errorf("docker context inspect: an answer that is not understood: %w", err)
+	}
+	scheme, _, _ := strings.Cut(list[0].Endpoints["docker"].Host, "://")
+	switch scheme {
+	case "", "unix", "npipe", "fd":
+		return false, nil
+	}
+	return true, nil
+}

@@ -1,0 +1,309 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+// A layout is the root folder of an image that a test makes.
+type layout struct {
+	t   testing.TB
+	buf bytes.Buffer
+	tar *tar.Writer
+
+	libraries map[string]bool
+}
+
+func newLayout(t testing.TB) *layout {
+	l := &layout{t: t, libraries: map[string]bool{}}
+	l.tar = tar.NewWriter(&l.buf)
+	return l
+}
+
+func (l *layout) add(h *tar.Header, content []byte) {
+	l.t.Helper()
+	h.Size = int64(len(content))
+	if err := l.tar.WriteHeader(h); err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.tar.Write(content); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *layout) file(path, text string) {
+	l.add(&tar.Header{Name: path, Mode: 0o755, Typeflag: tar.TypeReg}, []byte(text))
+}
+
+func (l *layout) link(path, to string) {
+	l.add(&tar.Header{Name: path, Linkname: to, Typeflag: tar.TypeSymlink}, nil)
+}
+
+// program adds a program of this machine, at a path of its own, and the libraries
+// that it needs, where it looks for them.
+func (l *layout) program(path, command string) {
+	l.t.Helper()
+	found, err := exec.LookPath(command)
+	if err != nil {
+		if os.Getenv("GPUTRAIN_REQUIRE_DOCKER") != "" {
+			l.t.Fatalf("no %s here: install it", command)
+		}
+		l.t.Skipf("no %s here: install it", command)
+	}
+	text, err := os.ReadFile(found)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.file(path, string(text))
+	libraries, _ := exec.Command("ldd", found).Output() // fails for a static one, which needs none
+	for _, word := range strings.Fields(string(libraries)) {
+		if strings.HasPrefix(word, "/") && !l.libraries[word] {
+			text, err := os.ReadFile(word)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			l.libraries[word] = true
+			l.file(strings.TrimPrefix(word, "/"), string(text))
+		}
+	}
+}
+
+// build imports the layout as an image, which is removed at the end of the test
+// together with what was made of it.
+func (l *layout) build(name string, changes ...string) string {
+	l.t.Helper()
+	if err := l.tar.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+	args := []string{"import"}
+	for _, c := range changes {
+		args = append(args, "--change", c)
+	}
+	cmd := exec.Command("docker", append(args, "-", name)...)
+	cmd.Stdin = &l.buf
+	if out, err := cmd.CombinedOutput(); err != nil {
+		l.t.Fatalf("docker import: %v\n%s", err, out)
+	}
+	l.t.Cleanup(func() {
+		ctx := context.Background()
+		d, err := Config{Image: name}.Open(ctx)
+		if err == nil {
+			if ready, _, err := d.(*driver).readyName(ctx); err == nil {
+				_ = exec.Command("docker", "image", "rm", ready).Run()
+			}
+		}
+		do(l.t, "docker", "image", "rm", name)
+	})
+	return name
+}
+
+// alpineLike is an image of busybox without an SSH server, whose root account is
+// locked, and whose apk is a stand-in that unpacks a prepared server.
+func alpineLike(t testing.TB, name string) string {
+	t.Helper()
+	l := newLayout(t)
+	l.program("bin/busybox", "busybox")
+	applets, err := exec.Command("busybox", "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range strings.Fields(string(applets)) {
+		if a != "busybox" {
+			l.link("bin/"+a, "/bin/busybox")
+		}
+	}
+	l.file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nsshd:x:22:22::/run/sshd:/bin/false\n")
+	l.file("etc/group", "root:x:0:\n")
+	l.file("etc/shadow", "root:!:20000:0:::::\n")
+	l.file("etc/ssh/ssh_host_ed25519_key", "a key that came with the package\n")
+	l.program("opt/package/sshd", "/usr/sbin/sshd") // where only the stand-in finds it
+	const session = "/usr/lib/openssh/sshd-session" // the other half of sshd, since OpenSSH 9.8
+	if _, err := os.Stat(session); err == nil {
+		l.program(strings.TrimPrefix(session, "/"), session)
+	}
+	l.file("sbin/apk", `#!/bin/sh
+echo "$*" >>/apk-calls
+[ "$*" = "add --no-cache openssh-server" ] || exit 1
+mkdir -p /usr/sbin /root && cp /opt/package/sshd /usr/sbin/sshd
+`)
+	return l.build(name, "ENV PATH=/opt/tools/bin:/sbin:/bin", `ENV GREETING='say "hi" to $HOME'`, "ENTRYPOINT [\"/bin/false\"]", "USER nobody")
+}
+
+func TestImageIsMadeReadyOnce(t *testing.T) {
+	requireDocker(t)
+	image := alpineLike(t, "gputrain-test/alpine-like:once")
+	r := newRig(t, Config{Image: image})
+
+	// Many pools at once want the same image: it is made once.
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			d, err := Config{Image: image}.Open(t.Context())
+			if err == nil {
+				_, _, err = d.(*driver).readyImage(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	ready, env, err := r.driver.readyImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := do(t, "docker", "image", "inspect", "--format", "{{.Id}}", ready)
+	if len(env) != 2 {
+		t.Errorf("the environment is %q", env)
+	}
+	nodes := r.up(1, gputrain.Spec{})
+	if again := do(t, "docker", "image", "inspect", "--format", "{{.Id}}", ready); again != id {
+		t.Error("the ready image was made again")
+	}
+	c := r.connect(nodes[0])
+	if got := r.sh(c, "cat /apk-calls"); got != "add --no-cache openssh-server" {
+		t.Errorf("apk was called with %q", got)
+	}
+	if got := r.sh(c, "ls /etc/ssh"); got != "" {
+		t.Errorf("the image has a host key that every node shares: %s", got)
+	}
+	if got := r.sh(c, `echo "$PATH|$GREETING|$HOME"`); got != `/opt/tools/bin:/sbin:/bin|say "hi" to $HOME|/root` {
+		t.Errorf("a session has the environment %q", got)
+	}
+	// The one container is the node, which has the label from its image.
+	if got := do(t, "docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", "ancestor="+ready); got != nodes[0].ID {
+		t.Errorf("a container that made the image is left: %s", got)
+	}
+}
+
+func TestImageWithSSHServerIsUsedAsItIs(t *testing.T) {
+	onEngines(t, func(t *testing.T, binary string) {
+		r := newRig(t, Config{Binary: binary})
+		ready, _, err := r.driver.readyImage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := func(name string) string { return r.do("image", "inspect", "--format", "{{.Id}}", name) }
+		if id(ready) != id(DefaultImage) {
+			t.Error("another image was made")
+		}
+	})
+}
+
+func TestImageThatCannotBeMadeReady(t *testing.T) {
+	requireDocker(t)
+	empty := newLayout(t)
+	empty.file("nothing", "")
+	bare := newLayout(t)
+	bare.program("bin/sh", "sh")
+	broken := newLayout(t)
+	broken.program("bin/sh", "sh")
+	broken.file("usr/bin/apt-get", "#!/bin/sh\necho mirror is out of reach >&2\nexit 100\n")
+
+	for _, tt := range []struct {
+		name, image string
+		kind        error
+		text        string
+	}{
+		{"no shell", empty.build("gputrain-test/empty:1"), gputrain.ErrUnsupported, "has no shell"},
+		{"no package manager", bare.build("gputrain-test/bare:1"), gputrain.ErrUnsupported, "none of apt-get, apk, dnf"},
+		{"no mirror", broken.build("gputrain-test/broken:1"), gputrain.ErrBootstrap, "mirror is out of reach"},
+		{"no image", "registry.invalid/nothing:1", gputrain.ErrNotFound, "cannot be pulled"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, Config{Image: tt.image})
+			err := r.driver.Prepare(t.Context(), r.pool)
+			var e *gputrain.Error
+			if !errors.As(err, &e) || !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) || e.Hint == "" {
+				t.Errorf("Prepare: %v", err)
+			}
+			if errors.As(err, &e) && (e.Provider != "container" || e.Op != "prepare") {
+				t.Errorf("provider %q, operation %q", e.Provider, e.Op)
+			}
+		})
+	}
+	if left := do(t, "docker", "ps", "--all", "--quiet", "--filter", "label="+labelReady); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+func TestDefaultImageIsTheScripts(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("..", "..", "scripts", "container-image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), "\nimage="+DefaultImage+" ") {
+		t.Errorf("scripts/container-image does not make %s", DefaultImage)
+	}
+}
+
+// A program that gives up while an image is made ready leaves no container, and
+// no image.
+func TestCancellingWhileMadeReady(t *testing.T) {
+	requireDocker(t)
+	l := newLayout(t)
+	l.program("bin/sh", "sh")
+	l.program("bin/sleep", "sleep")
+	l.file("usr/bin/apt-get", "#!/bin/sh\nexec sleep 1000\n")
+	r := newRig(t, Config{Image: l.build("gputrain-test/slow:1")})
+	ready, _, err := r.driver.readyName(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, hash, _ := strings.Cut(ready, ":")
+	builders := func() string {
+		return do(t, "docker", "ps", "--quiet", "--filter", "label="+labelReady+"="+hash)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	prepared := make(chan error, 1)
+	go func() { prepared <- r.driver.Prepare(ctx, r.pool) }()
+	for builders() == "" {
+		pause(t.Context(), settleInterval)
+	}
+	cancel()
+	if err := <-prepared; !errors.Is(err, context.Canceled) {
+		t.Errorf("Prepare: %v", err)
+	}
+	if left := builders(); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	if exec.Command("docker", "image", "inspect", ready).Run() == nil {
+		t.Error("half an image was kept")
+	}
+}
+
+// The real thing: Debian's own apt-get in an image that lacks an SSH server. It
+// needs a package mirror, and skips where containers do not reach one.
+func TestDebianIsMadeReady(t *testing.T) {
+	requireDocker(t)
+	const name = "gputrain-test/debian-without-sshd:1"
+	box := do(t, "docker", "run", "--detach", "--pull", "never", DefaultImage, "sh", "-c",
+		"dpkg --purge openssh-server openssh-sftp-server >/dev/null 2>&1; timeout 20 apt-get -qq update; echo $? >/reached; rm -rf /var/lib/apt/lists/*")
+	t.Cleanup(func() { do(t, "docker", "rm", "--force", box) })
+	do(t, "docker", "wait", box)
+	do(t, "docker", "commit", box, name)
+	t.Cleanup(func() { do(t, "docker", "image", "rm", name) })
+	if do(t, "docker", "run", "--rm", "--pull", "never", name, "cat", "/reached") != "0" {
+		t.Skip("containers do not reach a package mirror here")
+	}
+	r := newRig(t, Config{Image: name})
+	nodes := r.up(1, gputrain.Spec{})
+	t.Cleanup(func() {
+		ready := do(t, "docker", "inspect", "--format", "{{.Config.Image}}", nodes[0].ID)
+		r.end(context.Background())
+		do(t, "docker", "image", "rm", ready)
+	})
+	if got := r.sh(r.connect(nodes[0]), "ls /etc/ssh/ssh_host_* 2>/dev/null; ls -A /var/lib/apt/lists; dpkg-query -W -f '${Status}' openssh-server"); got != "install ok installed" {
+		t.Errorf("on the node: %s", got)
+	}
+}

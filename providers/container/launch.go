@@ -1,0 +1,280 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gputrain/gputrain"
+)
+
+const (
+	// startAtOnce is how many nodes are started at the same time.
+	startAtOnce = 8
+	// startAttempts is how often a node is started whose port another program
+	// took before the engine could.
+	startAttempts = 3
+)
+
+// Launch starts the nodes and returns when each runs its SSH server. A node that
+// did not come up is removed again; those that did are returned beside the error.
+func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+	if err := checkLaunch(req); err != nil {
+		return nil, fail("launch", err)
+	}
+	image, env, err := d.readyImage(ctx)
+	if err != nil {
+		return nil, fail("launch", err)
+	}
+	var (
+		g    errgroup.Group
+		mu   sync.Mutex
+		made []gputrain.Instance
+		errs []error
+	)
+	g.SetLimit(startAtOnce)
+	for _, node := range req.Nodes {
+		g.Go(func() error {
+			id, err := d.launchNode(ctx, req, node, image, env)
+			mu.Lock()
+			defer mu.Unlock()
+			if id != "" {
+				made = append(made, gputrain.Instance{ID: id, Name: node.Name, Rank: node.Rank})
+			}
+			if err != nil {
+				errs = append(errs, fail("launch", fmt.Errorf("%s: %w", node.Name, err)))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs, all of them
+
+	// What exists is reported even to a caller that has given up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	ids := make([]string, len(made))
+	for i, in := range made {
+		ids[i] = in.ID
+	}
+	instances, err := d.describe(ctx, ids)
+	if err != nil {
+		return made, errors.Join(append(errs, fail("launch", err))...)
+	}
+	return instances, errors.Join(errs...)
+}
+
+// launchNode returns the ID of a container that exists, or none.
+func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, node gputrain.NodeRequest, image string, env []string) (string, error) {
+	args, err := d.createArgs(req, node, image)
+	if err != nil {
+		return "", err
+	}
+	ours := func(r report) bool {
+		return r.labels[labelPool] == req.Pool.ID && r.labels[labelHostKey] == hostKeyLabel(node) && r.status != "exited"
+	}
+	for attempt := 1; ; attempt++ {
+		id, err := d.create(ctx, args, ours)
+		if err != nil {
+			return "", err
+		}
+		at, err := d.engine.start(ctx, id, nodeInput(node, req.Pool.AuthorizedKey, env), listening)
+		if err == nil {
+			at.detach()
+			return id, nil
+		}
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		left := d.remove(cleanup, id)
+		cancel()
+		if left != nil {
+			return id, errors.Join(err, left)
+		}
+		if attempt == startAttempts || !says(err, "port is already allocated", "address already in use") {
+			return "", err
+		}
+	}
+}
+
+// create creates a container and returns its ID. It cannot be cut short, and where
+// the answer is lost, or says that the name is taken, a container of that name that
+// is ours is adopted: so none is ever made twice, or forgotten.
+func (d *driver) create(ctx context.Context, args []string, ours func(report) bool) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	create, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	out, err := d.engine.run(create, args...)
+	if err == nil {
+		id := lastLine(out)
+		if id == "" {
+			return "", fmt.Errorf("%s create: an answer without id", d.engine.dialect)
+		}
+		return id, nil
+	}
+	if create.Err() == nil && !says(err, "already in use", "already used", "already exists") {
+		return "", err
+	}
+	name := args[slices.Index(args, "--name")+1]
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	reports, lookErr := d.inspect(look, []string{name})
+	if lookErr != nil {
+		return "", errors.Join(err, lookErr)
+	}
+	if len(reports) == 1 && ours(reports[0]) {
+		return reports[0].id, nil
+	}
+	return "", err
+}
+
+// createArgs are the arguments that make a node's container. Nothing in them is secret.
+func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeRequest, image string) ([]string, error) {
+	kind := d.engine.dialect
+	args := []string{"create", "--interactive", "--rm", "--name", node.Name, "--network", networkName(req.Pool.ID)}
+	if kind != apple {
+		alias := "node-" + strconv.Itoa(node.Rank)
+		args = append(args, "--init", "--pull", "never", "--hostname", node.Name)
+		if kind != nerdctl { // which resolves names, and has no aliases
+			args = append(args, "--network-alias", alias)
+		}
+		if !d.tunnels() {
+			args = append(args, "--publish", "127.0.0.1::22")
+		}
+	}
+	args = append(args, d.labelArgs(req.Pool)...)
+	args = append(args, "--label", labelRank+"="+strconv.Itoa(node.Rank), "--label", labelHostKey+"="+hostKeyLabel(node))
+	if d.cfg.Platform != "" {
+		args = append(args, "--platform", d.cfg.Platform)
+	}
+	args = append(args, d.limitArgs(req.Spec)...)
+	devices, err := d.deviceArgs()
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, devices...)
+	for _, m := range req.Spec.Mounts {
+		args = append(args, "--mount", mountArg(m))
+	}
+	args = append(args, d.cfg.RunArgs...)
+	return append(args, "--user", "0:0", "--entrypoint", "sh", image, "-s"), nil
+}
+
+// limitArgs are what a node may use.
+func (d *driver) limitArgs(spec gputrain.Spec) []string {
+	var args []string
+	bytes := func(gibs float64) string { return strconv.FormatInt(int64(math.Ceil(gibs*gib)), 10) }
+	if d.engine.dialect == apple { // whose nodes are virtual machines, in whole CPUs and MiB
+		if spec.VCPUs > 0 {
+			args = append(args, "--cpus", strconv.Itoa(int(math.Ceil(spec.VCPUs))))
+		}
+		if spec.MemoryGiB > 0 {
+			args = append(args, "--memory", strconv.Itoa(int(math.Ceil(spec.MemoryGiB*1024)))+"M")
+		}
+		return args
+	}
+	if spec.VCPUs > 0 {
+		args = append(args, "--cpus", strconv.FormatFloat(spec.VCPUs, 'f', -1, 64))
+	}
+	if spec.MemoryGiB > 0 {
+		args = append(args, "--memory", bytes(spec.MemoryGiB), "--memory-swap", bytes(spec.MemoryGiB))
+	}
+	if d.cfg.ShmSizeGiB > 0 {
+		args = append(args, "--shm-size", bytes(d.cfg.ShmSizeGiB))
+	}
+	if spec.DiskGiB > 0 && d.facts.sizedDisk {
+		args = append(args, "--storage-opt", "size="+bytes(spec.DiskGiB))
+	}
+	return args
+}
+
+// deviceArgs give a node its GPUs and other devices.
+func (d *driver) deviceArgs() ([]string, error) {
+	var args []string
+	gpus := strings.Trim(d.cfg.GPUs, `"`)
+	list, named := strings.CutPrefix(gpus, "device=")
+	count, countErr := strconv.Atoi(gpus)
+	switch kind := d.engine.dialect; {
+	case kind == apple && (gpus != "" || len(d.cfg.Devices) > 0 || d.cfg.ShmSizeGiB > 0):
+		return nil, &gputrain.Error{Kind: gputrain.ErrUnsupported,
+			Err:  errors.New("Apple's container has no GPUs, devices or shared memory size to give"),
+			Hint: "leave GPUs, Devices and ShmSizeGiB empty, or use another engine"}
+	case gpus == "":
+	case !named && gpus != "all" && (countErr != nil || count < 1):
+		return nil, fmt.Errorf(`%w: GPUs is %q, and must be like "all", "2" or "device=0,1"`, gputrain.ErrInvalid, d.cfg.GPUs)
+	case kind == podman && named:
+		for _, name := range strings.Split(list, ",") {
+			args = append(args, "--device", "nvidia.com/gpu="+name)
+		}
+	case kind == podman && gpus == "all":
+		args = append(args, "--device", "nvidia.com/gpu=all")
+	case kind == podman:
+		for i := range count {
+			args = append(args, "--device", "nvidia.com/gpu="+strconv.Itoa(i))
+		}
+	case named:
+		args = append(args, "--gpus", `"`+gpus+`"`) // the engine takes a comma for the next option otherwise
+	default:
+		args = append(args, "--gpus", gpus)
+	}
+	for _, dev := range d.cfg.Devices {
+		args = append(args, "--device", dev)
+	}
+	return args, nil
+}
+
+// mountArg is the value of --mount, which the engines read as a line of CSV.
+func mountArg(m gputrain.Mount) string {
+	kind := "volume"
+	if strings.HasPrefix(m.Source, "/") || (len(m.Source) > 2 && m.Source[1] == ':') { // C:\data
+		kind = "bind"
+	}
+	fields := []string{"type=" + kind, "source=" + m.Source, "target=" + m.Target}
+	if m.ReadOnly {
+		fields = append(fields, "readonly")
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write(fields) // a bytes.Buffer takes everything
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// hostKeyLabel is the node's public host key without its comment: Describe reports
+// it to a program that did not launch the node.
+func hostKeyLabel(node gputrain.NodeRequest) string {
+	fields := strings.Fields(node.HostKey.Public)
+	return strings.Join(fields[:min(len(fields), 2)], " ")
+}
+
+func checkLaunch(req gputrain.LaunchRequest) error {
+	if err := checkPool(req.Pool.ID); err != nil {
+		return err
+	}
+	if req.Pool.AuthorizedKey == "" || strings.ContainsAny(strings.TrimSpace(req.Pool.AuthorizedKey), "\n\r\x00") {
+		return fmt.Errorf("%w: the pool's public key is not one line", gputrain.ErrInvalid)
+	}
+	for _, n := range req.Nodes {
+		if n.Name == "" || n.HostKey.Private == "" || n.HostKey.Public == "" {
+			return fmt.Errorf("%w: node %d has no name or no host key", gputrain.ErrInvalid, n.Rank)
+		}
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func lastLine(out []byte) string {
+	text := strings.TrimSpace(string(out))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,103 @@
+package container
+
+import (
+	"encoding/csv"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+)
+
+func TestCreateArgs(t *testing.T) {
+	req := gputrain.LaunchRequest{
+		Pool: gputrain.PoolInfo{ID: "p", Owner: "me", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Spec: gputrain.Spec{VCPUs: 1.5, MemoryGiB: 2, DiskGiB: 10, Mounts: []gputrain.Mount{{Source: "/d", Target: "/t", ReadOnly: true}}},
+	}
+	node := gputrain.NodeRequest{Rank: 3, Name: "p-3", HostKey: gputrain.HostKey{Private: "PRIVATE", Public: "ssh-ed25519 AAAA comment"}}
+	cfg := Config{ShmSizeGiB: 1, GPUs: "device=0,1", Devices: []string{"/dev/fuse"}, Labels: map[string]string{"b": "2", "a": "1"},
+		RunArgs: []string{"--privileged"}, Platform: "linux/arm64"}
+	labels := " --label gputrain.pool=p --label gputrain.owner=me --label gputrain.expires=2030-01-02T03:04:05Z --label a=1 --label b=2" +
+		" --label gputrain.rank=3 --label gputrain.hostkey=ssh-ed25519 AAAA --platform linux/arm64"
+	const start = "create --interactive --rm --name p-3 --network gputrain-p"
+	const end = " --mount type=bind,source=/d,target=/t,readonly --privileged --user 0:0 --entrypoint sh image -s"
+	for _, tt := range []struct {
+		name  string
+		kind  dialect
+		facts facts
+		want  string
+	}{
+		{"docker", docker, facts{sizedDisk: true}, start + " --init --pull never --hostname p-3 --network-alias node-3 --publish 127.0.0.1::22" + labels +
+			" --cpus 1.5 --memory 2147483648 --memory-swap 2147483648 --shm-size 1073741824 --storage-opt size=10737418240" +
+			` --gpus "device=0,1" --device /dev/fuse` + end},
+		{"docker elsewhere", docker, facts{remote: true}, start + " --init --pull never --hostname p-3 --network-alias node-3" + labels +
+			` --cpus 1.5 --memory 2147483648 --memory-swap 2147483648 --shm-size 1073741824 --gpus "device=0,1" --device /dev/fuse` + end},
+		{"podman", podman, facts{}, start + " --init --pull never --hostname p-3 --network-alias node-3 --publish 127.0.0.1::22" + labels +
+			" --cpus 1.5 --memory 2147483648 --memory-swap 2147483648 --shm-size 1073741824" +
+			" --device nvidia.com/gpu=0 --device nvidia.com/gpu=1 --device /dev/fuse" + end},
+		{"nerdctl", nerdctl, facts{}, start + " --init --pull never --hostname p-3 --publish 127.0.0.1::22" + labels +
+			` --cpus 1.5 --memory 2147483648 --memory-swap 2147483648 --shm-size 1073741824 --gpus "device=0,1" --device /dev/fuse` + end},
+		{"apple", apple, facts{}, start + labels + " --cpus 2 --memory 2048M" + end},
+	} {
+		cfg := cfg
+		if tt.kind == apple {
+			cfg.GPUs, cfg.Devices, cfg.ShmSizeGiB = "", nil, 0
+		}
+		d := &driver{cfg: cfg, engine: &engine{dialect: tt.kind}, facts: tt.facts}
+		args, err := d.createArgs(req, node, "image")
+		if got := strings.Join(args, " "); err != nil || got != tt.want {
+			t.Errorf("%s:\n got %s\nwant %s\n%v", tt.name, got, tt.want, err)
+		}
+		if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "PRIVATE") }) {
+			t.Errorf("%s: the host key is in the arguments", tt.name)
+		}
+	}
+}
+
+func TestGPUs(t *testing.T) {
+	for _, tt := range []struct {
+		kind       dialect
+		gpus, want string
+	}{
+		{docker, "", ""},
+		{docker, "all", "--gpus all"},
+		{nerdctl, "2", "--gpus 2"},
+		{docker, `"device=0,1"`, `--gpus "device=0,1"`},
+		{podman, "all", "--device nvidia.com/gpu=all"},
+		{podman, "2", "--device nvidia.com/gpu=0 --device nvidia.com/gpu=1"},
+	} {
+		d := &driver{cfg: Config{GPUs: tt.gpus}, engine: &engine{dialect: tt.kind}}
+		args, err := d.deviceArgs()
+		if got := strings.Join(args, " "); err != nil || got != tt.want {
+			t.Errorf("%s %q: %q %v", tt.kind, tt.gpus, got, err)
+		}
+	}
+	for _, wrong := range []string{"0", "-1", "many", "--privileged"} {
+		d := &driver{cfg: Config{GPUs: wrong}, engine: &engine{}}
+		if args, err := d.deviceArgs(); !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("GPUs %q: %q %v", wrong, args, err)
+		}
+	}
+	d := &driver{cfg: Config{GPUs: "all"}, engine: &engine{dialect: apple}}
+	if _, err := d.deviceArgs(); !errors.Is(err, gputrain.ErrUnsupported) {
+		t.Errorf("GPUs for Apple's engine: %v", err)
+	}
+}
+
+// A mount's fields come out of the engine's reader as they went in.
+func FuzzMountArg(f *testing.F) {
+	f.Add("/data", "/data", true)
+	f.Add(`/with "quotes", and commas`, "/t", false)
+	f.Add("volume", "/new\nline", false)
+	f.Fuzz(func(t *testing.T, source, target string, readOnly bool) {
+		if strings.Contains(source+target, "\r") || strings.ContainsRune(source+target, 0) {
+			t.Skip("no such path reaches the provider")
+		}
+		record, err := csv.NewReader(strings.NewReader(mountArg(gputrain.Mount{Source: source, Target: target, ReadOnly: readOnly}))).Read()
+		if err != nil || record[1] != "source="+source || record[2] != "target="+target || slices.Contains(record[3:], "readonly") != readOnly {
+			t.Errorf("%q %v", record, err)
+		}
+	})
+}

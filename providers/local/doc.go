@@ -1,0 +1,31 @@
+// Package local makes nodes of this machine: the default of every example, and
+// what a program is tried on before it rents anything.
+//
+//	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
+//
+// Nothing is needed but Linux or macOS: no key, no port, no engine, no set-up.
+// Nothing is billed.
+//
+// A node is a home directory of its own and an SSH server inside this program,
+// reached over memory. Commands are real processes of this machine, run as the
+// user who runs this program, so that a node is a place to work, not a wall
+// around it: nodes share the machine's processors, memory, disk and network,
+// and reach each other at 127.0.0.1. For walls take providers/container.
+//
+// # What a node sees
+//
+// HOME is the node's own directory, where commands start. Of this program's
+// environment a node sees what a login on the same machine would set: the
+// search path, the language, the time zone, where temporary files and the
+// internet are. It does not see the rest, such as an exported API key;
+// [Config].PassEnv adds to the list. GPUTRAIN_POOL and GPUTRAIN_NODE name the
+// pool and the node, and mark every process that belongs to them.
+//
+// # How a node ends
+//
+// Terminating a node ends its server, kills every process marked as its own,
+// also one that detached itself, and removes its home. If this program is
+// killed before it can do that, the node does so itself once its lease is over.
+// On macOS the system hides the marks of its own programs, such as /bin/sleep:
+// one that detached itself is then not found.
+package local

@@ -1,0 +1,51 @@
+package local
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// loginEnv is what a node sees of this program's environment: what a login on
+// the same machine would set, and what a program needs to run or to reach the
+// internet here. A name that ends in * stands for all that begin so.
+var loginEnv = []string{
+	"PATH", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
+	"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+	"http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+}
+
+// environment returns the part of environ that nodes see: what loginEnv names,
+// unless it holds a password, and what pass names.
+func environment(environ, pass []string) []string {
+	var env []string
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if matches(pass, name) || matches(loginEnv, name) && !holdsPassword(value) {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		prefix, all := strings.CutSuffix(p, "*")
+		return p == name || all && strings.HasPrefix(name, prefix)
+	})
+}
+
+// holdsPassword reports whether a value, such as a proxy's, is an address with
+// a password in it.
+func holdsPassword(value string) bool {
+	if !strings.Contains(value, "@") {
+		return false
+	}
+	if !strings.Contains(value, "://") {
+		value = "http://" + value // proxies are often written without
+	}
+	u, err := url.Parse(value)
+	return err != nil || u.User != nil
+}

@@ -1,0 +1,485 @@
+//go:build unix
+
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"go.uber.org/goleak"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+func TestMain(m *testing.M) {
+	// Where a test asks for it, this program is a user who is not root.
+	if home := os.Getenv("LOCAL_TEST_REMOVE_HOME"); home != "" {
+		if err := removeHome(home); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A testPool is a driver, and the pool it works for.
+type testPool struct {
+	gputrain.Driver
+	t      *testing.T
+	dir    string
+	info   gputrain.PoolInfo
+	signer xssh.Signer
+}
+
+func newPool(t *testing.T, cfg Config) *testPool {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	d, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	_, signer := newKey(t)
+	// A name that no other run of the tests has: processes are found by it.
+	id := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/_", r) {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(fmt.Sprintf("t%d-%s", os.Getpid(), t.Name())))
+	return &testPool{d, t, cfg.Dir, gputrain.PoolInfo{
+		ID:            id[:min(len(id), 40)],
+		Owner:         "test",
+		AuthorizedKey: string(xssh.MarshalAuthorizedKey(signer.PublicKey())),
+	}, signer}
+}
+
+func newKey(t *testing.T) (ed25519.PrivateKey, xssh.Signer) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := xssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, signer
+}
+
+func (p *testPool) request(nodes int) gputrain.LaunchRequest {
+	req := gputrain.LaunchRequest{Pool: p.info, Offer: gputrain.Offer{Provider: "local", HourlyUSD: gputrain.USD(0)}}
+	for rank := range nodes {
+		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: p.info.ID + "-" + strconv.Itoa(rank)})
+	}
+	return req
+}
+
+func (p *testPool) launch(nodes int) []gputrain.Instance {
+	p.t.Helper()
+	got, err := p.Launch(p.t.Context(), p.request(nodes))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		for _, in := range got {
+			p.Terminate(p.t.Context(), in.ID)
+		}
+	})
+	return got
+}
+
+// open starts a command on a node, over SSH, with the host key pinned.
+func (p *testPool) open(in gputrain.Instance) *xssh.Session {
+	p.t.Helper()
+	key, _, _, _, err := xssh.ParseAuthorizedKey([]byte(in.SSH.HostKeys[0]))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	nc, err := p.Driver.(gputrain.Dialer).Dial(p.t.Context(), in)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	conn, channels, requests, err := xssh.NewClientConn(nc, in.SSH.Addr, &xssh.ClientConfig{
+		User:            in.SSH.User,
+		Auth:            []xssh.AuthMethod{xssh.PublicKeys(p.signer)},
+		HostKeyCallback: xssh.FixedHostKey(key),
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	client := xssh.NewClient(conn, channels, requests)
+	p.t.Cleanup(func() { client.Close(); client.Wait() })
+	session, err := client.NewSession()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return session
+}
+
+func (p *testPool) output(in gputrain.Instance, command string) string {
+	p.t.Helper()
+	var stderr bytes.Buffer
+	session := p.open(in)
+	session.Stderr = &stderr
+	out, err := session.Output(command)
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", command, err, &stderr)
+	}
+	return string(out)
+}
+
+// A detached process has left the session that started it. It holds a pipe
+// open, whose end tells that it is gone.
+type detached struct {
+	pid  int
+	pipe *os.File
+}
+
+func (p *testPool) detach(in gputrain.Instance) *detached {
+	p.t.Helper()
+	path := filepath.Join(p.t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.output(in, `{ $(command -v setsid) sh -c 'echo $$; exec sleep 1000' >`+quote(path)+` & } >/dev/null 2>&1`)
+	pipe, err := os.Open(path) // waits for the process
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		syscall.Kill(pid, syscall.SIGKILL) // where the test failed
+		pipe.Close()
+	})
+	return &detached{pid, pipe}
+}
+
+// mustEnd waits until the process is gone, where that can be asked for: macOS
+// hides the marks of its own sleep.
+func (d *detached) mustEnd(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return
+	}
+	d.pipe.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadAll(d.pipe); err != nil {
+		t.Errorf("process %d outlived its node: %v", d.pid, err)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	return got
+}
+
+func TestOffer(t *testing.T) {
+	p := newPool(t, Config{})
+	var offers []gputrain.Offer
+	for o, err := range p.Offers(t.Context(), gputrain.Spec{Accelerator: accelerators.Accelerator{Name: "A100", Count: 8}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers = append(offers, o)
+	}
+	if len(offers) != 1 {
+		t.Fatalf("%d offers", len(offers))
+	}
+	o := offers[0]
+	usd, known := o.HourlyUSD.USD()
+	if o.InstanceType != "local" || o.Region == "" || o.VCPUs < 1 || o.MemoryGiB <= 0 || o.DiskGiB <= 0 ||
+		usd != 0 || !known || o.Available != 0 || o.Accelerator != (accelerators.Accelerator{}) {
+		t.Errorf("offer %+v", o)
+	}
+}
+
+func TestLifeOfANode(t *testing.T) {
+	t.Setenv("LOCAL_TEST_API_KEY", "hunter2")
+	t.Setenv("LC_LOCAL_TEST", "x")
+	p := newPool(t, Config{})
+	nodes := p.launch(2)
+	if want := []string{"gputrain-" + nodes[0].ID, "gputrain-" + nodes[1].ID}; !slices.Equal(names(t, p.dir), want) {
+		t.Errorf("homes %v; want %v", names(t, p.dir), want)
+	}
+	for rank, in := range nodes {
+		home := filepath.Join(p.dir, "gputrain-"+in.ID)
+		if info, err := os.Stat(home); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("home: %v, %v", info, err)
+		}
+		if in.Rank != rank || in.State != gputrain.InstanceRunning || in.PrivateAddr != "127.0.0.1" {
+			t.Errorf("instance %+v", in)
+		}
+		want := home + " " + home + " " + p.info.ID + " " + in.Name + " x unset\n"
+		got := p.output(in, `echo "$HOME $(pwd) $GPUTRAIN_POOL $GPUTRAIN_NODE $LC_LOCAL_TEST ${LOCAL_TEST_API_KEY-unset}"`)
+		if got != want {
+			t.Errorf("on the node: %q; want %q", got, want)
+		}
+	}
+	described, err := p.Describe(t.Context(), nodes[1].ID, nodes[0].ID)
+	if err != nil || len(described) != 2 || described[0].Rank != 1 || described[0].State != gputrain.InstanceRunning {
+		t.Errorf("described %+v, %v", described, err)
+	}
+	// Asked twice, it launches once.
+	again, err := p.Launch(t.Context(), p.request(2))
+	if err != nil || again[0].SSH.HostKeys[0] != nodes[0].SSH.HostKeys[0] {
+		t.Errorf("launched again: %+v, %v", again, err)
+	}
+
+	process := p.detach(nodes[0])
+	waiting := p.open(nodes[1])
+	if err := waiting.Start("sleep 1000"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it is idempotent
+		if err := p.Terminate(t.Context(), nodes[0].ID, nodes[1].ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := waiting.Wait(); err == nil {
+		t.Error("a command outlived its node")
+	}
+	process.mustEnd(t)
+	if left := names(t, p.dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	described, err = p.Describe(t.Context(), nodes[0].ID)
+	if err != nil || described[0].State != gputrain.InstanceTerminated {
+		t.Errorf("described %+v, %v", described, err)
+	}
+	if _, err := p.Driver.(gputrain.Dialer).Dial(t.Context(), nodes[0]); !errors.Is(err, gputrain.ErrNotFound) {
+		t.Errorf("dialed a node that is gone: %v", err)
+	}
+	if held, err := p.List(t.Context(), p.info.ID); len(held) > 0 || err != nil {
+		t.Errorf("listed %v, %v", held, err)
+	}
+}
+
+func TestInjectedHostKey(t *testing.T) {
+	p := newPool(t, Config{})
+	key, signer := newKey(t)
+	block, err := xssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := strings.TrimSpace(string(xssh.MarshalAuthorizedKey(signer.PublicKey())))
+	req := p.request(1)
+	req.Nodes[0].HostKey = gputrain.HostKey{Private: gputrain.Secret(pem.EncodeToMemory(block)), Public: public}
+	nodes, err := p.Launch(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := nodes[0].SSH.HostKeys; !slices.Equal(got, []string{public}) {
+		t.Errorf("host keys %q; want %q", got, public)
+	}
+	p.output(nodes[0], "true") // pins that key
+	if err := p.Terminate(t.Context(), nodes[0].ID); err != nil {
+		t.Error(err)
+	}
+	req.Nodes[0].HostKey.Private = "nonsense"
+	if _, err := p.Launch(t.Context(), req); err == nil {
+		t.Error("launched with a broken host key")
+	}
+	if left := names(t, p.dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A program that dies leaves homes and processes; another finds and ends them.
+func TestReapAfterARestart(t *testing.T) {
+	p := newPool(t, Config{})
+	nodes := p.launch(2)
+	process := p.detach(nodes[1])
+	p.Close()
+
+	other := newPool(t, Config{Dir: p.dir})
+	if got, _ := other.Describe(t.Context(), nodes[1].ID); got[0].State != gputrain.InstanceStopped || got[0].Rank != 1 {
+		t.Errorf("described %+v", got)
+	}
+	held, err := other.List(t.Context(), p.info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var machines, kinds []string
+	for _, r := range held {
+		kinds = append(kinds, r.Kind)
+		if r.Kind == "machine" {
+			machines = append(machines, r.ID)
+		}
+	}
+	if want := []string{"machine", "machine", "directory", "directory"}; !slices.Equal(kinds, want) {
+		t.Errorf("listed %v; want %v", kinds, want)
+	}
+	// A pool whose name is the beginning of another's holds nothing of it.
+	if held, _ := other.List(t.Context(), strings.TrimSuffix(p.info.ID[:strings.LastIndex(p.info.ID, "-")], "-")); len(held) > 0 {
+		t.Errorf("another pool holds %v", held)
+	}
+	if err := other.Terminate(t.Context(), machines...); err != nil {
+		t.Error(err)
+	}
+	process.mustEnd(t)
+	if left := names(t, p.dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestListWithoutItsDirectoryIsAnError(t *testing.T) {
+	p := newPool(t, Config{Dir: filepath.Join(t.TempDir())})
+	os.Remove(p.dir)
+	if held, err := p.List(t.Context(), p.info.ID); err == nil {
+		t.Errorf("listed %v", held)
+	}
+}
+
+func TestTerminateRefusesWhatIsNoNode(t *testing.T) {
+	p := newPool(t, Config{})
+	outside := filepath.Join(p.dir, "precious")
+	os.Mkdir(outside, 0o700)
+	for _, id := range []string{"", "../precious", "x/../../precious", "/tmp", "A"} {
+		if err := p.Terminate(t.Context(), id); err == nil {
+			t.Errorf("terminated %q", id)
+		}
+	}
+	if !exists(outside) {
+		t.Error("removed a directory that is not a home")
+	}
+}
+
+func TestLaunchFailsWhole(t *testing.T) {
+	p := newPool(t, Config{})
+	req := p.request(3)
+	os.Mkdir(homePath(p.dir, req.Nodes[1].Name), 0o700) // not this driver's to take over
+	got, err := p.Launch(t.Context(), req)
+	var failure *gputrain.Error
+	if len(got) != 1 || !errors.As(err, &failure) || failure.Op != "launch" || !errors.Is(err, os.ErrExist) {
+		t.Errorf("launched %d, %v", len(got), err)
+	}
+	p.Terminate(t.Context(), req.Nodes[0].Name)
+	req.Pool.AuthorizedKey = "nonsense"
+	if _, err := p.Launch(t.Context(), req); !errors.Is(err, gputrain.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestOpenChecksItsDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	os.WriteFile(file, nil, 0o600)
+	for _, dir := range []string{file, file + "x"} {
+		if _, err := (Config{Dir: dir}).Open(t.Context()); !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("opened in %s: %v", dir, err)
+		}
+	}
+}
+
+// The shells that a node may run it with.
+func TestSelfDestruct(t *testing.T) {
+	for _, shell := range []string{"sh", "dash", "bash", "busybox sh"} {
+		t.Run(shell, func(t *testing.T) {
+			args := append(strings.Fields(shell), "-c")
+			if _, err := exec.LookPath(args[0]); err != nil {
+				t.Skipf("no %s on this machine", args[0])
+			}
+			dir := filepath.Join(t.TempDir(), "it's a directory")
+			os.Mkdir(dir, 0o700)
+			p := newPool(t, Config{Dir: dir})
+			nodes := p.launch(2)
+			process, other := p.detach(nodes[0]), p.detach(nodes[1])
+			// From the node itself, as its watcher would.
+			text := p.Driver.(gputrain.SelfDestructor).SelfDestruct(nodes[0])
+			cmd := exec.Command(args[0], append(args[1:], text)...)
+			cmd.Dir = homePath(dir, nodes[0].ID)
+			cmd.Env = append(os.Environ(), "GPUTRAIN_NODE="+nodes[0].ID)
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%v: %s", err, out)
+			}
+			if exists(cmd.Dir) {
+				t.Error("the home is still there")
+			}
+			process.mustEnd(t)
+			if syscall.Kill(other.pid, 0) != nil || !exists(homePath(dir, nodes[1].ID)) {
+				t.Error("another node was hit")
+			}
+			got, err := p.Describe(t.Context(), nodes[0].ID)
+			if err != nil || got[0].State != gputrain.InstanceTerminated || got[0].StateReason == "" {
+				t.Errorf("described %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// Root may remove anything, so this is tried as nobody.
+func TestRemoveHomeThatForbidsIt(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	locked := filepath.Join(home, "a", "b")
+	if err := os.MkdirAll(locked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(locked, "file"), nil, 0o400)
+	os.Symlink("/", filepath.Join(locked, "link"))
+
+	test := filepath.Join(t.TempDir(), "test")
+	binary, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(test, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(test)
+	cmd.Env = append(os.Environ(), "LOCAL_TEST_REMOVE_HOME="+home)
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		for _, path := range []string{filepath.Dir(home), filepath.Dir(test), filepath.Dir(filepath.Dir(test))} {
+			if err := os.Chmod(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range []string{filepath.Dir(home), home, filepath.Dir(locked), locked} {
+			if err := os.Chown(path, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	os.Chmod(locked, 0)
+	os.Chmod(filepath.Dir(locked), 0o500)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if exists(home) {
+		t.Error("the home is still there")
+	}
+}

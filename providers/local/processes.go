@@ -1,0 +1,85 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+)
+
+// killTimeout bounds how long killed processes may take to vanish.
+const killTimeout = 10 * time.Second
+
+// A marked process carries the name of its pool and node in its environment.
+type marked struct {
+	pid        int
+	pool, node string
+}
+
+// markedProcesses yields every process of this user that belongs to a node,
+// however it detached itself, as far as the system lets that be seen.
+func markedProcesses() iter.Seq[marked] {
+	return func(yield func(marked) bool) {
+		for pid := range processes() {
+			if p := readMarks(pid); p.node != "" && pid != os.Getpid() && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+func readMarks(pid int) marked {
+	env := processEnv(pid)
+	return marked{pid: pid, pool: variable(env, poolEnv), node: variable(env, nodeEnv)}
+}
+
+// variable returns the value of a variable in NUL-terminated "NAME=value"s.
+func variable(env []byte, name string) string {
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// endProcesses kills the processes of nodes, by ID, until there are none.
+func endProcesses(ctx context.Context, nodes map[string]bool) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	for {
+		var left []int
+		for p := range markedProcesses() {
+			if nodes[p.node] {
+				left = append(left, p.pid)
+				kill(p)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v do not end: %w", left, ctx.Err())
+		case <-time.After(5 * time.Millisecond): // others' children cannot be waited for
+		}
+	}
+}
+
+// kill ends a process if it is still the one that was found: the handle is
+// taken first, so that its number cannot have passed to another.
+func kill(p marked) {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return
+	}
+	defer handle.Release()
+	if readMarks(p.pid) == p {
+		handle.Kill()
+	}
+}

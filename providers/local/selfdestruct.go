@@ -1,0 +1,34 @@
+package local
+
+import (
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+// selfDestruct ends the node whose ID is $1 and whose home is $2: what still
+// runs there and is not above this script itself, then the home, with its
+// directories made removable first. It outlives the program that made the node.
+// Where there is no /proc, as on macOS, it leaves processes to its caller.
+const selfDestruct = `
+for f in $(grep -lsF "` + nodeEnv + `=$1" /proc/[0-9]*/environ); do
+	pid=${f#/proc/} pid=${pid%/environ}
+	[ "$pid" != "$$" ] && [ "$pid" != "$PPID" ] &&
+	{ tr '\0' '\n' <"$f" | grep -qxF "` + nodeEnv + `=$1"; } 2>/dev/null &&
+	kill -KILL "$pid" 2>/dev/null
+done
+find "$2" -type d ! -perm -700 -exec chmod u+rwx {} \; 2>/dev/null
+cd / && rm -rf -- "$2"
+`
+
+// SelfDestruct returns a command that ends the node's processes and removes its
+// home.
+func (d *driver) SelfDestruct(in gputrain.Instance) string {
+	if !validID(in.ID) {
+		return ""
+	}
+	return "sh -c " + quote(selfDestruct) + " sh " + quote(in.ID) + " " + quote(homePath(d.dir, in.ID))
+}
+
+// quote makes one word of s for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

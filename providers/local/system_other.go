@@ -1,0 +1,13 @@
+//go:build !linux && !darwin
+
+package local
+
+import "iter"
+
+// processes yields nothing: environments of processes cannot be seen here.
+func processes() iter.Seq[int] { return func(func(int) bool) {} }
+
+func processEnv(int) []byte { return nil }
+
+// memoryGiB is not known here.
+func memoryGiB() float64 { return 0 }

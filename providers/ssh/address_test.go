@@ -1,0 +1,61 @@
+package ssh
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+func TestAddress(t *testing.T) {
+	for in, want := range map[string]string{
+		"gpu1":            "gpu1:22",
+		"gpu1.lab:2222":   "gpu1.lab:2222",
+		"192.0.2.1":       "192.0.2.1:22",
+		"2001:db8::1":     "[2001:db8::1]:22",
+		"[2001:db8::1]":   "[2001:db8::1]:22",
+		"[2001:db8::1]:1": "[2001:db8::1]:1",
+		"[fe80::1%eth0]":  "[fe80::1%eth0]:22",
+	} {
+		if got, err := address(in); got != want || err != nil {
+			t.Errorf("address(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+// Whatever address accepts is a host and a port, and stays what it is.
+func FuzzAddress(f *testing.F) {
+	for _, s := range []string{"gpu1", "gpu1:22", "::1", "[::1]:22", "a:b:c", "[", "]:1", ":", "-x", "h:65536", "[::1", "é:1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := address(s)
+		if err != nil {
+			return
+		}
+		host, port, err := net.SplitHostPort(got)
+		if n, convErr := strconv.Atoi(port); err != nil || convErr != nil || host == "" || n < 1 || n > 65535 {
+			t.Errorf("address(%q) = %q: %v", s, got, err)
+		}
+		if again, err := address(got); again != got || err != nil {
+			t.Errorf("address(%q) = %q, but address of that is %q, %v", s, got, again, err)
+		}
+	})
+}
+
+func FuzzHostKey(f *testing.F) {
+	for _, s := range []string{fingerprint, "SHA256:", "MD5:00", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA==", "a b", "ssh-rsa /////w=="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) { _ = checkHostKey(s) }) // must not panic
+}
+
+func FuzzCutString(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 'a', 'b'})
+	f.Add([]byte{255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, rest, ok := cutString(b)
+		if ok && 4+len(s)+len(rest) != len(b) {
+			t.Errorf("cutString(%q) = %q, %q", b, s, rest)
+		}
+	})
+}

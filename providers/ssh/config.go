@@ -1,0 +1,114 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+// Config adopts hosts. Its zero value names none, which Open refuses.
+type Config struct {
+	// Hosts are the machines, in the order in which nodes take them.
+	Hosts []Host
+	// KeepCache leaves ~/.gputrain/cache on the hosts for the next pool. False
+	// leaves them as they were found.
+	KeepCache bool
+}
+
+// A Host is one machine and how it is reached.
+type Host struct {
+	// Addr is a host name or an IP address, with ":port" unless that is 22.
+	Addr string
+	// User is whom to log in as. Empty means the user of this program.
+	User string
+	// KeyFile is the private key to log in with; it may begin with "~/". Empty
+	// means the SSH agent's keys or, without an agent, the first key of
+	// ~/.ssh that ssh(1) would use.
+	KeyFile string
+	// HostKey is the host's public key, as a "SHA256:" fingerprint or as a
+	// line of its /etc/ssh/ssh_host_*_key.pub. Empty means that KnownHosts
+	// must name the host.
+	HostKey string
+	// KnownHosts is a file in known_hosts form; it may begin with "~/". It is
+	// read only where HostKey is empty. Empty means ~/.ssh/known_hosts.
+	KnownHosts string
+}
+
+const provider = "ssh"
+
+// Name returns "ssh".
+func (Config) Name() string { return provider }
+
+// Open checks every host and contacts none. All faults come back in one error.
+func (c Config) Open(context.Context) (gputrain.Driver, error) {
+	if len(c.Hosts) == 0 {
+		return nil, &gputrain.Error{
+			Provider: provider, Op: "open", Kind: gputrain.ErrInvalid,
+			Err:  errors.New("no hosts"),
+			Hint: `name at least one: ssh.Config{Hosts: []ssh.Host{{Addr: "gpu1.lab"}}}`,
+		}
+	}
+	d := &driver{keepCache: c.KeepCache}
+	seen := map[string]int{}
+	var faults []error
+	for i, h := range c.Hosts {
+		endpoint, err := h.endpoint()
+		if err != nil {
+			faults = append(faults, hostError(i, h, err))
+			continue
+		}
+		seen[endpoint.Addr]++
+		d.hosts = append(d.hosts, newHost(endpoint, seen[endpoint.Addr]))
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return d, nil
+}
+
+// A fault is a mistake in a Host, with what to do about it.
+type fault struct {
+	kind error
+	msg  string
+	hint string
+}
+
+func (f *fault) Error() string { return f.msg }
+
+func invalid(hint, format string, args ...any) error {
+	return &fault{kind: gputrain.ErrInvalid, msg: fmt.Sprintf(format, args...), hint: hint}
+}
+
+func hostError(i int, h Host, err error) error {
+	e := &gputrain.Error{Provider: provider, Op: "open", Kind: gputrain.ErrInvalid, Err: fmt.Errorf("Hosts[%d] %q: %w", i, h.Addr, err)}
+	if f, ok := errors.AsType[*fault](err); ok {
+		e.Kind, e.Hint = f.kind, f.hint
+	}
+	return e
+}
+
+// endpoint checks the host and fills in what it leaves out.
+func (h Host) endpoint() (gputrain.Endpoint, error) {
+	addr, err := address(h.Addr)
+	if err != nil {
+		return gputrain.Endpoint{}, err
+	}
+	e := gputrain.Endpoint{Addr: addr, User: h.User}
+	if e.User == "" {
+		if e.User, err = currentUser(); err != nil {
+			return e, err
+		}
+	}
+	if e.KeyFile, e.Agent, err = identity(h.KeyFile); err != nil {
+		return e, err
+	}
+	if key := strings.TrimSpace(h.HostKey); key != "" {
+		e.HostKeys = []string{key}
+		return e, checkHostKey(key)
+	}
+	e.KnownHosts, err = knownHosts(h.KnownHosts)
+	return e, err
+}

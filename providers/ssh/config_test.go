@@ -1,0 +1,240 @@
+package ssh
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+const fingerprint = "SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"
+
+// home makes an empty home directory with a .ssh, and no agent.
+func home(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("USERPROFILE", dir) // what Windows calls it
+	t.Setenv("SSH_AUTH_SOCK", "")
+	write(t, filepath.Join(dir, ".ssh", "known_hosts"), nil)
+	return dir
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyPair returns a private key in PEM form, under a passphrase unless that is
+// empty, and its public half in authorized_keys form.
+func keyPair(t *testing.T, passphrase string) (private []byte, public string) {
+	t.Helper()
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = xssh.MarshalPrivateKey(priv, "")
+	} else {
+		block, err = xssh.MarshalPrivateKeyWithPassphrase(priv, "", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sshPub, err := xssh.NewPublicKey(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(block), string(xssh.MarshalAuthorizedKey(sshPub))
+}
+
+func endpoints(t *testing.T, c Config) []gputrain.Endpoint {
+	t.Helper()
+	d, err := c.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []gputrain.Endpoint
+	for _, h := range d.(*driver).hosts {
+		out = append(out, h.endpoint)
+	}
+	return out
+}
+
+func TestEndpoint(t *testing.T) {
+	dir := home(t)
+	private, public := keyPair(t, "")
+	lab := filepath.Join(dir, "keys", "lab")
+	write(t, lab, private)
+	me, err := currentUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := filepath.Join(dir, ".ssh", "known_hosts")
+
+	for _, tt := range []struct {
+		name string
+		host Host
+		env  map[string]string
+		want gputrain.Endpoint
+	}{
+		{
+			name: "pinned fingerprint, key file under home",
+			host: Host{Addr: "gpu1.lab", User: "u", KeyFile: "~/keys/lab", HostKey: fingerprint},
+			want: gputrain.Endpoint{Addr: "gpu1.lab:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
+		},
+		{
+			name: "pinned public key, with a comment",
+			host: Host{Addr: "gpu1.lab:2222", User: "u", KeyFile: lab, HostKey: strings.TrimSpace(public) + " root@gpu1\n"},
+			want: gputrain.Endpoint{Addr: "gpu1.lab:2222", User: "u", KeyFile: lab, HostKeys: []string{strings.TrimSpace(public) + " root@gpu1"}},
+		},
+		{
+			name: "agent and known_hosts",
+			host: Host{Addr: "gpu1.lab"},
+			env:  map[string]string{"SSH_AUTH_SOCK": "/run/agent"},
+			want: gputrain.Endpoint{Addr: "gpu1.lab:22", User: me, Agent: true, KnownHosts: known},
+		},
+		{
+			name: "a pinned key needs no known_hosts",
+			host: Host{Addr: "h", User: "u", KeyFile: lab, HostKey: fingerprint, KnownHosts: "/nowhere"},
+			want: gputrain.Endpoint{Addr: "h:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k, v := range tt.env {
+				t.Setenv(k, v)
+			}
+			if got := endpoints(t, Config{Hosts: []Host{tt.host}})[0]; !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDefaultKeys(t *testing.T) {
+	dir := home(t)
+	private, _ := keyPair(t, "")
+	c := Config{Hosts: []Host{{Addr: "h"}}}
+	if _, err := c.Open(t.Context()); !errors.Is(err, gputrain.ErrAuth) {
+		t.Errorf("no agent and no key: %v, want ErrAuth", err)
+	}
+	for _, name := range []string{"id_rsa", "id_ed25519"} { // the later goes first
+		file := filepath.Join(dir, ".ssh", name)
+		write(t, file, private)
+		if got := endpoints(t, c)[0]; got.KeyFile != file || got.Agent {
+			t.Errorf("got %+v, want the key in %s", got, file)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := home(t)
+	private, public := keyPair(t, "")
+	sealed, _ := keyPair(t, "open sesame")
+	files := map[string][]byte{
+		"good": private, "sealed": sealed, "good.pub": []byte(public), "text": []byte("hello"),
+		"legacy": []byte("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"),
+	}
+	for name, data := range files {
+		write(t, filepath.Join(dir, name), data)
+	}
+	good := Host{Addr: "h", KeyFile: "~/good", HostKey: fingerprint}
+	with := func(change func(*Host)) Config {
+		h := good
+		change(&h)
+		return Config{Hosts: []Host{h}}
+	}
+	key := func(name string) Config { return with(func(h *Host) { h.KeyFile = name }) }
+	addr := func(a string) Config { return with(func(h *Host) { h.Addr = a }) }
+	pin := func(k string) Config { return with(func(h *Host) { h.HostKey = k }) }
+
+	for _, tt := range []struct {
+		name string
+		c    Config
+		kind error
+		says string
+	}{
+		{"no hosts", Config{}, gputrain.ErrInvalid, "ssh.Config{Hosts:"},
+		{"no address", addr(""), gputrain.ErrInvalid, "Addr is empty"},
+		{"user in the address", addr("me@h"), gputrain.ErrInvalid, "into User"},
+		{"URL", addr("ssh://h"), gputrain.ErrInvalid, "not a URL"},
+		{"port of letters", addr("h:ssh"), gputrain.ErrInvalid, `port "ssh"`},
+		{"port 0", addr("h:0"), gputrain.ErrInvalid, `port "0"`},
+		{"no host", addr(":22"), gputrain.ErrInvalid, "names no host"},
+		{"an option", addr("-oProxyCommand=x:22"), gputrain.ErrInvalid, "names no host"},
+		{"newline", addr("h\n:22"), gputrain.ErrInvalid, "no address has"},
+		{"no such key", key("~/nothing"), gputrain.ErrInvalid, filepath.Join(dir, "nothing")},
+		{"folder as a key", key("~"), gputrain.ErrInvalid, "KeyFile"},
+		{"another's home", key("~root/.ssh/id_rsa"), gputrain.ErrInvalid, "whole path"},
+		{"public key", key("~/good.pub"), gputrain.ErrAuth, "without .pub"},
+		{"no key", key("~/text"), gputrain.ErrAuth, "ssh-keygen"},
+		{"passphrase", key("~/sealed"), gputrain.ErrAuth, "ssh-add"},
+		{"passphrase, old form", key("~/legacy"), gputrain.ErrAuth, "ssh-add"},
+		{"short fingerprint", pin("SHA256:abc"), gputrain.ErrInvalid, "43 characters"},
+		{"placeholder", pin("SHA256:…"), gputrain.ErrInvalid, "43 characters"},
+		{"padded fingerprint", pin(fingerprint + "="), gputrain.ErrInvalid, "43 characters"},
+		{"MD5", pin("MD5:aa:bb"), gputrain.ErrInvalid, "MD5"},
+		{"half a key", pin("ssh-ed25519 AAAA"), gputrain.ErrInvalid, "whole public key"},
+		{"another type than the key's", pin("ssh-rsa " + strings.Fields(public)[1]), gputrain.ErrInvalid, "whole public key"},
+		{"known_hosts missing", with(func(h *Host) { h.HostKey, h.KnownHosts = "", "~/nothing" }), gputrain.ErrInvalid, "set HostKey"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := tt.c.Open(t.Context())
+			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v\nwant kind %q and %q", err, tt.kind, tt.says)
+			}
+		})
+	}
+}
+
+func TestOpenReportsAllFaults(t *testing.T) {
+	home(t)
+	_, err := Config{Hosts: []Host{{Addr: "a:x"}, {Addr: "b:y"}}}.Open(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `Hosts[0] "a:x"`) || !strings.Contains(err.Error(), `Hosts[1] "b:y"`) {
+		t.Errorf("got %v, want a word on both hosts", err)
+	}
+}
+
+func TestUnreadableFileSaysSo(t *testing.T) {
+	err := unreadable("KeyFile", "k", os.ErrPermission, "")
+	if !strings.Contains(err.Error(), "may not be read") {
+		t.Error(err)
+	}
+}
+
+// A private key stays in its file: neither config nor driver prints it.
+func TestNothingSecretPrints(t *testing.T) {
+	dir := home(t)
+	private, _ := keyPair(t, "")
+	write(t, filepath.Join(dir, "key"), private)
+	c := Config{Hosts: []Host{{Addr: "h", KeyFile: "~/key", HostKey: fingerprint}}}
+	before := fmt.Sprintf("%#v", c)
+	d, err := c.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := bytes.Split(private, []byte("\n"))[2]
+	for _, verb := range []string{"%v", "%+v", "%#v"} {
+		for _, v := range []any{c, d, *d.(*driver).hosts[0]} {
+			if s := fmt.Sprintf(verb, v); strings.Contains(s, string(secret)) {
+				t.Errorf("%s prints the private key: %s", verb, s)
+			}
+		}
+	}
+	if after := fmt.Sprintf("%#v", c); after != before {
+		t.Errorf("Open changed the config:\n%s\n%s", before, after)
+	}
+}

@@ -1,0 +1,189 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+// open opens a driver with hosts at the addresses.
+func open(t *testing.T, addrs ...string) gputrain.Driver {
+	t.Helper()
+	private, _ := keyPair(t, "")
+	write(t, filepath.Join(home(t), "key"), private)
+	var c Config
+	for _, a := range addrs {
+		c.Hosts = append(c.Hosts, Host{Addr: a, User: "u", KeyFile: "~/key", HostKey: fingerprint})
+	}
+	d, err := c.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func nodes(from, to int) (out []gputrain.NodeRequest) {
+	for rank := from; rank < to; rank++ {
+		out = append(out, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprint("p-", rank)})
+	}
+	return out
+}
+
+func launch(t *testing.T, d gputrain.Driver, n ...gputrain.NodeRequest) []string {
+	t.Helper()
+	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids(got)
+}
+
+func ids(got []gputrain.Instance) (out []string) {
+	for _, i := range got {
+		out = append(out, i.ID)
+	}
+	return out
+}
+
+func offered(t *testing.T, d gputrain.Driver) (out []string) {
+	t.Helper()
+	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if usd, known := o.HourlyUSD.USD(); usd != 0 || !known || o.Available != 1 || o.InstanceType != "host" {
+			t.Errorf("odd offer %+v", o)
+		}
+		out = append(out, o.ID)
+	}
+	return out
+}
+
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestLifeOfAHost(t *testing.T) {
+	d := open(t, "a", "b:2222", "c")
+	expect(t, "offers", offered(t, d), "a:22", "b:2222", "c:22")
+
+	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(0, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "launched", ids(got), "a:22", "b:2222")
+	b := got[1]
+	if b.Name != "p-1" || b.Rank != 1 || b.State != gputrain.InstanceRunning || b.SSH.Addr != "b:2222" || b.PrivateAddr != "b" || b.PublicAddr != "b" {
+		t.Errorf("odd instance %+v", b)
+	}
+	expect(t, "offers with two taken", offered(t, d), "c:22")
+
+	for range 2 { // twice: what is gone is a success
+		if err := d.Terminate(t.Context(), "a:22", "unheard of"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := d.Describe(t.Context(), "b:2222", "a:22", "unheard of")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []gputrain.InstanceState{gputrain.InstanceRunning, gputrain.InstanceTerminated, gputrain.InstanceTerminated} {
+		if found[i].State != want {
+			t.Errorf("%s is %v, want %v", found[i].ID, found[i].State, want)
+		}
+	}
+	if left, err := d.List(t.Context(), "p"); len(left) != 0 || err != nil {
+		t.Errorf("List: %v, %v", left, err)
+	}
+	expect(t, "replacement goes to a fresh host", launch(t, d, nodes(0, 1)...), "c:22")
+	expect(t, "then to one given back", func() []string { d.Terminate(t.Context(), "c:22"); return launch(t, d, nodes(0, 2)...) }(), "a:22", "c:22")
+}
+
+func TestLaunchTakesTheOfferedHostFirst(t *testing.T) {
+	d := open(t, "a", "b", "c")
+	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Offer: gputrain.Offer{ID: "b:22"}, Nodes: nodes(0, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "launched", ids(got), "b:22", "a:22", "c:22")
+}
+
+func TestMoreNodesThanHosts(t *testing.T) {
+	d := open(t, "a", "b")
+	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(0, 3)})
+	expect(t, "those there are", ids(got), "a:22", "b:22")
+	if !errors.Is(err, gputrain.ErrNoCapacity) || !strings.Contains(err.Error(), "3 nodes") || !strings.Contains(err.Error(), "2 hosts") {
+		t.Errorf("got %v, want ErrNoCapacity with both counts", err)
+	}
+}
+
+func TestOneHostTwice(t *testing.T) {
+	d := open(t, "a", "a:22", "a")
+	expect(t, "launched", launch(t, d, nodes(0, 3)...), "a:22", "a:22#2", "a:22#3")
+}
+
+// Another program's driver takes up the hosts that it is asked about, and
+// gives none of them to a second node.
+func TestTakeUp(t *testing.T) {
+	d := open(t, "a", "b")
+	found, err := d.Describe(t.Context(), "a:22")
+	if err != nil || found[0].State != gputrain.InstanceRunning {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	expect(t, "launched", launch(t, d, nodes(1, 2)...), "b:22")
+}
+
+func TestNoHostTwiceInParallel(t *testing.T) {
+	d := open(t, "a", "b", "c", "d")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[string]int{}
+	for i := range 4 {
+		wg.Go(func() {
+			got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(i, i+1)})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || len(got) != 1 {
+				t.Errorf("node %d: %v, %v", i, got, err)
+				return
+			}
+			seen[got[0].ID]++
+		})
+	}
+	wg.Wait()
+	if len(seen) != 4 {
+		t.Errorf("hosts taken: %v", seen)
+	}
+}
+
+func TestOffersStop(t *testing.T) {
+	d := open(t, "a", "b")
+	n := 0
+	for range d.Offers(t.Context(), gputrain.Spec{}) {
+		n++
+		break
+	}
+	if n != 1 {
+		t.Errorf("%d offers after leaving at the first", n)
+	}
+}
+
+func TestKeepCache(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		d := &driver{keepCache: keep}
+		if d.Capabilities().KeepCache != keep {
+			t.Errorf("KeepCache is %v", !keep)
+		}
+	}
+	if c := (&driver{}).Capabilities(); !c.Adopts || !c.Free || c.HostKeys != gputrain.HostKeyConfigured {
+		t.Errorf("capabilities %+v", c)
+	}
+}

@@ -1,0 +1,59 @@
+package gputrain
+
+import (
+	"strings"
+	"sync"
+)
+
+// A redactor takes known secrets out of what is printed.
+type redactor struct {
+	mu     sync.RWMutex
+	known  map[string]bool
+	remove *strings.Replacer
+}
+
+// shortestSecret is the length below which a value is too common to take out
+// of every line: what is that short is no secret.
+const shortestSecret = 4
+
+// learn adds the secrets of a task. A secret of several lines is also known
+// line by line, as output is printed that way.
+func (r *redactor) learn(secrets map[string]Secret) {
+	if len(secrets) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh := false
+	for _, s := range secrets {
+		for part := range strings.Lines(string(s)) {
+			for _, v := range []string{string(s), strings.TrimRight(part, "\r\n")} {
+				if len(v) >= shortestSecret && !r.known[v] {
+					if r.known == nil {
+						r.known = map[string]bool{}
+					}
+					r.known[v] = true
+					fresh = true
+				}
+			}
+		}
+	}
+	if !fresh {
+		return
+	}
+	var pairs []string
+	for v := range r.known {
+		pairs = append(pairs, v, redacted)
+	}
+	r.remove = strings.NewReplacer(pairs...)
+}
+
+// text returns s without secrets.
+func (r *redactor) text(s string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.remove == nil {
+		return s
+	}
+	return r.remove.Replace(s)
+}

@@ -1,0 +1,49 @@
+package gputrain
+
+import "time"
+
+// KeptOutput is how much of each of a task's two output streams is kept in its
+// Result. A longer stream is in a file, whole.
+const KeptOutput = 1 << 20
+
+// A Result is what became of a task.
+type Result struct {
+	// Index is the task's place among those of the call; for Broadcast, the
+	// node's place.
+	Index int
+	// Node is where the last attempt ran.
+	Node Node
+	// Err is why the task failed, or nil. It is the error that came with the
+	// result, mostly a *TaskError.
+	Err error
+	// ExitCode is the command's, or -1 where it did not exit by itself.
+	ExitCode int
+	// Stdout and Stderr are what the last attempt wrote, as bytes, up to
+	// KeptOutput each.
+	Stdout, Stderr []byte
+	// StdoutBytes and StderrBytes are how much it wrote altogether.
+	StdoutBytes, StderrBytes int64
+	// StdoutFile and StderrFile hold the whole stream where it is longer than
+	// KeptOutput, in the pool's results directory: see WithResultsDir.
+	StdoutFile, StderrFile string
+	// OutputDir holds the files that match Task.Outputs, under their names
+	// relative to Task.Dir. Outputs lists them. Empty means that there are none.
+	OutputDir string
+	Outputs   []OutputFile
+	// Attempts counts how often the task was started.
+	Attempts int
+	// Elapsed is how long the last attempt ran.
+	Elapsed time.Duration
+
+	function string // the function that was called
+	value    []byte // what it returned, encoded
+}
+
+// An OutputFile is one file that a task left.
+type OutputFile struct {
+	// Name is relative to Result.OutputDir, with slashes.
+	Name string
+	// Size is in bytes, and SHA256 in hex: both were the same on the node.
+	Size   int64
+	SHA256 string
+}

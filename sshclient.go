@@ -1,0 +1,97 @@
+package gputrain
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// authPatience is how long a machine that has just come up may refuse the
+// pool's key: many clouds put keys in only after sshd has started.
+const authPatience = 2 * time.Minute
+
+// sshClient makes the client of one machine, from what its endpoint says.
+func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
+	at := inst.SSH
+	auth, err := p.auth(at)
+	if err != nil {
+		return nil, err
+	}
+	callback, algorithms, err := ssh.HostKeys(at.HostKeys, at.KnownHosts, at.Addr, &n.pin)
+	if err != nil {
+		return nil, err
+	}
+	cfg := ssh.Config{
+		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
+		Dial: dialer(p.driver, inst),
+	}
+	if !p.caps.Adopts {
+		cfg.AuthPatience = authPatience
+	}
+	return ssh.New(cfg), nil
+}
+
+// dialer returns how the machine is reached: as its driver says, or by its address.
+func dialer(d Driver, inst Instance) func(context.Context) (net.Conn, error) {
+	if special, ok := d.(Dialer); ok {
+		return func(ctx context.Context) (net.Conn, error) { return special.Dial(ctx, inst) }
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", inst.SSH.Addr)
+	}
+}
+
+// auth returns the keys to log in with: the user's own only where the endpoint
+// asks for them.
+func (p *pool) auth(at Endpoint) ([]xssh.AuthMethod, error) {
+	if at.KeyFile != "" {
+		signer, err := ssh.LoadKey(at.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		return []xssh.AuthMethod{xssh.PublicKeys(signer)}, nil
+	}
+	if at.Agent {
+		signers, err := ssh.AgentSigners()
+		if err != nil {
+			return nil, err
+		}
+		return []xssh.AuthMethod{xssh.PublicKeys(signers...)}, nil
+	}
+	auth := []xssh.AuthMethod{xssh.PublicKeys(p.keys.signer)}
+	if at.Password != "" {
+		auth = append(auth, xssh.Password(string(at.Password)))
+	}
+	return auth, nil
+}
+
+// kindOfSSH maps what went wrong with a connection to the package's kinds.
+func kindOfSSH(err error) error {
+	switch {
+	case errors.Is(err, ssh.ErrHostKey):
+		return ErrHostKey
+	case errors.Is(err, ssh.ErrAuth):
+		return ErrAuth
+	}
+	return ErrUnavailable
+}
+
+// transferTools says what the node has for copying files.
+func transferTools(f supervisor.Facts) transfer.Tools {
+	t := transfer.Tools{Tar: f.Tools["tar"], Gzip: f.Tools["gzip"]}
+	switch {
+	case f.Tools["sha256sum"]:
+		t.SHA256 = "sha256sum"
+	case f.Tools["shasum"]:
+		t.SHA256 = "shasum -a 256"
+	case f.Tools["openssl"]:
+		t.SHA256 = "openssl dgst -sha256 -r"
+	}
+	return t
+}

@@ -1,0 +1,137 @@
+package gputrain
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// A Task is something to run on a node: a command, a script, or a call of a
+// function. Make one with [Cmd], [Script] or [Function.Call] and set its other
+// fields; a Task is a value and can be used more than once.
+type Task struct {
+	// Name appears in prefixes, events and errors. Empty means "task <index>".
+	Name string
+	// Args is the command and its arguments. They arrive byte for byte.
+	Args []string
+	// Script is shell text, run by the node's sh, where Args is empty.
+	Script string
+	// Env is set for the task, over what Image.Env says.
+	Env map[string]string
+	// Secrets are set in the task's environment and are nowhere else: in no
+	// argument, file, log, event or error. Functions take none.
+	Secrets map[string]Secret
+	// Dir is where the task runs: relative to the node's working directory,
+	// or absolute. Empty means the working directory.
+	Dir string
+	// Stdin is what the command reads.
+	Stdin []byte
+	// Timeout bounds the time that the task runs; waiting for a node does not
+	// count. Zero means no limit.
+	Timeout time.Duration
+	// Retries is how often the task is started again after a failure of its
+	// own. A node that is lost under it is another matter: see [MaxNodeLosses].
+	Retries int
+	// Outputs are patterns of files, relative to Dir, that come back once the
+	// task has succeeded, into Result.OutputDir. ** matches any folders.
+	Outputs []string
+
+	call *call
+}
+
+// A call is what a function is called with. The argument is encoded once,
+// however often it is sent.
+type call struct {
+	function string
+	encode   func() ([]byte, error)
+}
+
+// Cmd is a command with its arguments. No shell reads them.
+func Cmd(name string, args ...string) Task {
+	return Task{Args: append([]string{name}, args...)}
+}
+
+// Script is shell text, run by the node's own POSIX sh.
+func Script(text string) Task { return Task{Script: text} }
+
+// MaxNodeLosses is how many nodes may be lost under a task before it fails
+// with [ErrNodeLost].
+const MaxNodeLosses = 3
+
+// label is the task's name in what a person reads.
+func (t Task) label(index int) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return fmt.Sprintf("task %d", index)
+}
+
+// what is a short form of what the task runs. It holds no argument: one may
+// have been meant to be secret.
+func (t Task) what() string {
+	switch {
+	case t.call != nil:
+		return t.call.function
+	case len(t.Args) > 0:
+		return path.Base(t.Args[0])
+	}
+	return "script"
+}
+
+// Validate reports everything that is wrong with the task, in one error that
+// is [ErrInvalid]. It is called before a task is queued.
+func (t Task) Validate() error {
+	var f faults
+	if t.call != nil {
+		t.validateCall(&f)
+	} else {
+		t.validateCommand(&f)
+	}
+	f.count("Retries", t.Retries)
+	f.duration("Timeout", t.Timeout)
+	for i, o := range t.Outputs {
+		switch {
+		case o == "" || path.IsAbs(o) || path.Clean(o) == ".." || strings.HasPrefix(path.Clean(o), "../"):
+			f.add("Outputs[%d] %q is not a pattern below the task's directory", i, o)
+		}
+		f.text(fmt.Sprintf("Outputs[%d]", i), o)
+	}
+	if strings.ContainsAny(t.Name, "\x00\n\r") {
+		f.add("Name %q has a newline or NUL", t.Name)
+	}
+	return f.err("task")
+}
+
+func (t Task) validateCommand(f *faults) {
+	switch {
+	case len(t.Args) > 0 && t.Script != "":
+		f.add("both Args and Script are set")
+	case len(t.Args) == 0 && strings.TrimSpace(t.Script) == "":
+		f.add("the command is empty; make tasks with Cmd, Script or Function.Call")
+	case len(t.Args) > 0 && t.Args[0] == "":
+		f.add("the command's name is empty")
+	}
+	for i, a := range t.Args {
+		f.text(fmt.Sprintf("Args[%d]", i), a)
+	}
+	f.text("Script", t.Script)
+	f.text("Dir", t.Dir)
+	f.env("Env", t.Env)
+	for name, value := range t.Secrets {
+		f.envName("Secrets", name)
+		f.text(fmt.Sprintf("Secrets[%q]", name), string(value))
+		if _, twice := t.Env[name]; twice {
+			f.add("%s is in both Env and Secrets", name)
+		}
+	}
+}
+
+func (t Task) validateCall(f *faults) {
+	if len(t.Args) > 0 || t.Script != "" {
+		f.add("a call of a function has no Args or Script")
+	}
+	if len(t.Env) > 0 || len(t.Secrets) > 0 || len(t.Stdin) > 0 || t.Dir != "" {
+		f.add("a call of a function takes no Env, Secrets, Stdin or Dir: calls share one process; pass what it needs in its argument")
+	}
+}

@@ -1,0 +1,95 @@
+package gputrain_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+func TestSpecFaultsComeAllAtOnce(t *testing.T) {
+	spec := gputrain.Spec{
+		Nodes: -1, MinReady: 5, Concurrency: -2, VCPUs: math.NaN(), MemoryGiB: math.Inf(1), DiskGiB: -1,
+		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3,
+		Mounts: []gputrain.Mount{{Source: "", Target: "data"}, {Source: "/x", Target: "/"}},
+		Image: gputrain.Image{
+			Env: map[string]string{"A=B": "x", "1A": "y", "GPUTRAIN_X": "z"}, Setup: []string{" "}, Apt: []string{"-o"},
+			PipIndexes: []string{"https://user:hunter2@index.example/simple"},
+		},
+	}
+	err := spec.Validate()
+	if !errors.Is(err, gputrain.ErrInvalid) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD",
+		`"data" is not an absolute path`, "Source is empty", "the node's root", `"A=B"`, `"1A"`, "gputrain's own", "Setup[0] is empty", `"-o"`, "user or password"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Error("the error has the password")
+	}
+}
+
+func TestSpecsThatAreRight(t *testing.T) {
+	for _, s := range []gputrain.Spec{
+		{}, {Nodes: 4, MinReady: 2}, {Lease: time.Minute, TTL: time.Hour},
+		{Mounts: []gputrain.Mount{{Source: "vol", Target: "/data"}}},
+	} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	if err := (gputrain.Spec{MinReady: 2}).Validate(); err == nil {
+		t.Error("MinReady above the one node that zero means")
+	}
+}
+
+func TestTaskFaults(t *testing.T) {
+	for name, task := range map[string]gputrain.Task{
+		"empty":       {},
+		"no command":  gputrain.Cmd(""),
+		"no script":   gputrain.Script(" \n"),
+		"both":        {Args: []string{"a"}, Script: "b"},
+		"NUL":         gputrain.Cmd("a", "b\x00"),
+		"env name":    {Args: []string{"a"}, Env: map[string]string{"A=B": ""}},
+		"env NUL":     {Args: []string{"a"}, Env: map[string]string{"A": "\x00"}},
+		"secret name": {Args: []string{"a"}, Secrets: map[string]gputrain.Secret{"": ""}},
+		"twice":       {Args: []string{"a"}, Env: map[string]string{"A": ""}, Secrets: map[string]gputrain.Secret{"A": ""}},
+		"retries":     {Args: []string{"a"}, Retries: -1},
+		"timeout":     {Args: []string{"a"}, Timeout: -1},
+		"output":      {Args: []string{"a"}, Outputs: []string{"../x"}},
+		"abs output":  {Args: []string{"a"}, Outputs: []string{"/x"}},
+		"name":        {Args: []string{"a"}, Name: "a\nb"},
+	} {
+		if err := task.Validate(); !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzSpecValidate(f *testing.F) {
+	f.Add(1, 1, 1.0, "/data", "NAME", "true", "pkg", int64(time.Minute))
+	f.Add(-1, 9, math.NaN(), "data", "A=B", "", "-o", int64(-1))
+	f.Fuzz(func(t *testing.T, nodes, ready int, amount float64, target, name, command, pkg string, lease int64) {
+		s := gputrain.Spec{
+			Nodes: nodes, MinReady: ready, VCPUs: amount, Lease: time.Duration(lease),
+			Accelerator: accelerators.Accelerator{Name: pkg, Count: amount},
+			Mounts:      []gputrain.Mount{{Source: "s", Target: target}},
+			Image:       gputrain.Image{Env: map[string]string{name: command}, Setup: []string{command}, Apt: []string{pkg}, PipIndexes: []string{target}},
+		}
+		err := s.Validate()
+		if err == nil && (nodes < 0 || ready < 0 || ready > max(nodes, 1) || math.IsNaN(amount) || amount < 0 || lease < 0 ||
+			!strings.HasPrefix(target, "/") || strings.ContainsAny(name, "= \x00") || name == "" || strings.TrimSpace(command) == "" || strings.Contains(command, "\x00")) {
+			t.Errorf("accepted %+v", s)
+		}
+		if err != nil && !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("%v is not ErrInvalid", err)
+		}
+	})
+}

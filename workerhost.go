@@ -1,0 +1,185 @@
+package gputrain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/worker"
+)
+
+// A workerHost keeps the node's worker: the process that serves functions. It
+// is started with the first call, and again when it has died.
+type workerHost struct {
+	n *poolNode
+
+	mu     sync.Mutex
+	proc   *workerProc
+	starts int
+	closed bool
+}
+
+// A workerProc is one life of a node's worker.
+type workerProc struct {
+	ready  chan struct{} // closed when client or err is set
+	client *worker.Client
+	err    error
+
+	cancel context.CancelFunc
+	exited chan struct{} // closed when exit, exitErr and last are set
+	exit   supervisor.Exit
+	exitEr error
+	last   tail
+}
+
+// get returns a worker that serves, and starts it where there is none.
+func (h *workerHost) get(ctx context.Context) (*workerProc, error) {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, &Error{Provider: h.n.p.provider, Op: "worker on " + h.n.name, Kind: ErrClosed}
+	}
+	if h.proc == nil {
+		h.starts++
+		life, cancel := context.WithCancel(h.n.ctx)
+		h.proc = &workerProc{ready: make(chan struct{}), exited: make(chan struct{}), cancel: cancel}
+		proc, socket := h.proc, fmt.Sprintf("worker-%d", h.starts)
+		h.n.p.running.Go(func() { h.live(life, proc, socket) })
+	}
+	proc := h.proc
+	h.mu.Unlock()
+	select {
+	case <-proc.ready:
+		return proc, proc.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// close ends the worker. Calls that are under way fail.
+func (h *workerHost) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.proc != nil {
+		h.proc.cancel()
+	}
+}
+
+// live ships the program, runs it, and connects to it, until it is dead.
+func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
+	defer proc.cancel()
+	program, err := h.n.ship(ctx)
+	if err != nil {
+		h.over(proc)
+		proc.err = err
+		close(proc.ready)
+		close(proc.exited)
+		return
+	}
+	socket := path.Join(h.n.facts.Root, name)
+	dialing, stopDialing := context.WithCancel(ctx)
+	defer stopDialing()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		proc.exit, proc.exitEr = h.serve(ctx, proc, program, name, socket)
+		close(proc.exited)
+		stopDialing()
+	})
+	proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
+		Digest: program.digest, Functions: worker.Names(), Generation: 1,
+	})
+	if proc.err != nil {
+		h.over(proc)
+		proc.cancel()
+		<-proc.exited
+		proc.err = h.startError(ctx, proc)
+		close(proc.ready)
+		serving.Wait()
+		return
+	}
+	close(proc.ready)
+	<-proc.exited
+	h.over(proc)
+	proc.client.Fail(errors.New(describeExit(proc.exit, proc.exitEr)))
+	serving.Wait()
+}
+
+// over makes the next call start another worker.
+func (h *workerHost) over(proc *workerProc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.proc == proc {
+		h.proc = nil
+	}
+}
+
+// serve runs the program on the node until it ends. What functions print is
+// shown under the node's name.
+func (h *workerHost) serve(ctx context.Context, proc *workerProc, p program, name, socket string) (supervisor.Exit, error) {
+	outLines, errLines := h.n.p.out.writers(fmt.Sprintf("node %d", h.n.rank))
+	defer outLines.flush()
+	defer errLines.flush()
+	return h.n.super.Run(ctx, supervisor.Spec{
+		ID: name, Args: []string{p.remote}, Env: map[string]string{worker.Env: worker.ServeMode(socket)}, Grace: time.Second,
+	}, supervisor.Sinks{Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: h.n.p.out.live()})
+}
+
+// attach returns how a stream to the worker is opened.
+func (h *workerHost) attach(p program, socket string) worker.OpenFunc {
+	return func(ctx context.Context) (io.ReadWriteCloser, error) {
+		mode, err := supervisor.Quote(worker.AttachMode(socket))
+		if err != nil {
+			return nil, err
+		}
+		bin, err := supervisor.Quote(p.remote)
+		if err != nil {
+			return nil, err
+		}
+		return h.n.client.Open(ctx, worker.Env+"="+mode+" exec "+bin)
+	}
+}
+
+// startError says why the worker does not serve.
+func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
+	if ctx.Err() != nil && h.n.ctx.Err() != nil {
+		return context.Cause(h.n.ctx)
+	}
+	e := &Error{Provider: h.n.p.provider, Op: "start the worker on " + h.n.name, Err: proc.err}
+	switch {
+	case errors.Is(proc.err, worker.ErrUnknownFunction):
+		e.Kind = ErrUnknownFunction
+	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
+		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.last.String())))
+		if proc.exit.Code == 126 || proc.exit.Code == 127 {
+			e.Hint = "the program may need libraries that the node lacks; build it with CGO_ENABLED=0"
+		}
+	}
+	return e
+}
+
+func joinLines(what, tail string) string {
+	if tail == "" {
+		return what
+	}
+	return what + "\n\t" + strings.ReplaceAll(tail, "\n", "\n\t")
+}
+
+// describeExit says how the worker's process ended.
+func describeExit(exit supervisor.Exit, err error) string {
+	switch {
+	case err != nil:
+		return "the process that runs functions ended: " + err.Error()
+	case exit.Cause == supervisor.Exited:
+		return fmt.Sprintf("the process that runs functions exited with code %d", exit.Code)
+	case exit.Signal != "":
+		return fmt.Sprintf("the process that runs functions was ended by SIG%s (%v)", exit.Signal, exit.Cause)
+	}
+	return fmt.Sprintf("the process that runs functions ended: %v", exit.Cause)
+}
