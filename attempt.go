@@ -18,6 +18,9 @@ import (
 // cancelGrace is how long a task has between TERM and KILL.
 const cancelGrace = 10 * time.Second
 
+// errDiskFull is the state of a node when a task on it ended.
+var errDiskFull = errors.New("the node's disk is full: what the task wrote may be missing; free space there, or ask for more with Spec.DiskGiB")
+
 // attempt runs a unit on a node, once.
 func (p *pool) attempt(u *unit, n *poolNode, slot int) (Result, *TaskError) {
 	ctx, cancel := context.WithCancelCause(u.ctx)
@@ -138,24 +141,31 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 	switch {
 	case u.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
-	case n.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
+	case (err != nil || exit.Cause == supervisor.Cancelled) && n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
 	case errors.Is(err, supervisor.ErrNotStarted):
 		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))
 	case err != nil:
 		return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))
 	}
+	var full error
+	if exit.DiskFull {
+		full = errDiskFull
+	}
 	var f *TaskError
 	switch exit.Cause {
 	case supervisor.Exited:
-		if exit.Code == 0 {
-			return nil
+		switch {
+		case exit.Code != 0:
+			f = u.failure(n, CauseExit, full)
+			f.ExitCode = exit.Code
+			return f
+		case full != nil: // its output may have lost bytes, and that must not look like success
+			return u.failure(n, CauseOutputs, full)
 		}
-		f = u.failure(n, CauseExit, nil)
-		f.ExitCode = exit.Code
-		return f
+		return nil
 	case supervisor.Signaled:
-		f = u.failure(n, CauseSignal, nil)
+		f = u.failure(n, CauseSignal, full)
 	case supervisor.OutOfMemory:
 		f = u.failure(n, CauseOutOfMemory, nil)
 	case supervisor.TimedOut:
@@ -208,7 +218,7 @@ func (n *poolNode) collect(ctx context.Context, u *unit, r *Result) *TaskError {
 		return nil
 	case u.ctx.Err() != nil:
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
-	case n.ctx.Err() != nil:
+	case n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
 	}
 	return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))

@@ -36,7 +36,8 @@ func newLab(b *testing.B, nodes int, spec gputrain.Spec, oneWay ...time.Duration
 	l := &lab{}
 	var cfg ssh.Config
 	for range nodes {
-		s := opensshtest.Start(b)
+		// An empty home: what a login script costs is not what is measured.
+		s := opensshtest.Start(b, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 		if len(oneWay) > 0 {
 			link := opensshtest.Proxy(b, s.Addr)
 			link.Delay(oneWay[0])

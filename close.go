@@ -59,6 +59,7 @@ func (p *pool) end() error {
 	p.mu.Unlock()
 	p.watch()
 	p.cancel(ErrClosed)
+	p.expire()
 
 	ctx, stop := context.WithTimeout(context.WithoutCancel(p.ctx), releaseTimeout)
 	defer stop()

@@ -41,7 +41,8 @@ func (c *Compute) CostUSD() float64 { return c.p.costUSD() }
 // left as they were found. Closing twice is the same as once.
 func (c *Compute) Close() error { return c.p.close() }
 
-// Run runs one task on one node. The error is the result's Err.
+// Run runs one task on one node and returns what became of it. The error is
+// mostly a [*TaskError], and the result then holds what is known all the same.
 func (c *Compute) Run(task Task) (Result, error) {
 	results, err := c.Gather(task)
 	if len(results) == 0 {
@@ -52,7 +53,8 @@ func (c *Compute) Run(task Task) (Result, error) {
 
 // Gather runs the tasks, each on one node, and returns their results in the
 // order of the tasks, whatever finished first. The error joins those of the
-// tasks that failed; every task has its result all the same.
+// tasks that failed; every task has its result all the same. A mistake in any of
+// the tasks is an error without results, and nothing runs.
 func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	b, err := c.batch(tasks)
 	if err != nil {
@@ -100,7 +102,8 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 	}
 }
 
-// Start begins a task in the background.
+// Start begins a task in the background. A mistake in the task is what the
+// job's Wait returns.
 func (c *Compute) Start(task Task) *Job {
 	j := &Job{done: make(chan struct{})}
 	b, err := c.batch([]Task{task})

@@ -28,6 +28,8 @@
 // stopped. Each runs in the node's working directory, which all tasks of the
 // node share, and finds in its environment, beside what Image.Env says:
 //
+//	GPUTRAIN_POOL          the pool's ID
+//	GPUTRAIN_NODE          the node's name
 //	GPUTRAIN_NODE_RANK     index of the node in the pool
 //	GPUTRAIN_RANK          index of the node among those of the call
 //	GPUTRAIN_NODES         how many those are: 1 but for Broadcast

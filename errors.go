@@ -38,6 +38,8 @@ var (
 	ErrBootstrap = errors.New("bootstrap failed")
 	// ErrClosed means that the pool has ended.
 	ErrClosed = errors.New("pool is closed")
+	// ErrExpired means that the pool has lived for its TTL.
+	ErrExpired = errors.New("pool has expired")
 	// ErrNoInit means that main, or TestMain, does not call Init first.
 	ErrNoInit = errors.New("gputrain.Init was not called")
 	// ErrUnknownFunction means that the node's program has no such function.

@@ -109,17 +109,19 @@ func (e *events) close() {
 func (e *events) deliver() {
 	defer close(e.done)
 	for range e.wake {
-		e.mu.Lock()
-		batch := e.queue
-		e.queue = nil
-		e.mu.Unlock()
-		for _, ev := range batch {
-			e.hand(ev)
-		}
+		e.flush()
 	}
+	e.flush()
+}
+
+// flush hands over what has come. It holds no lock meanwhile: the callback may
+// ask the pool for its nodes.
+func (e *events) flush() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, ev := range e.queue {
+	batch := e.queue
+	e.queue = nil
+	e.mu.Unlock()
+	for _, ev := range batch {
 		e.hand(ev)
 	}
 }

@@ -89,7 +89,7 @@ func (c *Compute) each(nodes []*poolNode, do func(context.Context, *poolNode) er
 			ctx, cancel := context.WithCancelCause(c.ctx)
 			defer cancel(nil)
 			defer context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })()
-			if errs[i] = do(ctx, n); errs[i] != nil && n.ctx.Err() != nil && c.ctx.Err() == nil {
+			if errs[i] = do(ctx, n); errs[i] != nil && c.ctx.Err() == nil && n.isOver() {
 				errs[i] = fmt.Errorf("%w: %w", ErrNodeLost, errs[i])
 			}
 		})

@@ -23,7 +23,7 @@ type Function[In, Out any] struct{ name string }
 //
 // In and Out travel as data: exported fields of structs, slices, maps,
 // numbers (NaN included), strings, []byte, time.Time. Nil and empty are told
-// apart. Channels, functions and cyclic values cannot travel; interfaces
+// apart. Where nothing goes in, In is struct{}. Channels, functions and cyclic values cannot travel; interfaces
 // arrive as plain data. A name used twice, or a type that cannot travel, is an
 // error from the first call.
 func Func[In, Out any](name string, f func(context.Context, In) (Out, error)) *Function[In, Out] {
@@ -99,7 +99,8 @@ func (f *Function[In, Out]) Value(r Result) (Out, error) {
 	return out, nil
 }
 
-// Run calls the function on one node.
+// Run calls the function on one node. A call that failed has the zero value,
+// and a [*TaskError] that wraps what the function returned: see [RegisterError].
 func (f *Function[In, Out]) Run(c *Compute, in In) (Out, error) {
 	r, err := c.Run(f.Call(in))
 	if err != nil {
@@ -111,7 +112,7 @@ func (f *Function[In, Out]) Run(c *Compute, in In) (Out, error) {
 
 // Gather calls the function once for each argument and returns what came back,
 // in the order of the arguments. A call that failed has the zero value, and its
-// error is among those joined.
+// error is among those joined. Where no call could be made, the slice is empty.
 func (f *Function[In, Out]) Gather(c *Compute, ins ...In) ([]Out, error) {
 	tasks := make([]Task, len(ins))
 	for i, in := range ins {
@@ -121,17 +122,19 @@ func (f *Function[In, Out]) Gather(c *Compute, ins ...In) ([]Out, error) {
 	return f.values(results, err)
 }
 
-// Broadcast calls the function with the same argument on every node, and
-// returns what came back in rank order. The argument is encoded once.
+// Broadcast calls the function with the same argument on every node that is
+// ready, and returns what came back in rank order: the zero value where the call
+// failed. The argument is encoded once. [Shard] splits it among the nodes.
 func (f *Function[In, Out]) Broadcast(c *Compute, in In) ([]Out, error) {
 	results, err := c.Broadcast(f.Call(in))
 	return f.values(results, err)
 }
 
-// Stream calls the function once for each argument and yields what comes back,
-// with the argument's index, as calls finish. A failed call is yielded with its
-// error in the error that is joined at index -1 only when the calls could not
-// be made at all. Leaving the loop cancels the rest.
+// Stream calls the function once for each argument and yields what each call
+// returned as it finishes, with the argument's index. A call that failed is
+// yielded with the zero value and its error. Where no call could be made at all,
+// that error is yielded once, with index -1. Leaving the loop cancels the rest,
+// and returns when that has been done on the nodes.
 func (f *Function[In, Out]) Stream(c *Compute, ins ...In) iter.Seq2[Returned[Out], error] {
 	return func(yield func(Returned[Out], error) bool) {
 		tasks := make([]Task, len(ins))
@@ -155,6 +158,7 @@ type Returned[Out any] struct {
 	// Index is the argument's, and Node where the call ran.
 	Index int
 	Node  Node
+	// Value is the zero value where the call failed.
 	Value Out
 }
 

@@ -49,7 +49,7 @@ func (n *poolNode) judgeCall(ctx context.Context, u *unit, proc *workerProc, err
 	switch {
 	case u.ctx.Err() != nil:
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
-	case n.ctx.Err() != nil:
+	case n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
 	case errors.As(err, &remote):
 		return n.judgeRemote(u, remote)
@@ -80,6 +80,9 @@ func (n *poolNode) judgeWorker(ctx context.Context, u *unit, proc *workerProc) *
 	case <-proc.exited:
 	case <-ctx.Done():
 		return n.judgeCall(ctx, u, nil, context.Cause(ctx))
+	}
+	if proc.exitEr != nil && n.isOver() {
+		return u.failure(n, CauseNodeLost, n.lastError())
 	}
 	f := u.failure(n, CauseWorkerLost, errors.New(describeExit(proc.exit, proc.exitEr)))
 	if proc.exit.Cause == supervisor.OutOfMemory {

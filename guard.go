@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,10 +24,10 @@ func (n *poolNode) guard() {
 		case <-n.ctx.Done():
 			return
 		case <-n.client.Done():
-			n.fail(n.lost(n.client.Err().Error()))
+			n.fail(n.lost(n.client.Err()))
 			return
 		case <-n.super.Done():
-			n.fail(n.lost(n.super.Err().Error()))
+			n.fail(n.lost(n.super.Err()))
 			return
 		case <-tick.C:
 		}
@@ -36,14 +37,18 @@ func (n *poolNode) guard() {
 			continue
 		}
 		if why := n.givenUp(time.Since(since)); why != "" && n.ctx.Err() == nil {
-			n.fail(n.lost(why))
+			n.fail(n.lost(errors.New(why)))
 			return
 		}
 	}
 }
 
-func (n *poolNode) lost(why string) error {
-	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: fmt.Errorf("%w: %s", errLost, why)}
+// lost is the error of a node that is given up.
+func (n *poolNode) lost(why error) error {
+	if kind := kindOfSSH(why); kind != ErrUnavailable {
+		why = &Error{Kind: kind, Err: why} // a host key that changed, a login that is refused now
+	}
+	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: why}
 }
 
 // reachable shows whether the connection is up. Tasks are not started over

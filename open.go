@@ -269,8 +269,11 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	}
 	p.changed = sync.NewCond(&p.mu)
 	p.info = PoolInfo{ID: p.id, Name: o.name, Owner: owner(), AuthorizedKey: keys.public}
+	p.expire = func() {}
 	if spec.TTL > 0 {
+		// The nodes count too, from a little later: this is the orderly end.
 		p.info.Expires = now().Add(spec.TTL)
+		ctx, p.expire = context.WithDeadlineCause(ctx, p.info.Expires, &Error{Op: "pool", Kind: ErrExpired, Err: fmt.Errorf("its TTL was %v", spec.TTL)})
 	}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	p.events = newEvents(p.id, o.events, o.logger)

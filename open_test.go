@@ -373,3 +373,19 @@ func wantEmpty(t *testing.T, dir string) {
 		return nil
 	})
 }
+
+func TestPoolEndsByItsTTL(t *testing.T) {
+	dir := t.TempDir()
+	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{TTL: gputrain.MinLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.Run(gputrain.Cmd("sleep", "600"))
+	if !errors.Is(err, gputrain.ErrExpired) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the task ended with %v", err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	wantEmpty(t, dir)
+}

@@ -41,8 +41,8 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 
 // WithResultsDir says where Outputs and output streams longer than KeptOutput
 // are put: one folder for each task. They stay there after Close. The default
-// is "gputrain-<pool id>" in the system's folder for temporary files, made once
-// it is needed.
+// is "gputrain-results-<pool id>" in the system's folder for temporary files,
+// made once it is needed.
 func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
 
 // WithWorkerBinary names the program that serves functions on nodes whose

@@ -25,7 +25,8 @@ type pool struct {
 	keys     keys
 	ctx      context.Context // ends with the pool
 	cancel   context.CancelCauseFunc
-	watch    func() bool // stops watching the context given to Open
+	watch    func() bool // stops watching the context given to Open, and the TTL
+	expire   func()      // stops the TTL's clock
 	events   *events
 	out      *output
 	results  *resultsDir

@@ -12,9 +12,6 @@ import (
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
-// errLost ends what runs on a node that is given up.
-var errLost = errors.New("node lost")
-
 // A poolNode is one node of a pool, at one rank. live owns its life.
 type poolNode struct {
 	p       *pool
@@ -103,9 +100,11 @@ func (n *poolNode) connect() error {
 	selfDestruct := ""
 	if d, ok := n.p.driver.(SelfDestructor); ok {
 		selfDestruct = d.SelfDestruct(inst)
+	} else if n.p.caps.Adopts && !n.p.caps.KeepCache {
+		selfDestruct = lapseCache
 	}
 	n.super, err = supervisor.Start(ctx, n.client, supervisor.Config{
-		PoolID: n.p.id, Lease: n.p.spec.lease(), TTL: n.p.spec.TTL, SelfDestruct: selfDestruct,
+		PoolID: n.p.id, Name: n.name, Lease: n.p.spec.lease(), TTL: n.p.spec.TTL, SelfDestruct: selfDestruct,
 	})
 	if err != nil {
 		return n.explain(ctx, "take over", err)
@@ -212,12 +211,12 @@ func (n *poolNode) fail(err error) {
 	switch {
 	case n.p.ctx.Err() != nil:
 		state = NodeTerminated
-	case errors.Is(err, errLost):
+	case errors.Is(err, ErrNodeLost):
 		state = NodeLost
 	}
 	n.p.mu.Lock()
 	n.enterLocked(state, err)
-	n.cancel(errLost)
+	n.cancel(err)
 	n.p.dispatchLocked()
 	n.p.mu.Unlock()
 	n.disconnect()
@@ -230,9 +229,26 @@ func (n *poolNode) discard() {
 	if n.p.ctx.Err() != nil || n.inst.ID == "" {
 		return
 	}
-	if err := n.p.driver.Terminate(n.p.ctx, n.inst.ID); err != nil {
+	err := n.p.driver.Terminate(n.p.ctx, n.inst.ID)
+	if err == nil {
+		_, err = n.p.unconfirmed(n.p.ctx, map[string]Resource{n.inst.ID: {}})
+	}
+	if err != nil {
 		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: n.state.String(), Err: err})
 	}
+}
+
+// isOver reports whether the node was given up, or is about to be: what runs
+// on it hears of that before its guard has said why.
+func (n *poolNode) isOver() bool {
+	select {
+	case <-n.client.Done():
+	case <-n.super.Done():
+	default:
+		return n.ctx.Err() != nil
+	}
+	<-n.ctx.Done()
+	return true
 }
 
 func (n *poolNode) disconnect() {
@@ -259,6 +275,12 @@ func (n *poolNode) leave(ctx context.Context) {
 		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: NodeTerminated.String(), Err: fmt.Errorf("tidy up on %s: %w", n.name, err)})
 	}
 }
+
+// lapseCache is what dropCache does, run by the node itself in its t/ where it
+// hears no more from this program. The node's folder is removed after it.
+const lapseCache = `p=$(cd .. && pwd); b=${p%/pools/*}
+[ "$(ls "$b/pools")" != "${p##*/}" ] || rm -rf "$b/cache"
+GPUTRAIN_REMOVE=1`
 
 // dropCache removes what the next pool on this machine could have used again,
 // unless another pool is there that does.

@@ -86,12 +86,12 @@ func kindOfSSH(err error) error {
 func transferTools(f supervisor.Facts) transfer.Tools {
 	t := transfer.Tools{Tar: f.Tools["tar"], Gzip: f.Tools["gzip"]}
 	switch {
+	case f.Tools["openssl"]: // first: it uses what the processor has for this, which Debian's sha256sum does not
+		t.SHA256 = "openssl dgst -sha256 -r"
 	case f.Tools["sha256sum"]:
 		t.SHA256 = "sha256sum"
 	case f.Tools["shasum"]:
 		t.SHA256 = "shasum -a 256"
-	case f.Tools["openssl"]:
-		t.SHA256 = "openssl dgst -sha256 -r"
 	}
 	return t
 }

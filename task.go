@@ -2,9 +2,10 @@ package gputrain
 
 import (
 	"fmt"
-	"path"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // A Task is something to run on a node: a command, a script, or a call of a
@@ -67,18 +68,6 @@ func (t Task) label(index int) string {
 	return fmt.Sprintf("task %d", index)
 }
 
-// what is a short form of what the task runs. It holds no argument: one may
-// have been meant to be secret.
-func (t Task) what() string {
-	switch {
-	case t.call != nil:
-		return t.call.function
-	case len(t.Args) > 0:
-		return path.Base(t.Args[0])
-	}
-	return "script"
-}
-
 // Validate reports everything that is wrong with the task, in one error that
 // is [ErrInvalid]. It is called before a task is queued.
 func (t Task) Validate() error {
@@ -91,11 +80,9 @@ func (t Task) Validate() error {
 	f.count("Retries", t.Retries)
 	f.duration("Timeout", t.Timeout)
 	for i, o := range t.Outputs {
-		switch {
-		case o == "" || path.IsAbs(o) || path.Clean(o) == ".." || strings.HasPrefix(path.Clean(o), "../"):
-			f.add("Outputs[%d] %q is not a pattern below the task's directory", i, o)
+		if err := transfer.CheckPattern(o); err != nil {
+			f.add("Outputs[%d]: %v", i, err)
 		}
-		f.text(fmt.Sprintf("Outputs[%d]", i), o)
 	}
 	if strings.ContainsAny(t.Name, "\x00\n\r") {
 		f.add("Name %q has a newline or NUL", t.Name)

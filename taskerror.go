@@ -79,9 +79,15 @@ func (e *TaskError) Error() string {
 	switch {
 	case e.Cause == CauseExit:
 		fmt.Fprintf(&b, "exit code %d", e.ExitCode)
+		e.why(&b)
 	case e.Cause == CauseSignal:
-		b.WriteString("ended by signal SIG" + e.Signal)
-	case e.Cause == CauseFunction && e.Err != nil:
+		if e.Signal == "" { // the shell that would know was ended too
+			b.WriteString("ended by a signal")
+		} else {
+			b.WriteString("ended by signal SIG" + e.Signal)
+		}
+		e.why(&b)
+	case e.Err != nil && (e.Cause == CauseFunction || e.Cause == CausePanic || e.Cause == CauseNodeLost && errors.Is(e.Err, ErrNodeLost)):
 		b.WriteString(e.Err.Error())
 	case e.Err != nil && e.Err.Error() != e.Cause.String():
 		fmt.Fprintf(&b, "%v: %v", e.Cause, e.Err)
@@ -94,6 +100,13 @@ func (e *TaskError) Error() string {
 		b.WriteString("\n\t" + strings.ReplaceAll(tail, "\n", "\n\t"))
 	}
 	return b.String()
+}
+
+// why adds what is known beyond an exit code or a signal.
+func (e *TaskError) why(b *strings.Builder) {
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
 }
 
 // Unwrap returns the kind of failure, as one of the package's Err values or

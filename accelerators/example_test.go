@@ -43,3 +43,48 @@ func ExampleLookup() {
 	fmt.Println(m.Name, m.Vendor, m.ComputeCapability)
 	// Output: A6000 NVIDIA 8.6
 }
+
+func ExampleCount() {
+	fmt.Println(accelerators.H100(accelerators.Count(8), accelerators.Form(accelerators.SXM)))
+	// Output: H100-SXM:8
+}
+
+func ExampleMemory() {
+	fmt.Println(accelerators.A100(accelerators.Memory(80)))
+	// Output: A100-80GB
+}
+
+func ExampleForm() {
+	want := accelerators.H100(accelerators.Form(accelerators.SXM))
+	pcie, _ := accelerators.Parse("H100-PCIe")
+	fmt.Println(want.Matches(pcie))
+	// Output: false
+}
+
+func ExampleAccelerator() {
+	var none accelerators.Accelerator
+	fmt.Println(none, none.IsZero())
+	// Output: cpu true
+}
+
+func ExampleAccelerator_Validate() {
+	fmt.Println(accelerators.T4(accelerators.Count(-1)).Validate())
+	// Output: count -1 is not a number of devices
+}
+
+// What has 80 GB or more, and CUDA's compute capability 8.0.
+func ExampleModels() {
+	for m := range accelerators.Models() {
+		for _, v := range m.Variants {
+			if m.Vendor == "NVIDIA" && m.ComputeCapability == "8.0" && v.MemoryGiB >= 80 {
+				fmt.Println(m.Name, v.FormFactor, v.MemoryGiB)
+			}
+		}
+	}
+	// Output:
+	// A100 PCIe 80
+	// A100 SXM 80
+	// A100X PCIe 80
+	// A800 PCIe 80
+	// A800 SXM 80
+}

@@ -130,14 +130,14 @@ func sweep(ctx context.Context, provider gputrain.Provider, image gputrain.Image
 // read returns the score that a task left behind.
 func read(r gputrain.Result) (score, error) {
 	var s score
-	for _, f := range r.Outputs {
-		data, err := os.ReadFile(filepath.Join(r.OutputDir, filepath.FromSlash(f.Name)))
-		if err != nil {
-			return s, err
-		}
-		return s, json.Unmarshal(data, &s)
+	if len(r.Outputs) == 0 {
+		return s, fmt.Errorf("task %d left no output file", r.Index)
 	}
-	return s, fmt.Errorf("task %d left no output file", r.Index)
+	data, err := os.ReadFile(filepath.Join(r.OutputDir, filepath.FromSlash(r.Outputs[0].Name)))
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
 }
 
 // besideSource makes the folder of this file the current one, so that the

@@ -42,6 +42,7 @@ var (
 // newLink takes over a connection whose handshake is done.
 func newLink(t *transport, conn xssh.Conn, chans <-chan xssh.NewChannel, reqs <-chan *xssh.Request) *link {
 	l := &link{conn: conn, transport: t, dead: make(chan struct{})}
+	t.atEnd(l.seal)
 	l.wg.Go(func() { xssh.DiscardRequests(reqs) }) // answers the server's own keepalive
 	l.wg.Go(func() {
 		for ch := range chans {
@@ -56,6 +57,31 @@ func newLink(t *transport, conn xssh.Conn, chans <-chan xssh.NewChannel, reqs <-
 	})
 	return l
 }
+
+// seal makes x/crypto's ssh refuse to write. When reading fails, it first fails
+// all channels that it knows and only then turns writers away; and the write that
+// finds the connection closed counts as a success there. A channel opened in
+// between would wait forever for its answer. So seal makes that write, while
+// reading has not failed yet. During a key exchange the write may have to wait
+// for just that failure.
+func (l *link) seal() {
+	written := make(chan struct{})
+	if !l.spawn(func() {
+		defer close(written)
+		l.conn.SendRequest("end@gputrain", false, nil)
+	}) {
+		return
+	}
+	timer := time.NewTimer(sealing)
+	defer timer.Stop()
+	select {
+	case <-written:
+	case <-timer.C:
+	}
+}
+
+// sealing bounds the wait for a write to a connection that is closed.
+const sealing = 100 * time.Millisecond
 
 // end closes the connection. Only the first cause counts.
 func (l *link) end(cause error) {

@@ -16,6 +16,8 @@ type transport struct {
 	net.Conn
 	reads atomic.Int64
 	raw   syscall.RawConn // nil where there is no TCP socket
+	over  atomic.Bool     // nothing more can be read
+	last  atomic.Pointer[func()]
 }
 
 func newTransport(nc net.Conn) *transport {
@@ -34,8 +36,23 @@ func newTransport(nc net.Conn) *transport {
 
 func (t *transport) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
+	if err != nil {
+		t.Conn.Close() // writing fails too from now on
+		t.over.Store(true)
+		if last := t.last.Load(); last != nil {
+			(*last)()
+		}
+	}
 	if t.reads.Add(1) < quickReads && t.raw != nil {
 		quickAck(t.raw)
 	}
 	return n, err
+}
+
+// atEnd has f called when nothing more can be read, before anybody is told.
+func (t *transport) atEnd(f func()) {
+	t.last.Store(&f)
+	if t.over.Load() {
+		f()
+	}
 }

@@ -148,6 +148,10 @@ func (k *control) write(life context.Context) {
 	}
 }
 
+// abort ends the session from outside: its reader then sees the end. It does
+// not block.
+func (k *control) abort() { k.wg.Go(func() { k.s.Close() }) }
+
 // close ends the session, and waits until nothing of it is left on this side.
 func (k *control) close() {
 	k.stop()
@@ -160,7 +164,7 @@ func (k *control) close() {
 // group of its own without the help of another program, and without making it
 // ignore SIGINT.
 func (c Config) command() string {
-	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " "
+	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + " "
 	if c.Shell != "" {
 		return env + c.Shell
 	}
@@ -180,7 +184,7 @@ func (c Config) open(ttl time.Duration, first bool) string {
 	if first {
 		is = "1"
 	}
-	l := call("gt_open", c.Root, c.PoolID, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct)
+	l := call("gt_open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct)
 	return strings.TrimSuffix(l.String(), "\n") + " || exit 1\n"
 }
 

@@ -29,7 +29,7 @@ func (n *Node) SetBase(env map[string]string, path []string) {
 // define returns the shell function that exports what the tasks have in common.
 // What it cannot export goes with every task, see task.go.
 func (b *base) define() string {
-	l := call("gt_env() { export GPUTRAIN_POOL")
+	l := call("gt_env() { export GPUTRAIN_POOL GPUTRAIN_NODE")
 	for _, name := range slices.Sorted(maps.Keys(b.env)) {
 		if name != "PATH" && exportable(name) && !strings.Contains(b.env[name], "\x00") {
 			l.arg(name + "=" + b.env[name])

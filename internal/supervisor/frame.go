@@ -76,7 +76,7 @@ func (d *decoder) greet() error {
 		if strings.HasSuffix(s, hello) {
 			return nil
 		}
-		skipped += len(s) + 1
+		skipped += max(len(s)+1, len(hello))
 	}
 	return fmt.Errorf("%w: the login prints too much and does not start a shell", errFrame)
 }
@@ -86,11 +86,11 @@ func (d *decoder) line() (string, error) {
 	var long []byte
 	for {
 		part, err := d.r.ReadSlice('\n')
-		if err == nil && long == nil {
-			return string(part[:len(part)-1]), nil
-		}
 		if len(long)+len(part) > maxLine {
 			return "", fmt.Errorf("%w: a line is too long", errFrame)
+		}
+		if err == nil && long == nil {
+			return string(part[:len(part)-1]), nil
 		}
 		long = append(long, part...)
 		switch {

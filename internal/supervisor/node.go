@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -30,6 +31,9 @@ import (
 type Config struct {
 	// PoolID names the pool: lower-case letters, digits and dashes.
 	PoolID string
+	// Name names the node, in the same letters, and marks what runs on it. It is
+	// the node's own, since a machine can carry several. Empty means PoolID.
+	Name string
 	// Lease is how long the node goes on without hearing from this program. Zero
 	// means 15 minutes. TTL is how long it goes on at most; zero means forever.
 	Lease, TTL time.Duration
@@ -59,7 +63,10 @@ type Node struct {
 
 	attention chan struct{} // signals the poller that something has changed
 
+	heard atomic.Int64 // when the last frame came, in Unix nanoseconds
+
 	mu       sync.Mutex
+	patience time.Duration
 	control  *control // nil while there is none
 	base     base
 	tasks    map[string]*task
@@ -77,8 +84,13 @@ var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 // ready for tasks. It must be the first thing that a pool runs on a node. A
 // Start that fails leaves nothing behind, as far as the node can be reached.
 func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
-	if !idPattern.MatchString(cfg.PoolID) {
-		return nil, fmt.Errorf("pool id %q: want lower-case letters, digits and dashes", cfg.PoolID)
+	if cfg.Name == "" {
+		cfg.Name = cfg.PoolID
+	}
+	for _, id := range []string{cfg.PoolID, cfg.Name} {
+		if !idPattern.MatchString(id) {
+			return nil, fmt.Errorf("id %q: want lower-case letters, digits and dashes", id)
+		}
 	}
 	for name, s := range map[string]string{"SelfDestruct": cfg.SelfDestruct, "Root": cfg.Root} {
 		if _, err := Quote(s); err != nil {
@@ -92,6 +104,7 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	n := &Node{
 		client: c, cfg: cfg, life: life, end: end,
 		attention: make(chan struct{}, 1),
+		patience:  patience,
 		tasks:     map[string]*task{},
 		orphans:   map[string]string{},
 	}
@@ -106,6 +119,7 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 		return nil, errors.Join(err, n.Close(clean, true))
 	}
 	n.facts = facts
+	n.cfg.Root = facts.Root // where a later session finds the pool
 	n.base.path = facts.Path
 	n.adopt(k)
 	n.wg.Go(func() { n.keep(k) })
@@ -242,7 +256,14 @@ func (n *Node) renew() {
 		case <-n.life.Done():
 			return
 		case <-tick.C:
-			n.send("gt_beat " + strconv.Itoa(beat) + "\n")
+			n.mu.Lock()
+			if n.control != nil {
+				n.control.send("gt_beat " + strconv.Itoa(beat) + "\n")
+				n.poll.beats++
+				n.poll.asked = time.Now()
+			}
+			n.mu.Unlock()
+			n.notice()
 		}
 	}
 }
@@ -274,7 +295,7 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 	if root == "" {
 		root = n.cfg.Root
 	}
-	text := script + call("gt_close", root, n.cfg.PoolID, rm).String()
+	text := script + call("gt_close", root, n.cfg.Name, rm).String()
 	for {
 		var out, complaint tail
 		err := n.client.Exec(ctx, shell, strings.NewReader(text), &out, &complaint)

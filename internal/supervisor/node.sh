@@ -301,6 +301,7 @@ gt_reporter() {
 	while read -r gt_c gt_i gt_rest; do
 		case $gt_c in
 		D) gt_inline "$gt_i" && echo "D $gt_i $gt_rest $gt_fo $gt_fe" ;;
+		B) echo B ;;
 		S | G | U) echo "$gt_c $gt_i" ;;
 		R) gt_poll "$gt_i" $gt_rest ;;
 		L) gt_look $gt_i $gt_rest ;;
@@ -316,9 +317,12 @@ gt_inline() {
 	if [ -s "$1.err" ]; then gt_fe=1; gt_hex "$1" e "$1.err" 0 4096 || return; fi
 }
 
-# gt_hex ID STREAM FILE OFFSET N
+# gt_hex ID STREAM FILE OFFSET N sends what is there of N bytes: the file may be
+# gone by now, when the client has had it all.
 gt_hex() {
-	echo "X $1 $2 $4" && od -An -v -tx1 -j "$4" -N "$5" <"$3" && echo .
+	echo "X $1 $2 $4" || return
+	od -An -v -tx1 -j "$4" -N "$5" <"$3"
+	echo .
 }
 
 # gt_poll TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond
@@ -373,7 +377,7 @@ gt_blocks() {
 	echo "O $1 $2 $((gt_b * $6)) $((gt_n * $6))" || return
 	{ gt_r=$(dd bs="$6" skip="$gt_b" count="$gt_n" conv=sync <"$3" 2>&1 >&5); } 5>&1
 	gt_r=${gt_r%% *}
-	case $gt_r in [0-9]*+[0-9]*) ;; *) return 1 ;; esac
+	case $gt_r in [0-9]*+[0-9]*) ;; *) gt_r=0+0 ;; esac
 	gt_k=$((${gt_r%+*} + ${gt_r#*+}))
 	[ "$gt_k" -ge "$gt_n" ] || dd bs="$6" count="$((gt_n - gt_k))" </dev/zero 2>/dev/null
 	gt_off=$(((gt_b + gt_n) * $6))
@@ -394,18 +398,18 @@ gt_look() {
 	echo "A"
 }
 
-# gt_strays POOL kills every process that carries the pool's mark, but for the
-# shell that asks. Only Linux shows them.
+# gt_strays NODE kills every process that carries the node's mark, but for the
+# shell that asks: one machine may carry several nodes. Only Linux shows them.
 gt_strays() {
 	gt_n=0
 	gt_self
 	while [ "$gt_n" -lt 20 ]; do
 		gt_hit=0
-		for gt_f in $(grep -lsF "GPUTRAIN_POOL=$1" /proc/[0-9]*/environ); do
+		for gt_f in $(grep -lsF "GPUTRAIN_NODE=$1" /proc/[0-9]*/environ); do
 			gt_p=${gt_f#/proc/}
 			gt_p=${gt_p%/environ}
 			[ "$gt_p" != "$gt_me" ] || continue
-			tr '\0' '\n' <"$gt_f" | grep -qx "GPUTRAIN_POOL=$1" || continue
+			tr '\0' '\n' <"$gt_f" | grep -qxF "GPUTRAIN_NODE=$1" || continue
 			gt_stat "$gt_p" || continue
 			kill -s KILL "$gt_p" && gt_hit=1
 		done
@@ -415,7 +419,7 @@ gt_strays() {
 	done
 } 2>/dev/null </dev/null
 
-# gt_endall POOL ends all tasks of the pool whose t/ is the current directory.
+# gt_endall NODE ends all tasks of the node whose t/ is the current directory.
 gt_endall() {
 	for gt_f in *.start; do
 		[ ! -e "${gt_f%.start}.status" ] || continue
@@ -429,7 +433,7 @@ gt_endall() {
 	gt_strays "$1"
 } 2>/dev/null </dev/null
 
-# gt_close ROOT POOL REMOVE ends everything of the pool, and with REMOVE 1 leaves
+# gt_close ROOT NODE REMOVE ends everything of the node, and with REMOVE 1 leaves
 # nothing of it on the node. Without a ROOT it looks wherever that may be.
 gt_close() {
 	gt_tools
@@ -505,7 +509,7 @@ gt_private() {
 	(umask 077 && mkdir -p "$1") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
 }
 
-# gt_place ROOT POOL sets gt_root, and gt_base above it, and makes it.
+# gt_place ROOT NODE sets gt_root, and gt_base above it, and makes it.
 gt_place() {
 	gt_root=$1
 	case $gt_root in '' | /*) ;; *) gt_root=$HOME/$gt_root ;; esac
@@ -515,7 +519,7 @@ gt_place() {
 		return
 	fi
 	gt_base=${HOME:-/nonexistent}/.gputrain
-	if gt_private "$gt_base/pools/$2"; then
+	if [ -d "${HOME-}" ] && gt_private "$gt_base/pools/$2"; then
 		gt_root=$gt_base/pools/$2
 		return
 	fi
@@ -525,11 +529,11 @@ gt_place() {
 	gt_private "$gt_base" && gt_private "$gt_root"
 }
 
-# gt_open ROOT POOL FIRST INTERVAL LEASE TTL SELFDESTRUCT makes the pool's place
+# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT makes the node's place
 # on the first call and takes it over on every later one.
 gt_open() {
 	gt_first=$3
-	gt_pool=$2
+	gt_name=$2
 	gt_root=$1
 	gt_tools
 	if [ "$3" = 1 ]; then
@@ -561,13 +565,14 @@ gt_open() {
 	[ "$3" = 0 ] || gt_facts
 } </dev/null
 
-# gt_ready starts the reporter: from here on it alone writes to stdout.
+# gt_ready starts the reporter: from here on it alone has the session's stdout,
+# and nobody its stderr, so that the client sees its death as the end of output.
 gt_ready() {
 	exec 4<>"bell.$gt_g"
 	echo "H $gt_g"
 	gt_reporter </dev/null 2>/dev/null &
 	gt_r=$!
-	exec >/dev/null
+	exec >/dev/null 2>&1
 	gt_stat "$$"
 	gt_q=$gt_st
 	gt_stat "$gt_r"
@@ -577,7 +582,11 @@ gt_ready() {
 }
 
 # gt_beat N renews the lease, in place, so that a full disk does not matter.
-gt_beat() { echo "$1" 1<>lease; }
+# The answer shows the client that the session is alive.
+gt_beat() {
+	echo "$1" 1<>lease
+	echo B >&4
+}
 
 # gt_say LINE hands a request to the reporter.
 gt_say() { echo "$1" >&4; }
@@ -619,13 +628,13 @@ gt_watch() {
 	fi
 }
 
-# gt_lapse ends everything of the pool but the watcher.
+# gt_lapse ends everything of the node but the watcher.
 gt_lapse() {
 	gt_p= gt_q= gt_r= gt_w=
 	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
 	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
 	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
-	gt_endall "$gt_pool"
+	gt_endall "$gt_name"
 }
 
 gt_facts() {

@@ -12,6 +12,8 @@ type pollState struct {
 	open    int // questions without an answer
 	looks   int // looks for dead wrappers begun
 	looking bool
+	beats   int       // of the lease, without an answer
+	asked   time.Time // when the last that needs an answer was sent
 }
 
 const (
@@ -19,7 +21,8 @@ const (
 	livePause  = 100 * time.Millisecond // at most, when somebody watches
 	lazyPause  = time.Second            // at most, when nobody does
 	lookPause  = time.Second
-	atOnce     = 24 // tasks per question: it must be shorter than PIPE_BUF
+	patience   = 20 * time.Second // with a session that does not answer
+	atOnce     = 24               // tasks per question: it must be shorter than PIPE_BUF
 )
 
 // pollLoop asks for the output of all tasks in flight: again at once where the
@@ -43,6 +46,10 @@ func (n *Node) pollLoop() {
 			pause = firstPause
 		}
 		tasks = len(n.tasks)
+		next := time.Hour
+		if n.overdue() {
+			next = lookPause
+		}
 		most, idle := lazyPause, n.control == nil || n.poll.open > 0 || tasks == 0
 		if !idle {
 			questions, urgent, live := n.questions()
@@ -64,12 +71,30 @@ func (n *Node) pollLoop() {
 			}
 		}
 		n.mu.Unlock()
-		if idle {
-			timer.Reset(time.Hour)
-		} else {
-			timer.Reset(max(min(pause, most)-time.Since(last), time.Millisecond))
+		if !idle {
+			next = max(min(pause, most)-time.Since(last), time.Millisecond)
 		}
+		timer.Reset(next)
 	}
+}
+
+// overdue reports whether an answer is awaited. A session that has been silent
+// for too long is ended, and a new one takes over: its shell may have been
+// killed, which the connection does not tell. Node.mu is held.
+func (n *Node) overdue() bool {
+	if n.control == nil || n.poll.open == 0 && n.poll.beats == 0 {
+		return false
+	}
+	since := n.poll.asked
+	if heard := time.Unix(0, n.heard.Load()); heard.After(since) {
+		since = heard
+	}
+	if time.Since(since) > n.patience {
+		n.patience *= 2 // a node may just be slow
+		n.poll.asked = time.Now()
+		n.control.abort()
+	}
+	return true
 }
 
 // A question is what one 'R' asks.
@@ -110,6 +135,7 @@ func (n *Node) ask(qs []question) {
 		}
 		n.poll.token++
 		n.poll.open++
+		n.poll.asked = time.Now()
 		n.control.send("gt_say 'R " + strconv.Itoa(n.poll.token) + " " + strconv.Itoa(budget) + " " + strings.Join(q.words, " ") + "'\n")
 	}
 }
@@ -121,7 +147,16 @@ func (n *Node) polled(token string) {
 	if n.poll.open > 0 {
 		n.poll.open--
 	}
+	n.patience = min(n.patience, patience)
 	n.notice()
+}
+
+// beaten notes that a beat was answered.
+func (n *Node) beaten() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.poll.beats = 0
+	n.patience = min(n.patience, patience)
 }
 
 // look asks for tasks whose wrapper is dead. Node.mu is held.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // serve reads the frames of one control session until it ends. It never waits
@@ -11,6 +12,7 @@ func (n *Node) serve(k *control) error {
 	for {
 		f, err := k.frames.next()
 		if err == nil {
+			n.heard.Store(time.Now().UnixNano())
 			err = n.handle(k, &f)
 		}
 		if err != nil {
@@ -31,6 +33,7 @@ func (n *Node) serve(k *control) error {
 //	V id        the task's wrapper is dead and left no status
 //	W id        the task has no wrapper yet
 //	A           the answer to a look for such is complete
+//	B           the answer to a beat
 func (n *Node) handle(k *control, f *frame) error {
 	switch f.kind {
 	case 'P':
@@ -38,6 +41,9 @@ func (n *Node) handle(k *control, f *frame) error {
 		return nil
 	case 'A':
 		n.looked()
+		return nil
+	case 'B':
+		n.beaten()
 		return nil
 	case 'F', 'H', 'E':
 		return errFrame

@@ -3,6 +3,7 @@ package transfer
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -17,6 +18,13 @@ type glob struct {
 	deep  bool   // has to look in folders within folders
 	plain bool   // has no signs
 	depth int    // how many elements are left after base, unless deep
+}
+
+// CheckPattern reports what is wrong with a pattern of files, before anything
+// is asked of a node.
+func CheckPattern(text string) error {
+	_, err := parseGlob(text)
+	return err
 }
 
 func parseGlob(text string) (glob, error) {
@@ -36,27 +44,26 @@ func parseGlob(text string) (glob, error) {
 			return glob{}, fmt.Errorf("the pattern %q climbs with ..: write the path without", text)
 		}
 	}
-	if !strings.ContainsAny(text, `*?[{\`) {
+	if !strings.ContainsAny(text, signs) {
 		return glob{text: clean, base: clean, deep: true, plain: true}, nil
 	}
-	text = tidy(text)
-	base, rest := doublestar.SplitPattern(text)
-	base = path.Clean(base) // it is unescaped only now
-	if path.IsAbs(base) || base == ".." || strings.HasPrefix(base, "../") {
-		return glob{}, fmt.Errorf("the pattern %q leads out of the folder: it must be relative and go down only", text)
-	}
-	return glob{text: text, base: base, deep: strings.Contains(rest, "**") || strings.Contains(rest, "{"), depth: strings.Count(rest, "/") + 1}, nil
+	elements := elements(text)
+	n := slices.IndexFunc(elements, func(e string) bool { return strings.ContainsAny(e, signs) })
+	rest := strings.Join(elements[n:], "/")
+	return glob{
+		text:  strings.Join(elements, "/"),
+		base:  path.Join(".", path.Join(elements[:n]...)),
+		deep:  strings.Contains(rest, "**") || strings.Contains(rest, "{"),
+		depth: len(elements) - n,
+	}, nil
 }
 
-// tidy removes empty and "." elements, without a look inside brackets.
-func tidy(text string) string {
-	var elements []string
-	for e := range strings.SplitSeq(text, "/") {
-		if e != "" && e != "." {
-			elements = append(elements, e)
-		}
-	}
-	return strings.Join(elements, "/")
+// signs are the bytes that mean something in a pattern.
+const signs = `*?[{\`
+
+// elements splits a pattern, without the elements that say nothing.
+func elements(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "/"), func(e string) bool { return e == "" || e == "." })
 }
 
 // match reports whether the glob names a file.

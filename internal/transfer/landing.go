@@ -67,7 +67,7 @@ func (l *landing) file(name string, mode fs.FileMode, size int64, content io.Rea
 			return err
 		}
 		defer f.Close()
-		n, err := io.CopyBuffer(onlyWriter{io.MultiWriter(f, h)}, content, make([]byte, min(chunk, size+1)))
+		n, err := io.CopyBuffer(onlyWriter{io.MultiWriter(f, h)}, content, make([]byte, min(chunk, max(size, 1))))
 		switch {
 		case err != nil:
 			return err

@@ -98,7 +98,7 @@ trap - EXIT
 
 // copyExactly copies a file that must still be as long as info says.
 func copyExactly(w io.Writer, f io.Reader, info fs.FileInfo) error {
-	n, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(f, info.Size()), make([]byte, min(chunk, info.Size()+1)))
+	n, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(f, info.Size()), make([]byte, min(chunk, max(info.Size(), 1))))
 	if err == nil && n < info.Size() {
 		err = fmt.Errorf("%s became shorter while it was sent", info.Name())
 	}

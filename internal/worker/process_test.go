@@ -24,6 +24,9 @@ import (
 
 var errRegistered = errors.New("registered")
 
+// count panics for a nil map.
+func count(m map[string]int) { m["x"]++ }
+
 func TestMain(m *testing.M) {
 	Register("echo", func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil })
 	Register("hash", func(_ context.Context, arg []byte) ([]byte, error) {
@@ -38,8 +41,8 @@ func TestMain(m *testing.M) {
 		return nil, fmt.Errorf("bad luck with %s: %w", arg, errRegistered)
 	})
 	Register("panic", func(context.Context, []byte) ([]byte, error) {
-		var m map[string]int
-		m["x"]++
+		m := map[string]int(nil)
+		count(m)
 		return nil, nil
 	})
 	Register("nilerror", func(context.Context, []byte) ([]byte, error) {

@@ -167,7 +167,7 @@ func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeReques
 		args = append(args, "--mount", mountArg(m))
 	}
 	args = append(args, d.cfg.RunArgs...)
-	return append(args, "--user", "0:0", "--entrypoint", "sh", image, "-s"), nil
+	return append(args, "--user", "0:0", "--entrypoint", "sh", image, "-c", enterScript, node.Name), nil
 }
 
 // limitArgs are what a node may use.
@@ -207,7 +207,7 @@ func (d *driver) deviceArgs() ([]string, error) {
 	switch kind := d.engine.dialect; {
 	case kind == apple && (gpus != "" || len(d.cfg.Devices) > 0 || d.cfg.ShmSizeGiB > 0):
 		return nil, &gputrain.Error{Kind: gputrain.ErrUnsupported,
-			Err:  errors.New("Apple's container has no GPUs, devices or shared memory size to give"),
+			Err:  errors.New("the container program of Apple has no GPUs, devices or shared memory size to give"),
 			Hint: "leave GPUs, Devices and ShmSizeGiB empty, or use another engine"}
 	case gpus == "":
 	case !named && gpus != "all" && (countErr != nil || count < 1):

@@ -22,7 +22,7 @@ func TestCreateArgs(t *testing.T) {
 	labels := " --label gputrain.pool=p --label gputrain.owner=me --label gputrain.expires=2030-01-02T03:04:05Z --label a=1 --label b=2" +
 		" --label gputrain.rank=3 --label gputrain.hostkey=ssh-ed25519 AAAA --platform linux/arm64"
 	const start = "create --interactive --rm --name p-3 --network gputrain-p"
-	const end = " --mount type=bind,source=/d,target=/t,readonly --privileged --user 0:0 --entrypoint sh image -s"
+	const end = " --mount type=bind,source=/d,target=/t,readonly --privileged --user 0:0 --entrypoint sh image -c " + enterScript + " p-3"
 	for _, tt := range []struct {
 		name  string
 		kind  dialect

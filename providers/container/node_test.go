@@ -123,6 +123,10 @@ func testNodes(t *testing.T, binary string) {
 		}
 		r.do("unpause", nodes[0].ID)
 	})
+	t.Run("restart", func(t *testing.T) {
+		r.do("restart", "--time", "1", nodes[0].ID)
+		r.gone(nodes[0].ID) // for what it ran is gone too
+	})
 	t.Run("self-destruct", func(t *testing.T) {
 		s, err := second.NewSession()
 		if err != nil {

@@ -21,6 +21,11 @@ var (
 const (
 	// listening is what sshd has said, in these words, for twenty years.
 	listening = "Server listening on"
+	// enterScript reads what nodeInput makes. A container that is started again has
+	// lost its tasks, its port and whoever would send that, and so it ends at once.
+	enterScript = `{ read -r was </run/gputrain/node; } 2>/dev/null
+[ "$was" != "$0" ] || { echo "gputrain: a node cannot be started again" >&2; exit 1; }
+exec sh -s`
 	// tunnelScript serves one connection on the standard input and output.
 	tunnelScript = "exec sh /run/gputrain/sshd -i"
 )
@@ -35,6 +40,7 @@ func nodeInput(node gputrain.NodeRequest, authorizedKey string, env []string) st
 		const end = "gputrain-end-of-file"
 		fmt.Fprintf(&b, "cat >/run/gputrain/%s <<'%s' || exit 1\n%s\n%s\n", name, end, strings.TrimRight(text, "\n"), end)
 	}
+	file("node", node.Name)
 	file("host_key", string(node.HostKey.Private))
 	file("authorized_keys", keyOptions(env)+strings.TrimSpace(authorizedKey))
 	file("sshd_config", sshdConfig)

@@ -83,7 +83,7 @@ func invalid(hint, format string, args ...any) error {
 }
 
 func hostError(i int, h Host, err error) error {
-	e := &gputrain.Error{Provider: provider, Op: "open", Kind: gputrain.ErrInvalid, Err: fmt.Errorf("Hosts[%d] %q: %w", i, h.Addr, err)}
+	e := &gputrain.Error{Provider: provider, Op: "open", Kind: gputrain.ErrInvalid, Err: fmt.Errorf("host %d of Hosts, %q: %w", i, h.Addr, err)}
 	if f, ok := errors.AsType[*fault](err); ok {
 		e.Kind, e.Hint = f.kind, f.hint
 	}

@@ -203,7 +203,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenReportsAllFaults(t *testing.T) {
 	home(t)
 	_, err := Config{Hosts: []Host{{Addr: "a:x"}, {Addr: "b:y"}}}.Open(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `Hosts[0] "a:x"`) || !strings.Contains(err.Error(), `Hosts[1] "b:y"`) {
+	if err == nil || !strings.Contains(err.Error(), `host 0 of Hosts, "a:x"`) || !strings.Contains(err.Error(), `host 1 of Hosts, "b:y"`) {
 		t.Errorf("got %v, want a word on both hosts", err)
 	}
 }

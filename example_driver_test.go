@@ -1,0 +1,70 @@
+package gputrain_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/local"
+)
+
+// A pool calls its Driver in this order. A provider's own tests can too.
+func ExampleDriver() {
+	ctx := context.Background()
+	d, err := local.Config{}.Open(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+
+	pool := gputrain.PoolInfo{
+		ID: "example", Owner: "me",
+		AuthorizedKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPm3MKrm+mXPEjE9u0Nd1yWJ8zx8FZpoIGWQGVFfKJEO",
+	}
+	d.Prepare(ctx, pool)
+	defer d.Release(ctx, pool)
+	for offer := range d.Offers(ctx, gputrain.Spec{}) {
+		got, err := d.Launch(ctx, gputrain.LaunchRequest{Pool: pool, Offer: offer, Nodes: []gputrain.NodeRequest{{Rank: 0, Name: "example-0"}}})
+		fmt.Println(len(got), err)
+		fmt.Println(d.Terminate(ctx, got[0].ID)) // a second time is a success too
+		now, _ := d.Describe(ctx, got[0].ID)
+		fmt.Println(now[0].State)
+		break
+	}
+	left, err := d.List(ctx, pool.ID)
+	fmt.Println(len(left), err)
+	// Output:
+	// 1 <nil>
+	// <nil>
+	// terminated
+	// 0 <nil>
+}
+
+// What a provider can do decides what a pool asks of it.
+func ExampleCapabilities() {
+	d, err := local.Config{}.Open(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	caps := d.Capabilities()
+	fmt.Println("free:", caps.Free, "spot:", caps.Spot, "host keys:", caps.HostKeys)
+	// Output: free: true spot: false host keys: injected
+}
+
+func ExampleOffer() {
+	o := gputrain.Offer{Provider: "acme", InstanceType: "gpu.large", Region: "eu-1", HourlyUSD: gputrain.USD(1.25), Spot: true}
+	fmt.Println(o.InstanceType, "in", o.Region, "at", o.HourlyUSD)
+	// Output: gpu.large in eu-1 at $1.25
+}
+
+// An Instance tells where its SSH server is and how that proves itself.
+func ExampleInstance() {
+	in := gputrain.Instance{
+		ID: "i-42", Name: "digits-0", State: gputrain.InstanceRunning, PublicAddr: "203.0.113.7",
+		SSH: gputrain.Endpoint{Addr: "203.0.113.7:40022", User: "root", HostKeys: []string{"SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"}},
+	}
+	fmt.Println(in.ID, "is", in.State, "at", in.SSH.Addr)
+	// Output: i-42 is running at 203.0.113.7:40022
+}

@@ -1,0 +1,133 @@
+package gputrain_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/container"
+	"github.com/gputrain/gputrain/providers/local"
+)
+
+func ExampleOption() {
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{},
+		gputrain.WithName("digits"),
+		gputrain.WithOutput(os.Stdout, nil), // what tasks write to stderr is in their results only
+		gputrain.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	pool.Run(gputrain.Cmd("echo", "epoch 1"))
+	// Output: [task 0] epoch 1
+}
+
+// Lines come as they are written, each behind its task's name.
+func ExampleWithOutput() {
+	pool := start(2, gputrain.WithOutput(os.Stdout, os.Stderr))
+	defer pool.Close()
+
+	a, b := gputrain.Cmd("echo", "loss 0.31"), gputrain.Cmd("echo", "loss 0.12")
+	a.Name, b.Name = "lr=0.1", "lr=0.3"
+	pool.Gather(a, b)
+	// Unordered output:
+	// [lr=0.1] loss 0.31
+	// [lr=0.3] loss 0.12
+}
+
+func ExampleWithEvents() {
+	pool := start(1, gputrain.WithEvents(func(e gputrain.Event) {
+		if e.Kind == gputrain.EventPool || e.Kind == gputrain.EventTask {
+			fmt.Println(e.Kind, e.State)
+		}
+	}))
+	pool.Run(gputrain.Cmd("true"))
+	pool.Close() // every event has been delivered when it returns
+	// Output:
+	// pool opening
+	// pool ready
+	// task queued
+	// task started
+	// task done
+	// pool closing
+	// pool closed
+}
+
+// A progress display needs the kind, the state, and how long it took.
+func ExampleEvent() {
+	var mu sync.Mutex
+	done := 0
+	pool := start(2, gputrain.WithEvents(func(e gputrain.Event) {
+		if e.Kind == gputrain.EventTask && e.State == "done" {
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+		}
+	}))
+	pool.Gather(gputrain.Cmd("true"), gputrain.Cmd("true"), gputrain.Cmd("true"))
+	pool.Close()
+	fmt.Println(done, "tasks done")
+	// Output: 3 tasks done
+}
+
+func ExampleWithLogger() {
+	plain := func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Key {
+		case "time", "pool", "elapsed", "usd":
+			return slog.Attr{}
+		}
+		return a
+	}
+	pool := start(1, gputrain.WithLogger(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: plain}))))
+	pool.Close()
+	// Output:
+	// level=INFO msg=pool state=opening
+	// level=INFO msg=node rank=0 state=launching
+	// level=INFO msg=cost
+	// level=INFO msg=node rank=0 state=connecting
+	// level=INFO msg=node rank=0 state=bootstrapping
+	// level=INFO msg=node rank=0 state=ready
+	// level=INFO msg=pool state=ready
+	// level=INFO msg=pool state=closing
+	// level=INFO msg=node rank=0 state=terminated
+	// level=INFO msg=cost
+	// level=INFO msg=pool state=closed
+}
+
+func ExampleWithName() {
+	_, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{}, gputrain.WithName("my pool"))
+	fmt.Println(err)
+	// Output: options: invalid: the name "my pool" has " "; letters, digits and dashes are taken
+}
+
+// Outputs outlive the pool, in one folder for each task.
+func ExampleWithResultsDir() {
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool := start(1, gputrain.WithResultsDir(here))
+
+	t := gputrain.Script("echo weights >model.bin")
+	t.Outputs = []string{"*.bin"}
+	r, _ := pool.Run(t)
+	pool.Close()
+
+	_, err := os.Stat(filepath.Join(r.OutputDir, "model.bin"))
+	fmt.Println(r.Outputs[0].Name, err)
+	// Output: model.bin <nil>
+}
+
+// On macOS, functions run on Linux nodes as the same program, built for them:
+//
+//	GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build -o sweep-linux .
+func ExampleWithWorkerBinary() {
+	pool, err := gputrain.Open(context.Background(), container.Config{}, gputrain.Spec{}, gputrain.WithWorkerBinary("sweep-linux"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+}

@@ -1,0 +1,150 @@
+package gputrain_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+)
+
+func ExampleTask() {
+	t := gputrain.Cmd("python3", "train.py", "--seed", "7")
+	t.Name = "seed 7"
+	t.Env = map[string]string{"OMP_NUM_THREADS": "2"}
+	t.Secrets = map[string]gputrain.Secret{"WANDB_API_KEY": gputrain.Secret(os.Getenv("WANDB_API_KEY"))}
+	t.Timeout = 20 * time.Minute       // of running; waiting for a node does not count
+	t.Retries = 2                      // after a failure of its own
+	t.Outputs = []string{"out/*.json"} // come back when it has succeeded
+	fmt.Println(t.Validate())
+	// Output: <nil>
+}
+
+func ExampleTask_env() {
+	pool := start(1)
+	defer pool.Close()
+
+	t := gputrain.Script(`echo "$GREETING, slot $GPUTRAIN_SLOT"`)
+	t.Env = map[string]string{"GREETING": "it's\ta \"good\" day"}
+	r, _ := pool.Run(t)
+	fmt.Printf("%q\n", r.Stdout)
+	// Output: "it's\ta \"good\" day, slot 0\n"
+}
+
+// Patterns name the files that come back; sizes and hashes are checked.
+func ExampleTask_outputs() {
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool := start(1, gputrain.WithResultsDir(here))
+	defer pool.Close()
+
+	t := gputrain.Script("mkdir -p out/fold-1; echo 0.97 >out/fold-1/accuracy; echo scratch >out/tmp")
+	t.Outputs = []string{"out/**/accuracy"}
+	r, _ := pool.Run(t)
+	for _, f := range r.Outputs {
+		b, _ := os.ReadFile(filepath.Join(r.OutputDir, f.Name))
+		fmt.Printf("%s, %d bytes: %s", f.Name, f.Size, b)
+	}
+	// Output: out/fold-1/accuracy, 5 bytes: 0.97
+}
+
+// A task starts in its Dir and reads its Stdin.
+func ExampleTask_stdin() {
+	pool := start(1)
+	defer pool.Close()
+
+	pool.Run(gputrain.Cmd("mkdir", "data"))
+	t := gputrain.Script("tr a-z A-Z; basename $PWD")
+	t.Dir, t.Stdin = "data", []byte("as bytes\n")
+	r, _ := pool.Run(t)
+	fmt.Printf("%s", r.Stdout)
+	// Output:
+	// AS BYTES
+	// data
+}
+
+// A task that fails is started again, as often as Retries says.
+func ExampleTask_retries() {
+	pool := start(1)
+	defer pool.Close()
+
+	t := gputrain.Script(`echo "attempt $GPUTRAIN_ATTEMPT"; [ "$GPUTRAIN_ATTEMPT" = 2 ]`)
+	t.Retries = 3
+	r, err := pool.Run(t)
+	fmt.Printf("%s%d %v\n", r.Stdout, r.Attempts, err)
+	// Output:
+	// attempt 2
+	// 2 <nil>
+}
+
+func ExampleTask_timeout() {
+	pool := start(1)
+	defer pool.Close()
+
+	t := gputrain.Cmd("sleep", "600")
+	t.Timeout = 50 * time.Millisecond
+	_, err := pool.Run(t)
+	fmt.Println(strings.Contains(err.Error(), "timed out"))
+	// Output: true
+}
+
+// Everything that is wrong comes back at once, before anything runs.
+func ExampleTask_Validate() {
+	t := gputrain.Cmd("train")
+	t.Retries = -1
+	t.Outputs = []string{"out/[a"}
+	fmt.Println(t.Validate())
+	// Output: task: invalid: Retries is -1; it counts, so it cannot be negative; Outputs[0]: the pattern "out/[a" is not valid: is a bracket or brace not closed?
+}
+
+// Arguments arrive byte for byte: no shell reads them.
+func ExampleCmd() {
+	pool := start(1)
+	defer pool.Close()
+
+	r, _ := pool.Run(gputrain.Cmd("echo", "$HOME", "*", "it's"))
+	fmt.Printf("%s", r.Stdout)
+	// Output: $HOME * it's
+}
+
+func ExampleScript() {
+	pool := start(1)
+	defer pool.Close()
+
+	r, _ := pool.Run(gputrain.Script(`
+		for i in 1 2 3; do
+			echo "$i squared is $((i * i))"
+		done | tail -n 1
+	`))
+	fmt.Printf("%s", r.Stdout)
+	// Output: 3 squared is 9
+}
+
+// Output beyond KeptOutput is in a file.
+func ExampleResult() {
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool := start(1, gputrain.WithResultsDir(here))
+	defer pool.Close()
+
+	r, err := pool.Run(gputrain.Cmd("head", "-c", "2000000", "/dev/zero"))
+	file, _ := os.Stat(r.StdoutFile)
+	fmt.Println(len(r.Stdout) == gputrain.KeptOutput, r.StdoutBytes, file.Size(), r.Node.Rank, err)
+	// Output: true 2000000 2000000 0 <nil>
+}
+
+// A secret reaches the task's environment and nothing that is written down.
+func ExampleSecret() {
+	pool := start(1)
+	defer pool.Close()
+
+	t := gputrain.Script(`[ "$TOKEN" = hunter2 ] && echo the task has it`)
+	t.Secrets = map[string]gputrain.Secret{"TOKEN": "hunter2"}
+	r, _ := pool.Run(t)
+	fmt.Printf("%s%v %+v\n", r.Stdout, t.Secrets["TOKEN"], t.Secrets)
+	// Output:
+	// the task has it
+	// [redacted] map[TOKEN:[redacted]]
+}

@@ -1,0 +1,92 @@
+package gputrain_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+// mount puts a file system in memory at dir until the test ends. That needs
+// root: otherwise the test skips, or fails where GPUTRAIN_REQUIRE_DISKFULL is set.
+func mount(t testing.TB, dir, options string, flags uintptr) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		if os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != "" {
+			t.Fatalf("mount: %v, and GPUTRAIN_REQUIRE_DISKFULL is set: run this as root", err)
+		}
+		t.Skipf("mount: %v: run this as root", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+}
+
+// readOnly makes a folder one that nobody can write to, not even root.
+func readOnly(t testing.TB, dir string) {
+	t.Helper()
+	mount(t, dir, "size=64k", syscall.MS_RDONLY)
+}
+
+func TestFullDisk(t *testing.T) {
+	home := t.TempDir()
+	mount(t, home, "size=64m", 0)
+	h := newHostAt(t, home)
+	pool := openHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
+	if _, err := norm.Run(pool, point{3, 4}); err != nil { // its program fits
+		t.Fatal(err)
+	}
+	fill := gputrain.Script("cat /dev/zero > big")
+	fill.Name = "fill"
+	beside := pool.Start(gputrain.Script(`until [ -e "$HOME/go" ]; do sleep 0.05; done`))
+	for _, task := range []gputrain.Task{fill, gputrain.Cmd("head", "-c", "1000000", "/dev/urandom"), gputrain.Cmd("true")} {
+		_, err := pool.Run(task)
+		var te *gputrain.TaskError
+		if !errors.As(err, &te) || !strings.Contains(err.Error(), "disk is full") && !strings.Contains(err.Error(), "No space left") {
+			t.Errorf("on a full disk %q ended with %v", task.Args, err)
+		}
+	}
+	matches, _ := filepath.Glob(filepath.Join(home, ".gputrain/pools/*/work/big"))
+	if len(matches) != 1 {
+		t.Fatalf("what fills the disk: %q", matches)
+	}
+	if err := os.Remove(matches[0]); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(home, "go"), nil)
+	if _, err := beside.Wait(); err != nil {
+		t.Errorf("the task that ran meanwhile: %v", err)
+	}
+	os.Remove(filepath.Join(home, "go"))
+	for range 3 {
+		if r, err := pool.Run(gputrain.Cmd("head", "-c", "1000000", "/dev/zero")); err != nil || r.StdoutBytes != 1_000_000 {
+			t.Errorf("once there is room: %d bytes, %v", r.StdoutBytes, err)
+		}
+	}
+	if got, err := norm.Run(pool, point{3, 4}); err != nil || got != 25 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestCloseOnAFullDisk leaves nothing behind although nothing can be written.
+func TestCloseOnAFullDisk(t *testing.T) {
+	home := t.TempDir()
+	mount(t, home, "size=1m", 0)
+	h := newHostAt(t, home)
+	pool := openHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
+	started := filepath.Join(t.TempDir(), "started")
+	pool.Start(gputrain.Script(`echo x > "` + started + `"; sleep 600`))
+	until(t, "the task", func() bool { return exists(started) })
+	if _, err := pool.Run(gputrain.Script("cat /dev/zero > big")); err == nil {
+		t.Error("the disk is not full")
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+}

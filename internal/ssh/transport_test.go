@@ -1,0 +1,57 @@
+package ssh
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// TestNoSessionIsOpenedOnceReadingHasFailed ends a connection so that what is
+// written to it would still be taken, as with a server that is gone, and looks at
+// the very moment before its sessions hear of it: one that is opened from then
+// on would wait forever.
+func TestNoSessionIsOpenedOnceReadingHasFailed(t *testing.T) {
+	s := opensshtest.Start(t)
+	cfg := configFor(t, s, s.Addr)
+	var conns []net.Conn
+	var mu sync.Mutex
+	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+		conn, err := dialer(s.Addr)(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		conns = append(conns, conn)
+		return conn, err
+	}
+	c := connect(t, cfg)
+	session, err := c.Open(bounded(t), "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := session.link
+	sealed := *link.transport.last.Load()
+	late := make(chan error, 1)
+	link.transport.atEnd(func() {
+		sealed()
+		_, _, err := link.conn.OpenChannel("session", nil)
+		late <- err
+	})
+	conns[0].SetReadDeadline(time.Unix(1, 0)) // reading fails, and writing does not
+	select {
+	case err := <-late:
+		if err == nil {
+			t.Error("a session was opened")
+		}
+	case <-bounded(t).Done():
+		t.Fatal("a session waits for its answer")
+	}
+	session.Wait()
+	if again, err := c.Open(bounded(t), "cat"); err != nil {
+		t.Error(err)
+	} else {
+		again.Close()
+	}
+}

@@ -1,0 +1,506 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// A connection that is cut while output flows and tasks start and end loses
+// nothing and runs nothing twice.
+func TestCut(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		link := opensshtest.Proxy(t, srv.Addr)
+		n := start(t, connect(t, srv, link.Addr), config(t, shell))
+		count := filepath.Join(t.TempDir(), "count")
+
+		// One task prints throughout, more than passes between two cuts; many
+		// short ones start and end meanwhile, each adding a line to a file.
+		const size, short = 8 << 20, 60
+		var wg sync.WaitGroup
+		var out bytes.Buffer
+		cuts := make(chan struct{})
+		wg.Go(func() {
+			x, err := n.Run(t.Context(), Spec{ID: "long", Script: "echo long >>'" + count + "'; i=0; while [ $i -lt 128 ]; do yes line-of-text | head -c 65536; i=$((i+1)); done"},
+				Sinks{Stdout: &out, Live: true})
+			if err != nil || x.Code != 0 {
+				t.Errorf("%+v, %v", x, err)
+			}
+		})
+		for w := range 3 {
+			wg.Go(func() {
+				for i := range short / 3 {
+					id := fmt.Sprintf("s-%d-%d", w, i)
+					r := run(t, n, Spec{ID: id, Script: "echo " + id + " >>'" + count + "'; echo out-" + id + "; cat", Stdin: onlyReader{strings.NewReader(id)}})
+					if r.err != nil || r.out != "out-"+id+"\n"+id || r.Code != 0 {
+						t.Errorf("%+v", r)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				link.CutAfter(200_000 + int64(i)*150_001)
+				dials := link.Dials()
+				for link.Dials() == dials {
+					select {
+					case <-cuts:
+						return
+					case <-time.After(5 * time.Millisecond):
+					}
+				}
+			}
+		})
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		for link.Dials() < 6 && t.Context().Err() == nil {
+			select {
+			case <-done:
+				t.Fatal("too few cuts")
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		close(cuts)
+		link.CutAfter(-1)
+		<-done
+		if want := strings.Repeat("line-of-text\n", 65536/13+1)[:65536]; out.Len() != size || strings.Repeat(want, 128) != out.String() {
+			t.Errorf("the output is not what was printed: %d bytes of %d", out.Len(), size)
+		}
+		text, err := os.ReadFile(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, l := range strings.Fields(string(text)) {
+			if seen[l]++; seen[l] > 1 {
+				t.Errorf("%s ran %d times", l, seen[l])
+			}
+		}
+		if len(seen) != short+1 {
+			t.Errorf("%d tasks ran, want %d", len(seen), short+1)
+		}
+		t.Logf("%d connections", link.Dials())
+	})
+}
+
+// A task that ends while the connection is down is reported when it is back.
+func TestEndsWhileDown(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		link := opensshtest.Proxy(t, srv.Addr)
+		n := start(t, connect(t, srv, link.Addr), config(t, shell))
+		w := newWatch()
+		result := make(chan error, 1)
+		go func() {
+			x, err := n.Run(t.Context(), Spec{ID: "a", Script: "echo begin; until [ -e go ]; do sleep 0.05; done; echo end; exit 9"}, Sinks{Stdout: w, Live: true})
+			if err == nil && (x.Code != 9 || x.Cause != Exited) {
+				err = fmt.Errorf("%+v", x)
+			}
+			result <- err
+		}()
+		w.await(t, "begin")
+		link.Refuse(true)
+		link.Cut()
+		if err := os.WriteFile(n.facts.WorkDir+"/go", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for await(t, n.facts.Root+"/t/a.status") == "" {
+		}
+		link.Refuse(false)
+		if err := <-result; err != nil || w.String() != "begin\nend\n" {
+			t.Errorf("%q, %v", w.String(), err)
+		}
+	})
+}
+
+// await waits until a file exists, and returns what it holds.
+func await(t testing.TB, file string) string {
+	t.Helper()
+	for {
+		if b, err := os.ReadFile(file); err == nil {
+			return string(b)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("no " + file)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// What kills parts of the supervisor on the node is noticed.
+func TestKilled(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		n := start(t, connect(t, srv, ""), config(t, shell))
+		n.mu.Lock()
+		n.patience = time.Second
+		n.mu.Unlock()
+		kill := func(file string, word int) {
+			var pid int
+			for pid == 0 {
+				if w := strings.Fields(await(t, n.facts.Root+"/t/"+file)); len(w) > word {
+					pid, _ = strconv.Atoi(w[word])
+				}
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+		t.Run("wrapper", func(t *testing.T) {
+			r := runCtx(t.Context(), n, Spec{ID: "w", Script: "echo $$; exec sleep 600"}, func() { kill("w.start", 0) })
+			if r.err != nil || r.Cause != Vanished || r.Code != -1 {
+				t.Errorf("%+v", r)
+			}
+			for gone(r.out) != nil {
+				time.Sleep(time.Millisecond)
+			}
+		})
+		for i, part := range []string{"control", "reporter"} {
+			t.Run(part, func(t *testing.T) {
+				w := newWatch()
+				x, err := n.Run(t.Context(), Spec{ID: part, Script: "echo x >>runs; echo begin; sleep 0.5; echo end"},
+					Sinks{Stdout: w, Started: func() { kill("ctl", 2*i) }, Live: true})
+				if err != nil || x.Code != 0 || w.String() != "begin\nend\n" {
+					t.Errorf("%+v, %v, %q", x, err, w.String())
+				}
+			})
+		}
+		if b, _ := os.ReadFile(n.facts.WorkDir + "/runs"); string(b) != "x\nx\n" {
+			t.Errorf("runs: %q", b)
+		}
+	})
+}
+
+func TestLease(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		t.Parallel()
+		t.Run("lapses", func(t *testing.T) {
+			link := opensshtest.Proxy(t, srv.Addr)
+			cfg := config(t, shell)
+			cfg.Lease = 2 * time.Second
+			n := start(t, connect(t, srv, link.Addr), cfg)
+			result := make(chan error, 1)
+			w := newWatch()
+			go func() {
+				_, err := n.Run(t.Context(), Spec{Script: "trap '' TERM; echo up; sleep 600; sleep 600", ID: "a"}, Sinks{Stdout: w, Live: true})
+				result <- err
+			}()
+			w.await(t, "up")
+			for await(t, n.facts.Root+"/t/lease") < "10000008" { // renewed: nothing may happen
+				time.Sleep(10 * time.Millisecond)
+			}
+			if _, err := os.Stat(n.facts.Root); err != nil {
+				t.Fatal(err)
+			}
+			link.Refuse(true)
+			link.Cut()
+			for {
+				if _, err := os.Stat(n.facts.Root); os.IsNotExist(err) {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			link.Refuse(false)
+			if err := <-result; !errors.Is(err, ErrLapsed) {
+				t.Errorf("%v", err)
+			}
+			for len(processes(t, "GPUTRAIN_POOL="+cfg.PoolID)) > 0 { // the watcher is the last
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		t.Run("ttl", func(t *testing.T) {
+			cfg := config(t, shell)
+			mark := filepath.Join(t.TempDir(), "mark")
+			cfg.TTL, cfg.SelfDestruct = time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
+			n := start(t, connect(t, srv, ""), cfg)
+			r := run(t, n, Spec{Script: "sleep 600"})
+			if !errors.Is(r.err, ErrLapsed) {
+				t.Errorf("%+v", r)
+			}
+			for await(t, mark) != "its "+cfg.PoolID+"\n" {
+				time.Sleep(time.Millisecond)
+			}
+			if _, err := os.Stat(n.facts.Root); err != nil {
+				t.Error("removed, though SelfDestruct does not ask for it: ", err)
+			}
+		})
+	})
+}
+
+func TestSecrets(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		cfg := config(t, shell)
+		const secret, destruct = "s3cr3t-in-env", "s3cr3t-in-self-destruct"
+		cfg.SelfDestruct = "echo " + destruct
+		n := start(t, connect(t, srv, ""), cfg)
+		check := func() {
+			procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, p := range procs {
+				if b, _ := os.ReadFile(p); bytes.Contains(b, []byte(secret)) || bytes.Contains(b, []byte(destruct)) {
+					t.Errorf("%s: %q", p, b)
+				}
+			}
+			files := 0
+			err := filepath.WalkDir(n.facts.Root, func(path string, d os.DirEntry, err error) error {
+				if err != nil || !d.Type().IsRegular() {
+					return err
+				}
+				files++
+				b, err := os.ReadFile(path)
+				if bytes.Contains(b, []byte(secret)) || bytes.Contains(b, []byte(destruct)) {
+					t.Errorf("%s holds a secret", path)
+				}
+				return err
+			})
+			if err != nil || files == 0 {
+				t.Errorf("%d files, %v", files, err)
+			}
+		}
+		r := runCtx(t.Context(), n, Spec{
+			Script: `sleep 0.5; printf %s "$TOKEN" | wc -c`, Secrets: map[string]string{"TOKEN": secret},
+			Stdin: strings.NewReader("x"), Timeout: time.Minute,
+		}, check)
+		if strings.TrimSpace(r.out) != strconv.Itoa(len(secret)) || r.err != nil {
+			t.Errorf("%+v", r)
+		}
+		check()
+	})
+}
+
+func TestRoot(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		for name, env := range map[string]func(dir string) (vars, root string){
+			"home":           func(d string) (string, string) { return "HOME='" + d + "'", d + "/.gputrain/pools/" },
+			"home missing":   func(d string) (string, string) { return "HOME=/nowhere/x TMPDIR='" + d + "'", d + "/gputrain-" },
+			"home read-only": func(d string) (string, string) { return "HOME=/proc/self TMPDIR='" + d + "'", d + "/gputrain-" },
+		} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir() + "/a b"
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				cfg := config(t, shell)
+				vars, root := env(dir)
+				cfg.Root, cfg.Shell = "", "env "+vars+" "+shell
+				n, err := Start(t.Context(), connect(t, srv, ""), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f := n.Facts(); !strings.HasPrefix(f.Root, root) || f.WorkDir != f.Root+"/work" {
+					t.Errorf("%+v", f)
+				}
+				if r := run(t, n, Spec{Args: []string{"pwd"}}); r.out != n.Facts().WorkDir+"\n" {
+					t.Errorf("%+v", r)
+				}
+				if err := n.Close(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+				left, err := os.ReadDir(dir)
+				if err != nil || len(left) > 0 {
+					t.Errorf("left: %v, %v", left, err)
+				}
+			})
+		}
+		t.Run("nowhere", func(t *testing.T) {
+			cfg := config(t, shell)
+			cfg.Root, cfg.Shell = "", "env HOME=/nowhere TMPDIR=/proc/self "+shell
+			if n, err := Start(t.Context(), connect(t, srv, ""), cfg); err == nil || !strings.Contains(err.Error(), "cannot make a folder") {
+				t.Errorf("%v, %v", n, err)
+			}
+		})
+		t.Run("no shell", func(t *testing.T) {
+			cfg := config(t, "no-such-shell")
+			if _, err := Start(t.Context(), connect(t, srv, ""), cfg); err == nil || !strings.Contains(err.Error(), "no-such-shell") {
+				t.Errorf("%v", err)
+			}
+		})
+	})
+}
+
+func TestFacts(t *testing.T) {
+	srv := opensshtest.Start(t)
+	n := start(t, connect(t, srv, ""), config(t, ""))
+	f := n.Facts()
+	if f.OS != runtime.GOOS || f.Arch != runtime.GOARCH || f.CPUs < 1 || f.MemoryBytes < 1<<20 || f.DiskFreeBytes < 1<<20 || f.UID != os.Getuid() ||
+		!f.Tools["tar"] || !f.Tools["od"] || f.Tools["no such"] || f.Home == "" || f.Path == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestClose(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		link := opensshtest.Proxy(t, srv.Addr)
+		n := start(t, connect(t, srv, link.Addr), config(t, shell))
+		w := newWatch()
+		result := make(chan error, 1)
+		go func() {
+			_, err := n.Run(t.Context(), Spec{ID: "a", Script: "mkdir -p locked/in; chmod 0 locked; setsid sleep 600 & trap '' TERM; echo up; sleep 600; sleep 600"}, Sinks{Stdout: w, Live: true})
+			result <- err
+		}()
+		w.await(t, "up")
+		link.Cut() // the control session is gone
+		for range 2 {
+			if err := n.Close(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-result; !errors.Is(err, ErrClosed) {
+			t.Errorf("%v", err)
+		}
+		if r := run(t, n, Spec{Args: []string{"true"}}); !errors.Is(r.err, ErrClosed) {
+			t.Errorf("%+v", r)
+		}
+		clean(t, n)
+	})
+}
+
+func TestDiskFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		dir := t.TempDir()
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
+			t.Skipf("no tmpfs here: %v %s", err, out)
+		}
+		t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
+		link := opensshtest.Proxy(t, srv.Addr)
+		cfg := config(t, shell)
+		cfg.Root = dir + "/pool"
+		n := start(t, connect(t, srv, link.Addr), cfg)
+		r := run(t, n, Spec{Script: "dd if=/dev/zero of=big bs=4096; echo more; exit 7"})
+		if r.err != nil || r.Code != 7 || r.Cause != Exited || !r.DiskFull {
+			t.Errorf("%+v", r)
+		}
+		if r := run(t, n, Spec{Args: []string{"true"}}); !errors.Is(r.err, ErrNotStarted) || !strings.Contains(r.err.Error(), "disk is full") {
+			t.Errorf("%+v", r)
+		}
+		if r := run(t, n, Spec{Args: []string{"cat"}, Stdin: strings.NewReader(strings.Repeat("x", 1<<20))}); !errors.Is(r.err, ErrNotStarted) {
+			t.Errorf("%+v", r)
+		}
+		link.Cut() // a full disk does not hinder taking over
+		if err := os.Remove(n.facts.WorkDir + "/big"); err != nil {
+			t.Error(err)
+		}
+		if r := run(t, n, Spec{Script: "echo again"}); r.out != "again\n" || r.err != nil {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Output of any length passes at bounded memory, and a slow sink holds up
+// nobody else.
+func TestMuchOutput(t *testing.T) {
+	srv := opensshtest.Start(t)
+	n := start(t, connect(t, srv, ""), config(t, ""))
+	size := int64(1 << 30)
+	if testing.Short() || raceEnabled {
+		size = 64 << 20
+	}
+	var peak uint64
+	sink := &counter{each: func() {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapAlloc)
+	}}
+	slow := &gate{open: make(chan struct{})}
+	slowDone := make(chan error, 1)
+	go func() {
+		x, err := n.Run(t.Context(), Spec{ID: "slow", Script: "yes | head -c 20000000"}, Sinks{Stdout: slow, Live: true})
+		if err == nil && x.StdoutBytes != 20000000 {
+			err = fmt.Errorf("%+v", x)
+		}
+		slowDone <- err
+	}()
+	x, err := n.Run(t.Context(), Spec{ID: "much", Script: fmt.Sprintf("yes | head -c %d", size)}, Sinks{Stdout: sink, Live: true})
+	if err != nil || sink.n != size || x.StdoutBytes != size {
+		t.Errorf("%d bytes, %+v, %v", sink.n, x, err)
+	}
+	if peak > 128<<20 {
+		t.Errorf("%d MiB of memory", peak>>20)
+	}
+	close(slow.open)
+	if err := <-slowDone; err != nil {
+		t.Error(err)
+	}
+}
+
+// A counter counts bytes, and calls each now and then.
+type counter struct {
+	n, last int64
+	each    func()
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	if c.n-c.last > 16<<20 {
+		c.last = c.n
+		c.each()
+	}
+	return len(p), nil
+}
+
+// A gate blocks its writer until it is open.
+type gate struct{ open chan struct{} }
+
+func (g *gate) Write(p []byte) (int, error) { <-g.open; return len(p), nil }
+
+func TestSinkFails(t *testing.T) {
+	srv := opensshtest.Start(t)
+	n := start(t, connect(t, srv, ""), config(t, ""))
+	r, w := io.Pipe()
+	r.Close()
+	_, err := n.Run(t.Context(), Spec{ID: "a", Script: "echo x; sleep 600"}, Sinks{Stdout: w, Live: true})
+	if !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A connection that carries nothing, without a word, is waited out, and a
+// cancel that fell into the hole still arrives.
+func TestCancelWhileDown(t *testing.T) {
+	srv := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, srv.Addr)
+	n := start(t, connect(t, srv, link.Addr), config(t, ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWatch()
+	result := make(chan error, 1)
+	go func() {
+		x, err := n.Run(ctx, Spec{ID: "a", Script: "echo up; sleep 600"}, Sinks{Stdout: w, Live: true})
+		if err == nil && x.Cause != Cancelled {
+			err = fmt.Errorf("%+v", x)
+		}
+		result <- err
+	}()
+	w.await(t, "up")
+	link.Refuse(true)
+	link.Cut()
+	cancel()
+	link.Refuse(false)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package container_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/container"
+)
+
+func ExampleConfig() {
+	spec := gputrain.Spec{Nodes: 4, VCPUs: 1, MemoryGiB: 1, Image: gputrain.Image{Apt: []string{"python3"}}}
+	pool, err := gputrain.Open(context.Background(), container.Config{}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	if _, err := pool.Broadcast(gputrain.Cmd("python3", "--version")); err != nil {
+		log.Print(err)
+	}
+}
+
+// Podman, with a CUDA image, all GPUs, and room for PyTorch's data loaders.
+func ExampleConfig_gpus() {
+	engine := container.Config{
+		Binary:     "podman",
+		Image:      "docker.io/nvidia/cuda:12.6.3-runtime-ubuntu24.04",
+		GPUs:       "all",
+		ShmSizeGiB: 8,
+		Labels:     map[string]string{"team": "vision"},
+	}
+	pool, err := gputrain.Open(context.Background(), engine, gputrain.Spec{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	pool.Run(gputrain.Cmd("nvidia-smi", "-L"))
+}
+
+func ExampleConfig_Name() {
+	fmt.Println(container.Config{}.Name())
+	// Output: container
+}
+
+// Open finds the engine and starts nothing.
+func ExampleConfig_Open() {
+	_, err := container.Config{Binary: "no-such-engine"}.Open(context.Background())
+	fmt.Println(err)
+	// Output:
+	// container: open: unavailable: there is no "no-such-engine" on this machine; install it, or set Binary to the engine's command
+}
