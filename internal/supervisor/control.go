@@ -86,6 +86,8 @@ func refusal(why string) error {
 	switch why {
 	case "gone":
 		return ErrLapsed
+	case "restarted":
+		return ErrRestarted
 	case "root":
 		return errors.New("cannot make a folder for the pool: neither the home folder nor TMPDIR (or /tmp) can be written to, or the disk is full")
 	case "full":

@@ -66,6 +66,10 @@ var ErrClosed = errors.New("the node's supervisor is closed")
 // out, or somebody removed its folder.
 var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out, or its folder was removed")
 
+// ErrRestarted means that the machine, or its container, was started again:
+// whatever ran there is gone.
+var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
+
 // parseDone reads a 'D' frame: id, code, signal, cause, milliseconds, disk
 // full, and whether there is stdout and stderr. A reason why the command never
 // started comes back as an error that wraps ErrNotStarted.

@@ -162,7 +162,7 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 			return nil, facts, e
 		}
 		if !errors.Is(err, ssh.ErrDisconnected) {
-			if failures++; failures >= openFailures || first || errors.Is(err, ErrLapsed) {
+			if failures++; failures >= openFailures || first || errors.Is(err, ErrLapsed) || errors.Is(err, ErrRestarted) {
 				return nil, facts, err
 			}
 		}

@@ -529,6 +529,15 @@ gt_place() {
 	gt_private "$gt_base" && gt_private "$gt_root"
 }
 
+# gt_boot sets gt_bt to what tells one life of the machine, or of the container,
+# from the next.
+gt_boot() {
+	gt_bt=-
+	if [ -r /proc/sys/kernel/random/boot_id ]; then read -r gt_bt </proc/sys/kernel/random/boot_id; fi
+	gt_stat 1
+	gt_bt="$gt_bt $gt_st"
+} 2>/dev/null
+
 # gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT makes the node's place
 # on the first call and takes it over on every later one.
 gt_open() {
@@ -542,6 +551,11 @@ gt_open() {
 	fi
 	cd "$gt_root/t" 2>/dev/null || { echo "E gone"; return 1; }
 	[ ! -e ../disarmed ] || { echo "E gone"; return 1; }
+	gt_boot
+	gt_l=
+	[ ! -s boot ] || read -r gt_l <boot
+	[ -z "$gt_l" ] || [ "$gt_l" = "$gt_bt" ] || { echo "E restarted"; return 1; }
+	[ -n "$gt_l" ] || echo "$gt_bt" >boot
 	[ -e lease ] || echo 10000000 >lease
 	[ -e gen ] || echo 10000000 >gen
 	gt_arm "$4" "$5" "$6" "$7" || { echo "E full"; return 1; }
