@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -63,8 +64,9 @@ func (p *pool) end() error {
 
 	ctx, stop := context.WithTimeout(context.WithoutCancel(p.ctx), releaseTimeout)
 	defer stop()
+	var left error
 	if p.caps.Adopts {
-		p.leave(ctx)
+		left = p.leave(ctx)
 	}
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	p.disconnect() // which also ends the attempts that still wait for an answer
@@ -73,7 +75,7 @@ func (p *pool) end() error {
 	terminated := p.terminate(ctx)
 	released := p.release(ctx)
 
-	err := errors.Join(terminated, released, p.driver.Close())
+	err := errors.Join(left, terminated, released, p.driver.Close())
 	p.events.emit(Event{Kind: EventCost, CostUSD: p.costUSD()})
 	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})
 	p.events.close()
@@ -90,17 +92,33 @@ func (p *pool) disconnect() {
 	}
 }
 
-// leave tidies up on machines that go on without the pool.
-func (p *pool) leave(ctx context.Context) {
+// leave tidies up on machines that go on without the pool, and names those on
+// which that was not possible. Their lease ends later what is left there.
+func (p *pool) leave(ctx context.Context) error {
 	p.mu.Lock()
 	nodes := slices.Clone(p.nodes)
 	p.mu.Unlock()
 	ctx, stop := context.WithTimeout(ctx, leaveTimeout)
 	defer stop()
-	for _, n := range nodes {
-		p.running.Go(func() { n.leave(ctx) })
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { errs[i] = n.leave(ctx) })
 	}
-	p.running.Wait()
+	all.Wait()
+	var leak LeakError
+	for i, n := range nodes {
+		if errs[i] != nil {
+			leak.Resources = append(leak.Resources, Resource{
+				Provider: p.provider, Kind: "files and processes of the pool on", ID: n.inst.ID, Name: n.name, HourlyUSD: USD(0),
+			})
+		}
+	}
+	if leak.Resources == nil {
+		return nil
+	}
+	leak.Err = fmt.Errorf("%w; the node's lease of %v ends them", joinOnce(slices.DeleteFunc(errs, func(e error) bool { return e == nil })), p.spec.lease())
+	return &leak
 }
 
 // terminate ends every machine and returns when the provider confirms that.

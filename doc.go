@@ -53,7 +53,8 @@
 // the provider confirms it, or a [*LeakError] names what is left. Ending the context
 // given to [Open] does the same, and so does [With] after a panic. A node that hears
 // nothing from this program for Spec.Lease ends its tasks and, where it can,
-// itself; Spec.TTL is a second, absolute deadline.
+// itself; Spec.TTL is a second, absolute deadline, at which the pool ends with
+// [ErrExpired].
 //
 // The first SIGINT or SIGTERM belongs to the program. These two lines make
 // Ctrl-C a clean end:

@@ -177,6 +177,8 @@ func (f *Function[In, Out]) values(results []Result, err error) ([]Out, error) {
 	return outs, err
 }
 
+const hintPackageLevel = "make functions with gputrain.Func at package level, so that the program knows them on every node too"
+
 // functionReady reports why a function cannot be called at all. Everything
 // here is known before anything is shipped.
 func functionReady(name string) error {
@@ -187,7 +189,7 @@ func functionReady(name string) error {
 		return &Error{Op: "call " + name, Kind: ErrInvalid, Err: err}
 	}
 	if !slices.Contains(worker.Names(), name) {
-		return &Error{Op: "call " + name, Kind: ErrUnknownFunction, Hint: "make functions with gputrain.Func, at package level"}
+		return &Error{Op: "call " + name, Kind: ErrUnknownFunction, Hint: hintPackageLevel}
 	}
 	if !initCalled.Load() {
 		return &Error{Op: "call " + name, Kind: ErrNoInit,

@@ -39,7 +39,9 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
-	if err := p.open(); err != nil {
+	err = p.open()
+	p.lives.Done()
+	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return &Compute{p: p, ctx: p.ctx}, nil
@@ -236,8 +238,13 @@ func reject(o Offer, s Spec, caps Capabilities) string {
 		return fmt.Sprintf("has %.1f GiB of memory; the spec asks for %g", o.MemoryGiB, s.MemoryGiB)
 	case !caps.DiskResizable && short(o.DiskGiB, s.DiskGiB):
 		return fmt.Sprintf("has %.1f GiB of disk; the spec asks for %g", o.DiskGiB, s.DiskGiB)
-	case s.Accelerator.Name != "" && !caps.Adopts && !s.Accelerator.Matches(o.Accelerator):
+	case s.Accelerator.IsZero() || caps.Adopts || s.Accelerator.Matches(o.Accelerator):
+	case o.Accelerator.IsZero():
+		return fmt.Sprintf("has no accelerator; the spec asks for %v", s.Accelerator)
+	default:
 		return fmt.Sprintf("has accelerator %v; the spec asks for %v", o.Accelerator, s.Accelerator)
+	}
+	switch {
 	case s.MaxHourlyUSD > 0 && !known:
 		return "its price is not known, and the spec has a MaxHourlyUSD"
 	case s.MaxHourlyUSD > 0 && price > s.MaxHourlyUSD:
@@ -279,6 +286,10 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	p.events = newEvents(p.id, o.events, o.logger)
 	p.out = newOutput(o.stdout, o.stderr, p.secrets)
 	p.results = newResultsDir(p.id, o.resultsDir)
-	p.watch = context.AfterFunc(ctx, func() { p.close() })
+	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes
+	p.watch = context.AfterFunc(ctx, func() {
+		p.cancel(context.Cause(ctx)) // which may be heard of here first
+		p.close()
+	})
 	return p, nil
 }

@@ -34,7 +34,7 @@ type pool struct {
 	taskSeq  atomic.Int64
 	compressedProgram
 
-	lives      sync.WaitGroup // the nodes' goroutines, and the launch
+	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs
 

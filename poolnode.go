@@ -262,18 +262,18 @@ func (n *poolNode) disconnect() {
 }
 
 // leave ends what the pool runs on a machine that goes on without it.
-func (n *poolNode) leave(ctx context.Context) {
+func (n *poolNode) leave(ctx context.Context) error {
 	if n.super == nil {
-		return
+		return nil
 	}
 	n.worker.close()
-	err := n.super.Close(ctx, true)
-	if err == nil && !n.p.caps.KeepCache {
-		err = n.dropCache(ctx)
+	if err := n.super.Close(ctx, true); err != nil {
+		return err
 	}
-	if err != nil {
-		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: NodeTerminated.String(), Err: fmt.Errorf("tidy up on %s: %w", n.name, err)})
+	if n.p.caps.KeepCache {
+		return nil
 	}
+	return n.dropCache(ctx)
 }
 
 // lapseCache is what dropCache does, run by the node itself in its t/ where it

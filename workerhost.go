@@ -154,7 +154,7 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	e := &Error{Provider: h.n.p.provider, Op: "start the worker on " + h.n.name, Err: proc.err}
 	switch {
 	case errors.Is(proc.err, worker.ErrUnknownFunction):
-		e.Kind = ErrUnknownFunction
+		e.Kind, e.Hint = ErrUnknownFunction, hintPackageLevel
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
 		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.last.String())))
 		if proc.exit.Code == 126 || proc.exit.Code == 127 {

@@ -39,7 +39,7 @@ func (img Image) validate() error {
 		}
 	}
 	if img.Python != "" && !pythonVersion.MatchString(img.Python) {
-		add("Python: %q is not a version; write it like 3.12", img.Python)
+		add("Python: %q is no version of Python 3; write it like 3.12", img.Python)
 	}
 	for i, p := range img.Pip {
 		if err := checkRequirement(p); err != nil {
