@@ -3,12 +3,16 @@
 package gputrain_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/container"
@@ -87,4 +91,211 @@ func TestTasksOfALostContainerRunElsewhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPausedContainerGoesOn freezes a node until its connection is given up, and
+// has it go on. Nothing is lost, and nothing is started again.
+func TestPausedContainerGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a dead connection is noticed after a minute")
+	}
+	needDocker(t)
+	t.Parallel()
+	shared := t.TempDir()
+	states := make(chan string, 100)
+	pool := openContainers(t, container.Config{}, gputrain.Spec{
+		Concurrency: 2, Mounts: []gputrain.Mount{{Source: shared, Target: "/shared"}},
+	}, gputrain.WithEvents(func(e gputrain.Event) {
+		if e.Kind == gputrain.EventNode {
+			states <- e.State
+		}
+	}))
+	await := func(state string) {
+		for s := range states {
+			if s == state {
+				return
+			}
+		}
+	}
+	await("ready")
+	const last = 20000 // lines, which are written all the while
+	command := pool.Start(gputrain.Script(fmt.Sprintf(`echo x >>/shared/command
+		i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; done; until [ -e /shared/go ]; do sleep 0.05; done; echo end`, last)))
+	function := pool.Start(attend.Call("/shared"))
+	for _, name := range []string{"command", "function"} {
+		until(t, name, func() bool { return exists(filepath.Join(shared, name)) })
+	}
+
+	id := pool.Nodes()[0].ID
+	docker(t, "pause", id)
+	await("unreachable")
+	writeText(t, filepath.Join(shared, "go"), "")
+	docker(t, "unpause", id)
+	await("ready")
+	r, err := command.Wait()
+	var want strings.Builder
+	for i := range last {
+		fmt.Fprintln(&want, i+1)
+	}
+	if string(r.Stdout) != want.String()+"end\n" || err != nil || r.Attempts != 1 {
+		t.Errorf("the command wrote %d bytes in %d attempts, %v", r.StdoutBytes, r.Attempts, err)
+	}
+	if r, err := function.Wait(); err != nil || r.Attempts != 1 {
+		t.Errorf("the function ran in %d attempts, %v", r.Attempts, err)
+	}
+	for _, name := range []string{"command", "function"} {
+		if n := lines(filepath.Join(shared, name)); n != 1 {
+			t.Errorf("the %s was started %d times", name, n)
+		}
+	}
+}
+
+// attend notes in a folder that it runs, and waits there for the word to go.
+var attend = gputrain.Func("attend", func(ctx context.Context, dir string) (int, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "function"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := fmt.Fprintln(f, "x"); err != nil {
+		return 0, err
+	}
+	for !exists(filepath.Join(dir, "go")) && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return 0, errors.Join(ctx.Err(), f.Close())
+})
+
+func TestOutOfMemoryInAContainer(t *testing.T) {
+	needDocker(t)
+	pool := openContainers(t, container.Config{}, gputrain.Spec{MemoryGiB: 0.25})
+	wantOOM := func(what string, err error) {
+		t.Helper()
+		var te *gputrain.TaskError
+		if !errors.As(err, &te) || te.Cause != gputrain.CauseOutOfMemory || !errors.Is(err, gputrain.ErrOutOfMemory) {
+			t.Errorf("the %s ended with %v", what, err)
+		}
+	}
+	_, err := pool.Run(gputrain.Cmd("python3", "-c", `x = b"x" * (1 << 30)`))
+	wantOOM("command", err)
+	_, err = allocate.Run(pool, 1<<10)
+	wantOOM("function", err)
+	if got, err := norm.Run(pool, point{3, 4}); err != nil || got != 25 {
+		t.Errorf("a call after that: %v, %v", got, err)
+	}
+	if r, err := pool.Run(gputrain.Cmd("python3", "-c", "print(len(b'x' * (1 << 20)))")); err != nil || string(r.Stdout) != "1048576\n" {
+		t.Errorf("a command after that: %q, %v", r.Stdout, err)
+	}
+}
+
+// allocate takes so many MiB.
+var allocate = gputrain.Func("allocate", func(_ context.Context, mib int) (int, error) {
+	b := make([]byte, mib<<20)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return int(b[0]), nil
+})
+
+func TestFullDiskInAContainer(t *testing.T) {
+	needDocker(t)
+	pool := openContainers(t, container.Config{RunArgs: []string{"--tmpfs", "/root:size=64m,exec"}}, gputrain.Spec{})
+	wantFull := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "disk is full") && !strings.Contains(err.Error(), "No space left") {
+			t.Errorf("%s ended with %v", what, err)
+		}
+	}
+	// What a task printed is removed with it, and there is room again.
+	_, err := pool.Run(gputrain.Cmd("head", "-c", "200000000", "/dev/zero"))
+	wantFull("a task that prints too much", err)
+	if got, err := norm.Run(pool, point{3, 4}); err != nil || got != 25 {
+		t.Errorf("a call after that: %v, %v", got, err)
+	}
+	// A file stays.
+	_, err = pool.Run(gputrain.Script("cat /dev/zero >big"))
+	wantFull("a task that writes too much", err)
+	_, err = pool.Run(gputrain.Cmd("true"))
+	wantFull("a task that finds no room", err)
+	docker(t, "exec", pool.Nodes()[0].ID, "sh", "-c", "rm /root/.gputrain/pools/*/work/big")
+	if r, err := pool.Run(gputrain.Cmd("echo", "room")); err != nil || string(r.Stdout) != "room\n" {
+		t.Errorf("once there is room: %q, %v", r.Stdout, err)
+	}
+}
+
+func TestKilledWorkerIsReplaced(t *testing.T) {
+	needDocker(t)
+	pool := openContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2})
+	worker, err := pid.Run(pool, struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := pool.Start(hang.Call(struct{}{}))
+	if _, err := pool.Run(gputrain.Script(fmt.Sprint("kill -KILL ", worker))); err != nil {
+		t.Fatal(err)
+	}
+	_, err = call.Wait()
+	var te *gputrain.TaskError
+	if !errors.As(err, &te) || te.Cause != gputrain.CauseWorkerLost || te.Signal != "KILL" {
+		t.Errorf("the call ended with %v", err)
+	}
+	if next, err := pid.Run(pool, struct{}{}); err != nil || next == worker {
+		t.Errorf("the next worker is %d after %d, %v", next, worker, err)
+	}
+}
+
+var pid = gputrain.Func("pid", func(context.Context, struct{}) (int, error) { return os.Getpid(), nil })
+
+// abandoning says to TestAbandonedContainersEndThemselves that it is the child.
+const abandoning = "TEST_ABANDON_POOL"
+
+// TestAbandonedContainersEndThemselves kills a program that has a pool. Its
+// containers end by their lease. The network stays: no container can remove it.
+func TestAbandonedContainersEndThemselves(t *testing.T) {
+	if os.Getenv(abandoning) != "" {
+		pool, err := gputrain.Open(t.Context(), container.Config{}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.Start(gputrain.Cmd("sleep", "600"))
+		fmt.Println("pool", pool.ID())
+		select {}
+	}
+	needDocker(t)
+	t.Parallel()
+	child := exec.Command(os.Args[0], "-test.run=^TestAbandonedContainersEndThemselves$")
+	child.Env = append(os.Environ(), abandoning+"=1")
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	for s := bufio.NewScanner(out); id == "" && s.Scan(); {
+		id, _ = strings.CutPrefix(s.Text(), "pool ")
+		if id == s.Text() {
+			t.Log(id)
+			id = ""
+		}
+	}
+	child.Process.Kill()
+	child.Wait()
+	if id == "" {
+		t.Fatal("the child opened no pool")
+	}
+	containers := func() string { return docker(t, "ps", "--all", "--quiet", "--filter", "label=gputrain.pool="+id) }
+	if n := len(strings.Fields(containers())); n != 2 {
+		t.Errorf("%d containers are there when the program is killed", n)
+	}
+	if !settles(func() bool { return containers() == "" }) {
+		t.Error("the containers do not end themselves")
+		docker(t, "rm", "--force", "--volumes", id+"-0", id+"-1")
+	}
+	if got := docker(t, "network", "ls", "--quiet", "--filter", "label=gputrain.pool="+id); got == "" {
+		t.Error("the network is gone, which the documentation does not promise")
+	}
+	docker(t, "network", "rm", "gputrain-"+id)
+	wantNothingOf(t, id)
 }

@@ -158,7 +158,7 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
 		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.last.String())))
 		if proc.exit.Code == 126 || proc.exit.Code == 127 {
-			e.Hint = "the program may need libraries that the node lacks; build it with CGO_ENABLED=0"
+			e.Hint = "the program may need libraries that the node lacks (build it with CGO_ENABLED=0), or its folder there may be mounted noexec"
 		}
 	}
 	return e

@@ -161,8 +161,14 @@ gt_task() {
 	gt_self
 	gt_stat "$gt_me"
 	set -C
-	if ! { echo "$gt_me $gt_st" >"$gt_id.start"; } 2>/dev/null; then
+	if ! { : >"$gt_id.start"; } 2>/dev/null; then
 		set +C
+		# Who made it, a cancel or an earlier start, may be about to write to it.
+		gt_n=40
+		while [ -e "$gt_id.start" ] && [ ! -s "$gt_id.start" ] && [ "$gt_n" -gt 0 ]; do
+			gt_sleep 0.05
+			gt_n=$((gt_n - 1))
+		done
 		if [ -s "$gt_id.start" ]; then
 			gt_state "$gt_id"
 		else
@@ -171,6 +177,7 @@ gt_task() {
 		return
 	fi
 	set +C
+	{ echo "$gt_me $gt_st" >>"$gt_id.start"; } 2>/dev/null || { gt_ring "D $gt_id 0 - nodisk 0 1"; return; }
 	exec 2>>"$gt_id.start"
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
 	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
