@@ -40,8 +40,10 @@
 //
 // A command is over when its process exits. What it left running in its
 // process group is ended then; what made itself a session of its own goes on
-// until the pool ends. SIGINT and SIGQUIT are ignored at first, as for every
-// background process of a shell.
+// until the pool ends. Its stdout and stderr are files on the node, which are
+// appended to: a program that opens them anew by name, as the shell's
+// "echo x >/dev/stderr" does, cuts off what was written before and has not
+// been read yet. Write "echo x >&2".
 //
 // Functions run in one process for each node: the user's own program, which is
 // shipped once and serves calls. [Init] must come first in main for that. A
