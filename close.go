@@ -64,11 +64,11 @@ func (p *pool) end() error {
 
 	ctx, stop := context.WithTimeout(context.WithoutCancel(p.ctx), releaseTimeout)
 	defer stop()
+	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	var left error
 	if p.caps.Adopts {
 		left = p.leave(ctx)
 	}
-	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	p.disconnect() // which also ends the attempts that still wait for an answer
 	p.running.Wait()
 	p.background.Wait()

@@ -4,6 +4,8 @@ package gputrain_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -108,6 +110,47 @@ func TestKeepCacheKeepsTheProgramForTheNextPool(t *testing.T) {
 		t.Errorf("the program was shipped twice: %q", programs)
 	}
 	os.RemoveAll(filepath.Join(h.home, ".gputrain"))
+}
+
+// TestContextEndsWhileHostsAreAdopted ends the context at every step that a host
+// takes to become a node.
+func TestContextEndsWhileHostsAreAdopted(t *testing.T) {
+	for _, step := range []string{"launching", "connecting", "bootstrapping", "setup 1/2", "setup 2/2"} {
+		t.Run(step, func(t *testing.T) {
+			h, other := newHost(t), newHost(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, err := gputrain.Open(ctx, ssh.Config{Hosts: []ssh.Host{h.host(), other.host()}}, gputrain.Spec{Nodes: 2, Image: gputrain.Image{
+				Setup: []string{"echo x > left", "sleep 600"},
+			}}, gputrain.WithEvents(func(e gputrain.Event) {
+				if e.State == step || e.Phase == step {
+					cancel()
+				}
+			}))
+			if leak, isLeak := errors.AsType[*gputrain.LeakError](err); !errors.Is(err, context.Canceled) || isLeak {
+				t.Errorf("got %v, with a leak %v", err, leak)
+			}
+			h.wantAsFound(t)
+			other.wantAsFound(t)
+		})
+	}
+}
+
+// TestHostThatCannotBeMadeReady is left as found, while the pool goes on with
+// the other.
+func TestHostThatCannotBeMadeReady(t *testing.T) {
+	good, bad := newHost(t), newHost(t, "BAD=1")
+	pool := openHosts(t, gputrain.Spec{MinReady: 1, Image: gputrain.Image{
+		Setup: []string{`sleep 600 & [ -z "$BAD" ]`},
+	}}, nil, good, bad)
+	bad.wantAsFound(t)
+	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	good.wantAsFound(t)
 }
 
 // TestTwoPoolsOnOneHost closes one pool while another goes on beside it.

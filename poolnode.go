@@ -28,6 +28,7 @@ type poolNode struct {
 	remote *transfer.Remote
 	worker workerHost
 
+	left     bool // adopted, and left as it was found
 	closeSSH sync.Once
 
 	// Guarded by p.mu.
@@ -219,6 +220,12 @@ func (n *poolNode) fail(err error) {
 	n.cancel(err)
 	n.p.dispatchLocked()
 	n.p.mu.Unlock()
+	if n.p.ctx.Err() != nil {
+		return // the end of the pool sees to the rest
+	}
+	if n.p.caps.Adopts {
+		n.abandon()
+	}
 	n.disconnect()
 	n.discard()
 }
@@ -226,7 +233,7 @@ func (n *poolNode) fail(err error) {
 // discard ends the machine of a node that failed, without waiting for the end
 // of the pool. What does not succeed here is tried again there.
 func (n *poolNode) discard() {
-	if n.p.ctx.Err() != nil || n.inst.ID == "" {
+	if n.inst.ID == "" {
 		return
 	}
 	err := n.p.driver.Terminate(n.p.ctx, n.inst.ID)
@@ -259,37 +266,6 @@ func (n *poolNode) disconnect() {
 			n.client.Close()
 		}
 	})
-}
-
-// leave ends what the pool runs on a machine that goes on without it.
-func (n *poolNode) leave(ctx context.Context) error {
-	if n.super == nil {
-		return nil
-	}
-	n.worker.close()
-	if err := n.super.Close(ctx, true); err != nil {
-		return err
-	}
-	if n.p.caps.KeepCache {
-		return nil
-	}
-	return n.dropCache(ctx)
-}
-
-// lapseCache is what dropCache does, run by the node itself in its t/ where it
-// hears no more from this program. The node's folder is removed after it.
-const lapseCache = `p=$(cd .. && pwd); b=${p%/pools/*}
-[ "$(ls "$b/pools")" != "${p##*/}" ] || rm -rf "$b/cache"
-GPUTRAIN_REMOVE=1`
-
-// dropCache removes what the next pool on this machine could have used again,
-// unless another pool is there that does.
-func (n *poolNode) dropCache(ctx context.Context) error {
-	cache, err := supervisor.Quote(n.facts.CacheDir)
-	if err != nil {
-		return err
-	}
-	return n.client.Exec(ctx, fmt.Sprintf("c=%s; b=${c%%/*}; rmdir \"$b/pools\" 2>/dev/null; [ -e \"$b/pools\" ] || { rm -rf \"$c\"; rmdir \"$b\" 2>/dev/null; }; :", cache), nil, nil, nil)
 }
 
 func (n *poolNode) enter(s NodeState, err error) {
