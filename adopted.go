@@ -10,8 +10,8 @@ import (
 // leave ends what the pool runs on a machine that goes on without it. Once it
 // has succeeded it does nothing more.
 func (n *poolNode) leave(ctx context.Context) error {
-	if n.super == nil || n.left {
-		return nil
+	if n.super == nil || n.left || n.leaveErr != nil {
+		return n.leaveErr // after abandon the connection is closed: this was the only chance
 	}
 	n.worker.close()
 	if err := n.super.Close(ctx, true); err != nil {
@@ -31,7 +31,7 @@ func (n *poolNode) leave(ctx context.Context) error {
 func (n *poolNode) abandon() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), leaveTimeout)
 	defer cancel()
-	_ = n.leave(ctx)
+	n.leaveErr = n.leave(ctx)
 }
 
 // lapseCache is what dropCache does, run by the node itself in its t/ where it

@@ -209,9 +209,7 @@ func TestContainersWithoutAnEngine(t *testing.T) {
 	if !errors.Is(err, gputrain.ErrUnavailable) || !strings.Contains(err.Error(), "set Binary") {
 		t.Errorf("no command: %v", err)
 	}
-	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip("no docker on this machine: only an engine's command can say that its daemon is gone")
-	}
+	needDocker(t) // only an engine's command can say that its daemon is gone
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent")
 	_, err = gputrain.Open(t.Context(), container.Config{Binary: "docker"}, gputrain.Spec{})
 	if !errors.Is(err, gputrain.ErrUnavailable) || !strings.Contains(err.Error(), "start the engine") {

@@ -214,7 +214,7 @@ func TestFullDiskInAContainer(t *testing.T) {
 	wantFull("a task that writes too much", err)
 	_, err = pool.Run(gputrain.Cmd("true"))
 	wantFull("a task that finds no room", err)
-	docker(t, "exec", pool.Nodes()[0].ID, "sh", "-c", "rm /root/.gputrain/pools/*/work/big")
+	docker(t, "exec", pool.Nodes()[0].ID, "sh", "-c", "rm ~/.gputrain/pools/*/work/big")
 	if r, err := pool.Run(gputrain.Cmd("echo", "room")); err != nil || string(r.Stdout) != "room\n" {
 		t.Errorf("once there is room: %q, %v", r.Stdout, err)
 	}

@@ -28,7 +28,8 @@ type poolNode struct {
 	remote *transfer.Remote
 	worker workerHost
 
-	left     bool // adopted, and left as it was found
+	left     bool  // adopted, and left as it was found
+	leaveErr error // why that was not possible when the node failed
 	closeSSH sync.Once
 
 	// Guarded by p.mu.

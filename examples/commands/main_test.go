@@ -15,6 +15,9 @@ import (
 // The example on local nodes: files up, lines streamed, files down.
 func TestSweepOnLocalNodes(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
+		if os.Getenv("GPUTRAIN_REQUIRE_PYTHON") != "" {
+			t.Fatal("no python3 on this machine, and GPUTRAIN_REQUIRE_PYTHON is set: install it")
+		}
 		t.Skip("no python3 on this machine: install it")
 	}
 	out := t.TempDir()

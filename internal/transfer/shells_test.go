@@ -20,6 +20,9 @@ func withShell(t *testing.T, shell string) *Remote {
 	t.Helper()
 	program, err := exec.LookPath(shell)
 	if err != nil {
+		if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {
+			t.Fatalf("no %s on this machine, and GPUTRAIN_REQUIRE_SSHD is set", shell)
+		}
 		t.Skipf("no %s on this machine", shell)
 	}
 	bin := t.TempDir()

@@ -410,6 +410,9 @@ func TestSelfDestruct(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			args := append(strings.Fields(shell), "-c")
 			if _, err := exec.LookPath(args[0]); err != nil {
+				if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {
+					t.Fatalf("no %s on this machine, and GPUTRAIN_REQUIRE_SSHD is set", args[0])
+				}
 				t.Skipf("no %s on this machine", args[0])
 			}
 			dir := filepath.Join(t.TempDir(), "it's a directory")
