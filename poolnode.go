@@ -242,7 +242,7 @@ func (n *poolNode) discard() {
 		_, err = n.p.unconfirmed(n.p.ctx, map[string]Resource{n.inst.ID: {}})
 	}
 	if err != nil {
-		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: n.state.String(), Err: err})
+		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: n.p.nodeOf(n).State.String(), Err: err})
 	}
 }
 
