@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // cancelGrace is how long a task has between TERM and KILL.
@@ -21,15 +22,14 @@ const cancelGrace = 10 * time.Second
 // errDiskFull is the state of a node when a task on it ended.
 var errDiskFull = errors.New("the node's disk is full: what the task wrote may be missing; free space there, or ask for more with Spec.DiskGiB")
 
-// attempt runs a unit on a node, once.
-func (p *pool) attempt(u *unit, n *poolNode, slot int) (Result, *TaskError) {
-	ctx, cancel := context.WithCancelCause(u.ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })()
+// attempt runs a unit on a node, once. Where gone is not nil, what was run goes
+// on until it is closed.
+func (p *pool) attempt(u *unit, n *poolNode, slot int) (r Result, failure *TaskError, gone <-chan struct{}) {
 	if u.task.call != nil {
-		return n.call(ctx, u, slot)
+		return n.call(u.ctx, u, slot) // which ends with the node's worker
 	}
-	return n.run(ctx, u, slot)
+	r, failure = n.run(u.batch.context(n), u, slot)
+	return r, failure, nil
 }
 
 // run runs a command or script.
@@ -37,12 +37,14 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 	p := n.p
 	p.secrets.learn(u.task.Secrets)
 	outLines, errLines := p.out.writers(u.label)
-	stdout := &spool{dir: p.results, task: u.id, name: "stdout", also: outLines}
+	stdout := newSpool(p.results, u.attemptID(), "stdout", outLines)
 	last := &tail{}
-	stderr := &spool{dir: p.results, task: u.id, name: "stderr", also: io.MultiWriter(last, errLines)}
+	stderr := newSpool(p.results, u.attemptID(), "stderr", io.MultiWriter(last, errLines))
+	u.job.show(stdout, stderr)
 
+	defer n.super.Release(u.attemptID())
 	exit, err := n.super.Run(ctx, n.spec(u, slot), supervisor.Sinks{
-		Stdout: stdout, Stderr: stderr, Live: p.out.live(),
+		Stdout: stdout, Stderr: stderr, Live: p.out.live() || u.job != nil,
 		Started: func() { n.started(u) },
 	})
 	outLines.flush()
@@ -60,7 +62,7 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 	}
 	failure := n.judge(u, exit, err)
 	if failure == nil {
-		failure = n.collect(ctx, u, &r)
+		failure = n.collect(ctx, u, &r, n.super.Scratch(u.attemptID()), n.super.Marker(u.attemptID()))
 	}
 	if failure != nil && failure.Cause != CauseCancelled {
 		failure.Tail = p.secrets.text(last.String())
@@ -75,8 +77,9 @@ func (n *poolNode) started(u *unit) {
 // spec is the unit's attempt in the supervisor's words.
 func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
 	s := supervisor.Spec{
-		ID: fmt.Sprintf("%s-a%d", u.id, u.attempts), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
+		ID: u.attemptID(), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
 		Env: n.taskEnv(u, slot), Secrets: map[string]string{}, Timeout: u.task.Timeout, Grace: cancelGrace,
+		Scratch: true,
 	}
 	maps.Copy(s.Env, u.task.Env)
 	for name, value := range u.task.Secrets {
@@ -91,7 +94,11 @@ func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
 // taskEnv tells a command where it runs, as ThisNode tells a function.
 func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
 	m := u.membership(n)
-	return map[string]string{
+	env := n.slotDevices().env(slot, len(n.slots))
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, map[string]string{
 		"GPUTRAIN_NODE":        n.name,
 		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank),
 		"GPUTRAIN_RANK":        strconv.Itoa(m.rank),
@@ -100,7 +107,8 @@ func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
 		"GPUTRAIN_SLOT":        strconv.Itoa(slot),
 		"GPUTRAIN_TASK_INDEX":  strconv.Itoa(u.index),
 		"GPUTRAIN_ATTEMPT":     strconv.Itoa(u.attempts),
-	}
+	})
+	return env
 }
 
 // A membership is the nodes of one call, and this node's place among them.
@@ -189,29 +197,33 @@ func (n *poolNode) lastError() error {
 	return context.Cause(n.ctx)
 }
 
-// collect brings the files that match Task.Outputs.
-func (n *poolNode) collect(ctx context.Context, u *unit, r *Result) *TaskError {
+// collect brings the files that match Task.Outputs: those of Dir that changed
+// since the attempt began, so that none is an older attempt's, and those of its
+// scratch directory.
+func (n *poolNode) collect(ctx context.Context, u *unit, r *Result, scratch, marker string) *TaskError {
 	if len(u.task.Outputs) == 0 {
 		return nil
 	}
 	err := func() error {
-		dir, err := n.p.results.task(u.id)
+		dir, err := n.p.results.attempt(u.attemptID())
 		if err != nil {
 			return err
 		}
-		from := *n.remote
-		if u.task.Dir != "" {
-			from.Dir = u.task.Dir
-			if !path.IsAbs(from.Dir) {
-				from.Dir = path.Join(n.remote.Dir, u.task.Dir)
+		r.OutputDir = filepath.Join(dir, "outputs")
+		found := map[string]OutputFile{}
+		for _, from := range []transfer.FetchOptions{{Dir: u.task.Dir, Since: marker}, {Dir: scratch}} {
+			files, err := n.remote.Fetch(ctx, u.task.Outputs, r.OutputDir, from)
+			for _, f := range files {
+				found[f.Name] = OutputFile(f)
+			}
+			if err != nil {
+				return err
 			}
 		}
-		r.OutputDir = filepath.Join(dir, "outputs")
-		files, err := from.Fetch(ctx, u.task.Outputs, r.OutputDir)
-		for _, f := range files {
-			r.Outputs = append(r.Outputs, OutputFile(f))
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			r.Outputs = append(r.Outputs, found[name])
 		}
-		return err
+		return nil
 	}()
 	switch {
 	case err == nil:

@@ -1,14 +1,9 @@
 package gputrain_test
 
 import (
-	"bytes"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -121,15 +116,6 @@ func BenchmarkCommandLatency20ms(b *testing.B) {
 	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
 }
 
-func BenchmarkFunctionLatency(b *testing.B) {
-	l := newLab(b, 1, gputrain.Spec{})
-	compare(b, "x-raw-command", func() {
-		if _, err := norm.Run(l.pool, point{1, 2}); err != nil {
-			b.Fatal(err)
-		}
-	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
-}
-
 func Benchmark1000CommandsOn16Nodes(b *testing.B) {
 	const nodes, each, total = 16, 4, 1000
 	l := newLab(b, nodes, gputrain.Spec{Concurrency: each})
@@ -173,43 +159,6 @@ func BenchmarkStdout(b *testing.B) {
 	}, func() { rawRun(b, l.raw[0], command, nil, io.Discard) })
 }
 
-func BenchmarkUpload256MiB(b *testing.B) {
-	l := newLab(b, 1, gputrain.Spec{})
-	file := filepath.Join(b.TempDir(), "file")
-	data := make([]byte, 256<<20)
-	rand.Read(data)
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	there := filepath.Join(b.TempDir(), "raw")
-	b.SetBytes(int64(len(data)))
-	compare(b, "x-raw", func() {
-		if err := l.pool.Upload(file, "file"); err != nil {
-			b.Fatal(err)
-		}
-	}, func() { rawRun(b, l.raw[0], "cat > "+there, bytes.NewReader(data), nil) })
-}
-
-func BenchmarkUpload2000SmallFiles(b *testing.B) {
-	l := newLab(b, 1, gputrain.Spec{})
-	tree := b.TempDir()
-	for i := range 2000 {
-		os.WriteFile(filepath.Join(tree, fmt.Sprint("f", i)), bytes.Repeat([]byte{byte(i)}, 4<<10), 0o600)
-	}
-	there := b.TempDir()
-	compare(b, "x-raw-cat-each", func() {
-		if err := l.pool.Upload(tree, "tree"); err != nil {
-			b.Fatal(err)
-		}
-	}, func() {
-		for i := range 2000 {
-			f, _ := os.Open(filepath.Join(tree, fmt.Sprint("f", i)))
-			rawRun(b, l.raw[0], fmt.Sprintf("cat > %s/f%d", there, i), f, nil)
-			f.Close()
-		}
-	})
-}
-
 // openToFirstResult reports the parts of a pool's short life.
 func openToFirstResult(b *testing.B, p gputrain.Provider) {
 	for range b.N {
@@ -237,32 +186,4 @@ func BenchmarkOpenLocal(b *testing.B) { openToFirstResult(b, local.Config{}) }
 func BenchmarkOpenContainers(b *testing.B) {
 	needDocker(b)
 	openToFirstResult(b, container.Config{})
-}
-
-// BenchmarkIdleNode reports what a node that does nothing costs this program.
-func BenchmarkIdleNode(b *testing.B) {
-	const nodes = 16
-	for range b.N {
-		rss, goroutines := memory(b), runtime.NumGoroutine()
-		l := newLab(b, nodes, gputrain.Spec{})
-		for _, c := range l.raw {
-			c.Close()
-		}
-		time.Sleep(time.Second)
-		b.ReportMetric(float64(memory(b)-rss)/nodes/1024, "KiB/node")
-		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/nodes, "goroutines/node")
-	}
-}
-
-// memory returns the bytes that this program has in memory.
-func memory(b *testing.B) int64 {
-	runtime.GC()
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Skip("no /proc: ", err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
-	var kib int64
-	fmt.Sscan(rest, &kib)
-	return kib << 10
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/worker"
 )
 
 // Compute is a pool of nodes: what [Open] returns. Its methods can be called
@@ -65,9 +68,10 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	return b.collect()
 }
 
-// Broadcast runs the task on every node that is ready, at the same time as far
-// as slots are free, and returns the results in rank order. The error joins those that
-// failed. A node that is lost meanwhile fails its share: it is not done twice.
+// Broadcast runs the task on every node that is ready and that its Target
+// allows, at the same time as far as slots are free, and returns the results in
+// rank order. The error joins those that failed. A node that is lost meanwhile
+// fails its share: it is not done twice.
 func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := c.check(task); err != nil {
 		return nil, err
@@ -102,50 +106,6 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 	}
 }
 
-// Start begins a task in the background. A mistake in the task is what the
-// job's Wait returns.
-func (c *Compute) Start(task Task) *Job {
-	j := &Job{done: make(chan struct{})}
-	b, err := c.batch([]Task{task})
-	if err != nil {
-		j.result = Result{Index: -1, Err: err}
-		j.cancel = func() {}
-		close(j.done)
-		return j
-	}
-	j.id, j.cancel = b.units[0].id, b.cancel
-	b.submit()
-	c.p.background.Go(func() {
-		defer close(j.done)
-		defer b.close()
-		j.result = <-b.results
-	})
-	return j
-}
-
-// A Job is a task that runs in the background.
-type Job struct {
-	id     string
-	cancel func()
-	done   chan struct{}
-	result Result
-}
-
-// ID returns the task's id, unique in the pool. It is empty where the task was refused.
-func (j *Job) ID() string { return j.id }
-
-// Done is closed when the job is over.
-func (j *Job) Done() <-chan struct{} { return j.done }
-
-// Cancel ends the job, on the node too. Wait returns once that is done.
-func (j *Job) Cancel() { j.cancel() }
-
-// Wait returns the job's result when it is over, with the result's Err.
-func (j *Job) Wait() (Result, error) {
-	<-j.done
-	return j.result, j.result.Err
-}
-
 // check reports what is wrong with tasks before any of them is queued.
 func (c *Compute) check(tasks ...Task) error {
 	if err := context.Cause(c.p.ctx); err != nil {
@@ -155,20 +115,28 @@ func (c *Compute) check(tasks ...Task) error {
 		return context.Cause(c.ctx)
 	}
 	var errs []error
+	ready := "" // a function that can be called
 	for i, t := range tasks {
 		err := t.Validate()
-		if err == nil && t.call != nil {
-			err = functionReady(t.call.function)
+		if err == nil && t.call != nil && t.call.function != ready {
+			if err = functionReady(t.call.function); err == nil {
+				ready = t.call.function
+			}
 		}
 		if err == nil && t.call != nil {
 			if _, encErr := t.call.encode(); encErr != nil {
 				err = &Error{Op: "call " + t.call.function, Kind: ErrInvalid, Err: fmt.Errorf("argument: %w", encErr)}
 			}
 		}
+		if err == nil {
+			err = c.p.impossible(t.Target)
+		}
 		if err != nil && len(tasks) > 1 {
 			err = fmt.Errorf("%s: %w", t.label(i), err)
 		}
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -178,15 +146,20 @@ type batch struct {
 	c       *Compute
 	ctx     context.Context
 	cancel  func()
-	stop    func() bool
 	units   []*unit
-	results chan Result // has room for every unit
+	results chan Result   // has room for every unit
+	unwatch func() bool   // stops watching for the end of the context, unless it has come
+	watched chan struct{} // closed when that has been seen to
+
+	mu    sync.Mutex
+	on    map[*poolNode]context.Context // ctx, until the node is given up
+	stops []func() bool                 // of what watches the pool and the nodes
 }
 
 func (c *Compute) newBatch() *batch {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	b := &batch{c: c, ctx: ctx, cancel: func() { cancel(context.Canceled) }}
-	b.stop = context.AfterFunc(c.p.ctx, func() { cancel(context.Cause(c.p.ctx)) })
+	b.stops = append(b.stops, context.AfterFunc(c.p.ctx, func() { cancel(context.Cause(c.p.ctx)) }))
 	return b
 }
 
@@ -196,8 +169,9 @@ func (c *Compute) batch(tasks []Task) (*batch, error) {
 	}
 	b := c.newBatch()
 	b.results = make(chan Result, len(tasks))
+	b.units = make([]*unit, len(tasks))
 	for i, t := range tasks {
-		b.units = append(b.units, b.unit(i, t))
+		b.units[i] = b.unit(i, t)
 	}
 	return b, nil
 }
@@ -205,31 +179,65 @@ func (c *Compute) batch(tasks []Task) (*batch, error) {
 func (b *batch) unit(index int, t Task) *unit {
 	return &unit{
 		id: b.c.p.nextTask(), index: index, task: t, label: t.label(index),
-		ctx: b.ctx, results: b.results, over: make(chan struct{}),
+		ctx: b.ctx, batch: b, results: b.results, over: make(chan struct{}),
 	}
 }
 
-func (b *batch) submit() { b.c.p.submit(b.units) }
+func (b *batch) submit() {
+	b.c.p.submit(b.units)
+	b.watch()
+}
+
+// watch takes out of the queues what waits there when the context ends.
+func (b *batch) watch() {
+	b.watched = make(chan struct{})
+	b.unwatch = context.AfterFunc(b.ctx, func() {
+		defer close(b.watched)
+		b.c.p.abandon(b.units)
+	})
+}
+
+// context returns what ends with the batch or with the node.
+func (b *batch) context(n *poolNode) context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ctx := b.on[n]
+	if ctx == nil {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(b.ctx)
+		b.stops = append(b.stops, context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) }))
+		if b.on == nil {
+			b.on = map[*poolNode]context.Context{}
+		}
+		b.on[n] = ctx
+	}
+	return ctx
+}
 
 // everywhere queues the task on each node that is ready now.
 func (b *batch) everywhere(t Task) error {
 	p := b.c.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	members := p.readyLocked()
+	members := slices.DeleteFunc(p.readyLocked(), func(n *poolNode) bool {
+		now, _ := t.Target.matchesLocked(n)
+		return !now
+	})
 	if len(members) == 0 {
 		return p.noNodesLocked()
 	}
 	b.results = make(chan Result, len(members))
+	cluster := sync.OnceValue(func() *worker.Members { return membersOf(members) })
 	for i, n := range members {
 		u := b.unit(i, t)
-		u.pin, u.members = n, members
+		u.pin, u.members, u.cluster = n, members, cluster
 		if t.Name == "" {
 			u.label = fmt.Sprintf("node %d", n.rank)
 		}
 		b.units = append(b.units, u)
 	}
 	p.submitLocked(b.units)
+	b.watch()
 	return nil
 }
 
@@ -244,11 +252,32 @@ func (b *batch) collect() ([]Result, error) {
 	return results, errors.Join(slices.DeleteFunc(errs, func(e error) bool { return e == nil })...)
 }
 
+// isOver reports whether every unit is: mostly, and then nobody has to look for
+// units that wait.
+func (b *batch) isOver() bool {
+	for _, u := range b.units {
+		select {
+		case <-u.over:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // close cancels what has not finished and waits until it has.
 func (b *batch) close() {
+	stopped := b.unwatch == nil || b.isOver() && b.unwatch()
 	b.cancel()
 	for _, u := range b.units {
 		<-u.over
 	}
-	b.stop()
+	if !stopped && !b.unwatch() {
+		<-b.watched
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, stop := range b.stops {
+		stop()
+	}
 }

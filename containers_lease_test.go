@@ -30,7 +30,6 @@ func TestAbandonedContainersEndThemselves(t *testing.T) {
 		select {}
 	}
 	needDocker(t)
-	t.Parallel()
 	child := exec.Command(os.Args[0], "-test.run=^TestAbandonedContainersEndThemselves$")
 	child.Env = append(os.Environ(), abandoning+"=1")
 	child.Stderr = os.Stderr

@@ -2,9 +2,10 @@ package gputrain
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"strconv"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/worker"
 )
 
 // A unit is one task of one call, from its submission to its one result.
@@ -13,30 +14,40 @@ type unit struct {
 	index   int
 	task    Task
 	label   string
-	ctx     context.Context
+	ctx     context.Context // the batch's
+	batch   *batch
 	results chan<- Result
-	over    chan struct{} // closed once the result is in
+	over    chan struct{} // closed when the result is certain
 
-	// pin is the node that must run it, and members the nodes of the call, for a broadcast.
+	// pin is the node that must run it: for a broadcast, with members the nodes
+	// of the call, or because its Target is a rank.
 	pin     *poolNode
 	members []*poolNode
+	cluster func() *worker.Members // what functions are told of members
+
+	job *Job // that shows its output, or nil
+
+	queued bool // guarded by pool.mu: it waits in a queue
 
 	// Only whoever runs the unit, or holds it in the queue, touches these.
 	attempts int // how often it was started
 	failures int // how often it failed by itself
 	losses   int // how often its node was lost
-	unqueue  func() bool
 }
+
+// attemptID names one attempt at the unit: no two have the same, so that an
+// answer of an older one is never taken for a newer one's.
+func (u *unit) attemptID() string { return u.id + "-a" + strconv.Itoa(u.attempts) }
 
 // finish delivers the unit's result.
 func (u *unit) finish(r Result) {
 	r.Index = u.index
 	r.Attempts = u.attempts
-	u.results <- r
 	close(u.over)
+	u.results <- r // there is room
 }
 
-func (p *pool) nextTask() string { return fmt.Sprintf("t%d", p.taskSeq.Add(1)) }
+func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(1), 10) }
 
 func (p *pool) submit(units []*unit) {
 	p.mu.Lock()
@@ -52,71 +63,114 @@ func (p *pool) submitLocked(units []*unit) {
 		return
 	}
 	for _, u := range units {
+		if rank := u.task.Target.rank; rank > 0 && u.pin == nil {
+			u.pin = p.nodes[rank-1]
+		}
 		p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
-		p.enqueueLocked(u, false)
+		if !p.enqueueLocked(u, false) {
+			p.running.Go(func() { p.cancelled(u) })
+		}
 	}
 	p.dispatchLocked()
 }
 
 // enqueueLocked puts a unit in its queue, at the front if it was taken from a
-// node that was lost. A unit whose context ends there leaves it by itself.
-func (p *pool) enqueueLocked(u *unit, front bool) {
-	q := &p.queue
-	if u.pin != nil {
-		q = &u.pin.pinned
+// node that was lost. It reports false for one whose context has ended; if that
+// comes later, the batch takes it out.
+func (p *pool) enqueueLocked(u *unit, front bool) bool {
+	if u.ctx.Err() != nil {
+		return false
 	}
-	if front {
-		*q = slices.Insert(*q, 0, u)
-	} else {
-		*q = append(*q, u)
-	}
-	u.unqueue = context.AfterFunc(u.ctx, func() { p.abandon(u) })
+	u.queued = true
+	p.queueOfLocked(u).push(u, front)
+	return true
 }
 
-// abandon ends a unit whose context ended while it waited.
-func (p *pool) abandon(u *unit) {
-	p.mu.Lock()
-	q := &p.queue
+// queueOfLocked returns where a unit waits: with its node, or with those that
+// may run on the same nodes.
+func (p *pool) queueOfLocked(u *unit) *queue {
 	if u.pin != nil {
-		q = &u.pin.pinned
+		return &u.pin.pinned
 	}
-	i := slices.Index(*q, u)
-	if i >= 0 {
-		*q = slices.Delete(*q, i, i+1)
+	if u.task.Target.labels == nil {
+		return &p.queue
+	}
+	key := u.task.Target.key()
+	q := p.targeted[key]
+	if q == nil {
+		q = &queue{target: u.task.Target}
+		if p.targeted == nil {
+			p.targeted = map[string]*queue{}
+		}
+		p.targeted[key] = q
+	}
+	return q
+}
+
+// abandon ends those units of a batch that wait, when its context has ended.
+func (p *pool) abandon(units []*unit) {
+	var waited []*unit
+	p.mu.Lock()
+	for _, u := range units {
+		if u.queued {
+			u.queued = false
+			p.queueOfLocked(u).left++
+			waited = append(waited, u)
+		}
 	}
 	p.mu.Unlock()
-	if i >= 0 {
-		p.conclude(u, nil, Result{}, u.failure(nil, CauseCancelled, context.Cause(u.ctx)))
+	for _, u := range waited {
+		p.cancelled(u)
 	}
+}
+
+// cancelled ends a unit that does not run.
+func (p *pool) cancelled(u *unit) {
+	p.conclude(u, nil, Result{}, u.failure(nil, CauseCancelled, context.Cause(u.ctx)))
 }
 
 // dispatchLocked starts whatever can start: first what must run on one node,
-// then the queue, in order, each on the node with the most free slots.
+// then the queues, each in order, and each unit on the node with the most free
+// slots of those that it may run on.
 func (p *pool) dispatchLocked() {
 	for _, n := range p.nodes {
-		for len(n.pinned) > 0 && n.takesTasks() {
-			u := n.pinned[0]
-			n.pinned = n.pinned[1:]
+		for n.takesTasks() {
+			u := n.pinned.pop()
+			if u == nil {
+				break
+			}
 			p.startLocked(u, n)
 		}
 	}
-	for len(p.queue) > 0 {
-		n := p.freestLocked()
-		if n == nil {
-			break
+	for key, q := range p.targeted { // what can run on few nodes, before what can run on any
+		if p.drainLocked(q); q.len() == 0 {
+			delete(p.targeted, key)
 		}
-		u := p.queue[0]
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
-		p.startLocked(u, n)
 	}
+	p.drainLocked(&p.queue)
 	p.strandedLocked()
 }
 
-func (p *pool) freestLocked() *poolNode {
+// drainLocked starts units of a queue until a node is missing.
+func (p *pool) drainLocked(q *queue) {
+	for q.len() > 0 {
+		n := p.freestLocked(q.target)
+		if n == nil {
+			return
+		}
+		if u := q.pop(); u != nil {
+			p.startLocked(u, n)
+		}
+	}
+}
+
+func (p *pool) freestLocked(t Target) *poolNode {
 	var best *poolNode
 	for _, n := range p.nodes {
-		if n.takesTasks() && (best == nil || n.busy < best.busy) {
+		if !n.takesTasks() || best != nil && n.busy >= best.busy {
+			continue
+		}
+		if now, _ := t.matchesLocked(n); now {
 			best = n
 		}
 	}
@@ -124,19 +178,54 @@ func (p *pool) freestLocked() *poolNode {
 }
 
 func (p *pool) startLocked(u *unit, n *poolNode) {
-	u.unqueue()
 	slot := n.takeSlot()
-	u.attempts++
 	p.running.Add(1)
 	go func() {
 		defer p.running.Done()
-		r, failure := p.attempt(u, n, slot)
-		p.mu.Lock()
+		for u != nil {
+			u = p.runOne(u, n, slot)
+		}
+	}()
+}
+
+// runOne makes one attempt, and returns the unit that has the slot next.
+func (p *pool) runOne(u *unit, n *poolNode, slot int) *unit {
+	u.attempts++
+	r, failure, gone := p.attempt(u, n, slot)
+	if gone != nil { // the answer need not wait, the slot must
+		p.conclude(u, n, r, failure)
+		<-gone
+	}
+	p.mu.Lock()
+	next := p.nextLocked(n)
+	if next == nil {
 		n.freeSlot(slot)
 		p.dispatchLocked()
-		p.mu.Unlock()
+	}
+	p.mu.Unlock()
+	if gone == nil {
 		p.conclude(u, n, r, failure)
-	}()
+	}
+	return next
+}
+
+// nextLocked takes what waits for a slot of the node. As long as anything
+// does, no other node has a slot for it.
+func (p *pool) nextLocked(n *poolNode) *unit {
+	if n.state != NodeReady {
+		return nil
+	}
+	if u := n.pinned.pop(); u != nil {
+		return u
+	}
+	for _, q := range p.targeted {
+		if now, _ := q.target.matchesLocked(n); now {
+			if u := q.pop(); u != nil {
+				return u
+			}
+		}
+	}
+	return p.queue.pop()
 }
 
 // conclude decides what follows an attempt: another one, or the unit's result.
@@ -188,18 +277,27 @@ func (p *pool) retry(u *unit, failure *TaskError) bool {
 	if u.ctx.Err() != nil {
 		return false
 	}
+	if u.task.call != nil && u.task.call.stream != nil && !u.task.call.stream.Rewind() {
+		return false // some of it has been seen: it cannot be done again unnoticed
+	}
+	if u.job == nil { // whoever reads a job's output reads every attempt's
+		p.results.drop(u.attemptID())
+	}
 	p.events.emit(Event{Kind: EventRetry, Node: failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: wait, Err: failure})
 	requeue := func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.enqueueLocked(u, failure.Cause == CauseNodeLost)
+		queued := p.enqueueLocked(u, failure.Cause == CauseNodeLost)
 		p.dispatchLocked()
+		p.mu.Unlock()
+		if !queued {
+			p.cancelled(u)
+		}
 	}
 	if wait == 0 {
 		requeue()
 		return true
 	}
-	p.running.Go(func() { // the queue's own watch of the context ends it there
+	p.running.Go(func() {
 		select {
 		case <-time.After(wait):
 		case <-u.ctx.Done():
@@ -220,24 +318,32 @@ func (p *pool) strandedLocked() {
 	alive := false
 	for _, n := range p.nodes {
 		if n.state.over() {
-			stranded = append(stranded, n.pinned...)
-			n.pinned = nil
+			stranded = append(stranded, n.pinned.take()...)
 		} else {
 			alive = true
 		}
 	}
+	for key, q := range p.targeted {
+		if p.impossibleLocked(q.target) != nil {
+			stranded = append(stranded, q.take()...)
+			delete(p.targeted, key)
+		}
+	}
 	if !alive {
-		stranded = append(stranded, p.queue...)
-		p.queue = nil
+		stranded = append(stranded, p.queue.take()...)
 	}
 	if len(stranded) == 0 {
 		return
 	}
-	err := p.noNodesLocked()
+	why := make([]error, len(stranded))
+	for i, u := range stranded {
+		if why[i] = p.impossibleLocked(u.task.Target); why[i] == nil {
+			why[i] = p.noNodesLocked()
+		}
+	}
 	p.running.Go(func() {
-		for _, u := range stranded {
-			u.unqueue()
-			f := u.failure(nil, CauseNodeLost, err)
+		for i, u := range stranded {
+			f := u.failure(nil, CauseNodeLost, why[i])
 			u.losses = MaxNodeLosses
 			p.conclude(u, u.pin, Result{}, f)
 		}

@@ -37,17 +37,37 @@
 //	GPUTRAIN_SLOT          which of the node's slots the task has
 //	GPUTRAIN_TASK_INDEX    the task's place in the call
 //	GPUTRAIN_ATTEMPT       which attempt this is, from 1
+//	GPUTRAIN_SCRATCH       an empty directory of this attempt's own
+//
+// With Spec.Concurrency above one, tasks that run at the same time on a node
+// with several accelerators have devices of their own, by CUDA_VISIBLE_DEVICES
+// (NVIDIA) or HIP_VISIBLE_DEVICES (AMD), unless Task.Env or Image.Env decides
+// that: the slots divide what there is, and where there are more slots than
+// devices, several share one.
 //
 // A command is over when its process exits. What it left running in its
 // process group is ended then; what made itself a session of its own goes on
-// until the pool ends. Its stdout and stderr are files on the node, which are
-// appended to: a program that opens them anew by name, as the shell's
-// "echo x >/dev/stderr" does, cuts off what was written before and has not
-// been read yet. Write "echo x >&2".
+// until the pool ends. Its stdout and stderr are pipes.
 //
 // Functions run in one process for each node: the user's own program, which is
-// shipped once and serves calls. [Init] must come first in main for that. A
-// panic is an error with the node's stack, and other calls go on.
+// shipped once and serves calls. [Init] must come first in main for that. Where
+// the nodes' platform is another one, it is built for that with the Go
+// toolchain, or given by [WithWorkerBinary]. A panic is an error with the node's
+// stack, and other calls go on. A [Generator] yields values as it goes, a
+// [Consumer] takes them, a [Pipe] does both; all of them wait for who is behind,
+// and go on where they stopped when a connection was cut.
+//
+// # When something fails
+//
+// A cut connection fails nothing. A task that fails by itself is started again
+// as often as Task.Retries says, after a pause that grows from half a second to
+// half a minute. A node that is lost is not the task's failure: what ran there
+// is queued again, first in line, up to [MaxNodeLosses] times; only what must run
+// there fails with [ErrNodeLost], as does a stream of which something was seen.
+// When the process that serves functions dies, the calls that ran in it fail as
+// such, with its last words, and the next call starts it again. Every attempt has
+// an identity and a directory of its own; Task.Outputs takes what this attempt
+// wrote, and nothing older.
 //
 // # How things end
 //

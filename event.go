@@ -13,14 +13,16 @@ type Event struct {
 	// Pool is the pool's ID.
 	Pool string
 	Kind EventKind
-	// Node is the rank of the node that it is about, or -1.
+	// Node is the rank of the node that it is about, or -1: also where the program
+	// is built for nodes of another platform.
 	Node int
 	// State is what was reached: a NodeState's name for EventNode, "opening",
 	// "ready", "closing" or "closed" for EventPool; "started", "cached", "done" or
 	// "failed" for EventPhase; "queued", "started", "done", "failed" or
 	// "cancelled" for EventTask.
 	State string
-	// Phase is the phase of the bootstrap, for EventPhase.
+	// Phase is the phase of the bootstrap, for EventPhase, or "build for" a
+	// platform.
 	Phase string
 	// Task is the task's id, unique in the pool, Name what it is called, and
 	// Attempt which attempt at it this is, for EventTask and EventRetry.
@@ -42,7 +44,8 @@ const (
 	EventPool EventKind = iota
 	// EventNode is a change of a node.
 	EventNode
-	// EventPhase is a phase of a node's bootstrap.
+	// EventPhase is a phase of a node's bootstrap, or of building the program
+	// that nodes of another platform run.
 	EventPhase
 	// EventTask is a change of a task.
 	EventTask
@@ -79,13 +82,16 @@ func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
 }
 
 func (e *events) emit(ev Event) {
+	if e.sink == nil && e.log == nil {
+		return
+	}
 	ev.Time, ev.Pool = time.Now(), e.pool
 	if ev.Kind == EventPool || ev.Kind == EventCost {
 		ev.Node = -1
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.sink == nil && e.log == nil {
+	if e.closed {
 		return
 	}
 	e.queue = append(e.queue, ev)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 
 	"github.com/gputrain/gputrain"
 )
@@ -30,6 +33,30 @@ var (
 	seat = gputrain.Func("examples/seat", func(ctx context.Context, _ struct{}) (string, error) {
 		n := gputrain.ThisNode(ctx)
 		return fmt.Sprintf("node %d of %d, master %s", n.Rank, n.Nodes, n.MasterAddr), nil
+	})
+	descend = gputrain.GeneratorFunc("examples/descend", func(_ context.Context, from float64, yield func(loss float64) bool) error {
+		for loss := from; yield(loss); loss /= 2 {
+			if loss < 0.1 {
+				return fmt.Errorf("at %g: %w", loss, errNegative)
+			}
+		}
+		return nil // the caller has seen enough
+	})
+	mean = gputrain.ConsumerFunc("examples/mean", func(_ context.Context, ins iter.Seq[float64]) (float64, error) {
+		sum, n := 0.0, 0
+		for v := range ins {
+			sum, n = sum+v, n+1
+		}
+		return sum / float64(n), nil
+	})
+	running = gputrain.PipeFunc("examples/running", func(_ context.Context, ins iter.Seq[int], yield func(sum int) bool) error {
+		sum := 0
+		for v := range ins {
+			if sum += v; !yield(sum) {
+				break
+			}
+		}
+		return nil
 	})
 )
 
@@ -118,6 +145,119 @@ func ExampleFunction_Stream() {
 	// 0 is 2
 	// 1 failed: true
 	// 2 is 6
+}
+
+func ExampleGeneratorFunc() {
+	pool := start(1)
+	defer pool.Close()
+
+	// var descend = gputrain.GeneratorFunc("descend", func(ctx context.Context, from float64, yield func(loss float64) bool) error { … })
+	for loss, err := range descend.Run(pool, 1) {
+		fmt.Println(loss, err)
+	}
+	// Output:
+	// 1 <nil>
+	// 0.5 <nil>
+	// 0.25 <nil>
+	// 0.125 <nil>
+	// 0.0625 <nil>
+	// 0 task 0 on node 0: at 0.0625: negative
+}
+
+// Leaving the loop ends the function on its node.
+func ExampleGenerator() {
+	pool := start(1)
+	defer pool.Close()
+	for loss := range descend.Run(pool, 1) {
+		if loss < 0.5 {
+			fmt.Println(descend.Name(), "has reached", loss)
+			break
+		}
+	}
+	// Output: examples/descend has reached 0.25
+}
+
+func ExampleGenerator_Run() {
+	pool := start(1)
+	defer pool.Close()
+	next, stop := iter.Pull2(descend.Run(pool, 8))
+	defer stop()
+	fmt.Println(next())
+	fmt.Println(next())
+	// Output:
+	// 8 <nil> true
+	// 4 <nil> true
+}
+
+// The function takes values as fast as it can use them, from a file or a
+// channel as well as from a slice.
+func ExampleConsumerFunc() {
+	pool := start(1)
+	defer pool.Close()
+
+	// var mean = gputrain.ConsumerFunc("mean", func(ctx context.Context, ins iter.Seq[float64]) (float64, error) { … })
+	fmt.Println(mean.Run(pool, slices.Values([]float64{1, 2, 6})))
+	// Output: 3 <nil>
+}
+
+func ExampleConsumer() {
+	pool := start(1)
+	defer pool.Close()
+	samples := func(yield func(float64) bool) {
+		for i := 0; i < 1000 && yield(float64(i)); i++ {
+		}
+	}
+	average, err := mean.Run(pool, samples)
+	fmt.Println(mean.Name(), average, err)
+	// Output: examples/mean 499.5 <nil>
+}
+
+func ExampleConsumer_Run() {
+	pool := start(1)
+	defer pool.Close()
+	fmt.Println(mean.Run(pool, maps.Values(map[string]float64{"a": 2, "b": 4})))
+	// Output: 3 <nil>
+}
+
+func ExamplePipeFunc() {
+	pool := start(1)
+	defer pool.Close()
+
+	// var running = gputrain.PipeFunc("running", func(ctx context.Context, ins iter.Seq[int], yield func(sum int) bool) error { … })
+	for sum, err := range running.Run(pool, slices.Values([]int{1, 2, 3})) {
+		fmt.Println(sum, err)
+	}
+	// Output:
+	// 1 <nil>
+	// 3 <nil>
+	// 6 <nil>
+}
+
+// The caller's sequence ends with the loop, if it has no end of its own.
+func ExamplePipe() {
+	pool := start(1)
+	defer pool.Close()
+	ones := func(yield func(int) bool) {
+		for yield(1) {
+		}
+	}
+	for sum := range running.Run(pool, ones) {
+		if sum == 1000 {
+			fmt.Println(running.Name(), "has reached", sum)
+			break
+		}
+	}
+	// Output: examples/running has reached 1000
+}
+
+func ExamplePipe_Run() {
+	pool := start(1)
+	defer pool.Close()
+	next, stop := iter.Pull2(running.Run(pool, slices.Values([]int{20, 22})))
+	defer stop()
+	next()
+	fmt.Println(next())
+	// Output: 42 <nil> true
 }
 
 func ExampleThisNode() {

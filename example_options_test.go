@@ -121,7 +121,9 @@ func ExampleWithResultsDir() {
 	// Output: model.bin <nil>
 }
 
-// On macOS, functions run on Linux nodes as the same program, built for them:
+// Where there is no Go toolchain, as on a machine that only has the finished
+// program, functions run on nodes of another platform as one that was built for
+// them before:
 //
 //	GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build -o sweep-linux .
 func ExampleWithWorkerBinary() {

@@ -98,7 +98,6 @@ func TestPausedContainerGoesOn(t *testing.T) {
 		t.Skip("a dead connection is noticed after a minute")
 	}
 	needDocker(t)
-	t.Parallel()
 	shared := t.TempDir()
 	states := make(chan string, 100)
 	pool := openContainers(t, container.Config{}, gputrain.Spec{

@@ -18,8 +18,10 @@ type upload struct{ local, remote string }
 
 // Upload copies a file or folder of this machine to every node, to the path
 // remote: relative to the node's working directory, or absolute. A folder's
-// tree is merged into what is there. Nodes that join later get it before their
-// first task, as it is then.
+// tree is merged into what is there. What is there already with the same size,
+// time (to the second) and permission bits is not sent again, except small
+// single files. Nodes that join later get it before their first task, as it is
+// then. A file that is written to while it is sent is an error.
 func (c *Compute) Upload(local, remote string) error {
 	if err := c.check(); err != nil {
 		return err

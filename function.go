@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -19,35 +18,94 @@ type Function[In, Out any] struct{ name string }
 // Func registers a function under a name. Call it at package level, so that
 // the program knows the function here and on every node, and call [Init] first
 // in main. The name survives a rename of the Go function; it is made of
-// letters, digits and ._/- and is used once in a program.
+// letters, digits and ._/- and is used once in a program. A name used twice, or
+// a type that cannot travel, is an error from the first call.
 //
-// In and Out travel as data: exported fields of structs, slices, maps,
-// numbers (NaN included), strings, []byte, time.Time. Nil and empty are told
-// apart. Where nothing goes in, In is struct{}. Channels, functions and cyclic values cannot travel; interfaces
-// arrive as plain data. A name used twice, or a type that cannot travel, is an
-// error from the first call.
+// # What travels
+//
+// In and Out are data, and arrive as copies:
+//
+//   - Booleans, numbers, strings and []byte arrive as they were: NaN,
+//     infinities, negative zero and strings that are not UTF-8 included. Where
+//     nothing goes in, In is struct{}.
+//   - Slices, maps and pointers: nil arrives nil, and empty empty. A pointer to
+//     something nil arrives nil. Two pointers to one value arrive as two copies.
+//     A map may have any key but a pointer.
+//   - Structs travel by field. Unexported fields are not sent and arrive zero; a
+//     struct that has no others is refused. A field with the tag `cbor:"-"` or
+//     `json:"-"` is left out. Embedded structs travel as well.
+//   - A time.Time keeps its nanoseconds and its offset from UTC, and loses its
+//     zone's name. Years are 0 to 9999.
+//   - A type with MarshalBinary and UnmarshalBinary, with MarshalText and
+//     UnmarshalText, or with cbor's methods, is sent by these. No other code
+//     runs where data is decoded, whatever the data is.
+//   - An interface of type any arrives holding plain data: bool, int64, float64,
+//     string, []byte, time.Time, []any or map[string]any.
+//   - Channels, functions, complex numbers, uintptr, other interfaces, values
+//     that contain themselves, and values nested deeper than 10000 are refused,
+//     by an error that names the field.
+//
+// # Large values
+//
+// Slices of bytes and of numbers are sent as they are in memory. From 64 KiB on
+// they are not copied on the way out, however large: what a call was given must
+// not be changed before the call is over, nor what a function has returned
+// afterwards. They are received into memory of their exact size, and only what
+// has arrived of them takes memory.
+//
+// # The end of a context
+//
+// The function's ctx ends with the caller's, with the pool, and after
+// [Task.Timeout]. The caller waits for the function to return, for
+// [FunctionGrace] at most. A function that goes on for longer ignores its
+// context, and Go cannot end it. The caller gets its error then, and the process
+// that the function runs in gets no further calls: new ones go to a fresh
+// process on the same node. Calls that the old process runs besides go on to
+// their end. Then, and at once where there are none, that process is ended, and
+// the function with it. Its slot is not used again before that: two tasks never
+// share an accelerator.
 func Func[In, Out any](name string, f func(context.Context, In) (Out, error)) *Function[In, Out] {
-	worker.RegisterAt(name, worker.CallerPosition(1), func(ctx context.Context, arg []byte) ([]byte, error) {
-		var in In
-		if err := codec.Unmarshal(arg, &in); err != nil {
-			return nil, fmt.Errorf("argument of %s: %w", name, err)
+	worker.RegisterAt(name, worker.CallerPosition(1), func(ctx context.Context, arg codec.Body, _ *worker.Stream) (codec.Body, error) {
+		in, err := argument[In](name, arg)
+		if err != nil {
+			return codec.Body{}, err
 		}
 		out, err := f(ctx, in)
 		if err != nil {
-			return nil, err
+			return codec.Body{}, err
 		}
-		data, err := codec.Marshal(out)
-		if err != nil {
-			return nil, fmt.Errorf("result of %s: %w", name, err)
-		}
-		return data, nil
+		return result(name, out)
 	})
-	for _, t := range []reflect.Type{reflect.TypeFor[In](), reflect.TypeFor[Out]()} {
+	checkTypes(name, reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	return &Function[In, Out]{name: name}
+}
+
+// FunctionGrace is how long a function may go on after its context has ended.
+// What happens then: see [Func].
+const FunctionGrace = worker.DefaultGrace
+
+func argument[In any](name string, arg codec.Body) (in In, err error) {
+	if err := codec.Unmarshal(arg, &in); err != nil {
+		return in, fmt.Errorf("argument of %s: %w", name, err)
+	}
+	return in, nil
+}
+
+func result[Out any](name string, out Out) (codec.Body, error) {
+	b, err := codec.Marshal(out)
+	if err != nil {
+		return b, fmt.Errorf("result of %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// checkTypes notes what cannot travel, for the first call to report.
+func checkTypes(name string, types ...reflect.Type) {
+	for _, t := range types {
 		if err := codec.Check(t); err != nil {
 			refuse(name, err)
 		}
 	}
-	return &Function[In, Out]{name: name}
 }
 
 // refused holds the functions whose types cannot travel.
@@ -75,16 +133,16 @@ func refusal(name string) error {
 func (f *Function[In, Out]) Name() string { return f.name }
 
 // Call returns a task that calls the function. The argument is read when the
-// task is submitted, and encoded once.
+// task is submitted, and encoded once, however often it is sent.
 func (f *Function[In, Out]) Call(in In) Task {
 	return Task{call: &call{
 		function: f.name,
-		encode:   sync.OnceValues(func() ([]byte, error) { return codec.Marshal(in) }),
+		encode:   sync.OnceValues(func() (codec.Body, error) { return codec.Marshal(in) }),
 	}}
 }
 
 // Value returns what the function returned for a result of one of its calls,
-// or the error of that call.
+// or the error of that call. Values of the same result share their large slices.
 func (f *Function[In, Out]) Value(r Result) (Out, error) {
 	var out Out
 	if r.Err != nil {
@@ -124,7 +182,7 @@ func (f *Function[In, Out]) Gather(c *Compute, ins ...In) ([]Out, error) {
 
 // Broadcast calls the function with the same argument on every node that is
 // ready, and returns what came back in rank order: the zero value where the call
-// failed. The argument is encoded once. [Shard] splits it among the nodes.
+// failed. The argument is encoded once and sent once to each node. [Shard] splits it among the nodes.
 func (f *Function[In, Out]) Broadcast(c *Compute, in In) ([]Out, error) {
 	results, err := c.Broadcast(f.Call(in))
 	return f.values(results, err)
@@ -188,7 +246,7 @@ func functionReady(name string) error {
 	if err := refusal(name); err != nil {
 		return &Error{Op: "call " + name, Kind: ErrInvalid, Err: err}
 	}
-	if !slices.Contains(worker.Names(), name) {
+	if !worker.Registered(name) {
 		return &Error{Op: "call " + name, Kind: ErrUnknownFunction, Hint: hintPackageLevel}
 	}
 	if !initCalled.Load() {

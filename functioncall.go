@@ -3,50 +3,92 @@ package gputrain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
-// call calls a function.
-func (n *poolNode) call(ctx context.Context, u *unit, slot int) (Result, *TaskError) {
-	r := Result{ExitCode: -1, function: u.task.call.function}
+// call calls a function. Where it goes on though its context has ended, gone is
+// closed once the process that runs it is no more; else it is nil.
+func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failure *TaskError, gone <-chan struct{}) {
+	r = Result{ExitCode: -1, function: u.task.call.function}
 	arg, err := u.task.call.encode() // done before the unit was queued
 	if err != nil {
-		return r, u.failure(n, CauseNeverStarted, err)
+		return r, u.failure(n, CauseNeverStarted, err), nil
 	}
 	proc, err := n.worker.get(ctx)
 	if err != nil {
-		return r, n.judgeCall(ctx, u, nil, err)
+		return r, n.judgeCall(ctx, u, nil, err), nil
 	}
 	n.started(u)
 	begun := time.Now()
-	r.value, err = proc.client.Call(ctx, worker.Request{
-		Function: u.task.call.function, Arg: arg, Timeout: u.task.Timeout, Meta: n.meta(u, slot),
-	})
+	request := worker.Request{
+		Function: u.task.call.function, Arg: arg, Stream: u.task.call.stream, Timeout: u.task.Timeout,
+		Members: u.callMembers(n), Place: n.place(u, slot), Scratch: len(u.task.Outputs) > 0,
+	}
+	if request.Scratch {
+		var release func()
+		r.value, release, err = proc.client.Hold(ctx, request)
+		defer release() // the scratch directory goes when its outputs are here
+	} else {
+		r.value, err = proc.client.Call(ctx, request)
+	}
 	r.Elapsed = time.Since(begun)
+	gone = n.worker.leave(proc, errors.Is(err, worker.ErrAbandoned))
 	if err != nil {
-		return r, n.judgeCall(ctx, u, proc, err)
+		return r, n.judgeCall(ctx, u, proc, err), gone
 	}
 	r.ExitCode = 0
-	return r, n.collect(ctx, u, &r)
+	scratch := path.Join(proc.scratch, worker.ScratchName(request.Place))
+	return r, n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix), nil
 }
 
-func (n *poolNode) meta(u *unit, slot int) worker.Meta {
-	m := u.membership(n)
-	return worker.Meta{
-		Pool: n.p.id, Rank: m.rank, Nodes: len(m.addrs), NodeRank: n.rank, Slot: slot,
-		MasterAddr: m.addrs[0], Addrs: m.addrs, PrivateAddr: n.addr(),
-		Scratch: path.Join(n.facts.Root, scratchDir), TaskID: u.id, Attempt: u.attempts,
+// place is what the function is told of its call.
+func (n *poolNode) place(u *unit, slot int) worker.Place {
+	return worker.Place{Rank: u.rank(n), Slot: slot, TaskID: u.id, Attempt: u.attempts, Accelerators: n.devices(slot)}
+}
+
+// callMembers are the nodes of the unit's call.
+func (u *unit) callMembers(n *poolNode) *worker.Members {
+	if u.cluster == nil {
+		return n.worker.alone()
+	}
+	return u.cluster()
+}
+
+func membersOf(nodes []*poolNode) *worker.Members {
+	addrs := make([]string, len(nodes))
+	for i, n := range nodes {
+		addrs[i] = n.addr()
+	}
+	return worker.NewMembers(addrs...)
+}
+
+// rank is the node's place among the nodes of the unit's call.
+func (u *unit) rank(n *poolNode) int { return max(slices.Index(u.members, n), 0) }
+
+// nodeFacts is what functions are told of the node, with a folder for their scratch directories.
+func (n *poolNode) nodeFacts(scratch string) worker.NodeFacts {
+	public := n.p.nodeOf(n)
+	return worker.NodeFacts{
+		Pool: n.p.id, Rank: n.rank, PrivateAddr: public.PrivateAddr, PublicAddr: public.PublicAddr,
+		Scratch: scratch,
 	}
 }
+
+// devices are the accelerators that a call in the slot may use.
+func (n *poolNode) devices(slot int) []string { return n.slotDevices().visible(slot, len(n.slots)) }
 
 // judgeCall tells apart why a call failed.
 func (n *poolNode) judgeCall(ctx context.Context, u *unit, proc *workerProc, err error) *TaskError {
 	var remote *worker.RemoteError
 	switch {
+	case u.ctx.Err() != nil && errors.Is(err, worker.ErrAbandoned):
+		return u.failure(n, CauseCancelled, fmt.Errorf("%w: the function ignored for %v that its context had ended; its process is ended", context.Cause(u.ctx), functionGrace))
 	case u.ctx.Err() != nil:
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
 	case n.isOver():
@@ -55,13 +97,15 @@ func (n *poolNode) judgeCall(ctx context.Context, u *unit, proc *workerProc, err
 		return n.judgeRemote(u, remote)
 	case errors.Is(err, worker.ErrWorkerLost) && proc != nil:
 		return n.judgeWorker(ctx, u, proc)
+	case errors.Is(err, errKilledStarting):
+		return u.failure(n, CauseWorkerLost, n.p.withoutSecrets(err))
 	}
 	return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))
 }
 
 func (n *poolNode) judgeRemote(u *unit, remote *worker.RemoteError) *TaskError {
 	switch {
-	case remote.TimedOut:
+	case remote.TimedOut: // its message says so where the function ignored it
 		return u.failure(n, CauseTimeout, remote)
 	case remote.Kind == worker.Panic || remote.Kind == worker.Goexit:
 		f := u.failure(n, CausePanic, remote)

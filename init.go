@@ -23,6 +23,19 @@ func Init() {
 	}
 }
 
+// The package's own kinds of failure cross from a node too.
+func init() {
+	for name, err := range map[string]error{
+		"ErrInvalid": ErrInvalid, "ErrNoOffers": ErrNoOffers, "ErrNoCapacity": ErrNoCapacity, "ErrQuota": ErrQuota, "ErrAuth": ErrAuth,
+		"ErrRateLimited": ErrRateLimited, "ErrNotFound": ErrNotFound, "ErrUnsupported": ErrUnsupported, "ErrUnavailable": ErrUnavailable,
+		"ErrPreempted": ErrPreempted, "ErrNodeLost": ErrNodeLost, "ErrHostKey": ErrHostKey, "ErrBootstrap": ErrBootstrap, "ErrClosed": ErrClosed,
+		"ErrExpired": ErrExpired, "ErrNoInit": ErrNoInit, "ErrUnknownFunction": ErrUnknownFunction, "ErrTimeout": ErrTimeout,
+		"ErrOutOfMemory": ErrOutOfMemory,
+	} {
+		worker.RegisterError("gputrain."+name, err)
+	}
+}
+
 // RegisterError makes errors.Is(err, target) hold for errors that a function
 // returned on a node, as it would had the function been called here. Call it at
 // package level, next to the error it names. The name is used once in a program.

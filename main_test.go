@@ -16,6 +16,7 @@ import (
 // the functions below.
 func TestMain(m *testing.M) {
 	gputrain.Init()
+	eachLooksForLeaks(m)
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,6 +1,10 @@
 package gputrain
 
-import "github.com/gputrain/gputrain/accelerators"
+import (
+	"maps"
+
+	"github.com/gputrain/gputrain/accelerators"
+)
 
 // A Node is one machine of a pool, as it was when it was asked for.
 type Node struct {
@@ -27,7 +31,13 @@ type Node struct {
 	OS, Arch  string
 	VCPUs     int
 	MemoryGiB float64
+
+	labels map[string]string // not changed once it is here
 }
+
+// Labels are what tasks can choose the node by, with [OnLabels]: those that the
+// provider gives it (ssh.Host.Labels) and the pool's own, such as [LabelRegion].
+func (n Node) Labels() map[string]string { return maps.Clone(n.labels) }
 
 // A NodeState is where a node is in its life.
 type NodeState int

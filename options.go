@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/crossbuild"
 )
 
 // An Option is something a program injects into a pool, as opposed to what a
@@ -17,7 +19,7 @@ type options struct {
 	events         func(Event)
 	logger         *slog.Logger
 	resultsDir     string
-	workerBinary   string
+	workerBinaries []string
 }
 
 // WithName names the pool. The name is part of the pool's ID and of what the
@@ -45,10 +47,18 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // made once it is needed.
 func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
 
-// WithWorkerBinary names the program that serves functions on nodes whose
-// platform is not this machine's: the same main package, built for the node
-// (GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build).
-func WithWorkerBinary(path string) Option { return func(o *options) { o.workerBinary = path } }
+// WithWorkerBinary names a program that serves functions on nodes of its
+// platform, where that is not this program's: the same main package, built for
+// them (GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build). Given several times, it
+// names one for each of several platforms.
+//
+// For a platform that it names none for, the program is built with the Go
+// toolchain, from the sources that it was itself built from, with the same tags
+// and, unless built with -trimpath, the same -ldflags=-X. So it also is, statically,
+// for nodes of its own platform that lack the C libraries it was linked with.
+func WithWorkerBinary(path string) Option {
+	return func(o *options) { o.workerBinaries = append(o.workerBinaries, path) }
+}
 
 func (o *options) validate() error {
 	var f faults
@@ -59,6 +69,11 @@ func (o *options) validate() error {
 		if !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') {
 			f.add("the name %q has %q; letters, digits and dashes are taken", o.name, fmt.Sprintf("%c", r))
 			break
+		}
+	}
+	for _, name := range o.workerBinaries {
+		if _, err := crossbuild.Identify(name); err != nil {
+			f.add("WithWorkerBinary: %v", err)
 		}
 	}
 	return f.err("options")

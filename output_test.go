@@ -46,7 +46,7 @@ func TestLongLinesAreNotHeldForEver(t *testing.T) {
 
 func TestSpoolSpills(t *testing.T) {
 	dir := newResultsDir("p", t.TempDir())
-	s := &spool{dir: dir, task: "t1", name: "stdout"}
+	s := newSpool(dir, "t1-a1", "stdout", nil)
 	var whole bytes.Buffer
 	for i := range 300 {
 		p := []byte(strings.Repeat(fmt.Sprintf("%d ", i), 2000))
@@ -55,7 +55,7 @@ func TestSpoolSpills(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 50 {
-			if _, err := os.Stat(dir.path + "/t1"); err == nil {
+			if _, err := os.Stat(dir.path + "/t1-a1"); err == nil {
 				t.Error("the folder was made before it was needed")
 			}
 		}

@@ -32,7 +32,7 @@ type pool struct {
 	results  *resultsDir
 	secrets  *redactor
 	taskSeq  atomic.Int64
-	compressedProgram
+	programs programs
 
 	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup // attempts, and waits between them
@@ -41,7 +41,8 @@ type pool struct {
 	mu       sync.Mutex
 	changed  *sync.Cond // a node's state
 	nodes    []*poolNode
-	queue    []*unit
+	queue    queue
+	targeted map[string]*queue // of the tasks that ask for labels
 	uploads  []upload
 	machines map[string]Instance // by id: whatever a launch returned
 	bills    []*bill

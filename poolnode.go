@@ -10,6 +10,7 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/internal/worker"
 )
 
 // A poolNode is one node of a pool, at one rank. live owns its life.
@@ -35,17 +36,20 @@ type poolNode struct {
 	// Guarded by p.mu.
 	inst   Instance
 	facts  supervisor.Facts
+	has    devices
+	labels map[string]string // made anew with every state, not changed
 	state  NodeState
 	err    error
 	busy   int
 	slots  []bool
-	pinned []*unit
+	pinned queue
 }
 
 func newPoolNode(p *pool, rank int, hostKey HostKey) *poolNode {
 	n := &poolNode{p: p, rank: rank, name: fmt.Sprintf("%s-%d", p.id, rank), hostKey: hostKey, slots: make([]bool, p.spec.concurrency())}
 	n.ctx, n.cancel = context.WithCancelCause(p.ctx)
 	n.worker.n = n
+	n.worker.alone = sync.OnceValue(func() *worker.Members { return membersOf([]*poolNode{n}) })
 	return n
 }
 
@@ -107,6 +111,7 @@ func (n *poolNode) connect() error {
 	}
 	n.super, err = supervisor.Start(ctx, n.client, supervisor.Config{
 		PoolID: n.p.id, Name: n.name, Lease: n.p.spec.lease(), TTL: n.p.spec.TTL, SelfDestruct: selfDestruct,
+		Disk: n.p.spec.DiskGiB > 0,
 	})
 	if err != nil {
 		return n.explain(ctx, "take over", err)
@@ -116,7 +121,7 @@ func (n *poolNode) connect() error {
 	n.p.mu.Lock()
 	n.facts = facts
 	n.p.mu.Unlock()
-	return nil
+	return n.learnDevices(ctx)
 }
 
 // explain says why a machine could not be reached, and asks the provider what
@@ -276,7 +281,7 @@ func (n *poolNode) enter(s NodeState, err error) {
 }
 
 func (n *poolNode) enterLocked(s NodeState, err error) {
-	n.state = s
+	n.state, n.labels = s, n.labelsLocked()
 	if err != nil {
 		n.err = err
 	}
@@ -291,6 +296,7 @@ func (n *poolNode) publicLocked() Node {
 		HourlyUSD: n.inst.Offer.HourlyUSD, Accelerator: n.inst.Offer.Accelerator,
 		PublicAddr: n.inst.PublicAddr, PrivateAddr: n.inst.PrivateAddr,
 		OS: n.facts.OS, Arch: n.facts.Arch, VCPUs: n.facts.CPUs, MemoryGiB: float64(n.facts.MemoryBytes) / (1 << 30),
+		labels: n.labels,
 	}
 }
 

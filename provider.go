@@ -239,6 +239,9 @@ type Instance struct {
 	SSH Endpoint
 	// Offer is what was rented, with the price that is really charged.
 	Offer Offer
+	// Labels are what else tasks can choose the machine by: see [OnLabels]. The
+	// pool adds its own, such as [LabelRegion].
+	Labels map[string]string
 }
 
 // An InstanceState is where a machine is in its life.

@@ -1,6 +1,10 @@
 package gputrain
 
-import "time"
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
+)
 
 // KeptOutput is how much of each of a task's two output streams is kept in its
 // Result. A longer stream is in a file, whole.
@@ -35,8 +39,8 @@ type Result struct {
 	// Elapsed is how long the last attempt ran.
 	Elapsed time.Duration
 
-	function string // the function that was called
-	value    []byte // what it returned, encoded
+	function string     // the function that was called
+	value    codec.Body // what it returned, encoded
 }
 
 // An OutputFile is one file that a task left.

@@ -4,44 +4,45 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path"
-	"sync"
+	"strings"
 
+	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
-// scratchDir is where functions may leave what the pool removes, below its folder.
-const scratchDir = "scratch"
-
-// shipAttempts bounds how often a cut connection may interrupt the shipping.
-const shipAttempts = 5
-
-// A program is what serves functions on a node.
-type program struct {
-	local, remote string
-	digest        string // SHA-256, in hex
-}
+const (
+	// scratchDir is where functions may leave what the pool removes, below its folder.
+	scratchDir = "scratch"
+	// shipAttempts bounds how often a cut connection may interrupt the shipping.
+	shipAttempts = 5
+	// probeMode is a mode that no worker has: a program that the node can load
+	// says so, and exits with the code for that. probeMark stands before the code.
+	probeMode, probeExit, probeMark = "probe", "64", "exit="
+	// notPermitted is the shell's code for what may not be executed, as where a
+	// folder is mounted noexec.
+	notPermitted = "126"
+)
 
 // ship puts the program on the node, unless it is there, by its digest.
 func (n *poolNode) ship(ctx context.Context) (program, error) {
-	p, err := n.program()
+	p, err := n.program(ctx)
 	if err != nil {
 		return p, err
 	}
-	for attempt := 1; ; attempt++ {
-		err = n.sendProgram(ctx, p)
-		if !errors.Is(err, ssh.ErrDisconnected) || attempt == shipAttempts {
-			break
+	err = n.send(ctx, p)
+	if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+		if p, err = n.substitute(ctx, unfit); err != nil {
+			return p, err
 		}
+		err = n.send(ctx, p)
 	}
 	if err != nil {
 		return p, &Error{Provider: n.p.provider, Op: "ship the program to " + n.name, Err: err}
@@ -50,71 +51,168 @@ func (n *poolNode) ship(ctx context.Context) (program, error) {
 }
 
 // program finds the program that runs on the node's platform.
-func (n *poolNode) program() (program, error) {
-	var p program
-	var err error
-	goos, goarch := worker.BuildInfo()
-	switch {
-	case goos == n.facts.OS && goarch == n.facts.Arch:
-		p.local, p.digest, err = worker.SelfDigest()
-	case n.p.opts.workerBinary != "":
-		p.local = n.p.opts.workerBinary
-		p.digest, err = n.p.workerDigest()
-	default:
-		return p, &Error{Provider: n.p.provider, Op: "ship the program to " + n.name, Kind: ErrUnsupported,
-			Err: fmt.Errorf("the node is %s/%s and this program is for %s/%s", n.facts.OS, n.facts.Arch, goos, goarch),
-			Hint: fmt.Sprintf("build it for the node (GOOS=%s GOARCH=%s CGO_ENABLED=0 go build -o worker .) and name it by gputrain.WithWorkerBinary(\"worker\")",
-				n.facts.OS, n.facts.Arch)}
+func (n *poolNode) program(ctx context.Context) (program, error) {
+	if n.platform() != crossbuild.Here() {
+		return n.substitute(ctx, nil)
 	}
-	p.remote = path.Join(n.facts.CacheDir, "bin", p.digest)
-	return p, err
-}
-
-// workerDigest returns the digest of the program that WithWorkerBinary names.
-func (p *pool) workerDigest() (string, error) {
-	f, err := os.Open(p.opts.workerBinary)
+	name, digest, err := worker.SelfDigest()
 	if err != nil {
-		return "", err
+		return program{}, err
 	}
-	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return hex.EncodeToString(sum.Sum(nil)), err
+	p := n.programOf(digest, func() (io.ReadSeekCloser, error) { return os.Open(name) })
+	if format, err := crossbuild.Identify(name); err == nil {
+		p.interpreter = format.Interpreter
+	}
+	return p, nil
 }
 
-// sendProgram makes the worker's folders and, where the program is missing,
-// sends it in the same exchange.
+func (n *poolNode) platform() crossbuild.Platform {
+	return crossbuild.Platform{OS: n.facts.OS, Arch: n.facts.Arch}
+}
+
+func (n *poolNode) programOf(digest string, open func() (io.ReadSeekCloser, error)) program {
+	return program{remote: path.Join(n.facts.CacheDir, "bin", digest), digest: digest, open: open}
+}
+
+// substitute returns what serves on the node in place of the program that is
+// running: one that WithWorkerBinary names, or else one that is built now. unfit
+// is why it must, where the platform is not.
+func (n *poolNode) substitute(ctx context.Context, unfit *unfitError) (program, error) {
+	node := n.platform()
+	refuse := func(err error) *Error {
+		return &Error{Provider: n.p.provider, Op: "ship the program to " + n.name, Kind: ErrUnsupported, Err: err}
+	}
+	digest, open, others, err := n.p.given(node)
+	switch {
+	case err != nil:
+		return program{}, refuse(err)
+	case open != nil:
+		return n.programOf(digest, open), nil
+	}
+	built, err := n.p.builds().Build(ctx, node)
+	if err == nil {
+		return n.programOf(built.Digest, built.Open), nil
+	}
+	if ctx.Err() != nil {
+		return program{}, err
+	}
+	why := fmt.Sprintf("the node is %v and this program is for %v", node, crossbuild.Here())
+	if unfit != nil {
+		why = unfit.Error()
+	}
+	if len(others) > 0 {
+		why += ", WithWorkerBinary names " + strings.Join(others, " and ")
+	}
+	e := refuse(fmt.Errorf("%s, and building it for the node failed: %w", why, err))
+	switch self, selfErr := crossbuild.Running(); {
+	case errors.Is(err, crossbuild.ErrChanged):
+		e.Hint = "build or start this program again"
+	case selfErr == nil:
+		e.Hint = self.Advice(node) + ", and give Open gputrain.WithWorkerBinary(\"worker\")"
+	}
+	return program{}, e
+}
+
+// send makes the worker's folders and sends the program, however often the
+// connection is cut meanwhile.
+func (n *poolNode) send(ctx context.Context, p program) (err error) {
+	for range shipAttempts {
+		if err = n.sendProgram(ctx, p); !errors.Is(err, ssh.ErrDisconnected) {
+			break
+		}
+	}
+	return err
+}
+
+// sendProgram makes the worker's folders, removes what workers that were
+// killed have left and, where the program is missing, sends it.
 func (n *poolNode) sendProgram(ctx context.Context, p program) error {
-	quoted := make([]string, 3)
-	for i, s := range []string{path.Dir(p.remote), p.remote, path.Join(n.facts.Root, scratchDir)} {
+	remains := n.worker.remains()
+	quoted := make([]string, 3+len(remains))
+	for i, s := range append([]string{path.Dir(p.remote), p.remote, path.Join(n.facts.Root, scratchDir)}, remains...) {
 		var err error
 		if quoted[i], err = supervisor.Quote(s); err != nil {
 			return err
 		}
 	}
-	dir, bin, scratch := quoted[0], quoted[1], quoted[2]
-	var found bytes.Buffer
-	err := n.client.Exec(ctx, fmt.Sprintf("umask 077; mkdir -p %s %s && { [ ! -x %s ] || echo found; }", dir, scratch, bin), nil, &found, nil)
-	if err != nil || found.Len() > 0 {
-		return err
+	dir, bin, scratch, old := quoted[0], quoted[1], quoted[2], strings.Join(quoted[3:], " ")
+	probe := ":"
+	if p.interpreter != "" {
+		probe = fmt.Sprintf("{ %s=%s %s >/dev/null </dev/null; echo %s$?; }", worker.Env, probeMode, bin, probeMark)
 	}
-	unpack, body := "cat", func() (io.ReadCloser, error) { return os.Open(p.local) }
-	if n.facts.Tools["gzip"] && n.distant() {
-		unpack, body = "gzip -dc", func() (io.ReadCloser, error) { return n.p.compressed(p.local) }
+	var answer bytes.Buffer
+	var complaint tail
+	err := n.client.Exec(ctx, fmt.Sprintf("umask 077; rm -rf %s; mkdir -p %s %s && { [ ! -x %s ] || { echo found; %s; }; }", old, dir, scratch, bin, probe),
+		nil, &answer, &complaint)
+	if err != nil {
+		return withComplaint(err, &complaint)
 	}
-	in, err := body()
+	n.worker.removed(remains)
+	if code, found := strings.CutPrefix(answer.String(), "found\n"); found {
+		return p.fit(code, &complaint)
+	}
+	in, unpack, err := n.packed(p)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	var complaint bytes.Buffer
 	// $$ keeps two clients apart; whoever is last wins, with the same bytes.
-	err = n.client.Exec(ctx, fmt.Sprintf("umask 077; t=%s.$$; trap 'rm -f \"$t\"' EXIT; %s >\"$t\" && chmod 700 \"$t\" && mv -f \"$t\" %s", bin, unpack, bin),
-		in, nil, &complaint)
-	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) && complaint.Len() > 0 {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+	err = n.client.Exec(ctx, fmt.Sprintf("umask 077; t=%s.$$; trap 'rm -f \"$t\"' EXIT; %s && chmod 700 \"$t\" && mv -f \"$t\" %s && %s", bin, unpack, bin, probe),
+		in, &answer, &complaint)
+	if err != nil {
+		return withComplaint(err, &complaint)
+	}
+	return p.fit(answer.String(), &complaint)
+}
+
+// packed opens what is sent of a program, and says what the node makes a file
+// of it with. That fails where some is missing: to the node a cut connection looks
+// like the end of the program.
+func (n *poolNode) packed(p program) (in io.ReadCloser, unpack string, err error) {
+	if n.facts.Tools["gzip"] && n.distant() {
+		in, err = n.p.compressed(p)
+		return in, `gzip -dc >"$t"`, err
+	}
+	f, err := p.open()
+	if err != nil {
+		return nil, "", err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, f.Close())
+	}
+	return f, fmt.Sprintf(`cat >"$t" && [ "$(wc -c <"$t")" -eq %d ]`, size), nil
+}
+
+// withComplaint adds what the node said to the failure of a command there.
+func withComplaint(err error, complaint *tail) error {
+	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) && complaint.String() != "" {
+		return fmt.Errorf("%w: %s", err, complaint.String())
 	}
 	return err
+}
+
+// An unfitError is a program that the node cannot load, though it is for its
+// platform: one with C code wants the libraries of the machine that built it.
+type unfitError struct{ why string }
+
+func (e *unfitError) Error() string { return "the node cannot run this program (" + e.why + ")" }
+
+// fit reads what a probe answered, and what it complained of.
+func (p program) fit(answer string, complaint *tail) error {
+	code := strings.TrimSpace(strings.TrimPrefix(answer, probeMark))
+	if p.interpreter == "" || code == probeExit || code == notPermitted {
+		return nil // what is not permitted is so for any program
+	}
+	said := strings.Split(strings.TrimSpace(complaint.String()), "\n")
+	why := said[len(said)-1]
+	if why == "" {
+		why = "it ends with exit code " + code
+	}
+	return &unfitError{why}
 }
 
 // distant reports whether a network lies between, over which compressing pays.
@@ -127,14 +225,8 @@ func (n *poolNode) distant() bool {
 	return host != "localhost" && (ip == nil || !ip.IsLoopback()) && host != "local"
 }
 
-// compressed returns a program in gzip's form, made once for all nodes.
-func (p *pool) compressed(name string) (io.ReadCloser, error) {
-	p.gzipOnce.Do(func() { p.gzipped, p.gzipErr = compress(name) })
-	return io.NopCloser(bytes.NewReader(p.gzipped)), p.gzipErr
-}
-
-func compress(name string) ([]byte, error) {
-	f, err := os.Open(name)
+func compress(open func() (io.ReadSeekCloser, error)) ([]byte, error) {
+	f, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +243,4 @@ func compress(name string) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-// compressedProgram is what p.compressed keeps.
-type compressedProgram struct {
-	gzipOnce sync.Once
-	gzipped  []byte
-	gzipErr  error
 }

@@ -23,8 +23,8 @@ func newResultsDir(poolID, path string) *resultsDir {
 	return &resultsDir{path: path}
 }
 
-// task returns a task's own folder, and makes it.
-func (d *resultsDir) task(id string) (string, error) {
+// attempt returns the folder of one attempt at a task, and makes it.
+func (d *resultsDir) attempt(id string) (string, error) {
 	d.once.Do(func() {
 		if d.path, d.err = filepath.Abs(d.path); d.err == nil {
 			d.err = os.MkdirAll(d.path, 0o700)
@@ -37,40 +37,61 @@ func (d *resultsDir) task(id string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// A spool keeps the first KeptOutput bytes of a stream in memory, and all of
-// it in a file once it is longer.
-type spool struct {
-	dir  *resultsDir
-	task string
-	name string // "stdout" or "stderr"
-	also io.Writer
+// drop removes what an attempt left that is not the last.
+func (d *resultsDir) drop(id string) { os.RemoveAll(filepath.Join(d.path, id)) }
 
+// A spool keeps the first KeptOutput bytes of a stream in memory, and all of
+// it in a file once it is longer. It can be read while it is written.
+type spool struct {
+	dir     *resultsDir
+	attempt string
+	name    string // "stdout" or "stderr"
+	also    io.Writer
+	grew    func() // called after every write, or nil
+
+	mu   sync.Mutex
 	kept []byte
 	n    int64
 	file *os.File
 }
 
+func newSpool(dir *resultsDir, attempt, name string, also io.Writer) *spool {
+	return &spool{dir: dir, attempt: attempt, name: name, also: also}
+}
+
 func (s *spool) Write(p []byte) (int, error) {
-	if s.file == nil && len(s.kept)+len(p) > KeptOutput {
-		if err := s.spill(); err != nil {
-			return 0, fmt.Errorf("keep %s of %s: %w", s.name, s.task, err)
-		}
+	if err := s.keep(p); err != nil {
+		return 0, fmt.Errorf("keep %s of %s: %w", s.name, s.attempt, err)
 	}
-	if s.file != nil {
-		if _, err := s.file.Write(p); err != nil {
-			return 0, fmt.Errorf("keep %s of %s: %w", s.name, s.task, err)
-		}
+	if s.grew != nil {
+		s.grew()
 	}
-	s.kept = append(s.kept, p[:min(len(p), KeptOutput-len(s.kept))]...)
-	s.n += int64(len(p))
 	if s.also != nil {
 		s.also.Write(p)
 	}
 	return len(p), nil
 }
 
+func (s *spool) keep(p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil && len(s.kept)+len(p) > KeptOutput {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	if s.file != nil {
+		if _, err := s.file.Write(p); err != nil {
+			return err
+		}
+	}
+	s.kept = append(s.kept, p[:min(len(p), KeptOutput-len(s.kept))]...)
+	s.n += int64(len(p))
+	return nil
+}
+
 func (s *spool) spill() error {
-	dir, err := s.dir.task(s.task)
+	dir, err := s.dir.attempt(s.attempt)
 	if err != nil {
 		return err
 	}
@@ -81,8 +102,32 @@ func (s *spool) spill() error {
 	return err
 }
 
+// readAt reads what has come, from an offset on: nothing where that is all.
+func (s *spool) readAt(b []byte, offset int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case offset < int64(len(s.kept)):
+		return copy(b, s.kept[offset:]), nil
+	case offset >= s.n:
+		return 0, nil
+	}
+	f, err := os.Open(s.file.Name()) // it may be closed for writing by now
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n, err := f.ReadAt(b[:min(int64(len(b)), s.n-offset)], offset)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
 // close returns the file that holds the whole stream, or "".
 func (s *spool) close() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.file == nil {
 		return "", nil
 	}

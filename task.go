@@ -2,10 +2,13 @@ package gputrain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/internal/worker"
 )
 
 // A Task is something to run on a node: a command, a script, or a call of a
@@ -34,9 +37,14 @@ type Task struct {
 	// Retries is how often the task is started again after a failure of its
 	// own. A node that is lost under it is another matter: see [MaxNodeLosses].
 	Retries int
-	// Outputs are patterns of files, relative to Dir, that come back once the
-	// task has succeeded, into Result.OutputDir. ** matches any folders.
+	// Outputs are patterns of files that come back once the task has succeeded,
+	// into Result.OutputDir. ** matches any folders. They are looked for in the
+	// attempt's own directory (GPUTRAIN_SCRATCH, NodeInfo.Scratch) and in Dir,
+	// where only files count that changed since the attempt began. Tasks that run
+	// at the same time on a node share Dir: let them write to their own.
 	Outputs []string
+	// Target says which nodes the task may run on. The zero value is any.
+	Target Target
 
 	call *call
 }
@@ -45,7 +53,8 @@ type Task struct {
 // however often it is sent.
 type call struct {
 	function string
-	encode   func() ([]byte, error)
+	encode   func() (codec.Body, error)
+	stream   *worker.Stream // nil where the function has none
 }
 
 // Cmd is a command with its arguments. No shell reads them.
@@ -65,7 +74,7 @@ func (t Task) label(index int) string {
 	if t.Name != "" {
 		return t.Name
 	}
-	return fmt.Sprintf("task %d", index)
+	return "task " + strconv.Itoa(index)
 }
 
 // Validate reports everything that is wrong with the task, in one error that
@@ -79,6 +88,7 @@ func (t Task) Validate() error {
 	}
 	f.count("Retries", t.Retries)
 	f.duration("Timeout", t.Timeout)
+	t.Target.validate(&f)
 	for i, o := range t.Outputs {
 		if err := transfer.CheckPattern(o); err != nil {
 			f.add("Outputs[%d]: %v", i, err)

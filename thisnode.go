@@ -21,7 +21,16 @@ type NodeInfo struct {
 	MasterAddr string
 	// Addrs are the addresses of the call's nodes, by rank.
 	Addrs []string
-	// Scratch is a directory on the node that the pool removes at its end.
+	// PrivateAddr and PublicAddr are this node's, without a port, where the
+	// provider has said them.
+	PrivateAddr, PublicAddr string
+	// Accelerators are the devices that are this slot's own, as the variables
+	// CUDA_VISIBLE_DEVICES and the like name them. Nil means that the node has
+	// none, or that its tasks have not been told apart.
+	Accelerators []string
+	// Scratch is a directory on the node for this attempt at this task alone.
+	// ThisNode makes it. It is removed once the call is over and its result,
+	// and what [Task.Outputs] names in it, is with the caller.
 	Scratch string
 	// Task and Attempt are the task's id and which attempt at it this is, from 1.
 	Task    string
@@ -35,10 +44,18 @@ func ThisNode(ctx context.Context) NodeInfo {
 	if !ok {
 		return NodeInfo{Nodes: 1, MasterAddr: "127.0.0.1", Addrs: []string{"127.0.0.1"}}
 	}
-	return NodeInfo{
-		Pool: m.Pool, Rank: m.Rank, Nodes: m.Nodes, NodeRank: m.NodeRank, Slot: m.Slot, MasterAddr: m.MasterAddr,
-		Addrs: m.Addrs, Scratch: m.Scratch, Task: m.TaskID, Attempt: m.Attempt,
+	info := NodeInfo{
+		Pool: m.Node.Pool, NodeRank: m.Node.Rank, PrivateAddr: m.Node.PrivateAddr, PublicAddr: m.Node.PublicAddr,
+		Rank: m.Place.Rank, Slot: m.Place.Slot, Accelerators: m.Place.Accelerators, Task: m.Place.TaskID, Attempt: m.Place.Attempt,
+		Addrs: m.Addrs, Nodes: max(len(m.Addrs), 1),
 	}
+	if len(m.Addrs) > 0 {
+		info.MasterAddr = m.Addrs[0]
+	}
+	// Where the disk is full or gone the path is right all the same, and who
+	// writes there hears why it cannot be done.
+	info.Scratch, _ = m.Scratch()
+	return info
 }
 
 // Shard returns this node's share of items that every node of a call was sent.
@@ -47,6 +64,13 @@ func ThisNode(ctx context.Context) NodeInfo {
 // became since. The result aliases items.
 func Shard[T any](ctx context.Context, items []T) []T {
 	n := ThisNode(ctx)
-	lo, hi := len(items)*n.Rank/n.Nodes, len(items)*(n.Rank+1)/n.Nodes
+	lo, hi := shard(len(items), n.Rank, n.Nodes)
 	return items[lo:hi:hi]
+}
+
+// shard returns the bounds of one share of n. Products of n could overflow.
+func shard(n, rank, nodes int) (lo, hi int) {
+	each, more := n/nodes, n%nodes
+	lo = each*rank + more*rank/nodes
+	return lo, each*(rank+1) + more*(rank+1)/nodes
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,31 +16,60 @@ import (
 )
 
 // A workerHost keeps the node's worker: the process that serves functions. It
-// is started with the first call, and again when it has died.
+// is started with the first call, and again when it has died. A process with a
+// function that ignores the end of its context is retired: it gets no further
+// calls, and ends when only such functions are left in it.
 type workerHost struct {
-	n *poolNode
+	n     *poolNode
+	alone func() *worker.Members // the node, as the only one of a call
 
 	mu     sync.Mutex
-	proc   *workerProc
+	proc   *workerProc // the one that gets new calls
 	starts int
+	left   []string // files of workers that are dead, as long as they may be there
 	closed bool
 }
+
+// functionGrace is FunctionGrace, unless a test is in a hurry.
+var functionGrace = FunctionGrace
 
 // A workerProc is one life of a node's worker.
 type workerProc struct {
 	ready  chan struct{} // closed when client or err is set
 	client *worker.Client
 	err    error
+	// scratch is the folder of its calls' scratch directories.
+	scratch string
 
 	cancel context.CancelFunc
 	exited chan struct{} // closed when exit, exitErr and last are set
 	exit   supervisor.Exit
 	exitEr error
 	last   tail
+
+	// Guarded by the host.
+	calls   int // under way, without those that ignore the end of their context
+	retired bool
 }
 
-// get returns a worker that serves, and starts it where there is none.
+// startAttempts bounds how many workers may be killed while they start, and how
+// often one is asked that does not serve yet, before a call that waits for it fails.
+const startAttempts = 3
+
+var errKilledStarting = errors.New("it never served")
+
+// get returns a worker that serves, and starts it where there is none. Without
+// an error the caller leaves it later.
 func (h *workerHost) get(ctx context.Context) (*workerProc, error) {
+	for attempt := 1; ; attempt++ {
+		proc, err := h.tryGet(ctx)
+		if !errors.Is(err, errKilledStarting) || attempt == startAttempts {
+			return proc, err
+		}
+	}
+}
+
+func (h *workerHost) tryGet(ctx context.Context) (*workerProc, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -53,13 +83,37 @@ func (h *workerHost) get(ctx context.Context) (*workerProc, error) {
 		h.n.p.running.Go(func() { h.live(life, proc, socket) })
 	}
 	proc := h.proc
+	proc.calls++
 	h.mu.Unlock()
 	select {
 	case <-proc.ready:
+		if proc.err != nil {
+			h.leave(proc, false)
+		}
 		return proc, proc.err
 	case <-ctx.Done():
+		h.leave(proc, false)
 		return nil, context.Cause(ctx)
 	}
+}
+
+// leave ends a call. Where its function goes on, the process is retired, and
+// the channel returned is closed when it has ended.
+func (h *workerHost) leave(proc *workerProc, goesOn bool) (gone <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	proc.calls--
+	if goesOn {
+		proc.retired = true
+		gone = proc.exited
+		if h.proc == proc {
+			h.proc = nil
+		}
+	}
+	if proc.retired && proc.calls == 0 {
+		proc.cancel()
+	}
+	return gone
 }
 
 // close ends the worker. Calls that are under way fail.
@@ -83,18 +137,27 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 		close(proc.exited)
 		return
 	}
-	socket := path.Join(h.n.facts.Root, name)
+	socket, scratch := path.Join(h.n.facts.Root, name), path.Join(h.n.facts.Root, scratchDir, name)
+	proc.scratch = scratch
 	dialing, stopDialing := context.WithCancel(ctx)
 	defer stopDialing()
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		proc.exit, proc.exitEr = h.serve(ctx, proc, program, name, socket)
+		h.mu.Lock()
+		h.left = append(h.left, socket, scratch)
+		h.mu.Unlock()
 		close(proc.exited)
 		stopDialing()
 	})
-	proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
-		Digest: program.digest, Functions: worker.Names(), Generation: 1,
-	})
+	for range startAttempts { // as long as its process is there, a worker that does not serve yet is a slow one
+		proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
+			Digest: program.digest, Functions: worker.Names(), Generation: 1, Grace: functionGrace, Node: h.n.nodeFacts(scratch),
+		})
+		if !errors.Is(proc.err, worker.ErrWorkerLost) || dialing.Err() != nil {
+			break
+		}
+	}
 	if proc.err != nil {
 		h.over(proc)
 		proc.cancel()
@@ -120,6 +183,20 @@ func (h *workerHost) over(proc *workerProc) {
 	}
 }
 
+// remains returns the files that dead workers may have left.
+func (h *workerHost) remains() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.left)
+}
+
+// removed forgets files that are no longer there.
+func (h *workerHost) removed(files []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left = slices.DeleteFunc(h.left, func(s string) bool { return slices.Contains(files, s) })
+}
+
 // serve runs the program on the node until it ends. What functions print is
 // shown under the node's name.
 func (h *workerHost) serve(ctx context.Context, proc *workerProc, p program, name, socket string) (supervisor.Exit, error) {
@@ -131,7 +208,8 @@ func (h *workerHost) serve(ctx context.Context, proc *workerProc, p program, nam
 	}, supervisor.Sinks{Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: h.n.p.out.live()})
 }
 
-// attach returns how a stream to the worker is opened.
+// attach returns how a stream to the worker is opened. Its process has the
+// node's mark: one that still waits for a worker ends with the pool.
 func (h *workerHost) attach(p program, socket string) worker.OpenFunc {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
 		mode, err := supervisor.Quote(worker.AttachMode(socket))
@@ -142,7 +220,7 @@ func (h *workerHost) attach(p program, socket string) worker.OpenFunc {
 		if err != nil {
 			return nil, err
 		}
-		return h.n.client.Open(ctx, worker.Env+"="+mode+" exec "+bin)
+		return h.n.client.Open(ctx, worker.Env+"="+mode+" GPUTRAIN_NODE="+h.n.name+" exec "+bin)
 	}
 }
 
@@ -153,6 +231,8 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	}
 	e := &Error{Provider: h.n.p.provider, Op: "start the worker on " + h.n.name, Err: proc.err}
 	switch {
+	case proc.exitEr == nil && proc.exit.Cause == supervisor.Signaled: // by somebody else: another one may serve
+		e.Err = fmt.Errorf("%w: %s", errKilledStarting, describeExit(proc.exit, nil))
 	case errors.Is(proc.err, worker.ErrUnknownFunction):
 		e.Kind, e.Hint = ErrUnknownFunction, hintPackageLevel
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
@@ -160,6 +240,8 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 		if proc.exit.Code == 126 || proc.exit.Code == 127 {
 			e.Hint = "the program may need libraries that the node lacks (build it with CGO_ENABLED=0), or its folder there may be mounted noexec"
 		}
+	case errors.Is(proc.err, context.Canceled): // its end ended the dialing
+		e.Err = errors.New(joinLines(describeExit(proc.exit, proc.exitEr), h.n.p.secrets.text(proc.last.String())))
 	}
 	return e
 }

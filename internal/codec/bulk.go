@@ -1,54 +1,90 @@
 package codec
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
+	"unsafe"
 )
 
-// A bulk slice is sent as one byte string of its elements in little-endian
-// order, under the tag that RFC 8746 has for them.
+// A bulk slice is sent as its elements in little-endian order, under the tag
+// that RFC 8746 has for them: as one byte string, or from MinPart on as the
+// number of a part, under tagPart.
 type bulk struct {
-	tag   byte // 0 for []byte, which is a byte string itself
+	tag   int // 0 for bytes, which are a byte string themselves
 	width int
+	// native is whether the elements are in memory as they are sent.
+	native bool
 }
 
-var bulkTypes = map[reflect.Type]bulk{
-	reflect.TypeFor[[]byte]():    {0, 1},
-	reflect.TypeFor[[]uint16]():  {69, 2},
-	reflect.TypeFor[[]uint32]():  {70, 4},
-	reflect.TypeFor[[]uint64]():  {71, 8},
-	reflect.TypeFor[[]int8]():    {72, 1},
-	reflect.TypeFor[[]int16]():   {77, 2},
-	reflect.TypeFor[[]int32]():   {78, 4},
-	reflect.TypeFor[[]int64]():   {79, 8},
-	reflect.TypeFor[[]float32](): {85, 4},
-	reflect.TypeFor[[]float64](): {86, 8},
-}
+// tagPart marks the number of a part. It is registered for nothing else.
+const tagPart = 0x67707061
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 func bulkOf(t reflect.Type) (bulk, bool) {
-	b, ok := bulkTypes[t]
-	return b, ok
+	if t.Kind() != reflect.Slice || hasMethods(t) || hasMethods(t.Elem()) {
+		return bulk{}, false
+	}
+	tag, width := 0, 0
+	native := littleEndian
+	switch t.Elem().Kind() {
+	case reflect.Uint8:
+		width, native = 1, true
+	case reflect.Int8:
+		tag, width, native = 72, 1, true
+	case reflect.Uint16:
+		tag, width = 69, 2
+	case reflect.Uint32:
+		tag, width = 70, 4
+	case reflect.Uint64:
+		tag, width = 71, 8
+	case reflect.Uint:
+		tag, width, native = 71, 8, native && strconv.IntSize == 64
+	case reflect.Int16:
+		tag, width = 77, 2
+	case reflect.Int32:
+		tag, width = 78, 4
+	case reflect.Int64:
+		tag, width = 79, 8
+	case reflect.Int:
+		tag, width, native = 79, 8, native && strconv.IntSize == 64
+	case reflect.Float32:
+		tag, width = 85, 4
+	case reflect.Float64:
+		tag, width = 86, 8
+	default:
+		return bulk{}, false
+	}
+	return bulk{tag, width, native}, true
 }
 
-func (b bulk) size(v reflect.Value) int { return v.Len() * b.width }
-
-func (b bulk) encode(buf *bytes.Buffer, v reflect.Value) error {
-	if v.IsNil() {
-		return buf.WriteByte(null)
+// size counts what goes into the head.
+func (b bulk) size(v reflect.Value) int {
+	if n := v.Len() * b.width; n < MinPart {
+		return n
 	}
-	n := b.size(v)
-	if b.tag == 0 {
-		writeHead(buf, majorBytes, n)
-		buf.Write(v.Bytes())
+	return 0
+}
+
+func (b bulk) encode(e *encoder, v reflect.Value) error {
+	if v.IsNil() {
+		return e.WriteByte(null)
+	}
+	if b.tag != 0 {
+		writeHead(&e.Buffer, majorTag, b.tag)
+	}
+	p := b.bytes(v)
+	if len(p) >= MinPart {
+		writeHead(&e.Buffer, majorTag, tagPart)
+		writeHead(&e.Buffer, majorUint, len(e.parts))
+		e.parts = append(e.parts, p)
 		return nil
 	}
-	writeHead(buf, majorTag, int(b.tag))
-	writeHead(buf, majorBytes, n)
-	buf.Grow(n)
-	p, err := binary.Append(buf.AvailableBuffer(), binary.LittleEndian, v.Interface())
-	buf.Write(p) // in place already
+	writeHead(&e.Buffer, majorBytes, len(p))
+	_, err := e.Write(p)
 	return err
 }
 
@@ -62,24 +98,101 @@ func (b bulk) decode(d *decoder, v reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		if tag != int(b.tag) {
+		if tag != b.tag {
 			return fmt.Errorf("a %s has the tag %d, not %d", v.Type(), b.tag, tag)
 		}
+	}
+	if d.data[0]>>5 == majorTag {
+		p, err := d.part()
+		if err != nil {
+			return err
+		}
+		return b.take(p, v)
 	}
 	n, err := d.head(majorBytes)
 	if err != nil {
 		return err
 	}
-	if n%b.width != 0 {
-		return fmt.Errorf("%d bytes are not a whole number of elements of %s", n, v.Type())
+	return b.copy(d.take(n), v)
+}
+
+// bytes returns the elements as they are sent: the slice's own memory where
+// that is the same.
+func (b bulk) bytes(v reflect.Value) []byte {
+	if b.native {
+		return memory(v, b.width)
 	}
-	p := d.take(n)
-	if b.tag == 0 {
-		v.SetBytes(bytes.Clone(p))
+	out := make([]byte, 0, v.Len()*b.width)
+	for i := range v.Len() {
+		var bits uint64
+		switch e := v.Index(i); {
+		case e.CanInt():
+			bits = uint64(e.Int())
+		case e.CanUint():
+			bits = e.Uint()
+		case b.width == 4:
+			bits = uint64(math.Float32bits(float32(e.Float())))
+		default:
+			bits = math.Float64bits(e.Float())
+		}
+		var le [8]byte
+		binary.LittleEndian.PutUint64(le[:], bits)
+		out = append(out, le[:b.width]...)
+	}
+	return out
+}
+
+// copy sets v to a slice of its own with the elements in p.
+func (b bulk) copy(p []byte, v reflect.Value) error {
+	if len(p)%b.width != 0 {
+		return fmt.Errorf("%d bytes are not a whole number of elements of %s", len(p), v.Type())
+	}
+	s := reflect.MakeSlice(v.Type(), len(p)/b.width, len(p)/b.width)
+	v.Set(s)
+	if b.native {
+		copy(memory(s, b.width), p)
 		return nil
 	}
-	s := reflect.MakeSlice(v.Type(), n/b.width, n/b.width)
-	_, err = binary.Decode(p, binary.LittleEndian, s.Interface())
-	v.Set(s)
-	return err
+	for i := range s.Len() {
+		var le [8]byte
+		copy(le[:], p[i*b.width:(i+1)*b.width])
+		bits, e := binary.LittleEndian.Uint64(le[:]), s.Index(i)
+		switch {
+		case e.CanInt():
+			shift := 64 - 8*b.width
+			n := int64(bits<<shift) >> shift
+			if e.OverflowInt(n) {
+				return fmt.Errorf("%d does not fit into the %s of this platform", n, e.Type())
+			}
+			e.SetInt(n)
+		case e.CanUint():
+			if e.OverflowUint(bits) {
+				return fmt.Errorf("%d does not fit into the %s of this platform", bits, e.Type())
+			}
+			e.SetUint(bits)
+		case b.width == 4:
+			e.SetFloat(float64(math.Float32frombits(uint32(bits))))
+		default:
+			e.SetFloat(math.Float64frombits(bits))
+		}
+	}
+	return nil
+}
+
+// take makes v a slice of the very memory of p, where that can be.
+func (b bulk) take(p []byte, v reflect.Value) error {
+	if len(p) == 0 || len(p)%b.width != 0 || !b.native || uintptr(unsafe.Pointer(&p[0]))%uintptr(b.width) != 0 {
+		return b.copy(p, v)
+	}
+	// Elements are numbers: any bytes are valid ones, and hold no pointers.
+	v.Set(reflect.SliceAt(v.Type().Elem(), unsafe.Pointer(&p[0]), len(p)/b.width))
+	return nil
+}
+
+// memory returns the bytes that a slice's elements are.
+func memory(v reflect.Value, width int) []byte {
+	if v.Len() == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(v.UnsafePointer()), v.Len()*width)
 }

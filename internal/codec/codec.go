@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"reflect"
@@ -46,41 +45,46 @@ func must[M any](mode M, err error) M {
 	return mode
 }
 
-// Marshal returns the encoding of v.
-func Marshal(v any) ([]byte, error) {
+// Marshal returns the encoding of v, which refers to the memory of v.
+func Marshal(v any) (Body, error) {
 	if v == nil {
-		return []byte{null}, nil
+		return Body{Head: []byte{null}}, nil
 	}
 	rv := reflect.ValueOf(v)
 	if err := checkValue(rv); err != nil {
-		return nil, err
+		return Body{}, err
 	}
 	p := planOf(rv.Type())
-	var buf bytes.Buffer
+	var e encoder
 	if n := p.size(rv); n > 0 {
-		buf.Grow(n + n/16 + 512) // one allocation for what is mostly numbers
+		e.Grow(n + n/16 + 512) // one allocation for what is mostly numbers
 	}
-	if err := p.encode(&buf, rv); err != nil {
-		return nil, fmt.Errorf("codec: encode %T: %w", v, err)
+	if err := p.encode(&e, rv); err != nil {
+		return Body{}, fmt.Errorf("codec: encode %T: %w", v, err)
 	}
-	return buf.Bytes(), nil
+	return Body{Head: e.Bytes(), Parts: e.parts}, nil
 }
 
-// Unmarshal decodes data into what v points to, which should be zero: maps
-// that are there already are added to. It keeps no reference to data. After an
-// error, part of the value may have been set.
-func Unmarshal(data []byte, v any) error {
+// Unmarshal decodes a body into what v points to, which should be zero: maps
+// that are there already are added to. The large slices of v are the parts of
+// the body; to its head v keeps no reference. After an error, part of the
+// value may have been set.
+func Unmarshal(b Body, v any) error {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
 		return fmt.Errorf("codec: decode into %T: not a pointer to a value", v)
 	}
 	// Everything below relies on this: lengths are those of data that is
 	// there, and nesting is bounded.
-	if err := fromCBOR.Wellformed(data); err != nil {
+	if err := fromCBOR.Wellformed(b.Head); err != nil {
 		return fmt.Errorf("codec: decode %s: %w", rv.Type().Elem(), err)
 	}
-	d := decoder{data: data}
-	if err := planOf(rv.Type().Elem()).decode(&d, rv.Elem()); err != nil {
+	d := decoder{data: b.Head, parts: b.Parts}
+	err := planOf(rv.Type().Elem()).decode(&d, rv.Elem())
+	if err == nil && d.next != len(d.parts) {
+		err = fmt.Errorf("%d of %d parts belong to nothing", len(d.parts)-d.next, len(d.parts))
+	}
+	if err != nil {
 		return fmt.Errorf("codec: decode %s: %w", rv.Type().Elem(), err)
 	}
 	return nil

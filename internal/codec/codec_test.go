@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"math"
 	"math/big"
 	"net/netip"
@@ -254,18 +255,37 @@ func TestMapInInterfaceNeedsStringKeys(t *testing.T) {
 }
 
 func TestUnmarshalErrors(t *testing.T) {
-	floats, _ := Marshal([]float64{1, 2})
+	floats := []byte("\xd8\x56\x50\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\x00@")
 	odd := append([]byte(nil), floats[:len(floats)-1]...)
 	odd[2] = 0x4f // 15 bytes
+	part := func(n byte) string { return "\xda\x67\x70\x70\x61" + string(n) }
+	body := func(head string, parts ...string) Body {
+		b := Body{Head: []byte(head)}
+		for _, p := range parts {
+			b.Parts = append(b.Parts, []byte(p))
+		}
+		return b
+	}
+	head := func(b []byte) Body { return Body{Head: b} }
 	for name, try := range map[string]func() error{
-		"not a pointer":   func() error { return Unmarshal(floats, 1) },
-		"empty":           func() error { return Unmarshal(nil, new(int)) },
-		"cut":             func() error { return Unmarshal(floats[:5], new([]float64)) },
-		"trailing":        func() error { return Unmarshal(append(floats[:len(floats):len(floats)], 0), new([]float64)) },
-		"other element":   func() error { return Unmarshal(floats, new([]float32)) },
-		"odd length":      func() error { return Unmarshal(odd, new([]float64)) },
-		"unknown field":   func() error { return Unmarshal([]byte("\xa1\x61x\x01"), new(inner)) },
-		"unknown field 2": func() error { return Unmarshal([]byte("\xa1\x61x\x01"), new(struct{ A int })) },
+		"not a pointer":   func() error { return Unmarshal(head(floats), 1) },
+		"empty":           func() error { return Unmarshal(Body{}, new(int)) },
+		"cut":             func() error { return Unmarshal(head(floats[:5]), new([]float64)) },
+		"trailing":        func() error { return Unmarshal(head(append(floats[:len(floats):len(floats)], 0)), new([]float64)) },
+		"other element":   func() error { return Unmarshal(head(floats), new([]float32)) },
+		"odd length":      func() error { return Unmarshal(head(odd), new([]float64)) },
+		"unknown field":   func() error { return Unmarshal(body("\xa1\x61x\x01"), new(inner)) },
+		"unknown field 2": func() error { return Unmarshal(body("\xa1\x61x\x01"), new(struct{ A int })) },
+		"array length":    func() error { return Unmarshal(body("\x81\xf6"), new([2][]byte)) },
+
+		"no such part":       func() error { return Unmarshal(body(part(0)), new([]byte)) },
+		"part left over":     func() error { return Unmarshal(body("\xf6", "x"), new([]byte)) },
+		"part for no slice":  func() error { return Unmarshal(body(part(0), "x"), new(int)) },
+		"part twice":         func() error { return Unmarshal(body("\x82"+part(0)+part(0), "x"), new([][]byte)) },
+		"parts out of order": func() error { return Unmarshal(body("\x82"+part(1)+part(0), "x", "y"), new([][]byte)) },
+		"odd part":           func() error { return Unmarshal(body("\xd8\x56"+part(0), "123456789"), new([]float64)) },
+		"part by text":       func() error { return Unmarshal(body("\xda\x67\x70\x70\x61\x61x", "x"), new([]byte)) },
+		"other tag":          func() error { return Unmarshal(body("\xc1\x00", "x"), new([]byte)) },
 	} {
 		if err := try(); err == nil || !strings.HasPrefix(err.Error(), "codec: ") {
 			t.Errorf("%s: err = %v", name, err)
@@ -275,8 +295,113 @@ func TestUnmarshalErrors(t *testing.T) {
 
 func TestBulkIsCompact(t *testing.T) {
 	data, err := Marshal(inner{Name: "w", W: make([]float32, 1000)})
-	if err != nil || len(data) > 4100 {
-		t.Errorf("%d bytes for 4000 of floats, err = %v", len(data), err)
+	if err != nil || data.Size() > 4100 {
+		t.Errorf("%d bytes for 4000 of floats, err = %v", data.Size(), err)
+	}
+}
+
+type (
+	weights []float32
+	celsius float64
+	layer   struct {
+		weights         // embedded, not exported, and no struct: not sent
+		Bias    weights `cbor:"b,omitempty"`
+	}
+	// Named is embedded below.
+	Named struct{ Tensor []uint16 }
+	model struct {
+		Named
+		Layers  [2]layer
+		Seconds []time.Duration
+		Temps   []celsius
+		ByName  map[string][]int
+		Raw     *[]byte
+		Small   []int8
+	}
+)
+
+// sequence returns n numbers that differ.
+func sequence[S ~[]E, E ~int | ~int8 | ~int64 | ~uint8 | ~uint16 | ~float32 | ~float64](n int) S {
+	s := make(S, n)
+	for i := range s {
+		s[i] = E(i % 120)
+	}
+	return s
+}
+
+// Large slices anywhere in a value are parts of the body: the sender's memory
+// on one side, and the receiver's on the other.
+func TestLargeSlicesAreNotCopied(t *testing.T) {
+	const n = MinPart
+	raw := sequence[[]byte](n)
+	v := model{
+		Named: Named{sequence[[]uint16](n)}, Layers: [2]layer{{Bias: sequence[weights](n)}, {Bias: weights{}}},
+		Seconds: sequence[[]time.Duration](n), Temps: sequence[[]celsius](n), ByName: map[string][]int{"a": sequence[[]int](n)},
+		Raw: &raw, Small: sequence[[]int8](n - 1),
+	}
+	b, err := Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Parts) != 6 || len(b.Head) > n+1000 {
+		t.Fatalf("%d parts and a head of %d bytes", len(b.Parts), len(b.Head))
+	}
+	raw[0] = 77
+	if last := b.Parts[5]; &last[0] != &raw[0] {
+		t.Error("the part is a copy")
+	}
+	var got model
+	if err := Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, v) {
+		t.Error("it arrived changed")
+	}
+	if &(*got.Raw)[0] != &raw[0] {
+		t.Error("the slice is a copy of the part")
+	}
+	same(t, v)
+	if got := roundTrip(t, layer{weights: weights{1}, Bias: weights{2}}); got.weights != nil || got.Bias[0] != 2 {
+		t.Errorf("an unexported field that is embedded arrived: %v", got)
+	}
+}
+
+// A part that is not aligned for its elements is copied.
+func TestPartsOutOfPlace(t *testing.T) {
+	want := sequence[[]float64](n64)
+	b, err := Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Parts[0] = append(make([]byte, 1, 1+len(b.Parts[0])), b.Parts[0]...)[1:]
+	var got []float64
+	if err := Unmarshal(b, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d numbers, %v", len(got), err)
+	}
+}
+
+const n64 = MinPart / 8
+
+// On a platform whose memory is not as the wire has it, elements are converted.
+func TestConvertedElements(t *testing.T) {
+	for _, v := range []any{
+		[]int{-1, 2, math.MaxInt}, []int8{-1, 1}, []int16{-300, 300}, []int32{-70000}, []int64{math.MinInt64}, []uint{1, math.MaxUint},
+		[]uint16{1, 65535}, []uint32{1 << 31}, []uint64{1 << 63}, []float32{-1.5, float32(math.Inf(1))}, []float64{-1.5, math.MaxFloat64},
+	} {
+		rv := reflect.ValueOf(v)
+		b, ok := bulkOf(rv.Type())
+		if !ok {
+			t.Fatalf("%T is no bulk", v)
+		}
+		b.native = false
+		sent := b.bytes(rv)
+		if want := memory(rv, b.width); littleEndian && string(sent) != string(want) {
+			t.Errorf("%v: sent %x, want %x", v, sent, want)
+		}
+		got := reflect.New(rv.Type()).Elem()
+		if err := b.take(sent, got); err != nil || !reflect.DeepEqual(got.Interface(), v) {
+			t.Errorf("%v arrived as %v, %v", v, got, err)
+		}
 	}
 }
 
@@ -289,14 +414,25 @@ func FuzzUnmarshal(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
+		f.Add(data.Head, []byte(nil), []byte(nil))
 	}
-	f.Add([]byte{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-	f.Add([]byte{0xd8, 86, 0x5b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add([]byte{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, []byte(nil), []byte(nil))
+	f.Add([]byte{0xd8, 86, 0x5b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, []byte(nil), []byte(nil))
+	two, _ := Marshal([][]float32{sequence[[]float32](MinPart), sequence[[]float32](MinPart)})
+	f.Add(two.Head, []byte("12345678"), []byte("1234"))
+	f.Add(two.Head, []byte("1234567"), []byte{})
+	deep := bytes.Repeat([]byte{0xda, 0x67, 0x70, 0x70, 0x61}, 100)
+	f.Add(append(deep, 0), []byte("1234"), []byte("1234"))
+	f.Fuzz(func(t *testing.T, head, one, two []byte) {
+		data := Body{Head: head}
+		for _, p := range [][]byte{one, two} {
+			if p != nil {
+				data.Parts = append(data.Parts, p)
+			}
+		}
 		for _, into := range []any{
 			new(everything), new(tree), new(any), new(map[string]any), new([]float32), new(time.Time),
-			new([]byte), new(map[any][]float64), new(tagged), new(big.Int), new(netip.Addr), new([4]byte),
+			new([]byte), new(map[any][]float64), new(tagged), new([][]float32), new(model), new(big.Int), new(netip.Addr), new([4]byte),
 		} {
 			if Unmarshal(data, into) != nil {
 				continue
@@ -305,7 +441,7 @@ func FuzzUnmarshal(f *testing.F) {
 			v := reflect.ValueOf(into).Elem().Interface()
 			if again, err := Marshal(v); err == nil {
 				if err := Unmarshal(again, reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
-					t.Fatalf("%T: %x decoded, encoded to %x and did not decode: %v", into, data, again, err)
+					t.Fatalf("%T: %x decoded, encoded to %x and did not decode: %v", into, head, again.Head, err)
 				}
 			}
 		}

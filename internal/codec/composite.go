@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 )
@@ -15,11 +14,11 @@ func (p *pointerPlan) size(v reflect.Value) int {
 	return p.elem.size(v.Elem())
 }
 
-func (p *pointerPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+func (p *pointerPlan) encode(e *encoder, v reflect.Value) error {
 	if v.IsNil() {
-		return buf.WriteByte(null)
+		return e.WriteByte(null)
 	}
-	return p.elem.encode(buf, v.Elem())
+	return p.elem.encode(e, v.Elem())
 }
 
 func (p *pointerPlan) decode(d *decoder, v reflect.Value) error {
@@ -42,13 +41,13 @@ func (p *slicePlan) size(v reflect.Value) (n int) {
 	return n
 }
 
-func (p *slicePlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+func (p *slicePlan) encode(e *encoder, v reflect.Value) error {
 	if v.IsNil() {
-		return buf.WriteByte(null)
+		return e.WriteByte(null)
 	}
-	writeHead(buf, majorArray, v.Len())
+	writeHead(&e.Buffer, majorArray, v.Len())
 	for i := range v.Len() {
-		if err := p.elem.encode(buf, v.Index(i)); err != nil {
+		if err := p.elem.encode(e, v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -73,6 +72,41 @@ func (p *slicePlan) decode(d *decoder, v reflect.Value) error {
 	return nil
 }
 
+type arrayPlan struct{ elem plan }
+
+func (p *arrayPlan) size(v reflect.Value) (n int) {
+	for i := range v.Len() {
+		n += p.elem.size(v.Index(i))
+	}
+	return n
+}
+
+func (p *arrayPlan) encode(e *encoder, v reflect.Value) error {
+	writeHead(&e.Buffer, majorArray, v.Len())
+	for i := range v.Len() {
+		if err := p.elem.encode(e, v.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *arrayPlan) decode(d *decoder, v reflect.Value) error {
+	n, err := d.head(majorArray)
+	if err != nil {
+		return err
+	}
+	if n != v.Len() {
+		return fmt.Errorf("found %d elements instead of %d", n, v.Len())
+	}
+	for i := range n {
+		if err := p.elem.decode(d, v.Index(i)); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
 type mapPlan struct{ key, elem plan }
 
 func (p *mapPlan) size(v reflect.Value) (n int) {
@@ -82,16 +116,16 @@ func (p *mapPlan) size(v reflect.Value) (n int) {
 	return n
 }
 
-func (p *mapPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
+func (p *mapPlan) encode(e *encoder, v reflect.Value) error {
 	if v.IsNil() {
-		return buf.WriteByte(null)
+		return e.WriteByte(null)
 	}
-	writeHead(buf, majorMap, v.Len())
+	writeHead(&e.Buffer, majorMap, v.Len())
 	for it := v.MapRange(); it.Next(); {
-		if err := p.key.encode(buf, it.Key()); err != nil {
+		if err := p.key.encode(e, it.Key()); err != nil {
 			return err
 		}
-		if err := p.elem.encode(buf, it.Value()); err != nil {
+		if err := p.elem.encode(e, it.Value()); err != nil {
 			return err
 		}
 	}
@@ -144,12 +178,12 @@ func (p *structPlan) size(v reflect.Value) (n int) {
 	return n
 }
 
-func (p *structPlan) encode(buf *bytes.Buffer, v reflect.Value) error {
-	writeHead(buf, majorMap, len(p.fields))
+func (p *structPlan) encode(e *encoder, v reflect.Value) error {
+	writeHead(&e.Buffer, majorMap, len(p.fields))
 	for _, f := range p.fields {
-		writeHead(buf, majorText, len(f.name))
-		buf.WriteString(f.name)
-		if err := f.plan.encode(buf, v.Field(f.index)); err != nil {
+		writeHead(&e.Buffer, majorText, len(f.name))
+		e.WriteString(f.name)
+		if err := f.plan.encode(e, v.Field(f.index)); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}

@@ -1,8 +1,9 @@
 // Package codec turns the arguments and results of functions into bytes and
 // back. The bytes are CBOR (RFC 8949), with typed arrays (RFC 8746) where
-// numbers come in bulk. Decoding runs no code but the methods of the type that
-// the caller asked for, and uses memory in proportion to the input and to the
-// size of that type, whatever the input holds.
+// numbers come in bulk, and beside the CBOR the large slices as they are in
+// memory: a [Body]. Decoding runs no code but the methods of the type that the
+// caller asked for, and uses memory in proportion to the input and to the size
+// of that type, whatever the input holds.
 //
 // # What arrives
 //
@@ -11,7 +12,7 @@
 //   - A nil slice, map or pointer arrives nil, an empty one empty. A pointer to
 //     something nil (a nil pointer or a nil slice) arrives as a nil pointer.
 //   - Structs travel by field name. The tags `cbor` and, in its absence, `json`
-//     are honoured ("-", a name, omitempty, omitzero). Unexported fields are
+//     are honoured as far as "-" and a name go. Unexported fields are
 //     not sent and arrive zero. A field that the receiver lacks is an error.
 //   - Maps may have any key but a pointer. Their order is not kept.
 //   - A time.Time keeps its nanoseconds and its zone's offset; the zone's name
@@ -35,10 +36,13 @@
 // exported. [Marshal] refuses the same where an interface hides it, and values
 // nested deeper than [MaxDepth], which every cyclic value is.
 //
-// # Speed
+// # Large values
 //
-// []byte and slices of the sized numeric types ([]float32, []int64 and so on,
-// not []int) are copied as memory, wherever they are in structs, slices, maps
-// and pointers, so long as no method or tag option on the way asks for
-// something else.
+// Slices of bytes and of numbers ([]byte, []float32, []int, []time.Duration,
+// named types of these) are sent as memory, wherever they are in structs,
+// slices, arrays, maps and pointers, so long as no method on the way asks for
+// something else. From [MinPart] bytes on they are parts of the body: neither
+// [Marshal] nor [Unmarshal] copies them, so that the value sent must not be
+// changed while its body is in use. What an interface holds, and structs that
+// embed an unexported struct, go into the head as a whole.
 package codec

@@ -9,6 +9,7 @@ import (
 
 // The parts of CBOR (RFC 8949, section 3) that plans write and read themselves.
 const (
+	majorUint  = 0
 	majorBytes = 2
 	majorText  = 3
 	majorArray = 4
@@ -41,8 +42,39 @@ func writeHead(buf *bytes.Buffer, major byte, n int) {
 	}
 }
 
-// A decoder is what is left of data that is well-formed.
-type decoder struct{ data []byte }
+// An encoder collects a body.
+type encoder struct {
+	bytes.Buffer
+	parts [][]byte
+}
+
+// A decoder is what is left of a head that is well-formed, and of the parts.
+type decoder struct {
+	data  []byte
+	parts [][]byte
+	next  int // the part that must be referred to next
+}
+
+// part takes a reference to a part off the front. Parts are referred to in
+// order, each once: no two slices of a value ever share memory.
+func (d *decoder) part() ([]byte, error) {
+	tag, err := d.head(majorTag)
+	if err != nil {
+		return nil, err
+	}
+	if tag != tagPart {
+		return nil, fmt.Errorf("found the tag %d instead of bytes", tag)
+	}
+	n, err := d.head(majorUint)
+	if err != nil {
+		return nil, err
+	}
+	if n != d.next || n >= len(d.parts) {
+		return nil, fmt.Errorf("found a reference to part %d instead of part %d of %d", n, d.next, len(d.parts))
+	}
+	d.next++
+	return d.parts[n], nil
+}
 
 // null takes a null off the front, if one is there.
 func (d *decoder) null() bool {

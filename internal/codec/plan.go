@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"reflect"
 	"strings"
 	"sync"
@@ -11,9 +10,9 @@ import (
 // through the cbor package as a whole; a plan of their own have bulk slices
 // and the structs, slices, maps and pointers that lead to one.
 type plan interface {
-	// size returns how many bytes of bulk a value holds.
+	// size returns how many bytes of bulk a value adds to the head.
 	size(v reflect.Value) int
-	encode(buf *bytes.Buffer, v reflect.Value) error
+	encode(e *encoder, v reflect.Value) error
 	// decode takes one item off the front of the data, which is well-formed.
 	decode(d *decoder, v reflect.Value) error
 }
@@ -65,6 +64,11 @@ func makePlan(t reflect.Type, made map[reflect.Type]plan) plan {
 		made[t] = p
 		p.elem = makePlan(t.Elem(), made)
 		return p
+	case reflect.Array:
+		p := &arrayPlan{}
+		made[t] = p
+		p.elem = makePlan(t.Elem(), made)
+		return p
 	case reflect.Map:
 		p := &mapPlan{}
 		made[t] = p
@@ -95,18 +99,22 @@ func isBulk(t reflect.Type, _ bool) bool {
 }
 
 // plainFields returns the name that each field is sent by, or "" where it is
-// not sent. It fails where sending takes more than a name: embedded fields,
-// options, names that clash.
+// not sent. An embedded struct is sent like a field. It fails where sending
+// takes more than that: fields promoted from an unexported type, names that clash.
 func plainFields(t reflect.Type) (names []string, ok bool) {
 	seen := map[string]bool{}
 	for f := range t.Fields() {
 		tag := tagOf(f)
-		name, options, _ := strings.Cut(tag, ",")
-		if f.Anonymous || f.Name == "_" || options != "" {
-			return nil, false
-		}
+		// Options say how to spell a value, which is not needed here: both
+		// sides have the same type, and empty is told apart from nil.
+		name, _, _ := strings.Cut(tag, ",")
 		switch {
-		case !f.IsExported() || tag == "-":
+		case f.Name == "_" || tag == "-":
+			names = append(names, "")
+			continue
+		case f.Anonymous && !f.IsExported() && structOf(f.Type) != nil:
+			return nil, false
+		case !f.IsExported():
 			names = append(names, "")
 			continue
 		case name == "":
@@ -126,8 +134,8 @@ type ordinary struct{}
 
 func (ordinary) size(reflect.Value) int { return 0 }
 
-func (ordinary) encode(buf *bytes.Buffer, v reflect.Value) error {
-	return toCBOR.MarshalToBuffer(v.Interface(), buf)
+func (ordinary) encode(e *encoder, v reflect.Value) error {
+	return toCBOR.MarshalToBuffer(v.Interface(), &e.Buffer)
 }
 
 func (ordinary) decode(d *decoder, v reflect.Value) error {

@@ -40,8 +40,9 @@ type Config struct {
 	// ReauthPatience is the same for a client that was let in before and lost
 	// its connection. Zero means one minute.
 	ReauthPatience time.Duration
-	// HandshakeTimeout bounds each of dialing and logging in, for one attempt.
-	// Zero means 10 seconds.
+	// HandshakeTimeout bounds dialing, and how long the server may say nothing
+	// while the client logs in: one that is slow, or one of very many at once,
+	// is waited for. Zero means 10 seconds.
 	HandshakeTimeout time.Duration
 	// KeepaliveInterval is how long nothing may arrive before the server is
 	// asked for a sign of life, and KeepaliveMisses how many intervals more may

@@ -125,6 +125,16 @@ func TestConnectCancelledWhileItDialsOrWaits(t *testing.T) {
 	}
 }
 
+// A login takes many round trips. What counts is that each of them is answered.
+func TestConnectWaitsForASlowServer(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	link.Delay(150 * time.Millisecond)
+	cfg := configFor(t, s, link.Addr)
+	cfg.HandshakeTimeout = 500 * time.Millisecond
+	connect(t, cfg)
+}
+
 func TestConnectTimesOutOnASilentServer(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
@@ -223,5 +233,18 @@ func TestConnectManyAtOnce(t *testing.T) {
 	defer startups.mu.Unlock()
 	if len(startups.slots) != 0 {
 		t.Errorf("the limiter still knows %d addresses", len(startups.slots))
+	}
+}
+
+// What the server is asked to do for a connection is what it does fast.
+func TestAlgorithms(t *testing.T) {
+	s := opensshtest.Start(t)
+	c := connect(t, configFor(t, s, s.Addr))
+	got := c.main.conn.(xssh.AlgorithmsConnMetadata).Algorithms()
+	if kex := got.KeyExchange; kex != xssh.KeyExchangeMLKEM768X25519 && kex != xssh.KeyExchangeECDHP256 {
+		t.Errorf("key exchange %s", kex)
+	}
+	if got.Read.Cipher != xssh.CipherAES128GCM || got.Write.Cipher != xssh.CipherAES128GCM {
+		t.Errorf("ciphers %s and %s", got.Read.Cipher, got.Write.Cipher)
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	xssh "golang.org/x/crypto/ssh"
-
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
 
@@ -249,29 +247,6 @@ func TestSessionClose(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	session.Close()
-}
-
-func TestSessionSignal(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("sshd passes signals on only where the user is not root")
-	}
-	s := opensshtest.Start(t)
-	c := connect(t, configFor(t, s, s.Addr))
-	session, err := c.Open(bounded(t), "echo ready; cat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
-	if _, err := io.ReadFull(session, make([]byte, len("ready\n"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Signal(xssh.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	var exit *ExitError
-	if err := session.Wait(); !errors.As(err, &exit) || exit.Signal != "TERM" {
-		t.Fatalf("got %v", err)
-	}
 }
 
 func TestSFTP(t *testing.T) {

@@ -43,19 +43,37 @@ var (
 func newLink(t *transport, conn xssh.Conn, chans <-chan xssh.NewChannel, reqs <-chan *xssh.Request) *link {
 	l := &link{conn: conn, transport: t, dead: make(chan struct{})}
 	t.atEnd(l.seal)
-	l.wg.Go(func() { xssh.DiscardRequests(reqs) }) // answers the server's own keepalive
 	l.wg.Go(func() {
-		for ch := range chans {
-			ch.Reject(xssh.Prohibited, "this client takes no channels")
-		}
-	})
-	l.wg.Go(func() {
+		refuse(chans, reqs)
 		err := conn.Wait()
 		l.cause.Do(func() { l.why = err })
 		l.err = l.why
 		close(l.dead)
 	})
 	return l
+}
+
+// refuse answers what the server asks for, such as its own keepalive, until the
+// connection ends.
+func refuse(chans <-chan xssh.NewChannel, reqs <-chan *xssh.Request) {
+	for chans != nil || reqs != nil {
+		select {
+		case ch, ok := <-chans:
+			if !ok {
+				chans = nil
+				continue
+			}
+			ch.Reject(xssh.Prohibited, "this client takes no channels")
+		case r, ok := <-reqs:
+			if !ok {
+				reqs = nil
+				continue
+			}
+			if r.WantReply {
+				r.Reply(false, nil)
+			}
+		}
+	}
 }
 
 // seal makes x/crypto's ssh refuse to write. When reading fails, it first fails

@@ -53,13 +53,6 @@ func (s *Session) Write(p []byte) (int, error) { return s.channel.Write(p) }
 // CloseWrite ends the command's stdin.
 func (s *Session) CloseWrite() error { return s.channel.CloseWrite() }
 
-// Signal sends a signal, as in "TERM", to the command. Servers other than
-// OpenSSH may not know how.
-func (s *Session) Signal(name xssh.Signal) error {
-	_, err := s.channel.SendRequest("signal", false, xssh.Marshal(struct{ Name string }{string(name)}))
-	return err
-}
-
 // Done is closed when the command has ended, or the session has.
 func (s *Session) Done() <-chan struct{} { return s.done }
 

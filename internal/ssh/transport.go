@@ -4,9 +4,10 @@ import (
 	"net"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
-// quickReads is how many reads are acknowledged at once: enough for the
+// quickReads is how many packets are acknowledged at once: enough for the
 // handshake and the first commands after it.
 const quickReads = 64
 
@@ -15,6 +16,7 @@ const quickReads = 64
 type transport struct {
 	net.Conn
 	reads atomic.Int64
+	quick int             // packets acknowledged at once, by the one reader
 	raw   syscall.RawConn // nil where there is no TCP socket
 	over  atomic.Bool     // nothing more can be read
 	last  atomic.Pointer[func()]
@@ -43,10 +45,33 @@ func (t *transport) Read(p []byte) (int, error) {
 			(*last)()
 		}
 	}
-	if t.reads.Add(1) < quickReads && t.raw != nil {
+	t.reads.Add(1)
+	// The server's version comes byte by byte, from one packet.
+	if n > 1 && t.quick < quickReads && t.raw != nil {
+		t.quick++
 		quickAck(t.raw)
 	}
 	return n, err
+}
+
+// hear calls silent when nothing has arrived for patience, at most twice that,
+// unless over is closed first.
+func (t *transport) hear(patience time.Duration, over <-chan struct{}, silent func()) {
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for seen := int64(0); ; {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+		}
+		reads := t.reads.Load()
+		if reads == seen {
+			silent()
+			return
+		}
+		seen = reads
+	}
 }
 
 // atEnd has f called when nothing more can be read, before anybody is told.

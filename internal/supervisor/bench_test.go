@@ -15,7 +15,7 @@ import (
 // the control session; BenchmarkRawSession is the same by a session of
 // x/crypto/ssh each, without any of what the supervisor promises.
 func BenchmarkCommand(b *testing.B) {
-	srv := opensshtest.Start(b)
+	srv := quietServer(b)
 	for _, sh := range append(shells, "") {
 		b.Run(fmt.Sprintf("shell=%s", sh), func(b *testing.B) {
 			if sh != "" {
@@ -30,35 +30,48 @@ func BenchmarkCommand(b *testing.B) {
 }
 
 func BenchmarkRawSession(b *testing.B) {
-	c := raw(b, opensshtest.Start(b))
+	c := raw(b, quietServer(b))
 	for b.Loop() {
 		rawTrue(b, c)
 	}
 }
 
-// BenchmarkFanout is 1000 commands, four at once.
+// BenchmarkFanout is 1000 commands over 16 nodes, four at once on each.
 func BenchmarkFanout(b *testing.B) {
-	srv := opensshtest.Start(b)
-	b.Run("supervisor", func(b *testing.B) {
-		n := start(b, connect(b, srv, ""), config(b, ""))
-		for b.Loop() {
-			fan(1000, func() { trueOn(b, n) })
-		}
-		b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	})
-	b.Run("raw", func(b *testing.B) {
-		c := raw(b, srv)
-		for b.Loop() {
-			fan(1000, func() { rawTrue(b, c) })
-		}
-		b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	})
+	for _, sh := range append(shells, "", "raw") {
+		b.Run(fmt.Sprintf("shell=%s", sh), func(b *testing.B) {
+			if sh != "" && sh != "raw" {
+				needShell(b, sh)
+			}
+			var nodes []func()
+			for range 16 {
+				srv := quietServer(b)
+				if sh == "raw" {
+					c := raw(b, srv)
+					nodes = append(nodes, func() { rawTrue(b, c) })
+				} else {
+					n := start(b, connect(b, srv, ""), config(b, sh))
+					nodes = append(nodes, func() { trueOn(b, n) })
+				}
+			}
+			for b.Loop() {
+				fan(1000, nodes)
+			}
+			b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+// quietServer has an empty home: what a login script costs is not what is
+// measured.
+func quietServer(b *testing.B) *opensshtest.Server {
+	return opensshtest.Start(b, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 }
 
 // BenchmarkStdout is the output of one command.
 func BenchmarkStdout(b *testing.B) {
 	const size = 256 << 20
-	srv := opensshtest.Start(b)
+	srv := quietServer(b)
 	b.Run("supervisor", func(b *testing.B) {
 		n := start(b, connect(b, srv, ""), config(b, ""))
 		b.SetBytes(size)
@@ -119,16 +132,18 @@ func rawTrue(b *testing.B, c *xssh.Client) {
 	}
 }
 
-// fan calls f n times, four at once.
-func fan(n int, f func()) {
+// fan does n times what nodes does, four at once on each.
+func fan(n int, nodes []func()) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
-	for range 4 {
-		wg.Go(func() {
-			for next.Add(1) <= int64(n) {
-				f()
-			}
-		})
+	for _, f := range nodes {
+		for range 4 {
+			wg.Go(func() {
+				for next.Add(1) <= int64(n) {
+					f()
+				}
+			})
+		}
 	}
 	wg.Wait()
 }

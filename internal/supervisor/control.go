@@ -19,9 +19,13 @@ import (
 //go:embed node.sh
 var nodeScript string
 
-// script is node.sh without comments and indentation: bash reads its stdin
-// byte by byte, so every byte costs.
+// script is node.sh without comments and indentation, which need not be sent.
 var script = regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(nodeScript, "")
+
+// preamble has bash read the script at once: by itself it reads its stdin byte
+// by byte, which takes longer than all that the script does. A bash that is too
+// old for that goes on line by line, as other shells do, which read blocks.
+var preamble = "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(script)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n"
 
 // A control is one session with a shell on the node that has read node.sh and
 // goes on to run what it is sent. Its stdout carries frames.
@@ -34,6 +38,8 @@ type control struct {
 	mu    sync.Mutex
 	queue []byte        // what is to be sent: many calls go out as one write
 	wake  chan struct{} // signals that queue has grown
+	lanes *lanes        // where the node's shell is fast
+	fresh time.Time     // when gt_fresh was last sent
 }
 
 // openControl starts the shell and takes the pool over with it. The first call
@@ -47,10 +53,11 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Durati
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k := &control{s: s, frames: newDecoder(s), stop: stop, wake: make(chan struct{}, 1)}
 	complaint := &tail{}
-	k.wg.Go(func() { io.Copy(complaint, s.Stderr) })
+	// A small buffer: hardly anything comes.
+	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
 	interrupted := context.AfterFunc(ctx, func() { s.Close() })
-	k.send(script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n")
+	k.send(preamble + script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n")
 	if err = k.frames.greet(); err == nil {
 		err = k.opened(&facts)
 	}
@@ -70,7 +77,12 @@ func (k *control) opened(facts *Facts) error {
 		switch {
 		case err != nil:
 			return err
-		case f.kind == 'H':
+		case f.kind == 'H' && len(f.words) == 2:
+			if f.words[1] == "1" {
+				k.mu.Lock()
+				k.lanes = &lanes{of: map[string]int{}}
+				k.mu.Unlock()
+			}
 			return nil
 		case f.kind == 'F' && len(f.words) == 2:
 			facts.add(f.words[0], f.words[1])
@@ -102,11 +114,20 @@ func refusal(why string) error {
 
 // failed closes a control that did not come up and returns the reason.
 func (k *control) failed(ctx context.Context, err error, complaint *tail) error {
+	ended := err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if ended {
+		// A cut connection looks like this too, and Wait knows it only of a
+		// session that was not closed here.
+		select {
+		case <-k.s.Done():
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	k.close()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	ended := err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if w := k.s.Wait(); ended && errors.Is(w, ssh.ErrDisconnected) {
 		return w
 	}
@@ -122,8 +143,16 @@ func (k *control) failed(ctx context.Context, err error, complaint *tail) error 
 // send queues shell text, whole lines. It does not block.
 func (k *control) send(text string) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.put(0, text)
+}
+
+// put queues text for a lane, or for the main shell. k.mu is held.
+func (k *control) put(lane int, text string) {
+	if k.lanes != nil {
+		k.queue = fmt.Appendf(k.queue, "%08d %04d ", len(text), lane)
+	}
 	k.queue = append(k.queue, text...)
-	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -170,7 +199,7 @@ func (c Config) command() string {
 	if c.Shell != "" {
 		return env + c.Shell
 	}
-	return "exec sh -c 'if command -v bash >/dev/null; then " + env + "bash; else " + env + "sh; fi'"
+	return "exec sh -c 'export GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + "; command -v bash >/dev/null && exec bash; exec sh'"
 }
 
 // open returns the call of gt_open.
@@ -186,7 +215,11 @@ func (c Config) open(ttl time.Duration, first bool) string {
 	if first {
 		is = "1"
 	}
-	l := call("gt_open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct)
+	disk := "0"
+	if c.Disk {
+		disk = "1"
+	}
+	l := call("gt_open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk)
 	return strings.TrimSuffix(l.String(), "\n") + " || exit 1\n"
 }
 

@@ -22,7 +22,7 @@ func (n *Node) SetBase(env map[string]string, path []string) {
 	defer n.mu.Unlock()
 	n.base.env, n.base.head = maps.Clone(env), slices.Clone(path)
 	if n.control != nil {
-		n.control.send(n.base.define())
+		n.control.redefine(n.base.define())
 	}
 }
 

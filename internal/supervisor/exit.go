@@ -51,9 +51,12 @@ type Exit struct {
 	Elapsed time.Duration
 	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
 	StdoutBytes, StderrBytes int64
-	// DiskFull is true where the node's disk had no room left for the status:
-	// output may be missing too.
+	// DiskFull is true where the node's disk had no room left for the status or
+	// for output: some of that may be missing.
 	DiskFull bool
+	// Scratch is the absolute path of the task's own directory, with
+	// Spec.Scratch. It is there until Release.
+	Scratch string
 }
 
 // ErrNotStarted means that the command was never started. Errors that wrap it say why.
@@ -70,16 +73,43 @@ var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out,
 // whatever ran there is gone.
 var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
 
+// An outcome is what a 'D' frame tells: how a task ended, and of each stream
+// where it is.
+type outcome struct {
+	Exit
+	inFile [2]bool   // in a file, to be asked for
+	text   [2]string // otherwise: all of it
+}
+
 // parseDone reads a 'D' frame: id, code, signal, cause, milliseconds, disk
-// full, and whether there is stdout and stderr. A reason why the command never
-// started comes back as an error that wraps ErrNotStarted.
-func parseDone(w []string, dir string) (x Exit, nonEmpty [2]bool, err error) {
-	if len(w) != 8 {
-		return x, nonEmpty, fmt.Errorf("%w: end of a task in %d words", errFrame, len(w))
+// full, for each stream 0 (empty), 1 (in its file) or 2 (in what follows), and
+// the text of those with 2, quoted as by bash's printf %q. A reason why the command
+// never started comes back as an error that wraps ErrNotStarted.
+func parseDone(s, dir string) (x outcome, err error) {
+	w := strings.SplitN(s, " ", 9)
+	if len(w) < 8 {
+		return x, fmt.Errorf("%w: end of a task in %d words", errFrame, len(w))
+	}
+	rest := ""
+	if len(w) == 9 {
+		rest = w[8]
+	}
+	for s, where := range w[6:8] {
+		switch where {
+		case "0":
+		case "1":
+			x.inFile[s] = true
+		case "2":
+			if x.text[s], rest, err = unquote(rest); err != nil {
+				return x, fmt.Errorf("%w: %w", errFrame, err)
+			}
+		default:
+			return x, fmt.Errorf("%w: output in %.20q", errFrame, where)
+		}
 	}
 	code, err := strconv.Atoi(w[1])
 	if err != nil {
-		return x, nonEmpty, fmt.Errorf("%w: exit status %.20q", errFrame, w[1])
+		return x, fmt.Errorf("%w: exit status %.20q", errFrame, w[1])
 	}
 	x.Code = code
 	if w[2] != "-" {
@@ -91,7 +121,6 @@ func parseDone(w []string, dir string) (x Exit, nonEmpty [2]bool, err error) {
 		x.Elapsed = -1
 	}
 	x.DiskFull = w[5] == "1"
-	nonEmpty = [2]bool{w[6] == "1", w[7] == "1"}
 	switch w[3] {
 	case "exit":
 		x.Cause = Exited
@@ -106,13 +135,15 @@ func parseDone(w []string, dir string) (x Exit, nonEmpty [2]bool, err error) {
 	case "never": // cancelled before it was started
 		x.Cause, x.Code = Cancelled, -1
 	case "nodir":
-		return x, nonEmpty, fmt.Errorf("%w: no such folder on the node, or it cannot be entered: %s", ErrNotStarted, dir)
+		return x, fmt.Errorf("%w: no such folder on the node, or it cannot be entered: %s", ErrNotStarted, dir)
 	case "nostdin":
-		return x, nonEmpty, fmt.Errorf("%w: its stdin is gone from the node", ErrNotStarted)
+		return x, fmt.Errorf("%w: its stdin is gone from the node", ErrNotStarted)
+	case "noscratch":
+		return x, fmt.Errorf("%w: its scratch directory cannot be made: the node's disk is full, or cannot be written to", ErrNotStarted)
 	case "nodisk":
-		return x, nonEmpty, fmt.Errorf("%w: the node's disk is full", ErrNotStarted)
+		return x, fmt.Errorf("%w: the node's disk is full", ErrNotStarted)
 	default:
-		return x, nonEmpty, fmt.Errorf("%w: cause %.20q", errFrame, w[3])
+		return x, fmt.Errorf("%w: cause %.20q", errFrame, w[3])
 	}
-	return x, nonEmpty, nil
+	return x, nil
 }

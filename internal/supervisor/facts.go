@@ -21,7 +21,8 @@ type Facts struct {
 	// machine's, or its container's limit. Zero means not known.
 	CPUs        int
 	MemoryBytes int64
-	// DiskFreeBytes is what is free where WorkDir is. Zero means not known.
+	// DiskFreeBytes is what is free where WorkDir is. Zero means not known, as
+	// without Config.Disk.
 	DiskFreeBytes int64
 	// Tools has true for each program that the node has, of those that node.sh
 	// looks for: "tar", "python3". "head -c" is there where head knows -c.

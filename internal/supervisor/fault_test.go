@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -340,7 +339,13 @@ func TestRoot(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	srv := opensshtest.Start(t)
-	n := start(t, connect(t, srv, ""), config(t, ""))
+	eachShell(t, func(t *testing.T, shell string) { testFacts(t, srv, shell) })
+}
+
+func testFacts(t *testing.T, srv *opensshtest.Server, shell string) {
+	cfg := config(t, shell)
+	cfg.Disk = true
+	n := start(t, connect(t, srv, ""), cfg)
 	f := n.Facts()
 	if f.OS != runtime.GOOS || f.Arch != runtime.GOARCH || f.CPUs < 1 || f.MemoryBytes < 1<<20 || f.DiskFreeBytes < 1<<20 || f.UID != os.Getuid() ||
 		!f.Tools["tar"] || !f.Tools["od"] || f.Tools["no such"] || f.Home == "" || f.Path == "" {
@@ -377,20 +382,9 @@ func TestClose(t *testing.T) {
 }
 
 func TestDiskFull(t *testing.T) {
-	required := os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != ""
-	if os.Getuid() != 0 && !required {
-		t.Skip("mounting a small file system needs root")
-	}
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
-		dir := t.TempDir()
-		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
-			if required {
-				t.Fatalf("no tmpfs here, and GPUTRAIN_REQUIRE_DISKFULL is set: %v %s", err, out)
-			}
-			t.Skipf("no tmpfs here: %v %s", err, out)
-		}
-		t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
+		dir := smallDisk(t)
 		link := opensshtest.Proxy(t, srv.Addr)
 		cfg := config(t, shell)
 		cfg.Root = dir + "/pool"

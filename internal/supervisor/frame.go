@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -33,8 +34,9 @@ const (
 type frame struct {
 	// kind is the letter that node.sh begins it with, see the handler of each.
 	kind byte
-	// words are what follows on its line.
+	// words are what follows on its line, and line is that as it came.
 	words []string
+	line  string
 	// data is a piece of a stream, for kinds 'O' (raw) and 'X' (was hex), valid
 	// until the next frame is asked for.
 	data   []byte
@@ -56,13 +58,13 @@ func (f *frame) id() string {
 // never gives more of a stream than was announced.
 type decoder struct {
 	r    *bufio.Reader
-	buf  [maxChunk]byte
-	cur  frame // the 'O' or 'X' that is being read
-	left int64 // of an 'O'
+	buf  *[maxChunk]byte // for data; nil while there is none
+	cur  frame           // the 'O' or 'X' that is being read
+	left int64           // of an 'O'
 }
 
 func newDecoder(r io.Reader) *decoder {
-	return &decoder{r: bufio.NewReaderSize(r, 64<<10)}
+	return &decoder{r: bufio.NewReader(r)}
 }
 
 // greet reads up to the line that node.sh begins with.
@@ -106,6 +108,10 @@ func (d *decoder) line() (string, error) {
 
 // next reads one frame, or the next piece of one.
 func (d *decoder) next() (frame, error) {
+	if d.cur.kind == 0 && d.buf != nil { // what was in it has been taken
+		chunks.Put(d.buf)
+		d.buf = nil
+	}
 	switch d.cur.kind {
 	case 'O':
 		return d.raw()
@@ -120,6 +126,9 @@ func (d *decoder) next() (frame, error) {
 		return frame{}, fmt.Errorf("%w: %.40q", errFrame, s)
 	}
 	f := frame{kind: s[0]}
+	if len(s) > 1 {
+		f.line = s[2:]
+	}
 	if f.kind == 'F' { // F key value: the value is the rest, spaces and all
 		f.words = strings.SplitN(s[1:], " ", 3)[1:]
 		return f, nil
@@ -163,8 +172,12 @@ func (d *decoder) begin(f frame) error {
 		}
 	}
 	d.cur = f
+	d.buf = chunks.Get().(*[maxChunk]byte)
 	return nil
 }
+
+// chunks are pooled, so that an idle node holds none.
+var chunks = sync.Pool{New: func() any { return new([maxChunk]byte) }}
 
 // maxSize bounds offsets and lengths, so that their sums never overflow.
 const maxSize = 1 << 60

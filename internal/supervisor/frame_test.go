@@ -67,6 +67,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("D t 137 KILL oom - 1 0 0\nV t\nU t\nP 1\nA\n"))
 	f.Add([]byte("O t o 1152921504606846976 1152921504606846976\nx"))
 	f.Add([]byte("D t 0 - never 0 0 0 0\n"))
+	f.Add([]byte("D t 0 - exit 12 0 2 2 a\\ b $'\\001\\n' \n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		d := newDecoder(bytes.NewReader(in))
 		k := newTask("t")
@@ -84,7 +85,8 @@ func FuzzFrames(f *testing.F) {
 			case 'O', 'X':
 				k.deliver(&fr)
 			case 'D':
-				k.done(fr.words)
+				data += len(fr.line) // short output comes in it
+				k.done(fr.line)
 			case 'Z':
 				k.measured(fr.words)
 			}

@@ -7,10 +7,9 @@
 // client follows by offset; so when the connection is cut, nothing is lost: a
 // new session takes over and goes on where the old one stopped.
 //
-// A task's stdout and stderr are regular files, opened for appending. A program
-// that opens /dev/stdout or /dev/stderr anew and asks for truncation (as
-// "echo x >/dev/stderr" does in a shell, unlike "echo x >&2") therefore loses
-// what it wrote before and has not yet been read.
+// A task's stdout and stderr are pipes, as under plain ssh: a program can open
+// /dev/stdout or /dev/stderr anew, and nothing of what it wrote is cut off. They
+// are read on the node, so that a task goes on when nobody asks for its output.
 package supervisor
 
 import (
@@ -44,6 +43,8 @@ type Config struct {
 	// Root is the pool's folder. Empty means one that the node chooses: below the
 	// home folder, or below TMPDIR (or /tmp) where that cannot be written to.
 	Root string
+	// Disk asks for Facts.DiskFreeBytes, which costs the node a process.
+	Disk bool
 	// Shell is the shell of the control session, as a command. Empty means bash
 	// where the node has it, and sh otherwise.
 	Shell string
@@ -71,7 +72,10 @@ type Node struct {
 	base     base
 	tasks    map[string]*task
 	orphans  map[string]string // calls of gt_cancel for tasks that nobody waits for
-	finished []string          // to be removed from the node
+	finished []string          // tasks whose files are to be removed from the node
+	scratchs scratch
+	released []string  // scratch directories that are to be removed
+	swept    time.Time // since when there are some to remove
 	poll     pollState
 
 	closing sync.Mutex
@@ -146,8 +150,8 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 	pause := 50 * time.Millisecond
 	for failures := 0; ; {
 		attempt, cancel := context.WithTimeout(ctx, openTimeout)
-		if _, down := n.client.Down(); down {
-			cancel() // the wait for a connection has no bound but ctx's
+		if _, down := n.client.Down(); down || first {
+			cancel() // the wait for a connection, or a start among very many, has no bound but ctx's
 			attempt, cancel = context.WithCancel(ctx)
 		}
 		k, facts, err := openControl(attempt, n.client, n.cfg, time.Until(n.expires), first)

@@ -5,17 +5,30 @@
 # millisecond, a builtin nothing.
 #
 # Files of a task, in t/ of the pool's folder:
-#   ID.start   "wrapper-pid wrapper-start", then "command-pid", then whatever
-#              the wrapper's shell prints: its word on a signal. Made with
-#              noclobber: who makes it owns the task, so nothing runs twice.
-#   ID.out ID.err   the output; ID.in, ID.sh   stdin and a long script
+#   ID.start   "wrapper-pid", then "command-pid", then whatever the wrapper's
+#              shell prints: its word on a signal, and nothing else, since what
+#              is newer than this file is the task's. Made with noclobber: who
+#              makes it owns the task, so nothing runs twice.
+#   ID.out ID.err   output that is long, or of a task that runs for a while
+#   ID.in, ID.sh    stdin and a long script
 #   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
 #              What counts is that they exist, so they work on a full disk.
-#   ID.status  "code signal cause milliseconds ;": without the ";" it is not there.
+#   ID.status  "stdout stderr text", then "code signal cause milliseconds ;":
+#              without the ";" it is not there. Of each stream 0 says that it is
+#              empty, 1 that it is in its file, 2 that it is quoted in the text.
+#
+# A task's stdout and stderr are pipes, as under plain ssh: opening /dev/stdout
+# anew must not cut anything off. The wrapper reads them, while that is little;
+# then copiers do, which write files.
 #
 # What the client sees on stdout are frames, written by the reporter alone, who
-# takes its orders from the FIFO bell.GENERATION. All writers write whole lines
-# shorter than PIPE_BUF, and open it read-write, so that nobody ever blocks.
+# takes its orders from the FIFO bell.GENERATION: whole lines shorter than
+# PIPE_BUF, each after its length in four digits and a space. All open it
+# read-write, so that nobody ever blocks.
+#
+# Bash from 5.1 on is fast: it can read with a timeout, and many bytes at once.
+# There the client puts its length before what it sends, and tasks go to lanes:
+# wrappers that take one task after another, which saves a fork for each.
 
 # gt_stat PID sets gt_st to the start time of a process and fails where it does
 # not run. A pid with its start time is never mistaken for a later process.
@@ -39,16 +52,36 @@ gt_alive() {
 }
 
 # gt_self sets gt_me to the pid of this very subshell ($$ is the main shell's).
+# In t/ it does so without reading a line of /proc byte by byte.
 gt_self() {
-	if [ -r /proc/self/stat ]; then
+	if [ -n "${BASHPID-}" ]; then
+		gt_me=$BASHPID
+	elif [ "$gt_fds" = 1 ] && [ -n "${gt_root-}" ]; then
+		cd -P /proc/self && gt_me=${PWD##*/} && cd "$gt_root/t" || exit 1
+	elif [ -r /proc/self/stat ]; then
 		read -r gt_me gt_l </proc/self/stat
 	else
 		gt_me=$(sh -c 'echo $PPID')
 	fi
 }
 
+# gt_waits PID ID is true while PID is at the task. No other process has its
+# .start as stdin, so a pid that was used again is not mistaken for it.
+gt_waits() {
+	[ "${1:-0}" -gt 1 ] 2>/dev/null || return 1
+	if [ "$gt_fds" = 1 ]; then [ "/proc/$1/fd/0" -ef "$2.start" ]; else kill -0 "$1" 2>/dev/null; fi
+}
+
+# gt_fraction finds whether sleep knows parts of a second, when that is needed first.
+gt_fraction() {
+	[ -z "$gt_frac" ] || return 0
+	gt_frac=0
+	if sleep 0.001 2>/dev/null; then gt_frac=1; fi
+}
+
 # gt_sleep SECONDS rounds up where sleep knows whole seconds only.
 gt_sleep() {
+	gt_fraction
 	if [ "$gt_frac" = 1 ]; then sleep "$1"; else sleep "$((${1%.*} + 1))"; fi
 }
 
@@ -63,6 +96,7 @@ gt_end() {
 		gt_n=$((gt_n - 1))
 	done
 	kill -CONT "-$1"
+	gt_fraction
 	gt_n=$2
 	while kill -0 "-$1"; do
 		if [ "$gt_n" -le 0 ]; then
@@ -84,19 +118,30 @@ gt_end() {
 	done 2>/dev/null
 } 2>/dev/null
 
-# gt_ring LINE tells the reporter of the moment.
-gt_ring() {
-	read -r gt_g <gen && echo "$1" 1<>"bell.$gt_g"
-} 2>/dev/null
+# gt_say LINE gives the reporter a line.
+gt_say() {
+	gt_len=000${#1}
+	printf '%s %s\n' "${gt_len#"${gt_len%????}"}" "$1" >&4
+}
 
-# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring
-# carries the status too: it arrives also when the disk is full.
+# gt_ring LINE does so from where a task is waited for: after a takeover, the
+# bell is another one.
+gt_ring() {
+	if [ -e "bell.$gt_g" ]; then gt_say "$1"; else read -r gt_n <gen && gt_say "$1" 4<>"bell.$gt_n"; fi
+}
+
+# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring carries
+# the status too: it arrives also when the disk is full.
 gt_finish() {
-	gt_full=0
-	set -C
-	{ echo "$2 $3 $4 $5 ;" >"$1.status"; } 2>/dev/null || gt_full=1
-	set +C
-	gt_ring "D $1 $2 $3 $4 $5 $gt_full"
+	if [ -z "${gt_text-}" ]; then
+		gt_text=0
+		[ ! -s "$1.out" ] || gt_text=1
+		if [ -s "$1.err" ]; then gt_text="$gt_text 1 "; else gt_text="$gt_text 0 "; fi
+	fi
+	printf '%s\n' "$gt_text" "$2 $3 $4 $5 ;" >"$1.status" || gt_full=1
+	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text"
+	# A lane must not seem to be at this task for ever.
+	[ -z "${gt_full-}" ] || exec 2>/dev/null </dev/null
 }
 
 # gt_oom sets gt_oomk to how many processes the kernel ended for their memory.
@@ -140,6 +185,7 @@ gt_kill() {
 gt_timer() {
 	gt_o=$!
 	gt_n=$2
+	gt_fraction
 	[ "$gt_frac" = 1 ] || gt_n=$((${2%.*} + 1))
 	trap '[ "$!" = "$gt_o" ] || kill -s KILL "$!"; exit 0' TERM
 	sleep "$gt_n" &
@@ -149,77 +195,323 @@ gt_timer() {
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
-# gt_start ID NOTIFY DIR SECONDS TENTHS STDIN NENV ENV... COMMAND ARG...
+# gt_fresh reads what a task's end is compared with. The client asks for it
+# before it starts some, if it is a while ago.
+gt_fresh() {
+	gt_oom
+	gt_oom0=$gt_oomk gt_skew=
+	[ "$gt_fast" = 0 ] || { gt_now; gt_us; [ -z "$gt_t" ] || gt_skew=$((gt_t - gt_u / 10000)); }
+}
+
+# gt_us sets gt_u to a clock in microseconds, which somebody may set.
+gt_us() { gt_u=${EPOCHREALTIME%.*}${EPOCHREALTIME#*.}; }
+
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH NENV ENV... COMMAND ARG...
 # starts a task, or reports its state where it was started before.
 gt_start() {
-	(gt_task "$@") </dev/null >/dev/null 2>&1 &
+	(gt_task "$@") </dev/null &
+}
+
+# gt_lane N makes a lane that waits for tasks, and gt_unlane N ends it when it
+# has none. A lane whose main shell is gone ends too, when its task has ended.
+gt_lane() {
+	exec 5<<-'E'
+		.
+	E
+	exec {gt_w}>/dev/fd/5
+	eval "gt_w$1=$gt_w"
+	# In a group of its own it does not come to ignore INT, nor do its tasks.
+	set -m
+	(gt_serve) </dev/null &
+	set +m
+	gt_ws="$gt_ws $gt_w"
+	exec 5<&-
+}
+
+gt_unlane() {
+	eval "gt_w=\$gt_w$1"
+	gt_ws=" $gt_ws "
+	gt_ws="${gt_ws%% $gt_w *} ${gt_ws#* $gt_w }"
+	exec {gt_w}>&-
+}
+
+gt_serve() {
+	# With its own other end it would never see that the main shell is gone.
+	for gt_w in "$gt_w" $gt_ws; do exec {gt_w}>&-; done
+	gt_start() { gt_task "$@"; }
+	read -r -u 5 gt_x
+	while IFS= read -r -N 9 -u 5 gt_n && IFS= read -r -N "${gt_n% }" -u 5 gt_x; do
+		eval "$gt_x"
+	done
+}
+
+# gt_loop takes calls of the functions here, after their length and the number
+# of the lane that they are for: 0 for this shell itself.
+gt_loop() {
+	while IFS= read -r -N 14 gt_n; do
+		gt_k=${gt_n#* }
+		IFS= read -r -N "${gt_n%% *}" gt_x || return
+		if [ "$gt_k" = "0000 " ]; then
+			eval "$gt_x"
+		else
+			gt_x="gt_oom0=$gt_oom0 gt_skew=$gt_skew
+$gt_x"
+			eval "printf '%08d %s' \"\${#gt_x}\" \"\$gt_x\" >&\$gt_w$((1$gt_k - 10000))"
+		fi
+	done
+}
+
+# gt_claim ID makes a task this shell's own, with its .start as stdin and stderr.
+gt_claim() {
+	set -C
+	if command exec 2>"$1.start" <&2; then
+		set +C
+		gt_self
+		echo "$gt_me" >&2 && return
+		exec 2>/dev/null </dev/null
+		gt_ring "D $1 0 - nodisk 0 1 0 0 "
+		return 1
+	fi
+	set +C
+	# Who made it, a cancel or an earlier start, may be about to write to it.
+	gt_n=400
+	while [ -e "$1.start" ] && [ ! -s "$1.start" ] && [ "$gt_n" -gt 0 ]; do
+		gt_sleep 0.05
+		gt_n=$((gt_n - 1))
+	done
+	if [ -s "$1.start" ]; then gt_state "$1"; else gt_ring "D $1 0 - nodisk 0 1 0 0 "; fi
+	return 1
+}
+
+# gt_pipes ID makes two pipes: 3 reads what is written to 7, and 8 what is
+# written to 9. A short here-document is a pipe in most shells, and /proc gives
+# its other end. Elsewhere they are FIFOs.
+gt_pipes() {
+	if [ "$gt_here" = 1 ]; then
+		exec 3<<-'E' 8<<-'E'
+			.
+		E
+			.
+		E
+		exec 7>/dev/fd/3 9>/dev/fd/8
+		# The documents come out first.
+		read -r gt_l <&3
+		read -r gt_l <&8
+		# Two digits are bash's own.
+		[ "$gt_fast" != 1 ] || eval "exec 10<<-'E'
+			.
+		E
+		exec 11>/dev/fd/10
+		read -r -u 10 gt_l"
+	else
+		rm -f "$1.fo" "$1.fe"
+		mkfifo -m 600 "$1.fo" "$1.fe" || return
+		exec 5<>"$1.fo" 6<>"$1.fe"
+		exec 3<"$1.fo" 7>"$1.fo" 8<"$1.fe" 9>"$1.fe" 5>&- 6>&-
+		rm -f "$1.fo" "$1.fe"
+	fi
+}
+
+# gt_hear FD takes from a pipe what is in it, but not much: gt_x is the text, gt_r
+# is 1 at the end of the pipe, and gt_z is 1 where a NUL followed. It waits for
+# nothing: a read of bash with a time limit can lose the byte that comes just then.
+gt_hear() {
+	gt_x= gt_r=0 gt_z=0
+	while [ "${#gt_x}" -lt 256 ] && read -t 0 -u "$1"; do
+		IFS= read -r -d '' -n 1 -u "$1" gt_c || { gt_r=1; return; }
+		[ -n "$gt_c" ] || { gt_z=1; return; }
+		gt_x=$gt_x$gt_c
+	done
+}
+
+# gt_spill FILE TEXT NUL begins a stream's file with what was heard of it.
+gt_spill() {
+	if [ "$3" = 1 ]; then printf '%s\0' "$2" >>"$1"
+	elif [ -n "$2" ]; then printf %s "$2" >>"$1"
+	fi || { gt_full=1 gt_to=/dev/null; }
+}
+
+# gt_listen takes the output of a command that was just started. Where it is over
+# soon and has printed little, that is kept in gt_text. Otherwise it goes to files,
+# and the client is told to look there. The command and all that it starts have the
+# other end of 10, in which nothing is ever written: its end is theirs.
+gt_listen() {
+	case $gt_mode in m) set +m ;; esac
+	gt_pid=$!
+	eval "exec 7>&- 9>&- 11>&-"
+	gt_n=0
+	# A busy node may need longer for a short command. One that is silent needs
+	# no copiers at all.
+	while read -r -t 0.03 -u 10 gt_x; gt_r=$?; [ "$gt_r" -gt 128 ] && [ "$gt_n" -lt 60 ] &&
+		! read -t 0 -u 3 && ! read -t 0 -u 8 && [ -e "/proc/$gt_pid/exe" ]; do
+		[ "$gt_n" != 8 ] || gt_ring "S $gt_id"
+		gt_n=$((gt_n + 1))
+	done
+	# One that has just gone may not have let go of everything yet.
+	if [ "$gt_r" -gt 128 ] && [ ! -e "/proc/$gt_pid/exe" ]; then
+		read -r -t 0.5 -u 10 gt_x
+		gt_r=$?
+	fi
+	eval "exec 10<&-"
+	gt_o= gt_x= gt_oz=0 gt_or=0 gt_z=0
+	if [ "$gt_r" = 1 ]; then
+		gt_hear 3
+		gt_o=$gt_x gt_oz=$gt_z gt_or=$gt_r
+		gt_hear 8
+	else
+		gt_r=0
+	fi
+	if [ "$gt_or$gt_r" = 11 ]; then
+		# A command that has closed both may run on.
+		[ -e /proc/self/exe ] && [ ! -e "/proc/$gt_pid/exe" ] || gt_ring "S $gt_id"
+		[ -n "$gt_o$gt_x" ] || return 0
+		gt_a=0 gt_b=0 gt_qo= gt_qe=
+		[ -z "$gt_o" ] || { gt_a=2; printf -v gt_qo '%q ' "$gt_o"; }
+		[ -z "$gt_x" ] || { gt_b=2; printf -v gt_qe '%q ' "$gt_x"; }
+		if [ "$((${#gt_qo} + ${#gt_qe}))" -le 3500 ]; then
+			gt_text="$gt_a $gt_b $gt_qo$gt_qe"
+			return
+		fi
+	fi
+	gt_text=
+	gt_to=$gt_id.out
+	gt_spill "$gt_to" "$gt_o" "$gt_oz"
+	gt_oto=$gt_to gt_to=$gt_id.err
+	gt_spill "$gt_to" "$gt_x" "$gt_z"
+	[ "$gt_or$gt_r" = 11 ] || gt_copy "$gt_or" "$gt_oto" "$gt_r" "$gt_to"
+}
+
+# gt_copy OVER FILE OVER FILE starts a copier for each stream that is not over,
+# and tells the client that there are files, if the command runs already.
+gt_copy() {
+	if [ "$gt_fast" = 1 ]; then
+		gt_ring "G $gt_id"
+		exec 6<<-'E'
+			.
+		E
+		exec 6<>/dev/fd/6
+	fi
+	[ "$1" = 1 ] || { (gt_copier 3 "$2") </dev/null >/dev/null 2>&1 & gt_co=$!; }
+	[ "$3" = 1 ] || { (gt_copier 8 "$4") </dev/null >/dev/null 2>&1 & gt_ce=$!; }
+}
+
+# gt_copier FD FILE puts what comes from a pipe into a file. It reads to the end
+# whatever happens: neither a full disk nor the end of the task, which may leave
+# others with the pipe, are to block or kill who writes to it.
+gt_copier() {
+	exec 4>&- 5<&- 7>&- 9>&-
+	if [ "$1" = 3 ]; then exec 8<&-; else exec 3<&8 8<&-; fi
+	trap 'kill -s KILL "$!"; exec cat <&3 >/dev/null' TERM
+	gt_r=1
+	if [ "$2" != /dev/null ] && command exec >>"$2"; then
+		cat <&3 &
+		wait "$!" && gt_r=0
+	fi
+	[ "$gt_r" = 0 ] || cat <&3 >/dev/null
+	exec 3<&-
+	echo >&6
+	exit "$gt_r"
+}
+
+# gt_settle PID waits for a copier. What the command's group has written is in the
+# pipe when it is over, and passes, however busy the node is. Who else holds the
+# pipe, a daemon that was left, is waited for only while there is something to copy.
+gt_settle() {
+	[ -n "$1" ] || return 0
+	gt_n=0 gt_s=0
+	while if [ "$gt_fds" = 1 ]; then [ -e "/proc/$1/fd/3" ]; else kill -0 "$1"; fi; do
+		gt_n=$((gt_n + 1)) gt_s=$((gt_s + 1))
+		[ "$gt_n" -lt 10 ] || gt_idle "$1" || gt_s=0
+		if [ "$gt_s" -ge 50 ] || [ "$gt_n" -ge 3000 ]; then
+			kill -s TERM "$1"
+			return
+		fi
+		if [ "$gt_fast" = 1 ]; then read -r -t 0.02 -u 6 gt_l; else gt_sleep 0.02; fi
+	done 2>/dev/null
+	wait "$1" || gt_full=1
+}
+
+# gt_idle PID is true while the process that a copier has started sleeps, which it
+# does for want of input. Where nothing tells, time must.
+gt_idle() {
+	if [ -e "/proc/$1/task/$1/children" ]; then
+		gt_l=
+		read -r gt_l <"/proc/$1/task/$1/children"
+		gt_l=${gt_l%% *}
+		[ -n "$gt_l" ] && read -r gt_l <"/proc/$gt_l/stat" || return 1
+		case ${gt_l##*) } in S*) ;; *) return 1 ;; esac
+	else
+		[ "$gt_n" -ge 500 ]
+	fi
 }
 
 gt_task() {
-	gt_id=$1 gt_notify=$2 gt_dir=$3 gt_limit=$4 gt_grace=$5 gt_in=$6 gt_nenv=$7
+	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_nenv=$7
 	shift 7
-	gt_self
-	gt_stat "$gt_me"
-	set -C
-	if ! { : >"$gt_id.start"; } 2>/dev/null; then
-		set +C
-		# Who made it, a cancel or an earlier start, may be about to write to it.
-		gt_n=40
-		while [ -e "$gt_id.start" ] && [ ! -s "$gt_id.start" ] && [ "$gt_n" -gt 0 ]; do
-			gt_sleep 0.05
-			gt_n=$((gt_n - 1))
-		done
-		if [ -s "$gt_id.start" ]; then
-			gt_state "$gt_id"
-		else
-			gt_ring "D $gt_id 0 - nodisk 0 1"
-		fi
-		return
-	fi
-	set +C
-	{ echo "$gt_me $gt_st" >>"$gt_id.start"; } 2>/dev/null || { gt_ring "D $gt_id 0 - nodisk 0 1"; return; }
-	exec 2>>"$gt_id.start"
+	gt_full= gt_pid= gt_tm= gt_co= gt_ce= gt_text=
+	gt_claim "$gt_id" || return 0
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
 	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
-	gt_oom
-	gt_oom0=$gt_oomk
-	gt_now
-	gt_t0=$gt_t
-	gt_tm=
+	if [ "$gt_scratch" != - ]; then
+		gt_scratch=$gt_root/s/$gt_scratch
+		[ -d "$gt_scratch" ] || mkdir -p "$gt_scratch" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
+	fi
+	if [ "$gt_fast" = 1 ]; then gt_us; gt_t0=$gt_u; else gt_now; gt_t0=$gt_t; fi
 	if [ "$gt_limit" != 0 ]; then
 		gt_timer "$gt_id" "$gt_limit" "$gt_grace" &
 		gt_tm=$!
 	fi
+	gt_pipes "$gt_id" || { gt_finish "$gt_id" 0 - nodisk 0; return; }
+	[ "$gt_fast" = 1 ] || gt_copy 0 "$gt_id.out" 0 "$gt_id.err"
 	[ "$gt_mode" != m ] || set -m
 	{
 		gt_self
-		echo "$gt_me" >&6
+		echo "$gt_me" >&2
 		# Who cancels from here on finds the pid. Who came before left this.
 		[ ! -e "$gt_id.cancel" ] || exit 143
-		[ "$gt_notify" = 0 ] || gt_ring "S $gt_id"
+		[ "$gt_fast" = 1 ] || gt_ring "G $gt_id"
+		exec <"$gt_in"
 		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
 		cd "$gt_dir" || exit 126
 		export GPUTRAIN_TASK="$gt_id"
+		[ "$gt_scratch" = - ] || export GPUTRAIN_SCRATCH="$gt_scratch"
 		gt_env
 		while [ "$gt_nenv" -gt 0 ]; do
 			export "$1"
 			shift
 			gt_nenv=$((gt_nenv - 1))
 		done
-		exec 2>&5 4>&- 5>&- 6>&-
+		[ "$gt_fast" != 1 ] || eval "exec 10<&-"
+		exec >&7 2>&9 3<&- 4>&- 5<&- 6>&- 7>&- 8<&- 9>&-
 		case $gt_mode in
 		m) case $1 in -*) exec -- "$@" ;; *) exec "$@" ;; esac ;;
 		setsid) exec $gt_reset "$gt_setsid" "$@" ;;
 		python3) exec "$gt_setsid" -c "$gt_python" "$@" ;;
 		perl) exec "$gt_setsid" -e "$gt_perl" "$@" ;;
 		esac
-	} <"$gt_in" >>"$gt_id.out" 5>>"$gt_id.err" 6>&2 2>/dev/null &
-	# No builtin may come before wait here: dash reaps its children after each,
-	# and then says nothing of the signal that ended them.
-	case $gt_mode in m) set +m ;; esac
-	wait "$!"
-	gt_code=$? gt_pid=$!
-	gt_now
+	} &
+	# No builtin may come before wait here, but in bash: dash reaps its children
+	# after each, and then says nothing of the signal that ended them.
+	case $gt_fast,$gt_mode in
+	1,*) gt_listen ;;
+	0,m) set +m ;;
+	esac
+	wait "${gt_pid:-$!}"
+	gt_code=$? gt_pid=${gt_pid:-$!}
+	exec 3<&- 7>&- 8<&- 9>&-
+	gt_ms=-
+	if [ "$gt_fast" = 1 ]; then
+		gt_us
+		gt_ms=$(((gt_u - gt_t0) / 1000))
+		# Nobody changes the clock of a task of a moment. Of others, the uptime counts.
+		if [ "$gt_ms" -lt 0 ] || [ "$gt_ms" -ge 500 ]; then
+			gt_now
+			if [ -n "$gt_t" ] && [ -n "$gt_skew" ]; then gt_ms=$(((gt_t - gt_skew) * 10 - gt_t0 / 1000)); else gt_ms=-; fi
+		fi
+	else
+		gt_now
+		[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
+	fi
 	gt_sig=-
 	if [ "$gt_code" -gt 128 ]; then
 		gt_m=
@@ -235,6 +527,9 @@ gt_task() {
 	fi 2>/dev/null
 	# What the command left in its group ends with it.
 	if kill -0 "-$gt_pid" 2>/dev/null; then gt_end "$gt_pid" 10; fi
+	gt_settle "$gt_co"
+	gt_settle "$gt_ce"
+	exec 6>&-
 	gt_cause=exit
 	[ "$gt_sig" = - ] || gt_cause=signal
 	if [ "$gt_code" = 137 ]; then
@@ -243,8 +538,6 @@ gt_task() {
 	fi
 	[ ! -e "$gt_id.cancel" ] || gt_cause=cancelled
 	[ ! -e "$gt_id.late" ] || gt_cause=timedout
-	gt_ms=-
-	[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
 	gt_finish "$gt_id" "$gt_code" "$gt_sig" "$gt_cause" "$gt_ms"
 }
 
@@ -252,7 +545,7 @@ gt_task() {
 gt_cancel() {
 	(
 		set -C
-		if { echo "0 -" >"$1.start"; } 2>/dev/null; then
+		if { echo 0 >"$1.start"; } 2>/dev/null; then
 			gt_finish "$1" 0 - never 0
 			exit
 		fi
@@ -266,9 +559,9 @@ gt_cancel() {
 gt_state() {
 	if [ -s "$1.status" ]; then
 		gt_e=
-		read -r gt_a gt_b gt_c gt_d gt_e <"$1.status"
+		{ IFS= read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
 		if [ "$gt_e" = ";" ]; then
-			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0"
+			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0 $gt_l"
 			return
 		fi
 	fi
@@ -303,25 +596,51 @@ gt_drop() {
 	rm -f -- "$1.out" "$1.err" "$1.in" "$1.sh" </dev/null >/dev/null 2>&1 &
 }
 
-# gt_reporter is the only writer to the session's stdout.
-gt_reporter() {
-	while read -r gt_c gt_i gt_rest; do
-		case $gt_c in
-		D) gt_inline "$gt_i" && echo "D $gt_i $gt_rest $gt_fo $gt_fe" ;;
-		B) echo B ;;
-		S | G | U) echo "$gt_c $gt_i" ;;
-		R) gt_poll "$gt_i" $gt_rest ;;
-		L) gt_look $gt_i $gt_rest ;;
-		Q) exit 0 ;;
-		esac || exit 1
-	done <&4
+# gt_dirs DIR... makes scratch directories ahead.
+gt_dirs() {
+	for gt_i; do
+		shift
+		set -- "$@" "../s/$gt_i"
+	done
+	mkdir -p -- "$@" </dev/null >/dev/null 2>&1
 }
 
-# gt_inline ID sends what a short output has, so that it needs no asking.
-gt_inline() {
-	gt_fo=0 gt_fe=0
-	if [ -s "$1.out" ]; then gt_fo=1; gt_hex "$1" o "$1.out" 0 4096 || return; fi
-	if [ -s "$1.err" ]; then gt_fe=1; gt_hex "$1" e "$1.err" 0 4096 || return; fi
+# gt_release DIR... removes scratch directories.
+gt_release() {
+	(
+		cd ../s || exit
+		rm -rf -- "$@" || { chmod -R u+rwx -- "$@"; rm -rf -- "$@"; }
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_reporter is the only writer to the session's stdout.
+gt_reporter() {
+	if [ "$gt_fast" = 1 ]; then
+		while IFS= read -r -N 5 -u 4 gt_n && IFS= read -r -N "$((1${gt_n% } - 9999))" -u 4 gt_l; do
+			gt_report "${gt_l%?}"
+		done
+	else
+		while read -r gt_n gt_l; do gt_report "$gt_l"; done <&4
+	fi
+}
+
+gt_report() {
+	case $1 in
+	D*)
+		gt_l=${1#D } gt_i=${1#D }
+		gt_i=${gt_i%% *} gt_l=${gt_l#* * * * * * }
+		case $gt_l in 1*) gt_hex "$gt_i" o "$gt_i.out" 0 4096 || exit 1 ;; esac
+		case $gt_l in ??1*) gt_hex "$gt_i" e "$gt_i.err" 0 4096 || exit 1 ;; esac
+		printf '%s\n' "$1"
+		;;
+	[BSGU]*) echo "$1" ;;
+	R*)
+		set -- ${1#R}
+		gt_poll "$@"
+		;;
+	L*) gt_look ${1#L} ;;
+	Q) exit 0 ;;
+	esac || exit 1
 }
 
 # gt_hex ID STREAM FILE OFFSET N sends what is there of N bytes: the file may be
@@ -391,15 +710,16 @@ gt_blocks() {
 }
 
 # gt_look ID... reports the tasks whose wrapper is dead and left no status (V),
-# or that were never started (W).
+# does not seem to be at the task (M), or that were never started (W).
 gt_look() {
 	for gt_i; do
-		gt_p= gt_q=
-		{ read -r gt_p gt_q <"$gt_i.start"; } 2>/dev/null
+		gt_p=
+		{ read -r gt_p <"$gt_i.start"; } 2>/dev/null
 		if [ ! -e "$gt_i.start" ]; then
 			echo "W $gt_i" || return
-		elif ! gt_alive "$gt_p" "$gt_q" && [ ! -s "$gt_i.status" ]; then
-			echo "V $gt_i" || return
+		elif ! gt_waits "$gt_p" "$gt_i" && [ ! -s "$gt_i.status" ]; then
+			# It may be between two things, on a node that is too busy to let it go on.
+			if [ -n "$gt_p" ] && ! gt_stat "$gt_p"; then echo "V $gt_i"; else echo "M $gt_i"; fi || return
 		fi
 	done
 	echo "A"
@@ -430,9 +750,9 @@ gt_strays() {
 gt_endall() {
 	for gt_f in *.start; do
 		[ ! -e "${gt_f%.start}.status" ] || continue
-		gt_p= gt_w= gt_q=
-		{ read -r gt_w gt_q && read -r gt_p; } <"$gt_f"
-		gt_alive "$gt_w" "$gt_q" || continue
+		gt_p= gt_w=
+		{ read -r gt_w && read -r gt_p; } <"$gt_f"
+		gt_waits "$gt_w" "${gt_f%.start}" || continue
 		: >"${gt_f%.start}.cancel"
 		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
 	done
@@ -477,10 +797,26 @@ gt_remove() {
 	esac
 } 2>/dev/null
 
+# gt_pipetest prints "ab" where a here-document is a pipe that can be written to.
+gt_pipetest() {
+	exec 3<<-'E'
+		a
+	E
+	[ -p /dev/fd/3 ] || return
+	exec 7>/dev/fd/3
+	read -r gt_a <&3
+	echo b >&7
+	read -r gt_b <&3
+	echo "$gt_a$gt_b"
+}
+
 # gt_tools finds how to put a command into a process group of its own.
 gt_tools() {
-	gt_frac=0
-	if sleep 0.001 2>/dev/null; then gt_frac=1; fi
+	gt_frac= gt_fds=0 gt_here=0 gt_fast=0
+	# Whether /proc tells what a process has open, and gives both ends of a pipe.
+	if [ "/proc/$$/fd/0" -ef /dev/null ]; then gt_fds=1; fi 2>/dev/null
+	if [ "$(gt_pipetest)" = "ab" ]; then gt_here=1; fi 2>/dev/null
+	case "$gt_here${BASH_VERSION-}" in 15.[1-9]* | 1[6-9].* | 1[1-9][0-9].*) gt_fast=1 ;; esac
 	gt_python='import os,signal,sys
 for s in (signal.SIGINT,signal.SIGQUIT,signal.SIGPIPE): signal.signal(s,signal.SIG_DFL)
 os.setsid()
@@ -493,6 +829,11 @@ print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
 	# process less for each task, and the command does not come to ignore INT
 	# and QUIT, as POSIX has it for what runs in the background.
 	# What counts is whether a subshell really makes a group: dash only says so.
+	# Bash is known to do both.
+	if [ -n "${BASH_VERSION-}" ]; then
+		gt_mode=m
+		return
+	fi
 	gt_mode=$(
 		set -m
 		sleep 5 >/dev/null &
@@ -508,12 +849,14 @@ print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
 	gt_mode=none
 } </dev/null
 
+# What gt_pipes leaves in a pipe.
+
 # gt_env is replaced by the client: what every task's environment has.
 gt_env() { :; }
 
-# gt_private DIR makes a folder that is ours alone.
+# gt_private DIR... makes folders, the first of which is ours alone.
 gt_private() {
-	(umask 077 && mkdir -p "$1") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
+	(umask 077 && exec mkdir -p "$@") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
 }
 
 # gt_place ROOT NODE sets gt_root, and gt_base above it, and makes it.
@@ -522,18 +865,18 @@ gt_place() {
 	case $gt_root in '' | /*) ;; *) gt_root=$HOME/$gt_root ;; esac
 	if [ -n "$gt_root" ]; then
 		gt_base=$gt_root
-		gt_private "$gt_root"
+		gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work"
 		return
 	fi
 	gt_base=${HOME:-/nonexistent}/.gputrain
-	if [ -d "${HOME-}" ] && gt_private "$gt_base/pools/$2"; then
+	if [ -d "${HOME-}" ] && gt_private "$gt_base/pools/$2" "$gt_base/pools/$2/t" "$gt_base/pools/$2/s" "$gt_base/pools/$2/work"; then
 		gt_root=$gt_base/pools/$2
 		return
 	fi
 	rmdir "$gt_base/pools" "$gt_base" 2>/dev/null
 	gt_base=${TMPDIR:-/tmp}/gputrain-$(id -u)
 	gt_root=$gt_base/pools/$2
-	gt_private "$gt_base" && gt_private "$gt_root"
+	gt_private "$gt_base" && gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work"
 }
 
 # gt_boot sets gt_bt to what tells one life of the machine, or of the container,
@@ -545,7 +888,7 @@ gt_boot() {
 	gt_bt="$gt_bt $gt_st"
 } 2>/dev/null
 
-# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT makes the node's place
+# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT DISK makes the node's place
 # on the first call and takes it over on every later one.
 gt_open() {
 	gt_first=$3
@@ -554,7 +897,6 @@ gt_open() {
 	gt_tools
 	if [ "$3" = 1 ]; then
 		gt_place "$1" "$2" || { echo "E root"; return 1; }
-		mkdir -p "$gt_root/t" "$gt_root/work" 2>/dev/null || { echo "E root"; return 1; }
 	fi
 	cd "$gt_root/t" 2>/dev/null || { echo "E gone"; return 1; }
 	[ ! -e ../disarmed ] || { echo "E gone"; return 1; }
@@ -567,30 +909,31 @@ gt_open() {
 	[ -e gen ] || echo 10000000 >gen
 	gt_arm "$4" "$5" "$6" "$7" || { echo "E full"; return 1; }
 	[ "$gt_mode" != none ] || { echo "E setsid"; return 1; }
-	gt_l=$(printf ab | od -An -v -tx1 -j 1 -N 1)
-	case $gt_l in *62*) ;; *) echo "E od"; return 1 ;; esac
+	command -v od >/dev/null || { echo "E od"; return 1; }
 	gt_p= gt_q= gt_r= gt_w=
 	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
 	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
 	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 	read -r gt_g <gen
 	gt_old=$gt_g gt_g=$((gt_g + 1))
-	rm -f "bell.$gt_g"
+	[ ! -e "bell.$gt_g" ] || rm -f "bell.$gt_g"
 	mkfifo -m 600 "bell.$gt_g" || { echo "E full"; return 1; }
 	# In place, not truncated: this works also when the disk is full.
 	echo "$gt_g" 1<>gen
-	rm -f "bell.$gt_old"
+	[ ! -e "bell.$gt_old" ] || rm -f "bell.$gt_old"
 	gt_lc=
 	if [ "${LC_ALL+x}" = x ]; then gt_lc=set gt_lcall=$LC_ALL; fi
 	gt_oomfind
-	[ "$3" = 0 ] || gt_facts
+	gt_oom0= gt_skew= gt_ws=
+	[ "$3" = 0 ] || gt_facts "$8"
 } </dev/null
 
 # gt_ready starts the reporter: from here on it alone has the session's stdout,
 # and nobody its stderr, so that the client sees its death as the end of output.
 gt_ready() {
 	exec 4<>"bell.$gt_g"
-	echo "H $gt_g"
+	LC_ALL=C
+	echo "H $gt_g $gt_fast"
 	gt_reporter </dev/null 2>/dev/null &
 	gt_r=$!
 	exec >/dev/null 2>&1
@@ -598,19 +941,18 @@ gt_ready() {
 	gt_q=$gt_st
 	gt_stat "$gt_r"
 	echo "$$ $gt_q $gt_r $gt_st ;" 1<>ctl
-	trap 'echo Q >&4' EXIT
-	LC_ALL=C
+	trap 'gt_say Q' EXIT
+	[ "$gt_fast" = 1 ] || return 0
+	trap : PIPE # a lane that is dead must not end the session
+	gt_loop
 }
 
 # gt_beat N renews the lease, in place, so that a full disk does not matter.
 # The answer shows the client that the session is alive.
 gt_beat() {
 	echo "$1" 1<>lease
-	echo B >&4
+	gt_say B
 }
-
-# gt_say LINE hands a request to the reporter.
-gt_say() { echo "$1" >&4; }
 
 # gt_arm INTERVAL LEASE TTL SELFDESTRUCT starts the watcher, unless it runs. The
 # watcher counts its own sleeps, so that no change of the clock can matter.
@@ -658,26 +1000,66 @@ gt_lapse() {
 	gt_endall "$gt_name"
 }
 
+# gt_facts DISK tells what the node is, in one write. With DISK 1 it tells the
+# free space too, which takes a process.
 gt_facts() {
-	echo "F os $(uname -s)"
-	echo "F arch $(uname -m)"
-	echo "F uid $(id -u)"
-	printf 'F home %s\nF root %s\nF cache %s\nF path %s\n' "${HOME-}" "$gt_root" "$gt_base/cache" "$PATH"
-	echo "F cpus $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
+	gt_disk=$1
+	set -- "$(uname -s)" "$(uname -m)"
+	gt_all="F os $1
+F arch $2
+F uid ${EUID:-$(id -u)}
+F home ${HOME-}
+F root $gt_root
+F cache $gt_base/cache
+F path $PATH
+"
+	gt_cpus
+	gt_all="${gt_all}F cpus $gt_v
+"
 	if [ -r /proc/meminfo ]; then
 		while read -r gt_k gt_v gt_l; do
-			[ "$gt_k" != MemTotal: ] || echo "F memory $((gt_v * 1024))"
+			[ "$gt_k" != MemTotal: ] || break
 		done </proc/meminfo
+		gt_all="${gt_all}F memory $((gt_v * 1024))
+"
 	else
-		echo "F memory $(sysctl -n hw.memsize 2>/dev/null)"
+		gt_all="${gt_all}F memory $(sysctl -n hw.memsize)
+"
 	fi
 	for gt_f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
-		if { read -r gt_v <"$gt_f"; } 2>/dev/null; then echo "F limit $gt_v"; fi
+		if read -r gt_v <"$gt_f"; then gt_all="${gt_all}F limit $gt_v
+"; fi
 	done
-	df -Pk "$gt_root/work" 2>/dev/null | while read -r gt_l; do echo "F df $gt_l"; done
-	for gt_f in tar gzip zstd sha256sum shasum openssl od dd head tail cat setsid python3 perl uv bash \
-		apt-get apk dnf microdnf yum nvidia-smi sudo curl; do
-		if command -v "$gt_f" >/dev/null 2>&1; then echo "F tool $gt_f"; fi
+	if [ "$gt_disk" = 1 ]; then
+		set -- $(df -Pk "$gt_root/work")
+		gt_all="${gt_all}F df $*
+"
+	fi
+	for gt_f in tar gzip sha256sum shasum openssl od nvidia-smi; do
+		if command -v "$gt_f" >&2; then gt_all="${gt_all}F tool $gt_f
+"; fi
 	done
-	if [ "$(printf abc | head -c 2 2>/dev/null)" = ab ]; then echo "F tool head -c"; fi
+	[ ! -e /dev/kfd ] || gt_all="${gt_all}F tool kfd
+"
+	printf %s "$gt_all"
+} 2>/dev/null
+
+# gt_cpus sets gt_v to how many processors this shell may use.
+gt_cpus() {
+	gt_l=
+	case ${BASH_VERSION-} in
+	4.[1-9]* | [5-9].*) IFS= read -r -N 8192 gt_l </proc/self/status ;;
+	esac
+	case $gt_l in
+	*Cpus_allowed_list:*)
+		gt_l=${gt_l##*Cpus_allowed_list:?}
+		gt_l=${gt_l%%[!0-9,-]*} gt_v=0
+		while [ -n "$gt_l" ]; do
+			gt_f=${gt_l%%,*}
+			gt_v=$((gt_v + ${gt_f#*-} - ${gt_f%-*} + 1))
+			case $gt_l in *,*) gt_l=${gt_l#*,} ;; *) gt_l= ;; esac
+		done
+		;;
+	*) gt_v=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null) ;;
+	esac
 }

@@ -25,15 +25,15 @@ const (
 	atOnce     = 24               // tasks per question: it must be shorter than PIPE_BUF
 )
 
-// pollLoop asks for the output of all tasks in flight: again at once where the
-// last answer brought some, otherwise with growing pauses. There is one
-// question at a time.
+// pollLoop asks for the output of the tasks in flight that have some in files:
+// again at once where the last answer brought some, otherwise with growing
+// pauses; one question at a time. It also looks for dead wrappers, and sweeps.
 func (n *Node) pollLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	pause := firstPause
 	last, lastLook := time.Now(), time.Now()
-	tasks := 0
+	asking := 0
 	for {
 		select {
 		case <-n.life.Done():
@@ -41,22 +41,29 @@ func (n *Node) pollLoop() {
 		case <-n.attention:
 		case <-timer.C:
 		}
+		now, next := time.Now(), time.Hour
 		n.mu.Lock()
-		if len(n.tasks) > tasks {
-			pause = firstPause
-		}
-		tasks = len(n.tasks)
-		next := time.Hour
 		if n.overdue() {
 			next = lookPause
 		}
-		most, idle := lazyPause, n.control == nil || n.poll.open > 0 || tasks == 0
-		if !idle {
-			questions, urgent, live := n.questions()
+		if n.control != nil && len(n.tasks) > 0 {
+			next = lookPause
+			if now.Sub(lastLook) >= lookPause && !n.poll.looking {
+				lastLook = now
+				n.look()
+			}
+		}
+		if n.control != nil && n.poll.open == 0 {
+			questions, tasks, urgent, live := n.questions()
+			if tasks > asking {
+				pause = firstPause
+			}
+			asking = tasks
+			most := lazyPause
 			if live {
 				most = livePause
 			}
-			if now := time.Now(); urgent || now.Sub(last) >= pause {
+			if tasks > 0 && (urgent || now.Sub(last) >= pause) {
 				if urgent {
 					pause = firstPause
 				} else {
@@ -64,16 +71,18 @@ func (n *Node) pollLoop() {
 				}
 				last = now
 				n.ask(questions)
+			} else if tasks > 0 {
+				next = min(next, max(min(pause, most)-now.Sub(last), time.Millisecond))
 			}
-			if time.Since(lastLook) >= lookPause && !n.poll.looking {
-				lastLook = time.Now()
-				n.look()
+		}
+		if n.control != nil && len(n.finished)+len(n.released) > 0 {
+			if now.Sub(n.swept) >= forgetPause {
+				n.sweep()
+			} else {
+				next = min(next, max(forgetPause-now.Sub(n.swept), time.Millisecond))
 			}
 		}
 		n.mu.Unlock()
-		if !idle {
-			next = max(min(pause, most)-time.Since(last), time.Millisecond)
-		}
 		timer.Reset(next)
 	}
 }
@@ -104,7 +113,7 @@ type question struct {
 }
 
 // questions returns what is to be asked. Node.mu is held.
-func (n *Node) questions() (qs []question, urgent, live bool) {
+func (n *Node) questions() (qs []question, tasks int, urgent, live bool) {
 	var q question
 	for _, t := range n.tasks {
 		words, now := t.wants()
@@ -113,6 +122,7 @@ func (n *Node) questions() (qs []question, urgent, live bool) {
 		if words == nil {
 			continue
 		}
+		tasks++
 		q.words = append(q.words, words...)
 		q.tasks = append(q.tasks, t)
 		if len(q.tasks) >= atOnce {
@@ -122,7 +132,7 @@ func (n *Node) questions() (qs []question, urgent, live bool) {
 	if len(q.tasks) > 0 {
 		qs = append(qs, q)
 	}
-	return qs, urgent, live
+	return qs, tasks, urgent, live
 }
 
 // ask sends questions. Node.mu is held.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,66 @@ func Quote(s string) (string, error) {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", nil
 }
+
+// unquote reads one word that bash's printf %q has quoted, up to the space
+// after it, and returns what follows that.
+func unquote(s string) (word, rest string, err error) {
+	var b strings.Builder
+	dollar := false // within $'...'
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case dollar && c == '\'':
+			dollar = false
+		case c == '\\':
+			if i++; i == len(s) {
+				return "", "", errUnquote
+			}
+			if !dollar {
+				b.WriteByte(s[i])
+				continue
+			}
+			if '0' <= s[i] && s[i] <= '7' {
+				if len(s)-i < 3 {
+					return "", "", errUnquote
+				}
+				n, err := strconv.ParseUint(s[i:i+3], 8, 8)
+				if err != nil {
+					return "", "", errUnquote
+				}
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+			at := strings.IndexByte(escapes, s[i])
+			if at < 0 {
+				return "", "", errUnquote
+			}
+			b.WriteByte(escaped[at])
+		case dollar:
+			b.WriteByte(c)
+		case c == ' ':
+			return b.String(), s[i+1:], nil
+		case c == '$' && i+1 < len(s) && s[i+1] == '\'':
+			dollar = true
+			i++
+		case c == '\'': // '' alone is the empty word
+			if i++; i == len(s) || s[i] != '\'' {
+				return "", "", errUnquote
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", "", errUnquote
+}
+
+// What stands after a backslash within $'...', and what it means.
+const (
+	escapes = `abtnvfreE'"\?`
+	escaped = "\a\b\t\n\v\f\r\x1b\x1b'\"\\?"
+)
+
+var errUnquote = errors.New("a quoted text does not end")
 
 // A line is shell text in the making: one call of a function of node.sh.
 type line struct {

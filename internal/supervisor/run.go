@@ -31,6 +31,9 @@ type Spec struct {
 	// Grace is how long its processes have between TERM and KILL. Zero means
 	// DefaultGrace.
 	Grace time.Duration
+	// Scratch gives the attempt an empty directory of its own, which the command
+	// finds by the variable GPUTRAIN_SCRATCH. It stays until Release.
+	Scratch bool
 }
 
 // DefaultGrace is how long processes have between TERM and KILL.
@@ -41,7 +44,8 @@ const DefaultGrace = 10 * time.Second
 type Sinks struct {
 	// Stdout and Stderr take the output as it comes. Nil drops it.
 	Stdout, Stderr io.Writer
-	// Started is called once when the command runs, before any output.
+	// Started is called once, before any output: when the command has run for a
+	// moment, or has ended.
 	Started func()
 	// Live is true where somebody watches: output is then asked for more often.
 	Live bool
@@ -65,7 +69,6 @@ func (n *Node) Run(ctx context.Context, spec Spec, sinks Sinks) (Exit, error) {
 	if err := n.register(t); err != nil {
 		return Exit{}, err
 	}
-	n.notice()
 	return n.follow(ctx, t, sinks, cmp.Or(spec.Grace, DefaultGrace))
 }
 
@@ -109,12 +112,12 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 			return nil, fmt.Errorf("stdin of %s: %w", spec.ID, err)
 		}
 	}
-	notify := "0"
-	if sinks.Started != nil {
-		notify = "1"
+	scratch := "-"
+	if spec.Scratch {
+		scratch = n.scratch(spec.ID)
 	}
 	tenths := strconv.FormatInt(int64(cmp.Or(spec.Grace, DefaultGrace)/(100*time.Millisecond)), 10)
-	start := call("gt_start", spec.ID, notify, dir, timeout(spec.Timeout), tenths, stdin, strconv.Itoa(len(exports)))
+	start := call("gt_start", spec.ID, dir, timeout(spec.Timeout), tenths, stdin, scratch, strconv.Itoa(len(exports)))
 	for _, a := range append(exports, args...) {
 		start.arg(a)
 	}
@@ -173,6 +176,7 @@ func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Dura
 			n.forget(t, passed[stdout]+passed[stderr])
 			x := *t.exit
 			x.StdoutBytes, x.StderrBytes = passed[stdout], passed[stderr]
+			x.Scratch = n.Scratch(t.id)
 			return x, cmp.Or(t.err, broken)
 		}
 		if len(out[stdout])+len(out[stderr]) > 0 {

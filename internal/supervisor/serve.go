@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,8 +24,8 @@ func (n *Node) serve(k *control) error {
 
 // handle takes one frame.
 //
-//	S id        the command was started
-//	G id        the command is going, in answer to gt_state
+//	S id        the command runs
+//	G id        it runs, and its output goes to files
 //	U id        the task was never started
 //	D id ...    the task has ended, see parseDone
 //	O, X        a piece of output
@@ -48,6 +49,9 @@ func (n *Node) handle(k *control, f *frame) error {
 	case 'F', 'H', 'E':
 		return errFrame
 	}
+	if f.kind == 'D' {
+		k.ended(f.id(), false)
+	}
 	n.mu.Lock()
 	t := n.tasks[f.id()]
 	n.mu.Unlock()
@@ -55,15 +59,24 @@ func (n *Node) handle(k *control, f *frame) error {
 		return nil // one that nobody waits for any more
 	}
 	switch f.kind {
-	case 'S', 'G':
-		t.begin()
+	case 'S':
+		t.begin(false)
+	case 'G':
+		t.begin(true)
+		n.notice()
 	case 'U':
 		n.restart(k, t)
 	case 'D':
-		if err := t.done(f.words); err != nil {
+		ask, err := t.done(f.line)
+		if err != nil {
 			return err
 		}
-		n.notice()
+		if ask {
+			n.notice()
+		}
+		if f.words[1] == "137" {
+			k.stale() // the count of those that the kernel ended may have changed
+		}
 	case 'O', 'X':
 		return t.deliver(f)
 	case 'Z':
@@ -71,10 +84,11 @@ func (n *Node) handle(k *control, f *frame) error {
 			return err
 		}
 		n.notice()
-	case 'V', 'W':
-		if !n.missing(t) {
+	case 'V', 'W', 'M':
+		if !n.missing(t, f.kind == 'M') {
 			return nil
 		}
+		k.ended(t.id, true)
 		if f.kind == 'W' { // the node could not fork
 			n.restart(k, t)
 			return nil
@@ -97,20 +111,31 @@ func (n *Node) restart(k *control, t *task) {
 	if t.cancelled() {
 		k.send(t.cancelLine)
 	} else {
-		k.send(t.startLine)
+		k.start(t)
 	}
 }
 
-// missing notes that a task's wrapper was not found. It may not be there yet,
-// or its last ring may be on its way behind this answer: only the second time
-// in a row counts.
-func (n *Node) missing(t *task) bool {
+// missing notes that a task's wrapper was not found, and reports whether that
+// counts. It may not be there yet, or its last ring may be on its way behind this
+// answer: only the second time in a row does. Where a process is there that only
+// does not seem to be at the task, a busy node may not have let it come to that:
+// it takes many times.
+func (n *Node) missing(t *task, doubtful bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	again := t.missed > 0 && t.missed == n.poll.looks-1
+	if t.missed != n.poll.looks-1 {
+		t.misses = 0
+	}
 	t.missed = n.poll.looks
-	return again
+	t.misses++
+	if doubtful {
+		return t.misses >= doubtfulLooks
+	}
+	return t.misses >= 2
 }
+
+// doubtfulLooks are some 20 seconds.
+const doubtfulLooks = 20
 
 // forget takes a task that is over off the list, and has its files removed:
 // many at once, because that is one process on the node.
@@ -118,6 +143,8 @@ func (n *Node) forget(t *task, size int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.tasks, t.id)
+	kept := n.scratchs.of[t.id] != "" && !n.scratchs.letGo[t.id]
+	n.letGo(t.id)
 	if t.resent {
 		// One start may still be on its way: what makes it harmless must stay.
 		if n.control != nil {
@@ -125,18 +152,49 @@ func (n *Node) forget(t *task, size int64) {
 		}
 		return
 	}
-	n.finished = append(n.finished, t.id)
-	if len(n.finished) < forgetMany && size < forgetBytes || n.control == nil {
+	if kept { // Release has them removed
+		n.scratchs.over[t.id] = size
 		return
 	}
-	many := n.finished[:min(len(n.finished), forgetMany)]
-	n.finished = n.finished[len(many):]
-	n.control.send(call("gt_forget", many...).String())
+	clean := n.clean()
+	n.finished = append(n.finished, t.id)
+	n.soil(clean, len(n.finished) >= forgetMany || size >= forgetBytes)
+}
+
+// clean reports whether there is nothing to sweep. n.mu is held.
+func (n *Node) clean() bool { return len(n.finished)+len(n.released) == 0 }
+
+// soil sees to it that what has become to be swept will be: now where that is
+// much, else before long. n.mu is held.
+func (n *Node) soil(wasClean, much bool) {
+	switch {
+	case much:
+		n.sweep()
+	case wasClean:
+		n.swept = time.Now()
+		n.notice() // has the poller sweep, if there are no more soon
+	}
+}
+
+// sweep removes what is left of finished tasks, and scratch directories that
+// were released. n.mu is held.
+func (n *Node) sweep() {
+	if n.control == nil {
+		return
+	}
+	for many := range slices.Chunk(n.finished, forgetMany) {
+		n.control.send(call("gt_forget", many...).String())
+	}
+	for many := range slices.Chunk(n.released, forgetMany) {
+		n.control.send(call("gt_release", many...).String())
+	}
+	n.finished, n.released = nil, nil
 }
 
 const (
 	forgetMany  = 32
 	forgetBytes = 64 << 10
+	forgetPause = time.Second // at most, until all are forgotten
 )
 
 // abandon stops waiting for a task that was to be cancelled but does not
@@ -145,6 +203,7 @@ func (n *Node) abandon(t *task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.tasks, t.id)
+	n.letGo(t.id)
 	n.orphans[t.id] = t.cancelLine
 }
 
@@ -156,8 +215,11 @@ func (n *Node) register(t *task) error {
 		return errors.New("task " + t.id + " is running already")
 	}
 	n.tasks[t.id] = t
+	if len(n.tasks) == 1 {
+		n.notice()
+	}
 	if n.control != nil {
-		n.control.send(t.startLine)
+		n.control.start(t)
 	}
 	return nil
 }

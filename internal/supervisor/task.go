@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,7 +16,7 @@ type task struct {
 	startLine, cancelLine string // calls of gt_start and gt_cancel
 	dir                   string
 	live                  bool
-	missed                int           // the last look that found no wrapper; Node.mu guards it
+	missed, misses        int           // the last look that found no wrapper, and how many in a row; Node.mu guards them
 	resent                bool          // its start was sent more than once; Node.mu guards it
 	wake                  chan struct{} // signals Run that something below has changed
 
@@ -25,11 +26,12 @@ type task struct {
 	inbox   [2][]byte
 	got     [2]int64 // how much of each stream has come
 	final   [2]int64 // how long each is, once that is known; else -1
-	inlined [2]int64 // how long, by what came beside the end; else -1
+	inlined [2]int64 // how long, by what of a file came beside the end; else -1
 	exit    *Exit    // set once it has ended
 	err     error    // why it never started
 	budget  int      // how much of each stream may come at once
 	more    bool     // the last poll brought something: ask again at once
+	files   bool     // there may be output in files, which must be asked for
 }
 
 func newTask(id string) *task {
@@ -53,46 +55,53 @@ func (t *task) cancelled() bool {
 	return t.cancel
 }
 
-// begin notes that the command runs.
-func (t *task) begin() {
+// begin notes that the command runs, and whether its output is to be asked for.
+func (t *task) begin(files bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.files = t.files || files
 	if t.started.IsZero() {
 		t.started = time.Now()
 	}
 	t.signal()
 }
 
-// done takes the words of a 'D' frame. A task ends once: what a new session
-// tells again is ignored.
-func (t *task) done(words []string) error {
-	x, nonEmpty, err := parseDone(words, t.dir)
+// done takes a 'D' frame. A task ends once: what a new session tells again is
+// ignored. Ask means that some output must still be asked for.
+func (t *task) done(line string) (ask bool, err error) {
+	x, err := parseDone(line, t.dir)
+	if err != nil && !errors.Is(err, ErrNotStarted) {
+		return false, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.signal()
 	if t.exit != nil {
-		return nil
+		return false, nil
 	}
-	t.exit = &x
-	if err != nil { // never started: there is no output
+	t.exit = &x.Exit
+	if err != nil { // and so there is no output
 		t.err = err
 		t.final = [2]int64{}
-		return nil
+		return false, nil
 	}
-	if t.started.IsZero() && words[3] != "never" {
+	if t.started.IsZero() && x.Code >= 0 {
 		t.started = time.Now()
 	}
 	if x.Elapsed < 0 {
-		x.Elapsed = time.Since(t.started)
+		t.exit.Elapsed = time.Since(t.started)
 	}
-	for s := range nonEmpty {
-		if !nonEmpty[s] {
+	for s := range t.final {
+		switch {
+		case !x.inFile[s]:
+			t.inbox[s] = append(t.inbox[s], x.text[s][min(t.got[s], int64(len(x.text[s]))):]...)
+			t.got[s] = max(t.got[s], int64(len(x.text[s])))
 			t.final[s] = t.got[s]
-		} else if t.inlined[s] >= 0 {
+		case t.inlined[s] >= 0:
 			t.final[s] = max(t.inlined[s], t.got[s])
 		}
 	}
-	return nil
+	return !t.complete(), nil
 }
 
 // vanish ends a task of whose end nothing is known.
@@ -153,7 +162,7 @@ func (t *task) measured(words []string) error {
 	if words[1] == "e" {
 		s = stderr
 	}
-	// A file that the command has truncated is shorter than what has come of it.
+	// It cannot become shorter than what has come of it, but for somebody's meddling.
 	t.final[s] = max(n, t.got[s])
 	t.signal()
 	return nil
@@ -170,7 +179,7 @@ func (t *task) wants() (words []string, urgent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held := len(t.inbox[stdout]) + len(t.inbox[stderr])
-	if t.complete() || held >= t.budget {
+	if t.complete() || held >= t.budget || !t.files && t.exit == nil {
 		return nil, false
 	}
 	ended := "0"

@@ -1,9 +1,10 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"io"
+	"io/fs"
+	"os"
 	"sync"
 )
 
@@ -17,19 +18,27 @@ const (
 type ahead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	results chan chan small // in the order of the items
+	results chan chan opened // in the order of the items
 	wg      sync.WaitGroup
 }
 
-// A small is a file that was read, or why it was not.
-type small struct {
-	data []byte
+// An opened is a file that is open, or was read whole, or why it is not.
+type opened struct {
+	file *os.File
+	data []byte // where file is nil
+	info fs.FileInfo
 	err  error
+}
+
+func (o opened) close() {
+	if o.file != nil {
+		o.file.Close()
+	}
 }
 
 func readAhead(ctx context.Context, items []item) *ahead {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &ahead{ctx: ctx, cancel: cancel, results: make(chan chan small, aheadFiles)}
+	a := &ahead{ctx: ctx, cancel: cancel, results: make(chan chan opened, aheadFiles)}
 	work := make(chan func())
 	for range 4 {
 		a.wg.Go(func() {
@@ -39,51 +48,61 @@ func readAhead(ctx context.Context, items []item) *ahead {
 		})
 	}
 	a.wg.Go(func() {
+		defer close(a.results)
 		defer close(work)
 		for i := range items {
 			if !isSmall(&items[i]) {
 				continue
 			}
-			result := make(chan small, 1)
+			result := make(chan opened, 1)
 			select {
 			case a.results <- result:
 			case <-ctx.Done():
 				return
 			}
-			work <- func() { result <- read(&items[i]) }
+			work <- func() { result <- readSmall(&items[i]) }
 		}
 	})
 	return a
 }
 
-// open returns the content of an item. Small ones are asked for in order.
-func (a *ahead) open(it *item) (io.ReadCloser, error) {
+// open opens an item. Small ones are asked for in order.
+func (a *ahead) open(it *item) opened {
 	if !isSmall(it) {
 		return open(it)
 	}
 	select {
 	case result := <-a.results:
-		got := <-result
-		return io.NopCloser(bytes.NewReader(got.data)), got.err
+		return <-result
 	case <-a.ctx.Done():
-		return nil, context.Cause(a.ctx)
+		return opened{err: context.Cause(a.ctx)}
 	}
 }
 
 // stop ends the reading and waits for that.
 func (a *ahead) stop() {
 	a.cancel()
+	for result := range a.results {
+		o := <-result
+		o.close()
+	}
 	a.wg.Wait()
 }
 
 func isSmall(it *item) bool { return it.mode.IsRegular() && it.size <= aheadSize }
 
-func read(it *item) small {
-	f, err := open(it)
-	if err != nil {
-		return small{err: err}
+// readSmall reads a file that was small when it was listed, if it still is.
+func readSmall(it *item) opened {
+	o := open(it)
+	if o.err != nil || o.info.Size() > aheadSize {
+		return o
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, it.size))
-	return small{data, err}
+	o.data = make([]byte, o.info.Size())
+	_, o.err = io.ReadFull(o.file, o.data)
+	if changed := checkUnchanged(o.file, o.info); changed != nil {
+		o.err = changed
+	}
+	o.close()
+	o.file = nil
+	return o
 }

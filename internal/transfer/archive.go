@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 )
 
 // An archive is a tar stream on its way to a node. It is written in GNU's
@@ -41,7 +42,7 @@ func (a *archive) add(ctx context.Context, folder string, items []item) error {
 }
 
 func (a *archive) addItem(folder string, it *item, ahead *ahead) error {
-	h := &tar.Header{Format: tar.FormatGNU, Name: folder + "/" + it.name, Mode: int64(it.mode.Perm())}
+	h := &tar.Header{Format: tar.FormatGNU, Name: folder + "/" + it.name, Mode: int64(it.mode.Perm()), ModTime: sentTime(it.mtime)}
 	switch it.mode.Type() {
 	case fs.ModeDir:
 		h.Typeflag, h.Name = tar.TypeDir, strings.TrimSuffix(h.Name, "/")+"/"
@@ -55,34 +56,37 @@ func (a *archive) addItem(folder string, it *item, ahead *ahead) error {
 }
 
 func (a *archive) addFile(h *tar.Header, it *item, ahead *ahead) error {
-	h.Typeflag, h.Size = tar.TypeReg, it.size
-	content, err := ahead.open(it)
-	if err != nil {
-		return err
+	o := ahead.open(it)
+	if o.err != nil {
+		return o.err
 	}
-	defer content.Close()
+	defer o.close()
+	// It may be another one than was listed, but not one that changes now.
+	h.Typeflag, h.Size, h.ModTime = tar.TypeReg, o.info.Size(), sentTime(o.info.ModTime())
 	if err := a.tw.WriteHeader(h); err != nil {
 		return err
 	}
 	var sum hash.Hash
-	var from io.Reader = io.LimitReader(content, it.size)
+	to := a.meter.count(a.tw)
 	if it.sum != "" {
 		sum = sha256.New()
-		from = io.TeeReader(from, sum)
+		to = io.MultiWriter(to, sum)
 	}
-	n, err := io.CopyBuffer(onlyWriter{a.meter.count(a.tw)}, from, a.buf)
-	switch {
-	case err != nil:
-		return err
-	case n < it.size, sum != nil && hex.EncodeToString(sum.Sum(nil)) != it.sum:
-		return fmt.Errorf("%s changed while it was sent", it.local)
+	var err error
+	if o.file == nil {
+		_, err = to.Write(o.data)
+	} else {
+		err = copyUnchanged(to, o.file, o.info, a.buf)
 	}
-	return nil
+	if err == nil && sum != nil && hex.EncodeToString(sum.Sum(nil)) != it.sum {
+		err = errChanged(it.local, it.size, o.info.Size())
+	}
+	return err
 }
 
 // text writes a file that is not on disk here.
 func (a *archive) text(name string, content []byte) error {
-	err := a.tw.WriteHeader(&tar.Header{Format: tar.FormatGNU, Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content))})
+	err := a.tw.WriteHeader(&tar.Header{Format: tar.FormatGNU, Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Unix(0, 0), Size: int64(len(content))})
 	if err == nil {
 		_, err = a.tw.Write(content)
 	}
@@ -90,18 +94,18 @@ func (a *archive) text(name string, content []byte) error {
 }
 
 // open opens a file to be sent, which must be one still.
-func open(it *item) (*os.File, error) {
+func open(it *item) opened {
 	f, err := os.Open(it.local)
 	if err != nil {
-		return nil, err
+		return opened{err: err}
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s changed while it was sent", it.local)
+		err = fmt.Errorf("%s is no file any more", it.local)
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return opened{err: err}
 	}
-	return f, nil
+	return opened{file: f, info: info}
 }

@@ -1,13 +1,19 @@
 package transfer
 
 import (
+	"archive/tar"
+	"bufio"
+	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,98 +21,143 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Each benchmark has what others reach beside it, over the same server.
+// Figures are ratios. In each benchmark everybody does the same work over the
+// same server in turns: ours, golang.org/x/crypto/ssh without more, and the
+// programs that people use, which share a connection that is there already.
 
 const bulkBytes = 256 << 20
 
-func BenchmarkUpload256MiB(b *testing.B) {
-	s := opensshtest.Start(b)
-	local := bigFile(b)
-	bench := func(name string, run func(r *Remote, to string) error) {
-		b.Run(name, func(b *testing.B) {
-			r := reach(b, s, s.Addr)
-			b.SetBytes(bulkBytes)
-			for b.Loop() {
-				must(b, run(r, filepath.Join(r.Dir, "big")))
+// A contender does the work once; to is where, on the node or here, and empty.
+type contender struct {
+	name string
+	run  func(to string) error
+}
+
+// turns has each contender work once a round, and reports the median of each
+// and of what it takes relative to the first one.
+func turns(b *testing.B, contenders ...contender) {
+	b.Helper()
+	times := make([][]float64, len(contenders))
+	dir := b.TempDir()
+	for round := range b.N + 1 {
+		for i, c := range contenders {
+			to := filepath.Join(dir, fmt.Sprintf("%s-%d", c.name, round))
+			start := time.Now()
+			if err := c.run(to); err != nil {
+				b.Fatalf("%s: %v", c.name, err)
 			}
-		})
+			if took := time.Since(start); round > 0 { // the first is to get warm
+				times[i] = append(times[i], took.Seconds())
+			}
+			must(b, os.RemoveAll(to))
+		}
 	}
-	bench("ours", func(r *Remote, to string) error { return r.Upload(b.Context(), local, to, Options{}) })
-	bench("ours-openssl", func(r *Remote, to string) error {
-		r.Tools.SHA256 = "openssl dgst -sha256 -r"
-		return r.Upload(b.Context(), local, to, Options{})
-	})
-	bench("ours-unchecked", func(r *Remote, to string) error {
-		r.Tools.SHA256 = ""
-		return r.Upload(b.Context(), local, to, Options{})
-	})
-	raw := rawClient(b, s)
-	bench("raw-cat", func(r *Remote, to string) error { return rawCat(raw, local, to) })
-	others(b, "scp", func(to string) *exec.Cmd {
-		return exec.Command("scp", append(sshOptions(b, s, "-P"), "-q", local, s.User+"@127.0.0.1:"+to)...)
-	}, s)
+	for i, c := range contenders {
+		ratios := make([]float64, len(times[i]))
+		for round, took := range times[i] {
+			ratios[round] = took / times[0][round]
+		}
+		b.ReportMetric(1000*median(times[i]), c.name+"-ms")
+		b.ReportMetric(median(ratios), c.name+"-x")
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
-func Benchmark2000SmallFiles(b *testing.B) {
-	s := opensshtest.Start(b)
-	local := smallFiles(b, 2000)
-	b.Run("ours", func(b *testing.B) {
-		r := reach(b, s, s.Addr)
-		for n := 0; b.Loop(); n++ {
-			must(b, r.Upload(b.Context(), local, fmt.Sprint(n), Options{}))
-		}
-	})
-	b.Run("ours-again", func(b *testing.B) {
-		r := reach(b, s, s.Addr)
-		for b.Loop() {
-			must(b, r.Upload(b.Context(), local, "same", Options{}))
-		}
-	})
-	b.Run("ours-sftp", func(b *testing.B) {
-		r := reach(b, s, s.Addr)
-		r.Tools.Tar = false
-		for n := 0; b.Loop(); n++ {
-			must(b, r.Upload(b.Context(), local, fmt.Sprint(n), Options{}))
-		}
-	})
-	b.Run("ours-sync-unchanged", func(b *testing.B) {
-		r := reach(b, s, s.Addr)
-		for b.Loop() {
-			_, err := r.Sync(b.Context(), []Entry{{Local: local, Remote: "x"}})
-			must(b, err)
-		}
-	})
-	others(b, "scp", func(to string) *exec.Cmd {
-		return exec.Command("scp", append(sshOptions(b, s, "-P"), "-q", "-r", local, s.User+"@127.0.0.1:"+to)...)
-	}, s)
-	others(b, "rsync", func(to string) *exec.Cmd {
-		shell := "ssh"
-		for _, o := range sshOptions(b, s, "-p") {
-			shell += " " + o
-		}
-		return exec.Command("rsync", "-a", "-e", shell, local+"/", s.User+"@127.0.0.1:"+to)
-	}, s)
+func median(of []float64) float64 {
+	of = slices.Sorted(slices.Values(of))
+	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
-// BenchmarkUploadFarAway is over a network with 20 ms from end to end.
-func BenchmarkUploadFarAway(b *testing.B) {
-	s := opensshtest.Start(b)
+// far is the way to a server 20 ms away and back.
+func far(b *testing.B, s *opensshtest.Server) string {
 	l := opensshtest.Proxy(b, s.Addr)
 	l.Delay(10 * time.Millisecond)
+	return l.Addr
+}
+
+// everywhere runs a benchmark beside the server and 20 ms away.
+func everywhere(b *testing.B, run func(b *testing.B, s *opensshtest.Server, addr string)) {
+	s := opensshtest.Start(b)
+	b.Run("near", func(b *testing.B) { run(b, s, s.Addr) })
+	b.Run("20ms", func(b *testing.B) { run(b, s, far(b, s)) })
+}
+
+func BenchmarkUpload256MiB(b *testing.B) {
 	local := bigFile(b)
-	b.Run("256MiB", func(b *testing.B) {
-		r := reach(b, s, l.Addr)
-		b.SetBytes(bulkBytes)
-		for b.Loop() {
-			must(b, r.Upload(b.Context(), local, "big", Options{}))
-		}
+	everywhere(b, func(b *testing.B, s *opensshtest.Server, addr string) {
+		raw, r := rawClient(b, s, addr), reach(b, s, addr)
+		turns(b, append([]contender{{"raw", func(to string) error {
+			f, err := os.Open(local)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return rawRun(raw, "cat >"+quote(to), f, nil)
+		}}, {"ours", func(to string) error { return r.Upload(b.Context(), local, to, Options{}) }}},
+			installed(b, s, addr, "scp", "-q", local)...)...)
 	})
-	small := smallFiles(b, 200)
-	b.Run("200SmallFiles", func(b *testing.B) {
-		r := reach(b, s, l.Addr)
-		for n := 0; b.Loop(); n++ {
-			must(b, r.Upload(b.Context(), small, fmt.Sprint(n), Options{}))
+}
+
+func BenchmarkDownload256MiB(b *testing.B) {
+	there := bigFile(b)
+	everywhere(b, func(b *testing.B, s *opensshtest.Server, addr string) {
+		raw, r := rawClient(b, s, addr), reach(b, s, addr)
+		r.Dir = filepath.Dir(there)
+		turns(b, contender{"raw", func(to string) error {
+			f, err := os.Create(to)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return rawRun(raw, "cat "+quote(there), nil, f)
+		}}, contender{"ours", func(to string) error { return r.Download(b.Context(), there, to) }},
+			contender{"fetch", func(to string) error {
+				_, err := r.Fetch(b.Context(), []string{filepath.Base(there)}, to, FetchOptions{})
+				return err
+			}})
+	})
+}
+
+func BenchmarkUpload2000Files(b *testing.B) {
+	local := smallFiles(b, 2000)
+	everywhere(b, func(b *testing.B, s *opensshtest.Server, addr string) {
+		raw, r := rawClient(b, s, addr), reach(b, s, addr)
+		all := []contender{{"raw", func(to string) error { return rawTar(raw, local, to) }},
+			{"ours", func(to string) error { return r.Upload(b.Context(), local, to, Options{}) }}}
+		all = append(all, installed(b, s, addr, "rsync", "-a", local+"/")...)
+		turns(b, append(all, installed(b, s, addr, "scp", "-q", "-r", local)...)...)
+	})
+}
+
+func BenchmarkUpload2000UnchangedFiles(b *testing.B) {
+	local := smallFiles(b, 2000)
+	everywhere(b, func(b *testing.B, s *opensshtest.Server, addr string) {
+		r := reach(b, s, addr)
+		there := b.TempDir()
+		var all []contender
+		for _, c := range installed(b, s, addr, "rsync", "-a", local+"/") {
+			all = append(all, contender{c.name, func(string) error { return c.run(filepath.Join(there, "rsync")) }})
 		}
+		turns(b, append(all,
+			contender{"ours", func(string) error { return r.Upload(b.Context(), local, filepath.Join(there, "ours"), Options{}) }},
+			contender{"sync", func(string) error {
+				_, err := r.Sync(b.Context(), []Entry{{Local: local, Remote: "sync"}})
+				return err
+			}})...)
+	})
+}
+
+func BenchmarkDownload2000Files(b *testing.B) {
+	there := smallFiles(b, 2000)
+	everywhere(b, func(b *testing.B, s *opensshtest.Server, addr string) {
+		raw, r := rawClient(b, s, addr), reach(b, s, addr)
+		r.Dir = there
+		turns(b, contender{"raw", func(to string) error { return rawUntar(raw, there, to) }},
+			contender{"ours", func(to string) error { return r.Download(b.Context(), there, to) }},
+			contender{"fetch", func(to string) error {
+				_, err := r.Fetch(b.Context(), []string{"**"}, to, FetchOptions{})
+				return err
+			}})
 	})
 }
 
@@ -121,69 +172,153 @@ func bigFile(b *testing.B) string {
 }
 
 func smallFiles(b *testing.B, n int) string {
-	dir := b.TempDir()
+	dir := filepath.Join(b.TempDir(), "small")
 	content := make([]byte, 4<<10)
+	then := time.Now().Add(-time.Hour)
 	for i := range n {
 		rand.Read(content)
-		write(b, filepath.Join(dir, fmt.Sprintf("%02d", i%20), fmt.Sprint(i)), string(content))
+		name := filepath.Join(dir, fmt.Sprintf("%02d", i%20), fmt.Sprint(i))
+		write(b, name, string(content))
+		must(b, os.Chtimes(name, then, then))
 	}
 	return dir
 }
 
-// others runs a program that must be installed.
-func others(b *testing.B, name string, command func(string) *exec.Cmd, s *opensshtest.Server) {
-	b.Run(name, func(b *testing.B) {
-		if _, err := exec.LookPath(name); err != nil {
-			b.Skip("no " + name + " on this machine")
+// installed is a program that copies to the server, where there is one. It
+// uses a connection that is there already.
+func installed(b *testing.B, s *opensshtest.Server, addr, name string, args ...string) []contender {
+	if _, err := exec.LookPath(name); err != nil {
+		b.Log("no " + name + " on this machine")
+		return nil
+	}
+	ssh := master(b, s, addr)
+	if name == "rsync" {
+		args = append([]string{"-e", ssh}, args...)
+	} else {
+		args = append([]string{"-S", ssh}, args...)
+	}
+	return []contender{{name, func(to string) error {
+		if out, err := exec.Command(name, append(args, s.User+"@127.0.0.1:"+to)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
-		dir := b.TempDir()
-		for n := 0; b.Loop(); n++ {
-			if out, err := command(filepath.Join(dir, fmt.Sprint(n))).CombinedOutput(); err != nil {
-				b.Fatalf("%v: %s", err, out)
-			}
-		}
-	})
+		return nil
+	}}}
 }
 
-// sshOptions make OpenSSH's programs log in as the tests do, and nothing else.
-func sshOptions(b *testing.B, s *opensshtest.Server, portFlag string) []string {
-	host, port, err := net.SplitHostPort(s.Addr)
+// master opens a connection by OpenSSH's client and returns a program that
+// is ssh over that connection.
+func master(b *testing.B, s *opensshtest.Server, addr string) string {
+	host, port, err := net.SplitHostPort(addr)
 	must(b, err)
-	known := filepath.Join(b.TempDir(), "known_hosts")
-	must(b, os.WriteFile(known, []byte("["+host+"]:"+port+" "+string(xssh.MarshalAuthorizedKey(s.HostKey))), 0o600))
-	return []string{"-F", "none", "-o", "UserKnownHostsFile=" + known, "-o", "IdentitiesOnly=yes", "-i", s.KeyFile, portFlag, port}
+	dir, err := os.MkdirTemp("", "ssh") // a socket's name must be short
+	must(b, err)
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	known := "[" + host + "]:" + port + " " + string(xssh.MarshalAuthorizedKey(s.HostKey))
+	must(b, os.WriteFile(filepath.Join(dir, "known"), []byte(known), 0o600))
+	must(b, os.WriteFile(filepath.Join(dir, "config"), []byte(fmt.Sprintf(
+		"Port %s\nIdentityFile %s\nIdentitiesOnly yes\nUserKnownHostsFile %s/known\nControlPath %s/s\nControlMaster auto\n", port, s.KeyFile, dir, dir)), 0o600))
+	ssh := filepath.Join(dir, "ssh")
+	must(b, os.WriteFile(ssh, []byte(fmt.Sprintf("#!/bin/sh\nexec ssh -F %s/config \"$@\"\n", dir)), 0o700))
+	cmd := exec.Command(ssh, "-N", s.User+"@"+host)
+	must(b, cmd.Start())
+	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for range 1000 {
+		if exec.Command(ssh, "-O", "check", host).Run() == nil {
+			return ssh
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.Fatal("ssh does not connect")
+	return ""
 }
 
-func rawClient(b *testing.B, s *opensshtest.Server) *xssh.Client {
-	c, err := xssh.Dial("tcp", s.Addr, &xssh.ClientConfig{
+func rawClient(b *testing.B, s *opensshtest.Server, addr string) *xssh.Client {
+	c, err := xssh.Dial("tcp", addr, &xssh.ClientConfig{
 		User: s.User, Auth: []xssh.AuthMethod{xssh.PublicKeys(s.Signer)}, HostKeyCallback: xssh.FixedHostKey(s.HostKey),
+		Config: xssh.Config{Ciphers: []string{"aes128-gcm@openssh.com"}},
 	})
 	must(b, err)
 	b.Cleanup(func() { c.Close() })
 	return c
 }
 
-func rawCat(c *xssh.Client, local, to string) error {
-	f, err := os.Open(local)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+// rawRun runs a command over a plain session, with big buffers.
+func rawRun(c *xssh.Client, command string, in io.Reader, out io.Writer) error {
 	s, err := c.NewSession()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	in, err := s.StdinPipe()
+	stdin, err := s.StdinPipe()
 	if err != nil {
 		return err
 	}
-	if err := s.Start("cat >" + quote(to)); err != nil {
+	stdout, err := s.StdoutPipe()
+	if err != nil {
 		return err
 	}
-	if _, err := io.CopyBuffer(onlyWriter{in}, struct{ io.Reader }{f}, make([]byte, chunk)); err != nil {
+	if err := s.Start(command); err != nil {
 		return err
 	}
-	in.Close()
+	if in != nil {
+		if _, err := io.CopyBuffer(onlyWriter{stdin}, struct{ io.Reader }{in}, make([]byte, chunk)); err != nil {
+			return err
+		}
+	}
+	stdin.Close()
+	if out != nil {
+		if _, err := io.CopyBuffer(onlyWriter{out}, stdout, make([]byte, chunk)); err != nil {
+			return err
+		}
+	}
 	return s.Wait()
+}
+
+// rawTar is what one would write without this package.
+func rawTar(c *xssh.Client, local, to string) error {
+	pr, pw := io.Pipe()
+	go func() {
+		buffered := bufio.NewWriterSize(pw, packet)
+		w := tar.NewWriter(buffered)
+		err := w.AddFS(os.DirFS(local))
+		if err == nil {
+			err = errors.Join(w.Close(), buffered.Flush())
+		}
+		pw.CloseWithError(err)
+	}()
+	return rawRun(c, "mkdir "+quote(to)+" && exec tar -xf - -C "+quote(to), pr, nil)
+}
+
+func rawUntar(c *xssh.Client, there, to string) error {
+	pr, pw := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		tr := tar.NewReader(pr)
+		for {
+			h, err := tr.Next()
+			if err != nil {
+				io.Copy(io.Discard, pr)
+				done <- nil
+				return
+			}
+			at := filepath.Join(to, h.Name)
+			if h.Typeflag == tar.TypeDir {
+				os.MkdirAll(at, 0o755)
+				continue
+			}
+			var content bytes.Buffer
+			io.Copy(&content, tr)
+			if err := os.WriteFile(at, content.Bytes(), fs.FileMode(h.Mode)); err != nil {
+				pr.CloseWithError(err)
+				done <- err
+				return
+			}
+		}
+	}()
+	err := rawRun(c, "tar -cf - -C "+quote(there)+" .", nil, pw)
+	pw.Close()
+	if taken := <-done; taken != nil {
+		return taken
+	}
+	return err
 }

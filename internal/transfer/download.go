@@ -108,7 +108,7 @@ func (l *landing) unpackEntry(tr *tar.Reader, h *tar.Header, name string, arrive
 	case tar.TypeDir:
 		return l.dir(name, mode)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		sum, err := l.file(name, mode, h.Size, tr)
+		sum, err := l.file(name, mode, h.Size, tr, arrived != nil)
 		if err == nil && arrived != nil {
 			arrived(File{name, h.Size, sum})
 		}

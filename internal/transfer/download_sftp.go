@@ -82,7 +82,7 @@ func (l *landing) getFile(c *sftp.Client, at, name string, info fs.FileInfo) (st
 		_, err := f.WriteTo(pw) // many requests at once
 		pw.CloseWithError(err)
 	}()
-	sum, err := l.file(name, info.Mode(), info.Size(), io.LimitReader(pr, info.Size()))
+	sum, err := l.file(name, info.Mode(), info.Size(), io.LimitReader(pr, info.Size()), true)
 	pr.Close()
 	<-done
 	return sum, err

@@ -22,12 +22,52 @@ type File struct {
 	SHA256 string // in hex
 }
 
+// FetchOptions are what Fetch can be told beside its paths. The zero value takes
+// all that matches below the Remote's Dir.
+type FetchOptions struct {
+	// Dir is another folder for the globs to start in: absolute, or relative to
+	// the Remote's Dir.
+	Dir string
+	// Since is a file on the node, absolute or relative to the Remote's Dir. Only
+	// files come of which anything changed after it was last written to.
+	//
+	// A file's own time of change (ctime) counts, which programs cannot set: so a
+	// file counts as changed that was written, moved or linked to its place, or had
+	// its mode set, since then, even where it kept an old time of modification (cp
+	// -p, tar). Of a link the file that it leads to counts. The times are those of
+	// the node's file systems: what has the same time as the marker counts as
+	// changed, and equal times mean the same tick of its clock (1 to 10 ms on
+	// Linux, more on some network file systems). The marker should be on the file
+	// system that the files are on, and the clock must not have been set back.
+	//
+	// A node whose stat does not know -c (macOS) compares by find -cnewer, and by
+	// the time of modification to the second: a file that was last written to
+	// within the marker's second counts as changed there.
+	Since string
+}
+
 // Fetch brings the files of Dir that match the globs into localDir, each under
 // its name relative to Dir, and checks every one against the node's own sum.
 // A link to a file brings the file; links to folders are not looked into. The
 // files are sorted by name. That a glob matches none is no error: see
 // Unmatched. Files that arrived before an error are returned beside it.
-func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string) ([]File, error) {
+func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o FetchOptions) ([]File, error) {
+	since := ""
+	if o.Since != "" {
+		var err error
+		if since, err = r.at(o.Since); err != nil {
+			return nil, fmt.Errorf("the marker: %w", err)
+		}
+	}
+	if o.Dir != "" {
+		dir, err := r.at(o.Dir)
+		if err != nil {
+			return nil, err
+		}
+		from := *r
+		from.Dir = dir
+		r = &from
+	}
 	parsed := make([]glob, len(globs))
 	for i, text := range globs {
 		var err error
@@ -40,7 +80,7 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string) ([]
 	}
 	var names []string
 	err := retry(ctx, func() (err error) {
-		names, err = r.find(ctx, parsed)
+		names, err = r.find(ctx, parsed, since)
 		return err
 	})
 	if err != nil || len(names) == 0 {

@@ -38,7 +38,7 @@ func TestFetch(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%q", tt.globs), func(t *testing.T) {
 				local := filepath.Join(t.TempDir(), "results")
-				got, err := r.Fetch(t.Context(), tt.globs, local)
+				got, err := r.Fetch(t.Context(), tt.globs, local, FetchOptions{})
 				must(t, err)
 				var names []string
 				for _, f := range got {
@@ -57,17 +57,17 @@ func TestFetch(t *testing.T) {
 				}
 			})
 		}
-		files2, err := r.Fetch(t.Context(), []string{"none", "out/*.txt", "x*"}, t.TempDir())
+		files2, err := r.Fetch(t.Context(), []string{"none", "out/*.txt", "x*"}, t.TempDir(), FetchOptions{})
 		if un := Unmatched([]string{"none", "out/*.txt", "x*"}, files2); err != nil || !slices.Equal(un, []string{"none", "x*"}) {
 			t.Errorf("unmatched %q, %v", un, err)
 		}
 		r.Tools.SHA256 = "" // sizes only
-		if got, err := r.Fetch(t.Context(), []string{"top.bin"}, t.TempDir()); err != nil || len(got) != 1 || got[0].SHA256 == "" {
+		if got, err := r.Fetch(t.Context(), []string{"top.bin"}, t.TempDir(), FetchOptions{}); err != nil || len(got) != 1 || got[0].SHA256 == "" {
 			t.Errorf("without sums: %v, %v", got, err)
 		}
 		gone := *r
 		gone.Dir = filepath.Join(r.Dir, "no such folder")
-		if got, err := gone.Fetch(t.Context(), []string{"*"}, t.TempDir()); err != nil || got != nil {
+		if got, err := gone.Fetch(t.Context(), []string{"*"}, t.TempDir(), FetchOptions{}); err != nil || got != nil {
 			t.Errorf("from a folder that is not there: %v, %v", got, err)
 		}
 	})
@@ -80,7 +80,7 @@ func TestFetchManyFiles(t *testing.T) {
 		write(t, filepath.Join(r.Dir, "many", fmt.Sprintf("%060d-%d", i, i)), fmt.Sprint(i))
 		want++
 	}
-	got, err := r.Fetch(t.Context(), []string{"many/*"}, t.TempDir())
+	got, err := r.Fetch(t.Context(), []string{"many/*"}, t.TempDir(), FetchOptions{})
 	if err != nil || len(got) != want {
 		t.Errorf("%d files, %v; want %d", len(got), err, want)
 	}
@@ -100,20 +100,11 @@ func TestFetchChecks(t *testing.T) {
 	tree{"a": "one", "b": "two"}.make(t, r.Dir)
 	r.Tools.SHA256 = "lie() { for f; do echo " + strings.Repeat("0", 64) + " $f; done; }; lie"
 	local := t.TempDir()
-	if _, err := r.Fetch(t.Context(), []string{"*"}, local); err == nil || !strings.Contains(err.Error(), `"a" is not what the node has`) {
+	if _, err := r.Fetch(t.Context(), []string{"*"}, local, FetchOptions{}); err == nil || !strings.Contains(err.Error(), `"a" is not what the node has`) {
 		t.Errorf("error %v", err)
 	}
 	if exists(filepath.Join(local, "a")) {
 		t.Error("a file that is not what the node has was kept")
-	}
-	if err := r.Upload(t.Context(), filepath.Join(r.Dir, "b"), "c", Options{}); err == nil || exists(filepath.Join(r.Dir, "c")) {
-		t.Errorf("an upload with a wrong sum: %v", err)
-	}
-	big := filepath.Join(t.TempDir(), "big")
-	must(t, os.WriteFile(big, nil, 0o644))
-	must(t, os.Truncate(big, bulkSize+1))
-	if err := r.Upload(t.Context(), big, "c", Options{}); err == nil || exists(filepath.Join(r.Dir, "c")) {
-		t.Errorf("a large upload with a wrong sum: %v", err)
 	}
 }
 

@@ -2,6 +2,9 @@ package transfer
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,4 +60,13 @@ func hashOf(ctx context.Context, name string) (string, error) {
 		h.info, h.sum = info, sum
 	}
 	return sum, nil
+}
+
+// sumOf returns the SHA-256 of a stream in hex.
+func sumOf(rd io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.CopyBuffer(onlyWriter{h}, rd, make([]byte, chunk)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

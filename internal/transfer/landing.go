@@ -58,8 +58,9 @@ func (l *landing) dir(name string, mode fs.FileMode) error {
 	return l.root.Chmod(local, mode.Perm()|0o700)
 }
 
-// file writes a file of the given size and returns its SHA-256 in hex.
-func (l *landing) file(name string, mode fs.FileMode, size int64, content io.Reader) (string, error) {
+// file writes a file of the given size and returns, if that is wanted, its
+// SHA-256 in hex.
+func (l *landing) file(name string, mode fs.FileMode, size int64, content io.Reader, summed bool) (string, error) {
 	h := sha256.New()
 	err := l.place(name, func(stage string) error {
 		f, err := l.root.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -67,7 +68,11 @@ func (l *landing) file(name string, mode fs.FileMode, size int64, content io.Rea
 			return err
 		}
 		defer f.Close()
-		n, err := io.CopyBuffer(onlyWriter{io.MultiWriter(f, h)}, content, make([]byte, min(chunk, max(size, 1))))
+		var to io.Writer = f
+		if summed {
+			to = io.MultiWriter(f, h)
+		}
+		n, err := io.CopyBuffer(onlyWriter{to}, onlyReader{content}, make([]byte, min(chunk, max(size, 1))))
 		switch {
 		case err != nil:
 			return err

@@ -11,6 +11,7 @@ import (
 	"path"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/pkg/sftp"
@@ -53,7 +54,7 @@ func isGone(c *sftp.Client) bool {
 }
 
 // sendSFTP is send for a node without tar.
-func (r *Remote) sendSFTP(ctx context.Context, d delivery, m *meter) error {
+func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *meter) error {
 	run := func(text string) error {
 		return r.stream(ctx, script(makeFolder+text, "d="+d.at, fmt.Sprintf("mode=%o", d.mode|0o700)), d.at, nil, nil)
 	}
@@ -65,8 +66,8 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, m *meter) error {
 		c := &putter{Client: client, stage: stage}
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(filesAtOnce)
-		for i := range d.items {
-			it := &d.items[i]
+		for i := range items {
+			it := &items[i]
 			if ctx.Err() != nil {
 				break
 			}
@@ -77,18 +78,18 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, m *meter) error {
 				}
 				continue
 			}
-			g.Go(func() error { return c.putItem(path.Join(d.at, it.name), it, m) })
+			g.Go(func() error { return c.putItem(path.Join(d.at, it.name), it, d.keepTimes, m) })
 		}
 		if err := g.Wait(); err != nil || d.manifest == nil {
 			return err
 		}
-		return c.put(d.state, 0o600, bytes.NewReader(d.manifest))
+		return c.put(d.state, 0o600, time.Time{}, bytes.NewReader(d.manifest))
 	})
 	if err != nil {
 		r.discardAll(ctx, d.at, stage)
 		return err
 	}
-	return run(d.after())
+	return run(after(items))
 }
 
 // discardAll removes what was not given its name yet.
@@ -117,20 +118,24 @@ func (c *putter) makeDir(at string, mode fs.FileMode) error {
 	return c.Chmod(at, mode)
 }
 
-func (c *putter) putItem(at string, it *item, m *meter) error {
+func (c *putter) putItem(at string, it *item, keepTime bool, m *meter) error {
 	if it.mode.Type() == fs.ModeSymlink {
 		return c.place(at, func(stage string) error { return c.Symlink(it.target, stage) })
 	}
-	f, err := open(it)
-	if err != nil {
-		return err
+	o := open(it)
+	if o.err != nil {
+		return o.err
 	}
-	defer f.Close()
-	return c.put(at, it.mode.Perm(), &exactly{r: f, it: it, m: m})
+	defer o.close()
+	var written time.Time
+	if keepTime {
+		written = sentTime(o.info.ModTime())
+	}
+	return c.put(at, it.mode.Perm(), written, &exactly{opened: o, m: m})
 }
 
-// put writes a file of the node by way of another name.
-func (c *putter) put(at string, mode fs.FileMode, content io.Reader) error {
+// put writes a file of the node by way of another name. A zero time is its own.
+func (c *putter) put(at string, mode fs.FileMode, written time.Time, content io.Reader) error {
 	return c.place(at, func(stage string) error {
 		f, err := c.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 		if err != nil {
@@ -146,7 +151,10 @@ func (c *putter) put(at string, mode fs.FileMode, content io.Reader) error {
 			}
 			return err
 		}
-		return f.Close()
+		if err := f.Close(); err != nil || written.IsZero() {
+			return err
+		}
+		return c.Chtimes(stage, written, written)
 	})
 }
 
@@ -173,24 +181,28 @@ func (c *putter) isFull(dir string) bool {
 	return err == nil && disk.Bavail*disk.Frsize < nextToNothing
 }
 
-// An exactly reads what an item was when it was listed, and no less.
+// An exactly reads a file that stays what it was when it was opened.
 type exactly struct {
-	r    io.Reader
-	it   *item
+	opened
 	m    *meter
 	done int64
 }
 
 func (e *exactly) Read(p []byte) (int, error) {
-	left := e.it.size - e.done
+	left := e.info.Size() - e.done
 	if left == 0 {
+		if err := checkUnchanged(e.file, e.info); err != nil {
+			return 0, err
+		}
 		return 0, io.EOF
 	}
-	n, err := e.r.Read(p[:min(int64(len(p)), left)])
+	n, err := e.file.Read(p[:min(int64(len(p)), left)])
 	e.done += int64(n)
 	e.m.count(io.Discard).Write(p[:n])
 	if err == io.EOF {
-		err = fmt.Errorf("%s changed while it was sent", e.it.local)
+		if err = checkUnchanged(e.file, e.info); err == nil {
+			err = io.ErrUnexpectedEOF
+		}
 	}
 	return n, err
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // withShell returns a node on which "sh" is the given program, and all others
-// are busybox's where that is it.
-func withShell(t *testing.T, shell string) *Remote {
+// are busybox's where that is it. Those that are broken fail at once.
+func withShell(t *testing.T, shell string, broken ...string) *Remote {
 	t.Helper()
 	program, err := exec.LookPath(shell)
 	if err != nil {
@@ -34,6 +34,10 @@ func withShell(t *testing.T, shell string) *Remote {
 		env = "PATH=" + bin
 	} else {
 		must(t, os.Symlink(program, filepath.Join(bin, "sh")))
+	}
+	for _, name := range broken {
+		os.Remove(filepath.Join(bin, name))
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!"+program+"\nexit 1\n"), 0o755))
 	}
 	signer := func() xssh.Signer {
 		_, key, err := ed25519.GenerateKey(nil)
@@ -73,11 +77,11 @@ func TestShells(t *testing.T) {
 
 			big := filepath.Join(t.TempDir(), "big")
 			must(t, os.WriteFile(big, []byte("end"), 0o644))
-			must(t, os.Truncate(big, bulkSize+partSize+5))
+			must(t, os.Truncate(big, bulkSize+3*block+5))
 			for _, f := range []string{filepath.Join(local, "run.sh"), big} {
 				must(t, r.Upload(t.Context(), f, "new\nline/"+filepath.Base(f), Options{}))
 			}
-			files, err := r.Fetch(t.Context(), []string{"**/*.sh", "new*/*", "up/b*/*"}, t.TempDir())
+			files, err := r.Fetch(t.Context(), []string{"**/*.sh", "new*/*", "up/b*/*"}, t.TempDir(), FetchOptions{})
 			if err != nil || len(files) != 4 {
 				t.Errorf("fetched %+v, %v", files, err)
 			}

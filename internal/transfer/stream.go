@@ -10,8 +10,12 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// chunk is how much is handed to the connection at once.
-const chunk = 256 << 10
+const (
+	// chunk is how much of a file is read or written at once.
+	chunk = 256 << 10
+	// packet is how much SSH carries at once: what is less is gathered.
+	packet = 32 << 10
+)
 
 // stream runs a command on the node. feed writes its stdin and take reads its
 // stdout; either may be nil. When feed or take fails by itself, the command's
@@ -59,7 +63,7 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 func feedSession(s *ssh.Session, feed func(io.Writer) error) error {
 	if feed != nil {
 		to := &sink{w: s}
-		b := bufio.NewWriterSize(to, chunk)
+		b := bufio.NewWriterSize(to, packet)
 		err := feed(b)
 		if err == nil {
 			err = b.Flush()

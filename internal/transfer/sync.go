@@ -143,8 +143,7 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 	d := delivery{at: path.Clean(r.Dir), mode: 0o755, state: state}
 	var stats Stats
 	here := make(map[string]bool, len(items))
-	needed := make(map[string]bool) // folders of what is sent
-	for i := range items {
+	changed := withFolders(items, func(i int) bool {
 		it := &items[i]
 		here[it.name] = true
 		if !it.mode.IsDir() {
@@ -152,7 +151,7 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 		}
 		was, known := old[it.name]
 		if known && was == it.entry() && (it.mode.IsDir() || same[it.name]) {
-			continue
+			return false
 		}
 		if known && was.mode.Type() != it.mode.Type() {
 			here[it.name] = false // the old one goes first
@@ -161,15 +160,8 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 			stats.Sent++
 			stats.Bytes += it.entry().size
 		}
-		for dir := it.name; dir != "." && !needed[dir]; dir = path.Dir(dir) {
-			needed[dir] = true
-		}
-	}
-	for i := range items {
-		if needed[items[i].name] {
-			d.items = append(d.items, items[i])
-		}
-	}
+		return true
+	})
 	for name, e := range old {
 		switch {
 		case here[name]:
@@ -179,14 +171,14 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 			d.removed = append(d.removed, name)
 		}
 	}
-	if len(d.items)+len(d.removed)+len(d.emptied) == 0 && old != nil {
+	if len(changed)+len(d.removed)+len(d.emptied) == 0 && old != nil {
 		return stats, nil
 	}
 	slices.Sort(d.removed)
 	slices.Sort(d.emptied)
 	slices.Reverse(d.emptied)
 	d.manifest = encodeManifest(items)
-	return stats, r.send(ctx, d, newMeter(nil))
+	return stats, r.send(ctx, d, newMeter(nil), func() ([]item, error) { return changed, nil })
 }
 
 // readState prints the manifest, and then each file and link that is there

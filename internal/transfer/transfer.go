@@ -1,8 +1,8 @@
 // Package transfer carries files to and from a node.
 //
-// A single file goes through cat, a large one in parts that are checked while
-// the next ones are on their way; a tree goes as one tar stream, or over SFTP
-// where the node has no tar. A file appears at its place whole or not at all:
+// A single file goes through cat, a large one in parts over several sessions; a
+// tree goes as one tar stream, or over SFTP where the node has no tar. What is
+// there already is not sent again. A file appears at its place whole or not at all:
 // it is written beside it first. What was interrupted starts again, a few
 // times; what is given up leaves nothing on the node.
 package transfer
@@ -24,7 +24,7 @@ type Tools struct {
 	Tar, Gzip bool
 	// SHA256 is the shell command that prints "hash  name" lines for the files
 	// it is given, or "-" for its stdin: "sha256sum", "openssl dgst -sha256 -r".
-	// Empty means that there is none: then only sizes are checked.
+	// Empty means that there is none: then Fetch checks only sizes.
 	SHA256 string
 }
 
@@ -93,11 +93,11 @@ func retry(ctx context.Context, do func() error) error {
 // discard removes what a call that was cancelled may have left on the node.
 // The node's own scripts do the same when their session ends; this does not
 // rely on it.
-func (r *Remote) discard(ctx context.Context, stage string) {
+func (r *Remote) discard(ctx context.Context, stages ...string) {
 	if ctx.Err() == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	r.Client.Exec(ctx, "rm -rf "+quote(stage), nil, nil, nil)
+	r.Client.Exec(ctx, "rm -rf"+words(stages), nil, nil, nil)
 }

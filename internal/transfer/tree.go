@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 )
 
 // uploadTree merges a local folder into a folder of the node.
@@ -20,44 +21,60 @@ func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) er
 	if err != nil {
 		return err
 	}
+	d := delivery{at: at, mode: root.Mode().Perm(), keepTimes: true}
 	return retry(ctx, func() error {
-		return r.send(ctx, delivery{at: at, mode: root.Mode().Perm(), items: items}, newMeter(o.Progress))
+		return r.send(ctx, d, newMeter(o.Progress), func() ([]item, error) { return r.lacking(ctx, at, items) })
 	})
 }
 
 // A delivery is a tree on its way to a folder of the node, and what is to be
 // done there before it takes its place.
 type delivery struct {
-	at       string
-	mode     fs.FileMode // for the folder, where it is made
-	items    []item      // every folder before what is in it
-	removed  []string    // files that go, relative to at
-	emptied  []string    // folders that go when nothing is left in them, inner ones first
-	manifest []byte      // what Sync keeps, or nil
-	state    string      // where
+	at        string
+	mode      fs.FileMode // for the folder, where it is made
+	keepTimes bool        // files get the times that they have here
+	removed   []string    // files that go, relative to at
+	emptied   []string    // folders that go when nothing is left in them, inner ones first
+	manifest  []byte      // what Sync keeps, or nil
+	state     string      // where
 }
 
-// send brings a delivery to its place.
-func (r *Remote) send(ctx context.Context, d delivery, m *meter) error {
+// send brings a delivery to its place, with the items that choose returns:
+// every folder before what is in it. The node's side is started meanwhile.
+func (r *Remote) send(ctx context.Context, d delivery, m *meter, choose func() ([]item, error)) error {
 	if !r.Tools.Tar {
-		return r.sendSFTP(ctx, d, m)
+		items, err := choose()
+		if err != nil {
+			return err
+		}
+		return r.sendSFTP(ctx, d, items, m)
 	}
-	stage := path.Join(d.at, stageName())
-	defer r.discard(ctx, stage)
-	command := script(makeFolder+receiveTree+mergeTree,
-		"d="+d.at, "n="+path.Base(stage), "state="+d.state, fmt.Sprintf("mode=%o", d.mode|0o700))
+	n := stageName()
+	defer r.discard(ctx, path.Join(d.at, n), path.Join(path.Dir(d.at), n))
+	untimed := "m"
+	if d.keepTimes {
+		untimed = ""
+	}
+	command := script(awaitTree+receiveTree+placeTree,
+		"d="+d.at, "p="+path.Dir(d.at), "n="+n, "state="+d.state, fmt.Sprintf("mode=%o", d.mode|0o700), "untimed="+untimed)
 	return r.stream(ctx, command, d.at, func(w io.Writer) error {
+		items, err := choose()
+		if err != nil || len(items)+len(d.removed)+len(d.emptied)+len(d.manifest) == 0 {
+			return err
+		}
+		if _, err := io.WriteString(w, "send\n"); err != nil {
+			return err
+		}
 		a := newArchive(w, m)
-		if err := a.add(ctx, "t", append([]item{{mode: fs.ModeDir | 0o700}}, d.items...)); err != nil {
+		if err := a.add(ctx, n, append([]item{{mode: fs.ModeDir | d.mode, mtime: time.Now()}}, items...)); err != nil {
 			return err
 		}
 		if err := a.text("before", []byte(d.before())); err != nil {
 			return err
 		}
-		if err := a.text("after", []byte(d.after())); err != nil {
+		if err := a.text("after", []byte(after(items))); err != nil {
 			return err
 		}
-		// The manifest comes late, so that its time is not before theirs.
 		if d.manifest != nil {
 			if err := a.text("state", d.manifest); err != nil {
 				return err
@@ -70,22 +87,36 @@ func (r *Remote) send(ctx context.Context, d delivery, m *meter) error {
 	}, nil)
 }
 
+// awaitTree waits for the tree. Where none comes all is there already, but for
+// a folder in which nothing is.
+const awaitTree = `read -r order || {
+	` + makeFolder + `	exit 0
+}
+`
+
 const makeFolder = `if [ ! -d "$d" ]; then mkdir -p "$d" && chmod "$mode" "$d" || exit 1; fi
 cd "$d" && d=$PWD || exit 1
 `
 
 // receiveTree unpacks beside the place, and goes on only when all arrived:
 // a tar whose input was cut may not notice.
-const receiveTree = `s=$d/$n
+const receiveTree = `fresh=
+if [ ! -e "$d" ] && [ ! -L "$d" ]; then
+	mkdir -p "$p" && cd "$p" || exit 1
+	fresh=yes d=$PWD/${d##*/}
+else
+	` + makeFolder + `fi
+s=$PWD/$n
 ` + removeStage + `(umask 077; mkdir "$s") && cd "$s" || exit 1
-tar -xpmof - || exit 1
+tar -xp${untimed}of - || exit 1
 [ -f end ] || fail "it did not arrive whole"
-cd "$d" || exit 1
+[ ! -f state ] || touch state || exit 1 # tar makes some links last
 `
 
-// mergeTree moves what was unpacked to its place. A folder that is not there
-// yet is moved whole; into one that is, its files are, many at once.
-const mergeTree = `merge() (
+// placeTree moves what was unpacked to its place. A folder that is not there
+// yet is moved whole; into one that is, its files are, many at once. Where
+// somebody makes the folder just then, it is moved into that one first.
+const placeTree = `merge() (
 from=$1 to=$2 n=0
 cd "$from" || exit 1
 set --
@@ -113,8 +144,18 @@ for f in * .[!.]* ..?*; do
 done
 [ "$n" -eq 0 ] || mv -f "$@" "$to/"
 )
-. "$s/before"
-merge "$s/t" "$d" || exit 1
+if [ -n "$fresh" ] && [ ! -e "$d" ]; then
+	mv -f "$s/$n" "$d" || exit 1
+	cd "$d" || exit 1
+	if [ -d "$n" ]; then
+		merge "$d/$n" "$d" || { rm -rf "$n"; exit 1; }
+		rm -rf "$n"
+	fi
+else
+	cd "$d" || exit 1
+	. "$s/before"
+	merge "$s/$n" "$d" || exit 1
+fi
 . "$s/after"
 [ ! -f "$s/state" ] || mv -f "$s/state" "$state" || exit 1
 `
@@ -134,10 +175,10 @@ func (d *delivery) before() string {
 
 // after is the script that closes folders in which the owner may not write.
 // Inner ones come first.
-func (d *delivery) after() string {
+func after(items []item) string {
 	var b strings.Builder
-	for i := len(d.items) - 1; i >= 0; i-- {
-		if it := &d.items[i]; it.mode.IsDir() && it.mode.Perm()&0o700 != 0o700 {
+	for i := len(items) - 1; i >= 0; i-- {
+		if it := &items[i]; it.mode.IsDir() && it.mode.Perm()&0o700 != 0o700 {
 			fmt.Fprintf(&b, "chmod %o %s || exit 1\n", it.mode.Perm(), quote("./"+it.name))
 		}
 	}

@@ -120,7 +120,7 @@ func TestUploadTreeMeetsOtherKinds(t *testing.T) {
 func TestUploadFile(t *testing.T) {
 	r := node(t)
 	dir := t.TempDir()
-	for _, size := range []int{0, 1, chunk - 1, bulkSize, bulkSize + 1, 3*partSize + 12345} {
+	for _, size := range []int{0, 1, chunk - 1, bulkSize, bulkSize + 1, 37*block + 12345} {
 		content := make([]byte, size)
 		rand.NewChaCha8([32]byte{1}).Read(content)
 		local := filepath.Join(dir, "f")

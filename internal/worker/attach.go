@@ -69,7 +69,6 @@ func waitForDaemon(socket string) (*net.UnixConn, error) {
 
 // tellGone answers the client in the daemon's place.
 func tellGone(stdout io.Writer, why string) {
-	payload := encodeWire(rejection{rejectGone, why})
-	b := append([]byte(nodePreamble), frameHead{len(payload), frameReject, 0}.append(nil)...)
-	_, _ = stdout.Write(append(b, payload...)) // the exit code says it too
+	b := appendFrame([]byte(nodePreamble), frameReject, 0, raw(encodeWire(rejection{rejectGone, why})), 0)
+	_, _ = stdout.Write(b) // the exit code says it too
 }

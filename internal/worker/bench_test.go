@@ -20,10 +20,10 @@ func callers(b *testing.B) map[string]caller {
 	}
 	r := rpc.NewClient(p)
 	b.Cleanup(func() { r.Close() })
-	meta := Meta{Pool: "pool-1", Rank: 3, Nodes: 16, Slot: 1, MasterAddr: "10.0.0.1", PrivateAddr: "10.0.0.3", Scratch: "/tmp/x", TaskID: "t-17", Attempt: 1}
+	members, place := NewMembers("10.0.0.1", "10.0.0.3"), Place{Rank: 1, Slot: 1, TaskID: "t17", Attempt: 1}
 	return map[string]caller{
 		"gputrain": func(ctx context.Context, arg []byte) error {
-			_, err := c.Call(ctx, Request{Function: "echo", Arg: arg, Meta: meta})
+			_, err := c.Call(ctx, Request{Function: "echo", Arg: body(arg), Members: members, Place: place})
 			return err
 		},
 		"rpc": func(_ context.Context, arg []byte) error {
@@ -76,7 +76,7 @@ func BenchmarkBody64MiB(b *testing.B) {
 	arg := make([]byte, 64<<20)
 	b.SetBytes(int64(2 * len(arg)))
 	for b.Loop() {
-		if _, err := c.Call(b.Context(), Request{Function: "echo", Arg: arg}); err != nil {
+		if _, err := c.Call(b.Context(), Request{Function: "echo", Arg: body(arg)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
 )
 
 // A Request is one call of a function.
@@ -14,11 +16,17 @@ type Request struct {
 	ID uint64
 	// Function is the function's name.
 	Function string
-	// Meta is what the function finds in its context.
-	Meta Meta
+	// Members are the nodes of the call, and Place the call's among them.
+	Members *Members
+	Place   Place
 	// Arg is the encoded argument. It is not copied, may be shared by calls,
-	// and must not be changed again, also not after the call.
-	Arg []byte
+	// and must not be changed before the call is over.
+	Arg codec.Body
+	// Stream carries items both ways while the call goes on. Nil means none.
+	Stream *Stream
+	// Scratch has the call's scratch directory made before the function runs,
+	// also where that does not ask for it.
+	Scratch bool
 	// Timeout is how long the function may run, counted from its start on the
 	// node. Zero means that there is no limit.
 	Timeout time.Duration
@@ -39,99 +47,206 @@ type Request struct {
 // After Timeout the function's context ends on the node, with the same grace.
 // The error is what the function returns then, with TimedOut set; for a
 // function that returns the context's error it is context.DeadlineExceeded.
-func (c *Client) Call(ctx context.Context, r Request) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("function %s was not called: %w", r.Function, err)
+func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
+	return c.begin(ctx, r, false)
+}
+
+// Hold is Call, but where the call succeeds the node keeps what belongs to it,
+// its scratch directory above all, until release is called. release is never nil.
+func (c *Client) Hold(ctx context.Context, r Request) (result codec.Body, release func(), err error) {
+	if r.ID == 0 {
+		r.ID = c.newID()
 	}
-	call, err := c.start(r)
+	result, err = c.begin(ctx, r, true)
+	return result, func() { c.release(r.ID) }, err
+}
+
+func (c *Client) begin(ctx context.Context, r Request, hold bool) (codec.Body, error) {
+	if err := ctx.Err(); err != nil {
+		return codec.Body{}, fmt.Errorf("function %s was not called: %w", r.Function, err)
+	}
+	call, err := c.start(r, hold)
 	if err != nil {
-		return nil, err
+		return codec.Body{}, err
 	}
 	return c.wait(ctx, call)
+}
+
+// release lets the daemon forget a call that was held.
+func (c *Client) release(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.held[id] {
+		return
+	}
+	delete(c.held, id)
+	if c.link != nil {
+		c.link.out.push(frameAck, id, nil)
+	}
 }
 
 // Collect waits for a call that an earlier client made and that [Hello] named,
 // as [Client.Call] waits. Each can be collected once; it is [ErrUnknownCall] if
 // the worker did not have it.
-func (c *Client) Collect(ctx context.Context, id uint64) ([]byte, error) {
+func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
 	c.mu.Lock()
 	call, ok := c.earlier[id]
 	delete(c.earlier, id)
 	c.mu.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("%w: %d", ErrUnknownCall, id)
+		return codec.Body{}, fmt.Errorf("%w: %d", ErrUnknownCall, id)
 	}
 	return c.wait(ctx, call)
 }
 
 // A call is one that the client waits for.
 type call struct {
-	id       uint64
-	function string
-	header   []byte // nil for one of an earlier client
-	arg      []byte
+	Request
+	earlier bool // it was another client's
+	hold    bool // the daemon is to keep it
 
 	done   chan struct{}
-	result []byte
+	result codec.Body
 	err    error
 
 	// Guarded by the client.
 	cancelled bool
-	sentTo    *outbox
-	message   *message
+	pending   *arrivingResult // a result whose stream's items are not all there
+	members   uint64          // what the link that it is sent to knows Members by
+	sentTo    *outbox         // nil where it was not sent
+	batch     uint64          // there
+	large     *transfer       // where the argument is large
 }
 
 // finish sets how the call ended, once, with the client's lock held. Whoever
 // finishes a call takes it out of the client's.
-func (c *call) finish(result []byte, err error) {
+func (c *call) finish(result codec.Body, err error) {
 	c.result, c.err = result, err
 	close(c.done)
 }
 
-// send puts the call on a link.
+// send puts the call on a link. The caller has it written by kick.
 func (c *call) send(l *link) {
-	c.message = &message{typ: frameCall, id: c.id, opening: c.header, body: c.arg}
-	c.sentTo = l.out
-	l.out.push(c.message)
+	c.members = l.tellMembers(c.Members)
+	c.sentTo, c.large = l.out, nil
+	body := opening{c, c.Arg}
+	if isSmall(c.Arg) {
+		c.batch = l.out.add(frameCall, c.ID, body)
+		c.attach(l.out)
+		return
+	}
+	c.large = &transfer{typ: frameCall, more: frameData, id: c.ID, opening: body, done: func() {
+		select {
+		case <-c.done: // the stream may be another attempt's by now
+		default:
+			c.attach(l.out)
+		}
+	}}
+	l.out.enqueue(c.large)
 }
 
-// mayRun reports whether a worker may have begun the call. One that it may not
-// have begun is taken off its way.
+// attach gives the stream its connection, once the call is on its way there.
+func (c *call) attach(out *outbox) {
+	if c.Stream != nil {
+		c.Stream.attach(c.ID, out, 0, 0)
+	}
+}
+
+// appendTo writes the call's header.
+func (c *call) appendTo(b []byte) []byte {
+	h := callHeader{Function: c.Function, Timeout: c.Timeout, Members: c.members, Place: c.Place}
+	if c.Stream != nil {
+		h.Flags |= flagStream
+	}
+	if c.Scratch {
+		h.Flags |= flagScratch
+	}
+	return h.appendTo(b)
+}
+
+// mayRun reports whether a worker may have begun the call.
 func (c *call) mayRun() bool {
-	return c.header == nil || c.message != nil && c.sentTo.drop(c.message)
+	switch {
+	case c.earlier:
+		return true
+	case c.sentTo == nil:
+		return false
+	case c.large != nil:
+		return c.sentTo.drop(c.large)
+	}
+	return c.sentTo.took(c.batch)
 }
 
-func (c *Client) start(r Request) (*call, error) {
-	call := &call{
-		id: r.ID, function: r.Function, arg: r.Arg, done: make(chan struct{}),
-		header: opening(callHeader{Function: r.Function, Size: uint64(len(r.Arg)), Timeout: r.Timeout, Grace: c.hello.Grace, Meta: r.Meta}),
+// tellMembers returns what the other side knows a membership by, and tells it
+// where it does not.
+func (l *link) tellMembers(m *Members) uint64 {
+	if m == nil {
+		return 0
 	}
-	if len(call.header) > maxPayload-chunkSize {
-		return nil, fmt.Errorf("worker: the facts about the pool that go with a call are %d bytes, more than %d", len(call.header), maxPayload-chunkSize)
+	key, known := l.members[m.key]
+	if !known {
+		if l.members == nil {
+			l.members = map[string]uint64{}
+		}
+		key = uint64(len(l.members) + 1)
+		l.members[m.key] = key
+		l.out.add(frameMembers, key, raw(encodeWire(m.addrs)))
 	}
+	return key
+}
+
+// newID returns an id that no other call has.
+func (c *Client) newID() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
+	c.lastID++
+	return c.idBase + c.lastID
+}
+
+// fewCalls is up to how many calls at once each is written as soon as it is
+// made. Where there are more, they go out together.
+const fewCalls = 2
+
+func (c *Client) start(r Request, hold bool) (*call, error) {
+	if err := checkLayout(r.Arg); err != nil {
+		return nil, err
 	}
-	if !c.has[r.Function] {
-		return nil, fmt.Errorf("%w: %q; %s", ErrUnknownFunction, r.Function, list(c.node.Functions))
+	call := &call{Request: r, hold: hold, done: make(chan struct{})}
+	c.mu.Lock()
+	if err := c.startLocked(call); err != nil {
+		c.mu.Unlock()
+		return nil, err
 	}
-	if call.id == 0 {
-		c.lastID++
-		call.id = c.idBase + c.lastID
-	}
-	if c.calls[call.id] != nil {
-		return nil, fmt.Errorf("worker: the call %d is open already", call.id)
-	}
-	c.calls[call.id] = call
-	if c.link != nil {
-		call.send(c.link)
+	l, few := c.link, len(c.calls) <= fewCalls
+	c.mu.Unlock()
+	if l != nil {
+		l.out.kick(few)
 	}
 	return call, nil
 }
 
-func (c *Client) wait(ctx context.Context, call *call) ([]byte, error) {
+func (c *Client) startLocked(call *call) error {
+	if c.err != nil {
+		return c.err
+	}
+	if !c.has[call.Function] {
+		return fmt.Errorf("%w: %q; %s", ErrUnknownFunction, call.Function, list(c.node.Functions))
+	}
+	if call.ID == 0 {
+		c.lastID++
+		call.ID = c.idBase + c.lastID
+	}
+	if c.calls[call.ID] != nil || c.held[call.ID] {
+		return fmt.Errorf("worker: the call %d is open already", call.ID)
+	}
+	c.calls[call.ID] = call
+	if c.link != nil {
+		call.send(c.link)
+	}
+	return nil
+}
+
+func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 	select {
 	case <-call.done:
 		return call.outcome()
@@ -151,26 +266,30 @@ func (c *Client) wait(ctx context.Context, call *call) ([]byte, error) {
 	}
 	if errors.Is(err, context.Canceled) {
 		// That is how the end of a deadline here looks there.
-		return nil, fmt.Errorf("function %s: %w", call.function, ctx.Err())
+		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ctx.Err())
 	}
-	return nil, fmt.Errorf("function %s: %w: %w", call.function, ctx.Err(), err)
+	return codec.Body{}, fmt.Errorf("function %s: %w: %w", call.Function, ctx.Err(), err)
 }
 
-func (c *call) outcome() ([]byte, error) { return c.result, c.err }
+func (c *call) outcome() (codec.Body, error) { return c.result, c.err }
 
 // cancel ends the function's context, or keeps the call from being sent.
 func (c *Client) cancel(call *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls[call.id] != call || call.cancelled {
+	if c.calls[call.ID] != call || call.cancelled {
 		return
 	}
 	call.cancelled = true
-	if !call.mayRun() {
-		call.finish(nil, fmt.Errorf("function %s was not called: %w", call.function, context.Canceled))
-		delete(c.calls, call.id)
-	} else if c.link != nil {
-		c.link.out.push(&message{typ: frameCancel, id: call.id})
+	switch {
+	case (c.link == nil || call.large != nil) && !call.mayRun():
+		call.finish(codec.Body{}, fmt.Errorf("function %s was not called: %w", call.Function, context.Canceled))
+		delete(c.calls, call.ID)
+	case c.link != nil:
+		if call.large != nil {
+			call.sentTo.drop(call.large) // the daemon answers for what it has
+		}
+		c.link.out.push(frameCancel, call.ID, nil)
 	}
 }
 
@@ -179,12 +298,12 @@ func (c *Client) cancel(call *call) {
 func (c *Client) abandon(call *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls[call.id] != call {
+	if c.calls[call.ID] != call {
 		return // it ended just now
 	}
-	call.finish(nil, ErrAbandoned)
-	delete(c.calls, call.id)
+	call.finish(codec.Body{}, ErrAbandoned)
+	delete(c.calls, call.ID)
 	if c.link != nil {
-		c.link.out.push(&message{typ: frameAck, id: call.id})
+		c.link.out.push(frameAck, call.ID, nil)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
 )
 
 // An OpenFunc opens a stream to an attach process on the node. Closing the
@@ -33,6 +35,8 @@ type Hello struct {
 	// Grace is how long a function may go on after its context has ended.
 	// Zero means [DefaultGrace].
 	Grace time.Duration
+	// Node is what functions are told of the node.
+	Node NodeFacts
 }
 
 // DefaultGrace is how long a function may go on after its context has ended.
@@ -56,6 +60,7 @@ type Client struct {
 	has      map[string]bool // the node's functions
 	calls    map[uint64]*call
 	earlier  map[uint64]*call // those of Hello.Open that nobody has collected
+	held     map[uint64]bool  // those that are over and that the daemon is to keep
 	pings    map[uint64]chan struct{}
 	lastID   uint64
 	lastPing uint64
@@ -74,13 +79,13 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 		open: open, hello: h, name: rand.Text(), done: make(chan struct{}),
 		// Ids of different clients must differ: one may collect from another.
 		idBase: uint64(binary.BigEndian.Uint32(base[:])) << 32,
-		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, pings: map[uint64]chan struct{}{},
+		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, pings: map[uint64]chan struct{}{},
 	}
 	for _, id := range h.Open {
-		c.earlier[id] = &call{id: id, function: fmt.Sprintf("of call %d", id), done: make(chan struct{})}
+		c.earlier[id] = &call{Request: Request{ID: id, Function: fmt.Sprintf("of call %d", id)}, earlier: true, done: make(chan struct{})}
 		c.calls[id] = c.earlier[id]
 	}
-	l, err := c.connect(ctx)
+	l, err := c.firstConnect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +139,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	id, answered := c.lastPing, make(chan struct{})
 	c.pings[id] = answered
 	if c.link != nil {
-		c.link.out.push(&message{typ: framePing, id: id})
+		c.link.out.push(framePing, id, nil)
 	}
 	c.mu.Unlock()
 	defer func() {
@@ -163,7 +168,7 @@ func (c *Client) end(err error) {
 	}
 	c.err = err
 	for _, call := range c.calls {
-		call.finish(nil, err)
+		call.finish(codec.Body{}, err)
 	}
 	clear(c.calls)
 	c.stop()

@@ -20,18 +20,22 @@ func TestCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, startNode(t), Hello{Digest: digest, Functions: Names()})
-	got, err := c.Call(t.Context(), Request{Function: "echo", Arg: []byte("hello")})
-	if err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v", got, err)
+	facts := NodeFacts{Pool: "p", Rank: 4, PrivateAddr: "a", PublicAddr: "z"}
+	c := dial(t, startNode(t), Hello{Digest: digest, Functions: Names(), Node: facts})
+	got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte("hello"))})
+	if err != nil || string(got.Head) != "hello" {
+		t.Errorf("got %q, %v", got.Head, err)
 	}
-	if got, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil || len(got) != 0 {
-		t.Errorf("empty: got %q, %v", got, err)
+	if got, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil || got.Size() != 0 {
+		t.Errorf("empty: got %q, %v", got.Head, err)
 	}
-	meta := Meta{Pool: "p", Rank: 1, Nodes: 2, Addrs: []string{"a", "b"}, Attempt: 3}
-	got, err = c.Call(t.Context(), Request{Function: "meta", Meta: meta})
-	if want := fmt.Sprintf("true %+v", meta); err != nil || string(got) != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
+	place := Place{Rank: 1, Slot: 2, TaskID: "t7", Attempt: 3, Accelerators: []string{"gpu0", "gpu1"}}
+	for _, members := range []*Members{NewMembers("a", "b"), NewMembers("a"), NewMembers("a", "b")} {
+		got, err = c.Call(t.Context(), Request{Function: "meta", Members: members, Place: place})
+		want := fmt.Sprintf("true %+v", Meta{Node: facts, Addrs: members.addrs, Place: place})
+		if err != nil || string(got.Head) != want {
+			t.Errorf("got %q, %v, want %q", got.Head, err, want)
+		}
 	}
 	if err := c.Ping(t.Context()); err != nil {
 		t.Error(err)
@@ -42,7 +46,7 @@ func TestFailures(t *testing.T) {
 	c := dial(t, startNode(t), Hello{})
 	call := func(fn string) *RemoteError {
 		t.Helper()
-		_, err := c.Call(t.Context(), Request{Function: fn, Arg: []byte("it")})
+		_, err := c.Call(t.Context(), Request{Function: fn, Arg: body([]byte("it"))})
 		var remote *RemoteError
 		if !errors.As(err, &remote) || remote.Function != fn {
 			t.Fatalf("%s: err = %v", fn, err)
@@ -73,9 +77,9 @@ func TestManySmallCalls(t *testing.T) {
 		callers.Go(func() {
 			for j := range 100 {
 				want := fmt.Sprint(i, j)
-				got, err := c.Call(t.Context(), Request{Function: "echo", Arg: []byte(want)})
-				if err != nil || string(got) != want {
-					t.Errorf("got %q, %v, want %q", got, err, want)
+				got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte(want))})
+				if err != nil || string(got.Head) != want {
+					t.Errorf("got %q, %v, want %q", got.Head, err, want)
 					return
 				}
 			}
@@ -89,8 +93,8 @@ func TestConnectionCutWhileRunning(t *testing.T) {
 	c := dial(t, n, Hello{})
 	results := make(chan string, 1)
 	go func() {
-		got, err := c.Call(t.Context(), Request{Function: "meet", Arg: m.arg()})
-		results <- fmt.Sprint(string(got), err)
+		got, err := c.Call(t.Context(), Request{Function: "meet", Arg: body(m.arg())})
+		results <- fmt.Sprint(string(got.Head), err)
 	}()
 	conn := m.accept(t)
 	n.last().cmd.Process.Kill()
@@ -101,8 +105,8 @@ func TestConnectionCutWhileRunning(t *testing.T) {
 	if got := <-results; got != "once<nil>" {
 		t.Errorf("got %q", got)
 	}
-	if got, err := c.Call(t.Context(), Request{Function: "meetings"}); err != nil || string(got) != "1" {
-		t.Errorf("it ran %s times, %v", got, err)
+	if got, err := c.Call(t.Context(), Request{Function: "meetings"}); err != nil || string(got.Head) != "1" {
+		t.Errorf("it ran %s times, %v", got.Head, err)
 	}
 }
 
@@ -125,8 +129,8 @@ func TestResultWaitsForTheClient(t *testing.T) {
 	defer c.Close()
 	results := make(chan string, 2)
 	call := func(fn string, arg []byte) {
-		got, err := c.Call(t.Context(), Request{Function: fn, Arg: arg})
-		results <- fmt.Sprint(string(got), err)
+		got, err := c.Call(t.Context(), Request{Function: fn, Arg: body(arg)})
+		results <- fmt.Sprint(string(got.Head), err)
 	}
 	go call("meet", m.arg())
 	conn := m.accept(t)
@@ -146,7 +150,7 @@ func TestDaemonKilled(t *testing.T) {
 	c := dial(t, n, Hello{})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(t.Context(), Request{Function: "meet", Arg: m.arg()})
+		_, err := c.Call(t.Context(), Request{Function: "meet", Arg: body(m.arg())})
 		failed <- err
 	}()
 	m.accept(t)
@@ -165,7 +169,7 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 	c := dial(t, n, Hello{})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(t.Context(), Request{Function: "meet", Arg: m.arg()})
+		_, err := c.Call(t.Context(), Request{Function: "meet", Arg: body(m.arg())})
 		failed <- err
 	}()
 	m.accept(t)
@@ -174,8 +178,8 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 	if err := <-failed; !errors.Is(err, ErrWorkerLost) {
 		t.Errorf("err = %v", err)
 	}
-	if got, err := c.Call(t.Context(), Request{Function: "meetings"}); err != nil || string(got) != "0" {
-		t.Errorf("it ran %s times on the new one, %v", got, err)
+	if got, err := c.Call(t.Context(), Request{Function: "meetings"}); err != nil || string(got.Head) != "0" {
+		t.Errorf("it ran %s times on the new one, %v", got.Head, err)
 	}
 }
 
@@ -202,7 +206,7 @@ func TestNewerClientTakesOver(t *testing.T) {
 	failed := make(chan error, 2)
 	for _, id := range []uint64{77, 0} {
 		go func() {
-			_, err := older.Call(t.Context(), Request{ID: id, Function: "meet", Arg: m.arg()})
+			_, err := older.Call(t.Context(), Request{ID: id, Function: "meet", Arg: body(m.arg())})
 			failed <- err
 		}()
 	}
@@ -231,8 +235,8 @@ func TestNewerClientTakesOver(t *testing.T) {
 	if err := newer.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got, err := newer.Collect(t.Context(), 77); err != nil || string(got) != "taken over" {
-		t.Errorf("got %q, %v", got, err)
+	if got, err := newer.Collect(t.Context(), 77); err != nil || string(got.Head) != "taken over" {
+		t.Errorf("got %q, %v", got.Head, err)
 	}
 	if _, err := newer.Collect(t.Context(), 78); !errors.Is(err, ErrUnknownCall) {
 		t.Errorf("err = %v", err)
@@ -278,7 +282,7 @@ func TestOtherProtocolVersion(t *testing.T) {
 	payload[len(helloMagic)+3]++
 	l := newLink(conn, "")
 	defer l.close()
-	l.out.push(&message{typ: frameHello, opening: payload})
+	l.out.push(frameHello, 0, raw(payload))
 	if err := skipToPreamble(l.r); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +291,7 @@ func TestOtherProtocolVersion(t *testing.T) {
 		t.Fatalf("got %v, %v", h, err)
 	}
 	var no rejection
-	if b, err := l.payload(h); err != nil || decodeWire(b, &no) != nil || !errors.Is(no.err(), ErrProtocol) || !strings.Contains(no.Message, "version 2") {
+	if b, err := l.payload(h); err != nil || decodeWire(b, &no) != nil || !errors.Is(no.err(), ErrProtocol) || !strings.Contains(no.Message, "version 3") {
 		t.Errorf("got %+v, %v", no, err)
 	}
 }
@@ -298,7 +302,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(ctx, Request{Function: "meet", Arg: m.arg()})
+		_, err := c.Call(ctx, Request{Function: "meet", Arg: body(m.arg())})
 		failed <- err
 	}()
 	conn := m.accept(t)
@@ -320,7 +324,7 @@ func TestFunctionThatIgnoresItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(ctx, Request{Function: "stubborn", Arg: m.arg()})
+		_, err := c.Call(ctx, Request{Function: "stubborn", Arg: body(m.arg())})
 		failed <- err
 	}()
 	m.accept(t)
@@ -328,7 +332,7 @@ func TestFunctionThatIgnoresItsContext(t *testing.T) {
 	if err := <-failed; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrAbandoned) {
 		t.Errorf("err = %v", err)
 	}
-	_, err := c.Call(t.Context(), Request{Function: "stubborn", Arg: m.arg(), Timeout: time.Millisecond})
+	_, err := c.Call(t.Context(), Request{Function: "stubborn", Arg: body(m.arg()), Timeout: time.Millisecond})
 	var remote *RemoteError
 	if !errors.As(err, &remote) || !remote.TimedOut || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrAbandoned) {
 		t.Errorf("err = %v", err)
@@ -353,13 +357,13 @@ func TestLargeBodiesAtBoundedMemory(t *testing.T) {
 
 	var both sync.WaitGroup
 	both.Go(func() {
-		got, err := c.Call(t.Context(), Request{Function: "echo", Arg: arg})
-		if err != nil || sha256.Sum256(got) != want {
-			t.Errorf("got %d bytes, %v", len(got), err)
+		got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body(arg)})
+		if err != nil || sha256.Sum256(got.Head) != want {
+			t.Errorf("got %d bytes, %v", got.Size(), err)
 		}
 	})
 	for range 20 { // these do not wait for that
-		if _, err := c.Call(t.Context(), Request{Function: "echo", Arg: []byte("small")}); err != nil {
+		if _, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte("small"))}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -368,7 +372,7 @@ func TestLargeBodiesAtBoundedMemory(t *testing.T) {
 	if err != nil {
 		t.Skipf("the node's memory is not known: %v", err)
 	}
-	if kib, _ := strconv.Atoi(string(peak)); !raceEnabled && kib > 2*size>>10 {
+	if kib, _ := strconv.Atoi(string(peak.Head)); !raceEnabled && kib > 2*size>>10 {
 		t.Errorf("the node took %d KiB for a body of %d", kib, size>>10)
 	}
 }
@@ -378,7 +382,7 @@ func TestLargeArgumentIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(ctx, Request{Function: "hash", Arg: make([]byte, 512<<20)})
+		_, err := c.Call(ctx, Request{Function: "hash", Arg: body(make([]byte, 512<<20))})
 		failed <- err
 	}()
 	if err := c.Ping(t.Context()); err != nil {
@@ -400,9 +404,9 @@ func TestConnectionCutWhileBodiesFlow(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
-			got, err := c.Call(t.Context(), Request{Function: "echo", Arg: arg})
-			if err != nil || !bytes.Equal(got, arg) {
-				t.Errorf("got %d bytes, %v", len(got), err)
+			got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body(arg)})
+			if err != nil || !bytes.Equal(got.Head, arg) {
+				t.Errorf("got %d bytes, %v", got.Size(), err)
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
 )
 
 // MaxWaiting is how many bytes of results may wait for the client before no
@@ -27,6 +29,7 @@ type daemon struct {
 	owner   hello    // the last hello that was let in
 	calls   map[uint64]*served
 	waiting int64         // bytes of results in calls
+	running int           // functions
 	taken   chan struct{} // closed, and replaced, when waiting goes down
 }
 
@@ -40,11 +43,18 @@ func newDaemon(functions *registry, digest func() (string, error)) *daemon {
 // A served call is one that arrived whole: it waits to start, runs, or has its
 // result waiting.
 type served struct {
-	id       uint64
-	header   callHeader
-	cancel   context.CancelFunc
+	id      uint64
+	header  callHeader
+	grace   time.Duration
+	cancel  context.CancelFunc
+	stream  *Stream // nil where the call has none
+	scratch *scratch
+
+	// Guarded by the daemon.
+	running  bool // its function has not returned
 	finished bool
-	result   []byte
+	result   codec.Body
+	items    uint64 // that the stream brought
 	failure  *wireError
 }
 
@@ -109,21 +119,34 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	d.current, d.owner = s, h
 
 	open := make(map[uint64]bool, len(h.Open))
-	var known []uint64
 	for _, id := range h.Open {
 		open[id] = true
-		if d.calls[id] != nil {
-			known = append(known, id)
-		}
 	}
-	s.out.push(&message{typ: frameWelcome, opening: encodeWire(welcome{d.instance, os.Getpid(), d.functions.names(), known})})
+	theirs := make(map[uint64]streamState, len(h.Streams))
+	for _, state := range h.Streams {
+		theirs[state.ID] = state
+	}
+	w := welcome{Instance: d.instance, PID: os.Getpid(), Functions: d.functions.names()}
 	for id, c := range d.calls {
 		if !open[id] {
 			d.forget(c)
-		} else if c.finished {
+			continue
+		}
+		w.Known = append(w.Known, id)
+		if c.stream != nil {
+			w.Streams = append(w.Streams, c.stream.state(id))
+		}
+	}
+	s.out.add(frameWelcome, 0, raw(encodeWire(w)))
+	for id, c := range d.calls {
+		if state, ok := theirs[id]; ok && c.stream != nil {
+			c.stream.attach(id, s.out, state.Received, state.Taken)
+		}
+		if c.finished {
 			s.sendResult(c)
 		}
 	}
+	s.out.kick(false)
 	return nil
 }
 
@@ -138,50 +161,75 @@ func (d *daemon) leave(s *session) {
 
 // start begins a call that has arrived whole. One that is known already is not
 // begun again.
-func (d *daemon) start(s *session, id uint64, header callHeader, arg []byte) {
+func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body) {
+	meta := &Meta{Place: header.Place, Addrs: s.members[header.Members]}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != s || d.calls[id] != nil {
 		return
 	}
-	c := &served{id: id, header: header}
-	ctx, cancel := context.WithCancel(ContextWithMeta(context.Background(), header.Meta))
+	meta.Node = d.owner.Node
+	meta.scratch = newScratch(meta.Node, header.Place)
+	c := &served{id: id, header: header, grace: d.owner.Grace, scratch: meta.scratch, running: true}
+	ctx, cancel := context.WithCancel(ContextWithMeta(context.Background(), meta))
 	c.cancel = cancel
+	if header.Flags&flagStream != 0 {
+		c.stream = NewStream()
+		c.stream.attach(id, s.out, 0, 0)
+	}
 	d.calls[id] = c
+	d.running++
 	go d.run(ctx, c, arg) // ends with the function; the process outlives it
 }
 
 // run waits until there is room for results, and calls the function.
-func (d *daemon) run(ctx context.Context, c *served, arg []byte) {
-	defer c.cancel()
+func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
+	defer d.returned(c)
 	h, ok := d.functions.handler(c.header.Function)
 	if !ok {
-		d.finish(c, nil, &wireError{Kind: NotRun, Message: fmt.Sprintf("unknown function %q: %s", c.header.Function, list(d.functions.names())), Known: []string{"worker.ErrUnknown"}})
+		d.finish(c, codec.Body{}, &wireError{Kind: NotRun, Message: fmt.Sprintf("unknown function %q: %s", c.header.Function, list(d.functions.names())), Known: []string{"worker.ErrUnknown"}})
 		return
 	}
 	if err := d.room(ctx); err != nil {
-		d.finish(c, nil, notRun(err))
+		d.finish(c, codec.Body{}, notRun(err))
 		return
 	}
-	if c.header.Timeout <= 0 {
-		invoke(ctx, h, arg, func(result []byte, failure *wireError) { d.finish(c, result, failure) })
-		return
+	if c.header.Flags&flagScratch != 0 && c.scratch != nil {
+		if err := c.scratch.mark(); err != nil {
+			d.finish(c, codec.Body{}, notRun(fmt.Errorf("make the scratch directory: %w", err)))
+			return
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.header.Timeout)
-	defer cancel()
-	overdue := time.AfterFunc(c.header.Timeout+c.header.Grace, func() {
-		d.finish(c, nil, &wireError{
-			Kind: NotRun, TimedOut: true, Known: []string{"context.DeadlineExceeded", "worker.ErrAbandoned"},
-			Message: fmt.Sprintf("function %s ran for longer than its timeout of %v and ignored for %v that its context had ended", c.header.Function, c.header.Timeout, c.header.Grace),
+	if c.header.Timeout > 0 {
+		timed, cancel := context.WithTimeout(ctx, c.header.Timeout)
+		defer cancel()
+		ctx = timed
+		overdue := time.AfterFunc(c.header.Timeout+c.grace, func() {
+			d.finish(c, codec.Body{}, &wireError{
+				Kind: NotRun, TimedOut: true, Known: []string{"context.DeadlineExceeded", "worker.ErrAbandoned"},
+				Message: fmt.Sprintf("function %s ran for longer than its timeout of %v and ignored for %v that its context had ended", c.header.Function, c.header.Timeout, c.grace),
+			})
 		})
-	})
-	defer overdue.Stop()
-	invoke(ctx, h, arg, func(result []byte, failure *wireError) {
+		defer overdue.Stop()
+	}
+	invoke(ctx, h, arg, c.stream, func(result codec.Body, failure *wireError) {
 		if failure != nil {
-			failure.TimedOut = ctx.Err() == context.DeadlineExceeded
+			failure.TimedOut = c.header.Timeout > 0 && ctx.Err() == context.DeadlineExceeded
 		}
 		d.finish(c, result, failure)
 	})
+}
+
+// returned notes that the function of a call has ended.
+func (d *daemon) returned(c *served) {
+	c.cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	c.running = false
+	if d.calls[c.id] != c {
+		d.tidy(c)
+	}
 }
 
 // room waits until fewer results are waiting than the limit allows.
@@ -207,20 +255,41 @@ func notRun(err error) *wireError {
 
 // finish keeps how a call ended until the client has taken it, and sends it if
 // the client is there. The first word on a call counts.
-func (d *daemon) finish(c *served, result []byte, failure *wireError) {
+func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
+	if err := checkLayout(result); err != nil {
+		result, failure = codec.Body{}, notRun(err)
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if c.finished || d.calls[c.id] != c {
+		d.mu.Unlock()
 		return // answered already, or not wanted any more
 	}
 	if failure != nil {
 		failure.Function = c.header.Function
 	}
 	c.finished, c.result, c.failure = true, result, failure
-	d.waiting += int64(len(result))
-	if d.current != nil {
-		d.current.sendResult(c)
+	if c.stream != nil {
+		c.items = c.stream.sent()
 	}
+	d.waiting += int64(result.Size())
+	s, few := d.current, d.running <= fewCalls
+	if s != nil {
+		s.sendResult(c)
+	}
+	d.mu.Unlock()
+	if s != nil {
+		s.out.kick(few)
+	}
+}
+
+// stream returns the stream of a call, nil where there is none.
+func (d *daemon) stream(s *session, id uint64) *Stream {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.calls[id]; c != nil && d.current == s {
+		return c.stream
+	}
+	return nil
 }
 
 // cancel ends the context of a call.
@@ -246,10 +315,21 @@ func (d *daemon) acknowledge(s *session, id uint64) {
 func (d *daemon) forget(c *served) {
 	c.cancel()
 	delete(d.calls, c.id)
-	if len(c.result) > 0 {
-		d.waiting -= int64(len(c.result))
+	if !c.running {
+		d.tidy(c)
+	}
+	full := d.waiting > d.limit
+	d.waiting -= int64(c.result.Size())
+	if full {
 		close(d.taken)
 		d.taken = make(chan struct{})
+	}
+}
+
+// tidy removes what a call leaves that is over and forgotten.
+func (d *daemon) tidy(c *served) {
+	if c.scratch.wasMade() {
+		go c.scratch.remove() // may take long; nobody waits for it
 	}
 }
 
@@ -259,5 +339,6 @@ func (d *daemon) refuse(s *session, id uint64) {
 	defer d.mu.Unlock()
 	if d.current == s {
 		s.sendResult(&served{id: id, failure: notRun(context.Canceled)})
+		s.out.kick(false)
 	}
 }

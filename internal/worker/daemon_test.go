@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/codec"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -18,26 +19,26 @@ type duplex struct {
 func TestWaitingResultsAreBounded(t *testing.T) {
 	var r registry
 	started := make(chan struct{}, 2)
-	r.add("big", "", func(context.Context, []byte) ([]byte, error) {
+	r.add("big", "", onBytes(func(context.Context, []byte) ([]byte, error) {
 		started <- struct{}{}
 		return make([]byte, 100), nil
-	})
+	}))
 	d := newDaemon(&r, nil)
 	d.limit = 50
-	s := &session{link: &link{out: newOutbox()}, d: d}
+	s := newSession(&link{out: newOutbox(io.Discard)}, d)
 	if no := d.admit(s, hello{Client: "c"}); no != nil {
 		t.Fatal(no)
 	}
-	d.start(s, 1, callHeader{Function: "big"}, nil)
+	d.start(s, 1, callHeader{Function: "big"}, codec.Body{})
 	<-started
 	for full := false; !full; { // until the result is there
 		d.mu.Lock()
 		full = d.waiting > 0
 		d.mu.Unlock()
 	}
-	d.start(s, 2, callHeader{Function: "big"}, nil)
-	d.start(s, 2, callHeader{Function: "big"}, nil) // sent twice
-	d.start(s, 3, callHeader{Function: "big"}, nil)
+	d.start(s, 2, callHeader{Function: "big"}, codec.Body{})
+	d.start(s, 2, callHeader{Function: "big"}, codec.Body{}) // sent twice
+	d.start(s, 3, callHeader{Function: "big"}, codec.Body{})
 	d.cancel(s, 3)
 	select {
 	case <-started:
@@ -81,19 +82,50 @@ func join(parts ...[]byte) (all []byte) {
 	return all
 }
 
+// echoStream returns what it is given, items too.
+func echoStream(ctx context.Context, arg codec.Body, s *Stream) (codec.Body, error) {
+	for s != nil {
+		item, ok := s.Receive(ctx.Done())
+		if !ok || !s.Send(ctx.Done(), item) {
+			break
+		}
+	}
+	return arg, ctx.Err()
+}
+
 // FuzzDaemon feeds a daemon what a client could send.
 func FuzzDaemon(f *testing.F) {
 	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Functions: []string{"echo"}}))
-	call := opening(callHeader{Function: "echo", Size: 5, Meta: Meta{Pool: "p", Addrs: []string{"a"}}})
+	members := frame(frameMembers, 1, encodeWire([]string{"a"}))
+	header := func(size, flags int) []byte {
+		h := callHeader{Function: "echo", Members: 1, Flags: uint64(flags), Place: Place{TaskID: "t1", Attempt: 1}}
+		return append(h.appendTo(nil), byte(size), 0)
+	}
+	call := header(5, 0)
+	item := func(n uint64, end bool, text string) []byte {
+		return frame(frameItem, 1, opening{&itemHeader{n, end}, body([]byte(text))}.appendTo(nil))
+	}
+	large := (&callHeader{Function: "echo"}).appendTo(nil)
+	large = appendLayout(large, codec.Body{Head: []byte("h"), Parts: [][]byte{make([]byte, codec.MinPart)}})
+	many := append((&callHeader{Function: "echo"}).appendTo(nil), 1, 0xff, 0xff, 0xff, 0x7f)
 	f.Add(greeting)
-	f.Add(join(greeting, frame(frameCall, 1, append(call, "12345"...)), frame(frameAck, 1, nil), frame(framePing, 2, nil)))
-	f.Add(join(greeting, frame(frameCall, 1, append(call, "12"...)), frame(frameData, 1, []byte("345")), frame(frameCancel, 1, nil)))
-	f.Add(join(greeting, frame(frameCall, 1, append(call, "12"...)), frame(frameCancel, 1, nil), frame(frameData, 1, []byte("345"))))
-	f.Add(join(greeting, frame(frameCall, 1, opening(callHeader{Size: 1 << 62}))))
+	f.Add(join(greeting, members, frame(frameCall, 1, append(call, "12345"...)), frame(frameAck, 1, nil), frame(framePing, 2, nil)))
+	f.Add(join(greeting, members, frame(frameCall, 1, append(call, "12"...)), frame(frameData, 1, []byte("345")), frame(frameCancel, 1, nil)))
+	f.Add(join(greeting, members, frame(frameCall, 1, append(call, "12"...)), frame(frameCancel, 1, nil), frame(frameData, 1, []byte("345"))))
+	f.Add(join(greeting, frame(frameCall, 1, append(large, 'h')), frame(frameData, 1, make([]byte, 1000)), frame(frameData, 1, nil)))
+	f.Add(join(greeting, frame(frameCall, 1, many)))
+	f.Add(join(greeting, members, frame(frameCall, 1, append(header(1, flagStream), 'x')), item(0, false, "one"), item(1, false, "two"), item(2, true, "")))
+	f.Add(join(greeting, members, frame(frameCall, 1, append(header(1, flagStream|flagScratch), 'x')), item(7, false, "gap"), frame(frameCredit, 1, []byte{9})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r registry
-		r.add("echo", "", func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil })
-		talk(newDaemon(&r, func() (string, error) { return "digest", nil }), b)
+		r.add("echo", "", echoStream)
+		d := newDaemon(&r, func() (string, error) { return "digest", nil })
+		talk(d, b)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, c := range d.calls {
+			d.forget(c) // what still waits for items
+		}
 	})
 }
 
@@ -115,10 +147,13 @@ func FuzzHello(f *testing.F) {
 // FuzzClient feeds a client what a node could send.
 func FuzzClient(f *testing.F) {
 	greeting := join([]byte("motd"), []byte(nodePreamble), frame(frameWelcome, 0, encodeWire(welcome{Instance: "i", Functions: []string{"echo"}, Known: []uint64{1}})))
+	result := func(size byte) []byte { return append((&resultHeader{}).appendTo(nil), size, 0) }
 	f.Add(greeting)
 	f.Add(join([]byte(nodePreamble), frame(frameReject, 0, encodeWire(rejection{rejectFenced, "no"}))))
-	f.Add(join(greeting, frame(frameResult, 1, append(opening(resultHeader{Size: 3}), "1"...)), frame(frameData, 1, []byte("23"))))
-	f.Add(join(greeting, frame(frameResult, 1, opening(resultHeader{Error: &wireError{Kind: Panic, Known: []string{"io.EOF"}}})), frame(frameFenced, 0, nil)))
+	f.Add(join(greeting, frame(frameResult, 1, append(result(3), "1"...)), frame(frameData, 1, []byte("23"))))
+	failed := resultHeader{Error: &wireError{Kind: Panic, Known: []string{"io.EOF"}}}
+	f.Add(join(greeting, frame(frameResult, 1, opening{&failed, codec.Body{}}.appendTo(nil)), frame(frameFenced, 0, nil)))
+	f.Add(join(greeting, frame(frameItem, 1, []byte{0, 1, 0, 'x'}), frame(frameCredit, 1, []byte{1})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		streams := make(chan io.ReadWriteCloser, 1)
 		in, node := io.Pipe()

@@ -17,9 +17,21 @@
 // a payload (frame.go). The client says hello: protocol version, the SHA-256
 // of the program it expects, the functions it wants, its generation, and the
 // calls that it still waits for. The daemon answers with a welcome or a
-// rejection. Arguments and results are cut into chunks, which take turns, so that a
-// small call or a cancellation waits for one chunk at most and never for
-// another call's gigabyte. Writes are collected while there is more to write.
+// rejection. What calls have in common crosses once per connection: the facts
+// about the node with the hello, the addresses of a call's nodes in a frame that
+// calls refer to. Large arguments and results are cut into chunks, which take
+// turns, so that a small call or a cancellation waits for one chunk at most and
+// never for another call's gigabyte. Writes are collected while there is more to
+// write; where a call is the only one, it is written by who makes it.
+//
+// # Streams
+//
+// A call can have a stream of items in each direction. Items are numbered, and
+// their sender keeps them until the other end says that they were taken, which
+// also bounds how far it may be ahead: a reader that stalls stalls its own
+// stream and nothing else. After a broken connection each side says how many
+// items it has received whole, and the other goes on from there. The result
+// says how many items there were, and counts once they have arrived.
 //
 // # Exactly once
 //
@@ -40,7 +52,8 @@
 //
 // # Memory
 //
-// Arguments and results are held whole, once. A daemon that holds more than
+// Arguments and results are held whole, once: chunks go out from the memory of
+// the value itself, and come in where it stays. A daemon that holds more than
 // [MaxWaiting] bytes of results which the client has not taken starts no
 // further call until some are taken: calls wait, results are never dropped.
 package worker

@@ -5,24 +5,27 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 )
 
 // A frameType says what a frame is. The comments say who sends it.
 type frameType uint8
 
 const (
-	frameHello   frameType = iota + 1 // client: the first frame
-	frameWelcome                      // node: the answer
-	frameReject                       // node: the answer, and the last frame
-	frameFenced                       // node: a newer client is there; the last frame
-	frameCall                         // client: a call with the start of its argument
-	frameResult                       // node: how a call ended, with the start of its result
-	frameData                         // both: more of the argument or the result
-	frameCancel                       // client: end the function's context
-	frameAck                          // client: the result is taken, or not wanted any more
-	framePing                         // client
-	framePong                         // node
+	frameHello    frameType = iota + 1 // client: the first frame
+	frameWelcome                       // node: the answer
+	frameReject                        // node: the answer, and the last frame
+	frameFenced                        // node: a newer client is there; the last frame
+	frameMembers                       // client: the nodes that calls of this connection refer to by the id
+	frameCall                          // client: a call with the start of its argument
+	frameResult                        // node: how a call ended, with the start of its result
+	frameData                          // both: more of the argument or the result
+	frameItem                          // both: an item of the call's stream, with its start
+	frameItemData                      // both: more of the item
+	frameCredit                        // both: how many items were taken
+	frameCancel                        // client: end the function's context
+	frameAck                           // client: the result is taken, or not wanted any more
+	framePing                          // client
+	framePong                          // node
 	frameEnd
 )
 
@@ -30,6 +33,8 @@ const (
 	// chunkSize is how much of one body goes into a frame: what a small frame
 	// may have to wait for.
 	chunkSize = 256 << 10
+	// maxSmall is how large a body may be to be sent with others, in one piece.
+	maxSmall = 64 << 10
 	// maxPayload bounds what a frame can make the other side allocate. The
 	// largest are hellos that name many open calls.
 	maxPayload = 4 << 20
@@ -48,6 +53,26 @@ func (h frameHead) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(h.size))
 	b = append(b, byte(h.typ))
 	return binary.BigEndian.AppendUint64(b, h.id)
+}
+
+// A payload writes itself.
+type payload interface{ appendTo(b []byte) []byte }
+
+// raw is a payload that is there already.
+type raw []byte
+
+func (p raw) appendTo(b []byte) []byte { return append(b, p...) }
+
+// appendFrame adds a frame whose payload is p and then tail bytes that the
+// caller writes after it.
+func appendFrame(b []byte, typ frameType, id uint64, p payload, tail int) []byte {
+	at := len(b)
+	b = frameHead{0, typ, id}.append(b)
+	if p != nil {
+		b = p.appendTo(b)
+	}
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-headSize+tail))
+	return b
 }
 
 // A frameReader takes frames off a stream.
@@ -86,68 +111,3 @@ func (r frameReader) skip(h frameHead) error {
 	_, err := r.r.Discard(h.size)
 	return err
 }
-
-// A message is a frame on its way out, or one that opens a body and is
-// followed by the chunks of it: a call with its argument, a result.
-type message struct {
-	typ     frameType
-	id      uint64
-	opening []byte // the payload, or what comes before the body in it
-	body    []byte // not changed, not copied
-	started bool   // guarded by the outbox
-	sent    int    // bytes of the body; the writer's
-}
-
-// bulk reports whether the message takes turns with others.
-func (m *message) bulk() bool { return len(m.body) > chunkSize/4 }
-
-// writeNext writes the message's next frame and reports whether that was the last.
-func (m *message) writeNext(w *bufio.Writer) (done bool, err error) {
-	n := min(len(m.body)-m.sent, chunkSize)
-	h := frameHead{n, frameData, m.id}
-	var opening []byte
-	if m.sent == 0 {
-		opening = m.opening
-		h.size, h.typ = len(opening)+n, m.typ
-	}
-	_, _ = w.Write(h.append(w.AvailableBuffer())) // a bufio.Writer keeps its error
-	_, _ = w.Write(opening)
-	_, err = w.Write(m.body[m.sent : m.sent+n])
-	m.sent += n
-	return m.sent == len(m.body), err
-}
-
-// An incoming body is put together from its frames.
-type incoming struct {
-	body []byte
-	size int
-}
-
-// open starts a body of size bytes, of which the first are there.
-func (in *incoming) open(size uint64, first []byte) error {
-	if size > math.MaxInt/2 || uint64(len(first)) > size {
-		return fmt.Errorf("%w: a body of %d bytes starts with %d", ErrProtocol, size, len(first))
-	}
-	in.size, in.body = int(size), first
-	return nil
-}
-
-// more reads a frame's payload to the end of the body. The size that the other side
-// announced is not reserved on its word: what is reserved follows what arrives,
-// in steps that are few for an honest sender.
-func (in *incoming) more(r frameReader, h frameHead) error {
-	have := len(in.body)
-	if h.size > in.size-have {
-		return fmt.Errorf("%w: a body of %d bytes has more than these", ErrProtocol, in.size)
-	}
-	if cap(in.body) < have+h.size {
-		grown := make([]byte, have, min(in.size, 4*(have+h.size)))
-		copy(grown, in.body)
-		in.body = grown
-	}
-	in.body = in.body[:have+h.size]
-	_, err := io.ReadFull(r.r, in.body[have:])
-	return err
-}
-
-func (in *incoming) complete() bool { return len(in.body) == in.size }

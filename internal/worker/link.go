@@ -6,7 +6,7 @@ import (
 )
 
 // A link is one connection between a client and a daemon, seen from either
-// end: frames are read by its user and written by its own goroutine.
+// end: frames are read by its user and written by way of its outbox.
 type link struct {
 	frameReader
 	out *outbox
@@ -14,19 +14,29 @@ type link struct {
 	conn   io.ReadWriteCloser
 	once   sync.Once
 	writer sync.WaitGroup
+
+	// members are the memberships that the other side was told of. They are
+	// the client's, guarded by it.
+	members map[string]uint64
 }
 
 // newLink takes over conn. preamble is written first.
 func newLink(conn io.ReadWriteCloser, preamble string) *link {
-	l := &link{frameReader: newFrameReader(conn), out: newOutbox(), conn: conn}
+	l := &link{frameReader: newFrameReader(conn), out: newOutbox(conn), conn: conn}
 	l.writer.Go(func() {
-		defer l.cut() // the reader then ends too
-		if _, err := io.WriteString(conn, preamble); err != nil {
-			return
-		}
-		_ = l.out.run(conn) // the reader reports that the link is broken
+		defer l.cut()           // the reader then ends too
+		_ = l.out.run(preamble) // the reader reports that the link is broken
 	})
 	return l
+}
+
+// next returns the next frame's head.
+func (l *link) next() (frameHead, error) {
+	h, err := l.frameReader.next()
+	if err == nil {
+		l.out.heard()
+	}
+	return h, err
 }
 
 // cut closes the connection without waiting for the writer.
@@ -37,6 +47,6 @@ func (l *link) cut() {
 // close ends the link. Nothing of it runs afterwards.
 func (l *link) close() {
 	l.cut()
-	l.out.end(nil)
+	l.out.end(0, nil)
 	l.writer.Wait()
 }

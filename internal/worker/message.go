@@ -11,7 +11,7 @@ import (
 // protocolVersion changes with everything that an older side would not
 // understand. Client and node are the same program, so there is no need to
 // speak two; the check is for programs that were mixed up.
-const protocolVersion = 1
+const protocolVersion = 2
 
 const (
 	// helloMagic and the version after it start every hello, in every version,
@@ -30,8 +30,13 @@ type hello struct {
 	// Client is random, made by Dial; Attempt counts its connections.
 	Client  string
 	Attempt uint64
-	// Open are the calls that the client waits for.
-	Open []uint64
+	// Open are the calls that the client waits for, and Streams where it is in
+	// those that have one.
+	Open    []uint64
+	Streams []streamState
+	// Grace is how long functions may go on after their context has ended.
+	Grace time.Duration
+	Node  NodeFacts
 }
 
 // welcome is the daemon's answer.
@@ -40,8 +45,18 @@ type welcome struct {
 	Instance  string
 	PID       int
 	Functions []string
-	// Known are those of hello.Open that the daemon has.
-	Known []uint64
+	// Known are those of hello.Open that the daemon has, and Streams where it
+	// is in those that have one.
+	Known   []uint64
+	Streams []streamState
+}
+
+// A streamState says how far one side is with the items from the other.
+type streamState struct {
+	_        struct{} `cbor:",toarray"`
+	ID       uint64
+	Received uint64 // whole
+	Taken    uint64 // by who reads them
 }
 
 // rejection is the other answer.
@@ -71,22 +86,94 @@ func (r rejection) err() error {
 	return fmt.Errorf("%w: %.2000s", kind, r.Message)
 }
 
-// callHeader opens a call.
+// callHeader opens a call, before the layout of its argument. It holds only
+// numbers and short names: what calls have in common was sent once.
 type callHeader struct {
-	_        struct{} `cbor:",toarray"`
 	Function string
-	Size     uint64
 	Timeout  time.Duration
-	Grace    time.Duration
-	Meta     Meta
+	// Members refers to a frameMembers of this connection.
+	Members uint64
+	Place   Place
+	Flags   uint64
 }
 
-// resultHeader opens a result.
+const (
+	flagStream  = 1 << iota // the call has a stream
+	flagScratch             // its scratch directory is made before it starts
+)
+
+func (h *callHeader) appendTo(b []byte) []byte {
+	b = appendString(b, h.Function)
+	for _, n := range [...]uint64{uint64(h.Timeout), h.Members, uint64(h.Place.Rank), uint64(h.Place.Slot), uint64(h.Place.Attempt), h.Flags} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = appendString(b, h.Place.TaskID)
+	b = binary.AppendUvarint(b, uint64(len(h.Place.Accelerators)))
+	for _, a := range h.Place.Accelerators {
+		b = appendString(b, a)
+	}
+	return b
+}
+
+// parse undoes appendTo. A mistake is noted by the parser.
+func (h *callHeader) parse(p *parser) {
+	h.Function = string(p.bytes())
+	h.Timeout = time.Duration(p.uint())
+	h.Members = p.uint()
+	h.Place.Rank, h.Place.Slot, h.Place.Attempt = p.size(), p.size(), p.size()
+	h.Flags = p.uint()
+	h.Place.TaskID = string(p.bytes())
+	for range min(p.size(), len(p.b)) { // each has a byte at least
+		h.Place.Accelerators = append(h.Place.Accelerators, string(p.bytes()))
+	}
+}
+
+// resultHeader opens a result, before its layout.
 type resultHeader struct {
-	_     struct{} `cbor:",toarray"`
-	Size  uint64
+	// Items is how many items the call's stream brought.
+	Items uint64
 	Error *wireError
 }
+
+func (h *resultHeader) appendTo(b []byte) []byte {
+	b = binary.AppendUvarint(b, h.Items)
+	if h.Error == nil {
+		return append(b, 0)
+	}
+	return appendString(b, string(encodeWire(h.Error)))
+}
+
+func (h *resultHeader) parse(p *parser) error {
+	h.Items = p.uint()
+	if e := p.bytes(); len(e) > 0 {
+		return decodeWire(e, &h.Error)
+	}
+	return nil
+}
+
+// itemHeader opens an item of a stream, before its layout.
+type itemHeader struct {
+	Number uint64 // from 0
+	End    bool   // there is none of this number, and no further one
+}
+
+func (h *itemHeader) appendTo(b []byte) []byte {
+	n := h.Number << 1
+	if h.End {
+		n |= 1
+	}
+	return binary.AppendUvarint(b, n)
+}
+
+func (h *itemHeader) parse(p *parser) {
+	n := p.uint()
+	h.Number, h.End = n>>1, n&1 == 1
+}
+
+// A number is a payload.
+type number uint64
+
+func (n number) appendTo(b []byte) []byte { return binary.AppendUvarint(b, uint64(n)) }
 
 var wire = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{
@@ -116,25 +203,6 @@ func decodeWire(b []byte, v any) error {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	return nil
-}
-
-// opening returns the start of a call's or a result's payload: the header with
-// its length before it. The body follows.
-func opening(header any) []byte {
-	b := encodeWire(header)
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))), b...)
-}
-
-// splitOpening undoes opening.
-func splitOpening(payload []byte, header any) (body []byte, err error) {
-	if len(payload) < 4 {
-		return nil, fmt.Errorf("%w: %d bytes are no header", ErrProtocol, len(payload))
-	}
-	n, rest := binary.BigEndian.Uint32(payload), payload[4:]
-	if uint64(n) > uint64(len(rest)) {
-		return nil, fmt.Errorf("%w: a header of %d bytes has %d", ErrProtocol, n, len(rest))
-	}
-	return rest[n:], decodeWire(rest[:n], header)
 }
 
 func encodeHello(h hello) []byte {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/codec"
 )
 
 // wireError is a RemoteError on its way.
@@ -31,9 +33,9 @@ func (e *wireError) remote() *RemoteError {
 
 // invoke runs a handler and reports how it ended. After runtime.Goexit nothing
 // but deferred calls runs in a goroutine: so finish does in any case.
-func invoke(ctx context.Context, h Handler, arg []byte, finish func(result []byte, failure *wireError)) {
+func invoke(ctx context.Context, h Handler, arg codec.Body, s *Stream, finish func(result codec.Body, failure *wireError)) {
 	var (
-		result  []byte
+		result  codec.Body
 		failure = &wireError{Kind: Goexit}
 	)
 	defer func() {
@@ -41,12 +43,12 @@ func invoke(ctx context.Context, h Handler, arg []byte, finish func(result []byt
 			failure = &wireError{Kind: Panic, Message: clip(printPanic(p)), Type: fmt.Sprintf("%T", p), Stack: clip(string(debug.Stack()))}
 		}
 		if failure != nil {
-			result = nil
+			result = codec.Body{}
 		}
 		finish(result, failure)
 	}()
 	var err error
-	if result, err = h(ctx, arg); err == nil {
+	if result, err = h(ctx, arg, s); err == nil {
 		failure = nil
 		return
 	}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/codec"
 	"go.uber.org/goleak"
 )
 
@@ -28,46 +29,72 @@ var errRegistered = errors.New("registered")
 func count(m map[string]int) { m["x"]++ }
 
 func TestMain(m *testing.M) {
-	Register("echo", func(_ context.Context, arg []byte) ([]byte, error) { return arg, nil })
-	Register("hash", func(_ context.Context, arg []byte) ([]byte, error) {
+	Register("echo", func(_ context.Context, arg codec.Body, _ *Stream) (codec.Body, error) { return arg, nil })
+	Register("hash", onBytes(func(_ context.Context, arg []byte) ([]byte, error) {
 		sum := sha256.Sum256(arg)
 		return sum[:], nil
-	})
-	Register("zeros", func(_ context.Context, arg []byte) ([]byte, error) {
+	}))
+	Register("zeros", onBytes(func(_ context.Context, arg []byte) ([]byte, error) {
 		n, err := strconv.Atoi(string(arg))
 		return make([]byte, n), err
-	})
-	Register("fail", func(_ context.Context, arg []byte) ([]byte, error) {
+	}))
+	Register("fail", onBytes(func(_ context.Context, arg []byte) ([]byte, error) {
 		return nil, fmt.Errorf("bad luck with %s: %w", arg, errRegistered)
-	})
-	Register("panic", func(context.Context, []byte) ([]byte, error) {
+	}))
+	Register("panic", onBytes(func(context.Context, []byte) ([]byte, error) {
 		m := map[string]int(nil)
 		count(m)
 		return nil, nil
-	})
-	Register("nilerror", func(context.Context, []byte) ([]byte, error) {
+	}))
+	Register("nilerror", onBytes(func(context.Context, []byte) ([]byte, error) {
 		var err *os.PathError
 		return nil, err
-	})
-	Register("goexit", func(context.Context, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil })
-	Register("meta", func(ctx context.Context, _ []byte) ([]byte, error) {
+	}))
+	Register("goexit", onBytes(func(context.Context, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil }))
+	Register("meta", onBytes(func(ctx context.Context, _ []byte) ([]byte, error) {
 		m, ok := MetaFrom(ctx)
+		m.scratch = nil // a pointer
 		return []byte(fmt.Sprintf("%v %+v", ok, m)), nil
-	})
-	Register("wait", func(ctx context.Context, _ []byte) ([]byte, error) {
+	}))
+	Register("wait", onBytes(func(ctx context.Context, _ []byte) ([]byte, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("stopped: %w", ctx.Err())
-	})
-	Register("meet", meet)
-	Register("stubborn", func(_ context.Context, arg []byte) ([]byte, error) { return meet(context.Background(), arg) })
-	Register("meetings", func(context.Context, []byte) ([]byte, error) {
+	}))
+	Register("meet", onBytes(meet))
+	Register("stubborn", onBytes(func(_ context.Context, arg []byte) ([]byte, error) { return meet(context.Background(), arg) }))
+	Register("meetings", onBytes(func(context.Context, []byte) ([]byte, error) {
 		return strconv.AppendInt(nil, meetings.Load(), 10), nil
-	})
-	Register("peak", func(context.Context, []byte) ([]byte, error) {
+	}))
+	Register("peak", onBytes(func(context.Context, []byte) ([]byte, error) {
 		b, err := os.ReadFile("/proc/self/status")
 		_, after, _ := strings.Cut(string(b), "VmHWM:")
 		return []byte(strings.Fields(after)[0]), err
+	}))
+	Register("items", echoStream)
+	Register("flood", func(ctx context.Context, _ codec.Body, s *Stream) (codec.Body, error) {
+		for i := 0; s.Send(ctx.Done(), codec.Body{Head: []byte{byte(i)}}); i++ {
+		}
+		return codec.Body{}, ctx.Err()
 	})
+	Register("weigh", func(_ context.Context, arg codec.Body, _ *Stream) (codec.Body, error) {
+		return codec.Body{Head: []byte(strconv.Itoa(len(arg.Parts[0])))}, nil
+	})
+	Register("gigabyte", func(context.Context, codec.Body, *Stream) (codec.Body, error) {
+		out := make([]byte, 1<<30)
+		for i := 0; i < len(out); i += 4096 {
+			out[i] = 1 // or it would take no memory
+		}
+		out[len(out)-1] = 1
+		return codec.Body{Head: []byte("x"), Parts: [][]byte{out}}, nil
+	})
+	Register("scratch", onBytes(func(ctx context.Context, _ []byte) ([]byte, error) {
+		m, _ := MetaFrom(ctx)
+		dir, err := m.Scratch()
+		if _, statErr := os.Stat(dir); err == nil {
+			err = statErr
+		}
+		return []byte(dir), err
+	}))
 	RegisterError("worker_test.errRegistered", errRegistered)
 
 	switch mode := os.Getenv(Env); {
@@ -89,6 +116,17 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// onBytes is a handler of bodies that are one head.
+func onBytes(f func(ctx context.Context, arg []byte) ([]byte, error)) Handler {
+	return func(ctx context.Context, arg codec.Body, _ *Stream) (codec.Body, error) {
+		out, err := f(ctx, arg.Head)
+		return codec.Body{Head: out}, err
+	}
+}
+
+// body is a body that is one head.
+func body(b []byte) codec.Body { return codec.Body{Head: b} }
 
 // meet connects to an address, so that a test sees that the call runs, and
 // returns what it is told there.

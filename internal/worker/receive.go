@@ -1,16 +1,26 @@
 package worker
 
-import "fmt"
+import (
+	"fmt"
 
-// An arrivingResult is one that is not whole yet.
+	"github.com/gputrain/gputrain/internal/codec"
+)
+
+// An arrivingResult is one that is not whole yet, or whose stream is not.
 type arrivingResult struct {
 	incoming
-	failure *wireError
+	header resultHeader
+}
+
+// What arrives over one link and is not whole yet, by call.
+type arrivals struct {
+	results map[uint64]*arrivingResult
+	items   map[uint64]*arrivingItem
 }
 
 // receive handles what the daemon sends, until the link breaks.
 func (c *Client) receive(l *link) error {
-	arriving := map[uint64]*arrivingResult{}
+	a := arrivals{map[uint64]*arrivingResult{}, map[uint64]*arrivingItem{}}
 	for {
 		h, err := l.next()
 		if err != nil {
@@ -18,9 +28,15 @@ func (c *Client) receive(l *link) error {
 		}
 		switch h.typ {
 		case frameResult:
-			err = c.resultOpens(l, h, arriving)
+			err = c.resultOpens(l, h, a)
 		case frameData:
-			err = c.resultGoesOn(l, h, arriving)
+			err = c.resultGoesOn(l, h, a)
+		case frameItem:
+			err = c.itemOpens(l, h, a)
+		case frameItemData:
+			err = c.itemGoesOn(l, h, a)
+		case frameCredit:
+			err = c.credit(l, h)
 		case framePong:
 			c.pong(h.id)
 			err = l.skip(h)
@@ -35,30 +51,28 @@ func (c *Client) receive(l *link) error {
 	}
 }
 
-func (c *Client) resultOpens(l *link, h frameHead, arriving map[uint64]*arrivingResult) error {
+func (c *Client) resultOpens(l *link, h frameHead, a arrivals) error {
 	payload, err := l.payload(h)
 	if err != nil {
 		return err
 	}
-	var header resultHeader
-	first, err := splitOpening(payload, &header)
-	if err != nil {
+	p, r := parser{b: payload}, &arrivingResult{}
+	if err := r.header.parse(&p); err != nil {
 		return err
 	}
-	r := &arrivingResult{failure: header.Error}
-	if err := r.open(header.Size, first); err != nil {
+	if err := r.open(&p); err != nil {
 		return err
 	}
 	if !r.complete() {
-		arriving[h.id] = r
+		a.results[h.id] = r
 		return nil
 	}
 	c.finish(l, h.id, r)
 	return nil
 }
 
-func (c *Client) resultGoesOn(l *link, h frameHead, arriving map[uint64]*arrivingResult) error {
-	r := arriving[h.id]
+func (c *Client) resultGoesOn(l *link, h frameHead, a arrivals) error {
+	r := a.results[h.id]
 	if r == nil {
 		return fmt.Errorf("%w: a result goes on that has not begun", ErrProtocol)
 	}
@@ -66,33 +80,112 @@ func (c *Client) resultGoesOn(l *link, h frameHead, arriving map[uint64]*arrivin
 		return err
 	}
 	if r.complete() {
-		delete(arriving, h.id)
+		delete(a.results, h.id)
 		c.finish(l, h.id, r)
 	}
 	return nil
 }
 
 // finish hands a result to its call, if that still waits, and lets the daemon
-// forget it: at once where that frees much memory.
+// forget it: at once where that frees much memory. The result of a call with a
+// stream waits for the last item.
 func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
-	ack := &message{typ: frameAck, id: id}
-	if r.size > chunkSize {
-		l.out.push(ack)
-	} else {
-		l.out.pushLazy(ack)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.calls[id]
-	if call == nil {
-		return // abandoned
-	}
-	delete(c.calls, id)
-	if r.failure != nil {
-		call.finish(nil, r.failure.remote())
-	} else {
+	switch {
+	case call == nil && c.held[id]:
+		return // again, over a new link
+	case call != nil && call.Stream != nil && !call.Stream.has(r.header.Items):
+		call.pending = r
+		return
+	case call != nil:
+		delete(c.calls, id)
+		if failure := r.header.Error; failure != nil {
+			call.finish(codec.Body{}, failure.remote())
+			break
+		}
 		call.finish(r.body, nil)
+		if call.hold {
+			c.held[id] = true
+			return
+		}
 	}
+	if isSmall(r.body) {
+		l.out.pushLazy(frameAck, id, nil)
+	} else {
+		l.out.push(frameAck, id, nil)
+	}
+}
+
+func (c *Client) itemOpens(l *link, h frameHead, a arrivals) error {
+	payload, err := l.payload(h)
+	if err != nil {
+		return err
+	}
+	item, err := parseItem(payload)
+	if err != nil {
+		return err
+	}
+	if !item.complete() {
+		a.items[h.id] = item
+		return nil
+	}
+	return c.itemArrived(l, h.id, item)
+}
+
+func (c *Client) itemGoesOn(l *link, h frameHead, a arrivals) error {
+	item := a.items[h.id]
+	if item == nil {
+		return fmt.Errorf("%w: an item goes on that has not begun", ErrProtocol)
+	}
+	if err := item.more(l.frameReader, h); err != nil {
+		return err
+	}
+	if item.complete() {
+		delete(a.items, h.id)
+		return c.itemArrived(l, h.id, item)
+	}
+	return nil
+}
+
+func (c *Client) itemArrived(l *link, id uint64, item *arrivingItem) error {
+	c.mu.Lock()
+	call := c.calls[id]
+	if call == nil {
+		c.mu.Unlock()
+		return nil // abandoned
+	}
+	if call.Stream == nil {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: an item for a call without a stream", ErrProtocol)
+	}
+	err := call.Stream.deliver(item.header, item.body)
+	pending := call.pending
+	c.mu.Unlock()
+	if err == nil && pending != nil {
+		c.finish(l, id, pending)
+	}
+	return err
+}
+
+func (c *Client) credit(l *link, h frameHead) error {
+	payload, err := l.payload(h)
+	if err != nil {
+		return err
+	}
+	p := parser{b: payload}
+	taken := p.uint()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := c.calls[h.id]
+	switch {
+	case p.bad || call != nil && call.Stream == nil:
+		return fmt.Errorf("%w: a credit for nothing", ErrProtocol)
+	case call == nil:
+		return nil
+	}
+	return call.Stream.credit(taken)
 }
 
 func (c *Client) pong(id uint64) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
 )
 
 const (
@@ -38,9 +40,28 @@ func (c *Client) run(ctx context.Context, l *link) {
 	}
 }
 
+// dialAttempts is how often Dial tries where the connection may have been cut.
+const dialAttempts = 6
+
+// firstConnect connects a client that never was connected. A program that does not
+// speak the protocol at all looks like a cut connection: it gets a few chances.
+func (c *Client) firstConnect(ctx context.Context) (*link, error) {
+	for attempt, pause := 1, firstBackoff; ; attempt, pause = attempt+1, 2*pause {
+		l, err := c.connect(ctx)
+		if err == nil || attempt == dialAttempts || ctx.Err() != nil || isFinal(err) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrWorkerLost) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
 // errSilent is part of the error where the node's side never began to speak the
-// protocol. A cut connection can look like that, so it ends Dial, but no client
-// that had been connected.
+// protocol. A cut connection can look like that: it ends no client that had been
+// connected, and Dial only after some attempts.
 var errSilent = errors.New("no worker spoke")
 
 // isFinal reports whether another stream would change nothing.
@@ -80,7 +101,7 @@ func (c *Client) loseCalls(err error) {
 	defer c.mu.Unlock()
 	for id, call := range c.calls {
 		if call.mayRun() {
-			call.finish(nil, err)
+			call.finish(codec.Body{}, err)
 			delete(c.calls, id)
 		}
 	}
@@ -99,7 +120,16 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	unwatch := context.AfterFunc(ctx, l.cut)
 	c.mu.Lock()
 	c.attempt++
-	h := hello{c.hello.Digest, c.hello.Functions, c.hello.Generation, c.name, c.attempt, slices.Collect(maps.Keys(c.calls))}
+	h := hello{
+		Digest: c.hello.Digest, Functions: c.hello.Functions, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
+		Open:  slices.AppendSeq(slices.Collect(maps.Keys(c.calls)), maps.Keys(c.held)),
+		Grace: c.hello.Grace, Node: c.hello.Node,
+	}
+	for id, call := range c.calls {
+		if call.Stream != nil {
+			h.Streams = append(h.Streams, call.Stream.state(id))
+		}
+	}
 	c.mu.Unlock()
 	w, err := greet(l, h)
 	if err == nil && !unwatch() {
@@ -125,7 +155,7 @@ func greet(l *link, h hello) (w welcome, err error) {
 	if len(payload) > maxPayload {
 		return w, fmt.Errorf("%w: %d open calls are too many for one client", ErrProtocol, len(h.Open))
 	}
-	l.out.push(&message{typ: frameHello, opening: payload})
+	l.out.push(frameHello, 0, raw(payload))
 	if err := skipToPreamble(l.r); err != nil {
 		return w, err
 	}
@@ -184,6 +214,10 @@ func (c *Client) adopt(l *link, w welcome) error {
 	for _, id := range w.Known {
 		known[id] = true
 	}
+	streams := make(map[uint64]streamState, len(w.Streams))
+	for _, s := range w.Streams {
+		streams[s.ID] = s
+	}
 	restarted := c.node.Instance != "" && c.node.Instance != w.Instance
 	c.node, c.link = w, l
 	c.has = make(map[string]bool, len(w.Functions))
@@ -193,24 +227,28 @@ func (c *Client) adopt(l *link, w welcome) error {
 	for id, call := range c.calls {
 		switch {
 		case known[id]:
+			if call.Stream != nil {
+				call.Stream.attach(id, l.out, streams[id].Received, streams[id].Taken)
+			}
 			if call.cancelled {
-				l.out.push(&message{typ: frameCancel, id: id})
+				l.out.push(frameCancel, id, nil)
 			}
 		case restarted && call.mayRun():
-			call.finish(nil, fmt.Errorf("%w: another process has taken its place", ErrWorkerLost))
+			call.finish(codec.Body{}, fmt.Errorf("%w: another process has taken its place", ErrWorkerLost))
 			delete(c.calls, id)
-		case call.header == nil:
-			call.finish(nil, fmt.Errorf("%w: %d", ErrUnknownCall, id))
+		case call.earlier:
+			call.finish(codec.Body{}, fmt.Errorf("%w: %d", ErrUnknownCall, id))
 			delete(c.calls, id)
 		case call.cancelled:
-			call.finish(nil, context.Canceled)
+			call.finish(codec.Body{}, context.Canceled)
 			delete(c.calls, id)
 		default:
 			call.send(l)
 		}
 	}
 	for id := range c.pings {
-		l.out.push(&message{typ: framePing, id: id})
+		l.out.push(framePing, id, nil)
 	}
+	l.out.kick(false)
 	return nil
 }

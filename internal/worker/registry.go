@@ -28,6 +28,12 @@ func RegistrationError() error { return errors.Join(functions.err(), sentinels.e
 // Names returns the names of all registered functions in order.
 func Names() []string { return functions.names() }
 
+// Registered reports whether there is a function of this name.
+func Registered(name string) bool {
+	_, ok := functions.handler(name)
+	return ok
+}
+
 // CallerPosition returns "file:line" of a caller: 0 is the caller of
 // CallerPosition itself.
 func CallerPosition(skip int) string {

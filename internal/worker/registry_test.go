@@ -10,7 +10,7 @@ import (
 )
 
 func TestRegistrationErrors(t *testing.T) {
-	h := func(context.Context, []byte) ([]byte, error) { return nil, nil }
+	h := onBytes(func(context.Context, []byte) ([]byte, error) { return nil, nil })
 	var r registry
 	r.add("good", "a.go:1", h)
 	if err := r.err(); err != nil {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -10,11 +11,14 @@ import (
 // words.
 const handshakeTimeout = 30 * time.Second
 
-// A session is one connection of a client, seen from the daemon.
+// A session is one connection of a client, seen from the daemon. What is not
+// shared is its reader's.
 type session struct {
 	*link
 	d        *daemon
 	arriving map[uint64]*arriving
+	items    map[uint64]*arrivingItem
+	members  map[uint64][]string
 }
 
 // An arriving call is one whose argument is not whole yet.
@@ -23,15 +27,19 @@ type arriving struct {
 	header callHeader
 }
 
+func newSession(l *link, d *daemon) *session {
+	return &session{link: l, d: d, arriving: map[uint64]*arriving{}, items: map[uint64]*arrivingItem{}, members: map[uint64][]string{}}
+}
+
 // serve talks to one client until its connection ends.
 func (d *daemon) serve(conn io.ReadWriteCloser) {
-	s := &session{link: newLink(conn, nodePreamble), d: d, arriving: map[uint64]*arriving{}}
+	s := newSession(newLink(conn, nodePreamble), d)
 	defer s.close()
 	impatient := time.AfterFunc(handshakeTimeout, s.cut)
 	defer impatient.Stop()
 
 	if no := s.greet(); no != nil {
-		s.out.end(&message{typ: frameReject, opening: encodeWire(no)})
+		s.out.end(frameReject, raw(encodeWire(no)))
 		s.writer.Wait()
 		return
 	}
@@ -72,7 +80,7 @@ func (s *session) greet() *rejection {
 
 // expel tells the client that a newer one has come, and ends the connection.
 func (s *session) expel() {
-	s.out.end(&message{typ: frameFenced})
+	s.out.end(frameFenced, nil)
 	time.AfterFunc(handshakeTimeout, s.cut) // for one that does not listen
 }
 
@@ -82,10 +90,18 @@ func (s *session) handleNext() error {
 		return err
 	}
 	switch h.typ {
+	case frameMembers:
+		return s.membersCome(h)
 	case frameCall:
 		return s.callOpens(h)
 	case frameData:
 		return s.callGoesOn(h)
+	case frameItem:
+		return s.itemOpens(h)
+	case frameItemData:
+		return s.itemGoesOn(h)
+	case frameCredit:
+		return s.credit(h)
 	case frameCancel:
 		if a := s.arriving[h.id]; a != nil {
 			// The client has stopped sending it.
@@ -97,11 +113,24 @@ func (s *session) handleNext() error {
 		delete(s.arriving, h.id)
 		s.d.acknowledge(s, h.id)
 	case framePing:
-		s.out.push(&message{typ: framePong, id: h.id})
+		s.out.push(framePong, h.id, nil)
 	default:
 		return ErrProtocol
 	}
 	return s.skip(h)
+}
+
+func (s *session) membersCome(h frameHead) error {
+	payload, err := s.payload(h)
+	if err != nil {
+		return err
+	}
+	var addrs []string
+	if err := decodeWire(payload, &addrs); err != nil {
+		return err
+	}
+	s.members[h.id] = addrs
+	return nil
 }
 
 func (s *session) callOpens(h frameHead) error {
@@ -109,13 +138,13 @@ func (s *session) callOpens(h frameHead) error {
 	if err != nil {
 		return err
 	}
-	a := &arriving{}
-	first, err := splitOpening(payload, &a.header)
-	if err != nil {
+	p, a := parser{b: payload}, &arriving{}
+	a.header.parse(&p)
+	if err := a.open(&p); err != nil {
 		return err
 	}
-	if err := a.open(a.header.Size, first); err != nil {
-		return err
+	if _, known := s.members[a.header.Members]; a.header.Members != 0 && !known {
+		return fmt.Errorf("%w: a call among nodes that were not named", ErrProtocol)
 	}
 	if a.complete() {
 		s.d.start(s, h.id, a.header, a.body)
@@ -140,10 +169,68 @@ func (s *session) callGoesOn(h frameHead) error {
 	return nil
 }
 
-// sendResult is called with the daemon's lock held.
+func (s *session) itemOpens(h frameHead) error {
+	payload, err := s.payload(h)
+	if err != nil {
+		return err
+	}
+	item, err := parseItem(payload)
+	if err != nil {
+		return err
+	}
+	stream := s.d.stream(s, h.id)
+	switch {
+	case stream == nil:
+		delete(s.items, h.id) // the call is over: so is what follows of this
+		return nil
+	case item.complete():
+		return stream.deliver(item.header, item.body)
+	}
+	s.items[h.id] = item
+	return nil
+}
+
+func (s *session) itemGoesOn(h frameHead) error {
+	item := s.items[h.id]
+	if item == nil {
+		return s.skip(h)
+	}
+	if err := item.more(s.frameReader, h); err != nil {
+		return err
+	}
+	if !item.complete() {
+		return nil
+	}
+	delete(s.items, h.id)
+	if stream := s.d.stream(s, h.id); stream != nil {
+		return stream.deliver(item.header, item.body)
+	}
+	return nil
+}
+
+func (s *session) credit(h frameHead) error {
+	payload, err := s.payload(h)
+	if err != nil {
+		return err
+	}
+	p := parser{b: payload}
+	taken := p.uint()
+	if p.bad {
+		return fmt.Errorf("%w: a credit without a number", ErrProtocol)
+	}
+	if stream := s.d.stream(s, h.id); stream != nil {
+		return stream.credit(taken)
+	}
+	return nil
+}
+
+// sendResult adds a result, with the daemon's lock held. The caller has it
+// written by kick.
 func (s *session) sendResult(c *served) {
-	s.out.push(&message{
-		typ: frameResult, id: c.id, body: c.result,
-		opening: opening(resultHeader{Size: uint64(len(c.result)), Error: c.failure}),
-	})
+	o := opening{&resultHeader{Items: c.items, Error: c.failure}, c.result}
+	if isSmall(c.result) {
+		s.out.add(frameResult, c.id, o)
+	} else {
+		s.out.enqueue(&transfer{typ: frameResult, more: frameData, id: c.id, opening: o})
+	}
 }

@@ -24,8 +24,8 @@ func TestCopiedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got, err := c.Call(t.Context(), Request{Function: "echo", Arg: []byte("x")}); err != nil || string(got) != "x" {
-		t.Errorf("got %q, %v", got, err)
+	if got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte("x"))}); err != nil || string(got.Head) != "x" {
+		t.Errorf("got %q, %v", got.Head, err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	xssh "golang.org/x/crypto/ssh"
@@ -36,12 +35,11 @@ var (
 
 func (*driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
-		Free:             true,
-		EndsBilling:      "terminate",
-		PrivateNetwork:   true,
-		Tags:             true,
-		HostKeys:         gputrain.HostKeyInjected,
-		ProvisionTimeout: time.Minute,
+		Free:           true,
+		EndsBilling:    "terminate",
+		PrivateNetwork: true,
+		Tags:           true,
+		HostKeys:       gputrain.HostKeyInjected,
 	}
 }
 

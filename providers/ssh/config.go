@@ -35,6 +35,8 @@ type Host struct {
 	// KnownHosts is a file in known_hosts form; it may begin with "~/". It is
 	// read only where HostKey is empty. Empty means ~/.ssh/known_hosts.
 	KnownHosts string
+	// Labels are what tasks can choose the host by: see gputrain.OnLabels.
+	Labels map[string]string
 }
 
 const provider = "ssh"
@@ -61,7 +63,7 @@ func (c Config) Open(context.Context) (gputrain.Driver, error) {
 			continue
 		}
 		seen[endpoint.Addr]++
-		d.hosts = append(d.hosts, newHost(endpoint, seen[endpoint.Addr]))
+		d.hosts = append(d.hosts, newHost(endpoint, h.Labels, seen[endpoint.Addr]))
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ type driver struct {
 type host struct {
 	id       string
 	endpoint gputrain.Endpoint
+	labels   map[string]string
 
 	state gputrain.InstanceState // unknown until it is adopted
 	uses  int
@@ -34,12 +36,12 @@ type host struct {
 // newHost returns a host that is free. The nth place on one address, counted
 // from 1, has an ID of its own; IDs are the same in every program that has the
 // same Config, so that another one can take up the pool.
-func newHost(endpoint gputrain.Endpoint, nth int) *host {
+func newHost(endpoint gputrain.Endpoint, labels map[string]string, nth int) *host {
 	id := endpoint.Addr
 	if nth > 1 {
 		id = fmt.Sprintf("%s#%d", id, nth)
 	}
-	return &host{id: id, endpoint: endpoint}
+	return &host{id: id, endpoint: endpoint, labels: maps.Clone(labels)}
 }
 
 func (d *driver) Capabilities() gputrain.Capabilities {
@@ -196,6 +198,7 @@ func (h *host) instance() gputrain.Instance {
 		PrivateAddr: h.name(),
 		SSH:         h.endpoint,
 		Offer:       h.offer(),
+		Labels:      h.labels,
 	}
 	if h.state == gputrain.InstanceTerminated {
 		i.StateReason = "given back"

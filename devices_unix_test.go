@@ -1,0 +1,76 @@
+//go:build unix
+
+package gputrain_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+// fakeSMI puts an nvidia-smi into the PATH of local nodes that lists so many GPUs.
+func fakeSMI(t *testing.T, gpus int) {
+	t.Helper()
+	dir := t.TempDir()
+	text := "#!/bin/sh\n"
+	for i := range gpus {
+		text += fmt.Sprintf("echo 'GPU %d: NVIDIA A100-SXM4-80GB (UUID: GPU-%d)'\n", i, i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// Tasks that run at the same time on a node have devices of their own, and
+// give them back.
+func TestRunningTasksHaveTheirOwnDevices(t *testing.T) {
+	fakeSMI(t, 4)
+	pool := open(t, gputrain.Spec{Concurrency: 2})
+	held := t.TempDir()
+	var tasks []gputrain.Task
+	for range 12 {
+		tasks = append(tasks, gputrain.Script(`cd '`+held+`'; for d in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do mkdir "$d" || exit 7; done
+sleep 0.1; for d in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do rmdir "$d"; done; echo "$CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER $HIP_VISIBLE_DEVICES"`))
+	}
+	results, err := pool.Gather(tasks...)
+	if err != nil {
+		t.Fatalf("two tasks had the same device: %v", err)
+	}
+	var seen []string
+	for _, r := range results {
+		seen = append(seen, string(r.Stdout))
+	}
+	slices.Sort(seen)
+	if got := slices.Compact(seen); !slices.Equal(got, []string{"0,1 PCI_BUS_ID \n", "2,3 PCI_BUS_ID \n"}) {
+		t.Errorf("the devices were %q", got)
+	}
+}
+
+func TestDevicesAreLeftAlone(t *testing.T) {
+	fakeSMI(t, 4)
+	const show = `echo "${CUDA_VISIBLE_DEVICES-none}"`
+	mine := gputrain.Script(show)
+	mine.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "3"}
+	for _, tt := range []struct {
+		what string
+		spec gputrain.Spec
+		task gputrain.Task
+		want string
+	}{
+		{"one task at a time has the node", gputrain.Spec{}, gputrain.Script(show), "none"},
+		{"the task decides", gputrain.Spec{Concurrency: 2}, mine, "3"},
+		{"the image decides what there is", gputrain.Spec{Concurrency: 2, Image: gputrain.Image{Env: map[string]string{"CUDA_VISIBLE_DEVICES": "1,2"}}}, gputrain.Script(show), "1"},
+	} {
+		pool := open(t, tt.spec)
+		r, err := pool.Run(tt.task)
+		if got := strings.TrimSpace(string(r.Stdout)); got != tt.want || err != nil {
+			t.Errorf("%s: CUDA_VISIBLE_DEVICES is %s, want %s; %v", tt.what, got, tt.want, err)
+		}
+	}
+}

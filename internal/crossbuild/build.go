@@ -1,0 +1,150 @@
+package crossbuild
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+)
+
+// flags are those of every go command for the program.
+func (p *Program) flags() []string {
+	flags := []string{"-trimpath", "-buildvcs=false", "-buildmode=exe", "-race=false", "-msan=false", "-asan=false"}
+	return append(flags, "-tags="+setting(p.Info, "-tags")) // also where there are none, over what GOFLAGS says
+}
+
+// build makes the program for a platform, as the file out in the folder scratch.
+// What is there already is taken where it is up to date. Beside that, scratch is
+// empty, and the caller's to remove.
+func (p *Program) build(ctx context.Context, to Platform, scratch, out string) error {
+	tool, err := newToolchain(p, to)
+	if err != nil {
+		return err
+	}
+	var tried []string
+	try := func(at place) (done bool, err error) {
+		why, err := p.buildAt(ctx, tool, at, to, out)
+		if why != "" {
+			tried = append(tried, at.dir+": "+why)
+		}
+		return why == "", err
+	}
+	for _, at := range p.places() {
+		if done, err := try(at); done {
+			return err
+		}
+	}
+	if p.released() {
+		at, err := tool.release(ctx, p, scratch)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case err != nil:
+			tried = append(tried, err.Error())
+		default:
+			if done, err := try(at); done {
+				return err
+			}
+		}
+	}
+	what := "package " + p.packagePath()
+	if p.byFiles() {
+		what = strings.Join(p.targets(), " ")
+	}
+	if len(tried) == 0 {
+		return fmt.Errorf("the sources of %s are not to be found: none of the folders is there in which they were, or could be", what)
+	}
+	return fmt.Errorf("the sources of %s are not to be found:\n\t%s", what, strings.Join(tried, "\n\t"))
+}
+
+// buildAt builds the program from one place. It says why that is not the
+// program's, or returns what came of it.
+func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Platform, out string) (why string, err error) {
+	target, all, err := tool.list(ctx, p, at)
+	if failed := (*commandError)(nil); errors.As(err, &failed) {
+		return failed.Error(), nil
+	} else if err != nil {
+		return "", err
+	}
+	if why := p.mismatch(target, at); why != "" {
+		return why, nil
+	}
+	if err := p.changed(all); err != nil {
+		return "", err
+	}
+	args := []string{"build"}
+	if p.Test {
+		args = []string{"test", "-c"}
+	}
+	linker, err := joinFlags(append([]string{"-s", "-w"}, linkerFlags(setting(p.Info, "-ldflags"))...))
+	if err != nil {
+		return "", err
+	}
+	args = append(append(args, p.flags()...), "-ldflags="+linker, "-o", out)
+	args = append(append(append(args, at.flags...), "--"), at.targets...)
+	if _, err := tool.run(ctx, at.dir, at.env, args...); err != nil {
+		if needs := tool.cgo(ctx, p, at); len(needs) > 0 && ctx.Err() == nil {
+			err = fmt.Errorf("%w\n\t%s has C code, which is left out here (CGO_ENABLED=0): build where there is a C compiler for %v, and link statically",
+				err, strings.Join(needs, ", "), to)
+		}
+		if p.byFiles() && ctx.Err() == nil {
+			err = fmt.Errorf("%w\n\tof a program that was started by naming files, only those are known that hold functions: start it by its folder (go run .)", err)
+		}
+		return "", err
+	}
+	return p.verify(out, to)
+}
+
+// verify compares what was built with this program. It says why that is
+// another, which another place may mend, or what is wrong with it.
+func (p *Program) verify(out string, to Platform) (why string, err error) {
+	if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("the go command built no %s", filepath.Base(out)) // a package without tests
+	}
+	built, err := buildinfo.ReadFile(out)
+	if err != nil {
+		return "", fmt.Errorf("what was built: %w", err)
+	}
+	format, err := Identify(out)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("what was built: %w", err)
+	case format.Platform != to:
+		return "", fmt.Errorf("what was built is for %v", format.Platform)
+	case format.Interpreter != "":
+		return "", fmt.Errorf("what was built is not static: it wants %s", format.Interpreter)
+	case built.Path != p.Info.Path || built.Main.Path != p.Info.Main.Path:
+		return fmt.Sprintf("what is built there is %s of the module %s, and this program is %s of %s",
+			built.Path, built.Main.Path, p.Info.Path, p.Info.Main.Path), nil
+	}
+	return otherVersions(built.Deps, p.Info.Deps), nil
+}
+
+// otherVersions says which module was built in another version than this
+// program has, or "". A module that only one of them has is one platform's own.
+func otherVersions(built, ours []*debug.Module) string {
+	versions := map[string]string{}
+	for _, m := range ours {
+		versions[m.Path] = versionOf(m)
+	}
+	for _, m := range built {
+		if was, ok := versions[m.Path]; ok && was != versionOf(m) {
+			return fmt.Sprintf("it has %s %s there, and this program %s", m.Path, versionOf(m), was)
+		}
+	}
+	return ""
+}
+
+func versionOf(m *debug.Module) string {
+	if r := m.Replace; r != nil {
+		if r.Version == "" || r.Version == "(devel)" {
+			return "=> " + filepath.Clean(r.Path)
+		}
+		return "=> " + r.Path + " " + r.Version
+	}
+	return m.Version
+}

@@ -1,0 +1,226 @@
+package crossbuild
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// ErrChanged means that the sources are newer than the program.
+var ErrChanged = errors.New("the sources have changed since this program was built")
+
+// A place is where the go command may find the program.
+type place struct {
+	dir     string
+	targets []string
+	flags   []string // beyond those of every command
+	env     []string
+	version string // of the module, where that is known already
+}
+
+// places returns where to look, the best first.
+func (p *Program) places() []place {
+	targets := p.targets()
+	var sources []string
+	if p.byFiles() {
+		// Modules are those of the folder it was started from.
+		targets = absolute(p.Files, p.Dirs)
+		for _, name := range targets {
+			sources = append(sources, filepath.Dir(name))
+		}
+		sources = append(slices.Clone(p.Dirs), sources...)
+	} else {
+		for _, name := range p.Files {
+			if filepath.IsAbs(name) {
+				sources = append(sources, filepath.Dir(name))
+			}
+		}
+		sources = append(sources, p.Dirs...)
+	}
+	var found []place
+	for i, dir := range sources {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() || slices.Contains(sources[:i], dir) {
+			continue
+		}
+		found = append(found, place{dir: dir, targets: targets})
+	}
+	return found
+}
+
+// absolute returns files as they can be named from anywhere: what -trimpath
+// made of them is looked for in the folders.
+func absolute(files, dirs []string) []string {
+	names := slices.Clone(files)
+	for i, name := range names {
+		for _, dir := range dirs {
+			if joined := filepath.Join(dir, name); !filepath.IsAbs(name) && exists(joined) {
+				names[i] = joined
+				break
+			}
+		}
+	}
+	return names
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// release is the place of a released version: the module cache, into which it
+// is downloaded where it is no longer there. What the go command notes is kept
+// in scratch.
+func (t *toolchain) release(ctx context.Context, p *Program, scratch string) (place, error) {
+	main := p.Info.Main
+	out, err := t.run(ctx, scratch, []string{"GOWORK=off"}, "mod", "download", "-json", main.Path+"@"+main.Version)
+	var module struct{ Version, Dir, GoMod, Sum, Error string }
+	switch parseErr := json.Unmarshal(out, &module); {
+	case module.Error != "":
+		return place{}, fmt.Errorf("go mod download: %s", module.Error)
+	case err != nil:
+		return place{}, err
+	case parseErr != nil:
+		return place{}, fmt.Errorf("go mod download: %w", parseErr)
+	}
+	if module.Sum != main.Sum {
+		return place{}, fmt.Errorf("%s@%s is %s now, and was %s when this program was built", main.Path, main.Version, module.Sum, main.Sum)
+	}
+	// The cache is read-only, and go.sum need not be complete there.
+	mod := filepath.Join(scratch, "go.mod")
+	if err := copyFile(module.GoMod, mod); err != nil {
+		return place{}, err
+	}
+	if err := copyFile(filepath.Join(module.Dir, "go.sum"), filepath.Join(scratch, "go.sum")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return place{}, err
+	}
+	return place{dir: module.Dir, targets: p.targets(), flags: []string{"-mod=mod", "-modfile=" + mod}, env: []string{"GOWORK=off"}, version: module.Version}, nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// A pkg is a package as go list describes it.
+type pkg struct {
+	ImportPath, Dir, ForTest string
+	Standard                 bool
+	Module                   *module
+	GoFiles, CgoFiles        []string
+	SFiles, EmbedFiles       []string
+	Error                    *struct{ Err string }
+}
+
+type module struct {
+	Path, Version string
+	Replace       *module
+}
+
+// immutable reports whether a module's files are those of a released version.
+func (m *module) immutable() bool {
+	if m != nil && m.Replace != nil {
+		return m.Replace.Version != ""
+	}
+	return m != nil && m.Version != ""
+}
+
+const listFields = "-json=ImportPath,Dir,ForTest,Standard,Module,GoFiles,CgoFiles,SFiles,EmbedFiles,Error"
+
+// list returns the program's package at a place, and all that it imports. Of
+// what is tested it has the form for tests too, with their sources among its own.
+func (t *toolchain) list(ctx context.Context, p *Program, at place, env ...string) (target pkg, all []pkg, err error) {
+	args := []string{"list", "-e", "-deps", listFields}
+	if p.Test {
+		args = append(args, "-test")
+	}
+	args = append(append(append(args, p.flags()...), at.flags...), "--")
+	out, err := t.run(ctx, at.dir, append(at.env, env...), append(args, at.targets...)...)
+	if err != nil {
+		return pkg{}, nil, err
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var one pkg
+		if err := d.Decode(&one); errors.Is(err, io.EOF) {
+			return target, all, nil
+		} else if err != nil {
+			return pkg{}, nil, fmt.Errorf("go list: %w", err)
+		}
+		if one.ImportPath == p.packagePath() && one.ForTest == "" {
+			target = one
+		}
+		all = append(all, one)
+	}
+}
+
+// mismatch says why a package at a place is not the program's, or "".
+func (p *Program) mismatch(target pkg, at place) string {
+	switch module := target.Module; {
+	case target.Error != nil && target.Dir == "":
+		return target.Error.Err
+	case target.Dir == "":
+		return "it is not there"
+	case p.byFiles():
+		return "" // known by their names; what they import is compared later
+	case module == nil && p.Info.Main.Path != "":
+		return "it is in no module there"
+	case module == nil:
+		return ""
+	case module.Path != p.Info.Main.Path:
+		return fmt.Sprintf("it is in the module %s there, and this program's is %s", module.Path, p.Info.Main.Path)
+	case p.released() && cmp.Or(at.version, module.Version) != p.Info.Main.Version:
+		return fmt.Sprintf("it is version %q there, and this program's is %s", module.Version, p.Info.Main.Version)
+	}
+	return ""
+}
+
+// changed reports sources that are newer than the program.
+func (p *Program) changed(all []pkg) error {
+	for _, one := range all {
+		if one.Standard || one.Module.immutable() || p.Test && one.ImportPath == p.packagePath()+".test" {
+			continue // the last is the tests' main, which go list has just made
+		}
+		for _, name := range slices.Concat(one.GoFiles, one.SFiles, one.EmbedFiles) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(one.Dir, name)
+			}
+			if info, err := os.Stat(name); err == nil && info.ModTime().After(p.Built) {
+				return fmt.Errorf("%w: %s is of %s, and the program of %s", ErrChanged, name,
+					info.ModTime().Format(time.DateTime), p.Built.Format(time.DateTime))
+			}
+		}
+	}
+	return nil
+}
+
+// cgo returns the packages of the program, beyond Go's own, that have C code
+// for a platform.
+func (t *toolchain) cgo(ctx context.Context, p *Program, at place) []string {
+	_, all, err := t.list(ctx, p, at, "CGO_ENABLED=1")
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, one := range all {
+		if !one.Standard && len(one.CgoFiles) > 0 && !slices.Contains(found, one.ImportPath) {
+			found = append(found, one.ImportPath)
+		}
+	}
+	return found
+}

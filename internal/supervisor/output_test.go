@@ -1,0 +1,154 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// outputShells are the shells, and bash where it must do as they do, since its
+// here-documents are files, as before 5.1.
+var outputShells = append([]string{"env BASH_COMPAT=50 bash"}, shells...)
+
+// eachOutputShell runs a test under all ways to take output.
+func eachOutputShell(t *testing.T, f func(t *testing.T, n *Node)) {
+	srv := opensshtest.Start(t)
+	for _, sh := range outputShells {
+		t.Run(strings.NewReplacer("env BASH_COMPAT=50 bash", "old bash", "busybox ash", "busybox").Replace(sh), func(t *testing.T) {
+			needShell(t, sh)
+			f(t, start(t, connect(t, srv, ""), config(t, sh)))
+		})
+	}
+}
+
+// What a task prints behaves like a pipe: to open it anew by name cuts nothing
+// off, and its order is kept.
+func TestOutputOpenedByName(t *testing.T) {
+	lines := func(n int, line string) string { return strings.Repeat(line+"\n", n) }
+	eachOutputShell(t, func(t *testing.T, n *Node) {
+		for name, c := range map[string]struct{ script, out, errs string }{
+			"stderr":  {"echo a >&2; echo b >/dev/stderr; echo c >&2; echo d", "d\n", "a\nb\nc\n"},
+			"stdout":  {"echo a; echo b >/dev/stdout; echo c", "a\nb\nc\n", ""},
+			"fd":      {"echo a; echo b >/dev/fd/1; echo c >/proc/self/fd/2; echo d", "a\nb\nd\n", "c\n"},
+			"tee":     {"echo a >&2; echo b | tee /dev/stderr; echo c | tee /dev/stderr", "b\nc\n", "a\nb\nc\n"},
+			"late":    {"echo a >&2; sleep 0.4; echo b >/dev/stderr; sleep 0.1; echo c >/dev/stderr", "", "a\nb\nc\n"},
+			"between": {"yes x | head -n 100000; echo b >/dev/stdout; yes y | head -n 100000; : >/dev/stdout; echo c", lines(100000, "x") + "b\n" + lines(100000, "y") + "c\n", ""},
+			"in turn": {"i=0; while [ $i -lt 50 ]; do echo o$i >/dev/stdout; echo e$i >/dev/stderr; i=$((i+1)); done", numbered("o", 50), numbered("e", 50)},
+		} {
+			r := run(t, n, Spec{Script: c.script})
+			if r.err != nil || r.Code != 0 || r.out != c.out || r.errs != c.errs {
+				t.Errorf("%s: %d and %d bytes, want %d and %d: %.80q %.80q %+v", name, len(r.out), len(r.errs), len(c.out), len(c.errs), r.out, r.errs, r.Exit)
+			}
+		}
+	})
+}
+
+func numbered(prefix string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%s%d\n", prefix, i)
+	}
+	return b.String()
+}
+
+// Every byte passes, at all sizes where the way that output goes changes.
+func TestOutputBytes(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	for i := range noise {
+		noise[i] = byte(i * i >> 3)
+	}
+	dots := bytes.Repeat([]byte(".\n"), len(noise)/2) // as in a here-document of node.sh
+	file := func(data []byte) string {
+		name := t.TempDir() + "/data"
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	noiseFile, dotsFile := file(noise), file(dots)
+	eachOutputShell(t, func(t *testing.T, n *Node) {
+		for _, size := range []int{0, 1, 2, 511, 512, 513, 1025, 1026, 1027, 4095, 4096, 4097, 65535, 65536, 65537, 1 << 20} {
+			script := fmt.Sprintf("head -c %d '%s'; head -c %d '%s' >&2; exit 3", size, noiseFile, size, dotsFile)
+			if size%2 == 1 { // after a while, so that it goes by copiers
+				script = "sleep 0.3; " + script
+			}
+			r := run(t, n, Spec{Script: script})
+			if r.err != nil || r.Code != 3 || r.out != string(noise[:size]) || r.errs != string(dots[:size]) {
+				t.Errorf("%d bytes on both: got %d and %d, %+v %v", size, len(r.out), len(r.errs), r.Exit, r.err)
+			}
+		}
+		for name, text := range map[string]string{"every byte": everyByte, "NUL": "\x00", "NUL last": "a\n\x00", "NUL first": "\x00a", "quotes": "'\\''$'\\001 ", "spaces": "  ", "semicolon": " ;"} {
+			r := run(t, n, Spec{Script: "cat '" + file([]byte(text)) + "' | tee /dev/stderr"})
+			if r.err != nil || r.out != text || r.errs != text {
+				t.Errorf("%s: %q and %q, %+v %v", name, r.out, r.errs, r.Exit, r.err)
+			}
+		}
+	})
+}
+
+// A daemon that keeps the pipes open does not hold up the end of its task, is
+// not killed by what it goes on to print, and what the task printed is whole.
+func TestOutputHeldByADaemon(t *testing.T) {
+	eachOutputShell(t, func(t *testing.T, n *Node) {
+		script := "setsid sh -c 'echo $$ >pid; while [ ! -e stop ]; do echo daemon; sleep 0.02; done' & until [ -s pid ]; do sleep 0.01; done; yes x | head -n 30000; echo last >&2; exit 5"
+		r := run(t, n, Spec{Script: script})
+		if got := strings.ReplaceAll(r.out, "daemon\n", ""); r.err != nil || r.Code != 5 || got != strings.Repeat("x\n", 30000) || r.errs != "last\n" {
+			t.Errorf("%d bytes, %+v", len(got), r.Exit)
+		}
+		pid := await(t, n.facts.WorkDir+"/pid")
+		time.Sleep(300 * time.Millisecond)
+		if gone(pid) == nil {
+			t.Error("the daemon did not live on")
+		}
+		if err := os.WriteFile(n.facts.WorkDir+"/stop", nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		for gone(pid) != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}
+
+// A command that closes its output and runs on is neither over nor unseen.
+func TestOutputClosed(t *testing.T) {
+	eachOutputShell(t, func(t *testing.T, n *Node) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := runCtx(ctx, n, Spec{Script: "exec >/dev/null 2>&1; sleep 600"}, cancel)
+		if r.err != nil || r.Cause != Cancelled {
+			t.Errorf("%+v", r)
+		}
+		if r := run(t, n, Spec{Script: "exec >&-; sleep 0.3; echo a >&2; sleep 0.3; exit 4"}); r.Code != 4 || r.errs != "a\n" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// What is printed is there while the task runs on, whichever stream it is on.
+func TestOutputLive(t *testing.T) {
+	eachOutputShell(t, func(t *testing.T, n *Node) {
+		for _, to := range []string{"1", "2"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			w := newWatch()
+			over := make(chan error, 1)
+			go func() {
+				x, err := n.Run(ctx, Spec{ID: "live-" + to, Script: "printf 'no newline' >&" + to + "; sleep 600"}, Sinks{Stdout: w, Stderr: w, Live: true})
+				if err == nil && x.Cause != Cancelled {
+					err = fmt.Errorf("%+v", x)
+				}
+				over <- err
+			}()
+			w.await(t, "no newline")
+			cancel()
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

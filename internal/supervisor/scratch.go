@@ -1,0 +1,96 @@
+package supervisor
+
+import (
+	"crypto/rand"
+	"strconv"
+)
+
+// scratch is what is known of scratch directories. Their names are never used
+// twice, also not by another program that takes the pool over. Node.mu guards it.
+type scratch struct {
+	prefix     string
+	used, made int               // so many names were given out, and made ahead
+	of         map[string]string // their names by task
+	letGo      map[string]bool   // tasks that were released before they ended
+	over       map[string]int64  // tasks that ended before they were released, with how much their files hold
+}
+
+// scratchAhead is how many are made at once: one process on the node.
+const scratchAhead = 32
+
+// scratch gives a task the name of a directory. Where it is not there yet, since
+// a connection was cut, the node makes it with the task.
+func (n *Node) scratch(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := &n.scratchs
+	if s.of == nil {
+		s.prefix, s.of, s.letGo = rand.Text()[:10], map[string]string{}, map[string]bool{}
+		s.over = map[string]int64{}
+	}
+	if name := s.of[id]; name != "" {
+		return name
+	}
+	if s.used == s.made && n.control != nil {
+		l := call("gt_dirs")
+		for range scratchAhead {
+			s.made++
+			l.arg(s.name(s.made))
+		}
+		n.control.send(l.String())
+	}
+	s.used++
+	s.made = max(s.made, s.used)
+	s.of[id] = s.name(s.used)
+	return s.of[id]
+}
+
+func (s *scratch) name(i int) string { return s.prefix + "-" + strconv.Itoa(i) }
+
+// Scratch returns the absolute path of a task's scratch directory, from Run until
+// Release, or "" where it has none.
+func (n *Node) Scratch(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name := n.scratchs.of[id]; name != "" {
+		return n.facts.Root + "/s/" + name
+	}
+	return ""
+}
+
+// Marker returns the absolute path of a file that was written when a task with
+// Spec.Scratch began. It is there as long as the scratch directory.
+func (n *Node) Marker(id string) string { return n.facts.Root + "/t/" + id + ".start" }
+
+// Release has a task's scratch directory removed: soon, and many at once, or by
+// Close at the latest. A task that still runs keeps its own until it has ended.
+func (n *Node) Release(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := &n.scratchs
+	if s.of[id] == "" {
+		return
+	}
+	s.letGo[id] = true
+	if n.tasks[id] == nil {
+		n.letGo(id)
+	}
+}
+
+// letGo removes what a task that is over was released from. n.mu is held.
+func (n *Node) letGo(id string) {
+	s := &n.scratchs
+	if !s.letGo[id] {
+		return
+	}
+	clean := n.clean()
+	n.released = append(n.released, s.of[id])
+	size, over := s.over[id]
+	if over {
+		n.finished = append(n.finished, id)
+	}
+	delete(s.of, id)
+	delete(s.letGo, id)
+	delete(s.over, id)
+	n.soil(clean, len(n.released) >= forgetMany || size >= forgetBytes)
+}

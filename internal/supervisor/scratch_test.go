@@ -1,0 +1,113 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// Each attempt has a directory that nobody else had or has, until its release.
+func TestScratch(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		link := opensshtest.Proxy(t, srv.Addr)
+		n := start(t, connect(t, srv, link.Addr), config(t, shell))
+		if r := run(t, n, Spec{Script: `echo "${GPUTRAIN_SCRATCH-none}"`}); r.out != "none\n" || r.Scratch != "" {
+			t.Errorf("%+v", r)
+		}
+		if left, err := os.ReadDir(n.facts.Root + "/s"); err != nil || len(left) > 0 {
+			t.Errorf("made without need: %v, %v", left, err)
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[string]bool{}
+		for w := range 4 {
+			wg.Go(func() {
+				for i := range 20 {
+					if w == 0 && i%7 == 3 {
+						link.Cut()
+					}
+					id := fmt.Sprintf("sc-%d-%d", w, i)
+					r := run(t, n, Spec{ID: id, Scratch: true, Script: `set -e; cd "$GPUTRAIN_SCRATCH"; ls -A; mkdir sub; echo "$GPUTRAIN_TASK" >sub/mine; chmod 500 sub; pwd`})
+					mine, err := os.ReadFile(r.Scratch + "/sub/mine")
+					if r.err != nil || r.out != r.Scratch+"\n" || err != nil || string(mine) != id+"\n" || n.Scratch(id) != r.Scratch {
+						t.Errorf("%+v, %v, %v", r, n.Scratch(id), err)
+					}
+					mu.Lock()
+					if seen[r.Scratch] {
+						t.Errorf("%s was used twice", r.Scratch)
+					}
+					seen[r.Scratch] = true
+					mu.Unlock()
+					n.Release(id)
+					if n.Scratch(id) != "" {
+						t.Error("released, but still known")
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for { // what was released goes away, and only that
+			left, err := filepath.Glob(n.facts.Root + "/s/*/sub")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(left) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// A task that still runs keeps what was released.
+func TestScratchReleasedEarly(t *testing.T) {
+	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, ""))
+	r := runCtx(t.Context(), n, Spec{ID: "a", Scratch: true, Script: `sleep 1.5; echo x >"$GPUTRAIN_SCRATCH/f" && cat "$GPUTRAIN_SCRATCH/f"`}, func() { n.Release("a") })
+	if r.err != nil || r.out != "x\n" || n.Scratch("a") != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestScratchFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	cfg := config(t, "")
+	cfg.Root = dir + "/pool"
+	n := start(t, connect(t, opensshtest.Start(t), ""), cfg)
+	if err := os.Remove(n.facts.Root + "/s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(n.facts.Root+"/s", nil, 0o600); err != nil { // no directory can be made here
+		t.Fatal(err)
+	}
+	r := run(t, n, Spec{Scratch: true, Args: []string{"true"}})
+	if !errors.Is(r.err, ErrNotStarted) || !strings.Contains(r.err.Error(), "disk is full") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// smallDisk returns a folder on a file system of 256 KiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	required := os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != ""
+	if os.Getuid() != 0 && !required {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
+		if required {
+			t.Fatalf("no tmpfs here, and GPUTRAIN_REQUIRE_DISKFULL is set: %v %s", err, out)
+		}
+		t.Skipf("no tmpfs here: %v %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
+	return dir
+}

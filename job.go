@@ -1,0 +1,158 @@
+package gputrain
+
+import (
+	"io"
+	"sync"
+)
+
+// Start begins a task in the background. A mistake in the task is what the
+// job's Wait returns.
+func (c *Compute) Start(task Task) *Job {
+	j := &Job{done: make(chan struct{})}
+	b, err := c.batch([]Task{task})
+	if err != nil {
+		j.result = Result{Index: -1, Err: err}
+		j.cancel = func() {}
+		j.end()
+		return j
+	}
+	j.id, j.cancel = b.units[0].id, b.cancel
+	b.units[0].job = j
+	b.submit()
+	c.p.background.Go(func() {
+		defer j.end()
+		defer b.close()
+		j.result = <-b.results
+	})
+	return j
+}
+
+// A Job is a task that runs in the background.
+type Job struct {
+	id     string
+	cancel func()
+	done   chan struct{}
+	result Result
+
+	stdout, stderr playback
+}
+
+// ID returns the task's id, unique in the pool. It is empty where the task was refused.
+func (j *Job) ID() string { return j.id }
+
+// Done is closed when the job is over.
+func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Cancel ends the job, on the node too. Wait returns once that is done.
+func (j *Job) Cancel() { j.cancel() }
+
+// Wait returns the job's result when it is over, with the result's Err.
+func (j *Job) Wait() (Result, error) {
+	<-j.done
+	return j.result, j.result.Err
+}
+
+// Stdout returns a reader of what the command writes to its stdout, from the
+// start and as it comes: Read waits for more until the job is over, and then
+// ends with io.EOF. Every reader has a place of its own. Where an attempt
+// failed and another one was made, what the next one writes follows whole. A
+// call of a function has no output of its own.
+func (j *Job) Stdout() io.Reader { return &playbackReader{p: &j.stdout} }
+
+// Stderr is like Stdout, for stderr.
+func (j *Job) Stderr() io.Reader { return &playbackReader{p: &j.stderr} }
+
+// show adds the output of an attempt that is about to begin.
+func (j *Job) show(stdout, stderr *spool) {
+	if j == nil {
+		return
+	}
+	j.stdout.add(stdout)
+	j.stderr.add(stderr)
+}
+
+func (j *Job) end() {
+	j.stdout.end()
+	j.stderr.end()
+	close(j.done)
+}
+
+// A playback is one stream of a job: that of each attempt, in order.
+type playback struct {
+	mu     sync.Mutex
+	spools []*spool
+	over   bool
+	grown  chan struct{} // closed, and replaced, when there is more; nil while nobody waits
+}
+
+func (p *playback) add(s *spool) {
+	s.grew = p.wake
+	p.mu.Lock()
+	p.spools = append(p.spools, s)
+	p.mu.Unlock()
+	p.wake()
+}
+
+func (p *playback) end() {
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.wake()
+}
+
+// wake tells the readers that there is more.
+func (p *playback) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown != nil {
+		close(p.grown)
+		p.grown = nil
+	}
+}
+
+// at returns the attempt to read, whether another one follows or none can, and what
+// to wait for where it has no more.
+func (p *playback) at(i int) (s *spool, last, over bool, grown <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown == nil {
+		p.grown = make(chan struct{})
+	}
+	if i < len(p.spools) {
+		s = p.spools[i]
+	}
+	return s, i >= len(p.spools)-1, p.over, p.grown
+}
+
+// A playbackReader is somebody's place in a playback.
+type playbackReader struct {
+	p       *playback
+	attempt int
+	offset  int64
+}
+
+func (r *playbackReader) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	for {
+		// What is said of the stream is asked before its bytes are, so that
+		// none can come in between.
+		s, last, over, grown := r.p.at(r.attempt)
+		if s != nil {
+			n, err := s.readAt(b, r.offset)
+			r.offset += int64(n)
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		switch {
+		case !last:
+			r.attempt, r.offset = r.attempt+1, 0
+		case over:
+			return 0, io.EOF
+		default:
+			<-grown
+		}
+	}
+}

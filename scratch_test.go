@@ -1,0 +1,115 @@
+//go:build unix
+
+package gputrain_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+func names(files []gputrain.OutputFile) (names []string) {
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// What an older attempt, or an earlier task, left where Outputs looks is not
+// handed in as this attempt's.
+func TestOutputsAreOfTheirAttempt(t *testing.T) {
+	pool := open(t, gputrain.Spec{})
+	first := gputrain.Script("mkdir -p out; echo earlier >out/earlier; echo earlier >out/both")
+	first.Outputs = []string{"out/*"}
+	r, err := pool.Run(first)
+	if got := names(r.Outputs); err != nil || !slices.Equal(got, []string{"out/both", "out/earlier"}) {
+		t.Fatalf("the first task left %q, %v", got, err)
+	}
+	second := gputrain.Script(`echo "$GPUTRAIN_ATTEMPT" >out/attempt-$GPUTRAIN_ATTEMPT; cp -p out/attempt-$GPUTRAIN_ATTEMPT out/copy
+echo "$GPUTRAIN_ATTEMPT" >out/both; [ "$GPUTRAIN_ATTEMPT" = 2 ]`)
+	second.Outputs, second.Retries = []string{"out/*"}, 1
+	r, err = pool.Run(second)
+	if got := names(r.Outputs); err != nil || !slices.Equal(got, []string{"out/attempt-2", "out/both", "out/copy"}) {
+		t.Fatalf("the second task left %q, %v", got, err)
+	}
+	for _, f := range r.Outputs {
+		if b, err := os.ReadFile(filepath.Join(r.OutputDir, f.Name)); string(b) != "2\n" || err != nil {
+			t.Errorf("%s has %q, %v", f.Name, b, err)
+		}
+	}
+}
+
+// Every attempt has a directory of its own, empty, for as long as its outputs
+// are being collected.
+func TestScratchOfEveryAttempt(t *testing.T) {
+	pool := open(t, gputrain.Spec{Concurrency: 3})
+	var tasks []gputrain.Task
+	for range 80 {
+		task := gputrain.Script(`cd "$GPUTRAIN_SCRATCH" && [ -z "$(ls -A)" ] || exit 9
+mkdir out && echo "$GPUTRAIN_TASK_INDEX $GPUTRAIN_ATTEMPT" >out/result && pwd; [ "$GPUTRAIN_ATTEMPT" = 2 ] || [ $((GPUTRAIN_TASK_INDEX % 8)) != 0 ]`)
+		task.Outputs, task.Retries = []string{"out/*"}, 1
+		tasks = append(tasks, task)
+	}
+	results, err := pool.Gather(tasks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, r := range results {
+		dir := strings.TrimSpace(string(r.Stdout))
+		if seen[dir] {
+			t.Errorf("%s was used twice", dir)
+		}
+		seen[dir] = true
+		want := "0 1\n"
+		if i%8 == 0 {
+			want = "0 2\n"
+		}
+		want = strings.Replace(want, "0", strconv.Itoa(i), 1)
+		b, err := os.ReadFile(filepath.Join(r.OutputDir, "out", "result"))
+		if string(b) != want || err != nil || !slices.Equal(names(r.Outputs), []string{"out/result"}) {
+			t.Errorf("task %d left %q with %q, %v", i, names(r.Outputs), b, err)
+		}
+	}
+	for dir := range seen {
+		if !settles(func() bool { _, err := os.Stat(dir); return os.IsNotExist(err) }) {
+			t.Errorf("%s is still there", dir)
+			break
+		}
+	}
+}
+
+var writeBoth = gputrain.Func("write-both", func(ctx context.Context, text string) (string, error) {
+	n := gputrain.ThisNode(ctx)
+	if err := os.WriteFile(filepath.Join(n.Scratch, "mine.txt"), []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	return n.Scratch, os.WriteFile(text+".txt", []byte(text), 0o600)
+})
+
+// So has every call of a function.
+func TestOutputsOfCalls(t *testing.T) {
+	pool := open(t, gputrain.Spec{})
+	for _, text := range []string{"a", "b"} {
+		call := writeBoth.Call(text)
+		call.Outputs = []string{"*.txt"}
+		r, err := pool.Run(call)
+		if got := names(r.Outputs); err != nil || !slices.Equal(got, []string{text + ".txt", "mine.txt"}) {
+			t.Errorf("%s left %q, %v", text, got, err)
+		}
+		b, err := os.ReadFile(filepath.Join(r.OutputDir, "mine.txt"))
+		if string(b) != text || err != nil {
+			t.Errorf("%s wrote %q, %v", text, b, err)
+		}
+		dir, err := writeBoth.Value(r)
+		if err != nil || !settles(func() bool { left, _ := filepath.Glob(dir + "*"); return len(left) == 0 }) {
+			t.Errorf("%s is still there, %v", dir, err)
+		}
+	}
+}
