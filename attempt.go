@@ -79,7 +79,7 @@ func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
 	s := supervisor.Spec{
 		ID: u.attemptID(), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
 		Env: n.taskEnv(u, slot), Secrets: map[string]string{}, Timeout: u.task.Timeout, Grace: cancelGrace,
-		Scratch: true,
+		Scratch: true, Mark: len(u.task.Outputs) > 0,
 	}
 	maps.Copy(s.Env, u.task.Env)
 	for name, value := range u.task.Secrets {

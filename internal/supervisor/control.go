@@ -19,27 +19,36 @@ import (
 //go:embed node.sh
 var nodeScript string
 
-// script is node.sh without comments and indentation, which need not be sent.
-var script = regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(nodeScript, "")
+//go:embed runner.pl
+var runnerScript string
+
+// script and runner are node.sh and runner.pl without comments and indentation,
+// which need not be sent.
+var script, runner = bare(nodeScript), bare(runnerScript)
+
+func bare(text string) string {
+	return regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(text, "")
+}
 
 // preamble has bash read the script at once: by itself it reads its stdin byte
 // by byte, which takes longer than all that the script does. A bash that is too
 // old for that goes on line by line, as other shells do, which read blocks.
 var preamble = "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(script)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n"
 
-// A control is one session with a shell on the node that has read node.sh and
-// goes on to run what it is sent. Its stdout carries frames.
+// A control is one session with a shell on the node that has read node.sh, and
+// goes on to run what it is sent or has made way for runner.pl. Its stdout
+// carries frames.
 type control struct {
 	s      *ssh.Session
 	frames *decoder
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
+	runner bool // that is what it talks to
+
 	mu    sync.Mutex
 	queue []byte        // what is to be sent: many calls go out as one write
 	wake  chan struct{} // signals that queue has grown
-	lanes *lanes        // where the node's shell is fast
-	fresh time.Time     // when gt_fresh was last sent
 }
 
 // openControl starts the shell and takes the pool over with it. The first call
@@ -57,7 +66,7 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Durati
 	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
 	interrupted := context.AfterFunc(ctx, func() { s.Close() })
-	k.send(preamble + script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n")
+	k.put([]byte(preamble + script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n"))
 	if err = k.frames.greet(); err == nil {
 		err = k.opened(&facts)
 	}
@@ -78,11 +87,7 @@ func (k *control) opened(facts *Facts) error {
 		case err != nil:
 			return err
 		case f.kind == 'H' && len(f.words) == 2:
-			if f.words[1] == "1" {
-				k.mu.Lock()
-				k.lanes = &lanes{of: map[string]int{}}
-				k.mu.Unlock()
-			}
+			k.runner = f.words[1] == "perl"
 			return nil
 		case f.kind == 'F' && len(f.words) == 2:
 			facts.add(f.words[0], f.words[1])
@@ -140,19 +145,25 @@ func (k *control) failed(ctx context.Context, err error, complaint *tail) error 
 	return err
 }
 
-// send queues shell text, whole lines. It does not block.
-func (k *control) send(text string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.put(0, text)
+// send queues calls. It does not block.
+func (k *control) send(calls ...*call) {
+	var b []byte
+	for _, c := range calls {
+		if k.runner {
+			b = c.appendMessage(b)
+		} else {
+			b = c.appendShell(b)
+		}
+	}
+	k.put(b)
 }
 
-// put queues text for a lane, or for the main shell. k.mu is held.
-func (k *control) put(lane int, text string) {
-	if k.lanes != nil {
-		k.queue = fmt.Appendf(k.queue, "%08d %04d ", len(text), lane)
-	}
-	k.queue = append(k.queue, text...)
+// put queues what is in b.
+func (k *control) put(b []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.queue = append(k.queue, b...)
+	clear(b) // there may be secrets in it
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -191,15 +202,15 @@ func (k *control) close() {
 }
 
 // command starts the shell that the control session talks to. Any login shell
-// understands it. Bash is preferred because it can put a command into a process
-// group of its own without the help of another program, and without making it
-// ignore SIGINT.
+// understands it. With perl the shell has little to do, and sh is smaller.
+// Otherwise bash is preferred because it can put a command into a process group of
+// its own without the help of another program, and without making it ignore SIGINT.
 func (c Config) command() string {
 	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + " "
 	if c.Shell != "" {
 		return env + c.Shell
 	}
-	return "exec sh -c 'export GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + "; command -v bash >/dev/null && exec bash; exec sh'"
+	return "exec sh -c 'export GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + "; command -v perl >/dev/null || ! command -v bash >/dev/null || exec bash; exec sh'"
 }
 
 // open returns the call of gt_open.
@@ -219,7 +230,11 @@ func (c Config) open(ttl time.Duration, first bool) string {
 	if c.Disk {
 		disk = "1"
 	}
-	l := call("gt_open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk)
+	text := ""
+	if first && !c.Plain {
+		text = runner
+	}
+	l := newCall("open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk, text)
 	return strings.TrimSuffix(l.String(), "\n") + " || exit 1\n"
 }
 

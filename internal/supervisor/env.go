@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -22,23 +23,35 @@ func (n *Node) SetBase(env map[string]string, path []string) {
 	defer n.mu.Unlock()
 	n.base.env, n.base.head = maps.Clone(env), slices.Clone(path)
 	if n.control != nil {
-		n.control.redefine(n.base.define())
+		n.define()
 	}
 }
 
-// define returns the shell function that exports what the tasks have in common.
-// What it cannot export goes with every task, see task.go.
-func (b *base) define() string {
-	l := call("gt_env() { export GPUTRAIN_POOL GPUTRAIN_NODE")
+// define tells the node what the tasks have in common: a shell defines a function
+// that exports it. What no shell can export goes with every task, see run.go.
+// n.mu is held.
+func (n *Node) define() {
+	c := newCall("env", n.base.exports()...)
+	if n.control.runner {
+		n.control.send(c)
+		return
+	}
+	b := []byte("gt_env() { export GPUTRAIN_POOL GPUTRAIN_NODE")
+	b = bytes.TrimSuffix(append(b, strings.TrimPrefix(c.String(), "gt_env")...), []byte("\n"))
+	n.control.put(append(b, "\n}\n"...))
+}
+
+// exports returns what the tasks have in common, as far as a shell can export it.
+func (b *base) exports() (vars []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.env)) {
 		if name != "PATH" && exportable(name) && !strings.Contains(b.env[name], "\x00") {
-			l.arg(name + "=" + b.env[name])
+			vars = append(vars, name+"="+b.env[name])
 		}
 	}
 	if path := b.search(nil); path != "" {
-		l.arg("PATH=" + path)
+		vars = append(vars, "PATH="+path)
 	}
-	return strings.TrimSuffix(l.String(), "\n") + "\n}\n"
+	return vars
 }
 
 // search returns the PATH of a task with the environment env, or "" where the

@@ -22,8 +22,8 @@ const (
 	TimedOut
 	// Cancelled means that it was ended, or not even started, on request.
 	Cancelled
-	// Vanished means that it was killed together with the shell that waited for
-	// it, so that nothing is known of its end.
+	// Vanished means that what waited for it on the node was killed, so that
+	// nothing is known of its end.
 	Vanished
 )
 
@@ -41,9 +41,9 @@ type Exit struct {
 	// Code is the exit status: 128 and the signal's number where a signal ended
 	// the command, -1 where nothing is known.
 	Code int
-	// Signal is its name without SIG, "KILL", or "". Statuses 130, 141 and 143
-	// always read as INT, PIPE and TERM: bash, as the node's shell, does not tell
-	// a command that died of these from one that exited with these numbers.
+	// Signal is its name without SIG, "KILL", or "". Where the node has bash but no
+	// perl, statuses 130, 141 and 143 always read as INT, PIPE and TERM: bash does
+	// not tell a command that died of these from one that exited with these numbers.
 	Signal string
 	Cause  Cause
 	// Elapsed is how long the command ran, by the node's clock where it has one
@@ -132,6 +132,8 @@ func parseDone(s, dir string) (x outcome, err error) {
 		x.Cause = TimedOut
 	case "cancelled":
 		x.Cause = Cancelled
+	case "vanished": // the runner was killed
+		x.Cause, x.Code = Vanished, -1
 	case "never": // cancelled before it was started
 		x.Cause, x.Code = Cancelled, -1
 	case "nodir":
@@ -140,6 +142,8 @@ func parseDone(s, dir string) (x outcome, err error) {
 		return x, fmt.Errorf("%w: its stdin is gone from the node", ErrNotStarted)
 	case "noscratch":
 		return x, fmt.Errorf("%w: its scratch directory cannot be made: the node's disk is full, or cannot be written to", ErrNotStarted)
+	case "nofork":
+		return x, fmt.Errorf("%w: the node can make no process for it: it has too many already, too little memory, or too many open files", ErrNotStarted)
 	case "nodisk":
 		return x, fmt.Errorf("%w: the node's disk is full", ErrNotStarted)
 	default:

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxLine  = 16 << 10 // of a frame's head, and of a line of hex
+	maxLine  = 40 << 10 // of a frame's head, and of a line of hex
 	maxChunk = 32 << 10 // of the data given to a handler at once
 	maxNoise = 256 << 10
 	// hello is the first line of node.sh's half. What a login prints before it

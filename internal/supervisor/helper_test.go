@@ -18,9 +18,9 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// shells are what the node's script must run under. A shell that this machine
-// lacks is left out, but in CI, where sshd is required, none may be.
-var shells = []string{"dash", "bash", "busybox ash"}
+// shells are what the node's script must run under, and perl is for runner.pl. One
+// that this machine lacks is left out, but in CI, where sshd is required, none may be.
+var shells = []string{"perl", "dash", "bash", "busybox ash"}
 
 // eachShell runs a test under every shell.
 func eachShell(t *testing.T, f func(t *testing.T, shell string)) {
@@ -68,10 +68,15 @@ var pools atomic.Int64
 
 // config returns a Config for a pool of the test's own.
 func config(t testing.TB, shell string) Config {
+	plain := shell != "perl"
+	if !plain {
+		shell = "sh"
+	}
 	return Config{
 		PoolID: fmt.Sprintf("test-%d-%d-%d", os.Getpid(), time.Now().UnixNano(), pools.Add(1)),
 		Root:   t.TempDir() + "/pool root's",
 		Shell:  shell,
+		Plain:  plain,
 	}
 }
 
@@ -82,6 +87,11 @@ func start(t testing.TB, c *ssh.Client, cfg Config) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.mu.Lock()
+	if n.control != nil && n.control.runner == cfg.Plain {
+		t.Errorf("runner.pl does the work: %v", n.control.runner)
+	}
+	n.mu.Unlock()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

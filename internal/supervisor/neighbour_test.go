@@ -11,7 +11,7 @@ import (
 // felt on the others.
 func TestEndOfANeighbour(t *testing.T) {
 	c := connect(t, opensshtest.Start(t), "")
-	mine, theirs := config(t, ""), config(t, "")
+	mine, theirs := config(t, "perl"), config(t, "perl")
 	mine.Name, theirs.Name = mine.PoolID+"-0", mine.PoolID+"-1"
 	theirs.PoolID = mine.PoolID
 

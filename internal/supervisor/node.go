@@ -1,11 +1,12 @@
 // Package supervisor runs commands on a node, detached from the connection.
 //
-// The node's half is one POSIX shell script, node.sh, fed to a shell that one
-// long SSH session keeps open. A task is started by a line of shell text and
-// costs one round trip: its short output comes back with its exit status. It
-// runs in a process group of its own, with its output in files, which the
-// client follows by offset; so when the connection is cut, nothing is lost: a
-// new session takes over and goes on where the old one stopped.
+// The node's half is a POSIX shell script, node.sh, fed to a shell that one long
+// SSH session keeps open. Where the node has perl that session then belongs to
+// runner.pl, a small process that starts the tasks and waits for them; elsewhere
+// the shell does. A task costs one round trip: its short output comes back with
+// its exit status. It runs in a process group of its own, with longer output in
+// files, which the client follows by offset; so when the connection is cut,
+// nothing is lost: a new session takes over and goes on where the old one stopped.
 //
 // A task's stdout and stderr are pipes, as under plain ssh: a program can open
 // /dev/stdout or /dev/stderr anew, and nothing of what it wrote is cut off. They
@@ -45,9 +46,11 @@ type Config struct {
 	Root string
 	// Disk asks for Facts.DiskFreeBytes, which costs the node a process.
 	Disk bool
-	// Shell is the shell of the control session, as a command. Empty means bash
-	// where the node has it, and sh otherwise.
+	// Shell is the shell of the control session, as a command. Empty means sh where
+	// the node has perl; otherwise bash, or else sh.
 	Shell string
+	// Plain has the shell do what runner.pl does elsewhere, with perl too.
+	Plain bool
 }
 
 // A Node is a node under supervision. All methods can be called at the same time.
@@ -71,11 +74,9 @@ type Node struct {
 	control  *control // nil while there is none
 	base     base
 	tasks    map[string]*task
-	orphans  map[string]string // calls of gt_cancel for tasks that nobody waits for
-	finished []string          // tasks whose files are to be removed from the node
+	orphans  map[string]*call // of cancel, for tasks that nobody waits for
 	scratchs scratch
-	released []string  // scratch directories that are to be removed
-	swept    time.Time // since when there are some to remove
+	broom    broom
 	poll     pollState
 
 	closing sync.Mutex
@@ -110,7 +111,7 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 		attention: make(chan struct{}, 1),
 		patience:  patience,
 		tasks:     map[string]*task{},
-		orphans:   map[string]string{},
+		orphans:   map[string]*call{},
 	}
 	if cfg.TTL > 0 {
 		n.expires = time.Now().Add(cfg.TTL)
@@ -219,27 +220,28 @@ func (n *Node) adopt(k *control) {
 	defer n.mu.Unlock()
 	n.control = k
 	n.poll = pollState{}
-	k.send(n.base.define())
-	for _, l := range n.orphans {
-		k.send(l)
+	n.define()
+	for _, c := range n.orphans {
+		k.send(c)
 	}
 	clear(n.orphans)
 	for _, t := range n.tasks {
 		if t.cancelled() {
-			k.send(t.cancelLine)
+			k.send(t.cancelCall)
 		}
-		k.send(call("gt_state", t.id).String())
+		k.send(newCall("state", t.id))
 	}
+	n.resweep()
 	n.notice()
 }
 
-// send gives shell text to the control session. Without one it does nothing:
-// the next one asks for the state of every task.
-func (n *Node) send(text string) {
+// send gives a call to the control session. Without one it does nothing: the
+// next one asks for the state of every task.
+func (n *Node) send(c *call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.control != nil {
-		n.control.send(text)
+		n.control.send(c)
 	}
 }
 
@@ -262,7 +264,7 @@ func (n *Node) renew() {
 		case <-tick.C:
 			n.mu.Lock()
 			if n.control != nil {
-				n.control.send("gt_beat " + strconv.Itoa(beat) + "\n")
+				n.control.send(newCall("beat", strconv.Itoa(beat)))
 				n.poll.beats++
 				n.poll.asked = time.Now()
 			}
@@ -299,7 +301,7 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 	if root == "" {
 		root = n.cfg.Root
 	}
-	text := script + call("gt_close", root, n.cfg.Name, rm).String()
+	text := script + newCall("close", root, n.cfg.Name, rm).String()
 	for {
 		var out, complaint tail
 		err := n.client.Exec(ctx, shell, strings.NewReader(text), &out, &complaint)

@@ -4,6 +4,9 @@
 # tools. What runs for every task uses builtins only: a process costs about a
 # millisecond, a builtin nothing.
 #
+# Where there is perl, tasks are runner.pl's, and what is here opens the node,
+# watches its lease, and closes it. What follows is for where there is none.
+#
 # Files of a task, in t/ of the pool's folder:
 #   ID.start   "wrapper-pid", then "command-pid", then whatever the wrapper's
 #              shell prints: its word on a signal, and nothing else, since what
@@ -13,22 +16,17 @@
 #   ID.in, ID.sh    stdin and a long script
 #   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
 #              What counts is that they exist, so they work on a full disk.
-#   ID.status  "stdout stderr text", then "code signal cause milliseconds ;":
-#              without the ";" it is not there. Of each stream 0 says that it is
-#              empty, 1 that it is in its file, 2 that it is quoted in the text.
+#   ID.status  "stdout stderr", then "code signal cause milliseconds ;": without
+#              the ";" it is not there. Of each stream 0 says that it is empty, 1
+#              that it is in its file.
 #
 # A task's stdout and stderr are pipes, as under plain ssh: opening /dev/stdout
-# anew must not cut anything off. The wrapper reads them, while that is little;
-# then copiers do, which write files.
+# anew must not cut anything off. Copiers write what comes to files.
 #
 # What the client sees on stdout are frames, written by the reporter alone, who
 # takes its orders from the FIFO bell.GENERATION: whole lines shorter than
 # PIPE_BUF, each after its length in four digits and a space. All open it
 # read-write, so that nobody ever blocks.
-#
-# Bash from 5.1 on is fast: it can read with a timeout, and many bytes at once.
-# There the client puts its length before what it sends, and tasks go to lanes:
-# wrappers that take one task after another, which saves a fork for each.
 
 # gt_stat PID sets gt_st to the start time of a process and fails where it does
 # not run. A pid with its start time is never mistaken for a later process.
@@ -133,15 +131,11 @@ gt_ring() {
 # gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring carries
 # the status too: it arrives also when the disk is full.
 gt_finish() {
-	if [ -z "${gt_text-}" ]; then
-		gt_text=0
-		[ ! -s "$1.out" ] || gt_text=1
-		if [ -s "$1.err" ]; then gt_text="$gt_text 1 "; else gt_text="$gt_text 0 "; fi
-	fi
+	gt_text=0
+	[ ! -s "$1.out" ] || gt_text=1
+	if [ -s "$1.err" ]; then gt_text="$gt_text 1"; else gt_text="$gt_text 0"; fi
 	printf '%s\n' "$gt_text" "$2 $3 $4 $5 ;" >"$1.status" || gt_full=1
-	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text"
-	# A lane must not seem to be at this task for ever.
-	[ -z "${gt_full-}" ] || exec 2>/dev/null </dev/null
+	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text "
 }
 
 # gt_oom sets gt_oomk to how many processes the kernel ended for their memory.
@@ -195,70 +189,10 @@ gt_timer() {
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
-# gt_fresh reads what a task's end is compared with. The client asks for it
-# before it starts some, if it is a while ago.
-gt_fresh() {
-	gt_oom
-	gt_oom0=$gt_oomk gt_skew=
-	[ "$gt_fast" = 0 ] || { gt_now; gt_us; [ -z "$gt_t" ] || gt_skew=$((gt_t - gt_u / 10000)); }
-}
-
-# gt_us sets gt_u to a clock in microseconds, which somebody may set.
-gt_us() { gt_u=${EPOCHREALTIME%.*}${EPOCHREALTIME#*.}; }
-
-# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH NENV ENV... COMMAND ARG...
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK NENV ENV... COMMAND ARG...
 # starts a task, or reports its state where it was started before.
 gt_start() {
 	(gt_task "$@") </dev/null &
-}
-
-# gt_lane N makes a lane that waits for tasks, and gt_unlane N ends it when it
-# has none. A lane whose main shell is gone ends too, when its task has ended.
-gt_lane() {
-	exec 5<<-'E'
-		.
-	E
-	exec {gt_w}>/dev/fd/5
-	eval "gt_w$1=$gt_w"
-	# In a group of its own it does not come to ignore INT, nor do its tasks.
-	set -m
-	(gt_serve) </dev/null &
-	set +m
-	gt_ws="$gt_ws $gt_w"
-	exec 5<&-
-}
-
-gt_unlane() {
-	eval "gt_w=\$gt_w$1"
-	gt_ws=" $gt_ws "
-	gt_ws="${gt_ws%% $gt_w *} ${gt_ws#* $gt_w }"
-	exec {gt_w}>&-
-}
-
-gt_serve() {
-	# With its own other end it would never see that the main shell is gone.
-	for gt_w in "$gt_w" $gt_ws; do exec {gt_w}>&-; done
-	gt_start() { gt_task "$@"; }
-	read -r -u 5 gt_x
-	while IFS= read -r -N 9 -u 5 gt_n && IFS= read -r -N "${gt_n% }" -u 5 gt_x; do
-		eval "$gt_x"
-	done
-}
-
-# gt_loop takes calls of the functions here, after their length and the number
-# of the lane that they are for: 0 for this shell itself.
-gt_loop() {
-	while IFS= read -r -N 14 gt_n; do
-		gt_k=${gt_n#* }
-		IFS= read -r -N "${gt_n%% *}" gt_x || return
-		if [ "$gt_k" = "0000 " ]; then
-			eval "$gt_x"
-		else
-			gt_x="gt_oom0=$gt_oom0 gt_skew=$gt_skew
-$gt_x"
-			eval "printf '%08d %s' \"\${#gt_x}\" \"\$gt_x\" >&\$gt_w$((1$gt_k - 10000))"
-		fi
-	done
 }
 
 # gt_claim ID makes a task this shell's own, with its .start as stdin and stderr.
@@ -297,12 +231,6 @@ gt_pipes() {
 		# The documents come out first.
 		read -r gt_l <&3
 		read -r gt_l <&8
-		# Two digits are bash's own.
-		[ "$gt_fast" != 1 ] || eval "exec 10<<-'E'
-			.
-		E
-		exec 11>/dev/fd/10
-		read -r -u 10 gt_l"
 	else
 		rm -f "$1.fo" "$1.fe"
 		mkfifo -m 600 "$1.fo" "$1.fe" || return
@@ -312,104 +240,27 @@ gt_pipes() {
 	fi
 }
 
-# gt_hear FD takes from a pipe what is in it, but not much: gt_x is the text, gt_r
-# is 1 at the end of the pipe, and gt_z is 1 where a NUL followed. It waits for
-# nothing: a read of bash with a time limit can lose the byte that comes just then.
-gt_hear() {
-	gt_x= gt_r=0 gt_z=0
-	while [ "${#gt_x}" -lt 256 ] && read -t 0 -u "$1"; do
-		IFS= read -r -d '' -n 1 -u "$1" gt_c || { gt_r=1; return; }
-		[ -n "$gt_c" ] || { gt_z=1; return; }
-		gt_x=$gt_x$gt_c
-	done
-}
-
-# gt_spill FILE TEXT NUL begins a stream's file with what was heard of it.
-gt_spill() {
-	if [ "$3" = 1 ]; then printf '%s\0' "$2" >>"$1"
-	elif [ -n "$2" ]; then printf %s "$2" >>"$1"
-	fi || { gt_full=1 gt_to=/dev/null; }
-}
-
-# gt_listen takes the output of a command that was just started. Where it is over
-# soon and has printed little, that is kept in gt_text. Otherwise it goes to files,
-# and the client is told to look there. The command and all that it starts have the
-# other end of 10, in which nothing is ever written: its end is theirs.
-gt_listen() {
-	case $gt_mode in m) set +m ;; esac
-	gt_pid=$!
-	eval "exec 7>&- 9>&- 11>&-"
-	gt_n=0
-	# A busy node may need longer for a short command. One that is silent needs
-	# no copiers at all.
-	while read -r -t 0.03 -u 10 gt_x; gt_r=$?; [ "$gt_r" -gt 128 ] && [ "$gt_n" -lt 60 ] &&
-		! read -t 0 -u 3 && ! read -t 0 -u 8 && [ -e "/proc/$gt_pid/exe" ]; do
-		[ "$gt_n" != 8 ] || gt_ring "S $gt_id"
-		gt_n=$((gt_n + 1))
-	done
-	# One that has just gone may not have let go of everything yet.
-	if [ "$gt_r" -gt 128 ] && [ ! -e "/proc/$gt_pid/exe" ]; then
-		read -r -t 0.5 -u 10 gt_x
-		gt_r=$?
-	fi
-	eval "exec 10<&-"
-	gt_o= gt_x= gt_oz=0 gt_or=0 gt_z=0
-	if [ "$gt_r" = 1 ]; then
-		gt_hear 3
-		gt_o=$gt_x gt_oz=$gt_z gt_or=$gt_r
-		gt_hear 8
-	else
-		gt_r=0
-	fi
-	if [ "$gt_or$gt_r" = 11 ]; then
-		# A command that has closed both may run on.
-		[ -e /proc/self/exe ] && [ ! -e "/proc/$gt_pid/exe" ] || gt_ring "S $gt_id"
-		[ -n "$gt_o$gt_x" ] || return 0
-		gt_a=0 gt_b=0 gt_qo= gt_qe=
-		[ -z "$gt_o" ] || { gt_a=2; printf -v gt_qo '%q ' "$gt_o"; }
-		[ -z "$gt_x" ] || { gt_b=2; printf -v gt_qe '%q ' "$gt_x"; }
-		if [ "$((${#gt_qo} + ${#gt_qe}))" -le 3500 ]; then
-			gt_text="$gt_a $gt_b $gt_qo$gt_qe"
-			return
-		fi
-	fi
-	gt_text=
-	gt_to=$gt_id.out
-	gt_spill "$gt_to" "$gt_o" "$gt_oz"
-	gt_oto=$gt_to gt_to=$gt_id.err
-	gt_spill "$gt_to" "$gt_x" "$gt_z"
-	[ "$gt_or$gt_r" = 11 ] || gt_copy "$gt_or" "$gt_oto" "$gt_r" "$gt_to"
-}
-
-# gt_copy OVER FILE OVER FILE starts a copier for each stream that is not over,
-# and tells the client that there are files, if the command runs already.
+# gt_copy starts a copier for each stream.
 gt_copy() {
-	if [ "$gt_fast" = 1 ]; then
-		gt_ring "G $gt_id"
-		exec 6<<-'E'
-			.
-		E
-		exec 6<>/dev/fd/6
-	fi
-	[ "$1" = 1 ] || { (gt_copier 3 "$2") </dev/null >/dev/null 2>&1 & gt_co=$!; }
-	[ "$3" = 1 ] || { (gt_copier 8 "$4") </dev/null >/dev/null 2>&1 & gt_ce=$!; }
+	(gt_copier 3 "$gt_id.out") </dev/null >/dev/null 2>&1 &
+	gt_co=$!
+	(gt_copier 8 "$gt_id.err") </dev/null >/dev/null 2>&1 &
+	gt_ce=$!
 }
 
 # gt_copier FD FILE puts what comes from a pipe into a file. It reads to the end
 # whatever happens: neither a full disk nor the end of the task, which may leave
 # others with the pipe, are to block or kill who writes to it.
 gt_copier() {
-	exec 4>&- 5<&- 7>&- 9>&-
+	exec 4>&- 7>&- 9>&-
 	if [ "$1" = 3 ]; then exec 8<&-; else exec 3<&8 8<&-; fi
 	trap 'kill -s KILL "$!"; exec cat <&3 >/dev/null' TERM
 	gt_r=1
-	if [ "$2" != /dev/null ] && command exec >>"$2"; then
+	if command exec >>"$2"; then
 		cat <&3 &
 		wait "$!" && gt_r=0
 	fi
 	[ "$gt_r" = 0 ] || cat <&3 >/dev/null
-	exec 3<&-
-	echo >&6
 	exit "$gt_r"
 }
 
@@ -417,7 +268,6 @@ gt_copier() {
 # pipe when it is over, and passes, however busy the node is. Who else holds the
 # pipe, a daemon that was left, is waited for only while there is something to copy.
 gt_settle() {
-	[ -n "$1" ] || return 0
 	gt_n=0 gt_s=0
 	while if [ "$gt_fds" = 1 ]; then [ -e "/proc/$1/fd/3" ]; else kill -0 "$1"; fi; do
 		gt_n=$((gt_n + 1)) gt_s=$((gt_s + 1))
@@ -426,7 +276,7 @@ gt_settle() {
 			kill -s TERM "$1"
 			return
 		fi
-		if [ "$gt_fast" = 1 ]; then read -r -t 0.02 -u 6 gt_l; else gt_sleep 0.02; fi
+		gt_sleep 0.02
 	done 2>/dev/null
 	wait "$1" || gt_full=1
 }
@@ -446,9 +296,11 @@ gt_idle() {
 }
 
 gt_task() {
-	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_nenv=$7
-	shift 7
-	gt_full= gt_pid= gt_tm= gt_co= gt_ce= gt_text=
+	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_nenv=$8
+	shift 8
+	gt_full= gt_tm=
+	gt_oom
+	gt_oom0=$gt_oomk
 	gt_claim "$gt_id" || return 0
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
 	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
@@ -456,20 +308,21 @@ gt_task() {
 		gt_scratch=$gt_root/s/$gt_scratch
 		[ -d "$gt_scratch" ] || mkdir -p "$gt_scratch" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
 	fi
-	if [ "$gt_fast" = 1 ]; then gt_us; gt_t0=$gt_u; else gt_now; gt_t0=$gt_t; fi
+	gt_now
+	gt_t0=$gt_t
 	if [ "$gt_limit" != 0 ]; then
 		gt_timer "$gt_id" "$gt_limit" "$gt_grace" &
 		gt_tm=$!
 	fi
 	gt_pipes "$gt_id" || { gt_finish "$gt_id" 0 - nodisk 0; return; }
-	[ "$gt_fast" = 1 ] || gt_copy 0 "$gt_id.out" 0 "$gt_id.err"
+	gt_copy
 	[ "$gt_mode" != m ] || set -m
 	{
 		gt_self
 		echo "$gt_me" >&2
 		# Who cancels from here on finds the pid. Who came before left this.
 		[ ! -e "$gt_id.cancel" ] || exit 143
-		[ "$gt_fast" = 1 ] || gt_ring "G $gt_id"
+		gt_ring "G $gt_id"
 		exec <"$gt_in"
 		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
 		cd "$gt_dir" || exit 126
@@ -481,8 +334,7 @@ gt_task() {
 			shift
 			gt_nenv=$((gt_nenv - 1))
 		done
-		[ "$gt_fast" != 1 ] || eval "exec 10<&-"
-		exec >&7 2>&9 3<&- 4>&- 5<&- 6>&- 7>&- 8<&- 9>&-
+		exec >&7 2>&9 3<&- 4>&- 7>&- 8<&- 9>&-
 		case $gt_mode in
 		m) case $1 in -*) exec -- "$@" ;; *) exec "$@" ;; esac ;;
 		setsid) exec $gt_reset "$gt_setsid" "$@" ;;
@@ -492,26 +344,13 @@ gt_task() {
 	} &
 	# No builtin may come before wait here, but in bash: dash reaps its children
 	# after each, and then says nothing of the signal that ended them.
-	case $gt_fast,$gt_mode in
-	1,*) gt_listen ;;
-	0,m) set +m ;;
-	esac
-	wait "${gt_pid:-$!}"
-	gt_code=$? gt_pid=${gt_pid:-$!}
+	case $gt_mode in m) set +m ;; esac
+	wait "$!"
+	gt_code=$? gt_pid=$!
 	exec 3<&- 7>&- 8<&- 9>&-
 	gt_ms=-
-	if [ "$gt_fast" = 1 ]; then
-		gt_us
-		gt_ms=$(((gt_u - gt_t0) / 1000))
-		# Nobody changes the clock of a task of a moment. Of others, the uptime counts.
-		if [ "$gt_ms" -lt 0 ] || [ "$gt_ms" -ge 500 ]; then
-			gt_now
-			if [ -n "$gt_t" ] && [ -n "$gt_skew" ]; then gt_ms=$(((gt_t - gt_skew) * 10 - gt_t0 / 1000)); else gt_ms=-; fi
-		fi
-	else
-		gt_now
-		[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
-	fi
+	gt_now
+	[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
 	gt_sig=-
 	if [ "$gt_code" -gt 128 ]; then
 		gt_m=
@@ -529,7 +368,6 @@ gt_task() {
 	if kill -0 "-$gt_pid" 2>/dev/null; then gt_end "$gt_pid" 10; fi
 	gt_settle "$gt_co"
 	gt_settle "$gt_ce"
-	exec 6>&-
 	gt_cause=exit
 	[ "$gt_sig" = - ] || gt_cause=signal
 	if [ "$gt_code" = 137 ]; then
@@ -559,9 +397,9 @@ gt_cancel() {
 gt_state() {
 	if [ -s "$1.status" ]; then
 		gt_e=
-		{ IFS= read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
+		{ read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
 		if [ "$gt_e" = ";" ]; then
-			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0 $gt_l"
+			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0 $gt_l "
 			return
 		fi
 	fi
@@ -591,9 +429,13 @@ gt_forget() {
 	jobs >/dev/null 2>&1 # reaps: dash keeps its dead children until asked for them
 }
 
-# gt_drop ID removes the output of a finished task that must not start again.
+# gt_drop ID... removes the output of finished tasks that must not start again.
 gt_drop() {
-	rm -f -- "$1.out" "$1.err" "$1.in" "$1.sh" </dev/null >/dev/null 2>&1 &
+	for gt_i; do
+		shift
+		set -- "$@" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh"
+	done
+	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
 }
 
 # gt_dirs DIR... makes scratch directories ahead.
@@ -613,34 +455,30 @@ gt_release() {
 	) </dev/null >/dev/null 2>&1 &
 }
 
+# gt_swept TOKEN says that what was asked before it is under way.
+gt_swept() { gt_say "K $1"; }
+
+# gt_ask and gt_seek have the reporter do gt_poll and gt_look.
+gt_ask() { gt_say "R $*"; }
+
+gt_seek() { gt_say "L $*"; }
+
 # gt_reporter is the only writer to the session's stdout.
 gt_reporter() {
-	if [ "$gt_fast" = 1 ]; then
-		while IFS= read -r -N 5 -u 4 gt_n && IFS= read -r -N "$((1${gt_n% } - 9999))" -u 4 gt_l; do
-			gt_report "${gt_l%?}"
-		done
-	else
-		while read -r gt_n gt_l; do gt_report "$gt_l"; done <&4
-	fi
-}
-
-gt_report() {
-	case $1 in
-	D*)
-		gt_l=${1#D } gt_i=${1#D }
-		gt_i=${gt_i%% *} gt_l=${gt_l#* * * * * * }
-		case $gt_l in 1*) gt_hex "$gt_i" o "$gt_i.out" 0 4096 || exit 1 ;; esac
-		case $gt_l in ??1*) gt_hex "$gt_i" e "$gt_i.err" 0 4096 || exit 1 ;; esac
-		printf '%s\n' "$1"
-		;;
-	[BSGU]*) echo "$1" ;;
-	R*)
-		set -- ${1#R}
-		gt_poll "$@"
-		;;
-	L*) gt_look ${1#L} ;;
-	Q) exit 0 ;;
-	esac || exit 1
+	while read -r gt_n gt_l; do
+		case $gt_l in
+		D*)
+			set -- $gt_l
+			[ "$8" = 0 ] || gt_hex "$2" o "$2.out" 0 4096 || exit 1
+			[ "$9" = 0 ] || gt_hex "$2" e "$2.err" 0 4096 || exit 1
+			echo "$gt_l"
+			;;
+		[BGKU]*) echo "$gt_l" ;;
+		R*) gt_poll ${gt_l#R} ;;
+		L*) gt_look ${gt_l#L} ;;
+		Q) exit 0 ;;
+		esac || exit 1
+	done <&4
 }
 
 # gt_hex ID STREAM FILE OFFSET N sends what is there of N bytes: the file may be
@@ -748,6 +586,17 @@ gt_strays() {
 
 # gt_endall NODE ends all tasks of the node whose t/ is the current directory.
 gt_endall() {
+	if [ -e runner ]; then
+		gt_p= gt_q=
+		read -r gt_p gt_q gt_l <runner
+		gt_n=80
+		! gt_alive "$gt_p" "$gt_q" || kill -s TERM "$gt_p"
+		while [ "$gt_n" -gt 0 ] && gt_alive "$gt_p" "$gt_q"; do
+			gt_sleep 0.05
+			gt_n=$((gt_n - 1))
+		done
+		! gt_alive "$gt_p" "$gt_q" || kill -s KILL "$gt_p"
+	fi
 	for gt_f in *.start; do
 		[ ! -e "${gt_f%.start}.status" ] || continue
 		gt_p= gt_w=
@@ -763,7 +612,7 @@ gt_endall() {
 # gt_close ROOT NODE REMOVE ends everything of the node, and with REMOVE 1 leaves
 # nothing of it on the node. Without a ROOT it looks wherever that may be.
 gt_close() {
-	gt_tools
+	gt_see
 	if [ -z "$1" ]; then
 		gt_close "${HOME:-/nonexistent}/.gputrain/pools/$2" "$2" "$3" >/dev/null &&
 			gt_close "${TMPDIR:-/tmp}/gputrain-$(id -u)/pools/$2" "$2" "$3"
@@ -810,13 +659,17 @@ gt_pipetest() {
 	echo "$gt_a$gt_b"
 }
 
-# gt_tools finds how to put a command into a process group of its own.
-gt_tools() {
-	gt_frac= gt_fds=0 gt_here=0 gt_fast=0
-	# Whether /proc tells what a process has open, and gives both ends of a pipe.
+# gt_see finds whether /proc tells what a process has open. Its stdin is /dev/null.
+gt_see() {
+	gt_fds=0 gt_frac=
 	if [ "/proc/$$/fd/0" -ef /dev/null ]; then gt_fds=1; fi 2>/dev/null
+}
+
+# gt_tools finds how to put a command into a process group of its own, and
+# whether /proc gives both ends of a pipe.
+gt_tools() {
+	gt_here=0
 	if [ "$(gt_pipetest)" = "ab" ]; then gt_here=1; fi 2>/dev/null
-	case "$gt_here${BASH_VERSION-}" in 15.[1-9]* | 1[6-9].* | 1[1-9][0-9].*) gt_fast=1 ;; esac
 	gt_python='import os,signal,sys
 for s in (signal.SIGINT,signal.SIGQUIT,signal.SIGPIPE): signal.signal(s,signal.SIG_DFL)
 os.setsid()
@@ -888,13 +741,38 @@ gt_boot() {
 	gt_bt="$gt_bt $gt_st"
 } 2>/dev/null
 
-# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT DISK makes the node's place
-# on the first call and takes it over on every later one.
+# gt_perl is true where runner.pl may run: perl must not have been told to do
+# anything but what a program says.
+gt_perl() {
+	[ -r /proc/uptime ] && command -v perl && [ -z "${PERL5OPT-}${PERL5DB-}${PERL_UNICODE-}${PERLIO-}" ]
+} >/dev/null
+
+# gt_run starts the runner, where it does not run.
+gt_run() {
+	gt_p= gt_q=
+	[ ! -e runner ] || read -r gt_p gt_q gt_l <runner
+	gt_alive "$gt_p" "$gt_q" || PERL_BADLANG=0 perl ../runner.pl run "$gt_root" >/dev/null 2>&1
+}
+
+# gt_depose ends the session that had the node before.
+gt_depose() {
+	gt_p= gt_q= gt_r= gt_w=
+	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
+	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
+	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
+}
+
+# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT DISK RUNNER makes the
+# node's place on the first call and takes it over on every later one. RUNNER is
+# the text of runner.pl, or empty where it is not wanted.
 gt_open() {
-	gt_first=$3
-	gt_name=$2
-	gt_root=$1
-	gt_tools
+	gt_name=$2 gt_root=$1 gt_mode= gt_pl=0
+	gt_see
+	if { [ "$3" = 0 ] && [ -e "$1/runner.pl" ]; } || { [ "$3" = 1 ] && [ -n "$9" ] && gt_perl; }; then
+		gt_pl=1
+	else
+		gt_tools
+	fi
 	if [ "$3" = 1 ]; then
 		gt_place "$1" "$2" || { echo "E root"; return 1; }
 	fi
@@ -908,12 +786,19 @@ gt_open() {
 	[ -e lease ] || echo 10000000 >lease
 	[ -e gen ] || echo 10000000 >gen
 	gt_arm "$4" "$5" "$6" "$7" || { echo "E full"; return 1; }
+	gt_depose
+	[ "$3" = 0 ] || gt_facts "$8"
+	if [ "$gt_pl" = 1 ]; then
+		[ "$3" = 0 ] || printf %s "$9" >../runner.pl || { echo "E full"; return 1; }
+		gt_run && return
+		[ "$3" = 1 ] || { echo "E full"; return 1; }
+		# A perl that cannot do what is asked of it.
+		rm -f ../runner.pl
+		gt_pl=0
+		gt_tools
+	fi
 	[ "$gt_mode" != none ] || { echo "E setsid"; return 1; }
 	command -v od >/dev/null || { echo "E od"; return 1; }
-	gt_p= gt_q= gt_r= gt_w=
-	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
-	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
-	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 	read -r gt_g <gen
 	gt_old=$gt_g gt_g=$((gt_g + 1))
 	[ ! -e "bell.$gt_g" ] || rm -f "bell.$gt_g"
@@ -924,16 +809,21 @@ gt_open() {
 	gt_lc=
 	if [ "${LC_ALL+x}" = x ]; then gt_lc=set gt_lcall=$LC_ALL; fi
 	gt_oomfind
-	gt_oom0= gt_skew= gt_ws=
-	[ "$3" = 0 ] || gt_facts "$8"
 } </dev/null
 
-# gt_ready starts the reporter: from here on it alone has the session's stdout,
-# and nobody its stderr, so that the client sees its death as the end of output.
+# gt_ready becomes the runner's session, or starts the reporter: from here on it
+# alone has the session's stdout, and nobody its stderr, so that the client sees
+# its death as the end of output.
 gt_ready() {
+	if [ "$gt_pl" = 1 ]; then
+		gt_stat "$$"
+		echo "$$ $gt_st 0 0 ;" 1<>ctl
+		export PERL_BADLANG=0
+		exec perl ../runner.pl talk 2>/dev/null
+	fi
 	exec 4<>"bell.$gt_g"
 	LC_ALL=C
-	echo "H $gt_g $gt_fast"
+	echo "H $gt_g sh"
 	gt_reporter </dev/null 2>/dev/null &
 	gt_r=$!
 	exec >/dev/null 2>&1
@@ -942,9 +832,6 @@ gt_ready() {
 	gt_stat "$gt_r"
 	echo "$$ $gt_q $gt_r $gt_st ;" 1<>ctl
 	trap 'gt_say Q' EXIT
-	[ "$gt_fast" = 1 ] || return 0
-	trap : PIPE # a lane that is dead must not end the session
-	gt_loop
 }
 
 # gt_beat N renews the lease, in place, so that a full disk does not matter.
@@ -993,10 +880,7 @@ gt_watch() {
 
 # gt_lapse ends everything of the node but the watcher.
 gt_lapse() {
-	gt_p= gt_q= gt_r= gt_w=
-	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
-	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
-	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
+	gt_depose
 	gt_endall "$gt_name"
 }
 

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -46,7 +45,7 @@ func (n *Node) pollLoop() {
 		if n.overdue() {
 			next = lookPause
 		}
-		if n.control != nil && len(n.tasks) > 0 {
+		if n.control != nil && !n.control.runner && len(n.tasks) > 0 {
 			next = lookPause
 			if now.Sub(lastLook) >= lookPause && !n.poll.looking {
 				lastLook = now
@@ -75,11 +74,11 @@ func (n *Node) pollLoop() {
 				next = min(next, max(min(pause, most)-now.Sub(last), time.Millisecond))
 			}
 		}
-		if n.control != nil && len(n.finished)+len(n.released) > 0 {
-			if now.Sub(n.swept) >= forgetPause {
+		if n.control != nil && n.broom.size() > 0 && n.broom.asked.size() == 0 {
+			if now.Sub(n.broom.since) >= sweepPause {
 				n.sweep()
 			} else {
-				next = min(next, max(forgetPause-now.Sub(n.swept), time.Millisecond))
+				next = min(next, max(sweepPause-now.Sub(n.broom.since), time.Millisecond))
 			}
 		}
 		n.mu.Unlock()
@@ -146,7 +145,9 @@ func (n *Node) ask(qs []question) {
 		n.poll.token++
 		n.poll.open++
 		n.poll.asked = time.Now()
-		n.control.send("gt_say 'R " + strconv.Itoa(n.poll.token) + " " + strconv.Itoa(budget) + " " + strings.Join(q.words, " ") + "'\n")
+		c := newCall("ask", strconv.Itoa(n.poll.token), strconv.Itoa(budget))
+		c.args(q.words...)
+		n.control.send(c)
 	}
 }
 
@@ -169,7 +170,8 @@ func (n *Node) beaten() {
 	n.patience = min(n.patience, patience)
 }
 
-// look asks for tasks whose wrapper is dead. Node.mu is held.
+// look asks for tasks whose wrapper is dead. The runner has none, and a session
+// ends with it. Node.mu is held.
 func (n *Node) look() {
 	var ids []string
 	for id, t := range n.tasks {
@@ -185,10 +187,10 @@ func (n *Node) look() {
 	n.poll.looking = true
 	n.poll.looks++
 	for len(ids) > atOnce {
-		n.control.send("gt_say 'L " + strings.Join(ids[:atOnce], " ") + "'\n")
+		n.control.send(newCall("seek", ids[:atOnce]...))
 		ids = ids[atOnce:]
 	}
-	n.control.send("gt_say 'L " + strings.Join(ids, " ") + "'\n")
+	n.control.send(newCall("seek", ids...))
 }
 
 // looked notes the end of an answer to a look.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -79,31 +80,56 @@ const (
 
 var errUnquote = errors.New("a quoted text does not end")
 
-// A line is shell text in the making: one call of a function of node.sh.
-type line struct {
-	b   strings.Builder
-	err error
+// A call is one of a function of node.sh, or of runner.pl, where it has no gt_.
+type call struct {
+	words []string
+	err   error // why it cannot be sent
 }
 
-// call begins a line with a function's name and its arguments.
-func call(function string, args ...string) *line {
-	l := &line{}
-	l.b.WriteString(function)
+// newCall returns a call with its first arguments.
+func newCall(function string, args ...string) *call {
+	c := &call{words: make([]string, 1, 1+len(args))}
+	c.words[0] = function
+	c.args(args...)
+	return c
+}
+
+// args adds arguments. The first that cannot be sent is the call's error.
+func (c *call) args(args ...string) {
 	for _, a := range args {
-		l.arg(a)
+		if c.err == nil && strings.IndexByte(a, 0) >= 0 {
+			c.err = ErrNUL
+		}
+		c.words = append(c.words, a)
 	}
-	return l
 }
 
-// arg adds one argument. The first that cannot be quoted is the line's error.
-func (l *line) arg(s string) {
-	q, err := Quote(s)
-	if err != nil && l.err == nil {
-		l.err = err
+// appendShell adds the call to b as a line of shell text.
+func (c *call) appendShell(b []byte) []byte {
+	b = append(append(b, "gt_"...), c.words[0]...)
+	for _, w := range c.words[1:] {
+		b = append(b, " '"...)
+		b = append(b, strings.ReplaceAll(w, "'", `'\''`)...)
+		b = append(b, '\'')
 	}
-	l.b.WriteByte(' ')
-	l.b.WriteString(q)
+	return append(b, '\n')
 }
 
-// String returns the finished line, with its newline.
-func (l *line) String() string { return l.b.String() + "\n" }
+// appendMessage adds the call to b as runner.pl takes it.
+func (c *call) appendMessage(b []byte) []byte {
+	n := len(c.words) - 1
+	for _, w := range c.words {
+		n += len(w)
+	}
+	b = fmt.Appendf(b, "%08d", n)
+	for i, w := range c.words {
+		if i > 0 {
+			b = append(b, 0)
+		}
+		b = append(b, w...)
+	}
+	return b
+}
+
+// String returns the call as shell text.
+func (c *call) String() string { return string(c.appendShell(nil)) }

@@ -34,6 +34,8 @@ type Spec struct {
 	// Scratch gives the attempt an empty directory of its own, which the command
 	// finds by the variable GPUTRAIN_SCRATCH. It stays until Release.
 	Scratch bool
+	// Mark, with Scratch, has a file made when the command starts: see Marker.
+	Mark bool
 }
 
 // DefaultGrace is how long processes have between TERM and KILL.
@@ -117,14 +119,17 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 		scratch = n.scratch(spec.ID)
 	}
 	tenths := strconv.FormatInt(int64(cmp.Or(spec.Grace, DefaultGrace)/(100*time.Millisecond)), 10)
-	start := call("gt_start", spec.ID, dir, timeout(spec.Timeout), tenths, stdin, scratch, strconv.Itoa(len(exports)))
-	for _, a := range append(exports, args...) {
-		start.arg(a)
+	mark := ""
+	if spec.Mark {
+		mark = "1"
 	}
+	start := newCall("start", spec.ID, dir, timeout(spec.Timeout), tenths, stdin, scratch, mark, strconv.Itoa(len(exports)))
+	start.args(exports...)
+	start.args(args...)
 	if start.err != nil {
 		return refuse(fmt.Errorf("an argument or the folder: %w", start.err))
 	}
-	t.startLine, t.cancelLine = start.String(), call("gt_cancel", spec.ID, tenths).String()
+	t.startCall, t.cancelCall = start, newCall("cancel", spec.ID, tenths)
 	return t, nil
 }
 
@@ -154,7 +159,7 @@ func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Dura
 		t.mu.Lock()
 		t.cancel = true
 		t.mu.Unlock()
-		n.send(t.cancelLine)
+		n.send(t.cancelCall)
 	}
 	for {
 		started, complete := t.take(&out)

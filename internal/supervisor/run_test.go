@@ -230,13 +230,13 @@ func TestRun(t *testing.T) {
 			}
 		})
 		t.Run("zombies", func(t *testing.T) {
-			for range 3 * forgetMany {
+			for range 3 * sweepMany {
 				if r := run(t, n, Spec{Args: []string{"true"}}); r.err != nil || r.Code != 0 {
 					t.Fatalf("%+v", r)
 				}
 			}
 			left, err := filepath.Glob(n.facts.Root + "/t/*.start")
-			if err != nil || len(left) > 2*forgetMany {
+			if err != nil || len(left) > 2*sweepMany {
 				t.Errorf("%d tasks' files are left (%v)", len(left), err)
 			}
 		})

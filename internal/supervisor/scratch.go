@@ -15,7 +15,7 @@ type scratch struct {
 	over       map[string]int64  // tasks that ended before they were released, with how much their files hold
 }
 
-// scratchAhead is how many are made at once: one process on the node.
+// scratchAhead is how many a shell makes at once: one process on the node.
 const scratchAhead = 32
 
 // scratch gives a task the name of a directory. Where it is not there yet, since
@@ -31,13 +31,13 @@ func (n *Node) scratch(id string) string {
 	if name := s.of[id]; name != "" {
 		return name
 	}
-	if s.used == s.made && n.control != nil {
-		l := call("gt_dirs")
+	if s.used == s.made && n.control != nil && !n.control.runner {
+		c := newCall("dirs")
 		for range scratchAhead {
 			s.made++
-			l.arg(s.name(s.made))
+			c.args(s.name(s.made))
 		}
-		n.control.send(l.String())
+		n.control.send(c)
 	}
 	s.used++
 	s.made = max(s.made, s.used)
@@ -59,7 +59,7 @@ func (n *Node) Scratch(id string) string {
 }
 
 // Marker returns the absolute path of a file that was written when a task with
-// Spec.Scratch began. It is there as long as the scratch directory.
+// Spec.Mark began. It is there as long as the scratch directory.
 func (n *Node) Marker(id string) string { return n.facts.Root + "/t/" + id + ".start" }
 
 // Release has a task's scratch directory removed: soon, and many at once, or by
@@ -83,14 +83,13 @@ func (n *Node) letGo(id string) {
 	if !s.letGo[id] {
 		return
 	}
-	clean := n.clean()
-	n.released = append(n.released, s.of[id])
+	l := litter{dirs: []string{s.of[id]}}
 	size, over := s.over[id]
 	if over {
-		n.finished = append(n.finished, id)
+		l.tasks = append(l.tasks, id)
 	}
 	delete(s.of, id)
 	delete(s.letGo, id)
 	delete(s.over, id)
-	n.soil(clean, len(n.released) >= forgetMany || size >= forgetBytes)
+	n.soil(l, size >= sweepBytes)
 }

@@ -70,7 +70,7 @@ func TestScratch(t *testing.T) {
 
 // A task that still runs keeps what was released.
 func TestScratchReleasedEarly(t *testing.T) {
-	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, ""))
+	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))
 	r := runCtx(t.Context(), n, Spec{ID: "a", Scratch: true, Script: `sleep 1.5; echo x >"$GPUTRAIN_SCRATCH/f" && cat "$GPUTRAIN_SCRATCH/f"`}, func() { n.Release("a") })
 	if r.err != nil || r.out != "x\n" || n.Scratch("a") != "" {
 		t.Errorf("%+v", r)
@@ -79,7 +79,7 @@ func TestScratchReleasedEarly(t *testing.T) {
 
 func TestScratchFullDisk(t *testing.T) {
 	dir := smallDisk(t)
-	cfg := config(t, "")
+	cfg := config(t, "perl")
 	cfg.Root = dir + "/pool"
 	n := start(t, connect(t, opensshtest.Start(t), ""), cfg)
 	if err := os.Remove(n.facts.Root + "/s"); err != nil {

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -35,6 +34,7 @@ func (n *Node) serve(k *control) error {
 //	W id        the task has no wrapper yet
 //	A           the answer to a look for such is complete
 //	B           the answer to a beat
+//	K token     what was to be swept before it is being removed
 func (n *Node) handle(k *control, f *frame) error {
 	switch f.kind {
 	case 'P':
@@ -46,11 +46,11 @@ func (n *Node) handle(k *control, f *frame) error {
 	case 'B':
 		n.beaten()
 		return nil
+	case 'K':
+		n.swept(f.id())
+		return nil
 	case 'F', 'H', 'E':
 		return errFrame
-	}
-	if f.kind == 'D' {
-		k.ended(f.id(), false)
 	}
 	n.mu.Lock()
 	t := n.tasks[f.id()]
@@ -74,9 +74,6 @@ func (n *Node) handle(k *control, f *frame) error {
 		if ask {
 			n.notice()
 		}
-		if f.words[1] == "137" {
-			k.stale() // the count of those that the kernel ended may have changed
-		}
 	case 'O', 'X':
 		return t.deliver(f)
 	case 'Z':
@@ -88,12 +85,11 @@ func (n *Node) handle(k *control, f *frame) error {
 		if !n.missing(t, f.kind == 'M') {
 			return nil
 		}
-		k.ended(t.id, true)
 		if f.kind == 'W' { // the node could not fork
 			n.restart(k, t)
 			return nil
 		}
-		k.send(call("gt_reap", t.id).String())
+		k.send(newCall("reap", t.id))
 		t.vanish()
 		n.notice()
 	default:
@@ -109,9 +105,9 @@ func (n *Node) restart(k *control, t *task) {
 	t.resent = true
 	n.mu.Unlock()
 	if t.cancelled() {
-		k.send(t.cancelLine)
+		k.send(t.cancelCall)
 	} else {
-		k.start(t)
+		k.send(t.startCall)
 	}
 }
 
@@ -137,65 +133,23 @@ func (n *Node) missing(t *task, doubtful bool) bool {
 // doubtfulLooks are some 20 seconds.
 const doubtfulLooks = 20
 
-// forget takes a task that is over off the list, and has its files removed:
-// many at once, because that is one process on the node.
+// forget takes a task that is over off the list, and has its files removed.
 func (n *Node) forget(t *task, size int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.tasks, t.id)
 	kept := n.scratchs.of[t.id] != "" && !n.scratchs.letGo[t.id]
 	n.letGo(t.id)
-	if t.resent {
-		// One start may still be on its way: what makes it harmless must stay.
-		if n.control != nil {
-			n.control.send(call("gt_drop", t.id).String())
-		}
-		return
-	}
-	if kept { // Release has them removed
-		n.scratchs.over[t.id] = size
-		return
-	}
-	clean := n.clean()
-	n.finished = append(n.finished, t.id)
-	n.soil(clean, len(n.finished) >= forgetMany || size >= forgetBytes)
-}
-
-// clean reports whether there is nothing to sweep. n.mu is held.
-func (n *Node) clean() bool { return len(n.finished)+len(n.released) == 0 }
-
-// soil sees to it that what has become to be swept will be: now where that is
-// much, else before long. n.mu is held.
-func (n *Node) soil(wasClean, much bool) {
 	switch {
-	case much:
-		n.sweep()
-	case wasClean:
-		n.swept = time.Now()
-		n.notice() // has the poller sweep, if there are no more soon
+	case t.resent:
+		// One start may still be on its way: what makes it harmless must stay.
+		n.soil(litter{outputs: []string{t.id}}, size >= sweepBytes)
+	case kept: // Release has them removed
+		n.scratchs.over[t.id] = size
+	default:
+		n.soil(litter{tasks: []string{t.id}}, size >= sweepBytes)
 	}
 }
-
-// sweep removes what is left of finished tasks, and scratch directories that
-// were released. n.mu is held.
-func (n *Node) sweep() {
-	if n.control == nil {
-		return
-	}
-	for many := range slices.Chunk(n.finished, forgetMany) {
-		n.control.send(call("gt_forget", many...).String())
-	}
-	for many := range slices.Chunk(n.released, forgetMany) {
-		n.control.send(call("gt_release", many...).String())
-	}
-	n.finished, n.released = nil, nil
-}
-
-const (
-	forgetMany  = 32
-	forgetBytes = 64 << 10
-	forgetPause = time.Second // at most, until all are forgotten
-)
 
 // abandon stops waiting for a task that was to be cancelled but does not
 // report its end. If the node comes back it is told again.
@@ -204,7 +158,7 @@ func (n *Node) abandon(t *task) {
 	defer n.mu.Unlock()
 	delete(n.tasks, t.id)
 	n.letGo(t.id)
-	n.orphans[t.id] = t.cancelLine
+	n.orphans[t.id] = t.cancelCall
 }
 
 // register puts a task on the list. Only one of each id can be there.
@@ -219,7 +173,7 @@ func (n *Node) register(t *task) error {
 		n.notice()
 	}
 	if n.control != nil {
-		n.control.start(t)
+		n.control.send(t.startCall)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // output that came and was not yet given to its sinks.
 type task struct {
 	id                    string
-	startLine, cancelLine string // calls of gt_start and gt_cancel
+	startCall, cancelCall *call
 	dir                   string
 	live                  bool
 	missed, misses        int           // the last look that found no wrapper, and how many in a row; Node.mu guards them

@@ -1,0 +1,620 @@
+# The runner: the node's side of commands where that is a Linux with perl, as it
+# is nearly everywhere. It does what the tasks' part of node.sh does, for less
+# than half the time: one small process forks the commands, hears their output,
+# and reaps them. It uses no module, since each takes longer to load than perl.
+#
+#   perl runner.pl run ROOT      binds t/sock, leaves a process that serves it,
+#                                and fails where that cannot be
+#   perl runner.pl talk          is a session: it takes messages from stdin and
+#                                prints frames, as node.sh's reporter does
+#
+# A message is eight digits, the length of what follows, and words with NUL
+# between them: a function of node.sh without its gt_, and its arguments. The
+# runner outlives its sessions. There is one at a time: the newest.
+#
+# Files, in t/ of the pool's folder, where both run:
+#   runner           "pid start-time ;"
+#   journal          "S ID" before a task is started, "P ID PID" after: who reads
+#                    it, since the runner was killed, starts nothing twice
+#   ID.out ID.err    output that is long, or of a task that runs for a while
+#   ID.in ID.sh      stdin and a long script, put there by the client
+#   ID.start         made when the task was started, where that is asked for
+use strict;
+
+my ($role, $root) = @ARGV;
+my $EINTR = 4;
+
+# put writes all of a text to a session, or ends.
+sub put {
+	my ($h, $b) = @_;
+	my $at = 0;
+	while ($at < length $b) {
+		my $n = syswrite $h, $b, length($b) - $at, $at;
+		if (defined $n) { $at += $n } elsif ($! != $EINTR) { exit 1 }
+	}
+}
+
+# message takes the first whole message off a buffer, or returns undef.
+sub message {
+	return undef if length $_[0] < 8;
+	my $n = 8 + substr $_[0], 0, 8;
+	return undef if length $_[0] < $n;
+	return substr $_[0], 0, $n, '';
+}
+
+# --- a session
+
+sub talk {
+	my $s;
+	socket($s, 1, 1, 0) && connect $s, pack 'S a*', 1, 'sock' or exit 1;
+	put(\*STDOUT, "H 0 perl\n");
+	my ($bits, $in, $out) = ('', '', '');
+	vec($bits, 0, 1) = vec($bits, fileno $s, 1) = 1;
+	while (1) {
+		select(my $r = $bits, undef, undef, undef) > 0 or next;
+		if (vec $r, fileno $s, 1) {
+			sysread $s, $out, 1 << 16, length $out or exit 1;
+			put(\*STDOUT, substr $out, 0, 1 + rindex($out, "\n"), '');
+		}
+		next unless vec $r, 0, 1;
+		sysread STDIN, $in, 1 << 16, length $in or exit 0;
+		my $on = '';
+		while (defined(my $m = message($in))) {
+			# What is in files needs not pass the runner.
+			if (substr($m, 8, 4) eq "ask\0") { ask(split /\0/, substr($m, 12), -1) } else { $on .= $m }
+		}
+		put($s, $on);
+	}
+}
+
+# ask TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond the
+# offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+sub ask {
+	my ($token, $budget, @rest) = @_;
+	while (my ($id, $out, $err, $final) = splice @rest, 0, 4) {
+		for (['o', "$id.out", $out], ['e', "$id.err", $err]) {
+			my ($s, $file, $at) = @$_;
+			my $size = -s $file || 0;
+			put(\*STDOUT, "Z $id $s $size\n") if $final;
+			my $n = $size - $at;
+			$n = $budget if $n > $budget;
+			emit($file, "O $id $s $at $n\n", $at, $n) if $n > 0;
+		}
+	}
+	put(\*STDOUT, "P $token\n");
+}
+
+# emit sends N bytes of a file after a head that announces them. If the file has
+# become shorter meanwhile, zeros take their place.
+sub emit {
+	my ($file, $b, $at, $n) = @_;
+	open my $h, '<', $file;
+	sysseek $h, $at, 0;
+	while ($n > 0) {
+		my $most = $n < 1 << 18 ? $n : 1 << 18;
+		my $m = sysread $h, $b, $most, length $b;
+		if (!$m) { $b .= "\0" x ($m = $most) }
+		$n -= $m;
+		put(\*STDOUT, $b);
+		$b = '';
+	}
+}
+
+# --- the runner
+
+my @signals = qw(0 HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT
+	CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS);
+delete $ENV{PERL_BADLANG}; # node.sh has set it
+my %original = %ENV;     # what the login has
+my (%live, %pid, %over); # tasks that run, by id and by pid, and the 'D' frames of those that have ended
+my %pipe;                # [task, stream, handle] by descriptor
+my @blocked;             # tasks for which there was no process or descriptor
+my ($listen, $client);
+my ($in, $out, $bits, $quit) = ('', '', '', 0);
+my ($journal, $uptime, $oomfile, $ooms, $oomtime) = (undef, undef, undef, 0, -1);
+
+my $short = 4096;   # bytes of a stream that are kept in memory
+my $moment = 0.05;  # seconds; whose task runs longer is told so, and finds its output in files
+my $rest = 1;       # seconds for what a command has left in its group to end by itself
+
+# now is in seconds and does not go back when somebody sets the clock.
+sub now {
+	sysseek $uptime, 0, 0;
+	sysread $uptime, my $b, 32;
+	return 0 + (split / /, $b)[0];
+}
+
+sub answer { $out .= "$_[0]\n" if $client }
+
+# note adds a line to the journal. Where the disk is full, what is forgotten has
+# to make way.
+sub note {
+	my $line = "$_[0]\n";
+	return 1 if (syswrite $journal, $line) == length $line;
+	truncate $journal, 0;
+	return (syswrite $journal, $line = current() . $line) == length $line;
+}
+
+sub run {
+	open $uptime, '<', '/proc/uptime' or exit 1;
+	open $journal, '+>>', 'journal' or exit 1;
+	unlink 'sock';
+	socket($listen, 1, 1, 0) && bind($listen, pack 'S a*', 1, 'sock') && listen $listen, 8 or exit 1;
+	my $flags = fcntl $listen, 4, 04000; # F_SETFL, O_NONBLOCK, where they are what they nearly always are
+	exit 1 unless $flags && (fcntl $listen, 3, 0) & 04000;
+	my $p = fork;
+	exit 1 unless defined $p;
+	if ($p) {
+		my $line = "$p " . (started($p) // '-') . " ;\n";
+		exit 0 if open($listen, '>', 'runner') && (syswrite $listen, $line) == length $line;
+		kill KILL => $p;
+		exit 1;
+	}
+	setpgrp 0, 0;
+	$SIG{$_} = 'IGNORE' for qw(HUP INT QUIT PIPE);
+	$SIG{CHLD} = sub { }; # it interrupts select
+	$SIG{TERM} = sub { $quit = 1 };
+	findoom();
+	recover();
+	vec($bits, fileno $listen, 1) = 1;
+	loop() while 1;
+}
+
+# started returns the start time of a process, which its pid does not have for
+# itself alone.
+sub started {
+	open my $h, '<', "/proc/$_[0]/stat" or return undef;
+	sysread $h, my $b, 4096;
+	return (split / /, substr $b, 2 + rindex $b, ')')[19];
+}
+
+# recover ends what a runner has left that was killed, and says that it vanished.
+sub recover {
+	my %p;
+	seek $journal, 0, 0;
+	while (<$journal>) {
+		my ($what, $id, $p) = split;
+		$p{$id} = $p || 0;
+	}
+	for my $id (keys %p) {
+		if ($p{$id} && open my $h, '<', "/proc/$p{$id}/environ") {
+			local $/;
+			kill KILL => -$p{$id} if index("\0" . <$h>, "\0GPUTRAIN_TASK=$id\0") >= 0;
+		}
+		over($id, '-1 - vanished - 0 ' . (-s "$id.out" ? 1 : 0) . ' ' . (-s "$id.err" ? '1 ' : '0 '));
+	}
+}
+
+# loop waits until something happens, and does what is to be done.
+sub loop {
+	my ($r, $w) = ($bits, undef);
+	vec($w, fileno $client, 1) = 1 if length $out;
+	if (select($r, $w, undef, patience()) > 0) {
+		my ($all, $fd) = (unpack('b*', $r), -1);
+		while (($fd = index $all, '1', $fd + 1) >= 0) {
+			if ($pipe{$fd}) { hear($fd) }
+			elsif ($fd == fileno $listen) { meet() }
+			elsif ($client && $fd == fileno $client) { obey() }
+		}
+	}
+	while ((my $p = waitpid -1, 1) > 0) {
+		my $t = delete $pid{$p} or next;
+		ended($t, $?);
+	}
+	my $now;
+	for my $t (values %live) {
+		tick($t, $now) if $t->{due} && ($now //= now()) >= $t->{due};
+	}
+	if (@blocked && !$quit) {
+		my @again = splice @blocked;
+		spawn($_) for @again;
+	}
+	lay() if $quit;
+	flush() if length $out;
+}
+
+# patience is how long nothing needs to be done: what is due of a task, or a look
+# at whether a child has ended just before it was waited for.
+sub patience {
+	return 0.1 if @blocked || $quit;
+	if (!%live) {
+		exit 0 unless -e 'journal'; # somebody has removed the pool's folder
+		return 30;
+	}
+	my $due;
+	for my $t (values %live) { $due = $t->{due} if $t->{due} && (!$due || $t->{due} < $due) }
+	return 0.25 unless $due;
+	$due -= now();
+	return $due <= 0 ? 0.002 : $due < 0.25 ? $due + 0.002 : 0.25;
+}
+
+# meet takes a new session, and leaves the old one.
+sub meet {
+	accept(my $s, $listen) or return;
+	leave() if $client;
+	$client = $s;
+	fcntl $client, 4, 04000;
+	vec($bits, fileno $client, 1) = 1;
+}
+
+sub leave {
+	vec($bits, fileno $client, 1) = 0;
+	close $client;
+	($client, $in, $out) = (undef, '', '');
+}
+
+sub flush {
+	my $n = syswrite $client, $out;
+	if (defined $n) { substr $out, 0, $n, '' } elsif ($! != 11 && $! != $EINTR) { leave() }
+}
+
+my %do = (
+	start => \&start, state => \&state, cancel => \&cancel, forget => \&forget, drop => \&drop, release => \&release,
+	env => sub { %ENV = %original; set(@_) },
+	beat => sub {
+		if (open my $h, '+<', 'lease') { syswrite $h, "$_[0]\n" }
+		answer('B');
+	},
+	swept => sub { answer("K $_[0]") },
+);
+
+# obey does what the session says.
+sub obey {
+	my $n = sysread $client, $in, 1 << 16, length $in;
+	return if !defined $n && ($! == 11 || $! == $EINTR);
+	return leave() unless $n;
+	while (defined(my $m = message($in))) {
+		my ($what, @words) = split /\0/, substr($m, 8), -1;
+		$do{$what}->(@words) if $do{$what};
+	}
+}
+
+sub set {
+	for (@_) {
+		my $at = index $_, '=';
+		$ENV{substr $_, 0, $at} = substr $_, $at + 1;
+	}
+}
+
+# over tells the end of a task, and remembers it until it is to be forgotten.
+sub over {
+	my ($id, $line) = @_;
+	$over{$id} = "D $id $line";
+	answer($over{$id});
+}
+
+# state ID: D done, S or G going, U unknown.
+sub state {
+	my ($id) = @_;
+	my $t = $live{$id};
+	if ($t) { answer(($t->{file}[0] || $t->{file}[1] ? 'G ' : 'S ') . $id) }
+	else { answer($over{$id} || "U $id") }
+}
+
+# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK NENV ENV... COMMAND ARG...
+# starts a task, or reports its state where it was started before.
+sub start {
+	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $nenv, @words) = @_;
+	return if $quit;
+	return state($id) if $live{$id} || $over{$id};
+	return answer("D $id 0 - nodisk - 1 0 0 ") unless note("S $id");
+	return over($id, '0 - nodir - 0 0 0 ') unless -d $dir && -x _;
+	return over($id, '0 - nostdin - 0 0 0 ') unless -r $stdin;
+	my @env = splice @words, 0, $nenv;
+	if ($scratch ne '-') {
+		mkdir "../s/$scratch" or -d "../s/$scratch" or return over($id, '0 - noscratch - 0 0 0 ');
+		unshift @env, "GPUTRAIN_SCRATCH=$root/s/$scratch";
+	}
+	if ($mark) { open my $h, '>', "$id.start" or return over($id, '0 - nodisk - 1 0 0 ') }
+	my $t = $live{$id} = {
+		id => $id, dir => $dir, stdin => $stdin, env => ["GPUTRAIN_TASK=$id", @env], words => \@words,
+		limit => $limit, grace => $tenths / 10, text => ['', ''], file => [], full => 0, lost => 0, open => 0,
+	};
+	oom() if now() > $oomtime + 0.1;
+	spawn($t);
+}
+
+# spawn starts the command of a task, as soon as there is a process for it.
+sub spawn {
+	my ($t) = @_;
+	my ($p, $or, $ow, $er, $ew);
+	if (!pipe($or, $ow) || !pipe($er, $ew) || !defined($p = fork)) {
+		return finish($t, 0, '-', 'nofork') if $t->{tries}++ > 300;
+		push @blocked, $t;
+		return;
+	}
+	command($t, $ow, $ew) unless $p;
+	setpgrp $p, $p; # as the command does itself: whichever comes first
+	note("P $t->{id} $p");
+	@$t{qw(pid t0)} = ($p, now());
+	delete @$t{qw(env words)};
+	$pid{$p} = $t;
+	hearken($t, 0, $or);
+	hearken($t, 1, $er);
+	schedule($t);
+}
+
+# command becomes the command.
+sub command {
+	my ($t, $out, $err) = @_;
+	setpgrp 0, 0;
+	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
+	exit 143 if $quit; # it was meant for the task
+	open STDIN, '<', $t->{stdin};
+	open STDOUT, '>&', $out;
+	open STDERR, '>&', $err;
+	delete $ENV{OLDPWD};
+	set("PWD=$t->{dir}", @{$t->{env}});
+	my @words = @{$t->{words}};
+	chdir $t->{dir} and exec { $words[0] } @words;
+	my $errno = $!;
+	syswrite STDERR, "$words[0]: $errno\n";
+	exit($errno == 2 ? 127 : 126);
+}
+
+# hearken begins to listen to a stream of a task.
+sub hearken {
+	my ($t, $s, $h) = @_;
+	my $fd = fileno $h;
+	$pipe{$fd} = [$t, $s, $h];
+	vec($bits, $fd, 1) = 1;
+	$t->{open}++;
+}
+
+# hear takes what a stream has. It reads to the end whatever happens: neither a
+# full disk nor the end of the task, which may leave others with the pipe, are to
+# block or kill who writes to it.
+sub hear {
+	my ($fd) = @_;
+	my ($t, $s, $h) = @{$pipe{$fd}};
+	my $n = sysread $h, my $b, 1 << 18;
+	return if !defined $n && $! == $EINTR;
+	if (!$n) {
+		delete $pipe{$fd};
+		vec($bits, $fd, 1) = 0;
+		close $h;
+		return if --$t->{open} || $t->{gone};
+		if ($t->{ended}) { settle($t) } else { schedule($t) }
+		return;
+	}
+	return if $t->{gone};
+	if (my $f = $t->{file}[$s]) {
+		($t->{file}[$s], $t->{lost}) = ('none', 1) unless $f eq 'none' || keep($t, $f, $b);
+		return;
+	}
+	$t->{text}[$s] .= $b;
+	if ($t->{told} && !$t->{full} || length $t->{text}[$s] > $short) {
+		fcntl $h, 1031, 1 << 20 if $n >= 1 << 16; # F_SETPIPE_SZ
+		spill($t);
+	}
+}
+
+# spill puts what was heard into files, where it goes from then on. On a full disk
+# what is short stays in memory.
+sub spill {
+	my ($t) = @_;
+	for my $s (0, 1) {
+		next if $t->{file}[$s] || $t->{text}[$s] eq '';
+		my ($file, $h) = $t->{id} . ('.out', '.err')[$s];
+		if (open($h, '>', $file) && keep($t, $h, $t->{text}[$s])) { $t->{file}[$s] = $h }
+		elsif (length $t->{text}[$s] > $short) { ($t->{file}[$s], $t->{lost}) = ('none', 1) }
+		else { $t->{full} = unlink $file; next }
+		$t->{text}[$s] = '';
+	}
+	answer("G $t->{id}") unless $t->{told}++ > 1;
+}
+
+# keep writes to a stream's file.
+sub keep {
+	my ($t, $h, $b) = @_;
+	my $at = 0;
+	while ($at < length $b) {
+		my $n = syswrite $h, $b, length($b) - $at, $at;
+		if (defined $n) { $at += $n } elsif ($! != $EINTR) { return 0 }
+	}
+	return 1;
+}
+
+# schedule sets when a task is to be looked at while its command runs.
+sub schedule {
+	my ($t) = @_;
+	my $due = $t->{told} ? undef : $t->{t0} + $moment;
+	for ($t->{kill}, $t->{limit} > 0 && !$t->{late} && !$t->{cancel} ? $t->{t0} + $t->{limit} : undef) {
+		$due = $_ if $_ && (!$due || $_ < $due);
+	}
+	# It has closed its output: its end tells nothing else.
+	if (!$t->{open} && (!$due || $due > now() + ($t->{nap} ||= 0.001))) {
+		$due = now() + $t->{nap};
+		$t->{nap} *= 2 if $t->{nap} < 0.1;
+	}
+	$t->{due} = $due;
+}
+
+# tick does what is due of a task.
+sub tick {
+	my ($t, $now) = @_;
+	if (!$t->{ended}) {
+		if ($t->{limit} > 0 && $now >= $t->{t0} + $t->{limit} && !$t->{late} && !$t->{cancel}) {
+			$t->{late} = 1;
+			end($t, $t->{grace});
+		}
+		if ($t->{kill} && $now >= $t->{kill}) {
+			kill KILL => -$t->{pid};
+			$t->{kill} = undef;
+		}
+		if (!$t->{told} && $now >= $t->{t0} + $moment) {
+			$t->{told} = 1;
+			if ($t->{text}[0] ne '' || $t->{text}[1] ne '') { spill($t) } else { answer("S $t->{id}") }
+		}
+		return schedule($t);
+	}
+	if ($t->{group}) {
+		if ($t->{kill} && $now >= $t->{kill}) {
+			kill KILL => -$t->{pid};
+			($t->{kill}, $t->{giveup}) = (undef, $now + 0.5);
+		}
+		# Zombies that nobody reaps are in a group too.
+		$t->{group} = 0 if !kill(0, -$t->{pid}) || $t->{giveup} && $now >= $t->{giveup};
+		return settle($t);
+	}
+	# What the group has printed is in the pipes. Who else holds them, a daemon
+	# that was left, has a moment to end, and is not listened to for ever.
+	my $r = '';
+	for (keys %pipe) { vec($r, $_, 1) = 1 if $pipe{$_}[0] == $t }
+	$t->{gone} = 1 if ++$t->{waits} >= 600 || $t->{waits} >= 10 && !select $r, undef, undef, 0;
+	settle($t);
+}
+
+# end ends the processes of a task: TERM now, and KILL after so many seconds.
+sub end {
+	my ($t, $seconds) = @_;
+	kill TERM => -$t->{pid};
+	kill CONT => -$t->{pid};
+	my $at = now() + $seconds;
+	$t->{kill} = $at unless $t->{kill} && $t->{kill} < $at;
+}
+
+# ended takes the end of a command. What it left in its group ends with it.
+sub ended {
+	my ($t, $status) = @_;
+	my $sig = $status & 127;
+	$t->{ms} = int((now() - $t->{t0}) * 1000 + 0.5);
+	$t->{code} = $sig ? 128 + $sig : $status >> 8;
+	$t->{sig} = $sig ? $signals[$sig] || "RT$sig" : '-';
+	my $before = $ooms;
+	$t->{oom} = 1 if $t->{code} == 137 && oom() > $before;
+	$t->{ended} = 1;
+	if (kill 0, -$t->{pid}) {
+		$t->{group} = 1;
+		end($t, $rest);
+	}
+	settle($t);
+}
+
+# settle finishes a task when its group is gone and its output is here.
+sub settle {
+	my ($t) = @_;
+	if ($t->{group}) { $t->{due} = now() + 0.02 }
+	elsif ($t->{open} && !$t->{gone}) { $t->{due} = now() + 0.1 }
+	else {
+		my $cause = $t->{sig} eq '-' ? 'exit' : 'signal';
+		$cause = 'oom' if $t->{oom};
+		$cause = 'cancelled' if $t->{cancel};
+		$cause = 'timedout' if $t->{late};
+		finish($t, $t->{code}, $t->{sig}, $cause);
+	}
+}
+
+# finish tells the end of a task: of each stream 0 says that it is empty, 1 that
+# it is in its file, 2 that it is quoted in what follows.
+sub finish {
+	my ($t, $code, $sig, $cause) = @_;
+	my @text = map { $_ eq '' ? '' : quote($_) } @{$t->{text}};
+	my @where = map { $t->{file}[$_] ? 1 : $text[$_] eq '' ? 0 : 2 } 0, 1;
+	delete $live{$t->{id}};
+	@$t{qw(gone due file)} = (1, undef, []);
+	over($t->{id}, join ' ', $code, $sig, $cause, $t->{ms} // '-', $t->{lost}, @where, join '', @text);
+}
+
+# quote quotes as bash's printf %q may.
+sub quote {
+	my ($s) = @_;
+	$s =~ s/([^ -&(-\[\]-~])/sprintf '\\%03o', ord $1/ge;
+	return "\$'$s' ";
+}
+
+# cancel ID TENTHS ends a task, or sees to it that it never starts.
+sub cancel {
+	my ($id, $tenths) = @_;
+	my $t = $live{$id};
+	return state($id) if $over{$id};
+	if (!$t) {
+		note("S $id");
+		return over($id, '0 - never - 0 0 0 ');
+	}
+	if ($t->{ended}) { $t->{waits} = 600 } # it is only listened to
+	elsif ($t->{pid}) {
+		$t->{cancel} = 1;
+		end($t, $tenths / 10);
+		schedule($t);
+	} else {
+		@blocked = grep { $_ != $t } @blocked;
+		finish($t, 0, '-', 'never');
+	}
+}
+
+# forget ID... removes what is left of finished tasks.
+sub forget {
+	for my $id (@_) {
+		delete $over{$id};
+		unlink "$id.start", "$id.out", "$id.err", "$id.in", "$id.sh";
+	}
+	compact() if -s $journal > 1 << 20;
+}
+
+# current returns what the journal must tell.
+sub current {
+	return join '', map("S $_\n", keys %over), map("S $_->{id}\nP $_->{id} " . ($_->{pid} || 0) . "\n", values %live);
+}
+
+# compact leaves in the journal what is not forgotten.
+sub compact {
+	my $text = current();
+	open my $h, '+>>', 'journal.new' or return;
+	if (truncate($h, 0) && (syswrite $h, $text) == length $text && rename 'journal.new', 'journal') { $journal = $h }
+}
+
+# drop ID... removes the output of finished tasks that must not start again.
+sub drop { unlink "$_.out", "$_.err", "$_.in", "$_.sh" for @_ }
+
+# release DIR... removes scratch directories.
+sub release {
+	my @full = grep { !rmdir "../s/$_" and $! != 2 } @_;
+	return unless @full;
+	my $p = fork;
+	return if !defined $p || $p;
+	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
+	chdir '../s' and exec 'sh', '-c', 'rm -rf -- "$@" || { chmod -R u+rwx -- "$@"; rm -rf -- "$@"; }', 'sh', @full;
+	exit 1;
+}
+
+# lay lays the runner down, and every task with it.
+sub lay {
+	for my $t (@blocked) { delete $live{$t->{id}} }
+	@blocked = ();
+	exit 0 unless %live;
+	return if $quit++ > 1;
+	for my $t (values %live) {
+		if ($t->{ended}) { $t->{waits} = 600; next }
+		$t->{cancel} = 1;
+		end($t, 2);
+		schedule($t);
+	}
+}
+
+# oom returns how many processes the kernel has ended for their memory.
+sub oom {
+	$oomtime = now();
+	if ($oomfile && open my $h, '<', $oomfile) {
+		sysread $h, my $b, 4096;
+		$ooms = $1 if $b =~ /^oom_kill (\d+)/m;
+	}
+	return $ooms;
+}
+
+sub findoom {
+	open my $h, '<', '/proc/self/cgroup' or return;
+	while (<$h>) {
+		chomp;
+		my (undef, $what, $path) = split /:/, $_, 3;
+		my @files = $what eq '' ? ("/sys/fs/cgroup$path/memory.events", '/sys/fs/cgroup/memory.events')
+			: ",$what," =~ /,memory,/ ? ("/sys/fs/cgroup/memory$path/memory.oom_control", '/sys/fs/cgroup/memory/memory.oom_control') : ();
+		for (@files) {
+			next unless -r;
+			$oomfile = $_;
+			return;
+		}
+	}
+}
+
+if ($role eq 'run') { run() } else { talk() }
