@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -71,6 +73,26 @@ func TestSpoolSpills(t *testing.T) {
 	if !bytes.Equal(s.kept, whole.Bytes()[:KeptOutput]) {
 		t.Errorf("kept %d bytes", len(s.kept))
 	}
+}
+
+// One attempt's output is dropped while another's first makes the folder, and
+// the program may go to another folder meanwhile.
+func TestResultsDirStaysWhereItWas(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := newResultsDir("p", "results")
+	home, err := filepath.Abs("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var both sync.WaitGroup
+	both.Go(func() { dir.drop("t1-a1") })
+	both.Go(func() {
+		if got, err := dir.attempt("t2-a1"); got != filepath.Join(home, "t2-a1") || err != nil {
+			t.Errorf("the attempt's folder is %s, %v", got, err)
+		}
+	})
+	both.Wait()
 }
 
 func TestTail(t *testing.T) {

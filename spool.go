@@ -11,7 +11,7 @@ import (
 
 // A resultsDir is where what is too long for memory goes, made once it is needed.
 type resultsDir struct {
-	path string
+	path string // absolute, and not changed
 	once sync.Once
 	err  error
 }
@@ -20,13 +20,14 @@ func newResultsDir(poolID, path string) *resultsDir {
 	if path == "" {
 		path = filepath.Join(os.TempDir(), "gputrain-results-"+poolID)
 	}
-	return &resultsDir{path: path}
+	path, err := filepath.Abs(path) // a later Chdir moves nothing
+	return &resultsDir{path: path, err: err}
 }
 
 // attempt returns the folder of one attempt at a task, and makes it.
 func (d *resultsDir) attempt(id string) (string, error) {
 	d.once.Do(func() {
-		if d.path, d.err = filepath.Abs(d.path); d.err == nil {
+		if d.err == nil {
 			d.err = os.MkdirAll(d.path, 0o700)
 		}
 	})
