@@ -71,7 +71,9 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 // Broadcast runs the task on every node that is ready and that its Target
 // allows, at the same time as far as slots are free, and returns the results in
 // rank order. The error joins those that failed. A node that is lost meanwhile
-// fails its share: it is not done twice.
+// fails its share: it is not done twice. Where no such node is ready, that is an
+// error without results: [ErrNodeLost] where all were lost, and [ErrUnavailable]
+// where one is still on its way up, which is not waited for.
 func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := c.check(task); err != nil {
 		return nil, err
@@ -224,7 +226,7 @@ func (b *batch) everywhere(t Task) error {
 		return !now
 	})
 	if len(members) == 0 {
-		return p.noNodesLocked()
+		return p.noneReadyLocked(t.Target)
 	}
 	b.results = make(chan Result, len(members))
 	cluster := sync.OnceValue(func() *worker.Members { return membersOf(members) })

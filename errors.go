@@ -24,7 +24,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrUnsupported means that the provider, or the node, cannot do this.
 	ErrUnsupported = errors.New("not supported")
-	// ErrUnavailable means that the provider or its engine does not answer.
+	// ErrUnavailable means that the provider, its engine or a node does not
+	// answer, or not yet.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrPreempted means that the provider took the machine back.
 	ErrPreempted = errors.New("preempted")

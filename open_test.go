@@ -159,6 +159,12 @@ func TestMinReadyLetsTheOthersJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
+	late := gputrain.Cmd("true")
+	late.Target = gputrain.OnRank(3)
+	if results, err := pool.Broadcast(late); !errors.Is(err, gputrain.ErrUnavailable) || results != nil ||
+		!strings.Contains(err.Error(), "no node is ready of those with rank 3: "+pool.ID()+"-3 is connecting") {
+		t.Errorf("a broadcast to a node that is not ready came back as %v, %v", results, err)
+	}
 	file := filepath.Join(t.TempDir(), "f")
 	os.WriteFile(file, []byte("early"), 0o644)
 	if err := pool.Upload(file, "f"); err != nil {
@@ -203,6 +209,11 @@ func TestPartialLaunchIsAnErrorAndNothingIsLeft(t *testing.T) {
 	}
 	if n := pool.Nodes()[2]; n.State != gputrain.NodeFailed {
 		t.Errorf("node 2 is %v", n.State)
+	}
+	third := gputrain.Cmd("true")
+	third.Target = gputrain.OnRank(2)
+	if _, err := pool.Broadcast(third); !errors.Is(err, gputrain.ErrQuota) || errors.Is(err, gputrain.ErrNodeLost) || !strings.Contains(err.Error(), "rank 2") {
+		t.Errorf("a broadcast to a node that was never there ended with %v", err)
 	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)

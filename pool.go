@@ -126,6 +126,28 @@ func (p *pool) noNodesLocked() error {
 	return &Error{Provider: p.provider, Op: "pool", Kind: kind, Err: errors.New("no node is left")}
 }
 
+// noneReadyLocked says why no node that a target allows is ready.
+func (p *pool) noneReadyLocked(t Target) error {
+	if p.closing {
+		return p.closedError()
+	}
+	if err := p.impossibleLocked(t); err != nil {
+		return err
+	}
+	var coming []string
+	for _, n := range p.nodes {
+		if now, later := t.matchesLocked(n); (now || later) && !n.state.over() {
+			coming = append(coming, n.name+" is "+n.state.String())
+		}
+	}
+	if coming == nil {
+		return p.noNodesLocked()
+	}
+	return &Error{Provider: p.provider, Op: "target", Kind: ErrUnavailable,
+		Err:  fmt.Errorf("no node is ready of those with %v: %s", t, joinSemicolons(coming)),
+		Hint: "Run and Gather wait for one; Compute.Nodes says when it is ready"}
+}
+
 // joinOnce joins errors, each text once: four nodes that fail alike are one line.
 func joinOnce(errs []error) error {
 	seen := map[string]bool{}

@@ -145,6 +145,7 @@ func (p *pool) impossibleLocked(t Target) error {
 			Err: fmt.Errorf("there is no %v: the pool has ranks 0 to %d", t, len(p.nodes)-1)}
 	}
 	var over []error
+	var kind error // of a node that never became ready, its own
 	for _, n := range p.nodes {
 		now, later := t.matchesLocked(n)
 		if !now && !later {
@@ -153,10 +154,13 @@ func (p *pool) impossibleLocked(t Target) error {
 		if !n.state.over() {
 			return nil
 		}
+		if n.state == NodeLost {
+			kind = ErrNodeLost
+		}
 		over = append(over, n.endLocked())
 	}
 	if over != nil {
-		return &Error{Provider: p.provider, Op: "target", Kind: ErrNodeLost, Err: fmt.Errorf("no node with %v is left: %w", t, joinOnce(over))}
+		return &Error{Provider: p.provider, Op: "target", Kind: kind, Err: fmt.Errorf("no node with %v is left: %w", t, joinOnce(over))}
 	}
 	return &Error{Provider: p.provider, Op: "target", Kind: ErrInvalid, Err: fmt.Errorf("no node has %v", t), Hint: p.labelsHintLocked(t)}
 }

@@ -149,6 +149,9 @@ func TestTargetsOfALostNodeFail(t *testing.T) {
 		if _, err := pool.Run(task); !errors.Is(err, gputrain.ErrNodeLost) {
 			t.Errorf("the only node with %v is lost; the task ended with %v", task.Target, err)
 		}
+		if _, err := pool.Broadcast(task); !errors.Is(err, gputrain.ErrNodeLost) || !strings.Contains(err.Error(), task.Target.String()) {
+			t.Errorf("the only node with %v is lost; the broadcast ended with %v", task.Target, err)
+		}
 	}
 	if _, err := pool.Run(gputrain.Script("true")); err != nil {
 		t.Errorf("rank 0 is there: %v", err)
