@@ -70,6 +70,24 @@ func TestCutWhileOutputFlows(t *testing.T) {
 	}
 }
 
+// A server tells the exit status once the command has ended, and goes on with
+// what others write to its output: a cut then is no success.
+func TestCutAfterTheExitStatus(t *testing.T) {
+	s := opensshtest.Start(t)
+	link := opensshtest.Proxy(t, s.Addr)
+	c := connect(t, configFor(t, s, link.Addr))
+	const command = `p=$$; { while kill -0 $p 2>/dev/null; do sleep 0.1; done; while echo late; do sleep 0.1; done; } & exit 0`
+	lines := 0
+	err := c.Exec(bounded(t), command, nil, &trigger{func() {
+		if lines++; lines == 5 {
+			link.Cut()
+		}
+	}}, nil)
+	if !errors.Is(err, ErrDisconnected) {
+		t.Errorf("after the exit status the connection was cut, and that is %v", err)
+	}
+}
+
 func TestBlackholeIsNoticed(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)

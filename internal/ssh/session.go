@@ -204,6 +204,11 @@ func (s *Session) watch(reqs <-chan *xssh.Request, release func(abandoned bool))
 		}
 	}
 	switch {
+	case ended && s.link.transport.over.Load():
+		// A server may tell the exit status before the last of the output. Whether
+		// that came before the connection ended cannot be known any more, and what
+		// was cut off must not pass for all of it.
+		s.err = s.lost()
 	case ended && signal.Name != "":
 		s.err = &ExitError{Code: -1, Signal: signal.Name}
 	case ended && exit.Status != 0:
