@@ -7,6 +7,11 @@
 // same program is an error, never a guess: another module, other versions of
 // what it depends on, sources changed since.
 //
+// Workspaces (go.work, GOWORK), vendor folders, -tags and what -ldflags set by -X
+// are those of the program. Two settings cannot be: a program that was built with
+// -trimpath notes no -ldflags, so that what -X set is as the source has it in the
+// result; and C code is left out.
+//
 // The result is static (CGO_ENABLED=0) and kept by its content below the user's
 // cache folder.
 package crossbuild
