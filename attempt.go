@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/supervisor"
@@ -19,8 +21,19 @@ import (
 // cancelGrace is how long a task has between TERM and KILL.
 const cancelGrace = 10 * time.Second
 
-// errDiskFull is the state of a node when a task on it ended.
-var errDiskFull = errors.New("the node's disk is full: what the task wrote may be missing; free space there, or ask for more with Spec.DiskGiB")
+// diskFull is the error of what found no room on the node's disk, below the
+// pool's folder there. It is syscall.ENOSPC.
+func (n *poolNode) diskFull(what string, why error) error {
+	return fmt.Errorf("%s below %s on node %d: %w (%w); free space there, or ask for more with Spec.DiskGiB",
+		what, n.facts.Root, n.rank, syscall.ENOSPC, why)
+}
+
+// foundNoRoom reports whether an error of the node's own is about a full disk.
+func foundNoRoom(err error) bool {
+	return strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "No space left on device")
+}
+
+var errOutputCut = errors.New("some of it may be missing")
 
 // attempt runs a unit on a node, once. Where gone is not nil, what was run goes
 // on until it is closed.
@@ -151,6 +164,8 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
 	case (err != nil || exit.Cause == supervisor.Cancelled) && n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
+	case errors.Is(err, supervisor.ErrNotStarted) && foundNoRoom(err):
+		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(n.diskFull("start "+u.attemptID(), err)))
 	case errors.Is(err, supervisor.ErrNotStarted):
 		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))
 	case err != nil:
@@ -158,7 +173,7 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 	}
 	var full error
 	if exit.DiskFull {
-		full = errDiskFull
+		full = n.diskFull("write the output of "+u.attemptID(), errOutputCut)
 	}
 	var f *TaskError
 	switch exit.Cause {

@@ -47,10 +47,7 @@ func TestFullDisk(t *testing.T) {
 	beside := pool.Start(gputrain.Script(`until [ -e "$HOME/go" ]; do sleep 0.05; done`))
 	for _, task := range []gputrain.Task{fill, gputrain.Cmd("head", "-c", "1000000", "/dev/urandom"), gputrain.Cmd("true")} {
 		_, err := pool.Run(task)
-		var te *gputrain.TaskError
-		if !errors.As(err, &te) || !strings.Contains(err.Error(), "disk is full") && !strings.Contains(err.Error(), "No space left") {
-			t.Errorf("on a full disk %q ended with %v", task.Args, err)
-		}
+		wantDiskFull(t, err, " below "+home+"/.gputrain/pools/"+pool.ID()+"-0 on node 0: ", "Spec.DiskGiB")
 	}
 	matches, _ := filepath.Glob(filepath.Join(home, ".gputrain/pools/*/work/big"))
 	if len(matches) != 1 {
@@ -71,6 +68,41 @@ func TestFullDisk(t *testing.T) {
 	}
 	if got, err := norm.Run(pool, point{3, 4}); err != nil || got != 25 {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// wantDiskFull looks for a task's error that is ENOSPC and says where, and what to do.
+func wantDiskFull(t testing.TB, err error, says ...string) {
+	t.Helper()
+	te, ok := errors.AsType[*gputrain.TaskError](err)
+	if !ok || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("on a full disk a task ended with %v", err)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(te.Error(), text) {
+			t.Errorf("%q does not say %q", te, text)
+		}
+	}
+}
+
+// What comes back from nodes may find this machine's disk full.
+func TestFullDiskHere(t *testing.T) {
+	here := t.TempDir()
+	mount(t, here, "size=2m", 0)
+	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(here))
+	_, err := pool.Run(gputrain.Cmd("head", "-c", "8000000", "/dev/zero"))
+	wantDiskFull(t, err, "keep stdout of t1-a1 on this machine: write "+here, "WithResultsDir")
+	os.RemoveAll(filepath.Join(here, "t1-a1"))
+	writes := gputrain.Script("head -c 8000000 /dev/zero >big")
+	writes.Outputs = []string{"big"}
+	_, err = pool.Run(writes)
+	wantDiskFull(t, err, "in "+here, "on this machine")
+	if err := pool.Download("big", here); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "node 0: download big: in "+here+"/0 on this machine: ") {
+		t.Errorf("a download to a full disk ended with %v", err)
+	}
+	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
+		t.Error(err)
 	}
 }
 

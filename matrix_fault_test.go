@@ -235,7 +235,7 @@ var matrixFaults = []*matrixFault{
 			switch {
 			case o.err == nil:
 				return ""
-			case !strings.Contains(strings.ToLower(o.err.Error()), "no space left on device") && !strings.Contains(o.err.Error(), "disk is full"):
+			case !strings.Contains(strings.ToLower(o.err.Error()), "no space left on device"):
 				return "want an error that names the disk"
 			case c.kind.transfer && !errors.Is(o.err, syscall.ENOSPC):
 				return "want ENOSPC"

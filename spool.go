@@ -1,12 +1,14 @@
 package gputrain
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // A resultsDir is where what is too long for memory goes, made once it is needed.
@@ -62,7 +64,11 @@ func newSpool(dir *resultsDir, attempt, name string, also io.Writer) *spool {
 
 func (s *spool) Write(p []byte) (int, error) {
 	if err := s.keep(p); err != nil {
-		return 0, fmt.Errorf("keep %s of %s: %w", s.name, s.attempt, err)
+		hint := ""
+		if errors.Is(err, syscall.ENOSPC) {
+			hint = "; free space here, or choose another folder with WithResultsDir"
+		}
+		return 0, fmt.Errorf("keep %s of %s on this machine: %w%s", s.name, s.attempt, err, hint)
 	}
 	if s.grew != nil {
 		s.grew()

@@ -44,7 +44,9 @@ func (c Cause) String() string {
 }
 
 // A TaskError is why a task failed. errors.Is finds [ErrTimeout],
-// [ErrOutOfMemory], [ErrNodeLost], context.Canceled and the like in it.
+// [ErrOutOfMemory], [ErrNodeLost], context.Canceled and the like in it, and
+// syscall.ENOSPC where the disk was full: the node's, or, for output and outputs
+// that are kept here, this machine's.
 type TaskError struct {
 	// Index and Name are the task's, and Node where it ran last.
 	Index int

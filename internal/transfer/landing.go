@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 // A landing is a local folder in which things from a node arrive. The node is
@@ -158,11 +159,15 @@ func (l *landing) place(name string, produce func(stage string) error) error {
 	return nil
 }
 
-// explain names the folder, which the errors of os.Root leave out.
+// explain names the folder, which the errors of os.Root leave out, and says that a
+// full disk is this machine's.
 func (l *landing) explain(err error) error {
 	var p *fs.PathError
 	var link *os.LinkError
-	if errors.As(err, &p) || errors.As(err, &link) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("in %s on this machine: %w; free space here, or choose a folder on another disk", l.name, err)
+	case errors.As(err, &p), errors.As(err, &link):
 		return fmt.Errorf("in %s: %w", l.name, err)
 	}
 	return err
