@@ -19,7 +19,7 @@ const (
 
 // attach connects stdin and stdout to the daemon, until either side ends.
 func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
-	conn, err := waitForDaemon(socket)
+	conn, err := waitForDaemon(socket, stdout)
 	if err != nil {
 		message := fmt.Sprintf("no worker serves on %s: %v", socket, err)
 		fmt.Fprintln(stderr, "gputrain: "+message)
@@ -48,8 +48,9 @@ func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
 	return 0
 }
 
-// waitForDaemon connects to the socket, which may still be on its way.
-func waitForDaemon(socket string) (*net.UnixConn, error) {
+// waitForDaemon connects to the socket, which may still be on its way, as long
+// as somebody may read what is said of it.
+func waitForDaemon(socket string, stdout *os.File) (*net.UnixConn, error) {
 	begun := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		conn, err := dialSocket(socket)
@@ -60,7 +61,7 @@ func waitForDaemon(socket string) (*net.UnixConn, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = startTimeout
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > patience || nobodyReads(stdout) {
 			return nil, err
 		}
 		time.Sleep(pause)

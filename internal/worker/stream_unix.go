@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // How an attach process connects its files to the daemon: the first byte on
@@ -120,4 +122,18 @@ func (s *handedStream) Close() error {
 	err := s.conn.Close()
 	s.watch.Wait() // it closes the files
 	return err
+}
+
+// nobodyReads reports whether the other end of a pipe or socket is closed.
+func nobodyReads(f *os.File) (gone bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(fds, 0)
+		gone = err == nil && n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
+	return gone
 }

@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestCopiedStream(t *testing.T) {
 	n := startNode(t)
 	c, err := Dial(t.Context(), func(context.Context) (io.ReadWriteCloser, error) {
-		conn, err := waitForDaemon(n.socket)
+		conn, err := waitForDaemon(n.socket, os.Stdout)
 		if err == nil {
 			_, err = conn.Write([]byte{streamCopied})
 		}
@@ -55,6 +56,39 @@ func TestAttachCopies(t *testing.T) {
 	}
 	if b, err := os.ReadFile(out.Name()); err != nil || !bytes.HasPrefix(b, []byte(nodePreamble)) || !bytes.Contains(b, []byte("no hello")) {
 		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+// An attach process that waits for a daemon does so for nobody once its
+// client has gone: another one, which began before it, still waits then.
+func TestAttachEndsWithItsClient(t *testing.T) {
+	mode := Env + "=" + AttachMode(filepath.Join(t.TempDir(), "never"))
+	patient, err := attachProcess(mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer patient.Close()
+	said := make(chan error, 1)
+	go func() {
+		_, err := patient.Read(make([]byte, 1))
+		said <- err
+	}()
+	time.Sleep(time.Second)
+	left, err := attachProcess(mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.in.Close()
+	left.out.Close()
+	if err := left.cmd.Wait(); err == nil {
+		t.Error("there is a daemon")
+	}
+	select {
+	case <-said:
+		t.Error("it waited as long as one whose client is there")
+	default:
+		patient.Close()
+		<-said
 	}
 }
 
