@@ -126,6 +126,12 @@ func (r *rig) live() []gputrain.Node {
 	return slices.DeleteFunc(r.pool.Nodes(), func(n gputrain.Node) bool { return r.ended[n.Rank] })
 }
 
+func (r *rig) isEnded(rank int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[rank]
+}
+
 func (r *rig) node(rank int) gputrain.Node { return r.pool.Nodes()[rank] }
 
 func (r *rig) linkOf(rank int) *opensshtest.Link {
@@ -219,11 +225,12 @@ var (
 )
 
 // A connection is a process of the SSH server. How many there are is seen at the
-// end only: much at once takes more than one, which are kept for a while.
-const connection = "sshd: root@notty"
+// end only: much at once takes more than one, which are kept for a while, and
+// have the shorter name while nothing runs over them.
+var connection = regexp.MustCompile(`(?m)\bsshd: root(@notty)?$`)
 
 func connections(t testing.TB, n gputrain.Node) int {
-	return strings.Count(docker(t, "top", n.ID, "-eo", "pid,args"), connection)
+	return len(connection.FindAllString(docker(t, "top", n.ID, "-eo", "pid,args"), -1))
 }
 
 // look says what runs on a node, and what files are there, but for what
@@ -231,11 +238,12 @@ func connections(t testing.TB, n gputrain.Node) int {
 func (r *rig) look(t testing.TB, n gputrain.Node) string {
 	var lines []string
 	for i, line := range strings.Split(docker(t, "top", n.ID, "-eo", "pid,args"), "\n") {
-		if line = strings.TrimLeft(line, " 0123456789"); i > 0 && line != connection && !ownShell.MatchString(line) {
+		if line = strings.TrimLeft(line, " 0123456789"); i > 0 && !connection.MatchString(line) && !ownShell.MatchString(line) {
 			lines = append(lines, "runs "+line)
 		}
 	}
-	for _, f := range strings.Fields(docker(t, "exec", n.ID, "find", "/root/.gputrain", "/tmp", "/run/gputrain")) {
+	// What is just being removed, find complains of.
+	for _, f := range strings.Fields(docker(t, "exec", n.ID, "sh", "-c", "find /root/.gputrain /tmp /run/gputrain 2>/dev/null; true")) {
 		if !taskFile.MatchString(f) && !workerScratch.MatchString(f) && !scratchAhead.MatchString(f) {
 			lines = append(lines, "has "+f)
 		}
@@ -254,8 +262,10 @@ func (r *rig) wantAtRest(t testing.TB) {
 	if len(live) == 0 {
 		return
 	}
-	until(t, "nodes that are ready", func() bool {
-		return !slices.ContainsFunc(r.live(), func(n gputrain.Node) bool { return n.State != gputrain.NodeReady })
+	until(t, "nodes that are ready, but for those that were killed", func() bool {
+		return !slices.ContainsFunc(r.pool.Nodes(), func(n gputrain.Node) bool {
+			return (n.State == gputrain.NodeReady) == r.isEnded(n.Rank) || n.State == gputrain.NodeUnreachable
+		})
 	})
 	if got, err := norm.Broadcast(r.pool, point{3, 4}); err != nil || len(got) != len(live) {
 		t.Errorf("afterwards, calls: %v, %v", got, err)

@@ -66,11 +66,17 @@ func TestFaultMatrix(t *testing.T) {
 				name += "/" + kinds[0].name
 			}
 			all.Go(func() {
+				atEnd := func() {}
 				if !f.idle {
 					busy <- true
-					defer func() { <-busy }()
+					atEnd = sync.OnceFunc(func() { <-busy })
 				}
-				t.Run(name, func(t *testing.T) { runMatrixGroup(t, f, kinds, seed) })
+				defer atEnd()
+				t.Run(name, func(t *testing.T) {
+					r := runMatrixGroup(t, f, kinds, seed)
+					atEnd() // what follows mostly waits
+					r.wantLittleLeft(t)
+				})
 			})
 		}
 	}
@@ -82,7 +88,7 @@ func TestFaultMatrix(t *testing.T) {
 
 // runMatrixGroup has a fault strike every kind of work in every shape, one
 // after another, in one pool.
-func runMatrixGroup(t *testing.T, f *matrixFault, kinds []*workKind, seed uint64) {
+func runMatrixGroup(t *testing.T, f *matrixFault, kinds []*workKind, seed uint64) *rig {
 	r := openRig(t, f.nodes, f.spec, f.runArgs...)
 	for _, k := range kinds {
 		for _, s := range f.shapes {
@@ -105,7 +111,7 @@ func runMatrixGroup(t *testing.T, f *matrixFault, kinds []*workKind, seed uint64
 			})
 		}
 	}
-	r.wantLittleLeft(t)
+	return r
 }
 
 // A workShape is how much work there is at once.
