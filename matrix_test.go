@@ -42,7 +42,7 @@ const matrixSeed = "GPUTRAIN_MATRIX_SEED"
 //   - A node's full disk is no matter to a download, which reads. It gets a full disk on this machine.
 func TestFaultMatrix(t *testing.T) {
 	if os.Getenv("GPUTRAIN_MATRIX") == "" {
-		t.Skip("it takes about ten minutes: GPUTRAIN_MATRIX=1 runs it")
+		t.Skip("it takes some minutes: GPUTRAIN_MATRIX=1 runs it")
 	}
 	needDocker(t)
 	tmp := t.TempDir()
