@@ -212,7 +212,7 @@ func TestFullDiskInAContainer(t *testing.T) {
 	// A file stays.
 	_, err = pool.Run(gputrain.Script("cat /dev/zero >big"))
 	wantFull("a task that writes too much", err)
-	_, err = pool.Run(gputrain.Cmd("true"))
+	_, err = pool.Run(gputrain.Cmd("head", "-c", "1000000", "/dev/zero"))
 	wantFull("a task that finds no room", err)
 	docker(t, "exec", pool.Nodes()[0].ID, "sh", "-c", "rm ~/.gputrain/pools/*/work/big")
 	if r, err := pool.Run(gputrain.Cmd("echo", "room")); err != nil || string(r.Stdout) != "room\n" {

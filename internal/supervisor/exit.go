@@ -51,8 +51,8 @@ type Exit struct {
 	Elapsed time.Duration
 	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
 	StdoutBytes, StderrBytes int64
-	// DiskFull is true where the node's disk had no room left for the status or
-	// for output: some of that may be missing.
+	// DiskFull is true where the node's disk had no room left for the status or for
+	// output, some of which may be missing, or for anything when a command failed.
 	DiskFull bool
 	// Scratch is the absolute path of the task's own directory, with
 	// Spec.Scratch. It is there until Release.

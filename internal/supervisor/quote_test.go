@@ -35,7 +35,7 @@ func FuzzQuote(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, sh := range shells {
+		for _, sh := range shells[1:] { // all but perl
 			args := strings.Fields(sh)
 			if _, err := exec.LookPath(args[0]); err != nil {
 				continue

@@ -511,9 +511,18 @@ sub finish {
 	my ($t, $code, $sig, $cause) = @_;
 	my @text = map { $_ eq '' ? '' : quote($_) } @{$t->{text}};
 	my @where = map { $t->{file}[$_] ? 1 : $text[$_] eq '' ? 0 : 2 } 0, 1;
+	$t->{lost} = 1 if $code && !room(); # that may be why
 	delete $live{$t->{id}};
 	@$t{qw(gone due file)} = (1, undef, []);
 	over($t->{id}, join ' ', $code, $sig, $cause, $t->{ms} // '-', $t->{lost}, @where, join '', @text);
+}
+
+# room reports whether a file can be written.
+sub room {
+	my $h;
+	my $ok = open($h, '>', 'room') && (syswrite $h, ' ' x 4096) == 4096;
+	unlink 'room';
+	return $ok;
 }
 
 # quote quotes as bash's printf %q may.
