@@ -19,7 +19,10 @@ const (
 
 // attach connects stdin and stdout to the daemon, until either side ends.
 func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
-	conn, err := waitForDaemon(socket, stdout)
+	conn, err := waitForDaemon(socket, stdin)
+	if errors.Is(err, errHungUp) {
+		return exitGone // there is nobody to tell
+	}
 	if err != nil {
 		message := fmt.Sprintf("no worker serves on %s: %v", socket, err)
 		fmt.Fprintln(stderr, "gputrain: "+message)
@@ -48,9 +51,12 @@ func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
 	return 0
 }
 
-// waitForDaemon connects to the socket, which may still be on its way, as long
-// as somebody may read what is said of it.
-func waitForDaemon(socket string, stdout *os.File) (*net.UnixConn, error) {
+// errHungUp means that the client has gone before a daemon was there.
+var errHungUp = errors.New("the client has hung up")
+
+// waitForDaemon connects to the socket, which may still be on its way, for as
+// long as there is a client.
+func waitForDaemon(socket string, client *os.File) (*net.UnixConn, error) {
 	begun := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		conn, err := dialSocket(socket)
@@ -61,10 +67,12 @@ func waitForDaemon(socket string, stdout *os.File) (*net.UnixConn, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = startTimeout
 		}
-		if time.Since(begun) > patience || nobodyReads(stdout) {
+		if time.Since(begun) > patience {
 			return nil, err
 		}
-		time.Sleep(pause)
+		if hangsUp(client, pause) {
+			return nil, errHungUp
+		}
 	}
 }
 

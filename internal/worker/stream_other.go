@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 )
 
 // outliveTerminal has nothing to do: there is no hang-up signal here.
@@ -16,9 +17,13 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
+// hangsUp only waits: a pipe cannot be asked without reading from it.
+func hangsUp(_ *os.File, wait time.Duration) bool {
+	time.Sleep(wait)
+	return false
+}
+
 // sendStream leaves it to the attach process to copy.
 func sendStream(*net.UnixConn, *os.File, *os.File) (handed bool, err error) { return false, nil }
 
 func receiveStream(conn *net.UnixConn) (io.ReadWriteCloser, error) { return conn, nil }
-
-func nobodyReads(*os.File) bool { return false }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,6 +35,21 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	old := syscall.Umask(0o177)
 	defer syscall.Umask(old)
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+// hangsUp waits, and reports whether whoever writes to a pipe or socket has
+// closed it meanwhile. What was written before stays to be read.
+func hangsUp(f *os.File, wait time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // that a hang-up is wanted need not be said
+	n, err := unix.Poll(fds, int(wait.Milliseconds()))
+	if err != nil || n == 0 {
+		return false
+	}
+	if fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
+		return true
+	}
+	time.Sleep(wait) // it is no open file
+	return false
 }
 
 // sendStream hands stdin and stdout to the daemon if they are what sshd gives
@@ -122,18 +138,4 @@ func (s *handedStream) Close() error {
 	err := s.conn.Close()
 	s.watch.Wait() // it closes the files
 	return err
-}
-
-// nobodyReads reports whether the other end of a pipe or socket is closed.
-func nobodyReads(f *os.File) (gone bool) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	_ = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(fds, 0)
-		gone = err == nil && n == 1 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
-	})
-	return gone
 }

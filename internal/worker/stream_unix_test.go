@@ -8,14 +8,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"time"
 )
 
 func TestCopiedStream(t *testing.T) {
 	n := startNode(t)
+	stdin, client, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	defer client.Close()
 	c, err := Dial(t.Context(), func(context.Context) (io.ReadWriteCloser, error) {
-		conn, err := waitForDaemon(n.socket, os.Stdout)
+		conn, err := waitForDaemon(n.socket, stdin)
 		if err == nil {
 			_, err = conn.Write([]byte{streamCopied})
 		}
@@ -59,36 +65,40 @@ func TestAttachCopies(t *testing.T) {
 	}
 }
 
-// An attach process that waits for a daemon does so for nobody once its
-// client has gone: another one, which began before it, still waits then.
+// An attach process that waits for a daemon ends with its client, and does not
+// wait until it could say that there is none. What the client has written is
+// unread then.
 func TestAttachEndsWithItsClient(t *testing.T) {
-	mode := Env + "=" + AttachMode(filepath.Join(t.TempDir(), "never"))
-	patient, err := attachProcess(mode)
-	if err != nil {
-		t.Fatal(err)
+	pipe := func() (stdin, client *os.File, err error) { return os.Pipe() }
+	socket := func() (stdin, client *os.File, err error) {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		syscall.CloseOnExec(fds[1])
+		return os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "client"), nil
 	}
-	defer patient.Close()
-	said := make(chan error, 1)
-	go func() {
-		_, err := patient.Read(make([]byte, 1))
-		said <- err
-	}()
-	time.Sleep(time.Second)
-	left, err := attachProcess(mode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left.in.Close()
-	left.out.Close()
-	if err := left.cmd.Wait(); err == nil {
-		t.Error("there is a daemon")
-	}
-	select {
-	case <-said:
-		t.Error("it waited as long as one whose client is there")
-	default:
-		patient.Close()
-		<-said
+	for name, connect := range map[string]func() (stdin, client *os.File, err error){"pipe": pipe, "socket": socket} {
+		t.Run(name, func(t *testing.T) {
+			stdin, client, err := connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			defer stdin.Close()
+			var said bytes.Buffer
+			attach := self(Env + "=" + AttachMode(filepath.Join(t.TempDir(), "nobody")))
+			attach.Stdin, attach.Stdout, attach.Stderr = stdin, &said, &said
+			if err := attach.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Write(appendFrame(nil, frameHello, 0, raw(encodeHello(hello{Client: "x"})), 0))
+			client.Close()
+			_ = attach.Wait()
+			if code := attach.ProcessState.ExitCode(); err != nil || code != exitGone || said.Len() > 0 {
+				t.Errorf("it said %q and ended with %d; writing to it: %v", &said, code, err)
+			}
+		})
 	}
 }
 
