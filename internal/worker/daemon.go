@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/stack"
 )
 
 // MaxWaiting is how many bytes of results may wait for the client before no
@@ -179,7 +180,10 @@ func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body)
 	}
 	d.calls[id] = c
 	d.running++
-	go d.run(ctx, c, arg) // ends with the function; the process outlives it
+	go func() { // ends with the function; the process outlives it
+		stack.Reserve()
+		d.run(ctx, c, arg)
+	}()
 }
 
 // run waits until there is room for results, and calls the function.

@@ -99,13 +99,17 @@ const MarkSuffix = ".start"
 // A scratch is an attempt's directory. It is made when it is first asked for,
 // since most functions need none.
 type scratch struct {
-	dir string
+	parent string
+	place  Place
 
 	mu     sync.Mutex
 	made   bool
 	marked bool
 	gone   bool
 }
+
+// dir is the directory's path.
+func (s *scratch) dir() string { return filepath.Join(s.parent, ScratchName(s.place)) }
 
 // mark makes the directory, and the file that tells what is newer than the attempt.
 func (s *scratch) mark() error {
@@ -115,24 +119,25 @@ func (s *scratch) mark() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marked = true
-	return os.WriteFile(s.dir+MarkSuffix, nil, 0o600)
+	return os.WriteFile(s.dir()+MarkSuffix, nil, 0o600)
 }
 
 func (s *scratch) make() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	dir := s.dir()
 	if s.made || s.gone {
-		return s.dir, nil
+		return dir, nil
 	}
 	// What an earlier life of the pool left under this name is not this attempt's.
-	if err := os.RemoveAll(s.dir); err != nil {
-		return s.dir, err
+	if err := os.RemoveAll(dir); err != nil {
+		return dir, err
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return s.dir, err
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return dir, err
 	}
 	s.made = true
-	return s.dir, nil
+	return dir, nil
 }
 
 // remove takes the directory away, for good.
@@ -140,10 +145,10 @@ func (s *scratch) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made {
-		_ = os.RemoveAll(s.dir) // the pool's end removes what is left
+		_ = os.RemoveAll(s.dir()) // the pool's end removes what is left
 	}
 	if s.marked {
-		_ = os.Remove(s.dir + MarkSuffix)
+		_ = os.Remove(s.dir() + MarkSuffix)
 	}
 	s.made, s.gone = false, true
 }
@@ -162,5 +167,5 @@ func newScratch(facts NodeFacts, p Place) *scratch {
 	if facts.Scratch == "" || p.TaskID == "" || p.TaskID != filepath.Base(p.TaskID) {
 		return nil
 	}
-	return &scratch{dir: filepath.Join(facts.Scratch, ScratchName(p))}
+	return &scratch{parent: facts.Scratch, place: p}
 }

@@ -94,8 +94,9 @@ func (t *transfer) next() []byte {
 // An incoming body is put together from its frames.
 type incoming struct {
 	body  codec.Body
-	sizes []int // the head's and the parts'
-	piece int   // the one that is being filled
+	sizes []int  // the head's and the parts'
+	only  [1]int // sizes, where there are no parts
+	piece int    // the one that is being filled
 }
 
 // open reads the layout from the end of a payload, and what follows it there:
@@ -105,7 +106,10 @@ func (in *incoming) open(p *parser) error {
 	if p.bad || parts > len(p.b) || parts > 0 && head == 0 {
 		return fmt.Errorf("%w: a body without a layout", ErrProtocol)
 	}
-	in.sizes = append(make([]int, 0, 1+parts), head)
+	in.sizes = append(in.only[:0], head)
+	if parts > 0 {
+		in.sizes = append(make([]int, 0, 1+parts), head)
+	}
 	for range parts {
 		n := p.size()
 		if n < codec.MinPart {
