@@ -64,7 +64,7 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 		return nil, err
 	}
 	defer b.close()
-	b.submit()
+	b.run()
 	return b.collect()
 }
 
@@ -161,7 +161,9 @@ type batch struct {
 func (c *Compute) newBatch() *batch {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	b := &batch{c: c, ctx: ctx, cancel: func() { cancel(context.Canceled) }}
-	b.stops = append(b.stops, context.AfterFunc(c.p.ctx, func() { cancel(context.Cause(c.p.ctx)) }))
+	if c.ctx != c.p.ctx {
+		b.stops = append(b.stops, context.AfterFunc(c.p.ctx, func() { cancel(context.Cause(c.p.ctx)) }))
+	}
 	return b
 }
 
@@ -188,6 +190,23 @@ func (b *batch) unit(index int, t Task) *unit {
 func (b *batch) submit() {
 	b.c.p.submit(b.units)
 	b.watch()
+}
+
+// run is submit, for somebody who waits for the results. Where they are that of
+// one call, for which a slot is free, the caller's goroutine makes the attempt:
+// handing it to another one costs as much as the call.
+func (b *batch) run() {
+	if len(b.units) == 1 && b.units[0].task.call != nil {
+		u := b.units[0]
+		if n, slot := b.c.p.claim(u); n != nil {
+			b.c.p.lead(u, n, slot)
+			if !b.isOver() { // another attempt follows
+				b.watch()
+			}
+			return
+		}
+	}
+	b.submit()
 }
 
 // watch takes out of the queues what waits there when the context ends.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/stack"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -66,12 +67,17 @@ func (p *pool) submitLocked(units []*unit) {
 		if rank := u.task.Target.rank; rank > 0 && u.pin == nil {
 			u.pin = p.nodes[rank-1]
 		}
-		p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
+		p.queuedLocked(u)
 		if !p.enqueueLocked(u, false) {
 			p.running.Go(func() { p.cancelled(u) })
 		}
 	}
 	p.dispatchLocked()
+}
+
+// queuedLocked tells that a unit was accepted.
+func (p *pool) queuedLocked(u *unit) {
+	p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
 }
 
 // enqueueLocked puts a unit in its queue, at the front if it was taken from a
@@ -179,13 +185,53 @@ func (p *pool) freestLocked(t Target) *poolNode {
 
 func (p *pool) startLocked(u *unit, n *poolNode) {
 	slot := n.takeSlot()
-	p.running.Add(1)
-	go func() {
-		defer p.running.Done()
-		for u != nil {
-			u = p.runOne(u, n, slot)
+	p.running.Go(func() { p.work(u, n, slot) })
+}
+
+// work runs units in a slot until none waits for it.
+func (p *pool) work(u *unit, n *poolNode, slot int) {
+	stack.Reserve()
+	for u != nil {
+		u = p.runOne(u, n, slot)
+	}
+}
+
+// claim gives a unit that was not submitted a slot, if one is free now. lead
+// then runs it.
+func (p *pool) claim(u *unit) (n *poolNode, slot int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing || u.ctx.Err() != nil {
+		return nil, 0
+	}
+	if rank := u.task.Target.rank; rank > 0 {
+		u.pin = p.nodes[rank-1]
+		if n = u.pin; !n.takesTasks() {
+			return nil, 0
 		}
-	}()
+	} else if n = p.freestLocked(u.task.Target); n == nil {
+		return nil, 0
+	}
+	p.queuedLocked(u)
+	p.running.Add(1)
+	return n, n.takeSlot()
+}
+
+// lead makes one attempt in a slot that was claimed, and leaves the slot to
+// whoever is next. It returns when the attempt is over, not always the unit.
+func (p *pool) lead(u *unit, n *poolNode, slot int) {
+	defer p.running.Done()
+	u.attempts++
+	r, failure, gone := p.attempt(u, n, slot)
+	if gone != nil { // the answer need not wait, the slot must
+		p.running.Go(func() {
+			<-gone
+			p.work(p.passOn(n, slot), n, slot)
+		})
+	} else if next := p.passOn(n, slot); next != nil {
+		p.running.Go(func() { p.work(next, n, slot) })
+	}
+	p.conclude(u, n, r, failure)
 }
 
 // runOne makes one attempt, and returns the unit that has the slot next.
@@ -195,16 +241,21 @@ func (p *pool) runOne(u *unit, n *poolNode, slot int) *unit {
 	if gone != nil { // the answer need not wait, the slot must
 		p.conclude(u, n, r, failure)
 		<-gone
+		return p.passOn(n, slot)
 	}
+	next := p.passOn(n, slot)
+	p.conclude(u, n, r, failure)
+	return next
+}
+
+// passOn takes the unit that has a slot next, or frees the slot.
+func (p *pool) passOn(n *poolNode, slot int) *unit {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	next := p.nextLocked(n)
 	if next == nil {
 		n.freeSlot(slot)
 		p.dispatchLocked()
-	}
-	p.mu.Unlock()
-	if gone == nil {
-		p.conclude(u, n, r, failure)
 	}
 	return next
 }

@@ -137,7 +137,7 @@ func (f *Function[In, Out]) Name() string { return f.name }
 func (f *Function[In, Out]) Call(in In) Task {
 	return Task{call: &call{
 		function: f.name,
-		encode:   sync.OnceValues(func() (codec.Body, error) { return codec.Marshal(in) }),
+		marshal:  func() (codec.Body, error) { return codec.Marshal(in) },
 	}}
 }
 

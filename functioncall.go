@@ -43,6 +43,9 @@ func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failu
 		return r, n.judgeCall(ctx, u, proc, err), gone
 	}
 	r.ExitCode = 0
+	if !request.Scratch {
+		return r, nil, nil
+	}
 	scratch := path.Join(proc.scratch, worker.ScratchName(request.Place))
 	return r, n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix), nil
 }

@@ -29,9 +29,9 @@ type streamCall struct {
 }
 
 // newStreamCall submits the call of a function with a stream.
-func newStreamCall(c *Compute, function string, encode func() (codec.Body, error)) (*streamCall, error) {
+func newStreamCall(c *Compute, function string, marshal func() (codec.Body, error)) (*streamCall, error) {
 	s := worker.NewStream()
-	b, err := c.batch([]Task{{call: &call{function: function, encode: encode, stream: s}}})
+	b, err := c.batch([]Task{{call: &call{function: function, marshal: marshal, stream: s}}})
 	if err != nil {
 		return nil, err
 	}

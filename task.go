@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -49,12 +50,21 @@ type Task struct {
 	call *call
 }
 
-// A call is what a function is called with. The argument is encoded once,
-// however often it is sent.
+// A call is what a function is called with.
 type call struct {
 	function string
-	encode   func() (codec.Body, error)
+	marshal  func() (codec.Body, error)
 	stream   *worker.Stream // nil where the function has none
+
+	once sync.Once
+	arg  codec.Body
+	err  error
+}
+
+// encode returns the argument, which is encoded once, however often it is sent.
+func (c *call) encode() (codec.Body, error) {
+	c.once.Do(func() { c.arg, c.err = c.marshal() })
+	return c.arg, c.err
 }
 
 // Cmd is a command with its arguments. No shell reads them.
