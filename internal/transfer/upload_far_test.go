@@ -1,0 +1,195 @@
+package transfer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+// farNode is a node that large files reach over several sessions. Its server
+// says of every session that it starts.
+func farNode(t *testing.T, config ...string) (*Remote, *opensshtest.Server, *opensshtest.Link) {
+	t.Helper()
+	s := opensshtest.Start(t, opensshtest.Config(append(config, "LogLevel VERBOSE")...), opensshtest.DefaultLimits)
+	l := opensshtest.Proxy(t, s.Addr)
+	l.Delay(2 * farRTT)
+	return reach(t, s, l.Addr), s, l
+}
+
+// sessions counts the commands that a server has started.
+func sessions(s *opensshtest.Server) int { return strings.Count(s.Log(), "Starting session: command") }
+
+// noise is content in which every block is another one.
+func noise(size int) []byte {
+	content := make([]byte, size)
+	rand.NewChaCha8([32]byte{3}).Read(content)
+	return content
+}
+
+func arrived(t *testing.T, name string, want []byte) {
+	t.Helper()
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes are there, other ones than the %d that were sent: %v", len(got), len(want), err)
+	}
+}
+
+func TestUploadFar(t *testing.T) {
+	r, s, _ := farNode(t)
+	then := time.Unix(1_000_000_000, 0)
+	at := filepath.Join(r.Dir, "deep/-x 'q'\n\xff")
+	for _, size := range []int{bulkSize + 1, bulkSize + block, 2*bulkSize - 1, 37*block + 12345} {
+		content := noise(size)
+		local := filepath.Join(t.TempDir(), "f")
+		must(t, os.WriteFile(local, content, 0o600))
+		must(t, os.Chmod(local, 0o754))
+		must(t, os.Chtimes(local, then, then))
+		var sent int64
+		before := sessions(s)
+		must(t, r.Upload(t.Context(), local, "deep/-x 'q'\n\xff", Options{Progress: func(n int64) { sent = n }}))
+		if sent != int64(size) {
+			t.Errorf("%d bytes reported of %d", sent, size)
+		}
+		if n := sessions(s) - before; n != 1+bulkStreams {
+			t.Errorf("%d bytes took %d sessions, want %d", size, n, 1+bulkStreams)
+		}
+		arrived(t, at, content)
+		if info, err := os.Stat(at); err != nil || info.Mode() != 0o754 || !info.ModTime().Equal(then) {
+			t.Errorf("%v %v, %v", info.Mode(), info.ModTime(), err)
+		}
+		noneStaged(t, r)
+		if again := sentAgain(t, r, local, "deep/-x 'q'\n\xff"); again != 0 {
+			t.Errorf("%d bytes of a file that is there were sent again", again)
+		}
+	}
+}
+
+// TestUploadFarWithFewSessions uploads where one connection has no room for
+// the parts: they go over others.
+func TestUploadFarWithFewSessions(t *testing.T) {
+	for _, allowed := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(allowed), func(t *testing.T) {
+			r, s, link := farNode(t, fmt.Sprint("MaxSessions ", allowed))
+			content := noise(bulkSize + 5*block + 1)
+			name := filepath.Join(t.TempDir(), "f")
+			must(t, os.WriteFile(name, content, 0o644))
+			for range 2 { // also with the limit known
+				before := sessions(s)
+				must(t, r.Upload(t.Context(), name, "f", Options{}))
+				if n := sessions(s) - before; n != 1+bulkStreams {
+					t.Errorf("%d sessions, want %d", n, 1+bulkStreams)
+				}
+				arrived(t, filepath.Join(r.Dir, "f"), content)
+				noneStaged(t, r)
+				must(t, os.Remove(filepath.Join(r.Dir, "f")))
+			}
+			if link.Dials() < 2 {
+				t.Error("all went over one connection")
+			}
+		})
+	}
+}
+
+// TestUploadFarIsCut cuts all connections once while the parts are on their
+// way: at their beginning, in the middle, and near the end.
+func TestUploadFarIsCut(t *testing.T) {
+	for _, allowed := range []int{1, 10} {
+		for _, after := range []int64{1, 5 << 20, bulkSize + 3<<20} {
+			t.Run(fmt.Sprintf("MaxSessions %d after %d", allowed, after), func(t *testing.T) {
+				r, _, link := farNode(t, fmt.Sprint("MaxSessions ", allowed))
+				content := noise(bulkSize + 4<<20)
+				name := filepath.Join(t.TempDir(), "f")
+				must(t, os.WriteFile(name, content, 0o644))
+				at := filepath.Join(r.Dir, "f")
+				write(t, at, "the old one")
+				cut := false
+				must(t, r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+					if n >= after && !cut {
+						cut = true
+						arrived(t, at, []byte("the old one"))
+						link.Cut()
+					}
+				}}))
+				if !cut || link.Dials() < 2 {
+					t.Error("nothing was cut")
+				}
+				arrived(t, at, content)
+				noneStaged(t, r)
+			})
+		}
+	}
+}
+
+// TestUploadFarIsCutForGood cuts every attempt: what was there stays.
+func TestUploadFarIsCutForGood(t *testing.T) {
+	r, _, link := farNode(t)
+	name := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(name, noise(bulkSize+4<<20), 0o644))
+	at := filepath.Join(r.Dir, "f")
+	write(t, at, "the old one")
+	cuts, last := 0, int64(0)
+	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+		if last < 4<<20 && n >= 4<<20 {
+			cuts++
+			link.Cut()
+		}
+		last = n
+	}})
+	if !errors.Is(err, ssh.ErrDisconnected) || cuts != attempts {
+		t.Errorf("%d cuts, %v", cuts, err)
+	}
+	arrived(t, at, []byte("the old one"))
+	noneStaged(t, r)
+}
+
+// TestUploadFarLosesAPart ends one part's program on the node. It says nothing
+// of why, and the file must not be taken for whole.
+func TestUploadFarLosesAPart(t *testing.T) {
+	r, _, _ := farNode(t)
+	name := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(name, noise(bulkSize+4<<20), 0o644))
+	at := filepath.Join(r.Dir, "f")
+	write(t, at, "the old one")
+	killed := 0
+	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+		if n >= 6<<20 && killed == 0 {
+			killed = killPart(t, r)
+		}
+	}})
+	if err == nil || killed != 1 {
+		t.Errorf("%d programs were ended: %v", killed, err)
+	}
+	arrived(t, at, []byte("the old one"))
+	noneStaged(t, r)
+}
+
+// killPart ends one program that writes a part of a file of the node, and
+// returns how many it ended. The node is this machine.
+func killPart(t *testing.T, r *Remote) int {
+	t.Helper()
+	out, err := exec.Command("ps", "-axwwo", "pid=,args=").Output()
+	must(t, err)
+	for line := range strings.Lines(string(out)) {
+		number, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(args, "dd of="+r.Dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(number)
+		must(t, err)
+		p, err := os.FindProcess(pid)
+		must(t, err)
+		must(t, p.Kill())
+		return 1
+	}
+	return 0
+}
