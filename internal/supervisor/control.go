@@ -19,24 +19,33 @@ import (
 //go:embed node.sh
 var nodeScript string
 
+//go:embed tasks.sh
+var tasksScript string
+
+//go:embed session.pl
+var sessionScript string
+
 //go:embed runner.pl
 var runnerScript string
 
-// script and runner are node.sh and runner.pl without comments and indentation,
-// which need not be sent.
-var script, runner = bare(nodeScript), bare(runnerScript)
+// What is sent is without comments and indentation.
+var script, plain, session, runner = bare(nodeScript), bare(tasksScript), bare(sessionScript), bare(runnerScript)
 
 func bare(text string) string {
 	return regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(text, "")
 }
 
-// preamble has bash read the script at once: by itself it reads its stdin byte
-// by byte, which takes longer than all that the script does. A bash that is too
-// old for that goes on line by line, as other shells do, which read blocks.
-var preamble = "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(script)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n"
+// opening is what a control session begins with, and tasks.sh is in: as text, for
+// where it is needed. A preamble has bash read it at once: by itself it reads its
+// stdin byte by byte, which takes longer than all that the script does. A bash that
+// is too old for that goes on line by line, as other shells do, which read blocks.
+var opening = func() string {
+	text := script + "gt_plain=" + quote(plain) + "\n"
+	return "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(text)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n" + text
+}()
 
 // A control is one session with a shell on the node that has read node.sh, and
-// goes on to run what it is sent or has made way for runner.pl. Its stdout
+// goes on to run what it is sent or has made way for session.pl. Its stdout
 // carries frames.
 type control struct {
 	s      *ssh.Session
@@ -66,7 +75,7 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Durati
 	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
 	interrupted := context.AfterFunc(ctx, func() { s.Close() })
-	k.put([]byte(preamble + script + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n"))
+	k.put([]byte(opening + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n"))
 	if err = k.frames.greet(); err == nil {
 		err = k.opened(&facts)
 	}
@@ -109,6 +118,8 @@ func refusal(why string) error {
 		return errors.New("cannot make a folder for the pool: neither the home folder nor TMPDIR (or /tmp) can be written to, or the disk is full")
 	case "full":
 		return errors.New("cannot write to the pool's folder: is the disk full?")
+	case "runner":
+		return errRunner
 	case "setsid":
 		return errors.New("the node has none of setsid, bash, python3 and perl: install util-linux")
 	case "od":
@@ -116,6 +127,11 @@ func refusal(why string) error {
 	}
 	return fmt.Errorf("%w: refused for %.20q", errFrame, why)
 }
+
+var (
+	errEnded  = errors.New("the node's shell ended at once")
+	errRunner = errors.New("cannot start the process that runs the node's tasks: is the disk full?")
+)
 
 // failed closes a control that did not come up and returns the reason.
 func (k *control) failed(ctx context.Context, err error, complaint *tail) error {
@@ -137,7 +153,7 @@ func (k *control) failed(ctx context.Context, err error, complaint *tail) error 
 		return w
 	}
 	if ended {
-		err = errors.New("the node's shell ended at once")
+		err = errEnded
 	}
 	if s := complaint.String(); s != "" {
 		return fmt.Errorf("%w: it says: %s", err, s)
@@ -230,11 +246,12 @@ func (c Config) open(ttl time.Duration, first bool) string {
 	if c.Disk {
 		disk = "1"
 	}
-	text := ""
+	l := newCall("open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk)
 	if first && !c.Plain {
-		text = runner
+		l.args(session, runner)
+	} else {
+		l.args("", "")
 	}
-	l := newCall("open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk, text)
 	return strings.TrimSuffix(l.String(), "\n") + " || exit 1\n"
 }
 

@@ -2,8 +2,8 @@
 //
 // The node's half is a POSIX shell script, node.sh, fed to a shell that one long
 // SSH session keeps open. Where the node has perl that session then belongs to
-// runner.pl, a small process that starts the tasks and waits for them; elsewhere
-// the shell does. A task costs one round trip: its short output comes back with
+// session.pl, and runner.pl starts the tasks and waits for them, as one small
+// process; elsewhere the shell does. A task costs one round trip: its short output comes back with
 // its exit status. It runs in a process group of its own, with longer output in
 // files, which the client follows by offset; so when the connection is cut,
 // nothing is lost: a new session takes over and goes on where the old one stopped.
@@ -157,6 +157,10 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 		}
 		k, facts, err := openControl(attempt, n.client, n.cfg, time.Until(n.expires), first)
 		cancel()
+		if first && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner)) {
+			n.cfg.Plain = true // there is a perl, but it cannot do what is asked of it
+			continue
+		}
 		if err == nil {
 			return k, facts, nil
 		}

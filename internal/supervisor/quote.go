@@ -17,8 +17,10 @@ func Quote(s string) (string, error) {
 	if strings.IndexByte(s, 0) >= 0 {
 		return "", ErrNUL
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", nil
+	return quote(s), nil
 }
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // unquote reads one word that bash's printf %q has quoted, up to the space
 // after it, and returns what follows that.
@@ -80,7 +82,7 @@ const (
 
 var errUnquote = errors.New("a quoted text does not end")
 
-// A call is one of a function of node.sh, or of runner.pl, where it has no gt_.
+// A call is one of a function of node.sh, or of session.pl and runner.pl, where it has no gt_.
 type call struct {
 	words []string
 	err   error // why it cannot be sent
@@ -108,14 +110,12 @@ func (c *call) args(args ...string) {
 func (c *call) appendShell(b []byte) []byte {
 	b = append(append(b, "gt_"...), c.words[0]...)
 	for _, w := range c.words[1:] {
-		b = append(b, " '"...)
-		b = append(b, strings.ReplaceAll(w, "'", `'\''`)...)
-		b = append(b, '\'')
+		b = append(append(b, ' '), quote(w)...)
 	}
 	return append(b, '\n')
 }
 
-// appendMessage adds the call to b as runner.pl takes it.
+// appendMessage adds the call to b as session.pl takes it.
 func (c *call) appendMessage(b []byte) []byte {
 	n := len(c.words) - 1
 	for _, w := range c.words {

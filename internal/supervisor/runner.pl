@@ -1,107 +1,9 @@
-# The runner: the node's side of commands where that is a Linux with perl, as it
-# is nearly everywhere. It does what the tasks' part of node.sh does, for less
-# than half the time: one small process forks the commands, hears their output,
-# and reaps them. It uses no module, since each takes longer to load than perl.
-#
-#   perl runner.pl run ROOT      binds t/sock, leaves a process that serves it,
-#                                and fails where that cannot be
-#   perl runner.pl talk          is a session: it takes messages from stdin and
-#                                prints frames, as node.sh's reporter does
-#
-# A message is eight digits, the length of what follows, and words with NUL
-# between them: a function of node.sh without its gt_, and its arguments. The
-# runner outlives its sessions. There is one at a time: the newest.
-#
-# Files, in t/ of the pool's folder, where both run:
-#   runner           "pid start-time ;"
-#   journal          "S ID" before a task is started, "P ID PID" after: who reads
-#                    it, since the runner was killed, starts nothing twice
-#   ID.out ID.err    output that is long, or of a task that runs for a while
-#   ID.in ID.sh      stdin and a long script, put there by the client
-#   ID.start         made when the task was started, where that is asked for
+# The runner: one small process that forks the commands of a node, hears their
+# output, and reaps them. session.pl leaves it, and says what its files are. It
+# serves one session at a time: the newest.
 use strict;
 
-my ($role, $root) = @ARGV;
-my $EINTR = 4;
-
-# put writes all of a text to a session, or ends.
-sub put {
-	my ($h, $b) = @_;
-	my $at = 0;
-	while ($at < length $b) {
-		my $n = syswrite $h, $b, length($b) - $at, $at;
-		if (defined $n) { $at += $n } elsif ($! != $EINTR) { exit 1 }
-	}
-}
-
-# message takes the first whole message off a buffer, or returns undef.
-sub message {
-	return undef if length $_[0] < 8;
-	my $n = 8 + substr $_[0], 0, 8;
-	return undef if length $_[0] < $n;
-	return substr $_[0], 0, $n, '';
-}
-
-# --- a session
-
-sub talk {
-	my $s;
-	socket($s, 1, 1, 0) && connect $s, pack 'S a*', 1, 'sock' or exit 1;
-	put(\*STDOUT, "H 0 perl\n");
-	my ($bits, $in, $out) = ('', '', '');
-	vec($bits, 0, 1) = vec($bits, fileno $s, 1) = 1;
-	while (1) {
-		select(my $r = $bits, undef, undef, undef) > 0 or next;
-		if (vec $r, fileno $s, 1) {
-			sysread $s, $out, 1 << 16, length $out or exit 1;
-			put(\*STDOUT, substr $out, 0, 1 + rindex($out, "\n"), '');
-		}
-		next unless vec $r, 0, 1;
-		sysread STDIN, $in, 1 << 16, length $in or exit 0;
-		my $on = '';
-		while (defined(my $m = message($in))) {
-			# What is in files needs not pass the runner.
-			if (substr($m, 8, 4) eq "ask\0") { ask(split /\0/, substr($m, 12), -1) } else { $on .= $m }
-		}
-		put($s, $on);
-	}
-}
-
-# ask TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond the
-# offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
-sub ask {
-	my ($token, $budget, @rest) = @_;
-	while (my ($id, $out, $err, $final) = splice @rest, 0, 4) {
-		for (['o', "$id.out", $out], ['e', "$id.err", $err]) {
-			my ($s, $file, $at) = @$_;
-			my $size = -s $file || 0;
-			put(\*STDOUT, "Z $id $s $size\n") if $final;
-			my $n = $size - $at;
-			$n = $budget if $n > $budget;
-			emit($file, "O $id $s $at $n\n", $at, $n) if $n > 0;
-		}
-	}
-	put(\*STDOUT, "P $token\n");
-}
-
-# emit sends N bytes of a file after a head that announces them. If the file has
-# become shorter meanwhile, zeros take their place.
-sub emit {
-	my ($file, $b, $at, $n) = @_;
-	open my $h, '<', $file;
-	sysseek $h, $at, 0;
-	while ($n > 0) {
-		my $most = $n < 1 << 18 ? $n : 1 << 18;
-		my $m = sysread $h, $b, $most, length $b;
-		if (!$m) { $b .= "\0" x ($m = $most) }
-		$n -= $m;
-		put(\*STDOUT, $b);
-		$b = '';
-	}
-}
-
-# --- the runner
-
+our ($root, $EINTR, $listen);
 my @signals = qw(0 HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT
 	CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS);
 delete $ENV{PERL_BADLANG}; # node.sh has set it
@@ -109,7 +11,7 @@ my %original = %ENV;     # what the login has
 my (%live, %pid, %over); # tasks that run, by id and by pid, and the 'D' frames of those that have ended
 my %pipe;                # [task, stream, handle] by descriptor
 my @blocked;             # tasks for which there was no process or descriptor
-my ($listen, $client);
+my $client;
 my ($in, $out, $bits, $quit) = ('', '', '', 0);
 my ($journal, $uptime, $oomfile, $ooms, $oomtime) = (undef, undef, undef, 0, -1);
 
@@ -133,39 +35,6 @@ sub note {
 	return 1 if (syswrite $journal, $line) == length $line;
 	truncate $journal, 0;
 	return (syswrite $journal, $line = current() . $line) == length $line;
-}
-
-sub run {
-	open $uptime, '<', '/proc/uptime' or exit 1;
-	open $journal, '+>>', 'journal' or exit 1;
-	unlink 'sock';
-	socket($listen, 1, 1, 0) && bind($listen, pack 'S a*', 1, 'sock') && listen $listen, 8 or exit 1;
-	my $flags = fcntl $listen, 4, 04000; # F_SETFL, O_NONBLOCK, where they are what they nearly always are
-	exit 1 unless $flags && (fcntl $listen, 3, 0) & 04000;
-	my $p = fork;
-	exit 1 unless defined $p;
-	if ($p) {
-		my $line = "$p " . (started($p) // '-') . " ;\n";
-		exit 0 if open($listen, '>', 'runner') && (syswrite $listen, $line) == length $line;
-		kill KILL => $p;
-		exit 1;
-	}
-	setpgrp 0, 0;
-	$SIG{$_} = 'IGNORE' for qw(HUP INT QUIT PIPE);
-	$SIG{CHLD} = sub { }; # it interrupts select
-	$SIG{TERM} = sub { $quit = 1 };
-	findoom();
-	recover();
-	vec($bits, fileno $listen, 1) = 1;
-	loop() while 1;
-}
-
-# started returns the start time of a process, which its pid does not have for
-# itself alone.
-sub started {
-	open my $h, '<', "/proc/$_[0]/stat" or return undef;
-	sysread $h, my $b, 4096;
-	return (split / /, substr $b, 2 + rindex $b, ')')[19];
 }
 
 # recover ends what a runner has left that was killed, and says that it vanished.
@@ -626,4 +495,12 @@ sub findoom {
 	}
 }
 
-if ($role eq 'run') { run() } else { talk() }
+open $uptime, '<', '/proc/uptime' or exit 1;
+open $journal, '+>>', 'journal' or exit 1;
+$SIG{$_} = 'IGNORE' for qw(HUP INT QUIT PIPE);
+$SIG{CHLD} = sub { }; # it interrupts select
+$SIG{TERM} = sub { $quit = 1 };
+findoom();
+recover();
+vec($bits, fileno $listen, 1) = 1;
+loop() while 1;

@@ -1,0 +1,531 @@
+# Commands on a node without perl, as they are runner.pl's elsewhere. The client
+# keeps sending calls of these functions: gt_start for a task. What runs for every
+# task uses builtins only.
+#
+# Files of a task, in t/ of the pool's folder:
+#   ID.start   "wrapper-pid", then "command-pid", then whatever the wrapper's
+#              shell prints: its word on a signal, and nothing else, since what
+#              is newer than this file is the task's. Made with noclobber: who
+#              makes it owns the task, so nothing runs twice.
+#   ID.out ID.err   output that is long, or of a task that runs for a while
+#   ID.in, ID.sh    stdin and a long script
+#   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
+#              What counts is that they exist, so they work on a full disk.
+#   ID.status  "stdout stderr", then "code signal cause milliseconds ;": without
+#              the ";" it is not there. Of each stream 0 says that it is empty, 1
+#              that it is in its file.
+#
+# A task's stdout and stderr are pipes, as under plain ssh: opening /dev/stdout
+# anew must not cut anything off. Copiers write what comes to files.
+#
+# What the client sees on stdout are frames, written by the reporter alone, who
+# takes its orders from the FIFO bell.GENERATION: whole lines shorter than
+# PIPE_BUF, each after its length in four digits and a space. All open it
+# read-write, so that nobody ever blocks.
+
+# gt_say LINE gives the reporter a line.
+gt_say() {
+	gt_len=000${#1}
+	printf '%s %s\n' "${gt_len#"${gt_len%????}"}" "$1" >&4
+}
+
+# gt_ring LINE does so from where a task is waited for: after a takeover, the
+# bell is another one.
+gt_ring() {
+	if [ -e "bell.$gt_g" ]; then gt_say "$1"; else read -r gt_n <gen && gt_say "$1" 4<>"bell.$gt_n"; fi
+}
+
+# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring carries
+# the status too: it arrives also when the disk is full.
+gt_finish() {
+	gt_text=0
+	[ ! -s "$1.out" ] || gt_text=1
+	if [ -s "$1.err" ]; then gt_text="$gt_text 1"; else gt_text="$gt_text 0"; fi
+	printf '%s\n' "$gt_text" "$2 $3 $4 $5 ;" >"$1.status" || gt_full=1
+	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text "
+}
+
+# gt_oom sets gt_oomk to how many processes the kernel ended for their memory.
+gt_oom() {
+	gt_oomk=0
+	[ -z "$gt_oomfile" ] || while read -r gt_k gt_v; do
+		[ "$gt_k" != oom_kill ] || gt_oomk=$gt_v
+	done <"$gt_oomfile"
+} 2>/dev/null
+
+gt_oomfind() {
+	gt_oomfile=
+	while IFS=: read -r gt_k gt_c gt_p; do
+		case "$gt_k,$gt_c," in
+		0,,) set -- "/sys/fs/cgroup$gt_p/memory.events" /sys/fs/cgroup/memory.events ;;
+		*,memory,*) set -- "/sys/fs/cgroup/memory$gt_p/memory.oom_control" /sys/fs/cgroup/memory/memory.oom_control ;;
+		*) continue ;;
+		esac
+		for gt_f; do
+			[ -r "$gt_f" ] && gt_oomfile=$gt_f && break
+		done
+		[ -z "$gt_oomfile" ] || return 0
+	done </proc/self/cgroup
+} 2>/dev/null
+
+# gt_now sets gt_t to a time in hundredths of a second, or to nothing.
+gt_now() {
+	gt_t=
+	if { read -r gt_t gt_l </proc/uptime; } 2>/dev/null; then gt_t=${gt_t%.*}${gt_t#*.}; fi
+}
+
+# gt_kill ID TENTHS ends a task, if its command was started.
+gt_kill() {
+	gt_p=
+	{ read -r gt_l && read -r gt_p; } <"$1.start"
+	[ -z "$gt_p" ] || gt_end "$gt_p" "$2"
+} 2>/dev/null
+
+# gt_timer ID SECONDS TENTHS ends a task that runs too long. TERM ends the
+# timer, with its sleep.
+gt_timer() {
+	gt_o=$!
+	gt_n=$2
+	gt_fraction
+	[ "$gt_frac" = 1 ] || gt_n=$((${2%.*} + 1))
+	trap '[ "$!" = "$gt_o" ] || kill -s KILL "$!"; exit 0' TERM
+	sleep "$gt_n" &
+	wait "$!"
+	gt_o=$!
+	[ -e "$1.cancel" ] || : >"$1.late"
+	gt_kill "$1" "$3"
+} 2>/dev/null
+
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK NENV ENV... COMMAND ARG...
+# starts a task, or reports its state where it was started before.
+gt_start() {
+	(gt_task "$@") </dev/null &
+}
+
+# gt_claim ID makes a task this shell's own, with its .start as stdin and stderr.
+gt_claim() {
+	set -C
+	if command exec 2>"$1.start" <&2; then
+		set +C
+		gt_self
+		echo "$gt_me" >&2 && return
+		exec 2>/dev/null </dev/null
+		gt_ring "D $1 0 - nodisk 0 1 0 0 "
+		return 1
+	fi
+	set +C
+	# Who made it, a cancel or an earlier start, may be about to write to it.
+	gt_n=400
+	while [ -e "$1.start" ] && [ ! -s "$1.start" ] && [ "$gt_n" -gt 0 ]; do
+		gt_sleep 0.05
+		gt_n=$((gt_n - 1))
+	done
+	if [ -s "$1.start" ]; then gt_state "$1"; else gt_ring "D $1 0 - nodisk 0 1 0 0 "; fi
+	return 1
+}
+
+# gt_pipes ID makes two pipes: 3 reads what is written to 7, and 8 what is
+# written to 9. A short here-document is a pipe in most shells, and /proc gives
+# its other end. Elsewhere they are FIFOs.
+gt_pipes() {
+	if [ "$gt_here" = 1 ]; then
+		exec 3<<-'E' 8<<-'E'
+			.
+		E
+			.
+		E
+		exec 7>/dev/fd/3 9>/dev/fd/8
+		# The documents come out first.
+		read -r gt_l <&3
+		read -r gt_l <&8
+	else
+		rm -f "$1.fo" "$1.fe"
+		mkfifo -m 600 "$1.fo" "$1.fe" || return
+		exec 5<>"$1.fo" 6<>"$1.fe"
+		exec 3<"$1.fo" 7>"$1.fo" 8<"$1.fe" 9>"$1.fe" 5>&- 6>&-
+		rm -f "$1.fo" "$1.fe"
+	fi
+}
+
+# gt_copy starts a copier for each stream.
+gt_copy() {
+	(gt_copier 3 "$gt_id.out") </dev/null >/dev/null 2>&1 &
+	gt_co=$!
+	(gt_copier 8 "$gt_id.err") </dev/null >/dev/null 2>&1 &
+	gt_ce=$!
+}
+
+# gt_copier FD FILE puts what comes from a pipe into a file. It reads to the end
+# whatever happens: neither a full disk nor the end of the task, which may leave
+# others with the pipe, are to block or kill who writes to it.
+gt_copier() {
+	exec 4>&- 7>&- 9>&-
+	if [ "$1" = 3 ]; then exec 8<&-; else exec 3<&8 8<&-; fi
+	trap 'kill -s KILL "$!"; exec cat <&3 >/dev/null' TERM
+	gt_r=1
+	if command exec >>"$2"; then
+		cat <&3 &
+		wait "$!" && gt_r=0
+	fi
+	[ "$gt_r" = 0 ] || cat <&3 >/dev/null
+	exit "$gt_r"
+}
+
+# gt_settle PID waits for a copier. What the command's group has written is in the
+# pipe when it is over, and passes, however busy the node is. Who else holds the
+# pipe, a daemon that was left, is waited for only while there is something to copy.
+gt_settle() {
+	gt_n=0 gt_s=0
+	while if [ "$gt_fds" = 1 ]; then [ -e "/proc/$1/fd/3" ]; else kill -0 "$1"; fi; do
+		gt_n=$((gt_n + 1)) gt_s=$((gt_s + 1))
+		[ "$gt_n" -lt 10 ] || gt_idle "$1" || gt_s=0
+		if [ "$gt_s" -ge 50 ] || [ "$gt_n" -ge 3000 ]; then
+			kill -s TERM "$1"
+			return
+		fi
+		gt_sleep 0.02
+	done 2>/dev/null
+	wait "$1" || gt_full=1
+}
+
+# gt_idle PID is true while the process that a copier has started sleeps, which it
+# does for want of input. Where nothing tells, time must.
+gt_idle() {
+	if [ -e "/proc/$1/task/$1/children" ]; then
+		gt_l=
+		read -r gt_l <"/proc/$1/task/$1/children"
+		gt_l=${gt_l%% *}
+		[ -n "$gt_l" ] && read -r gt_l <"/proc/$gt_l/stat" || return 1
+		case ${gt_l##*) } in S*) ;; *) return 1 ;; esac
+	else
+		[ "$gt_n" -ge 500 ]
+	fi
+}
+
+gt_task() {
+	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_nenv=$8
+	shift 8
+	gt_full= gt_tm=
+	gt_oom
+	gt_oom0=$gt_oomk
+	gt_claim "$gt_id" || return 0
+	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
+	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
+	if [ "$gt_scratch" != - ]; then
+		gt_scratch=$gt_root/s/$gt_scratch
+		[ -d "$gt_scratch" ] || mkdir -p "$gt_scratch" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
+	fi
+	gt_now
+	gt_t0=$gt_t
+	if [ "$gt_limit" != 0 ]; then
+		gt_timer "$gt_id" "$gt_limit" "$gt_grace" &
+		gt_tm=$!
+	fi
+	gt_pipes "$gt_id" || { gt_finish "$gt_id" 0 - nodisk 0; return; }
+	gt_copy
+	[ "$gt_mode" != m ] || set -m
+	{
+		gt_self
+		echo "$gt_me" >&2
+		# Who cancels from here on finds the pid. Who came before left this.
+		[ ! -e "$gt_id.cancel" ] || exit 143
+		gt_ring "G $gt_id"
+		exec <"$gt_in"
+		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
+		cd "$gt_dir" || exit 126
+		export GPUTRAIN_TASK="$gt_id"
+		[ "$gt_scratch" = - ] || export GPUTRAIN_SCRATCH="$gt_scratch"
+		gt_env
+		while [ "$gt_nenv" -gt 0 ]; do
+			export "$1"
+			shift
+			gt_nenv=$((gt_nenv - 1))
+		done
+		exec >&7 2>&9 3<&- 4>&- 7>&- 8<&- 9>&-
+		case $gt_mode in
+		m) case $1 in -*) exec -- "$@" ;; *) exec "$@" ;; esac ;;
+		setsid) exec $gt_reset "$gt_setsid" "$@" ;;
+		python3) exec "$gt_setsid" -c "$gt_python" "$@" ;;
+		perl) exec "$gt_setsid" -e "$gt_perl" "$@" ;;
+		esac
+	} &
+	# No builtin may come before wait here, but in bash: dash reaps its children
+	# after each, and then says nothing of the signal that ended them.
+	case $gt_mode in m) set +m ;; esac
+	wait "$!"
+	gt_code=$? gt_pid=$!
+	exec 3<&- 7>&- 8<&- 9>&-
+	gt_ms=-
+	gt_now
+	[ -z "$gt_t0" ] || gt_ms=$(((gt_t - gt_t0) * 10))
+	gt_sig=-
+	if [ "$gt_code" -gt 128 ]; then
+		gt_m=
+		{ read -r gt_l && read -r gt_l && read -r gt_m; } <"$gt_id.start"
+		# Only the shell's own word tells a signal from an exit with its number.
+		# Bash says nothing of INT, PIPE and TERM: these are always signals.
+		case $gt_code in 130 | 141 | 143) gt_m=x ;; esac
+		[ -z "$gt_m" ] || gt_sig=$(kill -l "$gt_code") || gt_sig=-
+	fi
+	if [ -n "$gt_tm" ]; then
+		kill -s TERM "$gt_tm"
+		wait "$gt_tm"
+	fi 2>/dev/null
+	# What the command left in its group ends with it.
+	if kill -0 "-$gt_pid" 2>/dev/null; then gt_end "$gt_pid" 10; fi
+	gt_settle "$gt_co"
+	gt_settle "$gt_ce"
+	gt_cause=exit
+	[ "$gt_sig" = - ] || gt_cause=signal
+	if [ "$gt_code" = 137 ]; then
+		gt_oom
+		[ "$gt_oomk" = "$gt_oom0" ] || gt_cause=oom
+	fi
+	[ ! -e "$gt_id.cancel" ] || gt_cause=cancelled
+	[ ! -e "$gt_id.late" ] || gt_cause=timedout
+	gt_finish "$gt_id" "$gt_code" "$gt_sig" "$gt_cause" "$gt_ms"
+}
+
+# gt_cancel ID TENTHS ends a task, or sees to it that it never starts.
+gt_cancel() {
+	(
+		set -C
+		if { echo 0 >"$1.start"; } 2>/dev/null; then
+			gt_finish "$1" 0 - never 0
+			exit
+		fi
+		[ ! -e "$1.status" ] || exit
+		: >"$1.cancel"
+		gt_kill "$1" "$2"
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_state ID has the reporter tell how a task is: D done, G going, U unknown.
+gt_state() {
+	if [ -s "$1.status" ]; then
+		gt_e=
+		{ read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
+		if [ "$gt_e" = ";" ]; then
+			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0 $gt_l "
+			return
+		fi
+	fi
+	if [ -e "$1.start" ]; then gt_ring "G $1"; else gt_ring "U $1"; fi
+}
+
+# gt_reap ID ends what is left of a task whose wrapper was killed.
+gt_reap() {
+	(
+		gt_p=
+		{ read -r gt_l && read -r gt_p; } <"$1.start"
+		[ -n "$gt_p" ] || exit
+		if [ -r "/proc/$gt_p/environ" ]; then
+			tr '\0' '\n' <"/proc/$gt_p/environ" | grep -qx "GPUTRAIN_TASK=$1" || exit
+		fi
+		kill -KILL "-$gt_p"
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_forget ID... removes what is left of finished tasks.
+gt_forget() {
+	for gt_i; do
+		shift
+		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.status"
+	done
+	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
+	jobs >/dev/null 2>&1 # reaps: dash keeps its dead children until asked for them
+}
+
+# gt_drop ID... removes the output of finished tasks that must not start again.
+gt_drop() {
+	for gt_i; do
+		shift
+		set -- "$@" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh"
+	done
+	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
+}
+
+# gt_dirs DIR... makes scratch directories ahead.
+gt_dirs() {
+	for gt_i; do
+		shift
+		set -- "$@" "../s/$gt_i"
+	done
+	mkdir -p -- "$@" </dev/null >/dev/null 2>&1
+}
+
+# gt_release DIR... removes scratch directories.
+gt_release() {
+	(
+		cd ../s || exit
+		rm -rf -- "$@" || { chmod -R u+rwx -- "$@"; rm -rf -- "$@"; }
+	) </dev/null >/dev/null 2>&1 &
+}
+
+# gt_swept TOKEN says that what was asked before it is under way.
+gt_swept() { gt_say "K $1"; }
+
+# gt_ask and gt_seek have the reporter do gt_poll and gt_look.
+gt_ask() { gt_say "R $*"; }
+
+gt_seek() { gt_say "L $*"; }
+
+# gt_reporter is the only writer to the session's stdout.
+gt_reporter() {
+	while read -r gt_n gt_l; do
+		case $gt_l in
+		D*)
+			set -- $gt_l
+			[ "$8" = 0 ] || gt_hex "$2" o "$2.out" 0 4096 || exit 1
+			[ "$9" = 0 ] || gt_hex "$2" e "$2.err" 0 4096 || exit 1
+			echo "$gt_l"
+			;;
+		[BGKU]*) echo "$gt_l" ;;
+		R*) gt_poll ${gt_l#R} ;;
+		L*) gt_look ${gt_l#L} ;;
+		Q) exit 0 ;;
+		esac || exit 1
+	done <&4
+}
+
+# gt_hex ID STREAM FILE OFFSET N sends what is there of N bytes: the file may be
+# gone by now, when the client has had it all.
+gt_hex() {
+	echo "X $1 $2 $4" || return
+	od -An -v -tx1 -j "$4" -N "$5" <"$3"
+	echo .
+}
+
+# gt_poll TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond
+# the offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+gt_poll() {
+	gt_tok=$1 gt_max=$2 gt_names= gt_offs=' '
+	shift 2
+	while [ $# -ge 4 ]; do
+		for gt_f in "o.out.$2" "e.err.$3"; do
+			gt_s=${gt_f%%.*} gt_o=${gt_f##*.} gt_f=${gt_f#*.}
+			gt_f=$1.${gt_f%.*}
+			if [ -s "$gt_f" ]; then
+				gt_names="$gt_names $gt_f"
+				gt_offs="$gt_offs$gt_f:$1:$gt_s:$gt_o:$4 "
+			elif [ "$4" = 1 ]; then
+				echo "Z $1 $gt_s 0" || return
+			fi
+		done
+		shift 4
+	done
+	if [ -n "$gt_names" ]; then
+		wc -c $gt_names 2>/dev/null | while read -r gt_n gt_f; do
+			gt_o=${gt_offs#* "$gt_f":}
+			[ "$gt_o" != "$gt_offs" ] || continue
+			gt_o=${gt_o%% *}
+			gt_i=${gt_o%%:*} gt_o=${gt_o#*:}
+			gt_s=${gt_o%%:*} gt_o=${gt_o#*:}
+			[ "${gt_o#*:}" = 0 ] || echo "Z $gt_i $gt_s $gt_n" || exit 1
+			gt_emit "$gt_i" "$gt_s" "$gt_f" "${gt_o%:*}" "$gt_n" || exit 1
+		done || return
+	fi
+	echo "P $gt_tok"
+}
+
+# gt_emit ID STREAM FILE OFFSET SIZE
+gt_emit() {
+	gt_off=$4
+	if [ "$(($5 / 65536))" -gt "$((gt_off / 65536))" ]; then
+		gt_blocks "$@" 65536 || return
+		[ "$gt_more" = 0 ] || return 0
+	fi
+	if [ "$(($5 / 4096))" -gt "$((gt_off / 4096))" ]; then gt_blocks "$@" 4096 || return; fi
+	[ "$5" -le "$gt_off" ] || gt_hex "$1" "$2" "$3" "$gt_off" "$(($5 - gt_off))"
+}
+
+# gt_blocks ID STREAM FILE OFFSET SIZE BLOCK sends whole blocks. The client
+# drops the part of the first one that it has. The frame says how many bytes
+# come, so if the file has lost some in between, zeros take their place.
+gt_blocks() {
+	gt_b=$((gt_off / $6)) gt_n=$(($5 / $6 - gt_off / $6)) gt_more=0
+	[ "$((gt_n * $6))" -le "$gt_max" ] || { gt_n=$((gt_max / $6)); gt_more=1; }
+	echo "O $1 $2 $((gt_b * $6)) $((gt_n * $6))" || return
+	{ gt_r=$(dd bs="$6" skip="$gt_b" count="$gt_n" conv=sync <"$3" 2>&1 >&5); } 5>&1
+	gt_r=${gt_r%% *}
+	case $gt_r in [0-9]*+[0-9]*) ;; *) gt_r=0+0 ;; esac
+	gt_k=$((${gt_r%+*} + ${gt_r#*+}))
+	[ "$gt_k" -ge "$gt_n" ] || dd bs="$6" count="$((gt_n - gt_k))" </dev/zero 2>/dev/null
+	gt_off=$(((gt_b + gt_n) * $6))
+}
+
+# gt_look ID... reports the tasks whose wrapper is dead and left no status (V),
+# does not seem to be at the task (M), or that were never started (W).
+gt_look() {
+	for gt_i; do
+		gt_p=
+		{ read -r gt_p <"$gt_i.start"; } 2>/dev/null
+		if [ ! -e "$gt_i.start" ]; then
+			echo "W $gt_i" || return
+		elif ! gt_waits "$gt_p" "$gt_i" && [ ! -s "$gt_i.status" ]; then
+			# It may be between two things, on a node that is too busy to let it go on.
+			if [ -n "$gt_p" ] && ! gt_stat "$gt_p"; then echo "V $gt_i"; else echo "M $gt_i"; fi || return
+		fi
+	done
+	echo "A"
+}
+
+# gt_pipetest prints "ab" where a here-document is a pipe that can be written to.
+gt_pipetest() {
+	exec 3<<-'E'
+		a
+	E
+	[ -p /dev/fd/3 ] || return
+	exec 7>/dev/fd/3
+	read -r gt_a <&3
+	echo b >&7
+	read -r gt_b <&3
+	echo "$gt_a$gt_b"
+}
+
+# gt_tools finds how to put a command into a process group of its own, and
+# whether /proc gives both ends of a pipe.
+gt_tools() {
+	gt_here=0
+	if [ "$(gt_pipetest)" = "ab" ]; then gt_here=1; fi 2>/dev/null
+	gt_python='import os,signal,sys
+for s in (signal.SIGINT,signal.SIGQUIT,signal.SIGPIPE): signal.signal(s,signal.SIG_DFL)
+os.setsid()
+try: os.execvp(sys.argv[1],sys.argv[1:])
+except OSError as e:
+  sys.stderr.write("%s: %s\n"%(sys.argv[1],e.strerror)); sys.exit(127 if e.errno==2 else 126)'
+	gt_perl='use POSIX; $SIG{INT}=$SIG{QUIT}="DEFAULT"; POSIX::setsid(); exec {$ARGV[0]} @ARGV;
+print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
+	# Where a shell does job control without a terminal (bash), that is one
+	# process less for each task, and the command does not come to ignore INT
+	# and QUIT, as POSIX has it for what runs in the background.
+	# What counts is whether a subshell really makes a group: dash only says so.
+	# Bash is known to do both.
+	if [ -n "${BASH_VERSION-}" ]; then
+		gt_mode=m
+		return
+	fi
+	gt_mode=$(
+		set -m
+		sleep 5 >/dev/null &
+		kill -0 "-$!" && echo m
+		kill -s KILL "$!"
+	) 2>/dev/null
+	[ "$gt_mode" != m ] || return 0
+	gt_reset=
+	if env --default-signal=INT,QUIT true 2>/dev/null; then gt_reset="$(command -v env) --default-signal=INT,QUIT"; fi
+	for gt_mode in setsid python3 perl; do
+		if gt_setsid=$(command -v "$gt_mode"); then return; fi
+	done
+	gt_mode=none
+} </dev/null
+
+# gt_env is replaced by the client: what every task's environment has.
+gt_env() { :; }
+
+# gt_beat N renews the lease, in place, so that a full disk does not matter.
+# The answer shows the client that the session is alive.
+gt_beat() {
+	echo "$1" 1<>lease
+	gt_say B
+}
