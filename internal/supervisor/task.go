@@ -170,7 +170,7 @@ func (t *task) measured(words []string) error {
 
 const (
 	minBudget = 128 << 10
-	maxBudget = 4 << 20 // for all tasks of a node together, at least minBudget each
+	maxBudget = 8 << 20 // for all tasks of a node together, at least minBudget each
 )
 
 // wants reports what a poll is to ask of the task: nothing while its sinks are
