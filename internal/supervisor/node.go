@@ -157,7 +157,7 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 		}
 		k, facts, err := openControl(attempt, n.client, n.cfg, time.Until(n.expires), first)
 		cancel()
-		if first && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner)) {
+		if first && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner) || errors.Is(err, errFrame)) {
 			n.cfg.Plain = true // there is a perl, but it cannot do what is asked of it
 			continue
 		}

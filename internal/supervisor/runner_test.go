@@ -1,0 +1,166 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// A perl that cannot do what is asked of it, or was told to do more than its
+// program says, leaves the tasks to the shell: also in later sessions.
+func TestPerlThatCannot(t *testing.T) {
+	srv := opensshtest.Start(t)
+	broken := t.TempDir()
+	if err := os.WriteFile(broken+"/perl", []byte("#!/bin/sh\necho what\nexit 2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, env := range map[string]string{
+		"broken":  "PATH='" + broken + ":" + os.Getenv("PATH") + "'",
+		"missing": "PATH='" + withoutPerl(t) + "'",
+		"options": "PERL5OPT=-w",
+	} {
+		t.Run(name, func(t *testing.T) {
+			link := opensshtest.Proxy(t, srv.Addr)
+			cfg := config(t, "perl")
+			cfg.Shell = "env " + env + " sh"
+			n, err := Start(t.Context(), connect(t, srv, link.Addr), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				n.mu.Lock()
+				if n.control != nil && n.control.runner {
+					t.Error("it is perl's work")
+				}
+				n.mu.Unlock()
+				if r := run(t, n, Spec{Script: "echo out; exit 3"}); r.err != nil || r.out != "out\n" || r.Code != 3 {
+					t.Errorf("%+v", r)
+				}
+				link.Cut()
+			}
+			if err := n.Close(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+			clean(t, n)
+		})
+	}
+}
+
+// withoutPerl returns a PATH with all programs of the usual folders but perl.
+func withoutPerl(t *testing.T) string {
+	dir := t.TempDir()
+	for _, from := range []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin"} {
+		programs, err := os.ReadDir(from)
+		if err != nil {
+			continue
+		}
+		for _, p := range programs {
+			if !strings.HasPrefix(p.Name(), "perl") {
+				_ = os.Symlink(from+"/"+p.Name(), dir+"/"+p.Name()) // the first counts
+			}
+		}
+	}
+	return dir
+}
+
+// killRunner kills the process that waits for a node's tasks, and returns when
+// another one has taken its place.
+func killRunner(t *testing.T, n *Node) {
+	t.Helper()
+	runner := func() (pid int) {
+		words := strings.Fields(await(t, n.facts.Root+"/t/runner"))
+		if len(words) > 0 {
+			pid, _ = strconv.Atoi(words[0])
+		}
+		return pid
+	}
+	pid := runner()
+	if pid <= 1 {
+		t.Fatal("there is no runner")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for next := pid; next == pid || next == 0; next = runner() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// A runner knows what the one before it, that was killed, has started, also when
+// its journal was long: nothing runs twice.
+func TestRunnerIsKilled(t *testing.T) {
+	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))
+	once := Spec{ID: "once", Script: "echo x >>runs; echo out; exit 4", Scratch: true}
+	for range 2 { // with a scratch directory it is not forgotten
+		if r := run(t, n, once); r.err != nil || r.Code != 4 || r.out != "out\n" {
+			t.Errorf("%+v", r)
+		}
+	}
+	junk, err := os.OpenFile(n.facts.Root+"/t/journal", os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := junk.WriteString(strings.Repeat("S junk\n", 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	junk.Close()
+	for deadline := time.Now().Add(time.Minute); ; {
+		for range sweepMany {
+			if r := run(t, n, Spec{Args: []string{"true"}}); r.err != nil || r.Code != 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		info, err := os.Stat(n.facts.Root + "/t/journal")
+		if err == nil && info.Size() < 100_000 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the journal stays long")
+		}
+	}
+	killRunner(t, n)
+	if r := run(t, n, once); r.err != nil || r.Cause != Vanished {
+		t.Errorf("%+v", r)
+	}
+	if b, _ := os.ReadFile(n.facts.WorkDir + "/runs"); string(b) != "x\n" {
+		t.Errorf("runs: %q", b)
+	}
+	if r := run(t, n, Spec{Script: "echo again"}); r.err != nil || r.out != "again\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What finished tasks leave is removed, whenever a connection is cut.
+func TestSweptAfterCuts(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		link := opensshtest.Proxy(t, srv.Addr)
+		n := start(t, connect(t, srv, link.Addr), config(t, shell))
+		for i := range sweepMany + 8 {
+			if r := run(t, n, Spec{ID: "sw-" + strconv.Itoa(i), Script: "yes | head -n 5000", Scratch: true, Stdin: strings.NewReader("in")}); r.err != nil || r.StdoutBytes != 10000 {
+				t.Fatalf("%+v", r)
+			}
+			n.Release("sw-" + strconv.Itoa(i))
+			if i%10 == 9 {
+				link.Cut()
+			}
+		}
+		// Who was started more than once keeps what says so.
+		var left []string
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			left, _ = filepath.Glob(n.facts.Root + "/t/sw-*.[^s]*")
+			dirs, _ := filepath.Glob(n.facts.Root + "/s/*")
+			left = append(left, dirs...)
+			if len(dirs) <= scratchAhead && len(left) == len(dirs) && (shell != "perl" || len(dirs) == 0) {
+				return
+			}
+		}
+		t.Errorf("left: %v", left)
+	})
+}
