@@ -11,6 +11,7 @@ my %original = %ENV;     # what the login has
 my (%live, %pid, %over); # tasks that run, by id and by pid, and the 'D' frames of those that have ended
 my %pipe;                # [task, stream, handle] by descriptor
 my @blocked;             # tasks for which there was no process or descriptor
+my $most;                # how many run at once at most
 my $client;
 my ($in, $out, $bits, $quit) = ('', '', '', 0);
 my ($journal, $uptime, $oomfile, $ooms, $oomtime) = (undef, undef, undef, 0, -1);
@@ -74,9 +75,11 @@ sub loop {
 	for my $t (values %live) {
 		tick($t, $now) if $t->{due} && ($now //= now()) >= $t->{due};
 	}
-	if (@blocked && !$quit) {
-		my @again = splice @blocked;
-		spawn($_) for @again;
+	while (@blocked && !$quit) {
+		my $t = shift @blocked;
+		next if spawn($t);
+		unshift @blocked, $t;
+		last;
 	}
 	lay() if $quit;
 	flush() if length $out;
@@ -180,17 +183,19 @@ sub start {
 		limit => $limit, grace => $tenths / 10, text => ['', ''], file => [], full => 0, lost => 0, open => 0,
 	};
 	oom() if now() > $oomtime + 0.1;
-	spawn($t);
+	push @blocked, $t if @blocked || !spawn($t);
 }
 
-# spawn starts the command of a task, as soon as there is a process for it.
+# spawn starts the command of a task, or returns false where that must wait: each
+# may come to need two pipes and two files.
 sub spawn {
 	my ($t) = @_;
+	return 0 if keys %pid >= $most;
 	my ($p, $or, $ow, $er, $ew);
 	if (!pipe($or, $ow) || !pipe($er, $ew) || !defined($p = fork)) {
-		return finish($t, 0, '-', 'nofork') if $t->{tries}++ > 300;
-		push @blocked, $t;
-		return;
+		return 0 if %pid || $t->{tries}++ < 300;
+		finish($t, 0, '-', 'nofork');
+		return 1;
 	}
 	command($t, $ow, $ew) unless $p;
 	setpgrp $p, $p; # as the command does itself: whichever comes first
@@ -201,6 +206,7 @@ sub spawn {
 	hearken($t, 0, $or);
 	hearken($t, 1, $er);
 	schedule($t);
+	return 1;
 }
 
 # command becomes the command.
@@ -480,6 +486,14 @@ sub oom {
 	return $ooms;
 }
 
+sub findmost {
+	my $files = 1024;
+	if (open my $h, '<', '/proc/self/limits') {
+		/^Max open files\s+(\d+)/ and $files = $1 while <$h>;
+	}
+	$most = $files > 52 ? int(($files - 32) / 4) : 5;
+}
+
 sub findoom {
 	open my $h, '<', '/proc/self/cgroup' or return;
 	while (<$h>) {
@@ -501,6 +515,7 @@ $SIG{$_} = 'IGNORE' for qw(HUP INT QUIT PIPE);
 $SIG{CHLD} = sub { }; # it interrupts select
 $SIG{TERM} = sub { $quit = 1 };
 findoom();
+findmost();
 recover();
 vec($bits, fileno $listen, 1) = 1;
 loop() while 1;
