@@ -353,12 +353,12 @@ esac
 	}
 }
 
-// nodeTools returns a PATH in which uname tells another machine, and mv is what
-// it is given to be.
+// nodeTools returns a PATH in which uname tells another machine, mv is what it is
+// given to be, and perl, which tells its own machine, does not work.
 func nodeTools(t *testing.T, machine, mv string) string {
 	t.Helper()
 	dir := t.TempDir()
-	tools := map[string]string{"uname": "case $1 in\n-m) echo " + machine + " ;;\n*) exec /bin/uname \"$@\" ;;\nesac\n", "mv": mv}
+	tools := map[string]string{"uname": "case $1 in\n-m) echo " + machine + " ;;\n*) exec /bin/uname \"$@\" ;;\nesac\n", "mv": mv, "perl": "exit 1\n"}
 	for name, text := range tools {
 		if text == "" {
 			continue
