@@ -28,11 +28,12 @@ var sessionScript string
 //go:embed runner.pl
 var runnerScript string
 
-// What is sent is without comments and indentation.
+// What is sent is without comments and indentation, and without perl's strict: that
+// helps who writes, and takes a node as long to load as perl itself.
 var script, plain, session, runner = bare(nodeScript), bare(tasksScript), bare(sessionScript), bare(runnerScript)
 
 func bare(text string) string {
-	return regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+|^use strict;\n`).ReplaceAllString(text, "")
 }
 
 // opening is what a control session begins with, and tasks.sh is in: as text, for

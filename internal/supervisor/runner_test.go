@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -49,6 +50,17 @@ func TestPerlThatCannot(t *testing.T) {
 			}
 			clean(t, n)
 		})
+	}
+}
+
+// The programs for perl are right by its own strict rules.
+func TestPerlPrograms(t *testing.T) {
+	needShell(t, "perl")
+	for _, name := range []string{"session.pl", "runner.pl"} {
+		out, err := exec.CommandContext(t.Context(), "perl", "-wc", name).CombinedOutput()
+		if text, _ := os.ReadFile(name); err != nil || strings.TrimSpace(string(out)) != name+" syntax OK" || !strings.Contains(string(text), "\nuse strict;\n") {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
 	}
 }
 
