@@ -33,7 +33,7 @@ func foundNoRoom(err error) bool {
 	return strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "No space left on device")
 }
 
-var errOutputCut = errors.New("some of it may be missing")
+var errOutputCut = errors.New("some of its output may be missing")
 
 // attempt runs a unit on a node, once. Where gone is not nil, what was run goes
 // on until it is closed.
@@ -173,7 +173,7 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 	}
 	var full error
 	if exit.DiskFull {
-		full = n.diskFull("write the output of "+u.attemptID(), errOutputCut)
+		full = n.diskFull("run "+u.attemptID(), errOutputCut)
 	}
 	var f *TaskError
 	switch exit.Cause {
@@ -196,7 +196,7 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 	case supervisor.Cancelled:
 		f = u.failure(n, CauseCancelled, nil)
 	default:
-		f = u.failure(n, CauseSignal, errors.New("the task and the shell that watched it were killed"))
+		f = u.failure(n, CauseSignal, errors.New("the task was killed, and so was what watched it on the node"))
 	}
 	f.Signal = exit.Signal
 	return f

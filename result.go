@@ -36,7 +36,8 @@ type Result struct {
 	Outputs   []OutputFile
 	// Attempts counts how often the task was started.
 	Attempts int
-	// Elapsed is how long the last attempt ran.
+	// Elapsed is how long the last attempt ran. Of commands the node tells it to a
+	// hundredth of a second.
 	Elapsed time.Duration
 
 	function string     // the function that was called

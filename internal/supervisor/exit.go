@@ -47,7 +47,7 @@ type Exit struct {
 	Signal string
 	Cause  Cause
 	// Elapsed is how long the command ran, by the node's clock where it has one
-	// that can be read.
+	// that can be read, to a hundredth of a second.
 	Elapsed time.Duration
 	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
 	StdoutBytes, StderrBytes int64
