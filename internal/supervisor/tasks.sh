@@ -88,7 +88,7 @@ gt_timer() {
 	gt_n=$2
 	gt_fraction
 	[ "$gt_frac" = 1 ] || gt_n=$((${2%.*} + 1))
-	trap '[ "$!" = "$gt_o" ] || kill -s KILL "$!"; exit 0' TERM
+	trap '[ "$!" = "$gt_o" ] || { kill -s KILL "$!"; wait "$!"; }; exit 0' TERM
 	sleep "$gt_n" &
 	wait "$!"
 	gt_o=$!
