@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxLine  = 40 << 10 // of a frame's head, and of a line of hex
-	maxChunk = 32 << 10 // of the data given to a handler at once
+	maxLine  = 40 << 10  // of a frame's head, and of a line of hex
+	maxChunk = 128 << 10 // of the data given to a handler at once
 	maxNoise = 256 << 10
 	// hello is the first line of node.sh's half. What a login prints before it
 	// is skipped.
