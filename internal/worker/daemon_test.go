@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -150,6 +152,8 @@ func FuzzClient(f *testing.F) {
 	result := func(size byte) []byte { return append((&resultHeader{}).appendTo(nil), size, 0) }
 	f.Add(greeting)
 	f.Add(join([]byte(nodePreamble), frame(frameReject, 0, encodeWire(rejection{rejectFenced, "no"}))))
+	cut := join([]byte(nodePreamble), frame(frameReject, 0, encodeWire(rejection{rejectFenced, "no"})))
+	f.Add(cut[:len(cut)-4])
 	f.Add(join(greeting, frame(frameResult, 1, append(result(3), "1"...)), frame(frameData, 1, []byte("23"))))
 	failed := resultHeader{Error: &wireError{Kind: Panic, Known: []string{"io.EOF"}}}
 	f.Add(join(greeting, frame(frameResult, 1, opening{&failed, codec.Body{}}.appendTo(nil)), frame(frameFenced, 0, nil)))
@@ -165,19 +169,25 @@ func FuzzClient(f *testing.F) {
 		})
 		defer g.Wait()
 		ended := make(chan struct{})
+		end := sync.OnceFunc(func() { close(ended) })
+		var dialed atomic.Bool
 		c, err := Dial(t.Context(), func(ctx context.Context) (io.ReadWriteCloser, error) {
 			select {
 			case s := <-streams:
 				return s, nil
 			default:
-				close(ended) // the first stream is over; Close ends this one
-				<-ctx.Done()
+				end() // the first stream is over
+				if !dialed.Load() {
+					return nil, ErrWorkerLost // and so is Dial
+				}
+				<-ctx.Done() // Close ends this one
 				return nil, ctx.Err()
 			}
 		}, Hello{Open: []uint64{1}})
 		if err != nil {
 			return
 		}
+		dialed.Store(true)
 		select {
 		case <-ended:
 		case <-c.done:
