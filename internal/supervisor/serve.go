@@ -32,6 +32,7 @@ func (n *Node) serve(k *control) error {
 //	P token     the answer to a poll is complete
 //	V id        the task's wrapper is dead and left no status
 //	W id        the task has no wrapper yet
+//	M id        the task's wrapper does not seem to be at it
 //	A           the answer to a look for such is complete
 //	B           the answer to a beat
 //	K token     what was to be swept before it is being removed
