@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/fxamacker/cbor/v2 v2.9.6
+	github.com/gofrs/flock v0.13.1
 	github.com/pkg/sftp v1.13.12
 	go.uber.org/goleak v1.3.0
 	golang.org/x/crypto v0.58.0

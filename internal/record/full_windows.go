@@ -1,0 +1,12 @@
+package record
+
+import (
+	"errors"
+
+	"golang.org/x/sys/windows"
+)
+
+// IsFull reports whether an error is that of a full disk, or of a quota.
+func IsFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
+}
