@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,28 +24,31 @@ const cancelGrace = 10 * time.Second
 // pool's folder there. It is syscall.ENOSPC.
 func (n *poolNode) diskFull(what string, why error) error {
 	return fmt.Errorf("%s below %s on node %d: %w (%w); free space there, or ask for more with Spec.DiskGiB",
-		what, n.facts.Root, n.rank, syscall.ENOSPC, why)
-}
-
-// foundNoRoom reports whether an error of the node's own is about a full disk.
-func foundNoRoom(err error) bool {
-	return strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "No space left on device")
+		what, n.facts.Root, n.rank(), syscall.ENOSPC, why)
 }
 
 var errOutputCut = errors.New("some of its output may be missing")
 
-// attempt runs a unit on a node, once. Where gone is not nil, what was run goes
-// on until it is closed.
-func (p *pool) attempt(u *unit, n *poolNode, slot int) (r Result, failure *TaskError, gone <-chan struct{}) {
+// attempt runs a unit on a node, once. release is called when what became of it is
+// written down: until then the node remembers it. Where gone is not nil, what was
+// run goes on until it is closed.
+func (p *pool) attempt(u *unit, n *poolNode, slot int) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
 	if u.task.call != nil {
 		return n.call(u.ctx, u, slot) // which ends with the node's worker
 	}
-	r, failure = n.run(u.batch.context(n), u, slot)
-	return r, failure, nil
+	id := u.nodeID(slot)
+	if u.task.HoldsLease {
+		p.hold(1)
+		defer p.hold(-1)
+	}
+	r, failure = n.follow(u.batch.context(n), u, id, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
+		return n.super.Run(ctx, n.spec(u, slot), sinks)
+	})
+	return r, failure, func() { n.super.Release(id) }, nil
 }
 
-// run runs a command or script.
-func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskError) {
+// follow has a command or script run, under a name, until it has ended.
+func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(context.Context, supervisor.Sinks) (supervisor.Exit, error)) (Result, *TaskError) {
 	p := n.p
 	p.secrets.learn(u.task.Secrets)
 	outLines, errLines := p.out.writers(u.label)
@@ -55,8 +57,8 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 	stderr := newSpool(p.results, u.attemptID(), "stderr", io.MultiWriter(last, errLines))
 	u.job.show(stdout, stderr)
 
-	defer n.super.Release(u.attemptID())
-	exit, err := n.super.Run(ctx, n.spec(u, slot), supervisor.Sinks{
+	began := now()
+	exit, err := run(ctx, supervisor.Sinks{
 		Stdout: stdout, Stderr: stderr, Live: p.out.live() || u.job != nil,
 		Started: func() { n.started(u) },
 	})
@@ -67,6 +69,9 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 		ExitCode: exit.Code, Elapsed: exit.Elapsed,
 		Stdout: stdout.kept, Stderr: stderr.kept, StdoutBytes: stdout.n, StderrBytes: stderr.n,
 	}
+	if err != nil && r.Elapsed == 0 {
+		r.Elapsed = now().Sub(began) // the node cannot tell any more, and has cost all the same
+	}
 	var outErr, errErr error
 	r.StdoutFile, outErr = stdout.close()
 	r.StderrFile, errErr = stderr.close()
@@ -75,7 +80,7 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 	}
 	failure := n.judge(u, exit, err)
 	if failure == nil {
-		failure = n.collect(ctx, u, &r, n.super.Scratch(u.attemptID()), n.super.Marker(u.attemptID()))
+		failure = n.collect(ctx, u, &r, n.super.Scratch(id), n.super.Marker(id))
 	}
 	if failure != nil && failure.Cause != CauseCancelled {
 		failure.Tail = p.secrets.text(last.String())
@@ -84,15 +89,15 @@ func (n *poolNode) run(ctx context.Context, u *unit, slot int) (Result, *TaskErr
 }
 
 func (n *poolNode) started(u *unit) {
-	n.p.events.emit(Event{Kind: EventTask, Node: n.rank, State: "started", Task: u.id, Name: u.label, Attempt: u.attempts})
+	n.p.events.emit(Event{Kind: EventTask, Node: n.rank(), State: "started", Task: u.id, Name: u.label, Attempt: u.attempts})
 }
 
 // spec is the unit's attempt in the supervisor's words.
 func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
 	s := supervisor.Spec{
-		ID: u.attemptID(), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
+		ID: u.nodeID(slot), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
 		Env: n.taskEnv(u, slot), Secrets: map[string]string{}, Timeout: u.task.Timeout, Grace: cancelGrace,
-		Scratch: true, Mark: len(u.task.Outputs) > 0,
+		HoldsLease: u.task.HoldsLease, Scratch: true, Mark: len(u.task.Outputs) > 0,
 	}
 	maps.Copy(s.Env, u.task.Env)
 	for name, value := range u.task.Secrets {
@@ -113,7 +118,7 @@ func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
 	}
 	maps.Copy(env, map[string]string{
 		"GPUTRAIN_NODE":        n.name,
-		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank),
+		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank()),
 		"GPUTRAIN_RANK":        strconv.Itoa(m.rank),
 		"GPUTRAIN_NODES":       strconv.Itoa(len(m.addrs)),
 		"GPUTRAIN_MASTER_ADDR": m.addrs[0],
@@ -164,7 +169,7 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
 	case (err != nil || exit.Cause == supervisor.Cancelled) && n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
-	case errors.Is(err, supervisor.ErrNotStarted) && foundNoRoom(err):
+	case errors.Is(err, supervisor.ErrNotStarted) && errors.Is(err, supervisor.ErrDiskFull):
 		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(n.diskFull("start "+u.attemptID(), err)))
 	case errors.Is(err, supervisor.ErrNotStarted):
 		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))

@@ -42,21 +42,27 @@ func (e *BootstrapError) Unwrap() []error { return []error{ErrBootstrap, e.Err} 
 // bootstrap makes the node what the spec's image says.
 func (n *poolNode) bootstrap() error {
 	var lines []*lineWriter
+	var base bootstrap.Base
 	err := bootstrap.Run(n.ctx, n.super, n.remote.Sync, bootstrap.Image(n.p.spec.Image), bootstrap.Options{
 		Output: func(phase string) io.Writer {
-			w, _ := n.p.out.writers(fmt.Sprintf("node %d %s", n.rank, phase))
+			w, _ := n.p.out.writers(fmt.Sprintf("node %d %s", n.rank(), phase))
 			if w == nil {
 				return io.Discard
 			}
 			lines = append(lines, w)
 			return w
 		},
+		Base: func(b bootstrap.Base) { base = b },
 		Event: func(phase string, state bootstrap.State, elapsed time.Duration) {
-			n.p.events.emit(Event{Kind: EventPhase, Node: n.rank, Phase: phase, State: state.String(), Elapsed: elapsed})
+			n.p.events.emit(Event{Kind: EventPhase, Node: n.rank(), Phase: phase, State: state.String(), Elapsed: elapsed})
 		},
 	})
 	for _, w := range lines {
 		w.flush()
+	}
+	if err == nil {
+		n.p.journal.add(keptNode, keptBase{Node: n.name, Env: base.Env, Path: base.Path})
+		return nil
 	}
 	var failed *bootstrap.Error
 	if !errors.As(err, &failed) {

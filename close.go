@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,16 @@ func (e *LeakError) Unwrap() error { return e.Err }
 
 // close ends the pool, once. Everybody who calls it gets the same answer when
 // all is over.
-func (p *pool) close() error {
-	p.closeOnce.Do(func() { p.closeErr = p.end() })
+func (p *pool) close() error { return p.closeBy(p.end) }
+
+func (p *pool) closeBy(end func() error) error {
+	first := false
+	p.closeOnce.Do(func() { first, p.closed = true, make(chan struct{}) })
+	if first {
+		p.closeErr = end()
+		close(p.closed)
+	}
+	<-p.closed // not in the Once: virtual time does not go on while one waits for that
 	return p.closeErr
 }
 
@@ -61,22 +70,29 @@ func (p *pool) end() error {
 	p.watch()
 	p.cancel(ErrClosed)
 	p.expire()
+	p.finish(ErrClosed)
 
 	ctx, stop := context.WithTimeout(context.WithoutCancel(p.ctx), releaseTimeout)
 	defer stop()
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
+	fenced := p.fenced()
 	var left error
-	if p.caps.Adopts {
+	if p.caps.Adopts && fenced == nil {
 		left = p.leave(ctx)
 	}
 	p.disconnect() // which also ends the attempts that still wait for an answer
 	p.running.Wait()
 	p.background.Wait()
-	terminated := p.terminate(ctx)
-	released := p.release(ctx)
-
-	err := errors.Join(left, terminated, released, p.driver.Close())
-	p.events.emit(Event{Kind: EventCost, CostUSD: p.costUSD()})
+	p.journal.close()
+	err := cmp.Or(fenced, p.fenced())
+	if err == nil && p.ledger != nil { // or nothing was ever made
+		p.noteClosing()
+		err = errors.Join(left, p.terminate(ctx))
+		if !errors.Is(err, ErrFenced) {
+			err = errors.Join(err, p.release(ctx))
+		}
+	}
+	err = errors.Join(err, p.closeLedger(err == nil), p.driver.Close())
 	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})
 	p.events.close()
 	return err
@@ -84,20 +100,22 @@ func (p *pool) end() error {
 
 // disconnect closes the connections to all nodes.
 func (p *pool) disconnect() {
-	p.mu.Lock()
-	nodes := slices.Clone(p.nodes)
-	p.mu.Unlock()
-	for _, n := range nodes {
+	for _, n := range p.everyNode() {
 		n.disconnect()
 	}
+}
+
+// everyNode returns the nodes, and those whose place another one has taken.
+func (p *pool) everyNode() []*poolNode {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append(slices.Clone(p.nodes), p.former...)
 }
 
 // leave tidies up on machines that go on without the pool, and names those on
 // which that was not possible. Their lease ends later what is left there.
 func (p *pool) leave(ctx context.Context) error {
-	p.mu.Lock()
-	nodes := slices.Clone(p.nodes)
-	p.mu.Unlock()
+	nodes := p.everyNode()
 	ctx, stop := context.WithTimeout(ctx, leaveTimeout)
 	defer stop()
 	errs := make([]error, len(nodes))
@@ -121,29 +139,46 @@ func (p *pool) leave(ctx context.Context) error {
 	return &leak
 }
 
-// terminate ends every machine and returns when the provider confirms that.
+// terminate ends every machine and returns when the provider confirms that. What
+// a launch may have made that never was answered is waited for.
 func (p *pool) terminate(ctx context.Context) error {
+	if names := p.openIntents(); len(names) > 0 {
+		_, _ = p.endMachines(ctx, p.known()) // those need not wait; they are looked after below
+		if _, err := p.settle(ctx, names, p.wholeFrom(), nil); err != nil {
+			p.events.emit(Event{Kind: EventPool, State: "settling", Err: err})
+		}
+	}
 	left := p.known()
 	var last error
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		at := now()
 		listed, err := p.listMachines(ctx)
 		last = err
-		for id, r := range listed {
-			left[id] = r
-		}
-		if err == nil && len(left) == 0 {
+		maps.Copy(left, listed)
+		if err == nil && len(left) == 0 && !at.Before(p.wholeFrom()) {
 			break
 		}
-		if err := p.driver.Terminate(ctx, slices.Sorted(maps.Keys(left))...); err != nil {
+		if left, err = p.endMachines(ctx, left); err != nil {
 			last = err
-		} else if left, err = p.unconfirmed(ctx, left); err != nil {
+		}
+		if errors.Is(err, ErrFenced) {
+			return err
+		}
+		// A list that was empty before says nothing of a machine that lied about its end.
+		if len(left) == 0 && last == nil {
+			at = now()
+			if listed, err = p.listMachines(ctx); err == nil && len(listed) == 0 && !at.Before(p.wholeFrom()) {
+				break
+			}
+			maps.Copy(left, listed)
 			last = err
-		} else if len(left) == 0 && last == nil {
-			break
 		}
-		if !sleep(ctx, wait) {
-			return &LeakError{Resources: sortedResources(left), Err: errors.Join(ctx.Err(), last)}
+		if !sleep(ctx, p.untilWhole(wait)) {
+			return p.leaked(left, errors.Join(ctx.Err(), last))
 		}
+	}
+	if names := p.openIntents(); len(names) > 0 {
+		return p.leaked(p.intended(names), errors.New("the provider has not said whether they were ever made"))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,13 +190,63 @@ func (p *pool) terminate(ctx context.Context) error {
 	return nil
 }
 
-// known returns the machines that launches returned, as resources.
+func (p *pool) leaked(left map[string]Resource, why error) error {
+	if why == nil {
+		why = errNotYet
+	}
+	return &LeakError{Resources: sortedResources(left), Err: why}
+}
+
+var errNotYet = errors.New("the provider still has them")
+
+// endMachines asks for the end of machines, and returns those that are not
+// confirmed gone. A program that was asleep while another one took the pool may not
+// have heard of that: it ends nothing.
+func (p *pool) endMachines(ctx context.Context, left map[string]Resource) (map[string]Resource, error) {
+	if len(left) == 0 {
+		return left, nil
+	}
+	if err := p.fenced(); errors.Is(err, ErrFenced) {
+		p.finish(err)
+		return left, err
+	}
+	ids := slices.Sorted(maps.Keys(left))
+	p.noteEnding(ids)
+	if err := p.driver.Terminate(ctx, ids...); err != nil {
+		// Some may be gone all the same.
+		left, _ = p.unconfirmed(ctx, left)
+		return left, err
+	}
+	return p.unconfirmed(ctx, left)
+}
+
+// discard ends one machine now, and reports whether that is confirmed.
+func (p *pool) discard(id string) error {
+	p.mu.Lock()
+	m := p.machines[id]
+	if m == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	m.unwanted = true
+	r := m.resource()
+	p.mu.Unlock()
+	left, err := p.endMachines(p.ctx, map[string]Resource{id: r})
+	if err == nil && len(left) > 0 {
+		err = p.leaked(left, nil)
+	}
+	return err
+}
+
+// known returns the machines that are not confirmed gone, as resources.
 func (p *pool) known() map[string]Resource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := map[string]Resource{}
 	for id, m := range p.machines {
-		left[id] = Resource{Provider: p.provider, Kind: "machine", ID: id, Name: m.Name, Region: m.Offer.Region, HourlyUSD: m.Offer.HourlyUSD}
+		if m.to.IsZero() {
+			left[id] = m.resource()
+		}
 	}
 	return left
 }
@@ -169,7 +254,7 @@ func (p *pool) known() map[string]Resource {
 // listMachines returns the machines that the provider knows of, also those of
 // a launch whose answer never came.
 func (p *pool) listMachines(ctx context.Context) (map[string]Resource, error) {
-	listed, err := p.driver.List(ctx, p.id)
+	listed, err := p.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -182,34 +267,56 @@ func (p *pool) listMachines(ctx context.Context) (map[string]Resource, error) {
 	return machines, nil
 }
 
+// list returns what the provider holds for the pool.
+func (p *pool) list(ctx context.Context) ([]Resource, error) {
+	listed, err := p.driver.List(ctx, p.id)
+	if p.seen != nil {
+		for _, r := range listed {
+			p.seen[r.ID] = r
+		}
+	}
+	return listed, err
+}
+
 // unconfirmed returns those machines that are not confirmed gone.
 func (p *pool) unconfirmed(ctx context.Context, left map[string]Resource) (map[string]Resource, error) {
-	if len(left) == 0 {
-		return left, nil
-	}
 	found, err := p.driver.Describe(ctx, slices.Sorted(maps.Keys(left))...)
 	if err != nil {
 		return left, err
 	}
+	var gone []string
 	for _, inst := range found {
-		if inst.State == InstanceTerminated {
+		if _, asked := left[inst.ID]; asked && inst.State == InstanceTerminated {
 			delete(left, inst.ID)
-			p.endBill(inst.ID)
+			gone = append(gone, inst.ID)
 		}
 	}
+	p.gone(gone)
 	return left, nil
 }
 
-// release removes what the nodes shared.
+// release removes what the nodes shared, and returns when the provider lists
+// nothing of the pool any more.
 func (p *pool) release(ctx context.Context) error {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		at := now()
 		err := p.driver.Release(ctx, p.info)
-		if err == nil {
+		listed, listErr := p.list(ctx)
+		if err == nil && listErr == nil && len(listed) == 0 && !at.Before(p.wholeFrom()) {
+			p.noteReleased()
 			return nil
 		}
-		if !sleep(ctx, wait) {
-			listed, listErr := p.driver.List(context.WithoutCancel(ctx), p.id)
-			return &LeakError{Resources: listed, Err: errors.Join(err, listErr)}
+		if !sleep(ctx, p.untilWhole(wait)) {
+			if listErr != nil {
+				last, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				listed, listErr = p.list(last)
+				stop()
+			}
+			if listErr == nil && len(listed) == 0 && err == nil && !at.Before(p.wholeFrom()) {
+				p.noteReleased()
+				return nil
+			}
+			return &LeakError{Resources: listed, Err: errors.Join(err, listErr, ctx.Err())}
 		}
 	}
 }

@@ -34,9 +34,12 @@ func (c *Compute) WithContext(ctx context.Context) *Compute {
 // Nodes returns the nodes in rank order, as they are now.
 func (c *Compute) Nodes() []Node { return c.p.snapshot() }
 
-// CostUSD returns what the pool's nodes have cost so far, as far as their
-// prices are known.
+// CostUSD returns what the pool has cost so far, as far as prices are known.
 func (c *Compute) CostUSD() float64 { return c.p.costUSD() }
+
+// Cost returns what the pool costs, node by node, and what it costs at most
+// should this program die now.
+func (c *Compute) Cost() Cost { return c.p.cost() }
 
 // Close ends the pool: its tasks are cancelled, every machine is terminated and
 // everything made for it removed. It returns when the provider has confirmed
@@ -65,6 +68,7 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	}
 	defer b.close()
 	b.run()
+	defer b.handOver()
 	return b.collect()
 }
 
@@ -73,9 +77,13 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 // rank order. The error joins those that failed. A node that is lost meanwhile
 // fails its share: it is not done twice. Where no such node is ready, that is an
 // error without results: [ErrNodeLost] where all were lost, and [ErrUnavailable]
-// where one is still on its way up, which is not waited for.
+// where one is still on its way up, which is not waited for. Only an elastic pool
+// that has none gets a node first, or as many as a Target by rank asks for.
 func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := c.check(task); err != nil {
+		return nil, err
+	}
+	if err := c.p.wake(c.ctx, task.Target); err != nil {
 		return nil, err
 	}
 	b := c.newBatch()
@@ -83,6 +91,7 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := b.everywhere(task); err != nil {
 		return nil, err
 	}
+	defer b.handOver()
 	return b.collect()
 }
 
@@ -97,6 +106,7 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 			yield(Result{Index: -1}, err)
 			return
 		}
+		defer b.handOver()
 		defer b.close()
 		b.submit()
 		for range b.units {
@@ -104,6 +114,7 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 			if !yield(r, r.Err) {
 				return
 			}
+			c.p.journal.handed(b.units[r.Index])
 		}
 	}
 }
@@ -115,6 +126,9 @@ func (c *Compute) check(tasks ...Task) error {
 	}
 	if err := c.ctx.Err(); err != nil {
 		return context.Cause(c.ctx)
+	}
+	if err := context.Cause(c.p.tasksCtx); err != nil && len(tasks) > 0 {
+		return err
 	}
 	var errs []error
 	ready := "" // a function that can be called
@@ -159,10 +173,14 @@ type batch struct {
 }
 
 func (c *Compute) newBatch() *batch {
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	parent := c.ctx
+	if parent == c.p.ctx {
+		parent = c.p.tasksCtx
+	}
+	ctx, cancel := context.WithCancelCause(parent)
 	b := &batch{c: c, ctx: ctx, cancel: func() { cancel(context.Canceled) }}
-	if c.ctx != c.p.ctx {
-		b.stops = append(b.stops, context.AfterFunc(c.p.ctx, func() { cancel(context.Cause(c.p.ctx)) }))
+	if parent != c.p.tasksCtx {
+		b.stops = append(b.stops, context.AfterFunc(c.p.tasksCtx, func() { cancel(context.Cause(c.p.tasksCtx)) }))
 	}
 	return b
 }
@@ -187,7 +205,15 @@ func (b *batch) unit(index int, t Task) *unit {
 	}
 }
 
+// handOver notes that the program has the results, or does not want them.
+func (b *batch) handOver() { b.c.p.journal.handed(b.units...) }
+
 func (b *batch) submit() {
+	b.c.p.journal.tasks(b.units, false)
+	b.enqueue()
+}
+
+func (b *batch) enqueue() {
 	b.c.p.submit(b.units)
 	b.watch()
 }
@@ -196,6 +222,7 @@ func (b *batch) submit() {
 // one call, for which a slot is free, the caller's goroutine makes the attempt:
 // handing it to another one costs as much as the call.
 func (b *batch) run() {
+	b.c.p.journal.tasks(b.units, true)
 	if len(b.units) == 1 && b.units[0].task.call != nil {
 		u := b.units[0]
 		if n, slot := b.c.p.claim(u); n != nil {
@@ -206,7 +233,7 @@ func (b *batch) run() {
 			return
 		}
 	}
-	b.submit()
+	b.enqueue()
 }
 
 // watch takes out of the queues what waits there when the context ends.
@@ -242,7 +269,7 @@ func (b *batch) everywhere(t Task) error {
 	defer p.mu.Unlock()
 	members := slices.DeleteFunc(p.readyLocked(), func(n *poolNode) bool {
 		now, _ := t.Target.matchesLocked(n)
-		return !now
+		return !now || n.leaves || !n.taken.IsZero()
 	})
 	if len(members) == 0 {
 		return p.noneReadyLocked(t.Target)
@@ -253,10 +280,11 @@ func (b *batch) everywhere(t Task) error {
 		u := b.unit(i, t)
 		u.pin, u.members, u.cluster = n, members, cluster
 		if t.Name == "" {
-			u.label = fmt.Sprintf("node %d", n.rank)
+			u.label = fmt.Sprintf("node %d", n.rank())
 		}
 		b.units = append(b.units, u)
 	}
+	p.journal.tasks(b.units, false)
 	p.submitLocked(b.units)
 	b.watch()
 	return nil

@@ -18,10 +18,12 @@ import (
 const abandoning = "TEST_ABANDON_POOL"
 
 // TestAbandonedContainersEndThemselves kills a program that has a pool. Its
-// containers end by their lease. The network stays: no container can remove it.
+// containers end by their lease. The network stays, since no container can remove it,
+// and Reap ends that, and the ledger.
 func TestAbandonedContainersEndThemselves(t *testing.T) {
 	if os.Getenv(abandoning) != "" {
-		pool, err := gputrain.Open(t.Context(), container.Config{}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease})
+		pool, err := gputrain.Open(t.Context(), container.Config{}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease},
+			gputrain.WithStateDir(os.Getenv(abandoning)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,8 +32,9 @@ func TestAbandonedContainersEndThemselves(t *testing.T) {
 		select {}
 	}
 	needDocker(t)
+	state := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestAbandonedContainersEndThemselves$")
-	child.Env = append(os.Environ(), abandoning+"=1")
+	child.Env = append(os.Environ(), abandoning+"="+state, "TMPDIR="+t.TempDir())
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {
@@ -64,6 +67,9 @@ func TestAbandonedContainersEndThemselves(t *testing.T) {
 	if got := docker(t, "network", "ls", "--quiet", "--filter", "label=gputrain.pool="+id); got == "" {
 		t.Error("the network is gone, which the documentation does not promise")
 	}
-	docker(t, "network", "rm", "gputrain-"+id)
+	if gone, err := gputrain.StateDir(state).Reap(t.Context(), container.Config{}); err != nil || len(gone) == 0 {
+		t.Errorf("reap ended %v, %v", gone, err)
+	}
+	wantNoPools(t, state)
 	wantNothingOf(t, id)
 }

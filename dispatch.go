@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -20,8 +21,8 @@ type unit struct {
 	results chan<- Result
 	over    chan struct{} // closed when the result is certain
 
-	// pin is the node that must run it: for a broadcast, with members the nodes
-	// of the call, or because its Target is a rank.
+	// pin is the node that must run it and members are the nodes of the call, for a
+	// broadcast.
 	pin     *poolNode
 	members []*poolNode
 	cluster func() *worker.Members // what functions are told of members
@@ -29,16 +30,27 @@ type unit struct {
 	job *Job // that shows its output, or nil
 
 	queued bool // guarded by pool.mu: it waits in a queue
+	kept   bool // the journal has it
+	alone  bool // it is the only one of a call that waits for it
+
+	// missing is why it cannot be started anew: what an earlier program gave it is
+	// not known to this one.
+	missing error
 
 	// Only whoever runs the unit, or holds it in the queue, touches these.
 	attempts int // how often it was started
 	failures int // how often it failed by itself
 	losses   int // how often its node was lost
+	usd      float64
+	unpriced bool // some of what it cost is not known
 }
 
 // attemptID names one attempt at the unit: no two have the same, so that an
 // answer of an older one is never taken for a newer one's.
 func (u *unit) attemptID() string { return u.id + "-a" + strconv.Itoa(u.attempts) }
+
+// nodeID names an attempt on its node, where it also tells its slot.
+func (u *unit) nodeID(slot int) string { return u.attemptID() + "-s" + strconv.Itoa(slot) }
 
 // finish delivers the unit's result.
 func (u *unit) finish(r Result) {
@@ -64,9 +76,6 @@ func (p *pool) submitLocked(units []*unit) {
 		return
 	}
 	for _, u := range units {
-		if rank := u.task.Target.rank; rank > 0 && u.pin == nil {
-			u.pin = p.nodes[rank-1]
-		}
 		p.queuedLocked(u)
 		if !p.enqueueLocked(u, false) {
 			p.running.Go(func() { p.cancelled(u) })
@@ -98,7 +107,7 @@ func (p *pool) queueOfLocked(u *unit) *queue {
 	if u.pin != nil {
 		return &u.pin.pinned
 	}
-	if u.task.Target.labels == nil {
+	if u.task.Target.rank == 0 && u.task.Target.labels == nil {
 		return &p.queue
 	}
 	key := u.task.Target.key()
@@ -140,7 +149,7 @@ func (p *pool) cancelled(u *unit) {
 // slots of those that it may run on.
 func (p *pool) dispatchLocked() {
 	for _, n := range p.nodes {
-		for n.takesTasks() {
+		for n.state == NodeReady && n.busy < len(n.slots) { // also where it gets no others any more
 			u := n.pinned.pop()
 			if u == nil {
 				break
@@ -155,6 +164,9 @@ func (p *pool) dispatchLocked() {
 	}
 	p.drainLocked(&p.queue)
 	p.strandedLocked()
+	if p.spec.MaxNodes > 0 {
+		p.rescale()
+	}
 }
 
 // drainLocked starts units of a queue until a node is missing.
@@ -172,8 +184,8 @@ func (p *pool) drainLocked(q *queue) {
 
 func (p *pool) freestLocked(t Target) *poolNode {
 	var best *poolNode
-	for _, n := range p.nodes {
-		if !n.takesTasks() || best != nil && n.busy >= best.busy {
+	for _, n := range p.nodes { // of an elastic pool, the last are to become idle
+		if !n.takesTasks() || best != nil && (n.busy >= best.busy || p.spec.MaxNodes > 0) {
 			continue
 		}
 		if now, _ := t.matchesLocked(n); now {
@@ -204,12 +216,7 @@ func (p *pool) claim(u *unit) (n *poolNode, slot int) {
 	if p.closing || u.ctx.Err() != nil {
 		return nil, 0
 	}
-	if rank := u.task.Target.rank; rank > 0 {
-		u.pin = p.nodes[rank-1]
-		if n = u.pin; !n.takesTasks() {
-			return nil, 0
-		}
-	} else if n = p.freestLocked(u.task.Target); n == nil {
+	if n = p.freestLocked(u.task.Target); n == nil {
 		return nil, 0
 	}
 	p.queuedLocked(u)
@@ -222,7 +229,8 @@ func (p *pool) claim(u *unit) (n *poolNode, slot int) {
 func (p *pool) lead(u *unit, n *poolNode, slot int) {
 	defer p.running.Done()
 	u.attempts++
-	r, failure, gone := p.attempt(u, n, slot)
+	r, failure, release, gone := p.attempt(u, n, slot)
+	defer release()
 	if gone != nil { // the answer need not wait, the slot must
 		p.running.Go(func() {
 			<-gone
@@ -237,7 +245,8 @@ func (p *pool) lead(u *unit, n *poolNode, slot int) {
 // runOne makes one attempt, and returns the unit that has the slot next.
 func (p *pool) runOne(u *unit, n *poolNode, slot int) *unit {
 	u.attempts++
-	r, failure, gone := p.attempt(u, n, slot)
+	r, failure, release, gone := p.attempt(u, n, slot)
+	defer release()  // once it is written down what became of it
 	if gone != nil { // the answer need not wait, the slot must
 		p.conclude(u, n, r, failure)
 		<-gone
@@ -269,6 +278,9 @@ func (p *pool) nextLocked(n *poolNode) *unit {
 	if u := n.pinned.pop(); u != nil {
 		return u
 	}
+	if !n.takesPart() {
+		return nil
+	}
 	for _, q := range p.targeted {
 		if now, _ := q.target.matchesLocked(n); now {
 			if u := q.pop(); u != nil {
@@ -284,8 +296,11 @@ func (p *pool) conclude(u *unit, n *poolNode, r Result, failure *TaskError) {
 	if n != nil {
 		r.Node = p.nodeOf(n)
 	}
+	u.charge(&r, n)
+	r.Index, r.Attempts = u.index, u.attempts
 	if failure == nil {
-		p.events.emit(Event{Kind: EventTask, Node: n.rank, State: "done", Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: r.Elapsed})
+		p.journal.concluded(u, r)
+		p.events.emit(Event{Kind: EventTask, Node: n.rank(), State: "done", Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: r.Elapsed})
 		u.finish(r)
 		return
 	}
@@ -299,10 +314,11 @@ func (p *pool) conclude(u *unit, n *poolNode, r Result, failure *TaskError) {
 	}
 	rank := -1
 	if n != nil {
-		rank = n.rank
+		rank = n.rank()
 	}
 	r.Err = failure
 	r.ExitCode = failure.ExitCode
+	p.journal.concluded(u, r)
 	p.events.emit(Event{Kind: EventTask, Node: rank, State: state, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: r.Elapsed, Err: failure})
 	u.finish(r)
 }
@@ -331,9 +347,14 @@ func (p *pool) retry(u *unit, failure *TaskError) bool {
 	if u.task.call != nil && u.task.call.stream != nil && !u.task.call.stream.Rewind() {
 		return false // some of it has been seen: it cannot be done again unnoticed
 	}
+	if u.missing != nil {
+		failure.Err = notAgain(failure.Err, u.missing)
+		return false
+	}
 	if u.job == nil { // whoever reads a job's output reads every attempt's
 		p.results.drop(u.attemptID())
 	}
+	p.journal.tried(u)
 	p.events.emit(Event{Kind: EventRetry, Node: failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: wait, Err: failure})
 	requeue := func() {
 		p.mu.Lock()
@@ -358,6 +379,15 @@ func (p *pool) retry(u *unit, failure *TaskError) bool {
 	return true
 }
 
+// notAgain adds to an error why no other attempt follows.
+func notAgain(err, why error) error {
+	why = fmt.Errorf("it is not started again: %w", why)
+	if err == nil {
+		return why
+	}
+	return fmt.Errorf("%w; %w", err, why)
+}
+
 // retryWait grows from half a second to half a minute.
 func retryWait(failures int) time.Duration {
 	return min(500*time.Millisecond<<min(failures-1, 10), 30*time.Second)
@@ -366,7 +396,7 @@ func retryWait(failures int) time.Duration {
 // strandedLocked fails what waits for nodes that will never come.
 func (p *pool) strandedLocked() {
 	var stranded []*unit
-	alive := false
+	alive := p.growsLocked()
 	for _, n := range p.nodes {
 		if n.state.over() {
 			stranded = append(stranded, n.pinned.take()...)
@@ -383,17 +413,27 @@ func (p *pool) strandedLocked() {
 	if !alive {
 		stranded = append(stranded, p.queue.take()...)
 	}
-	if len(stranded) == 0 {
+	p.strandLocked(stranded)
+}
+
+// strandLocked fails units that no node will run.
+func (p *pool) strandLocked(units []*unit) {
+	if len(units) == 0 {
 		return
 	}
-	why := make([]error, len(stranded))
-	for i, u := range stranded {
-		if why[i] = p.impossibleLocked(u.task.Target); why[i] == nil {
-			why[i] = p.noNodesLocked()
+	why := make([]error, len(units))
+	for i, u := range units {
+		switch {
+		case u.pin != nil:
+			why[i] = u.pin.endLocked()
+		default:
+			if why[i] = p.impossibleLocked(u.task.Target); why[i] == nil {
+				why[i] = p.noNodesLocked()
+			}
 		}
 	}
 	p.running.Go(func() {
-		for i, u := range stranded {
+		for i, u := range units {
 			f := u.failure(nil, CauseNodeLost, why[i])
 			u.losses = MaxNodeLosses
 			p.conclude(u, u.pin, Result{}, f)

@@ -62,8 +62,11 @@
 // A cut connection fails nothing. A task that fails by itself is started again
 // as often as Task.Retries says, after a pause that grows from half a second to
 // half a minute. A node that is lost is not the task's failure: what ran there
-// is queued again, first in line, up to [MaxNodeLosses] times; only what must run
-// there fails with [ErrNodeLost], as does a stream of which something was seen.
+// is queued again, first in line, up to [MaxNodeLosses] times, and another machine
+// takes its rank, from the next best offer, as often as Spec.MaxReplacements says;
+// only a broadcast's share fails with [ErrNodeLost], as does a stream of which something
+// was seen. While neither nodes nor provider can be reached it is this program that is
+// offline: nothing is given up, and nothing bought.
 // When the process that serves functions dies, the calls that ran in it fail as
 // such, with its last words, and the next call starts it again. Every attempt has
 // an identity and a directory of its own; Task.Outputs takes what this attempt
@@ -76,7 +79,23 @@
 // given to [Open] does the same, and so does [With] after a panic. A node that hears
 // nothing from this program for Spec.Lease ends its tasks and, where it can,
 // itself; Spec.TTL is a second, absolute deadline, at which the pool ends with
-// [ErrExpired].
+// [ErrExpired], and Spec.BudgetUSD a third, with [ErrBudget].
+//
+// # When the program dies
+//
+// Whatever is made for a pool is in its ledger, on disk, before it is asked for; see
+// [WithStateDir]. So what a killed program leaves is known: [Pools] lists it, [Reap] ends
+// it, and [Attach] takes it up, with its nodes, with the tasks that go on there, and with
+// the results that were not handed over yet. Tasks outlive their program for the length of
+// the lease, those with Task.HoldsLease for as long as they run. SAFETY.md, beside this
+// package, says what is guaranteed, by what, and what is not.
+//
+// # Growing and shrinking
+//
+// With Spec.MaxNodes a pool is elastic: it grows while tasks wait, ends nodes that have
+// had none for Spec.IdleTimeout, and with Spec.Nodes 0 begins and ends with none.
+// [Compute.Resize] sets the size by hand. Ranks are always those from 0 on: where a node
+// goes, the last one gets its rank.
 //
 // The first SIGINT or SIGTERM belongs to the program. These two lines make
 // Ctrl-C a clean end:

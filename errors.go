@@ -41,6 +41,15 @@ var (
 	ErrClosed = errors.New("pool is closed")
 	// ErrExpired means that the pool has lived for its TTL.
 	ErrExpired = errors.New("pool has expired")
+	// ErrBudget means that Spec.BudgetUSD is spent, or would be.
+	ErrBudget = errors.New("budget exceeded")
+	// ErrLedger means that the pool's ledger cannot be written or read, so that
+	// nothing is rented by it.
+	ErrLedger = errors.New("ledger")
+	// ErrInUse means that another program has the pool.
+	ErrInUse = errors.New("pool is in use")
+	// ErrFenced means that another program has taken the pool over with Attach.
+	ErrFenced = errors.New("pool was taken over")
 	// ErrNoInit means that main, or TestMain, does not call Init first.
 	ErrNoInit = errors.New("gputrain.Init was not called")
 	// ErrUnknownFunction means that the node's program has no such function.

@@ -17,9 +17,13 @@ type Event struct {
 	// is built for nodes of another platform.
 	Node int
 	// State is what was reached: a NodeState's name for EventNode, "opening",
-	// "ready", "closing" or "closed" for EventPool; "started", "cached", "done" or
+	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" or "settling"
+	// where what the provider holds could not be compared or ended yet, "ledger" or
+	// "journal" where these could not be written; "started", "cached", "done" or
 	// "failed" for EventPhase; "queued", "started", "done", "failed" or
-	// "cancelled" for EventTask.
+	// "cancelled" for EventTask; "notice", then "done" or "failed" of Spec.OnPreemption,
+	// or "spared" where nothing was taken back, for EventPreemption. A node of an elastic
+	// pool that gets another rank tells its state once more.
 	State string
 	// Phase is the phase of the bootstrap, for EventPhase, or "build for" a
 	// platform.
@@ -28,7 +32,8 @@ type Event struct {
 	// Attempt which attempt at it this is, for EventTask and EventRetry.
 	Task, Name string
 	Attempt    int
-	// Elapsed is how long it took, where it is over.
+	// Elapsed is how long it took, where it is over; for EventPreemption, how long
+	// the node has left.
 	Elapsed time.Duration
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
@@ -54,11 +59,14 @@ const (
 	// EventCost says what the pool has cost so far: whenever a node begins or
 	// ends to be paid for.
 	EventCost
+	// EventPreemption says that a node's provider will take it back, and in Elapsed
+	// how soon.
+	EventPreemption
 )
 
 // String returns the kind in lower case: "node".
 func (k EventKind) String() string {
-	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost")
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption")
 }
 
 // events hands events to the user's callback and logger, one at a time, in

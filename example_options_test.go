@@ -94,8 +94,8 @@ func ExampleWithLogger() {
 	// level=INFO msg=node rank=0 state=ready
 	// level=INFO msg=pool state=ready
 	// level=INFO msg=pool state=closing
-	// level=INFO msg=node rank=0 state=terminated
 	// level=INFO msg=cost
+	// level=INFO msg=node rank=0 state=terminated
 	// level=INFO msg=pool state=closed
 }
 

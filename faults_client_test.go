@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/local"
@@ -22,12 +24,10 @@ import (
 type client struct {
 	Dir   string
 	Hosts []ssh.Host
+	Lease time.Duration
 }
 
-const (
-	clientEnv = "GPUTRAIN_TEST_CLIENT"
-	clientUp  = "up: "
-)
+const clientUp = "up: "
 
 // TestClient is no test: it is the program that TestClientThatIsKilled kills.
 func TestClient(t *testing.T) {
@@ -44,7 +44,7 @@ func TestClient(t *testing.T) {
 		provider = ssh.Config{Hosts: c.Hosts}
 	}
 	started := make(chan bool, 100)
-	pool, err := gputrain.Open(t.Context(), provider, gputrain.Spec{Nodes: 2, Concurrency: 2, Lease: gputrain.MinLease},
+	pool, err := gputrain.Open(t.Context(), provider, gputrain.Spec{Nodes: 2, Concurrency: 2, Lease: max(c.Lease, gputrain.MinLease)},
 		gputrain.WithEvents(func(e gputrain.Event) {
 			if e.Kind == gputrain.EventTask && e.State == "started" {
 				started <- true
@@ -68,19 +68,51 @@ func TestClient(t *testing.T) {
 }
 
 // TestClientThatIsKilled kills a program with SIGKILL while its pool works.
-// Once the lease is over, its nodes have ended everything by themselves.
+// Once the lease is over, its nodes have ended everything by themselves. Reap ends
+// at once what a longer lease has left, and its ledger.
 func TestClientThatIsKilled(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	reap := func(t *testing.T, providers ...gputrain.Provider) {
+		t.Helper()
+		if _, err := gputrain.Reap(t.Context(), providers...); err != nil {
+			t.Error(err)
+		}
+		wantNoPools(t, filepath.Join(state, "gputrain"))
+	}
 	t.Run("local", func(t *testing.T) {
 		dir := t.TempDir()
 		id := killClient(t, client{Dir: dir})
 		until(t, "the end of the pool", func() bool {
 			return len(processesWith("GPUTRAIN_POOL="+id)) == 0 && len(tree(dir)) == 0
 		})
+		reap(t, local.Config{Dir: dir})
+	})
+	t.Run("local, reaped", func(t *testing.T) {
+		dir := t.TempDir()
+		id := killClient(t, client{Dir: dir, Lease: time.Hour})
+		reap(t, local.Config{Dir: dir})
+		if left := append(processesWith("GPUTRAIN_POOL="+id), tree(dir)...); left != nil {
+			t.Errorf("left: %v", left)
+		}
 	})
 	t.Run("own hosts", func(t *testing.T) {
 		a, b := newHost(t), newHost(t)
-		id := killClient(t, client{Hosts: []ssh.Host{a.host(), b.host()}})
+		hosts := []ssh.Host{a.host(), b.host()}
+		id := killClient(t, client{Hosts: hosts})
 		until(t, "the end of the pool", func() bool { return len(processesWith("GPUTRAIN_POOL="+id)) == 0 })
+		reap(t, ssh.Config{Hosts: hosts})
+	})
+	t.Run("own hosts, reaped", func(t *testing.T) {
+		a, b := newHost(t), newHost(t)
+		hosts := []ssh.Host{a.host(), b.host()}
+		id := killClient(t, client{Hosts: hosts, Lease: time.Hour})
+		reap(t, ssh.Config{Hosts: hosts})
+		if left := processesWith("GPUTRAIN_POOL=" + id); left != nil {
+			t.Errorf("left: %v", left)
+		}
+		a.wantAsFound(t)
+		b.wantAsFound(t)
 	})
 }
 

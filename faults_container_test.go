@@ -53,7 +53,7 @@ func TestTasksOfALostContainerRunElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			shared := t.TempDir()
-			pool := openContainers(t, container.Config{}, gputrain.Spec{
+			pool := openContainers(t, container.Config{}, gputrain.Spec{MaxReplacements: -1,
 				Nodes: 2, Concurrency: 4, Mounts: []gputrain.Mount{{Source: shared, Target: "/shared"}},
 			})
 			nodes := pool.Nodes()

@@ -19,7 +19,7 @@ import (
 func TestHostKeyThatChanges(t *testing.T) {
 	h := newHost(t)
 	lost := make(chan error, 1)
-	pool := openHosts(t, gputrain.Spec{Lease: gputrain.MinLease}, []gputrain.Option{gputrain.WithEvents(func(e gputrain.Event) {
+	pool := openHosts(t, gputrain.Spec{MaxReplacements: -1, Lease: gputrain.MinLease}, []gputrain.Option{gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventNode && e.State == "lost" {
 			lost <- e.Err
 		}
@@ -81,7 +81,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 			h := newHost(t)
 			host := h.host()
 			c.arm(t, h, &host)
-			pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{host}}, gputrain.Spec{})
+			pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{host}}, gputrain.Spec{MaxReplacements: -1})
 			if err == nil {
 				pool.Close()
 			}
@@ -104,7 +104,7 @@ func TestHostThatIsNotThereYet(t *testing.T) {
 	h.link.Refuse(true)
 	opened := make(chan error, 1)
 	go func() {
-		pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{h.host()}}, gputrain.Spec{})
+		pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{h.host()}}, gputrain.Spec{MaxReplacements: -1})
 		if err == nil {
 			err = errors.Join(func() error { _, err := pool.Run(gputrain.Cmd("true")); return err }(), pool.Close())
 		}

@@ -21,7 +21,7 @@ type upload struct{ local, remote string }
 // tree is merged into what is there. What is there already with the same size,
 // time (to the second) and permission bits is not sent again, except small
 // single files. Nodes that join later get it before their first task, as it is
-// then. A file that is written to while it is sent is an error.
+// then: all of them, where none is ready now. A file that is written to while it is sent is an error.
 func (c *Compute) Upload(local, remote string) error {
 	if err := c.check(); err != nil {
 		return err
@@ -40,7 +40,15 @@ func (c *Compute) Upload(local, remote string) error {
 	c.p.mu.Lock()
 	c.p.uploads = append(c.p.uploads, up)
 	nodes := c.p.readyLocked()
+	later := c.p.spec.MaxNodes > 0 // or of those that are on their way up
+	for _, n := range c.p.nodes {
+		later = later || !n.state.over()
+	}
 	c.p.mu.Unlock()
+	c.p.journal.add(keptUpload, keptFiles{up.local, up.remote})
+	if len(nodes) == 0 && later {
+		return nil
+	}
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error { return n.upload(ctx, up) })
 }
 
@@ -59,12 +67,12 @@ func (c *Compute) Download(remote, local string) error {
 	nodes := c.p.readyLocked()
 	c.p.mu.Unlock()
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error {
-		dir := filepath.Join(local, strconv.Itoa(n.rank))
+		dir := filepath.Join(local, strconv.Itoa(n.rank()))
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
 		if err := n.remote.Download(ctx, remote, dir); err != nil {
-			return fmt.Errorf("node %d: download %s: %w", n.rank, remote, err)
+			return fmt.Errorf("node %d: download %s: %w", n.rank(), remote, err)
 		}
 		return nil
 	})
@@ -72,7 +80,7 @@ func (c *Compute) Download(remote, local string) error {
 
 func (n *poolNode) upload(ctx context.Context, up upload) error {
 	if err := n.remote.Upload(ctx, up.local, up.remote, transfer.Options{}); err != nil {
-		return fmt.Errorf("node %d: upload %s: %w", n.rank, up.remote, err)
+		return fmt.Errorf("node %d: upload %s: %w", n.rank(), up.remote, err)
 	}
 	return nil
 }

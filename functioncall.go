@@ -8,46 +8,54 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
 // call calls a function. Where it goes on though its context has ended, gone is
 // closed once the process that runs it is no more; else it is nil.
-func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failure *TaskError, gone <-chan struct{}) {
-	r = Result{ExitCode: -1, function: u.task.call.function}
+func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
+	r, release = Result{ExitCode: -1, function: u.task.call.function}, func() {}
 	arg, err := u.task.call.encode() // done before the unit was queued
 	if err != nil {
-		return r, u.failure(n, CauseNeverStarted, err), nil
+		return r, u.failure(n, CauseNeverStarted, err), release, nil
 	}
 	proc, err := n.worker.get(ctx)
 	if err != nil {
-		return r, n.judgeCall(ctx, u, nil, err), nil
+		return r, n.judgeCall(ctx, u, nil, err), release, nil
 	}
 	n.started(u)
-	begun := time.Now()
 	request := worker.Request{
 		Function: u.task.call.function, Arg: arg, Stream: u.task.call.stream, Timeout: u.task.Timeout,
 		Members: u.callMembers(n), Place: n.place(u, slot), Scratch: len(u.task.Outputs) > 0,
 	}
-	if request.Scratch {
-		var release func()
-		r.value, release, err = proc.client.Hold(ctx, request)
-		defer release() // the scratch directory goes when its outputs are here
-	} else {
-		r.value, err = proc.client.Call(ctx, request)
-	}
+	return n.answer(ctx, u, proc, request.Place, func() (codec.Body, func(), error) {
+		if u.kept || request.Scratch { // the scratch directory goes when its outputs are here
+			return proc.client.Hold(ctx, request)
+		}
+		value, err := proc.client.Call(ctx, request)
+		return value, release, err
+	})
+}
+
+// answer waits for the answer to a call, and brings its outputs.
+func (n *poolNode) answer(ctx context.Context, u *unit, proc *workerProc, place worker.Place, wait func() (codec.Body, func(), error)) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
+	r = Result{ExitCode: -1, function: u.task.call.function}
+	begun := time.Now()
+	var err error
+	r.value, release, err = wait()
 	r.Elapsed = time.Since(begun)
 	gone = n.worker.leave(proc, errors.Is(err, worker.ErrAbandoned))
 	if err != nil {
-		return r, n.judgeCall(ctx, u, proc, err), gone
+		return r, n.judgeCall(ctx, u, proc, err), release, gone
 	}
 	r.ExitCode = 0
-	if !request.Scratch {
-		return r, nil, nil
+	if len(u.task.Outputs) == 0 {
+		return r, nil, release, nil
 	}
-	scratch := path.Join(proc.scratch, worker.ScratchName(request.Place))
-	return r, n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix), nil
+	scratch := path.Join(proc.scratch, worker.ScratchName(place))
+	return r, n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix), release, nil
 }
 
 // place is what the function is told of its call.
@@ -78,7 +86,7 @@ func (u *unit) rank(n *poolNode) int { return max(slices.Index(u.members, n), 0)
 func (n *poolNode) nodeFacts(scratch string) worker.NodeFacts {
 	public := n.p.nodeOf(n)
 	return worker.NodeFacts{
-		Pool: n.p.id, Rank: n.rank, PrivateAddr: public.PrivateAddr, PublicAddr: public.PublicAddr,
+		Pool: n.p.id, Rank: n.rank(), PrivateAddr: public.PrivateAddr, PublicAddr: public.PublicAddr,
 		Scratch: scratch,
 	}
 }

@@ -5,47 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
 const (
 	// askAfter is how long a node may be unreachable before its provider is asked.
 	askAfter = 3 * time.Second
+	// askAtLeast is how often it is asked then, at the least.
+	askAtLeast = 15 * time.Second
 	// unreachableTimeout is how long a node may be unreachable, though its
 	// provider says that it runs, before it is given up.
 	unreachableTimeout = 2 * time.Minute
 )
 
-// guard watches a node that is ready until it is lost or the pool ends.
-func (n *poolNode) guard() {
+// guard watches a node from when it was reached until the pool ends, or gives it up,
+// and returns why it is lost, or nil.
+func (n *poolNode) guard() error {
+	if watch := n.preemptionWatch(); watch != "" {
+		n.p.lives.Go(func() { n.lookForNotice(watch) })
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var asked inquiry
 	for {
 		select {
 		case <-n.ctx.Done():
-			return
+			return nil
 		case <-n.client.Done():
-			n.fail(n.lost(n.client.Err()))
-			return
+			return n.lost(n.client.Err())
 		case <-n.super.Done():
-			n.fail(n.lost(n.super.Err()))
-			return
+			if errors.Is(n.super.Err(), supervisor.ErrFenced) {
+				n.p.finish(&Error{Provider: n.p.provider, Op: "pool", Kind: ErrFenced, Err: n.super.Err()})
+			}
+			return n.lost(n.super.Err())
 		case <-tick.C:
 		}
 		since, down := n.client.Down()
 		n.reachable(!down)
 		if !down {
+			asked = inquiry{}
+			n.spared()
 			continue
 		}
-		if why := n.givenUp(time.Since(since)); why != "" && n.ctx.Err() == nil {
-			n.fail(n.lost(errors.New(why)))
-			return
+		if why := n.givenUp(since, &asked); why != nil && n.ctx.Err() == nil {
+			return n.lost(why)
 		}
 	}
 }
 
 // lost is the error of a node that is given up.
 func (n *poolNode) lost(why error) error {
-	if kind := kindOfSSH(why); kind != ErrUnavailable {
+	if kind := kindOfSSH(why); kind != ErrUnavailable && !errors.Is(why, ErrPreempted) {
 		why = &Error{Kind: kind, Err: why} // a host key that changed, a login that is refused now
 	}
 	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: why}
@@ -65,43 +76,66 @@ func (n *poolNode) reachable(up bool) {
 	}
 }
 
-// givenUp says why a node that has been down for so long is lost, or "". The
-// provider is asked first; where it cannot be reached either, or where every node is down, it is
-// this program that is offline: nothing is given up before the lease has.
-func (n *poolNode) givenUp(down time.Duration) string {
-	if down < askAfter {
-		return ""
+// An inquiry is what a provider was asked of a node that cannot be reached.
+type inquiry struct {
+	next     time.Time // when to ask again
+	answered time.Time // when there was an answer last
+	online   time.Time // since when this program reaches the provider, and not the node
+}
+
+// givenUp says why a node that has been down since a time is lost, or nil. Its
+// provider decides. Where that cannot be reached either, it is this program that is
+// offline, and nothing is given up: the time that a node has begins once the provider
+// answers again. Where no node at all can be reached, though the provider can, that
+// time is the lease, which is what the nodes themselves wait.
+func (n *poolNode) givenUp(since time.Time, asked *inquiry) error {
+	at := now()
+	if at.Sub(since) < askAfter || at.Before(asked.next) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, 10*time.Second)
 	defer cancel()
 	found, err := n.p.driver.Describe(ctx, n.inst.ID)
+	at = now()
+	asked.next = at.Add(min(at.Sub(since)/4, askAtLeast))
 	if err != nil || len(found) != 1 {
-		return ""
+		return nil
 	}
+	if asked.answered.IsZero() {
+		asked.answered, asked.online = since, since
+	}
+	if at.Sub(asked.answered) > patience {
+		asked.online = at
+	}
+	asked.answered = at
 	switch s := found[0]; s.State {
-	case InstanceTerminated, InstanceFailed:
-		return fmt.Sprintf("the provider says that the machine is %v: %s", s.State, s.StateReason)
+	case InstanceTerminated, InstanceFailed, InstanceStopped:
+		return fmt.Errorf("the provider says that the machine is %v: %s", s.State, s.StateReason)
 	case InstancePreempted:
-		return "the provider took the machine back: " + s.StateReason
+		return fmt.Errorf("%w: the provider took the machine back: %s", ErrPreempted, s.StateReason)
 	}
 	limit := unreachableTimeout
 	if n.p.offline() {
 		limit = max(limit, n.p.spec.lease())
 	}
-	if down < limit {
-		return ""
+	if at.Sub(asked.online) < limit {
+		return nil
 	}
-	return fmt.Sprintf("unreachable for %v, though the provider says that it is %v", down.Round(time.Second), found[0].State)
+	return fmt.Errorf("unreachable for %v, though the provider says that it is %v", at.Sub(since).Round(time.Second), found[0].State)
 }
 
-// offline reports whether no node at all can be reached.
+// offline reports whether several nodes were reached and none can be now.
 func (p *pool) offline() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	down := 0
 	for _, n := range p.nodes {
-		if n.state == NodeReady {
+		switch n.state {
+		case NodeReady:
 			return false
+		case NodeUnreachable:
+			down++
 		}
 	}
-	return len(p.nodes) > 1
+	return down > 1
 }

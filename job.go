@@ -2,13 +2,14 @@ package gputrain
 
 import (
 	"io"
+	"slices"
 	"sync"
 )
 
 // Start begins a task in the background. A mistake in the task is what the
 // job's Wait returns.
 func (c *Compute) Start(task Task) *Job {
-	j := &Job{done: make(chan struct{})}
+	j := &Job{done: make(chan struct{}), handOver: func() {}}
 	b, err := c.batch([]Task{task})
 	if err != nil {
 		j.result = Result{Index: -1, Err: err}
@@ -16,23 +17,58 @@ func (c *Compute) Start(task Task) *Job {
 		j.end()
 		return j
 	}
-	j.id, j.cancel = b.units[0].id, b.cancel
-	b.units[0].job = j
+	j = c.newJob(b)
 	b.submit()
-	c.p.background.Go(func() {
+	j.follow(b)
+	return j
+}
+
+// newJob makes a job of a batch of one.
+func (c *Compute) newJob(b *batch) *Job {
+	j := &Job{id: b.units[0].id, cancel: b.cancel, done: make(chan struct{}), p: c.p}
+	j.handOver = sync.OnceFunc(func() {
+		b.handOver()
+		c.p.forget(j)
+	})
+	b.units[0].job = j
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.p.jobs = append(c.p.jobs, j)
+	return j
+}
+
+// follow waits for the batch's result in the background.
+func (j *Job) follow(b *batch) {
+	j.p.background.Go(func() {
 		defer j.end()
 		defer b.close()
 		j.result = <-b.results
 	})
-	return j
+}
+
+// forget takes a job whose result was handed over off the list.
+func (p *pool) forget(j *Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.jobs = slices.DeleteFunc(p.jobs, func(other *Job) bool { return other == j })
+}
+
+// Jobs returns the jobs whose Wait has not returned yet, in the order in which they
+// were started: those of Start, and after Attach every task of the earlier program.
+func (c *Compute) Jobs() []*Job {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	return slices.Clone(c.p.jobs)
 }
 
 // A Job is a task that runs in the background.
 type Job struct {
-	id     string
-	cancel func()
-	done   chan struct{}
-	result Result
+	id       string
+	cancel   func()
+	handOver func() // notes that the program has the result
+	p        *pool
+	done     chan struct{}
+	result   Result
 
 	stdout, stderr playback
 }
@@ -49,6 +85,7 @@ func (j *Job) Cancel() { j.cancel() }
 // Wait returns the job's result when it is over, with the result's Err.
 func (j *Job) Wait() (Result, error) {
 	<-j.done
+	j.handOver()
 	return j.result, j.result.Err
 }
 

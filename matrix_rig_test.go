@@ -62,6 +62,7 @@ func openRig(t *testing.T, nodes int, spec gputrain.Spec, runArgs ...string) *ri
 		return &stoppable{conn, r}, nil
 	}
 	spec.Nodes, spec.Concurrency = nodes, 8
+	spec.MaxReplacements = -1
 	spec.Mounts = []gputrain.Mount{{Source: r.shared, Target: "/shared"}}
 	opening <- true
 	defer func() { <-opening }()

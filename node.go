@@ -8,7 +8,8 @@ import (
 
 // A Node is one machine of a pool, as it was when it was asked for.
 type Node struct {
-	// Rank is the node's index in the pool, from 0.
+	// Rank is the node's index in the pool, from 0. It stays, but where a pool becomes
+	// smaller: the node of the last rank then gets that of one that is gone.
 	Rank int
 	// ID is the provider's name for the machine, and Name the pool's, which
 	// other nodes of the pool can reach it by where the provider has a network

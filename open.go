@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/owner"
 )
 
 // Open makes a pool: it finds the cheapest offer that satisfies the spec,
@@ -35,10 +37,15 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPool(ctx, provider.Name(), driver, spec, o)
+	keys, err := newKeys()
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
+	who := identity{id: newPoolID(o.name), keys: keys, generation: 1}
+	if spec.TTL > 0 {
+		who.expires = now().Add(spec.TTL)
+	}
+	p := newPool(ctx, provider.Name(), driver, spec, o, who)
 	err = p.open()
 	p.lives.Done()
 	if err != nil {
@@ -62,16 +69,31 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 // open launches the nodes and waits for the first MinReady.
 func (p *pool) open() error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
-	offer, err := p.selectOffer()
+	var offers []Offer
+	err := patiently(p.ctx, func() (err error) {
+		offers, err = p.candidates(p.ctx, max(p.spec.minReady(), 1))
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if err := p.driver.Prepare(p.ctx, p.info); err != nil {
-		return p.interrupted(err)
-	}
-	if err := p.launch(offer); err != nil {
+	if err := p.affordableAll(offers, p.spec.nodes()); err != nil {
 		return err
 	}
+	if err := p.record(); err != nil {
+		return err
+	}
+	if err := patiently(p.ctx, p.prepare); err != nil {
+		return p.interrupted(err)
+	}
+	p.mu.Lock()
+	var nodes []*poolNode
+	for range p.spec.nodes() {
+		nodes = append(nodes, p.addNodeLocked())
+	}
+	p.mu.Unlock()
+	p.lives.Go(func() { p.rent(nodes, offers) })
+	p.keepUp()
 	if err := p.awaitReady(p.spec.minReady()); err != nil {
 		return err
 	}
@@ -79,10 +101,24 @@ func (p *pool) open() error {
 	return nil
 }
 
+// keepUp starts what looks after the pool until it ends.
+func (p *pool) keepUp() {
+	p.lives.Go(p.scale)
+	p.lives.Go(p.audit)
+	if p.caps.Spot {
+		p.lives.Go(p.watchNotices)
+	}
+	if p.spec.BudgetUSD > 0 {
+		p.lives.Go(p.budget)
+	}
+	if marker, ok := p.driver.(LeaseMarker); ok {
+		p.lives.Go(func() { p.markLease(marker) })
+	}
+}
+
 // awaitReady waits until so many nodes are ready, or can no longer become so.
 func (p *pool) awaitReady(want int) error {
-	stop := context.AfterFunc(p.ctx, p.changed.Broadcast)
-	defer stop()
+	defer p.wakeAtEnd(p.ctx)()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -120,96 +156,6 @@ func (p *pool) interrupted(err error) error {
 	return fmt.Errorf("%w (%v)", cause, err)
 }
 
-// launch asks for all nodes at once and gives each a goroutine that owns its life.
-func (p *pool) launch(offer Offer) error {
-	req := LaunchRequest{Pool: p.info, Offer: offer, Spec: p.spec, Token: p.id}
-	var nodes []*poolNode
-	for rank := range p.spec.nodes() {
-		var hostKey HostKey
-		if p.caps.HostKeys == HostKeyInjected {
-			var err error
-			if hostKey, err = newHostKey(); err != nil {
-				return err
-			}
-		}
-		n := newPoolNode(p, rank, hostKey)
-		nodes = append(nodes, n)
-		req.Nodes = append(req.Nodes, n.request())
-	}
-	p.mu.Lock()
-	p.nodes = nodes
-	p.mu.Unlock()
-	for _, n := range nodes {
-		n.enter(NodeLaunching, nil)
-	}
-	launched := make(chan struct{})
-	var byName map[string]Instance
-	var failure error
-	p.lives.Go(func() {
-		defer close(launched)
-		var got []Instance
-		got, failure = p.driver.Launch(p.ctx, req)
-		byName = p.adopt(got)
-	})
-	for _, n := range nodes {
-		p.lives.Go(func() {
-			<-launched
-			inst, ok := byName[n.name]
-			if !ok {
-				n.fail(p.notLaunched(failure))
-				return
-			}
-			n.live(inst)
-		})
-	}
-	return nil
-}
-
-func (p *pool) notLaunched(err error) error {
-	if err != nil {
-		return err
-	}
-	return &Error{Provider: p.provider, Op: "launch", Kind: ErrNoCapacity, Err: errors.New("the provider launched fewer machines than it was asked for")}
-}
-
-// adopt records what a launch returned, also where it failed.
-func (p *pool) adopt(got []Instance) map[string]Instance {
-	byName := make(map[string]Instance, len(got))
-	p.mu.Lock()
-	for _, inst := range got {
-		byName[inst.Name] = inst
-		p.machines[inst.ID] = inst
-		p.bills = append(p.bills, &bill{id: inst.ID, price: inst.Offer.HourlyUSD, from: now()})
-	}
-	p.mu.Unlock()
-	if len(got) > 0 {
-		p.events.emit(Event{Kind: EventCost, CostUSD: p.costUSD()})
-	}
-	return byName
-}
-
-// selectOffer returns the cheapest offer that satisfies the spec.
-func (p *pool) selectOffer() (Offer, error) {
-	var best *Offer
-	var rejected []string
-	for offer, err := range p.driver.Offers(p.ctx, p.spec) {
-		if err != nil {
-			return Offer{}, p.interrupted(err)
-		}
-		if why := reject(offer, p.spec, p.caps); why != "" {
-			rejected = append(rejected, offer.InstanceType+" in "+offer.Region+": "+why)
-			continue
-		}
-		if best == nil || cheaper(offer.HourlyUSD, best.HourlyUSD) {
-			best = &offer
-		}
-	}
-	if best != nil {
-		return *best, nil
-	}
-	return Offer{}, &Error{Provider: p.provider, Op: "offers", Kind: ErrNoOffers, Err: errors.New(rejections(rejected))}
-}
-
 func rejections(why []string) string {
 	const shown = 5
 	switch {
@@ -228,9 +174,8 @@ func cheaper(a, b Price) bool {
 	return known && (!than || x < y)
 }
 
-// reject says why an offer does not satisfy the spec, or "".
-func reject(o Offer, s Spec, caps Capabilities) string {
-	price, known := o.HourlyUSD.USD()
+// reject says why an offer does not satisfy the spec for so many nodes, or "".
+func reject(o Offer, s Spec, caps Capabilities, nodes int) string {
 	switch {
 	case short(o.VCPUs, s.VCPUs):
 		return fmt.Sprintf("has %g vCPUs; the spec asks for %g", o.VCPUs, s.VCPUs)
@@ -244,19 +189,33 @@ func reject(o Offer, s Spec, caps Capabilities) string {
 	default:
 		return fmt.Sprintf("has accelerator %v; the spec asks for %v", o.Accelerator, s.Accelerator)
 	}
+	if why := rejectPrice(o, s); why != "" {
+		return why
+	}
 	switch {
-	case s.MaxHourlyUSD > 0 && !known:
-		return "its price is not known, and the spec has a MaxHourlyUSD"
-	case s.MaxHourlyUSD > 0 && price > s.MaxHourlyUSD:
-		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, s.MaxHourlyUSD)
 	case o.Spot && s.Allocation == OnDemand:
 		return "is spot; the spec asks for on demand"
 	case !o.Spot && s.Allocation == Spot:
 		return "is on demand; the spec asks for spot"
 	case len(s.Mounts) > 0 && !caps.Mounts:
 		return "this provider has no mounts"
-	case o.Available > 0 && o.Available < s.minReady() && !caps.Adopts:
-		return fmt.Sprintf("has %d free; the spec asks for %d", o.Available, s.minReady())
+	case o.Available > 0 && o.Available < nodes && !caps.Adopts:
+		return fmt.Sprintf("has %d free; the spec asks for %d", o.Available, nodes)
+	}
+	return ""
+}
+
+// rejectPrice says why a price is not one that the spec allows, or "".
+func rejectPrice(o Offer, s Spec) string {
+	price, known := o.HourlyUSD.USD()
+	switch {
+	case known && s.MaxHourlyUSD > 0 && price > s.MaxHourlyUSD:
+		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, s.MaxHourlyUSD)
+	case known || s.AllowUnknownPrice:
+	case s.MaxHourlyUSD > 0:
+		return "its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)"
+	case s.BudgetUSD > 0:
+		return "its price is not known, and the spec has a BudgetUSD (AllowUnknownPrice takes it all the same)"
 	}
 	return ""
 }
@@ -264,32 +223,45 @@ func reject(o Offer, s Spec, caps Capabilities) string {
 // short reports whether a known amount is less than what is asked for.
 func short(has, want float64) bool { return has > 0 && has < want }
 
+// An identity is what a pool is, whichever program has it.
+type identity struct {
+	id         string
+	keys       keys
+	expires    time.Time // by its TTL; zero where it has none
+	generation int       // counts the programs that have had it
+	attaching  bool      // it is only being taken up: the end of the context leaves it as it is
+}
+
 // newPool makes a pool that has nothing yet.
-func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o options) (*pool, error) {
-	keys, err := newKeys()
-	if err != nil {
-		return nil, err
-	}
+func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o options, who identity) *pool {
 	p := &pool{
-		id: newPoolID(o.name), provider: provider, driver: driver, caps: driver.Capabilities(), spec: spec, opts: o,
-		keys: keys, machines: map[string]Instance{}, secrets: &redactor{},
+		id: who.id, generation: who.generation, keys: who.keys, provider: provider, driver: driver, caps: driver.Capabilities(), spec: spec, opts: o,
+		machines: map[string]*machine{}, inFlight: map[string]time.Time{}, secrets: &redactor{},
+		rescaled: make(chan struct{}, 1), launched: make(chan struct{}, 1), paying: make(chan struct{}, 1),
+		least: spec.nodes(), most: spec.maxNodes(), attaching: who.attaching,
 	}
 	p.changed = sync.NewCond(&p.mu)
-	p.info = PoolInfo{ID: p.id, Name: o.name, Owner: owner(), AuthorizedKey: keys.public}
+	p.info = PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), AuthorizedKey: who.keys.public, Expires: who.expires}
+	ctx, p.finish = context.WithCancelCause(ctx)
 	p.expire = func() {}
-	if spec.TTL > 0 {
+	if !who.expires.IsZero() {
 		// The nodes count too, from a little later: this is the orderly end.
-		p.info.Expires = now().Add(spec.TTL)
-		ctx, p.expire = context.WithDeadlineCause(ctx, p.info.Expires, &Error{Op: "pool", Kind: ErrExpired, Err: fmt.Errorf("its TTL was %v", spec.TTL)})
+		ctx, p.expire = context.WithDeadlineCause(ctx, who.expires, &Error{Op: "pool", Kind: ErrExpired, Err: fmt.Errorf("its TTL was %v", spec.TTL)})
 	}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	p.tasksCtx, p.endWork = context.WithCancelCause(p.ctx)
 	p.events = newEvents(p.id, o.events, o.logger)
 	p.out = newOutput(o.stdout, o.stderr, p.secrets)
 	p.results = newResultsDir(p.id, o.resultsDir)
 	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes
 	p.watch = context.AfterFunc(ctx, func() {
 		p.cancel(context.Cause(ctx)) // which may be heard of here first
-		p.close()
+		p.mu.Lock()
+		leave := p.attaching
+		p.mu.Unlock()
+		if !leave {
+			p.close()
+		}
 	})
-	return p, nil
+	return p
 }

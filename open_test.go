@@ -299,7 +299,7 @@ func TestEventsTellTheWholeStory(t *testing.T) {
 	defer mu.Unlock()
 	want := []string{"pool  opening", "node  launching", "cost", "node  connecting", "node  bootstrapping",
 		"phase setup 1/1 started", "phase setup 1/1 done", "node  ready", "pool  ready",
-		"task  queued", "task  started", "retry", "task  started", "task  done", "pool  closing", "node  terminated", "cost", "pool  closed"}
+		"task  queued", "task  started", "retry", "task  started", "task  done", "pool  closing", "cost", "node  terminated", "pool  closed"}
 	i := 0
 	for _, s := range story {
 		if i < len(want) && s == want[i] {
@@ -343,7 +343,7 @@ func TestImageIsAppliedOnce(t *testing.T) {
 
 func TestLostNodesTasksRunElsewhere(t *testing.T) {
 	w := &wrapped{Provider: local.Config{Dir: t.TempDir()}}
-	pool, err := gputrain.Open(t.Context(), w, gputrain.Spec{Nodes: 2})
+	pool, err := gputrain.Open(t.Context(), w, gputrain.Spec{Nodes: 2, MaxReplacements: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ type options struct {
 	logger         *slog.Logger
 	resultsDir     string
 	workerBinaries []string
+	stateDir       StateDir
+	takeover       bool
+	secrets        map[string]Secret
 }
 
 // WithName names the pool. The name is part of the pool's ID and of what the

@@ -5,28 +5,39 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/ledger"
 )
 
 // A pool is the nodes, the tasks, and everything that was made for them. One
 // goroutine owns each node's life; mu guards what they share.
 type pool struct {
-	id       string
-	info     PoolInfo
-	provider string
-	driver   Driver
-	caps     Capabilities
-	spec     Spec
-	opts     options
-	keys     keys
-	ctx      context.Context // ends with the pool
-	cancel   context.CancelCauseFunc
-	watch    func() bool // stops watching the context given to Open, and the TTL
-	expire   func()      // stops the TTL's clock
+	id         string
+	info       PoolInfo
+	generation int       // counts the programs that have had the pool
+	recalled   *recalled // what Attach has taken up; nil otherwise
+	provider   string
+	driver     Driver
+	caps       Capabilities
+	spec       Spec
+	opts       options
+	keys       keys
+	ctx        context.Context // ends with the pool
+	cancel     context.CancelCauseFunc
+	tasksCtx   context.Context         // ends with the tasks: with ctx, or before
+	endWork    context.CancelCauseFunc // ends the tasks
+	finish     context.CancelCauseFunc // ends the pool, as the end of the context given to Open does
+	watch      func() bool             // stops watching for that, and for the TTL
+	expire     func()                  // stops the TTL's clock
+
+	rescaled chan struct{}  // signals that the desired number of nodes may be another
+	launched chan struct{}  // signals that there was a launch
+	ledger   *ledger.Ledger // nil until something is about to be made
+	journal  *journal       // of tasks; nil until there is a ledger
 	events   *events
 	out      *output
 	results  *resultsDir
@@ -38,17 +49,36 @@ type pool struct {
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs
 
-	mu       sync.Mutex
-	changed  *sync.Cond // a node's state
-	nodes    []*poolNode
-	queue    queue
-	targeted map[string]*queue // of the tasks that ask for labels
-	uploads  []upload
-	machines map[string]Instance // by id: whatever a launch returned
-	bills    []*bill
-	closing  bool
+	paying chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
+
+	mu        sync.Mutex
+	changed   *sync.Cond // a node's state
+	nodes     []*poolNode
+	former    []*poolNode          // whose place another one has taken
+	lastErr   error                // of the last of them that failed
+	inFlight  map[string]time.Time // names of machines that a launch is to make, and since when
+	whole     time.Time            // from when on a list lacks nothing that was made: see made
+	queue     queue
+	targeted  map[string]*queue // of the tasks that ask for labels
+	uploads   []upload
+	machines  map[string]*machine // by id: whatever was launched
+	bought    []*machine          // the same, in order, with the strays
+	strays    map[string]*machine // by id: what an audit found beside them
+	named     map[int]int         // how many names a rank's machines were given
+	avoided   map[place]time.Time // what failed, and when
+	least     int                 // nodes that the pool has at least,
+	most      int                 // and at most
+	woken     int                 // nodes that a broadcast wants
+	holding   int                 // tasks that run and hold their node's lease
+	stalled   time.Time           // when a node of an elastic pool could last not be had
+	jobs      []*Job              // whose results were not handed over, in order
+	closing   bool
+	attaching bool // the end of the context leaves the pool as it is
+
+	seen map[string]Resource // by id, what lists have had, for Reap, which alone uses it; nil otherwise
 
 	closeOnce sync.Once
+	closed    chan struct{}
 	closeErr  error
 }
 
@@ -65,14 +95,8 @@ func newPoolID(name string) string {
 	return name + "-" + suffix
 }
 
-// owner says which program opened a pool.
-func owner() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
-}
+// newToken returns what makes one launch idempotent.
+func newToken() string { return strings.ToLower(rand.Text()) }
 
 func now() time.Time { return time.Now() }
 
@@ -113,11 +137,17 @@ func (p *pool) noNodesLocked() error {
 		}
 		lost = lost || n.state == NodeLost
 	}
+	if errs == nil && p.lastErr != nil {
+		errs = []error{p.lastErr}
+	}
 	if joined := joinOnce(errs); joined != nil {
 		return joined
 	}
 	if p.closing {
 		return p.closedError()
+	}
+	if len(p.nodes) == 0 && p.spec.MaxNodes > 0 {
+		return &Error{Provider: p.provider, Op: "pool", Kind: ErrUnavailable, Err: errors.New("it has no node now; a task gets it one")}
 	}
 	kind := ErrNoCapacity
 	if lost {

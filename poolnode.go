@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -15,65 +16,126 @@ import (
 
 // A poolNode is one node of a pool, at one rank. live owns its life.
 type poolNode struct {
-	p       *pool
-	rank    int
-	name    string
-	hostKey HostKey
-	pin     ssh.Pin         // what the first contact showed, where nothing else decides
-	ctx     context.Context // ends when the node is given up, or with the pool
-	cancel  context.CancelCauseFunc
+	p         *pool
+	at        atomic.Int32 // its rank
+	hostKey   HostKey
+	root      string          // its folder on the machine, where an earlier program has made it
+	knownKeys []string        // host keys that an earlier program has met
+	pin       ssh.Pin         // what the first contact showed, where nothing else decides
+	ctx       context.Context // ends when the node is given up, or with the pool
+	cancel    context.CancelCauseFunc
 
 	// Set once by live before the node is ready.
 	client *ssh.Client
 	super  *supervisor.Node
+	found  []supervisor.Found // what ran there when it was attached to
 	remote *transfer.Remote
 	worker workerHost
 
+	tries    int   // machines of this rank, in a row, that failed before this one
 	left     bool  // adopted, and left as it was found
 	leaveErr error // why that was not possible when the node failed
 	closeSSH sync.Once
 
 	// Guarded by p.mu.
-	inst   Instance
-	facts  supervisor.Facts
-	has    devices
-	labels map[string]string // made anew with every state, not changed
-	state  NodeState
-	err    error
-	busy   int
-	slots  []bool
-	pinned queue
+	name     string // of the machine; not changed once that is launched
+	inst     Instance
+	facts    supervisor.Facts
+	has      devices
+	labels   map[string]string // made anew with every state, not changed
+	state    NodeState
+	err      error
+	ready    time.Time // since when it takes tasks; zero where it never did
+	idle     time.Time // since when it has none
+	leaves   bool      // it takes no more tasks, and is ended once it has none
+	retiring bool      // it is being ended
+	taken    time.Time // when its provider takes it back; zero where that is not known
+	busy     int
+	slots    []bool
+	pinned   queue
 }
 
-func newPoolNode(p *pool, rank int, hostKey HostKey) *poolNode {
-	n := &poolNode{p: p, rank: rank, name: fmt.Sprintf("%s-%d", p.id, rank), hostKey: hostKey, slots: make([]bool, p.spec.concurrency())}
+func newPoolNode(p *pool, rank int) *poolNode {
+	n := &poolNode{p: p, slots: make([]bool, p.spec.concurrency())}
+	n.at.Store(int32(rank))
 	n.ctx, n.cancel = context.WithCancelCause(p.ctx)
 	n.worker.n = n
 	n.worker.alone = sync.OnceValue(func() *worker.Members { return membersOf([]*poolNode{n}) })
 	return n
 }
 
+// rank is the node's index in the pool. It changes only where an elastic pool
+// becomes smaller.
+func (n *poolNode) rank() int { return int(n.at.Load()) }
+
+// prepare gives the node a machine's name that was never used, and an identity.
+func (n *poolNode) prepare() error {
+	hostKey := HostKey{}
+	if n.p.caps.HostKeys == HostKeyInjected {
+		var err error
+		if hostKey, err = newHostKey(); err != nil {
+			return err
+		}
+	}
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	n.name, n.hostKey = n.p.newNameLocked(n.rank()), hostKey
+	return nil
+}
+
+// newNameLocked returns "<pool id>-<rank>", with a suffix from the second machine of
+// that rank on.
+func (p *pool) newNameLocked(rank int) string {
+	name := fmt.Sprintf("%s-%d", p.id, rank)
+	if p.named == nil {
+		p.named = map[int]int{}
+	}
+	p.named[rank]++
+	if again := p.named[rank] - 1; again > 0 {
+		name += fmt.Sprintf("-r%d", again)
+	}
+	return name
+}
+
 func (n *poolNode) request() NodeRequest {
-	return NodeRequest{Rank: n.rank, Name: n.name, HostKey: n.hostKey}
+	return NodeRequest{Rank: n.rank(), Name: n.name, HostKey: n.hostKey}
 }
 
 // live takes a machine from its launch to its end.
 func (n *poolNode) live(inst Instance) {
 	n.p.mu.Lock()
 	n.inst = inst
+	unwanted := n.state.over() // the pool has become smaller meanwhile
 	n.p.mu.Unlock()
-	if err := n.bringUp(); err != nil {
+	if unwanted {
+		n.discard()
+		return
+	}
+	n.enter(NodeConnecting, nil)
+	if err := n.connect(); err != nil {
 		n.fail(n.p.interrupted(err))
 		return
 	}
-	n.guard()
+	var bringing sync.WaitGroup
+	bringing.Go(func() {
+		if err := n.bringUp(); err != nil {
+			n.fail(n.p.interrupted(err))
+		}
+	})
+	if why := n.guard(); why != nil {
+		n.fail(why)
+	}
+	bringing.Wait()
 }
 
 // bringUp makes the node ready.
 func (n *poolNode) bringUp() error {
-	n.enter(NodeConnecting, nil)
-	if err := n.connect(); err != nil {
-		return err
+	if n.root != "" {
+		n.take(n.found)
+		if base, ready := n.p.recalled.bases[n.name]; ready {
+			n.super.SetBase(base.Env, base.Path)
+			return n.rejoin()
+		}
 	}
 	if err := n.prove(); err != nil {
 		return err
@@ -83,6 +145,16 @@ func (n *poolNode) bringUp() error {
 		return err
 	}
 	return n.join()
+}
+
+// rejoin makes a node ready that was so for an earlier program: it has what that one
+// has uploaded.
+func (n *poolNode) rejoin() error {
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	n.enterLocked(NodeReady, nil)
+	n.p.dispatchLocked()
+	return nil
 }
 
 // connect waits for the machine and for its SSH server, and takes the node over.
@@ -109,14 +181,23 @@ func (n *poolNode) connect() error {
 	} else if n.p.caps.Adopts && !n.p.caps.KeepCache {
 		selfDestruct = lapseCache
 	}
-	n.super, err = supervisor.Start(ctx, n.client, supervisor.Config{
-		PoolID: n.p.id, Name: n.name, Lease: n.p.spec.lease(), TTL: n.p.spec.TTL, SelfDestruct: selfDestruct,
-		Disk: n.p.spec.DiskGiB > 0,
-	})
+	cfg := supervisor.Config{
+		PoolID: n.p.id, Name: n.name, Lease: n.p.spec.lease(), SelfDestruct: selfDestruct,
+		Disk: n.p.spec.DiskGiB > 0, Generation: n.p.generation, Root: n.root,
+	}
+	if !n.p.info.Expires.IsZero() {
+		cfg.TTL = max(n.p.info.Expires.Sub(now()), time.Second)
+	}
+	if n.root != "" {
+		n.super, n.found, err = supervisor.Attach(ctx, n.client, cfg)
+	} else {
+		n.super, err = supervisor.Start(ctx, n.client, cfg)
+	}
 	if err != nil {
 		return n.explain(ctx, "take over", err)
 	}
 	facts := n.super.Facts()
+	n.noteLeased(facts)
 	n.remote = &transfer.Remote{Client: n.client, Tools: transferTools(facts), Dir: facts.WorkDir}
 	n.p.mu.Lock()
 	n.facts = facts
@@ -161,7 +242,7 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 			return inst, n.explain(ctx, "launch", fmt.Errorf("the machine is %v", inst.State))
 		}
 		found, err := n.p.driver.Describe(ctx, inst.ID)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !isTransient(err) {
 			return inst, err
 		}
 		if len(found) == 1 {
@@ -212,7 +293,8 @@ func (n *poolNode) join() error {
 	}
 }
 
-// fail ends a node that never became ready, or was lost.
+// fail ends a node that never became ready, or was lost. Another one takes its
+// rank, where that may help.
 func (n *poolNode) fail(err error) {
 	state := NodeFailed
 	switch {
@@ -222,8 +304,16 @@ func (n *poolNode) fail(err error) {
 		state = NodeLost
 	}
 	n.p.mu.Lock()
+	if n.state.over() { // somebody else has seen to it
+		n.p.mu.Unlock()
+		return
+	}
+	if state == NodeLost && n.ready.IsZero() {
+		state = NodeFailed
+	}
 	n.enterLocked(state, err)
 	n.cancel(err)
+	n.p.replaceLocked(n, err)
 	n.p.dispatchLocked()
 	n.p.mu.Unlock()
 	if n.p.ctx.Err() != nil {
@@ -234,20 +324,21 @@ func (n *poolNode) fail(err error) {
 	}
 	n.disconnect()
 	n.discard()
+	n.p.letGo(n)
 }
 
-// discard ends the machine of a node that failed, without waiting for the end
-// of the pool. What does not succeed here is tried again there.
+// discard ends the machine of a node that is over, without waiting for the end
+// of the pool. What does not succeed here is tried again by an audit, and there.
 func (n *poolNode) discard() {
-	if n.inst.ID == "" {
+	n.p.mu.Lock()
+	id := n.inst.ID
+	n.p.mu.Unlock()
+	if id == "" {
 		return
 	}
-	err := n.p.driver.Terminate(n.p.ctx, n.inst.ID)
-	if err == nil {
-		_, err = n.p.unconfirmed(n.p.ctx, map[string]Resource{n.inst.ID: {}})
-	}
-	if err != nil {
-		n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: n.p.nodeOf(n).State.String(), Err: err})
+	if err := n.p.discard(id); err != nil {
+		n.p.events.emit(Event{Kind: EventNode, Node: n.rank(), State: n.p.nodeOf(n).State.String(), Err: err})
+		n.p.auditSoon()
 	}
 }
 
@@ -281,17 +372,23 @@ func (n *poolNode) enter(s NodeState, err error) {
 }
 
 func (n *poolNode) enterLocked(s NodeState, err error) {
+	if n.state.over() {
+		return // whoever still had to do with it comes too late
+	}
 	n.state, n.labels = s, n.labelsLocked()
 	if err != nil {
 		n.err = err
 	}
-	n.p.events.emit(Event{Kind: EventNode, Node: n.rank, State: s.String(), Err: err})
+	if s == NodeReady && n.ready.IsZero() {
+		n.ready, n.idle = now(), now()
+	}
+	n.p.events.emit(Event{Kind: EventNode, Node: n.rank(), State: s.String(), Err: err})
 	n.p.changed.Broadcast()
 }
 
 func (n *poolNode) publicLocked() Node {
 	return Node{
-		Rank: n.rank, ID: n.inst.ID, Name: n.name, State: n.state,
+		Rank: n.rank(), ID: n.inst.ID, Name: n.name, State: n.state,
 		Provider: n.p.provider, Region: n.inst.Offer.Region, InstanceType: n.inst.Offer.InstanceType,
 		HourlyUSD: n.inst.Offer.HourlyUSD, Accelerator: n.inst.Offer.Accelerator,
 		PublicAddr: n.inst.PublicAddr, PrivateAddr: n.inst.PrivateAddr,
@@ -300,8 +397,12 @@ func (n *poolNode) publicLocked() Node {
 	}
 }
 
+// takesPart reports whether the node gets tasks that it has not got already: not where
+// it is to end, or its provider will take it back.
+func (n *poolNode) takesPart() bool { return n.state == NodeReady && !n.leaves && n.taken.IsZero() }
+
 // takesTasks reports whether a task can start on the node now.
-func (n *poolNode) takesTasks() bool { return n.state == NodeReady && n.busy < len(n.slots) }
+func (n *poolNode) takesTasks() bool { return n.takesPart() && n.busy < len(n.slots) }
 
 func (n *poolNode) takeSlot() int {
 	n.busy++
@@ -316,5 +417,10 @@ func (n *poolNode) takeSlot() int {
 
 func (n *poolNode) freeSlot(i int) {
 	n.slots[i] = false
-	n.busy--
+	if n.busy--; n.busy == 0 {
+		n.idle = now()
+		if n.leaves || n.p.spec.MaxNodes > 0 {
+			n.p.rescale()
+		}
+	}
 }

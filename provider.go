@@ -52,9 +52,10 @@ type Driver interface {
 	// state [InstanceTerminated], not left out.
 	Describe(ctx context.Context, ids ...string) ([]Instance, error)
 
-	// List reports everything the provider holds for a pool, by its ID:
-	// machines, networks, keys. An odd or failed answer is an error, never an
-	// empty list.
+	// List reports everything the provider holds for a pool, by its ID, or for
+	// every pool where poolID is empty: machines, networks, keys. An odd or
+	// failed answer is an error, never an empty list. What was made within
+	// Capabilities.ListLag may be missing.
 	List(ctx context.Context, poolID string) ([]Resource, error)
 
 	// Terminate ends the named machines by the verb that ends billing. It is
@@ -81,8 +82,43 @@ type SelfDestructor interface {
 	SelfDestruct(instance Instance) string
 }
 
+// A Resumer is a [Driver] whose machines can be reached only through the program
+// that launched them.
+type Resumer interface {
+	// Resume makes the machines of a pool reachable again after that program has
+	// ended, for [Attach]: with the host keys that they had, and for the key of
+	// pool.AuthorizedKey. It is idempotent. Machines that are gone are left out.
+	Resume(ctx context.Context, pool PoolInfo, ids ...string) error
+}
+
+// A LeaseMarker is a [Driver] that can note on the machines, where [Driver.List]
+// finds it again as Resource.LeaseUntil, how long their pool's program is known
+// to live. [Reap] on another computer goes by that.
+type LeaseMarker interface {
+	MarkLease(ctx context.Context, pool PoolInfo, until time.Time, ids ...string) error
+}
+
+// A PreemptionWatcher is a [Driver] whose machines are told of a preemption
+// ahead, by other means than Instance.PreemptAt.
+type PreemptionWatcher interface {
+	// PreemptionWatch returns POSIX shell text that looks once, on the machine,
+	// for a notice: it prints the seconds that are left, or nothing.
+	PreemptionWatch(instance Instance) string
+}
+
 // Capabilities says what a provider can do. The zero value claims nothing.
 type Capabilities struct {
+	// Account names the account, project, engine or machine that this driver works
+	// in, with its region where one is fixed, without secrets. What was made in one
+	// account is not looked for in another.
+	Account string
+	// ListLag is how long what was made may be missing from List. Zero means that
+	// it is there at once.
+	ListLag time.Duration
+	// LateEffect is how long after its program was killed, or its call was given up
+	// without an answer, something may still be made: a request that has left, and that
+	// nobody waits for any more, is done all the same. Zero means that nothing is.
+	LateEffect time.Duration
 	// Adopts is true where machines exist already: they are taken as they are,
 	// left as found, and never terminated.
 	Adopts bool
@@ -153,8 +189,11 @@ type PoolInfo struct {
 	ID string
 	// Name is the user's name for the pool, by WithName, or "".
 	Name string
-	// Owner is the program that opened the pool: host, process id and start.
+	// Owner is the program that has the pool: host, process id and start, as
+	// "host/pid/start" in letters, digits, dots, dashes and slashes.
 	Owner string
+	// Lease is Spec.Lease, and DefaultLease where that is zero.
+	Lease time.Duration
 	// AuthorizedKey is the pool's public key in authorized_keys form.
 	AuthorizedKey string
 	// Expires is when the pool ends by its TTL. Zero means that it has none.
@@ -239,6 +278,9 @@ type Instance struct {
 	SSH Endpoint
 	// Offer is what was rented, with the price that is really charged.
 	Offer Offer
+	// PreemptAt is when the provider will take the machine back, once that is
+	// known. Zero means that it is not.
+	PreemptAt time.Time
 	// Labels are what else tasks can choose the machine by: see [OnLabels]. The
 	// pool adds its own, such as [LabelRegion].
 	Labels map[string]string
@@ -300,4 +342,15 @@ type Resource struct {
 	Name      string
 	Region    string
 	HourlyUSD Price
+	// Pool is the ID of the pool, and Owner PoolInfo.Owner when it was made.
+	Pool, Owner string
+	// State is a machine's state. It is InstanceUnknown for everything else.
+	State InstanceState
+	// Created is when it was made. Zero means not known.
+	Created time.Time
+	// Lease is PoolInfo.Lease, and Expires PoolInfo.Expires.
+	Lease   time.Duration
+	Expires time.Time
+	// LeaseUntil is what a LeaseMarker noted last. Zero means nothing.
+	LeaseUntil time.Time
 }

@@ -36,6 +36,9 @@ type Result struct {
 	Outputs   []OutputFile
 	// Attempts counts how often the task was started.
 	Attempts int
+	// CostUSD is what the task has cost with all its attempts: the time they ran, at
+	// the price of their nodes, each divided by the node's slots.
+	CostUSD Price
 	// Elapsed is how long the last attempt ran. Of commands the node tells it to a
 	// hundredth of a second.
 	Elapsed time.Duration

@@ -11,11 +11,23 @@ import (
 type Spec struct {
 	// Accelerator is what each node must have. The zero value asks for none.
 	Accelerator accelerators.Accelerator
-	// Nodes is how many nodes the pool has. Zero means 1.
+	// Nodes is how many nodes the pool has. Zero means 1, or none where MaxNodes
+	// is set: such a pool begins with its first task.
 	Nodes int
+	// MaxNodes makes the pool elastic: it has at least Nodes nodes and, while tasks
+	// wait, up to so many. Zero means Nodes.
+	MaxNodes int
+	// IdleTimeout is how long a node of an elastic pool is without a task before
+	// it is ended, where there are more than Nodes. Zero means [DefaultIdleTimeout].
+	IdleTimeout time.Duration
 	// MinReady is how many nodes must be ready before Open returns; the others
-	// join as they come up. Zero means all of them.
+	// join as they come up. Zero means all of Nodes.
 	MinReady int
+	// MaxReplacements is how often in a row the node of a rank is replaced by
+	// another machine where it is lost, or does not come up. One that was ready for
+	// [SettledAfter] counts as come up for good. Zero means [DefaultReplacements],
+	// and -1 that none is replaced.
+	MaxReplacements int
 	// Concurrency is how many tasks run on a node at once: its slots. Zero
 	// means 1.
 	Concurrency int
@@ -33,11 +45,23 @@ type Spec struct {
 
 	// Allocation says how nodes are rented, spot or on demand.
 	Allocation Allocation
-	// MaxHourlyUSD is the most that one node may cost for an hour. Zero means
-	// no limit.
+	// MaxHourlyUSD is the most that one node may cost for an hour, at the price
+	// that is really charged. Zero means no limit.
 	MaxHourlyUSD float64
-	// BudgetUSD is the most that the pool may cost, all told. Zero means no limit.
+	// BudgetUSD is the most that the pool may cost, all told. Shortly before it is
+	// spent, by what the nodes cost in [CollectTime], all tasks end, as ErrBudget;
+	// when it is spent, the pool. Zero means no limit.
 	BudgetUSD float64
+	// AllowUnknownPrice rents also where a limit is set and a price is not known.
+	// The limits then hold for the others only.
+	AllowUnknownPrice bool
+
+	// OnPreemption is shell text that a node runs in its working directory once its
+	// provider has said that it will take the machine back: to save what should not
+	// be lost. It finds the seconds that are left in GPUTRAIN_SECONDS, and is ended
+	// when they are over. Tasks go on meanwhile; new ones go to other nodes. Another
+	// machine is launched once this one is gone.
+	OnPreemption string
 
 	// Lease is how long a node goes on without hearing from this program: it
 	// then ends its tasks and, where it can, itself. The pool renews it all the
@@ -50,6 +74,18 @@ type Spec struct {
 }
 
 const (
+	// DefaultReplacements is how often in a row the node of a rank is replaced.
+	DefaultReplacements = 3
+	// SettledAfter is how long a node must have been ready for its loss to be a new
+	// one, and not one more in a row.
+	SettledAfter = 10 * time.Minute
+	// DefaultIdleTimeout outlasts the time between two steps of a program, and
+	// costs less than another start.
+	DefaultIdleTimeout = 5 * time.Minute
+	// CollectTime is what is left of a budget for Download and the like when the
+	// pool's tasks end.
+	CollectTime = 2 * time.Minute
+
 	// DefaultLease outlasts a laptop's lid closed for a coffee, a router's
 	// restart and a slow Attach, and bounds what a forgotten machine costs.
 	DefaultLease = 15 * time.Minute

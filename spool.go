@@ -56,11 +56,15 @@ type spool struct {
 	kept []byte
 	n    int64
 	file *os.File
+	path string // of the file, also once it is closed
 }
 
 func newSpool(dir *resultsDir, attempt, name string, also io.Writer) *spool {
 	return &spool{dir: dir, attempt: attempt, name: name, also: also}
 }
+
+// keptSpool is the spool of a stream that an earlier program has kept.
+func keptSpool(kept []byte, n int64, path string) *spool { return &spool{kept: kept, n: n, path: path} }
 
 func (s *spool) Write(p []byte) (int, error) {
 	if err := s.keep(p); err != nil {
@@ -102,7 +106,8 @@ func (s *spool) spill() error {
 	if err != nil {
 		return err
 	}
-	if s.file, err = os.Create(filepath.Join(dir, s.name)); err != nil {
+	s.path = filepath.Join(dir, s.name)
+	if s.file, err = os.Create(s.path); err != nil {
 		return err
 	}
 	_, err = s.file.Write(s.kept)
@@ -119,7 +124,7 @@ func (s *spool) readAt(b []byte, offset int64) (int, error) {
 	case offset >= s.n:
 		return 0, nil
 	}
-	f, err := os.Open(s.file.Name()) // it may be closed for writing by now
+	f, err := os.Open(s.path) // it may be closed for writing by now
 	if err != nil {
 		return 0, err
 	}

@@ -78,6 +78,8 @@ func kindOfSSH(err error) error {
 		return ErrHostKey
 	case errors.Is(err, ssh.ErrAuth):
 		return ErrAuth
+	case errors.Is(err, supervisor.ErrFenced):
+		return ErrFenced
 	}
 	return ErrUnavailable
 }

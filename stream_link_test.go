@@ -86,7 +86,7 @@ var settler = gputrain.GeneratorFunc("stream/settler", func(ctx context.Context,
 func TestStreamOnALostContainer(t *testing.T) {
 	needDocker(t)
 	started := make(chan int, 10)
-	pool := openContainers(t, container.Config{}, gputrain.Spec{Nodes: 3}, gputrain.WithEvents(func(e gputrain.Event) {
+	pool := openContainers(t, container.Config{}, gputrain.Spec{Nodes: 3, MaxReplacements: -1}, gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventTask && e.State == "started" {
 			started <- e.Node
 		}

@@ -51,9 +51,12 @@ func (t Target) String() string {
 	return strings.Join(words, ", ")
 }
 
-// key tells targets with labels apart.
+// key tells targets apart.
 func (t Target) key() string {
 	var b strings.Builder
+	if t.rank > 0 {
+		fmt.Fprintf(&b, "%d ", t.rank)
+	}
 	for _, l := range t.labels {
 		fmt.Fprintf(&b, "%q=%q ", l.key, l.value)
 	}
@@ -109,7 +112,7 @@ func (n *poolNode) labelsLocked() map[string]string {
 // still on its way up may come to be.
 func (t Target) matchesLocked(n *poolNode) (now, later bool) {
 	if t.rank != 0 {
-		return n.rank == t.rank-1, false
+		return n.rank() == t.rank-1, false
 	}
 	if len(t.labels) == 0 {
 		return true, false
@@ -140,9 +143,16 @@ func (p *pool) impossibleLocked(t Target) error {
 	if t.rank == 0 && t.labels == nil {
 		return nil
 	}
-	if t.rank > len(p.nodes) {
+	most := max(len(p.nodes), p.most)
+	if t.rank > most {
 		return &Error{Provider: p.provider, Op: "target", Kind: ErrInvalid,
-			Err: fmt.Errorf("there is no %v: the pool has ranks 0 to %d", t, len(p.nodes)-1)}
+			Err: fmt.Errorf("there is no %v: the pool has ranks 0 to %d", t, most-1)}
+	}
+	if p.growsLocked() {
+		return nil // a node that is still to come may answer
+	}
+	if t.rank > len(p.nodes) {
+		return p.noNodesLocked() // that is why it did not come
 	}
 	var over []error
 	var kind error // of a node that never became ready, its own
@@ -161,6 +171,9 @@ func (p *pool) impossibleLocked(t Target) error {
 	}
 	if over != nil {
 		return &Error{Provider: p.provider, Op: "target", Kind: kind, Err: fmt.Errorf("no node with %v is left: %w", t, joinOnce(over))}
+	}
+	if p.spec.MaxNodes > 0 && len(p.nodes) < p.most {
+		return p.noNodesLocked() // those that might have could not be had
 	}
 	return &Error{Provider: p.provider, Op: "target", Kind: ErrInvalid, Err: fmt.Errorf("no node has %v", t), Hint: p.labelsHintLocked(t)}
 }

@@ -11,7 +11,8 @@ import (
 func TestNoneReadyNamesTheTarget(t *testing.T) {
 	p := &pool{id: "p", provider: "acme"}
 	for rank, state := range []NodeState{NodeReady, NodeLost, NodeUnreachable, NodeBootstrapping} {
-		n := &poolNode{p: p, rank: rank, name: "p-" + string(rune('0'+rank)), state: state}
+		n := &poolNode{p: p, name: "p-" + string(rune('0'+rank)), state: state}
+		n.at.Store(int32(rank))
 		n.inst.Labels = map[string]string{"zone": string(rune('a' + rank))}
 		n.labels = n.labelsLocked()
 		p.nodes = append(p.nodes, n)

@@ -44,6 +44,12 @@ type Task struct {
 	// where only files count that changed since the attempt began. Tasks that run
 	// at the same time on a node share Dir: let them write to their own.
 	Outputs []string
+	// HoldsLease keeps the node's lease while the command runs, should this program
+	// die or be out of reach: for a job that is to outlive the program by more than
+	// Spec.Lease, and be found again by Attach. The pool's TTL ends it all the same, and
+	// without a TTL the machine costs money for as long as the command runs. Functions
+	// cannot hold it.
+	HoldsLease bool
 	// Target says which nodes the task may run on. The zero value is any.
 	Target Target
 
@@ -137,6 +143,9 @@ func (t Task) validateCommand(f *faults) {
 func (t Task) validateCall(f *faults) {
 	if len(t.Args) > 0 || t.Script != "" {
 		f.add("a call of a function has no Args or Script")
+	}
+	if t.HoldsLease {
+		f.add("a call of a function cannot hold the lease: run a command for that")
 	}
 	if len(t.Env) > 0 || len(t.Secrets) > 0 || len(t.Stdin) > 0 || t.Dir != "" {
 		f.add("a call of a function takes no Env, Secrets, Stdin or Dir: calls share one process; pass what it needs in its argument")

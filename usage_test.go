@@ -62,10 +62,10 @@ func module(t *testing.T, program string) string {
 	return dir
 }
 
-func runProgram(t *testing.T, dir string) (stdout, stderr string, err error) {
+func runProgram(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
 	err = cmd.Run()
 	return out.String(), errOut.String(), err

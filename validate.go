@@ -17,6 +17,18 @@ func (s Spec) Validate() error {
 	f.count("Nodes", s.Nodes)
 	f.count("MinReady", s.MinReady)
 	f.count("Concurrency", s.Concurrency)
+	f.count("MaxNodes", s.MaxNodes)
+	f.duration("IdleTimeout", s.IdleTimeout)
+	if s.MaxNodes > 0 && s.MaxNodes < s.Nodes {
+		f.add("MaxNodes is %d, fewer than the %d of Nodes", s.MaxNodes, s.Nodes)
+	}
+	if s.IdleTimeout > 0 && s.MaxNodes == 0 {
+		f.add("IdleTimeout is %v, and without MaxNodes no node is ended for being idle", s.IdleTimeout)
+	}
+	if s.MaxReplacements < -1 {
+		f.add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
+	}
+	f.text("OnPreemption", s.OnPreemption)
 	if s.MinReady > s.nodes() {
 		f.add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
 	}
@@ -158,8 +170,35 @@ func (f faults) err(what string) error {
 	return &Error{Op: what, Kind: ErrInvalid, Err: errors.New(strings.Join(f, "; "))}
 }
 
-func (s Spec) nodes() int       { return max(s.Nodes, 1) }
+// nodes is how many nodes the pool has at least.
+func (s Spec) nodes() int {
+	if s.MaxNodes > 0 {
+		return s.Nodes
+	}
+	return max(s.Nodes, 1)
+}
+
+// maxNodes is how many it has at most.
+func (s Spec) maxNodes() int { return max(s.MaxNodes, s.nodes()) }
+
 func (s Spec) concurrency() int { return max(s.Concurrency, 1) }
+
+func (s Spec) idleTimeout() time.Duration {
+	if s.IdleTimeout == 0 {
+		return DefaultIdleTimeout
+	}
+	return s.IdleTimeout
+}
+
+func (s Spec) replacements() int {
+	switch s.MaxReplacements {
+	case 0:
+		return DefaultReplacements
+	case -1:
+		return 0
+	}
+	return s.MaxReplacements
+}
 
 func (s Spec) minReady() int {
 	if s.MinReady == 0 {

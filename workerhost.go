@@ -26,7 +26,8 @@ type workerHost struct {
 	mu     sync.Mutex
 	proc   *workerProc // the one that gets new calls
 	starts int
-	left   []string // files of workers that are dead, as long as they may be there
+	former []*workerProc // that an earlier program has started
+	left   []string      // files of workers that are dead, as long as they may be there
 	closed bool
 }
 
@@ -124,6 +125,9 @@ func (h *workerHost) close() {
 	if h.proc != nil {
 		h.proc.cancel()
 	}
+	for _, proc := range h.former {
+		proc.cancel()
+	}
 }
 
 // live ships the program, runs it, and connects to it, until it is dead.
@@ -139,6 +143,10 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 	}
 	socket, scratch := path.Join(h.n.facts.Root, name), path.Join(h.n.facts.Root, scratchDir, name)
 	proc.scratch = scratch
+	h.mu.Lock()
+	starts := h.starts
+	h.mu.Unlock()
+	h.n.p.journal.add(keptNode, keptBase{Node: h.n.name, Worker: name, Binary: program.remote, Ships: starts})
 	dialing, stopDialing := context.WithCancel(ctx)
 	defer stopDialing()
 	var serving sync.WaitGroup
@@ -152,7 +160,7 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 	})
 	for range startAttempts { // as long as its process is there, a worker that does not serve yet is a slow one
 		proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
-			Digest: program.digest, Functions: worker.Names(), Generation: 1, Grace: functionGrace, Node: h.n.nodeFacts(scratch),
+			Digest: program.digest, Functions: worker.Names(), Generation: uint64(h.n.p.generation), Grace: functionGrace, Node: h.n.nodeFacts(scratch),
 		})
 		if !errors.Is(proc.err, worker.ErrWorkerLost) || dialing.Err() != nil {
 			break
@@ -200,7 +208,7 @@ func (h *workerHost) removed(files []string) {
 // serve runs the program on the node until it ends. What functions print is
 // shown under the node's name.
 func (h *workerHost) serve(ctx context.Context, proc *workerProc, p program, name, socket string) (supervisor.Exit, error) {
-	outLines, errLines := h.n.p.out.writers(fmt.Sprintf("node %d", h.n.rank))
+	outLines, errLines := h.n.p.out.writers(fmt.Sprintf("node %d", h.n.rank()))
 	defer outLines.flush()
 	defer errLines.flush()
 	return h.n.super.Run(ctx, supervisor.Spec{

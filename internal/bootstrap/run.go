@@ -48,6 +48,13 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
+// A Base is what the tasks of a node start from, in the words of SetBase: what
+// another client has to set again on a node that it takes over made ready.
+type Base struct {
+	Env  map[string]string
+	Path []string
+}
+
 // Options are what a caller may watch Run with. The zero value watches nothing.
 type Options struct {
 	// Output returns where a phase's output goes while it runs, stdout and
@@ -56,6 +63,9 @@ type Options struct {
 	// Event is told of every change of a phase's state. It is called by Run's
 	// own goroutine.
 	Event func(phase string, state State, elapsed time.Duration)
+	// Base is told of every base that the node is set to. Once Run has
+	// succeeded, the last one is that of the node's tasks.
+	Base func(Base)
 }
 
 // Run makes a node ready and sets what its later tasks start from: Env, and
@@ -73,8 +83,11 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 	if opts.Event == nil {
 		opts.Event = func(string, State, time.Duration) {}
 	}
-	b := &bootstrapper{node: node, sync: sync, img: img, facts: node.Facts(), output: opts.Output, attempt: newAttempt()}
-	node.SetBase(img.Env, nil)
+	if opts.Base == nil {
+		opts.Base = func(Base) {}
+	}
+	b := &bootstrapper{node: node, sync: sync, img: img, facts: node.Facts(), output: opts.Output, base: opts.Base, attempt: newAttempt()}
+	b.setBase(Base{Env: img.Env})
 	for _, p := range phases {
 		opts.Event(p.Name, Started, 0)
 		start := time.Now()
@@ -101,6 +114,7 @@ type bootstrapper struct {
 	img     Image
 	facts   supervisor.Facts
 	output  func(phase string) io.Writer
+	base    func(Base)
 	attempt string // makes this run's names its own
 
 	venv     string // the virtual environment's directory
@@ -133,5 +147,10 @@ func (b *bootstrapper) use(venv string) {
 		env = make(map[string]string)
 	}
 	env["VIRTUAL_ENV"] = venv
-	b.node.SetBase(env, []string{venv + "/bin"})
+	b.setBase(Base{Env: env, Path: []string{venv + "/bin"}})
+}
+
+func (b *bootstrapper) setBase(base Base) {
+	b.node.SetBase(base.Env, base.Path)
+	b.base(base)
 }

@@ -40,6 +40,9 @@ func NewKeyPair() (KeyPair, error) {
 	return KeyPair{Signer: signer, Private: pem.EncodeToMemory(block), Public: public}, nil
 }
 
+// ParseKey reads a private key that NewKeyPair has made.
+func ParseKey(pem []byte) (xssh.Signer, error) { return xssh.ParsePrivateKey(pem) }
+
 // LoadKey reads a private key from a file. A leading ~ is the user's home.
 func LoadKey(path string) (xssh.Signer, error) {
 	file, err := expand(path)

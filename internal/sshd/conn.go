@@ -38,6 +38,10 @@ func (s *Server) serve(nc net.Conn) {
 				s.serveSession(c)
 			})
 		case "direct-streamlocal@openssh.com":
+			if s.cfg.Run != nil {
+				c.Reject(xssh.Prohibited, "no sockets here")
+				continue
+			}
 			s.wg.Go(func() { forward(c) })
 		default:
 			c.Reject(xssh.UnknownChannelType, "unknown channel type "+c.ChannelType())

@@ -2,8 +2,10 @@ package sshd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,6 +33,21 @@ type Config struct {
 	// MaxSessions is how many sessions a connection may have at once; more are
 	// refused. Zero means no limit.
 	MaxSessions int
+	// Run, where it is set, is what a session starts instead of /bin/sh. Dir and
+	// Env mean nothing then, and neither SFTP nor forwarding is there: nothing of
+	// the server leaves memory, so that it can live in a testing/synctest bubble.
+	Run func(ctx context.Context, p Program) (code int)
+}
+
+// A Program is what Config.Run is to be. Its ctx ends with the server; a
+// connection that is cut ends its Stdin, as it does a process's.
+type Program struct {
+	// Command is what the client asked for, as shell text. Empty means a shell.
+	Command string
+	// Env is what the client has set, as "NAME=value".
+	Env            []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
 }
 
 // A Server serves SSH connections until it is closed.
@@ -38,7 +55,9 @@ type Server struct {
 	cfg  Config
 	auth *xssh.ServerConfig
 
-	wg sync.WaitGroup // every goroutine of the server
+	life context.Context // of what Config.Run runs
+	end  context.CancelFunc
+	wg   sync.WaitGroup // every goroutine of the server
 
 	mu        sync.Mutex
 	closed    bool
@@ -49,26 +68,17 @@ type Server struct {
 
 // New returns a server for cfg. Its owner closes it.
 func New(cfg Config) (*Server, error) {
-	if err := Supported(); err != nil {
-		return nil, err
-	}
 	if cfg.HostKey == nil {
 		return nil, errors.New("sshd: no host key")
 	}
 	if len(cfg.AuthorizedKeys) == 0 {
 		return nil, errors.New("sshd: no authorized keys, so nobody could log in")
 	}
-	dir, err := filepath.Abs(cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("sshd: home directory: %w", err)
+	if cfg.Run == nil {
+		if err := cfg.forProcesses(); err != nil {
+			return nil, err
+		}
 	}
-	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("sshd: home directory: %w", err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("sshd: home directory: %s is not a directory", dir)
-	}
-	cfg.Dir = dir
-	cfg.Env = slices.Clone(cfg.Env)
 
 	s := &Server{
 		cfg:       cfg,
@@ -76,12 +86,35 @@ func New(cfg Config) (*Server, error) {
 		conns:     map[net.Conn]bool{},
 		processes: map[*process]bool{},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.auth = &xssh.ServerConfig{
 		ServerVersion:     "SSH-2.0-gputrain",
 		PublicKeyCallback: authorize(cfg.AuthorizedKeys),
 	}
+	if cfg.Run != nil { // it stays in memory: the exchange that costs least
+		s.auth.KeyExchanges = []string{xssh.KeyExchangeECDHP256, xssh.KeyExchangeCurve25519}
+	}
 	s.auth.AddHostKey(cfg.HostKey)
 	return s, nil
+}
+
+// forProcesses checks what real commands need.
+func (cfg *Config) forProcesses() error {
+	if err := Supported(); err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("sshd: home directory: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("sshd: home directory: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("sshd: home directory: %s is not a directory", dir)
+	}
+	cfg.Dir = dir
+	cfg.Env = slices.Clone(cfg.Env)
+	return nil
 }
 
 // authorize lets in whoever has one of the keys.
@@ -154,8 +187,18 @@ func (s *Server) Close() error {
 		p.kill()
 	}
 	s.mu.Unlock()
+	s.end()
 	s.wg.Wait()
 	return nil
+}
+
+// HangUp ends all connections, as a network that fails does. It kills nothing.
+func (s *Server) HangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for nc := range s.conns {
+		nc.Close()
+	}
 }
 
 func (s *Server) isClosed() bool {

@@ -81,7 +81,7 @@ func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
 		return sn.start()
 	case "subsystem":
 		var r subsystemRequest
-		if xssh.Unmarshal(payload, &r) != nil || r.Name != "sftp" || sn.started {
+		if xssh.Unmarshal(payload, &r) != nil || r.Name != "sftp" || sn.started || sn.srv.cfg.Run != nil {
 			return false, nil
 		}
 		sn.started = true
@@ -103,6 +103,9 @@ func (sn *session) start(args ...string) (ok bool, run func()) {
 	}
 	sn.started = true
 	cfg := &sn.srv.cfg
+	if cfg.Run != nil {
+		return true, func() { sn.serveProgram(args) }
+	}
 	p, err := startProcess(args, cfg.Dir, slices.Concat(cfg.Env, []string{"HOME=" + cfg.Dir}, sn.env))
 	if err != nil {
 		// A refusal could not say why.

@@ -61,13 +61,31 @@ type control struct {
 	wake  chan struct{} // signals that queue has grown
 }
 
-// openControl starts the shell and takes the pool over with it. The first call
-// for a pool makes its folder, arms the watcher, and returns the facts.
-func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Duration, first bool) (*control, Facts, error) {
-	var facts Facts
+// An entry is how a session comes to a pool: gt_open's HOW.
+type entry string
+
+const (
+	starting  entry = "start"  // it makes the pool's folder, and arms the watcher
+	attaching entry = "attach" // it takes over from another program
+	again     entry = "again"  // it takes over from another session of this program
+)
+
+// protocol is the version of what clients and the node's files say to each other:
+// another one for every change of that.
+const protocol = "2"
+
+// An answer is what the node tells who starts or attaches.
+type answer struct {
+	facts Facts
+	found []found
+}
+
+// openControl starts the shell and takes the pool over with it.
+func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat string) (*control, answer, error) {
+	var told answer
 	s, err := c.Open(ctx, cfg.command())
 	if err != nil {
-		return nil, facts, err
+		return nil, told, err
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k := &control{s: s, frames: newDecoder(s), stop: stop, wake: make(chan struct{}, 1)}
@@ -76,17 +94,21 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, ttl time.Durati
 	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
 	interrupted := context.AfterFunc(ctx, func() { s.Close() })
-	k.put([]byte(opening + "echo '" + hello + "'\n" + cfg.open(ttl, first) + "gt_ready\n"))
+	k.put([]byte(opening + "echo '" + hello + "'\n" + cfg.open(how, beat) + "gt_ready\n"))
 	if err = k.frames.greet(); err == nil {
-		err = k.opened(&facts)
+		err = k.opened(&told.facts)
 	}
-	if err == nil && first {
-		err = facts.check()
+	if err == nil && how != again {
+		err = told.facts.check()
+	}
+	if err == nil && how == attaching {
+		k.send(newCall("list"))
+		told.found, err = k.listed()
 	}
 	if interrupted() && err == nil {
-		return k, facts, nil
+		return k, told, nil
 	}
-	return nil, facts, k.failed(ctx, err, complaint)
+	return nil, told, k.failed(ctx, err, complaint)
 }
 
 // opened reads the answer to gt_open and gt_ready.
@@ -102,15 +124,21 @@ func (k *control) opened(facts *Facts) error {
 		case f.kind == 'F' && len(f.words) == 2:
 			facts.add(f.words[0], f.words[1])
 		case f.kind == 'E':
-			return refusal(f.id())
+			return refusal(f.words)
 		}
 	}
 	return errFrame
 }
 
 // refusal is why gt_open did not take the pool.
-func refusal(why string) error {
+func refusal(words []string) error {
+	why := strings.Join(words, " ")
+	if theirs, ok := strings.CutPrefix(why, "version "); ok {
+		return fmt.Errorf("%w: the node's is %.20q, this program's %q", ErrVersion, theirs, protocol)
+	}
 	switch why {
+	case "fenced":
+		return ErrFenced
 	case "gone":
 		return ErrLapsed
 	case "restarted":
@@ -231,24 +259,21 @@ func (c Config) command() string {
 }
 
 // open returns the call of gt_open.
-func (c Config) open(ttl time.Duration, first bool) string {
+func (c Config) open(how entry, beat string) string {
 	lease := seconds(c.Lease)
 	interval := min(max(lease/10, 1), 30)
 	ttlText := "0"
 	if c.TTL > 0 {
 		interval = max(min(interval, seconds(c.TTL)/10), 1)
-		ttlText = strconv.FormatInt(max(seconds(ttl), 1), 10)
-	}
-	is := "0"
-	if first {
-		is = "1"
+		ttlText = strconv.FormatInt(seconds(c.TTL), 10)
 	}
 	disk := "0"
 	if c.Disk {
 		disk = "1"
 	}
-	l := newCall("open", c.Root, c.Name, is, strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk)
-	if first && !c.Plain {
+	l := newCall("open", c.Root, c.Name, string(how), protocol, strconv.Itoa(c.Generation), beat,
+		strconv.FormatInt(interval, 10), strconv.FormatInt(lease, 10), ttlText, c.SelfDestruct, disk)
+	if how == starting && !c.Plain {
 		l.args(session, runner)
 	} else {
 		l.args("", "")

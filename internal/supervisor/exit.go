@@ -73,6 +73,9 @@ var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out,
 // whatever ran there is gone.
 var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
 
+// ErrDiskFull means that the node's disk has no room for what was asked.
+var ErrDiskFull = errors.New("the node's disk is full")
+
 // An outcome is what a 'D' frame tells: how a task ended, and of each stream
 // where it is.
 type outcome struct {
@@ -141,11 +144,13 @@ func parseDone(s, dir string) (x outcome, err error) {
 	case "nostdin":
 		return x, fmt.Errorf("%w: its stdin is gone from the node", ErrNotStarted)
 	case "noscratch":
-		return x, fmt.Errorf("%w: its scratch directory cannot be made: the node's disk is full, or cannot be written to", ErrNotStarted)
+		return x, fmt.Errorf("%w: its scratch directory cannot be made: %w, or cannot be written to", ErrNotStarted, ErrDiskFull)
 	case "nofork":
 		return x, fmt.Errorf("%w: the node can make no process for it: it has too many already, too little memory, or too many open files", ErrNotStarted)
 	case "nodisk":
-		return x, fmt.Errorf("%w: the node's disk is full", ErrNotStarted)
+		return x, fmt.Errorf("%w: %w", ErrNotStarted, ErrDiskFull)
+	case "fenced": // its client was deposed just before
+		return x, fmt.Errorf("%w: %w", ErrNotStarted, ErrFenced)
 	default:
 		return x, fmt.Errorf("%w: cause %.20q", errFrame, w[3])
 	}

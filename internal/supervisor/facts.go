@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Facts are what one look at the node told.
@@ -17,6 +18,9 @@ type Facts struct {
 	// Root is the pool's folder, WorkDir the tasks' own below it, and CacheDir
 	// where what outlives a pool may be kept. CacheDir need not exist yet.
 	Root, WorkDir, CacheDir string
+	// Lease is how long the node goes on without hearing from a client, as the first
+	// one wanted it.
+	Lease time.Duration
 	// CPUs is how many the login may use, and MemoryBytes how much memory: the
 	// machine's, or its container's limit. Zero means not known.
 	CPUs        int
@@ -53,6 +57,8 @@ func (f *Facts) add(key, value string) {
 		f.Root, f.WorkDir = value, value+"/work"
 	case "cache":
 		f.CacheDir = value
+	case "lease":
+		f.Lease = time.Duration(min(number(), maxSize/int64(time.Second))) * time.Second
 	case "cpus":
 		f.CPUs = int(number())
 	case "memory":

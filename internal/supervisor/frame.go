@@ -16,7 +16,7 @@ const (
 	maxNoise = 256 << 10
 	// hello is the first line of node.sh's half. What a login prints before it
 	// is skipped.
-	hello = "gputrain-supervisor 1"
+	hello = "gputrain-supervisor " + protocol
 )
 
 // errFrame means that the node did not speak as node.sh does.

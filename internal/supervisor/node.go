@@ -11,12 +11,32 @@
 // A task's stdout and stderr are pipes, as under plain ssh: a program can open
 // /dev/stdout or /dev/stderr anew, and nothing of what it wrote is cut off. They
 // are read on the node, so that a task goes on when nobody asks for its output.
+//
+// # When the program is gone
+//
+// Tasks live on. A watcher on the node counts how long no client was heard: each
+// sends a beat every quarter of the lease. The node ends the pool's part of it once
+// that is the lease: after the last beat, or the end of the last task with
+// Spec.HoldsLease, by up to two of the watcher's intervals more. An interval is a tenth
+// of the lease, or of the TTL where that is less, but between one second and half a
+// minute. So with a lease of 15 minutes tasks live on for 15 to 16 minutes.
+//
+// Meanwhile another program can take the node over, see [Attach]: it finds the tasks
+// that run, and those that are over and were not released. What a task with
+// Spec.Scratch has printed and how it ended stays on the node until [Node.Release], so
+// that a program can first write it down; that of others goes soon after Run has
+// returned. Only short output and the ends of tasks are in the memory of runner.pl: if
+// that is killed, its tasks count as Vanished.
+//
+// Each program that takes a node over has a higher generation than those before it,
+// whatever they still try ends with [ErrFenced].
 package supervisor
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,16 +69,19 @@ type Config struct {
 	// Shell is the shell of the control session, as a command. Empty means sh where
 	// the node has perl; otherwise bash, or else sh.
 	Shell string
-	// Plain has the shell do what runner.pl does elsewhere, with perl too.
+	// Plain has the shell do what runner.pl does elsewhere, with perl too. Attach goes
+	// by what the node has.
 	Plain bool
+	// Generation says which of the programs that take the node over one after the
+	// other this is. Zero means 1.
+	Generation int
 }
 
 // A Node is a node under supervision. All methods can be called at the same time.
 type Node struct {
-	client  *ssh.Client
-	cfg     Config
-	facts   Facts
-	expires time.Time // by the TTL
+	client *ssh.Client
+	cfg    Config
+	facts  Facts
 
 	// life ends by Close, or when the node is lost for good. The cause says which.
 	life context.Context
@@ -68,6 +91,7 @@ type Node struct {
 	attention chan struct{} // signals the poller that something has changed
 
 	heard atomic.Int64 // when the last frame came, in Unix nanoseconds
+	beats atomic.Int64 // the last beat
 
 	mu       sync.Mutex
 	patience time.Duration
@@ -89,6 +113,23 @@ var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 // ready for tasks. It must be the first thing that a pool runs on a node. A
 // Start that fails leaves nothing behind, as far as the node can be reached.
 func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
+	n, err := newNode(ctx, c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	k, told, err := n.open(ctx, starting)
+	if err != nil {
+		n.end(err)
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
+		defer cancel()
+		return nil, errors.Join(err, n.Close(clean, true))
+	}
+	n.begin(k, told)
+	return n, nil
+}
+
+// newNode returns a node that nothing was asked of yet.
+func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	if cfg.Name == "" {
 		cfg.Name = cfg.PoolID
 	}
@@ -105,6 +146,9 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	if cfg.Lease <= 0 {
 		cfg.Lease = 15 * time.Minute
 	}
+	if cfg.Generation <= 0 {
+		cfg.Generation = 1
+	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	n := &Node{
 		client: c, cfg: cfg, life: life, end: end,
@@ -112,25 +156,24 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 		patience:  patience,
 		tasks:     map[string]*task{},
 		orphans:   map[string]*call{},
+		scratchs:  newScratch(),
 	}
-	if cfg.TTL > 0 {
-		n.expires = time.Now().Add(cfg.TTL)
+	n.beats.Store(firstBeat + rand.Int64N(someBeats))
+	return n, nil
+}
+
+// begin has the node's control served, for as long as it lives.
+func (n *Node) begin(k *control, told answer) {
+	n.facts = told.facts
+	n.cfg.Root = n.facts.Root // where a later session finds the pool
+	if n.facts.Lease > 0 {
+		n.cfg.Lease = n.facts.Lease
 	}
-	k, facts, err := n.open(ctx, true)
-	if err != nil {
-		end(err)
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
-		defer cancel()
-		return nil, errors.Join(err, n.Close(clean, true))
-	}
-	n.facts = facts
-	n.cfg.Root = facts.Root // where a later session finds the pool
-	n.base.path = facts.Path
+	n.base.path = n.facts.Path
 	n.adopt(k)
 	n.wg.Go(func() { n.keep(k) })
 	n.wg.Go(n.pollLoop)
 	n.wg.Go(n.renew)
-	return n, nil
 }
 
 // startCleanup bounds what a failed Start does to leave nothing behind.
@@ -147,7 +190,8 @@ func (n *Node) Err() error { return context.Cause(n.life) }
 
 // open opens a control session. Where the connection is cut meanwhile, it is
 // tried again.
-func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
+func (n *Node) open(ctx context.Context, how entry) (*control, answer, error) {
+	first := how != again
 	pause := 50 * time.Millisecond
 	for failures := 0; ; {
 		attempt, cancel := context.WithTimeout(ctx, openTimeout)
@@ -155,24 +199,24 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 			cancel() // the wait for a connection, or a start among very many, has no bound but ctx's
 			attempt, cancel = context.WithCancel(ctx)
 		}
-		k, facts, err := openControl(attempt, n.client, n.cfg, time.Until(n.expires), first)
+		k, told, err := openControl(attempt, n.client, n.cfg, how, n.beat())
 		cancel()
-		if first && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner) || errors.Is(err, errFrame)) {
+		if how == starting && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner) || errors.Is(err, errFrame)) {
 			n.cfg.Plain = true // there is a perl, but it cannot do what is asked of it
 			continue
 		}
 		if err == nil {
-			return k, facts, nil
+			return k, told, nil
 		}
 		if ctx.Err() != nil {
-			return nil, facts, fmt.Errorf("%w while the node's supervisor was started", context.Cause(ctx))
+			return nil, told, fmt.Errorf("%w while the node's supervisor was started", context.Cause(ctx))
 		}
 		if e := n.client.Err(); e != nil {
-			return nil, facts, e
+			return nil, told, e
 		}
 		if !errors.Is(err, ssh.ErrDisconnected) {
-			if failures++; failures >= openFailures || first || errors.Is(err, ErrLapsed) || errors.Is(err, ErrRestarted) {
-				return nil, facts, err
+			if failures++; failures >= openFailures || how == starting || isFinal(err) {
+				return nil, told, err
 			}
 		}
 		select {
@@ -181,6 +225,16 @@ func (n *Node) open(ctx context.Context, first bool) (*control, Facts, error) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// isFinal reports whether it is of no use to try again.
+func isFinal(err error) bool {
+	for _, final := range []error{ErrLapsed, ErrRestarted, ErrFenced, ErrVersion} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
 }
 
 const (
@@ -210,7 +264,7 @@ func (n *Node) keep(k *control) {
 			n.end(err)
 			return
 		}
-		if k, _, err = n.open(n.life, false); err != nil {
+		if k, _, err = n.open(n.life, again); err != nil {
 			n.end(err)
 			return
 		}
@@ -261,14 +315,14 @@ func (n *Node) notice() {
 func (n *Node) renew() {
 	tick := time.NewTicker(max(n.cfg.Lease/4, 250*time.Millisecond))
 	defer tick.Stop()
-	for beat := firstBeat; ; beat++ {
+	for {
 		select {
 		case <-n.life.Done():
 			return
 		case <-tick.C:
 			n.mu.Lock()
 			if n.control != nil {
-				n.control.send(newCall("beat", strconv.Itoa(beat)))
+				n.control.send(newCall("beat", n.beat()))
 				n.poll.beats++
 				n.poll.asked = time.Now()
 			}
@@ -278,22 +332,33 @@ func (n *Node) renew() {
 	}
 }
 
-// firstBeat follows what gt_open writes. All beats have as many digits: they
-// are written over each other.
-const firstBeat = 10000001
+// beat returns the next beat: a number that the node has not seen lately, also not
+// from another client. All have as many digits, since they are written over each other.
+func (n *Node) beat() string { return strconv.FormatInt(n.beats.Add(1), 10) }
+
+const (
+	firstBeat = 100_000_000_000
+	someBeats = 800_000_000_000
+)
 
 // Close ends every task and everything else that the pool runs on the node,
 // and the watcher; remove also removes the pool's folder. Runs in flight return
 // ErrClosed. Once it has succeeded, Close does nothing more; after an error it
-// can be called again.
+// can be called again. Where a later client has taken the node over, it touches
+// nothing there, and the error is ErrFenced.
 func (n *Node) Close(ctx context.Context, remove bool) error {
 	n.closing.Lock()
 	defer n.closing.Unlock()
 	if n.closed {
 		return nil
 	}
+	n.mu.Lock() // nothing is added to wg from here on
 	n.end(ErrClosed)
+	n.mu.Unlock()
 	n.wg.Wait()
+	if errors.Is(n.Err(), ErrFenced) {
+		return ErrFenced
+	}
 	shell, rm := "exec sh", "0"
 	if n.cfg.Shell != "" {
 		shell = "exec " + n.cfg.Shell
@@ -305,10 +370,13 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 	if root == "" {
 		root = n.cfg.Root
 	}
-	text := script + newCall("close", root, n.cfg.Name, rm).String()
+	text := script + newCall("close", root, n.cfg.Name, rm, strconv.Itoa(n.cfg.Generation)).String()
 	for {
 		var out, complaint tail
 		err := n.client.Exec(ctx, shell, strings.NewReader(text), &out, &complaint)
+		if strings.HasSuffix(strings.TrimSpace(out.String()), "fenced") {
+			return ErrFenced
+		}
 		if err == nil && !strings.HasSuffix(out.String(), "closed") {
 			err = errors.New("the node's shell did not answer")
 		}

@@ -121,6 +121,16 @@ gt_strays() {
 	done
 } 2>/dev/null </dev/null
 
+# gt_fence GENERATION notes the highest generation of clients that has come to this
+# pool, in place: that works also when the disk is full. It returns 1 where a higher
+# one has come before, and 2 where it cannot be noted.
+gt_fence() {
+	gt_o=
+	[ ! -e owner ] || read -r gt_o gt_l <owner
+	[ "${gt_o:-0}" -le "$1" ] || return 1
+	[ "$gt_o" = "$1" ] || printf '%-19s;\n' "$1" 1<>owner || return 2
+} 2>/dev/null
+
 # gt_endall NODE ends all tasks of the node whose t/ is the current directory.
 gt_endall() {
 	if [ -e runner ]; then
@@ -137,7 +147,7 @@ gt_endall() {
 	for gt_f in *.start; do
 		[ ! -e "${gt_f%.start}.status" ] || continue
 		gt_p= gt_w=
-		{ read -r gt_w && read -r gt_p; } <"$gt_f"
+		{ read -r gt_w gt_l && read -r gt_p; } <"$gt_f"
 		gt_waits "$gt_w" "${gt_f%.start}" || continue
 		: >"${gt_f%.start}.cancel"
 		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
@@ -146,16 +156,19 @@ gt_endall() {
 	gt_strays "$1"
 } 2>/dev/null </dev/null
 
-# gt_close ROOT NODE REMOVE ends everything of the node, and with REMOVE 1 leaves
-# nothing of it on the node. Without a ROOT it looks wherever that may be.
+# gt_close ROOT NODE REMOVE GENERATION ends everything of the node, and with REMOVE 1
+# leaves nothing of it on the node. Without a ROOT it looks wherever that may be.
+# Where a client of a higher generation has come, it touches nothing.
 gt_close() {
 	gt_see
 	if [ -z "$1" ]; then
-		gt_close "${HOME:-/nonexistent}/.gputrain/pools/$2" "$2" "$3" >/dev/null &&
-			gt_close "${TMPDIR:-/tmp}/gputrain-$(id -u)/pools/$2" "$2" "$3"
+		gt_l=$(gt_close "${HOME:-/nonexistent}/.gputrain/pools/$2" "$2" "$3" "$4") || { echo "$gt_l"; return 1; }
+		gt_close "${TMPDIR:-/tmp}/gputrain-$(id -u)/pools/$2" "$2" "$3" "$4"
 		return
 	fi
 	if cd "$1/t" 2>/dev/null; then
+		gt_fence "$4"
+		[ $? != 1 ] || { echo fenced; return 1; }
 		: >../disarmed
 		# The reporter and the watcher first: nobody starts anything from now on.
 		for gt_f in ctl watch; do
@@ -188,23 +201,22 @@ gt_private() {
 	(umask 077 && exec mkdir -p "$@") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
 }
 
-# gt_place ROOT NODE sets gt_root, and gt_base above it, and makes it.
+# gt_place NODE makes gt_root, which it chooses where that is empty, and sets gt_base
+# above it.
 gt_place() {
-	gt_root=$1
-	case $gt_root in '' | /*) ;; *) gt_root=$HOME/$gt_root ;; esac
 	if [ -n "$gt_root" ]; then
 		gt_base=$gt_root
 		gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work"
 		return
 	fi
 	gt_base=${HOME:-/nonexistent}/.gputrain
-	if [ -d "${HOME-}" ] && gt_private "$gt_base/pools/$2" "$gt_base/pools/$2/t" "$gt_base/pools/$2/s" "$gt_base/pools/$2/work"; then
-		gt_root=$gt_base/pools/$2
+	if [ -d "${HOME-}" ] && gt_private "$gt_base/pools/$1" "$gt_base/pools/$1/t" "$gt_base/pools/$1/s" "$gt_base/pools/$1/work"; then
+		gt_root=$gt_base/pools/$1
 		return
 	fi
 	rmdir "$gt_base/pools" "$gt_base" 2>/dev/null
 	gt_base=${TMPDIR:-/tmp}/gputrain-$(id -u)
-	gt_root=$gt_base/pools/$2
+	gt_root=$gt_base/pools/$1
 	gt_private "$gt_base" && gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work"
 }
 
@@ -223,44 +235,89 @@ gt_perl() {
 	[ -r /proc/uptime ] && command -v perl && [ -z "${PERL5OPT-}${PERL5DB-}${PERL_UNICODE-}${PERLIO-}" ]
 } >/dev/null
 
-# gt_depose ends the session that had the node before.
+# gt_depose PID ends the session that had the node before, unless it is PID's.
 gt_depose() {
 	gt_p= gt_q= gt_r= gt_w=
 	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
+	[ "$gt_p" != "$1" ] || return 0
 	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
 	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 }
 
-# gt_open ROOT NODE FIRST INTERVAL LEASE TTL SELFDESTRUCT DISK SESSION RUNNER makes
-# the node's place on the first call and takes it over on every later one. SESSION
-# and RUNNER are the texts of session.pl and runner.pl, or empty where these are
-# not wanted.
+# gt_enter makes this session the one that has the node. Of two that come at the same
+# time, one of the higher generation stays: each says first which is its own, then
+# can be deposed, and then looks whether the other has said so. One that is deposed
+# all the same, by one that had passed the fence before, comes again.
+gt_enter() {
+	gt_stat "$$"
+	gt_k=$gt_st
+	while :; do
+		gt_fence "$gt_gen"
+		case $? in
+		1) echo "E fenced"; return 1 ;;
+		2) echo "E full"; return 1 ;;
+		esac
+		gt_depose "$$"
+		echo "$$ $gt_k 0 0 ;" 1<>ctl || { echo "E full"; return 1; }
+		gt_o=
+		read -r gt_o gt_l <owner
+		[ "$gt_o" != "$gt_gen" ] || return 0
+	done
+}
+
+# gt_open ROOT NODE HOW VERSION GENERATION BEAT INTERVAL LEASE TTL SELFDESTRUCT DISK
+# SESSION RUNNER takes the node's place over. HOW is "start" for the first session
+# of the client that makes it, "attach" for the first one of a later client, and
+# "again" for all others. SESSION and RUNNER are the texts of session.pl and runner.pl,
+# or empty where these are not wanted.
+#
+# Files, in t/ of the pool's folder. What they have been since the first client came
+# stays, whatever a later one would want; the first word of "pool" is the version of
+# all others, for ever:
+#   pool    "version interval lease ttl folder": what the watcher keeps, and what is
+#           above the folder of caches
+#   owner   the highest generation that has come
+#   lease   the last beat
+#   up      for how many seconds the watcher has watched, where there is a TTL
+#   watch   "pid start-time ;" of the watcher
+#   ctl     "pid start-time reporter-pid start-time ;" of the session
 gt_open() {
-	gt_name=$2 gt_root=$1 gt_mode= gt_pl=0
+	gt_name=$2 gt_root=$1 gt_gen=$5 gt_mode= gt_pl=0
 	gt_see
-	if { [ "$3" = 0 ] && [ -e "$1/session.pl" ]; } || { [ "$3" = 1 ] && [ -n "$9" ] && gt_perl; }; then
+	case $gt_root in '' | /*) ;; *) gt_root=$HOME/$gt_root ;; esac
+	if [ "$3" = start ]; then
+		if [ -n "${12}" ] && gt_perl; then gt_pl=1; fi
+		gt_place "$2" || { echo "E root"; return 1; }
+	elif [ -e "$gt_root/session.pl" ]; then
 		gt_pl=1
-	else
-		eval "$gt_plain"
-		gt_tools
-	fi
-	if [ "$3" = 1 ]; then
-		gt_place "$1" "$2" || { echo "E root"; return 1; }
 	fi
 	cd "$gt_root/t" 2>/dev/null || { echo "E gone"; return 1; }
+	gt_version=
+	[ ! -s pool ] || read -r gt_version gt_interval gt_lease gt_ttl gt_base <pool
+	if [ -z "$gt_version" ]; then
+		[ ! -e boot ] || { echo "E version 1"; return 1; }
+		[ "$3" = start ] || { echo "E gone"; return 1; }
+		gt_version=$4 gt_interval=$7 gt_lease=$8 gt_ttl=$9
+		echo "$4 $7 $8 $9 $gt_base" >pool || { echo "E full"; return 1; }
+	fi
+	[ "$gt_version" = "$4" ] || { echo "E version $gt_version"; return 1; }
+	gt_enter || return
 	[ ! -e ../disarmed ] || { echo "E gone"; return 1; }
 	gt_boot
 	gt_l=
 	[ ! -s boot ] || read -r gt_l <boot
 	[ -z "$gt_l" ] || [ "$gt_l" = "$gt_bt" ] || { echo "E restarted"; return 1; }
 	[ -n "$gt_l" ] || echo "$gt_bt" >boot
-	[ -e lease ] || echo 10000000 >lease
+	echo "$6" 1<>lease
 	[ -e gen ] || echo 10000000 >gen
-	gt_arm "$4" "$5" "$6" "$7" || { echo "E full"; return 1; }
-	gt_depose
-	[ "$3" = 0 ] || gt_facts "$8"
+	if [ "$gt_pl" = 0 ]; then
+		eval "$gt_plain"
+		gt_tools
+	fi
+	gt_arm "${10}" || { echo "E full"; return 1; }
+	[ "$3" = again ] || gt_facts "${11}"
 	if [ "$gt_pl" = 1 ]; then
-		[ "$3" = 0 ] || { printf %s "${10}" >../runner.pl && printf %s "$9" >../session.pl; } || { echo "E full"; return 1; }
+		[ "$3" != start ] || { printf %s "${13}" >../runner.pl && printf %s "${12}" >../session.pl; } || { echo "E full"; return 1; }
 		return
 	fi
 	[ ! -e ../session.pl ] || rm -f ../session.pl # a perl that cannot do what is asked of it
@@ -299,14 +356,16 @@ gt_ready() {
 	trap 'gt_say Q' EXIT
 }
 
-# gt_arm INTERVAL LEASE TTL SELFDESTRUCT starts the watcher, unless it runs. The
-# watcher counts its own sleeps, so that no change of the clock can matter.
+# gt_arm SELFDESTRUCT starts the watcher, unless it runs. The watcher counts its own
+# sleeps, so that no change of the clock can matter, and goes on counting where one
+# before it was killed.
 gt_arm() {
 	gt_p= gt_q=
 	[ ! -e watch ] || read -r gt_p gt_q gt_l <watch
 	if gt_alive "$gt_p" "$gt_q"; then return 0; fi
 	if [ "$gt_mode" = m ]; then set -m; fi
-	(gt_watch "$@") </dev/null >/dev/null 2>&1 &
+	[ -s up ] || printf '%-19s;\n' 0 >up || return
+	(gt_watch "$1") </dev/null >/dev/null 2>&1 &
 	gt_p=$!
 	set +m
 	gt_stat "$gt_p"
@@ -316,29 +375,48 @@ gt_arm() {
 gt_watch() {
 	set +m
 	trap '' HUP INT QUIT PIPE
-	gt_age=0 gt_up=0 gt_last=
-	gt_self
-	gt_watcher=$gt_me
-	while [ "$gt_age" -lt "$2" ] && { [ "$3" = 0 ] || [ "$gt_up" -lt "$3" ]; }; do
-		sleep "$1"
+	gt_age=0 gt_last= gt_was=0
+	read -r gt_up gt_l <up
+	while [ "$gt_age" -lt "$gt_lease" ] && { [ "$gt_ttl" = 0 ] || [ "$gt_up" -lt "$gt_ttl" ]; }; do
+		sleep "$gt_interval"
 		[ -e "$gt_root/t" ] && [ ! -e "$gt_root/disarmed" ] || exit 0
+		gt_up=$((gt_up + gt_interval))
+		[ "$gt_ttl" = 0 ] || printf '%-19s;\n' "$gt_up" 1<>up
 		gt_l=
 		read -r gt_l <lease
-		if [ "$gt_l" = "$gt_last" ]; then gt_age=$((gt_age + $1)); else gt_last=$gt_l gt_age=0; fi
-		gt_up=$((gt_up + $1))
+		if [ "$gt_l" != "$gt_last" ]; then
+			gt_last=$gt_l gt_age=0
+		elif gt_held; then
+			gt_age=0 gt_was=1
+		else
+			# What held it has ended since the last look: the lease counts from here.
+			if [ "$gt_was" = 1 ]; then gt_age=0; else gt_age=$((gt_age + gt_interval)); fi
+			gt_was=0
+		fi
 	done
 	: >../disarmed
 	gt_lapse
-	if [ -n "$4" ]; then eval "$4"; fi
-	if [ -z "$4" ] || [ -n "${GPUTRAIN_REMOVE-}" ]; then
+	if [ -n "$1" ]; then eval "$1"; fi
+	if [ -z "$1" ] || [ -n "${GPUTRAIN_REMOVE-}" ]; then
 		cd /
 		gt_remove "$gt_root"
 	fi
 }
 
+# gt_held is true while a task runs that holds the lease. Who waits for it has said
+# so in ID.hold: "pid start-time ;".
+gt_held() {
+	for gt_f in *.hold; do
+		gt_p= gt_q=
+		read -r gt_p gt_q gt_l <"$gt_f" || continue
+		! gt_alive "$gt_p" "$gt_q" || return 0
+	done
+	return 1
+} 2>/dev/null
+
 # gt_lapse ends everything of the node but the watcher.
 gt_lapse() {
-	gt_depose
+	gt_depose 0
 	gt_endall "$gt_name"
 }
 
@@ -358,6 +436,7 @@ F cpus $gt_v
 	fi
 	gt_all="${gt_all}F home ${HOME-}
 F root $gt_root
+F lease $gt_lease
 F cache $gt_base/cache
 F path $PATH
 "

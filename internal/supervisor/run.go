@@ -32,8 +32,13 @@ type Spec struct {
 	// DefaultGrace.
 	Grace time.Duration
 	// Scratch gives the attempt an empty directory of its own, which the command
-	// finds by the variable GPUTRAIN_SCRATCH. It stays until Release.
+	// finds by the variable GPUTRAIN_SCRATCH. It stays until Release, and so does all
+	// that the node knows of the attempt: whoever attaches before that finds it, with
+	// its whole output.
 	Scratch bool
+	// HoldsLease keeps the node from lapsing while the task runs, though no client is
+	// heard. Its TTL ends it all the same.
+	HoldsLease bool
 	// Mark, with Scratch, has a file made when the command starts: see Marker.
 	Mark bool
 }
@@ -118,18 +123,22 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 	if spec.Scratch {
 		scratch = n.scratch(spec.ID)
 	}
-	tenths := strconv.FormatInt(int64(cmp.Or(spec.Grace, DefaultGrace)/(100*time.Millisecond)), 10)
+	grace := tenths(cmp.Or(spec.Grace, DefaultGrace))
 	mark := ""
 	if spec.Mark {
 		mark = "1"
 	}
-	start := newCall("start", spec.ID, dir, timeout(spec.Timeout), tenths, stdin, scratch, mark, strconv.Itoa(len(exports)))
+	hold := ""
+	if spec.HoldsLease {
+		hold = "1"
+	}
+	start := newCall("start", spec.ID, dir, timeout(spec.Timeout), grace, stdin, scratch, mark, hold, strconv.Itoa(len(exports)))
 	start.args(exports...)
 	start.args(args...)
 	if start.err != nil {
 		return refuse(fmt.Errorf("an argument or the folder: %w", start.err))
 	}
-	t.startCall, t.cancelCall = start, newCall("cancel", spec.ID, tenths)
+	t.startCall, t.cancelCall = start, newCall("cancel", spec.ID, grace)
 	return t, nil
 }
 

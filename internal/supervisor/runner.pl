@@ -9,6 +9,7 @@ my @signals = qw(0 HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE A
 delete $ENV{PERL_BADLANG}; # node.sh has set it
 my %original = %ENV;     # what the login has
 my (%live, %pid, %over); # tasks that run, by id and by pid, and the 'D' frames of those that have ended
+my (%scratch, %dropped); # the names of their directories, and whose output is gone
 my %pipe;                # [task, stream, handle] by descriptor
 my @blocked;             # tasks for which there was no process or descriptor
 my $most;                # how many run at once at most
@@ -43,8 +44,14 @@ sub recover {
 	my %p;
 	seek $journal, 0, 0;
 	while (<$journal>) {
-		my ($what, $id, $p) = split;
-		$p{$id} = $p || 0;
+		my ($what, $id, $word) = split;
+		if ($what eq 'F') { delete $_->{$id} for \%p, \%scratch, \%dropped }
+		elsif ($what eq 'X') { $dropped{$id} = 1 }
+		elsif ($what eq 'P') { $p{$id} = $word }
+		else {
+			$p{$id} = 0;
+			$scratch{$id} = $word if $word;
+		}
 	}
 	for my $id (keys %p) {
 		if ($p{$id} && open my $h, '<', "/proc/$p{$id}/environ") {
@@ -123,6 +130,7 @@ sub flush {
 my %do = (
 	start => \&start, state => \&state, cancel => \&cancel, forget => \&forget, drop => \&drop, release => \&release,
 	env => sub { %ENV = %original; set(@_) },
+	list => \&list,
 	beat => sub {
 		if (open my $h, '+<', 'lease') { syswrite $h, "$_[0]\n" }
 		answer('B');
@@ -155,21 +163,32 @@ sub over {
 	answer($over{$id});
 }
 
+# list tells of every task that was not forgotten: I ID, 1 where it is over, and the
+# name of its scratch directory, and J at the end.
+sub list {
+	for my $id (sort keys %live, grep !$dropped{$_}, keys %over) {
+		answer("I $id " . ($live{$id} ? 0 : 1) . ' ' . ($scratch{$id} || '-'));
+	}
+	answer('J');
+}
+
 # state ID: D done, S or G going, U unknown.
 sub state {
 	my ($id) = @_;
 	my $t = $live{$id};
-	if ($t) { answer(($t->{file}[0] || $t->{file}[1] ? 'G ' : 'S ') . $id) }
+	if ($dropped{$id}) { answer("U $id") }
+	elsif ($t) { answer(($t->{file}[0] || $t->{file}[1] ? 'G ' : 'S ') . $id) }
 	else { answer($over{$id} || "U $id") }
 }
 
-# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK NENV ENV... COMMAND ARG...
+# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
 # starts a task, or reports its state where it was started before.
 sub start {
-	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $nenv, @words) = @_;
-	return if $quit;
+	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $hold, $nenv, @words) = @_;
+	return if $quit || $dropped{$id};
 	return state($id) if $live{$id} || $over{$id};
-	return answer("D $id 0 - nodisk - 1 0 0 ") unless note("S $id");
+	return answer("D $id 0 - nodisk - 1 0 0 ") unless note($scratch eq '-' ? "S $id" : "S $id $scratch");
+	$scratch{$id} = $scratch if $scratch ne '-';
 	return over($id, '0 - nodir - 0 0 0 ') unless -d $dir && -x _;
 	return over($id, '0 - nostdin - 0 0 0 ') unless -r $stdin;
 	my @env = splice @words, 0, $nenv;
@@ -178,12 +197,21 @@ sub start {
 		unshift @env, "GPUTRAIN_SCRATCH=$root/s/$scratch";
 	}
 	if ($mark) { open my $h, '>', "$id.start" or return over($id, '0 - nodisk - 1 0 0 ') }
+	hold($id) or return over($id, '0 - nodisk - 1 0 0 ') if $hold;
 	my $t = $live{$id} = {
-		id => $id, dir => $dir, stdin => $stdin, env => ["GPUTRAIN_TASK=$id", @env], words => \@words,
+		id => $id, dir => $dir, stdin => $stdin, hold => $hold, env => ["GPUTRAIN_TASK=$id", @env], words => \@words,
 		limit => $limit, grace => $tenths / 10, text => ['', ''], file => [], full => 0, lost => 0, open => 0,
 	};
 	oom() if now() > $oomtime + 0.1;
 	push @blocked, $t if @blocked || !spawn($t);
+}
+
+# hold has a task hold the lease until its end.
+sub hold {
+	my ($h, $line) = (undef, "$$ " . started($$) . " ;\n");
+	return 1 if open($h, '>', "$_[0].hold") && (syswrite $h, $line) == length $line;
+	unlink "$_[0].hold";
+	return 0;
 }
 
 # spawn starts the command of a task, or returns false where that must wait: each
@@ -389,6 +417,7 @@ sub finish {
 	$t->{lost} = 1 if $code && !room(); # that may be why
 	delete $live{$t->{id}};
 	@$t{qw(gone due file)} = (1, undef, []);
+	unlink "$t->{id}.hold" if $t->{hold};
 	over($t->{id}, join ' ', $code, $sig, $cause, $t->{ms} // '-', $t->{lost}, @where, join '', @text);
 }
 
@@ -429,8 +458,9 @@ sub cancel {
 
 # forget ID... removes what is left of finished tasks.
 sub forget {
+	note(join "\n", map "F $_", @_);
 	for my $id (@_) {
-		delete $over{$id};
+		delete $_->{$id} for \%over, \%scratch, \%dropped;
 		unlink "$id.start", "$id.out", "$id.err", "$id.in", "$id.sh";
 	}
 	compact() if -s $journal > 1 << 20;
@@ -438,7 +468,8 @@ sub forget {
 
 # current returns what the journal must tell.
 sub current {
-	return join '', map("S $_\n", keys %over), map("S $_->{id}\nP $_->{id} " . ($_->{pid} || 0) . "\n", values %live);
+	return join '', map("S $_ " . ($scratch{$_} || '') . "\n", keys %over, keys %live),
+		map("X $_\n", keys %dropped), map("P $_->{id} $_->{pid}\n", grep $_->{pid}, values %live);
 }
 
 # compact leaves in the journal what is not forgotten.
@@ -449,7 +480,13 @@ sub compact {
 }
 
 # drop ID... removes the output of finished tasks that must not start again.
-sub drop { unlink "$_.out", "$_.err", "$_.in", "$_.sh" for @_ }
+sub drop {
+	note(join "\n", map "X $_", @_);
+	for my $id (@_) {
+		$dropped{$id} = 1;
+		unlink "$id.out", "$id.err", "$id.in", "$id.sh";
+	}
+}
 
 # release DIR... removes scratch directories.
 sub release {

@@ -12,7 +12,15 @@ type scratch struct {
 	used, made int               // so many names were given out, and made ahead
 	of         map[string]string // their names by task
 	letGo      map[string]bool   // tasks that were released before they ended
-	over       map[string]int64  // tasks that ended before they were released, with how much their files hold
+	over       map[string]litter // what is to be removed of tasks that ended before they were released
+	much       map[string]bool   // where that is much
+}
+
+func newScratch() scratch {
+	return scratch{
+		prefix: rand.Text()[:10], of: map[string]string{}, letGo: map[string]bool{},
+		over: map[string]litter{}, much: map[string]bool{},
+	}
 }
 
 // scratchAhead is how many a shell makes at once: one process on the node.
@@ -24,10 +32,6 @@ func (n *Node) scratch(id string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := &n.scratchs
-	if s.of == nil {
-		s.prefix, s.of, s.letGo = rand.Text()[:10], map[string]string{}, map[string]bool{}
-		s.over = map[string]int64{}
-	}
 	if name := s.of[id]; name != "" {
 		return name
 	}
@@ -62,8 +66,9 @@ func (n *Node) Scratch(id string) string {
 // Spec.Mark began. It is there as long as the scratch directory.
 func (n *Node) Marker(id string) string { return n.facts.Root + "/t/" + id + ".start" }
 
-// Release has a task's scratch directory removed: soon, and many at once, or by
-// Close at the latest. A task that still runs keeps its own until it has ended.
+// Release has a task's scratch directory removed, and what the node knows of the
+// task: soon, and many at once, or by Close at the latest. A task that still runs
+// keeps its own until it has ended.
 func (n *Node) Release(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,13 +88,11 @@ func (n *Node) letGo(id string) {
 	if !s.letGo[id] {
 		return
 	}
-	l := litter{dirs: []string{s.of[id]}}
-	size, over := s.over[id]
-	if over {
-		l.tasks = append(l.tasks, id)
-	}
+	l, much := s.over[id], s.much[id]
+	l.dirs = []string{s.of[id]}
 	delete(s.of, id)
 	delete(s.letGo, id)
 	delete(s.over, id)
-	n.soil(l, size >= sweepBytes)
+	delete(s.much, id)
+	n.soil(l, much)
 }

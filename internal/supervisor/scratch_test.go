@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,7 +88,7 @@ func TestScratchFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, n, Spec{Scratch: true, Args: []string{"true"}})
-	if !errors.Is(r.err, ErrNotStarted) || !strings.Contains(r.err.Error(), "disk is full") {
+	if !errors.Is(r.err, ErrNotStarted) || !errors.Is(r.err, ErrDiskFull) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -36,6 +36,8 @@ func (n *Node) serve(k *control) error {
 //	A           the answer to a look for such is complete
 //	B           the answer to a beat
 //	K token     what was to be swept before it is being removed
+//	I id o dir  the answer to a list has a task that is over (1) or not (0)
+//	J           the answer to a list is complete
 func (n *Node) handle(k *control, f *frame) error {
 	switch f.kind {
 	case 'P':
@@ -50,7 +52,7 @@ func (n *Node) handle(k *control, f *frame) error {
 	case 'K':
 		n.swept(f.id())
 		return nil
-	case 'F', 'H', 'E':
+	case 'F', 'H', 'E', 'I', 'J':
 		return errFrame
 	}
 	n.mu.Lock()
@@ -102,6 +104,10 @@ func (n *Node) handle(k *control, f *frame) error {
 // restart sends a start again. It is idempotent: the first one may have been
 // lost with a connection, or still be on its way.
 func (n *Node) restart(k *control, t *task) {
+	if t.startCall == nil { // it was found, but is gone
+		t.lose(fmt.Errorf("task %s: %w", t.id, ErrUnknownTask))
+		return
+	}
 	n.mu.Lock()
 	t.resent = true
 	n.mu.Unlock()
@@ -139,17 +145,19 @@ func (n *Node) forget(t *task, size int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.tasks, t.id)
-	kept := n.scratchs.of[t.id] != "" && !n.scratchs.letGo[t.id]
+	s := &n.scratchs
+	kept := s.of[t.id] != "" && !s.letGo[t.id]
 	n.letGo(t.id)
-	switch {
-	case t.resent:
+	l := litter{tasks: []string{t.id}}
+	if t.resent {
 		// One start may still be on its way: what makes it harmless must stay.
-		n.soil(litter{outputs: []string{t.id}}, size >= sweepBytes)
-	case kept: // Release has them removed
-		n.scratchs.over[t.id] = size
-	default:
-		n.soil(litter{tasks: []string{t.id}}, size >= sweepBytes)
+		l = litter{outputs: []string{t.id}}
 	}
+	if kept { // until Release
+		s.over[t.id], s.much[t.id] = l, size >= sweepBytes
+		return
+	}
+	n.soil(l, size >= sweepBytes)
 }
 
 // abandon stops waiting for a task that was to be cancelled but does not
@@ -166,6 +174,9 @@ func (n *Node) abandon(t *task) {
 func (n *Node) register(t *task) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := n.Err(); err != nil {
+		return fmt.Errorf("task %s: %w", t.id, err)
+	}
 	if n.tasks[t.id] != nil {
 		return errors.New("task " + t.id + " is running already")
 	}
@@ -174,7 +185,11 @@ func (n *Node) register(t *task) error {
 		n.notice()
 	}
 	if n.control != nil {
-		n.control.send(t.startCall)
+		if t.startCall != nil {
+			n.control.send(t.startCall)
+		} else {
+			n.control.send(newCall("state", t.id))
+		}
 	}
 	return nil
 }

@@ -12,13 +12,15 @@
 # between them: a function of node.sh without its gt_, and its arguments.
 #
 # Files, in t/ of the pool's folder, where both run:
-#   ctl              "pid start-time 0 0 ;" of the session
 #   runner           "pid start-time ;"
-#   journal          "S ID" before a task is started, "P ID PID" after: who reads
-#                    it, since the runner was killed, starts nothing twice
+#   journal          "S ID SCRATCH" before a task is started, "P ID PID" after: who
+#                    reads it, since the runner was killed, starts nothing twice.
+#                    "X ID" when its output was dropped, "F ID" when it was forgotten
 #   ID.out ID.err    output that is long, or of a task that runs for a while
 #   ID.in ID.sh      stdin and a long script, put there by the client
 #   ID.start         made when the task was started, where that is asked for
+#   ID.hold          "pid start-time ;" of the runner, while a task runs that is to
+#                    hold the lease
 use strict;
 
 our ($root) = @ARGV;
@@ -44,12 +46,11 @@ sub message {
 }
 
 sub talk {
-	my ($s, $h);
+	my $s;
 	unless (dial($s)) {
 		serve();
 		dial($s) or fail();
 	}
-	if (open $h, '+<', 'ctl' or open $h, '>', 'ctl') { syswrite $h, "$$ " . started($$) . " 0 0 ;\n" }
 	put(\*STDOUT, facts() . "H 0 perl\n");
 	my ($bits, $in, $out) = ('', '', '');
 	vec($bits, 0, 1) = vec($bits, fileno $s, 1) = 1;

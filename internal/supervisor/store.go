@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +57,12 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 			return err
 		}
 		part := dst + "." + strconv.Itoa(try)
-		text := "cat >" + part + " && mv -f " + part + " " + dst + " || { rm -f " + part + "; exit 1; }"
+		owner, err := Quote(n.facts.Root + "/t/owner")
+		if err != nil {
+			return err
+		}
+		fence := "{ read -r g l <" + owner + "; } 2>/dev/null; [ \"${g:-0}\" -le " + strconv.Itoa(n.cfg.Generation) + " ] || exit " + strconv.Itoa(fencedOff) + "; "
+		text := "export LC_ALL=C; " + fence + "cat >" + part + " && mv -f " + part + " " + dst + " || { rm -f " + part + "; exit 1; }"
 		quoted, err := Quote(text)
 		if err != nil {
 			return err
@@ -72,12 +78,22 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 			return context.Cause(ctx)
 		case errors.Is(err, ssh.ErrDisconnected) && n.client.Err() == nil:
 			continue
+		case errors.As(err, &exit) && exit.Code == fencedOff:
+			return fmt.Errorf("%w: %w", ErrNotStarted, ErrFenced)
+		case errors.As(err, &exit) && noRoom.MatchString(complaint.String()):
+			return fmt.Errorf("%w: the node cannot store it: %w: %s", ErrNotStarted, ErrDiskFull, complaint.String())
 		case errors.As(err, &exit):
 			return fmt.Errorf("%w: the node cannot store it: %s", ErrNotStarted, complaint.String())
 		}
 		return err
 	}
 }
+
+// fencedOff is the exit status of what a later client leaves nothing to.
+const fencedOff = 77
+
+// noRoom is how a program in the C locale says that there is no room.
+var noRoom = regexp.MustCompile(`No space left on device|Disk quota exceeded`)
 
 // A revocable reader can be taken away from who reads it: once revoke has
 // returned, nothing is read any more.

@@ -16,6 +16,7 @@ type task struct {
 	startCall, cancelCall *call
 	dir                   string
 	live                  bool
+	unwanted              bool          // nobody wants its output
 	missed, misses        int           // the last look that found no wrapper, and how many in a row; Node.mu guards them
 	resent                bool          // its start was sent more than once; Node.mu guards it
 	wake                  chan struct{} // signals Run that something below has changed
@@ -104,6 +105,16 @@ func (t *task) done(line string) (ask bool, err error) {
 	return !t.complete(), nil
 }
 
+// lose ends a task that the node does not know.
+func (t *task) lose(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.exit == nil {
+		t.exit, t.err, t.final = &Exit{Code: -1}, err, t.got
+	}
+	t.signal()
+}
+
 // vanish ends a task of whose end nothing is known.
 func (t *task) vanish() {
 	t.mu.Lock()
@@ -179,7 +190,7 @@ func (t *task) wants() (words []string, urgent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held := len(t.inbox[stdout]) + len(t.inbox[stderr])
-	if t.complete() || held >= t.budget || !t.files && t.exit == nil {
+	if t.unwanted || t.complete() || held >= t.budget || !t.files && t.exit == nil {
 		return nil, false
 	}
 	ended := "0"
@@ -206,7 +217,7 @@ func (t *task) asked(limit int) int {
 // complete reports whether the task has ended and all of its output is here.
 // t.mu is held.
 func (t *task) complete() bool {
-	return t.exit != nil && t.got == t.final
+	return t.exit != nil && (t.got == t.final || t.unwanted)
 }
 
 // take moves what has come to the caller, whose buffers it reuses.

@@ -3,10 +3,12 @@
 # task uses builtins only.
 #
 # Files of a task, in t/ of the pool's folder:
-#   ID.start   "wrapper-pid", then "command-pid", then whatever the wrapper's
-#              shell prints: its word on a signal, and nothing else, since what
-#              is newer than this file is the task's. Made with noclobber: who
-#              makes it owns the task, so nothing runs twice.
+#   ID.start   "wrapper-pid scratch-directory", then "command-pid", then whatever the
+#              wrapper's shell prints: its word on a signal, and nothing else, since
+#              what is newer than this file is the task's. Made with noclobber: who
+#              makes it owns the task, so nothing runs twice. "dropped" where only
+#              that still counts.
+#   ID.hold    "wrapper-pid start-time ;" while the task is to hold the lease
 #   ID.out ID.err   output that is long, or of a task that runs for a while
 #   ID.in, ID.sh    stdin and a long script
 #   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
@@ -42,6 +44,7 @@ gt_finish() {
 	[ ! -s "$1.out" ] || gt_text=1
 	if [ -s "$1.err" ]; then gt_text="$gt_text 1"; else gt_text="$gt_text 0"; fi
 	printf '%s\n' "$gt_text" "$2 $3 $4 $5 ;" >"$1.status" || gt_full=1
+	[ ! -e "$1.hold" ] || : >"$1.hold"
 	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text "
 }
 
@@ -96,19 +99,19 @@ gt_timer() {
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
-# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK NENV ENV... COMMAND ARG...
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
 # starts a task, or reports its state where it was started before.
 gt_start() {
 	(gt_task "$@") </dev/null &
 }
 
-# gt_claim ID makes a task this shell's own, with its .start as stdin and stderr.
+# gt_claim ID SCRATCH makes a task this shell's own, with its .start as stdin and stderr.
 gt_claim() {
 	set -C
 	if command exec 2>"$1.start" <&2; then
 		set +C
 		gt_self
-		echo "$gt_me" >&2 && return
+		echo "$gt_me $2" >&2 && return
 		exec 2>/dev/null </dev/null
 		gt_ring "D $1 0 - nodisk 0 1 0 0 "
 		return 1
@@ -203,17 +206,24 @@ gt_idle() {
 }
 
 gt_task() {
-	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_nenv=$8
-	shift 8
+	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_hold=$8 gt_nenv=$9
+	shift 9
 	gt_full= gt_tm=
 	gt_oom
 	gt_oom0=$gt_oomk
-	gt_claim "$gt_id" || return 0
+	gt_claim "$gt_id" "$gt_scratch" || return 0
+	# Who has taken the node over meanwhile may have listed its tasks before.
+	read -r gt_o gt_l <owner
+	[ "$gt_o" = "$gt_gen" ] || { gt_finish "$gt_id" 0 - fenced 0; return; }
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
 	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
 	if [ "$gt_scratch" != - ]; then
 		gt_scratch=$gt_root/s/$gt_scratch
 		[ -d "$gt_scratch" ] || mkdir -p "$gt_scratch" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
+	fi
+	if [ -n "$gt_hold" ]; then
+		gt_stat "$gt_me"
+		{ echo "$gt_me $gt_st ;" >"$gt_id.hold"; } 2>/dev/null || { gt_finish "$gt_id" 0 - nodisk 0; return; }
 	fi
 	gt_now
 	gt_t0=$gt_t
@@ -302,6 +312,11 @@ gt_cancel() {
 
 # gt_state ID has the reporter tell how a task is: D done, G going, U unknown.
 gt_state() {
+	gt_e=
+	if { read -r gt_e gt_l <"$1.start"; } 2>/dev/null && [ "$gt_e" = dropped ]; then
+		gt_ring "U $1"
+		return
+	fi
 	if [ -s "$1.status" ]; then
 		gt_e=
 		{ read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
@@ -330,7 +345,7 @@ gt_reap() {
 gt_forget() {
 	for gt_i; do
 		shift
-		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.status"
+		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.status" "$gt_i.hold"
 	done
 	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
 	jobs >/dev/null 2>&1 # reaps: dash keeps its dead children until asked for them
@@ -341,6 +356,7 @@ gt_drop() {
 	for gt_i; do
 		shift
 		set -- "$@" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh"
+		echo "dropped" 1<>"$gt_i.start"
 	done
 	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
 }
@@ -365,8 +381,10 @@ gt_release() {
 # gt_swept TOKEN says that what was asked before it is under way.
 gt_swept() { gt_say "K $1"; }
 
-# gt_ask and gt_seek have the reporter do gt_poll and gt_look.
+# gt_ask, gt_seek and gt_list have the reporter do gt_poll, gt_look and gt_found.
 gt_ask() { gt_say "R $*"; }
+
+gt_list() { gt_say T; }
 
 gt_seek() { gt_say "L $*"; }
 
@@ -383,6 +401,7 @@ gt_reporter() {
 		[BGKU]*) echo "$gt_l" ;;
 		R*) gt_poll ${gt_l#R} ;;
 		L*) gt_look ${gt_l#L} ;;
+		T) gt_found ;;
 		Q) exit 0 ;;
 		esac || exit 1
 	done <&4
@@ -459,7 +478,7 @@ gt_blocks() {
 gt_look() {
 	for gt_i; do
 		gt_p=
-		{ read -r gt_p <"$gt_i.start"; } 2>/dev/null
+		{ read -r gt_p gt_l <"$gt_i.start"; } 2>/dev/null
 		if [ ! -e "$gt_i.start" ]; then
 			echo "W $gt_i" || return
 		elif ! gt_waits "$gt_p" "$gt_i" && [ ! -s "$gt_i.status" ]; then
@@ -468,6 +487,20 @@ gt_look() {
 		fi
 	done
 	echo "A"
+}
+
+# gt_found tells of every task that was not forgotten: I ID, 1 where it is over, and
+# the name of its scratch directory, and J at the end.
+gt_found() {
+	for gt_f in *.start; do
+		gt_i=${gt_f%.start} gt_p= gt_s= gt_k=0
+		[ -e "$gt_f" ] || continue
+		{ read -r gt_p gt_s gt_l <"$gt_f"; } 2>/dev/null
+		[ "$gt_p" != dropped ] || continue
+		if [ -s "$gt_i.status" ] || { [ -n "$gt_p" ] && ! gt_stat "$gt_p"; }; then gt_k=1; fi
+		echo "I $gt_i $gt_k ${gt_s:--}" || return
+	done
+	echo "J"
 }
 
 # gt_pipetest prints "ab" where a here-document is a pipe that can be written to.

@@ -51,8 +51,10 @@ func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
 	return c.begin(ctx, r, false)
 }
 
-// Hold is Call, but where the call succeeds the node keeps what belongs to it,
-// its scratch directory above all, until release is called. release is never nil.
+// Hold is Call, but the node keeps the call after its end, with its result or
+// failure and its scratch directory, until release is called: should this client
+// be killed before, one with [Hello.Adopt] finds it there. release is never nil.
+// It costs what the acknowledgement of Call costs.
 func (c *Client) Hold(ctx context.Context, r Request) (result codec.Body, release func(), err error) {
 	if r.ID == 0 {
 		r.ID = c.newID()
@@ -76,34 +78,21 @@ func (c *Client) begin(ctx context.Context, r Request, hold bool) (codec.Body, e
 func (c *Client) release(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.held[id] {
+	large, held := c.held[id]
+	if !held {
 		return
 	}
 	delete(c.held, id)
 	if c.link != nil {
-		c.link.out.push(frameAck, id, nil)
+		c.link.acknowledge(id, large)
 	}
-}
-
-// Collect waits for a call that an earlier client made and that [Hello] named,
-// as [Client.Call] waits. Each can be collected once; it is [ErrUnknownCall] if
-// the worker did not have it.
-func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
-	c.mu.Lock()
-	call, ok := c.earlier[id]
-	delete(c.earlier, id)
-	c.mu.Unlock()
-	if !ok {
-		return codec.Body{}, fmt.Errorf("%w: %d", ErrUnknownCall, id)
-	}
-	return c.wait(ctx, call)
 }
 
 // A call is one that the client waits for.
 type call struct {
 	Request
-	earlier bool // it was another client's
-	hold    bool // the daemon is to keep it
+	adopted *HeldCall // nil where it is this client's own
+	hold    bool      // the daemon is to keep it
 
 	done   chan struct{}
 	result codec.Body
@@ -111,6 +100,7 @@ type call struct {
 
 	// Guarded by the client.
 	cancelled bool
+	quiet     bool            // adopted and not collected: the daemon keeps what it has
 	pending   *arrivingResult // a result whose stream's items are not all there
 	members   uint64          // what the link that it is sent to knows Members by
 	sentTo    *outbox         // nil where it was not sent
@@ -167,7 +157,7 @@ func (c *call) appendTo(b []byte) []byte {
 // mayRun reports whether a worker may have begun the call.
 func (c *call) mayRun() bool {
 	switch {
-	case c.earlier:
+	case c.adopted != nil:
 		return true
 	case c.sentTo == nil:
 		return false
@@ -236,7 +226,7 @@ func (c *Client) startLocked(call *call) error {
 		c.lastID++
 		call.ID = c.idBase + c.lastID
 	}
-	if c.calls[call.ID] != nil || c.held[call.ID] {
+	if _, held := c.held[call.ID]; held || c.calls[call.ID] != nil {
 		return fmt.Errorf("worker: the call %d is open already", call.ID)
 	}
 	c.calls[call.ID] = call

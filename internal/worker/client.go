@@ -29,9 +29,9 @@ type Hello struct {
 	// Generation orders the clients of a worker: a higher one takes over from
 	// a lower one.
 	Generation uint64
-	// Open are calls of an earlier client that this one will [Client.Collect].
-	// All others are cancelled and forgotten when it takes over.
-	Open []uint64
+	// Adopt takes over the calls of the earlier clients: [Client.Held] lists
+	// them. Without it they are cancelled and forgotten.
+	Adopt bool
 	// Grace is how long a function may go on after its context has ended.
 	// Zero means [DefaultGrace].
 	Grace time.Duration
@@ -59,8 +59,8 @@ type Client struct {
 	node     welcome
 	has      map[string]bool // the node's functions
 	calls    map[uint64]*call
-	earlier  map[uint64]*call // those of Hello.Open that nobody has collected
-	held     map[uint64]bool  // those that are over and that the daemon is to keep
+	earlier  map[uint64]*call // adopted calls that nobody has collected or dropped; they are in calls too, unless they are lost
+	held     map[uint64]bool  // those that are over and that the daemon is to keep; whether the answer is large
 	pings    map[uint64]chan struct{}
 	lastID   uint64
 	lastPing uint64
@@ -77,13 +77,9 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 	_, _ = rand.Read(base[:]) // never fails
 	c := &Client{
 		open: open, hello: h, name: rand.Text(), done: make(chan struct{}),
-		// Ids of different clients must differ: one may collect from another.
+		// Ids of different clients must differ: one may adopt another's calls.
 		idBase: uint64(binary.BigEndian.Uint32(base[:])) << 32,
 		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, pings: map[uint64]chan struct{}{},
-	}
-	for _, id := range h.Open {
-		c.earlier[id] = &call{Request: Request{ID: id, Function: fmt.Sprintf("of call %d", id)}, earlier: true, done: make(chan struct{})}
-		c.calls[id] = c.earlier[id]
 	}
 	l, err := c.firstConnect(ctx)
 	if err != nil {

@@ -54,6 +54,7 @@ type served struct {
 	// Guarded by the daemon.
 	running  bool // its function has not returned
 	finished bool
+	quiet    bool // the client has not asked for the result, or has it
 	result   codec.Body
 	items    uint64 // that the stream brought
 	failure  *wireError
@@ -119,9 +120,12 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	}
 	d.current, d.owner = s, h
 
-	open := make(map[uint64]bool, len(h.Open))
+	quiet := make(map[uint64]bool, len(h.Open)+len(h.Kept)) // of those that are not forgotten
 	for _, id := range h.Open {
-		open[id] = true
+		quiet[id] = false
+	}
+	for _, id := range h.Kept {
+		quiet[id] = true
 	}
 	theirs := make(map[uint64]streamState, len(h.Streams))
 	for _, state := range h.Streams {
@@ -129,11 +133,16 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	}
 	w := welcome{Instance: d.instance, PID: os.Getpid(), Functions: d.functions.names()}
 	for id, c := range d.calls {
-		if !open[id] {
+		q, named := quiet[id]
+		if !named && !h.Adopt {
 			d.forget(c)
 			continue
 		}
+		c.quiet = q || !named
 		w.Known = append(w.Known, id)
+		if h.Adopt {
+			w.Held = append(w.Held, heldCall{ID: id, Finished: c.finished, Header: c.header.appendTo(nil)})
+		}
 		if c.stream != nil {
 			w.Streams = append(w.Streams, c.stream.state(id))
 		}
@@ -143,12 +152,27 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 		if state, ok := theirs[id]; ok && c.stream != nil {
 			c.stream.attach(id, s.out, state.Received, state.Taken)
 		}
-		if c.finished {
+		if c.finished && !c.quiet {
 			s.sendResult(c)
 		}
 	}
 	s.out.kick(false)
 	return nil
+}
+
+// collect has the result of an adopted call sent, as soon as there is one.
+func (d *daemon) collect(s *session, id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.calls[id]
+	if c == nil || d.current != s || !c.quiet {
+		return
+	}
+	c.quiet = false
+	if c.finished {
+		s.sendResult(c)
+		s.out.kick(false)
+	}
 }
 
 // leave tells that a connection is over.
@@ -277,6 +301,9 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	}
 	d.waiting += int64(result.Size())
 	s, few := d.current, d.running <= fewCalls
+	if c.quiet {
+		s = nil
+	}
 	if s != nil {
 		s.sendResult(c)
 	}

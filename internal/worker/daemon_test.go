@@ -97,7 +97,7 @@ func echoStream(ctx context.Context, arg codec.Body, s *Stream) (codec.Body, err
 
 // FuzzDaemon feeds a daemon what a client could send.
 func FuzzDaemon(f *testing.F) {
-	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Functions: []string{"echo"}}))
+	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Kept: []uint64{2}, Functions: []string{"echo"}}))
 	members := frame(frameMembers, 1, encodeWire([]string{"a"}))
 	header := func(size, flags int) []byte {
 		h := callHeader{Function: "echo", Members: 1, Flags: uint64(flags), Place: Place{TaskID: "t1", Attempt: 1}}
@@ -118,6 +118,7 @@ func FuzzDaemon(f *testing.F) {
 	f.Add(join(greeting, frame(frameCall, 1, many)))
 	f.Add(join(greeting, members, frame(frameCall, 1, append(header(1, flagStream), 'x')), item(0, false, "one"), item(1, false, "two"), item(2, true, "")))
 	f.Add(join(greeting, members, frame(frameCall, 1, append(header(1, flagStream|flagScratch), 'x')), item(7, false, "gap"), frame(frameCredit, 1, []byte{9})))
+	f.Add(join(frame(frameHello, 0, encodeHello(hello{Client: "c", Adopt: true})), frame(frameCall, 1, append((&callHeader{Function: "echo"}).appendTo(nil), 0, 0)), frame(frameCollect, 1, nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r registry
 		r.add("echo", "", echoStream)
@@ -133,7 +134,7 @@ func FuzzDaemon(f *testing.F) {
 
 // FuzzHello checks what the first frame of a stranger may hold.
 func FuzzHello(f *testing.F) {
-	f.Add(encodeHello(hello{Client: "c", Digest: "d", Open: []uint64{1, 2}}))
+	f.Add(encodeHello(hello{Client: "c", Digest: "d", Open: []uint64{1, 2}, Adopt: true}))
 	f.Add([]byte(helloMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, version, err := decodeHello(b)
@@ -148,7 +149,8 @@ func FuzzHello(f *testing.F) {
 
 // FuzzClient feeds a client what a node could send.
 func FuzzClient(f *testing.F) {
-	greeting := join([]byte("motd"), []byte(nodePreamble), frame(frameWelcome, 0, encodeWire(welcome{Instance: "i", Functions: []string{"echo"}, Known: []uint64{1}})))
+	held := []heldCall{{ID: 1, Header: (&callHeader{Function: "echo"}).appendTo(nil)}}
+	greeting := join([]byte("motd"), []byte(nodePreamble), frame(frameWelcome, 0, encodeWire(welcome{Instance: "i", Functions: []string{"echo"}, Known: []uint64{1}, Held: held})))
 	result := func(size byte) []byte { return append((&resultHeader{}).appendTo(nil), size, 0) }
 	f.Add(greeting)
 	f.Add(join([]byte(nodePreamble), frame(frameReject, 0, encodeWire(rejection{rejectFenced, "no"}))))
@@ -183,7 +185,7 @@ func FuzzClient(f *testing.F) {
 				<-ctx.Done() // Close ends this one
 				return nil, ctx.Err()
 			}
-		}, Hello{Open: []uint64{1}})
+		}, Hello{Adopt: true})
 		if err != nil {
 			return
 		}

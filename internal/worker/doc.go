@@ -16,7 +16,7 @@
 // Both directions are a sequence of frames: a length, a type, a call's id and
 // a payload (frame.go). The client says hello: protocol version, the SHA-256
 // of the program it expects, the functions it wants, its generation, and the
-// calls that it still waits for. The daemon answers with a welcome or a
+// calls that it still waits for, or that it adopts them all. The daemon answers with a welcome or a
 // rejection. What calls have in common crosses once per connection: the facts
 // about the node with the hello, the addresses of a call's nodes in a frame that
 // calls refer to. Large arguments and results are cut into chunks, which take
@@ -49,6 +49,12 @@
 // A daemon serves one client at a time. One with a higher generation takes
 // over, and the older one ends with [ErrFenced]. One with a lower generation, or with
 // the same and not the same client, is refused.
+//
+// Where the older one was killed, the newer one adopts its calls ([Hello.Adopt]):
+// the welcome lists what runs, what has finished, and what the older one was
+// holding ([Client.Hold]). The daemon keeps each until it is collected and let go
+// of, or dropped, and sends a result only when it is collected. Nothing is
+// required of the newer one's program: it need not have the functions.
 //
 // # Memory
 //

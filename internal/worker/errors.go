@@ -10,9 +10,12 @@ var (
 	ErrBinary = errors.New("the node runs another program")
 	// ErrUnknownFunction means that the node's program has no such function.
 	ErrUnknownFunction = errors.New("unknown function")
-	// ErrUnknownCall means that the node does not know a call that was to be
-	// collected: it never arrived, or its result was taken already.
+	// ErrUnknownCall means that a call that was to be collected is not among
+	// those that were adopted, or was collected or dropped already.
 	ErrUnknownCall = errors.New("unknown call")
+	// ErrStream means that a call that was to be collected has a stream. What its
+	// items were to is gone with the client that made it: it can only be dropped.
+	ErrStream = errors.New("a call with a stream cannot be taken over")
 	// ErrFenced means that a newer client has taken over the worker.
 	ErrFenced = errors.New("a newer client has taken over the worker")
 	// ErrWorkerLost means that the worker's process ended, or was not there,

@@ -24,6 +24,7 @@ const (
 	frameCredit                        // both: how many items were taken
 	frameCancel                        // client: end the function's context
 	frameAck                           // client: the result is taken, or not wanted any more
+	frameCollect                       // client: an adopted call's result is wanted
 	framePing                          // client
 	framePong                          // node
 	frameEnd
@@ -36,7 +37,7 @@ const (
 	// maxSmall is how large a body may be to be sent with others, in one piece.
 	maxSmall = 64 << 10
 	// maxPayload bounds what a frame can make the other side allocate. The
-	// largest are hellos that name many open calls.
+	// largest are hellos and welcomes that name many open calls.
 	maxPayload = 4 << 20
 	// headSize is a frame's length, type and call id.
 	headSize = 4 + 1 + 8

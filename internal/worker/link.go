@@ -39,6 +39,16 @@ func (l *link) next() (frameHead, error) {
 	return h, err
 }
 
+// acknowledge lets the daemon forget a call: at once where that frees much
+// memory, and else with what goes there next.
+func (l *link) acknowledge(id uint64, large bool) {
+	if large {
+		l.out.push(frameAck, id, nil)
+	} else {
+		l.out.pushLazy(frameAck, id, nil)
+	}
+}
+
 // cut closes the connection without waiting for the writer.
 func (l *link) cut() {
 	l.once.Do(func() { _ = l.conn.Close() }) // it is broken, or not needed any more

@@ -11,7 +11,7 @@ import (
 // protocolVersion changes with everything that an older side would not
 // understand. Client and node are the same program, so there is no need to
 // speak two; the check is for programs that were mixed up.
-const protocolVersion = 2
+const protocolVersion = 3
 
 const (
 	// helloMagic and the version after it start every hello, in every version,
@@ -31,9 +31,13 @@ type hello struct {
 	Client  string
 	Attempt uint64
 	// Open are the calls that the client waits for, and Streams where it is in
-	// those that have one.
+	// those that have one. Kept are further ones that the daemon is to keep, and
+	// whose results are not to be sent.
 	Open    []uint64
 	Streams []streamState
+	Kept    []uint64
+	// Adopt keeps all calls that the daemon has, as if they were in Kept.
+	Adopt bool
 	// Grace is how long functions may go on after their context has ended.
 	Grace time.Duration
 	Node  NodeFacts
@@ -45,10 +49,20 @@ type welcome struct {
 	Instance  string
 	PID       int
 	Functions []string
-	// Known are those of hello.Open that the daemon has, and Streams where it
-	// is in those that have one.
+	// Known are those of hello.Open and hello.Kept that the daemon has, or all
+	// that it has, and Streams where it is in those that have one.
 	Known   []uint64
 	Streams []streamState
+	// Held tells of all of them where that was asked for.
+	Held []heldCall
+}
+
+// A heldCall tells a client of a call that it did not make.
+type heldCall struct {
+	_        struct{} `cbor:",toarray"`
+	ID       uint64
+	Finished bool
+	Header   []byte // a callHeader
 }
 
 // A streamState says how far one side is with the items from the other.

@@ -100,6 +100,8 @@ func TestMain(m *testing.M) {
 	switch mode := os.Getenv(Env); {
 	case os.Getenv("WORKER_TEST_RPC") != "":
 		serveRPC()
+	case mode == "" && os.Getenv("WORKER_TEST_CLIENT") != "":
+		killedClient(os.Getenv("WORKER_TEST_CLIENT"))
 	case os.Getenv("WORKER_TEST_PRINT") != "":
 		fmt.Println("Welcome to this machine!")
 		Main(mode)

@@ -87,15 +87,13 @@ func (c *Client) resultGoesOn(l *link, h frameHead, a arrivals) error {
 }
 
 // finish hands a result to its call, if that still waits, and lets the daemon
-// forget it: at once where that frees much memory. The result of a call with a
-// stream waits for the last item.
+// forget it, unless it is to be held. The result of a call with a stream waits
+// for the last item.
 func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.calls[id]
 	switch {
-	case call == nil && c.held[id]:
-		return // again, over a new link
 	case call != nil && call.Stream != nil && !call.Stream.has(r.header.Items):
 		call.pending = r
 		return
@@ -103,19 +101,15 @@ func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
 		delete(c.calls, id)
 		if failure := r.header.Error; failure != nil {
 			call.finish(codec.Body{}, failure.remote())
-			break
+		} else {
+			call.finish(r.body, nil)
 		}
-		call.finish(r.body, nil)
 		if call.hold {
-			c.held[id] = true
+			c.held[id] = !isSmall(r.body)
 			return
 		}
 	}
-	if isSmall(r.body) {
-		l.out.pushLazy(frameAck, id, nil)
-	} else {
-		l.out.push(frameAck, id, nil)
-	}
+	l.acknowledge(id, !isSmall(r.body))
 }
 
 func (c *Client) itemOpens(l *link, h frameHead, a arrivals) error {

@@ -122,10 +122,16 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	c.attempt++
 	h := hello{
 		Digest: c.hello.Digest, Functions: c.hello.Functions, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
-		Open:  slices.AppendSeq(slices.Collect(maps.Keys(c.calls)), maps.Keys(c.held)),
+		Adopt: c.hello.Adopt && c.node.Instance == "", // from here on it knows the calls
+		Kept:  slices.Collect(maps.Keys(c.held)),
 		Grace: c.hello.Grace, Node: c.hello.Node,
 	}
 	for id, call := range c.calls {
+		if call.quiet {
+			h.Kept = append(h.Kept, id)
+		} else {
+			h.Open = append(h.Open, id)
+		}
 		if call.Stream != nil {
 			h.Streams = append(h.Streams, call.Stream.state(id))
 		}
@@ -153,7 +159,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 func greet(l *link, h hello) (w welcome, err error) {
 	payload := encodeHello(h)
 	if len(payload) > maxPayload {
-		return w, fmt.Errorf("%w: %d open calls are too many for one client", ErrProtocol, len(h.Open))
+		return w, fmt.Errorf("%w: %d open calls are too many for one client", ErrProtocol, len(h.Open)+len(h.Kept))
 	}
 	l.out.push(frameHello, 0, raw(payload))
 	if err := skipToPreamble(l.r); err != nil {
@@ -219,14 +225,27 @@ func (c *Client) adopt(l *link, w welcome) error {
 		streams[s.ID] = s
 	}
 	restarted := c.node.Instance != "" && c.node.Instance != w.Instance
+	if c.node.Instance == "" {
+		if err := c.takeOver(w.Held); err != nil {
+			return err
+		}
+	}
 	c.node, c.link = w, l
 	c.has = make(map[string]bool, len(w.Functions))
 	for _, name := range w.Functions {
 		c.has[name] = true
 	}
+	for id := range known {
+		if _, held := c.held[id]; !held && c.calls[id] == nil {
+			l.acknowledge(id, true) // let go of while the hello was on its way
+		}
+	}
 	for id, call := range c.calls {
 		switch {
 		case known[id]:
+			if call.adopted != nil && !call.quiet {
+				l.out.push(frameCollect, id, nil) // again, where the hello said so
+			}
 			if call.Stream != nil {
 				call.Stream.attach(id, l.out, streams[id].Received, streams[id].Taken)
 			}
@@ -236,7 +255,7 @@ func (c *Client) adopt(l *link, w welcome) error {
 		case restarted && call.mayRun():
 			call.finish(codec.Body{}, fmt.Errorf("%w: another process has taken its place", ErrWorkerLost))
 			delete(c.calls, id)
-		case call.earlier:
+		case call.adopted != nil:
 			call.finish(codec.Body{}, fmt.Errorf("%w: %d", ErrUnknownCall, id))
 			delete(c.calls, id)
 		case call.cancelled:

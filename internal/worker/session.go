@@ -112,6 +112,8 @@ func (s *session) handleNext() error {
 	case frameAck:
 		delete(s.arriving, h.id)
 		s.d.acknowledge(s, h.id)
+	case frameCollect:
+		s.d.collect(s, h.id)
 	case framePing:
 		s.out.push(framePong, h.id, nil)
 	default:

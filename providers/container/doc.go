@@ -36,7 +36,8 @@
 //
 // Every node has a name on the pool's network, and an alias by its rank: node-0,
 // node-1. Containers, and the network, carry the labels gputrain.pool,
-// gputrain.owner and gputrain.expires. A node that ends, or ends itself because
+// gputrain.owner, gputrain.created, gputrain.lease (in seconds) and
+// gputrain.expires, by which another program finds those of every pool. A node that ends, or ends itself because
 // its program is gone, is removed by its engine. One that is restarted ends: what
 // ran on it is lost. The network of a program that was killed stays behind, as
 // no node may touch the engine. To remove those that nothing uses:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 )
@@ -14,8 +15,11 @@ func (e *engine) facts(ctx context.Context) (facts, error) {
 	defer cancel()
 	if e.dialect == apple {
 		// It runs on this machine only, and has no word on the machine itself.
-		_, err := e.run(ctx, "system", "status")
-		return facts{vcpus: float64(runtime.NumCPU())}, err
+		if _, err := e.run(ctx, "system", "status"); err != nil {
+			return facts{}, err
+		}
+		host, err := os.Hostname()
+		return facts{account: host, vcpus: float64(runtime.NumCPU())}, err
 	}
 	format := "{{json .}}"
 	if e.dialect == podman {

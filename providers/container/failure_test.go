@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 )
@@ -141,7 +142,7 @@ func TestLaunchAdopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := r.request(1, gputrain.Spec{})
-	args, err := r.driver.createArgs(req, req.Nodes[0], DefaultImage)
+	args, err := r.driver.createArgs(req, req.Nodes[0], DefaultImage, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

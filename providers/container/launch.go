@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -76,7 +77,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 
 // launchNode returns the ID of a container that exists, or none.
 func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, node gputrain.NodeRequest, image string, env []string) (string, error) {
-	args, err := d.createArgs(req, node, image)
+	args, err := d.createArgs(req, node, image, time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -138,8 +139,9 @@ func (d *driver) create(ctx context.Context, args []string, ours func(report) bo
 	return "", err
 }
 
-// createArgs are the arguments that make a node's container. Nothing in them is secret.
-func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeRequest, image string) ([]string, error) {
+// createArgs are the arguments that make a node's container, as of now. Nothing in
+// them is secret.
+func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeRequest, image string, now time.Time) ([]string, error) {
 	kind := d.engine.dialect
 	args := []string{"create", "--interactive", "--rm", "--name", node.Name, "--network", networkName(req.Pool.ID)}
 	if kind != apple {
@@ -152,7 +154,7 @@ func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeReques
 			args = append(args, "--publish", "127.0.0.1::22")
 		}
 	}
-	args = append(args, d.labelArgs(req.Pool)...)
+	args = append(args, d.labelArgs(req.Pool, now)...)
 	args = append(args, "--label", labelRank+"="+strconv.Itoa(node.Rank), "--label", labelHostKey+"="+hostKeyLabel(node))
 	if d.cfg.Platform != "" {
 		args = append(args, "--platform", d.cfg.Platform)

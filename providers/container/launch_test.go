@@ -13,13 +13,14 @@ import (
 
 func TestCreateArgs(t *testing.T) {
 	req := gputrain.LaunchRequest{
-		Pool: gputrain.PoolInfo{ID: "p", Owner: "me", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Pool: gputrain.PoolInfo{ID: "p", Owner: "me", Lease: 15 * time.Minute, Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
 		Spec: gputrain.Spec{VCPUs: 1.5, MemoryGiB: 2, DiskGiB: 10, Mounts: []gputrain.Mount{{Source: "/d", Target: "/t", ReadOnly: true}}},
 	}
 	node := gputrain.NodeRequest{Rank: 3, Name: "p-3", HostKey: gputrain.HostKey{Private: "PRIVATE", Public: "ssh-ed25519 AAAA comment"}}
 	cfg := Config{ShmSizeGiB: 1, GPUs: "device=0,1", Devices: []string{"/dev/fuse"}, Labels: map[string]string{"b": "2", "a": "1"},
 		RunArgs: []string{"--privileged"}, Platform: "linux/arm64"}
-	labels := " --label gputrain.pool=p --label gputrain.owner=me --label gputrain.expires=2030-01-02T03:04:05Z --label a=1 --label b=2" +
+	labels := " --label gputrain.pool=p --label gputrain.owner=me --label gputrain.created=2030-01-02T02:04:05Z" +
+		" --label gputrain.lease=900 --label gputrain.expires=2030-01-02T03:04:05Z --label a=1 --label b=2" +
 		" --label gputrain.rank=3 --label gputrain.hostkey=ssh-ed25519 AAAA --platform linux/arm64"
 	const start = "create --interactive --rm --name p-3 --network gputrain-p"
 	const end = " --mount type=bind,source=/d,target=/t,readonly --privileged --user 0:0 --entrypoint sh image -c " + enterScript + " p-3"
@@ -46,7 +47,7 @@ func TestCreateArgs(t *testing.T) {
 			cfg.GPUs, cfg.Devices, cfg.ShmSizeGiB = "", nil, 0
 		}
 		d := &driver{cfg: cfg, engine: &engine{dialect: tt.kind}, facts: tt.facts}
-		args, err := d.createArgs(req, node, "image")
+		args, err := d.createArgs(req, node, "image", req.Pool.Expires.Add(-time.Hour).Local())
 		if got := strings.Join(args, " "); err != nil || got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s\n%v", tt.name, got, tt.want, err)
 		}

@@ -12,12 +12,6 @@ import (
 )
 
 const (
-	labelPool    = labelPrefix + "pool"
-	labelOwner   = labelPrefix + "owner"
-	labelExpires = labelPrefix + "expires"
-	labelRank    = labelPrefix + "rank"
-	labelHostKey = labelPrefix + "hostkey"
-
 	// cleanupTimeout bounds what is done after a caller has given up.
 	cleanupTimeout = 30 * time.Second
 	// createTimeout bounds a create, which no caller can cut short: whatever the
@@ -28,18 +22,6 @@ const (
 )
 
 func networkName(poolID string) string { return "gputrain-" + poolID }
-
-// labelArgs are the labels of everything that is made for a pool.
-func (d *driver) labelArgs(pool gputrain.PoolInfo) []string {
-	args := []string{"--label", labelPool + "=" + pool.ID, "--label", labelOwner + "=" + pool.Owner}
-	if !pool.Expires.IsZero() {
-		args = append(args, "--label", labelExpires+"="+pool.Expires.UTC().Format(time.RFC3339))
-	}
-	for _, k := range sortedKeys(d.cfg.Labels) {
-		args = append(args, "--label", k+"="+d.cfg.Labels[k])
-	}
-	return args
-}
 
 // Prepare makes the pool's network, and the image ready, at the same time.
 func (d *driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
@@ -61,7 +43,7 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo) error 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	args := append([]string{"network", "create"}, d.labelArgs(pool)...)
+	args := append([]string{"network", "create"}, d.labelArgs(pool, time.Now())...)
 	_, err := d.engine.run(ctx, append(args, networkName(pool.ID))...)
 	if !says(err, "already exists") {
 		return err
@@ -73,16 +55,21 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo) error 
 	return fmt.Errorf("%w: there is a network %s already, and it is not this pool's", gputrain.ErrInvalid, networkName(pool.ID))
 }
 
-// networks returns the names of the pool's networks.
+// networks returns the names of the pool's networks, or of every pool's.
 func (d *driver) networks(ctx context.Context, poolID string) ([]string, error) {
 	if d.engine.dialect == apple {
 		out, err := d.engine.run(ctx, "network", "list", "--format", "json")
 		if err != nil {
 			return nil, err
 		}
-		return parseAppleNetworks(out, poolID)
+		reports, err := parseAppleNetworks(out, poolID)
+		var names []string
+		for _, n := range reports {
+			names = append(names, n.Name)
+		}
+		return names, err
 	}
-	out, err := d.engine.run(ctx, "network", "ls", "--filter", "label="+labelPool+"="+poolID, "--format", "{{.Name}}")
+	out, err := d.engine.run(ctx, "network", "ls", "--filter", labelFilter(poolID), "--format", "{{.Name}}")
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,9 @@ package container
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +29,7 @@ var (
 // Capabilities says what containers can do.
 func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
+		Account:          d.facts.account,
 		Free:             true,
 		EndsBilling:      "rm -f",
 		PrivateNetwork:   true,
@@ -39,6 +38,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		Tags:             true,
 		HostKeys:         gputrain.HostKeyInjected,
 		ProvisionTimeout: 2 * time.Minute,
+		LateEffect:       5 * time.Second, // a command of the engine outlives its program
 	}
 }
 
@@ -134,80 +134,6 @@ func (d *driver) inspect(ctx context.Context, ids []string) ([]report, error) {
 
 func isGone(err error) bool {
 	return says(err, "no such container", "no such object", "not found", "no container with name or id")
-}
-
-// List reports the pool's containers, whatever their state, and its networks.
-func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	if err := checkPool(poolID); err != nil {
-		return nil, fail("list", err)
-	}
-	reports, err := d.containers(ctx, poolID)
-	if err != nil {
-		return nil, fail("list", err)
-	}
-	networks, err := d.networks(ctx, poolID)
-	if err != nil {
-		return nil, fail("list", err)
-	}
-	var resources []gputrain.Resource
-	add := func(kind, id, name string) {
-		resources = append(resources, gputrain.Resource{Provider: providerName, Kind: kind, ID: id, Name: name, HourlyUSD: gputrain.USD(0)})
-	}
-	for _, r := range reports {
-		add("machine", r.id, r.name)
-	}
-	for _, n := range networks {
-		add("network", n, n)
-	}
-	return resources, nil
-}
-
-func (d *driver) containers(ctx context.Context, poolID string) ([]report, error) {
-	if d.engine.dialect == apple {
-		out, err := d.engine.run(ctx, "list", "--all", "--format", "json")
-		if err != nil {
-			return nil, err
-		}
-		reports, err := parseAppleReports(out)
-		return slices.DeleteFunc(reports, func(r report) bool { return r.labels[labelPool] != poolID }), err
-	}
-	out, err := d.engine.run(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+labelPool+"="+poolID)
-	if err != nil {
-		return nil, err
-	}
-	ids := strings.Fields(string(out))
-	for _, id := range ids {
-		if !containerID.MatchString(id) {
-			return nil, fmt.Errorf("%s ps: an answer that is not understood: %.80q", d.engine.dialect, id)
-		}
-	}
-	return d.inspect(ctx, ids)
-}
-
-var (
-	containerID = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
-	poolName    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
-)
-
-func checkPool(id string) error {
-	if !poolName.MatchString(id) {
-		return fmt.Errorf("%w: %q is not the ID of a pool", gputrain.ErrInvalid, id)
-	}
-	return nil
-}
-
-// parseAppleNetworks reads what Apple's "container network list --format json" prints.
-func parseAppleNetworks(answer []byte, poolID string) ([]string, error) {
-	var list []struct{ ID string }
-	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("container network list: an answer that is not understood: %w", err)
-	}
-	for _, n := range list {
-		if n.ID == networkName(poolID) {
-			return []string{n.ID}, nil
-		}
-	}
-	return nil, nil
 }
 
 // Terminate removes the containers and returns when they are gone.

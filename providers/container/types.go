@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 )
 
@@ -149,6 +150,8 @@ func (d dialect) parseImage(answer []byte, arch string) (imageReport, error) {
 
 // facts is what is worth knowing of an engine.
 type facts struct {
+	// account tells it from every other engine, also after a restart.
+	account   string
 	vcpus     float64
 	memoryGiB float64
 	// remote is true where 127.0.0.1 of the engine is not this machine's.
@@ -161,17 +164,22 @@ type facts struct {
 func (d dialect) parseFacts(answer []byte) (facts, error) {
 	var info struct {
 		// Docker and nerdctl.
-		NCPU         float64
-		MemTotal     float64
-		Driver       string
-		ServerErrors []string
+		ID             string
+		Name           string
+		DockerRootDir  string
+		ProductLicense string
+		NCPU           float64
+		MemTotal       float64
+		Driver         string
+		ServerErrors   []string
 		// Podman.
 		Host struct {
 			CPUs            float64
+			Hostname        string
 			MemTotal        float64
 			ServiceIsRemote bool
 		}
-		Store struct{ GraphDriverName string }
+		Store struct{ GraphRoot string }
 	}
 	if err := json.Unmarshal(answer, &info); err != nil {
 		return facts{}, fmt.Errorf("%s info: an answer that is not understood: %w", d, err)
@@ -180,9 +188,17 @@ func (d dialect) parseFacts(answer []byte) (facts, error) {
 		// Some releases of docker succeed without an engine.
 		return facts{}, &commandError{command: d.String() + " info", stderr: strings.Join(info.ServerErrors, "\n")}
 	}
-	f := facts{vcpus: info.NCPU, memoryGiB: info.MemTotal / gib}
 	if d == podman {
-		return facts{vcpus: info.Host.CPUs, memoryGiB: info.Host.MemTotal / gib, remote: info.Host.ServiceIsRemote}, nil
+		return facts{account: info.Host.Hostname + ":" + info.Store.GraphRoot,
+			vcpus: info.Host.CPUs, memoryGiB: info.Host.MemTotal / gib, remote: info.Host.ServiceIsRemote}, nil
+	}
+	f := facts{account: info.ID, vcpus: info.NCPU, memoryGiB: info.MemTotal / gib}
+	switch {
+	case d == nerdctl:
+		f.account += "/" + cmp.Or(os.Getenv("CONTAINERD_NAMESPACE"), "default")
+	case info.ID == "" || info.ProductLicense == "Apache-2.0":
+		// Podman in docker's clothes makes up an ID for every answer.
+		f.account = info.Name + ":" + info.DockerRootDir
 	}
 	if info.NCPU == 0 {
 		return facts{}, fmt.Errorf("%s info: an answer without NCPU", d)

@@ -66,9 +66,12 @@ func TestParseImage(t *testing.T) {
 }
 
 func TestParseFacts(t *testing.T) {
+	t.Setenv("CONTAINERD_NAMESPACE", "")
+	account := map[dialect]string{docker: "7TRN:IPZB:QYBB:VPBQ:UMPP:KARE:6ZNR:XE6T:7EWV:PKF4:ZOJD:TPYS", podman: "vm:/var/lib/containers/storage",
+		nerdctl: "4e9a7f2c/default"}
 	for _, d := range []dialect{docker, podman, nerdctl} {
 		f, err := d.parseFacts(sample(t, d.file("info")))
-		if err != nil || f.vcpus != 2 || f.memoryGiB < 23 || f.memoryGiB > 24 || f.remote || f.sizedDisk {
+		if err != nil || f.account != account[d] || f.vcpus != 2 || f.memoryGiB < 23 || f.memoryGiB > 24 || f.remote || f.sizedDisk {
 			t.Errorf("%s: %+v %v", d, f, err)
 		}
 	}
@@ -77,6 +80,10 @@ func TestParseFacts(t *testing.T) {
 	}
 	if f, err := docker.parseFacts([]byte(`{"NCPU":1,"Driver":"zfs"}`)); err != nil || !f.sizedDisk {
 		t.Errorf("zfs: %+v %v", f, err)
+	}
+	asDocker := `{"NCPU":1,"ID":"made up","ProductLicense":"Apache-2.0","Name":"vm","DockerRootDir":"/var/lib/containers/storage"}`
+	if f, err := docker.parseFacts([]byte(asDocker)); err != nil || f.account != account[podman] {
+		t.Errorf("podman that answers docker's command: %+v %v", f, err)
 	}
 	for _, odd := range []string{"", "[]", "{}", `{"ServerErrors":["Cannot connect to the Docker daemon at unix:///x"]}`} {
 		if f, err := docker.parseFacts([]byte(odd)); err == nil {
@@ -108,11 +115,14 @@ func TestRemoteContext(t *testing.T) {
 
 func TestParseAppleNetworks(t *testing.T) {
 	got, err := parseAppleNetworks(sample(t, "apple-networks.json"), "sample")
-	if err != nil || len(got) != 1 || got[0] != "gputrain-sample" {
+	if err != nil || len(got) != 1 || got[0].Name != "gputrain-sample" || got[0].Labels[labelPool] != "sample" {
 		t.Errorf("%q %v", got, err)
 	}
 	if got, err := parseAppleNetworks(sample(t, "apple-networks.json"), "other"); err != nil || got != nil {
 		t.Errorf("%q %v", got, err)
+	}
+	if got, err := parseAppleNetworks(sample(t, "apple-networks.json"), ""); err != nil || len(got) != 1 || got[0].Name != "gputrain-sample" {
+		t.Errorf("every pool's: %q %v", got, err)
 	}
 }
 
@@ -154,6 +164,8 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Add(0, sample(f, "docker-info.json"))
 	f.Add(1, sample(f, "podman-info.json"))
+	f.Add(0, sample(f, "docker-network.json"))
+	f.Add(1, sample(f, "podman-network.json"))
 	f.Add(3, sample(f, "apple-networks.json"))
 	f.Add(0, []byte(`[{"Id":"x","State":{"Status":"y"},"NetworkSettings":{"Ports":{"22/tcp":null}}}]`))
 	f.Add(0, []byte(`[null]`))
@@ -171,6 +183,12 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = d.parseFacts(answer)
 		_, _ = remoteContext(answer)
 		_, _ = parseAppleNetworks(answer, "sample")
+		networks, err := d.parseNetworks(answer)
+		for _, n := range networks {
+			if n.Name == "" || err != nil {
+				t.Errorf("%+v %v", n, err)
+			}
+		}
 		_, _ = dialectOf(string(answer))
 	})
 }

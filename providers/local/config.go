@@ -50,7 +50,11 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	} else if !info.IsDir() {
 		return nil, fail("open", gputrain.ErrInvalid, fmt.Errorf("%s is not a directory; set Config.Dir to one", dir))
 	}
-	return &driver{dir: dir, pass: slices.Clone(c.PassEnv), nodes: map[string]*node{}}, nil
+	homes, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fail("open", gputrain.ErrInvalid, err)
+	}
+	return &driver{dir: dir, homes: homes, host: hostName(), pass: slices.Clone(c.PassEnv), nodes: map[string]*node{}}, nil
 }
 
 // fail returns err as this provider's failure of an operation.

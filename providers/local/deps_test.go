@@ -14,6 +14,7 @@ var mayLink = []string{
 	"github.com/gputrain/gputrain",
 	"github.com/bmatcuk/doublestar/v4",
 	"github.com/fxamacker/cbor/v2",
+	"github.com/gofrs/flock",
 	"github.com/kr/fs",
 	"github.com/pkg/sftp",
 	"github.com/x448/float16",

@@ -18,14 +18,20 @@
 // environment a node sees what a login on the same machine would set: the
 // search path, the language, the time zone, where temporary files and the
 // internet are. It does not see the rest, such as an exported API key;
-// [Config].PassEnv adds to the list. GPUTRAIN_POOL and GPUTRAIN_NODE name the
-// pool and the node, and mark every process that belongs to them.
+// [Config].PassEnv adds to the list. GPUTRAIN_POOL, GPUTRAIN_NODE and
+// GPUTRAIN_HOMES name the pool, the node and the directory of the homes, and mark
+// every process that belongs there.
 //
 // # How a node ends
 //
 // Terminating a node ends its server, kills every process marked as its own,
 // also one that detached itself, and removes its home. If this program is
 // killed before it can do that, the node does so itself once its lease is over.
+// Until then another program of this user can find it by List, end it, or take it
+// over: a home holds its host key, in a file that only this user can read, so
+// that it can be served again as the same node, and what detached itself there
+// goes on.
+//
 // On macOS the system hides the marks of its own programs, such as /bin/sleep:
 // one that detached itself is then not found.
 package local

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
 )
 
 // homePrefix begins the name of every home; the node's ID follows.
@@ -17,11 +20,31 @@ const homePrefix = "gputrain-"
 // markFile, in a home, says whose it is.
 const markFile = ".gputrain-node"
 
-// A mark says which pool and program made a home.
+// A mark says which pool and program made a home, and until when they want it.
+// Those of older versions end after the rank.
 type mark struct {
-	Pool  string `json:"pool"`
-	Owner string `json:"owner"`
-	Rank  int    `json:"rank"`
+	Pool    string    `json:"pool"`
+	Owner   string    `json:"owner"`
+	Rank    int       `json:"rank"`
+	Lease   float64   `json:"lease,omitempty"` // seconds
+	Expires time.Time `json:"expires,omitzero"`
+	Created time.Time `json:"created,omitzero"`
+}
+
+// of returns the mark as the pool has it now. When it was made stays.
+func (m mark) of(pool gputrain.PoolInfo) mark {
+	m.Pool, m.Owner = pool.ID, pool.Owner
+	m.Lease, m.Expires = pool.Lease.Seconds(), pool.Expires
+	return m
+}
+
+// resource is what the mark says of what is held for a pool.
+func (m mark) resource(kind, id, node string) gputrain.Resource {
+	return gputrain.Resource{
+		Provider: name, Kind: kind, ID: id, Name: node, HourlyUSD: gputrain.USD(0),
+		Pool: m.Pool, Owner: m.Owner, Created: m.Created,
+		Lease: time.Duration(m.Lease * float64(time.Second)), Expires: m.Expires,
+	}
 }
 
 var idPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
@@ -33,17 +56,44 @@ func validID(id string) bool { return idPattern.MatchString(id) }
 func homePath(dir, id string) string { return filepath.Join(dir, homePrefix+id) }
 
 // makeHome makes a home that only this user can enter. It does not take over
-// one that exists, and leaves nothing where it fails.
-func makeHome(home string, m mark) error {
+// one that exists, and leaves nothing where it fails. The mark comes last, so
+// that a home that has one is whole.
+func makeHome(home string, m mark, hostKey []byte) error {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return err
 	}
-	data, err := json.Marshal(m)
+	err := writeFile(home, hostKeyFile, hostKey)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(home, markFile), data, 0o600)
+		err = writeMark(home, m)
 	}
 	if err != nil {
 		removeHome(home)
+	}
+	return err
+}
+
+func writeMark(home string, m mark) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(home, markFile, data)
+}
+
+// writeFile replaces a file of a home, whole, for this user alone. A home that
+// is gone is not made again.
+func writeFile(home, base string, data []byte) error {
+	f, err := os.CreateTemp(home, base+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(home, base))
+	}
+	if err != nil {
+		os.Remove(f.Name())
 	}
 	return err
 }
@@ -60,26 +110,49 @@ func readMark(home string) (mark, error) {
 	return m, nil
 }
 
-// homesOf returns the IDs of a pool's nodes that have a home, also of nodes
-// that another program made. A home that lost its mark belongs to the pool that
-// its name begins with.
-func homesOf(dir, poolID string) ([]string, error) {
+// homesOf returns the marks of a pool's homes by the IDs of their nodes, also of
+// nodes that another program made. A home that lost its mark belongs to the pool
+// that its name begins with. An empty poolID stands for every pool of this user:
+// another's homes may lie in the same directory.
+func homesOf(dir, poolID string) (map[string]mark, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
+	homes := map[string]mark{}
 	for _, e := range entries {
 		id, isHome := strings.CutPrefix(e.Name(), homePrefix)
-		if !isHome || !e.IsDir() || !validID(id) || !strings.HasPrefix(id, poolID+"-") {
+		if !isHome || !e.IsDir() || !validID(id) {
 			continue
 		}
-		if m, err := readMark(filepath.Join(dir, e.Name())); err == nil && m.Pool != poolID {
+		if poolID == "" {
+			if info, err := e.Info(); err != nil || !isOurs(info) {
+				continue // another's, or gone by now
+			}
+		} else if !strings.HasPrefix(id, poolID+"-") {
+			continue
+		}
+		m, err := readMark(filepath.Join(dir, e.Name()))
+		switch {
+		case err != nil && poolID == "":
+			m = mark{Pool: poolOf(id)}
+		case err != nil:
+			m = mark{Pool: poolID}
+		case poolID != "" && m.Pool != poolID:
 			continue // pool "a" is not to take the nodes of pool "a-b"
 		}
-		ids = append(ids, id)
+		homes[id] = m
 	}
-	return ids, nil
+	return homes, nil
+}
+
+// poolOf guesses the pool from the name of a node: what comes before the rank.
+func poolOf(id string) string {
+	pool := strings.TrimRight(id, "0123456789")
+	if pool, found := strings.CutSuffix(pool, "-"); found && pool != "" && len(pool)+1 < len(id) {
+		return pool
+	}
+	return id
 }
 
 // removeHome removes a home whatever a task has made of it: directories that

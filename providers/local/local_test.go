@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/ed25519"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Where a test asks for it, this program is a user who is not root.
+	// Where a test asks for it, this program is one that is killed. It is asked
+	// once: nothing that it starts is told.
+	if text, ok := os.LookupEnv(victimEnv); ok {
+		os.Unsetenv(victimEnv)
+		if err := runVictim(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	// Or it is a user who is not root.
 	if home := os.Getenv("LOCAL_TEST_REMOVE_HOME"); home != "" {
 		if err := removeHome(home); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -161,20 +170,32 @@ func (p *testPool) detach(in gputrain.Instance) *detached {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	p.output(in, `{ $(command -v setsid) sh -c 'echo $$; exec sleep 1000' >`+quote(path)+` & } >/dev/null 2>&1`)
+	p.output(in, detaching(path))
+	return opened(p.t, path)
+}
+
+// detaching is a command that leaves a process behind, which writes its number
+// into a pipe and holds that open.
+func detaching(pipe string) string {
+	return `{ $(command -v setsid) sh -c 'echo $$; exec sleep 1000' >` + quote(pipe) + ` & } >/dev/null 2>&1`
+}
+
+// opened finds such a process.
+func opened(t *testing.T, path string) *detached {
+	t.Helper()
 	pipe, err := os.Open(path) // waits for the process
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(pipe).ReadString('\n')
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
-	p.t.Cleanup(func() {
+	t.Cleanup(func() {
 		syscall.Kill(pid, syscall.SIGKILL) // where the test failed
 		pipe.Close()
 	})
@@ -291,13 +312,13 @@ func TestLifeOfANode(t *testing.T) {
 func TestInjectedHostKey(t *testing.T) {
 	p := newPool(t, Config{})
 	key, signer := newKey(t)
-	block, err := xssh.MarshalPrivateKey(key, "")
+	kept, err := marshalKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	public := strings.TrimSpace(string(xssh.MarshalAuthorizedKey(signer.PublicKey())))
 	req := p.request(1)
-	req.Nodes[0].HostKey = gputrain.HostKey{Private: gputrain.Secret(pem.EncodeToMemory(block)), Public: public}
+	req.Nodes[0].HostKey = gputrain.HostKey{Private: gputrain.Secret(kept), Public: public}
 	nodes, err := p.Launch(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

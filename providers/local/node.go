@@ -1,77 +1,88 @@
 package local
 
 import (
-	"crypto/ed25519"
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/sshd"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// What marks every process of a node.
+// What marks every process of a node. Nodes of other providers have the first
+// two as well, and a container's processes are to be seen from its machine; what
+// is to be ended as a node of this one has the third too: where its home is.
 const (
-	poolEnv = "GPUTRAIN_POOL"
-	nodeEnv = "GPUTRAIN_NODE"
+	poolEnv  = "GPUTRAIN_POOL"
+	nodeEnv  = "GPUTRAIN_NODE"
+	homesEnv = "GPUTRAIN_HOMES"
 )
 
 // A node is a home directory and the server that leads there.
 type node struct {
-	id, pool, login string
-	rank            int
-	home            string
-	hostKey         string // in authorized_keys form
-	offer           gputrain.Offer
-	server          *sshd.Server
+	id, login  string
+	home       string
+	mark       mark
+	hostKey    string         // in authorized_keys form
+	authorized xssh.PublicKey // whose holder may log in
+	offer      gputrain.Offer
+	server     *sshd.Server
 }
 
 // startNode makes a node that the holder of the authorized key can log in to.
 // Nothing is left of one that fails.
-func startNode(dir string, env []string, req gputrain.LaunchRequest, want gputrain.NodeRequest, authorized xssh.PublicKey) (_ *node, err error) {
+func (d *driver) startNode(req gputrain.LaunchRequest, want gputrain.NodeRequest, authorized xssh.PublicKey) (*node, error) {
 	if !validID(want.Name) {
 		return nil, fmt.Errorf("%w: a node's name is lower-case letters, digits and dashes", gputrain.ErrInvalid)
 	}
-	host, err := hostKey(want.HostKey)
+	key, kept, err := hostKey(want.HostKey)
 	if err != nil {
 		return nil, fmt.Errorf("host key: %w", err)
 	}
-	home := homePath(dir, want.Name)
-	if err := makeHome(home, mark{Pool: req.Pool.ID, Owner: req.Pool.Owner, Rank: want.Rank}); err != nil {
+	home := homePath(d.dir, want.Name)
+	m := mark{Rank: want.Rank, Created: time.Now().UTC()}.of(req.Pool)
+	if err := makeHome(home, m, kept); err != nil {
 		return nil, err
 	}
-	server, err := sshd.New(sshd.Config{
-		HostKey:        host,
-		AuthorizedKeys: []xssh.PublicKey{authorized},
-		Dir:            home,
-		Env:            append(env, poolEnv+"="+req.Pool.ID, nodeEnv+"="+want.Name),
-	})
+	n, err := d.serve(want.Name, m, key, authorized)
 	if err != nil {
 		removeHome(home)
 		return nil, err
 	}
-	return &node{
-		id:      want.Name,
-		pool:    req.Pool.ID,
-		rank:    want.Rank,
-		home:    home,
-		hostKey: strings.TrimSpace(string(xssh.MarshalAuthorizedKey(host.PublicKey()))),
-		offer:   req.Offer,
-		server:  server,
-	}, nil
+	n.offer = req.Offer
+	return n, nil
 }
 
-// hostKey returns the key that the pool injects, or a new one.
-func hostKey(k gputrain.HostKey) (xssh.Signer, error) {
-	if k.Private != "" {
-		return xssh.ParsePrivateKey([]byte(string(k.Private)))
-	}
-	_, key, err := ed25519.GenerateKey(nil)
+// serve starts the server of a home that exists.
+func (d *driver) serve(id string, m mark, key xssh.Signer, authorized xssh.PublicKey) (*node, error) {
+	login, err := userName()
 	if err != nil {
 		return nil, err
 	}
-	return xssh.NewSignerFromKey(key)
+	home := homePath(d.dir, id)
+	server, err := sshd.New(sshd.Config{
+		HostKey:        key,
+		AuthorizedKeys: []xssh.PublicKey{authorized},
+		Dir:            home,
+		Env: append(environment(os.Environ(), d.pass),
+			poolEnv+"="+m.Pool, nodeEnv+"="+id, homesEnv+"="+d.homes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &node{
+		id:         id,
+		login:      login,
+		home:       home,
+		mark:       m,
+		hostKey:    strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key.PublicKey()))),
+		authorized: authorized,
+		offer:      d.offer(),
+		server:     server,
+	}, nil
 }
 
 // instance describes the node as it is now.
@@ -79,7 +90,7 @@ func (n *node) instance() gputrain.Instance {
 	in := gputrain.Instance{
 		ID:          n.id,
 		Name:        n.id,
-		Rank:        n.rank,
+		Rank:        n.mark.Rank,
 		State:       gputrain.InstanceRunning,
 		PrivateAddr: "127.0.0.1",
 		SSH:         gputrain.Endpoint{Addr: name + ":" + n.id, User: n.login, HostKeys: []string{n.hostKey}},
@@ -90,6 +101,11 @@ func (n *node) instance() gputrain.Instance {
 		in.StateReason = "its home directory is gone: its lease or TTL ran out, or somebody removed it"
 	}
 	return in
+}
+
+// admits reports whether the holder of the key can log in.
+func (n *node) admits(key xssh.PublicKey) bool {
+	return bytes.Equal(n.authorized.Marshal(), key.Marshal())
 }
 
 func exists(path string) bool {

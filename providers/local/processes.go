@@ -12,14 +12,16 @@ import (
 // killTimeout bounds how long killed processes may take to vanish.
 const killTimeout = 10 * time.Second
 
-// A marked process carries the name of its pool and node in its environment.
+// A marked process carries the name of its pool and node in its environment, and
+// where the homes are, unless a version before that mark started it.
 type marked struct {
-	pid        int
-	pool, node string
+	pid               int
+	pool, node, homes string
 }
 
-// markedProcesses yields every process of this user that belongs to a node,
-// however it detached itself, as far as the system lets that be seen.
+// markedProcesses yields every process that belongs to a node, however it
+// detached itself, as far as the system lets that be seen: to root also those of
+// other users, and those of other providers' nodes.
 func markedProcesses() iter.Seq[marked] {
 	return func(yield func(marked) bool) {
 		for pid := range processes() {
@@ -32,7 +34,7 @@ func markedProcesses() iter.Seq[marked] {
 
 func readMarks(pid int) marked {
 	env := processEnv(pid)
-	return marked{pid: pid, pool: variable(env, poolEnv), node: variable(env, nodeEnv)}
+	return marked{pid: pid, pool: variable(env, poolEnv), node: variable(env, nodeEnv), homes: variable(env, homesEnv)}
 }
 
 // variable returns the value of a variable in NUL-terminated "NAME=value"s.

@@ -19,8 +19,10 @@ import (
 
 // A driver keeps the nodes of one pool. A node's ID is its name.
 type driver struct {
-	dir  string   // where homes are
-	pass []string // Config.PassEnv
+	dir   string   // where homes are
+	homes string   // the same by the one name that all programs have for it
+	host  string   // this machine
+	pass  []string // Config.PassEnv
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -31,10 +33,12 @@ var (
 	_ gputrain.Driver         = (*driver)(nil)
 	_ gputrain.Dialer         = (*driver)(nil)
 	_ gputrain.SelfDestructor = (*driver)(nil)
+	_ gputrain.Resumer        = (*driver)(nil)
 )
 
-func (*driver) Capabilities() gputrain.Capabilities {
+func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
+		Account:        d.host + ":" + d.homes,
 		Free:           true,
 		EndsBilling:    "terminate",
 		PrivateNetwork: true,
@@ -45,22 +49,28 @@ func (*driver) Capabilities() gputrain.Capabilities {
 
 // Offers yields this machine, without an accelerator, as often as one likes.
 func (d *driver) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "localhost"
-		}
-		yield(gputrain.Offer{
-			Provider:     name,
-			ID:           name,
-			InstanceType: name,
-			Region:       host,
-			VCPUs:        float64(runtime.NumCPU()),
-			MemoryGiB:    memoryGiB(),
-			DiskGiB:      diskGiB(d.dir),
-			HourlyUSD:    gputrain.USD(0),
-		}, nil)
+	return func(yield func(gputrain.Offer, error) bool) { yield(d.offer(), nil) }
+}
+
+func (d *driver) offer() gputrain.Offer {
+	return gputrain.Offer{
+		Provider:     name,
+		ID:           name,
+		InstanceType: name,
+		Region:       d.host,
+		VCPUs:        float64(runtime.NumCPU()),
+		MemoryGiB:    memoryGiB(),
+		DiskGiB:      diskGiB(d.dir),
+		HourlyUSD:    gputrain.USD(0),
 	}
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return host
 }
 
 // Prepare has nothing to make: nodes share nothing.
@@ -74,16 +84,12 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 	if err != nil {
 		return nil, fail("launch", gputrain.ErrInvalid, fmt.Errorf("the pool's authorized key: %w", err))
 	}
-	login, err := userName()
-	if err != nil {
-		return nil, fail("launch", nil, err)
-	}
 	var launched []gputrain.Instance
 	for _, want := range req.Nodes {
 		if err := ctx.Err(); err != nil {
 			return launched, fail("launch", nil, err)
 		}
-		n, err := d.launch(req, want, authorized, login)
+		n, err := d.launch(req, want, authorized)
 		if err != nil {
 			return launched, fail("launch", nil, fmt.Errorf("%s: %w", want.Name, err))
 		}
@@ -93,7 +99,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 }
 
 // launch starts one node, unless it runs here already.
-func (d *driver) launch(req gputrain.LaunchRequest, want gputrain.NodeRequest, authorized xssh.PublicKey, login string) (*node, error) {
+func (d *driver) launch(req gputrain.LaunchRequest, want gputrain.NodeRequest, authorized xssh.PublicKey) (*node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.nodes[want.Name]; n != nil {
@@ -102,11 +108,10 @@ func (d *driver) launch(req gputrain.LaunchRequest, want gputrain.NodeRequest, a
 		}
 		n.server.Close() // it ended itself
 	}
-	n, err := startNode(d.dir, environment(os.Environ(), d.pass), req, want, authorized)
+	n, err := d.startNode(req, want, authorized)
 	if err != nil {
 		return nil, err
 	}
-	n.login = login
 	d.nodes[want.Name] = n
 	return n, nil
 }
@@ -135,49 +140,17 @@ func (d *driver) describe(id string) (gputrain.Instance, error) {
 	}
 	switch mark, err := readMark(homePath(d.dir, id)); {
 	case err == nil:
-		in.Rank = mark.Rank
+		in.Rank, in.Offer = mark.Rank, d.offer()
 	case !exists(homePath(d.dir, id)):
 		return in, nil
-	case !errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
+		in.State, in.StateReason = gputrain.InstanceFailed, "its home has no "+markFile+": its launch was cut short, or somebody removed the file"
+		return in, nil
+	default:
 		return in, err
 	}
-	in.State, in.StateReason = gputrain.InstanceStopped, "no program serves it"
+	in.State, in.StateReason = gputrain.InstanceStopped, "this program does not serve it"
 	return in, nil
-}
-
-// List finds the pool's homes on disk and its processes by their marks, whoever
-// made them. A home is listed as a "directory", and its node as a "machine",
-// whose ID Terminate takes and which ends both.
-func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, error) {
-	homes, err := homesOf(d.dir, poolID)
-	if err != nil {
-		return nil, fail("list", nil, err)
-	}
-	ids := map[string]bool{}
-	for _, id := range homes {
-		ids[id] = true
-	}
-	for p := range markedProcesses() {
-		if p.pool == poolID && validID(p.node) {
-			ids[p.node] = true
-		}
-	}
-	d.mu.Lock()
-	for id, n := range d.nodes {
-		if n.pool == poolID {
-			ids[id] = true
-		}
-	}
-	d.mu.Unlock()
-
-	var found []gputrain.Resource
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
-		found = append(found, gputrain.Resource{Provider: name, Kind: "machine", ID: id, Name: id, HourlyUSD: gputrain.USD(0)})
-	}
-	for _, id := range homes {
-		found = append(found, gputrain.Resource{Provider: name, Kind: "directory", ID: homePath(d.dir, id), Name: id, HourlyUSD: gputrain.USD(0)})
-	}
-	return found, nil
 }
 
 // Terminate ends servers first, then what detached itself from them, then the

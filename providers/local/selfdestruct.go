@@ -9,13 +9,19 @@ import (
 // selfDestruct ends the node whose ID is $1 and whose home is $2: what still
 // runs there and is not above this script itself, then the home, with its
 // directories made removable first. It outlives the program that made the node.
-// Where there is no /proc, as on macOS, it leaves processes to its caller.
+// It looks until it has found none twice: one that is becoming another program, or
+// was started while it looked, is overlooked once. Where there is no /proc, as on
+// macOS, it leaves processes to its caller.
 const selfDestruct = `
-for f in $(grep -lsF "` + nodeEnv + `=$1" /proc/[0-9]*/environ); do
-	pid=${f#/proc/} pid=${pid%/environ}
-	[ "$pid" != "$$" ] && [ "$pid" != "$PPID" ] &&
-	{ tr '\0' '\n' <"$f" | grep -qxF "` + nodeEnv + `=$1"; } 2>/dev/null &&
-	kill -KILL "$pid" 2>/dev/null
+quiet=0 passes=0
+while [ $quiet -lt 2 ] && [ $passes -lt 20 ]; do
+	quiet=$((quiet+1)) passes=$((passes+1))
+	for f in $(grep -lsF "` + nodeEnv + `=$1" /proc/[0-9]*/environ); do
+		pid=${f#/proc/} pid=${pid%/environ}
+		[ "$pid" != "$$" ] && [ "$pid" != "$PPID" ] &&
+		{ tr '\0' '\n' <"$f" | grep -qxF "` + nodeEnv + `=$1"; } 2>/dev/null &&
+		kill -KILL "$pid" 2>/dev/null && quiet=0
+	done
 done
 find "$2" -type d ! -perm -700 -exec chmod u+rwx {} \; 2>/dev/null
 cd / && rm -rf -- "$2"

@@ -2,11 +2,13 @@ package local
 
 import (
 	"bufio"
+	"bytes"
 	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // processes yields the number of every process.
@@ -21,11 +23,36 @@ func processes() iter.Seq[int] {
 	}
 }
 
+// execTime bounds how long a process is waited for that is becoming another program.
+const execTime = 100 * time.Millisecond
+
 // processEnv returns the environment that a process was started with: nothing
-// for another user's, and for one that has ended.
+// for another user's, and for one that has ended. One that is becoming another
+// program has neither environment nor arguments for a moment, and is waited for:
+// it would be overlooked where all are to be ended.
 func processEnv(pid int) []byte {
-	env, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	return env
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	var before []byte // the arguments
+	for until := time.Now().Add(execTime); ; time.Sleep(time.Millisecond) {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if len(env) > 0 || err != nil || time.Now().After(until) {
+			return env
+		}
+		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if len(args) > 0 && bytes.Equal(args, before) {
+			return nil // it became nothing else meanwhile: it was started without
+		}
+		before = args
+		if _, err := os.Readlink(filepath.Join(dir, "exe")); err != nil {
+			return nil // the kernel's own, or a zombie
+		}
+	}
+}
+
+// isOurProcess reports whether this user runs a process.
+func isOurProcess(pid int) bool {
+	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	return err == nil && isOurs(info)
 }
 
 // memoryGiB is the machine's memory, or 0 where it cannot be known.

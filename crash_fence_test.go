@@ -1,0 +1,126 @@
+//go:build unix
+
+package gputrain_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/container"
+)
+
+func init() {
+	victimWork["fenced"] = func(pool *gputrain.Compute, _ victim) {
+		var tasks []gputrain.Task
+		for i := range 3 {
+			tasks = append(tasks, gateTask(fmt.Sprint("task ", i)))
+		}
+		sayErrors(pool.Gather(tasks...))
+		_, err := pool.Run(gputrain.Cmd("true"))
+		say("then %s", kindName(err))
+	}
+	victimWork["shrink"] = func(pool *gputrain.Compute, v victim) {
+		say("awake")
+		for !exists(filepath.Join(v.Shared, "go")) {
+		}
+		pool.Resize(1) // which may succeed, by all that it knows
+	}
+}
+
+// An older program that is about to end a node when it comes back, before it has heard
+// that the pool is another one's, leaves it alone.
+func TestFencedOffEndsNothing(t *testing.T) {
+	needDocker(t)
+	v := shared(t, "shrink", 2, 1)
+	r := v.start(t)
+	r.await("awake")
+	r.signal(syscall.SIGSTOP)
+	pool := v.attach(t, gputrain.WithTakeover())
+	before := hostKeys(t, pool.ID())
+	v.goOn(t)
+	r.signal(syscall.SIGCONT)
+	if got := r.await("closed "); got != "fenced" {
+		t.Errorf("the older program's Close: %s", got)
+	}
+	<-r.ended
+	if after := hostKeys(t, pool.ID()); len(after) != 2 || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the nodes were %v, and are %v", before, after)
+	}
+	if all, err := pool.Broadcast(gputrain.Cmd("true")); err != nil || len(all) != 2 {
+		t.Errorf("%d nodes, %v", len(all), err)
+	}
+}
+
+// A program that hangs while its pool is taken over finds itself fenced off when it
+// comes back: it is told so, and ends nothing.
+func TestFencedOff(t *testing.T) {
+	needDocker(t)
+	v := shared(t, "fenced", 2, 1)
+	r := v.start(t)
+	r.await("task started")
+	r.await("task started")
+	r.signal(syscall.SIGSTOP)
+	_, err := gputrain.Attach(t.Context(), container.Config{}, v.Name, gputrain.WithStateDir(v.State))
+	if !errors.Is(err, gputrain.ErrInUse) {
+		t.Errorf("while its program lives: %v", err)
+	}
+	if gone, err := gputrain.StateDir(v.State).Reap(t.Context(), container.Config{}); err != nil {
+		t.Errorf("reap ended %v, %v", gone, err)
+	}
+	pool := v.attach(t, gputrain.WithTakeover())
+	before := hostKeys(t, pool.ID())
+	r.signal(syscall.SIGCONT)
+	for i := range 3 {
+		if got := r.await("result "); got != fmt.Sprint(i, " fenced") {
+			t.Errorf("the older program's result: %s", got)
+		}
+	}
+	for _, what := range []string{"all ", "then ", "closed "} {
+		if got := r.await(what); got != "fenced" {
+			t.Errorf("the older program is told %q: %s", what, got)
+		}
+	}
+	<-r.ended // also with what it has in the background
+	if after := hostKeys(t, pool.ID()); len(after) != 2 || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the nodes were %v, and are %v", before, after)
+	}
+	v.goOn(t)
+	jobs := pool.Jobs()
+	if len(jobs) != 3 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	for i, job := range jobs {
+		r, err := job.Wait()
+		if want := fmt.Sprintf("begin task %d\nend task %d\n", i, i); err != nil || string(r.Stdout) != want {
+			t.Errorf("task %d: %q, %v", i, r.Stdout, err)
+		}
+		v.ranOnce(t, fmt.Sprint("task ", i))
+	}
+	if all, err := pool.Broadcast(gputrain.Cmd("true")); err != nil || len(all) != 2 {
+		t.Errorf("%d nodes, %v", len(all), err)
+	}
+}
+
+// What a program was ending when it was killed is not taken up again.
+func TestAttachToWhatWasBeingClosed(t *testing.T) {
+	needDocker(t)
+	v := shared(t, "nothing", 2, 1)
+	v.HangAt = "terminate"
+	r := v.start(t)
+	r.await("at terminate")
+	r.kill()
+	_, err := gputrain.Attach(t.Context(), container.Config{}, v.Name, gputrain.WithStateDir(v.State))
+	if !errors.Is(err, gputrain.ErrClosed) {
+		t.Errorf("attach: %v", err)
+	}
+	id := poolID(t, v.State)
+	if gone, err := gputrain.StateDir(v.State).Reap(t.Context(), container.Config{}); err != nil || len(gone) < 3 {
+		t.Errorf("reap ended %v, %v", gone, err)
+	}
+	wantNothingOf(t, id)
+	wantNoPools(t, v.State)
+}

@@ -1,0 +1,71 @@
+package gputrain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/local"
+)
+
+// A program that hangs, or is out of reach, is taken over from: the same nodes and
+// tasks go on with this one. After a program that died, WithTakeover is not needed.
+func ExampleAttach() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	state := gputrain.WithStateDir(dir)
+	older, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{}, gputrain.WithName("digits"), state)
+	if err != nil {
+		log.Fatal(err)
+	}
+	older.Start(gputrain.Script("echo begun; sleep 0.2; echo ended"))
+
+	_, err = gputrain.Attach(ctx, local.Config{}, "digits", state)
+	fmt.Println("in use:", errors.Is(err, gputrain.ErrInUse))
+	pool, err := gputrain.Attach(ctx, local.Config{}, "digits", state, gputrain.WithTakeover())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	for _, job := range pool.Jobs() {
+		r, err := job.Wait()
+		fmt.Printf("%q %v\n", r.Stdout, err)
+	}
+	fmt.Println("the older one:", errors.Is(older.Close(), gputrain.ErrFenced))
+	// Output:
+	// in use: true
+	// "begun\nended\n" <nil>
+	// the older one: true
+}
+
+func ExamplePools() {
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	state := gputrain.StateDir(dir) // gputrain.Pools() is the same, of the user's own
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{Nodes: 2}, gputrain.WithName("digits"), gputrain.WithStateDir(dir))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pools, err := state.Pools()
+	for _, p := range pools {
+		fmt.Println(p.Name, "of", p.Provider, "is", p.State, "with", p.Nodes, "nodes,", p.CostUSD, "dollars")
+	}
+	fmt.Println(err)
+	pool.Close()
+	pools, err = state.Pools()
+	fmt.Println(len(pools), err)
+	// Output:
+	// digits of local is open with 2 nodes, 0 dollars
+	// <nil>
+	// 0 <nil>
+}

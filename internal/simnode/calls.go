@@ -1,0 +1,128 @@
+package simnode
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// calls are what a session may say after gt_ready, as runner.pl has them. The
+// place's mu is held.
+var calls = map[string]func(*place, []string){
+	"start":  (*place).start,
+	"list":   (*place).list,
+	"state":  (*place).state,
+	"cancel": (*place).cancel,
+	"ask":    (*place).ask,
+	"forget": (*place).forget,
+	"drop":   (*place).drop,
+	"env":    func(p *place, vars []string) { p.env = vars },
+	"beat": func(p *place, w []string) {
+		p.hear(w[0])
+		p.answer("B")
+	},
+	"swept": func(p *place, w []string) { p.answer("K " + w[0]) },
+	// Scratch directories are names only.
+	"release": func(*place, []string) {},
+}
+
+// list tells of every task that was not forgotten: I ID, 1 where it is over, and the
+// name of its scratch directory, and J at the end.
+func (p *place) list([]string) {
+	for _, id := range slices.Sorted(maps.Keys(p.live)) {
+		p.answer("I " + id + " 0 " + p.live[id].scratch)
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.over)) {
+		if !p.over[id].dropped {
+			p.answer("I " + id + " 1 " + p.over[id].scratch)
+		}
+	}
+	p.answer("J")
+}
+
+// state ID: D done, S or G going, U unknown.
+func (p *place) state(w []string) {
+	switch t, over := p.live[w[0]], p.over[w[0]]; {
+	case over != nil && over.dropped:
+		p.answer("U " + w[0])
+	case over != nil:
+		p.answer(over.line)
+	case t == nil:
+		p.answer("U " + w[0])
+	case t.file[0] || t.file[1]:
+		p.answer("G " + w[0])
+	default:
+		p.answer("S " + w[0])
+	}
+}
+
+// cancel ID TENTHS ends a task, or sees to it that it never starts.
+func (p *place) cancel(w []string) {
+	if len(w) < 2 {
+		return
+	}
+	t := p.live[w[0]]
+	switch {
+	case p.over[w[0]] != nil:
+		p.state(w)
+	case t == nil:
+		p.ends(w[0], "-", "0 - never - 0 0 0 ", [2][]byte{})
+	default:
+		tenths, _ := strconv.Atoi(w[1])
+		t.cancelled = true
+		t.end(time.Duration(tenths) * 100 * time.Millisecond)
+	}
+}
+
+// ask TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond the
+// offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+func (p *place) ask(w []string) {
+	if len(w) < 2 || p.session == nil {
+		return
+	}
+	budget, _ := strconv.Atoi(w[1])
+	for rest := w[2:]; len(rest) >= 4; rest = rest[4:] {
+		id := rest[0]
+		out := [2][]byte{}
+		if t := p.live[id]; t != nil {
+			out = t.out
+		} else if e := p.over[id]; e != nil {
+			out = e.out
+		}
+		for s, name := range []string{"o", "e"} {
+			at, err := strconv.Atoi(rest[1+s])
+			if err != nil || at < 0 {
+				continue
+			}
+			if rest[3] == "1" {
+				p.answer(fmt.Sprintf("Z %s %s %d", id, name, len(out[s])))
+			}
+			if at < len(out[s]) {
+				data := out[s][at:min(at+budget, len(out[s]))]
+				p.session.send(append(fmt.Appendf(nil, "O %s %s %d %d\n", id, name, at, len(data)), data...))
+			}
+		}
+	}
+	p.answer("P " + w[0])
+}
+
+// forget ID... removes what is left of finished tasks.
+func (p *place) forget(ids []string) {
+	p.drop(ids)
+	for _, id := range ids {
+		delete(p.over, id)
+	}
+}
+
+// drop ID... removes the output of finished tasks that must not start again.
+func (p *place) drop(ids []string) {
+	for _, id := range ids {
+		if e := p.over[id]; e != nil {
+			e.dropped, e.out = true, [2][]byte{}
+		}
+		delete(p.files, id+".in")
+		delete(p.files, id+".sh")
+	}
+}

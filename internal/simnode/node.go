@@ -1,0 +1,119 @@
+package simnode
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/sshd"
+)
+
+// Config says what a node is.
+type Config struct {
+	// Exec runs a task. Its result is the exit status; -n means that signal n
+	// ended it. ctx ends when the task is to end: who goes on is not listened to
+	// any more after the task's grace.
+	Exec func(ctx context.Context, cmd Command) int
+	// Lapsed is told once that the lease or the TTL ran out, when everything that
+	// ran has ended. selfDestruct is what the pool wanted done then.
+	Lapsed func(selfDestruct string)
+	// CPUs, MemoryBytes and DiskBytes are what the node has. Zero means not known.
+	CPUs                   int
+	MemoryBytes, DiskBytes int64
+	// GPUs are the lines of "nvidia-smi -L".
+	GPUs []string
+}
+
+// A Command is one task.
+type Command struct {
+	// ID names the attempt.
+	ID   string
+	Args []string
+	// Env is the whole environment, as "NAME=value".
+	Env            []string
+	Dir            string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// A Node is a machine. Its places are what pools have made there, by the node's
+// name.
+type Node struct {
+	cfg Config
+	wg  sync.WaitGroup
+
+	mu     sync.Mutex
+	over   bool
+	places map[string]*place
+}
+
+// New returns a node on which nothing runs.
+func New(cfg Config) *Node { return &Node{cfg: cfg, places: map[string]*place{}} }
+
+// End ends everything on the node at once, as when its power is cut.
+func (n *Node) End() {
+	n.mu.Lock()
+	n.over = true
+	var all []*place
+	for _, p := range n.places {
+		all = append(all, p)
+	}
+	clear(n.places)
+	n.mu.Unlock()
+	for _, p := range all {
+		p.cut()
+	}
+}
+
+// Wait returns when no task's function runs any more. It comes after End.
+func (n *Node) Wait() { n.wg.Wait() }
+
+// Run is the node's sshd.Config.Run.
+func (n *Node) Run(ctx context.Context, p sshd.Program) int {
+	words, err := split(p.Command)
+	if err != nil {
+		return refuse(p, err.Error())
+	}
+	if len(words) == 4 && words[0] == "exec" && words[1] == "sh" && words[2] == "-c" {
+		if generation, file, ok := stored(words[3]); ok {
+			return n.store(p, generation, file)
+		}
+	}
+	switch {
+	case len(words) > 0 && words[0] == "exec":
+		return n.shell(p)
+	case len(words) > 1 && words[0] == "nvidia-smi" && words[1] == "-L":
+		for _, line := range n.cfg.GPUs {
+			io.WriteString(p.Stdout, line+"\n")
+		}
+		return 0
+	}
+	return refuse(p, "it runs tasks and nothing else")
+}
+
+// refuse tells what such a node cannot do: copying files, and a worker for functions.
+func refuse(p sshd.Program, why string) int {
+	io.WriteString(p.Stderr, "a simulated node has no shell and no files: "+why+"\n")
+	return 127
+}
+
+// place returns the place of a name, and makes it where that is asked for.
+func (n *Node) place(name string, create bool) *place {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.places[name]
+	if p == nil && create && !n.over {
+		p = newPlace(n, name)
+		n.places[name] = p
+	}
+	return p
+}
+
+// forget takes a place off the node.
+func (n *Node) forget(p *place) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.places[p.name] == p {
+		delete(n.places, p.name)
+	}
+}

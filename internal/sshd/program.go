@@ -1,0 +1,44 @@
+package sshd
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"io"
+	"strings"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// serveProgram runs Config.Run as the session's program. args are sh's.
+func (sn *session) serveProgram(args []string) {
+	p := Program{Env: sn.env, Stdin: sn.ch, Stdout: sn.ch, Stderr: sn.ch.Stderr()}
+	if len(args) > 0 {
+		p.Command = args[len(args)-1]
+	}
+	code := sn.srv.cfg.Run(sn.srv.life, p)
+	sn.exit(exit{code: code})
+	sn.ch.Close()
+	io.Copy(io.Discard, sn.ch) // until the client has closed the channel too
+}
+
+// Keys reads what a server needs of keys from text: a private key in OpenSSH's
+// PEM form, or "" for a new one, and one in authorized_keys form. public is the
+// server's own in that form.
+func Keys(private, authorized string) (host xssh.Signer, public string, clients []xssh.PublicKey, err error) {
+	if private != "" {
+		host, err = xssh.ParsePrivateKey([]byte(private))
+	} else {
+		var key ed25519.PrivateKey
+		if _, key, err = ed25519.GenerateKey(nil); err == nil {
+			host, err = xssh.NewSignerFromKey(key)
+		}
+	}
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("host key: %w", err)
+	}
+	client, _, _, _, err := xssh.ParseAuthorizedKey([]byte(authorized))
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("authorized key: %w", err)
+	}
+	return host, strings.TrimSpace(string(xssh.MarshalAuthorizedKey(host.PublicKey()))), []xssh.PublicKey{client}, nil
+}

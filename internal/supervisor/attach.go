@@ -1,0 +1,166 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+// ErrFenced means that a client of a higher generation has taken the node over: what
+// runs there is that one's.
+var ErrFenced = errors.New("another program has taken the node over")
+
+// ErrVersion means that the node was set up by a client that speaks another version
+// of what is spoken here. The error tells both.
+var ErrVersion = errors.New("the node's supervisor is of another version")
+
+// ErrUnknownTask means that the node does not know the task: it was never started
+// there, or it was forgotten.
+var ErrUnknownTask = errors.New("the node does not know it")
+
+// A Found is a task that the node knows: it runs, or it is over and was not released.
+type Found struct {
+	ID string
+	// Over is true where it has ended, or whatever waited for it was killed.
+	Over bool
+	// Scratch is the absolute path of its own directory, or "" without Spec.Scratch.
+	Scratch string
+}
+
+// Attach is Start for a node where another client has started, and may be dead or
+// not: it needs that one's Root, and a higher generation. It makes nothing. Where the
+// pool's folder is gone the error is ErrLapsed, where the machine was restarted
+// ErrRestarted, where a client of a higher generation came before ErrFenced, and
+// where the first one spoke another version ErrVersion. In all cases the node is left
+// as it is. Lease and TTL stay those of the first client, and so does the time that
+// the TTL leaves; Config's count only where a watcher was never armed.
+//
+// What is found is to be followed by Resume, or by End where nobody wants it; what is
+// over can also be released at once.
+func Attach(ctx context.Context, c *ssh.Client, cfg Config) (*Node, []Found, error) {
+	if cfg.Root == "" {
+		return nil, nil, errors.New("to attach to a node takes the folder of its pool")
+	}
+	n, err := newNode(ctx, c, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, told, err := n.open(ctx, attaching)
+	if err != nil {
+		n.end(err)
+		return nil, nil, err
+	}
+	all := make([]Found, len(told.found))
+	for i, f := range told.found {
+		all[i] = Found{ID: f.id, Over: f.over}
+		if f.scratch != "" {
+			n.scratchs.of[f.id] = f.scratch
+			all[i].Scratch = told.facts.Root + "/s/" + f.scratch
+		}
+		if f.over && f.scratch != "" {
+			n.scratchs.over[f.id] = litter{tasks: []string{f.id}}
+		}
+	}
+	n.begin(k, told)
+	return n, all, nil
+}
+
+// A found is a task as the node names it.
+type found struct {
+	id, scratch string
+	over        bool
+}
+
+// mostFound bounds what a node may tell.
+const mostFound = 1 << 20
+
+var scratchPattern = regexp.MustCompile(`^[A-Z0-9]+-[0-9]+$`)
+
+// listed reads the answer to a list. What the node says of tasks meanwhile it says
+// again to who follows them.
+func (k *control) listed() (all []found, err error) {
+	for {
+		f, err := k.frames.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case f.kind == 'J':
+			return all, nil
+		case f.kind != 'I':
+			continue
+		}
+		if len(f.words) != 3 || !idPattern.MatchString(f.words[0]) || len(all) == mostFound {
+			return nil, fmt.Errorf("%w: a task in %.80q", errFrame, f.line)
+		}
+		t := found{id: f.words[0], over: f.words[1] == "1"}
+		if scratchPattern.MatchString(f.words[2]) {
+			t.scratch = f.words[2]
+		}
+		all = append(all, t)
+	}
+}
+
+// Resume follows a task that was found, as Run follows one that it starts: all of its
+// output, from the first byte on, and then its end. Dir is its Spec's, for errors, and
+// grace is as Spec.Grace. It starts nothing: of a task that the node does not know
+// the error is ErrUnknownTask.
+func (n *Node) Resume(ctx context.Context, id, dir string, grace time.Duration, sinks Sinks) (Exit, error) {
+	grace = cmp.Or(grace, DefaultGrace)
+	t, err := adopted(id, grace)
+	if err != nil {
+		return Exit{}, err
+	}
+	t.dir, t.live = dir, sinks.Live
+	if err := n.register(t); err != nil {
+		return Exit{}, err
+	}
+	return n.follow(ctx, t, sinks, grace)
+}
+
+// End cancels a task that was found and that nobody wants, and has it forgotten with
+// its scratch directory. It does not wait for that. A task that is followed is not
+// touched.
+func (n *Node) End(id string) {
+	t, err := adopted(id, DefaultGrace)
+	if err != nil {
+		return
+	}
+	t.unwanted = true
+	unwanted, cancel := context.WithCancel(context.WithoutCancel(n.life))
+	cancel()
+	if n.register(t) != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life.Err() != nil {
+		return
+	}
+	if n.scratchs.of[id] != "" {
+		n.scratchs.letGo[id] = true
+	}
+	n.wg.Go(func() {
+		_, _ = n.follow(unwanted, t, Sinks{}, DefaultGrace) // whether it ends or not, nobody is told
+	})
+}
+
+// adopted returns a task that another client has started.
+func adopted(id string, grace time.Duration) (*task, error) {
+	if !idPattern.MatchString(id) {
+		return nil, fmt.Errorf("task id %q: %w", id, ErrUnknownTask)
+	}
+	t := newTask(id)
+	t.cancelCall = newCall("cancel", id, tenths(grace))
+	return t, nil
+}
+
+// tenths returns a grace in tenths of a second.
+func tenths(grace time.Duration) string {
+	return strconv.FormatInt(int64(grace/(100*time.Millisecond)), 10)
+}

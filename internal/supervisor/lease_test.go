@@ -1,0 +1,111 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// A task that holds the lease keeps the node, with no client, for as long as it runs
+// and somebody waits for it there.
+func TestHeldLease(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		t.Parallel()
+		lapses := func(n *Node) {
+			for {
+				if _, err := os.Stat(n.facts.Root); os.IsNotExist(err) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		t.Run("held", func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, shell)
+			cfg.Lease = time.Second
+			mark := t.TempDir() + "/mark"
+			n := begin(t, srv, cfg)
+			n.launch(t, Spec{ID: "a", Script: "sleep 6; echo over >'" + mark + "'", HoldsLease: true})
+			n.kill()
+			lapses(n.Node)
+			if b, err := os.ReadFile(mark); err != nil {
+				t.Errorf("the node has lapsed before its task was over: %q, %v", b, err)
+			}
+		})
+		t.Run("not held", func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, shell)
+			cfg.Lease = time.Second
+			n := begin(t, srv, cfg)
+			if r := run(t, n.Node, Spec{ID: "over", Args: []string{"true"}, HoldsLease: true, Scratch: true}); r.err != nil {
+				t.Errorf("%+v", r)
+			}
+			n.launch(t, Spec{ID: "a", Script: "sleep 600"})
+			n.kill()
+			lapses(n.Node)
+		})
+		t.Run("nobody waits", func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, shell)
+			cfg.Lease = time.Second
+			n := begin(t, srv, cfg)
+			n.launch(t, Spec{ID: "a", Script: "sleep 600", HoldsLease: true})
+			n.kill()
+			waiter := "a.start"
+			if shell == "perl" {
+				waiter = "runner"
+			}
+			killFirst(t, n.facts.Root+"/t/"+waiter)
+			lapses(n.Node)
+		})
+		t.Run("ttl", func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t, shell)
+			cfg.TTL = 2 * time.Second
+			n := begin(t, srv, cfg)
+			if r := run(t, n.Node, Spec{Script: "sleep 600", HoldsLease: true}); !errors.Is(r.err, ErrLapsed) {
+				t.Errorf("%+v", r)
+			}
+			lapses(n.Node)
+		})
+	})
+}
+
+// Who attaches does not change what the node was started with, and a watcher that was
+// killed is followed by one that goes on with what is left.
+func TestAttachLease(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		cfg := config(t, shell)
+		cfg.TTL, cfg.Lease = 4*time.Second, 20*time.Minute
+		first := begin(t, srv, cfg)
+		file := func(name string) string {
+			return strings.Join(strings.Fields(await(t, first.facts.Root+"/t/"+name)), " ")
+		}
+		watch, pool := file("watch"), file("pool")
+		others := &Node{cfg: first.cfg, facts: first.facts}
+		others.cfg.Lease, others.cfg.TTL = time.Second, time.Hour // what the next ones ask for
+		second, _ := attach(t, srv, others, 2)
+		if file("watch") != watch || second.cfg.Lease != cfg.Lease || second.Facts().Lease != cfg.Lease {
+			t.Errorf("the watcher was %q and is %q, the lease is %v", watch, file("watch"), second.cfg.Lease)
+		}
+		for file("up") == "0 ;" {
+			time.Sleep(10 * time.Millisecond)
+		}
+		killFirst(t, first.facts.Root+"/t/watch")
+		third, _ := attach(t, srv, others, 3)
+		if file("watch") == watch || file("pool") != pool || file("up") == "0 ;" {
+			t.Errorf("the watcher is %q, the pool's %q, and %q of the TTL are over", file("watch"), file("pool"), file("up"))
+		}
+		if r := run(t, third, Spec{Script: "sleep 600"}); !errors.Is(r.err, ErrLapsed) {
+			t.Errorf("%+v", r)
+		}
+	})
+}

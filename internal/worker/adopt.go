@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gputrain/gputrain/internal/codec"
+)
+
+// A HeldCall is one that an earlier client made and that this one has adopted.
+type HeldCall struct {
+	// ID is what to collect or drop it by.
+	ID uint64
+	// Function and Place are as the earlier client gave them.
+	Function string
+	Place    Place
+	// Finished is true where the function had returned, or failed, when the
+	// client connected.
+	Finished bool
+	// Stream is true where the call has one: it cannot be collected.
+	Stream bool
+}
+
+// takeOver makes calls that the first welcome tells of this client's own, with
+// c.mu held.
+func (c *Client) takeOver(held []heldCall) error {
+	for _, w := range held {
+		p := parser{b: w.Header}
+		var h callHeader
+		h.parse(&p)
+		if p.bad {
+			return fmt.Errorf("%w: a held call without a header", ErrProtocol)
+		}
+		info := &HeldCall{ID: w.ID, Function: h.Function, Place: h.Place, Finished: w.Finished, Stream: h.Flags&flagStream != 0}
+		call := &call{
+			Request: Request{ID: w.ID, Function: h.Function, Place: h.Place},
+			adopted: info, quiet: true, done: make(chan struct{}),
+		}
+		c.calls[w.ID], c.earlier[w.ID] = call, call
+	}
+	return nil
+}
+
+// Held returns the calls that [Hello.Adopt] took over and that were neither
+// collected nor dropped, by ID. The node keeps them, and their results count
+// towards [MaxWaiting], until each was one or the other.
+func (c *Client) Held() []HeldCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := make([]HeldCall, 0, len(c.earlier))
+	for _, call := range c.earlier {
+		held = append(held, *call.adopted)
+	}
+	slices.SortFunc(held, func(a, b HeldCall) int { return cmp.Compare(a.ID, b.ID) })
+	return held
+}
+
+// Collect waits for a call that was adopted, as [Client.Call] waits. Each can be
+// collected once; one that is not there is [ErrUnknownCall], and one with a
+// stream [ErrStream].
+func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
+	return c.collect(ctx, id, false)
+}
+
+// CollectHold is Collect with what [Client.Hold] has over Call.
+func (c *Client) CollectHold(ctx context.Context, id uint64) (result codec.Body, release func(), err error) {
+	result, err = c.collect(ctx, id, true)
+	return result, func() { c.release(id) }, err
+}
+
+func (c *Client) collect(ctx context.Context, id uint64, hold bool) (codec.Body, error) {
+	c.mu.Lock()
+	call := c.earlier[id]
+	switch {
+	case call == nil:
+		c.mu.Unlock()
+		return codec.Body{}, fmt.Errorf("%w: %d", ErrUnknownCall, id)
+	case call.adopted.Stream:
+		c.mu.Unlock()
+		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ErrStream)
+	}
+	delete(c.earlier, id)
+	call.quiet, call.hold = false, hold
+	if c.link != nil && c.calls[id] == call {
+		c.link.out.push(frameCollect, id, nil)
+	}
+	c.mu.Unlock()
+	return c.wait(ctx, call)
+}
+
+// Drop cancels a call that was adopted and that nobody wants, and has the node
+// forget it. It does nothing for any other.
+func (c *Client) Drop(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := c.earlier[id]
+	if call == nil {
+		return
+	}
+	delete(c.earlier, id)
+	if c.calls[id] != call {
+		return // lost already
+	}
+	delete(c.calls, id)
+	if c.link != nil {
+		c.link.out.push(frameAck, id, nil)
+	}
+}

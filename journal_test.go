@@ -1,0 +1,123 @@
+package gputrain
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func newTestJournal(t *testing.T) (*journal, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.tasks")
+	j := beginJournal(path, keptSpec{Spec: Spec{Nodes: 2}}, func(err error) { t.Error(err) })
+	t.Cleanup(j.close)
+	return j, path
+}
+
+// What was handed over, and what was not, is told apart; a journal that is mostly
+// of the former is made short, and loses nothing of the latter.
+func TestJournalKeepsWhatIsNotHandedOver(t *testing.T) {
+	j, path := newTestJournal(t)
+	waits := &unit{id: "t1", label: "waits", task: Task{Args: []string{"echo", "\xff\x00"[:1]}, Stdin: []byte("in"), Secrets: map[string]Secret{"KEY": "sesame"}}}
+	ended := &unit{id: "t2", label: "ended", index: 1, task: Cmd("true")}
+	j.tasks([]*unit{waits, ended}, false)
+	waits.attempts, waits.failures = 2, 1
+	j.tried(waits)
+	failure := &TaskError{Index: 1, Name: "ended", Cause: CauseTimeout, ExitCode: -1, Err: fmt.Errorf("no: %w", ErrOutOfMemory)}
+	j.concluded(ended, Result{Index: 1, Stdout: []byte("out\xfe"), CostUSD: USD(0.5), Err: failure})
+	big := strings.Repeat("x", 1<<20)
+	for i := range 2 * compactFrom >> 20 {
+		u := &unit{id: fmt.Sprintf("t%d", i+3), task: Script(big)}
+		j.tasks([]*unit{u}, true)
+		j.concluded(u, Result{}) // which hands it over: it is alone
+	}
+	j.close()
+	if info, err := os.Stat(path); err != nil || info.Size() > compactFrom {
+		t.Errorf("it is not made short: %v, %v", info.Size(), err)
+	}
+	if b, _ := os.ReadFile(path); strings.Contains(string(b), "sesame") {
+		t.Error("the secret is in it")
+	}
+	again, s, err := readJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if len(s.tasks) != 2 || s.spec.Spec.Nodes != 2 {
+		t.Fatalf("%d tasks, %+v", len(s.tasks), s.spec)
+	}
+	task, missing := s.tasks[0].task.restored(nil)
+	if missing == nil || !strings.Contains(missing.Error(), "KEY") || task.Args[1] != "\xff" || string(task.Stdin) != "in" || s.tasks[0].tries.Attempts != 2 {
+		t.Errorf("%+v, %v", task, missing)
+	}
+	if task, missing = s.tasks[0].task.restored(map[string]Secret{"KEY": "sesame"}); missing != nil || task.Secrets["KEY"] != "sesame" {
+		t.Errorf("with the secret: %v", missing)
+	}
+	r := s.tasks[1].outcome.result()
+	te, ok := r.Err.(*TaskError)
+	if !ok || te.Cause != CauseTimeout || te.Error() != failure.Error() || !isAll(te, ErrOutOfMemory, ErrTimeout) || string(r.Stdout) != "out\xfe" || r.CostUSD != USD(0.5) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func isAll(err *TaskError, kinds ...error) bool {
+	for _, kind := range kinds {
+		if !containsKind(err, kind) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsKind(err error, kind error) bool {
+	for _, name := range kindsOf(err) {
+		if errorKinds[name] == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// A program that comes back neither removes nor replaces the journal of the one
+// that has taken its pool.
+func TestJournalOfAnOlderProgram(t *testing.T) {
+	old, path := newTestJournal(t)
+	old.failed = nil
+	now, _, err := readJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer now.close()
+	now.tasks([]*unit{{id: "t1", task: Cmd("true")}}, false)
+	big := strings.Repeat("x", 1<<20)
+	for i := range 2 * compactFrom >> 20 {
+		u := &unit{id: fmt.Sprintf("t%d", i), task: Script(big)}
+		old.tasks([]*unit{u}, true)
+		old.concluded(u, Result{})
+	}
+	old.mu.Lock()
+	old.fail(os.ErrInvalid)
+	old.mu.Unlock()
+	now.close()
+	again, s, err := readJournal(path)
+	if err != nil || len(s.tasks) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	again.close()
+}
+
+// A journal that cannot go on is removed: with a gap it would have tasks done twice.
+func TestJournalThatCannotGoOn(t *testing.T) {
+	j, path := newTestJournal(t)
+	told := 0
+	j.failed = func(error) { told++ }
+	j.mu.Lock()
+	j.fail(os.ErrInvalid)
+	j.mu.Unlock()
+	j.tasks([]*unit{{id: "t1", task: Cmd("true")}}, false)
+	if _, _, err := readJournal(path); told != 1 || err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("told %d times, %v", told, err)
+	}
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain"
+)
+
+// name is the provider's short name.
+const name = "sim"
+
+// Config rents from a simulated cloud. The zero value works: its cloud is one
+// that the whole program shares, and that has nothing wrong with it.
+type Config struct {
+	// Cloud is where to rent. Nil means Endpoint, or else the program's own: see
+	// [Default].
+	Cloud *Cloud
+	// Endpoint is the address of a cloud that another program serves, as
+	// [Cloud.Serve] returns it. It is not used where Cloud is set.
+	Endpoint string
+	// Account is whose the machines are. What is made in one account is not seen
+	// from another. Empty means "main".
+	Account string
+	// Token is the credential, where the cloud asks for one: Options.Token.
+	Token gputrain.Secret
+}
+
+// Default returns the cloud of a zero Config: with the zero Options, and made by
+// the first call.
+func Default() *Cloud { return defaultCloud() }
+
+var defaultCloud = sync.OnceValue(func() *Cloud { return New(Options{}) })
+
+// Name returns "sim".
+func (Config) Name() string { return name }
+
+// Open returns a driver. It checks that the cloud answers and takes the token.
+func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fail("open", err)
+	}
+	account := c.Account
+	if account == "" {
+		account = "main"
+	}
+	base := request{Account: account, Client: clientName()}
+	d := &driver{opened: time.Now(), when: map[string]time.Time{}, ended: map[string]bool{}}
+	switch {
+	case c.Cloud != nil:
+		d.cloud = c.Cloud
+	case c.Endpoint == "":
+		d.cloud = Default()
+	default:
+		remote, err := newRemote(c.Endpoint, c.Token)
+		if err != nil {
+			return nil, fail("open", err)
+		}
+		d.send, d.done = remote.call, remote.close
+	}
+	if d.cloud != nil {
+		cloud, token := d.cloud, c.Token
+		d.send = func(ctx context.Context, r request) (answer, error) { return cloud.call(ctx, token, r) }
+	}
+	d.base = base
+	a, err := d.call(ctx, request{Op: OpOpen})
+	if err != nil {
+		return nil, fail("open", err)
+	}
+	if a.Account == nil {
+		return nil, fail("open", errGarbage)
+	}
+	d.account = *a.Account
+	if d.cloud == nil {
+		return d, nil
+	}
+	return &dialer{d}, nil
+}
+
+var clients struct {
+	sync.Mutex
+	n int
+}
+
+// clientName tells one driver of this program from the others in a cloud's log.
+func clientName() string {
+	clients.Lock()
+	defer clients.Unlock()
+	clients.n++
+	return fmt.Sprintf("%s/%d", process(), clients.n)
+}

@@ -1,0 +1,143 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/sim"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	if endpoint := os.Getenv("GPUTRAIN_SIM_ENDPOINT"); endpoint != "" {
+		client(endpoint)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// greet is what tasks are in these tests: "echo", "sleep", "fail", "cat".
+func greet(ctx context.Context, cmd sim.Command) int {
+	switch cmd.Args[0] {
+	case "echo":
+		fmt.Fprintln(cmd.Stdout, strings.Join(cmd.Args[1:], " "))
+	case "rank":
+		fmt.Fprintln(cmd.Stdout, cmd.Rank, cmd.Getenv("GPUTRAIN_NODE_RANK"))
+	case "cat":
+		io.Copy(cmd.Stdout, cmd.Stdin)
+	case "sleep":
+		d, _ := time.ParseDuration(cmd.Args[1])
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return -15
+		}
+	case "fail":
+		fmt.Fprintln(cmd.Stderr, "no luck")
+		return 3
+	}
+	return 0
+}
+
+// bubble runs a test in virtual time, with a cloud whose tasks are greet.
+func bubble(t *testing.T, o sim.Options, f func(t *testing.T, c *sim.Cloud)) {
+	synctest.Test(t, func(t *testing.T) {
+		o := o
+		if o.Exec == nil {
+			o.Exec = greet
+		}
+		c := sim.New(o)
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			if t.Failed() {
+				for _, call := range c.Log() {
+					t.Log(call)
+				}
+			}
+		}()
+		f(t, c)
+	})
+}
+
+func open(t *testing.T, c *sim.Cloud) gputrain.Driver {
+	t.Helper()
+	d, err := sim.Config{Cloud: c}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// key is one that nobody has to keep secret.
+const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
+
+func request(t *testing.T, d gputrain.Driver, pool string, n int) gputrain.LaunchRequest {
+	t.Helper()
+	req := gputrain.LaunchRequest{Pool: info(pool), Token: pool}
+	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Offer = o
+		break
+	}
+	for rank := range n {
+		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("%s-%d", pool, rank)})
+	}
+	return req
+}
+
+func info(pool string) gputrain.PoolInfo {
+	return gputrain.PoolInfo{ID: pool, Owner: "host/1/2", Lease: time.Minute, AuthorizedKey: key}
+}
+
+func count(c *sim.Cloud, kind string) (n int) {
+	for _, r := range c.Live() {
+		if r.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func ids(ins []gputrain.Instance) (all []string) {
+	for _, in := range ins {
+		all = append(all, in.ID)
+	}
+	return all
+}
+
+func kinds(t *testing.T, err error, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v; want one that is %v", err, want)
+	}
+	var e *gputrain.Error
+	if !errors.As(err, &e) || e.Provider != "sim" || e.Op == "" {
+		t.Errorf("%v is not an error of the provider", err)
+	}
+}
+
+// client is a program that rents from another's cloud until it is killed.
+func client(endpoint string) {
+	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: endpoint}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	pool.Start(gputrain.Script("echo; exec sleep 1000"))
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+}

@@ -1,0 +1,414 @@
+package gputrain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/record"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/worker"
+)
+
+// A keptPoolState is what a journal comes to.
+type keptPoolState struct {
+	spec     keptSpec
+	bases    map[string]keptBase // by the machine's name
+	workers  map[string]keptBase // the last of each machine
+	uploads  []keptFiles
+	tasks    []*keptOpen // that were not handed over, in order
+	lastTask int64
+}
+
+// A keptOpen is a task that was not handed over.
+type keptOpen struct {
+	unit    keptUnit
+	task    keptTask
+	tries   keptTries
+	outcome *keptOutcome
+}
+
+// readJournal reads what another program has kept, and goes on with a copy, so that
+// that one, should it live, writes where nobody reads.
+func readJournal(path string) (*journal, *keptPoolState, error) {
+	s := &keptPoolState{bases: map[string]keptBase{}, workers: map[string]keptBase{}}
+	open := map[string]*keptOpen{}
+	sizes := map[string]int64{}
+	begun := false
+	for r, err := range record.Read(path) {
+		var torn *record.TornError
+		switch {
+		case errors.As(err, &torn):
+			continue
+		case errors.Is(err, os.ErrNotExist):
+			return nil, nil, errors.New("it is missing: its program died before it had made anything, or could not keep it")
+		case err != nil:
+			return nil, nil, err
+		}
+		if err := s.line(r, open, sizes, &begun); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !begun {
+		return nil, nil, errors.New("it does not say what the pool is")
+	}
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *keptOpen) bool { return open[t.unit.ID] == nil })
+	j := &journal{path: path, open: map[string]int64{}}
+	for id := range open {
+		j.open[id] = sizes[id]
+		j.live += sizes[id]
+	}
+	f, err := record.Rewrite(path, func(yield func(record.Record, error) bool) {
+		for r, err := range record.Read(path) {
+			if err == nil && j.wants(r) && !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	j.file = f
+	return j, s, nil
+}
+
+// line takes one line of a journal.
+func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes map[string]int64, begun *bool) error {
+	size := int64(len(r.Body))
+	switch lineOf(r) {
+	case keptPool:
+		*begun = true
+		return unmarshalKept(r.Body, &s.spec)
+	case keptNode:
+		var b keptBase
+		if err := unmarshalKept(r.Body, &b); err != nil {
+			return err
+		}
+		if b.Worker != "" {
+			s.workers[b.Node] = b
+		} else {
+			s.bases[b.Node] = b
+		}
+	case keptUpload:
+		var f keptFiles
+		if err := unmarshalKept(r.Body, &f); err != nil {
+			return err
+		}
+		s.uploads = append(s.uploads, f)
+	case keptTasks:
+		var b keptBatch
+		if err := unmarshalKept(r.Body, &b); err != nil {
+			return err
+		}
+		for _, u := range b.Units {
+			t := &keptOpen{unit: u, task: b.Task}
+			open[u.ID] = t
+			sizes[u.ID] = size
+			size = 0
+			s.tasks = append(s.tasks, t)
+			if n, err := strconv.ParseInt(strings.TrimPrefix(u.ID, "t"), 10, 64); err == nil {
+				s.lastTask = max(s.lastTask, n)
+			}
+		}
+	case keptRetry:
+		var t keptTries
+		if err := unmarshalKept(r.Body, &t); err != nil {
+			return err
+		}
+		if o := open[t.ID]; o != nil {
+			o.tries = t
+		}
+	case keptResult:
+		var o keptOutcome
+		if err := unmarshalKept(r.Body, &o); err != nil {
+			return err
+		}
+		if t := open[o.ID]; t != nil {
+			t.outcome = &o
+			sizes[o.ID] += size
+		}
+	case keptHanded:
+		var ids []string
+		if err := unmarshalKept(r.Body, &ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			delete(open, id)
+		}
+	}
+	return nil
+}
+
+// restored returns the task that was kept, with those secrets that are known again.
+func (k *keptTask) restored(secrets map[string]Secret) (t Task, missing error) {
+	t = Task{
+		Name: k.Name, Args: k.Args, Script: k.Script, Env: k.Env, Dir: k.Dir, Stdin: k.Stdin, Timeout: time.Duration(k.Timeout),
+		Retries: k.Retries, HoldsLease: k.HoldsLease, Outputs: k.Outputs, Target: Target{rank: k.Rank},
+	}
+	for _, l := range k.Labels {
+		t.Target.labels = append(t.Target.labels, label{l[0], l[1]})
+	}
+	if k.Function != "" {
+		arg := codec.Body{Head: k.Head, Parts: k.Parts}
+		t.call = &call{function: k.Function, marshal: func() (codec.Body, error) { return arg, nil }}
+		if err := functionReady(k.Function); err != nil {
+			missing = err
+		}
+	}
+	if k.TooLarge {
+		missing = fmt.Errorf("what it is given has more than %d MiB, which is not kept for Attach", keptBody>>20)
+	}
+	for _, name := range k.Secrets {
+		value, ok := secrets[name]
+		if !ok {
+			missing = fmt.Errorf("it needs the secret %s, which is kept nowhere; give it to Attach by WithSecrets", name)
+			continue
+		}
+		if t.Secrets == nil {
+			t.Secrets = map[string]Secret{}
+		}
+		t.Secrets[name] = value
+	}
+	return t, missing
+}
+
+// recall makes jobs of the tasks that were kept.
+func (p *pool) recall(kept *keptPoolState) {
+	p.recalled = &recalled{bases: kept.bases, workers: kept.workers, units: map[string]*recalledUnit{}}
+	c := &Compute{p: p, ctx: p.ctx}
+	for _, k := range kept.tasks {
+		task, missing := k.task.restored(p.opts.secrets)
+		b := c.newBatch()
+		b.results = make(chan Result, 1)
+		u := b.unit(k.unit.Index, task)
+		u.id, u.label, u.kept, u.missing = k.unit.ID, k.unit.Label, true, missing
+		u.attempts, u.failures, u.losses, u.usd, u.unpriced = k.tries.Attempts, k.tries.Failures, k.tries.Losses, k.tries.USD, k.tries.Unpriced
+		b.units = []*unit{u}
+		job := c.newJob(b)
+		if k.outcome != nil {
+			r := k.outcome.result()
+			close(u.over)
+			job.show(keptSpool(r.Stdout, r.StdoutBytes, r.StdoutFile), keptSpool(r.Stderr, r.StderrBytes, r.StderrFile))
+			b.results <- r
+		}
+		p.recalled.units[u.id] = &recalledUnit{unit: u, kept: k, taken: k.outcome != nil}
+		p.recalled.order = append(p.recalled.order, u.id)
+		job.follow(b)
+	}
+}
+
+// recalled is what Attach has yet to find a place for.
+type recalled struct {
+	bases, workers map[string]keptBase
+	units          map[string]*recalledUnit
+	order          []string
+}
+
+type recalledUnit struct {
+	unit  *unit
+	kept  *keptOpen
+	taken bool // it is over, or a node has it
+}
+
+var nodeIDPattern = regexp.MustCompile(`^(t[0-9]+)-a([0-9]+)-s([0-9]+)$`)
+
+// take goes on with what was found on a node, before that takes anything new.
+func (n *poolNode) take(found []supervisor.Found) {
+	for _, f := range found {
+		if m := nodeIDPattern.FindStringSubmatch(f.ID); m != nil {
+			n.takeTask(f, m[1], number(m[2]), number(m[3]))
+			continue
+		}
+		if w := n.p.recalled.workers[n.name]; w.Worker == f.ID && !f.Over {
+			n.worker.adopt(w)
+			continue
+		}
+		n.super.End(f.ID) // a step of the bootstrap, a worker that is dead
+	}
+}
+
+func number(s string) int {
+	i, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return i
+}
+
+// claim gives a task that runs on the node its slot again, unless it is not wanted.
+func (n *poolNode) claim(task string, attempt, slot int) *recalledUnit {
+	p := n.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.recalled.units[task]
+	if r == nil || r.taken || attempt <= r.unit.attempts || slot < 0 || slot >= len(n.slots) || n.slots[slot] {
+		return nil
+	}
+	r.taken = true
+	r.unit.attempts = attempt
+	n.slots[slot] = true
+	n.busy++
+	return r
+}
+
+// takeTask follows a command that was found.
+func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) {
+	p := n.p
+	r := n.claim(task, attempt, slot)
+	if r == nil {
+		n.super.End(f.ID)
+		return
+	}
+	u := r.unit
+	if k := r.kept.unit; k.Pin != "" {
+		u.pin = n // for a broadcast: what is done here is done
+	}
+	p.running.Go(func() {
+		defer n.super.Release(f.ID)
+		result, failure := n.follow(u.batch.context(n), u, f.ID, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
+			return n.super.Resume(ctx, f.ID, u.task.Dir, cancelGrace, sinks)
+		})
+		next := p.passOn(n, slot)
+		p.conclude(u, n, result, failure)
+		if next != nil {
+			p.running.Go(func() { p.work(next, n, slot) })
+		}
+	})
+}
+
+// resumeRest queues the tasks that no node has.
+func (p *pool) resumeRest() {
+	var waiting []*unit
+	for _, id := range p.recalled.order {
+		r := p.recalled.units[id]
+		if r.taken {
+			continue
+		}
+		u := r.unit
+		switch {
+		case u.missing != nil:
+			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNeverStarted, u.missing))
+		case r.kept.unit.Pin != "" && !p.pinAgain(u, r.kept.unit):
+			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNodeLost, fmt.Errorf("%w: %s, which was to run it", ErrNodeLost, r.kept.unit.Pin)))
+		default:
+			waiting = append(waiting, u)
+		}
+	}
+	p.submit(waiting)
+}
+
+// pinAgain finds the nodes of a broadcast by the names of their machines.
+func (p *pool) pinAgain(u *unit, k keptUnit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	byName := map[string]*poolNode{}
+	for _, n := range p.nodes {
+		if !n.state.over() {
+			byName[n.name] = n
+		}
+	}
+	for _, name := range k.Members {
+		if byName[name] == nil {
+			return false
+		}
+		u.members = append(u.members, byName[name])
+	}
+	u.pin = byName[k.Pin]
+	members := u.members
+	u.cluster = func() *worker.Members { return membersOf(members) }
+	return u.pin != nil
+}
+
+// adopt goes on with a worker that an earlier program has started: its calls are
+// collected, and it gets no new ones, since it may be another program's.
+func (h *workerHost) adopt(w keptBase) {
+	n := h.n
+	life, cancel := context.WithCancel(n.ctx)
+	proc := &workerProc{
+		ready: make(chan struct{}), exited: make(chan struct{}), cancel: cancel, retired: true, calls: 1,
+		scratch: path.Join(n.facts.Root, scratchDir, w.Worker),
+	}
+	h.mu.Lock()
+	h.starts = max(h.starts, w.Ships)
+	h.former = append(h.former, proc)
+	h.mu.Unlock()
+	socket := path.Join(n.facts.Root, w.Worker)
+	n.p.running.Go(func() {
+		outLines, errLines := n.p.out.writers(fmt.Sprintf("node %d", n.rank()))
+		proc.exit, proc.exitEr = n.super.Resume(life, w.Worker, "", time.Second, supervisor.Sinks{
+			Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: n.p.out.live(),
+		})
+		outLines.flush()
+		errLines.flush()
+		h.mu.Lock()
+		h.left = append(h.left, socket, proc.scratch)
+		h.mu.Unlock()
+		close(proc.exited)
+	})
+	client, err := worker.Dial(life, h.attach(program{remote: w.Binary}, socket), worker.Hello{
+		Adopt: true, Generation: uint64(n.p.generation), Grace: functionGrace, Node: n.nodeFacts(proc.scratch),
+	})
+	if err != nil {
+		cancel()
+		<-proc.exited
+		return
+	}
+	proc.client = client
+	close(proc.ready)
+	n.p.running.Go(func() {
+		<-proc.exited
+		client.Fail(errors.New(describeExit(proc.exit, proc.exitEr)))
+	})
+	for _, held := range client.Held() {
+		n.takeCall(proc, held)
+	}
+	h.leave(proc, false) // ends it where nothing was collected
+}
+
+// takeCall waits for a call that was found in a worker.
+func (n *poolNode) takeCall(proc *workerProc, held worker.HeldCall) {
+	p := n.p
+	var r *recalledUnit
+	if !held.Stream {
+		r = n.claim(held.Place.TaskID, held.Place.Attempt, held.Place.Slot)
+	}
+	if r == nil {
+		proc.client.Drop(held.ID)
+		return
+	}
+	u, slot := r.unit, held.Place.Slot
+	if r.kept.unit.Pin != "" {
+		u.pin = n
+	}
+	n.worker.mu.Lock()
+	proc.calls++
+	n.worker.mu.Unlock()
+	p.running.Go(func() {
+		result, failure, release, gone := n.answer(u.ctx, u, proc, held.Place, func() (codec.Body, func(), error) {
+			return proc.client.CollectHold(u.ctx, held.ID)
+		})
+		defer release()
+		if gone != nil {
+			p.conclude(u, n, result, failure)
+			<-gone
+			if next := p.passOn(n, slot); next != nil {
+				p.running.Go(func() { p.work(next, n, slot) })
+			}
+			return
+		}
+		next := p.passOn(n, slot)
+		p.conclude(u, n, result, failure)
+		if next != nil {
+			p.running.Go(func() { p.work(next, n, slot) })
+		}
+	})
+}

@@ -1,0 +1,249 @@
+//go:build linux
+
+package gputrain_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/container"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// printed is whatever a pool tells: its log, its events, its errors.
+type printed struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Buffer.Write(b)
+}
+
+// options have a pool tell everything there is.
+func (p *printed) options() []gputrain.Option {
+	return []gputrain.Option{
+		gputrain.WithLogger(slog.New(slog.NewJSONHandler(p, nil))),
+		gputrain.WithEvents(func(e gputrain.Event) { p.all(e) }),
+	}
+}
+
+func (p *printed) all(values ...any) {
+	for _, v := range values {
+		fmt.Fprintf(p, "%v %+v %#v\n", v, v, v)
+		if err, ok := v.(error); ok && err != nil {
+			var te *gputrain.TaskError
+			if errors.As(err, &te) {
+				fmt.Fprintf(p, "%+v\n", *te)
+			}
+		}
+	}
+}
+
+// wantNone looks for secrets in a text. What is there, for the search to be one, must
+// be found.
+func wantNone(t *testing.T, where, text, there string, secrets ...string) {
+	t.Helper()
+	if !strings.Contains(text, there) {
+		t.Errorf("%s: %q is not found either, so that this shows nothing", where, there)
+	}
+	for i, s := range secrets {
+		if s == "" {
+			t.Fatalf("secret %d is empty", i)
+		}
+		if at := strings.Index(text, s); at >= 0 {
+			t.Errorf("%s: secret %d is there, after %q", where, i, text[max(0, at-80):at])
+		}
+	}
+}
+
+// filesIn returns the contents of all files in a folder, but for those that end so.
+func filesIn(t *testing.T, dir, but string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range tree(dir) {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err == nil && !strings.HasSuffix(name, but) {
+			fmt.Fprintf(&all, "%s\n%s\n", name, b)
+		}
+	}
+	return all.String()
+}
+
+// privateKey returns parts of a pool's private key that nothing else has.
+func privateKey(t *testing.T, state string) (parts []string) {
+	t.Helper()
+	names, _ := filepath.Glob(filepath.Join(state, "pools", "*.key"))
+	if len(names) != 1 {
+		t.Fatalf("the keys are %v", names)
+	}
+	if info, err := os.Stat(names[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key is %v, %v", info.Mode(), err)
+	}
+	lines := strings.Fields(readText(t, names[0]))
+	for _, line := range lines[len(lines)/2:] { // the first lines are the same for every key
+		if len(line) >= 20 && !strings.Contains(line, "-----") {
+			parts = append(parts, line)
+		}
+	}
+	if len(parts) == 0 {
+		t.Fatal("the key has no lines")
+	}
+	return parts
+}
+
+// commandLines are those of all processes of this machine, those in containers included.
+func commandLines() string {
+	var all strings.Builder
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		b, _ := os.ReadFile(name)
+		all.Write(append(bytes.ReplaceAll(b, []byte{0}, []byte{' '}), '\n'))
+	}
+	return all.String()
+}
+
+// TestRedactionOnNodes looks for what a pool of containers knows and must not tell:
+// the secret of a task and the pool's private key. The environment of the task's own
+// processes is the one place where the first may be.
+func TestRedactionOnNodes(t *testing.T) {
+	needDocker(t)
+	const secret, canary = "task-secret-93b1c7f0e2", "canary-77aa41"
+	state, dir := t.TempDir(), t.TempDir()
+	var told printed
+	spec := gputrain.Spec{Nodes: 1, Concurrency: 2, Mounts: []gputrain.Mount{{Source: dir, Target: "/shared"}}}
+	pool := openContainers(t, container.Config{}, spec, append(told.options(), gputrain.WithStateDir(state))...)
+	node := pool.Nodes()[0].ID
+	secrets := append(privateKey(t, state), secret)
+
+	with := func(task gputrain.Task) gputrain.Task {
+		task.Secrets = map[string]gputrain.Secret{"TOKEN": secret}
+		task.Name = canary
+		return task
+	}
+	job := pool.Start(with(gputrain.Script(`echo ` + canary + ` >kept; test -n "$TOKEN" && touch /shared/runs; until [ -e /shared/go ]; do sleep 0.1; done`)))
+	until(t, "the task", func() bool { return exists(filepath.Join(dir, "runs")) })
+	waiting := with(gputrain.Cmd("true"))
+	waiting.Retries = 1
+	slow := with(gputrain.Cmd("sleep", "60"))
+	slow.Timeout = time.Second
+	nowhere := with(gputrain.Cmd("true"))
+	nowhere.Dir = "/nowhere"
+	loud := with(gputrain.Script(`echo "it failed with $TOKEN" >&2; exit 3`)) // as tools do that print their settings
+	results, err := pool.Gather(waiting, slow, nowhere, loud, with(gputrain.Cmd("no-such-command", "x")), with(gputrain.Script("kill -9 $$")))
+	told.all(err)
+	for _, r := range results {
+		told.all(r.Err)
+	}
+	told.all(gputrain.Task{Secrets: waiting.Secrets}, waiting)
+
+	t.Run("state directory", func(t *testing.T) { // what the loud one wrote is a result, which was handed over
+		text := filesIn(t, state, ".key")
+		wantNone(t, "ledger and tasks", text, canary, secrets[:len(secrets)-1]...)
+		wantNone(t, "what was asked for", strings.ReplaceAll(text, "it failed with "+secret, ""), "TOKEN", secret)
+	})
+	t.Run("files on the node", func(t *testing.T) {
+		cmd := exec.Command("docker", "exec", "--interactive", node, "grep", "-rlaF", "--exclude-dir=proc", "--exclude-dir=sys", "-f", "-", "/")
+		cmd.Stdin = strings.NewReader(strings.Join(secrets, "\n") + "\n") // in no command line
+		out, _ := cmd.Output()
+		if len(out) > 0 {
+			t.Errorf("secrets are in\n%s", out)
+		}
+		cmd = exec.Command("docker", "exec", "--interactive", node, "grep", "-rlaF", "--exclude-dir=proc", "--exclude-dir=sys", "-f", "-", "/")
+		cmd.Stdin = strings.NewReader(canary + "\n")
+		if out, _ := cmd.Output(); !strings.Contains(string(out), "/kept\n") {
+			t.Errorf("the search does not find what is there: %s", out)
+		}
+	})
+	t.Run("processes", func(t *testing.T) {
+		wantNone(t, "command lines", commandLines(), canary, secrets...)
+		names, _ := filepath.Glob("/proc/[0-9]*/environ")
+		found := 0
+		for _, name := range names {
+			env, _ := os.ReadFile(name)
+			if !bytes.Contains(env, []byte(secret)) {
+				continue
+			}
+			found++
+			if !bytes.Contains(env, []byte("GPUTRAIN_TASK_INDEX=")) {
+				line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+				t.Errorf("a process that is not the task's has the secret: %q", line)
+			}
+		}
+		if found == 0 {
+			t.Error("not even the task has its secret")
+		}
+	})
+	t.Run("engine", func(t *testing.T) {
+		wantNone(t, "docker inspect", docker(t, "inspect", node), pool.ID(), secrets...)
+		wantNone(t, "docker logs", docker(t, "logs", node)+".", ".", secrets...)
+	})
+	writeText(t, filepath.Join(dir, "go"), "")
+	if _, err := job.Wait(); err != nil {
+		t.Error(err)
+	}
+	told.all(pool.Close(), pool, pool.Nodes())
+	wantNone(t, "log, events and errors", told.String(), canary, secrets...)
+}
+
+// TestRedactionAtProviders looks for the credential of a provider, in what a pool
+// there tells and keeps, whatever the cloud answers.
+func TestRedactionAtProviders(t *testing.T) {
+	const token, wrong, secret = "api-key-5e1f00d2", "wrong-key-8c8c11", "task-secret-2222ab"
+	state := t.TempDir()
+	cloud := sim.New(sim.Options{Token: token})
+	defer cloud.Close()
+	endpoint, err := cloud.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told printed
+	for _, cfg := range []sim.Config{{Cloud: cloud, Token: token}, {Endpoint: endpoint, Token: token}} {
+		pool, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, append(told.options(), gputrain.WithStateDir(state), gputrain.WithName("canary"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := privateKey(t, state)
+		task := gputrain.Cmd("false")
+		task.Secrets = map[string]gputrain.Secret{"TOKEN": secret}
+		_, err = pool.Run(task)
+		told.all(err, pool, cfg)
+		wantNone(t, "state directory", filesIn(t, state, ".key"), "canary", append(key, token, secret)...)
+		told.all(pool.Close())
+		wantNone(t, "what was told", told.String(), "canary", append(key, token, secret)...)
+	}
+	for _, cfg := range []sim.Config{{Cloud: cloud, Token: wrong}, {Endpoint: endpoint, Token: wrong}, {Endpoint: "http://user:" + wrong + "@127.0.0.1:1", Token: wrong}} {
+		_, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{}, append(told.options(), gputrain.WithStateDir(state))...)
+		if err == nil {
+			t.Fatal("the cloud takes any token")
+		}
+		told.all(err)
+		_, err = gputrain.StateDir(state).Reap(t.Context(), cfg)
+		told.all(err)
+		_, err = gputrain.Attach(t.Context(), cfg, "canary", gputrain.WithStateDir(state), gputrain.WithSecrets(map[string]gputrain.Secret{"TOKEN": secret}))
+		told.all(err)
+	}
+	image := gputrain.Image{PipIndexes: []string{"https://user:" + wrong + "@packages.example/simple", "https://" + wrong + "@packages.example/simple"}, Pip: []string{"x @ https://user:" + wrong + "@packages.example/x.whl"}}
+	_, err = gputrain.Open(context.Background(), sim.Config{Cloud: cloud, Token: token}, gputrain.Spec{Image: image}, append(told.options(), gputrain.WithStateDir(state))...)
+	if !errors.Is(err, gputrain.ErrInvalid) {
+		t.Errorf("passwords in addresses: %v", err)
+	}
+	told.all(err)
+	wantNone(t, "what was told", told.String(), "packages.example", token, wrong, secret)
+	if left := tree(filepath.Join(state, "pools")); slices.ContainsFunc(left, func(s string) bool { return !strings.HasSuffix(s, ".lock") }) {
+		t.Errorf("left in the state directory: %v", left)
+	}
+}

@@ -1,0 +1,256 @@
+package gputrain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// avoidFor is how long an offer whose machine failed comes after all others.
+const avoidFor = 10 * time.Minute
+
+// A place is what machines of one offer have in common.
+type place struct {
+	region, instanceType, id string
+	spot                     bool
+}
+
+func placeOf(o Offer) place { return place{o.Region, o.InstanceType, o.ID, o.Spot} }
+
+// avoid puts the offer behind all others for a while.
+func (p *pool) avoid(o Offer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.avoidLocked(o)
+}
+
+func (p *pool) avoidLocked(o Offer) {
+	if p.avoided == nil {
+		p.avoided = map[place]time.Time{}
+	}
+	p.avoided[placeOf(o)] = now()
+}
+
+// candidates returns the offers that satisfy the spec, the best first.
+func (p *pool) candidates(ctx context.Context, nodes int) ([]Offer, error) {
+	var good []Offer
+	var rejected []string
+	for offer, err := range p.driver.Offers(ctx, p.spec) {
+		if err != nil {
+			return nil, p.interrupted(err)
+		}
+		if why := reject(offer, p.spec, p.caps, nodes); why != "" {
+			rejected = append(rejected, offer.InstanceType+" in "+offer.Region+": "+why)
+			continue
+		}
+		good = append(good, offer)
+	}
+	if good == nil {
+		return nil, &Error{Provider: p.provider, Op: "offers", Kind: ErrNoOffers, Err: errors.New(rejections(rejected))}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failed := func(o Offer) bool {
+		at, ok := p.avoided[placeOf(o)]
+		return ok && now().Sub(at) < avoidFor
+	}
+	slices.SortStableFunc(good, func(a, b Offer) int {
+		return cmp.Or(
+			before(!failed(a), !failed(b)),
+			before(p.spec.Allocation == SpotIfAvailable && a.Spot, p.spec.Allocation == SpotIfAvailable && b.Spot),
+			before(cheaper(a.HourlyUSD, b.HourlyUSD), cheaper(b.HourlyUSD, a.HourlyUSD)),
+		)
+	})
+	return good, nil
+}
+
+// before orders what is true first.
+func before(a, b bool) int {
+	switch {
+	case a && !b:
+		return -1
+	case b && !a:
+		return 1
+	}
+	return 0
+}
+
+// rent gets a machine for each of the nodes and has them live: from the first of
+// the offers that has room for them, and what it does not have from the next.
+func (p *pool) rent(nodes []*poolNode, offers []Offer) {
+	var errs []error
+	for _, o := range offers {
+		nodes = p.stillWanted(nodes)
+		if len(nodes) == 0 || p.ctx.Err() != nil {
+			break
+		}
+		batch := nodes
+		if o.Available > 0 && !p.caps.Adopts {
+			batch = nodes[:min(o.Available, len(nodes))]
+		}
+		left, err := p.buy(o, batch)
+		nodes = append(left, nodes[len(batch):]...)
+		if err == nil {
+			continue
+		}
+		errs = append(errs, err)
+		if errors.Is(err, ErrBudget) {
+			continue
+		}
+		p.avoid(o)
+		if len(nodes) > 0 {
+			p.events.emit(Event{Kind: EventNode, Node: nodes[0].rank(), State: NodeLaunching.String(), Err: err})
+		}
+		if errors.Is(err, ErrAuth) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrLedger) || errors.Is(err, ErrFenced) || p.caps.Adopts {
+			break // another offer changes nothing
+		}
+	}
+	for _, n := range nodes {
+		n.fail(p.notLaunched(joinOnce(errs)))
+	}
+}
+
+// stillWanted leaves out nodes that were given up before they were launched.
+func (p *pool) stillWanted(nodes []*poolNode) []*poolNode {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var wanted []*poolNode
+	for _, n := range nodes {
+		if !n.state.over() {
+			wanted = append(wanted, n)
+		}
+	}
+	return wanted
+}
+
+// launch asks for the nodes' machines, all by one call, and has those that it gets
+// live. It returns the others.
+func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) {
+	req := LaunchRequest{Pool: p.info, Offer: o, Spec: p.spec, Token: newToken()}
+	for _, n := range nodes {
+		if err := n.prepare(); err != nil {
+			return nodes, err
+		}
+		req.Nodes = append(req.Nodes, n.request())
+	}
+	if err := p.intend(o, req); err != nil {
+		return nodes, err
+	}
+	got, err := p.driver.Launch(p.ctx, req)
+	p.made(err)
+	p.adopt(got)
+	byName := map[string]Instance{}
+	for _, inst := range got {
+		byName[inst.Name] = inst
+	}
+	var missing []string
+	for _, n := range nodes {
+		if _, ok := byName[n.name]; !ok {
+			missing = append(missing, n.name)
+		}
+	}
+	if len(missing) > 0 {
+		found, settleErr := p.settle(p.ctx, missing, now().Add(p.caps.ListLag), err)
+		for _, inst := range found {
+			byName[inst.Name] = inst
+		}
+		err = errors.Join(err, settleErr)
+	}
+	for _, n := range nodes {
+		inst, ok := byName[n.name]
+		if !ok {
+			left = append(left, n)
+			continue
+		}
+		if tooMuch := p.overpriced(inst.Offer); tooMuch != nil {
+			err = errors.Join(err, tooMuch)
+			if p.discard(inst.ID) != nil {
+				p.auditSoon()
+			}
+			left = append(left, n)
+			continue
+		}
+		p.lives.Go(func() { n.live(inst) })
+	}
+	if err == nil && len(left) > 0 {
+		err = p.notLaunched(nil)
+	}
+	return left, err
+}
+
+// overpriced says what is wrong with what a machine really costs, or nil.
+func (p *pool) overpriced(o Offer) error {
+	why := rejectPrice(o, p.spec)
+	if why == "" {
+		return nil
+	}
+	return &Error{Provider: p.provider, Op: "launch", Kind: ErrNoOffers, Err: fmt.Errorf("%s in %s, as launched, %s; it was ended at once", o.InstanceType, o.Region, why)}
+}
+
+func (p *pool) notLaunched(err error) error {
+	if err != nil {
+		return err
+	}
+	return &Error{Provider: p.provider, Op: "launch", Kind: ErrNoCapacity, Err: errors.New("the provider launched fewer machines than it was asked for")}
+}
+
+// isSettled reports whether a launch that failed so has made nothing beyond what
+// it returned: the provider has said no.
+func isSettled(err error) bool {
+	for _, kind := range []error{ErrNoCapacity, ErrQuota, ErrAuth, ErrInvalid, ErrNoOffers, ErrUnsupported, ErrRateLimited, ErrNotFound} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle finds out what has become of machines that a launch was to make and did
+// not return. They are in the provider's list, at the latest after the deadline, or
+// count as never made: should they come after all, an audit ends them. What ctx
+// leaves open stays so in the ledger.
+func (p *pool) settle(ctx context.Context, names []string, deadline time.Time, why error) ([]Instance, error) {
+	if isSettled(why) {
+		return nil, p.neverMade(names)
+	}
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		at := now()
+		found, err := p.listed(ctx, names)
+		if err == nil && (len(found) == len(names) || !at.Before(deadline)) {
+			p.adopt(found)
+			for _, inst := range found {
+				names = slices.DeleteFunc(names, func(s string) bool { return s == inst.Name })
+			}
+			return found, p.neverMade(names)
+		}
+		if !sleep(ctx, wait) {
+			p.adopt(found)
+			return found, err
+		}
+	}
+}
+
+// listed returns those of the named machines that the provider lists. Where there
+// are two of one name, the first counts: an audit ends the other.
+func (p *pool) listed(ctx context.Context, names []string) ([]Instance, error) {
+	machines, err := p.listMachines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	seen := map[string]bool{}
+	for _, r := range sortedResources(machines) {
+		if slices.Contains(names, r.Name) && !seen[r.Name] {
+			seen[r.Name] = true
+			ids = append(ids, r.ID)
+		}
+	}
+	if ids == nil {
+		return nil, nil
+	}
+	found, err := p.driver.Describe(ctx, ids...)
+	return slices.DeleteFunc(found, func(i Instance) bool { return i.State == InstanceTerminated || !slices.Contains(names, i.Name) }), err
+}

@@ -1,0 +1,249 @@
+package gputrain_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// However a machine goes, its task is done by another one, which has its rank.
+func TestALostNodeIsReplaced(t *testing.T) {
+	ways := map[string]func(c *simCloud, id string) error{
+		"vanished":  func(c *simCloud, id string) error { return c.Vanish(id) },
+		"preempted": func(c *simCloud, id string) error { return c.Preempt(id, 0) },
+		"stopped":   func(c *simCloud, id string) error { return c.Stop(id) },
+		"failed":    func(c *simCloud, id string) error { return c.Fail(id) },
+		"cut off":   func(c *simCloud, id string) error { return c.Break(id) }, // the cloud says that it runs
+	}
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			inCloud(t, sim.Options{BootTime: 20 * time.Second}, func(t *testing.T, c *simCloud) {
+				p := c.pool(t, gputrain.Spec{Nodes: 2})
+				before := alive(t, p)
+				began := time.Now()
+				job := p.Start(gputrain.Task{Args: []string{"sleep", "10m"}, Target: gputrain.OnRank(1)})
+				time.Sleep(time.Minute)
+				if err := lose(c, before[1]); err != nil {
+					t.Fatal(err)
+				}
+				r, err := job.Wait()
+				if err != nil || r.Attempts != 2 || r.Node.Rank != 1 || r.Node.ID == before[1] {
+					t.Errorf("%d attempts, the last on %s of rank %d: %v", r.Attempts, r.Node.ID, r.Node.Rank, err)
+				}
+				if took := time.Since(began); took > 15*time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				if after := alive(t, p); len(after) != 2 || after[0] != before[0] || after[1] == before[1] {
+					t.Errorf("nodes %v became %v", before, after)
+				}
+				if n := c.machines(); n != 2 {
+					t.Errorf("%d machines are paid for", n)
+				}
+				if price, _ := r.CostUSD.USD(); price < 10.9*0.2/60 {
+					t.Errorf("11 minutes at $0.20 an hour cost $%v", price)
+				}
+				c.end(t, p)
+			})
+		})
+	}
+}
+
+// The place that failed is avoided, though it is cheaper.
+func TestAReplacementIsElsewhere(t *testing.T) {
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{at("cheap", 0.1), at("dear", 0.2)}}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{})
+		if got := p.Nodes()[0].Region; got != "cheap" {
+			t.Errorf("the first one is in %s", got)
+		}
+		c.Vanish(alive(t, p)[0])
+		inTime(t, "replaced", func() bool { n := p.Nodes()[0]; return n.State == gputrain.NodeReady && n.Region == "dear" })
+		c.end(t, p)
+	})
+}
+
+// Machines that never come up are replaced as often as the spec says, with growing
+// pauses, and then the pool says why.
+func TestReplacementsHaveALimit(t *testing.T) {
+	for _, limit := range []int{-1, 2} {
+		inCloud(t, sim.Options{Faults: []sim.Fault{{Op: sim.OpLaunch, Kind: sim.NeverUp}}, ProvisionTimeout: time.Minute}, func(t *testing.T, c *simCloud) {
+			_, err := c.open(t, gputrain.Spec{MaxReplacements: limit})
+			if err == nil {
+				t.Fatal("it came up")
+			}
+			if want := 1 + max(limit, 0); c.launches() != want {
+				t.Errorf("limit %d: %d machines; want %d: %v", limit, c.launches(), want, err)
+			}
+			if n := len(c.Live()); n > 0 {
+				t.Errorf("%d are left", n)
+			}
+		})
+	}
+}
+
+// A node that was ready for long is lost anew: that does not count with what was before.
+func TestALossLongAfterIsANewOne(t *testing.T) {
+	for settled, want := range map[time.Duration]int{gputrain.SettledAfter + time.Minute: 6, time.Minute: 2} {
+		inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+			p := c.pool(t, gputrain.Spec{MaxReplacements: 1})
+			for range 5 {
+				time.Sleep(settled)
+				if n := p.Nodes()[0]; n.State == gputrain.NodeReady {
+					c.Vanish(n.ID)
+				}
+			}
+			time.Sleep(time.Minute)
+			if got := c.launches(); got != want {
+				t.Errorf("lost every %v: %d machines; want %d", settled, got, want)
+			}
+			_, err := p.Run(gputrain.Cmd("echo"))
+			if want == 2 && !errors.Is(err, gputrain.ErrNodeLost) || want > 2 && err != nil {
+				t.Errorf("lost every %v: %v", settled, err)
+			}
+			c.end(t, p)
+		})
+	}
+}
+
+// What is the user's own, or the account's, another machine does not mend.
+func TestWhatIsNotReplaced(t *testing.T) {
+	inCloud(t, sim.Options{Quota: 2}, func(t *testing.T, c *simCloud) {
+		_, err := c.open(t, gputrain.Spec{Nodes: 3, Image: gputrain.Image{}})
+		if !errors.Is(err, gputrain.ErrQuota) || c.launches() > 2 {
+			t.Errorf("%d machines, %v", c.launches(), err)
+		}
+	})
+	fails := func(context.Context, sim.Command) int { return 3 }
+	inCloud(t, sim.Options{Exec: fails}, func(t *testing.T, c *simCloud) {
+		_, err := c.open(t, gputrain.Spec{Image: gputrain.Image{Setup: []string{"make"}}})
+		if !errors.Is(err, gputrain.ErrBootstrap) || c.launches() != 1 {
+			t.Errorf("%d machines, %v", c.launches(), err)
+		}
+	})
+}
+
+// A broadcast is not done twice: its share on a lost node fails.
+func TestABroadcastIsNotReplaced(t *testing.T) {
+	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{Nodes: 3})
+		lost := alive(t, p)[1]
+		time.AfterFunc(time.Minute, func() { c.Vanish(lost) })
+		results, err := p.Broadcast(gputrain.Cmd("sleep", "5m"))
+		if !errors.Is(err, gputrain.ErrNodeLost) || len(results) != 3 {
+			t.Fatalf("%d results, %v", len(results), err)
+		}
+		for i, r := range results {
+			if (r.Err != nil) != (i == 1) || r.Attempts != 1 {
+				t.Errorf("share %d in %d attempts: %v", i, r.Attempts, r.Err)
+			}
+		}
+		if !allReady(p) || len(alive(t, p)) != 3 {
+			t.Errorf("%v", p.Nodes())
+		}
+		c.end(t, p)
+	})
+}
+
+// While the provider does not answer, nothing is bought; afterwards it is.
+func TestNothingIsBoughtDuringAnOutage(t *testing.T) {
+	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{Nodes: 2})
+		job := p.Start(gputrain.Task{Args: []string{"sleep", "3h"}, Target: gputrain.OnRank(1)})
+		time.Sleep(time.Minute)
+		c.Outage(time.Now(), time.Hour)
+		c.Vanish(alive(t, p)[1])
+		time.Sleep(59 * time.Minute)
+		if n := c.launches(); n != 2 {
+			t.Errorf("%d machines were launched in the outage", n)
+		}
+		if r, err := job.Wait(); err != nil || r.Attempts != 2 {
+			t.Errorf("%d attempts, %v", r.Attempts, err)
+		}
+		if n := c.launches(); n != 3 {
+			t.Errorf("%d machines", n)
+		}
+		c.end(t, p)
+	})
+}
+
+// A client that is offline gives nothing up and buys nothing: when it is back, all
+// goes on.
+func TestOfflineLosesNothing(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		t.Run(strconv.Itoa(nodes), func(t *testing.T) {
+			inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+				p := c.pool(t, gputrain.Spec{Nodes: nodes})
+				var jobs []*gputrain.Job
+				for range nodes {
+					jobs = append(jobs, p.Start(gputrain.Cmd("sleep", "1h")))
+				}
+				time.Sleep(time.Minute)
+				c.Outage(time.Now(), 10*time.Minute)
+				c.Cut(true)
+				time.Sleep(10*time.Minute + 20*time.Second) // the provider answers first
+				c.Cut(false)
+				for _, job := range jobs {
+					if r, err := job.Wait(); err != nil || r.Attempts != 1 {
+						t.Errorf("%d attempts, %v", r.Attempts, err)
+					}
+				}
+				if n := c.launches(); n != nodes {
+					t.Errorf("%d machines", n)
+				}
+				c.end(t, p)
+			})
+		})
+	}
+}
+
+// A machine that turns out dearer than it was offered ends at once, and the next
+// candidate is taken.
+func TestAnotherPriceThanOffered(t *testing.T) {
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{at("liar", 0.5), at("honest", 0.8)}}, func(t *testing.T, c *simCloud) {
+		c.Inject(sim.Fault{Op: sim.OpLaunch, Nth: 1, Kind: sim.Overcharged, Factor: 3})
+		p := c.pool(t, gputrain.Spec{MaxHourlyUSD: 1})
+		if n := p.Nodes()[0]; n.Region != "honest" || c.machines() != 1 {
+			t.Errorf("it is in %s, %d machines", n.Region, c.machines())
+		}
+		c.end(t, p)
+	})
+}
+
+// A price that nobody knows is more than any limit, unless the spec says otherwise.
+func TestUnknownPrices(t *testing.T) {
+	for _, spec := range []gputrain.Spec{{MaxHourlyUSD: 1}, {BudgetUSD: 1}} {
+		inCloud(t, sim.Options{Offers: []gputrain.Offer{at("here", 0.5)}}, func(t *testing.T, c *simCloud) {
+			c.SetPrice("here", gputrain.Price{})
+			if _, err := c.open(t, spec); !errors.Is(err, gputrain.ErrNoOffers) || c.launches() > 0 {
+				t.Errorf("%d machines, %v", c.launches(), err)
+			}
+			spec.AllowUnknownPrice = true
+			p := c.pool(t, spec)
+			if cost := p.Cost(); cost.Unknown != 1 || cost.Bounded || cost.USD != 0 {
+				t.Errorf("%+v", cost)
+			}
+			c.end(t, p)
+		})
+	}
+}
+
+// Spot where there is any, though on demand is cheaper, and on demand where there is none.
+func TestSpotIfAvailable(t *testing.T) {
+	spot := at("spot", 0.5)
+	spot.Spot = true
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{at("demand", 0.4), spot}}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{Allocation: gputrain.SpotIfAvailable})
+		first := p.Nodes()[0]
+		if first.Region != "spot" {
+			t.Errorf("it is %s", first.Region)
+		}
+		c.SetOffers(at("demand", 0.4))
+		c.Preempt(first.ID, 0)
+		inTime(t, "replaced", func() bool { n := p.Nodes()[0]; return n.State == gputrain.NodeReady && n.Region == "demand" })
+		c.end(t, p)
+	})
+}

@@ -1,0 +1,83 @@
+package gputrain_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// These nodes are real processes with real files.
+func realCloud(t *testing.T) *sim.Cloud {
+	t.Helper()
+	c := sim.New(sim.Options{Dir: t.TempDir()})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func openReal(t *testing.T, c *sim.Cloud, spec gputrain.Spec) *gputrain.Compute {
+	t.Helper()
+	p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c}, spec, gputrain.WithResultsDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func someFile(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "rates")
+	if err := os.WriteFile(name, []byte("0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// The machine that takes a lost one's place has what was uploaded before.
+func TestUploadsReachAReplacement(t *testing.T) {
+	c := realCloud(t)
+	p := openReal(t, c, gputrain.Spec{})
+	if err := p.Upload(someFile(t), "in/rates"); err != nil {
+		t.Fatal(err)
+	}
+	first := p.Nodes()[0].ID
+	if err := c.Vanish(first); err != nil {
+		t.Fatal(err)
+	}
+	for p.Nodes()[0].ID == first {
+		time.Sleep(20 * time.Millisecond)
+	}
+	r, err := p.Run(gputrain.Cmd("cat", "in/rates"))
+	if err != nil || string(r.Stdout) != "0.1\n" || r.Node.ID == first {
+		t.Errorf("on %s: %q, %v", r.Node.ID, r.Stdout, err)
+	}
+}
+
+// A pool that has no node yet takes files for those that come.
+func TestUploadsReachLaterNodes(t *testing.T) {
+	p := openReal(t, realCloud(t), gputrain.Spec{MaxNodes: 2})
+	if err := p.Upload(someFile(t), "in/rates"); err != nil {
+		t.Fatal(err)
+	}
+	results, err := p.Gather(gputrain.Cmd("cat", "in/rates"), gputrain.Cmd("cat", "in/rates"))
+	for _, r := range results {
+		if string(r.Stdout) != "0.1\n" {
+			t.Errorf("%q, %v", r.Stdout, r.Err)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build unix
+
+package gputrain_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+)
+
+func init() {
+	victimWork["some and some"] = func(pool *gputrain.Compute, _ victim) {
+		var tasks []gputrain.Task
+		for i := range 8 {
+			switch {
+			case i < 3:
+				tasks = append(tasks, gputrain.Script(fmt.Sprintf("exit $((%d == 2))", i)))
+			default:
+				tasks = append(tasks, gateTask(fmt.Sprint("task ", i)))
+			}
+		}
+		sayErrors(pool.Gather(tasks...))
+	}
+}
+
+// The program recovery takes up, or ends, what a killed program has left in the user's
+// own state directory.
+func TestUsageRecovery(t *testing.T) {
+	dir := module(t, filepath.Join(usage(t), "recovery", "main.go"))
+	needDocker(t)
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	desert := func() (victim, string) {
+		v := shared(t, "some and some", 2, 1)
+		v.State, v.Name = filepath.Join(home, "gputrain"), "digits"
+		r := v.start(t)
+		for range 2 {
+			r.await("task done")
+		}
+		r.await("task failed")
+		until(t, "the tasks that wait", func() bool {
+			found, _ := filepath.Glob(filepath.Join(v.Shared, "task ?"))
+			return len(found) == 2
+		})
+		r.kill()
+		return v, poolID(t, v.State)
+	}
+	t.Run("attach", func(t *testing.T) {
+		v, id := desert()
+		v.goOn(t)
+		out, errOut, err := runProgram(t, dir)
+		if err != nil || errOut != "" {
+			t.Errorf("%v\n%s%s", err, out, errOut)
+		}
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if len(lines) != 8 {
+			t.Errorf("it prints\n%s", out)
+		}
+		for i, line := range lines {
+			want := fmt.Sprintf(`^%d 0 <nil>$`, i)
+			if i == 2 {
+				want = `^2 1 task 2 on node \d: exit code 1$`
+			}
+			if !regexp.MustCompile(want).MatchString(line) {
+				t.Errorf("job %d is %q", i, line)
+			}
+		}
+		wantNothingOf(t, id)
+		wantNoPools(t, v.State)
+	})
+	t.Run("reap", func(t *testing.T) {
+		v, id := desert()
+		out, errOut, err := runProgram(t, dir, "reap")
+		if err != nil || errOut != "" || !regexp.MustCompile(`^[1-9]\d* resources ended\n$`).MatchString(out) {
+			t.Errorf("%v\n%s%s", err, out, errOut)
+		}
+		wantNothingOf(t, id)
+		wantNoPools(t, v.State)
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package gputrain_test
+
+func isVictim() bool { return false }

@@ -1,0 +1,64 @@
+package gputrain
+
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+)
+
+// createTime is how long a driver may take, with all that it tries again, until it
+// answers a call to make something.
+const createTime = 10 * time.Minute
+
+// made notes a call that makes things, as it was answered: until when a list of the
+// provider may lack them.
+func (p *pool) made(err error) {
+	at := now()
+	if err != nil && !isSettled(err) && !p.caps.Free { // an engine's commands have ended with the call
+		at = at.Add(p.caps.LateEffect)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	latest(&p.whole, at.Add(p.caps.ListLag))
+	p.auditSoon()
+}
+
+// wholeFrom returns from when on a list of the provider has whatever the pool's calls
+// have made so far.
+func (p *pool) wholeFrom() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.whole
+}
+
+// untilWhole is how long to wait before something is looked at again: as long as a
+// list may still lack something, not longer than until it no longer does.
+func (p *pool) untilWhole(wait time.Duration) time.Duration {
+	if left := p.wholeFrom().Sub(now()); left > 0 {
+		return min(wait, left)
+	}
+	return wait
+}
+
+// remember has the pool know of a row what made would have noted, had its program lived.
+func (p *pool) remember(row ledger.Row) {
+	var at time.Time
+	switch {
+	case !row.Created.IsZero():
+		at = row.Created
+	case !row.Gone.IsZero():
+		at = row.Gone.Add(p.caps.LateEffect)
+	default: // it may have died in the call, just now
+		at = row.Intended.Add(createTime)
+		if at.After(now()) {
+			at = now()
+		}
+		at = at.Add(p.caps.LateEffect)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	latest(&p.whole, at.Add(p.caps.ListLag))
+	if p.whole.After(now()) {
+		p.auditSoon()
+	}
+}
