@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/local"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	m.Run()
+}
+
+// A pool of a program that lives is listed, and nothing of it is ended.
+func TestReapLeavesTheLivingAlone(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := t.TempDir()
+	providers["local"] = local.Config{Dir: dir}
+	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{Nodes: 2}, gputrain.WithName("busy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if got := output(t); !regexp.MustCompile(`busy-\S+ +local +open +2 +\d+s +\$0\.00 `).MatchString(got) {
+		t.Errorf("listed as\n%s", got)
+	}
+	if got := output(t, "local"); got != "0 resources ended\n" {
+		t.Errorf("reaping says\n%s", got)
+	}
+	if r, err := pool.Run(gputrain.Cmd("echo", "still here")); err != nil || string(r.Stdout) != "still here\n" {
+		t.Errorf("%s, %v", r.Stdout, err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := output(t); got != "no pools\n" {
+		t.Errorf("afterwards it lists\n%s", got)
+	}
+}
+
+func TestUnknownProvider(t *testing.T) {
+	if err := run(context.Background(), new(strings.Builder), "acme"); err == nil || !strings.Contains(err.Error(), "container or local") {
+		t.Error(err)
+	}
+}
+
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var b strings.Builder
+	if err := run(t.Context(), &b, args...); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
