@@ -61,7 +61,7 @@ func (n *poolNode) bootstrap() error {
 		w.flush()
 	}
 	if err == nil {
-		n.p.journal.add(keptNode, keptBase{Node: n.name, Env: base.Env, Path: base.Path})
+		n.p.journal.note(keptNode, keptBase{Node: n.name, Env: base.Env, Path: base.Path})
 		return nil
 	}
 	var failed *bootstrap.Error

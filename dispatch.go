@@ -141,7 +141,7 @@ func (p *pool) abandon(units []*unit) {
 
 // cancelled ends a unit that does not run.
 func (p *pool) cancelled(u *unit) {
-	p.conclude(u, nil, Result{}, u.failure(nil, CauseCancelled, context.Cause(u.ctx)))
+	p.conclude(u, nil, Result{}, u.failure(nil, CauseCancelled, context.Cause(u.ctx)), func() {})
 }
 
 // dispatchLocked starts whatever can start: first what must run on one node,
@@ -230,7 +230,6 @@ func (p *pool) lead(u *unit, n *poolNode, slot int) {
 	defer p.running.Done()
 	u.attempts++
 	r, failure, release, gone := p.attempt(u, n, slot)
-	defer release()
 	if gone != nil { // the answer need not wait, the slot must
 		p.running.Go(func() {
 			<-gone
@@ -239,21 +238,20 @@ func (p *pool) lead(u *unit, n *poolNode, slot int) {
 	} else if next := p.passOn(n, slot); next != nil {
 		p.running.Go(func() { p.work(next, n, slot) })
 	}
-	p.conclude(u, n, r, failure)
+	p.conclude(u, n, r, failure, release)
 }
 
 // runOne makes one attempt, and returns the unit that has the slot next.
 func (p *pool) runOne(u *unit, n *poolNode, slot int) *unit {
 	u.attempts++
 	r, failure, release, gone := p.attempt(u, n, slot)
-	defer release()  // once it is written down what became of it
 	if gone != nil { // the answer need not wait, the slot must
-		p.conclude(u, n, r, failure)
+		p.conclude(u, n, r, failure, release)
 		<-gone
 		return p.passOn(n, slot)
 	}
 	next := p.passOn(n, slot)
-	p.conclude(u, n, r, failure)
+	p.conclude(u, n, r, failure, release)
 	return next
 }
 
@@ -291,21 +289,22 @@ func (p *pool) nextLocked(n *poolNode) *unit {
 	return p.queue.pop()
 }
 
-// conclude decides what follows an attempt: another one, or the unit's result.
-func (p *pool) conclude(u *unit, n *poolNode, r Result, failure *TaskError) {
+// conclude decides what follows an attempt: another one, or the unit's result. It has
+// the node released of the attempt once that is written down.
+func (p *pool) conclude(u *unit, n *poolNode, r Result, failure *TaskError, release func()) {
 	if n != nil {
 		r.Node = p.nodeOf(n)
 	}
 	u.charge(&r, n)
 	r.Index, r.Attempts = u.index, u.attempts
 	if failure == nil {
-		p.journal.concluded(u, r)
+		p.journal.concluded(u, r, release)
 		p.events.emit(Event{Kind: EventTask, Node: n.rank(), State: "done", Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: r.Elapsed})
 		u.finish(r)
 		return
 	}
 	failure.Node = r.Node
-	if p.retry(u, failure) {
+	if p.retry(u, failure, release) {
 		return
 	}
 	state := "failed"
@@ -318,13 +317,14 @@ func (p *pool) conclude(u *unit, n *poolNode, r Result, failure *TaskError) {
 	}
 	r.Err = failure
 	r.ExitCode = failure.ExitCode
-	p.journal.concluded(u, r)
+	p.journal.concluded(u, r, release)
 	p.events.emit(Event{Kind: EventTask, Node: rank, State: state, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: r.Elapsed, Err: failure})
 	u.finish(r)
 }
 
-// retry queues a unit again where that is allowed, and reports whether it did.
-func (p *pool) retry(u *unit, failure *TaskError) bool {
+// retry queues a unit again where that is allowed, and reports whether it did. Then the
+// node is released of the attempt.
+func (p *pool) retry(u *unit, failure *TaskError, release func()) bool {
 	var wait time.Duration
 	switch failure.Cause {
 	case CauseCancelled, CauseNeverStarted:
@@ -355,6 +355,7 @@ func (p *pool) retry(u *unit, failure *TaskError) bool {
 		p.results.drop(u.attemptID())
 	}
 	p.journal.tried(u)
+	release()
 	p.events.emit(Event{Kind: EventRetry, Node: failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: wait, Err: failure})
 	requeue := func() {
 		p.mu.Lock()
@@ -436,7 +437,7 @@ func (p *pool) strandLocked(units []*unit) {
 		for i, u := range units {
 			f := u.failure(nil, CauseNodeLost, why[i])
 			u.losses = MaxNodeLosses
-			p.conclude(u, u.pin, Result{}, f)
+			p.conclude(u, u.pin, Result{}, f, func() {})
 		}
 	})
 }

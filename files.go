@@ -45,7 +45,7 @@ func (c *Compute) Upload(local, remote string) error {
 		later = later || !n.state.over()
 	}
 	c.p.mu.Unlock()
-	c.p.journal.add(keptUpload, keptFiles{up.local, up.remote})
+	c.p.journal.note(keptUpload, keptFiles{up.local, up.remote})
 	if len(nodes) == 0 && later {
 		return nil
 	}

@@ -20,12 +20,13 @@ func FuzzJournal(f *testing.F) {
 	add(keptTasks, keptBatch{Units: []keptUnit{{ID: "t1"}}, Task: keep(Cmd("true"))})
 	add(keptResult, outcomeOf("t0", Result{Stdout: []byte("out"), Err: &TaskError{Cause: CauseTimeout, Err: ErrTimeout}}))
 	add(keptRetry, keptTries{ID: "t0", Attempts: 1})
+	add(keptWhere, keptPlaceOf(1, Node{Name: "n"}))
 	add(keptHanded, []string{"t0"})
 	add(keptPool, keptSpec{Spec: Spec{Nodes: 1}})
 	add(keptNode, keptBase{Node: "n", Env: map[string]string{"A": "B"}})
 	f.Fuzz(func(t *testing.T, is string, body []byte) {
 		known := &keptOpen{unit: keptUnit{ID: "t0"}}
-		s := &keptPoolState{bases: map[string]keptBase{}, workers: map[string]keptBase{}, tasks: []*keptOpen{known}}
+		s := &keptPoolState{bases: map[string]keptBase{}, workers: map[string]keptBase{}, places: map[int]keptPlace{}, tasks: []*keptOpen{known}}
 		open, sizes, begun := map[string]*keptOpen{"t0": known}, map[string]int64{}, false
 		if err := s.line(record.Record{Head: lineHeads[is], Body: body}, open, sizes, &begun); err != nil {
 			return
@@ -34,7 +35,7 @@ func FuzzJournal(f *testing.F) {
 			task, _ := k.task.restored(nil)
 			_ = task.Validate()
 			if k.outcome != nil {
-				r := k.outcome.result()
+				r := k.outcome.result(0, s.places[k.outcome.Where].node())
 				if r.Err != nil && r.Err.Error() == "" {
 					t.Error("an error without a word")
 				}

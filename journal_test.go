@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/accelerators"
 )
 
 func newTestJournal(t *testing.T) (*journal, string) {
@@ -22,18 +24,22 @@ func TestJournalKeepsWhatIsNotHandedOver(t *testing.T) {
 	j, path := newTestJournal(t)
 	waits := &unit{id: "t1", label: "waits", task: Task{Args: []string{"echo", "\xff\x00"[:1]}, Stdin: []byte("in"), Secrets: map[string]Secret{"KEY": "sesame"}}}
 	ended := &unit{id: "t2", label: "ended", index: 1, task: Cmd("true")}
+	written := 0 // by one goroutine, which close waits for
 	j.tasks([]*unit{waits, ended}, false)
 	waits.attempts, waits.failures = 2, 1
 	j.tried(waits)
 	failure := &TaskError{Index: 1, Name: "ended", Cause: CauseTimeout, ExitCode: -1, Err: fmt.Errorf("no: %w", ErrOutOfMemory)}
-	j.concluded(ended, Result{Index: 1, Stdout: []byte("out\xfe"), CostUSD: USD(0.5), Err: failure})
+	j.concluded(ended, Result{Index: 1, Stdout: []byte("out\xfe"), CostUSD: USD(0.5), Err: failure, Node: Node{Name: "p-0", Rank: 3, Accelerator: accelerators.A100()}}, func() { written++ })
 	big := strings.Repeat("x", 1<<20)
 	for i := range 2 * compactFrom >> 20 {
 		u := &unit{id: fmt.Sprintf("t%d", i+3), task: Script(big)}
 		j.tasks([]*unit{u}, true)
-		j.concluded(u, Result{}) // which hands it over: it is alone
+		j.concluded(u, Result{}, func() { written++ }) // which hands it over: it is alone
 	}
 	j.close()
+	if want := 1 + 2*compactFrom>>20; written != want {
+		t.Errorf("%d of %d are known to be written", written, want)
+	}
 	if info, err := os.Stat(path); err != nil || info.Size() > compactFrom {
 		t.Errorf("it is not made short: %v, %v", info.Size(), err)
 	}
@@ -55,9 +61,9 @@ func TestJournalKeepsWhatIsNotHandedOver(t *testing.T) {
 	if task, missing = s.tasks[0].task.restored(map[string]Secret{"KEY": "sesame"}); missing != nil || task.Secrets["KEY"] != "sesame" {
 		t.Errorf("with the secret: %v", missing)
 	}
-	r := s.tasks[1].outcome.result()
+	r := s.tasks[1].outcome.result(1, s.places[s.tasks[1].outcome.Where].node())
 	te, ok := r.Err.(*TaskError)
-	if !ok || te.Cause != CauseTimeout || te.Error() != failure.Error() || !isAll(te, ErrOutOfMemory, ErrTimeout) || string(r.Stdout) != "out\xfe" || r.CostUSD != USD(0.5) {
+	if !ok || te.Cause != CauseTimeout || te.Error() != failure.Error() || !isAll(te, ErrOutOfMemory, ErrTimeout) || string(r.Stdout) != "out\xfe" || r.CostUSD != USD(0.5) || r.Node.Rank != 3 || te.Node.Accelerator != accelerators.A100() {
 		t.Errorf("%+v", r)
 	}
 }
@@ -95,11 +101,9 @@ func TestJournalOfAnOlderProgram(t *testing.T) {
 	for i := range 2 * compactFrom >> 20 {
 		u := &unit{id: fmt.Sprintf("t%d", i), task: Script(big)}
 		old.tasks([]*unit{u}, true)
-		old.concluded(u, Result{})
+		old.concluded(u, Result{}, func() {})
 	}
-	old.mu.Lock()
-	old.fail(os.ErrInvalid)
-	old.mu.Unlock()
+	old.giveUp(os.ErrInvalid)
 	now.close()
 	again, s, err := readJournal(path)
 	if err != nil || len(s.tasks) != 1 {
@@ -113,9 +117,7 @@ func TestJournalThatCannotGoOn(t *testing.T) {
 	j, path := newTestJournal(t)
 	told := 0
 	j.failed = func(error) { told++ }
-	j.mu.Lock()
-	j.fail(os.ErrInvalid)
-	j.mu.Unlock()
+	j.giveUp(os.ErrInvalid)
 	j.tasks([]*unit{{id: "t1", task: Cmd("true")}}, false)
 	if _, _, err := readJournal(path); told != 1 || err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("told %d times, %v", told, err)

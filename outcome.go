@@ -9,74 +9,69 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// A keptOutcome is a Result as a journal has it.
+// A keptOutcome is a Result as a journal has it. What it has in common with its
+// unit is there.
 type keptOutcome struct {
-	ID                         string
-	Index                      int
-	Node                       keptPlace
-	ExitCode                   int
-	Stdout, Stderr             []byte
-	StdoutBytes, StderrBytes   int64
-	StdoutFile, StderrFile     string
-	OutputDir                  string
-	Outputs                    []OutputFile
-	Attempts                   int
-	Elapsed                    int64
-	USD                        *float64
-	Function                   string
-	Head                       []byte
-	Parts                      [][]byte
-	Failed                     bool
-	Name, Signal, Tail, Stack  string
-	Attempt, Cause, ErrorsExit int
-	Text                       string   // of the cause
-	Kinds                      []string // of it
+	ID          string
+	Where       int          `cbor:",omitempty"` // the keptPlace, zero where it ran nowhere
+	ExitCode    int          `cbor:",omitempty"`
+	Stdout      []byte       `cbor:",omitempty"`
+	Stderr      []byte       `cbor:",omitempty"`
+	StdoutBytes int64        `cbor:",omitempty"`
+	StderrBytes int64        `cbor:",omitempty"`
+	StdoutFile  string       `cbor:",omitempty"`
+	StderrFile  string       `cbor:",omitempty"`
+	OutputDir   string       `cbor:",omitempty"`
+	Outputs     []OutputFile `cbor:",omitempty"`
+	Attempts    int          `cbor:",omitempty"`
+	Elapsed     int64        `cbor:",omitempty"`
+	USD         *float64     `cbor:",omitempty"`
+	Function    string       `cbor:",omitempty"`
+	Head        []byte       `cbor:",omitempty"`
+	Parts       [][]byte     `cbor:",omitempty"`
+	Failure     *keptFailure `cbor:",omitempty"`
 }
 
-// A keptPlace is what is kept of the Node of a result.
-type keptPlace struct {
-	Rank                           int
-	ID, Name                       string
-	State                          int
-	Provider, Region, InstanceType string
-	USD                            *float64
-	PublicAddr, PrivateAddr        string
-	OS, Arch                       string
-	VCPUs                          int
-	MemoryGiB                      float64
-	Labels                         map[string]string
+// A keptFailure is a TaskError.
+type keptFailure struct {
+	Name, Signal, Tail, Stack string
+	Attempt, Cause, ExitCode  int
+	Text                      string   // of what it wraps
+	Kinds                     []string // of that
 }
 
 func outcomeOf(id string, r Result) keptOutcome {
 	o := keptOutcome{
-		ID: id, Index: r.Index, Node: placeOfNode(r.Node), ExitCode: r.ExitCode, Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
+		ID: id, ExitCode: r.ExitCode, Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
 		StdoutFile: r.StdoutFile, StderrFile: r.StderrFile, OutputDir: r.OutputDir, Outputs: r.Outputs, Attempts: r.Attempts, Elapsed: int64(r.Elapsed),
 		USD: optional(r.CostUSD), Function: r.function, Head: r.value.Head, Parts: r.value.Parts,
 	}
-	var te *TaskError
-	if errors.As(r.Err, &te) {
-		o.Failed, o.Name, o.Signal, o.Tail, o.Stack, o.Attempt, o.Cause, o.ErrorsExit = true, te.Name, te.Signal, te.Tail, te.Stack, te.Attempt, int(te.Cause), te.ExitCode
-		if te.Err != nil {
-			o.Text, o.Kinds = te.Err.Error(), kindsOf(te.Err)
+	if te, ok := errors.AsType[*TaskError](r.Err); ok {
+		f := &keptFailure{
+			Name: te.Name, Signal: te.Signal, Tail: te.Tail, Stack: te.Stack, Attempt: te.Attempt, Cause: int(te.Cause), ExitCode: te.ExitCode,
 		}
+		if te.Err != nil {
+			f.Text, f.Kinds = te.Err.Error(), kindsOf(te.Err)
+		}
+		o.Failure = f
 	}
 	return o
 }
 
 // result undoes outcomeOf. Of errors the text is left, and what kinds they are.
-func (o *keptOutcome) result() Result {
+func (o *keptOutcome) result(index int, n Node) Result {
 	r := Result{
-		Index: o.Index, Node: o.Node.node(), ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, StdoutBytes: o.StdoutBytes, StderrBytes: o.StderrBytes,
+		Index: index, Node: n, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, StdoutBytes: o.StdoutBytes, StderrBytes: o.StderrBytes,
 		StdoutFile: o.StdoutFile, StderrFile: o.StderrFile, OutputDir: o.OutputDir, Outputs: o.Outputs, Attempts: o.Attempts, Elapsed: time.Duration(o.Elapsed),
 		CostUSD: priceOf(o.USD), function: o.Function, value: codec.Body{Head: o.Head, Parts: o.Parts},
 	}
-	if o.Failed {
+	if f := o.Failure; f != nil {
 		te := &TaskError{
-			Index: o.Index, Name: o.Name, Node: r.Node, Attempt: o.Attempt, Cause: Cause(o.Cause), ExitCode: o.ErrorsExit,
-			Signal: o.Signal, Tail: o.Tail, Stack: o.Stack,
+			Index: index, Name: f.Name, Node: n, Attempt: f.Attempt, Cause: Cause(f.Cause), ExitCode: f.ExitCode,
+			Signal: f.Signal, Tail: f.Tail, Stack: f.Stack,
 		}
-		if o.Text != "" {
-			te.Err = &keptError{o.Text, o.Kinds}
+		if f.Text != "" {
+			te.Err = &keptError{f.Text, f.Kinds}
 		}
 		r.Err = te
 	}
@@ -115,20 +110,6 @@ func kindsOf(err error) (kinds []string) {
 		}
 	}
 	return kinds
-}
-
-func placeOfNode(n Node) keptPlace {
-	return keptPlace{
-		Rank: n.Rank, ID: n.ID, Name: n.Name, State: int(n.State), Provider: n.Provider, Region: n.Region, InstanceType: n.InstanceType, USD: optional(n.HourlyUSD),
-		PublicAddr: n.PublicAddr, PrivateAddr: n.PrivateAddr, OS: n.OS, Arch: n.Arch, VCPUs: n.VCPUs, MemoryGiB: n.MemoryGiB, Labels: n.labels,
-	}
-}
-
-func (p keptPlace) node() Node {
-	return Node{
-		Rank: p.Rank, ID: p.ID, Name: p.Name, State: NodeState(p.State), Provider: p.Provider, Region: p.Region, InstanceType: p.InstanceType, HourlyUSD: priceOf(p.USD),
-		PublicAddr: p.PublicAddr, PrivateAddr: p.PrivateAddr, OS: p.OS, Arch: p.Arch, VCPUs: p.VCPUs, MemoryGiB: p.MemoryGiB, labels: p.Labels,
-	}
 }
 
 // optional returns a price's dollars, or nil where it is not known.

@@ -25,8 +25,10 @@ type keptPoolState struct {
 	bases    map[string]keptBase // by the machine's name
 	workers  map[string]keptBase // the last of each machine
 	uploads  []keptFiles
-	tasks    []*keptOpen // that were not handed over, in order
+	places   map[int]keptPlace // by their numbers
+	tasks    []*keptOpen       // that were not handed over, in order
 	lastTask int64
+	base     []record.Record // the lines that are always of use
 }
 
 // A keptOpen is a task that was not handed over.
@@ -40,7 +42,7 @@ type keptOpen struct {
 // readJournal reads what another program has kept, and goes on with a copy, so that
 // that one, should it live, writes where nobody reads.
 func readJournal(path string) (*journal, *keptPoolState, error) {
-	s := &keptPoolState{bases: map[string]keptBase{}, workers: map[string]keptBase{}}
+	s := &keptPoolState{bases: map[string]keptBase{}, workers: map[string]keptBase{}, places: map[int]keptPlace{}}
 	open := map[string]*keptOpen{}
 	sizes := map[string]int64{}
 	begun := false
@@ -62,18 +64,13 @@ func readJournal(path string) (*journal, *keptPoolState, error) {
 		return nil, nil, errors.New("it does not say what the pool is")
 	}
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *keptOpen) bool { return open[t.unit.ID] == nil })
-	j := &journal{path: path, open: map[string]int64{}}
+	j := newJournal(path, nil)
+	j.base, j.places = s.base, len(s.places)
 	for id := range open {
 		j.open[id] = sizes[id]
 		j.live += sizes[id]
 	}
-	f, err := record.Rewrite(path, func(yield func(record.Record, error) bool) {
-		for r, err := range record.Read(path) {
-			if err == nil && j.wants(r) && !yield(r, nil) {
-				return
-			}
-		}
-	})
+	f, err := rewriteJournal(path, j.base, j.open)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,26 +81,9 @@ func readJournal(path string) (*journal, *keptPoolState, error) {
 // line takes one line of a journal.
 func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes map[string]int64, begun *bool) error {
 	size := int64(len(r.Body))
-	switch lineOf(r) {
-	case keptPool:
-		*begun = true
-		return unmarshalKept(r.Body, &s.spec)
-	case keptNode:
-		var b keptBase
-		if err := unmarshalKept(r.Body, &b); err != nil {
-			return err
-		}
-		if b.Worker != "" {
-			s.workers[b.Node] = b
-		} else {
-			s.bases[b.Node] = b
-		}
-	case keptUpload:
-		var f keptFiles
-		if err := unmarshalKept(r.Body, &f); err != nil {
-			return err
-		}
-		s.uploads = append(s.uploads, f)
+	switch is := lineOf(r); is {
+	case keptPool, keptNode, keptUpload, keptWhere:
+		return s.always(r, is, begun)
 	case keptTasks:
 		var b keptBatch
 		if err := unmarshalKept(r.Body, &b); err != nil {
@@ -111,9 +91,11 @@ func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes m
 		}
 		for _, u := range b.Units {
 			t := &keptOpen{unit: u, task: b.Task}
+			if u.Arg != nil {
+				t.task.Arg = u.Arg
+			}
 			open[u.ID] = t
-			sizes[u.ID] = size
-			size = 0
+			sizes[u.ID] = size / int64(len(b.Units))
 			s.tasks = append(s.tasks, t)
 			if n, err := strconv.ParseInt(strings.TrimPrefix(u.ID, "t"), 10, 64); err == nil {
 				s.lastTask = max(s.lastTask, n)
@@ -148,6 +130,36 @@ func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes m
 	return nil
 }
 
+// always takes a line that is always of use.
+func (s *keptPoolState) always(r record.Record, is string, begun *bool) error {
+	var err error
+	switch is {
+	case keptPool:
+		*begun = true
+		err = unmarshalKept(r.Body, &s.spec)
+	case keptNode:
+		var b keptBase
+		if err = unmarshalKept(r.Body, &b); b.Worker != "" {
+			s.workers[b.Node] = b
+		} else {
+			s.bases[b.Node] = b
+		}
+	case keptUpload:
+		var f keptFiles
+		err = unmarshalKept(r.Body, &f)
+		s.uploads = append(s.uploads, f)
+	case keptWhere:
+		var p keptPlace
+		err = unmarshalKept(r.Body, &p)
+		s.places[p.Number] = p
+	}
+	if err != nil {
+		return err
+	}
+	s.base = append(s.base, r)
+	return nil
+}
+
 // restored returns the task that was kept, with those secrets that are known again.
 func (k *keptTask) restored(secrets map[string]Secret) (t Task, missing error) {
 	t = Task{
@@ -158,13 +170,16 @@ func (k *keptTask) restored(secrets map[string]Secret) (t Task, missing error) {
 		t.Target.labels = append(t.Target.labels, label{l[0], l[1]})
 	}
 	if k.Function != "" {
-		arg := codec.Body{Head: k.Head, Parts: k.Parts}
+		var arg codec.Body
+		if k.Arg != nil {
+			arg = codec.Body{Head: k.Arg.Head, Parts: k.Arg.Parts}
+		}
 		t.call = &call{function: k.Function, marshal: func() (codec.Body, error) { return arg, nil }}
 		if err := functionReady(k.Function); err != nil {
 			missing = err
 		}
 	}
-	if k.TooLarge {
+	if k.TooLarge || k.Arg != nil && k.Arg.TooLarge {
 		missing = fmt.Errorf("what it is given has more than %d MiB, which is not kept for Attach", keptBody>>20)
 	}
 	for _, name := range k.Secrets {
@@ -195,7 +210,7 @@ func (p *pool) recall(kept *keptPoolState) {
 		b.units = []*unit{u}
 		job := c.newJob(b)
 		if k.outcome != nil {
-			r := k.outcome.result()
+			r := k.outcome.result(k.unit.Index, kept.places[k.outcome.Where].node())
 			close(u.over)
 			job.show(keptSpool(r.Stdout, r.StdoutBytes, r.StdoutFile), keptSpool(r.Stderr, r.StderrBytes, r.StderrFile))
 			b.results <- r
@@ -244,26 +259,43 @@ func number(s string) int {
 	return i
 }
 
-// claim gives a task that runs on the node its slot again, unless it is not wanted.
-func (n *poolNode) claim(task string, attempt, slot int) *recalledUnit {
+// claim gives a task that was found on the node its slot again, unless it is not
+// wanted. One that is over needs none: the next one has its slot.
+func (n *poolNode) claim(task string, attempt, slot int, over bool) *recalledUnit {
 	p := n.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.recalled.units[task]
-	if r == nil || r.taken || attempt <= r.unit.attempts || slot < 0 || slot >= len(n.slots) || n.slots[slot] {
+	switch {
+	case r == nil || r.taken || attempt <= r.unit.attempts:
 		return nil
+	case over:
+	case slot < 0 || slot >= len(n.slots) || n.slots[slot]:
+		return nil
+	default:
+		n.slots[slot] = true
+		n.busy++
 	}
 	r.taken = true
 	r.unit.attempts = attempt
-	n.slots[slot] = true
-	n.busy++
 	return r
+}
+
+// passOnFound does what follows an attempt that was found: the slot that it had, if
+// any, goes to the next.
+func (n *poolNode) passOnFound(slot int, over bool) {
+	if over {
+		return
+	}
+	if next := n.p.passOn(n, slot); next != nil {
+		n.p.running.Go(func() { n.p.work(next, n, slot) })
+	}
 }
 
 // takeTask follows a command that was found.
 func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) {
 	p := n.p
-	r := n.claim(task, attempt, slot)
+	r := n.claim(task, attempt, slot, f.Over)
 	if r == nil {
 		n.super.End(f.ID)
 		return
@@ -273,15 +305,11 @@ func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) 
 		u.pin = n // for a broadcast: what is done here is done
 	}
 	p.running.Go(func() {
-		defer n.super.Release(f.ID)
 		result, failure := n.follow(u.batch.context(n), u, f.ID, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
 			return n.super.Resume(ctx, f.ID, u.task.Dir, cancelGrace, sinks)
 		})
-		next := p.passOn(n, slot)
-		p.conclude(u, n, result, failure)
-		if next != nil {
-			p.running.Go(func() { p.work(next, n, slot) })
-		}
+		n.passOnFound(slot, f.Over)
+		p.conclude(u, n, result, failure, func() { n.super.Release(f.ID) })
 	})
 }
 
@@ -296,9 +324,9 @@ func (p *pool) resumeRest() {
 		u := r.unit
 		switch {
 		case u.missing != nil:
-			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNeverStarted, u.missing))
+			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNeverStarted, u.missing), func() {})
 		case r.kept.unit.Pin != "" && !p.pinAgain(u, r.kept.unit):
-			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNodeLost, fmt.Errorf("%w: %s, which was to run it", ErrNodeLost, r.kept.unit.Pin)))
+			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNodeLost, fmt.Errorf("%w: %s, which was to run it", ErrNodeLost, r.kept.unit.Pin)), func() {})
 		default:
 			waiting = append(waiting, u)
 		}
@@ -379,7 +407,7 @@ func (n *poolNode) takeCall(proc *workerProc, held worker.HeldCall) {
 	p := n.p
 	var r *recalledUnit
 	if !held.Stream {
-		r = n.claim(held.Place.TaskID, held.Place.Attempt, held.Place.Slot)
+		r = n.claim(held.Place.TaskID, held.Place.Attempt, held.Place.Slot, held.Finished)
 	}
 	if r == nil {
 		proc.client.Drop(held.ID)
@@ -396,19 +424,13 @@ func (n *poolNode) takeCall(proc *workerProc, held worker.HeldCall) {
 		result, failure, release, gone := n.answer(u.ctx, u, proc, held.Place, func() (codec.Body, func(), error) {
 			return proc.client.CollectHold(u.ctx, held.ID)
 		})
-		defer release()
 		if gone != nil {
-			p.conclude(u, n, result, failure)
+			p.conclude(u, n, result, failure, release)
 			<-gone
-			if next := p.passOn(n, slot); next != nil {
-				p.running.Go(func() { p.work(next, n, slot) })
-			}
+			n.passOnFound(slot, held.Finished)
 			return
 		}
-		next := p.passOn(n, slot)
-		p.conclude(u, n, result, failure)
-		if next != nil {
-			p.running.Go(func() { p.work(next, n, slot) })
-		}
+		n.passOnFound(slot, held.Finished)
+		p.conclude(u, n, result, failure, release)
 	})
 }

@@ -146,7 +146,7 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 	h.mu.Lock()
 	starts := h.starts
 	h.mu.Unlock()
-	h.n.p.journal.add(keptNode, keptBase{Node: h.n.name, Worker: name, Binary: program.remote, Ships: starts})
+	h.n.p.journal.note(keptNode, keptBase{Node: h.n.name, Worker: name, Binary: program.remote, Ships: starts})
 	dialing, stopDialing := context.WithCancel(ctx)
 	defer stopDialing()
 	var serving sync.WaitGroup

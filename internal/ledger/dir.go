@@ -265,7 +265,7 @@ func (d *Dir) Create(h Header, key []byte, rows ...Row) (_ *Ledger, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.file, err = record.Rewrite(d.file(h.Pool, ".ledger"), func(yield func(record.Record, error) bool) {
+	l.file, err = record.Rewrite(d.file(h.Pool, ".ledger"), true, func(yield func(record.Record, error) bool) {
 		for _, r := range recs {
 			if !yield(r, nil) {
 				return

@@ -50,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 100<<10), 0o600); !IsFull(err) {
 		t.Errorf("filling the disk: %v", err)
 	}
-	if _, err := Rewrite(path, func(yield func(Record, error) bool) { yield(rec(`{"a":4}`), nil) }); !IsFull(err) {
+	if _, err := Rewrite(path, true, func(yield func(Record, error) bool) { yield(rec(`{"a":4}`), nil) }); !IsFull(err) {
 		t.Errorf("rewriting on a full disk: %v", err)
 	}
 	if names, _ := filepath.Glob(dir + "/*"); len(names) != 2 {

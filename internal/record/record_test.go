@@ -240,13 +240,13 @@ func TestRewrite(t *testing.T) {
 		}
 	}
 	before := show(Read(path))
-	f, err := Rewrite(path, odd)
+	f, err := Rewrite(path, true, odd)
 	must(t, err)
 	defer f.Close()
 	must(t, f.Append(true, rec(`{"a":4}`)))
 	wants(t, Read(path), append(before[:2:2], `{"a":4}`)...)
 	stop := errors.New("stop")
-	if _, err := Rewrite(path, func(yield func(Record, error) bool) { _ = yield(rec("{}"), nil) && yield(Record{}, stop) }); !errors.Is(err, stop) {
+	if _, err := Rewrite(path, true, func(yield func(Record, error) bool) { _ = yield(rec("{}"), nil) && yield(Record{}, stop) }); !errors.Is(err, stop) {
 		t.Errorf("an error of the caller's: %v", err)
 	}
 	wants(t, Read(path), append(before[:2:2], `{"a":4}`)...)

@@ -12,10 +12,11 @@ const Unfinished = ".new"
 
 // Rewrite puts records into a file, in place of all that it held, and returns it
 // to append more. A crash at any moment leaves either the old file or the new
-// one, and possibly one whose name ends in [Unfinished]. The first error that
-// recs yields ends it and leaves the old file, as does a full disk. A [File] that is open at path
-// goes on with the old file: close it before.
-func Rewrite(path string, recs iter.Seq2[Record, error]) (_ *File, err error) {
+// one, and possibly one whose name ends in [Unfinished]; that holds for a crash of
+// the machine only with sync. The first error that recs yields ends it and leaves
+// the old file, as does a full disk. A [File] that is open at path goes on with the
+// old file: close it before.
+func Rewrite(path string, sync bool, recs iter.Seq2[Record, error]) (_ *File, err error) {
 	unfinished := path + Unfinished
 	if err := os.Remove(unfinished); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -46,12 +47,17 @@ func Rewrite(path string, recs iter.Seq2[Record, error]) (_ *File, err error) {
 			waiting, size = waiting[:0], 0
 		}
 	}
-	if err := f.Append(true, waiting...); err != nil {
+	if err := f.Append(sync, waiting...); err != nil {
 		return nil, err
 	}
 	end := f.end
-	if err := errors.Join(f.Close(), os.Rename(unfinished, path), SyncDir(filepath.Dir(path))); err != nil {
+	if err := errors.Join(f.Close(), os.Rename(unfinished, path)); err != nil {
 		return nil, err
+	}
+	if sync {
+		if err := SyncDir(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
 	}
 	if out, err = os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0); err != nil {
 		return nil, err

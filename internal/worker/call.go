@@ -48,7 +48,11 @@ type Request struct {
 // The error is what the function returns then, with TimedOut set; for a
 // function that returns the context's error it is context.DeadlineExceeded.
 func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
-	return c.begin(ctx, r, false)
+	call, err := c.begin(ctx, r, false)
+	if err != nil {
+		return codec.Body{}, err
+	}
+	return c.wait(ctx, call)
 }
 
 // Hold is Call, but the node keeps the call after its end, with its result or
@@ -56,22 +60,19 @@ func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
 // be killed before, one with [Hello.Adopt] finds it there. release is never nil.
 // It costs what the acknowledgement of Call costs.
 func (c *Client) Hold(ctx context.Context, r Request) (result codec.Body, release func(), err error) {
-	if r.ID == 0 {
-		r.ID = c.newID()
+	call, err := c.begin(ctx, r, true)
+	if err != nil {
+		return codec.Body{}, func() {}, err
 	}
-	result, err = c.begin(ctx, r, true)
-	return result, func() { c.release(r.ID) }, err
+	result, err = c.wait(ctx, call)
+	return result, func() { c.release(call.ID) }, err
 }
 
-func (c *Client) begin(ctx context.Context, r Request, hold bool) (codec.Body, error) {
+func (c *Client) begin(ctx context.Context, r Request, hold bool) (*call, error) {
 	if err := ctx.Err(); err != nil {
-		return codec.Body{}, fmt.Errorf("function %s was not called: %w", r.Function, err)
+		return nil, fmt.Errorf("function %s was not called: %w", r.Function, err)
 	}
-	call, err := c.start(r, hold)
-	if err != nil {
-		return codec.Body{}, err
-	}
-	return c.wait(ctx, call)
+	return c.start(r, hold)
 }
 
 // release lets the daemon forget a call that was held.
@@ -183,14 +184,6 @@ func (l *link) tellMembers(m *Members) uint64 {
 		l.out.add(frameMembers, key, raw(encodeWire(m.addrs)))
 	}
 	return key
-}
-
-// newID returns an id that no other call has.
-func (c *Client) newID() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lastID++
-	return c.idBase + c.lastID
 }
 
 // fewCalls is up to how many calls at once each is written as soon as it is
