@@ -190,7 +190,7 @@ func (p *pool) attach(kept *keptPoolState) error {
 		for i, n := range nodes {
 			ids[i] = n.inst.ID
 		}
-		if err := patiently(p.ctx, func() error { return r.Resume(p.ctx, p.info, ids...) }); err != nil {
+		if err := patiently(p.ctx, func() error { return r.Resume(p.ctx, p.infoNow(), ids...) }); err != nil {
 			return p.interrupted(err)
 		}
 	}
@@ -226,6 +226,7 @@ func (p *pool) takeNodes() ([]*poolNode, error) {
 	byRank := map[int]ledger.Row{}
 	for _, row := range rows {
 		p.remember(row)
+		p.remembered(row)
 		if row.Kind != "machine" {
 			continue
 		}

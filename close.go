@@ -300,7 +300,7 @@ func (p *pool) unconfirmed(ctx context.Context, left map[string]Resource) (map[s
 func (p *pool) release(ctx context.Context) error {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		at := now()
-		err := p.driver.Release(ctx, p.info)
+		err := p.driver.Release(ctx, p.infoNow())
 		listed, listErr := p.list(ctx)
 		if err == nil && listErr == nil && len(listed) == 0 && !at.Before(p.wholeFrom()) {
 			p.noteReleased()
@@ -315,6 +315,9 @@ func (p *pool) release(ctx context.Context) error {
 			if listErr == nil && len(listed) == 0 && err == nil && !at.Before(p.wholeFrom()) {
 				p.noteReleased()
 				return nil
+			}
+			if err != nil {
+				listed = p.unreleased(listed)
 			}
 			return &LeakError{Resources: listed, Err: errors.Join(err, listErr, ctx.Err())}
 		}

@@ -62,6 +62,7 @@ type pool struct {
 	targeted  map[string]*queue // of the tasks that ask for labels
 	uploads   []upload
 	machines  map[string]*machine // by id: whatever was launched
+	shared    map[string]Resource // by the ledger's rows: what else was made for the pool
 	bought    []*machine          // the same, in order, with the strays
 	strays    map[string]*machine // by id: what an audit found beside them
 	named     map[int]int         // how many names a rank's machines were given

@@ -39,6 +39,7 @@ type Driver interface {
 
 	// Prepare makes what the machines of a pool share: a network, a
 	// registered key. It is idempotent, and tags what it makes with the pool.
+	// Each thing is put down by [PoolInfo.Record] before it is made.
 	Prepare(ctx context.Context, pool PoolInfo) error
 
 	// Launch starts one machine for each of req.Nodes, tagged with the pool in
@@ -198,6 +199,10 @@ type PoolInfo struct {
 	AuthorizedKey string
 	// Expires is when the pool ends by its TTL. Zero means that it has none.
 	Expires time.Time
+	// Made is what was recorded by Record and is not known to be gone.
+	Made []Resource
+
+	record func(Resource) error
 }
 
 // An Offer is something that can be rented now, at a price, in a place.

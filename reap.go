@@ -135,6 +135,7 @@ func (r *reaper) take(ctx context.Context, a account, id string) {
 	p := a.remains(ctx, PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, l)
 	for _, row := range snap.Rows {
 		p.remember(row)
+		p.remembered(row)
 		switch {
 		case row.Kind != "machine" || row.State == ledger.Gone:
 		case row.ID == "":

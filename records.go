@@ -11,9 +11,6 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// sharedRow is the ledger's row for what Prepare makes.
-const sharedRow = "shared"
-
 // record begins the pool's ledger, before anything is made.
 func (p *pool) record() error {
 	dir, err := p.opts.stateDir.open()
@@ -167,15 +164,13 @@ func (p *pool) namesOf(ids []string, each func(*machine)) (names []string) {
 
 // prepare makes what the machines share.
 func (p *pool) prepare() error {
-	err := p.driver.Prepare(p.ctx, p.info)
+	err := p.driver.Prepare(p.ctx, p.infoNow())
 	p.made(err)
 	if err == nil && !p.wholeFrom().After(now().Add(p.caps.ListLag)) { // no call before this one is still on its way
 		p.noted(p.ledger.Created(ledger.Row{Name: sharedRow, Kind: sharedRow}))
 	}
 	return err
 }
-
-func (p *pool) noteReleased() { p.noted(p.ledger.Gone("", sharedRow)) }
 
 func (p *pool) noteClosing() { p.noted(p.ledger.Closing()) }
 
@@ -238,7 +233,7 @@ func (p *pool) markLease(marker LeaseMarker) {
 	for {
 		ids := slices.Sorted(maps.Keys(p.known()))
 		if len(ids) > 0 {
-			if err := marker.MarkLease(p.ctx, p.info, now().Add(p.lapse()), ids...); err != nil && p.ctx.Err() == nil {
+			if err := marker.MarkLease(p.ctx, p.infoNow(), now().Add(p.lapse()), ids...); err != nil && p.ctx.Err() == nil {
 				p.events.emit(Event{Kind: EventPool, State: "audit", Err: err})
 			}
 		}

@@ -129,7 +129,7 @@ func (p *pool) stillWanted(nodes []*poolNode) []*poolNode {
 // launch asks for the nodes' machines, all by one call, and has those that it gets
 // live. It returns the others.
 func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) {
-	req := LaunchRequest{Pool: p.info, Offer: o, Spec: p.spec, Token: newToken()}
+	req := LaunchRequest{Pool: p.infoNow(), Offer: o, Spec: p.spec, Token: newToken()}
 	for _, n := range nodes {
 		if err := n.prepare(); err != nil {
 			return nodes, err

@@ -26,9 +26,9 @@ type Header struct {
 // A Row is one thing that the pool makes, and what became of it. It has no place
 // for a secret.
 type Row struct {
-	// Name is unique in the pool: a machine's name, or "shared" for what
-	// Prepare makes. Kind is "machine", "shared", or what a listing has found:
-	// "network", "key".
+	// Name is unique in the pool: a machine's name, "shared" for all that Prepare
+	// makes, or kind and name of one thing of that. Kind is "machine", "shared", or
+	// what that one thing is: "network", "key".
 	Name         string        `json:"name"`
 	Kind         string        `json:"kind"`
 	Rank         int           `json:"rank"`

@@ -43,8 +43,16 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo) error 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
+	network := gputrain.Resource{Kind: "network", Name: networkName(pool.ID), HourlyUSD: gputrain.USD(0)}
+	if err := pool.Record(network); err != nil {
+		return err
+	}
 	args := append([]string{"network", "create"}, d.labelArgs(pool, time.Now())...)
-	_, err := d.engine.run(ctx, append(args, networkName(pool.ID))...)
+	_, err := d.engine.run(ctx, append(args, network.Name)...)
+	if err == nil {
+		network.ID = network.Name
+		return pool.Record(network)
+	}
 	if !says(err, "already exists") {
 		return err
 	}

@@ -93,8 +93,16 @@ var sharedKinds = []string{"network", "key"}
 
 func (d *driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
 	for _, kind := range sharedKinds {
+		r := gputrain.Resource{Kind: kind, Name: pool.ID, HourlyUSD: gputrain.USD(0)}
+		if err := pool.Record(r); err != nil {
+			return fail("prepare", err)
+		}
 		if err := d.do(ctx, request{Op: OpPrepare, Pool: pool, Kind: kind}); err != nil {
 			return fail("prepare", fmt.Errorf("%s: %w", kind, err))
+		}
+		r.ID = kind + "-" + pool.ID
+		if err := pool.Record(r); err != nil {
+			return fail("prepare", err)
 		}
 	}
 	return nil
