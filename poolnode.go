@@ -32,7 +32,10 @@ type poolNode struct {
 	remote *transfer.Remote
 	worker workerHost
 
-	tries    int   // machines of this rank, in a row, that failed before this one
+	tries    int  // machines of this rank, in a row, that failed before this one
+	had      bool // one of this rank was ready
+	waits    int  // how often, since waiting, there was no room for one
+	waiting  time.Time
 	left     bool  // adopted, and left as it was found
 	leaveErr error // why that was not possible when the node failed
 	closeSSH sync.Once

@@ -21,6 +21,16 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 	if !old.ready.IsZero() && now().Sub(old.ready) >= SettledAfter {
 		tries = 1
 	}
+	had := old.had || !old.ready.IsZero()
+	waits, since := 0, time.Time{}
+	if had && old.tries > 0 && isFull(why) {
+		if since = old.waiting; since.IsZero() {
+			since = now()
+		}
+		if now().Sub(since) < CapacityPatience { // it is no machine that failed
+			tries, waits = old.tries, old.waits+1
+		}
+	}
 	if tries > p.spec.replacements() || !replaceable(old, why) {
 		if elastic {
 			p.stalled = now()
@@ -30,7 +40,7 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 		return
 	}
 	n := newPoolNode(p, old.rank())
-	n.tries = tries
+	n.tries, n.had, n.waits, n.waiting = tries, had, waits, since
 	p.strandLocked(old.pinned.take()) // what was for this very machine
 	p.nodes[n.rank()] = n
 	p.former = append(p.former, old)
@@ -44,11 +54,23 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 // replace rents for a rank whose last machine failed: at once the first time, and
 // with growing pauses after that.
 func (p *pool) replace(n *poolNode) {
-	if n.tries > 1 && !sleep(p.ctx, min(5*time.Second<<(n.tries-2), time.Minute)) {
+	var pause time.Duration
+	switch {
+	case n.waits > 0:
+		pause = min(5*time.Second<<min(n.waits-1, 10), 2*time.Minute)
+	case n.tries > 1:
+		pause = min(5*time.Second<<(n.tries-2), time.Minute)
+	}
+	if pause > 0 && !sleep(p.ctx, pause) {
 		n.fail(p.interrupted(p.ctx.Err()))
 		return
 	}
 	p.rentMore([]*poolNode{n})
+}
+
+// isFull reports whether a launch failed since there is no room now, anywhere.
+func isFull(why error) bool {
+	return errors.Is(why, ErrNoCapacity) || errors.Is(why, ErrNoOffers) || errors.Is(why, ErrQuota)
 }
 
 // replaceable reports whether another machine may do better: not where it is the

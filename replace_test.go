@@ -247,3 +247,41 @@ func TestSpotIfAvailable(t *testing.T) {
 		c.end(t, p)
 	})
 }
+
+// A rank whose place was taken back waits for room, longer than for a machine that works.
+func TestAReplacementWaitsForCapacity(t *testing.T) {
+	inCloud(t, sim.Options{BootTime: 20 * time.Second}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{Nodes: 2})
+		job := p.Start(gputrain.Task{Args: []string{"sleep", "10m"}, Target: gputrain.OnRank(1)})
+		c.SetOffers() // nothing is left
+		if err := c.Preempt(alive(t, p)[1], 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(gputrain.CapacityPatience - 3*time.Minute)
+		c.SetOffers(at("here", 0.2))
+		r, err := job.Wait()
+		if err != nil || r.Attempts != 2 || r.Node.Rank != 1 {
+			t.Errorf("%d attempts, on rank %d: %v", r.Attempts, r.Node.Rank, err)
+		}
+		if !allReady(p) || c.machines() != 2 {
+			t.Errorf("%d machines", c.machines())
+		}
+
+		// Not for ever, though.
+		time.Sleep(gputrain.SettledAfter)
+		c.SetOffers()
+		began := time.Now()
+		job = p.Start(gputrain.Task{Args: []string{"sleep", "10m"}, Target: gputrain.OnRank(1)})
+		if err := c.Preempt(alive(t, p)[1], 0); err != nil {
+			t.Fatal(err)
+		}
+		_, err = job.Wait()
+		if took := time.Since(began); !errors.Is(err, gputrain.ErrNodeLost) || !errors.Is(err, gputrain.ErrNoOffers) || took < gputrain.CapacityPatience || took > 2*gputrain.CapacityPatience {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if r, err := p.Run(gputrain.Cmd("true")); err != nil || r.Node.Rank != 0 {
+			t.Errorf("the other node: rank %d, %v", r.Node.Rank, err)
+		}
+		c.end(t, p)
+	})
+}

@@ -25,7 +25,8 @@ type Spec struct {
 	MinReady int
 	// MaxReplacements is how often in a row the node of a rank is replaced by
 	// another machine where it is lost, or does not come up. One that was ready for
-	// [SettledAfter] counts as come up for good. Zero means [DefaultReplacements],
+	// [SettledAfter] counts as come up for good, and finding no place for one does
+	// not count, for as long as [CapacityPatience]. Zero means [DefaultReplacements],
 	// and -1 that none is replaced.
 	MaxReplacements int
 	// Concurrency is how many tasks run on a node at once: its slots. Zero
@@ -79,6 +80,10 @@ const (
 	// SettledAfter is how long a node must have been ready for its loss to be a new
 	// one, and not one more in a row.
 	SettledAfter = 10 * time.Minute
+	// CapacityPatience is how long the rank of a lost node waits, where there is no room
+	// for another, before it is given up: as [ErrNoCapacity], [ErrNoOffers] or
+	// [ErrQuota]. It is asked for again and again, at least every two minutes.
+	CapacityPatience = 30 * time.Minute
 	// DefaultIdleTimeout outlasts the time between two steps of a program, and
 	// costs less than another start.
 	DefaultIdleTimeout = 5 * time.Minute
