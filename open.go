@@ -71,10 +71,13 @@ func (p *pool) open() error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
 	var offers []Offer
 	err := patiently(p.ctx, func() (err error) {
-		offers, err = p.candidates(p.ctx, max(p.spec.minReady(), 1))
+		offers, err = p.candidates(p.ctx)
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := p.enough(offers, p.spec.minReady()); err != nil {
 		return err
 	}
 	if err := p.affordableAll(offers, p.spec.nodes()); err != nil {
@@ -156,6 +159,22 @@ func (p *pool) interrupted(err error) error {
 	return fmt.Errorf("%w (%v)", cause, err)
 }
 
+// enough reports whether the offers together have room for so many nodes, as far as
+// that is known.
+func (p *pool) enough(offers []Offer, nodes int) error {
+	room := 0
+	for _, o := range offers {
+		if o.Available == 0 || p.caps.Adopts {
+			return nil
+		}
+		room += o.Available
+	}
+	if room >= nodes {
+		return nil
+	}
+	return &Error{Provider: p.provider, Op: "offers", Kind: ErrNoCapacity, Err: fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)}
+}
+
 func rejections(why []string) string {
 	const shown = 5
 	switch {
@@ -174,8 +193,8 @@ func cheaper(a, b Price) bool {
 	return known && (!than || x < y)
 }
 
-// reject says why an offer does not satisfy the spec for so many nodes, or "".
-func reject(o Offer, s Spec, caps Capabilities, nodes int) string {
+// reject says why an offer does not satisfy the spec, or "".
+func reject(o Offer, s Spec, caps Capabilities) string {
 	switch {
 	case short(o.VCPUs, s.VCPUs):
 		return fmt.Sprintf("has %g vCPUs; the spec asks for %g", o.VCPUs, s.VCPUs)
@@ -199,8 +218,6 @@ func reject(o Offer, s Spec, caps Capabilities, nodes int) string {
 		return "is on demand; the spec asks for spot"
 	case len(s.Mounts) > 0 && !caps.Mounts:
 		return "this provider has no mounts"
-	case o.Available > 0 && o.Available < nodes && !caps.Adopts:
-		return fmt.Sprintf("has %d free; the spec asks for %d", o.Available, nodes)
 	}
 	return ""
 }

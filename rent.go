@@ -35,14 +35,14 @@ func (p *pool) avoidLocked(o Offer) {
 }
 
 // candidates returns the offers that satisfy the spec, the best first.
-func (p *pool) candidates(ctx context.Context, nodes int) ([]Offer, error) {
+func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 	var good []Offer
 	var rejected []string
 	for offer, err := range p.driver.Offers(ctx, p.spec) {
 		if err != nil {
 			return nil, p.interrupted(err)
 		}
-		if why := reject(offer, p.spec, p.caps, nodes); why != "" {
+		if why := reject(offer, p.spec, p.caps); why != "" {
 			rejected = append(rejected, offer.InstanceType+" in "+offer.Region+": "+why)
 			continue
 		}

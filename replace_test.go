@@ -285,3 +285,28 @@ func TestAReplacementWaitsForCapacity(t *testing.T) {
 		c.end(t, p)
 	})
 }
+
+// Nodes come from several offers where none has room for all, and nothing is rented
+// where all of them together have not.
+func TestNodesOfSeveralOffers(t *testing.T) {
+	few := func(region string, usd float64) gputrain.Offer {
+		o := at(region, usd)
+		o.Available = 2
+		return o
+	}
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{few("here", 0.1), few("there", 0.2)}}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{Nodes: 4})
+		regions := map[string]int{}
+		for _, n := range p.Nodes() {
+			regions[n.Region]++
+		}
+		if regions["here"] != 2 || regions["there"] != 2 {
+			t.Errorf("it has nodes in %v", regions)
+		}
+		c.end(t, p)
+		before := c.launches()
+		if _, err := c.open(t, gputrain.Spec{Nodes: 5}); !errors.Is(err, gputrain.ErrNoCapacity) || c.launches() != before {
+			t.Errorf("%d launches: %v", c.launches()-before, err)
+		}
+	})
+}

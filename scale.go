@@ -285,7 +285,7 @@ var errRetired = errors.New("the pool has become smaller")
 // rentMore rents nodes of a pool that is open already, for as long as it takes
 // to be told what there is.
 func (p *pool) rentMore(nodes []*poolNode) {
-	offers, err := p.askOffers(1)
+	offers, err := p.askOffers()
 	if err != nil {
 		for _, n := range nodes {
 			n.fail(err)
@@ -297,9 +297,9 @@ func (p *pool) rentMore(nodes []*poolNode) {
 
 // askOffers asks for candidates until there is an answer: a provider that cannot
 // be reached is no reason to give up, or to do anything else.
-func (p *pool) askOffers(nodes int) ([]Offer, error) {
+func (p *pool) askOffers() ([]Offer, error) {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		offers, err := p.candidates(p.ctx, nodes)
+		offers, err := p.candidates(p.ctx)
 		switch {
 		case err == nil, p.ctx.Err() != nil, isSettled(err) && !errors.Is(err, ErrRateLimited):
 			return offers, err
