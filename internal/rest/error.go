@@ -1,0 +1,135 @@
+package rest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrAnswer means that the status was good and the body was not what is due: empty,
+// too large, not JSON, or JSON of another shape.
+var ErrAnswer = errors.New("the answer is not understood")
+
+// A Fault is a failure in an API's own words.
+type Fault struct {
+	// Code is what programs tell failures apart by, Message is for people.
+	Code, Message string
+	// Status is for APIs that put a status of their own into the body of a 200. It
+	// takes the place of the answer's. Zero leaves that: a fault under a 200 is then a
+	// refusal, without effect.
+	Status int
+}
+
+// An Error is a call that failed. It holds no known secret.
+type Error struct {
+	// Method and Path are the call's, without query.
+	Method, Path string
+	// Status is the answer's, or the Fault's. Zero means that no answer came.
+	Status int
+	// RequestID is the answer's own name, for the API's support desk.
+	RequestID string
+	// Code and Message are the Fault's.
+	Code, Message string
+	// Body is the beginning of the answer.
+	Body string
+	// RetryAfter is how long the API asks to wait. Zero means that it does not say.
+	RetryAfter time.Duration
+	// Err is the cause, where it is not the answer itself: a network's error,
+	// context.Canceled, ErrAnswer.
+	Err error
+
+	transient bool // another attempt may fare better
+	effect    bool // the last attempt may have had an effect
+	ambiguous bool // so may any
+}
+
+// Ambiguous reports whether the call may have had an effect: it was sent, it is not
+// a read, and no answer came that can be trusted to say that it had none. What it
+// may have made must be looked for.
+func (e *Error) Ambiguous() bool { return e.ambiguous }
+
+// Error returns call, status, the API's words and the cause in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Method + " " + e.Path)
+	if e.Status != 0 {
+		b.WriteString(": " + strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))))
+	}
+	for _, s := range []string{e.Code, e.Message} {
+		if s != "" {
+			b.WriteString(": " + s)
+		}
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	if e.Body != "" && e.Code+e.Message == "" {
+		fmt.Fprintf(&b, ": %q", head(e.Body, maxQuote))
+	}
+	if e.ambiguous {
+		b.WriteString("; it may have taken effect")
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+const (
+	maxExcerpt = 4 << 10
+	maxQuote   = 256
+)
+
+// excerpt returns the beginning of an answer for an Error. A body that was cut may
+// end within a secret.
+func (c *Client) excerpt(body []byte, cut bool) string {
+	const enough = 64 << 10
+	if len(body) > enough {
+		body, cut = body[:enough], true
+	}
+	return head(strings.ToValidUTF8(c.redact(string(body), cut), "\uFFFD"), maxExcerpt)
+}
+
+// head returns the first n bytes of s, or a rune less.
+func head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// clean returns a cause without secrets: without the URL that net/http puts around
+// it, and where its text has one all the same, as that text alone.
+func (c *Client) clean(err error) error {
+	if u, ok := err.(*url.Error); ok {
+		err = u.Err
+	}
+	if text := err.Error(); c.Redact(text) != text {
+		return &redacted{text: c.Redact(text), is: func(target error) bool { return errors.Is(err, target) }}
+	}
+	return err
+}
+
+// A redacted error can still be compared, but not unwrapped.
+type redacted struct {
+	text string
+	is   func(error) bool
+}
+
+func (e *redacted) Error() string        { return e.text }
+func (e *redacted) Is(target error) bool { return e.is(target) }
+
+// requestID returns what the usual headers call the answer.
+func requestID(h http.Header) string {
+	return cmp.Or(h.Get("X-Request-Id"), h.Get("Request-Id"), h.Get("X-Correlation-Id"), h.Get("X-Trace-Id"), h.Get("Cf-Ray"))
+}

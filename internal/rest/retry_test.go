@@ -1,0 +1,294 @@
+package rest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// deadline turns a test that hangs into one that fails.
+const deadline = 2 * time.Minute
+
+// What is repeated, and what is never: for every way an attempt can fail, how many
+// are made of a read, of a create, and of a create that may be made twice.
+func TestWhatIsRepeated(t *testing.T) {
+	const all = 3
+	for _, tt := range []struct {
+		name                     string
+		step                     step
+		read, create, idempotent int
+		ambiguous                bool // for creates
+	}{
+		{"connection refused", fails(refused), all, all, all, false},
+		{"connection reset", fails(reset), all, 1, all, true},
+		{"closed without an answer", fails(errors.New("EOF")), all, 1, all, true},
+		{"timeout", hangs, all, 1, all, true},
+		{"answer breaks off", breaksOff(`{"id":"a`), all, 1, all, true},
+		{"unknown certificate", fails(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), 1, 1, 1, false},
+		{"invalid header", fails(errors.New("net/http: invalid header field value")), 1, 1, 1, false},
+		{"300", replies(300, ""), 1, 1, 1, true},
+		{"304", replies(304, ""), 1, 1, 1, true},
+		{"400", replies(400, ""), 1, 1, 1, false},
+		{"401", replies(401, ""), 1, 1, 1, false},
+		{"403", replies(403, ""), 1, 1, 1, false},
+		{"404", replies(404, ""), 1, 1, 1, false},
+		{"408", replies(408, ""), all, 1, all, true},
+		{"409", replies(409, ""), 1, 1, 1, false},
+		{"429", replies(429, "slow down"), all, all, all, false},
+		{"499", replies(499, ""), all, 1, all, true},
+		{"500", replies(500, ""), all, 1, all, true},
+		{"501", replies(501, ""), 1, 1, 1, true},
+		{"502", replies(502, "<html>"), all, 1, all, true},
+		{"503", replies(503, ""), all, 1, all, true},
+		{"503 with Retry-After", replies(503, "", "Retry-After", "1"), all, 1, all, true},
+		{"504", replies(504, ""), all, 1, all, true},
+		{"200, not JSON", replies(200, "<html>"), 1, 1, 1, true},
+		{"200, empty", replies(200, ""), 1, 1, 1, true},
+		{"200, a refusal", replies(200, `{"success":false,"error":"no_such_ask"}`), 1, 1, 1, false},
+		{"200, a 429", replies(200, `{"error":"slow down","status":429}`), all, all, all, false},
+		{"200, a 503", replies(200, `{"error":"down","status":503}`), all, 1, all, true},
+		{"429 for an hour", replies(429, "", "Retry-After", "3600"), 1, 1, 1, false},
+	} {
+		for _, call := range []struct {
+			method  string
+			options []Option
+			want    int
+		}{
+			{"GET", nil, tt.read},
+			{"GET", []Option{Once}, 1},
+			{"HEAD", nil, tt.read},
+			{"POST", []Option{Safe}, tt.read},
+			{"POST", nil, tt.create},
+			{"POST", []Option{Once}, 1},
+			{"PUT", nil, tt.create},
+			{"PATCH", nil, tt.create},
+			{"POST", []Option{Idempotent}, tt.idempotent},
+			{"PUT", []Option{Idempotent, Once}, 1},
+			{"DELETE", nil, tt.idempotent},
+		} {
+			t.Run(fmt.Sprintf("%s/%s%s", tt.name, call.method, names(call.options)), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, api := scripted(t, Config{Attempts: all, Timeout: time.Second, Fault: readFault}, tt.step)
+					var out struct{ ID string }
+					e := failure(t, c.Do(t.Context(), call.method, "/servers", nil, &out, call.options...))
+					if got := api.attempts(); got != call.want {
+						t.Errorf("%d attempts, want %d: %v", got, call.want, e)
+					}
+					if want := tt.ambiguous && !newOptions(call.method, call.options).safe; e.Ambiguous() != want {
+						t.Errorf("Ambiguous is %v: %v", e.Ambiguous(), e)
+					}
+				})
+			})
+		}
+	}
+}
+
+func names(opts []Option) string {
+	o := newOptions("", opts)
+	var b strings.Builder
+	for _, is := range []struct {
+		name string
+		set  bool
+	}{{"safe", o.safe}, {"idempotent", o.idempotent}, {"once", o.once}} {
+		if is.set {
+			b.WriteString("," + is.name)
+		}
+	}
+	return b.String()
+}
+
+// A create is never made again once an attempt may have had an effect, whatever
+// comes before; and Ambiguous says so.
+func TestCreateIsNeverRepeatedAfterItMayHaveWorked(t *testing.T) {
+	harmless := []step{fails(refused), replies(429, ""), replies(429, "{", "Retry-After", "2"), replies(429, "", "Retry-After", "Sun, 01 Jan 2000 00:00:30 GMT")}
+	telling := []step{fails(reset), hangs, breaksOff("{"), replies(500, "oh"), replies(502, ""), replies(503, "", "Retry-After", "1"), replies(200, "?"), replies(307, "", "Location", "/v2/servers")}
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			var steps []step
+			before := r.IntN(4)
+			for range before {
+				steps = append(steps, harmless[r.IntN(len(harmless))])
+			}
+			steps = append(steps, telling[r.IntN(len(telling))], replies(200, `{"ID":"second machine"}`))
+			c, api := scripted(t, Config{Timeout: time.Second}, steps...)
+			var out struct{ ID string }
+			e := failure(t, c.Do(t.Context(), "POST", "/servers", struct{}{}, &out))
+			if api.attempts() != before+1 || !e.Ambiguous() || out.ID != "" {
+				t.Errorf("seed %d: %d attempts after %d harmless ones, Ambiguous is %v: %v", seed, api.attempts(), before, e.Ambiguous(), e)
+			}
+		})
+	}
+}
+
+// Where one attempt may have had an effect, a later refusal does not undo it.
+func TestAmbiguityStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, api := scripted(t, Config{Fault: readFault}, replies(502, ""), replies(400, `{"code":"quota","message":"no more"}`))
+		e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil, Idempotent, Header("Idempotency-Key", "k")))
+		if e.Status != 400 || e.Code != "quota" || !e.Ambiguous() || api.attempts() != 2 {
+			t.Errorf("%d attempts, %v", api.attempts(), e)
+		}
+		if !strings.HasSuffix(e.Error(), "; it may have taken effect") {
+			t.Errorf("it does not say so: %v", e)
+		}
+	})
+}
+
+// What the transport tells of connections is told of one attempt: with one that is
+// had, the request may have left, whatever the error looks like; where none was, it did not.
+func TestWhetherItLeft(t *testing.T) {
+	traced := func(connected bool, then step) step {
+		return func(r *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GetConn("api.acme.test:443")
+			if connected {
+				trace.GotConn(httptrace.GotConnInfo{})
+			}
+			return then(r)
+		}
+	}
+	for _, tt := range []struct {
+		name      string
+		steps     []step
+		attempts  int
+		ambiguous bool
+	}{
+		{"no handshake", []step{traced(false, fails(errors.New("tls: handshake failure")))}, 5, false},
+		{"dial after a connection", []step{traced(true, fails(refused))}, 1, true},
+		{"invalid header, and a connection", []step{traced(true, fails(errors.New(`malformed response "invalid header"`)))}, 1, true},
+		{"a connection before", []step{traced(true, replies(429, "")), traced(false, fails(errors.New("proxy is down")))}, 5, false},
+		{"a dial before", []step{traced(false, fails(refused)), traced(true, fails(reset))}, 2, true},
+		{"nothing is told", []step{fails(errors.New("proxy is down"))}, 1, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, api := scripted(t, Config{}, tt.steps...)
+				e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil))
+				if api.attempts() != tt.attempts || e.Ambiguous() != tt.ambiguous {
+					t.Errorf("%d attempts, Ambiguous is %v: %v", api.attempts(), e.Ambiguous(), e)
+				}
+			})
+		})
+	}
+}
+
+// A body is sent whole with every attempt.
+func TestEveryAttemptSendsTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := func(status int) step {
+			return func(req *http.Request) (*http.Response, error) {
+				b := make([]byte, 100)
+				n, _ := req.Body.Read(b)
+				if string(b[:n]) != `{"name":"n0"}` || req.ContentLength != int64(n) {
+					t.Errorf("sent: %q, of %d", b[:n], req.ContentLength)
+				}
+				return replies(status, `{}`)(req)
+			}
+		}
+		c, api := scripted(t, Config{}, reads(429), reads(429), reads(200))
+		if err := c.Do(t.Context(), "POST", "/servers", map[string]string{"name": "n0"}, nil); err != nil || api.attempts() != 3 {
+			t.Errorf("%d attempts, %v", api.attempts(), err)
+		}
+	})
+}
+
+func TestWaitsBetweenAttempts(t *testing.T) {
+	date := func(d time.Duration) string { // under synctest it is 2000 now
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
+	}
+	for _, tt := range []struct {
+		name        string
+		step        step
+		least, most time.Duration // of the first wait
+	}{
+		{"5xx", replies(503, ""), firstWait / 2, firstWait},
+		{"cut", fails(reset), firstWait / 2, firstWait},
+		{"429", replies(429, ""), firstLimitedWait / 2, firstLimitedWait},
+		{"seconds", replies(429, "", "Retry-After", "20"), 20 * time.Second, 22 * time.Second},
+		{"seconds with 503", replies(503, "", "Retry-After", " 7 "), 7 * time.Second, 8 * time.Second},
+		{"date", replies(429, "", "Retry-After", date(90*time.Second)), 90 * time.Second, 99 * time.Second},
+		{"the most", replies(429, "", "Retry-After", "120"), 120 * time.Second, 132 * time.Second},
+		{"a past date", replies(429, "", "Retry-After", date(-time.Hour)), firstLimitedWait / 2, firstLimitedWait},
+		{"zero", replies(429, "", "Retry-After", "0"), firstLimitedWait / 2, firstLimitedWait},
+		{"negative", replies(429, "", "Retry-After", "-5"), firstLimitedWait / 2, firstLimitedWait},
+		{"nonsense", replies(503, "", "Retry-After", "soon"), firstWait / 2, firstWait},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := scripted(t, Config{}, tt.step, replies(200, "{}"))
+				start := time.Now()
+				if err := c.Do(t.Context(), "GET", "/servers", nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); took < tt.least || took > tt.most {
+					t.Errorf("the second attempt came after %v, not %v to %v", took, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// A Retry-After beyond the bound is not waited for: it is in the error, for the
+// caller to plan by.
+func TestLongRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, api := scripted(t, Config{}, replies(429, "", "Retry-After", "86400"))
+		start := time.Now()
+		e := failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
+		if api.attempts() != 1 || time.Since(start) != 0 || e.RetryAfter != 24*time.Hour {
+			t.Errorf("%d attempts in %v, RetryAfter is %v", api.attempts(), time.Since(start), e.RetryAfter)
+		}
+	})
+}
+
+// All the waits of a call double, up to the bound.
+func TestBackoffIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const attempts = 12
+		c, api := scripted(t, Config{Attempts: attempts}, replies(500, ""))
+		start := time.Now()
+		failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
+		var most time.Duration
+		for n := range attempts - 1 {
+			most += min(firstWait<<n, maxWait)
+		}
+		if took := time.Since(start); api.attempts() != attempts || took < most/2 || took > most {
+			t.Errorf("%d attempts took %v, of at most %v", api.attempts(), took, most)
+		}
+	})
+}
+
+func TestCauseCanBeReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := scripted(t, Config{Attempts: 1}, fails(refused))
+		err := c.Do(t.Context(), "GET", "/servers", nil, nil)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%v is not ECONNREFUSED", err)
+		}
+		if want := "GET /servers: dial tcp: connection refused"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	})
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"", "0", "120", "-1", "1.5", " 3 ", "99999999999999999999", "Fri, 31 Dec 1999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "Mon, 01 Jan 9999 00:00:00 GMT", "soon"} {
+		f.Add(s)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, header string) {
+		if d := retryAfter(header, now); d < 0 {
+			t.Errorf("%q means %v", header, d)
+		}
+	})
+}
