@@ -1,0 +1,43 @@
+package fakecloud
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+)
+
+// A Record is a request that a server had, and how it was answered.
+type Record struct {
+	N      int
+	Op     string // empty where no contract knows it
+	Method string
+	Path   string
+	Query  url.Values
+	Header http.Header
+	Body   string
+	Status int // zero while it is not answered, and where the connection was cut
+}
+
+// enter numbers and records a call.
+func (s *Server) enter(c *Call) *Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.N = len(s.records) + 1
+	r := &Record{N: c.N, Method: c.Method, Path: c.Path, Query: c.Query, Header: c.Header, Body: string(c.Body)}
+	s.records = append(s.records, r)
+	return r
+}
+
+// Records returns the requests so far of the given operations, or all, in the
+// order in which they came.
+func (s *Server) Records(ops ...string) []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []Record
+	for _, r := range s.records {
+		if len(ops) == 0 || slices.Contains(ops, r.Op) {
+			found = append(found, *r)
+		}
+	}
+	return found
+}

@@ -1,0 +1,198 @@
+package fakecloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Config says what the server of a fake is. Only Contracts must be there.
+type Config struct {
+	// Contracts are the vendor's descriptions. The first that knows a request's
+	// operation counts.
+	Contracts []Contract
+	// Authorized reports whether a call has the right key. Nil lets all in.
+	Authorized func(*Call) bool
+	// Public are operations that need no key.
+	Public []string
+	// Unauthorized is the vendor's answer to a call without the right key. Zero
+	// means 401 without a body.
+	Unauthorized Answer
+	// Refused makes the vendor's answer to a request that a contract does not
+	// allow: 404 for an unknown operation, else 400. Nil means {"error": complaint}.
+	Refused func(status int, complaint string) Answer
+}
+
+// A Handler does an operation's effect on the fake's state, and answers.
+// Handlers run one at a time, so that the state needs no lock of its own.
+type Handler func(c *Call) Answer
+
+// A Server answers as a cloud's API does. What a contract does not allow, in a
+// request or in a handler's answer, fails the test. Calls without the right key
+// do not: that they are refused is what the vendor does.
+type Server struct {
+	// URL is http://127.0.0.1:port, without the base path of a contract.
+	URL string
+
+	t    testing.TB
+	cfg  Config
+	done chan struct{} // the test is over: nothing is held back any more
+
+	state sync.Mutex // held by the handler that runs, and by Do
+
+	mu       sync.Mutex // guards what follows
+	handlers map[string]Handler
+	records  []*Record
+	faults   []*Injected
+}
+
+// Start starts a server that ends with the test.
+func Start(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	s := &Server{t: t, cfg: cfg, done: make(chan struct{}), handlers: map[string]Handler{}}
+	if s.cfg.Unauthorized.Status == 0 {
+		s.cfg.Unauthorized.Status = http.StatusUnauthorized
+	}
+	if s.cfg.Refused == nil {
+		s.cfg.Refused = func(status int, complaint string) Answer {
+			return Reply(status, map[string]string{"error": complaint})
+		}
+	}
+	hs := httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = hs.URL
+	t.Cleanup(func() {
+		close(s.done)
+		hs.CloseClientConnections()
+		hs.Close()
+	})
+	return s
+}
+
+// Handle has h answer an operation, called as the contract calls it.
+func (s *Server) Handle(op string, h Handler) {
+	s.t.Helper()
+	if !slices.ContainsFunc(s.cfg.Contracts, func(c Contract) bool { return c.Has(op) }) {
+		s.t.Fatalf("fakecloud: no contract has an operation %q", op)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handlers[op] = h
+}
+
+// Do runs f while no handler runs: it is how a test reads or changes the fake's
+// state. f must not call the server.
+func (s *Server) Do(f func()) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	f()
+}
+
+// errCut says that the connection is to be cut instead of an answer.
+var errCut = errors.New("cut")
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	header := r.Header.Clone()
+	header.Set("Host", r.Host)
+	c := &Call{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.Query(), Header: header, Body: body, server: s}
+	record := s.enter(c)
+	a, err := s.answer(r.Context(), c, record)
+	if err != nil {
+		panic(http.ErrAbortHandler) // which cuts the connection, and is not logged
+	}
+	s.mu.Lock()
+	record.Status = a.Status
+	s.mu.Unlock()
+	for name, values := range a.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.Status)
+	w.Write(a.Body.([]byte))
+}
+
+// answer is a call's way through the fake. errCut is the only error.
+func (s *Server) answer(ctx context.Context, c *Call, record *Record) (Answer, error) {
+	if err := s.find(c); err != nil {
+		return s.refuse(c, http.StatusNotFound, err), nil
+	}
+	s.mu.Lock()
+	record.Op = c.Op
+	handler := s.handlers[c.Op]
+	s.mu.Unlock()
+	if s.cfg.Authorized != nil && !slices.Contains(s.cfg.Public, c.Op) && !s.cfg.Authorized(c) {
+		return s.plain(s.cfg.Unauthorized), nil
+	}
+	if err := c.contract.Check(c); err != nil {
+		return s.refuse(c, http.StatusBadRequest, err), nil
+	}
+	if handler == nil {
+		return s.refuse(c, http.StatusNotFound, errors.New("the fake has no handler for it")), nil
+	}
+
+	fault := s.take(c)
+	if fault != nil && !fault.After {
+		if a, done, err := s.strike(ctx, fault); done {
+			return a, err
+		}
+	}
+	a, err := s.handle(c, handler)
+	if err != nil {
+		s.t.Errorf("fakecloud: %s: the contract does not allow the fake's answer: %v", c.Op, err)
+		a = s.plain(Reply(http.StatusInternalServerError, "the contract does not allow the fake's answer: "+err.Error()))
+	}
+	if fault != nil && fault.After {
+		if a, done, err := s.strike(ctx, fault); done {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// find finds the contract that has the operation, or says why none has.
+func (s *Server) find(c *Call) error {
+	var errs []error
+	for _, contract := range s.cfg.Contracts {
+		err := contract.Find(c)
+		if err == nil {
+			c.contract = contract
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) handle(c *Call, h Handler) (Answer, error) {
+	s.state.Lock()
+	a := h(c)
+	s.state.Unlock()
+	return c.contract.Encode(c, a)
+}
+
+// refuse fails the test, and answers as the vendor does.
+func (s *Server) refuse(c *Call, status int, err error) Answer {
+	what := c.Method + " " + c.Path
+	if c.Op != "" && c.Op != what {
+		what += " (" + c.Op + ")"
+	}
+	s.t.Errorf("fakecloud: %s: the contract does not allow the request: %v", what, err)
+	return s.plain(s.cfg.Refused(status, err.Error()))
+}
+
+// plain writes an answer that no contract is asked about.
+func (s *Server) plain(a Answer) Answer {
+	a, err := a.encode()
+	if err != nil {
+		panic(fmt.Sprintf("fakecloud: %v", err)) // a value that JSON cannot hold, in a test's own text
+	}
+	return a
+}
