@@ -59,8 +59,12 @@ func ReadSample(t testing.TB, file string, v any) {
 // document reads a description in JSON or YAML.
 func document(t testing.TB, file string) map[string]any {
 	t.Helper()
-	var doc any
-	if err := yaml.Unmarshal(read(t, file), &doc); err != nil { // JSON is YAML too
+	b := read(t, file)
+	doc, err := decodeJSON(b)
+	if filepath.Ext(file) != ".json" {
+		err = yaml.Unmarshal(b, &doc)
+	}
+	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	m, ok := plain(doc).(map[string]any)

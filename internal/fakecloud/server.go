@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -171,11 +172,25 @@ func (s *Server) find(c *Call) error {
 	return errors.Join(errs...)
 }
 
+// handle runs a handler, and encodes what it answers.
 func (s *Server) handle(c *Call, h Handler) (Answer, error) {
-	s.state.Lock()
-	a := h(c)
-	s.state.Unlock()
+	a, ok := s.run(c, h)
+	if !ok {
+		return a, errors.New("there is none: the handler panicked")
+	}
 	return c.contract.Encode(c, a)
+}
+
+// run runs a handler alone. One that panics fails the test.
+func (s *Server) run(c *Call, h Handler) (a Answer, ok bool) {
+	s.state.Lock()
+	defer s.state.Unlock() // also where the handler ends its goroutine by Fatal
+	defer func() {
+		if p := recover(); p != nil {
+			s.t.Errorf("fakecloud: %s: %v\n%s", c.Op, p, debug.Stack())
+		}
+	}()
+	return h(c), true
 }
 
 // refuse fails the test, and answers as the vendor does.

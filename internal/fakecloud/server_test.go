@@ -136,6 +136,17 @@ func TestServerRefuses(t *testing.T) {
 	w.saw(t, "does not allow the fake's answer", "/keys: unknown field")
 }
 
+func TestHandlerPanics(t *testing.T) {
+	s, _, w := keyServer(t)
+	s.Handle("GET "+keysPath, func(*Call) Answer { panic("no such key") })
+	for range 2 { // the first leaves no lock behind
+		if code, _ := status(t, s, "GET", keysPath, ""); code != 500 {
+			t.Errorf("status %d", code)
+		}
+	}
+	w.saw(t, "GET "+keysPath, "no such key", "server_test.go")
+}
+
 func TestServerWantsTheKey(t *testing.T) {
 	s, _, w := keyServer(t)
 	for _, auth := range []string{"", "Bearer wrong"} {
