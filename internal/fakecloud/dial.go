@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
-// public are the machines by their public addresses: ip:22.
+// Every machine is known to Dial while it is not down.
 var (
-	public sync.Map
-	booked atomic.Uint32
+	machines sync.Map // by their public addresses: ip:22
+	booked   atomic.Uint32
 )
 
 // publicIP returns an address of its own, out of the range that is set aside
@@ -26,10 +27,10 @@ func publicIP() string {
 // 22: most clouds' APIs know no other port, and there a test's provider dials
 // with this.
 func Dial(ctx context.Context, addr string) (net.Conn, error) {
-	if m, ok := public.Load(addr); ok {
+	if m, ok := machines.Load(addr); ok {
 		addr = m.(*Machine).Addr()
 	} else if host, _, _ := net.SplitHostPort(addr); testNet.Contains(net.ParseIP(host)) {
-		return nil, fmt.Errorf("dial %s: no machine has this address, or it is down", addr)
+		return nil, fmt.Errorf("dial %s: no machine has this address, or it is down: %w", addr, syscall.ECONNREFUSED)
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }

@@ -62,7 +62,7 @@ type schemaRef struct {
 
 // everyMethod are the query parameters that Google has in all of its APIs, and
 // this description leaves out.
-var everyMethod = []string{"alt", "$alt", "fields", "key", "prettyPrint", "quotaUser", "userIp", "$.xgafv", "access_token", "oauth_token", "callback"}
+var everyMethod = []string{"alt", "$alt", "fields", "key", "prettyPrint", "quotaUser", "userIp", "$.xgafv"}
 
 func (d *discovery) collect(rs map[string]resources) {
 	for _, r := range rs {

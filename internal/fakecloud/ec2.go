@@ -70,9 +70,12 @@ type shapeRef struct {
 func (e *ec2) Has(op string) bool { _, ok := e.model.Operations[op]; return ok }
 
 func (e *ec2) Find(c *Call) error {
+	if c.Method != "POST" || c.Path != "/" {
+		return errors.New("every request is a POST of a form to /")
+	}
 	form, err := url.ParseQuery(string(c.Body))
-	if err != nil || c.Method != "POST" || c.Path != "/" {
-		return fmt.Errorf("every request is a POST of a form to /: %w", errors.Join(err))
+	if err != nil {
+		return fmt.Errorf("the form: %w", err)
 	}
 	c.Op = form.Get("Action")
 	if !e.Has(c.Op) {

@@ -51,9 +51,9 @@ func jsonHeader() map[string][]string {
 	return map[string][]string{"Content-Type": {"application/json"}}
 }
 
-// Error is an answer of failure. A retryAfter that is not empty becomes the
+// Failure is an answer of a status and a body. A retryAfter that is not empty becomes the
 // header: a number of seconds, or a date.
-func Error(status int, body any, retryAfter string) *Answer {
+func Failure(status int, body any, retryAfter string) *Answer {
 	a := Reply(status, body)
 	if retryAfter != "" {
 		a = a.With("Retry-After", retryAfter)

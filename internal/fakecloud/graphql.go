@@ -96,6 +96,9 @@ func (g *graphQL) Encode(c *Call, a Answer) (Answer, error) {
 	case string, []byte, graphQLFailure:
 		return a.encode()
 	}
+	if a.Undescribed {
+		return a.encode()
+	}
 	field, _, err := g.parse(c)
 	if err != nil {
 		return a, err

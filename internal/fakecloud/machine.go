@@ -32,6 +32,9 @@ type MachineConfig struct {
 	Env []string
 }
 
+// maxSessions is how many sessions a connection may have, as with OpenSSH.
+const maxSessions = 10
+
 // A MachineState is where a machine is in its life.
 type MachineState int
 
@@ -63,12 +66,12 @@ type Machine struct {
 	dir      string
 	server   *sshd.Server
 	listener net.Listener
-	timer    *time.Timer
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
 	state MachineState
 	why   string
+	timer *time.Timer // of its boot
 	down  chan struct{}
 }
 
@@ -100,7 +103,9 @@ func NewMachine(t testing.TB, cfg MachineConfig) *Machine {
 	case cfg.BootAfter == 0:
 		m.Boot()
 	case cfg.BootAfter > 0:
+		m.mu.Lock()
 		m.timer = time.AfterFunc(cfg.BootAfter, m.Boot)
+		m.mu.Unlock()
 	}
 	return m
 }
@@ -114,7 +119,7 @@ func (m *Machine) start(cfg MachineConfig, host xssh.Signer, clients []xssh.Publ
 	if err != nil {
 		return err
 	}
-	m.server, err = sshd.New(sshd.Config{HostKey: host, AuthorizedKeys: clients, Dir: m.Home, Env: env})
+	m.server, err = sshd.New(sshd.Config{HostKey: host, AuthorizedKeys: clients, Dir: m.Home, Env: env, MaxSessions: maxSessions})
 	if err != nil {
 		return err
 	}
@@ -123,7 +128,7 @@ func (m *Machine) start(cfg MachineConfig, host xssh.Signer, clients []xssh.Publ
 	}
 	addr := m.listener.Addr().(*net.TCPAddr)
 	m.Host, m.Port = addr.IP.String(), addr.Port
-	public.Store(net.JoinHostPort(m.PublicIP, "22"), m)
+	machines.Store(net.JoinHostPort(m.PublicIP, "22"), m)
 	m.wg.Go(m.accept)
 	m.wg.Go(m.watchPower)
 	return nil
@@ -180,12 +185,12 @@ func (m *Machine) end(why string) {
 		return
 	}
 	m.state, m.why = Down, why
-	m.mu.Unlock()
-
-	public.Delete(net.JoinHostPort(m.PublicIP, "22"))
 	if m.timer != nil {
 		m.timer.Stop()
 	}
+	m.mu.Unlock()
+
+	machines.Delete(net.JoinHostPort(m.PublicIP, "22"))
 	if m.listener != nil {
 		m.listener.Close()
 	}

@@ -28,6 +28,13 @@ func (s *Server) enter(c *Call) *Record {
 	return r
 }
 
+// calls returns how many requests there were.
+func (s *Server) calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records)
+}
+
 // Records returns the requests so far of the given operations, or all, in the
 // order in which they came.
 func (s *Server) Records(ops ...string) []Record {

@@ -235,7 +235,7 @@ func TestFaultAnswers(t *testing.T) {
 	}
 	const op = "POST " + keysPath
 
-	in := s.Inject(Fault{Op: op, Skip: 1, Times: 2, Answer: Error(429, "slow down", "7")})
+	in := s.Inject(Fault{Op: op, Skip: 1, Times: 2, Answer: Failure(429, "slow down", "7")})
 	var got []string
 	for range 4 {
 		code, _, h, err := send(t.Context(), s, "POST", keysPath, newKeyBody)
@@ -248,13 +248,13 @@ func TestFaultAnswers(t *testing.T) {
 		t.Errorf("skip 1, times 2: %v, %d keys, %d hits", got, count(), in.Hits())
 	}
 
-	s.Inject(Fault{Op: op, After: true, Answer: Error(503, map[string]string{"error": "later"}, "")})
+	s.Inject(Fault{Op: op, After: true, Answer: Failure(503, map[string]string{"error": "later"}, "")})
 	code, body, h, err := send(t.Context(), s, "POST", keysPath, newKeyBody)
 	if err != nil || code != 503 || body != `{"error":"later"}` || h.Get("Retry-After") != "" || count() != 3 {
 		t.Errorf("after the effect: %d %s %v, %d keys", code, body, err, count())
 	}
 
-	forever := s.Inject(Fault{Op: "POST *", Times: -1, Answer: Error(500, nil, "")})
+	forever := s.Inject(Fault{Op: "POST *", Times: -1, Answer: Failure(500, nil, "")})
 	for range 3 {
 		if code, _ := status(t, s, "POST", keysPath, newKeyBody); code != 500 {
 			t.Errorf("for ever: %d", code)

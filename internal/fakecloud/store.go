@@ -50,7 +50,7 @@ func (st *Store[T]) add(c *Call, id string, v version[T]) {
 	if c != nil {
 		v.call = c.N
 	} else {
-		v.call = len(st.server.Records())
+		v.call = st.server.calls()
 	}
 	st.history[id] = append(st.history[id], v)
 }
