@@ -3,6 +3,7 @@ package fakecloud
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -167,9 +168,34 @@ func TestSamples(t *testing.T) {
 				if _, err := o.Encode(c, Reply(s.Status, s.Response)); err != nil {
 					t.Error("answer:", err)
 				}
+
+				// One letter too much anywhere at the top is found.
+				for name, body := range misspelt(s.Request) {
+					c.Body = bodyOf(body)
+					if err := o.Check(c); err == nil {
+						t.Errorf("request: %sx instead of %s is allowed", name, name)
+					}
+				}
+				for name, body := range misspelt(s.Response) {
+					if _, err := o.Encode(c, Reply(s.Status, body)); err == nil {
+						t.Errorf("answer: %sx instead of %s is allowed", name, name)
+					}
+				}
 			})
 		}
 	}
+}
+
+// misspelt returns an object with each of its fields misspelt, by the field.
+func misspelt(v any) map[string]any {
+	all := map[string]any{}
+	for name, value := range object(v) {
+		wrong := maps.Clone(object(v))
+		delete(wrong, name)
+		wrong[name+"x"] = value
+		all[name] = wrong
+	}
+	return all
 }
 
 func bodyOf(v any) []byte {
