@@ -1,7 +1,6 @@
 package fakecloud
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -29,36 +28,29 @@ type Fault struct {
 	// Cut cuts the connection. As it does for any server that hangs up, Go's
 	// HTTP client may repeat a GET by itself.
 	Cut bool
-	// Answer is sent, whatever the contract says, if it is not nil.
-	Answer *Answer
+	// Answer is sent, whatever the contract says, unless its Status is zero.
+	Answer Answer
 }
 
 // Garbage, HTML and Empty are answers with a status of success and a body that
 // is none of the API's; Huge is n bytes of JSON.
-func Garbage() *Answer { return &Answer{Header: jsonHeader(), Body: "{\"data\":[{\"id\":\x00\xff"} }
-func HTML() *Answer {
-	a := Reply(200, "<!DOCTYPE html><html><body><h1>Please stand by</h1></body></html>").With("Content-Type", "text/html")
-	return &a
+func Garbage() Answer { return asJSON("{\"data\":[{\"id\":\x00\xff") }
+func HTML() Answer {
+	return Reply(200, "<!DOCTYPE html><html><body><h1>Please stand by</h1></body></html>").With("Content-Type", "text/html")
 }
-func Empty() *Answer { return &Answer{Header: jsonHeader()} }
-func Huge(n int) *Answer {
-	body := bytes.Repeat([]byte("x"), max(n, 2))
-	body[0], body[len(body)-1] = '"', '"'
-	return &Answer{Header: jsonHeader(), Body: body}
-}
+func Empty() Answer     { return asJSON("") }
+func Huge(n int) Answer { return asJSON(`"` + strings.Repeat("x", max(n, 2)-2) + `"`) }
 
-func jsonHeader() map[string][]string {
-	return map[string][]string{"Content-Type": {"application/json"}}
-}
+func asJSON(text string) Answer { return Reply(200, text).With("Content-Type", "application/json") }
 
-// Failure is an answer of a status and a body. A retryAfter that is not empty becomes the
-// header: a number of seconds, or a date.
-func Failure(status int, body any, retryAfter string) *Answer {
+// Failure is an answer of a status and a body. A retryAfter that is not empty
+// becomes the header: a number of seconds, or a date.
+func Failure(status int, body any, retryAfter string) Answer {
 	a := Reply(status, body)
 	if retryAfter != "" {
 		a = a.With("Retry-After", retryAfter)
 	}
-	return &a
+	return a
 }
 
 // Injected is a fault that a server has.
@@ -139,8 +131,8 @@ func (s *Server) strike(ctx context.Context, in *Injected) (a Answer, done bool,
 	switch {
 	case in.Cut:
 		return a, true, errCut
-	case in.Answer != nil:
-		return s.plain(*in.Answer), true, nil
+	case in.Answer.Status != 0:
+		return s.plain(in.Answer), true, nil
 	}
 	return a, false, nil
 }

@@ -266,7 +266,7 @@ func TestFaultAnswers(t *testing.T) {
 	}
 
 	for name, want := range map[string]struct {
-		answer *Answer
+		answer Answer
 		holds  func(body, kind string) bool
 	}{
 		"garbage": {Garbage(), func(b, _ string) bool { return strings.Contains(b, "\xff") }},
