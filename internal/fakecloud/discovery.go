@@ -2,186 +2,156 @@ package fakecloud
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
 // Discovery reads an API description in Google's discovery format from a file
-// of the contracts. Its operations are called by their IDs:
-// "compute.instances.insert". Unknown fields are refused, and in a request
-// those that only the service sets; a field is required in the methods that its
-// annotation names.
+// of the contracts, and turns it into OpenAPI. Its operations are called by
+// their IDs: "compute.instances.insert". In a request, fields that only the
+// service sets are unknown; a field of its resource is required in the methods
+// that its annotation names. A failure is what [GoogleError] makes.
 func Discovery(t testing.TB, file string) Contract {
 	t.Helper()
-	d := &discovery{has: map[string]*method{}, byPath: map[string]string{}, compiled: map[string]*schemas{}}
-	if err := json.Unmarshal(read(t, file), d); err != nil {
+	from := document(t, file)
+	d := discovery{ids: map[string]string{}, ops: map[string]string{}}
+	paths, schemas := map[string]any{}, map[string]any{}
+	for name, s := range object(from["schemas"]) {
+		schemas[name] = googleSchema(s)
+	}
+	d.collect(from, object(from["schemas"]), paths)
+	base, _ := from["servicePath"].(string)
+	api, err := newOpenAPI(map[string]any{
+		"servers":    []any{map[string]any{"url": "/" + base}},
+		"paths":      paths,
+		"components": map[string]any{"schemas": schemas},
+	})
+	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	d.collect(d.Resources)
-	d.templates.sort()
-	if len(d.has) == 0 {
-		t.Fatalf("%s: no method in it", file)
-	}
+	d.openAPI = api
 	return d
 }
 
+// discovery is an OpenAPI description whose operations have other names.
 type discovery struct {
-	ServicePath string               `json:"servicePath"`
-	Resources   map[string]resources `json:"resources"`
-	Schemas     map[string]any       `json:"schemas"`
-
-	templates templates
-	byPath    map[string]string // method and path to ID
-	has       map[string]*method
-
-	mu       sync.Mutex
-	compiled map[string]*schemas // by method and direction: what is required differs
+	*openAPI
+	ids map[string]string // by method and path
+	ops map[string]string // the other way round
 }
 
-type resources struct {
-	Methods   map[string]*method   `json:"methods"`
-	Resources map[string]resources `json:"resources"`
+func (d discovery) Has(id string) bool { return d.ops[id] != "" }
+
+func (d discovery) Find(c *Call) error {
+	err := d.openAPI.Find(c)
+	c.Op = d.ids[c.Op]
+	return err
 }
 
-type method struct {
-	ID         string `json:"id"`
-	HTTPMethod string `json:"httpMethod"`
-	Path       string `json:"path"`
-	Parameters map[string]any
-	Request    *schemaRef
-	Response   *schemaRef
+func (d discovery) Check(c *Call) error {
+	as := *c
+	as.Op = d.ops[c.Op]
+	err := d.openAPI.Check(&as)
+	c.Input = as.Input
+	return err
 }
 
-type schemaRef struct {
-	Ref string `json:"$ref"`
+func (d discovery) Encode(c *Call, a Answer) (Answer, error) {
+	return d.openAPI.Encode(&Call{Op: d.ops[c.Op]}, a)
+}
+
+// collect adds the methods of a resource and of those below it to paths.
+func (d discovery) collect(resource, schemas, paths map[string]any) {
+	for _, v := range object(resource["methods"]) {
+		m := object(v)
+		id, path, method := m["id"].(string), "/"+m["path"].(string), m["httpMethod"].(string)
+		d.ids[method+" "+path], d.ops[id] = id, method+" "+path
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		object(paths[path])[strings.ToLower(method)] = googleMethod(m, schemas)
+	}
+	for _, r := range object(resource["resources"]) {
+		d.collect(object(r), schemas, paths)
+	}
 }
 
 // everyMethod are the query parameters that Google has in all of its APIs, and
 // this description leaves out.
 var everyMethod = []string{"alt", "$alt", "fields", "key", "prettyPrint", "quotaUser", "userIp", "$.xgafv"}
 
-func (d *discovery) collect(rs map[string]resources) {
-	for _, r := range rs {
-		for _, m := range r.Methods {
-			d.has[m.ID] = m
-			d.templates = append(d.templates, newTemplate(m.HTTPMethod, m.Path))
-			d.byPath[m.HTTPMethod+" "+m.Path] = m.ID
-		}
-		d.collect(r.Resources)
-	}
-}
-
-func (d *discovery) Has(op string) bool { return d.has[op] != nil }
-
-func (d *discovery) Find(c *Call) error {
-	t, vars, err := d.templates.find("/"+d.ServicePath, c.Method, c.Path)
-	if err != nil {
-		return err
-	}
-	c.Op, c.Vars = d.byPath[t.method+" "+t.path], vars
-	return nil
-}
-
-func (d *discovery) Check(c *Call) error {
-	m := d.has[c.Op]
-	var errs []error
-	for name, v := range m.Parameters {
+func googleMethod(m, schemas map[string]any) map[string]any {
+	var parameters []any
+	for name, v := range object(m["parameters"]) {
 		p := object(v)
-		values := c.Query[name]
-		if p["location"] == "path" {
-			values = []string{c.Vars[name]}
+		schema := googleSchema(p)
+		if p["repeated"] == true {
+			schema = map[string]any{"type": "array", "items": schema}
 		}
-		switch {
-		case len(values) == 0 && p["required"] == true:
-			errs = append(errs, fmt.Errorf("parameter %s is missing", name))
-		case len(values) > 1 && p["repeated"] != true:
-			errs = append(errs, fmt.Errorf("parameter %s is there %d times", name, len(values)))
-		}
-		for _, s := range values {
-			if err := d.checkParameter(p, s); err != nil {
-				errs = append(errs, fmt.Errorf("parameter %s: %w", name, err))
+		parameters = append(parameters, map[string]any{"name": name, "in": p["location"], "required": p["required"], "schema": schema})
+	}
+	for _, name := range everyMethod {
+		parameters = append(parameters, map[string]any{"name": name, "in": "query"})
+	}
+	failure := map[string]any{"type": "object", "required": []any{"error"}, "properties": map[string]any{"error": map[string]any{"type": "object"}}}
+	op := map[string]any{
+		"parameters": parameters,
+		"responses":  map[string]any{"200": jsonBody(googleSchema(m["response"])), "default": jsonBody(failure)},
+	}
+	if ref, ok := object(m["request"])["$ref"].(string); ok {
+		required := []any{}
+		for name, f := range object(object(schemas[ref])["properties"]) {
+			if in, _ := object(object(f)["annotations"])["required"].([]any); slices.Contains(in, m["id"]) {
+				required = append(required, name)
 			}
 		}
+		op["requestBody"] = jsonBody(map[string]any{"allOf": []any{googleSchema(m["request"]), map[string]any{"required": required}}})
+		object(op["requestBody"])["required"] = true
 	}
-	for name := range c.Query {
-		if p := object(m.Parameters[name]); p["location"] != "query" && !slices.Contains(everyMethod, name) {
-			errs = append(errs, fmt.Errorf("unknown query parameter %s", name))
+	return op
+}
+
+func jsonBody(schema any) map[string]any {
+	return map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": schema}}}
+}
+
+// googleFormats are what the texts are like that stand for other types.
+var googleFormats = map[any]string{"int64": "^-?[0-9]+$", "uint64": "^[0-9]+$", "byte": "^[A-Za-z0-9+/_-]*=*$"}
+
+// googleSchema returns a schema as OpenAPI has it.
+func googleSchema(v any) any {
+	out := map[string]any{}
+	for k, v := range object(v) {
+		switch k {
+		case "properties":
+			fields := map[string]any{}
+			for name, f := range object(v) {
+				fields[name] = googleSchema(f)
+			}
+			v = fields
+		case "items", "additionalProperties":
+			v = googleSchema(v)
+		case "$ref":
+			v = "#/components/schemas/" + v.(string)
+		case "pattern":
+			v = "^(?:" + v.(string) + ")$"
+		case "minimum", "maximum":
+			v = json.Number(v.(string))
+		case "type":
+			if v == "any" {
+				continue
+			}
+		case "enum", "readOnly":
+		default:
+			continue
 		}
+		out[k] = v
 	}
-	if err := d.checkBody(m, c); err != nil {
-		errs = append(errs, fmt.Errorf("body: %w", err))
+	if pattern := googleFormats[object(v)["format"]]; pattern != "" {
+		out["pattern"] = pattern
 	}
-	return errors.Join(errs...)
-}
-
-func (d *discovery) checkParameter(p map[string]any, s string) error {
-	compiled, err := newSchemas(inRequest.google("", map[string]any{"schema": p}))
-	if err != nil {
-		return err
-	}
-	schema, err := compiled.at("schema")
-	if err != nil {
-		return err
-	}
-	return validate(schema, reading(s, []string{fmt.Sprint(p["type"])}))
-}
-
-func (d *discovery) checkBody(m *method, c *Call) (err error) {
-	switch {
-	case m.Request == nil && len(c.Body) > 0:
-		return errors.New("there is none to be")
-	case m.Request == nil:
-		return nil
-	case !isJSON(c.Header.Get("Content-Type")):
-		return fmt.Errorf("the Content-Type is %q, not application/json", c.Header.Get("Content-Type"))
-	}
-	if c.Input, err = decodeJSON(c.Body); err != nil {
-		return err
-	}
-	return d.validate(inRequest, m.ID, m.Request.Ref, c.Input)
-}
-
-func (d *discovery) validate(way direction, id, name string, v any) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := d.compiled[id+string(way)]
-	if all == nil {
-		var err error
-		if all, err = newSchemas(map[string]any{"schemas": way.google(id, d.Schemas)}); err != nil {
-			return err
-		}
-		d.compiled[id+string(way)] = all
-	}
-	schema, err := all.at("schemas", name)
-	if err != nil {
-		return err
-	}
-	return validate(schema, v)
-}
-
-// Encode checks the answer too. A failure is what [GoogleError] makes.
-func (d *discovery) Encode(c *Call, a Answer) (Answer, error) {
-	a, err := a.encode()
-	if err != nil || a.Undescribed {
-		return a, err
-	}
-	v, err := decodeJSON(a.Body.([]byte))
-	if err != nil {
-		return a, fmt.Errorf("body: %w", err)
-	}
-	if m := d.has[c.Op]; a.Status < 300 && m.Response != nil {
-		err = d.validate(inAnswer, m.ID, m.Response.Ref, v)
-	} else if object(v)["error"] == nil {
-		err = errors.New("a failure has an error in it: see GoogleError")
-	}
-	if err != nil {
-		return a, fmt.Errorf("body of status %d: %w", a.Status, err)
-	}
-	return a, nil
+	return out
 }
 
 // GoogleError is how Google's APIs answer a call that fails. The reason is such
@@ -191,75 +161,4 @@ func GoogleError(status int, reason, message string) Answer {
 		"code": status, "message": message,
 		"errors": []any{map[string]any{"domain": "global", "reason": reason, "message": message}},
 	}})
-}
-
-// google returns schemas by name as JSON Schema has them, for one method.
-func (way direction) google(id string, all map[string]any) map[string]any {
-	out := map[string]any{}
-	for name, s := range all {
-		out[name] = way.googleSchema(id, object(s))
-	}
-	return out
-}
-
-func (way direction) googleSchema(id string, s map[string]any) map[string]any {
-	if ref, ok := s["$ref"].(string); ok {
-		return map[string]any{"$ref": "#/schemas/" + ref}
-	}
-	out := map[string]any{}
-	for _, k := range []string{"type", "enum"} {
-		if s[k] != nil {
-			out[k] = s[k]
-		}
-	}
-	if p, ok := s["pattern"].(string); ok {
-		out["pattern"] = "^(?:" + p + ")$"
-	}
-	if out["type"] == "any" {
-		delete(out, "type")
-	}
-	switch s["format"] {
-	case "int64":
-		out["pattern"] = "^-?[0-9]+$"
-	case "uint64":
-		out["pattern"] = "^[0-9]+$"
-	case "byte":
-		out["pattern"] = "^[A-Za-z0-9+/_-]*=*$"
-	case "uint32":
-		out["minimum"] = 0
-	}
-	if out["type"] == "integer" || out["type"] == "number" {
-		for _, bound := range []string{"minimum", "maximum"} {
-			if text, ok := s[bound].(string); ok {
-				out[bound] = json.Number(text)
-			}
-		}
-	}
-	if items := object(s["items"]); items != nil {
-		out["items"] = way.googleSchema(id, items)
-	}
-	if fields, ok := s["properties"].(map[string]any); ok {
-		way.googleFields(id, fields, out)
-	}
-	if more := object(s["additionalProperties"]); more != nil {
-		out["additionalProperties"] = way.googleSchema(id, more)
-	}
-	return out
-}
-
-// googleFields closes out to the fields that go this way.
-func (way direction) googleFields(id string, fields, out map[string]any) {
-	properties, required := map[string]any{}, []any{}
-	for name, v := range fields {
-		f := object(v)
-		if f["readOnly"] == true && way == inRequest {
-			continue
-		}
-		properties[name] = way.googleSchema(id, f)
-		methods, _ := object(f["annotations"])["required"].([]any)
-		if way == inRequest && slices.ContainsFunc(methods, func(m any) bool { return strings.EqualFold(fmt.Sprint(m), id) }) {
-			required = append(required, name)
-		}
-	}
-	out["properties"], out["required"], out["additionalProperties"] = properties, required, false
 }
