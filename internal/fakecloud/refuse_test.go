@@ -103,7 +103,7 @@ func TestOpenAPIRequests(t *testing.T) {
 	}
 }
 
-// vast's derived file closes nothing: that unknown fields are refused is the kit's.
+// These two files close nothing: that unknown fields are refused is the kit's doing.
 func TestOpenAPIClosesWhatIsNotOpen(t *testing.T) {
 	try(t, OpenAPI(t, "lambda/lambda-openapi-1.5.3.generator-normalised.yaml"), []trial{
 		{"good", "POST", "/api/v1/ssh-keys", `{"name":"k","public_key":"ssh-ed25519 AAAA"}`, ""},
