@@ -28,16 +28,20 @@ var calls = map[string]func(*place, []string){
 	"release": func(*place, []string) {},
 }
 
-// list tells of every task that was not forgotten: I ID, 1 where it is over, and the
-// name of its scratch directory, and J at the end.
+// list tells of every task that was not forgotten, in the order of their names: I ID,
+// 1 where it is over, and the name of its scratch directory, and J at the end.
 func (p *place) list([]string) {
-	for _, id := range slices.Sorted(maps.Keys(p.live)) {
-		p.answer("I " + id + " 0 " + p.live[id].scratch)
+	lines := map[string]string{}
+	for id, t := range p.live {
+		lines[id] = "0 " + t.scratch
 	}
-	for _, id := range slices.Sorted(maps.Keys(p.over)) {
-		if !p.over[id].dropped {
-			p.answer("I " + id + " 1 " + p.over[id].scratch)
+	for id, e := range p.over {
+		if !e.dropped {
+			lines[id] = "1 " + e.scratch
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(lines)) {
+		p.answer("I " + id + " " + lines[id])
 	}
 	p.answer("J")
 }

@@ -6,5 +6,5 @@
 // It speaks as a node with perl does. A control session first sends shell text:
 // [Node.Run] skips the scripts, obeys the calls after them (see shellCalls), and
 // from gt_ready on takes messages (see calls). A call that it does not know is
-// ignored. same_test.go runs the same scenarios against the real scripts.
+// ignored. The tests run the same scenarios against the real scripts: same_test.go.
 package simnode
