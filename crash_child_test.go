@@ -272,14 +272,21 @@ func (v victim) start(t testing.TB) *runningVictim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runningVictim{t: t, cmd: exec.Command(self, "-test.run=^TestVictim$", "-test.timeout=3m"), lines: make(chan string, 1000), ended: make(chan struct{})}
-	r.cmd.Env = append(os.Environ(), victimEnv+"="+string(text), "TMPDIR="+t.TempDir())
-	out, err := r.cmd.StdoutPipe()
+	cmd := exec.Command(self, "-test.run=^TestVictim$", "-test.timeout=3m")
+	cmd.Env = append(os.Environ(), victimEnv+"="+string(text), "TMPDIR="+t.TempDir())
+	return follow(t, cmd)
+}
+
+// follow runs a program that says what it does, and that ends with the test.
+func follow(t testing.TB, cmd *exec.Cmd) *runningVictim {
+	t.Helper()
+	r := &runningVictim{t: t, cmd: cmd, lines: make(chan string, 1000), ended: make(chan struct{})}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cmd.Stderr = r.cmd.Stdout
-	if err := r.cmd.Start(); err != nil {
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -289,7 +296,7 @@ func (v victim) start(t testing.TB) *runningVictim {
 			r.lines <- s.Text()
 		}
 		io.Copy(io.Discard, out)
-		r.cmd.Wait()
+		cmd.Wait()
 	}()
 	t.Cleanup(r.kill)
 	return r

@@ -19,7 +19,7 @@ const clientEnv = "GPUTRAIN_TEST_CLIENT"
 // TestMain is what a user's own TestMain looks like: on a node, Init serves
 // the functions below.
 func TestMain(m *testing.M) {
-	if isVictim() {
+	if isVictim() || isSleeper() {
 		return
 	}
 	gputrain.Init()

@@ -3,3 +3,5 @@
 package gputrain_test
 
 func isVictim() bool { return false }
+
+func isSleeper() bool { return false }

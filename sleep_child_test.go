@@ -1,0 +1,156 @@
+//go:build unix
+
+package gputrain_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// sleeperEnv has a program be a sleeper.
+const sleeperEnv = "GPUTRAIN_TEST_SLEEPER"
+
+// A sleeper is a program that is stopped while its pool works, and goes on later. It
+// tells on its standard output what it does, a line each.
+type sleeper struct {
+	Endpoint string // of the cloud
+	State    string // its state directory
+	Dir      string // a folder that it and its nodes have, with the gates
+	Lease    time.Duration
+	Life     time.Duration // bounds it, whatever becomes of the test
+}
+
+// isSleeper reports whether this program is a sleeper, and is that program then. It
+// starts no other program.
+func isSleeper() bool {
+	text, is := os.LookupEnv(sleeperEnv)
+	if !is {
+		return false
+	}
+	os.Unsetenv(sleeperEnv)
+	gputrain.Init()
+	var s sleeper
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		say("failed %v", err)
+		return true
+	}
+	time.AfterFunc(s.Life, func() { os.Exit(3) })
+	if err := s.work(); err != nil {
+		say("failed %v", err)
+		return true
+	}
+	say("well")
+	return true
+}
+
+// sleeperTasks are so many that some have to wait for a slot.
+const sleeperTasks, sleeperSlots = 8, 6
+
+// work has commands, a function and a stream run while it sleeps, and checks that
+// nothing of them is lost.
+func (s sleeper) work() error {
+	var mu sync.Mutex
+	var bad []string
+	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: s.Endpoint}, gputrain.Spec{Nodes: 2, Concurrency: sleeperSlots / 2, Lease: s.Lease},
+		gputrain.WithStateDir(s.State), gputrain.WithResultsDir(s.State), gputrain.WithEvents(func(e gputrain.Event) {
+			if e.Kind == gputrain.EventTask && e.State == "started" {
+				say("started %s", e.Task)
+			}
+			if e.Kind == gputrain.EventRetry || e.State == gputrain.NodeLost.String() || e.State == gputrain.NodeFailed.String() {
+				mu.Lock()
+				defer mu.Unlock()
+				bad = append(bad, fmt.Sprintf("%v %s: %v", e.Kind, e.State, e.Err))
+			}
+		}))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	all.Go(func() {
+		got, err := awaitGate.Run(pool, filepath.Join(s.Dir, "meanwhile"))
+		if errs[0] = err; err == nil && got != "passed" {
+			errs[0] = fmt.Errorf("the function returned %q", got)
+		}
+	})
+	all.Go(func() {
+		n := 0
+		for got, err := range countToGate.Run(pool, filepath.Join(s.Dir, "after")) {
+			if n++; err != nil || got != n {
+				errs[1] = fmt.Errorf("value %d of the stream is %d, %w", n, got, err)
+				return
+			}
+		}
+		if n == 0 {
+			errs[1] = errors.New("the stream was empty")
+		}
+	})
+	all.Go(func() {
+		var tasks []gputrain.Task
+		for i := range sleeperTasks {
+			gate := []string{"meanwhile", "after"}[i%2]
+			tasks = append(tasks, gputrain.Script(fmt.Sprintf(`cd '%s'; echo ran >>ran-%d; yes begin | head -n 5000; until [ -e %s ]; do sleep 0.05; done; yes %d | head -n 5000`, s.Dir, i, gate, i)))
+		}
+		results, err := pool.Gather(tasks...)
+		if errs[2] = err; err != nil {
+			return
+		}
+		for i, r := range results {
+			want := strings.Repeat("begin\n", 5000) + strings.Repeat(fmt.Sprintln(i), 5000)
+			if r.Attempts != 1 || string(r.Stdout) != want {
+				errs[2] = fmt.Errorf("task %d: %d attempts, %d bytes of %d", i, r.Attempts, len(r.Stdout), len(want))
+			}
+		}
+	})
+	all.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if bad != nil {
+		errs = append(errs, errors.New(strings.Join(bad, "; ")))
+	}
+	return errors.Join(append(errs, pool.Close())...)
+}
+
+var (
+	awaitGate = gputrain.Func("await-gate", func(ctx context.Context, gate string) (string, error) {
+		for !exists(gate) && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+		}
+		return "passed", ctx.Err()
+	})
+	countToGate = gputrain.GeneratorFunc("count-to-gate", func(ctx context.Context, gate string, yield func(int) bool) error {
+		for n := 1; !exists(gate) && yield(n); n++ {
+			time.Sleep(10 * time.Millisecond)
+		}
+		return ctx.Err()
+	})
+)
+
+// start runs a sleeper, which ends with the test at the latest.
+func (s sleeper) start(t *testing.T) *runningVictim {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), sleeperEnv+"="+string(text))
+	return follow(t, cmd)
+}
