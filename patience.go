@@ -7,18 +7,22 @@ import (
 )
 
 // patience is how long a call that can be repeated is tried again, where the
-// provider gives no real answer.
-const patience = 30 * time.Second
+// provider gives no real answer. A call that hangs counts for hanging at most: what
+// takes longer may be this program that was asleep, and has not tried at all.
+const patience, hanging = 30 * time.Second, 10 * time.Second
 
 // patiently makes a call of the provider that is harmless to repeat, until there is a
 // real answer, patience is over, or ctx ends.
 func patiently(ctx context.Context, call func() error) error {
-	deadline := now().Add(patience)
+	left := patience
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		begun := now()
 		err := call()
-		if err == nil || !isTransient(err) || now().After(deadline) || !sleep(ctx, wait) {
+		left -= min(now().Sub(begun), hanging)
+		if err == nil || !isTransient(err) || left < 0 || !sleep(ctx, wait) {
 			return err
 		}
+		left -= wait
 	}
 }
 

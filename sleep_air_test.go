@@ -1,7 +1,9 @@
 package gputrain_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
 	"sync"
 
@@ -33,13 +35,17 @@ func (a *air) still(still bool) {
 	}
 }
 
+// now returns what is closed unless the air is still.
+func (a *air) now() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passes
+}
+
 // wait returns when the air is not still.
 func (a *air) wait(ctx context.Context) error {
-	a.mu.Lock()
-	passes := a.passes
-	a.mu.Unlock()
 	select {
-	case <-passes:
+	case <-a.now():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -79,6 +85,17 @@ type airDriver struct {
 	gputrain.SelfDestructor
 	gputrain.LeaseMarker
 	air *air
+}
+
+// Prepare is a call whose connection does not outlive that nothing passes.
+func (d *airDriver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+	select {
+	case <-d.air.now():
+		return d.Driver.Prepare(ctx, pool)
+	default:
+	}
+	err := d.air.wait(ctx)
+	return &gputrain.Error{Provider: "sim", Op: "prepare", Kind: gputrain.ErrUnavailable, Err: cmp.Or(err, errors.New("connection reset by peer"))}
 }
 
 func (d *airDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {

@@ -113,6 +113,27 @@ func offline(t *testing.T, c *simCloud, ran *printers, nodes int, begin time.Dur
 	c.end(t, p)
 }
 
+// A call that hangs for five minutes says more of this program than of the cloud: it
+// is made again for as long as if it had failed at once.
+func TestFiveMinutesOfflineWhileOpening(t *testing.T) {
+	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+		a := newAir()
+		a.still(true)
+		time.AfterFunc(fiveMinutes, func() {
+			c.Outage(time.Now(), 10*time.Second) // it takes a moment to be back
+			a.still(false)
+		})
+		p, err := gputrain.Open(t.Context(), throughAir{sim.Config{Cloud: c.Cloud}, a}, gputrain.Spec{Nodes: 2}, gputrain.WithStateDir(c.state))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Broadcast(gputrain.Cmd("rank")); err != nil || c.launches() != 2 {
+			t.Errorf("%d machines, %v", c.launches(), err)
+		}
+		c.end(t, p)
+	})
+}
+
 // printers run tasks that print a line every ten seconds, and count how often each ran.
 type printers struct {
 	mu sync.Mutex
