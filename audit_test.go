@@ -57,3 +57,18 @@ func TestAnAuditEndsWhatAnOutageLeft(t *testing.T) {
 		c.end(t, p)
 	})
 }
+
+// A lease that could not be noted is noted soon after: Reap elsewhere goes by it.
+func TestALeaseIsNotedAgain(t *testing.T) {
+	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+		c.Inject(sim.Fault{Op: sim.OpMarkLease, Nth: 1, Count: 2, Kind: sim.Unavailable})
+		p := c.pool(t, gputrain.Spec{Lease: time.Hour})
+		time.Sleep(7 * time.Minute)
+		for _, r := range c.Live() {
+			if r.Kind == "machine" && !r.LeaseUntil.After(time.Now()) {
+				t.Errorf("of %s it is noted that its program lives until %v", r.ID, r.LeaseUntil)
+			}
+		}
+		c.end(t, p)
+	})
+}

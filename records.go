@@ -231,13 +231,15 @@ func (p *pool) closeLedger(allGone bool) error {
 // markLease notes at the provider how long this program is known to live.
 func (p *pool) markLease(marker LeaseMarker) {
 	for {
+		next := min(p.spec.lease()/3, 5*time.Minute)
 		ids := slices.Sorted(maps.Keys(p.known()))
 		if len(ids) > 0 {
 			if err := marker.MarkLease(p.ctx, p.infoNow(), now().Add(p.lapse()), ids...); err != nil && p.ctx.Err() == nil {
 				p.events.emit(Event{Kind: EventPool, State: "audit", Err: err})
+				next = min(next, 30*time.Second)
 			}
 		}
-		if !sleep(p.ctx, min(p.spec.lease()/3, 5*time.Minute)) {
+		if !sleep(p.ctx, next) {
 			return
 		}
 	}
