@@ -58,11 +58,7 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 		return ok && now().Sub(at) < avoidFor
 	}
 	slices.SortStableFunc(good, func(a, b Offer) int {
-		return cmp.Or(
-			before(!failed(a), !failed(b)),
-			before(p.spec.Allocation == SpotIfAvailable && a.Spot, p.spec.Allocation == SpotIfAvailable && b.Spot),
-			before(cheaper(a.HourlyUSD, b.HourlyUSD), cheaper(b.HourlyUSD, a.HourlyUSD)),
-		)
+		return cmp.Or(before(!failed(a), !failed(b)), p.spec.compare(a, b))
 	})
 	return good, nil
 }

@@ -1,0 +1,86 @@
+package gputrain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+)
+
+// A Candidate is an offer as [Plan] has weighed it.
+type Candidate struct {
+	Offer Offer
+	// Rejected says why the offer is not for the spec. It is empty for one that is.
+	Rejected string
+}
+
+// Plan lists what the provider offers now: first what satisfies the spec, in the order
+// in which [Open] would try it, and then the rest, each with what speaks against it. It
+// rents nothing. A provider that offers nothing is an empty plan; [ErrAuth] and the like
+// are errors as they are from Open.
+func Plan(ctx context.Context, provider Provider, spec Spec) (plan []Candidate, err error) {
+	driver, err := openToAsk(ctx, provider, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	caps := driver.Capabilities()
+	for offer, err := range driver.Offers(ctx, spec) {
+		if err != nil {
+			return nil, err
+		}
+		plan = append(plan, Candidate{offer, reject(offer, spec, caps)})
+	}
+	slices.SortStableFunc(plan, func(a, b Candidate) int {
+		return cmp.Or(before(a.Rejected == "", b.Rejected == ""), spec.compare(a.Offer, b.Offer))
+	})
+	return plan, nil
+}
+
+// Offers yields what the provider offers now and satisfies the spec, in whatever order
+// the provider tells of it. Leaving the loop early stops asking for more. It rents
+// nothing.
+func Offers(ctx context.Context, provider Provider, spec Spec) iter.Seq2[Offer, error] {
+	return func(yield func(Offer, error) bool) {
+		driver, err := openToAsk(ctx, provider, spec)
+		if err != nil {
+			yield(Offer{}, err)
+			return
+		}
+		left := false
+		defer func() {
+			if err := driver.Close(); err != nil && !left {
+				yield(Offer{}, err)
+			}
+		}()
+		caps := driver.Capabilities()
+		for offer, err := range driver.Offers(ctx, spec) {
+			if err == nil && reject(offer, spec, caps) != "" {
+				continue
+			}
+			if left = !yield(offer, err) || err != nil; left {
+				return
+			}
+		}
+	}
+}
+
+// openToAsk opens a provider for somebody who only wants to know.
+func openToAsk(ctx context.Context, provider Provider, spec Spec) (Driver, error) {
+	if provider == nil {
+		return nil, &Error{Op: "plan", Kind: ErrInvalid, Err: errors.New("the provider is nil; local.Config{} is the simplest")}
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	return provider.Open(ctx)
+}
+
+// compare orders offers as the spec would have them.
+func (s Spec) compare(a, b Offer) int {
+	return cmp.Or(
+		before(s.Allocation == SpotIfAvailable && a.Spot, s.Allocation == SpotIfAvailable && b.Spot),
+		before(cheaper(a.HourlyUSD, b.HourlyUSD), cheaper(b.HourlyUSD, a.HourlyUSD)),
+	)
+}

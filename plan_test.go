@@ -1,0 +1,135 @@
+package gputrain_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+func offered(region string, usd float64, spot bool, gpu accelerators.Accelerator) gputrain.Offer {
+	o := at(region, usd)
+	o.Spot, o.Accelerator = spot, gpu
+	return o
+}
+
+// A plan is in the order in which Open rents, the rejected last and with their reasons.
+func TestPlan(t *testing.T) {
+	a100 := accelerators.A100(accelerators.Count(4))
+	offers := []gputrain.Offer{
+		offered("dear", 4, false, a100), offered("cheap", 2, false, a100), offered("spot", 3, true, a100),
+		offered("small", 1, false, accelerators.T4()), offered("too dear", 9, false, a100),
+	}
+	spec := gputrain.Spec{Accelerator: a100, MaxHourlyUSD: 8}
+	for allocation, want := range map[gputrain.Allocation]string{
+		gputrain.OnDemand: "cheap dear | small spot too dear", gputrain.Spot: "spot | cheap dear small too dear",
+		gputrain.SpotIfAvailable: "spot cheap dear | small too dear", gputrain.CheapestAllocation: "cheap spot dear | small too dear",
+	} {
+		inCloud(t, sim.Options{Offers: offers}, func(t *testing.T, c *simCloud) {
+			spec.Allocation = allocation
+			plan, err := gputrain.Plan(t.Context(), sim.Config{Cloud: c.Cloud}, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var good, bad []string
+			for _, p := range plan {
+				if p.Rejected == "" {
+					good = append(good, p.Offer.Region)
+				} else {
+					bad = append(bad, p.Offer.Region)
+				}
+				if p.Offer.Region == "too dear" && !strings.Contains(p.Rejected, "MaxHourlyUSD") {
+					t.Errorf("too dear is rejected since it %s", p.Rejected)
+				}
+			}
+			slices.Sort(bad)
+			if got := strings.Join(good, " ") + " | " + strings.Join(bad, " "); got != want {
+				t.Errorf("%v: %s; want %s", allocation, got, want)
+			}
+			for o, err := range gputrain.Offers(t.Context(), sim.Config{Cloud: c.Cloud}, spec) {
+				if err != nil || !slices.Contains(good, o.Region) {
+					t.Errorf("%v: offers have %s, %v", allocation, o.Region, err)
+				}
+			}
+			if p := c.pool(t, spec); p.Nodes()[0].Region != good[0] {
+				t.Errorf("%v: it rents in %s", allocation, p.Nodes()[0].Region)
+			}
+		})
+	}
+}
+
+// An asker counts what is asked of a driver.
+type asker struct {
+	sim.Config
+	pages, closed *int
+	failAt        int
+}
+
+type askerDriver struct {
+	gputrain.Driver
+	asker
+}
+
+func (a asker) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := a.Config.Open(ctx)
+	return askerDriver{d, a}, err
+}
+
+var errPage = errors.New("the page is torn")
+
+func (d askerDriver) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+	return func(yield func(gputrain.Offer, error) bool) {
+		for *d.pages = 1; *d.pages <= 10; *d.pages++ {
+			if *d.pages == d.failAt {
+				yield(gputrain.Offer{}, errPage)
+				return
+			}
+			if !yield(at("here", 1), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (d askerDriver) Close() error {
+	*d.closed++
+	return d.Driver.Close()
+}
+
+// Offers asks for no more than is taken, and says where the provider fails.
+func TestOffersAreLazy(t *testing.T) {
+	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
+		a := asker{sim.Config{Cloud: c.Cloud}, new(int), new(int), 0}
+		for range gputrain.Offers(t.Context(), a, gputrain.Spec{}) {
+			break
+		}
+		if *a.pages != 1 || *a.closed != 1 {
+			t.Errorf("%d pages, closed %d times", *a.pages, *a.closed)
+		}
+		a.failAt = 3
+		n, last := 0, error(nil)
+		for _, err := range gputrain.Offers(t.Context(), a, gputrain.Spec{}) {
+			n, last = n+1, err
+		}
+		if n != 3 || !errors.Is(last, errPage) {
+			t.Errorf("%d offers, then %v", n, last)
+		}
+		if plan, err := gputrain.Plan(t.Context(), a, gputrain.Spec{}); !errors.Is(err, errPage) || plan != nil {
+			t.Errorf("a plan of %v, %v", plan, err)
+		}
+	})
+	for _, err := range gputrain.Offers(t.Context(), nil, gputrain.Spec{}) {
+		if !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("of no provider: %v", err)
+		}
+	}
+	if _, err := gputrain.Plan(t.Context(), sim.Config{}, gputrain.Spec{Nodes: -1}); !errors.Is(err, gputrain.ErrInvalid) {
+		t.Errorf("of a bad spec: %v", err)
+	}
+}
