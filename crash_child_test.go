@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -259,6 +260,7 @@ type runningVictim struct {
 	lines chan string
 	ended chan struct{}
 	log   strings.Builder // what was read of it
+	told  []string        // what it said of that, and nobody has awaited yet
 }
 
 // start runs a victim, which ends with the test at the latest.
@@ -302,20 +304,27 @@ func follow(t testing.TB, cmd *exec.Cmd) *runningVictim {
 	return r
 }
 
-// await returns what follows the prefix in the first line that has it, in what the
-// victim says from now on.
+// await returns what follows the prefix in the first line that has it, of what the
+// victim has said or is yet to say. Each line is awaited once, and those that are passed
+// over wait for another await: what a victim does at once it may tell in any order.
 func (r *runningVictim) await(prefix string) string {
 	r.t.Helper()
 	timeout := time.After(90 * time.Second)
 	for {
+		for i, text := range r.told {
+			if rest, ok := strings.CutPrefix(text, prefix); ok {
+				r.told = slices.Delete(r.told, i, i+1)
+				return strings.TrimSpace(rest)
+			}
+		}
 		select {
 		case line, open := <-r.lines:
 			if !open {
 				r.t.Fatalf("the victim has ended, and never said %q; it said\n%s", prefix, r.log.String())
 			}
 			r.log.WriteString(line + "\n")
-			if rest, ok := strings.CutPrefix(line, "victim: "+prefix); ok {
-				return strings.TrimSpace(rest)
+			if text, ok := strings.CutPrefix(line, "victim: "); ok {
+				r.told = append(r.told, text)
 			}
 		case <-timeout:
 			r.t.Fatalf("the victim never said %q; it said\n%s", prefix, r.log.String())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -106,9 +107,11 @@ func TestStreamOnALostContainer(t *testing.T) {
 	if n != 1 || !errors.Is(last, gputrain.ErrNodeLost) {
 		t.Errorf("%d values, %v", n, last)
 	}
-	go func() { docker(t, "kill", nodes[<-started].ID) }()
+	var killing sync.WaitGroup
+	killing.Go(func() { docker(t, "kill", nodes[<-started].ID) })
 	got, err := gather(settler.Run(pool, true))
 	if again := <-started; len(got) != 1 || err != nil || got[0] != again {
 		t.Errorf("%v, %v; it was started again on node %d", got, err, again)
 	}
+	killing.Wait()
 }
