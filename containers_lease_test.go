@@ -3,10 +3,6 @@
 package gputrain_test
 
 import (
-	"bufio"
-	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -14,48 +10,17 @@ import (
 	"github.com/gputrain/gputrain/providers/container"
 )
 
-// abandoning says to TestAbandonedContainersEndThemselves that it is the child.
-const abandoning = "TEST_ABANDON_POOL"
-
 // TestAbandonedContainersEndThemselves kills a program that has a pool. Its
 // containers end by their lease. The network stays, since no container can remove it,
 // and Reap ends that, and the ledger.
 func TestAbandonedContainersEndThemselves(t *testing.T) {
-	if os.Getenv(abandoning) != "" {
-		pool, err := gputrain.Open(t.Context(), container.Config{}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease},
-			gputrain.WithStateDir(os.Getenv(abandoning)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool.Start(gputrain.Cmd("sleep", "600"))
-		fmt.Println("pool", pool.ID())
-		select {}
-	}
 	needDocker(t)
-	state := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run=^TestAbandonedContainersEndThemselves$")
-	child.Env = append(os.Environ(), abandoning+"="+state, "TMPDIR="+t.TempDir())
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var id string
-	for s := bufio.NewScanner(out); id == "" && s.Scan(); {
-		id, _ = strings.CutPrefix(s.Text(), "pool ")
-		if id == s.Text() {
-			t.Log(id)
-			id = ""
-		}
-	}
-	child.Process.Kill()
-	child.Wait()
-	if id == "" {
-		t.Fatal("the child opened no pool")
-	}
+	v := shared(t, "sleep", 2, 1)
+	v.Spec.Lease = gputrain.MinLease
+	r := v.start(t)
+	r.await("task started")
+	r.kill()
+	id := poolID(t, v.State)
 	containers := func() string { return docker(t, "ps", "--all", "--quiet", "--filter", "label=gputrain.pool="+id) }
 	if n := len(strings.Fields(containers())); n != 2 {
 		t.Errorf("%d containers are there when the program is killed", n)
@@ -67,9 +32,9 @@ func TestAbandonedContainersEndThemselves(t *testing.T) {
 	if got := docker(t, "network", "ls", "--quiet", "--filter", "label=gputrain.pool="+id); got == "" {
 		t.Error("the network is gone, which the documentation does not promise")
 	}
-	if gone, err := gputrain.StateDir(state).Reap(t.Context(), container.Config{}); err != nil || len(gone) == 0 {
+	if gone, err := gputrain.StateDir(v.State).Reap(t.Context(), container.Config{}); err != nil || len(gone) == 0 {
 		t.Errorf("reap ended %v, %v", gone, err)
 	}
-	wantNoPools(t, state)
+	wantNoPools(t, v.State)
 	wantNothingOf(t, id)
 }

@@ -38,15 +38,15 @@ func TestFencedOffEndsNothing(t *testing.T) {
 	v := shared(t, "shrink", 2, 1)
 	r := v.start(t)
 	r.await("awake")
-	r.signal(syscall.SIGSTOP)
+	r.cmd.Process.Signal(syscall.SIGSTOP)
 	pool := v.attach(t, gputrain.WithTakeover())
 	before := hostKeys(t, pool.ID())
 	v.goOn(t)
-	r.signal(syscall.SIGCONT)
+	r.cmd.Process.Signal(syscall.SIGCONT)
 	if got := r.await("closed "); got != "fenced" {
 		t.Errorf("the older program's Close: %s", got)
 	}
-	<-r.ended
+	r.wait()
 	if after := hostKeys(t, pool.ID()); len(after) != 2 || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the nodes were %v, and are %v", before, after)
 	}
@@ -63,7 +63,7 @@ func TestFencedOff(t *testing.T) {
 	r := v.start(t)
 	r.await("task started")
 	r.await("task started")
-	r.signal(syscall.SIGSTOP)
+	r.cmd.Process.Signal(syscall.SIGSTOP)
 	_, err := gputrain.Attach(t.Context(), container.Config{}, v.Name, gputrain.WithStateDir(v.State))
 	if !errors.Is(err, gputrain.ErrInUse) {
 		t.Errorf("while its program lives: %v", err)
@@ -73,7 +73,7 @@ func TestFencedOff(t *testing.T) {
 	}
 	pool := v.attach(t, gputrain.WithTakeover())
 	before := hostKeys(t, pool.ID())
-	r.signal(syscall.SIGCONT)
+	r.cmd.Process.Signal(syscall.SIGCONT)
 	for i := range 3 {
 		if got := r.await("result "); got != fmt.Sprint(i, " fenced") {
 			t.Errorf("the older program's result: %s", got)
@@ -84,7 +84,7 @@ func TestFencedOff(t *testing.T) {
 			t.Errorf("the older program is told %q: %s", what, got)
 		}
 	}
-	<-r.ended // also with what it has in the background
+	r.wait() // also with what it has in the background
 	if after := hostKeys(t, pool.ID()); len(after) != 2 || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the nodes were %v, and are %v", before, after)
 	}

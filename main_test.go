@@ -13,20 +13,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// clientEnv tells a program that it is one that a test kills, and what to do.
-const clientEnv = "GPUTRAIN_TEST_CLIENT"
-
 // TestMain is what a user's own TestMain looks like: on a node, Init serves
 // the functions below.
 func TestMain(m *testing.M) {
-	if isVictim() || isSleeper() {
+	gputrain.Init()
+	if playsRole() {
 		return
 	}
-	gputrain.Init()
 	eachLooksForLeaks(m)
-	if os.Getenv(clientEnv) != "" { // a program that another test kills keeps its state where that looks for it
-		os.Exit(m.Run())
-	}
 	state, err := os.MkdirTemp("", "gputrain-state-")
 	if err != nil {
 		log.Fatal(err)
