@@ -36,8 +36,7 @@ func init() {
 
 // Of a gather of 100 tasks some have ended, some run and some wait when the program is
 // killed: another one has them all, and none ran twice.
-func TestAttachRecoversAGather(t *testing.T) {
-	needDocker(t)
+func attachRecoversAGather(t *testing.T) {
 	v := shared(t, "gather 100", 2, 2)
 	v.Spec.Image.Env = map[string]string{"COLOR": "blue"}
 	r := v.start(t)

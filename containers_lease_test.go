@@ -10,11 +10,10 @@ import (
 	"github.com/gputrain/gputrain/providers/container"
 )
 
-// TestAbandonedContainersEndThemselves kills a program that has a pool. Its
+// abandonedContainersEndThemselves kills a program that has a pool. Its
 // containers end by their lease. The network stays, since no container can remove it,
 // and Reap ends that, and the ledger.
-func TestAbandonedContainersEndThemselves(t *testing.T) {
-	needDocker(t)
+func abandonedContainersEndThemselves(t *testing.T) {
 	v := shared(t, "sleep", 2, 1)
 	v.Spec.Lease = gputrain.MinLease
 	r := v.start(t)

@@ -92,6 +92,7 @@ func TestContextEndsAtEveryStageOfOpeningContainers(t *testing.T) {
 	writeText(t, filepath.Join(src, "f"), "data")
 	try := func(name, phase string, arrange arrangement) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := &wrapped{Provider: container.Config{}}

@@ -87,8 +87,7 @@ func hostKeys(t *testing.T, id string) map[string][]string {
 
 // A program is killed before its pool is ready, or when it is: another one has the
 // same nodes, and those that were not made yet.
-func TestAttachInEveryPhase(t *testing.T) {
-	needDocker(t)
+func attachInEveryPhase(t *testing.T) {
 	for _, phase := range []struct {
 		name, at, until string
 		nodes           int // that are there
@@ -101,6 +100,7 @@ func TestAttachInEveryPhase(t *testing.T) {
 		{"ready", "", "pool ready", 2},
 	} {
 		t.Run(phase.name, func(t *testing.T) {
+			t.Parallel()
 			v := shared(t, "stand", 2, 1)
 			v.HangAt = phase.at
 			v.Spec.Image.Setup = []string{"sleep 1; echo set up >>set-up.txt"}
@@ -154,8 +154,7 @@ func TestAttachInEveryPhase(t *testing.T) {
 }
 
 // What tasks read, leave and try again survives the program that gathered them.
-func TestAttachGatherOfEverything(t *testing.T) {
-	needDocker(t)
+func attachGatherOfEverything(t *testing.T) {
 	v := shared(t, "gather", 1, 3)
 	r := v.start(t)
 	for range 4 { // all but those that wait
@@ -196,11 +195,11 @@ func TestAttachGatherOfEverything(t *testing.T) {
 
 // A secret is kept nowhere: what has it already goes on, and what would have to be
 // started anew needs it again.
-func TestAttachSecrets(t *testing.T) {
-	needDocker(t)
+func attachSecrets(t *testing.T) {
 	secret := []byte(victimSecrets["TOKEN"])
 	for _, given := range []bool{true, false} {
 		t.Run(map[bool]string{true: "given", false: "missing"}[given], func(t *testing.T) {
+			t.Parallel()
 			v := shared(t, "secrets", 1, 1)
 			r := v.start(t)
 			r.await("task started")
@@ -265,8 +264,7 @@ func wantNoSecret(t testing.TB, dir string, secret []byte) {
 	}
 }
 
-func TestAttachBroadcast(t *testing.T) {
-	needDocker(t)
+func attachBroadcast(t *testing.T) {
 	v := shared(t, "broadcast", 2, 1)
 	r := v.start(t)
 	r.await("task started")
@@ -290,8 +288,7 @@ func TestAttachBroadcast(t *testing.T) {
 
 // Results that were handed over don't come again, whoever had them: programs are
 // killed twice in a row.
-func TestAttachTwice(t *testing.T) {
-	needDocker(t)
+func attachTwice(t *testing.T) {
 	v := shared(t, "jobs", 2, 1)
 	first := v.start(t)
 	first.await("task started")
@@ -329,8 +326,7 @@ func TestAttachTwice(t *testing.T) {
 	}
 }
 
-func TestAttachStream(t *testing.T) {
-	needDocker(t)
+func attachStream(t *testing.T) {
 	v := shared(t, "stream", 1, 1)
 	r := v.start(t)
 	for i := range 3 {

@@ -33,8 +33,7 @@ func init() {
 
 // An older program that is about to end a node when it comes back, before it has heard
 // that the pool is another one's, leaves it alone.
-func TestFencedOffEndsNothing(t *testing.T) {
-	needDocker(t)
+func fencedOffEndsNothing(t *testing.T) {
 	v := shared(t, "shrink", 2, 1)
 	r := v.start(t)
 	r.await("awake")
@@ -57,8 +56,7 @@ func TestFencedOffEndsNothing(t *testing.T) {
 
 // A program that hangs while its pool is taken over finds itself fenced off when it
 // comes back: it is told so, and ends nothing.
-func TestFencedOff(t *testing.T) {
-	needDocker(t)
+func fencedOff(t *testing.T) {
 	v := shared(t, "fenced", 2, 1)
 	r := v.start(t)
 	r.await("task started")
@@ -106,8 +104,7 @@ func TestFencedOff(t *testing.T) {
 }
 
 // What a program was ending when it was killed is not taken up again.
-func TestAttachToWhatWasBeingClosed(t *testing.T) {
-	needDocker(t)
+func attachToWhatWasBeingClosed(t *testing.T) {
 	v := shared(t, "nothing", 2, 1)
 	v.HangAt = "terminate"
 	r := v.start(t)

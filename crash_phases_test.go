@@ -13,41 +13,34 @@ import (
 	"github.com/gputrain/gputrain/providers/container"
 )
 
-// TestKilledInEveryPhase kills programs with SIGKILL wherever the life of a pool of
+// killedInEveryPhase kills programs with SIGKILL wherever the life of a pool of
 // containers can be cut. Reap then leaves nothing of it, and a pool of this program,
 // which lives, is not touched.
-func TestKilledInEveryPhase(t *testing.T) {
-	needDocker(t)
+func killedInEveryPhase(t *testing.T) {
 	living := openContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2}, gputrain.WithStateDir(t.TempDir()))
 	job := living.Start(gputrain.Script(`until [ -e done ]; do sleep 0.1; done; echo undisturbed`))
-	t.Run("at", func(t *testing.T) {
-		atOnce := make(chan bool, 4)
-		try := func(name string, v victim, until string, then time.Duration) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				atOnce <- true
-				defer func() { <-atOnce }()
-				killAndReap(t, v, until, then)
-			})
-		}
-		for _, at := range []string{
-			"offers", "prepare", "prepared", "launch", "half launched", "launched",
-			"terminate", "half terminated", "terminated", "release", "released",
-		} {
-			try(at, victim{HangAt: at, Work: "nothing"}, "at "+at, 0)
-		}
-		slow := gputrain.Spec{Image: gputrain.Image{Setup: []string{"sleep 60"}}}
-		try("connecting", victim{Work: "stand"}, "node connecting", 0)
-		try("bootstrapping", victim{Work: "stand", Spec: slow}, "phase started", 0)
-		try("ready", victim{Work: "stand"}, "pool ready", 0)
-		try("running", victim{Work: "sleep"}, "task started", 0)
-		// A moment in a call of the engine, whose command outlives its caller.
-		for _, at := range []string{"prepare", "launch", "launch ", "launch  ", "terminate", "release"} {
-			then := rand.N(400 * time.Millisecond)
-			t.Log(at, "and", then)
-			try("during "+at, victim{Work: "nothing"}, "at "+strings.TrimSpace(at), then)
-		}
-	})
+	var kills []subtest
+	try := func(name string, v victim, said string, then time.Duration) {
+		kills = append(kills, subtest{name, func(t *testing.T) { killAndReap(t, v, said, then) }})
+	}
+	for _, at := range []string{
+		"offers", "prepare", "prepared", "launch", "half launched", "launched",
+		"terminate", "half terminated", "terminated", "release", "released",
+	} {
+		try(at, victim{HangAt: at, Work: "nothing"}, "at "+at, 0)
+	}
+	slow := gputrain.Spec{Image: gputrain.Image{Setup: []string{"sleep 60"}}}
+	try("connecting", victim{Work: "stand"}, "node connecting", 0)
+	try("bootstrapping", victim{Work: "stand", Spec: slow}, "phase started", 0)
+	try("ready", victim{Work: "stand"}, "pool ready", 0)
+	try("running", victim{Work: "sleep"}, "task started", 0)
+	// A moment in a call of the engine, whose command outlives its caller.
+	for _, at := range []string{"prepare", "launch", "launch ", "launch  ", "terminate", "release"} {
+		then := rand.N(400 * time.Millisecond)
+		t.Log(at, "and", then)
+		try("during "+at, victim{Work: "nothing"}, "at "+strings.TrimSpace(at), then)
+	}
+	sideBySide(t, 2, kills) // so that the engine has done within seconds what it was asked for
 	if r, err := living.Run(gputrain.Script(`touch done; echo still here`)); err != nil || string(r.Stdout) != "still here\n" {
 		t.Errorf("the living pool says %q, %v", r.Stdout, err)
 	}
@@ -56,10 +49,10 @@ func TestKilledInEveryPhase(t *testing.T) {
 	}
 }
 
-func killAndReap(t *testing.T, v victim, until string, then time.Duration) {
+func killAndReap(t *testing.T, v victim, said string, then time.Duration) {
 	v.State, v.Name, v.Spec.Nodes = t.TempDir(), "crash", 2
 	r := v.start(t)
-	r.await(until)
+	r.await(said)
 	time.Sleep(then)
 	r.kill()
 	began := v.HangAt != "offers"
@@ -80,6 +73,6 @@ func killAndReap(t *testing.T, v victim, until string, then time.Duration) {
 	if id == "" {
 		return
 	}
-	time.Sleep(time.Second) // what the engine was still asked for would be there by now
+	until(t, "the end of what the engine was still asked for", func() bool { return len(processesWith("TMPDIR="+r.tmp)) == 0 })
 	wantNothingOf(t, id)
 }

@@ -22,41 +22,43 @@ func init() {
 	}
 }
 
-// TestClientThatIsKilled kills a program with SIGKILL while its pool works.
+// clientThatIsKilled kills a program with SIGKILL while its pool works.
 // Once the lease is over, its nodes have ended everything by themselves. Reap ends
 // at once what a longer lease has left, and its ledger.
-func TestClientThatIsKilled(t *testing.T) {
+func clientThatIsKilled(t *testing.T) {
 	nothingRuns := func(id string) bool { return len(processesWith("GPUTRAIN_POOL="+id)) == 0 }
-	t.Run("local", func(t *testing.T) {
-		v := victim{Local: t.TempDir()}
-		id := v.killAtWork(t, gputrain.MinLease)
-		until(t, "the end of the pool", func() bool { return nothingRuns(id) && len(tree(v.Local)) == 0 })
-		v.reap(t)
-	})
-	t.Run("local, reaped", func(t *testing.T) {
-		v := victim{Local: t.TempDir()}
-		id := v.killAtWork(t, time.Hour)
-		v.reap(t)
-		if left := append(processesWith("GPUTRAIN_POOL="+id), tree(v.Local)...); left != nil {
-			t.Errorf("left: %v", left)
-		}
-	})
-	t.Run("own hosts", func(t *testing.T) {
-		v := victim{Hosts: []ssh.Host{newHost(t).host(), newHost(t).host()}}
-		id := v.killAtWork(t, gputrain.MinLease)
-		until(t, "the end of the pool", func() bool { return nothingRuns(id) })
-		v.reap(t)
-	})
-	t.Run("own hosts, reaped", func(t *testing.T) {
-		a, b := newHost(t), newHost(t)
-		v := victim{Hosts: []ssh.Host{a.host(), b.host()}}
-		id := v.killAtWork(t, time.Hour)
-		v.reap(t)
-		if left := processesWith("GPUTRAIN_POOL=" + id); left != nil {
-			t.Errorf("left: %v", left)
-		}
-		a.wantAsFound(t)
-		b.wantAsFound(t)
+	sideBySide(t, 4, []subtest{
+		{"local", func(t *testing.T) {
+			v := victim{Local: t.TempDir()}
+			id := v.killAtWork(t, gputrain.MinLease)
+			until(t, "the end of the pool", func() bool { return nothingRuns(id) && len(tree(v.Local)) == 0 })
+			v.reap(t)
+		}},
+		{"local, reaped", func(t *testing.T) {
+			v := victim{Local: t.TempDir()}
+			id := v.killAtWork(t, time.Hour)
+			v.reap(t)
+			if left := append(processesWith("GPUTRAIN_POOL="+id), tree(v.Local)...); left != nil {
+				t.Errorf("left: %v", left)
+			}
+		}},
+		{"own hosts", func(t *testing.T) {
+			v := victim{Hosts: []ssh.Host{newHost(t).host(), newHost(t).host()}}
+			id := v.killAtWork(t, gputrain.MinLease)
+			until(t, "the end of the pool", func() bool { return nothingRuns(id) })
+			v.reap(t)
+		}},
+		{"own hosts, reaped", func(t *testing.T) {
+			a, b := newHost(t), newHost(t)
+			v := victim{Hosts: []ssh.Host{a.host(), b.host()}}
+			id := v.killAtWork(t, time.Hour)
+			v.reap(t)
+			if left := processesWith("GPUTRAIN_POOL=" + id); left != nil {
+				t.Errorf("left: %v", left)
+			}
+			a.wantAsFound(t)
+			b.wantAsFound(t)
+		}},
 	})
 }
 

@@ -39,10 +39,9 @@ func lingerer(file string) gputrain.Task {
 	return gputrain.Script(`echo "$GPUTRAIN_NODE_RANK" >>` + file + `; [ "$GPUTRAIN_ATTEMPT" != 1 ] || exec sleep 600`)
 }
 
-// TestTasksOfALostContainerRunElsewhere loses nodes in every way in which
+// tasksOfALostContainerRunElsewhere loses nodes in every way in which
 // containers are lost, while commands and functions run on them.
-func TestTasksOfALostContainerRunElsewhere(t *testing.T) {
-	needDocker(t)
+func tasksOfALostContainerRunElsewhere(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, id string){
 		"killed":    func(t *testing.T, id string) { docker(t, "kill", id) },
 		"stopped":   func(t *testing.T, id string) { docker(t, "stop", "--time", "1", id) },
@@ -106,13 +105,12 @@ func restart(t *testing.T, id string) {
 	}
 }
 
-// TestPausedContainerGoesOn freezes a node until its connection is given up, and
+// pausedContainerGoesOn freezes a node until its connection is given up, and
 // has it go on. Nothing is lost, and nothing is started again.
-func TestPausedContainerGoesOn(t *testing.T) {
+func pausedContainerGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a dead connection is noticed after a minute")
 	}
-	needDocker(t)
 	shared := t.TempDir()
 	states := make(chan string, 100)
 	pool := openContainers(t, container.Config{}, gputrain.Spec{
@@ -177,8 +175,7 @@ var attend = gputrain.Func("attend", func(ctx context.Context, dir string) (int,
 	return 0, errors.Join(ctx.Err(), f.Close())
 })
 
-func TestOutOfMemoryInAContainer(t *testing.T) {
-	needDocker(t)
+func outOfMemoryInAContainer(t *testing.T) {
 	pool := openContainers(t, container.Config{}, gputrain.Spec{MemoryGiB: 0.25})
 	wantOOM := func(what string, err error) {
 		t.Helper()
@@ -208,8 +205,7 @@ var allocate = gputrain.Func("allocate", func(_ context.Context, mib int) (int, 
 	return int(b[0]), nil
 })
 
-func TestFullDiskInAContainer(t *testing.T) {
-	needDocker(t)
+func fullDiskInAContainer(t *testing.T) {
 	pool := openContainers(t, container.Config{RunArgs: []string{"--tmpfs", "/root:size=64m,exec"}}, gputrain.Spec{})
 	wantFull := func(what string, err error) {
 		t.Helper()
@@ -234,8 +230,7 @@ func TestFullDiskInAContainer(t *testing.T) {
 	}
 }
 
-func TestKilledWorkerIsReplaced(t *testing.T) {
-	needDocker(t)
+func killedWorkerIsReplaced(t *testing.T) {
 	pool := openContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2})
 	worker, err := pid.Run(pool, struct{}{})
 	if err != nil {

