@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/providers/ssh"
 	xssh "golang.org/x/crypto/ssh"
@@ -205,7 +206,7 @@ func TestHomesOfEveryKind(t *testing.T) {
 	})
 	t.Run("read-only", func(t *testing.T) {
 		home, tmp := t.TempDir(), t.TempDir()
-		readOnly(t, home)
+		disktest.ReadOnly(t, home)
 		h := newHostAt(t, home, "TMPDIR="+tmp)
 		t.Cleanup(func() { wantEmpty(t, tmp) })
 		if dir := work(t, h); !strings.HasPrefix(dir, tmp+"/") {

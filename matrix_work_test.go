@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/disktest"
 )
 
 // A workKind is one kind of work, which begin starts, in the shape that it is told.
@@ -452,7 +453,7 @@ const smallDisk = 256 << 10
 func beginDownloads(w *work) {
 	source, local := w.t.TempDir(), w.t.TempDir()
 	if w.c.fault.fillsDisk {
-		mount(w.t, local, fmt.Sprint("size=", smallDisk), 0)
+		disktest.Mount(w.t, local, smallDisk)
 	}
 	names, size := w.files(source)
 	at := "down-" + filepath.Base(w.dir)

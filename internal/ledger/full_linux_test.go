@@ -2,52 +2,23 @@ package ledger
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/disktest"
 )
 
-// smallDisk mounts a file system of 64 KiB. That needs root: otherwise the test
-// skips, or fails where GPUTRAIN_REQUIRE_DISKFULL is set.
-func smallDisk(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != "" {
-			t.Fatalf("mount: %v, and GPUTRAIN_REQUIRE_DISKFULL is set: run this as root", err)
-		}
-		t.Skipf("mount: %v: run this as root", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-	return dir
-}
-
-// fill leaves a disk so many bytes.
-func fill(t testing.TB, path string, left int) {
-	t.Helper()
-	if err := os.WriteFile(path, make([]byte, 128<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filling the disk: %v", err)
-	}
-	info, err := os.Stat(path)
-	must(t, err)
-	must(t, os.Truncate(path, info.Size()-int64(left)))
-}
-
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t, 64<<10)
 	d, err := OpenDir(filepath.Join(dir, "state"))
 	must(t, err)
 	l := create(t, d, "p-1", newMachine("a"))
 	filler := filepath.Join(dir, "filler")
-	fill(t, filler, 0)
+	disktest.Fill(t, filler, 0)
 	before, err := os.ReadFile(d.file("p-1", ".ledger"))
 	must(t, err)
 	long := Row{Name: "b", Kind: "machine", Note: strings.Repeat("x", 8<<10)}
@@ -68,8 +39,8 @@ func TestFullDisk(t *testing.T) {
 	// Nor is there more of a pool that could not begin, whatever had room, and
 	// a pool is taken whole or not.
 	names := files(t, d)
-	for left := 0; left <= 16<<10; left += 4 << 10 {
-		fill(t, filler, left)
+	for left := int64(0); left <= 16<<10; left += 4 << 10 {
+		disktest.Fill(t, filler, left)
 		id := fmt.Sprint("q-", left)
 		l, err := d.Create(Header{Pool: id}, newKey, long)
 		if left >= 16<<10 {
@@ -82,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 		must(t, os.Remove(filler))
 	}
 	must(t, l.Close(false))
-	fill(t, filler, 0)
+	disktest.Fill(t, filler, 0)
 	var taken *Ledger
 	who := "h/1/" + strings.Repeat("2", 8<<10)
 	_, s, err := d.Take("p-1", who, TakeOptions{})
@@ -96,7 +67,7 @@ func TestFullDisk(t *testing.T) {
 	if s.Generation != 2 {
 		t.Errorf("got %+v", s)
 	}
-	fill(t, filler, 0)
+	disktest.Fill(t, filler, 0)
 	must(t, taken.Close(true)) // to end a pool needs no room
 	wantFiles(t, d)
 }

@@ -7,29 +7,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/disktest"
 )
 
-// smallDisk mounts a file system of 64 KiB. That needs root: otherwise the test
-// skips, or fails where GPUTRAIN_REQUIRE_DISKFULL is set.
-func smallDisk(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != "" {
-			t.Fatalf("mount: %v, and GPUTRAIN_REQUIRE_DISKFULL is set: run this as root", err)
-		}
-		t.Skipf("mount: %v: run this as root", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-	return dir
-}
-
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t, 64<<10)
 	path := filepath.Join(dir, "f")
 	f, err := Create(path)
 	must(t, err)
@@ -47,9 +30,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	filler := filepath.Join(dir, "filler")
-	if err := os.WriteFile(filler, make([]byte, 100<<10), 0o600); !IsFull(err) {
-		t.Errorf("filling the disk: %v", err)
-	}
+	disktest.Fill(t, filler, 0)
 	if _, err := Rewrite(path, true, func(yield func(Record, error) bool) { yield(rec(`{"a":4}`), nil) }); !IsFull(err) {
 		t.Errorf("rewriting on a full disk: %v", err)
 	}
@@ -63,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 
 // Where a half record can not be cut off, nothing is appended after it.
 func TestBroken(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t, 64<<10)
 	path := filepath.Join(dir, "f")
 	f, err := Create(path)
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
 
@@ -486,7 +487,7 @@ func TestAttachCut(t *testing.T) {
 func TestAttachFullDisk(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
-		dir := smallDisk(t)
+		dir := disktest.Small(t, 256<<10)
 		cfg := config(t, shell)
 		cfg.Root = dir + "/pool"
 		first := begin(t, srv, cfg)
@@ -498,7 +499,7 @@ func TestAttachFullDisk(t *testing.T) {
 			_, _ = first.Run(t.Context(), Spec{ID: "runs", Script: "echo begin; until [ -e go ]; do sleep 0.05; done; exit 9", Scratch: true}, Sinks{Stdout: w, Live: true})
 		}()
 		w.await(t, "begin")
-		fill(t, dir+"/full")
+		disktest.Fill(t, dir+"/full", 0)
 		first.kill()
 		n, all := attach(t, srv, first.Node, 2)
 		if f := all["over"]; !f.Over || len(all) != 2 {
@@ -516,24 +517,6 @@ func TestAttachFullDisk(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-}
-
-// fill leaves no room on a file system.
-func fill(t *testing.T, name string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for block := 4096; block > 0; {
-		if _, err := f.Write(make([]byte, block)); err == nil {
-			continue
-		} else if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-		block /= 2
-	}
 }
 
 // A task whose wrapper or runner was killed while no client was there is found, and

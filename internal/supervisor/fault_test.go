@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
 
@@ -389,7 +390,7 @@ func TestClose(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
-		dir := smallDisk(t)
+		dir := disktest.Small(t, 256<<10)
 		link := opensshtest.Proxy(t, srv.Addr)
 		cfg := config(t, shell)
 		cfg.Root = dir + "/pool"

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
 
@@ -77,7 +77,7 @@ func TestScratchReleasedEarly(t *testing.T) {
 }
 
 func TestScratchFullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t, 256<<10)
 	cfg := config(t, "perl")
 	cfg.Root = dir + "/pool"
 	n := start(t, connect(t, opensshtest.Start(t), ""), cfg)
@@ -91,22 +91,4 @@ func TestScratchFullDisk(t *testing.T) {
 	if !errors.Is(r.err, ErrNotStarted) || !errors.Is(r.err, ErrDiskFull) {
 		t.Errorf("%+v", r)
 	}
-}
-
-// smallDisk returns a folder on a file system of 256 KiB.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	required := os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != ""
-	if os.Getuid() != 0 && !required {
-		t.Skip("mounting a small file system needs root")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
-		if required {
-			t.Fatalf("no tmpfs here, and GPUTRAIN_REQUIRE_DISKFULL is set: %v %s", err, out)
-		}
-		t.Skipf("no tmpfs here: %v %s", err, out)
-	}
-	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
-	return dir
 }

@@ -7,12 +7,13 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/disktest"
 )
 
 // odd is a tree of all that names and links can be.
@@ -210,13 +211,7 @@ func TestUploadToFullDisk(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		small := filepath.Join(r.Dir, "small")
 		must(t, os.Mkdir(small, 0o755))
-		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small).CombinedOutput(); err != nil {
-			if os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != "" {
-				t.Fatalf("no small disk to fill, and GPUTRAIN_REQUIRE_DISKFULL is set: %s", out)
-			}
-			t.Skipf("no small disk to fill: mounting one needs root: %s", out)
-		}
-		t.Cleanup(func() { exec.Command("umount", "-l", small).Run() })
+		disktest.Mount(t, small, 1<<20)
 		local := t.TempDir()
 		content := make([]byte, 4<<20)
 		must(t, os.WriteFile(filepath.Join(local, "big"), content, 0o644))

@@ -1,3 +1,5 @@
+//go:build unix
+
 package gputrain_test
 
 import (
@@ -9,34 +11,11 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/disktest"
 )
 
-// mount puts a file system in memory at dir until the test ends. That needs
-// root: otherwise the test skips, or fails where GPUTRAIN_REQUIRE_DISKFULL is set.
-func mount(t testing.TB, dir, options string, flags uintptr) {
-	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_DISKFULL") != "" {
-			t.Fatalf("mount: %v, and GPUTRAIN_REQUIRE_DISKFULL is set: run this as root", err)
-		}
-		t.Skipf("mount: %v: run this as root", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-}
-
-// readOnly makes a folder one that nobody can write to, not even root.
-func readOnly(t testing.TB, dir string) {
-	t.Helper()
-	mount(t, dir, "size=64k", syscall.MS_RDONLY)
-}
-
 func TestFullDisk(t *testing.T) {
-	home := t.TempDir()
-	mount(t, home, "size=64m", 0)
+	home := disktest.Small(t, 64<<20)
 	h := newHostAt(t, home)
 	pool := openHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
 	if _, err := norm.Run(pool, point{3, 4}); err != nil { // its program fits
@@ -92,8 +71,7 @@ func wantDiskFull(t testing.TB, err error, says ...string) {
 
 // What comes back from nodes may find this machine's disk full.
 func TestFullDiskHere(t *testing.T) {
-	here := t.TempDir()
-	mount(t, here, "size=2m", 0)
+	here := disktest.Small(t, 2<<20)
 	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(here))
 	_, err := pool.Run(gputrain.Cmd("head", "-c", "8000000", "/dev/zero"))
 	wantDiskFull(t, err, "keep stdout of t1-a1 on this machine: write "+here, "WithResultsDir")
@@ -112,8 +90,7 @@ func TestFullDiskHere(t *testing.T) {
 
 // TestCloseOnAFullDisk leaves nothing behind although nothing can be written.
 func TestCloseOnAFullDisk(t *testing.T) {
-	home := t.TempDir()
-	mount(t, home, "size=1m", 0)
+	home := disktest.Small(t, 1<<20)
 	h := newHostAt(t, home)
 	pool := openHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
 	started := filepath.Join(t.TempDir(), "started")
