@@ -1,0 +1,164 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// A client whose node was taken over, and that lives, is told so whatever it tries,
+// and changes nothing.
+func TestFenced(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		cfg := config(t, shell)
+		first := begin(t, srv, cfg)
+		cfg.Root = first.facts.Root
+		w := newWatch()
+		followed := make(chan error, 1)
+		go func() {
+			_, err := first.Run(t.Context(), Spec{ID: "task", Script: "echo up; until [ -e go ]; do sleep 0.05; done; echo end; exit 9", Scratch: true}, Sinks{Stdout: w, Live: true})
+			followed <- err
+		}()
+		w.await(t, "up")
+		second, _ := attach(t, srv, first.Node, 5)
+		if err := <-followed; !errors.Is(err, ErrFenced) {
+			t.Errorf("the older client's Run: %v", err)
+		}
+		<-first.Done()
+		if err := first.Err(); !errors.Is(err, ErrFenced) {
+			t.Errorf("%v", err)
+		}
+		third, all := attach(t, srv, second, 6)
+		if f, known := all["task"]; !known || f.Over {
+			t.Errorf("%+v", all)
+		}
+		<-second.Done()
+
+		// One that has not heard of it yet has nothing but what the node says.
+		unaware, err := newNode(t.Context(), first.client, first.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unaware.facts = first.facts
+		for _, n := range []*Node{first.Node, second, unaware} {
+			if n != unaware {
+				for _, s := range []Spec{{Args: []string{"touch", "trace"}}, {Args: []string{"true"}, Stdin: strings.NewReader("x"), ID: "trace"}} {
+					if r := run(t, n, s); !errors.Is(r.err, ErrFenced) {
+						t.Errorf("%+v", r)
+					}
+				}
+				if r := resume(t, n, "task"); !errors.Is(r.err, ErrFenced) {
+					t.Errorf("%+v", r)
+				}
+				n.End("task")
+				n.Release("task")
+			}
+			if err := n.store(t.Context(), "trace.in", strings.NewReader("x")); !errors.Is(err, ErrFenced) {
+				t.Errorf("%v", err)
+			}
+			for range 2 {
+				if err := n.Close(t.Context(), true); !errors.Is(err, ErrFenced) {
+					t.Errorf("%v", err)
+				}
+			}
+		}
+		for generation := range 6 {
+			cfg.Generation = generation
+			if _, err := Start(t.Context(), connect(t, srv, ""), cfg); !errors.Is(err, ErrFenced) {
+				t.Errorf("Start: %v", err)
+			}
+			if _, _, err := Attach(t.Context(), connect(t, srv, ""), cfg); !errors.Is(err, ErrFenced) {
+				t.Errorf("Attach: %v", err)
+			}
+		}
+		touch(t, third.facts.WorkDir+"/go")
+		if r := resume(t, third, "task"); r.err != nil || r.Code != 9 || r.out != "up\nend\n" {
+			t.Errorf("%+v", r)
+		}
+		for _, trace := range []string{"/work/trace", "/t/trace.in"} {
+			if _, err := os.Stat(third.facts.Root + trace); !os.IsNotExist(err) {
+				t.Errorf("%s: %v", trace, err)
+			}
+		}
+		if r := run(t, third, Spec{Script: "echo out"}); r.err != nil || r.out != "out\n" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A start that an older client has sent just before is not carried out behind the
+// back of who has listed the tasks.
+func TestFencedStart(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		if shell == "perl" {
+			t.Skip("the runner does one thing after the other, and leaves a session with what it has not done")
+		}
+		n := start(t, connect(t, srv, ""), config(t, shell))
+		if err := os.WriteFile(n.facts.Root+"/t/owner", []byte("7                  ;\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(t, n, Spec{Args: []string{"touch", "trace"}}); !errors.Is(r.err, ErrNotStarted) || !errors.Is(r.err, ErrFenced) {
+			t.Errorf("%+v", r)
+		}
+		if _, err := os.Stat(n.facts.WorkDir + "/trace"); !os.IsNotExist(err) {
+			t.Errorf("it was started (%v)", err)
+		}
+		n.cfg.Generation = 7 // for Close
+	})
+}
+
+// Two that come at once do not share the node: the higher generation has it.
+func TestAttachAtOnce(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		first := begin(t, srv, config(t, shell))
+		first.kill()
+		cfg := first.cfg
+		cfg.Root = first.facts.Root
+		const many = 4
+		nodes, errs := make([]*Node, many), make([]error, many)
+		done := make(chan int)
+		for i := range many {
+			c := connect(t, srv, "")
+			cfg := cfg
+			cfg.Generation = i + 2
+			go func() {
+				nodes[i], _, errs[i] = Attach(t.Context(), c, cfg)
+				done <- i
+			}()
+		}
+		for range many {
+			<-done
+		}
+		last := nodes[many-1]
+		if last == nil {
+			t.Fatal(errs[many-1])
+		}
+		if r := run(t, last, Spec{Script: "echo mine"}); r.err != nil || r.out != "mine\n" {
+			t.Errorf("%+v", r)
+		}
+		for i, n := range nodes[:many-1] {
+			if n == nil {
+				if !errors.Is(errs[i], ErrFenced) {
+					t.Errorf("generation %d: %v", i+2, errs[i])
+				}
+				continue
+			}
+			<-n.Done()
+			if err := n.Close(t.Context(), true); !errors.Is(err, ErrFenced) || !errors.Is(n.Err(), ErrFenced) {
+				t.Errorf("generation %d: %v, %v", i+2, err, n.Err())
+			}
+		}
+		if err := last.Close(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		clean(t, last)
+	})
+}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/opensshtest"
+)
+
+// A killable node is one whose program can be killed: by a connection that is cut for
+// good. What it had running is there for the one that attaches.
+type killable struct {
+	*Node
+	link *opensshtest.Link
+}
+
+// begin starts a node by a program that is to be killed, or to be fenced off.
+func begin(t *testing.T, srv *opensshtest.Server, cfg Config) *killable {
+	t.Helper()
+	link := opensshtest.Proxy(t, srv.Addr)
+	n, err := Start(t.Context(), connect(t, srv, link.Addr), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &killable{n, link}
+}
+
+func (k *killable) kill() {
+	k.link.Refuse(true)
+	k.link.Cut()
+}
+
+// launch has a task run, whose Run the program that is killed does not see return.
+func (k *killable) launch(t *testing.T, spec Spec) {
+	t.Helper()
+	started := make(chan struct{})
+	go func() {
+		_, _ = k.Run(t.Context(), spec, Sinks{Started: func() { close(started) }}) // its end is the next one's
+	}()
+	<-started
+}
+
+// attach takes a node over with a generation. It is closed, and found clean, when
+// the test ends, unless somebody has taken it over.
+func attach(t *testing.T, srv *opensshtest.Server, n *Node, generation int) (*Node, map[string]Found) {
+	t.Helper()
+	cfg := n.cfg
+	cfg.Root, cfg.Generation = n.facts.Root, generation
+	next, all, err := Attach(t.Context(), connect(t, srv, ""), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err := next.Close(ctx, true)
+		if errors.Is(err, ErrFenced) {
+			return
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		clean(t, next)
+	})
+	byID := map[string]Found{}
+	for _, f := range all {
+		byID[f.ID] = f
+	}
+	if len(byID) != len(all) {
+		t.Errorf("some tasks are listed twice: %v", all)
+	}
+	return next, byID
+}
+
+func resume(t *testing.T, n *Node, id string) (r result) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	r.Exit, r.err = n.Resume(t.Context(), id, "", 0, Sinks{Stdout: &out, Stderr: &errs, Live: true})
+	r.out, r.errs = out.String(), errs.String()
+	return r
+}
+
+// swept waits until nothing is to be removed any more.
+func swept(n *Node) {
+	for left := 1; left > 0; time.Sleep(5 * time.Millisecond) {
+		n.mu.Lock()
+		left = n.broom.size() + n.broom.asked.size()
+		n.mu.Unlock()
+	}
+}
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
