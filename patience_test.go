@@ -10,6 +10,7 @@ func TestPatience(t *testing.T) {
 	sideBySide(t, 5, []subtest{
 		{"ClientThatIsKilled", clientThatIsKilled},
 		{"CancelledCommands", cancelledCommands},
+		{"FaultsUnderATaskAndACall", faultsUnderATaskAndACall},
 		{"StreamsOverALinkThatIsCut", streamsOverALinkThatIsCut},
 		{"LostNodesTasksRunElsewhere", lostNodesTasksRunElsewhere},
 		{"TargetsOfALostNodeFail", targetsOfALostNodeFail},

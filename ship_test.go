@@ -345,7 +345,6 @@ case $to in
 	/bin/mv "$to" "$to.arm64" && printf '#!/bin/sh\nexec %s %%s "$@"\n' "$to.arm64" >"$to" && chmod 700 "$to"
 esac
 `, qemu))
-	f.run(t, f.dir, "go", "build", "-o", "native", ".")
 	f.env = append(f.env, "GOARCH=amd64", "PATH="+path)
 	want := foreignReport{Client: "linux/amd64", Node: "linux/arm64", Path: "example.com/foreign", Note: "none", Tag: "plain", Cgo: "0"}
 	if got := f.report(t, f.dir, "go", "run", "."); got != want {
