@@ -30,7 +30,7 @@ const (
 	saying = "child: "
 )
 
-// newRole adds a role. Whoever plays it starts no other program that has one.
+// newRole adds a role. What plays it starts no program with a role itself.
 func newRole[In any](name string, play func(In) error) role[In] {
 	roles[name] = func(text string) error {
 		var in In
