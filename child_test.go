@@ -19,7 +19,7 @@ import (
 type role[In any] string
 
 // roles do what they were given as JSON, each by its name.
-var roles = map[string]func(in string) error{}
+var roles = map[string]func(in string) (play func() error, life time.Duration, err error){}
 
 const (
 	// roleEnv holds the name of the role that this program plays, and what it is given.
@@ -30,14 +30,17 @@ const (
 	saying = "child: "
 )
 
-// newRole adds a role. What plays it starts no program with a role itself.
+// newRole adds a role. What plays it starts no program with a role itself. It ends
+// after childLife, or after what In says by a method life.
 func newRole[In any](name string, play func(In) error) role[In] {
-	roles[name] = func(text string) error {
+	roles[name] = func(text string) (func() error, time.Duration, error) {
 		var in In
-		if err := json.Unmarshal([]byte(text), &in); err != nil {
-			return err
+		life := childLife
+		err := json.Unmarshal([]byte(text), &in)
+		if long, ok := any(in).(interface{ life() time.Duration }); ok {
+			life = long.life()
 		}
-		return play(in)
+		return func() error { return play(in) }, life, err
 	}
 	return role[In](name)
 }
@@ -50,12 +53,16 @@ func playsRole() bool {
 		return false
 	}
 	os.Unsetenv(roleEnv)
-	time.AfterFunc(childLife, func() { os.Exit(3) })
+	play, life, err := roles[name](in)
+	time.AfterFunc(life, func() { os.Exit(3) })
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	if err := roles[name](in); err != nil {
+	if err == nil {
+		err = play()
+	}
+	if err != nil {
 		say("failed: %v", err)
 		os.Exit(1)
 	}

@@ -14,6 +14,7 @@ func TestPatience(t *testing.T) {
 		{"StreamsOverALinkThatIsCut", streamsOverALinkThatIsCut},
 		{"LostNodesTasksRunElsewhere", lostNodesTasksRunElsewhere},
 		{"TargetsOfALostNodeFail", targetsOfALostNodeFail},
+		{"StoppedProgram", stoppedProgram},
 		{"HostKeyThatChanges", hostKeyThatChanges},
 		{"PoolEndsByItsTTL", poolEndsByItsTTL},
 	})

@@ -4,23 +4,16 @@ package gputrain_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/sim"
 )
-
-// sleeperEnv has a program be a sleeper.
-const sleeperEnv = "GPUTRAIN_TEST_SLEEPER"
 
 // A sleeper is a program that is stopped while its pool works, and goes on later. It
 // tells on its standard output what it does, a line each.
@@ -29,31 +22,19 @@ type sleeper struct {
 	State    string // its state directory
 	Dir      string // a folder that it and its nodes have, with the gates
 	Lease    time.Duration
-	Life     time.Duration // bounds it, whatever becomes of the test
+	Stop     time.Duration // how long it is stopped
 }
 
-// isSleeper reports whether this program is a sleeper, and is that program then. It
-// starts no other program.
-func isSleeper() bool {
-	text, is := os.LookupEnv(sleeperEnv)
-	if !is {
-		return false
-	}
-	os.Unsetenv(sleeperEnv)
-	gputrain.Init()
-	var s sleeper
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		say("failed %v", err)
-		return true
-	}
-	time.AfterFunc(s.Life, func() { os.Exit(3) })
+var sleepers = newRole("sleep", func(s sleeper) error {
 	if err := s.work(); err != nil {
-		say("failed %v", err)
-		return true
+		return err
 	}
 	say("well")
-	return true
-}
+	return nil
+})
+
+// life bounds a sleeper, whatever becomes of the test.
+func (s sleeper) life() time.Duration { return s.Stop + childLife }
 
 // sleeperTasks are so many that some have to wait for a slot.
 const sleeperTasks, sleeperSlots = 8, 6
@@ -132,25 +113,9 @@ var (
 		return "passed", ctx.Err()
 	})
 	countToGate = gputrain.GeneratorFunc("count-to-gate", func(ctx context.Context, gate string, yield func(int) bool) error {
-		for n := 1; !exists(gate) && yield(n); n++ {
+		for n := 1; yield(n) && !exists(gate); n++ { // one at least, should it start late
 			time.Sleep(10 * time.Millisecond)
 		}
 		return ctx.Err()
 	})
 )
-
-// start runs a sleeper, which ends with the test at the latest.
-func (s sleeper) start(t *testing.T) *runningVictim {
-	t.Helper()
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), sleeperEnv+"="+string(text))
-	return follow(t, cmd)
-}

@@ -189,7 +189,7 @@ func printedBy(args []string) string {
 // of it and looked after every tenth, and so at most 7/12 of it pass unheard. The
 // program has patiences of its own, in seconds, that only longer stops exceed:
 // GPUTRAIN_SLEEP=5m is the real thing, under the default lease.
-func TestStoppedProgram(t *testing.T) {
+func stoppedProgram(t *testing.T) {
 	stop := 5 * time.Second
 	if s := os.Getenv("GPUTRAIN_SLEEP"); s != "" {
 		var err error
@@ -204,12 +204,12 @@ func TestStoppedProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sleeper{Endpoint: endpoint, State: t.TempDir(), Dir: dir, Lease: stop * (gputrain.DefaultLease / fiveMinutes), Life: stop + 2*time.Minute}
-	r := s.start(t)
+	s := sleeper{Endpoint: endpoint, State: t.TempDir(), Dir: dir, Lease: stop * (gputrain.DefaultLease / fiveMinutes), Stop: stop}
+	r := sleepers.start(t, s)
 	for range sleeperSlots {
 		r.await("started")
 	}
-	r.signal(syscall.SIGSTOP)
+	r.cmd.Process.Signal(syscall.SIGSTOP)
 	until(t, "the stop", func() bool {
 		_, state := parent(r.cmd.Process.Pid)
 		return state == "T"
@@ -220,10 +220,10 @@ func TestStoppedProgram(t *testing.T) {
 		t.Errorf("reap ended %v, %v", gone, err)
 	}
 	time.Sleep(stop / 2)
-	r.signal(syscall.SIGCONT)
+	r.cmd.Process.Signal(syscall.SIGCONT)
 	write(t, filepath.Join(dir, "after"), nil)
 	r.await("well")
-	<-r.ended
+	r.wait()
 	for i := range sleeperTasks {
 		if n := lines(filepath.Join(dir, fmt.Sprint("ran-", i))); n != 1 {
 			t.Errorf("task %d ran %d times", i, n)
