@@ -131,21 +131,6 @@ func TestEndsWhileDown(t *testing.T) {
 	})
 }
 
-// await waits until a file exists, and returns what it holds.
-func await(t testing.TB, file string) string {
-	t.Helper()
-	for {
-		if b, err := os.ReadFile(file); err == nil {
-			return string(b)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal("no " + file)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // What kills parts of the supervisor on the node is noticed.
 func TestKilled(t *testing.T) {
 	srv := opensshtest.Start(t)

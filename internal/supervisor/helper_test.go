@@ -191,3 +191,18 @@ func (w *watch) await(t testing.TB, text string) {
 		}
 	}
 }
+
+// await waits until a file exists, and returns what it holds.
+func await(t testing.TB, file string) string {
+	t.Helper()
+	for {
+		if b, err := os.ReadFile(file); err == nil {
+			return string(b)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("no " + file)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

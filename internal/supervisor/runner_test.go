@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -96,7 +95,11 @@ func killRunner(t *testing.T, n *Node) {
 	if pid <= 1 {
 		t.Fatal("there is no runner")
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for next := pid; next == pid || next == 0; next = runner() {
