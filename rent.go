@@ -177,13 +177,15 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 	return left, err
 }
 
+var errOverpriced = errors.New("it was ended at once")
+
 // overpriced says what is wrong with what a machine really costs, or nil.
 func (p *pool) overpriced(o Offer) error {
 	why := rejectPrice(o, p.spec)
 	if why == "" {
 		return nil
 	}
-	return &Error{Provider: p.provider, Op: "launch", Kind: ErrNoOffers, Err: fmt.Errorf("%s in %s, as launched, %s; it was ended at once", o.InstanceType, o.Region, why)}
+	return &Error{Provider: p.provider, Op: "launch", Kind: ErrNoOffers, Err: fmt.Errorf("%w: %s in %s, as launched, %s", errOverpriced, o.InstanceType, o.Region, why)}
 }
 
 func (p *pool) notLaunched(err error) error {

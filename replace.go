@@ -23,7 +23,7 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 	}
 	had := old.had || !old.ready.IsZero()
 	waits, since := 0, time.Time{}
-	if had && old.tries > 0 && isFull(why) {
+	if had && old.tries > 0 && old.inst.ID == "" && isFull(why) {
 		if since = old.waiting; since.IsZero() {
 			since = now()
 		}
@@ -68,8 +68,12 @@ func (p *pool) replace(n *poolNode) {
 	p.rentMore([]*poolNode{n})
 }
 
-// isFull reports whether a launch failed since there is no room now, anywhere.
+// isFull reports whether a launch failed since there is no room now, anywhere: nothing
+// was rented, and asking again costs nothing.
 func isFull(why error) bool {
+	if errors.Is(why, errOverpriced) {
+		return false
+	}
 	return errors.Is(why, ErrNoCapacity) || errors.Is(why, ErrNoOffers) || errors.Is(why, ErrQuota)
 }
 

@@ -310,3 +310,24 @@ func TestNodesOfSeveralOffers(t *testing.T) {
 		}
 	})
 }
+
+// What was rented and is of no use counts, however it looks: waiting is for nothing else.
+func TestReplacementsThatCostAreCounted(t *testing.T) {
+	for _, kind := range []sim.Kind{sim.Overcharged, sim.FailedBoot} {
+		inCloud(t, sim.Options{Offers: []gputrain.Offer{at("here", 0.5)}}, func(t *testing.T, c *simCloud) {
+			p := c.pool(t, gputrain.Spec{MaxHourlyUSD: 1})
+			c.Inject(sim.Fault{Op: sim.OpLaunch, Nth: 1, Count: 1000, Kind: kind, Factor: 3})
+			if err := c.Preempt(alive(t, p)[0], 0); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			if n := c.launches(); n != 1+gputrain.DefaultReplacements {
+				t.Errorf("%v: %d machines were launched", kind, n)
+			}
+			if _, err := p.Run(gputrain.Cmd("true")); !errors.Is(err, gputrain.ErrNodeLost) {
+				t.Errorf("%v: %v", kind, err)
+			}
+			c.end(t, p)
+		})
+	}
+}
