@@ -1,9 +1,12 @@
 package gputrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,6 +199,10 @@ func cheaper(a, b Price) bool {
 // reject says why an offer does not satisfy the spec, or "".
 func reject(o Offer, s Spec, caps Capabilities) string {
 	switch {
+	case !s.allows(o.Region):
+		return fmt.Sprintf("is in %s; the spec allows %s", cmp.Or(o.Region, "no region that is known"), strings.Join(s.Regions, ", "))
+	case s.Arch != "" && o.Arch != "" && o.Arch != s.Arch:
+		return fmt.Sprintf("is %s; the spec asks for %s", o.Arch, s.Arch)
 	case short(o.VCPUs, s.VCPUs):
 		return fmt.Sprintf("has %g vCPUs; the spec asks for %g", o.VCPUs, s.VCPUs)
 	case short(o.MemoryGiB, s.MemoryGiB):
@@ -220,6 +227,15 @@ func reject(o Offer, s Spec, caps Capabilities) string {
 		return "this provider has no mounts"
 	}
 	return ""
+}
+
+// allows reports whether nodes may be in a region, or in a zone of one.
+func (s Spec) allows(region string) bool {
+	region = strings.ToLower(region)
+	return s.Regions == nil || slices.ContainsFunc(s.Regions, func(r string) bool {
+		rest, inside := strings.CutPrefix(region, strings.ToLower(r))
+		return inside && (rest == "" || rest[0] == '-')
+	})
 }
 
 // rejectPrice says why a price is not one that the spec allows, or "".

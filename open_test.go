@@ -255,6 +255,10 @@ func TestOffersAreChecked(t *testing.T) {
 	}{
 		"vcpus":    {gputrain.Spec{VCPUs: 1 << 20}, nil, gputrain.ErrNoOffers, "vCPUs"},
 		"memory":   {gputrain.Spec{MemoryGiB: 1 << 30}, nil, gputrain.ErrNoOffers, "memory"},
+		"region":   {gputrain.Spec{Regions: []string{"north", "us-east-1"}}, func(o *gputrain.Offer) { o.Region = "us-east-10" }, gputrain.ErrNoOffers, "is in us-east-10"},
+		"no place": {gputrain.Spec{Regions: []string{"north"}}, func(o *gputrain.Offer) { o.Region = "" }, gputrain.ErrNoOffers, "no region"},
+		"arch":     {gputrain.Spec{Arch: "arm64"}, func(o *gputrain.Offer) { o.Arch = "amd64" }, gputrain.ErrNoOffers, "is amd64"},
+		"node":     {gputrain.Spec{Arch: "vax"}, func(o *gputrain.Offer) { o.Arch = "" }, gputrain.ErrNoOffers, "the spec asks for vax"},
 		"disk":     {gputrain.Spec{DiskGiB: 1 << 40}, nil, gputrain.ErrNoOffers, "disk"},
 		"price":    {gputrain.Spec{MaxHourlyUSD: 1}, func(o *gputrain.Offer) { o.HourlyUSD = gputrain.USD(2) }, gputrain.ErrNoOffers, "$2.00"},
 		"no price": {gputrain.Spec{MaxHourlyUSD: 1}, func(o *gputrain.Offer) { o.HourlyUSD = gputrain.Price{} }, gputrain.ErrNoOffers, "not known"},

@@ -3,6 +3,7 @@ package gputrain_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -62,6 +63,32 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A region allows its zones, and no region whose name only begins as its does.
+func TestRegions(t *testing.T) {
+	regions := []string{"us-central1-a", "US-Central1", "us-central10", "eu-west4-b", ""}
+	var offers []gputrain.Offer
+	for _, r := range regions {
+		offers = append(offers, at(r, 1))
+	}
+	inCloud(t, sim.Options{Offers: offers}, func(t *testing.T, c *simCloud) {
+		for want, spec := range map[string]gputrain.Spec{
+			"[us-central1-a US-Central1]": {Regions: []string{"us-central1"}}, "[us-central1-a eu-west4-b]": {Regions: []string{"us-central1-a", "eu-west4"}},
+			fmt.Sprint(regions): {},
+		} {
+			var got []string
+			for o, err := range gputrain.Offers(t.Context(), sim.Config{Cloud: c.Cloud}, spec) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, o.Region)
+			}
+			if fmt.Sprint(got) != want {
+				t.Errorf("%v allows %v; want %v", spec.Regions, got, want)
+			}
+		}
+	})
 }
 
 // An asker counts what is asked of a driver.

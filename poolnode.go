@@ -263,6 +263,9 @@ func (n *poolNode) prove() error {
 	facts, spec := n.facts, n.p.spec
 	memory, disk := float64(facts.MemoryBytes)/(1<<30), float64(facts.DiskFreeBytes)/(1<<30)
 	var f faults
+	if spec.Arch != "" && facts.Arch != spec.Arch {
+		f.add("it is %s; the spec asks for %s", facts.Arch, spec.Arch)
+	}
 	if short(float64(facts.CPUs), spec.VCPUs) {
 		f.add("it has %d vCPUs; the spec asks for %g", facts.CPUs, spec.VCPUs)
 	}

@@ -218,6 +218,9 @@ type Offer struct {
 	// Accelerator is what one machine has, with its count. The zero value
 	// means none.
 	Accelerator accelerators.Accelerator
+	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty
+	// means not known.
+	Arch string
 	// VCPUs, MemoryGiB and DiskGiB are per machine. Zero means not known.
 	VCPUs     float64
 	MemoryGiB float64

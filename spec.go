@@ -38,6 +38,12 @@ type Spec struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
+	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty
+	// means any. A GH200, for one, is arm64.
+	Arch string
+	// Regions are where nodes may be, in the provider's words: a zone of a region
+	// counts as that, so "us-central1" allows "us-central1-a". None means anywhere.
+	Regions []string
 
 	// Image is what a node needs before it runs tasks.
 	Image Image

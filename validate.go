@@ -32,6 +32,16 @@ func (s Spec) Validate() error {
 	if s.MinReady > s.nodes() {
 		f.add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
 	}
+	if goName := map[string]string{"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}[strings.ToLower(s.Arch)]; goName != "" {
+		f.add("Arch is %q; in Go's words that is %q", s.Arch, goName)
+	}
+	f.text("Arch", s.Arch)
+	for i, r := range s.Regions {
+		if strings.TrimSpace(r) == "" {
+			f.add("Regions[%d] is empty", i)
+		}
+		f.text(fmt.Sprintf("Regions[%d]", i), r)
+	}
 	f.amount("VCPUs", s.VCPUs)
 	f.amount("MemoryGiB", s.MemoryGiB)
 	f.amount("DiskGiB", s.DiskGiB)

@@ -58,6 +58,7 @@ func (d *driver) offer() gputrain.Offer {
 		ID:           name,
 		InstanceType: name,
 		Region:       d.host,
+		Arch:         runtime.GOARCH,
 		VCPUs:        float64(runtime.NumCPU()),
 		MemoryGiB:    memoryGiB(),
 		DiskGiB:      diskGiB(d.dir),
