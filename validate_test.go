@@ -14,7 +14,7 @@ import (
 func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 	spec := gputrain.Spec{
 		Nodes: -1, MinReady: 5, Concurrency: -2, VCPUs: math.NaN(), MemoryGiB: math.Inf(1), DiskGiB: -1,
-		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3,
+		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3, Arch: "x86_64", Regions: []string{"north", " "},
 		Mounts: []gputrain.Mount{{Source: "", Target: "data"}, {Source: "/x", Target: "/"}},
 		Image: gputrain.Image{
 			Env: map[string]string{"A=B": "x", "1A": "y", "GPUTRAIN_X": "z"}, Setup: []string{" "}, Apt: []string{"-o"},
@@ -25,7 +25,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 	if !errors.Is(err, gputrain.ErrInvalid) {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD",
+	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD", `"amd64"`, "Regions[1] is empty",
 		`"data" is not an absolute path`, "Source is empty", "the node's root", `"A=B"`, `"1A"`, "gputrain's own", "Setup[0] is empty", `"-o"`, "user or password"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
