@@ -13,7 +13,8 @@ import (
 // "A100-80GB:4", "H100-SXM:8", "RTX 4090", "8x H100", "NVIDIA A100-SXM4-80GB".
 // Case, spaces, dashes and underscores do not matter. "cpu" and "none" are the
 // zero value. A name in double quotes is a provider's own, as with [Exact]. An
-// unknown name is an error that names the nearest.
+// unknown name is an error that names the nearest. [ParseFrom] knows what only
+// one cloud says.
 func Parse(s string) (Accelerator, error) {
 	a, err := parse(strings.TrimSpace(s))
 	if err != nil {
@@ -36,13 +37,20 @@ func parse(s string) (Accelerator, error) {
 	var a Accelerator
 	if strings.HasPrefix(device, `"`) {
 		a, err = parseExact(device)
+	} else if share, ok := parseShare(device); ok {
+		a = share
 	} else {
 		a, err = parseDevice(device)
 	}
 	if err != nil {
 		return Accelerator{}, err
 	}
-	a.Count = count
+	switch {
+	case a.Count == 0 || a.Count == 1:
+		a.Count = count
+	case count != 1:
+		return Accelerator{}, errors.New("more than one share of a device cannot be asked for")
+	}
 	return a, a.Validate()
 }
 
@@ -95,13 +103,15 @@ func parseExact(s string) (Accelerator, error) {
 // longest bounds the work that a name can make.
 const longest = 200
 
+var errLong = errors.New("no accelerator has so long a name")
+
 // parseDevice reads a device's name, with its memory and form factor.
 func parseDevice(s string) (Accelerator, error) {
 	switch {
 	case normal(s) == "":
 		return Accelerator{}, errEmpty
 	case len(s) > longest:
-		return Accelerator{}, errors.New("no accelerator has so long a name")
+		return Accelerator{}, errLong
 	}
 	var a Accelerator
 	var rest []string
@@ -123,18 +133,33 @@ func parseDevice(s string) (Accelerator, error) {
 		return Accelerator{}, unknown(strings.Join(rest, " "))
 	}
 	a.Name = m.Name
-	if a.FormFactor == "" && strings.Contains(normal(s), "HBM3") && m.comesAs(SXM) {
-		a.FormFactor = SXM // the driver says "H100 80GB HBM3" for it
+	if a.FormFactor == "" && sxmOnly.MatchString(s) && m.comesAs(SXM) {
+		a.FormFactor = SXM
 	}
 	return a, nil
 }
 
+// sxmOnly finds words that go with SXM: the driver says "H100 80GB HBM3" for it,
+// and NVIDIA's machines and boards, HGX and DGX, have no other form.
+var sxmOnly = regexp.MustCompile(`(?i)HBM3|HGX|DGX`)
+
 // noise are words that name a device's family, and decide nothing.
 var noise = map[string]bool{
 	"NVIDIA": true, "AMD": true, "INTEL": true, "AWS": true, "GOOGLE": true, "HABANA": true,
-	"TESLA": true, "GEFORCE": true, "INSTINCT": true, "RADEON": true, "HGX": true, "DGX": true, "NVLINK": true,
+	"TESLA": true, "GEFORCE": true, "INSTINCT": true, "RADEON": true, "GRID": true, "HGX": true, "DGX": true, "NVLINK": true,
 	"TENSOR": true, "CORE": true, "GPU": true, "GENERATION": true, "BLACKWELL": true, "EDITION": true, "AC": true,
 	"HBM2": true, "HBM2E": true, "HBM3": true, "HBM3E": true, "MEGA": true,
+}
+
+// withoutNoise returns what remains of a name, as it is looked up.
+func withoutNoise(s string) string {
+	var rest []string
+	for _, word := range words(s) {
+		if !noise[word] {
+			rest = append(rest, word)
+		}
+	}
+	return strings.Join(rest, "")
 }
 
 // glued are families that some write without a space: "geforcertx4090".

@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 		"NVIDIA H100 80GB HBM3":                                   {Name: "H100", Count: 1, MemoryGiB: 80, FormFactor: SXM},
 		"h100-sxm5-80gb":                                          {Name: "H100", Count: 1, MemoryGiB: 80, FormFactor: SXM},
 		"H100-80G-PCIe-NVLink":                                    {Name: "H100", Count: 1, MemoryGiB: 80, FormFactor: PCIe},
-		"NVIDIA_HGX_B200":                                         {Name: "B200", Count: 1},
+		"NVIDIA_HGX_B200":                                         {Name: "B200", Count: 1, FormFactor: SXM},
 		"NVIDIA B300 SXM6 AC":                                     {Name: "B300", Count: 1, FormFactor: SXM},
 		"NVIDIA GH200 480GB":                                      {Name: "GH200", Count: 1},
 		"Tesla V100-FHHL-16GB":                                    {Name: "V100", Count: 1, MemoryGiB: 16, FormFactor: PCIe},
@@ -90,6 +90,12 @@ func TestParseRefuses(t *testing.T) {
 		"H100-PCIe-94GB":  "at most 80 GiB",
 		"L4-SXM":          "does not come as SXM",
 		"A100-SXM-PCIe":   "no accelerator",
+		"A100-80GB:0.5":   "A100:0.5 has at most 40 GiB",
+		"2x A16-2Q":       "more than one share",
+		"A16-99Q":         "no accelerator",
+		"A16-0Q":          "no accelerator",
+		"A101-2Q":         "no accelerator",
+		"A101 MIG 1g.5gb": "no accelerator",
 		"A100-40GB-80GB":  "no accelerator",
 		`"acme`:           "quote",
 		`""`:              "cpu",
@@ -106,6 +112,8 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"cpu", "A100:4", "A100-80GB:4", "H100-SXM:8", "8x H100", "RTX4090:1", "L4:0.125", `"a:b"-80GB-SXM:2`, `"\x00\xff"`,
 		"NVIDIA A100-SXM4-80GB", "A10080GB", "2x7900XTX", ":", "x", "1x", `"`, "A100-0.5GB", "A100:1e3", "é:1", "A100-1e400GB", "A100:1e400",
+		"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "A40-16Q", "A100DX-1-10C", "A16-2GB:0.125", "A40-16GB:0.3333333333333333", "MIG MIG 1g.1gb", "A16-1-2Q:1",
+		"NVIDIA_HGX_H100", "8x Tesla V100 (16 GB)", "Q RTX 8000", "geforcertx4090-pcie-24gb", "vcg-a16-2c-8g-2vram", "1H100.80S.30V",
 	} {
 		f.Add(s)
 	}
