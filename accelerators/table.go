@@ -3,7 +3,15 @@ package accelerators
 import "slices"
 
 // The catalogue: what the clouds' lists name. Memory is nominal, per device;
-// GB200 and the like count one GPU as one device.
+// GB200 and the like count one GPU as one device, and so do cards with several.
+//
+// Sources, beside the clouds' own lists of memory and counts:
+//   - NVIDIA: "CUDA GPU Compute Capability", the data sheets, and the "Supported
+//     GPUs" of the MIG user guide
+//   - AMD: the accelerator specifications in the ROCm documentation
+//   - Intel: the white papers on Gaudi, Gaudi 2 and Gaudi 3
+//   - AWS: the Neuron documentation's pages on Inferentia and Trainium
+//   - Google: the Cloud TPU documentation, "TPU versions"
 var catalogue = slices.Concat(dataCentre, workstation, geForce, otherVendors)
 
 // on lists variants of one form factor.
@@ -19,6 +27,7 @@ func nvidia(name, capability string, variants []Variant, aliases ...string) Mode
 }
 
 var dataCentre = []Model{
+	nvidia("K520", "3.0", on(PCIe, 4)),
 	nvidia("K80", "3.7", on(PCIe, 12)),
 	nvidia("M40", "5.2", on(PCIe, 24, 12)),
 	nvidia("M60", "5.2", on(PCIe, 8)),
@@ -33,7 +42,7 @@ var dataCentre = []Model{
 	nvidia("A10", "8.6", on(PCIe, 24)),
 	nvidia("A10G", "8.6", on(PCIe, 24)),
 	nvidia("A16", "8.6", on(PCIe, 16)),
-	nvidia("A30", "8.0", on(PCIe, 24)),
+	nvidia("A30", "8.0", on(PCIe, 24), "RTXA30"), // so RunPod has it too
 	nvidia("A40", "8.6", on(PCIe, 48)),
 	nvidia("A100", "8.0", slices.Concat(on(PCIe, 40, 80), on(SXM, 40, 80))),
 	nvidia("A100X", "8.0", on(PCIe, 80)),
@@ -142,6 +151,7 @@ var otherVendors = []Model{
 	made("AMD", "MI350X", on(OAM, 288)),
 	made("AMD", "MI355X", on(OAM, 288)),
 	made("AMD", "RX7900XTX", on(PCIe, 24), "7900XTX"),
+	made("AMD", "V520", on(PCIe, 8), "RadeonProV520"),
 	made("AMD", "W7900", on(PCIe, 48), "PROW7900", "RadeonPROW7900"),
 
 	made("Intel", "Gaudi", on(OAM, 32), "Gaudi1", "HL205"),
@@ -155,8 +165,8 @@ var otherVendors = []Model{
 
 	made("Google", "TPUv2", on("", 16)),
 	made("Google", "TPUv3", on("", 32)),
-	made("Google", "TPUv4", on("", 32)),
-	made("Google", "TPUv5e", on("", 16), "TPUv5lite", "v5litepod"),
+	made("Google", "TPUv4", on("", 32), "TPUPodsliceV4"),
+	made("Google", "TPUv5e", on("", 16), "TPUv5lite", "v5litepod", "TPULitePodsliceV5", "TPULiteDeviceV5"),
 	made("Google", "TPUv5p", on("", 95)),
 	made("Google", "TPUv6e", on("", 32), "Trillium"),
 }
