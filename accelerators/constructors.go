@@ -1,18 +1,28 @@
 package accelerators
 
-// What is asked for most has a function, and so is checked by the compiler.
-// [Parse] knows the rest of the catalogue.
+// What is asked for most has a function, and so is checked by the compiler:
+// every device that two clouds or more have. [Parse] knows the rest of the
+// catalogue.
 
 // NVIDIA, for data centres.
 
-// T4 asks for a T4.
-func T4(opts ...Option) Accelerator { return of("T4", opts) }
+// K80 asks for a K80.
+func K80(opts ...Option) Accelerator { return of("K80", opts) }
+
+// M40 asks for an M40.
+func M40(opts ...Option) Accelerator { return of("M40", opts) }
+
+// P4 asks for a P4.
+func P4(opts ...Option) Accelerator { return of("P4", opts) }
 
 // P100 asks for a P100.
 func P100(opts ...Option) Accelerator { return of("P100", opts) }
 
 // V100 asks for a V100.
 func V100(opts ...Option) Accelerator { return of("V100", opts) }
+
+// T4 asks for a T4.
+func T4(opts ...Option) Accelerator { return of("T4", opts) }
 
 // A2 asks for an A2.
 func A2(opts ...Option) Accelerator { return of("A2", opts) }
@@ -65,47 +75,6 @@ func GB200(opts ...Option) Accelerator { return of("GB200", opts) }
 // GB300 asks for a GB300.
 func GB300(opts ...Option) Accelerator { return of("GB300", opts) }
 
-// NVIDIA, for workstations and games.
-
-// A4000 asks for an A4000.
-func A4000(opts ...Option) Accelerator { return of("A4000", opts) }
-
-// A5000 asks for an A5000.
-func A5000(opts ...Option) Accelerator { return of("A5000", opts) }
-
-// A6000 asks for an A6000.
-func A6000(opts ...Option) Accelerator { return of("A6000", opts) }
-
-// RTX4000Ada asks for an RTX4000Ada.
-func RTX4000Ada(opts ...Option) Accelerator { return of("RTX4000Ada", opts) }
-
-// RTX6000Ada asks for an RTX6000Ada.
-func RTX6000Ada(opts ...Option) Accelerator { return of("RTX6000Ada", opts) }
-
-// RTXPRO4500 asks for an RTXPRO4500.
-func RTXPRO4500(opts ...Option) Accelerator { return of("RTXPRO4500", opts) }
-
-// RTXPRO6000 asks for an RTXPRO6000.
-func RTXPRO6000(opts ...Option) Accelerator { return of("RTXPRO6000", opts) }
-
-// RTX3080 asks for an RTX3080.
-func RTX3080(opts ...Option) Accelerator { return of("RTX3080", opts) }
-
-// RTX3090 asks for an RTX3090.
-func RTX3090(opts ...Option) Accelerator { return of("RTX3090", opts) }
-
-// RTX4080 asks for an RTX4080.
-func RTX4080(opts ...Option) Accelerator { return of("RTX4080", opts) }
-
-// RTX4090 asks for an RTX4090.
-func RTX4090(opts ...Option) Accelerator { return of("RTX4090", opts) }
-
-// RTX5080 asks for an RTX5080.
-func RTX5080(opts ...Option) Accelerator { return of("RTX5080", opts) }
-
-// RTX5090 asks for an RTX5090.
-func RTX5090(opts ...Option) Accelerator { return of("RTX5090", opts) }
-
 // AMD.
 
 // MI250X asks for an MI250X.
@@ -122,6 +91,9 @@ func MI350X(opts ...Option) Accelerator { return of("MI350X", opts) }
 
 // MI355X asks for an MI355X.
 func MI355X(opts ...Option) Accelerator { return of("MI355X", opts) }
+
+// RX7900XTX asks for an RX7900XTX.
+func RX7900XTX(opts ...Option) Accelerator { return of("RX7900XTX", opts) }
 
 // Intel, AWS and Google.
 

@@ -25,6 +25,65 @@ func ExampleParse_unknown() {
 	// accelerator "A101:4": no accelerator "A101" is known; did you mean A100, A10G, A10? (a provider's own name goes into accelerators.Exact)
 }
 
+func ExampleParse_share() {
+	a, _ := accelerators.Parse("NVIDIA A16-2Q") // a virtual GPU, as the driver calls it
+	fmt.Println(a.Name, a.Count, a.MemoryGiB)
+	// Output: A16 0.125 2
+}
+
+func ExampleParseFrom() {
+	for _, s := range [][2]string{{"lambda", "gpu_8x_h100_sxm5"}, {"vultr", "vcg-a16-2c-8g-2vram"}, {"jarvislabs", "A100"}} {
+		a, err := accelerators.ParseFrom(s[0], s[1])
+		fmt.Println(a, err)
+	}
+	_, err := accelerators.ParseFrom("aws", "p4d.24xlarge")
+	fmt.Println(err)
+	// Output:
+	// H100-SXM:8 <nil>
+	// A16-2GB:0.125 <nil>
+	// A100-40GB <nil>
+	// accelerator "p4d.24xlarge" of aws: an instance type does not tell its devices; DescribeInstanceTypes does, in GpuInfo and NeuronInfo
+}
+
+// Whether a node has what was asked for.
+func ExampleReported() {
+	want := accelerators.H100(accelerators.Form(accelerators.SXM), accelerators.Memory(80))
+	has, _ := accelerators.Reported("NVIDIA H100 80GB HBM3", 81559)
+	fmt.Println(want.Matches(has))
+	has, _ = accelerators.Reported("NVIDIA H100 PCIe", 81559)
+	fmt.Println(want.Matches(has))
+	// Output:
+	// true
+	// false
+}
+
+func ExampleAccelerator_String() {
+	fmt.Println(accelerators.L4(accelerators.Count(0.5)))
+	// Output: L4:0.5
+}
+
+func ExampleAccelerator_IsZero() {
+	fmt.Println(accelerators.T4().IsZero(), accelerators.Accelerator{}.IsZero())
+	// Output: false true
+}
+
+func ExampleOption() {
+	eight := []accelerators.Option{accelerators.Count(8), accelerators.Form(accelerators.OAM)}
+	fmt.Println(accelerators.MI300X(eight...), accelerators.Gaudi3(eight...))
+	// Output: MI300X-OAM:8 Gaudi3-OAM:8
+}
+
+func ExampleVariant() {
+	m, _ := accelerators.Lookup("h100")
+	for _, v := range m.Variants {
+		fmt.Println(v.FormFactor, v.MemoryGiB)
+	}
+	// Output:
+	// PCIe 80
+	// SXM 80
+	// NVL 94
+}
+
 func ExampleAccelerator_Matches() {
 	want := accelerators.A100(accelerators.Count(4), accelerators.Memory(80))
 	offer, _ := accelerators.Parse("8x NVIDIA A100-SXM4-80GB")
@@ -70,6 +129,12 @@ func ExampleAccelerator() {
 func ExampleAccelerator_Validate() {
 	fmt.Println(accelerators.T4(accelerators.Count(-1)).Validate())
 	// Output: count -1 is not a number of devices
+}
+
+func ExampleModel() {
+	m, _ := accelerators.Lookup("Trn2")
+	fmt.Println(m.Name, m.Vendor, m.Aliases)
+	// Output: Trainium2 AWS [Trn2]
 }
 
 // What has 80 GB or more, and CUDA's compute capability 8.0.

@@ -5,13 +5,13 @@ import "slices"
 // The catalogue: what the clouds' lists name. Memory is nominal, per device;
 // GB200 and the like count one GPU as one device, and so do cards with several.
 //
-// Sources, beside the clouds' own lists of memory and counts:
-//   - NVIDIA: "CUDA GPU Compute Capability", the data sheets, and the "Supported
-//     GPUs" of the MIG user guide
-//   - AMD: the accelerator specifications in the ROCm documentation
-//   - Intel: the white papers on Gaudi, Gaudi 2 and Gaudi 3
-//   - AWS: the Neuron documentation's pages on Inferentia and Trainium
-//   - Google: the Cloud TPU documentation, "TPU versions"
+// Sources, beside the clouds' own lists of names, counts and memory:
+//   - NVIDIA: "CUDA GPU Compute Capability" and the legacy list beside it; the
+//     data sheets; "Supported GPUs" in the MIG user guide
+//   - AMD: "AMD GPU specifications" in the ROCm documentation
+//   - Intel: "Gaudi Architecture" in the Gaudi documentation
+//   - AWS: the architecture guides of the Neuron documentation
+//   - Google: the pages on each version in the Cloud TPU documentation
 var catalogue = slices.Concat(dataCentre, workstation, geForce, otherVendors)
 
 // on lists variants of one form factor.
