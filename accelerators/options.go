@@ -7,7 +7,8 @@ type Option func(*Accelerator)
 // device, where a cloud sells such a thing.
 func Count(n float64) Option { return func(a *Accelerator) { a.Count = n } }
 
-// Memory is the memory of one device at least, in GiB: 40 or 80 for an A100.
+// Memory is the memory of one device at least, or of the share of one, in GiB:
+// 40 or 80 for an A100.
 func Memory(gib float64) Option { return func(a *Accelerator) { a.MemoryGiB = gib } }
 
 // Form is the form factor: [PCIe], [SXM], [NVL] or [OAM].

@@ -45,20 +45,24 @@ func parseShare(s string) (a Accelerator, ok bool) {
 		}
 		return whole.share(m[2], slice)
 	}
-	if m := virtualGPU.FindStringSubmatch(s); m != nil {
-		key := withoutNoise(m[1])
-		whole, named := virtual[key]
-		if model, known := find(key); !named && known {
-			whole = Accelerator{Name: model.Name}
-		} else if !named {
+	m := virtualGPU.FindStringSubmatch(s)
+	if m == nil {
+		return Accelerator{}, false
+	}
+	key := withoutNoise(m[1])
+	whole, ok := virtual[key]
+	if !ok {
+		model, known := find(key)
+		if !known {
 			return Accelerator{}, false
 		}
-		if m[2] != "" {
-			return whole.share(m[3], slice)
-		}
-		return whole.share(m[3], 0)
+		whole.Name = model.Name
 	}
-	return Accelerator{}, false
+	step := 0.0
+	if m[2] != "" { // on a partition
+		step = slice
+	}
+	return whole.share(m[3], step)
 }
 
 // share is that part of a whole device which has so much memory. Its size is
