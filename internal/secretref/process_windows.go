@@ -1,0 +1,25 @@
+package secretref
+
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// shell is a command line as cmd.exe reads it, which ends with ctx, and its children
+// with it.
+func shell(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "cmd")
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /d /s /c "` + line + `"`, CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
+	cmd.Cancel = func() error {
+		if err := exec.Command("taskkill", "/t", "/f", "/pid", strconv.Itoa(cmd.Process.Pid)).Run(); err != nil {
+			return cmd.Process.Kill()
+		}
+		return nil
+	}
+	return cmd
+}
+
+// endGroup does nothing: once a process has ended, its children cannot be found.
+func endGroup(*exec.Cmd) {}

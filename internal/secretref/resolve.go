@@ -1,0 +1,129 @@
+// Package secretref finds what the references to secrets stand for. What they look
+// like is documented for users at gputrain.Secret.
+package secretref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const (
+	// maxSize bounds what a file or a command may have to say.
+	maxSize = 1 << 20
+	// patience bounds a command, which may ask a person first.
+	patience = time.Minute
+)
+
+var errTooLarge = fmt.Errorf("it has more than %d MiB", maxSize>>20)
+
+// A reference is a scheme and what follows it.
+type reference struct{ scheme, rest string }
+
+// parse takes a value apart. Without one of the schemes it is a literal.
+func parse(value string) reference {
+	for _, scheme := range []string{"env", "file", "store", "cmd", "literal"} {
+		if rest, ok := strings.CutPrefix(value, scheme+"://"); ok {
+			return reference{scheme, rest}
+		}
+	}
+	return reference{"literal", value}
+}
+
+// Check reports a reference that is not well formed. It looks nothing up.
+func Check(value string) error {
+	switch r := parse(value); r.scheme {
+	case "env":
+		if r.rest == "" || strings.ContainsAny(r.rest, "=\x00") {
+			return fmt.Errorf("%v names no variable; write env://NAME", r)
+		}
+	case "file":
+		if r.rest == "" {
+			return fmt.Errorf("%v names no file; write file://PATH", r)
+		}
+	case "store":
+		if service, user := inKeyring(r.rest); service == "" || user == "" {
+			return fmt.Errorf("%v lacks a service or a user; write store://SERVICE/USER", r)
+		}
+	case "cmd":
+		if strings.TrimSpace(r.rest) == "" {
+			return fmt.Errorf("%v has no command; write cmd://COMMAND LINE", r)
+		}
+	}
+	return nil
+}
+
+// Resolve returns what a value stands for: the value itself, unless it is a
+// reference. That is looked up anew by every call, and what is found is no reference,
+// whatever it looks like. No error has it.
+func Resolve(ctx context.Context, value string) (string, error) {
+	r := parse(value)
+	if r.scheme == "literal" {
+		return r.rest, nil
+	}
+	if err := Check(value); err != nil {
+		return "", err
+	}
+	secret, err := r.lookUp(ctx)
+	switch {
+	case err != nil:
+	case secret == "":
+		err = errors.New("it is empty")
+	case strings.ContainsRune(secret, 0):
+		err = errors.New("it has a NUL byte, as UTF-16 has and no secret that can be used")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%v: %w", r, err)
+	}
+	return secret, nil
+}
+
+func (r reference) lookUp(ctx context.Context) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	switch r.scheme {
+	case "env":
+		return fromEnv(r.rest)
+	case "file":
+		return fromFile(r.rest)
+	case "store":
+		return fromKeyring(ctx, r.rest)
+	default:
+		return fromCommand(ctx, r.rest, patience)
+	}
+}
+
+// plainWord is a command's name that cannot hold a secret, as NAME=VALUE can.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./\\:~+-]+$`)
+
+// String is the reference as errors have it: all of it, but of a command the first
+// word.
+func (r reference) String() string {
+	if r.scheme != "cmd" {
+		return fmt.Sprintf("%q", r.scheme+"://"+r.rest)
+	}
+	words := strings.Fields(r.rest)
+	if len(words) == 0 {
+		return `"cmd://"`
+	}
+	if !plainWord.MatchString(words[0]) {
+		return `"cmd://..."`
+	}
+	if len(words) == 1 {
+		return `"cmd://` + words[0] + `"`
+	}
+	return `"cmd://` + words[0] + ` ..."`
+}
+
+// line takes the end of a line off what a file or a command says, once.
+func line(text []byte) string {
+	s, ended := strings.CutSuffix(string(text), "\n")
+	if ended {
+		s = strings.TrimSuffix(s, "\r")
+	}
+	return s
+}
