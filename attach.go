@@ -45,6 +45,9 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
+	if o.secrets, err = resolveSecrets(ctx, o.secrets, map[Secret]Secret{}); err != nil {
+		return nil, err
+	}
 	driver, err := provider.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +75,8 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 func WithTakeover() Option { return func(o *options) { o.takeover = true } }
 
 // WithSecrets gives Attach the values of Task.Secrets, by their names, for tasks that
-// had not begun, or are tried again: they are kept nowhere.
+// had not begun, or are tried again: they are kept nowhere. References among them are
+// looked up by Attach.
 func WithSecrets(secrets map[string]Secret) Option {
 	return func(o *options) { o.secrets = secrets }
 }

@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,12 +84,16 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := c.check(task); err != nil {
 		return nil, err
 	}
+	b := c.newBatch()
+	defer b.close()
+	tasks, err := b.resolved(task)
+	if err != nil {
+		return nil, err
+	}
 	if err := c.p.wake(c.ctx, task.Target); err != nil {
 		return nil, err
 	}
-	b := c.newBatch()
-	defer b.close()
-	if err := b.everywhere(task); err != nil {
+	if err := b.everywhere(tasks[0]); err != nil {
 		return nil, err
 	}
 	defer b.handOver()
@@ -190,12 +195,40 @@ func (c *Compute) batch(tasks []Task) (*batch, error) {
 		return nil, err
 	}
 	b := c.newBatch()
+	tasks, err := b.resolved(tasks...)
+	if err != nil {
+		b.close()
+		return nil, err
+	}
 	b.results = make(chan Result, len(tasks))
 	b.units = make([]*unit, len(tasks))
 	for i, t := range tasks {
 		b.units[i] = b.unit(i, t)
 	}
 	return b, nil
+}
+
+// resolved returns the tasks with the secrets that theirs refer to. The caller's own
+// are left as they are.
+func (b *batch) resolved(tasks ...Task) ([]Task, error) {
+	if !slices.ContainsFunc(tasks, func(t Task) bool { return len(t.Secrets) > 0 }) {
+		return tasks, nil
+	}
+	tasks = slices.Clone(tasks)
+	known := map[Secret]Secret{}
+	for i := range tasks {
+		secrets, err := resolveSecrets(b.ctx, tasks[i].Secrets, known)
+		switch {
+		case err != nil && b.ctx.Err() != nil:
+			return nil, cmp.Or(b.c.check(), err) // as if it had ended before the call
+		case err != nil && len(tasks) > 1:
+			return nil, fmt.Errorf("%s: %w", tasks[i].label(i), err)
+		case err != nil:
+			return nil, err
+		}
+		tasks[i].Secrets = secrets
+	}
+	return tasks, nil
 }
 
 func (b *batch) unit(index int, t Task) *unit {

@@ -14,7 +14,7 @@ func ExampleTask() {
 	t := gputrain.Cmd("python3", "train.py", "--seed", "7")
 	t.Name = "seed 7"
 	t.Env = map[string]string{"OMP_NUM_THREADS": "2"}
-	t.Secrets = map[string]gputrain.Secret{"WANDB_API_KEY": gputrain.Secret(os.Getenv("WANDB_API_KEY"))}
+	t.Secrets = map[string]gputrain.Secret{"WANDB_API_KEY": "env://WANDB_API_KEY"}
 	t.Timeout = 20 * time.Minute       // of running; waiting for a node does not count
 	t.Retries = 2                      // after a failure of its own
 	t.Outputs = []string{"out/*.json"} // come back when it has succeeded
@@ -147,4 +147,31 @@ func ExampleSecret() {
 	// Output:
 	// the task has it
 	// [redacted] map[TOKEN:[redacted]]
+}
+
+// A secret may be said by where it is: in a variable, a file, the keyring or another
+// program.
+func ExampleSecret_reference() {
+	pool := start(1)
+	defer pool.Close()
+	file := filepath.Join(os.TempDir(), fmt.Sprint("example-key-", os.Getpid()))
+	os.WriteFile(file, []byte("sesame\n"), 0o600)
+	defer os.Remove(file)
+	os.Setenv("EXAMPLE_TOKEN", "hunter2")
+	defer os.Unsetenv("EXAMPLE_TOKEN")
+
+	t := gputrain.Script(`[ "$TOKEN $KEY" = "hunter2 sesame" ] && echo the task has both`)
+	t.Secrets = map[string]gputrain.Secret{
+		"TOKEN": "env://EXAMPLE_TOKEN",
+		"KEY":   gputrain.Secret("file://" + file),
+	}
+	r, _ := pool.Run(t)
+	fmt.Printf("%s", r.Stdout)
+
+	t.Secrets["TOKEN"] = "env://EXAMPLE_TOKN"
+	_, err := pool.Run(t)
+	fmt.Println(err)
+	// Output:
+	// the task has both
+	// secret TOKEN: invalid: "env://EXAMPLE_TOKN": the variable is not set
 }

@@ -55,6 +55,8 @@ func forbidden(from, to string) string {
 		return "nothing under internal imports root or a provider"
 	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all":
 		return "a provider imports no other"
+	case g == "secrets/keyring" && !strings.HasPrefix(f, "examples/"):
+		return "a program that wants the keyring links it, no other"
 	case strings.HasPrefix(f, "providers/") && g == "internal/ssh":
 		return "SSH is the pool's work"
 	}

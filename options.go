@@ -79,5 +79,8 @@ func (o *options) validate() error {
 			f.add("WithWorkerBinary: %v", err)
 		}
 	}
+	for name, value := range o.secrets {
+		f.secret(fmt.Sprintf("WithSecrets[%q]", name), value)
+	}
 	return f.err("options")
 }

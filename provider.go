@@ -336,7 +336,8 @@ type Endpoint struct {
 	KeyFile string
 	// Agent adds the keys of the user's SSH agent.
 	Agent bool
-	// Password is used once, to put the pool's key in place.
+	// Password is used once, to put the pool's key in place. It is the password itself,
+	// never a reference: it may be what a provider's API has answered.
 	Password Secret
 }
 

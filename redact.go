@@ -1,6 +1,8 @@
 package gputrain
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -42,7 +44,8 @@ func (r *redactor) learn(secrets map[string]Secret) {
 		return
 	}
 	var pairs []string
-	for v := range r.known {
+	longest := func(a, b string) int { return len(b) - len(a) } // first: one may begin another
+	for _, v := range slices.SortedFunc(maps.Keys(r.known), longest) {
 		pairs = append(pairs, v, redacted)
 	}
 	r.remove = strings.NewReplacer(pairs...)

@@ -211,21 +211,27 @@ func TestRedactionAtProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told printed
-	for _, cfg := range []sim.Config{{Cloud: cloud, Token: token}, {Endpoint: endpoint, Token: token}} {
+	t.Setenv("GPUTRAIN_TEST_API_KEY", token)
+	t.Setenv("GPUTRAIN_TEST_SECRET", secret)
+	for cfg, value := range map[sim.Config]gputrain.Secret{
+		{Cloud: cloud, Token: token}: secret, {Cloud: cloud, Token: "env://GPUTRAIN_TEST_API_KEY"}: "env://GPUTRAIN_TEST_SECRET",
+		{Endpoint: endpoint, Token: token}: secret, {Endpoint: endpoint, Token: "cmd://echo " + token}: "cmd://echo " + secret,
+	} {
 		pool, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, append(told.options(), gputrain.WithStateDir(state), gputrain.WithName("canary"))...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		key := privateKey(t, state)
 		task := gputrain.Cmd("false")
-		task.Secrets = map[string]gputrain.Secret{"TOKEN": secret}
+		task.Secrets = map[string]gputrain.Secret{"TOKEN": value}
 		_, err = pool.Run(task)
 		told.all(err, pool, cfg)
 		wantNone(t, "state directory", filesIn(t, state, ".key"), "canary", append(key, token, secret)...)
 		told.all(pool.Close())
 		wantNone(t, "what was told", told.String(), "canary", append(key, token, secret)...)
 	}
-	for _, cfg := range []sim.Config{{Cloud: cloud, Token: wrong}, {Endpoint: endpoint, Token: wrong}, {Endpoint: "http://user:" + wrong + "@127.0.0.1:1", Token: wrong}} {
+	for _, cfg := range []sim.Config{{Cloud: cloud, Token: wrong}, {Endpoint: endpoint, Token: wrong}, {Endpoint: "http://user:" + wrong + "@127.0.0.1:1", Token: wrong},
+		{Cloud: cloud, Token: "cmd://echo " + wrong}, {Cloud: cloud, Token: "cmd://echo " + wrong + "; echo no use for " + wrong + " >&2; false"}} {
 		_, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{}, append(told.options(), gputrain.WithStateDir(state))...)
 		if err == nil {
 			t.Fatal("the cloud takes any token")

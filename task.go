@@ -25,7 +25,8 @@ type Task struct {
 	// Env is set for the task, over what Image.Env says.
 	Env map[string]string
 	// Secrets are set in the task's environment and are nowhere else: in no
-	// argument, file, log, event or error. Functions take none.
+	// argument, file, log, event or error. Each may be a reference, such as
+	// "env://WANDB_API_KEY": see [Secret]. Functions take none.
 	Secrets map[string]Secret
 	// Dir is where the task runs: relative to the node's working directory,
 	// or absolute. Empty means the working directory.
@@ -133,7 +134,7 @@ func (t Task) validateCommand(f *faults) {
 	f.env("Env", t.Env)
 	for name, value := range t.Secrets {
 		f.envName("Secrets", name)
-		f.text(fmt.Sprintf("Secrets[%q]", name), string(value))
+		f.secret(fmt.Sprintf("Secrets[%q]", name), value)
 		if _, twice := t.Env[name]; twice {
 			f.add("%s is in both Env and Secrets", name)
 		}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/secretref"
 )
 
 // Validate reports everything that is wrong with the spec, in one error that
@@ -142,6 +144,14 @@ func (f *faults) duration(name string, d time.Duration) {
 func (f *faults) text(name, s string) {
 	if strings.ContainsRune(s, 0) {
 		f.add("%s has a NUL byte, which no process can be given", name)
+	}
+}
+
+// secret refuses what cannot be handed to a process, and a reference that is none.
+func (f *faults) secret(name string, s Secret) {
+	f.text(name, string(s))
+	if err := secretref.Check(string(s)); err != nil {
+		f.add("%s: %v", name, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/secretref"
 )
 
 // name is the provider's short name.
@@ -24,7 +25,8 @@ type Config struct {
 	// Account is whose the machines are. What is made in one account is not seen
 	// from another. Empty means "main".
 	Account string
-	// Token is the credential, where the cloud asks for one: Options.Token.
+	// Token is the credential, where the cloud asks for one: Options.Token. It may be a
+	// reference.
 	Token gputrain.Secret
 }
 
@@ -46,6 +48,11 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if account == "" {
 		account = "main"
 	}
+	credential, err := secretref.Resolve(ctx, string(c.Token))
+	if err != nil {
+		return nil, &gputrain.Error{Provider: name, Op: "open", Kind: gputrain.ErrAuth, Err: fmt.Errorf("the token: %w", err)}
+	}
+	token := gputrain.Secret(credential)
 	base := request{Account: account, Client: clientName()}
 	d := &driver{opened: time.Now(), when: map[string]time.Time{}, ended: map[string]bool{}}
 	switch {
@@ -54,14 +61,14 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	case c.Endpoint == "":
 		d.cloud = Default()
 	default:
-		remote, err := newRemote(c.Endpoint, c.Token)
+		remote, err := newRemote(c.Endpoint, token)
 		if err != nil {
 			return nil, fail("open", err)
 		}
 		d.send, d.done = remote.call, remote.close
 	}
 	if d.cloud != nil {
-		cloud, token := d.cloud, c.Token
+		cloud := d.cloud
 		d.send = func(ctx context.Context, r request) (answer, error) { return cloud.call(ctx, token, r) }
 	}
 	d.base = base

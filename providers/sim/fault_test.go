@@ -395,8 +395,10 @@ func TestCapacityQuotaAndPrices(t *testing.T) {
 
 func TestAccountsAndTokens(t *testing.T) {
 	bubble(t, sim.Options{Token: "sk-sim-test"}, func(t *testing.T, c *sim.Cloud) {
-		_, err := sim.Config{Cloud: c, Token: "wrong"}.Open(t.Context())
-		kinds(t, err, gputrain.ErrAuth)
+		for _, token := range []gputrain.Secret{"wrong", "env://GPUTRAIN_NO_SUCH"} {
+			_, err := sim.Config{Cloud: c, Token: token}.Open(t.Context())
+			kinds(t, err, gputrain.ErrAuth)
+		}
 		var drivers []gputrain.Driver
 		for _, account := range []string{"", "other"} {
 			d, err := sim.Config{Cloud: c, Token: "sk-sim-test", Account: account}.Open(t.Context())
