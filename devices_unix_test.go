@@ -11,20 +11,57 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/local"
 )
 
 // fakeSMI puts an nvidia-smi into the PATH of local nodes that lists so many GPUs.
 func fakeSMI(t *testing.T, gpus int) {
 	t.Helper()
-	dir := t.TempDir()
-	text := "#!/bin/sh\n"
+	text := "case $1 in -L)\n"
 	for i := range gpus {
 		text += fmt.Sprintf("echo 'GPU %d: NVIDIA A100-SXM4-80GB (UUID: GPU-%d)'\n", i, i)
 	}
+	text += ";; *)\n" + strings.Repeat("echo 'NVIDIA A100-SXM4-80GB, 81920'\n", gpus) + ";; esac\n"
+	smi(t, text)
+}
+
+// smi puts an nvidia-smi into the PATH of local nodes that does what the text says.
+func smi(t *testing.T, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	text = "#!/bin/sh\n" + text
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// A node whose driver tells of other accelerators than the spec asks for, or of none, is not taken.
+func TestAcceleratorsAreProved(t *testing.T) {
+	for name, tt := range map[string]struct{ smi, want string }{
+		"right":  {"echo 'NVIDIA A100-SXM4-80GB, 81920'; echo 'NVIDIA A100-SXM4-80GB, 81920'", ""},
+		"few":    {"echo 'NVIDIA A100-SXM4-80GB, 81920'", "which the spec asks for, it has 1"},
+		"small":  {"echo 'NVIDIA A100-SXM4-40GB, 40960'; echo 'NVIDIA A100-SXM4-40GB, 40960'", "it has 0"},
+		"none":   {"", "it has no accelerator"},
+		"broken": {"echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.'; exit 9", "its driver is not well: remote command exited with status 9 NVIDIA-SMI has failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			smi(t, tt.smi)
+			a100 := accelerators.A100(accelerators.Count(2), accelerators.Memory(80))
+			p, err := gputrain.Open(t.Context(), &wrapped{Provider: local.Config{Dir: t.TempDir()}, offer: func(o *gputrain.Offer) { o.Accelerator = a100 }},
+				gputrain.Spec{Accelerator: a100, MaxReplacements: -1})
+			switch {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got %v", err)
+			}
+			if err == nil {
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }
 
 // Tasks that run at the same time on a node have devices of their own, and

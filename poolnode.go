@@ -257,30 +257,6 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 	}
 }
 
-// prove compares the node with what the spec asks for.
-func (n *poolNode) prove() error {
-	const tolerance = 0.9 // firmware and kernel keep some
-	facts, spec := n.facts, n.p.spec
-	memory, disk := float64(facts.MemoryBytes)/(1<<30), float64(facts.DiskFreeBytes)/(1<<30)
-	var f faults
-	if spec.Arch != "" && facts.Arch != spec.Arch {
-		f.add("it is %s; the spec asks for %s", facts.Arch, spec.Arch)
-	}
-	if short(float64(facts.CPUs), spec.VCPUs) {
-		f.add("it has %d vCPUs; the spec asks for %g", facts.CPUs, spec.VCPUs)
-	}
-	if short(memory, tolerance*spec.MemoryGiB) {
-		f.add("it has %.1f GiB of memory; the spec asks for %g", memory, spec.MemoryGiB)
-	}
-	if short(disk, tolerance*spec.DiskGiB) {
-		f.add("%s has %.1f GiB free; the spec asks for %g", facts.WorkDir, disk, spec.DiskGiB)
-	}
-	if len(f) == 0 {
-		return nil
-	}
-	return &Error{Provider: n.p.provider, Op: "check " + n.name, Kind: ErrNoOffers, Err: errors.New(joinSemicolons(f))}
-}
-
 // join makes the node ready, once it has every upload that the others have.
 func (n *poolNode) join() error {
 	for done := 0; ; done++ {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -330,4 +332,29 @@ func TestReplacementsThatCostAreCounted(t *testing.T) {
 			c.end(t, p)
 		})
 	}
+}
+
+// A machine that has other accelerators than its offer said is ended and replaced, and
+// its place comes last from then on.
+func TestOtherGPUsThanOffered(t *testing.T) {
+	gpus := func(region string, usd float64) gputrain.Offer {
+		o := at(region, usd)
+		o.Accelerator = accelerators.A100(accelerators.Count(2), accelerators.Memory(80))
+		return o
+	}
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{gpus("liar", 0.5), gpus("honest", 0.8)}}, func(t *testing.T, c *simCloud) {
+		c.Inject(sim.Fault{Op: sim.OpLaunch, Nth: 1, Kind: sim.OtherGPUs})
+		p := c.pool(t, gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2))})
+		if n := p.Nodes()[0]; n.Region != "honest" || c.machines() != 1 || c.launches() != 2 {
+			t.Errorf("it is in %s, %d machines of %d", n.Region, c.machines(), c.launches())
+		}
+		told := false
+		for _, e := range c.events() {
+			told = told || e.Kind == gputrain.EventNode && e.Err != nil && strings.Contains(e.Err.Error(), "it has 0: Tesla K80, 11441, Tesla K80")
+		}
+		if !told {
+			t.Error("nobody was told what the machine had")
+		}
+		c.end(t, p)
+	})
 }

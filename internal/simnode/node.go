@@ -2,7 +2,9 @@ package simnode
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strconv"
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/sshd"
@@ -20,8 +22,8 @@ type Config struct {
 	// CPUs, MemoryBytes and DiskBytes are what the node has. Zero means not known.
 	CPUs                   int
 	MemoryBytes, DiskBytes int64
-	// GPUs are the lines of "nvidia-smi -L".
-	GPUs []string
+	// GPUs are what nvidia-smi tells of.
+	GPUs []GPU
 }
 
 // A Command is one task.
@@ -82,13 +84,36 @@ func (n *Node) Run(ctx context.Context, p sshd.Program) int {
 	switch {
 	case len(words) > 0 && words[0] == "exec":
 		return n.shell(p)
-	case len(words) > 1 && words[0] == "nvidia-smi" && words[1] == "-L":
-		for _, line := range n.cfg.GPUs {
-			io.WriteString(p.Stdout, line+"\n")
-		}
-		return 0
+	case len(words) > 1 && words[0] == "nvidia-smi":
+		return n.smi(p, words[1])
 	}
 	return refuse(p, "it runs tasks and nothing else")
+}
+
+// A GPU is a device of a node.
+type GPU struct {
+	Name      string // as the driver has it
+	UUID      string
+	MemoryMiB int // zero means that the driver does not tell
+}
+
+// smi answers what is asked of nvidia-smi.
+func (n *Node) smi(p sshd.Program, ask string) int {
+	for i, g := range n.cfg.GPUs {
+		memory := "[N/A]"
+		if g.MemoryMiB > 0 {
+			memory = strconv.Itoa(g.MemoryMiB)
+		}
+		switch ask {
+		case "-L":
+			fmt.Fprintf(p.Stdout, "GPU %d: %s (UUID: %s)\n", i, g.Name, g.UUID)
+		case "--query-gpu=name,memory.total":
+			fmt.Fprintf(p.Stdout, "%s, %s\n", g.Name, memory)
+		default:
+			return refuse(p, "nvidia-smi does not know "+ask)
+		}
+	}
+	return 0
 }
 
 // refuse tells what such a node cannot do: copying files, and a worker for functions.

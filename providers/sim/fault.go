@@ -72,13 +72,16 @@ const (
 	FailedBoot
 	// DeadSSH makes machines that run and cannot be reached. Of launch.
 	DeadSSH
+	// OtherGPUs makes machines whose GPUs are not what was offered, but K80s. Of
+	// launch, with Options.Exec.
+	OtherGPUs
 
 	kinds
 )
 
 var kindNames = [...]string{
 	"none", "error before", "error after", "lost", "refused", "delay", "slow answer", "rate limited", "unavailable", "garbage",
-	"with id", "partial", "duplicate", "lag", "overcharged", "ignored", "never up", "failed boot", "dead ssh",
+	"with id", "partial", "duplicate", "lag", "overcharged", "ignored", "never up", "failed boot", "dead ssh", "other gpus",
 }
 
 // String returns the kind in lower case: "error after".
@@ -92,7 +95,7 @@ func (k Kind) String() string {
 // fits reports whether a kind can befall a call.
 func (k Kind) fits(op Op) bool {
 	switch k {
-	case WithID, Partial, Duplicate, Overcharged, NeverUp, FailedBoot, DeadSSH:
+	case WithID, Partial, Duplicate, Overcharged, NeverUp, FailedBoot, DeadSSH, OtherGPUs:
 		return op == OpLaunch
 	case Lag:
 		return op == OpLaunch || op == OpPrepare

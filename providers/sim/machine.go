@@ -26,6 +26,7 @@ type machine struct {
 	shown        time.Time // from when on it can be described
 	duplicate    bool
 	broken       bool
+	other        bool // its GPUs are not those of the offer
 	timers       []*time.Timer
 }
 
@@ -63,6 +64,7 @@ func (c *Cloud) launch(r request, want gputrain.NodeRequest, of *offer, f Fault)
 	if c.opts.BootJitter > 0 {
 		boot += time.Duration(chance(c.opts.Seed, "boot", key, c.launches[key]).Int64N(int64(c.opts.BootJitter)))
 	}
+	m.other = f.Kind == OtherGPUs
 	switch {
 	case f.Kind == NeverUp:
 	case f.Kind == FailedBoot:

@@ -128,7 +128,11 @@ func (c *Cloud) simConfig(m *machine) simnode.Config {
 		},
 	}
 	for i := range int(o.Accelerator.Count) {
-		cfg.GPUs = append(cfg.GPUs, fmt.Sprintf("GPU %d: %s (UUID: GPU-%s-%d)", i, o.Accelerator.Name, m.inst.ID, i))
+		g := simnode.GPU{Name: o.Accelerator.Name, UUID: fmt.Sprintf("GPU-%s-%d", m.inst.ID, i), MemoryMiB: int(o.Accelerator.MemoryGiB * 1024)}
+		if m.other {
+			g.Name, g.MemoryMiB = "Tesla K80", 11441
+		}
+		cfg.GPUs = append(cfg.GPUs, g)
 	}
 	at := Command{Pool: m.pool.ID, Rank: m.inst.Rank, ID: m.inst.ID, Name: m.inst.Name}
 	cfg.Exec = func(ctx context.Context, cmd simnode.Command) int {
