@@ -41,21 +41,3 @@ func FuzzAddress(f *testing.F) {
 		}
 	})
 }
-
-func FuzzHostKey(f *testing.F) {
-	for _, s := range []string{fingerprint, "SHA256:", "MD5:00", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA==", "a b", "ssh-rsa /////w=="} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) { _ = checkHostKey(s) }) // must not panic
-}
-
-func FuzzCutString(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 1, 'a', 'b'})
-	f.Add([]byte{255, 255, 255, 255})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, rest, ok := cutString(b)
-		if ok && 4+len(s)+len(rest) != len(b) {
-			t.Errorf("cutString(%q) = %q, %q", b, s, rest)
-		}
-	})
-}

@@ -2,7 +2,6 @@ package ssh
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/sshkey"
 )
 
 // defaultKeys are the names in ~/.ssh that ssh(1) looks for.
@@ -38,7 +38,7 @@ func identity(keyFile string) (file string, agent bool, err error) {
 	return "", false, &fault{
 		kind: gputrain.ErrAuth,
 		msg:  "no SSH agent (SSH_AUTH_SOCK is not set) and no key in ~/.ssh",
-		hint: "set KeyFile, or make a key with ssh-keygen and put it on the host with ssh-copy-id",
+		hint: "set KeyFile, or make a key with ssh-keygen and have the host let it in, as ssh-copy-id does",
 	}
 }
 
@@ -71,22 +71,10 @@ func auth(hint, format string, args ...any) error {
 // form begins with a magic string and the name of a cipher.
 func encrypted(block *pem.Block) bool {
 	if rest, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00")); ok {
-		cipher, _, ok := cutString(rest)
+		cipher, _, ok := sshkey.CutString(rest)
 		return ok && cipher != "none"
 	}
 	return block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED")
-}
-
-// cutString takes a string off the front of SSH's wire format (RFC 4251, 5).
-func cutString(b []byte) (s string, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return "", nil, false
-	}
-	n, b := binary.BigEndian.Uint32(b), b[4:]
-	if uint64(n) > uint64(len(b)) {
-		return "", nil, false
-	}
-	return string(b[:n]), b[n:], true
 }
 
 // knownHosts returns the known_hosts file to use, which must be there.
