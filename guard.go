@@ -56,10 +56,11 @@ func (n *poolNode) guard() error {
 
 // lost is the error of a node that is given up.
 func (n *poolNode) lost(why error) error {
-	if kind := kindOfSSH(why); kind != ErrUnavailable && !errors.Is(why, ErrPreempted) {
+	kind := kindOfSSH(why)
+	if kind != ErrUnavailable && !errors.Is(why, ErrPreempted) {
 		why = &Error{Kind: kind, Err: why} // a host key that changed, a login that is refused now
 	}
-	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: why}
+	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: why, Hint: n.advice(kind)}
 }
 
 // reachable shows whether the connection is up. Tasks are not started over

@@ -24,7 +24,7 @@ type Node struct {
 	// PublicAddr and PrivateAddr are addresses without a port. Nodes of the
 	// pool reach each other by PrivateAddr.
 	PublicAddr, PrivateAddr string
-	// Accelerator is what the offer said the machine has.
+	// Accelerator is what the offer said the machine has, or what a [Prober] found.
 	Accelerator accelerators.Accelerator
 	// OS and Arch are the node's, in Go's words: "linux", "amd64". VCPUs and
 	// MemoryGiB are what the node itself reports. All are empty until it is

@@ -205,7 +205,10 @@ func (n *poolNode) connect() error {
 	n.p.mu.Lock()
 	n.facts = facts
 	n.p.mu.Unlock()
-	return n.learnDevices(ctx)
+	if err := n.learnDevices(ctx); err != nil {
+		return err
+	}
+	return n.probe(ctx)
 }
 
 // explain says why a machine could not be reached, and asks the provider what
@@ -215,6 +218,7 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 		return context.Cause(n.ctx)
 	}
 	e := &Error{Provider: n.p.provider, Op: op + " " + n.name, Kind: kindOfSSH(err), Err: err}
+	e.Hint = n.advice(e.Kind)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		e.Err = fmt.Errorf("%w: %w", cause, err)
 	}

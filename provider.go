@@ -107,6 +107,20 @@ type PreemptionWatcher interface {
 	PreemptionWatch(instance Instance) string
 }
 
+// A Prober is a [Driver] of machines that it knows nothing of before the pool has
+// reached them, and of whose troubles it knows more than the pool.
+type Prober interface {
+	// Probe returns POSIX shell text that looks at the machine, each time that a
+	// program takes it over, and prints what it finds.
+	Probe(instance Instance) string
+	// Probed returns the accelerator that the machine has, by what the text has
+	// printed, or why it is not what the spec asks for.
+	Probed(instance Instance, spec Spec, printed string) (accelerators.Accelerator, error)
+	// Advise says what to do about a machine that cannot be reached, by the kind
+	// of that error: [ErrHostKey], [ErrAuth] or [ErrUnavailable].
+	Advise(kind error) string
+}
+
 // Capabilities says what a provider can do. The zero value claims nothing.
 type Capabilities struct {
 	// Account names the account, project, engine or machine that this driver works

@@ -37,16 +37,20 @@ func CheckPublic(s string) error {
 	return err
 }
 
-// public returns the key itself, in SSH's wire format (RFC 4253, 6.6). That
-// begins with the name of its kind.
+// public returns the key itself, in SSH's wire format (RFC 4253, 6.6): strings,
+// of which the first names its kind.
 func public(s string) ([]byte, error) {
 	fields := strings.Fields(s)
 	if len(fields) < 2 || strings.ContainsAny(s, "\r\n") {
 		return nil, errors.New("is neither a SHA256: fingerprint nor a public key in one line")
 	}
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
-	kind, rest, ok := CutString(blob)
-	if err != nil || !ok || kind != fields[0] || len(rest) == 0 {
+	kind, rest, whole := CutString(blob)
+	whole = whole && err == nil && kind == fields[0] && len(rest) > 0
+	for whole && len(rest) > 0 {
+		_, rest, whole = CutString(rest)
+	}
+	if !whole {
 		return nil, fmt.Errorf("%q is not a whole public key", fields[0]+" …")
 	}
 	return blob, nil

@@ -40,6 +40,7 @@ func TestDamagedKeys(t *testing.T) {
 		line + "\n" + line:                    "neither",
 		"ssh-rsa " + body:                     "whole public key",
 		"ssh-ed25519 " + body[:8]:             "whole public key",
+		"ssh-ed25519 " + body + "AAAA":        "whole public key",
 		"ssh-ed25519 ???":                     "whole public key",
 		"-----BEGIN OPENSSH PRIVATE KEY-----": "whole public key",
 		fingerprint + "=":                     "43 characters",
