@@ -56,9 +56,13 @@ const (
 
 // proveAccelerator compares the node's accelerators with the spec's: by the driver, or
 // else by what is plugged in. Of a share of one, or a name that only its provider
-// knows, nothing is known to compare. The error is one of asking.
+// knows, nothing is known to compare, and a [Prober] has compared. The error is one of
+// asking.
 func (n *poolNode) proveAccelerator(f *faults) error {
 	want := n.p.spec.Accelerator
+	if _, probed := n.p.driver.(Prober); probed {
+		return nil
+	}
 	if want.IsZero() || want.Exact || want.Count > 0 && want.Count < 1 {
 		return nil
 	}
