@@ -28,6 +28,13 @@ func (p PoolInfo) Record(r Resource) error {
 	return p.record(r)
 }
 
+// WithRecord returns a pool whose Record calls record, for tests of drivers: a pool
+// of [Open] has its ledger there.
+func (p PoolInfo) WithRecord(record func(Resource) error) PoolInfo {
+	p.record = record
+	return p
+}
+
 // infoNow is what drivers are told of the pool.
 func (p *pool) infoNow() PoolInfo {
 	info := p.info

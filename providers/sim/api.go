@@ -200,7 +200,7 @@ func (c *Cloud) begin(token gputrain.Secret, r request) (*Call, Fault, error) {
 	case c.isOut():
 		err = errRefused
 		entry.Effect = "outage"
-	case c.opts.Token != "" && token != c.opts.Token:
+	case !c.admits(token):
 		err = &apiError{Status: statusUnauthorized, Message: "the token is not right"}
 	default:
 		f = c.decide(r.Op, key)

@@ -20,8 +20,9 @@ import (
 // goes wrong. It outlives the pools that rent from it. All methods can be called
 // at the same time. Its owner closes it.
 type Cloud struct {
-	opts Options
-	name string
+	opts   Options // without the token
+	name   string
+	admits func(token gputrain.Secret) bool
 
 	wg     sync.WaitGroup // timers, machines, late effects, servers
 	life   context.Context
@@ -57,6 +58,10 @@ func New(o Options) *Cloud {
 		opts: o, name: cmp.Or(o.Name, "sim-"+strings.ToLower(rand.Text()[:8])),
 		tokens: map[string]*launched{}, pools: map[string]int{}, launches: map[string]int{}, timers: map[*time.Timer]bool{},
 	}
+	// A field that is a token would be printed with the cloud.
+	token := o.Token
+	c.admits = func(t gputrain.Secret) bool { return token == "" || t == token }
+	c.opts.Token = ""
 	c.life, c.cancel = context.WithCancel(context.Background())
 	if o.Offers == nil {
 		o.Offers = defaultOffers()

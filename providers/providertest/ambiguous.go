@@ -1,0 +1,77 @@
+package providertest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gputrain/gputrain"
+)
+
+// After each of these nobody knows what a launch has done, or, before it is done,
+// cannot know that it has done nothing.
+var ambiguous = []Fault{
+	{Kind: Failed}, {Kind: Failed, After: true},
+	{Kind: Unavailable}, {Kind: Unavailable, After: true},
+	{Kind: Cut}, {Kind: Cut, After: true},
+	{Kind: Garbage, After: true}, {Kind: HTML, After: true}, {Kind: Empty, After: true},
+}
+
+func ambiguousChecks() []check {
+	needs := []string{"Account", "Fault"}
+	var all []check
+	for _, f := range ambiguous {
+		all = append(all, check{"ambiguous launch, " + f.String(), needs, func(c *trial) { launchUnder(c, f) }})
+	}
+	return append(all,
+		check{"ambiguous launch, and a list that fails", needs, func(c *trial) {
+			c.fault(OpList, Fault{Kind: Failed})
+			launchUnder(c, Fault{Kind: Cut, After: true})
+		}},
+		check{"launch that is rate limited", needs, func(c *trial) { launchUnder(c, Fault{Kind: RateLimited}) }})
+}
+
+func launchUnder(c *trial, f Fault) {
+	p := c.prepared()
+	req := p.request(2)
+	c.fault(OpLaunch, f)
+	got, err := p.Launch(c.Context(), req)
+	for _, name := range p.doubles() {
+		c.Errorf("%s was made twice: an ambiguous answer is settled by listing and adopting, never by creating again (Driver.Launch)", name)
+	}
+	exist := p.machines()
+	if lost := except(exist, ids(got)); len(lost) > 0 {
+		c.Errorf("Driver.Launch returns %q and not %q, which exist too: an ambiguous answer is settled by listing and adopting; it says %v", ids(got), lost, err)
+	}
+	if invented := except(ids(got), exist); len(invented) > 0 {
+		c.Errorf("Driver.Launch returns %q, which do not exist", invented)
+	}
+	switch {
+	case f.After && len(got) == 0:
+		c.Errorf("Driver.Launch has made machines and returns none: it says %v", err)
+	case len(got) < len(req.Nodes) && f.Kind == RateLimited:
+		c.failure("Driver.Launch that was rate limited", err, gputrain.ErrRateLimited)
+	case len(got) < len(req.Nodes):
+		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(req.Nodes), len(got)), err)
+	case err != nil:
+		c.Logf("all machines are there, and Driver.Launch says %v", err)
+	}
+	for _, in := range got {
+		if !slices.ContainsFunc(req.Nodes, func(n gputrain.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
+			c.Errorf("Driver.Launch returns Name %q and Rank %d, which no NodeRequest has", in.Name, in.Rank)
+		}
+	}
+}
+
+// doubles returns the names that two of the pool's machines have.
+func (p *pool) doubles() []string {
+	seen := map[string]int{}
+	var twice []string
+	for _, r := range p.h.Account() {
+		if r.Kind == "machine" && slices.Contains(p.machines(), r.ID) {
+			if seen[r.Name]++; seen[r.Name] == 2 {
+				twice = append(twice, r.Name)
+			}
+		}
+	}
+	return twice
+}

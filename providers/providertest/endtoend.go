@@ -1,0 +1,121 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+func endToEndChecks() []check {
+	return []check{
+		{"end to end with a command on each node", nil, endToEndCommand},
+		{"end to end with a function on each node", nil, endToEndFunction},
+	}
+}
+
+// square is what runs on the nodes.
+var square = gputrain.Func("providertest.square", func(_ context.Context, x int) (int, error) { return x * x, nil })
+
+func endToEndCommand(c *trial) {
+	endToEnd(c, func(pool *gputrain.Compute) {
+		results, err := pool.Broadcast(gputrain.Cmd("echo", "hello"))
+		if err != nil || len(results) != 2 {
+			c.Fatalf("a command on each of two nodes: %d results, %v", len(results), err)
+		}
+		for _, r := range results {
+			if strings.TrimSpace(string(r.Stdout)) != "hello" {
+				c.Errorf("node %d says %q", r.Node.Rank, r.Stdout)
+			}
+		}
+	})
+}
+
+func endToEndFunction(c *trial) {
+	endToEnd(c, func(pool *gputrain.Compute) {
+		if got, err := square.Broadcast(pool, 7); err != nil || fmt.Sprint(got) != "[49 49]" {
+			c.Errorf("a function on each of two nodes: %v, %v", got, err)
+		}
+	})
+}
+
+// endToEnd opens a pool of two, has it work, closes it, and wants the account as it
+// was.
+func endToEnd(c *trial, work func(*gputrain.Compute)) {
+	var before []string
+	if c.h.Account != nil {
+		before = resourceIDs(c.h.Account())
+	}
+	spec := c.h.Spec
+	spec.Nodes = 2
+	pool, err := gputrain.Open(c.Context(), dialed(c.h), spec, gputrain.WithStateDir(c.TempDir()))
+	if err != nil {
+		c.Fatalf("gputrain.Open: %v", err)
+	}
+	defer func() {
+		if err := pool.Close(); err != nil {
+			c.Errorf("Compute.Close: %v", err)
+		}
+		if c.h.Account == nil {
+			return
+		}
+		if left := c.newIn(before); len(left) > 0 {
+			c.Errorf("after Compute.Close the account has %q", resourceIDs(left))
+		}
+	}()
+	work(pool)
+}
+
+// dialed is the provider with machines that are reached by Harness.Dial.
+func dialed(h Harness) gputrain.Provider {
+	if h.Dial == nil {
+		return h.Provider
+	}
+	return dialedProvider{h.Provider, h.Dial}
+}
+
+type dialedProvider struct {
+	gputrain.Provider
+	dial func(context.Context, string) (net.Conn, error)
+}
+
+func (p dialedProvider) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := p.Provider.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A driver has what interfaces it has: those that a pool asks for, by embedding.
+	base := dialedDriver{d, p.dial}
+	ends, canEnd := d.(gputrain.SelfDestructor)
+	marks, canMark := d.(gputrain.LeaseMarker)
+	switch {
+	case canEnd && canMark:
+		return struct {
+			dialedDriver
+			gputrain.SelfDestructor
+			gputrain.LeaseMarker
+		}{base, ends, marks}, nil
+	case canEnd:
+		return struct {
+			dialedDriver
+			gputrain.SelfDestructor
+		}{base, ends}, nil
+	case canMark:
+		return struct {
+			dialedDriver
+			gputrain.LeaseMarker
+		}{base, marks}, nil
+	}
+	return base, nil
+}
+
+type dialedDriver struct {
+	gputrain.Driver
+	dial func(context.Context, string) (net.Conn, error)
+}
+
+func (d dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+	return d.dial(ctx, in.SSH.Addr)
+}

@@ -1,0 +1,134 @@
+package providertest
+
+import (
+	"math"
+
+	"github.com/gputrain/gputrain"
+)
+
+func offerChecks() []check {
+	return []check{
+		{"offers are priced in USD per hour", nil, offersPriced},
+		{"offers of no known price", []string{"Unpriced"}, offersUnpriced},
+		{"offers are unique", nil, offersUnique},
+		{"offers keep what satisfies the spec", nil, offersFiltered},
+		{"offers are lazy", []string{"Calls"}, offersLazy},
+		{"offers are paged no further than needed", []string{"Calls", "PagedOffers"}, offersPaged},
+	}
+}
+
+func (c *trial) offers(d gputrain.Driver, spec gputrain.Spec) []gputrain.Offer {
+	c.Helper()
+	var all []gputrain.Offer
+	for o, err := range d.Offers(c.Context(), spec) {
+		if err != nil {
+			c.Fatalf("Driver.Offers: %v", err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func offersPriced(c *trial) {
+	d := c.open()
+	caps := d.Capabilities()
+	all := c.offers(d, c.h.Spec)
+	if len(all) == 0 {
+		c.Error("Driver.Offers has nothing for Harness.Spec")
+	}
+	for _, o := range all {
+		usd, known := o.HourlyUSD.USD()
+		if known && (usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) || usd == 0 && !caps.Free) {
+			c.Errorf("%s costs %v: a price is US dollars per hour for one machine, and one that is not known is the zero Price, never 0", o.InstanceType, o.HourlyUSD)
+		}
+		if o.Provider != c.name || o.InstanceType == "" {
+			c.Errorf("offer %+v: Provider must be %q, and InstanceType the provider's name for the machine", o, c.name)
+		}
+		if o.Spot && !caps.Spot {
+			c.Errorf("%s is a spot offer, and Capabilities.Spot is false", o.InstanceType)
+		}
+		if o.VCPUs < 0 || o.MemoryGiB < 0 || o.DiskGiB < 0 || o.Available < 0 {
+			c.Errorf("offer %+v: what is not known is zero", o)
+		}
+	}
+}
+
+func offersUnpriced(c *trial) {
+	d := c.open()
+	c.h.Unpriced()
+	all := c.offers(d, c.h.Spec)
+	if len(all) == 0 {
+		c.Error("Driver.Offers leaves out what has no known price: whether to take it is for the pool to say")
+	}
+	for _, o := range all {
+		if usd, known := o.HourlyUSD.USD(); known {
+			c.Errorf("%s costs $%v, and the API tells no price: one that is not known is the zero Price, never 0", o.InstanceType, usd)
+		}
+	}
+}
+
+func offersUnique(c *trial) {
+	type key struct {
+		id, kind, region, accelerator string
+		spot                          bool
+	}
+	seen := map[key]bool{}
+	for _, o := range c.offers(c.open(), c.h.Spec) {
+		k := key{o.ID, o.InstanceType, o.Region, o.Accelerator.String(), o.Spot}
+		if seen[k] {
+			c.Errorf("Driver.Offers yields %s (%s) in %s twice", o.InstanceType, o.ID, o.Region)
+		}
+		seen[k] = true
+	}
+}
+
+// The pool checks every offer again, so a driver need not filter. What it filters
+// must be what the pool would reject.
+func offersFiltered(c *trial) {
+	d := c.open()
+	all := c.offers(d, c.h.Spec)
+	for _, o := range all[:min(len(all), 5)] {
+		spec := c.h.Spec
+		spec.VCPUs, spec.MemoryGiB, spec.DiskGiB, spec.Accelerator = o.VCPUs, o.MemoryGiB, o.DiskGiB, o.Accelerator
+		if o.Spot {
+			spec.Allocation = gputrain.Spot
+		}
+		found := false
+		for _, again := range c.offers(d, spec) {
+			found = found || again.InstanceType == o.InstanceType && again.Region == o.Region && again.Spot == o.Spot
+		}
+		if !found {
+			c.Errorf("Driver.Offers leaves out %s in %s for a spec that asks for just what it has: it yields all that could satisfy the spec", o.InstanceType, o.Region)
+		}
+	}
+}
+
+func offersLazy(c *trial) {
+	d := c.open()
+	before := c.h.Calls(OpOffers)
+	seq := d.Offers(c.Context(), c.h.Spec)
+	if n := c.h.Calls(OpOffers); n != before {
+		c.Errorf("Driver.Offers makes %d calls before anybody ranges over it", n-before)
+	}
+	for range 2 { // a Seq2 can be ranged over again
+		for _, err := range seq {
+			if err != nil {
+				c.Errorf("Driver.Offers: %v", err)
+			}
+			break // Go panics where it goes on
+		}
+	}
+}
+
+func offersPaged(c *trial) {
+	d := c.open()
+	before := c.h.Calls(OpOffers)
+	c.offers(d, c.h.Spec)
+	whole := c.h.Calls(OpOffers) - before
+	for range d.Offers(c.Context(), c.h.Spec) {
+		break
+	}
+	if first := c.h.Calls(OpOffers) - before - whole; first >= whole {
+		c.Errorf("the first offer took %d calls, and all of them %d: leaving the loop early stops paging", first, whole)
+	}
+}

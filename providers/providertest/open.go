@@ -1,0 +1,122 @@
+package providertest
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+func openChecks() []check {
+	return []check{
+		{"open contacts nothing before", []string{"Calls"}, openNothingBefore},
+		{"open without a key", []string{"MissingKey"}, openMissingKey},
+		{"open with a wrong key", []string{"WrongKey"}, openWrongKey},
+		{"open leaves the config as it is", nil, openConfigUnchanged},
+		{"capabilities never change", nil, openCapabilities},
+	}
+}
+
+func openNothingBefore(c *trial) {
+	copied := c.h.Provider
+	_ = copied.Name()
+	_ = fmt.Sprintf("%+v %#v", copied, copied)
+	if n := c.h.Calls(AnyOp); n > 0 {
+		c.Errorf("%d calls before Open: Provider is a plain value, and nothing is contacted until Open", n)
+	}
+	if copied.Name() == "" || strings.ToLower(copied.Name()) != copied.Name() {
+		c.Errorf("Provider.Name is %q; want a short name such as \"vastai\"", copied.Name())
+	}
+	c.open()
+}
+
+func openMissingKey(c *trial) {
+	if !strings.Contains(c.h.MissingKey.Names, ".") { // Config.Token is a field
+		c.Setenv(c.h.MissingKey.Names, "")
+	}
+	d, err := c.h.MissingKey.Provider.Open(c.Context())
+	if err == nil {
+		d.Close()
+	}
+	if c.failure("Provider.Open without a key", err, gputrain.ErrAuth) && !strings.Contains(err.Error(), c.h.MissingKey.Names) {
+		c.Errorf("Provider.Open without a key says %q, and does not name %s", err, c.h.MissingKey.Names)
+	}
+}
+
+// A key can be wrong at Open, where that asks for anything, or at the first call.
+func openWrongKey(c *trial) {
+	d, err := c.h.WrongKey.Open(c.Context())
+	if err == nil {
+		defer d.Close()
+		_, err = d.List(c.Context(), "")
+	}
+	c.failure("a wrong key, by Provider.Open and then Driver.List,", err, gputrain.ErrAuth)
+}
+
+func openConfigUnchanged(c *trial) {
+	before := picture(reflect.ValueOf(c.h.Provider))
+	p := c.prepared()
+	got := p.launch(1)
+	if err := p.Terminate(c.Context(), ids(got)...); err != nil {
+		c.Errorf("Driver.Terminate: %v", err)
+	}
+	if after := picture(reflect.ValueOf(c.h.Provider)); after != before {
+		c.Errorf("Provider is a plain value that Open and its driver leave as it is; it was changed")
+	}
+}
+
+// picture is what a config consists of: not what its pointers lead to, such as the
+// user's transport.
+func picture(v reflect.Value) string {
+	var b strings.Builder
+	var draw func(v reflect.Value)
+	draw = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				b.WriteString(v.Type().Field(i).Name + ":")
+				draw(v.Field(i))
+			}
+		case reflect.Slice, reflect.Array:
+			for i := range v.Len() {
+				draw(v.Index(i))
+			}
+		case reflect.Map:
+			fmt.Fprintf(&b, "%v", v) // in the order of the keys
+		case reflect.Interface:
+			if !v.IsNil() {
+				draw(v.Elem())
+			}
+		case reflect.String:
+			fmt.Fprintf(&b, "%q", v.String()) // also of a Secret
+		case reflect.Pointer, reflect.Func, reflect.Chan, reflect.UnsafePointer:
+			fmt.Fprintf(&b, "%x", v.Pointer())
+		default:
+			fmt.Fprintf(&b, "%v", v)
+		}
+		b.WriteString(";")
+	}
+	draw(v)
+	return b.String()
+}
+
+func openCapabilities(c *trial) {
+	p := c.prepared()
+	p.launch(1)
+	if after := p.Capabilities(); after != p.caps {
+		c.Errorf("Driver.Capabilities never changes: it was %+v and is %+v", p.caps, after)
+	}
+	if other := c.open().Capabilities(); other != p.caps {
+		c.Errorf("two drivers of one Provider have Capabilities %+v and %+v", p.caps, other)
+	}
+	if p.caps.Adopts {
+		return
+	}
+	if p.caps.EndsBilling == "" {
+		c.Error("Capabilities.EndsBilling must name the verb that ends billing")
+	}
+	if p.caps.Account == "" {
+		c.Error("Capabilities.Account must name the account: what was made in one is not looked for in another")
+	}
+}

@@ -1,0 +1,93 @@
+package providertest
+
+import (
+	"sync"
+
+	"github.com/gputrain/gputrain"
+	"go.uber.org/goleak"
+)
+
+func parallelChecks() []check {
+	return []check{
+		{"parallel use", nil, parallelUse},
+		{"no goroutine is left", nil, goroutines},
+	}
+}
+
+// The race detector looks on, where the tests run under it.
+func parallelUse(c *trial) {
+	p := c.prepared()
+	req := p.request(4)
+	var all []string
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, node := range req.Nodes {
+		wg.Go(func() {
+			one := req
+			one.Token += node.Name
+			one.Nodes = []gputrain.NodeRequest{node}
+			got, err := p.Launch(c.Context(), one)
+			if err != nil || len(got) != 1 || got[0].Name != node.Name {
+				c.Errorf("Driver.Launch, four at the same time: %+v, %v", got, err)
+				return
+			}
+			mu.Lock()
+			all = append(all, got[0].ID)
+			mu.Unlock()
+			if now, err := p.Describe(c.Context(), got[0].ID); err != nil || len(now) != 1 || now[0].ID != got[0].ID {
+				c.Errorf("Driver.Describe, four at the same time: %+v, %v", now, err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := p.List(c.Context(), ""); err != nil {
+				c.Errorf("Driver.List, four at the same time: %v", err)
+			}
+			for _, err := range p.Offers(c.Context(), c.h.Spec) {
+				if err != nil {
+					c.Errorf("Driver.Offers, four at the same time: %v", err)
+				}
+			}
+			_ = p.Capabilities()
+		})
+	}
+	wg.Wait()
+	if c.h.Account != nil {
+		p.holds("four were launched at the same time", all...)
+	}
+	for _, id := range all {
+		wg.Go(func() {
+			if err := p.Terminate(c.Context(), id); err != nil {
+				c.Errorf("Driver.Terminate, four at the same time: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	p.gone(all...)
+}
+
+func goroutines(c *trial) {
+	before := goleak.IgnoreCurrent()
+	d, err := c.h.Provider.Open(c.Context())
+	if err != nil {
+		c.Fatalf("Provider.Open: %v", err)
+	}
+	p := &pool{trial: c, Driver: d, caps: d.Capabilities(), info: c.newInfo()}
+	if err := p.Prepare(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Prepare: %v", err)
+	}
+	in := p.running(p.launch(1))[0]
+	for range p.Offers(c.Context(), c.h.Spec) {
+		break
+	}
+	if err := p.reach(in); err != nil {
+		c.Logf("%s: %v", in.ID, err)
+	}
+	p.end()
+	p.gone(in.ID)
+	if err := p.Close(); err != nil {
+		c.Errorf("Driver.Close: %v", err)
+	}
+	if err := goleak.Find(before); err != nil {
+		c.Errorf("Driver.Close gives up what the driver itself holds; there is left: %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+package providertest
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gputrain/gputrain"
+)
+
+func releaseChecks() []check {
+	all := []check{
+		{"prepare records before it makes", []string{"Account"}, prepareRecords},
+		{"prepare makes nothing that is not recorded", []string{"Account"}, prepareUnrecorded},
+		{"prepare twice makes once", []string{"Account"}, prepareTwice},
+		{"release removes exactly what prepare made", []string{"Account", "Foreign"}, releaseExactly},
+		{"release twice, and without prepare", nil, releaseTwice},
+	}
+	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut, After: true}, {Kind: HTML, After: true}} {
+		all = append(all,
+			check{"prepare, " + f.String(), []string{"Account", "Fault"}, func(c *trial) { prepareUnder(c, f) }},
+			check{"release, " + f.String(), []string{"Account", "Fault"}, func(c *trial) { releaseUnder(c, f) }})
+	}
+	return all
+}
+
+// newIn returns what is in the account and was not before.
+func (c *trial) newIn(before []string) []gputrain.Resource {
+	return slices.DeleteFunc(slices.Clone(c.h.Account()), func(r gputrain.Resource) bool { return slices.Contains(before, r.ID) })
+}
+
+func prepareRecords(c *trial) {
+	before := resourceIDs(c.h.Account())
+	p := c.newPool()
+	recorded := map[string]gputrain.Resource{}
+	info := p.info.WithRecord(func(r gputrain.Resource) error {
+		key := r.Kind + " " + r.Name
+		if r.Kind == "" || r.Name == "" {
+			c.Errorf("PoolInfo.Record of %+v: a Kind and a Name are known before", r)
+		}
+		if _, again := recorded[key]; !again {
+			for _, made := range c.newIn(before) {
+				if made.Kind == r.Kind && (made.Name == r.Name || made.ID == r.ID) {
+					c.Errorf("%s exists already when it is put down: PoolInfo.Record comes before the call that makes it", key)
+				}
+			}
+		}
+		recorded[key] = r
+		return p.record(r)
+	})
+	if err := p.Prepare(c.Context(), info); err != nil {
+		c.Fatalf("Driver.Prepare: %v", err)
+	}
+	for _, made := range c.newIn(before) {
+		if !slices.ContainsFunc(p.made, func(r gputrain.Resource) bool { return r.Kind == made.Kind && r.ID == made.ID }) {
+			c.Errorf("Driver.Prepare made %s %s, and PoolInfo.Record was not called with its ID", made.Kind, made.ID)
+		}
+	}
+}
+
+func prepareUnrecorded(c *trial) {
+	before := resourceIDs(c.h.Account())
+	full := errors.New("the ledger's disk is full")
+	p := c.newPool()
+	asked := false
+	err := p.Prepare(c.Context(), p.info.WithRecord(func(gputrain.Resource) error { asked = true; return full }))
+	if asked && !errors.Is(err, full) {
+		c.Errorf("Driver.Prepare says %v, and PoolInfo.Record said %v", err, full)
+	}
+	if made := c.newIn(before); len(made) > 0 {
+		c.Errorf("Driver.Prepare made %+v: after an error of PoolInfo.Record nothing may be made", made)
+	}
+}
+
+func prepareTwice(c *trial) {
+	before := resourceIDs(c.h.Account())
+	p := c.prepared()
+	once := resourceIDs(c.newIn(before))
+	for _, d := range []gputrain.Driver{p, c.open()} {
+		if err := d.Prepare(c.Context(), p.now()); err != nil {
+			c.Errorf("Driver.Prepare is idempotent; again it says %v", err)
+		}
+		if again := resourceIDs(c.newIn(before)); len(again) != len(once) {
+			c.Errorf("Driver.Prepare is idempotent: once it made %q, and after another there are %q", once, again)
+		}
+	}
+}
+
+func releaseExactly(c *trial) {
+	foreign := c.h.Foreign()
+	before := resourceIDs(c.h.Account())
+	p := c.prepared()
+	mine := resourceIDs(c.newIn(before))
+	q := c.prepared()
+	theirs := except(resourceIDs(c.newIn(before)), mine)
+	if err := p.Release(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Release: %v", err)
+	}
+	left := resourceIDs(c.h.Account())
+	if gone := except(foreign, left); len(gone) > 0 {
+		c.Errorf("Driver.Release has removed %q, which are somebody else's: it removes exactly what Prepare made", gone)
+	}
+	if gone := except(theirs, left); len(gone) > 0 {
+		c.Errorf("Driver.Release of one pool has removed %q of another", gone)
+	}
+	if still := except(mine, except(mine, left)); len(still) > 0 {
+		c.Errorf("Driver.Release has left %q, which Prepare made", still)
+	}
+	if err := q.Release(c.Context(), q.now()); err != nil {
+		c.Errorf("Driver.Release: %v", err)
+	}
+	if left := resourceIDs(c.newIn(before)); len(left) > 0 {
+		c.Errorf("Driver.Release has left %q", left)
+	}
+}
+
+func releaseTwice(c *trial) {
+	p := c.prepared()
+	for range 2 {
+		if err := p.Release(c.Context(), p.now()); err != nil {
+			c.Errorf("Driver.Release is idempotent; it says %v", err)
+		}
+	}
+	q := c.newPool()
+	if err := q.Release(c.Context(), q.now()); err != nil {
+		c.Errorf("Driver.Release of a pool that was never prepared: %v", err)
+	}
+	if err := c.open().Release(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Release by another program, when all is gone: %v", err)
+	}
+}
+
+func prepareUnder(c *trial, f Fault) {
+	clean := resourceIDs(c.h.Account())
+	usual := c.prepared()
+	n := len(c.newIn(clean))
+	if err := usual.Release(c.Context(), usual.now()); err != nil {
+		c.Fatalf("Driver.Release: %v", err)
+	}
+	p := c.newPool()
+	remove := c.fault(OpPrepare, f)
+	if err := p.Prepare(c.Context(), p.now()); err != nil {
+		c.failure("Driver.Prepare that failed", err)
+	}
+	remove()
+	p.mu.Lock()
+	for _, made := range c.newIn(clean) {
+		if !slices.ContainsFunc(p.made, func(r gputrain.Resource) bool {
+			return r.Kind == made.Kind && (r.Name == made.Name || r.ID == made.ID)
+		}) {
+			c.Errorf("Driver.Prepare was cut short, and %s %s exists that PoolInfo.Record was not called with", made.Kind, made.ID)
+		}
+	}
+	p.mu.Unlock()
+	if err := p.Prepare(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Prepare is idempotent; after a failure it says %v", err)
+	}
+	if made := c.newIn(clean); len(made) != n {
+		c.Errorf("after a Prepare that failed and one that did not there are %q; one alone makes %d", resourceIDs(made), n)
+	}
+	if err := p.Release(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Release: %v", err)
+	}
+	if left := c.newIn(clean); len(left) > 0 {
+		c.Errorf("Driver.Release has left %q", resourceIDs(left))
+	}
+}
+
+func releaseUnder(c *trial, f Fault) {
+	clean := resourceIDs(c.h.Account())
+	p := c.prepared()
+	remove := c.fault(OpRelease, f)
+	err := p.Release(c.Context(), p.now())
+	if err != nil {
+		c.failure("Driver.Release that failed", err)
+	} else if left := c.newIn(clean); len(left) > 0 {
+		c.Errorf("Driver.Release is a success, and %q are left", resourceIDs(left))
+	}
+	remove()
+	if err := p.Release(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Release is idempotent; after a failure it says %v", err)
+	}
+	if left := c.newIn(clean); len(left) > 0 {
+		c.Errorf("Driver.Release has left %q", resourceIDs(left))
+	}
+}

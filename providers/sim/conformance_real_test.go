@@ -1,0 +1,25 @@
+//go:build unix
+
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/providers/providertest"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// Real processes, in a cloud that is served over HTTP and knows tokens.
+func TestConformanceOfRealMachines(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Millisecond, Dir: t.TempDir()})
+		cfg := h.Provider.(sim.Config)
+		f := newFront(t, cfg.Cloud)
+		h.Provider = sim.Config{Endpoint: f.URL, Token: cfg.Token}
+		h.MissingKey = &providertest.MissingKey{Provider: sim.Config{Endpoint: f.URL}, Names: "Config.Token"}
+		h.WrongKey = sim.Config{Endpoint: f.URL, Token: "sk-wrong"}
+		h.Calls, h.Fault = f.count, f.fault
+		return h
+	})
+}

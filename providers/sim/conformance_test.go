@@ -1,0 +1,150 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/providertest"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+const (
+	once     = "the driver asks once, so that what a pool does about a fault can be seen"
+	noAnswer = "this API has one answer that is none, and it is told as html"
+)
+
+// The cloud in this program, where it does not know tokens and lists lag.
+func TestConformance(t *testing.T) {
+	providertest.RunInBubble(t, func(t *testing.T) providertest.Harness {
+		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: greet})
+		h.Without["end to end with a function on each node"] = "functions need real processes: see TestConformanceOfRealMachines"
+		for _, name := range []string{"ambiguous launch, garbage after it was done", "ambiguous launch, empty after it was done",
+			"read that is never answered well, garbage", "read that is never answered well, empty", "read that is never answered well, huge",
+			"terminate, html before it was done"} {
+			h.Without[name] = noAnswer
+		}
+		return h
+	})
+}
+
+// harness is a cloud in this program.
+func harness(t *testing.T, o sim.Options) providertest.Harness {
+	c := sim.New(o)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			for _, call := range c.Log() {
+				t.Log(call)
+			}
+		}
+	})
+	cfg := sim.Config{Cloud: c, Token: o.Token}
+	return providertest.Harness{
+		Provider: cfg,
+		Account:  c.Live,
+		Calls: func(op providertest.Op) (n int) {
+			for _, call := range c.Log() {
+				if op == providertest.AnyOp || call.Op == sim.Op(op) {
+					n++
+				}
+			}
+			return n
+		},
+		Fault: func(op providertest.Op, f providertest.Fault) func() { return inject(c, op, f) },
+		Foreign: func() []string {
+			d, err := sim.Config{Cloud: c, Token: o.Token, Account: "other"}.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := len(c.Live())
+			if err := d.Prepare(t.Context(), info("other")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Launch(t.Context(), request(t, d, "other", 1)); err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, r := range c.Live() {
+				if r.Pool == "other" {
+					ids = append(ids, r.ID)
+				}
+			}
+			if len(c.Live()) != before+3 {
+				t.Fatal(c.Live())
+			}
+			return ids
+		},
+		States: func() []providertest.StateCase {
+			must := func(f func(string) error) func(string) {
+				return func(id string) {
+					if err := f(id); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return []providertest.StateCase{
+				{Vendor: "running", Set: func(string) {}, Want: gputrain.InstanceRunning},
+				{Vendor: "preempted", Set: must(func(id string) error { return c.Preempt(id, 0) }), Want: gputrain.InstancePreempted},
+				{Vendor: "preempted after a notice", Set: must(func(id string) error { return c.Preempt(id, time.Second) }), Want: gputrain.InstancePreempted},
+				{Vendor: "vanished", Set: must(c.Vanish), Want: gputrain.InstanceTerminated},
+				{Vendor: "failed", Set: must(c.Fail), Want: gputrain.InstanceFailed},
+				{Vendor: "stopped", Set: must(c.Stop), Want: gputrain.InstanceStopped},
+			}
+		},
+		Stall: func() { c.Inject(sim.Fault{Op: sim.OpLaunch, Kind: sim.NeverUp}) },
+		Room: func(n int) {
+			if n == 0 {
+				c.SetOffers()
+				return
+			}
+			c.SetOffers(gputrain.Offer{HourlyUSD: gputrain.USD(1), InstanceType: "small", Available: n})
+		},
+		Unpriced:   func() { c.SetOffers(gputrain.Offer{InstanceType: "small"}) },
+		MissingKey: &providertest.MissingKey{Provider: sim.Config{Cloud: c}, Names: "Config.Token"},
+		WrongKey:   sim.Config{Cloud: c, Token: "sk-wrong"},
+		Secrets:    []string{"sk-sim-test"},
+		Without: map[string]string{
+			"PagedOffers":                                              "all offers come in one page",
+			"states that the table does not have":                      "this cloud's states are gputrain's",
+			"read that is answered well the second time, failed":       once,
+			"read that is answered well the second time, unavailable":  once,
+			"read that is answered well the second time, rate limited": once,
+			"read that is answered well the second time, cut":          once,
+			"read that waits for Retry-After":                          once,
+		},
+	}
+}
+
+// inject is a fault of the suite in the cloud's terms.
+func inject(c *sim.Cloud, op providertest.Op, f providertest.Fault) func() {
+	type what struct {
+		kind  providertest.Kind
+		after bool
+	}
+	kind, ok := map[what]sim.Kind{
+		{providertest.Failed, false}: sim.ErrorBefore, {providertest.Failed, true}: sim.ErrorAfter,
+		{providertest.Cut, false}: sim.Refused, {providertest.Cut, true}: sim.Lost,
+		{providertest.Unavailable, false}: sim.Unavailable, {providertest.Unavailable, true}: sim.ErrorAfter,
+		{providertest.RateLimited, false}: sim.RateLimited,
+		{providertest.HTML, true}:         sim.Garbage,
+		{providertest.Hang, false}:        sim.Delay, {providertest.Hang, true}: sim.SlowAnswer,
+	}[what{f.Kind, f.After}]
+	if f.Kind == providertest.HTML && (op == providertest.OpOffers || op == providertest.OpDescribe || op == providertest.OpList) {
+		kind, ok = sim.Garbage, true
+	}
+	if !ok {
+		return nil
+	}
+	rule := sim.Fault{Op: sim.Op(op), Nth: 1, Count: f.Times, Kind: kind, For: f.RetryAfter}
+	if f.Times < 0 {
+		rule.Nth = 0
+	}
+	if f.Kind == providertest.Hang {
+		rule.For = time.Hour
+	}
+	c.Inject(rule)
+	return c.Calm
+}
