@@ -1,0 +1,48 @@
+package providertest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A witness is a test that notes its failures. Its cleanups run at the end of the
+// check, and what fails in them counts.
+type witness struct {
+	testing.TB
+	mu       sync.Mutex
+	failures []string
+	cleanups []func()
+}
+
+func (w *witness) note(s string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, s)
+}
+
+func (w *witness) Error(args ...any)                 { w.note(fmt.Sprint(args...)) }
+func (w *witness) Errorf(format string, args ...any) { w.note(fmt.Sprintf(format, args...)) }
+func (w *witness) Fatal(args ...any)                 { w.note(fmt.Sprint(args...)); runtime.Goexit() }
+func (w *witness) Fatalf(format string, args ...any) {
+	w.note(fmt.Sprintf(format, args...))
+	runtime.Goexit()
+}
+func (w *witness) Cleanup(f func())    { w.cleanups = append(w.cleanups, f) }
+func (w *witness) Log(...any)          {}
+func (w *witness) Logf(string, ...any) {}
+
+// watch runs a check and returns its failures.
+func watch(t *testing.T, c check, h Harness) []string {
+	w := &witness{TB: t}
+	var wg sync.WaitGroup
+	wg.Go(func() { c.in(w, h) }) // in a goroutine of its own, which Fatal ends
+	wg.Wait()
+	for _, f := range slices.Backward(w.cleanups) {
+		wg.Go(f)
+		wg.Wait()
+	}
+	return w.failures
+}
