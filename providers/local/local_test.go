@@ -27,6 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	gputrain.Init() // this program is also what runs functions on nodes
 	// Where a test asks for it, this program is one that is killed. It is asked
 	// once: nothing that it starts is told.
 	if text, ok := os.LookupEnv(victimEnv); ok {

@@ -1,0 +1,57 @@
+//go:build unix
+
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestConformance(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		dir := t.TempDir()
+		const (
+			noAPI  = "there is no API between the driver and its nodes"
+			noKeys = "nothing here needs a key"
+		)
+		return providertest.Harness{
+			Provider: Config{Dir: dir},
+			Account: func() []gputrain.Resource {
+				var all []gputrain.Resource
+				for _, name := range names(t, dir) {
+					if id, ok := strings.CutPrefix(name, "gputrain-"); ok {
+						all = append(all, gputrain.Resource{Kind: "machine", ID: id, Name: id})
+					}
+					all = append(all, gputrain.Resource{Kind: "directory", ID: filepath.Join(dir, name), Name: name})
+				}
+				return all
+			},
+			Foreign: func() []string {
+				precious := filepath.Join(dir, "precious")
+				if err := os.MkdirAll(precious, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				return []string{precious}
+			},
+			States: func() []providertest.StateCase {
+				return []providertest.StateCase{
+					{Vendor: "there", Set: func(string) {}, Want: gputrain.InstanceRunning},
+					{Vendor: "its home is gone", Set: func(id string) { os.RemoveAll(homePath(dir, id)) }, Want: gputrain.InstanceTerminated},
+				}
+			},
+			Without: map[string]string{
+				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+				"states that the table does not have": noAPI,
+				"MissingKey":                          noKeys, "WrongKey": noKeys, "Secrets": noKeys,
+				"Stall":    "a node runs once it is launched",
+				"Room":     "this machine takes as many as one likes",
+				"Unpriced": "nodes are free",
+			},
+		}
+	})
+}
