@@ -61,8 +61,13 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 		if c.h.Account == nil {
 			return
 		}
-		if left := c.newIn(before); len(left) > 0 {
-			c.Errorf("after Compute.Close the account has %q", resourceIDs(left))
+		if err := c.eventually(patience, func() error {
+			if left := c.newIn(before); len(left) > 0 {
+				return fmt.Errorf("%q", resourceIDs(left))
+			}
+			return nil
+		}); err != nil {
+			c.Errorf("after Compute.Close the account has %v", err)
 		}
 	}()
 	work(pool)

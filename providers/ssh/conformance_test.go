@@ -1,0 +1,57 @@
+package ssh
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init() // this program is also what runs functions on nodes
+	os.Exit(m.Run())
+}
+
+// One real OpenSSH server, named eight times, which is left as it was found.
+func TestConformance(t *testing.T) {
+	home := t.TempDir()
+	srv := opensshtest.Start(t, opensshtest.Config(`SetEnv "HOME=`+home+`"`))
+	host := Host{Addr: srv.Addr, User: srv.User, KeyFile: srv.KeyFile, HostKey: xssh.FingerprintSHA256(srv.HostKey)}
+	const (
+		noAPI    = "there is no API: hosts are the user's, and their servers are all that is asked"
+		noKeys   = "the key stays in its file: TestNothingSecretPrints"
+		noTags   = "hosts carry no tags, and so List reports nothing"
+		inConfig = "hosts are those of the Config: TestMoreNodesThanHosts"
+	)
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		cfg := Config{}
+		for range 8 {
+			cfg.Hosts = append(cfg.Hosts, host)
+		}
+		return providertest.Harness{
+			Provider: cfg,
+			Account: func() (files []gputrain.Resource) {
+				filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
+					if err == nil && path != home {
+						files = append(files, gputrain.Resource{Kind: "file", ID: path})
+					}
+					return nil // what is being removed need not be there any more
+				})
+				return files
+			},
+			Without: map[string]string{
+				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
+				"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys,
+				"tags round trip": noTags, "list of one pool shows no other": noTags, "list forgets what is gone": noTags,
+				"Stall":    "hosts run already",
+				"Room":     inConfig,
+				"Unpriced": "hosts are free",
+			},
+		}
+	})
+}
