@@ -21,7 +21,10 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	gputrain.Init() // this program is also what runs functions on nodes
+	goleak.VerifyTestMain(m)
+}
 
 // onEngines runs a test with Docker, and with podman where that is installed and
 // works. Without Docker or its default image the test skips, or fails where

@@ -1,0 +1,63 @@
+package container
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// The engines for real. What a check makes in one carries a label of its own, as
+// others may use the engine too.
+func TestConformance(t *testing.T) {
+	onEngines(t, func(t *testing.T, binary string) {
+		providertest.Run(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })
+	})
+}
+
+func conformance(t *testing.T, binary string) providertest.Harness {
+	label := "providertest=" + strings.ToLower(rand.Text())
+	name, value, _ := strings.Cut(label, "=")
+	const (
+		noAPI  = "the engine is a command, which cancel_test.go and failure_test.go have fail"
+		noKeys = "the engine asks for no key"
+	)
+	return providertest.Harness{
+		Provider: Config{Binary: binary, Labels: map[string]string{name: value}},
+		Account: func() (all []gputrain.Resource) {
+			for line := range strings.Lines(do(t, binary, "ps", "--all", "--no-trunc", "--filter", "label="+label, "--format", "{{.ID}} {{.Names}}")) {
+				id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+				all = append(all, gputrain.Resource{Kind: "machine", ID: id, Name: name})
+			}
+			for _, name := range strings.Fields(do(t, binary, "network", "ls", "--filter", "label="+label, "--format", "{{.Name}}")) {
+				all = append(all, gputrain.Resource{Kind: "network", ID: name, Name: name})
+			}
+			return all
+		},
+		Foreign: func() []string {
+			name := "foreign-" + value
+			machine := do(t, binary, "create", "--name", name, "--label", label, DefaultImage, "true")
+			t.Cleanup(func() { do(t, binary, "rm", "--force", machine) })
+			do(t, binary, "network", "create", "--label", label, name)
+			t.Cleanup(func() { do(t, binary, "network", "rm", name) })
+			return []string{machine, name}
+		},
+		States: func() []providertest.StateCase {
+			return []providertest.StateCase{
+				{Vendor: "running", Set: func(string) {}, Want: gputrain.InstanceRunning},
+				{Vendor: "paused", Set: func(id string) { do(t, binary, "pause", id) }, Want: gputrain.InstanceStopped},
+				{Vendor: "killed", Set: func(id string) { do(t, binary, "kill", id) }, Want: gputrain.InstanceTerminated},
+			}
+		},
+		Without: map[string]string{
+			"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+			"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys,
+			"Stall":                               "Launch returns when a node runs",
+			"Room":                                "an engine takes as many as one likes",
+			"Unpriced":                            "containers are free",
+			"states that the table does not have": "an engine cannot be brought into one: TestStates",
+		},
+	}
+}
