@@ -51,7 +51,8 @@ func launchUnder(c *trial, f Fault) {
 	case len(got) < len(req.Nodes) && f.Kind == RateLimited:
 		c.failure("Driver.Launch that was rate limited", err, gputrain.ErrRateLimited)
 	case len(got) < len(req.Nodes):
-		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(req.Nodes), len(got)), err)
+		// Of other kinds the pool takes it that nothing was made.
+		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(req.Nodes), len(got)), err, gputrain.ErrUnavailable)
 	case err != nil:
 		c.Logf("all machines are there, and Driver.Launch says %v", err)
 	}

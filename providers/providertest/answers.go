@@ -8,18 +8,25 @@ import (
 )
 
 func answerChecks() []check {
-	unavailable, limited := []error{gputrain.ErrUnavailable}, []error{gputrain.ErrRateLimited}
 	var all []check
-	for _, odd := range []struct {
-		kind Kind
-		want []error
-	}{{Failed, unavailable}, {Unavailable, unavailable}, {Cut, unavailable}, {RateLimited, limited}, {Garbage, nil}, {HTML, nil}, {Empty, nil}, {Huge, nil}} {
-		all = append(all, check{"read that is never answered well, " + odd.kind.String(), []string{"Fault"}, func(c *trial) { readsFail(c, odd.kind, odd.want) }})
+	for _, kind := range []Kind{Failed, Unavailable, Cut, RateLimited, Garbage, HTML, Empty, Huge} {
+		all = append(all, check{"read that is never answered well, " + kind.String(), []string{"Fault"}, func(c *trial) { readsFail(c, kind) }})
 	}
 	for _, kind := range []Kind{Failed, Unavailable, RateLimited, Cut} {
 		all = append(all, check{"read that is answered well the second time, " + kind.String(), []string{"Calls", "Fault"}, func(c *trial) { readsRepeat(c, Fault{Kind: kind}) }})
 	}
 	return append(all, check{"read that waits for Retry-After", []string{"Calls", "Fault"}, retryAfter})
+}
+
+// kindsOf returns what errors a fault may become: of odd answers any.
+func kindsOf(k Kind) []error {
+	switch k {
+	case Failed, Unavailable, Cut:
+		return []error{gputrain.ErrUnavailable}
+	case RateLimited:
+		return []error{gputrain.ErrRateLimited}
+	}
+	return nil
 }
 
 // reads are what may be asked again, and whether it was answered.
@@ -56,7 +63,7 @@ func (p *pool) reads(id string) map[Op]func() error {
 }
 
 // A read that is not answered is an error, and never an answer that is empty.
-func readsFail(c *trial, kind Kind, want []error) {
+func readsFail(c *trial, kind Kind) {
 	p := c.prepared()
 	id := p.running(p.launch(1))[0].ID
 	c.listed(p, p.info.ID, has(id))
@@ -76,7 +83,7 @@ func readsFail(c *trial, kind Kind, want []error) {
 				c.Errorf("Driver.List returns %d things and %v", len(got), err)
 			}
 		}
-		c.failure(fmt.Sprintf("an answer that is %v to Driver.%s: an odd or failed answer is an error, never nothing, and it", kind, op), err, want...)
+		c.failure(fmt.Sprintf("an answer that is %v to Driver.%s: an odd or failed answer is an error, never nothing, and it", kind, op), err, kindsOf(kind)...)
 		remove()
 	}
 }

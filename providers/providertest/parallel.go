@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gputrain/gputrain"
@@ -51,6 +52,10 @@ func parallelUse(c *trial) {
 		})
 	}
 	wg.Wait()
+	slices.Sort(all)
+	if len(slices.Compact(slices.Clone(all))) != len(all) {
+		c.Errorf("Driver.Launch, four at the same time, returns one machine for two nodes: %q", all)
+	}
 	if c.h.Account != nil {
 		p.holds("four were launched at the same time", all...)
 	}

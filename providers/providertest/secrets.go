@@ -13,11 +13,12 @@ import (
 
 func secretChecks() []check {
 	return []check{
-		{"keys are never printed", []string{"Secrets"}, secretsPrinted},
+		{"keys are never printed", nil, secretsPrinted},
 		{"keys are never in errors", []string{"Fault", "Secrets"}, secretsInErrors},
 	}
 }
 
+// Host keys that the suite has made are secret too.
 func secretsPrinted(c *trial) {
 	p := c.prepared()
 	got := p.running(p.launch(1))

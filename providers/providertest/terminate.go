@@ -64,7 +64,7 @@ func terminateUnder(c *trial, f Fault) {
 	case err == nil:
 		p.holds("Terminate has said that the machine is gone", []string{}...)
 	case slices.Contains(p.machines(), got[0]) || f.After:
-		c.failure("Driver.Terminate that failed", err)
+		c.failure("Driver.Terminate that failed", err, kindsOf(f.Kind)...)
 	default:
 		c.Errorf("Driver.Terminate says %v, and the machine is gone", err)
 	}

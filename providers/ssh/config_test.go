@@ -1,12 +1,10 @@
 package ssh
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -212,29 +210,5 @@ func TestUnreadableFileSaysSo(t *testing.T) {
 	err := unreadable("KeyFile", "k", os.ErrPermission, "")
 	if !strings.Contains(err.Error(), "may not be read") {
 		t.Error(err)
-	}
-}
-
-// A private key stays in its file: neither config nor driver prints it.
-func TestNothingSecretPrints(t *testing.T) {
-	dir := home(t)
-	private, _ := keyPair(t, "")
-	write(t, filepath.Join(dir, "key"), private)
-	c := Config{Hosts: []Host{{Addr: "h", KeyFile: "~/key", HostKey: fingerprint}}}
-	before := fmt.Sprintf("%#v", c)
-	d, err := c.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret := bytes.Split(private, []byte("\n"))[2]
-	for _, verb := range []string{"%v", "%+v", "%#v"} {
-		for _, v := range []any{c, d, *d.(*driver).hosts[0]} {
-			if s := fmt.Sprintf(verb, v); strings.Contains(s, string(secret)) {
-				t.Errorf("%s prints the private key: %s", verb, s)
-			}
-		}
-	}
-	if after := fmt.Sprintf("%#v", c); after != before {
-		t.Errorf("Open changed the config:\n%s\n%s", before, after)
 	}
 }

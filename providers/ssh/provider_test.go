@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -139,41 +138,6 @@ func TestTakeUp(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	expect(t, "launched", launch(t, d, nodes(1, 2)...), "b:22")
-}
-
-func TestNoHostTwiceInParallel(t *testing.T) {
-	d := open(t, "a", "b", "c", "d")
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	seen := map[string]int{}
-	for i := range 4 {
-		wg.Go(func() {
-			got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(i, i+1)})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil || len(got) != 1 {
-				t.Errorf("node %d: %v, %v", i, got, err)
-				return
-			}
-			seen[got[0].ID]++
-		})
-	}
-	wg.Wait()
-	if len(seen) != 4 {
-		t.Errorf("hosts taken: %v", seen)
-	}
-}
-
-func TestOffersStop(t *testing.T) {
-	d := open(t, "a", "b")
-	n := 0
-	for range d.Offers(t.Context(), gputrain.Spec{}) {
-		n++
-		break
-	}
-	if n != 1 {
-		t.Errorf("%d offers after leaving at the first", n)
-	}
 }
 
 func TestKeepCache(t *testing.T) {
