@@ -271,10 +271,6 @@ func TestLifeOfANode(t *testing.T) {
 			t.Errorf("on the node: %q; want %q", got, want)
 		}
 	}
-	described, err := p.Describe(t.Context(), nodes[1].ID, nodes[0].ID)
-	if err != nil || len(described) != 2 || described[0].Rank != 1 || described[0].State != gputrain.InstanceRunning {
-		t.Errorf("described %+v, %v", described, err)
-	}
 	// Asked twice, it launches once.
 	again, err := p.Launch(t.Context(), p.request(2))
 	if err != nil || again[0].SSH.HostKeys[0] != nodes[0].SSH.HostKeys[0] {
@@ -286,10 +282,8 @@ func TestLifeOfANode(t *testing.T) {
 	if err := waiting.Start("sleep 1000"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it is idempotent
-		if err := p.Terminate(t.Context(), nodes[0].ID, nodes[1].ID); err != nil {
-			t.Error(err)
-		}
+	if err := p.Terminate(t.Context(), nodes[0].ID, nodes[1].ID); err != nil {
+		t.Error(err)
 	}
 	if err := waiting.Wait(); err == nil {
 		t.Error("a command outlived its node")
@@ -297,10 +291,6 @@ func TestLifeOfANode(t *testing.T) {
 	process.mustEnd(t)
 	if left := names(t, p.dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
-	}
-	described, err = p.Describe(t.Context(), nodes[0].ID)
-	if err != nil || described[0].State != gputrain.InstanceTerminated {
-		t.Errorf("described %+v, %v", described, err)
 	}
 	if _, err := p.Driver.(gputrain.Dialer).Dial(t.Context(), nodes[0]); !errors.Is(err, gputrain.ErrNotFound) {
 		t.Errorf("dialed a node that is gone: %v", err)
