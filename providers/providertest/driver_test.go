@@ -65,31 +65,49 @@ func again[T any](read func() (T, error)) (got T, err error) {
 	return got, err
 }
 
+// hibernated is a state that the driver's table does not have.
+const hibernated = "hibernated"
+
 func (d patient) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
-	return again(func() ([]gputrain.Instance, error) { return d.simDriver.Describe(ctx, ids...) })
+	got, err := again(func() ([]gputrain.Instance, error) { return d.simDriver.Describe(ctx, ids...) })
+	for i := range got {
+		if got[i].State == gputrain.InstanceStopped {
+			got[i].State, got[i].StateReason = gputrain.InstanceUnknown, hibernated
+		}
+	}
+	return got, err
 }
 
 func (d patient) List(ctx context.Context, pool string) ([]gputrain.Resource, error) {
 	return again(func() ([]gputrain.Resource, error) { return d.simDriver.List(ctx, pool) })
 }
 
+// Offers come in pages of four.
 func (d patient) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
-		all, err := again(func() (all []gputrain.Offer, err error) {
-			for o, err := range d.simDriver.Offers(ctx, spec) {
-				if err != nil {
-					return nil, err
+		for from := 0; ; from += 4 {
+			page, err := again(func() (page []gputrain.Offer, err error) {
+				n := 0
+				for o, err := range d.simDriver.Offers(ctx, spec) {
+					if err != nil {
+						return nil, err
+					}
+					if n++; n > from && n <= from+4 {
+						page = append(page, o)
+					}
 				}
-				all = append(all, o)
+				return page, nil
+			})
+			if err != nil {
+				yield(gputrain.Offer{}, err)
+				return
 			}
-			return all, nil
-		})
-		if err != nil {
-			yield(gputrain.Offer{}, err)
-			return
-		}
-		for _, o := range all {
-			if !yield(o, nil) {
+			for _, o := range page {
+				if !yield(o, nil) {
+					return
+				}
+			}
+			if len(page) < 4 {
 				return
 			}
 		}

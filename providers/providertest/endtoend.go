@@ -50,7 +50,7 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 	}
 	spec := c.h.Spec
 	spec.Nodes = 2
-	pool, err := gputrain.Open(c.Context(), dialed(c.h), spec, gputrain.WithStateDir(c.TempDir()))
+	pool, err := gputrain.Open(c.Context(), viaDial(c.h), spec, gputrain.WithStateDir(c.TempDir()))
 	if err != nil {
 		c.Fatalf("gputrain.Open: %v", err)
 	}
@@ -73,8 +73,8 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 	work(pool)
 }
 
-// dialed is the provider with machines that are reached by Harness.Dial.
-func dialed(h Harness) gputrain.Provider {
+// viaDial is the provider with machines that are reached by Harness.Dial.
+func viaDial(h Harness) gputrain.Provider {
 	if h.Dial == nil {
 		return h.Provider
 	}
@@ -91,7 +91,7 @@ func (p dialedProvider) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A driver has what interfaces it has: those that a pool asks for, by embedding.
+	// A pool asks by interfaces what a driver can do: it must go on to have them.
 	base := dialedDriver{d, p.dial}
 	ends, canEnd := d.(gputrain.SelfDestructor)
 	marks, canMark := d.(gputrain.LeaseMarker)

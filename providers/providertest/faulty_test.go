@@ -3,7 +3,9 @@ package providertest
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,9 +66,11 @@ type (
 		driver
 		token string
 	}
-	closes struct{ driver }
-	marks  struct{ driver }
-	ends   struct{ driver }
+	closes  struct{ driver }
+	dials   struct{ driver }
+	resumes struct{ driver }
+	marks   struct{ driver }
+	ends    struct{ driver }
 )
 
 func (d launches) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
@@ -89,6 +93,17 @@ func (d releases) Release(ctx context.Context, p gputrain.PoolInfo) error { retu
 func (d closes) Close() error {
 	go time.Sleep(time.Hour)
 	return d.driver.Close()
+}
+func (dials) Dial(context.Context, gputrain.Instance) (net.Conn, error) {
+	here, there := net.Pipe()
+	go func() {
+		defer there.Close()
+		io.WriteString(there, "SSH-2.0-anybody\r\n")
+	}()
+	return here, nil
+}
+func (resumes) Resume(context.Context, gputrain.PoolInfo, ...string) error {
+	return errors.New("one is gone")
 }
 func (marks) MarkLease(context.Context, gputrain.PoolInfo, time.Time, ...string) error { return nil }
 func (ends) SelfDestruct(gputrain.Instance) string                                     { return "if shutdown now" }
@@ -196,6 +211,23 @@ var flaws = []flaw{
 			}}
 		}},
 
+	{name: "all pages read for the first offer", check: "offers are paged no further than needed", says: "stops paging",
+		driver: func(d driver) gputrain.Driver {
+			return offers{d, func(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+				return func(yield func(gputrain.Offer, error) bool) {
+					var all []gputrain.Offer
+					for o := range d.Offers(ctx, s) {
+						all = append(all, o)
+					}
+					for _, o := range all {
+						if !yield(o, nil) {
+							return
+						}
+					}
+				}
+			}}
+		}},
+
 	{name: "host keys forgotten", check: "launch of three", says: "Endpoint.HostKeys",
 		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
 			for i := range got {
@@ -231,12 +263,39 @@ var flaws = []flaw{
 		})},
 	{name: "nothing adopted", check: "ambiguous launch, failed after it was done", says: "which exist too",
 		driver: editedLaunch(hasty)},
+	{name: "nothing adopted where a list fails once", check: "ambiguous launch, and a list that fails", says: "which exist too",
+		driver: editedLaunch(hasty)},
+	{name: "an ambiguous answer taken for a no", check: "ambiguous launch, failed before it was done", says: "must be one of",
+		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			got, err := d.Launch(ctx, r)
+			if err != nil {
+				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrNoCapacity}
+			}
+			return got, err
+		})},
+	{name: "a limit without its kind", check: "launch that is rate limited", says: "must be one of",
+		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			got, err := d.Launch(ctx, r)
+			if err != nil {
+				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrUnavailable}
+			}
+			return got, err
+		})},
 
 	{name: "a state mapped wrongly", check: "states of the vendor", says: "must be preempted",
 		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
 			for i := range got {
 				if got[i].State == gputrain.InstancePreempted {
 					got[i].State = gputrain.InstanceFailed
+				}
+			}
+			return got
+		})},
+	{name: "an unknown state taken for the end", check: unknownStates, says: "must be unknown",
+		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
+			for i := range got {
+				if got[i].State == gputrain.InstanceUnknown {
+					got[i].State = gputrain.InstanceTerminated
 				}
 			}
 			return got
@@ -291,6 +350,26 @@ var flaws = []flaw{
 			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
 		}},
 
+	{name: "terminate fails without saying how", check: "terminate, cut after it was done", says: "is a *gputrain.Error",
+		driver: func(d driver) gputrain.Driver {
+			return terminates{d, func(ctx context.Context, ids ...string) error {
+				if d.Terminate(ctx, ids...) != nil {
+					return errors.New("no answer")
+				}
+				return nil
+			}}
+		}},
+
+	{name: "list of what is gone", check: "list forgets what is gone", says: "after Terminate",
+		driver: func(d driver) gputrain.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+				got, err := d.List(ctx, pool)
+				for _, in := range d.cloud.Machines(pool) {
+					got = append(got, gputrain.Resource{Provider: "sim", Kind: "machine", ID: in.ID, Pool: pool, State: gputrain.InstanceRunning})
+				}
+				return got, err
+			}}
+		}},
 	{name: "list shows what is foreign", check: "list shows only ours", says: "somebody else's",
 		driver: func(d driver) gputrain.Driver {
 			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
@@ -377,6 +456,14 @@ var flaws = []flaw{
 				return d.Prepare(ctx, p)
 			}}
 		}},
+	{name: "a prepare that was cut short is not recorded", check: "prepare, cut after it was done", says: "was not called with",
+		driver: func(d driver) gputrain.Driver {
+			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
+		}},
+	{name: "a release that failed says yes", check: "release, failed before it was done", says: "is a success, and",
+		driver: func(d driver) gputrain.Driver {
+			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error { d.Release(ctx, p); return nil }}
+		}},
 	{name: "release removes what is foreign", check: "release removes exactly what prepare made", says: "somebody else's",
 		driver: func(d driver) gputrain.Driver {
 			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error {
@@ -408,6 +495,18 @@ var flaws = []flaw{
 				return d.Describe(context.WithoutCancel(ctx), ids...)
 			}}
 		}},
+	{name: "a launch outlives its context", check: "cancel a launch that has made machines", says: "goes on",
+		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			return d.Launch(context.WithoutCancel(ctx), r)
+		})},
+	{name: "a cancelled call is a success", check: "cancel in the midst of terminate", says: "is context.Canceled",
+		driver: func(d driver) gputrain.Driver {
+			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
+		}},
+	{name: "dial of anybody", check: "dial of what is gone", says: "taken for a success",
+		driver: func(d driver) gputrain.Driver { return dials{d} }},
+	{name: "resume fails for what is gone", check: "resume of what runs, and of what is gone", says: "is idempotent",
+		driver: func(d driver) gputrain.Driver { return resumes{d} }},
 	{name: "text that is no shell's", check: "shell text for machines", says: "no text for a POSIX shell",
 		driver: func(d driver) gputrain.Driver { return ends{d} }},
 	{name: "lease not noted", check: "lease that is marked", says: "LeaseUntil",
@@ -454,11 +553,7 @@ func TestFlaws(t *testing.T) {
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i := slices.IndexFunc(checks(), func(c check) bool { return c.name == f.check })
-				if i < 0 {
-					t.Fatalf("there is no check %q", f.check)
-				}
-				failures := watch(t, checks()[i], harness(t, f))
+				failures := watch(t, named(t, f.check), harness(t, f))
 				time.Sleep(2 * time.Hour) // the goroutine that a flaw leaves ends
 				if !slices.ContainsFunc(failures, func(s string) bool { return strings.Contains(s, f.says) }) {
 					t.Errorf("%q says %q; want a failure with %q", f.check, failures, f.says)
@@ -483,8 +578,7 @@ func TestWithout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := harness(t, flaw{})
 				tt.change(&h)
-				i := slices.IndexFunc(checks(), func(c check) bool { return c.name == "list shows only ours" })
-				if failures := watch(t, checks()[i], h); !strings.Contains(strings.Join(failures, "\n"), tt.says) {
+				if failures := watch(t, named(t, "list shows only ours"), h); !strings.Contains(strings.Join(failures, "\n"), tt.says) {
 					t.Errorf("it says %q; want %q", failures, tt.says)
 				}
 			})

@@ -78,19 +78,21 @@ func harness(t *testing.T, f flaw) Harness {
 			return ids
 		},
 		States: func() []StateCase {
-			return []StateCase{{Vendor: "preempted", Set: func(id string) { c.Preempt(id, 0) }, Want: gputrain.InstancePreempted}}
+			return []StateCase{
+				{Vendor: "preempted", Set: func(id string) { c.Preempt(id, 0) }, Want: gputrain.InstancePreempted},
+				{Vendor: hibernated, Set: func(id string) { c.Stop(id) }, Want: gputrain.InstanceUnknown},
+			}
 		},
 		Stall: func() { c.Inject(sim.Fault{Op: sim.OpLaunch, Kind: sim.NeverUp}) },
 		Room: func(n int) {
 			c.SetOffers(gputrain.Offer{InstanceType: "small", HourlyUSD: gputrain.USD(1), Available: n})
 		},
-		Unpriced:   func() { c.SetOffers(gputrain.Offer{InstanceType: "small"}) },
-		MissingKey: &MissingKey{Provider: with(sim.Config{Cloud: c}), Names: "Config.Token"},
-		WrongKey:   with(sim.Config{Cloud: c, Token: "sk-wrong"}),
-		Secrets:    []string{token},
+		Unpriced:    func() { c.SetOffers(gputrain.Offer{InstanceType: "small"}) },
+		PagedOffers: true,
+		MissingKey:  &MissingKey{Provider: with(sim.Config{Cloud: c}), Names: "Config.Token"},
+		WrongKey:    with(sim.Config{Cloud: c, Token: "sk-wrong"}),
+		Secrets:     []string{token},
 		Without: map[string]string{
-			"PagedOffers": "all offers come in one page",
-			unknownStates: "this cloud's states are gputrain's",
 			"end to end with a function on each node": "functions need real processes",
 			"launch of what there is no room for":     elsewhere,
 		},

@@ -46,3 +46,14 @@ func watch(t *testing.T, c check, h Harness) []string {
 	}
 	return w.failures
 }
+
+// named returns a check by its name.
+func named(t *testing.T, name string) check {
+	t.Helper()
+	all := checks()
+	i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
+	if i < 0 {
+		t.Fatalf("there is no check %q", name)
+	}
+	return all[i]
+}

@@ -96,14 +96,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch in.Kind {
 	case providertest.Failed:
-		http.Error(w, "internal error", 500)
+		http.Error(w, "internal error", http.StatusInternalServerError)
 	case providertest.Unavailable:
-		http.Error(w, "try again later", 503)
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
 	case providertest.RateLimited:
 		if in.RetryAfter > 0 {
 			w.Header().Set("Retry-After", fmt.Sprint(int(in.RetryAfter.Seconds())))
 		}
-		http.Error(w, "too many requests", 429)
+		http.Error(w, "too many requests", http.StatusTooManyRequests)
 	case providertest.Garbage:
 		io.WriteString(w, "{\"Has\":\x00")
 	case providertest.HTML:

@@ -1,0 +1,75 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/sim"
+)
+
+// An undialed provider is one whose driver is no Dialer, as those of most clouds.
+type undialed struct{ sim.Config }
+
+type undialedDriver struct {
+	gputrain.Driver
+	gputrain.SelfDestructor
+	gputrain.LeaseMarker
+}
+
+func (p undialed) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := p.Config.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := d.(simDriver)
+	return undialedDriver{s, s, s}, nil
+}
+
+// Pools and checks reach machines by Harness.Dial, and the driver keeps what it can
+// do beside that.
+func TestDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := harness(t, flaw{})
+		cfg := h.Provider.(provider).Config
+		h.Provider = undialed{cfg}
+		var dialed atomic.Int32
+		h.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			d, err := cfg.Open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, in := range cfg.Cloud.Machines("") {
+				if in.SSH.Addr == addr {
+					dialed.Add(1)
+					return d.(gputrain.Dialer).Dial(ctx, in)
+				}
+			}
+			return nil, errors.New("no machine is at " + addr)
+		}
+		for _, name := range []string{"launch of three", "end to end with a command on each node"} {
+			before := dialed.Load()
+			if failures := watch(t, named(t, name), h); len(failures) > 0 || dialed.Load() == before {
+				t.Errorf("%s: dialed %d times, and it says %q", name, dialed.Load()-before, failures)
+			}
+		}
+		d, err := viaDial(h).Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ends := d.(gputrain.SelfDestructor)
+		_, marks := d.(gputrain.LeaseMarker)
+		if !ends || !marks {
+			t.Errorf("ends itself: %v, marks leases: %v", ends, marks)
+		}
+		h.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("no route") }
+		if failures := watch(t, named(t, "launch of three"), h); !strings.Contains(strings.Join(failures, "\n"), "no route") {
+			t.Errorf("without a route it says %q", failures)
+		}
+	})
+}
