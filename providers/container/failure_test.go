@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -158,6 +159,28 @@ func TestLaunchAdopts(t *testing.T) {
 		t.Errorf("another's node was taken: %+v", got)
 	}
 	if n := len(r.list(t.Context())); n != 2 {
+		t.Errorf("%d resources", n)
+	}
+}
+
+// The engine's command can fail when the container is made: its answer is lost.
+func TestLaunchAdoptsAfterALostAnswer(t *testing.T) {
+	requireDocker(t)
+	real, err := exec.LookPath("docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Config{Binary: fakeEngine(t, `if [ "$1" = create ]; then
+			'`+real+`' "$@" >/dev/null
+			echo 'error during connect: unexpected EOF' >&2
+			exit 1
+		fi
+		exec '`+real+`' "$@"`)})
+	nodes := r.up(2, gputrain.Spec{})
+	for _, in := range nodes {
+		r.sh(r.connect(in), "true")
+	}
+	if n := len(r.list(t.Context())); n != 3 { // two machines and the network
 		t.Errorf("%d resources", n)
 	}
 }

@@ -107,8 +107,8 @@ func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, nod
 }
 
 // create creates a container and returns its ID. It cannot be cut short, and where
-// the answer is lost, or says that the name is taken, a container of that name that
-// is ours is adopted: so none is ever made twice, or forgotten.
+// it fails, as when an answer is lost or says that the name is taken, a container of
+// that name that is ours is adopted: so none is ever made twice, or forgotten.
 func (d *driver) create(ctx context.Context, args []string, ours func(report) bool) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -122,9 +122,6 @@ func (d *driver) create(ctx context.Context, args []string, ours func(report) bo
 			return "", fmt.Errorf("%s create: an answer without id", d.engine.dialect)
 		}
 		return id, nil
-	}
-	if create.Err() == nil && !says(err, "already in use", "already used", "already exists") {
-		return "", err
 	}
 	name := args[slices.Index(args, "--name")+1]
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
