@@ -9,12 +9,16 @@
 //
 //	func TestConformance(t *testing.T) {
 //		providertest.Run(t, func(t *testing.T) providertest.Harness {
-//			f := startFake(t)
+//			f := startFake(t) // of which Server is one of internal/fakecloud
+//			fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+//				providertest.OpLaunch: {"POST /servers"},
+//				// and so on: the create alone for launch
+//			})
 //			return providertest.Harness{
 //				Provider: acme.Config{APIKey: "sk-test", Endpoint: f.URL},
 //				Account:  f.account,
-//				Calls:    f.calls,
-//				Fault:    f.fault,
+//				Fault:    fault,
+//				Calls:    calls,
 //				Secrets:  []string{"sk-test"},
 //				Without:  map[string]string{"Stall": "machines of this cloud boot before they are told of"},
 //				// and so on: see Harness

@@ -7,7 +7,7 @@ import "time"
 // writes what the method is about.
 type Op string
 
-// The methods that make calls. AnyOp, for Harness.Calls, is all calls together.
+// The methods that make calls. AnyOp is all calls together.
 const (
 	AnyOp       Op = ""
 	OpOffers    Op = "offers"

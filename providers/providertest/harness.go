@@ -18,18 +18,19 @@ import (
 // Without has to give.
 type Harness struct {
 	// Provider is under test, and Spec what it is asked for. The fake has room for
-	// four machines at least.
+	// four machines at least, and of one that is terminated nothing goes on.
 	Provider gputrain.Provider
 	Spec     gputrain.Spec
 
 	// Account returns everything that exists in the account, whoever made it and
-	// whatever the API's lists say. Kind, ID and Name are enough.
+	// whatever the API's lists say: Kind and ID as Driver.List has them, and the Name
+	// under which it was made.
 	Account func() []gputrain.Resource
 	// Calls returns how many calls of an Op have reached the fake, and for AnyOp
 	// how many at all.
 	Calls func(op Op) int
-	// Fault has the next calls of an Op go wrong, and returns what ends that. It
-	// returns nil for what the fake cannot do.
+	// Fault has the next calls of an Op, or for AnyOp of all, go wrong, and returns
+	// what ends that. It returns nil for what the fake cannot do.
 	Fault func(op Op, f Fault) (remove func())
 	// Foreign puts into the account what is somebody else's, at least a machine and
 	// one thing of each kind that Prepare makes, and returns their IDs.

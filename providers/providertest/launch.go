@@ -116,7 +116,8 @@ func launchTooLate(c *trial) {
 	p.holds("the context had ended before", ids(got)...)
 }
 
-// What another program finds by its own driver is what the tags say.
+// What another program finds by its own driver is what the tags say, or, where
+// machines have none (Capabilities.Tags), at least their pool, by their names.
 func launchTags(c *trial) {
 	before := time.Now().Add(-time.Second)
 	p := c.prepared()
@@ -142,8 +143,14 @@ func launchTags(c *trial) {
 				c.Errorf("Driver.List has ID %q and Name %q, and Launch returned %q", r.ID, r.Name, ids(got))
 				continue
 			}
-			if r.Provider != c.name || r.Owner != p.info.Owner || r.Lease != p.info.Lease || !r.Expires.Equal(p.info.Expires) || r.HourlyUSD != got[i].Offer.HourlyUSD {
+			if r.Provider != c.name {
+				c.Errorf("Resource.Provider is %q, want %q", r.Provider, c.name)
+			}
+			if p.caps.Tags && (r.Owner != p.info.Owner || r.Lease != p.info.Lease || !r.Expires.Equal(p.info.Expires)) {
 				c.Errorf("Driver.List has %+v: pool, owner, lease and expiry are tags of the create call, here of %+v", r, p.info)
+			}
+			if _, known := r.HourlyUSD.USD(); known && r.HourlyUSD != got[i].Offer.HourlyUSD {
+				c.Errorf("Resource.HourlyUSD is %v, and Launch said %v", r.HourlyUSD, got[i].Offer.HourlyUSD)
 			}
 			if !r.Created.IsZero() && (r.Created.Before(before.Truncate(time.Second)) || r.Created.After(time.Now().Add(time.Second))) {
 				c.Errorf("Resource.Created is %v; it was just made", r.Created)
