@@ -20,10 +20,10 @@ func ambiguousChecks() []check {
 	needs := []string{"Account", "Fault"}
 	var all []check
 	for _, f := range ambiguous {
-		all = append(all, check{"ambiguous launch, " + f.String(), needs, func(c *trial) { launchUnder(c, f) }})
+		all = append(all, check{"ambiguous launch: " + f.String(), needs, func(c *trial) { launchUnder(c, f) }})
 	}
 	return append(all,
-		check{"ambiguous launch, and a list that fails", needs, func(c *trial) {
+		check{"ambiguous launch: cut after it was done, and a list that fails", needs, func(c *trial) {
 			c.fault(OpList, Fault{Kind: Failed})
 			launchUnder(c, Fault{Kind: Cut, After: true})
 		}},

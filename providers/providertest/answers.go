@@ -10,10 +10,10 @@ import (
 func answerChecks() []check {
 	var all []check
 	for _, kind := range []Kind{Failed, Unavailable, Cut, RateLimited, Garbage, HTML, Empty, Huge} {
-		all = append(all, check{"read that is never answered well, " + kind.String(), []string{"Fault"}, func(c *trial) { readsFail(c, kind) }})
+		all = append(all, check{"read that is never answered well: " + kind.String(), []string{"Fault"}, func(c *trial) { readsFail(c, kind) }})
 	}
 	for _, kind := range []Kind{Failed, Unavailable, RateLimited, Cut} {
-		all = append(all, check{"read that is answered well the second time, " + kind.String(), []string{"Calls", "Fault"}, func(c *trial) { readsRepeat(c, Fault{Kind: kind}) }})
+		all = append(all, check{"read that is answered well the second time: " + kind.String(), []string{"Calls", "Fault"}, func(c *trial) { readsRepeat(c, Fault{Kind: kind}) }})
 	}
 	return append(all, check{"read that waits for Retry-After", []string{"Calls", "Fault"}, retryAfter})
 }

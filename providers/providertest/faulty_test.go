@@ -253,7 +253,7 @@ var flaws = []flaw{
 			r.Pool.Owner = ""
 			return d.Launch(ctx, r)
 		})},
-	{name: "create repeated", check: "ambiguous launch, cut after it was done", says: "made twice",
+	{name: "create repeated", check: "ambiguous launch: cut after it was done", says: "made twice",
 		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
 			got, err := hasty(ctx, d, r)
 			if err != nil {
@@ -261,11 +261,11 @@ var flaws = []flaw{
 			}
 			return got, nil
 		})},
-	{name: "nothing adopted", check: "ambiguous launch, failed after it was done", says: "which exist too",
+	{name: "nothing adopted", check: "ambiguous launch: failed after it was done", says: "which exist too",
 		driver: editedLaunch(hasty)},
-	{name: "nothing adopted where a list fails once", check: "ambiguous launch, and a list that fails", says: "which exist too",
+	{name: "nothing adopted where a list fails once", check: "ambiguous launch: cut after it was done, and a list that fails", says: "which exist too",
 		driver: editedLaunch(hasty)},
-	{name: "an ambiguous answer taken for a no", check: "ambiguous launch, failed before it was done", says: "must be one of",
+	{name: "an ambiguous answer taken for a no", check: "ambiguous launch: failed before it was done", says: "must be one of",
 		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
 			got, err := d.Launch(ctx, r)
 			if err != nil {
@@ -345,12 +345,12 @@ var flaws = []flaw{
 				return d.Terminate(ctx, ids...)
 			}}
 		}},
-	{name: "terminate says yes", check: "terminate, failed before it was done", says: "has said that the machine is gone",
+	{name: "terminate says yes", check: "terminate: failed before it was done", says: "has said that the machine is gone",
 		driver: func(d driver) gputrain.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
 		}},
 
-	{name: "terminate fails without saying how", check: "terminate, cut after it was done", says: "is a *gputrain.Error",
+	{name: "terminate fails without saying how", check: "terminate: cut after it was done", says: "is a *gputrain.Error",
 		driver: func(d driver) gputrain.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				if d.Terminate(ctx, ids...) != nil {
@@ -396,14 +396,14 @@ var flaws = []flaw{
 				return slices.DeleteFunc(got, func(r gputrain.Resource) bool { return r.Kind != "machine" }), err
 			}}
 		}},
-	{name: "a failed list is empty", check: "read that is never answered well, html", says: "taken for a success",
+	{name: "a failed list is empty", check: "read that is never answered well: html", says: "taken for a success",
 		driver: func(d driver) gputrain.Driver {
 			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
 				got, _ := d.List(ctx, pool)
 				return got, nil
 			}}
 		}},
-	{name: "a bare error", check: "read that is never answered well, failed", says: "is a *gputrain.Error",
+	{name: "a bare error", check: "read that is never answered well: failed", says: "is a *gputrain.Error",
 		driver: func(d driver) gputrain.Driver {
 			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
 				got, err := d.List(ctx, pool)
@@ -413,7 +413,7 @@ var flaws = []flaw{
 				return got, err
 			}}
 		}},
-	{name: "reads not repeated", check: "read that is answered well the second time, unavailable", says: "safe to repeat",
+	{name: "reads not repeated", check: "read that is answered well the second time: unavailable", says: "safe to repeat",
 		driver: func(d driver) gputrain.Driver { return d.simDriver.(patient).simDriver }},
 	{name: "Retry-After ignored", check: "read that waits for Retry-After", says: "Retry-After said",
 		driver: func(d driver) gputrain.Driver {
@@ -456,11 +456,11 @@ var flaws = []flaw{
 				return d.Prepare(ctx, p)
 			}}
 		}},
-	{name: "a prepare that was cut short is not recorded", check: "prepare, cut after it was done", says: "was not called with",
+	{name: "a prepare that was cut short is not recorded", check: "prepare: cut after it was done", says: "was not called with",
 		driver: func(d driver) gputrain.Driver {
 			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
 		}},
-	{name: "a release that failed says yes", check: "release, failed before it was done", says: "is a success, and",
+	{name: "a release that failed says yes", check: "release: failed before it was done", says: "is a success, and",
 		driver: func(d driver) gputrain.Driver {
 			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error { d.Release(ctx, p); return nil }}
 		}},

@@ -75,8 +75,8 @@ type StateCase struct {
 // A MissingKey is a provider without its credential.
 type MissingKey struct {
 	Provider gputrain.Provider
-	// Names is what the error has to name: the variable that it falls back to. The
-	// suite unsets it.
+	// Names is what the error has to name: the variable that it falls back to, which
+	// the suite empties, or the field where there is none.
 	Names string
 }
 
@@ -124,13 +124,15 @@ func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 
 func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, func(*testing.T))) {
 	t.Helper()
-	leftOut := map[string][]string{} // checks by reason
+	leftOut := map[string][]string{} // keys of Without, by reason
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, func(t *testing.T) {
 				h := start(t)
-				if why, out := h.without(c); out {
-					leftOut[why] = append(leftOut[why], c.name)
+				if key, out := h.without(c); out {
+					if why := h.Without[key]; !slices.Contains(leftOut[why], key) {
+						leftOut[why] = append(leftOut[why], key)
+					}
 					return
 				}
 				c.in(t, h)
@@ -146,14 +148,11 @@ func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, fu
 	}
 }
 
-// without returns why a check is left out, if it is.
-func (h Harness) without(c check) (why string, out bool) {
-	if why, out = h.Without[c.name]; out {
-		return why, true
-	}
-	for _, hook := range c.needs {
-		if why, out = h.Without[hook]; out {
-			return why, true
+// without returns the key of Without by which a check is left out, if it is.
+func (h Harness) without(c check) (key string, out bool) {
+	for _, key := range append([]string{c.name}, c.needs...) {
+		if _, out := h.Without[key]; out {
+			return key, true
 		}
 	}
 	return "", false

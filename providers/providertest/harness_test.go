@@ -97,8 +97,8 @@ func harness(t *testing.T, f flaw) Harness {
 			"launch of what there is no room for":     elsewhere,
 		},
 	}
-	for _, name := range []string{"ambiguous launch, unavailable after it was done", "ambiguous launch, garbage after it was done", "ambiguous launch, empty after it was done",
-		"read that is never answered well, garbage", "read that is never answered well, empty", "read that is never answered well, huge", "terminate, html before it was done"} {
+	for _, name := range []string{"ambiguous launch: unavailable after it was done", "ambiguous launch: garbage after it was done", "ambiguous launch: empty after it was done",
+		"read that is never answered well: garbage", "read that is never answered well: empty", "read that is never answered well: huge", "terminate: html before it was done"} {
 		h.Without[name] = elsewhere
 	}
 	return h

@@ -32,9 +32,7 @@ func openNothingBefore(c *trial) {
 }
 
 func openMissingKey(c *trial) {
-	if !strings.Contains(c.h.MissingKey.Names, ".") { // Config.Token is a field
-		c.Setenv(c.h.MissingKey.Names, "")
-	}
+	c.Setenv(c.h.MissingKey.Names, "")
 	d, err := c.h.MissingKey.Provider.Open(c.Context())
 	if err == nil {
 		d.Close()

@@ -17,8 +17,8 @@ func releaseChecks() []check {
 	}
 	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut, After: true}, {Kind: HTML, After: true}} {
 		all = append(all,
-			check{"prepare, " + f.String(), []string{"Account", "Fault"}, func(c *trial) { prepareUnder(c, f) }},
-			check{"release, " + f.String(), []string{"Account", "Fault"}, func(c *trial) { releaseUnder(c, f) }})
+			check{"prepare: " + f.String(), []string{"Account", "Fault"}, func(c *trial) { prepareUnder(c, f) }},
+			check{"release: " + f.String(), []string{"Account", "Fault"}, func(c *trial) { releaseUnder(c, f) }})
 	}
 	return all
 }

@@ -9,7 +9,7 @@ func terminateChecks() []check {
 		{"terminate only what is named", []string{"Account"}, terminateNamed},
 	}
 	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut}, {Kind: Cut, After: true}, {Kind: HTML}, {Kind: RateLimited}} {
-		all = append(all, check{"terminate, " + f.String(), []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, f) }})
+		all = append(all, check{"terminate: " + f.String(), []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, f) }})
 	}
 	return all
 }

@@ -19,9 +19,9 @@ func TestConformance(t *testing.T) {
 	providertest.RunInBubble(t, func(t *testing.T) providertest.Harness {
 		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: greet})
 		h.Without["end to end with a function on each node"] = "functions need real processes: see TestConformanceOfRealMachines"
-		for _, name := range []string{"ambiguous launch, garbage after it was done", "ambiguous launch, empty after it was done",
-			"read that is never answered well, garbage", "read that is never answered well, empty", "read that is never answered well, huge",
-			"terminate, html before it was done"} {
+		for _, name := range []string{"ambiguous launch: garbage after it was done", "ambiguous launch: empty after it was done",
+			"read that is never answered well: garbage", "read that is never answered well: empty", "read that is never answered well: huge",
+			"terminate: html before it was done"} {
 			h.Without[name] = noAnswer
 		}
 		return h
@@ -109,10 +109,10 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 		Without: map[string]string{
 			"PagedOffers":                                              "all offers come in one page",
 			"states that the table does not have":                      "this cloud's states are gputrain's",
-			"read that is answered well the second time, failed":       once,
-			"read that is answered well the second time, unavailable":  once,
-			"read that is answered well the second time, rate limited": once,
-			"read that is answered well the second time, cut":          once,
+			"read that is answered well the second time: failed":       once,
+			"read that is answered well the second time: unavailable":  once,
+			"read that is answered well the second time: rate limited": once,
+			"read that is answered well the second time: cut":          once,
 			"read that waits for Retry-After":                          once,
 		},
 	}
