@@ -46,7 +46,9 @@ type Driver interface {
 	// the create call itself, and does not wait until they can be reached. It
 	// may return machines and an error: those machines exist and are the
 	// caller's to keep or to terminate. An ambiguous answer is settled by
-	// listing and adopting, never by creating again.
+	// listing and adopting, never by creating again; where that leaves it open the
+	// error is [ErrUnavailable], and the pool settles it. Other kinds mean that
+	// nothing was made but what is returned.
 	Launch(ctx context.Context, req LaunchRequest) ([]Instance, error)
 
 	// Describe reports the named machines. One that is gone is reported in
