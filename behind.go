@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/record"
@@ -167,20 +168,16 @@ func rewriteJournal(path string, base []record.Record, open map[string]int64) (*
 // isAbout reports whether a line is of use for one of the tasks.
 func isAbout(r record.Record, tasks map[string]int64) bool {
 	has := func(id string) bool { _, has := tasks[id]; return has }
-	var about struct {
-		ID    string
-		Units []keptUnit
-	}
 	switch lineOf(r) {
-	case keptTasks, keptRetry, keptResult:
-		if unmarshalKept(r.Body, &about) != nil {
-			return false
-		}
+	case keptTasks:
+		var b keptBatch
+		return unmarshalKept(r.Body, &b) == nil && slices.ContainsFunc(b.Units, func(u keptUnit) bool { return has(u.ID) })
+	case keptRetry:
+		var t keptTries
+		return unmarshalKept(r.Body, &t) == nil && has(t.ID)
+	case keptResult:
+		var o keptOutcome
+		return unmarshalKept(r.Body, &o) == nil && has(o.ID)
 	}
-	for _, u := range about.Units {
-		if has(u.ID) {
-			return true
-		}
-	}
-	return has(about.ID)
+	return false
 }

@@ -35,7 +35,7 @@ func FuzzJournal(f *testing.F) {
 			task, _ := k.task.restored(nil)
 			_ = task.Validate()
 			if k.outcome != nil {
-				r := k.outcome.result(0, s.places[k.outcome.Where].node())
+				r := k.outcome.result(0, s.places[k.outcome.Where].node(), "")
 				if r.Err != nil && r.Err.Error() == "" {
 					t.Error("an error without a word")
 				}

@@ -61,7 +61,7 @@ func TestJournalKeepsWhatIsNotHandedOver(t *testing.T) {
 	if task, missing = s.tasks[0].task.restored(map[string]Secret{"KEY": "sesame"}); missing != nil || task.Secrets["KEY"] != "sesame" {
 		t.Errorf("with the secret: %v", missing)
 	}
-	r := s.tasks[1].outcome.result(1, s.places[s.tasks[1].outcome.Where].node())
+	r := s.tasks[1].outcome.result(1, s.places[s.tasks[1].outcome.Where].node(), "")
 	te, ok := r.Err.(*TaskError)
 	if !ok || te.Cause != CauseTimeout || te.Error() != failure.Error() || !isAll(te, ErrOutOfMemory, ErrTimeout) || string(r.Stdout) != "out\xfe" || r.CostUSD != USD(0.5) || r.Node.Rank != 3 || te.Node.Accelerator != accelerators.A100() {
 		t.Errorf("%+v", r)

@@ -3,18 +3,29 @@ package gputrain
 import (
 	"context"
 	"errors"
+	"math"
 	"syscall"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// A keptOutcome is a Result as a journal has it. What it has in common with its
-// unit is there.
+// A keptOutcome is a Result as a journal has it. What it has in common with its unit
+// is there, and what most results of calls do not have is in Rest.
 type keptOutcome struct {
-	ID          string
-	Where       int          `cbor:",omitempty"` // the keptPlace, zero where it ran nowhere
-	ExitCode    int          `cbor:",omitempty"`
+	_        struct{} `cbor:",toarray"`
+	ID       string
+	Where    int // the keptPlace, zero where it ran nowhere
+	ExitCode int
+	Attempts int
+	Elapsed  int64
+	USD      float64 // NaN where it is not known
+	Head     []byte
+	Parts    [][]byte
+	Rest     *keptRest
+}
+
+type keptRest struct {
 	Stdout      []byte       `cbor:",omitempty"`
 	Stderr      []byte       `cbor:",omitempty"`
 	StdoutBytes int64        `cbor:",omitempty"`
@@ -23,12 +34,6 @@ type keptOutcome struct {
 	StderrFile  string       `cbor:",omitempty"`
 	OutputDir   string       `cbor:",omitempty"`
 	Outputs     []OutputFile `cbor:",omitempty"`
-	Attempts    int          `cbor:",omitempty"`
-	Elapsed     int64        `cbor:",omitempty"`
-	USD         *float64     `cbor:",omitempty"`
-	Function    string       `cbor:",omitempty"`
-	Head        []byte       `cbor:",omitempty"`
-	Parts       [][]byte     `cbor:",omitempty"`
 	Failure     *keptFailure `cbor:",omitempty"`
 }
 
@@ -42,9 +47,17 @@ type keptFailure struct {
 
 func outcomeOf(id string, r Result) keptOutcome {
 	o := keptOutcome{
-		ID: id, ExitCode: r.ExitCode, Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
-		StdoutFile: r.StdoutFile, StderrFile: r.StderrFile, OutputDir: r.OutputDir, Outputs: r.Outputs, Attempts: r.Attempts, Elapsed: int64(r.Elapsed),
-		USD: optional(r.CostUSD), Function: r.function, Head: r.value.Head, Parts: r.value.Parts,
+		ID: id, ExitCode: r.ExitCode, Attempts: r.Attempts, Elapsed: int64(r.Elapsed), USD: math.NaN(), Head: r.value.Head, Parts: r.value.Parts,
+	}
+	if usd, known := r.CostUSD.USD(); known {
+		o.USD = usd
+	}
+	if r.function != "" && r.Err == nil && r.OutputDir == "" {
+		return o // a call has no output of its own
+	}
+	o.Rest = &keptRest{
+		Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
+		StdoutFile: r.StdoutFile, StderrFile: r.StderrFile, OutputDir: r.OutputDir, Outputs: r.Outputs,
 	}
 	if te, ok := errors.AsType[*TaskError](r.Err); ok {
 		f := &keptFailure{
@@ -53,19 +66,27 @@ func outcomeOf(id string, r Result) keptOutcome {
 		if te.Err != nil {
 			f.Text, f.Kinds = te.Err.Error(), kindsOf(te.Err)
 		}
-		o.Failure = f
+		o.Rest.Failure = f
 	}
 	return o
 }
 
-// result undoes outcomeOf. Of errors the text is left, and what kinds they are.
-func (o *keptOutcome) result(index int, n Node) Result {
+// result undoes outcomeOf, for a call of a function or a command. Of errors the text is
+// left, and what kinds they are.
+func (o *keptOutcome) result(index int, n Node, function string) Result {
 	r := Result{
-		Index: index, Node: n, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, StdoutBytes: o.StdoutBytes, StderrBytes: o.StderrBytes,
-		StdoutFile: o.StdoutFile, StderrFile: o.StderrFile, OutputDir: o.OutputDir, Outputs: o.Outputs, Attempts: o.Attempts, Elapsed: time.Duration(o.Elapsed),
-		CostUSD: priceOf(o.USD), function: o.Function, value: codec.Body{Head: o.Head, Parts: o.Parts},
+		Index: index, Node: n, ExitCode: o.ExitCode, Attempts: o.Attempts, Elapsed: time.Duration(o.Elapsed),
+		function: function, value: codec.Body{Head: o.Head, Parts: o.Parts},
 	}
-	if f := o.Failure; f != nil {
+	if !math.IsNaN(o.USD) {
+		r.CostUSD = USD(o.USD)
+	}
+	if o.Rest == nil {
+		return r
+	}
+	r.Stdout, r.Stderr, r.StdoutBytes, r.StderrBytes = o.Rest.Stdout, o.Rest.Stderr, o.Rest.StdoutBytes, o.Rest.StderrBytes
+	r.StdoutFile, r.StderrFile, r.OutputDir, r.Outputs = o.Rest.StdoutFile, o.Rest.StderrFile, o.Rest.OutputDir, o.Rest.Outputs
+	if f := o.Rest.Failure; f != nil {
 		te := &TaskError{
 			Index: index, Name: f.Name, Node: n, Attempt: f.Attempt, Cause: Cause(f.Cause), ExitCode: f.ExitCode,
 			Signal: f.Signal, Tail: f.Tail, Stack: f.Stack,

@@ -210,7 +210,7 @@ func (p *pool) recall(kept *keptPoolState) {
 		b.units = []*unit{u}
 		job := c.newJob(b)
 		if k.outcome != nil {
-			r := k.outcome.result(k.unit.Index, kept.places[k.outcome.Where].node())
+			r := k.outcome.result(k.unit.Index, kept.places[k.outcome.Where].node(), k.task.Function)
 			close(u.over)
 			job.show(keptSpool(r.Stdout, r.StdoutBytes, r.StdoutFile), keptSpool(r.Stderr, r.StderrBytes, r.StderrFile))
 			b.results <- r
