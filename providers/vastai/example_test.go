@@ -1,0 +1,58 @@
+package vastai_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/vastai"
+)
+
+func ExampleConfig() {
+	spec := gputrain.Spec{
+		Accelerator: accelerators.RTX4090(),
+		DiskGiB:     200,
+		TTL:         8 * time.Hour,
+	}
+	pool, err := gputrain.Open(context.Background(), vastai.Config{MinReliability: 0.98}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Run(gputrain.Cmd("nvidia-smi", "-L")); err != nil {
+		log.Print(err)
+	}
+}
+
+// Interruptible machines in Europe, behind fast links with cheap traffic.
+func ExampleConfig_spot() {
+	europe := vastai.Config{
+		Geolocation:        []string{"EU", "NO", "CH"},
+		MinInetDown:        500,
+		MaxTrafficUSDPerGB: 0.01,
+		RequireDirectPort:  true,
+		BidMultiplier:      1.5,
+	}
+	spec := gputrain.Spec{
+		Accelerator:  accelerators.A100(accelerators.Memory(80)),
+		Nodes:        4,
+		Allocation:   gputrain.SpotIfAvailable,
+		MaxHourlyUSD: 1.50,
+	}
+	plan, err := gputrain.Plan(context.Background(), europe, spec) // rents nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Println(c.Offer.InstanceType, c.Offer.Region, c.Offer.HourlyUSD, c.Rejected)
+	}
+}
+
+func ExampleConfig_Name() {
+	fmt.Println(vastai.Config{}.Name())
+	// Output: vastai
+}
