@@ -1,0 +1,173 @@
+package vastai
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+)
+
+// patience bounds what a test waits for. None takes so long.
+const patience = time.Minute
+
+// byItself is a fake whose instances run their onstart.
+func byItself(t *testing.T, rows ...row) *fake {
+	f := startFake(t, rows...)
+	f.runOnStart = true
+	return f
+}
+
+func ended(t *testing.T, m *fakecloud.Machine) {
+	t.Helper()
+	select {
+	case <-m.Down():
+	case <-time.After(patience):
+		t.Error("the machine goes on")
+	}
+}
+
+func (f *fake) machine(id string) (m *fakecloud.Machine) {
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, id)
+		m = r.machine
+	})
+	return m
+}
+
+// A machine whose client is gone destroys its instance, with its own key and whatever it
+// has that speaks HTTP.
+func TestSelfDestruct(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"curl", "wget", "python3"} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath(tool)
+			if err != nil {
+				t.Skipf("%s is not installed", tool)
+			}
+			if tool == "python3" { // which may be a script that looks for the real one
+				out, err := exec.Command(tool, "-c", "import sys; print(sys.executable)").Output()
+				if path = strings.TrimSpace(string(out)); err != nil || path == "" {
+					t.Skipf("python3 does not run: %v", err)
+				}
+			}
+			if help, _ := exec.Command(tool, "--help").CombinedOutput(); tool == "wget" && !strings.Contains(string(help), "--method") {
+				t.Skip("this wget cannot DELETE")
+			}
+			bin := t.TempDir()
+			for _, name := range []string{"sh", "tr", "sed", "head", "grep", "sleep"} {
+				if found, err := exec.LookPath(name); err != nil || os.Symlink(found, filepath.Join(bin, name)) != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f := startFake(t, nil, nil)
+			d := prepared(t, f)
+			in, other := mustLaunch(t, d, gputrain.Spec{}, 0), mustLaunch(t, d, gputrain.Spec{}, 1)
+			m := f.machine(in.ID)
+			text := d.SelfDestruct(in)
+			if strings.Contains(text, testKey) || !strings.Contains(text, in.ID) {
+				t.Errorf("%s", text)
+			}
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
+			cmd.Env = []string{"PATH=" + bin, "HOME=" + m.Home, "CONTAINER_API_KEY=" + instanceKey(asInt(in.ID)), "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended(t, m)
+			cmd.Wait() // it is killed with its machine
+			if got := describe(t, d, other.ID); got.State != gputrain.InstanceRunning {
+				t.Errorf("the other: %+v", got)
+			}
+		})
+	}
+}
+
+// A node that nobody takes over destroys itself; one that is taken over does not.
+func TestFirstDeadline(t *testing.T) {
+	t.Parallel()
+	f := byItself(t, nil, nil)
+	d := prepared(t, f, func(c *Config) { c.InstanceTimeout = 3 * time.Second })
+	taken := mustLaunch(t, d, gputrain.Spec{}, 0)
+	m := f.machine(taken.ID)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	work := exec.CommandContext(ctx, "sleep", "60") // as whoever takes it over marks it
+	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0", "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	forgotten := mustLaunch(t, d, gputrain.Spec{}, 1)
+	ended(t, f.machine(forgotten.ID))
+	if got := describe(t, d, taken.ID); got.State != gputrain.InstanceRunning {
+		t.Errorf("it was taken over: %+v", got)
+	}
+	environment, err := os.ReadFile(filepath.Join(m.Home, "environment"))
+	if err != nil || !strings.Contains(string(environment), "CUDA_VERSION=12.9\n") || strings.Contains(string(environment), "CONTAINER_API_KEY") {
+		t.Errorf("%q, %v", environment, err)
+	}
+	if _, err := os.Stat(filepath.Join(m.Home, ".no_auto_tmux")); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	work.Wait()
+}
+
+// A pool's TTL ends its nodes, should nothing else do.
+func TestTTLEndsTheInstance(t *testing.T) {
+	t.Parallel()
+	f := byItself(t, nil)
+	d := prepared(t, f)
+	req := request(gputrain.Spec{}, offers(t, d, gputrain.Spec{})[0], 0)
+	req.Pool.Expires = time.Now().Add(time.Second)
+	got, err := d.Launch(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := f.machine(got[0].ID)
+	work := exec.CommandContext(t.Context(), "sleep", "60")
+	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0", "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, m)
+	work.Wait()
+}
+
+// The API takes no more than 4,000 characters for sure, and every shell takes these.
+func TestOnStartIsShort(t *testing.T) {
+	t.Parallel()
+	d, err := newDriver(Config{}.complete(), testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := info(strings.Repeat("p", 40))
+	pool.Expires = time.Now().Add(time.Hour)
+	text, err := d.onStart(pool, strings.Repeat("p", 40)+"-100-r10", time.Now())
+	if err != nil || len(text) > maxOnStart || strings.Contains(text, testKey) {
+		t.Errorf("%d characters, %v", len(text), err)
+	}
+	t.Logf("%d characters", len(text))
+	for _, shell := range []string{"dash", "bash", "sh"} {
+		if _, err := exec.LookPath(shell); err != nil {
+			continue
+		}
+		for _, text := range []string{text, d.SelfDestruct(gputrain.Instance{ID: "17"})} {
+			if out, err := exec.Command(shell, "-n", "-c", text).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", shell, err, out)
+			}
+		}
+	}
+	long, _ := newDriver(Config{Endpoint: "https://" + strings.Repeat("a", maxOnStart)}.complete(), testKey)
+	if _, err := long.onStart(pool, "p-0", time.Now()); err == nil {
+		t.Error("an onstart that is too long is sent")
+	}
+}

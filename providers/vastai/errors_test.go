@@ -1,0 +1,231 @@
+package vastai
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+)
+
+// Every row of the sheet's table of errors.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	refuse := func(status int, code, msg string) fakecloud.Answer {
+		return fakecloud.Failure(status, row{"success": false, "error": code, "msg": msg}, "")
+	}
+	for name, tt := range map[string]struct {
+		op     string
+		answer fakecloud.Answer
+		want   error
+	}{
+		"offer is taken":            {opCreate, refuse(404, "no_such_ask", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), gputrain.ErrNoCapacity},
+		"offer is taken, bad args":  {opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), gputrain.ErrNoCapacity},
+		"offer is gone":             {opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), gputrain.ErrNoCapacity},
+		"offer for its host":        {opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), gputrain.ErrNoCapacity},
+		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), gputrain.ErrQuota},
+		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), gputrain.ErrQuota},
+		"no card":                   {opCreate, refuse(400, "missing_billing", ""), gputrain.ErrQuota},
+		"new account":               {opCreate, refuse(400, "spend_rate_limit", ""), gputrain.ErrQuota},
+		"bad arguments":             {opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), gputrain.ErrInvalid},
+		"bad price":                 {opCreate, refuse(400, "invalid_price", ""), gputrain.ErrInvalid},
+		"no key for a VM":           {opCreate, refuse(400, "no_ssh_key_for_vm", ""), gputrain.ErrInvalid},
+		"long label":                {opCreate, refuse(400, "label_too_long", ""), gputrain.ErrInvalid},
+		"failure in a 200":          {opCreate, refuse(200, "no_such_ask", ""), gputrain.ErrNoCapacity},
+		"server fails":              {opCreate, fakecloud.Failure(500, "oops", ""), gputrain.ErrUnavailable},
+		"wrong key":                 {opList, refuse(401, "auth_error", "Invalid user key"), gputrain.ErrAuth},
+		"key of too little":         {opList, fakecloud.Failure(403, "", ""), gputrain.ErrAuth},
+		"wrong key, as 404":         {opList, refuse(404, "auth_error", "Invalid user key"), gputrain.ErrAuth},
+		"wrong key, text only":      {opList, fakecloud.Failure(404, row{"msg": "Invalid user key"}, ""), gputrain.ErrAuth},
+		"wrong key for the keys":    {opKeys, refuse(404, "auth_error", "Invalid user key"), gputrain.ErrAuth},
+		"retired list":              {opList, refuse(410, "deprecated_endpoint", "/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."), gputrain.ErrUnsupported},
+		"wrong key, search, as 404": {opSearch, fakecloud.Failure(404, row{"error": "auth_error", "msg": "Invalid user key"}, ""), gputrain.ErrAuth},
+		"search without offers":     {opSearch, fakecloud.Failure(200, row{}, ""), gputrain.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t, nil, nil)
+			f.noMachines = true
+			d := prepared(t, f)
+			var err error
+			op := "list"
+			switch tt.op {
+			case opCreate:
+				op = "launch"
+				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer.With("X-Request-Id", "r-17")})
+				var got []gputrain.Instance
+				if got, err = launch(t, d, gputrain.Spec{}, 0); len(got) != 0 {
+					t.Errorf("%+v", got)
+				}
+			case opSearch:
+				op = "offers"
+				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
+				for _, err = range d.Offers(t.Context(), gputrain.Spec{}) {
+				}
+			default:
+				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
+				_, err = d.List(t.Context(), "p1")
+			}
+			is(t, err, tt.want, op)
+			if tt.op == opCreate && err != nil && tt.want != gputrain.ErrUnavailable && !strings.Contains(err.Error(), "r-17") {
+				t.Errorf("no request id: %v", err)
+			}
+			if tt.want == gputrain.ErrQuota && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
+				t.Errorf("no hint: %v", err)
+			}
+		})
+	}
+	f := startFake(t)
+	c := f.config()
+	c.APIKey = "wrong"
+	_, err := c.Open(t.Context())
+	is(t, err, gputrain.ErrAuth, "open")
+}
+
+// A write that says neither success nor failure is not a success: the flag counts, not
+// the status.
+func TestSuccessFlagInside200(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]fakecloud.Answer{
+		"false":          fakecloud.Failure(200, row{"success": false}, ""),
+		"false, code":    fakecloud.Failure(200, row{"success": false, "error": "some_code", "msg": "some text"}, ""),
+		"error alone":    fakecloud.Failure(200, row{"error": "some_code"}, ""),
+		"empty object":   fakecloud.Failure(200, row{}, ""),
+		"page of HTML":   fakecloud.HTML(),
+		"nothing":        fakecloud.Empty(),
+		"half an answer": fakecloud.Garbage(),
+		"404 of another": fakecloud.Failure(404, "<html>", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t, nil)
+			f.noMachines = true
+			d := prepared(t, f)
+			in := mustLaunch(t, d, gputrain.Spec{}, 0)
+			f.Inject(fakecloud.Fault{Op: opDestroy, Answer: answer, Times: -1})
+			err := d.Terminate(t.Context(), in.ID)
+			if err == nil {
+				t.Error("it counts as destroyed")
+			}
+			if got := describe(t, d, in.ID); got.State != gputrain.InstanceRunning {
+				t.Errorf("%+v", got)
+			}
+			f.Inject(fakecloud.Fault{Op: opManage, Answer: answer, Times: -1})
+			if err := d.MarkLease(t.Context(), info("p1"), time.Now(), in.ID); err == nil {
+				t.Error("it counts as marked")
+			}
+			f.Inject(fakecloud.Fault{Op: opDelKey, Answer: answer, Times: -1})
+			if err := d.Release(t.Context(), info("p1")); err == nil {
+				t.Error("it counts as released")
+			}
+		})
+	}
+}
+
+// An empty list is a lie unless it is one in every respect.
+func TestEmptyListIsALie(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]fakecloud.Answer{
+		"nothing":           fakecloud.Empty(),
+		"HTML":              fakecloud.HTML(),
+		"garbage":           fakecloud.Garbage(),
+		"huge":              fakecloud.Huge(70 << 20),
+		"no instances":      fakecloud.Failure(200, row{"success": true}, ""),
+		"null":              fakecloud.Failure(200, row{"success": true, "instances": nil}, ""),
+		"success is false":  fakecloud.Failure(200, row{"success": false, "instances": []row{}}, ""),
+		"others are hidden": fakecloud.Failure(200, row{"success": true, "instances": []row{}, "total_instances": 3}, ""),
+		"no id":             fakecloud.Failure(200, row{"success": true, "instances": []row{{}}}, ""),
+		"same page again":   fakecloud.Failure(200, row{"success": true, "instances": []row{{"id": 1}}, "next_token": "again"}, ""),
+		"not found":         fakecloud.Failure(404, "", ""),
+		"retired":           fakecloud.Failure(410, row{"success": false, "error": "deprecated_endpoint"}, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			d := f.open()
+			f.Inject(fakecloud.Fault{Op: opList, Answer: answer, Times: -1})
+			if got, err := d.List(t.Context(), ""); err == nil {
+				t.Errorf("it is taken for %v", got)
+			}
+			if got, err := d.Describe(t.Context(), "17"); err == nil {
+				t.Errorf("it is taken for %v", got)
+			}
+		})
+	}
+	for name, answer := range map[string]fakecloud.Answer{
+		"no instances":  fakecloud.Failure(200, row{}, ""),
+		"another one's": fakecloud.Failure(200, row{"instances": row{"id": 18}}, ""),
+		"a list":        fakecloud.Failure(200, row{"instances": []row{}}, ""),
+		"wrong key":     fakecloud.Failure(404, row{"error": "auth_error"}, ""),
+		"no such page":  fakecloud.Failure(404, "<html>", ""),
+	} {
+		f := startFake(t)
+		f.Inject(fakecloud.Fault{Op: opShow, Answer: answer, Times: -1})
+		if got, err := f.open().Describe(t.Context(), "17"); err == nil {
+			t.Errorf("%s is taken for %v", name, got)
+		}
+	}
+	for _, answer := range []fakecloud.Answer{fakecloud.Failure(200, "null", ""), fakecloud.Empty(), fakecloud.Garbage()} {
+		f := startFake(t)
+		f.Inject(fakecloud.Fault{Op: opKeys, Answer: answer, Times: -1})
+		if got, err := f.open().List(t.Context(), "p1"); err == nil {
+			t.Errorf("keys: %v is taken for %v", answer, got)
+		}
+	}
+}
+
+// A call is repeated where that does no harm, and after 429 it waits for twice the
+// threshold that the text names: there is no Retry-After.
+func TestRateLimitIsInTheText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"API requests too frequent: endpoint threshold=4.5": "9",
+		`{"detail":"endpoint threshold=0.3"}`:               "1",
+		"API requests too frequent":                         "",
+	} {
+		p := pacer{answering(func() *http.Response {
+			return &http.Response{StatusCode: 429, Header: http.Header{}, Body: http.NoBody}
+		}, text)}
+		resp, err := p.RoundTrip(nil)
+		if err != nil || resp.Header.Get("Retry-After") != want {
+			t.Errorf("%s: Retry-After %q, %v; want %q", text, resp.Header.Get("Retry-After"), err, want)
+		}
+		if body := read(t, resp); body != text {
+			t.Errorf("the body has become %q", body)
+		}
+	}
+	f := startFake(t, nil)
+	f.noMachines = true
+	d := prepared(t, f)
+	text := "API requests too frequent: endpoint threshold=0.1"
+	limited := fakecloud.Reply(429, text).With("Content-Type", "text/plain")
+	for _, op := range []string{opCreate, opSearch, opList} {
+		f.Inject(fakecloud.Fault{Op: op, Answer: limited})
+	}
+	f.Inject(fakecloud.Fault{Op: opDestroy, Answer: fakecloud.Failure(429, row{"detail": text}, "1")})
+	f.Inject(fakecloud.Fault{Op: opKeys, Answer: fakecloud.Failure(503, "", "")})
+	in := mustLaunch(t, d, gputrain.Spec{}, 0)
+	if _, err := d.List(t.Context(), "p1"); err != nil {
+		t.Error(err)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if n := len(f.Records(opCreate)); n != 2 {
+		t.Errorf("%d creates", n)
+	}
+	if live := f.live(); len(live) != 1 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// One limiter is shared by all drivers with one key, and no other.
+func TestLimitsAreOfOneKey(t *testing.T) {
+	t.Parallel()
+	first, again := limitsOf("a", "k"), limitsOf("a", "k")
+	if first != again || first == limitsOf("a", "l") || first == limitsOf("b", "k") {
+		t.Error("limits are not by address and key")
+	}
+}

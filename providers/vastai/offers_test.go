@@ -1,0 +1,210 @@
+package vastai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// What Config and Spec ask for is asked of the API.
+func TestSearchIsFilteredByTheAPI(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"gpu_name": "A100 SXM4", "gpu_ram": 81920, "num_gpus": 2})
+	d := f.open(func(c *Config) {
+		c.MinReliability, c.MinCUDA, c.Geolocation, c.RequireDirectPort = 0.98, 12.4, []string{"US", "CA"}, true
+		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
+	})
+	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, DiskGiB: 200, TTL: time.Hour}
+	if got := offers(t, d, spec); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+	var q map[string]any
+	if err := json.Unmarshal([]byte(f.Records(opSearch)[0].Body), &q); err != nil {
+		t.Fatal(err)
+	}
+	for column, want := range map[string]string{
+		"rentable": "map[eq:true]", "rented": "map[eq:false]", "external": "map[eq:false]", "verified": "map[eq:true]",
+		"gpu_name": "map[in:[A100 PCIE A100 SXM4 A100 SXM]]", "num_gpus": "map[eq:2]", "gpu_ram": "map[gte:72000]",
+		"reliability2": "map[gte:0.98]", "cuda_max_good": "map[gte:12.4]", "geolocation": "map[in:[CA US]]", "direct_port_count": "map[gte:1]",
+		"inet_down": "map[gte:500]", "inet_up": "map[gte:100]", "inet_down_cost": "map[lte:0.01]", "inet_up_cost": "map[lte:0.01]",
+		"cpu_cores_effective": "map[gte:8]", "disk_space": "map[gte:215]", "duration": "map[gte:3600]",
+		"type": "on-demand", "order": "[[dph_total asc]]", "allocated_storage": "215", "limit": "200",
+	} {
+		if got := fmt.Sprint(q[column]); got != want {
+			t.Errorf("%s is %s; want %s", column, got, want)
+		}
+	}
+	if len(q) != 22 {
+		t.Errorf("the query has %d fields: %v", len(q), q)
+	}
+
+	any := offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), gputrain.Spec{Allocation: gputrain.Spot})
+	body := f.Records(opSearch)[1].Body
+	if len(any) != 1 || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
+		!strings.Contains(body, `"type":"bid"`) || !strings.Contains(body, `"allocated_storage":100`) {
+		t.Errorf("%v: %s", any, body)
+	}
+}
+
+// The CUDA filter, for one, has been seen to do nothing: every row is looked at again.
+func TestRowsAreLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	cfg := Config{MinInetDown: 100, MinInetUp: 100, MaxTrafficUSDPerGB: 0.01, RequireDirectPort: true, Geolocation: []string{"US"}}
+	d, err := newDriver(cfg.complete(), testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := gputrain.Spec{Accelerator: accelerators.RTX4090()}
+	for name, tt := range map[string]struct {
+		change row
+		fits   bool
+	}{
+		"good":                      {nil, true},
+		"place without a code":      {row{"geolocation": "California, United States"}, true},
+		"no place":                  {row{"geolocation": nil}, true},
+		"CUDA too old":              {row{"cuda_max_good": 11.8}, false},
+		"unreliable":                {row{"reliability2": 0.9}, false},
+		"unreliable, other name":    {row{"reliability2": "-", "reliability": 0.9}, false},
+		"unverified":                {row{"verification": "unverified"}, false},
+		"larger slice":              {row{"num_gpus": 2}, false},
+		"rented":                    {row{"rented": true}, false},
+		"not rentable":              {row{"rentable": false}, false},
+		"elsewhere":                 {row{"geolocation": "Paris, FR"}, false},
+		"no direct port":            {row{"direct_port_count": 0}, false},
+		"slow down":                 {row{"inet_down": 50}, false},
+		"slow up":                   {row{"inet_up": 50}, false},
+		"dear traffic":              {row{"inet_up_cost": 0.02}, false},
+		"dear downloads":            {row{"inet_down_cost": 0.02}, false},
+		"small disk":                {row{"disk_space": 99}, false},
+		"cores of the host unknown": {row{"cpu_cores": nil}, false},
+	} {
+		var a ask
+		text, _ := json.Marshal(askRow(0, tt.change))
+		if err := json.Unmarshal(text, &a); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.fits(a, spec); got != tt.fits {
+			t.Errorf("%s: fits is %v", name, got)
+		}
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// cpu_ram is the whole host's, gpu_ram one GPU's, both in MB; prices are of all GPUs, and
+// a spot price is the bid with the disk.
+func TestUnitsAndPrices(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"num_gpus": 2, "gpu_name": "H100 SXM", "gpu_ram": 81559, "dph_base": 4.0, "min_bid": 2.0})
+	const disk = 100 * 0.144 / 720
+	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Allocation: gputrain.SpotIfAvailable}
+	all := offers(t, f.open(), spec)
+	if len(all) != 2 || !all[0].Spot || all[1].Spot || all[0].ID == all[1].ID {
+		t.Fatalf("%+v", all)
+	}
+	spot, _ := all[0].HourlyUSD.USD()
+	onDemand, _ := all[1].HourlyUSD.USD()
+	if !near(spot, 2.4+disk) || !near(onDemand, 4+disk) {
+		t.Errorf("$%v, $%v", spot, onDemand)
+	}
+	for _, o := range all {
+		a := o.Accelerator
+		if o.MemoryGiB != 64 || o.VCPUs != 16 || a.Name != "H100" || a.FormFactor != accelerators.SXM || a.Count != 2 || a.MemoryGiB != 79.6 ||
+			o.Provider != "vastai" || o.InstanceType != "2x H100 SXM" || o.Region != "Washington, US" || o.Available != 1 || o.BillingUnit != 0 || !spec.Accelerator.Matches(a) {
+			t.Errorf("%+v", o)
+		}
+	}
+	for most, want := range map[float64]float64{2.2: 2.2, 9: 2.4 + disk, 1: 2 + disk} { // never below the lowest bid: the pool rejects that
+		spec.MaxHourlyUSD, spec.Allocation = most, gputrain.Spot
+		if got, _ := offers(t, f.open(), spec)[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
+			t.Errorf("under $%v: $%v; want $%v", most, got, want)
+		}
+	}
+}
+
+// A price that the API does not tell is not known. It is not free.
+func TestUnknownPriceIsUnknown(t *testing.T) {
+	t.Parallel()
+	d := startFake(t).open()
+	cores := 8.0
+	for _, spot := range []bool{false, true} {
+		if o := d.toFind(ask{ID: 1, NumGPUs: 1, CPUCores: &cores}, gputrain.Spec{}, spot).offer; o.HourlyUSD != (gputrain.Price{}) {
+			t.Errorf("spot %v: %v", spot, o.HourlyUSD)
+		}
+	}
+}
+
+// Names are exact: "H100 PCIe" finds nothing.
+func TestGPUNames(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[string]string{
+		"H100":      "H100 PCIE,H100 SXM,H100 NVL",
+		"H100-SXM":  "H100 SXM",
+		"H100-PCIe": "H100 PCIE",
+		"A100-80GB": "A100 PCIE,A100 SXM4,A100 SXM", // those of 40 GB have the same name
+		"H200":      "H200,H200 NVL",
+		"L40":       "L40", "L40S": "L40S",
+		"V100": "Tesla V100", "T4": "Tesla T4", "P100": "Tesla P100",
+		"RTX6000Ada": "RTX 6000Ada", "A6000": "RTX A6000",
+		"RTX4090": "RTX 4090", "RTX4090D": "RTX 4090D", "RTX4070Ti": "RTX 4070 Ti", "RTX4070TiSuper": "RTX 4070S Ti",
+		"QRTX8000": "Q RTX 8000", "GH200": "GH200 SXM", "MI250X": "InstinctMI250X",
+		`"Some New Card"`: "Some New Card",
+	} {
+		a, err := accelerators.Parse(want)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := strings.Join(namesOf(a), ","); got != names {
+			t.Errorf("%s is %q; want %q", want, got, names)
+		}
+	}
+	if a := accelerator("Some New Card", 2, 16384); a != (accelerators.Accelerator{Name: "Some New Card", Count: 2, MemoryGiB: 16, Exact: true}) {
+		t.Errorf("%+v", a)
+	}
+	seen := map[string]bool{}
+	for _, name := range gpuNames {
+		if accelerator(name, 1, 0).Exact {
+			t.Errorf("%q is in no table of accelerators", name)
+		}
+		if seen[name] {
+			t.Errorf("%q is there twice", name)
+		}
+		seen[name] = true
+	}
+}
+
+// The second market is searched only where the first is not enough.
+func TestOffersAreLazy(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, nil)
+	d := f.open()
+	for _, err := range d.Offers(t.Context(), gputrain.Spec{Allocation: gputrain.CheapestAllocation}) {
+		if err != nil {
+			t.Error(err)
+		}
+		break
+	}
+	if n := len(f.Records(opSearch)); n != 1 {
+		t.Errorf("%d searches", n)
+	}
+	all := offers(t, d, gputrain.Spec{Allocation: gputrain.CheapestAllocation})
+	var ids []string
+	for _, o := range all {
+		ids = append(ids, o.ID)
+	}
+	slices.Sort(ids)
+	if len(all) != 4 || len(slices.Compact(ids)) != 4 {
+		t.Errorf("%v", ids)
+	}
+	if got := offers(t, d, gputrain.Spec{}); len(got) != 2 || got[0].Spot {
+		t.Errorf("on demand: %+v", got)
+	}
+}

@@ -1,0 +1,190 @@
+package vastai
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+)
+
+// All states of the API, and some that it does not have.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	text := func(s string) *string { return &s }
+	stopped := func(in instance) instance {
+		in.IntendedStatus, in.CurState, in.NextState = "stopped", "stopped", "stopped"
+		return in
+	}
+	for name, tt := range map[string]struct {
+		in   instance
+		want gputrain.InstanceState
+	}{
+		"placing":                  {instance{}, gputrain.InstancePending},
+		"created":                  {instance{ActualStatus: text("created")}, gputrain.InstancePending},
+		"loading":                  {instance{ActualStatus: text("loading"), StatusMsg: text("Pulling fs layer")}, gputrain.InstancePending},
+		"running":                  {instance{ActualStatus: text("running")}, gputrain.InstanceRunning},
+		"running, old prose":       {instance{ActualStatus: text("running"), StatusMsg: text("Error: pull access denied")}, gputrain.InstanceRunning},
+		"rebooting":                {instance{ActualStatus: text("rebooting")}, gputrain.InstancePending},
+		"exited":                   {instance{ActualStatus: text("exited")}, gputrain.InstanceFailed},
+		"unknown":                  {instance{ActualStatus: text("unknown")}, gputrain.InstanceFailed},
+		"offline":                  {instance{ActualStatus: text("offline")}, gputrain.InstanceFailed},
+		"stopped":                  {instance{ActualStatus: text("stopped")}, gputrain.InstanceStopped},
+		"frozen":                   {instance{ActualStatus: text("frozen")}, gputrain.InstanceStopped},
+		"credit stop":              {stopped(instance{ActualStatus: text("exited")}), gputrain.InstanceStopped},
+		"outbid":                   {stopped(instance{ActualStatus: text("exited"), IsBid: true}), gputrain.InstancePreempted},
+		"outbid before it ran":     {stopped(instance{IsBid: true}), gputrain.InstancePreempted},
+		"stopped bid":              {instance{ActualStatus: text("stopped"), IsBid: true}, gputrain.InstancePreempted},
+		"cannot be made":           {instance{ActualStatus: text("created"), StatusMsg: text("Error response from daemon: OCI runtime create failed: runc")}, gputrain.InstanceFailed},
+		"cannot be pulled":         {instance{ActualStatus: text("loading"), StatusMsg: text("pull access denied for a/b")}, gputrain.InstanceFailed},
+		"disk of the host is full": {instance{ActualStatus: text("loading"), StatusMsg: text("write: no space left on device")}, gputrain.InstanceFailed},
+		"error":                    {instance{ActualStatus: text("created"), StatusMsg: text("Error: no such container")}, gputrain.InstanceFailed},
+		"new word":                 {instance{ActualStatus: text("hibernating")}, gputrain.InstanceUnknown},
+	} {
+		state, why := stateOf(tt.in)
+		if state != tt.want || why == "" {
+			t.Errorf("%s: %v, %q; want %v", name, state, why, tt.want)
+		}
+	}
+	if _, why := stateOf(instance{ActualStatus: text("hibernating")}); why != "hibernating" {
+		t.Errorf("the vendor's word is lost: %q", why)
+	}
+}
+
+// The port of the host comes before the proxy. It is text, the address ends in blanks,
+// and neither is there before the container runs.
+func TestDirectBeforeProxySSH(t *testing.T) {
+	t.Parallel()
+	direct := map[string][]hostPort{"22/tcp": {{"0.0.0.0", "41022"}}}
+	for name, tt := range map[string]struct {
+		in         instance
+		directOnly bool
+		want       string
+	}{
+		"direct":                  {instance{PublicIPAddr: "203.0.113.9 \n", Ports: direct, SSHHost: "ssh5.vast.ai", SSHPort: 15678}, false, "203.0.113.9:41022"},
+		"proxy":                   {instance{PublicIPAddr: "203.0.113.9", SSHHost: "ssh5.vast.ai", SSHPort: 15678, ImageRunType: "ssh_direc ssh_proxy"}, false, "ssh5.vast.ai:15678"},
+		"proxy of jupyter":        {instance{SSHHost: "ssh5.vast.ai", SSHPort: 15678, ImageRunType: "jupyter_proxy"}, false, "ssh5.vast.ai:15679"},
+		"no address":              {instance{Ports: direct, SSHHost: "ssh5.vast.ai", SSHPort: 15678}, false, "ssh5.vast.ai:15678"},
+		"odd port":                {instance{PublicIPAddr: "203.0.113.9", Ports: map[string][]hostPort{"22/tcp": {{"", "?"}}}, SSHHost: "ssh5.vast.ai", SSHPort: 1}, false, "ssh5.vast.ai:1"},
+		"direct only":             {instance{PublicIPAddr: "203.0.113.9", Ports: direct}, true, "203.0.113.9:41022"},
+		"direct only, not yet":    {instance{PublicIPAddr: "203.0.113.9", SSHHost: "ssh5.vast.ai", SSHPort: 15678}, true, ""},
+		"nothing yet":             {instance{}, false, ""},
+		"IPv6":                    {instance{PublicIPAddr: "2001:db8::1", Ports: direct}, false, "[2001:db8::1]:41022"},
+		"another port, not SSH's": {instance{PublicIPAddr: "203.0.113.9", Ports: map[string][]hostPort{"8080/tcp": {{"", "41080"}}}}, false, ""},
+	} {
+		if got := sshAddr(tt.in, tt.directOnly); got != tt.want {
+			t.Errorf("%s: %q; want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A node's endpoint, name and price are there once it runs.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil)
+	f.noMachines, f.status = true, nil
+	d := prepared(t, f)
+	id := mustLaunch(t, d, gputrain.Spec{}, 3).ID
+	in := describe(t, d, id)
+	if in.State != gputrain.InstancePending || in.SSH.Addr != "" || in.Name != "p1-3" || in.Rank != 3 {
+		t.Errorf("%+v", in)
+	}
+	f.set(id, row{"actual_status": "running", "public_ipaddr": "203.0.113.9 ", "ports": row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": "41022"}}}, "dph_total": 0.77})
+	other := f.open() // which has launched nothing
+	for _, d := range []*driver{d, other} {
+		in = describe(t, d, id)
+		if in.State != gputrain.InstanceRunning || in.SSH.Addr != "203.0.113.9:41022" || in.SSH.User != "root" || in.PublicAddr != "203.0.113.9" ||
+			in.Name != "p1-3" || in.Rank != 3 || in.Offer.HourlyUSD != gputrain.USD(0.77) || in.Offer.InstanceType != "1x RTX 4090" ||
+			in.Offer.Region != "Washington, US" || in.Offer.Accelerator.Name != "RTX4090" || in.Offer.Provider != "vastai" {
+			t.Errorf("%+v", in)
+		}
+	}
+	if in := describe(t, other, "no number"); in.State != gputrain.InstanceTerminated {
+		t.Errorf("%+v", in)
+	}
+}
+
+// What was just made may not be known yet, and is not gone for that.
+func TestNotThereRightAfterCreateIsNotGone(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil)
+	f.noMachines = true
+	d := prepared(t, f)
+	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
+	f.Do(func() { f.instances.Delete(nil, id) })
+	if in := describe(t, d, id); in.State != gputrain.InstancePending {
+		t.Errorf("right after its launch: %+v", in)
+	}
+	if in := describe(t, f.open(), id); in.State != gputrain.InstanceUnknown {
+		t.Errorf("to a program that has just begun: %+v", in)
+	}
+	d.mu.Lock()
+	d.made[id].at = time.Now().Add(-createLag())
+	d.mu.Unlock()
+	if in := describe(t, d, id); in.State != gputrain.InstanceTerminated {
+		t.Errorf("later: %+v", in)
+	}
+}
+
+// A host that loads an image for ten minutes is dead, and is not taken again.
+func TestLoadingForTooLongIsADeadHost(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"machine_id": 7}, row{"machine_id": 7}, row{"machine_id": 8})
+	f.noMachines, f.status = true, "loading"
+	d := prepared(t, f)
+	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
+	if in := describe(t, d, id); in.State != gputrain.InstancePending {
+		t.Errorf("%+v", in)
+	}
+	if n := len(offers(t, d, gputrain.Spec{})); n != 2 {
+		t.Errorf("%d offers", n)
+	}
+	d.mu.Lock()
+	d.made[id].at = time.Now().Add(-2 * loadTimeout())
+	d.mu.Unlock()
+	if in := describe(t, d, id); in.State != gputrain.InstanceFailed {
+		t.Errorf("%+v", in)
+	}
+	if all := offers(t, d, gputrain.Spec{}); len(all) != 1 || all[0].ID != "1002" {
+		t.Errorf("the machine is offered again: %+v", all)
+	}
+}
+
+// The nodes of a pool ask one by one, and get one list.
+func TestManyNodesShareAList(t *testing.T) {
+	t.Parallel()
+	rows := make([]row, 12)
+	f := startFake(t, rows...)
+	f.noMachines = true
+	d := prepared(t, f)
+	var ids []string
+	for i := range rows {
+		ids = append(ids, mustLaunch(t, d, gputrain.Spec{}, i).ID)
+	}
+	before := len(f.Records(opList, opShow))
+	hold := make(chan struct{})
+	f.Inject(fakecloud.Fault{Op: opList, Hold: hold})
+	asking, errs := make(chan bool), make(chan error)
+	for _, id := range ids {
+		go func() {
+			asking <- true
+			found, err := d.Describe(t.Context(), id)
+			if err == nil && found[0].State != gputrain.InstanceRunning {
+				t.Errorf("%+v", found)
+			}
+			errs <- err
+		}()
+	}
+	for range ids {
+		<-asking
+	}
+	close(hold)
+	for range ids {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(f.Records(opList, opShow)) - before; n >= len(ids) {
+		t.Errorf("%d calls for %d nodes", n, len(ids))
+	}
+}
