@@ -96,7 +96,7 @@ func (d *driver) launch(ctx context.Context, req gputrain.LaunchRequest, node gp
 		return nil, err
 	}
 	d.mu.Lock()
-	d.made[id] = &machine{offer: f.offer, machine: f.machine, at: now}
+	d.made[id] = &machine{offer: f.offer, machine: f.machine, at: time.Now()}
 	delete(d.found, f.offer.ID) // it is taken
 	d.mu.Unlock()
 	return []gputrain.Instance{d.charged(ctx, id, f, node)}, nil

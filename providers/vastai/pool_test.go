@@ -45,6 +45,32 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
+// A pool's network is made before its first node, and removed after its last.
+func TestPoolOnAnOverlay(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"cluster_id": 42}, row{"cluster_id": 42}, nil)
+	cfg := f.config()
+	cfg.UseOverlay = true
+	pool, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{Nodes: 2}, gputrain.WithStateDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if live := f.live(); len(live) != 4 || live[3] != "network gputrain-"+pool.ID() {
+		t.Errorf("%v", live)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+	ends, removed := f.Records(opDestroy), f.Records(opDelNet)
+	if len(removed) != 1 || len(ends) != 2 || removed[0].N < ends[1].N {
+		t.Errorf("the network was removed before its nodes: %v, %v", removed, ends)
+	}
+}
+
 // A node that is outbid is stopped, and its disk billed: it is destroyed, and another
 // takes its place.
 func TestOutbidNodeIsDestroyedAndReplaced(t *testing.T) {
