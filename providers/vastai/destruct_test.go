@@ -96,15 +96,17 @@ func TestFirstDeadline(t *testing.T) {
 	t.Parallel()
 	f := byItself(t, nil, nil)
 	d := prepared(t, f, func(c *Config) { c.InstanceTimeout = 3 * time.Second })
-	taken := mustLaunch(t, d, gputrain.Spec{}, 0)
-	m := f.machine(taken.ID)
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	work := exec.CommandContext(ctx, "sleep", "60") // as whoever takes it over marks it
-	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0", "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+	work := exec.CommandContext(ctx, "sleep", "600") // as whoever takes it over marks it
+	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0"}
 	if err := work.Start(); err != nil {
+		cancel()
 		t.Fatal(err)
 	}
+	defer work.Wait()
+	defer cancel()
+	taken := mustLaunch(t, d, gputrain.Spec{}, 0)
+	m := f.machine(taken.ID)
 	forgotten := mustLaunch(t, d, gputrain.Spec{}, 1)
 	ended(t, f.machine(forgotten.ID))
 	if got := describe(t, d, taken.ID); got.State != gputrain.InstanceRunning {
@@ -117,8 +119,6 @@ func TestFirstDeadline(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(m.Home, ".no_auto_tmux")); err != nil {
 		t.Error(err)
 	}
-	cancel()
-	work.Wait()
 }
 
 // A pool's TTL ends its nodes, should nothing else do.

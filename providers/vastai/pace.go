@@ -44,9 +44,9 @@ func limitsOf(endpoint, key string) *limits {
 	return allLimits[who]
 }
 
-// A pacer puts a Retry-After on a 429. The API has no such header, and names in the text
-// of its answer the least time between two calls; half as long again is asked for too
-// early, twice as long is not.
+// A pacer puts a Retry-After on a 429. The API has no such header: the text of its answer
+// names the least time between two calls, which who comes too early again waits for anew.
+// Twice as long is enough.
 type pacer struct{ next http.RoundTripper }
 
 var threshold = regexp.MustCompile(`threshold=(\d+(?:\.\d+)?)`)

@@ -112,16 +112,26 @@ func TestNotThereRightAfterCreateIsNotGone(t *testing.T) {
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
 	f.Do(func() { f.instances.Delete(nil, id) })
-	if in := describe(t, d, id); in.State != gputrain.InstancePending {
+	since := func(d *driver, at time.Time) *driver { // however slow this test is
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.opened = at
+		if m := d.made[id]; m != nil {
+			m.at = at
+		}
+		return d
+	}
+	soon, before := time.Now().Add(time.Hour), time.Now().Add(-createLag())
+	if in := describe(t, since(d, soon), id); in.State != gputrain.InstancePending {
 		t.Errorf("right after its launch: %+v", in)
 	}
-	if in := describe(t, f.open(), id); in.State != gputrain.InstanceUnknown {
+	if in := describe(t, since(f.open(), soon), id); in.State != gputrain.InstanceUnknown {
 		t.Errorf("to a program that has just begun: %+v", in)
 	}
-	d.mu.Lock()
-	d.made[id].at = time.Now().Add(-createLag())
-	d.mu.Unlock()
-	if in := describe(t, d, id); in.State != gputrain.InstanceTerminated {
+	if in := describe(t, since(f.open(), before), id); in.State != gputrain.InstanceTerminated {
+		t.Errorf("to one that has not: %+v", in)
+	}
+	if in := describe(t, since(d, before), id); in.State != gputrain.InstanceTerminated {
 		t.Errorf("later: %+v", in)
 	}
 }
@@ -133,6 +143,9 @@ func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	f.noMachines, f.status = true, "loading"
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
+	d.mu.Lock()
+	d.made[id].at = time.Now().Add(time.Hour) // however slow this test is
+	d.mu.Unlock()
 	if in := describe(t, d, id); in.State != gputrain.InstancePending {
 		t.Errorf("%+v", in)
 	}
