@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/secretref"
 )
 
 // Config rents from Vast.ai. The zero value works when VAST_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. Empty means the VAST_API_KEY variable, and
-	// where that is empty too the file ~/.config/vastai/vast_api_key.
+	// APIKey authenticates every call. It may be a reference. Empty means the
+	// VAST_API_KEY variable, and where that is empty too the file
+	// ~/.config/vastai/vast_api_key.
 	APIKey gputrain.Secret
 	// Image is the Docker image of the nodes: one with apt, as Vast installs an SSH
 	// server in it. Empty means DefaultImage.
@@ -95,7 +97,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, fail("open", err)
 	}
-	key, err := c.key()
+	key, err := c.key(ctx)
 	if err != nil {
 		return nil, fail("open", err)
 	}
@@ -113,8 +115,12 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 }
 
 // key returns the API key.
-func (c Config) key() (string, error) {
-	key := strings.TrimSpace(cmp.Or(string(c.APIKey), os.Getenv("VAST_API_KEY")))
+func (c Config) key(ctx context.Context) (string, error) {
+	given, err := secretref.Resolve(ctx, string(c.APIKey))
+	if err != nil {
+		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("Config.APIKey: %w", err)}
+	}
+	key := strings.TrimSpace(cmp.Or(given, os.Getenv("VAST_API_KEY")))
 	if key == "" {
 		home, err := os.UserHomeDir()
 		if err == nil {

@@ -96,6 +96,13 @@ func TestKey(t *testing.T) {
 	opens(Config{})
 	t.Setenv("VAST_API_KEY", "wrong as well")
 	opens(Config{APIKey: testKey})
+	t.Setenv("KEY_OF_MINE", testKey)
+	opens(Config{APIKey: "env://KEY_OF_MINE"})
+	_, err = Config{Endpoint: f.URL, APIKey: "env://NO_KEY_OF_MINE"}.Open(t.Context())
+	is(t, err, gputrain.ErrAuth, "open")
+	if err == nil || !strings.Contains(err.Error(), "NO_KEY_OF_MINE") {
+		t.Errorf("%v", err)
+	}
 	_, err = Config{Endpoint: f.URL}.Open(t.Context())
 	is(t, err, gputrain.ErrAuth, "open")
 }
