@@ -1,0 +1,131 @@
+//go:build unix
+
+package runpod
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+)
+
+var clusterSpec = gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 2}
+
+func instant(f *fake) Config {
+	cfg := f.config()
+	cfg.ClusterMode = Instant
+	return cfg
+}
+
+// An instant cluster from Open to Close: each member has the host key of its rank.
+func TestClusterPool(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	pool, err := gputrain.Open(t.Context(), instant(f), clusterSpec, gputrain.WithStateDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range pool.Nodes() {
+		if !strings.HasPrefix(n.PrivateAddr, "10.65.0.") {
+			t.Errorf("%+v", n)
+		}
+	}
+	use(t, pool)
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) > 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+func TestClusterLaunch(t *testing.T) {
+	f := startFake(t)
+	for name, fault := range map[string]fakecloud.Fault{"": {Times: 0, Op: "none"}, "cut": {Op: opCluster, After: true, Cut: true}, "error": {Op: opCluster, After: true, Answer: fakecloud.Failure(503, "", "")}} {
+		f.Inject(fault)
+		d := open(t, instant(f))
+		req := request(t, d, clusterSpec, 2)
+		got, err := d.Launch(t.Context(), req)
+		if err != nil || len(got) != 2 || len(f.live()) != 3 {
+			t.Fatalf("%s: %v, %v, %v", name, got, err, f.live())
+		}
+		if in := sent(t, f, opCluster); in["name"] != "gputrain-pool-a1b2c3d4-0-cluster" || in["type"] != "TRAINING" || in["mounts"] != nil {
+			t.Errorf("%v", in)
+		}
+		other := open(t, instant(f))
+		ids := []string{got[0].ID, got[1].ID}
+		described, err := other.Describe(t.Context(), ids...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rank, in := range described {
+			if in.Name != req.Nodes[rank].Name || in.Rank != rank || in.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || in.State != gputrain.InstanceRunning || in.Offer.ID != req.Offer.ID {
+				t.Errorf("%+v", in)
+			}
+			if text := other.(gputrain.SelfDestructor).SelfDestruct(in); text != "" {
+				t.Errorf("a member that ends itself: %q", text)
+			}
+		}
+		list, err := other.List(t.Context(), req.Pool.ID)
+		if err != nil || len(list) != 2 || list[0].Name == list[1].Name {
+			t.Errorf("%+v, %v", list, err)
+		}
+		wantKind(t, "one member", other.Terminate(t.Context(), ids[0]), gputrain.ErrUnsupported, ids[1]+" are to stay")
+		for range 2 {
+			if err := other.Terminate(t.Context(), ids...); err != nil {
+				t.Error(err)
+			}
+		}
+		if live := f.live(); len(live) > 0 {
+			t.Errorf("left: %v", live)
+		}
+	}
+}
+
+func TestClusterRefused(t *testing.T) {
+	f := startFake(t)
+	d := open(t, instant(f))
+	_, err := d.Launch(t.Context(), request(t, d, clusterSpec, 1))
+	wantKind(t, "one node", err, gputrain.ErrUnsupported, "from 2")
+	f.Do(func() { f.room = 1 })
+	_, err = d.Launch(t.Context(), request(t, d, clusterSpec, 2))
+	wantKind(t, "no room", err, gputrain.ErrNoCapacity)
+	if live := f.live(); len(live) > 0 {
+		t.Error(live)
+	}
+}
+
+// A cluster whose members are not told is ended by the launch, and where its program
+// died first, by whoever finds it in the list.
+func TestClusterWithoutMembers(t *testing.T) {
+	f := startFake(t)
+	f.Do(func() { f.unranked = true })
+	d := open(t, instant(f))
+	f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
+	undeleted := f.Inject(faultAnswer("DELETE /v2/clusters/{id}", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
+	req := request(t, d, clusterSpec, 2)
+	_, err := d.Launch(t.Context(), req)
+	if err == nil || undeleted.Hits() != 1 || !strings.Contains(err.Error(), "ending cluster") {
+		t.Fatal(err)
+	}
+	list, err := d.List(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].Pool != req.Pool.ID || list[0].Kind != "machine" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, want := range []gputrain.InstanceState{gputrain.InstancePending, gputrain.InstanceTerminated} {
+		if got, err := d.Describe(t.Context(), list[0].ID); err != nil || got[0].State != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := d.Terminate(t.Context(), list[0].ID); err != nil {
+			t.Error(err)
+		}
+	}
+	f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
+	_, err = d.Launch(t.Context(), req)
+	wantKind(t, "told nothing", err, gputrain.ErrQuota)
+	if live := f.live(); len(live) > 0 {
+		t.Errorf("left: %v", live)
+	}
+}

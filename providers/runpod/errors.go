@@ -1,0 +1,130 @@
+package runpod
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+)
+
+const (
+	addFunds  = "add funds in RunPod's console under Billing: a pod needs an hour's worth at least"
+	checkKey  = "see in RunPod's console under Settings, API Keys, that the key is there and may do this"
+	otherKind = "this kind of pod is closed to the account, or the key may not create pods: " + checkKey
+)
+
+// fail gives a failure the form that callers see.
+func fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &gputrain.Error{Err: err}
+	if inner, ok := err.(*gputrain.Error); ok { // as it is made further down
+		copied := *inner
+		e = &copied
+	}
+	e.Provider, e.Op = providerName, op
+	if answered := (*rest.Error)(nil); e.Kind == nil && errors.As(err, &answered) {
+		e.RequestID = answered.RequestID
+		e.Kind, e.Hint = kindOf(op, answered)
+	}
+	switch {
+	case e.Kind != nil:
+	case errors.Is(err, rest.ErrAnswer):
+		e.Kind = gputrain.ErrUnavailable
+	case errors.Is(err, gputrain.ErrInvalid):
+		e.Kind = gputrain.ErrInvalid
+	}
+	return e
+}
+
+// kindOf is the table of the API's refusals. The words count before the status, which
+// is 400 for whatever v2 does not like, and 200 for whatever GraphQL does not.
+func kindOf(op string, e *rest.Error) (kind error, hint string) {
+	said := e.Code + " " + e.Message + " " + e.Body
+	if kind := kindOfText(said); kind != nil {
+		if kind == gputrain.ErrQuota {
+			hint = addFunds
+		}
+		return kind, hint
+	}
+	switch e.Status {
+	case http.StatusBadRequest:
+		if op == "launch" { // the next candidate may do
+			return gputrain.ErrUnsupported, "RunPod takes no such pod; if that is so for all, Config asks for what does not go together"
+		}
+		return gputrain.ErrInvalid, ""
+	case http.StatusUnauthorized:
+		return gputrain.ErrAuth, checkKey
+	case http.StatusPaymentRequired:
+		return gputrain.ErrQuota, addFunds
+	case http.StatusForbidden:
+		if op == "launch" { // the next candidate may do
+			return gputrain.ErrQuota, otherKind
+		}
+		return gputrain.ErrAuth, checkKey
+	case http.StatusNotFound:
+		return gputrain.ErrNotFound, ""
+	case http.StatusConflict:
+		return gputrain.ErrUnavailable, "the pod's state does not allow this now, or it is a cluster's"
+	case http.StatusGone:
+		return gputrain.ErrUnsupported, "RunPod has ended this API; use a newer gputrain"
+	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return gputrain.ErrInvalid, "RunPod does not understand the request; please report it"
+	case http.StatusTooManyRequests:
+		return gputrain.ErrRateLimited, ""
+	}
+	if e.Status == 0 || e.Status >= 500 || errors.Is(e, rest.ErrAnswer) {
+		return gputrain.ErrUnavailable, ""
+	}
+	return nil, ""
+}
+
+// kindOfText finds the refusals that the API tells apart by words alone.
+func kindOfText(said string) error {
+	for _, s := range symptoms {
+		if strings.Contains(strings.ToLower(said), s.text) {
+			return s.kind
+		}
+	}
+	return nil
+}
+
+// symptoms are the API's words, in lower case.
+var symptoms = []struct {
+	text string
+	kind error
+}{
+	{"no longer any instances available", gputrain.ErrNoCapacity},
+	{"not enough free gpus on the host", gputrain.ErrNoCapacity},
+	{"does not have the resources to deploy this pod", gputrain.ErrNoCapacity},
+	{"insufficient resources", gputrain.ErrNoCapacity},
+	{"supply_constraint", gputrain.ErrNoCapacity},
+	{"balance is too low", gputrain.ErrQuota},
+	{"insufficient_balance", gputrain.ErrQuota},
+	{"pod not found", gputrain.ErrNotFound},
+	{"cluster not found", gputrain.ErrNotFound},
+}
+
+// isGone is whether an answer means that what was named does not exist.
+func isGone(err error) bool {
+	e := (*rest.Error)(nil)
+	return errors.As(err, &e) && e.Status == http.StatusNotFound
+}
+
+// isConflict is whether an answer means that a pod cannot be ended by itself.
+func isConflict(err error) bool {
+	e := (*rest.Error)(nil)
+	return errors.As(err, &e) && e.Status == http.StatusConflict
+}
+
+// isAmbiguous is whether a create that failed so may have made something: all but
+// what the API has refused.
+func isAmbiguous(err error) bool {
+	if e := (*rest.Error)(nil); errors.As(err, &e) {
+		return e.Ambiguous() && kindOfText(e.Code+" "+e.Message) == nil
+	}
+	return err != nil
+}

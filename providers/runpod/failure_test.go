@@ -1,0 +1,208 @@
+package runpod
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+)
+
+func faultAnswer(op string, times, status int, body string) fakecloud.Fault {
+	return fakecloud.Fault{Op: op, Times: times, Answer: fakecloud.Failure(status, body, "").With("Content-Type", "application/problem+json")}
+}
+
+// The API's refusals, as its sheet has them.
+func TestRefusals(t *testing.T) {
+	problem := func(text string) string { return `{"title":"Error","status":0,"detail":"` + text + `"}` }
+	graphQL := func(code, text string) string {
+		return `{"errors":[{"message":"` + text + `","extensions":{"code":"` + code + `"}}],"data":null}`
+	}
+	const funds = "Your account balance is too low to rent a pod. Please add funds to your account."
+	f := startFake(t)
+	d := open(t, f.config())
+	onDemand := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
+	spot := request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.Spot}, 1)
+	for _, tt := range []struct {
+		op     string
+		status int
+		body   string
+		want   error
+		says   string
+	}{
+		{opCreate, 400, problem(noCapacity), gputrain.ErrNoCapacity, "no longer any instances"},
+		{opCreate, 500, problem(noCapacity), gputrain.ErrNoCapacity, ""},
+		{opCreate, 400, problem("There are no longer any instances available with enough disk space."), gputrain.ErrNoCapacity, ""},
+		{opCreate, 400, problem("this machine does not have the resources to deploy this pod"), gputrain.ErrNoCapacity, ""},
+		{opCreate, 400, problem("There are not enough free GPUs on the host machine to start this pod."), gputrain.ErrNoCapacity, ""},
+		{opCreate, 400, problem("gpu.count is above the maximum"), gputrain.ErrUnsupported, "above the maximum"},
+		{opCreate, 401, problem("missing bearer token"), gputrain.ErrAuth, "API Keys"},
+		{opCreate, 402, problem(funds), gputrain.ErrQuota, "Billing"},
+		{opCreate, 402, problem("payment required"), gputrain.ErrQuota, "Billing"},
+		{opCreate, 403, problem("access denied"), gputrain.ErrQuota, "closed to the account"},
+		{opCreate, 404, problem("resource not found"), gputrain.ErrNotFound, ""},
+		{opCreate, 410, problem("gone"), gputrain.ErrUnsupported, "newer gputrain"},
+		{opCreate, 413, problem("too large"), gputrain.ErrInvalid, ""},
+		{opCreate, 422, `{"title":"Unprocessable","status":422,"detail":"","errors":["$: additional properties 'X' not allowed"]}`, gputrain.ErrInvalid, "'X' not allowed"},
+		{opPods, 400, problem("include needs product"), gputrain.ErrInvalid, ""},
+		{opPods, 403, problem("access denied"), gputrain.ErrAuth, ""},
+		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "There are no longer any instances available with the request specifications. Please try again later."), gputrain.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "none"), gputrain.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", noCapacity), gputrain.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("INSUFFICIENT_BALANCE", funds), gputrain.ErrQuota, "Billing"},
+		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", "oops"), gputrain.ErrUnavailable, "oops"},
+		{opSpot, 200, graphQL("", "Something went wrong. Please try again later or contact support."), gputrain.ErrUnavailable, ""},
+		{opSpot, 400, graphQL("GRAPHQL_VALIDATION_FAILED", "Variable"), gputrain.ErrUnsupported, ""},
+		{opSpot, 401, "", gputrain.ErrAuth, ""},
+		{opSpot, 410, "", gputrain.ErrUnsupported, "spot"},
+		{opSpot, 200, `{"data":{"podRentInterruptable":null}}`, gputrain.ErrUnavailable, "no pod"},
+		{opSpot, 200, `{"data":{}}`, gputrain.ErrUnavailable, ""},
+	} {
+		fault := f.Inject(faultAnswer(tt.op, 1, tt.status, tt.body))
+		var err error
+		switch tt.op {
+		case opCreate:
+			_, err = d.Launch(t.Context(), onDemand)
+		case opSpot:
+			_, err = d.Launch(t.Context(), spot)
+		default:
+			_, err = d.List(t.Context(), "")
+		}
+		wantKind(t, tt.op+" "+tt.body, err, tt.want, tt.says)
+		if fault.Hits() != 1 {
+			t.Errorf("%s: the fault hit %d calls", tt.body, fault.Hits())
+		}
+	}
+	if live := f.live(); len(live) > 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// An answer that is lost is not a pod that is lost, nor one that is made twice.
+func TestLostAnswers(t *testing.T) {
+	for _, spot := range []bool{false, true} {
+		op, spec := opCreate, gputrain.Spec{Accelerator: accelerators.H100()}
+		if spot {
+			op, spec.Allocation = opSpot, gputrain.Spot
+		}
+		for name, fault := range map[string]fakecloud.Fault{
+			"cut":     {After: true, Cut: true},
+			"error":   {After: true, Answer: fakecloud.Failure(500, "", "")},
+			"gateway": {After: true, Answer: fakecloud.Failure(504, "<html>", "")},
+			"garbage": {After: true, Answer: fakecloud.Garbage()},
+			"page":    {After: true, Answer: fakecloud.HTML()},
+			"empty":   {After: true, Answer: fakecloud.Empty()},
+			"no ID":   {After: true, Answer: fakecloud.Failure(201, `{"name":"x"}`, "")},
+		} {
+			f := startFake(t)
+			d := open(t, f.config())
+			fault.Op = op
+			in := f.Inject(fault)
+			got, err := d.Launch(t.Context(), request(t, d, spec, 2))
+			if err != nil || len(got) != 2 || in.Hits() != 1 || len(f.live()) != 2 || len(f.Records(op)) != 2 {
+				t.Errorf("spot %v, %s: %d calls, %v live, %v, %v", spot, name, len(f.Records(op)), f.live(), got, err)
+			}
+		}
+	}
+}
+
+// What failed before it had an effect is an error that leaves it open, and nothing is made.
+func TestFailedBefore(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
+	for _, fault := range []fakecloud.Fault{{Cut: true}, {Answer: fakecloud.Failure(503, "", "")}} {
+		fault.Op = opCreate
+		f.Inject(fault)
+		got, err := d.Launch(t.Context(), req)
+		wantKind(t, "before", err, gputrain.ErrUnavailable)
+		if len(got) > 0 || len(f.live()) > 0 {
+			t.Errorf("%v, %v", got, f.live())
+		}
+	}
+	// Where the list lags, the pod is not found here, and the pool settles it.
+	f.Inject(fakecloud.Fault{Op: opCreate, After: true, Cut: true})
+	f.Inject(fakecloud.Fault{Op: opPods, Lag: fakecloud.Lag{Calls: 5}})
+	got, err := d.Launch(t.Context(), req)
+	wantKind(t, "lag", err, gputrain.ErrUnavailable)
+	if list, listErr := d.List(t.Context(), req.Pool.ID); len(got) > 0 || listErr != nil || len(list) != 1 {
+		t.Errorf("%v; %v, %v", got, list, listErr)
+	}
+}
+
+// Of several nodes those that there is room for are returned beside the error.
+func TestSomeAreMade(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	f.Do(func() { f.room = 2 })
+	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 4))
+	wantKind(t, "room for two", err, gputrain.ErrNoCapacity)
+	if len(got) != 2 || len(f.live()) != 2 {
+		t.Errorf("%v, %v", got, f.live())
+	}
+}
+
+// A 429 had no effect: any call is made again.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := open(t, f.config())
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
+	body := `{"title":"Too Many Requests","status":429,"detail":"rate limit exceeded for the minute window"}`
+	f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Failure(429, body, "1")})
+	f.Inject(fakecloud.Fault{Op: opPods, Answer: fakecloud.Failure(429, body, "")})
+	got, err := d.Launch(t.Context(), req)
+	if err != nil || len(f.live()) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if list, err := d.List(t.Context(), ""); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	f.Inject(fakecloud.Fault{Op: opPods, Times: -1, Answer: fakecloud.Failure(429, body, "3600")})
+	_, err = d.List(t.Context(), "")
+	wantKind(t, "for an hour", err, gputrain.ErrRateLimited, "minute window")
+}
+
+// A read that fails is made again, and one that is odd is never "nothing".
+func TestOddLists(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	f.Inject(fakecloud.Fault{Op: opPods, Answer: fakecloud.Failure(502, "", "")})
+	if list, err := d.List(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	page := func(more string) fakecloud.Answer { return fakecloud.Failure(200, `{"pods":[]`+more+`}`, "") }
+	for name, a := range map[string]fakecloud.Answer{
+		"garbage": fakecloud.Garbage(), "page": fakecloud.HTML(), "empty": fakecloud.Empty(), "huge": fakecloud.Huge(65 << 20),
+		"nothing in it":   fakecloud.Failure(200, `{}`, ""),
+		"null":            fakecloud.Failure(200, `{"pods":null}`, ""),
+		"bare":            fakecloud.Failure(200, `[]`, ""),
+		"no ID":           fakecloud.Failure(200, `{"pods":[{"name":"gputrain-p-0"}]}`, ""),
+		"more, nowhere":   page(`,"pagination":{"hasNextPage":true,"nextCursor":null}`),
+		"the same cursor": page(`,"pagination":{"hasNextPage":true,"nextCursor":"7"}`),
+		"odd pagination":  page(`,"pagination":[]`),
+	} {
+		fault := f.Inject(fakecloud.Fault{Op: opPods, Times: -1, Answer: a})
+		list, err := d.List(t.Context(), "")
+		wantKind(t, name, err, gputrain.ErrUnavailable)
+		if list != nil {
+			t.Errorf("%s: %v", name, list)
+		}
+		if _, err := d.Describe(t.Context(), "pod1", "pod2"); err == nil {
+			t.Errorf("%s: Describe takes it", name)
+		}
+		fault.Remove()
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	f.Inject(fakecloud.Fault{Op: opPods, Answer: fakecloud.Failure(403, "{}", "").With("X-Request-Id", "r-77")})
+	_, err := d.List(t.Context(), "")
+	if e := (*gputrain.Error)(nil); !errors.As(err, &e) || e.RequestID != "r-77" || e.Op != "list" || !strings.Contains(e.Hint, "API Keys") {
+		t.Errorf("%+v", err)
+	}
+}

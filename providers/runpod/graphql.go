@@ -1,0 +1,187 @@
+package runpod
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+)
+
+// This file is what REST v2 lacks: spot, terminateAfter, placement by country and by
+// line speed, the prices of clusters, and whose a key is. RunPod has announced that
+// GraphQL ends early in 2027; everything else goes on without it.
+
+type rentPod struct {
+	Name                    string     `json:"name"`
+	ImageName               string     `json:"imageName"`
+	GPUTypeID               string     `json:"gpuTypeId"`
+	GPUCount                int        `json:"gpuCount"`
+	CloudType               string     `json:"cloudType"`
+	DataCenterID            string     `json:"dataCenterId,omitempty"`
+	CountryCode             string     `json:"countryCode,omitempty"`
+	ContainerDiskInGB       int        `json:"containerDiskInGb"`
+	VolumeInGB              int        `json:"volumeInGb"`
+	VolumeMountPath         string     `json:"volumeMountPath,omitempty"`
+	NetworkVolumeID         string     `json:"networkVolumeId,omitempty"`
+	Ports                   string     `json:"ports"`
+	DockerArgs              string     `json:"dockerArgs"`
+	Env                     []variable `json:"env"`
+	MinVCPUCount            int        `json:"minVcpuCount,omitempty"`
+	MinMemoryInGB           int        `json:"minMemoryInGb,omitempty"`
+	MinDownload             int        `json:"minDownload,omitempty"`
+	MinUpload               int        `json:"minUpload,omitempty"`
+	MinCUDAVersion          string     `json:"minCudaVersion,omitempty"`
+	SupportPublicIP         bool       `json:"supportPublicIp"`
+	StartSSH                bool       `json:"startSsh"`
+	ContainerRegistryAuthID string     `json:"containerRegistryAuthId,omitempty"`
+	TerminateAfter          string     `json:"terminateAfter,omitempty"`
+
+	BidPerGPU  float64 `json:"bidPerGpu,omitempty"`  // of spot pods
+	DeployCost float64 `json:"deployCost,omitempty"` // of on-demand pods: the most that one may cost for an hour
+}
+
+type variable struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// A rentedPod is what GraphQL answers of a pod that it has made.
+type rentedPod struct {
+	ID        string
+	CostPerHr float64
+	Machine   struct{ DataCenterID string }
+}
+
+const rented = `{id costPerHr machine{dataCenterId}}`
+
+// rentSpot rents a pod that can be taken back, at a bid.
+func (c *client) rentSpot(ctx context.Context, in rentPod) (rentedPod, error) {
+	return c.rent(ctx, "podRentInterruptable", `mutation($in:PodRentInterruptableInput!){podRentInterruptable(input:$in)`+rented+`}`, in)
+}
+
+// rentOnDemand rents a pod as v2 does, by what v2 does not know.
+func (c *client) rentOnDemand(ctx context.Context, in rentPod) (rentedPod, error) {
+	return c.rent(ctx, "podFindAndDeployOnDemand", `mutation($in:PodFindAndDeployOnDemandInput){podFindAndDeployOnDemand(input:$in)`+rented+`}`, in)
+}
+
+func (c *client) rent(ctx context.Context, field, query string, in rentPod) (rentedPod, error) {
+	var out *rentedPod
+	err := c.ask(ctx, "rent by spot, country, line speed or TerminateAfter", field, query, map[string]any{"in": in}, &out)
+	if err == nil && out == nil {
+		err = odd("%s answers with no pod", field)
+	}
+	if err != nil {
+		return rentedPod{}, err
+	}
+	return *out, identified(nil, out.ID)
+}
+
+// A lowestPrice is what GraphQL tells of one type of GPU. What it has none of is nil.
+type lowestPrice struct {
+	ID           string
+	ClusterPrice *float64
+	LowestPrice  *struct {
+		MinimumBidPrice *float64
+		StockStatus     *string
+	}
+}
+
+const lowestPrices = `query($in:GpuLowestPriceInput){gpuTypes{id clusterPrice lowestPrice(input:$in){minimumBidPrice stockStatus}}}`
+
+type priceQuery struct {
+	GPUCount       int    `json:"gpuCount"`
+	SecureCloud    bool   `json:"secureCloud"`
+	DataCenterID   string `json:"dataCenterId,omitempty"`
+	CountryCode    string `json:"countryCode,omitempty"`
+	MinCUDAVersion string `json:"minCudaVersion,omitempty"`
+	MinMemoryInGB  int    `json:"minMemoryInGb,omitempty"`
+	MinVCPUCount   int    `json:"minVcpuCount,omitempty"`
+}
+
+// lowestPrices returns the floor of bids, per GPU and hour, by type.
+func (c *client) lowestPrices(ctx context.Context, in priceQuery) (map[string]lowestPrice, error) {
+	var out []lowestPrice
+	if err := c.ask(ctx, "price spot pods and clusters", "gpuTypes", lowestPrices, map[string]any{"in": in}, &out, rest.Safe); err != nil {
+		return nil, err
+	}
+	prices := map[string]lowestPrice{}
+	for _, p := range out {
+		prices[p.ID] = p
+	}
+	return prices, nil
+}
+
+// countries returns the codes of the countries where there are hosts.
+func (c *client) countries(ctx context.Context) ([]string, error) {
+	var out []string
+	err := c.ask(ctx, "choose by country", "countryCodes", `{countryCodes}`, nil, &out, rest.Safe)
+	if err == nil && len(out) == 0 {
+		err = odd("countryCodes are none")
+	}
+	return out, err
+}
+
+// accountID returns whose the key is. A key that GraphQL does not take, as one for v2
+// alone, and an API that is gone leave that open, if v2 takes the key.
+func (c *client) accountID(ctx context.Context) (string, error) {
+	var out *struct{ ID string }
+	err := c.ask(ctx, "tell whose the key is", "myself", `{myself{id}}`, nil, &out, rest.Safe)
+	if err == nil && out != nil {
+		return out.ID, nil
+	}
+	if refused := (*rest.Error)(nil); err == nil || errors.As(err, &refused) && refused.Status >= 200 && refused.Status < 500 && refused.Status != http.StatusTooManyRequests {
+		_, err = c.pods(ctx)
+	}
+	return "", err
+}
+
+// ask makes a call whose answer is one field. Purpose is what does not work any more
+// once GraphQL is gone.
+func (c *client) ask(ctx context.Context, purpose, field, query string, variables map[string]any, out any, opts ...rest.Option) error {
+	in := map[string]any{"query": query}
+	if variables != nil {
+		in["variables"] = variables
+	}
+	var answer struct{ Data map[string]json.RawMessage }
+	err := c.graphQL.Do(ctx, http.MethodPost, "/graphql", in, &answer, opts...)
+	if gone := (*rest.Error)(nil); errors.As(err, &gone) && gone.Status == http.StatusGone {
+		return &gputrain.Error{Kind: gputrain.ErrUnsupported, RequestID: gone.RequestID, Err: err,
+			Hint: "RunPod has ended GraphQL, by which alone one could " + purpose + "; do without, or use a newer gputrain"}
+	}
+	if err != nil {
+		return err
+	}
+	value, there := answer.Data[field]
+	if !there {
+		return odd("there is no %s in it", field)
+	}
+	if err := json.Unmarshal(value, out); err != nil {
+		return odd("%s: %v", field, err)
+	}
+	return nil
+}
+
+// graphQLFault reads errors that come with status 200. Of those whose cause is the
+// service's own it is not known whether they had an effect.
+func graphQLFault(status int, body []byte) *rest.Fault {
+	var envelope struct {
+		Errors []struct {
+			Message    string
+			Extensions struct{ Code string }
+		}
+	}
+	if json.Unmarshal(body, &envelope) != nil || len(envelope.Errors) == 0 {
+		return nil
+	}
+	first := envelope.Errors[0]
+	f := &rest.Fault{Code: first.Extensions.Code, Message: first.Message}
+	opaque := strings.Contains(first.Message, "Something went wrong") || f.Code == "INTERNAL_SERVER_ERROR"
+	if status == http.StatusOK && opaque && kindOfText(f.Code+" "+f.Message) == nil {
+		f.Status = http.StatusInternalServerError
+	}
+	return f
+}

@@ -1,0 +1,35 @@
+package runpod
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+const keyVariable = "RUNPOD_API_KEY"
+
+// keyLine is the key as runpodctl and runpod-python write it into their file.
+var keyLine = regexp.MustCompile(`(?m)^[ \t]*api_?key[ \t]*=[ \t]*["']([^"'\r\n]+)["']`)
+
+// key returns the credential.
+func (c Config) key() (string, error) {
+	key := strings.TrimSpace(string(c.APIKey))
+	if key == "" {
+		key = strings.TrimSpace(os.Getenv(keyVariable))
+	}
+	if home, err := os.UserHomeDir(); err == nil && key == "" {
+		text, _ := os.ReadFile(filepath.Join(home, ".runpod", "config.toml")) // without it there is none
+		if found := keyLine.FindSubmatch(text); found != nil {
+			key = string(found[1])
+		}
+	}
+	if key == "" {
+		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: errors.New("there is no API key"),
+			Hint: "make one in RunPod's console under Settings, API Keys, and set " + keyVariable + " or Config.APIKey"}
+	}
+	return key, nil
+}

@@ -1,0 +1,299 @@
+package runpod
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+const (
+	// listLag is how long a pod that was made may be missing from reads. RunPod says
+	// nothing of it.
+	listLag = 5 * time.Second
+	// lateEffect is how long a create that nobody waits for may go on.
+	lateEffect = time.Minute
+	// callsAtOnce is how many calls of a kind are made at the same time.
+	callsAtOnce = 4
+
+	labelCluster    = "runpod.cluster"
+	labelDataCenter = "runpod.datacenter"
+	labelCloud      = "runpod.cloud"
+
+	// clusterID begins the ID that stands for a cluster without members yet.
+	clusterID = "cluster:"
+)
+
+var (
+	_ gputrain.Driver         = (*driver)(nil)
+	_ gputrain.SelfDestructor = (*driver)(nil)
+)
+
+type driver struct {
+	cfg     Config // without its key
+	client  *client
+	account string
+
+	mu       sync.Mutex
+	launched map[string]launched // by ID
+	registry *string             // of the credential for images, once that is known
+	global   map[string]bool     // the data centres with global networking, once those are known
+}
+
+// What was launched by this driver: reads may not have it yet, nor its environment.
+type launched struct {
+	at    time.Time
+	node  gputrain.NodeRequest
+	offer gputrain.Offer
+}
+
+// Capabilities says what RunPod can do.
+func (d *driver) Capabilities() gputrain.Capabilities {
+	return gputrain.Capabilities{
+		Account:          d.account,
+		ListLag:          listLag,
+		LateEffect:       lateEffect,
+		Spot:             d.cfg.ClusterMode != Instant && d.cfg.GlobalNetworking != NetworkingOn,
+		EndsBilling:      "DELETE /v2/pods/{id}",
+		PrivateNetwork:   d.cfg.ClusterMode == Instant || d.cfg.GlobalNetworking == NetworkingOn,
+		Mounts:           true,
+		DiskResizable:    true,
+		Tags:             true,
+		HostKeys:         gputrain.HostKeyInjected,
+		ProvisionTimeout: d.cfg.provisionTimeout(),
+	}
+}
+
+// Prepare makes nothing: a pod brings its own key. It looks whether the credential for
+// images is there.
+func (d *driver) Prepare(ctx context.Context, _ gputrain.PoolInfo) error {
+	_, err := d.registryID(ctx)
+	return fail("prepare", err)
+}
+
+// Release has nothing to remove.
+func (d *driver) Release(context.Context, gputrain.PoolInfo) error { return nil }
+
+// Close gives up the connections.
+func (d *driver) Close() error {
+	d.client.close()
+	return nil
+}
+
+// Describe reports pods, several by one list.
+func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+	found := map[string]pod{}
+	if len(ids) > 1 {
+		all, err := d.client.pods(ctx)
+		if err != nil {
+			return nil, fail("describe", err)
+		}
+		for _, p := range all {
+			found[p.ID] = p
+		}
+	}
+	instances := make([]gputrain.Instance, len(ids))
+	var g errgroup.Group
+	g.SetLimit(callsAtOnce)
+	for i, id := range ids {
+		p, listed := found[id]
+		if listed {
+			instances[i] = d.instance(p)
+			continue
+		}
+		g.Go(func() (err error) {
+			instances[i], err = d.describe(ctx, id)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fail("describe", err)
+	}
+	return instances, nil
+}
+
+func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, error) {
+	if k, is := strings.CutPrefix(id, clusterID); is {
+		return d.describeCluster(ctx, k)
+	}
+	p, err := d.client.pod(ctx, id)
+	switch {
+	case err == nil:
+		return d.instance(p), nil
+	case !isGone(err):
+		return gputrain.Instance{}, err
+	}
+	mine := d.remembered(id)
+	in := gputrain.Instance{ID: id, Name: mine.node.Name, Rank: mine.node.Rank, Offer: mine.offer, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such pod"}
+	if time.Since(mine.at) < listLag {
+		in.State, in.StateReason = gputrain.InstancePending, "RunPod does not show the pod yet"
+	}
+	return in, nil
+}
+
+func (d *driver) remembered(id string) launched {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.launched[id]
+}
+
+func (d *driver) remember(id string, node gputrain.NodeRequest, offer gputrain.Offer) {
+	node.HostKey.Private = ""
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.launched[id] = launched{time.Now(), node, offer}
+}
+
+// instance says in the pool's words what RunPod says of a pod.
+func (d *driver) instance(p pod) gputrain.Instance {
+	mine := d.remembered(p.ID)
+	who, _ := identify(p)
+	in := gputrain.Instance{
+		ID: p.ID, Name: cmp.Or(mine.node.Name, who.name), Rank: who.rank, PrivateAddr: privateAddr(p), Offer: offerOf(p, mine.offer),
+		Labels: map[string]string{labelDataCenter: p.DataCenterID, labelCloud: p.Cloud},
+	}
+	if mine.node.Name != "" {
+		in.Rank = mine.node.Rank
+	}
+	if p.Cluster != nil {
+		in.Labels[labelCluster] = p.Cluster.ID
+	}
+	in.State, in.StateReason = stateOf(p.Status, in.Offer.Spot)
+	host, port, user := endpoint(p)
+	if host != "" && in.State == gputrain.InstanceRunning {
+		in.PublicAddr = host
+		in.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(host, strconv.Itoa(port)), User: user}
+		if key := cmp.Or(publicKey(mine.node.HostKey), who.hostKey); key != "" {
+			in.SSH.HostKeys = []string{key}
+		}
+	}
+	return in
+}
+
+// stateOf is the table of RunPod's states. A pod that has exited is never started
+// again: a spot pod was outbid, any other cannot come back by itself. Both keep a disk
+// that is billed.
+func stateOf(status string, spot bool) (gputrain.InstanceState, string) {
+	switch status {
+	case "PROVISIONING", "STARTING":
+		return gputrain.InstancePending, status
+	case "RUNNING":
+		return gputrain.InstanceRunning, ""
+	case "EXITED":
+		if spot {
+			return gputrain.InstancePreempted, "EXITED: RunPod stopped the spot pod"
+		}
+		return gputrain.InstanceFailed, "EXITED: the pod was stopped, by its image, by hand, or for want of funds"
+	case "ERROR":
+		return gputrain.InstanceFailed, status
+	case "TERMINATED":
+		return gputrain.InstanceTerminated, status
+	}
+	return gputrain.InstanceUnknown, status
+}
+
+// endpoint returns where a pod's own SSH server is, and never RunPod's proxy, which
+// carries neither files nor input.
+func endpoint(p pod) (host string, port int, user string) {
+	if at := p.SSH.Direct; at != nil && at.Host != "" && at.Port > 0 {
+		return at.Host, at.Port, cmp.Or(at.Username, "root")
+	}
+	if p.Runtime != nil {
+		for _, at := range p.Runtime.Ports {
+			if at.Private == 22 && at.Type == "tcp" && at.IP != "" && at.Public > 0 {
+				return at.IP, at.Public, "root"
+			}
+		}
+	}
+	return "", 0, ""
+}
+
+func privateAddr(p pod) string {
+	if p.Cluster != nil {
+		return p.Cluster.IP
+	}
+	return cmp.Or(p.GlobalNetworking.IP, p.GlobalNetworking.InternalDNS)
+}
+
+// offerOf is what was rented, by what was asked for and what the pod is.
+func offerOf(p pod, asked gputrain.Offer) gputrain.Offer {
+	o := asked
+	if o.ID == "" {
+		o.ID = p.Env[tagOffer]
+	}
+	if want, err := parsePlacement(o.ID); err == nil {
+		o.Spot, o.Region = want.spot, want.region
+	} else {
+		o.Region = p.DataCenterID
+	}
+	o.Provider = providerName
+	if real, known := cost(p).USD(); known {
+		o.HourlyUSD = gputrain.USD(real)
+	}
+	switch {
+	case p.GPU != nil:
+		o.InstanceType = p.GPU.ID
+		if count := max(p.GPU.Count, 1); o.Accelerator.IsZero() {
+			o.Accelerator = accelerator(p.GPU.ID, 0, count, false)
+		} else {
+			o.Accelerator.Count = float64(count)
+		}
+		o.VCPUs, o.MemoryGiB = cmp.Or(p.GPU.VCPUCount, o.VCPUs), cmp.Or(p.GPU.Memory, o.MemoryGiB)
+	case p.CPU != nil:
+		o.InstanceType, o.VCPUs, o.MemoryGiB = p.CPU.ID, cmp.Or(p.CPU.VCPUCount, o.VCPUs), cmp.Or(p.CPU.Memory, o.MemoryGiB)
+	}
+	return o
+}
+
+// accelerator reads RunPod's name for a type of GPU. A name that no catalogue has, or
+// that was asked for as it is, goes through.
+func accelerator(id string, memory float64, count int, exact bool) accelerators.Accelerator {
+	a, err := accelerators.Parse(id)
+	if err != nil || a.IsZero() || exact {
+		a = accelerators.Exact(id)
+	}
+	a.Count = float64(count)
+	if memory > 0 {
+		a.MemoryGiB = memory
+	}
+	return a
+}
+
+// Terminate deletes pods, and a cluster once all its members are to go.
+func (d *driver) Terminate(ctx context.Context, ids ...string) error {
+	var (
+		g       errgroup.Group
+		mu      sync.Mutex
+		members []string
+		errs    []error
+	)
+	g.SetLimit(callsAtOnce)
+	for _, id := range ids {
+		g.Go(func() error {
+			err := d.terminate(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if isConflict(err) {
+				members = append(members, id)
+			} else if err != nil && !isGone(err) {
+				errs = append(errs, fail("terminate", fmt.Errorf("%s: %w", id, err)))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs, all of them
+	if len(members) > 0 {
+		errs = append(errs, fail("terminate", d.terminateClusters(ctx, members, ids)))
+	}
+	return errors.Join(errs...)
+}

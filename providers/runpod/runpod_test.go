@@ -1,0 +1,436 @@
+package runpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+func TestOpen(t *testing.T) {
+	f := startFake(t)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv(keyVariable, "")
+	wantKind(t, "no key", second(Config{Endpoint: f.URL}.Open(t.Context())), gputrain.ErrAuth, keyVariable)
+	if calls := f.Records(); len(calls) > 0 {
+		t.Errorf("without a key there were %d calls", len(calls))
+	}
+	wantKind(t, "wrong key", second(Config{APIKey: "rpa_WRONG", Endpoint: f.URL}.Open(t.Context())), gputrain.ErrAuth, "missing bearer token")
+
+	t.Setenv(keyVariable, testKey)
+	d := open(t, Config{Endpoint: f.URL + "/"})
+	if caps := d.Capabilities(); caps.Account != "user_1" || !caps.Spot || caps.PrivateNetwork || caps.HostKeys != gputrain.HostKeyInjected {
+		t.Errorf("%+v", caps)
+	}
+	t.Setenv(keyVariable, "")
+	file := filepath.Join(os.Getenv("HOME"), ".runpod", "config.toml")
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("apiurl = \"x\"\napikey = \""+testKey+"\"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Config{Endpoint: f.URL})
+}
+
+// GraphQL is to end: what v2 does goes on, and whose the key is stays open.
+func TestWithoutGraphQL(t *testing.T) {
+	f := startFake(t)
+	for _, op := range []string{"myself", "gpuTypes"} {
+		f.Inject(faultAnswer(op, -1, 410, `{"message":"Gone"}`))
+	}
+	d := open(t, f.config())
+	if account := d.Capabilities().Account; account != "" {
+		t.Errorf("account %q", account)
+	}
+	spec := gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.SpotIfAvailable}
+	if offers, err := offers(t, d, spec); err != nil || len(offers) == 0 {
+		t.Errorf("%v, %v", offers, err)
+	}
+	spec.Allocation = gputrain.Spot
+	_, err := offers(t, d, spec)
+	wantKind(t, "spot", err, gputrain.ErrUnsupported, "GraphQL", "spot")
+}
+
+func TestOpenRefuses(t *testing.T) {
+	f := startFake(t)
+	for says, change := range map[string]func(*Config){
+		"Cloud is":             func(c *Config) { c.Cloud = "private" },
+		"ClusterMode is \"x\"": func(c *Config) { c.ClusterMode = "x" },
+		"GlobalNetworking is":  func(c *Config) { c.GlobalNetworking = 7 },
+		"like US-TX-3":         func(c *Config) { c.DataCenterIDs = []string{"texas"} },
+		"capital letters":      func(c *Config) { c.CountryCodes = []string{"fr"} },
+		"has its country":      func(c *Config) { c.CountryCodes, c.DataCenterIDs = []string{"FR"}, []string{"US-TX-3"} },
+		"cannot be negative":   func(c *Config) { c.MinDownloadMbps = -1 },
+		"name of an image":     func(c *Config) { c.Image = "a b" },
+		"Ubuntu is":            func(c *Config) { c.Ubuntu = "18.04" },
+		"MinCUDAVersion":       func(c *Config) { c.MinCUDAVersion = "12" },
+		"ContainerDiskGB":      func(c *Config) { c.ContainerDiskGB = -1 },
+		"none below 10":        func(c *Config) { c.VolumeGB = 9 },
+		"is not absolute":      func(c *Config) { c.VolumeMountPath = "data" },
+		"like 8888/http":       func(c *Config) { c.Ports = []string{"22"} },
+		"like 3c":              func(c *Config) { c.CPUClock = "fast" },
+		"BidMultiplier is":     func(c *Config) { c.BidMultiplier = 0.5 },
+		"timeout is negative":  func(c *Config) { c.RequestTimeout = -1 },
+		"is instant, which":    func(c *Config) { c.ClusterMode, c.Cloud = Instant, Community },
+		"is on, which":         func(c *Config) { c.GlobalNetworking, c.TerminateAfter = NetworkingOn, true },
+		"not like https":       func(c *Config) { c.Endpoint = "ftp://x" },
+	} {
+		cfg := f.config()
+		change(&cfg)
+		if _, err := cfg.Open(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		} else if says != "not like https" && !errors.Is(err, gputrain.ErrInvalid) {
+			t.Errorf("%s is not ErrInvalid: %v", says, err)
+		}
+	}
+	if calls := f.Records(); len(calls) > 0 {
+		t.Errorf("there were %d calls", len(calls))
+	}
+}
+
+// Nothing prints a key: not a config, not a driver, not an error.
+func TestSecrets(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	d := open(t, cfg)
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
+	got, err := d.Launch(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Inject(faultAnswer(opPod, 1, 400, `{"title":"x","detail":"`+testKey+`","env":{"GPUTRAIN_HOST_KEY":"bm90IGEga2V5","RUNPOD_API_KEY":"rpa_POD_secret"}}`))
+	_, failed := d.Describe(t.Context(), got[0].ID)
+	for _, said := range []string{fmt.Sprintf("%+v %#v", cfg, cfg), fmt.Sprintf("%+v %#v", d, d), fmt.Sprintf("%v %+v", failed, errors.Unwrap(failed)), fmt.Sprintf("%+v", got)} {
+		for _, secret := range []string{testKey, "bm90IGEga2V5", "rpa_POD_secret", string(req.Nodes[0].HostKey.Private)} {
+			if strings.Contains(said, secret) {
+				t.Errorf("%q is in %.300s", secret, said)
+			}
+		}
+	}
+	if failed == nil {
+		t.Error("no error")
+	}
+}
+
+func TestOffers(t *testing.T) {
+	f := startFake(t)
+	anyH100 := accelerators.H100(accelerators.Count(2))
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		spec   gputrain.Spec
+		want   []string
+	}{
+		{"on demand", nil, gputrain.Spec{Accelerator: anyH100}, []string{
+			"individual/secure/on-demand/global/2/" + h100 + " $5.98", "individual/secure/on-demand/global/2/" + ada + " $1.38",
+		}},
+		{"spot", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: anyH100, Allocation: gputrain.CheapestAllocation}, []string{
+			"individual/secure/on-demand/global/2/" + h100 + " $5.98", "individual/secure/spot/global/2/" + h100 + " $3.00",
+			"individual/secure/on-demand/global/2/" + ada + " $1.38", "individual/secure/spot/global/2/" + ada + " $0.40",
+			"individual/community/on-demand/global/2/" + h100 + " $5.38", "individual/community/spot/global/2/" + h100 + " $3.00",
+			"individual/community/on-demand/global/2/" + ada + " $0.68", "individual/community/spot/global/2/" + ada + " $0.40",
+		}},
+		{"bid", func(c *Config) { c.BidMultiplier = 1.1 }, gputrain.Spec{Accelerator: accelerators.RTX4090(), Allocation: gputrain.Spot, VCPUs: 4}, []string{
+			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/spot/global/1/" + h100 + " $1.65",
+			"individual/secure/on-demand/global/1/" + ada + " $0.69", "individual/secure/spot/global/1/" + ada + " $0.22",
+			"individual/secure/on-demand/global/1/" + mig + " $0.50",
+		}},
+		{"AMD", nil, gputrain.Spec{Accelerator: accelerators.MI300X(accelerators.Count(8))}, []string{
+			"individual/secure/on-demand/global/8/" + h100 + " $23.92", "individual/secure/on-demand/global/8/" + ada + " $5.52", "individual/secure/on-demand/global/8/" + amd + " $19.92",
+		}},
+		{"data centres", func(c *Config) { c.DataCenterIDs = []string{"EU-RO-1", "US-TX-3"} }, gputrain.Spec{Accelerator: anyH100}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"countries", func(c *Config) { c.ExcludeCountryCodes = []string{"US"} }, gputrain.Spec{Accelerator: anyH100}, []string{
+			"individual/secure/on-demand/FR/2/" + h100 + " $5.98", "individual/secure/on-demand/FR/2/" + ada + " $1.38",
+		}},
+		{"network volume", nil, gputrain.Spec{Accelerator: anyH100, Mounts: []gputrain.Mount{{Source: "data", Target: "/data"}}}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"networking", func(c *Config) { c.GlobalNetworking = NetworkingOn }, gputrain.Spec{Accelerator: accelerators.MI300X()}, []string{
+			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69", "individual/secure/on-demand/global/1/" + mig + " $0.50",
+		}},
+		{"cluster", func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2}, []string{
+			"instant/secure/on-demand/global/8/" + h100 + " $28.00", "instant/secure/on-demand/global/8/" + ada + " $28.00",
+		}},
+		{"CPU", nil, gputrain.Spec{}, []string{"individual/secure/on-demand/global/2/cpu3c $0.0600"}},
+		{"CPU of a size", func(c *Config) { c.CPUClock = "5c" }, gputrain.Spec{VCPUs: 3, MemoryGiB: 12}, []string{"individual/secure/on-demand/global/8/cpu5c $0.24"}},
+	} {
+		cfg := f.config()
+		if tt.change != nil {
+			tt.change(&cfg)
+		}
+		got, err := offers(t, open(t, cfg), tt.spec)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var said []string
+		for _, o := range got {
+			said = append(said, o.ID+" "+strings.Replace(o.HourlyUSD.String(), "$0.06 ", "$0.0600", 1))
+		}
+		if !slices.Equal(said, tt.want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, said, tt.want)
+		}
+	}
+}
+
+func TestOffersAreWhatTheySay(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	got, err := offers(t, d, gputrain.Spec{Accelerator: accelerators.Exact(mig)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range got {
+		if o.InstanceType == mig && !accelerators.Exact(mig).Matches(o.Accelerator) {
+			t.Errorf("%+v", o)
+		}
+		if o.InstanceType == h100 && !accelerators.H100(accelerators.Memory(80), accelerators.Form(accelerators.SXM)).Matches(o.Accelerator) {
+			t.Errorf("%+v", o)
+		}
+		if o.Available != 0 || o.Provider != "runpod" || o.Region != "global" {
+			t.Errorf("%+v", o)
+		}
+	}
+	f.Do(func() { f.unpriced = true })
+	got, err = offers(t, d, gputrain.Spec{Accelerator: accelerators.H100()})
+	if err != nil || len(got) == 0 {
+		t.Fatal(got, err)
+	}
+	for _, o := range got {
+		if price, known := o.HourlyUSD.USD(); known {
+			t.Errorf("a price that is not told is %v", price)
+		}
+	}
+	for range d.Offers(t.Context(), gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.Spot}) {
+		break
+	}
+}
+
+func TestOffersRefuse(t *testing.T) {
+	f := startFake(t)
+	gpu := accelerators.H100()
+	mount := func(source string, more ...gputrain.Mount) gputrain.Spec {
+		return gputrain.Spec{Accelerator: gpu, Mounts: append([]gputrain.Mount{{Source: source, Target: "/data"}}, more...)}
+	}
+	for _, tt := range []struct {
+		says   string
+		kind   error
+		change func(*Config)
+		spec   gputrain.Spec
+	}{
+		{"two nodes at least", gputrain.ErrNoOffers, func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: gpu}},
+		{"pods without GPU", gputrain.ErrNoOffers, func(c *Config) { c.CountryCodes = []string{"FR"} }, gputrain.Spec{}},
+		{"has no network volume", gputrain.ErrNotFound, nil, mount("none")},
+		{"2 network volumes", gputrain.ErrInvalid, nil, mount("twice")},
+		{"one network volume", gputrain.ErrInvalid, nil, mount("vol1", gputrain.Mount{Source: "vol2", Target: "/b"})},
+		{"read-only", gputrain.ErrUnsupported, nil, gputrain.Spec{Accelerator: gpu, Mounts: []gputrain.Mount{{Source: "vol1", Target: "/a", ReadOnly: true}}}},
+		{"secure cloud", gputrain.ErrInvalid, func(c *Config) { c.Cloud = Community }, mount("vol1")},
+		{"leave countries out", gputrain.ErrInvalid, func(c *Config) { c.CountryCodes = []string{"FR"} }, mount("vol1")},
+		{"does not have", gputrain.ErrInvalid, func(c *Config) { c.DataCenterIDs = []string{"EU-RO-1"} }, mount("vol1")},
+	} {
+		cfg := f.config()
+		if tt.change != nil {
+			tt.change(&cfg)
+		}
+		_, err := offers(t, open(t, cfg), tt.spec)
+		wantKind(t, tt.says, err, tt.kind, tt.says)
+	}
+}
+
+func TestStates(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	spec := gputrain.Spec{Accelerator: accelerators.RTX4090(), Allocation: gputrain.Spot}
+	onDemand, spot := launchOne(t, d, spec, false), launchOne(t, d, spec, true)
+	other := open(t, f.config()) // which knows of them what the API tells
+	for _, tt := range []struct {
+		status     string
+		want, spot gputrain.InstanceState
+	}{
+		{"PROVISIONING", gputrain.InstancePending, gputrain.InstancePending},
+		{"STARTING", gputrain.InstancePending, gputrain.InstancePending},
+		{"RUNNING", gputrain.InstanceRunning, gputrain.InstanceRunning},
+		{"EXITED", gputrain.InstanceFailed, gputrain.InstancePreempted},
+		{"ERROR", gputrain.InstanceFailed, gputrain.InstanceFailed},
+		{"TERMINATED", gputrain.InstanceTerminated, gputrain.InstanceTerminated},
+	} {
+		for _, id := range []string{onDemand.ID, spot.ID} {
+			f.set(id, object{"status": tt.status})
+		}
+		for _, d := range []gputrain.Driver{d, other} {
+			got, err := d.Describe(t.Context(), onDemand.ID, spot.ID)
+			if err != nil || len(got) != 2 || got[0].State != tt.want || got[1].State != tt.spot {
+				t.Errorf("%s: %+v, %v", tt.status, got, err)
+				continue
+			}
+			if got[0].Name != onDemand.Name || got[1].Rank != spot.Rank || !got[1].Offer.Spot || got[0].Offer.Spot {
+				t.Errorf("%s: %+v", tt.status, got)
+			}
+			if up := tt.status == "RUNNING"; up != (got[0].SSH.Addr != "" && len(got[0].SSH.HostKeys) == 1) {
+				t.Errorf("%s: SSH is %+v", tt.status, got[0].SSH)
+			}
+		}
+	}
+	if state, why := stateOf("HIBERNATING", false); state != gputrain.InstanceUnknown || why != "HIBERNATING" {
+		t.Errorf("%v %q", state, why)
+	}
+}
+
+// The port that is published counts, the proxy never.
+func TestEndpoint(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	in := launchOne(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, false)
+	ports := func(private int, kind string) object {
+		return object{"uptime": 1, "ports": []object{{"private": private, "public": 34446, "type": kind, "ip": "203.0.113.7"}}}
+	}
+	proxy := object{"direct": nil, "proxy": object{"host": "ssh.runpod.io", "port": 22, "username": "x", "command": "ssh"}}
+	for want, fields := range map[string]object{
+		"":                  {"ssh": proxy, "runtime": nil},
+		"203.0.113.7:34446": {"ssh": proxy, "runtime": ports(22, "tcp")},
+		"203.0.113.9:12":    {"ssh": object{"proxy": nil, "direct": object{"host": "203.0.113.9", "port": 12, "username": "root", "command": "ssh"}}, "runtime": ports(22, "tcp")},
+		"\x00 another port": {"ssh": proxy, "runtime": ports(8888, "http")},
+	} {
+		want, _, _ = strings.Cut(want, "\x00")
+		f.set(in.ID, fields)
+		got, err := d.Describe(t.Context(), in.ID)
+		if err != nil || got[0].SSH.Addr != want || got[0].State != gputrain.InstanceRunning {
+			t.Errorf("want %q: %+v, %v", want, got, err)
+		}
+	}
+}
+
+// A pod that reads do not have yet is on its way, and one that they have not any more is gone.
+func TestNotThereYet(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	in := launchOne(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, false)
+	f.Do(func() { f.remove(nil, in.ID) })
+	got, err := d.Describe(t.Context(), in.ID, "podunknown")
+	if err != nil || got[0].State != gputrain.InstancePending || got[1].State != gputrain.InstanceTerminated {
+		t.Errorf("%+v, %v", got, err)
+	}
+	d.(*driver).launched[in.ID] = launched{at: time.Now().Add(-listLag)}
+	if got, err := d.Describe(t.Context(), in.ID); err != nil || got[0].State != gputrain.InstanceTerminated {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 3)
+	req.Pool.Owner, req.Pool.Lease, req.Pool.Expires = "host/1/2", 90*time.Second, time.Now().Add(time.Hour).Truncate(time.Second)
+	got, err := d.Launch(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"training", "gputrain-", "gputrain-Pool-0", "xgputrain-pool-a-0"} { // somebody else's
+		f.Do(func() {
+			p := maps.Clone(first(f.pods.All(nil)).object)
+			p["id"], p["name"], p["env"] = fmt.Sprint("foreign", i), name, object{}
+			f.pods.Put(nil, p["id"].(string), fakePod{object: p, machine: first(f.pods.All(nil)).machine})
+		})
+	}
+	f.set(got[1].ID, object{"status": "EXITED"})
+	f.set(got[2].ID, object{"status": "TERMINATED"})
+	other := open(t, f.config())
+	for _, quirk := range []func(){func() { f.pageSize = 2 }, func() { f.pageSize = 1000 }, func() { f.noPages = true }} {
+		f.Do(quirk)
+		for _, pool := range []string{req.Pool.ID, ""} {
+			list, err := other.List(t.Context(), pool)
+			if err != nil || len(list) != 2 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			for _, r := range list {
+				if usd, _ := r.HourlyUSD.USD(); r.Kind != "machine" || r.Pool != req.Pool.ID || r.Owner != "host/1/2" || r.Lease != 90*time.Second || !r.Expires.Equal(req.Pool.Expires) ||
+					time.Since(r.Created) > time.Minute || usd != 2.99 {
+					t.Errorf("%+v", r)
+				}
+				if want := map[string]gputrain.InstanceState{got[0].ID: gputrain.InstanceRunning, got[1].ID: gputrain.InstanceFailed}[r.ID]; r.State != want {
+					t.Errorf("%s is %v", r.ID, r.State)
+				}
+			}
+		}
+		if list, err := other.List(t.Context(), "pool-other"); err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+}
+
+func TestTerminate(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.set(got[1].ID, object{"status": "PROVISIONING"})
+	refused := f.Inject(faultAnswer(opDelete, 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
+	err = d.Terminate(t.Context(), got[0].ID, got[1].ID, got[2].ID)
+	wantKind(t, "one of several", err, gputrain.ErrAuth, "access denied")
+	if left := f.live(); len(left) != 1 || refused.Hits() != 1 {
+		t.Errorf("left: %v", left)
+	}
+	for range 2 {
+		if err := d.Terminate(t.Context(), got[0].ID, got[1].ID, got[2].ID, "podgone"); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := f.live(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if err := d.Terminate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := d.Release(t.Context(), gputrain.PoolInfo{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func offers(t *testing.T, d gputrain.Driver, spec gputrain.Spec) (all []gputrain.Offer, err error) {
+	t.Helper()
+	seen := map[string]bool{}
+	for o, err := range d.Offers(t.Context(), spec) {
+		if err != nil {
+			return all, err
+		}
+		if seen[o.ID] {
+			t.Errorf("two offers have the ID %s", o.ID)
+		}
+		seen[o.ID] = true
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func wantKind(t *testing.T, what string, err error, kind error, texts ...string) {
+	t.Helper()
+	e := (*gputrain.Error)(nil)
+	if !errors.As(err, &e) || !errors.Is(err, kind) || e.Provider != "runpod" || e.Op == "" {
+		t.Errorf("%s: want %v, got %v", what, kind, err)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %q is not in %v", what, text, err)
+		}
+	}
+}
+
+func first[T any](list []T) T                   { return list[0] }
+func second(_ gputrain.Driver, err error) error { return err }
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
