@@ -58,9 +58,9 @@ func (d *driver) launchCluster(ctx context.Context, o order) ([]gputrain.Instanc
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	if left := d.client.deleteCluster(ending, made.ID); left != nil && !isGone(left) {
-		err = errors.Join(err, fmt.Errorf("ending cluster %s again: %w", made.ID, left))
+		return nil, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("%v; ending cluster %s again: %v", err, made.ID, left)}
 	}
-	return got, err
+	return nil, err
 }
 
 // members waits until a cluster's pods have their ranks, and returns them as nodes.

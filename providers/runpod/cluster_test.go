@@ -3,6 +3,7 @@
 package runpod
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -107,8 +108,9 @@ func TestClusterWithoutMembers(t *testing.T) {
 	undeleted := f.Inject(faultAnswer("DELETE /v2/clusters/{id}", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
 	req := request(t, d, clusterSpec, 2)
 	_, err := d.Launch(t.Context(), req)
-	if err == nil || undeleted.Hits() != 1 || !strings.Contains(err.Error(), "ending cluster") {
-		t.Fatal(err)
+	wantKind(t, "not ended", err, gputrain.ErrUnavailable, "ending cluster")
+	if undeleted.Hits() != 1 || errors.Is(err, gputrain.ErrAuth) {
+		t.Fatalf("what is left would pass for never made: %v", err)
 	}
 	list, err := d.List(t.Context(), "")
 	if err != nil || len(list) != 1 || list[0].Pool != req.Pool.ID || list[0].Kind != "machine" {
@@ -124,7 +126,7 @@ func TestClusterWithoutMembers(t *testing.T) {
 	}
 	f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
 	_, err = d.Launch(t.Context(), req)
-	wantKind(t, "told nothing", err, gputrain.ErrQuota)
+	wantKind(t, "told nothing", err, gputrain.ErrAuth)
 	if live := f.live(); len(live) > 0 {
 		t.Errorf("left: %v", live)
 	}

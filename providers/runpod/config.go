@@ -27,7 +27,8 @@ type Config struct {
 	ClusterMode ClusterMode
 	// GlobalNetworking joins the pods by RunPod's private network, about 100 Mbit/s
 	// across data centres. Auto, the zero value, does so where it can be done: for
-	// two nodes and more with NVIDIA GPUs, on demand, in the secure cloud.
+	// two nodes and more with NVIDIA GPUs, on demand, in the secure cloud. Such pods are
+	// in the data centres that have it.
 	GlobalNetworking Networking
 	// DataCenterIDs are where pods may be: "US-TX-3". Empty means anywhere.
 	DataCenterIDs []string

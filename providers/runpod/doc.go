@@ -82,7 +82,8 @@
 // does so too, and any ten minutes after the pool's TTL; where RunPod has a timer
 // (spot, TerminateAfter) it also ends the pod then. A member of an Instant Cluster
 // cannot leave it and has no key for it: its client, or [gputrain.Reap], ends the cluster.
-// The members of a cluster end together, so that none is replaced.
+// The members of a cluster end together, so that none is replaced. Nothing can be noted
+// on a pod while it runs, so Reap on another computer leaves running pods to themselves.
 //
 // # Errors
 //

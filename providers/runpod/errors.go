@@ -24,11 +24,13 @@ func fail(op string, err error) error {
 	if inner, ok := err.(*gputrain.Error); ok { // as it is made further down
 		copied := *inner
 		e = &copied
+	} else if errors.As(err, &inner) { // whose hint is in the text already
+		e.Kind, e.RequestID = inner.Kind, inner.RequestID
 	}
 	e.Provider, e.Op = providerName, op
 	if answered := (*rest.Error)(nil); e.Kind == nil && errors.As(err, &answered) {
 		e.RequestID = answered.RequestID
-		e.Kind, e.Hint = kindOf(op, answered)
+		e.Hint, e.Kind = kindOf(answered, op == "launch" && answered.Method == http.MethodPost)
 	}
 	switch {
 	case e.Kind != nil:
@@ -42,44 +44,55 @@ func fail(op string, err error) error {
 
 // kindOf is the table of the API's refusals. The words count before the status, which
 // is 400 for whatever v2 does not like, and 200 for whatever GraphQL does not.
-func kindOf(op string, e *rest.Error) (kind error, hint string) {
-	said := e.Code + " " + e.Message + " " + e.Body
-	if kind := kindOfText(said); kind != nil {
-		if kind == gputrain.ErrQuota {
-			hint = addFunds
-		}
-		return kind, hint
+//
+// A create that is refused may be taken with the next candidate.
+func kindOf(e *rest.Error, creates bool) (hint string, kind error) {
+	switch kind := kindOfText(words(e)); kind {
+	case nil:
+	case gputrain.ErrQuota:
+		return addFunds, kind
+	default:
+		return "", kind
 	}
 	switch e.Status {
 	case http.StatusBadRequest:
-		if op == "launch" { // the next candidate may do
-			return gputrain.ErrUnsupported, "RunPod takes no such pod; if that is so for all, Config asks for what does not go together"
+		if creates {
+			return "RunPod takes no such pod; if that is so for all, Config asks for what does not go together", gputrain.ErrUnsupported
 		}
-		return gputrain.ErrInvalid, ""
+		return "", gputrain.ErrInvalid
 	case http.StatusUnauthorized:
-		return gputrain.ErrAuth, checkKey
+		return checkKey, gputrain.ErrAuth
 	case http.StatusPaymentRequired:
-		return gputrain.ErrQuota, addFunds
+		return addFunds, gputrain.ErrQuota
 	case http.StatusForbidden:
-		if op == "launch" { // the next candidate may do
-			return gputrain.ErrQuota, otherKind
+		if creates {
+			return otherKind, gputrain.ErrQuota
 		}
-		return gputrain.ErrAuth, checkKey
+		return checkKey, gputrain.ErrAuth
 	case http.StatusNotFound:
-		return gputrain.ErrNotFound, ""
+		return "", gputrain.ErrNotFound
 	case http.StatusConflict:
-		return gputrain.ErrUnavailable, "the pod's state does not allow this now, or it is a cluster's"
+		return "the pod's state does not allow this now, or it is a cluster's", gputrain.ErrUnavailable
 	case http.StatusGone:
-		return gputrain.ErrUnsupported, "RunPod has ended this API; use a newer gputrain"
+		return "RunPod has ended this API; use a newer gputrain", gputrain.ErrUnsupported
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return gputrain.ErrInvalid, "RunPod does not understand the request; please report it"
+		return "RunPod does not understand the request; please report it", gputrain.ErrInvalid
 	case http.StatusTooManyRequests:
-		return gputrain.ErrRateLimited, ""
+		return "", gputrain.ErrRateLimited
 	}
 	if e.Status == 0 || e.Status >= 500 || errors.Is(e, rest.ErrAnswer) {
-		return gputrain.ErrUnavailable, ""
+		return "", gputrain.ErrUnavailable
 	}
-	return nil, ""
+	return "", nil
+}
+
+// words are what an answer says, as far as it is the API's own.
+func words(e *rest.Error) string { return e.Code + " " + e.Message + " " + e.Body }
+
+// isOpen is whether a failed launch leaves open what it has made: the API has not said no.
+func isOpen(err error) bool {
+	e := (*gputrain.Error)(nil)
+	return !errors.As(err, &e) || e.Kind == nil || e.Kind == gputrain.ErrUnavailable
 }
 
 // kindOfText finds the refusals that the API tells apart by words alone.
@@ -124,7 +137,7 @@ func isConflict(err error) bool {
 // what the API has refused.
 func isAmbiguous(err error) bool {
 	if e := (*rest.Error)(nil); errors.As(err, &e) {
-		return e.Ambiguous() && kindOfText(e.Code+" "+e.Message) == nil
+		return e.Ambiguous() && kindOfText(words(e)) == nil
 	}
 	return err != nil
 }

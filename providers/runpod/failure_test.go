@@ -144,6 +144,25 @@ func TestSomeAreMade(t *testing.T) {
 	}
 }
 
+// One node whose fate is open, beside one that was refused, leaves the launch open.
+func TestOneIsOpen(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	held := make(chan struct{})
+	cut := f.Inject(fakecloud.Fault{Op: opCreate, Hold: held, Cut: true})
+	refused := f.Inject(faultAnswer(opCreate, -1, 400, `{"title":"Bad Request","status":400,"detail":"`+noCapacity+`"}`))
+	go func() {
+		<-cut.Reached()
+		<-refused.Reached()
+		close(held)
+	}()
+	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 2))
+	wantKind(t, "open", err, gputrain.ErrUnavailable, "no longer any instances")
+	if len(got) > 0 || errors.Is(err, gputrain.ErrNoCapacity) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // A 429 had no effect: any call is made again.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()

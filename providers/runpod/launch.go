@@ -56,13 +56,20 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 			if err != nil {
 				err = fail("launch", fmt.Errorf("%s: %w", node.Name, err))
 				errs = append(errs, err)
-				stop = stop || !errors.Is(err, gputrain.ErrUnavailable)
+				stop = stop || !isOpen(err)
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // the errors are in errs, all of them
 	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	if slices.ContainsFunc(errs, isOpen) {
+		for i, err := range errs {
+			if !isOpen(err) { // its kind would say of the others, too, that nothing was made
+				errs[i] = errors.New(err.Error())
+			}
+		}
+	}
 	return made, errors.Join(errs...)
 }
 
