@@ -137,14 +137,14 @@ func (f *fake) handlePods() {
 				all = append(all, p.object)
 			}
 		}
-		return f.page(c, "pods", all)
+		return described(f.page(c, "pods", all), all...)
 	})
 	f.Handle(opPod, func(c *fakecloud.Call) fakecloud.Answer {
 		p, ok := f.pods.Get(c, c.Vars["id"])
 		if !ok {
 			return problemAnswer(404, "pod not found")
 		}
-		return fakecloud.Reply(200, p.object)
+		return described(fakecloud.Reply(200, p.object), p.object)
 	})
 	f.Handle(opDelete, func(c *fakecloud.Call) fakecloud.Answer {
 		p, ok := f.pods.Get(nil, c.Vars["id"])
@@ -190,12 +190,8 @@ func (f *fake) create(c *fakecloud.Call, p object, global bool) (fakePod, bool) 
 	made := fakePod{object: p, machine: fakecloud.NewMachine(f.t, fakecloud.MachineConfig{
 		AuthorizedKey: env["PUBLIC_KEY"], HostKey: string(private), Env: []string{"RUNPOD_POD_ID=" + id, "RUNPOD_API_KEY=" + podKey(id)},
 	})}
-	for name, value := range map[string]any{
-		"id": id, "actions": []string{"stop", "restart", "terminate"}, "cudaVersion": "12.8", "template": nil, "locked": false,
-		"createdAt": time.Now().UTC().Format(time.RFC3339), "startedAt": nil, "globalNetworking": object{"enabled": false},
-	} {
-		p[name] = value
-	}
+	p["id"] = id
+	maps.Copy(p, always(time.Now().UTC().Format(time.RFC3339)))
 	if global {
 		p["globalNetworking"] = object{"enabled": true, "ip": fmt.Sprintf("10.1.2.%d", f.made), "internalDns": id + ".runpod.internal"}
 	}
@@ -211,6 +207,21 @@ func (f *fake) create(c *fakecloud.Call, p object, global bool) (fakePod, bool) 
 	}
 	f.pods.Put(c, id, made)
 	return made, true
+}
+
+// always is what pods have in common.
+func always(created string) object {
+	return object{
+		"actions": []string{"stop", "restart", "terminate"}, "cudaVersion": "12.8", "template": nil, "locked": false,
+		"createdAt": created, "startedAt": nil, "globalNetworking": object{"enabled": false},
+	}
+}
+
+// described lets an answer with a state pass that RunPod's description does not have yet.
+func described(a fakecloud.Answer, pods ...object) fakecloud.Answer {
+	known := []string{"PROVISIONING", "STARTING", "RUNNING", "EXITED", "ERROR", "TERMINATED"}
+	a.Undescribed = slices.ContainsFunc(pods, func(p object) bool { return !slices.Contains(known, p["status"].(string)) })
+	return a
 }
 
 var startForm = regexp.MustCompile(`^sh -c 'echo ([A-Za-z0-9+/=]+)\|base64 -d>/tmp/gputrain-start&&exec sh /tmp/gputrain-start'$`)
@@ -234,7 +245,9 @@ func (f *fake) started(args string) string {
 func (f *fake) remove(c *fakecloud.Call, id string) {
 	p, _ := f.pods.Get(nil, id)
 	f.pods.Delete(c, id)
-	go p.machine.Kill()
+	if p.machine != nil { // it is no foreign pod
+		go p.machine.Kill()
+	}
 }
 
 // set changes a pod's fields.
@@ -377,7 +390,13 @@ func (f *fake) handleCatalogue() {
 				"price": object{"securePerVcpu": 0.03, "serverlessPerVcpu": 0.05}, "availability": "HIGH",
 			}
 		}
-		return fakecloud.Reply(200, object{"cpus": []object{flavour("cpu3c"), flavour("cpu5c")}})
+		all := []object{flavour("cpu3c"), flavour("cpu5c")}
+		if f.unpriced {
+			for _, t := range all {
+				t["price"] = object{"securePerVcpu": 0, "serverlessPerVcpu": 0}
+			}
+		}
+		return fakecloud.Reply(200, object{"cpus": all})
 	})
 	f.Handle("GET /v2/catalog/datacenters", func(c *fakecloud.Call) fakecloud.Answer {
 		center := func(id string, global bool) object {

@@ -61,6 +61,8 @@ func (d *driver) possible(spec gputrain.Spec) error {
 	switch {
 	case d.cfg.ClusterMode == Instant && (cpu || max(spec.Nodes, spec.MaxNodes) < 2):
 		return refuse("an instant cluster has GPUs and two nodes at least; set Spec.Accelerator and Nodes, or leave ClusterMode out")
+	case cpu && spec.Allocation == gputrain.Spot:
+		return refuse("pods without GPU are rented on demand; set Spec.Accelerator, or another Allocation")
 	case cpu && (d.cfg.Cloud == Community || d.cfg.restricted() || d.cfg.GlobalNetworking == NetworkingOn):
 		return refuse("pods without GPU are in the secure cloud, and know no countries, line speeds or global networking; set Spec.Accelerator, or leave those out")
 	}
@@ -181,7 +183,8 @@ func (d *driver) joinable(ctx context.Context, base placement, t gpuType) (bool,
 	return global[base.region], err
 }
 
-// offersOf returns a type of GPU on demand and as spot, as far as it is to be had.
+// offersOf returns a type of GPU on demand and as spot, as far as it is wanted and to be
+// had.
 func offersOf(spec gputrain.Spec, at placement, t gpuType, prices map[string]lowestPrice, multiplier float64) []gputrain.Offer {
 	has, price, most := t.Secure, t.Price.Secure, t.MaxCount.Secure
 	if at.cloud == Community {
@@ -203,7 +206,7 @@ func offersOf(spec gputrain.Spec, at placement, t gpuType, prices map[string]low
 	}
 	var offers []gputrain.Offer
 	told := prices[t.ID]
-	if inStock(at, t.Availability, t.DataCenters) {
+	if spec.Allocation != gputrain.Spot && inStock(at, t.Availability, t.DataCenters) {
 		onDemand := offer
 		onDemand.ID, onDemand.HourlyUSD = at.String(), perNode(price)
 		if at.mode == Instant {
