@@ -30,13 +30,11 @@ func (d *driver) launchCluster(ctx context.Context, o order) ([]gputrain.Instanc
 		return nil, context.Cause(ctx)
 	}
 	name := prefix + nodes[0].Name + ofCluster
-	creating, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*d.cfg.requestTimeout())
-	made, err := d.client.createCluster(creating, createCluster{
+	made, err := d.client.createCluster(ctx, createCluster{
 		Name: name, Type: "TRAINING", Compute: compute{GPUTypeID: o.id, GPUCountPerPod: o.count, PodCount: len(nodes)},
 		Image: d.cfg.image(o.nvidia()), Args: startCommand(), Disk: d.cfg.disk(false, o.req.Spec.DiskGiB), Mounts: o.mounts, Ports: d.cfg.ports(),
 		Env: d.environment(o.req, nodes, time.Now()), DataCenterIDs: o.centers, StartSSH: true,
 	})
-	cancel()
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	if err != nil && isAmbiguous(err) {

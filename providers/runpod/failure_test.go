@@ -1,6 +1,7 @@
 package runpod
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -141,6 +142,27 @@ func TestSomeAreMade(t *testing.T) {
 	wantKind(t, "room for two", err, gputrain.ErrNoCapacity)
 	if len(got) != 2 || len(f.live()) != 2 {
 		t.Errorf("%v, %v", got, f.live())
+	}
+}
+
+// A launch that is given up in the midst of a create returns at once, with what that made.
+func TestGivenUp(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
+	for _, after := range []bool{false, true} {
+		held := make(chan struct{})
+		hang := f.Inject(fakecloud.Fault{Op: opCreate, After: after, Hold: held, Cut: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-hang.Reached()
+			cancel()
+		}()
+		got, err := d.Launch(ctx, req)
+		close(held)
+		if !errors.Is(err, context.Canceled) || len(got) != len(f.live()) || after != (len(got) == 1) {
+			t.Errorf("after %v: %v, %v, %v", after, got, f.live(), err)
+		}
 	}
 }
 

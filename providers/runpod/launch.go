@@ -158,8 +158,8 @@ func (d *driver) joins(o order) bool {
 	return can && nodes >= 2
 }
 
-// launch creates one node's pod. A create that has begun is not given up with ctx: what
-// it makes would have to be looked for.
+// launch creates one node's pod. One whose create is given up in its midst is looked for,
+// and returned beside why, where it is there.
 func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest) (gputrain.Instance, error) {
 	if ctx.Err() != nil {
 		return gputrain.Instance{}, context.Cause(ctx)
@@ -168,9 +168,7 @@ func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest)
 	if d.byGraphQL(o) {
 		create = d.rentPod
 	}
-	creating, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*d.cfg.requestTimeout())
-	p, err := create(creating, o, node)
-	cancel()
+	p, err := create(ctx, o, node)
 	if err != nil && isAmbiguous(err) {
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
@@ -184,7 +182,7 @@ func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest)
 		return gputrain.Instance{}, err
 	}
 	d.remember(p.ID, node, o.req.Offer)
-	return d.instance(p), nil
+	return d.instance(p), context.Cause(ctx)
 }
 
 // find returns the pod of a node, if there is one.
