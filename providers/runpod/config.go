@@ -17,8 +17,9 @@ import (
 
 // Config rents pods from RunPod. The zero value works when RUNPOD_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. Empty means the RUNPOD_API_KEY variable, and
-	// then what runpodctl has put into ~/.runpod/config.toml.
+	// APIKey authenticates every call. It may be a reference. Empty means the
+	// RUNPOD_API_KEY variable, and then what runpodctl has put into
+	// ~/.runpod/config.toml.
 	APIKey gputrain.Secret
 
 	// Cloud is whose hosts are rented. Empty means Secure.
@@ -143,7 +144,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, fail("open", err)
 	}
-	key, err := c.key()
+	key, err := c.key(ctx)
 	if err != nil {
 		return nil, fail("open", err)
 	}

@@ -1,13 +1,16 @@
 package runpod
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/secretref"
 )
 
 const keyVariable = "RUNPOD_API_KEY"
@@ -16,8 +19,12 @@ const keyVariable = "RUNPOD_API_KEY"
 var keyLine = regexp.MustCompile(`(?m)^[ \t]*api_?key[ \t]*=[ \t]*["']([^"'\r\n]+)["']`)
 
 // key returns the credential.
-func (c Config) key() (string, error) {
-	key := strings.TrimSpace(string(c.APIKey))
+func (c Config) key(ctx context.Context) (string, error) {
+	given, err := secretref.Resolve(ctx, string(c.APIKey))
+	if err != nil {
+		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("Config.APIKey: %w", err)}
+	}
+	key := strings.TrimSpace(given)
 	if key == "" {
 		key = strings.TrimSpace(os.Getenv(keyVariable))
 	}
