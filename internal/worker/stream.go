@@ -167,7 +167,9 @@ func (s *Stream) attach(id uint64, out *outbox, received, taken uint64) {
 	if taken > s.base {
 		_ = s.creditLocked(taken) // what is wrong with it shows with the next one
 	}
-	s.told, s.untold = s.taken, 0 // by hello or welcome
+	// What hello or welcome has said of that may be old by now, and the other end
+	// would wait for ever for what it does not know to be taken.
+	s.tell(s.taken > 0)
 	out.enqueue(s.way)
 }
 

@@ -157,6 +157,32 @@ func TestStreamIsRewound(t *testing.T) {
 	}
 }
 
+// Items that are taken after a hello has told how many were, and before its connection
+// is there, are told of too: the other end may wait for nothing else.
+func TestStreamTellsWhatWasTakenMeanwhile(t *testing.T) {
+	s := NewStream()
+	old := newOutbox(io.Discard)
+	s.attach(1, old, 0, 0)
+	for i := range StreamItems {
+		if err := s.deliver(itemHeader{Number: uint64(i)}, numbered(i, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := s.state(1); said.Taken != 0 {
+		t.Fatalf("the hello says that %d were taken", said.Taken)
+	}
+	for range StreamItems {
+		if _, ok := s.Receive(nil); !ok {
+			t.Fatal("an item is missing")
+		}
+	}
+	o := newOutbox(io.Discard)
+	s.attach(1, o, 0, 0)
+	if want := appendFrame(nil, frameCredit, 1, number(StreamItems), 0); !bytes.Equal(o.buf, want) {
+		t.Errorf("the new connection is told %x; want %x", o.buf, want)
+	}
+}
+
 func TestStreamRefusesMoreThanItsWindow(t *testing.T) {
 	s := NewStream()
 	for i := range StreamItems {
