@@ -192,11 +192,12 @@ func (w *watch) await(t testing.TB, text string) {
 	}
 }
 
-// await waits until a file exists, and returns what it holds.
+// await waits until a file holds something, and returns that: whoever writes one
+// makes it empty first.
 func await(t testing.TB, file string) string {
 	t.Helper()
 	for {
-		if b, err := os.ReadFile(file); err == nil {
+		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
 			return string(b)
 		}
 		select {

@@ -255,6 +255,9 @@ func (badReader) Read([]byte) (int, error) { return 0, errBad }
 
 // gone returns an error while the process whose pid is printed lives.
 func gone(pid string) error {
+	if _, err := strconv.Atoi(strings.TrimSpace(pid)); err != nil {
+		panic(err) // "/proc//stat" is there for ever
+	}
 	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
 	if err != nil || strings.Contains(string(stat), ") Z ") {
 		return nil
