@@ -15,7 +15,7 @@ my @blocked;             # tasks for which there was no process or descriptor
 my $most;                # how many run at once at most
 my $client;
 my ($in, $out, $bits, $quit) = ('', '', '', 0);
-my ($journal, $uptime, $oomfile, $ooms, $oomtime) = (undef, undef, undef, 0, -1);
+my ($journal, $uptime, $oomfile, $ooms, $oomtime, $oomseen) = (undef, undef, undef, 0, -1, -1);
 
 my $short = 4096;   # bytes of a stream that are kept in memory
 my $moment = 0.05;  # seconds; whose task runs longer is told so, and finds its output in files
@@ -203,6 +203,7 @@ sub start {
 		limit => $limit, grace => $tenths / 10, text => ['', ''], file => [], full => 0, lost => 0, open => 0,
 	};
 	oom() if now() > $oomtime + 0.1;
+	$t->{ooms} = $ooms;
 	push @blocked, $t if @blocked || !spawn($t);
 }
 
@@ -384,8 +385,9 @@ sub ended {
 	$t->{ms} = int((now() - $t->{t0}) * 1000 + 0.5);
 	$t->{code} = $sig ? 128 + $sig : $status >> 8;
 	$t->{sig} = $sig ? $signals[$sig] || "RT$sig" : '-';
-	my $before = $ooms;
-	$t->{oom} = 1 if $t->{code} == 137 && oom() > $before;
+	# Several may end at once, and the count be read between a kill and the end that
+	# it leads to.
+	$t->{oom} = 1 if $t->{code} == 137 && oom() > $t->{ooms} && now() < $oomseen + 5;
 	$t->{ended} = 1;
 	if (kill 0, -$t->{pid}) {
 		$t->{group} = 1;
@@ -518,7 +520,9 @@ sub oom {
 	$oomtime = now();
 	if ($oomfile && open my $h, '<', $oomfile) {
 		sysread $h, my $b, 4096;
+		my $before = $ooms;
 		$ooms = $1 if $b =~ /^oom_kill (\d+)/m;
+		$oomseen = $oomtime if $ooms > $before;
 	}
 	return $ooms;
 }
