@@ -8,8 +8,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // newBuilder returns one whose builds take an hour, of a clock that is not real,
@@ -34,7 +35,7 @@ func newBuilder(ctx context.Context, running *sync.WaitGroup, fail func() error)
 }
 
 func TestBuildsOnceForAllWhoAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var running, asking sync.WaitGroup
 		defer running.Wait()
 		b, begun := newBuilder(t.Context(), &running, func() error { return nil })
@@ -61,7 +62,7 @@ func TestBuildsOnceForAllWhoAsk(t *testing.T) {
 }
 
 func TestAFailureStandsForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
 		defer running.Wait()
 		failure := errors.New("no")
@@ -83,7 +84,7 @@ func TestAFailureStandsForAWhile(t *testing.T) {
 }
 
 func TestTheEndOfThePoolEndsTheBuild(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancelCause(t.Context())
 		over := errors.New("over")

@@ -14,15 +14,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/supervisor"
-	"go.uber.org/goleak"
-	xssh "golang.org/x/crypto/ssh"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +58,7 @@ func overTime(t *testing.T, lease time.Duration, exec func(context.Context, simn
 	t.Parallel()
 	t.Run("real", func(t *testing.T) { real(t, lease, f) })
 	t.Run("simulated", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { simulated(t, lease, exec, f) })
+		bubble.Test(t, func(t *testing.T) { simulated(t, lease, exec, f) })
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
 
@@ -223,7 +223,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		pauses := backoff{next: 200 * time.Millisecond, most: 5 * time.Second}
 		least := 100 * time.Millisecond
 		for range 10 {
