@@ -31,6 +31,7 @@ func (k *call) answer(resp *http.Response) error {
 	case fault != nil:
 		e.Code, e.Message = c.Redact(fault.Code), c.Redact(oneLine(fault.Message))
 		e.Status = cmp.Or(fault.Status, status)
+		e.RetryAfter = cmp.Or(e.RetryAfter, fault.RetryAfter)
 		e.transient, e.effect = judge(e.Status)
 	case status < 200 || status >= 300:
 		e.transient, e.effect = judge(status)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // signed answers with good while the call carries one of the keys, else with a 401.
@@ -22,7 +24,7 @@ func signed(good step, keys func() string) step {
 
 // One token serves all callers until a minute before it ends.
 func TestToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
 		last := func() string { all := tokens.issued(); return all[len(all)-1] }
 		c, _ := scripted(t, Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret)}, signed(replies(200, "{}"), last))
@@ -52,7 +54,7 @@ func TestTokenLife(t *testing.T) {
 	for life, want := range map[string]time.Duration{
 		"3600": 59 * time.Minute, `"3600"`: 59 * time.Minute, "60": 30 * time.Second, "null": 4 * time.Minute, "-1": 4 * time.Minute, "99999999999": 68 * 365 * 24 * time.Hour,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			tokens := newTokenServer(t)
 			tokens.life = life
 			c, _ := scripted(t, Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret)}, replies(200, "{}"))
@@ -89,7 +91,7 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 		{"refused again", nil, "ey.token-7", 2, 2, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				tokens := newTokenServer(t)
 				cfg := Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret), Fault: readFault}
 				c, api := scripted(t, cfg, signed(replies(200, "{}"), func() string { return tt.accepted }))
@@ -112,7 +114,7 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 
 // Between other failures a 401 is still renewed, and only once.
 func TestTokenIsRenewedOnceAmongFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
 		cfg := Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret), Attempts: 9}
 		c, api := scripted(t, cfg, replies(503, ""), replies(401, ""), replies(503, ""), replies(401, ""), replies(200, ""))
@@ -124,7 +126,7 @@ func TestTokenIsRenewedOnceAmongFailures(t *testing.T) {
 
 // Callers whose token was refused at the same time get one new token among them.
 func TestTokenIsRenewedForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
 		c, _ := scripted(t, Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret)}, func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second) // so that all are under way with the first
@@ -170,7 +172,7 @@ func TestNoToken(t *testing.T) {
 			`POST /servers: 200 OK: POST /oauth2/token: 200 OK: the answer is not understood (text/html, 6 bytes): it is a page: "<html>"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				tokens, _ := scripted(t, Config{Fault: readFault}, tt.answer)
 				c, api := scripted(t, Config{Auth: ClientCredentials(tokens, "/oauth2/token", "id", secret)}, replies(200, "{}"))
 				e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil))
@@ -184,7 +186,7 @@ func TestNoToken(t *testing.T) {
 
 // An API that takes its time over a token keeps nobody who wants to leave.
 func TestCancelWhileAnotherGetsTheToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tokens, _ := scripted(t, Config{Timeout: time.Hour}, hangs)
 		c, _ := scripted(t, Config{Auth: ClientCredentials(tokens, "/oauth2/token", "id", secret)}, replies(200, "{}"))
 		ctx, cancel := contextWithCause(t)

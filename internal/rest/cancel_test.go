@@ -7,8 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 var errLeft = errors.New("the pool is closed")
@@ -44,7 +45,7 @@ func TestCancel(t *testing.T) {
 		{"at the limiter", []step{replies(200, "{}")}, nil, false, 0, "POST /servers: the pool is closed (context canceled)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				limit := NewLimiter(1, time.Hour)
 				if err := wait(t.Context(), limit); err != nil {
 					t.Fatal(err)
@@ -90,7 +91,7 @@ func TestCancelledBefore(t *testing.T) {
 
 // A deadline ends a call that would be tried again and again.
 func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _ := scripted(t, Config{Attempts: 1000}, replies(503, ""))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -105,7 +106,7 @@ func TestDeadline(t *testing.T) {
 // The time-out is for one attempt, without the wait for leave to make it; a call's
 // own takes its place.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		after := func(d time.Duration) step {
 			return func(r *http.Request) (*http.Response, error) {
 				select {
@@ -145,7 +146,7 @@ func TestLimiter(t *testing.T) {
 		{100, time.Minute, 100, 0},
 		{0, time.Second, 2, time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			l := NewLimiter(tt.n, tt.span)
 			var mu sync.Mutex
 			var went []time.Time
@@ -177,7 +178,7 @@ func TestLimiter(t *testing.T) {
 
 // After a rest a limiter lets through no more than its number at once.
 func TestLimiterAfterARest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := NewLimiter(3, time.Minute)
 		var waits []time.Duration
 		for i := range 8 {
@@ -201,7 +202,7 @@ func TestLimiterAfterARest(t *testing.T) {
 
 // Who gives up waiting takes nobody's turn.
 func TestLimiterGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := NewLimiter(1, time.Minute)
 		start := time.Now()
 		if err := wait(t.Context(), l); err != nil {
@@ -227,7 +228,7 @@ func TestLimiterGivenUp(t *testing.T) {
 // Launches wait for their own limiter and for the client's; others do not wait for
 // launches. Second attempts wait like first ones.
 func TestLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		launches := NewLimiter(1, 12*time.Second)
 		start := time.Now()
 		var mu sync.Mutex

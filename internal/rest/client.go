@@ -38,6 +38,10 @@ type Config struct {
 	Timeout time.Duration
 	// Attempts is how often a call is tried in all, where it may be tried again. Zero means 5.
 	Attempts int
+	// FirstWait is how long the second attempt waits at most, unless the API says for how
+	// long; those after it wait twice as long each time, up to 30 seconds, and all of them
+	// four times as long after a 429. Zero means a second.
+	FirstWait time.Duration
 	// MaxBody is how many bytes an answer may have. Zero means 64 MiB.
 	MaxBody int64
 	// Logger gets a line for every attempt, at debug level. Nil means none.
@@ -72,6 +76,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, secretFields: fieldPattern(cfg.SecretFields), close: func() {}}
 	c.hide, c.redact = newRedactor()
 	c.cfg.Attempts = cmp.Or(cfg.Attempts, 5)
+	c.cfg.FirstWait = cmp.Or(cfg.FirstWait, firstWait)
 	c.cfg.MaxBody = cmp.Or(cfg.MaxBody, 64<<20)
 
 	if cfg.HTTPClient != nil {

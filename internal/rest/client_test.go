@@ -14,8 +14,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 func TestNew(t *testing.T) {
@@ -289,7 +290,7 @@ func TestPages(t *testing.T) {
 
 // Many calls at once, some of which are given up, under one client.
 func TestManyAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		c, _ := scripted(t, Config{Auth: Bearer(secret), Limit: NewLimiter(10, time.Second)}, func(r *http.Request) (*http.Response, error) {
 			switch n.Add(1) % 4 {

@@ -23,6 +23,8 @@ type Fault struct {
 	// takes the place of the answer's. Zero leaves that: a fault under a 200 is then a
 	// refusal, without effect.
 	Status int
+	// RetryAfter is for APIs whose body says how long to wait, where no header does.
+	RetryAfter time.Duration
 }
 
 // An Error is a call that failed. It holds no known secret.
@@ -52,6 +54,14 @@ type Error struct {
 // a read, and no answer came that can be trusted to say that it had none. What it
 // may have made must be looked for.
 func (e *Error) Ambiguous() bool { return e.ambiguous }
+
+// Last returns the error of the last attempt alone, which does not speak for those before
+// it: of a delete that was repeated, a 404 says that there is nothing left to delete.
+func (e *Error) Last() *Error {
+	last := *e
+	last.ambiguous = e.ambiguous && e.effect
+	return &last
+}
 
 // Error returns call, status, the API's words and the cause in one line.
 func (e *Error) Error() string {

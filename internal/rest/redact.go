@@ -81,8 +81,8 @@ func forms(secret string) []string {
 	return all
 }
 
-// fieldPattern matches fields of those names whose values are strings, the last of
-// which may be cut, also where the JSON is itself within a string.
+// fieldPattern matches fields of those names whose values are strings or numbers, the last
+// of which may be cut, also where the JSON is itself within a string.
 func fieldPattern(names []string) *regexp.Regexp {
 	if len(names) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func fieldPattern(names []string) *regexp.Regexp {
 	for i, name := range names {
 		quoted[i] = regexp.QuoteMeta(name)
 	}
-	return regexp.MustCompile(`(?i)"(?:` + strings.Join(quoted, "|") + `)\\*"\s*:\s*\\*"((?:[^"\\]|\\.)*)`)
+	return regexp.MustCompile(`(?i)"(?:` + strings.Join(quoted, "|") + `)\\*"\s*:\s*(?:\\*"((?:[^"\\]|\\.)*)|(-?\d[\d.eE+-]*))`)
 }
 
 // secretsIn returns the values that a pattern's fields have in an answer, which need
@@ -102,7 +102,7 @@ func secretsIn(body []byte, fields *regexp.Regexp) []string {
 	}
 	var found []string
 	for _, m := range fields.FindAllSubmatch(body, -1) {
-		value := string(m[1])
+		value := string(m[1]) + string(m[2])
 		inner, _, _ := strings.Cut(value, `\"`) // within a string it ends there
 		found = append(found, value, inner)
 		var plain string

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // everything returns all that can be read of an error: every text of its tree, and
@@ -98,6 +99,10 @@ func TestNothingShowsASecret(t *testing.T) {
 				w.Header().Set("Content-Length", "1000")
 				io.WriteString(w, `{"password":"cut pass`)
 			}},
+			{"a number", func(w http.ResponseWriter, _ string) {
+				w.WriteHeader(http.StatusBadRequest)
+				io.WriteString(w, `{"error":"no such machine; it had 8675309123","machine":{"Password": 8675309123}}`)
+			}},
 			{"broken off within", func(w http.ResponseWriter, key string) {
 				w.Header().Set("Content-Length", "1000")
 				io.WriteString(w, "your key is "+key[:len(key)-1])
@@ -127,7 +132,7 @@ func TestNothingShowsASecret(t *testing.T) {
 				c.Hide(privateKey)
 				var out struct{ ID string }
 				e := failure(t, c.Do(bounded(t), "POST", "/servers", nil, &out))
-				secrets := []string{secret, password, privateKey, "AAAAsecretline", "nested password", "cut pass"}
+				secrets := []string{secret, password, privateKey, "AAAAsecretline", "nested password", "cut pass", "8675309123"}
 				shows(t, "the error", everything(e), append(secrets, tokens.issued()...)...)
 				shows(t, "the log", log.String(), append(secrets, tokens.issued()...)...)
 				if strings.Contains(everything(e), secret[:len(secret)-1]) {
@@ -155,7 +160,7 @@ func TestNothingShowsASecret(t *testing.T) {
 // A transport of the user's may have the URL in its errors. They can still be
 // compared.
 func TestCauseWithASecret(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _ := scripted(t, Config{Auth: QueryKey("key", secret)}, func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("proxy: %s: %w", r.URL, io.ErrClosedPipe)
 		})
@@ -206,7 +211,7 @@ func TestLongBodyOfSecrets(t *testing.T) {
 
 // A log line for every attempt, at debug level, without the query.
 func TestLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		handler := func(level slog.Level) *slog.Logger {
 			return slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -11,10 +11,10 @@ import (
 
 const (
 	firstWait = time.Second
-	// firstLimitedWait follows a 429 that does not say for how long: limits are
-	// commonly per minute, which this and those after it come to.
-	firstLimitedWait = 4 * time.Second
-	maxWait          = 30 * time.Second
+	// limitedWait is how many times longer the wait is after a 429 that does not say for
+	// how long: limits are commonly per minute, which this and those after it come to.
+	limitedWait = 4
+	maxWait     = 30 * time.Second
 	// maxRetryAfter is the longest Retry-After that is waited for. Longer, and the
 	// error comes at once: to call earlier would be no use, and to wait is for the caller.
 	maxRetryAfter = 2 * time.Minute
@@ -64,14 +64,14 @@ func judge(status int) (transient, effect bool) {
 // not come back in step.
 func (k *call) backoff(_, _ time.Duration, n int, _ *http.Response) time.Duration {
 	k.waiting = true
-	wait := firstWait
+	wait := k.client.cfg.FirstWait
 	switch after := k.failure.RetryAfter; {
 	case k.failure.Status == http.StatusUnauthorized:
 		return 0
 	case after > 0:
 		return after + rand.N(after/10+1)
 	case k.failure.Status == http.StatusTooManyRequests:
-		wait = firstLimitedWait
+		wait *= limitedWait
 	}
 	wait = min(wait<<min(n, 16), maxWait)
 	return wait - rand.N(wait/2+1)

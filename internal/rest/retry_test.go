@@ -11,8 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // deadline turns a test that hangs into one that fails.
@@ -76,7 +77,7 @@ func TestWhatIsRepeated(t *testing.T) {
 			{"DELETE", nil, tt.idempotent},
 		} {
 			t.Run(fmt.Sprintf("%s/%s%s", tt.name, call.method, names(call.options)), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c, api := scripted(t, Config{Attempts: all, Timeout: time.Second, Fault: readFault}, tt.step)
 					var out struct{ ID string }
 					e := failure(t, c.Do(t.Context(), call.method, "/servers", nil, &out, call.options...))
@@ -112,7 +113,7 @@ func TestCreateIsNeverRepeatedAfterItMayHaveWorked(t *testing.T) {
 	harmless := []step{fails(refused), replies(429, ""), replies(429, "{", "Retry-After", "2"), replies(429, "", "Retry-After", "Sun, 01 Jan 2000 00:00:30 GMT")}
 	telling := []step{fails(reset), hangs, breaksOff("{"), replies(500, "oh"), replies(502, ""), replies(503, "", "Retry-After", "1"), replies(200, "?"), replies(307, "", "Location", "/v2/servers")}
 	for seed := range uint64(200) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var steps []step
 			before := r.IntN(4)
@@ -132,7 +133,7 @@ func TestCreateIsNeverRepeatedAfterItMayHaveWorked(t *testing.T) {
 
 // Where one attempt may have had an effect, a later refusal does not undo it.
 func TestAmbiguityStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, api := scripted(t, Config{Fault: readFault}, replies(502, ""), replies(400, `{"code":"quota","message":"no more"}`))
 		e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil, Idempotent, Header("Idempotency-Key", "k")))
 		if e.Status != 400 || e.Code != "quota" || !e.Ambiguous() || api.attempts() != 2 {
@@ -171,7 +172,7 @@ func TestWhetherItLeft(t *testing.T) {
 		{"nothing is told", []step{fails(errors.New("proxy is down"))}, 1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, api := scripted(t, Config{}, tt.steps...)
 				e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil))
 				if api.attempts() != tt.attempts || e.Ambiguous() != tt.ambiguous {
@@ -184,7 +185,7 @@ func TestWhetherItLeft(t *testing.T) {
 
 // A body is sent whole with every attempt.
 func TestEveryAttemptSendsTheBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		reads := func(status int) step {
 			return func(req *http.Request) (*http.Response, error) {
 				b := make([]byte, 100)
@@ -213,18 +214,18 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 	}{
 		{"5xx", replies(503, ""), firstWait / 2, firstWait},
 		{"cut", fails(reset), firstWait / 2, firstWait},
-		{"429", replies(429, ""), firstLimitedWait / 2, firstLimitedWait},
+		{"429", replies(429, ""), limitedWait * firstWait / 2, limitedWait * firstWait},
 		{"seconds", replies(429, "", "Retry-After", "20"), 20 * time.Second, 22 * time.Second},
 		{"seconds with 503", replies(503, "", "Retry-After", " 7 "), 7 * time.Second, 8 * time.Second},
 		{"date", replies(429, "", "Retry-After", date(90*time.Second)), 90 * time.Second, 99 * time.Second},
 		{"the most", replies(429, "", "Retry-After", "120"), 120 * time.Second, 132 * time.Second},
-		{"a past date", replies(429, "", "Retry-After", date(-time.Hour)), firstLimitedWait / 2, firstLimitedWait},
-		{"zero", replies(429, "", "Retry-After", "0"), firstLimitedWait / 2, firstLimitedWait},
-		{"negative", replies(429, "", "Retry-After", "-5"), firstLimitedWait / 2, firstLimitedWait},
+		{"a past date", replies(429, "", "Retry-After", date(-time.Hour)), limitedWait * firstWait / 2, limitedWait * firstWait},
+		{"zero", replies(429, "", "Retry-After", "0"), limitedWait * firstWait / 2, limitedWait * firstWait},
+		{"negative", replies(429, "", "Retry-After", "-5"), limitedWait * firstWait / 2, limitedWait * firstWait},
 		{"nonsense", replies(503, "", "Retry-After", "soon"), firstWait / 2, firstWait},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, _ := scripted(t, Config{}, tt.step, replies(200, "{}"))
 				start := time.Now()
 				if err := c.Do(t.Context(), "GET", "/servers", nil, nil); err != nil {
@@ -238,10 +239,35 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 	}
 }
 
+// A first wait of the caller's own is what the waits double from; an API's own word goes
+// before it.
+func TestFirstWait(t *testing.T) {
+	const own = 10 * time.Millisecond
+	for name, tt := range map[string]struct {
+		step        step
+		least, most time.Duration // of all the waits
+	}{
+		"5xx":         {replies(503, ""), 15 * own / 2, 15 * own},
+		"429":         {replies(429, ""), limitedWait * 15 * own / 2, limitedWait * 15 * own},
+		"Retry-After": {replies(429, "", "Retry-After", "1"), 4 * time.Second, 4400 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c, api := scripted(t, Config{FirstWait: own}, tt.step)
+				start := time.Now()
+				failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
+				if took := time.Since(start); api.attempts() != 5 || took < tt.least || took > tt.most {
+					t.Errorf("%d attempts took %v, not %v to %v", api.attempts(), took, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
 // A Retry-After beyond the bound is not waited for: it is in the error, for the
 // caller to plan by.
 func TestLongRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, api := scripted(t, Config{}, replies(429, "", "Retry-After", "86400"))
 		start := time.Now()
 		e := failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
@@ -251,9 +277,37 @@ func TestLongRetryAfter(t *testing.T) {
 	})
 }
 
+// Of a call that is repeated the last answer may say more than all of them together.
+func TestLastAttemptAlone(t *testing.T) {
+	for status, want := range map[int]bool{404: false, 501: true} { // of which the second says nothing of its effect
+		bubble.Test(t, func(t *testing.T) {
+			c, _ := scripted(t, Config{}, replies(502, ""), replies(status, ""))
+			e := failure(t, c.Do(t.Context(), "DELETE", "/servers/1", nil, nil))
+			if !e.Ambiguous() || e.Status != status || e.Last().Ambiguous() != want || e.Last().Status != status {
+				t.Errorf("%v; its last attempt: %v", e, e.Last())
+			}
+		})
+	}
+}
+
+// What a body says of the time to wait counts as the header does, which comes first.
+func TestRetryAfterOfAFault(t *testing.T) {
+	for header, want := range map[string]time.Duration{"": time.Minute, "2": 2 * time.Second} {
+		bubble.Test(t, func(t *testing.T) {
+			banned := func(int, []byte) *Fault { return &Fault{Message: "banned for a minute", RetryAfter: time.Minute} }
+			c, _ := scripted(t, Config{Attempts: 2, Fault: banned}, replies(429, "banned", "Retry-After", header))
+			start := time.Now()
+			e := failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
+			if took := time.Since(start); e.RetryAfter != want || took < want || took > want*11/10 {
+				t.Errorf("with the header %q it took %v, RetryAfter is %v", header, took, e.RetryAfter)
+			}
+		})
+	}
+}
+
 // All the waits of a call double, up to the bound.
 func TestBackoffIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const attempts = 12
 		c, api := scripted(t, Config{Attempts: attempts}, replies(500, ""))
 		start := time.Now()
@@ -269,7 +323,7 @@ func TestBackoffIsBounded(t *testing.T) {
 }
 
 func TestCauseCanBeReached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _ := scripted(t, Config{Attempts: 1}, fails(refused))
 		err := c.Do(t.Context(), "GET", "/servers", nil, nil)
 		if !errors.Is(err, syscall.ECONNREFUSED) {
