@@ -12,10 +12,16 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// MachineConfig says what a machine is. Only AuthorizedKey must be there.
+// MachineConfig says what a machine is. Only AuthorizedKey must be there, or Password.
 type MachineConfig struct {
 	// AuthorizedKey may log in: a public key in authorized_keys form.
 	AuthorizedKey string
+	// Password lets in whoever has it, and who has put a key into ~/.ssh/authorized_keys
+	// by it, unless NoKeys is set.
+	Password string
+	// NoKeys has the machine take no keys but AuthorizedKey, as behind a proxy that logs in
+	// to it by itself.
+	NoKeys bool
 	// HostKey is the machine's private host key in OpenSSH's PEM form, as a
 	// client injects it. Empty means a new one.
 	HostKey string
@@ -30,6 +36,9 @@ type MachineConfig struct {
 	// Env is what its commands find in their environment beside what a login
 	// sets, as "NAME=value".
 	Env []string
+	// Programs are what its commands find by PATH before anything else, by name: a
+	// shell script each, such as an nvidia-smi.
+	Programs map[string]string
 }
 
 // maxSessions is how many sessions a connection may have, as with OpenSSH.
@@ -119,7 +128,7 @@ func (m *Machine) start(cfg MachineConfig, host xssh.Signer, clients []xssh.Publ
 	if err != nil {
 		return err
 	}
-	m.server, err = sshd.New(sshd.Config{HostKey: host, AuthorizedKeys: clients, Dir: m.Home, Env: env, MaxSessions: maxSessions})
+	m.server, err = sshd.New(sshd.Config{HostKey: host, AuthorizedKeys: clients, Password: cfg.Password, NoKeys: cfg.NoKeys, Dir: m.Home, Env: env, MaxSessions: maxSessions})
 	if err != nil {
 		return err
 	}
@@ -152,6 +161,9 @@ func (m *Machine) Boot() {
 		m.state = Up
 	}
 }
+
+// PasswordLogins returns how often somebody was let in by the password.
+func (m *Machine) PasswordLogins() int { return m.server.PasswordLogins() }
 
 // HangUp cuts all connections, as a network that fails does. Commands go on.
 func (m *Machine) HangUp() { m.server.HangUp() }

@@ -37,6 +37,9 @@ func (m *Machine) furnish(cfg MachineConfig) ([]string, error) {
 	for _, name := range []string{"shutdown", "poweroff", "halt", "reboot", "systemctl"} {
 		scripts[name] = powerScript
 	}
+	for name, text := range cfg.Programs {
+		scripts[name] = "#!/bin/sh\n" + text + "\n"
+	}
 	for name, text := range scripts {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700); err != nil {
 			return nil, err

@@ -195,3 +195,23 @@ func TestTakesDown(t *testing.T) {
 		}
 	}
 }
+
+// Where the cloud makes a password, that lets in, and no other does.
+func TestMachineWithAPassword(t *testing.T) {
+	m := NewMachine(t, MachineConfig{Password: "Xy12abcd"})
+	host, _, _, _, err := xssh.ParseAuthorizedKey([]byte(m.HostKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for password, good := range map[string]bool{"Xy12abcd": true, "": false, "Xy12": false} {
+		c, err := xssh.Dial("tcp", m.Addr(), &xssh.ClientConfig{
+			User: "root", Auth: []xssh.AuthMethod{xssh.Password(password)}, HostKeyCallback: xssh.FixedHostKey(host), Timeout: time.Minute,
+		})
+		if (err == nil) != good {
+			t.Errorf("%q: %v", password, err)
+		}
+		if err == nil {
+			c.Close()
+		}
+	}
+}

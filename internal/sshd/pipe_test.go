@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 func TestPipeCarriesBytesBothWays(t *testing.T) {
@@ -52,7 +54,7 @@ func TestPipeCarriesBytesBothWays(t *testing.T) {
 }
 
 func TestPipeHoldsWhatNobodyReadsYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, b := Pipe()
 		defer a.Close()
 		defer b.Close()
@@ -107,7 +109,7 @@ func TestPipeClose(t *testing.T) {
 }
 
 func TestPipeCloseWakesWhoWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, b := Pipe()
 		quiet, _ := Pipe()
 		var wg sync.WaitGroup
@@ -136,7 +138,7 @@ func TestPipeCloseWakesWhoWaits(t *testing.T) {
 }
 
 func TestPipeDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, b := Pipe()
 		defer a.Close()
 		defer b.Close()

@@ -22,8 +22,8 @@ func (sn *session) serveProgram(args []string) {
 }
 
 // Keys reads what a server needs of keys from text: a private key in OpenSSH's
-// PEM form, or "" for a new one, and one in authorized_keys form. public is the
-// server's own in that form.
+// PEM form, or "" for a new one, and one in authorized_keys form, or "" for none.
+// public is the server's own in that form.
 func Keys(private, authorized string) (host xssh.Signer, public string, clients []xssh.PublicKey, err error) {
 	if private != "" {
 		host, err = xssh.ParsePrivateKey([]byte(private))
@@ -36,9 +36,12 @@ func Keys(private, authorized string) (host xssh.Signer, public string, clients 
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("host key: %w", err)
 	}
-	client, _, _, _, err := xssh.ParseAuthorizedKey([]byte(authorized))
-	if err != nil {
-		return nil, "", nil, fmt.Errorf("authorized key: %w", err)
+	if authorized != "" {
+		client, _, _, _, err := xssh.ParseAuthorizedKey([]byte(authorized))
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("authorized key: %w", err)
+		}
+		clients = append(clients, client)
 	}
-	return host, strings.TrimSpace(string(xssh.MarshalAuthorizedKey(host.PublicKey()))), []xssh.PublicKey{client}, nil
+	return host, strings.TrimSpace(string(xssh.MarshalAuthorizedKey(host.PublicKey()))), clients, nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
@@ -25,6 +26,10 @@ type Config struct {
 	HostKey xssh.Signer
 	// AuthorizedKeys may log in, under any name.
 	AuthorizedKeys []xssh.PublicKey
+	// Password lets in whoever has it, under any name, and with it whose key is then put
+	// into .ssh/authorized_keys of Dir, unless NoKeys is set. Empty means that neither does.
+	Password string
+	NoKeys   bool
 	// Dir is the home directory: where commands start and what HOME says.
 	Dir string
 	// Env is the whole environment of commands, as "NAME=value", beside HOME
@@ -59,6 +64,8 @@ type Server struct {
 	end  context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of the server
 
+	passwords atomic.Int64 // how often the password was right
+
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]bool
@@ -71,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.HostKey == nil {
 		return nil, errors.New("sshd: no host key")
 	}
-	if len(cfg.AuthorizedKeys) == 0 {
+	if len(cfg.AuthorizedKeys) == 0 && cfg.Password == "" {
 		return nil, errors.New("sshd: no authorized keys, so nobody could log in")
 	}
 	if cfg.Run == nil {
@@ -90,6 +97,20 @@ func New(cfg Config) (*Server, error) {
 	s.auth = &xssh.ServerConfig{
 		ServerVersion:     "SSH-2.0-gputrain",
 		PublicKeyCallback: authorize(cfg.AuthorizedKeys),
+	}
+	if cfg.Password != "" && !cfg.NoKeys {
+		s.auth.PublicKeyCallback = func(meta xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
+			return authorize(append(installed(cfg.Dir), cfg.AuthorizedKeys...))(meta, key)
+		}
+	}
+	if cfg.Password != "" {
+		s.auth.PasswordCallback = func(_ xssh.ConnMetadata, given []byte) (*xssh.Permissions, error) {
+			if string(given) != cfg.Password {
+				return nil, errors.New("sshd: wrong password")
+			}
+			s.passwords.Add(1)
+			return &xssh.Permissions{}, nil
+		}
 	}
 	if cfg.Run != nil { // it stays in memory: the exchange that costs least
 		s.auth.KeyExchanges = []string{xssh.KeyExchangeECDHP256, xssh.KeyExchangeCurve25519}
@@ -131,6 +152,22 @@ func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*
 		return nil, fmt.Errorf("sshd: key %s is not authorized", xssh.FingerprintSHA256(key))
 	}
 }
+
+// installed returns the keys that were put into a home directory.
+func installed(home string) (keys []xssh.PublicKey) {
+	text, _ := os.ReadFile(filepath.Join(home, ".ssh", "authorized_keys")) // there may be none
+	for len(text) > 0 {
+		key, _, _, rest, err := xssh.ParseAuthorizedKey(text)
+		if err != nil {
+			break // nothing but blank lines is left
+		}
+		keys, text = append(keys, key), rest
+	}
+	return keys
+}
+
+// PasswordLogins returns how often somebody was let in by the password.
+func (s *Server) PasswordLogins() int { return int(s.passwords.Load()) }
 
 // Serve serves every connection that l accepts, and closes l. It returns nil
 // once the server is closed.

@@ -14,11 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 
 	"github.com/pkg/sftp"
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -426,7 +427,7 @@ func TestLogin(t *testing.T) {
 }
 
 func TestSilentClientIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		client, server := Pipe()
 		done := make(chan struct{})
@@ -441,7 +442,7 @@ func TestSilentClientIsDropped(t *testing.T) {
 }
 
 func TestInBubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		out, err := open(t, s.client(t)).Output("echo bubble")
 		if string(out) != "bubble\n" || err != nil {

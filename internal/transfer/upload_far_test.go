@@ -83,9 +83,17 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 			content := noise(bulkSize + 5*block + 1)
 			name := filepath.Join(t.TempDir(), "f")
 			must(t, os.WriteFile(name, content, 0o644))
+			// What has a session keeps it until the others have gone elsewhere: were it done
+			// first, they could follow it there.
+			deadline := time.Now().Add(time.Minute)
+			elsewhere := func(int64) {
+				for link.Dials() < 2 && time.Now().Before(deadline) {
+					time.Sleep(time.Millisecond)
+				}
+			}
 			for range 2 { // also with the limit known
 				before := sessions(s)
-				must(t, r.Upload(t.Context(), name, "f", Options{}))
+				must(t, r.Upload(t.Context(), name, "f", Options{Progress: elsewhere}))
 				if n := sessions(s) - before; n != 1+bulkStreams {
 					t.Errorf("%d sessions, want %d", n, 1+bulkStreams)
 				}
