@@ -17,7 +17,7 @@ func (n *poolNode) leave(ctx context.Context) error {
 	if err := n.super.Close(ctx, true); err != nil {
 		return err
 	}
-	if !n.p.caps.KeepCache {
+	if !n.caps().KeepCache {
 		if err := n.dropCache(ctx); err != nil {
 			return err
 		}

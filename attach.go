@@ -118,14 +118,16 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Dr
 	if err != nil {
 		return nil, nil, ledgerError("attach", err)
 	}
-	account := driver.Capabilities().Account
-	switch {
-	case snap.Provider != provider || snap.Account != account:
+	switch account := driver.Capabilities().Account; {
+	case snap.Provider != provider || len(snap.Members) == 0 && snap.Account != account:
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrInvalid, Err: fmt.Errorf("pool %s is of %s in %q, not of %s in %q", id, snap.Provider, snap.Account, provider, account)}
 	case snap.Closing:
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrClosed, Err: fmt.Errorf("pool %s was being closed", id), Hint: "Reap ends what is left of it"}
 	case !snap.Expires.IsZero() && now().After(snap.Expires):
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrExpired, Err: fmt.Errorf("pool %s had a TTL, until %v", id, snap.Expires), Hint: "Reap ends what is left of it"}
+	}
+	if err := takeMembers(driver, snap); err != nil {
+		return nil, nil, err
 	}
 	l, snap, err := dir.Take(id, owner.Self().String(), ledger.TakeOptions{Force: o.takeover})
 	if err != nil {
@@ -189,14 +191,8 @@ func (p *pool) attach(kept *keptPoolState) error {
 	if err != nil {
 		return err
 	}
-	if r, ok := p.driver.(Resumer); ok && len(nodes) > 0 {
-		ids := make([]string, len(nodes))
-		for i, n := range nodes {
-			ids[i] = n.inst.ID
-		}
-		if err := patiently(p.ctx, func() error { return r.Resume(p.ctx, p.infoNow(), ids...) }); err != nil {
-			return p.interrupted(err)
-		}
+	if err := p.resumeNodes(nodes); err != nil {
+		return err
 	}
 	if err := p.describeNodes(nodes); err != nil {
 		return err
@@ -261,7 +257,7 @@ func (p *pool) takeNodes() ([]*poolNode, error) {
 				p.machines[inst.ID].unwanted = true
 				continue
 			}
-			byRank[inst.Rank] = rowOf(inst)
+			byRank[inst.Rank] = p.rowOf(inst)
 		}
 	}
 	var nodes []*poolNode
@@ -271,6 +267,7 @@ func (p *pool) takeNodes() ([]*poolNode, error) {
 		row := byRank[rank]
 		n := newPoolNode(p, len(p.nodes))
 		n.name, n.inst, n.root, n.knownKeys = row.Name, p.machines[row.ID].inst, row.Root, row.HostKeys
+		n.of.Store(p.memberOf(n.inst.Offer))
 		p.nodes = append(p.nodes, n)
 		nodes = append(nodes, n)
 		n.enterLocked(NodeLaunching, nil)
@@ -294,6 +291,25 @@ func sortedKeys[V any](m map[int]V) []int {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// resumeNodes has the machines reachable again that only their program has made so.
+func (p *pool) resumeNodes(nodes []*poolNode) error {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.inst.ID
+	}
+	for _, m := range accounts(p.members) {
+		r, ok := m.driver.(Resumer)
+		own := m.ownIDs(ids)
+		if !ok || len(own) == 0 {
+			continue
+		}
+		if err := patiently(p.ctx, func() error { return r.Resume(p.ctx, m.info(p.infoNow()), own...) }); err != nil {
+			return p.interrupted(err)
+		}
+	}
+	return nil
 }
 
 // describeNodes asks the provider for the machines as they are now.

@@ -32,7 +32,7 @@ func (p *pool) affordableAll(offers []Offer, nodes int) error {
 	var usd float64
 	for _, o := range offers {
 		n := nodes
-		if o.Available > 0 && !p.caps.Adopts {
+		if o.Available > 0 && !p.capsOf(o).Adopts {
 			n = min(n, o.Available)
 		}
 		usd += startUSD(o, n)

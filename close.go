@@ -77,7 +77,7 @@ func (p *pool) end() error {
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	fenced := p.fenced()
 	var left error
-	if p.caps.Adopts && fenced == nil {
+	if fenced == nil {
 		left = p.leave(ctx)
 	}
 	p.disconnect() // which also ends the attempts that still wait for an answer
@@ -115,7 +115,7 @@ func (p *pool) everyNode() []*poolNode {
 // leave tidies up on machines that go on without the pool, and names those on
 // which that was not possible. Their lease ends later what is left there.
 func (p *pool) leave(ctx context.Context) error {
-	nodes := p.everyNode()
+	nodes := slices.DeleteFunc(p.everyNode(), func(n *poolNode) bool { return !n.caps().Adopts })
 	ctx, stop := context.WithTimeout(ctx, leaveTimeout)
 	defer stop()
 	errs := make([]error, len(nodes))
@@ -128,7 +128,7 @@ func (p *pool) leave(ctx context.Context) error {
 	for i, n := range nodes {
 		if errs[i] != nil {
 			leak.Resources = append(leak.Resources, Resource{
-				Provider: p.provider, Kind: "files and processes of the pool on", ID: n.inst.ID, Name: n.name, HourlyUSD: USD(0),
+				Provider: n.provider(), Kind: "files and processes of the pool on", ID: n.inst.ID, Name: n.name, HourlyUSD: USD(0),
 			})
 		}
 	}
@@ -280,10 +280,7 @@ func (p *pool) list(ctx context.Context) ([]Resource, error) {
 
 // unconfirmed returns those machines that are not confirmed gone.
 func (p *pool) unconfirmed(ctx context.Context, left map[string]Resource) (map[string]Resource, error) {
-	found, err := p.driver.Describe(ctx, slices.Sorted(maps.Keys(left))...)
-	if err != nil {
-		return left, err
-	}
+	found, err := p.driver.Describe(ctx, slices.Sorted(maps.Keys(left))...) // a group may know of some and not of all
 	var gone []string
 	for _, inst := range found {
 		if _, asked := left[inst.ID]; asked && inst.State == InstanceTerminated {
@@ -292,7 +289,7 @@ func (p *pool) unconfirmed(ctx context.Context, left map[string]Resource) (map[s
 		}
 	}
 	p.gone(gone)
-	return left, nil
+	return left, err
 }
 
 // release removes what the nodes shared, and returns when the provider lists

@@ -86,9 +86,12 @@ func (p *pool) cost() Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := now()
-	_, ends := p.driver.(SelfDestructor)
-	free := p.caps.Free || p.caps.Adopts
-	c := Cost{Bounded: ends && (p.holding == 0 || !p.info.Expires.IsZero()) || free}
+	free := func(m *member) bool { return m.caps.Free || m.caps.Adopts }
+	ends := func(m *member) bool {
+		_, ok := m.driver.(SelfDestructor)
+		return ok && (p.holding == 0 || !p.info.Expires.IsZero()) || free(m)
+	}
+	c := Cost{Bounded: len(p.members) > 1 || ends(p.members[0])}
 	latest := at.Add(p.lapse())
 	if expires := p.info.Expires; !expires.IsZero() {
 		expires = expires.Add(p.lapse() - p.spec.lease()) // each node counts for itself, as coarsely
@@ -107,7 +110,8 @@ func (p *pool) cost() Cost {
 		if m.to.IsZero() {
 			perHour, _ := m.inst.Offer.HourlyUSD.USD()
 			c.HourlyUSD += perHour
-			c.Bounded = c.Bounded && (m.leased || free)
+			of := p.memberOf(m.inst.Offer)
+			c.Bounded = c.Bounded && ends(of) && (m.leased || free(of))
 		}
 		most, _ := m.usd(latest)
 		c.AtMostUSD += most

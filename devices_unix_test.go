@@ -5,10 +5,12 @@ package gputrain_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
@@ -29,9 +31,15 @@ func fakeSMI(t *testing.T, gpus int) {
 // smi puts an nvidia-smi into the PATH of local nodes that does what the text says.
 func smi(t *testing.T, text string) {
 	t.Helper()
+	program(t, "nvidia-smi", text)
+}
+
+// program puts a shell script into the PATH of local nodes.
+func program(t *testing.T, name, text string) {
+	t.Helper()
 	dir := t.TempDir()
 	text = "#!/bin/sh\n" + text
-	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -51,6 +59,41 @@ func TestAcceleratorsAreProved(t *testing.T) {
 			a100 := accelerators.A100(accelerators.Count(2), accelerators.Memory(80))
 			p, err := gputrain.Open(t.Context(), &wrapped{Provider: local.Config{Dir: t.TempDir()}, offer: func(o *gputrain.Offer) { o.Accelerator = a100 }},
 				gputrain.Spec{Accelerator: a100, MaxReplacements: -1})
+			switch {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got %v", err)
+			}
+			if err == nil {
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// A node whose driver lists its devices, and serves none, is waited for as long as it says
+// that it is not ready yet, and then not taken.
+func TestCUDAIsProved(t *testing.T) {
+	gputrain.SetCUDAPatience(t, 500*time.Millisecond, 10*time.Millisecond)
+	for name, tt := range map[string]struct{ cuInit, want string }{
+		"works":         {"echo 0", ""},
+		"no CUDA":       {"", ""},
+		"broken python": {"echo oops >&2; exit 1", ""},
+		"ready later":   {`echo >>$0.calls; if [ "$(wc -l <$0.calls)" -lt 4 ]; then echo 802; else echo 0; fi`, ""},
+		"never ready":   {"echo 802", "not ready 500ms after it came up: cuInit says 802"},
+		"unusable":      {"echo 999", "CUDA cannot use them: cuInit says 999"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			smi(t, "echo 'NVIDIA H100 80GB HBM3, 81559'")
+			python, err := exec.LookPath("python3")
+			if err != nil {
+				python = "false"
+			}
+			program(t, "python3", `case "$2" in *cuInit*) `+tt.cuInit+`;; *) exec `+python+` "$@";; esac`)
+			h100 := accelerators.H100()
+			p, err := gputrain.Open(t.Context(), &wrapped{Provider: local.Config{Dir: t.TempDir()}, offer: func(o *gputrain.Offer) { o.Accelerator = h100 }},
+				gputrain.Spec{Accelerator: h100, MaxReplacements: -1})
 			switch {
 			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("got %v", err)

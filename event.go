@@ -19,7 +19,8 @@ type Event struct {
 	// State is what was reached: a NodeState's name for EventNode, "opening",
 	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" or "settling"
 	// where what the provider holds could not be compared or ended yet, "ledger" or
-	// "journal" where these could not be written; "started", "cached", "done" or
+	// "journal" where these could not be written, "member" where one of a [Cheapest] or
+	// [FirstOf] is left out; "started", "cached", "done" or
 	// "failed" for EventPhase; "queued", "started", "done", "failed" or
 	// "cancelled" for EventTask; "notice", then "done" or "failed" of Spec.OnPreemption,
 	// or "spared" where nothing was taken back, for EventPreemption. A node of an elastic

@@ -11,3 +11,11 @@ func HurryFunctions(t testing.TB, grace time.Duration) {
 	functionGrace = grace
 	t.Cleanup(func() { functionGrace = old })
 }
+
+// SetCUDAPatience sets how long a node may say that it is not ready, and how long it is
+// until it is asked again, for a test, before its pools open.
+func SetCUDAPatience(t testing.TB, patience, pause time.Duration) {
+	oldPatience, oldPause := cudaPatience, cudaPause
+	cudaPatience, cudaPause = patience, pause
+	t.Cleanup(func() { cudaPatience, cudaPause = oldPatience, oldPause })
+}

@@ -36,7 +36,7 @@ func (n *poolNode) guard() error {
 			return n.lost(n.client.Err())
 		case <-n.super.Done():
 			if errors.Is(n.super.Err(), supervisor.ErrFenced) {
-				n.p.finish(&Error{Provider: n.p.provider, Op: "pool", Kind: ErrFenced, Err: n.super.Err()})
+				n.p.finish(&Error{Provider: n.provider(), Op: "pool", Kind: ErrFenced, Err: n.super.Err()})
 			}
 			return n.lost(n.super.Err())
 		case <-tick.C:
@@ -60,7 +60,7 @@ func (n *poolNode) lost(why error) error {
 	if kind != ErrUnavailable && !errors.Is(why, ErrPreempted) {
 		why = &Error{Kind: kind, Err: why} // a host key that changed, a login that is refused now
 	}
-	return &Error{Provider: n.p.provider, Op: n.name, Kind: ErrNodeLost, Err: why, Hint: n.advice(kind)}
+	return &Error{Provider: n.provider(), Op: n.name, Kind: ErrNodeLost, Err: why, Hint: n.advice(kind)}
 }
 
 // reachable shows whether the connection is up. Tasks are not started over

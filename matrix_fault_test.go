@@ -172,6 +172,16 @@ var matrixFaults = []*matrixFault{
 		strike: func(c *combination) {
 			docker(c.t, "exec", c.r.node(c.target).ID, "sh", "-c",
 				`for f in $(grep -lsF GPUTRAIN_TASK=worker- /proc/[0-9]*/environ); do f=${f%/environ}; kill -KILL ${f#/proc/}; done`)
+			// Where no call was under way, the next one may meet a worker whose death is not known yet, and fail with it.
+			c.also = func() {
+				until(c.t, "calls that find a worker", func() bool {
+					_, err := norm.Broadcast(c.r.pool, point{3, 4})
+					if te, ok := errors.AsType[*gputrain.TaskError](err); err != nil && (!ok || te.Cause != gputrain.CauseWorkerLost) {
+						c.t.Errorf("a call after the worker's death: %v", err)
+					}
+					return err == nil
+				})
+			}
 		},
 		want: func(c *combination, o outcome) string {
 			if !c.kind.function {

@@ -13,12 +13,11 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// A mortal is a provider for a program that dies in the middle of this one: from
+// A mortal makes providers for a program that dies in the middle of this one: from
 // some call on nothing that it asks for reaches the cloud, and its connections are
 // cut. What it had on disk at that moment is copied, for those that come after it,
 // to whom the copy's locks are those of a dead process.
 type mortal struct {
-	gputrain.Provider
 	state string // its state directory,
 	grave string // and where its copy goes
 	owner string // in place of this program, where that is not empty
@@ -42,8 +41,8 @@ type mortal struct {
 
 var errDead = &gputrain.Error{Provider: "sim", Op: "anything", Kind: gputrain.ErrUnavailable}
 
-func newMortal(p gputrain.Provider, state, grave string) *mortal {
-	m := &mortal{Provider: p, state: state, grave: grave, gone: make(chan struct{}), buried: make(chan struct{}), conns: map[net.Conn]bool{}}
+func newMortal(state, grave string) *mortal {
+	m := &mortal{state: state, grave: grave, gone: make(chan struct{}), buried: make(chan struct{}), conns: map[net.Conn]bool{}}
 	m.life, m.end = context.WithCancel(context.Background())
 	return m
 }
@@ -154,19 +153,31 @@ func (m *mortal) call(ctx context.Context, makes making, do func(context.Context
 	return nil
 }
 
-func (m *mortal) Open(ctx context.Context) (d gputrain.Driver, err error) {
-	if e := m.call(ctx, nothing, func(ctx context.Context) { d, err = m.Provider.Open(ctx) }); e != nil {
+// A mortalMember is a provider, some of its offers, for a program that dies, or for one
+// that does not where there is none.
+type mortalMember struct {
+	m *mortal
+	gputrain.Provider
+	has func(gputrain.Offer) bool
+}
+
+func (p mortalMember) Open(ctx context.Context) (d gputrain.Driver, err error) {
+	if p.m == nil {
+		return p.Provider.Open(ctx)
+	}
+	if e := p.m.call(ctx, nothing, func(ctx context.Context) { d, err = p.Provider.Open(ctx) }); e != nil {
 		return nil, e
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &mortalDriver{d, m}, nil
+	return &mortalDriver{d, p.m, p.has}, nil
 }
 
 type mortalDriver struct {
 	gputrain.Driver
-	m *mortal
+	m   *mortal
+	has func(gputrain.Offer) bool
 }
 
 func (d *mortalDriver) owned(info gputrain.PoolInfo) gputrain.PoolInfo {
@@ -182,7 +193,7 @@ func (d *mortalDriver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2
 		var err error
 		e := d.m.call(ctx, nothing, func(ctx context.Context) {
 			for o, failed := range d.Driver.Offers(ctx, spec) {
-				if err = failed; err == nil {
+				if err = failed; err == nil && d.has(o) {
 					all = append(all, o)
 				}
 			}

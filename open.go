@@ -89,7 +89,7 @@ func (p *pool) open() error {
 	if err := p.record(); err != nil {
 		return err
 	}
-	if err := patiently(p.ctx, p.prepare); err != nil {
+	if err := p.prepareAll(); err != nil {
 		return p.interrupted(err)
 	}
 	p.mu.Lock()
@@ -117,8 +117,10 @@ func (p *pool) keepUp() {
 	if p.spec.BudgetUSD > 0 {
 		p.lives.Go(p.budget)
 	}
-	if marker, ok := p.driver.(LeaseMarker); ok {
-		p.lives.Go(func() { p.markLease(marker) })
+	for _, m := range accounts(p.members) {
+		if marker, ok := m.driver.(LeaseMarker); ok {
+			p.lives.Go(func() { p.markLease(m, marker) })
+		}
 	}
 }
 
@@ -167,7 +169,7 @@ func (p *pool) interrupted(err error) error {
 func (p *pool) enough(offers []Offer, nodes int) error {
 	room := 0
 	for _, o := range offers {
-		if o.Available == 0 || p.caps.Adopts {
+		if o.Available == 0 || p.capsOf(o).Adopts {
 			return nil
 		}
 		room += o.Available
@@ -270,9 +272,10 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	p := &pool{
 		id: who.id, generation: who.generation, keys: who.keys, provider: provider, driver: driver, caps: driver.Capabilities(), spec: spec, opts: o,
 		machines: map[string]*machine{}, inFlight: map[string]time.Time{}, secrets: &redactor{},
-		rescaled: make(chan struct{}, 1), launched: make(chan struct{}, 1), paying: make(chan struct{}, 1),
+		rescaled: make(chan struct{}, 1), launched: make(chan struct{}, 1), paying: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
 		least: spec.nodes(), most: spec.maxNodes(), attaching: who.attaching,
 	}
+	p.members = driversOf(provider, driver)
 	p.changed = sync.NewCond(&p.mu)
 	p.info = PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), AuthorizedKey: who.keys.public, Expires: who.expires}
 	ctx, p.finish = context.WithCancelCause(ctx)

@@ -10,6 +10,8 @@ import (
 
 // A Candidate is an offer as [Plan] has weighed it.
 type Candidate struct {
+	// Offer is what can be rented. Of a member of [Cheapest] or [FirstOf] that could not be
+	// asked it has the provider alone.
 	Offer Offer
 	// Rejected says why the offer is not for the spec. It is empty for one that is.
 	Rejected string
@@ -25,15 +27,21 @@ func Plan(ctx context.Context, provider Provider, spec Spec) (plan []Candidate, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	caps := driver.Capabilities()
+	p := &pool{members: driversOf(provider.Name(), driver)}
 	for offer, err := range driver.Offers(ctx, spec) {
-		if err != nil {
+		out, some := errors.AsType[groupError](err)
+		if err != nil && !some {
 			return nil, err
 		}
-		plan = append(plan, Candidate{offer, reject(offer, spec, caps)})
+		for _, m := range out {
+			plan = append(plan, Candidate{Offer{Provider: m.provider}, "could not be asked: " + m.err.Error()})
+		}
+		if err == nil {
+			plan = append(plan, Candidate{offer, reject(offer, spec, p.capsOf(offer))})
+		}
 	}
 	slices.SortStableFunc(plan, func(a, b Candidate) int {
-		return cmp.Or(before(a.Rejected == "", b.Rejected == ""), spec.compare(a.Offer, b.Offer))
+		return cmp.Or(before(a.Rejected == "", b.Rejected == ""), p.compare(spec, a.Offer, b.Offer))
 	})
 	return plan, nil
 }
@@ -54,9 +62,9 @@ func Offers(ctx context.Context, provider Provider, spec Spec) iter.Seq2[Offer, 
 				yield(Offer{}, err)
 			}
 		}()
-		caps := driver.Capabilities()
+		p := &pool{members: driversOf(provider.Name(), driver)}
 		for offer, err := range driver.Offers(ctx, spec) {
-			if err == nil && reject(offer, spec, caps) != "" {
+			if err == nil && reject(offer, spec, p.capsOf(offer)) != "" {
 				continue
 			}
 			if left = !yield(offer, err) || err != nil; left {
@@ -77,10 +85,21 @@ func openToAsk(ctx context.Context, provider Provider, spec Spec) (Driver, error
 	return provider.Open(ctx)
 }
 
-// compare orders offers as the spec would have them.
-func (s Spec) compare(a, b Offer) int {
+// compare orders offers as the spec, and a group, would have them.
+func (p *pool) compare(s Spec, a, b Offer) int {
 	return cmp.Or(
+		cmp.Compare(p.memberOf(a).tier, p.memberOf(b).tier),
 		before(s.Allocation == SpotIfAvailable && a.Spot, s.Allocation == SpotIfAvailable && b.Spot),
-		before(cheaper(a.HourlyUSD, b.HourlyUSD), cheaper(b.HourlyUSD, a.HourlyUSD)),
+		before(cheaper(s.hourly(a), s.hourly(b)), cheaper(s.hourly(b), s.hourly(a))),
+		cmp.Compare(a.member, b.member),
 	)
+}
+
+// hourly is what an hour costs with the traffic that the spec expects.
+func (s Spec) hourly(o Offer) Price {
+	usd, known := o.HourlyUSD.USD()
+	if !known {
+		return Price{}
+	}
+	return USD(usd + s.IngressGiB*o.IngressUSD + s.EgressGiB*o.EgressUSD)
 }

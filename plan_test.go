@@ -160,3 +160,29 @@ func TestOffersAreLazy(t *testing.T) {
 		t.Errorf("of a bad spec: %v", err)
 	}
 }
+
+// What a node moves has its price: a cheap machine with dear traffic comes second.
+func TestPlanCountsTraffic(t *testing.T) {
+	dearTraffic, unknown := at("dear traffic", 1), at("unknown", 0)
+	dearTraffic.IngressUSD, dearTraffic.EgressUSD = 0.01, 0.09
+	unknown.HourlyUSD, unknown.IngressUSD = gputrain.Price{}, 0.001
+	inCloud(t, sim.Options{Offers: []gputrain.Offer{dearTraffic, unknown, at("none", 2)}}, func(t *testing.T, c *simCloud) {
+		for want, spec := range map[string]gputrain.Spec{
+			"dear traffic, none, unknown":  {IngressGiB: 10, EgressGiB: 9},
+			"none, dear traffic, unknown":  {EgressGiB: 12},
+			"none, dear traffic, unknown ": {IngressGiB: 101, MaxHourlyUSD: 2, AllowUnknownPrice: true}, // of which the limit knows nothing
+		} {
+			plan, err := gputrain.Plan(t.Context(), sim.Config{Cloud: c.Cloud}, spec)
+			var got []string
+			for _, p := range plan {
+				got = append(got, p.Offer.Region)
+				if p.Rejected != "" {
+					t.Errorf("%s %s", p.Offer.Region, p.Rejected)
+				}
+			}
+			if strings.Join(got, ", ") != strings.TrimSpace(want) || err != nil {
+				t.Errorf("with %g in and %g out: %q, %v", spec.IngressGiB, spec.EgressGiB, got, err)
+			}
+		}
+	})
+}

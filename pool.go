@@ -23,6 +23,7 @@ type pool struct {
 	provider   string
 	driver     Driver
 	caps       Capabilities
+	members    []*member // of which driver is made: itself, or a group's
 	spec       Spec
 	opts       options
 	keys       keys
@@ -48,6 +49,9 @@ type pool struct {
 	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs
+
+	preparing chan struct{}    // has room for one, who guards
+	prepared  map[*member]bool // of a group
 
 	paying chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
 

@@ -18,12 +18,15 @@ import (
 type poolNode struct {
 	p         *pool
 	at        atomic.Int32 // its rank
+	of        atomic.Pointer[member]
 	hostKey   HostKey
-	root      string          // its folder on the machine, where an earlier program has made it
-	knownKeys []string        // host keys that an earlier program has met
-	pin       ssh.Pin         // what the first contact showed, where nothing else decides
-	ctx       context.Context // ends when the node is given up, or with the pool
-	cancel    context.CancelCauseFunc
+	root      string   // its folder on the machine, where an earlier program has made it
+	knownKeys []string // host keys that an earlier program has met
+	pin       ssh.Pin  // what the first contact showed, where nothing else decides
+
+	byPassword atomic.Bool     // the machine was asked to let in by its password
+	ctx        context.Context // ends when the node is given up, or with the pool
+	cancel     context.CancelCauseFunc
 
 	// Set once by live before the node is ready.
 	client *ssh.Client
@@ -72,9 +75,10 @@ func newPoolNode(p *pool, rank int) *poolNode {
 func (n *poolNode) rank() int { return int(n.at.Load()) }
 
 // prepare gives the node a machine's name that was never used, and an identity.
-func (n *poolNode) prepare() error {
+func (n *poolNode) prepare(m *member) error {
+	n.of.Store(m)
 	hostKey := HostKey{}
-	if n.p.caps.HostKeys == HostKeyInjected {
+	if m.caps.HostKeys == HostKeyInjected {
 		var err error
 		if hostKey, err = newHostKey(); err != nil {
 			return err
@@ -162,7 +166,7 @@ func (n *poolNode) rejoin() error {
 
 // connect waits for the machine and for its SSH server, and takes the node over.
 func (n *poolNode) connect() error {
-	limit := n.p.caps.ProvisionTimeout
+	limit := n.caps().ProvisionTimeout
 	if limit == 0 {
 		limit = DefaultProvisionTimeout
 	}
@@ -173,15 +177,19 @@ func (n *poolNode) connect() error {
 		return err
 	}
 	if n.client, err = n.p.sshClient(n, inst); err != nil {
-		return &Error{Provider: n.p.provider, Op: "connect to " + n.name, Kind: kindOfSSH(err), Err: err}
+		return &Error{Provider: n.provider(), Op: "connect to " + n.name, Kind: kindOfSSH(err), Err: err}
 	}
 	if err := n.client.Connect(ctx); err != nil {
 		return n.explain(ctx, "connect", err)
 	}
+	if err := n.putKey(ctx); err != nil {
+		return n.explain(ctx, "put the pool's key on", err)
+	}
 	selfDestruct := ""
-	if d, ok := n.p.driver.(SelfDestructor); ok {
-		selfDestruct = d.SelfDestruct(inst)
-	} else if n.p.caps.Adopts && !n.p.caps.KeepCache {
+	m := n.member()
+	if d, ok := m.driver.(SelfDestructor); ok {
+		selfDestruct = d.SelfDestruct(m.own(inst))
+	} else if m.caps.Adopts && !m.caps.KeepCache {
 		selfDestruct = lapseCache
 	}
 	cfg := supervisor.Config{
@@ -208,6 +216,9 @@ func (n *poolNode) connect() error {
 	if err := n.learnDevices(ctx); err != nil {
 		return err
 	}
+	if err := n.findAddress(ctx); err != nil {
+		return err
+	}
 	return n.probe(ctx)
 }
 
@@ -217,7 +228,7 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 	if n.ctx.Err() != nil {
 		return context.Cause(n.ctx)
 	}
-	e := &Error{Provider: n.p.provider, Op: op + " " + n.name, Kind: kindOfSSH(err), Err: err}
+	e := &Error{Provider: n.provider(), Op: op + " " + n.name, Kind: kindOfSSH(err), Err: err}
 	e.Hint = n.advice(e.Kind)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		e.Err = fmt.Errorf("%w: %w", cause, err)
@@ -229,9 +240,14 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 	return e
 }
 
+// stopping is how long a machine that was just launched may be told of as stopped, as
+// some are in between, until it counts as one that will not come up.
+const stopping = 30 * time.Second
+
 // awaitEndpoint asks the provider until the machine can be reached.
 func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 	inst := n.inst
+	var stopped time.Time // since when
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		switch inst.State {
 		case InstanceRunning:
@@ -243,7 +259,15 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 			if inst.State == InstancePreempted {
 				kind = ErrPreempted
 			}
-			return inst, &Error{Provider: n.p.provider, Op: "launch " + n.name, Kind: kind, Err: fmt.Errorf("the machine is %v: %s", inst.State, inst.StateReason)}
+			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: kind, Err: fmt.Errorf("the machine is %v: %s", inst.State, inst.StateReason)}
+		}
+		switch {
+		case inst.State != InstanceStopped:
+			stopped = time.Time{}
+		case stopped.IsZero():
+			stopped = now()
+		case now().Sub(stopped) >= stopping:
+			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: ErrNoCapacity, Err: fmt.Errorf("the machine was stopped before it came up: %s", inst.StateReason)}
 		}
 		if !sleep(ctx, wait) {
 			return inst, n.explain(ctx, "launch", fmt.Errorf("the machine is %v", inst.State))
@@ -305,7 +329,7 @@ func (n *poolNode) fail(err error) {
 	if n.p.ctx.Err() != nil {
 		return // the end of the pool sees to the rest
 	}
-	if n.p.caps.Adopts {
+	if n.caps().Adopts {
 		n.abandon()
 	}
 	n.disconnect()
@@ -375,7 +399,7 @@ func (n *poolNode) enterLocked(s NodeState, err error) {
 func (n *poolNode) publicLocked() Node {
 	return Node{
 		Rank: n.rank(), ID: n.inst.ID, Name: n.name, State: n.state,
-		Provider: n.p.provider, Region: n.inst.Offer.Region, InstanceType: n.inst.Offer.InstanceType,
+		Provider: n.provider(), Region: n.inst.Offer.Region, InstanceType: n.inst.Offer.InstanceType,
 		HourlyUSD: n.inst.Offer.HourlyUSD, Accelerator: n.inst.Offer.Accelerator,
 		PublicAddr: n.inst.PublicAddr, PrivateAddr: n.inst.PrivateAddr,
 		OS: n.facts.OS, Arch: n.facts.Arch, VCPUs: n.facts.CPUs, MemoryGiB: float64(n.facts.MemoryBytes) / (1 << 30),

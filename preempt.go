@@ -19,8 +19,9 @@ const (
 
 // preemptionWatch returns the text by which the node looks for a notice, or "".
 func (n *poolNode) preemptionWatch() string {
-	if w, ok := n.p.driver.(PreemptionWatcher); ok && n.inst.Offer.Spot {
-		return w.PreemptionWatch(n.inst)
+	m := n.member()
+	if w, ok := m.driver.(PreemptionWatcher); ok && n.inst.Offer.Spot {
+		return w.PreemptionWatch(m.own(n.inst))
 	}
 	return ""
 }
@@ -113,7 +114,7 @@ func (n *poolNode) onPreemption(text string, left time.Duration) {
 	stderr.flush()
 	ev := Event{Kind: EventPreemption, Node: n.rank(), State: "done", Elapsed: exit.Elapsed}
 	if err == nil && (exit.Cause != supervisor.Exited || exit.Code != 0) {
-		err = &Error{Provider: n.p.provider, Op: "OnPreemption on " + n.name, Err: fmt.Errorf("%v, with code %d", exit.Cause, exit.Code)}
+		err = &Error{Provider: n.provider(), Op: "OnPreemption on " + n.name, Err: fmt.Errorf("%v, with code %d", exit.Cause, exit.Code)}
 	}
 	if err != nil {
 		ev.State, ev.Err = "failed", n.p.withoutSecrets(err)

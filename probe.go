@@ -3,19 +3,23 @@ package gputrain
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net"
+	"strings"
 )
 
 // probe has the driver learn what the machine is, where it can learn that only so.
 func (n *poolNode) probe(ctx context.Context) error {
-	d, ok := n.p.driver.(Prober)
+	m := n.member()
+	d, ok := m.driver.(Prober)
 	if !ok {
 		return nil
 	}
 	var out bytes.Buffer
-	if err := n.client.Exec(ctx, d.Probe(n.inst), nil, &out, nil); err != nil {
+	if err := n.client.Exec(ctx, d.Probe(m.own(n.inst)), nil, &out, nil); err != nil {
 		return n.explain(ctx, "probe", err)
 	}
-	has, err := d.Probed(n.inst, n.p.spec, out.String())
+	has, err := d.Probed(m.own(n.inst), n.p.spec, out.String())
 	if err != nil {
 		return err
 	}
@@ -25,9 +29,38 @@ func (n *poolNode) probe(ctx context.Context) error {
 	return nil
 }
 
+// findAddress has the machine say by what address other nodes reach it, where only it
+// knows that.
+func (n *poolNode) findAddress(ctx context.Context) error {
+	m := n.member()
+	d, ok := m.driver.(AddressFinder)
+	if !ok {
+		return nil
+	}
+	text := d.FindAddress(m.own(n.inst))
+	if text == "" {
+		return nil
+	}
+	var out bytes.Buffer
+	if err := n.client.Exec(ctx, text, nil, &out, nil); err != nil {
+		return n.explain(ctx, "find the private address of", err)
+	}
+	addr := strings.TrimSpace(out.String())
+	if addr == "" {
+		return nil
+	}
+	if net.ParseIP(addr) == nil {
+		return &Error{Provider: n.provider(), Op: "find the private address of " + n.name, Kind: ErrUnsupported, Err: fmt.Errorf("it says %.100q, which is no IP address", addr)}
+	}
+	n.p.mu.Lock()
+	n.inst.PrivateAddr = addr
+	n.p.mu.Unlock()
+	return nil
+}
+
 // advice is what the driver knows to do about a machine that cannot be reached, or "".
 func (n *poolNode) advice(kind error) string {
-	if d, ok := n.p.driver.(Prober); ok {
+	if d, ok := n.member().driver.(Prober); ok {
 		return d.Advise(kind)
 	}
 	return ""

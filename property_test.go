@@ -13,10 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/providers/sim"
 )
@@ -66,7 +66,7 @@ func TestPlans(t *testing.T) {
 					seed := first + uint64(n)
 					at := filepath.Join(dir, fmt.Sprint(seed))
 					if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { newPlan(t, seed, at, plans == 1).run(&sum) })
+						bubble.Test(t, func(t *testing.T) { newPlan(t, seed, at, plans == 1).run(&sum) })
 					}) {
 						failed.Add(1)
 						t.Errorf("a plan has failed; alone it is: GPUTRAIN_PLAN_SEED=%d go test -run '^TestPlans$' .", seed)
@@ -125,6 +125,7 @@ type plan struct {
 	nodes  int
 	spec   gputrain.Spec
 
+	group    bool // it rents in two accounts
 	reapDies bool // the first Reap is killed too
 	abroad   bool // Reap runs on another computer
 	loud     bool
@@ -169,7 +170,22 @@ func newPlan(t *testing.T, seed uint64, dir string, loud bool) *plan {
 		p.spec.MaxHourlyUSD = 1
 	}
 	p.cloud = sim.New(o)
+	p.group = rand.New(rand.NewPCG(seed, 2)).IntN(4) == 0
 	return p
+}
+
+// provider returns where the plan's program rents: some of the offers in one account,
+// and the rest in another one, or all in one. A program by m dies in the middle of it.
+func (p *plan) provider(m *mortal) gputrain.Provider {
+	member := func(account string, odd bool) gputrain.Provider {
+		return mortalMember{m, sim.Config{Cloud: p.cloud, Account: account}, func(o gputrain.Offer) bool {
+			return !p.group || strings.HasSuffix(o.InstanceType, "1") == odd || strings.HasSuffix(o.InstanceType, "3") == odd
+		}}
+	}
+	if !p.group {
+		return member("", false)
+	}
+	return gputrain.Cheapest(member("", false), member("second", true))
 }
 
 func (p *plan) chance(c float64) bool { return p.rng.Float64() < c }
@@ -197,7 +213,7 @@ func (p *plan) run(sum *outcomes) {
 			p.Error(err)
 		}
 		if p.Failed() || p.loud {
-			p.Logf("ending %d, abroad %v, reap dies %v, %+v", p.ending, p.abroad, p.reapDies, p.spec)
+			p.Logf("ending %d, group %v, abroad %v, reap dies %v, %+v", p.ending, p.group, p.abroad, p.reapDies, p.spec)
 			for _, c := range p.cloud.Log() {
 				p.Log(c)
 			}
@@ -209,7 +225,7 @@ func (p *plan) run(sum *outcomes) {
 	}
 	stop := p.trouble()
 	state, grave := filepath.Join(p.base, "state"), filepath.Join(p.base, "grave")
-	victim := newMortal(sim.Config{Cloud: p.cloud}, state, grave)
+	victim := newMortal(state, grave)
 	if p.abroad {
 		victim.owner = "elsewhere.01234567/77/88"
 	}
@@ -299,11 +315,11 @@ func (p *plan) run(sum *outcomes) {
 
 // living opens the pool of a program that goes on.
 func (p *plan) living() *gputrain.Compute {
-	m := newMortal(sim.Config{Cloud: p.cloud}, filepath.Join(p.base, "alive"), "")
+	m := newMortal(filepath.Join(p.base, "alive"), "")
 	if p.chance(0.5) {
 		m.owner = "far.76543210/5/6"
 	}
-	alive, err := gputrain.Open(p.Context(), m, gputrain.Spec{Nodes: 1 + p.rng.IntN(2), Lease: p.lease, MaxReplacements: -1},
+	alive, err := gputrain.Open(p.Context(), mortalMember{m, sim.Config{Cloud: p.cloud}, func(gputrain.Offer) bool { return true }}, gputrain.Spec{Nodes: 1 + p.rng.IntN(2), Lease: p.lease, MaxReplacements: -1},
 		gputrain.WithStateDir(m.state), gputrain.WithResultsDir(m.state))
 	if err != nil {
 		p.Errorf("the living pool: %v", err)
@@ -388,7 +404,7 @@ func (p *plan) work() func(ctx context.Context, m *mortal, state string, closing
 	}
 	rest := pick(p.rng, 0, 0, 5*time.Minute)
 	return func(ctx context.Context, m *mortal, state string, closing func()) error {
-		pool, err := gputrain.Open(ctx, m, p.spec, gputrain.WithStateDir(state), gputrain.WithResultsDir(filepath.Join(p.base, "results")))
+		pool, err := gputrain.Open(ctx, p.provider(m), p.spec, gputrain.WithStateDir(state), gputrain.WithResultsDir(filepath.Join(p.base, "results")))
 		if err != nil {
 			return err
 		}
@@ -407,7 +423,6 @@ func (p *plan) work() func(ctx context.Context, m *mortal, state string, closing
 
 // reap ends what is left, once the cloud answers.
 func (p *plan) reap(left string, calm func(), sum *outcomes) {
-	cfg := sim.Config{Cloud: p.cloud}
 	if p.abroad {
 		// Nothing is known there but what the cloud tells, and that only time can
 		// prove the program dead.
@@ -416,14 +431,14 @@ func (p *plan) reap(left string, calm func(), sum *outcomes) {
 	}
 	if p.reapDies {
 		next := left + "-again"
-		m := newMortal(cfg, left, next)
+		m := newMortal(left, next)
 		m.dieWithin(1+p.rng.IntN(8), p.chance(0.5))
 		ctx, cancel := context.WithCancel(p.Context())
 		defer cancel()
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			gputrain.StateDir(left).Reap(ctx, m)
+			gputrain.StateDir(left).Reap(ctx, p.provider(m))
 		}()
 		select {
 		case <-m.gone:
@@ -440,7 +455,7 @@ func (p *plan) reap(left string, calm func(), sum *outcomes) {
 		}
 	}
 	calm()
-	ended, err := gputrain.StateDir(left).Reap(p.Context(), cfg)
+	ended, err := gputrain.StateDir(left).Reap(p.Context(), p.provider(nil))
 	if err != nil {
 		p.Errorf("reap: %v", err)
 	}

@@ -44,7 +44,7 @@ func (n *poolNode) prove() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return &Error{Provider: n.p.provider, Op: "check " + n.name, Kind: ErrNoOffers, Err: errors.New(joinSemicolons(f))}
+	return &Error{Provider: n.provider(), Op: "check " + n.name, Kind: ErrNoOffers, Err: errors.New(joinSemicolons(f))}
 }
 
 // What tells a node's accelerators: a line for each, its name, and its memory in MiB
@@ -60,7 +60,7 @@ const (
 // asking.
 func (n *poolNode) proveAccelerator(f *faults) error {
 	want := n.p.spec.Accelerator
-	if _, probed := n.p.driver.(Prober); probed {
+	if _, probed := n.member().driver.(Prober); probed {
 		return nil
 	}
 	if want.IsZero() || want.Exact || want.Count > 0 && want.Count < 1 {
@@ -90,6 +90,10 @@ func (n *poolNode) proveAccelerator(f *faults) error {
 	}
 	if got := countDevices(lines, want); float64(got) < math.Max(want.Count, 1) {
 		f.add("of %v, which the spec asks for, it has %d: %s", want, got, cmp.Or(strings.Join(lines, ", "), "it has no accelerator"))
+		return nil
+	}
+	if driver {
+		return n.proveCUDA(f)
 	}
 	return nil
 }

@@ -123,6 +123,15 @@ type Prober interface {
 	Advise(kind error) string
 }
 
+// An AddressFinder is a [Driver] of machines that alone know by what address the other
+// nodes of their pool reach them.
+type AddressFinder interface {
+	// FindAddress returns POSIX shell text that looks, on the machine, for what is to be
+	// its Instance.PrivateAddr: it prints an IP address, or nothing where it has none.
+	// Empty text means that there is nothing to look for.
+	FindAddress(instance Instance) string
+}
+
 // Capabilities says what a provider can do. The zero value claims nothing.
 type Capabilities struct {
 	// Account names the account, project, engine or machine that this driver works
@@ -241,14 +250,21 @@ type Offer struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
-	// HourlyUSD is the price of one machine for one hour.
+	// HourlyUSD is the price of one machine for one hour, with a disk of Spec.DiskGiB
+	// where its provider's page does not say otherwise.
 	HourlyUSD Price
+	// IngressUSD and EgressUSD are the prices of a GiB that the machine receives from
+	// the internet, and sends there. They are not in HourlyUSD. Zero means free, or
+	// not known.
+	IngressUSD, EgressUSD float64
 	// Spot is true where HourlyUSD is a spot price: the machine can be preempted.
 	Spot bool
 	// BillingUnit is the time that billing is rounded up to. Zero means seconds.
 	BillingUnit time.Duration
 	// Available is how many machines could be launched now. Zero means not known.
 	Available int
+
+	member int // of a group, whose offer it is, from 1
 }
 
 // A LaunchRequest asks for machines of one offer.
@@ -352,7 +368,8 @@ type Endpoint struct {
 	KeyFile string
 	// Agent adds the keys of the user's SSH agent.
 	Agent bool
-	// Password is used once, to put the pool's key in place. It is the password itself,
+	// Password is used once, to put the pool's key in place; again only where the server
+	// takes no key from ~/.ssh/authorized_keys. It is the password itself,
 	// never a reference: it may be what a provider's API has answered.
 	Password Secret
 }

@@ -47,11 +47,7 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 		return nil, err
 	}
 	r := &reaper{dir: dir, self: owner.Self().String()}
-	for _, provider := range providers {
-		if provider == nil {
-			r.failed(&Error{Op: "reap", Kind: ErrInvalid, Err: errors.New("a provider is nil")})
-			continue
-		}
+	for _, provider := range r.flat(providers) {
 		driver, err := provider.Open(ctx)
 		if err != nil {
 			r.failed(err)
@@ -65,6 +61,29 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 	r.byProvider(ctx, known)
 	_ = r.work.Wait() // the errors are the reaper's
 	return r.ended, errors.Join(r.errs...)
+}
+
+// flat returns the providers, and for a group its members.
+func (r *reaper) flat(providers []Provider) (all []Provider) {
+	for _, provider := range providers {
+		if provider == nil {
+			r.failed(&Error{Op: "reap", Kind: ErrInvalid, Err: errors.New("a provider is nil")})
+			continue
+		}
+		g, ok := provider.(group)
+		if !ok {
+			all = append(all, provider)
+			continue
+		}
+		members, err := g.flat()
+		if err != nil {
+			r.failed(err)
+		}
+		for _, m := range members {
+			all = append(all, m.Provider)
+		}
+	}
+	return all
 }
 
 // An account is a provider that is open.
@@ -110,16 +129,65 @@ func (r *reaper) byLedger(ctx context.Context) map[string]bool {
 		case snap.InUse:
 			continue
 		}
-		i := slices.IndexFunc(r.accounts, func(a account) bool { return a.name == snap.Provider && a.caps.Account == snap.Account })
-		if i < 0 {
+		a, ok := r.accountOf(snap)
+		if !ok {
 			continue // it is no business of the providers given
 		}
 		r.work.Go(func() error {
-			r.take(ctx, r.accounts[i], id)
+			r.take(ctx, a, id)
 			return nil
 		})
 	}
 	return known
+}
+
+// accountOf returns whose a pool is. Of a group's pool it is those of the members that
+// are given, if any is of those that may hold something.
+func (r *reaper) accountOf(snap *ledger.Snapshot) (account, bool) {
+	if len(snap.Members) == 0 {
+		i := slices.IndexFunc(r.accounts, func(a account) bool { return a.name == snap.Provider && a.caps.Account == snap.Account })
+		if i < 0 {
+			return account{}, false
+		}
+		return r.accounts[i], true
+	}
+	g := &groupDriver{name: snap.Provider}
+	for _, a := range r.accounts {
+		if slices.Contains(snap.Members, memberKey(a.name, a.caps.Account)) {
+			g.add(a.name, 0, a.driver)
+		}
+	}
+	want := owed(snap.Rows)
+	if g.members == nil || len(want) > 0 && !slices.ContainsFunc(g.keys(), func(key string) bool { return slices.Contains(want, key) }) {
+		return account{}, false
+	}
+	g.caps = g.common()
+	g.begin()
+	for _, key := range want {
+		g.touch(key)
+	}
+	return account{snap.Provider, g, g.caps}, true
+}
+
+// notGiven returns those rows of a group's pool that are of members which Reap was not
+// given, and takes them from the others.
+func (a account) notGiven(rows []ledger.Row) (given []ledger.Row, left map[string]Resource) {
+	g, ok := a.driver.(*groupDriver)
+	if !ok {
+		return rows, nil
+	}
+	left = map[string]Resource{}
+	for _, row := range rows {
+		switch {
+		case row.Member == "" || slices.Contains(g.keys(), row.Member):
+			given = append(given, row)
+		case row.State != ledger.Gone && row.Kind != sharedRow:
+			left[row.Name] = Resource{Provider: row.Member, Kind: row.Kind, ID: row.ID, Name: row.Name, Region: row.Region}
+		case row.State != ledger.Gone:
+			left[row.Name] = Resource{Provider: row.Member, Kind: "whatever nodes shared"}
+		}
+	}
+	return given, left
 }
 
 // take takes a dead program's pool over, and ends it.
@@ -133,7 +201,8 @@ func (r *reaper) take(ctx context.Context, a account, id string) {
 		return
 	}
 	p := a.remains(ctx, PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, l)
-	for _, row := range snap.Rows {
+	rows, left := a.notGiven(snap.Rows)
+	for _, row := range rows {
 		p.remember(row)
 		p.remembered(row)
 		switch {
@@ -146,15 +215,14 @@ func (r *reaper) take(ctx context.Context, a account, id string) {
 			p.bought = append(p.bought, m)
 		}
 	}
-	if a.caps.Adopts {
-		err = p.leaveHosts(ctx, snap.Rows)
+	err = p.leaveHosts(ctx, rows)
+	if len(left) > 0 {
+		err = errors.Join(err, p.leaked(left, errors.New("Reap was not given these providers")))
 	}
 	if err != nil {
 		r.failed(fmt.Errorf("pool %s: %w", id, err))
 	}
-	if ended := r.end(ctx, p); ended != nil {
-		err = ended
-	}
+	err = errors.Join(err, r.end(ctx, p))
 	if closed := p.closeLedger(err == nil); closed != nil {
 		r.failed(closed)
 	}
@@ -163,6 +231,12 @@ func (r *reaper) take(ctx context.Context, a account, id string) {
 // leaveHosts ends what a pool runs on machines that were adopted, as its Close would
 // have. What has ended itself by its lease is gone already.
 func (p *pool) leaveHosts(ctx context.Context, rows []ledger.Row) error {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row ledger.Row) bool {
+		return row.Kind != "machine" || row.State == ledger.Gone || row.Root == "" || !p.capsOf(p.machineOf(row).inst.Offer).Adopts
+	})
+	if len(rows) == 0 {
+		return nil
+	}
 	key, err := p.ledger.Key()
 	if err == nil {
 		p.keys.signer, err = ssh.ParseKey(key)
@@ -174,11 +248,9 @@ func (p *pool) leaveHosts(ctx context.Context, rows []ledger.Row) error {
 	defer stop()
 	var hosts sync.WaitGroup
 	for _, row := range rows {
-		if row.Kind != "machine" || row.State == ledger.Gone || row.Root == "" {
-			continue
-		}
 		n := newPoolNode(p, row.Rank)
 		n.name, n.root, n.knownKeys, n.inst = row.Name, row.Root, row.HostKeys, p.machines[row.ID].inst
+		n.of.Store(p.memberOf(n.inst.Offer))
 		p.nodes = append(p.nodes, n)
 		hosts.Go(func() {
 			switch err := n.reach(ctx); {
@@ -202,7 +274,7 @@ func (n *poolNode) reach(ctx context.Context) error {
 		return err
 	}
 	if len(found) != 1 || found[0].SSH.Addr == "" {
-		return &Error{Provider: n.p.provider, Op: "reach " + n.inst.ID, Kind: ErrNotFound, Err: errors.New("it is not one of the provider's machines any more")}
+		return &Error{Provider: n.provider(), Op: "reach " + n.inst.ID, Kind: ErrNotFound, Err: errors.New("it is not one of the provider's machines any more")}
 	}
 	n.inst = found[0]
 	if len(n.inst.SSH.HostKeys) == 0 && n.inst.SSH.KnownHosts == "" {

@@ -17,9 +17,14 @@ func (p *pool) record() error {
 	if err != nil {
 		return err
 	}
+	var keys []string
+	if g, ok := p.driver.(*groupDriver); ok {
+		keys = g.keys()
+	}
 	p.ledger, err = dir.Create(ledger.Header{
 		Schema: ledger.Schema, Pool: p.id, Name: p.opts.name, Provider: p.provider, Account: p.caps.Account, Owner: p.info.Owner,
 		Created: now(), Expires: p.info.Expires, Lease: p.spec.lease(), AuthorizedKey: p.keys.public,
+		Members: keys,
 	}, p.keys.private, ledger.Row{Name: sharedRow, Kind: sharedRow})
 	if err != nil {
 		return ledgerError("begin the ledger; nothing was made", err)
@@ -38,7 +43,7 @@ func (p *pool) journalFailed(err error) {
 func (p *pool) intend(o Offer, req LaunchRequest) error {
 	var rows []ledger.Row
 	for _, n := range req.Nodes {
-		row := rowOf(Instance{Name: n.Name, Rank: n.Rank, Offer: o})
+		row := p.rowOf(Instance{Name: n.Name, Rank: n.Rank, Offer: o})
 		row.Token = req.Token
 		rows = append(rows, row)
 	}
@@ -55,10 +60,10 @@ func (p *pool) intend(o Offer, req LaunchRequest) error {
 }
 
 // rowOf is what the ledger keeps of a machine.
-func rowOf(inst Instance) ledger.Row {
+func (p *pool) rowOf(inst Instance) ledger.Row {
 	row := ledger.Row{
 		Name: inst.Name, Kind: "machine", Rank: inst.Rank, ID: inst.ID, Region: inst.Offer.Region, InstanceType: inst.Offer.InstanceType,
-		Spot: inst.Offer.Spot, BillingUnit: inst.Offer.BillingUnit, HostKeys: inst.SSH.HostKeys,
+		Spot: inst.Offer.Spot, BillingUnit: inst.Offer.BillingUnit, HostKeys: inst.SSH.HostKeys, Member: p.memberOf(inst.Offer).key,
 	}
 	if usd, known := inst.Offer.HourlyUSD.USD(); known {
 		row.HourlyUSD = &usd
@@ -69,7 +74,7 @@ func rowOf(inst Instance) ledger.Row {
 // machineOf is what a row tells of a machine.
 func (p *pool) machineOf(row ledger.Row) *machine {
 	inst := Instance{ID: row.ID, Name: row.Name, Rank: row.Rank, Offer: Offer{
-		Provider: p.provider, Region: row.Region, InstanceType: row.InstanceType, Spot: row.Spot, BillingUnit: row.BillingUnit,
+		Provider: p.providerOf(row.Member), member: p.indexOf(row.Member), Region: row.Region, InstanceType: row.InstanceType, Spot: row.Spot, BillingUnit: row.BillingUnit,
 	}}
 	if row.HourlyUSD != nil {
 		inst.Offer.HourlyUSD = USD(*row.HourlyUSD)
@@ -92,7 +97,7 @@ func (p *pool) adopt(got []Instance) {
 			}
 			p.machines[inst.ID] = m
 			p.bought = append(p.bought, m)
-			rows = append(rows, rowOf(inst))
+			rows = append(rows, p.rowOf(inst))
 		}
 		delete(p.inFlight, inst.Name)
 	}
@@ -162,21 +167,11 @@ func (p *pool) namesOf(ids []string, each func(*machine)) (names []string) {
 	return names
 }
 
-// prepare makes what the machines share.
-func (p *pool) prepare() error {
-	err := p.driver.Prepare(p.ctx, p.infoNow())
-	p.made(err)
-	if err == nil && !p.wholeFrom().After(now().Add(p.caps.ListLag)) { // no call before this one is still on its way
-		p.noted(p.ledger.Created(ledger.Row{Name: sharedRow, Kind: sharedRow}))
-	}
-	return err
-}
-
 func (p *pool) noteClosing() { p.noted(p.ledger.Closing()) }
 
 // noteLeased puts down that a node has its lease, and how it is found again.
 func (n *poolNode) noteLeased(facts supervisor.Facts) {
-	row := rowOf(n.inst)
+	row := n.p.rowOf(n.inst)
 	row.Root = facts.Root
 	if key := n.pin.Key(); key != nil && row.HostKeys == nil {
 		row.HostKeys = []string{authorizedForm(key)}
@@ -228,13 +223,13 @@ func (p *pool) closeLedger(allGone bool) error {
 	return nil
 }
 
-// markLease notes at the provider how long this program is known to live.
-func (p *pool) markLease(marker LeaseMarker) {
+// markLease notes at a provider how long this program is known to live.
+func (p *pool) markLease(m *member, marker LeaseMarker) {
 	for {
 		next := min(p.spec.lease()/3, 5*time.Minute)
-		ids := slices.Sorted(maps.Keys(p.known()))
+		ids := m.ownIDs(slices.Sorted(maps.Keys(p.known())))
 		if len(ids) > 0 {
-			if err := marker.MarkLease(p.ctx, p.infoNow(), now().Add(p.lapse()), ids...); err != nil && p.ctx.Err() == nil {
+			if err := marker.MarkLease(p.ctx, m.info(p.infoNow()), now().Add(p.lapse()), ids...); err != nil && p.ctx.Err() == nil {
 				p.events.emit(Event{Kind: EventPool, State: "audit", Err: err})
 				next = min(next, 30*time.Second)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,11 +15,12 @@ const avoidFor = 10 * time.Minute
 
 // A place is what machines of one offer have in common.
 type place struct {
+	member                   int
 	region, instanceType, id string
 	spot                     bool
 }
 
-func placeOf(o Offer) place { return place{o.Region, o.InstanceType, o.ID, o.Spot} }
+func placeOf(o Offer) place { return place{o.member, o.Region, o.InstanceType, o.ID, o.Spot} }
 
 // avoid puts the offer behind all others for a while.
 func (p *pool) avoid(o Offer) {
@@ -38,18 +40,26 @@ func (p *pool) avoidLocked(o Offer) {
 func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 	var good []Offer
 	var rejected []string
+	var out groupError
 	for offer, err := range p.driver.Offers(ctx, p.spec) {
+		if some, ok := errors.AsType[groupError](err); ok {
+			out = some
+			continue
+		}
 		if err != nil {
 			return nil, p.interrupted(err)
 		}
-		if why := reject(offer, p.spec, p.caps); why != "" {
-			rejected = append(rejected, offer.InstanceType+" in "+offer.Region+": "+why)
+		if why := reject(offer, p.spec, p.capsOf(offer)); why != "" {
+			rejected = append(rejected, strings.TrimSpace(p.memberOf(offer).inGroup()+" "+offer.InstanceType)+" in "+offer.Region+": "+why)
 			continue
 		}
 		good = append(good, offer)
 	}
+	for _, m := range out {
+		p.events.emit(Event{Kind: EventPool, State: "member", Err: m.err})
+	}
 	if good == nil {
-		return nil, &Error{Provider: p.provider, Op: "offers", Kind: ErrNoOffers, Err: errors.New(rejections(rejected))}
+		return nil, p.noOffers(rejections(rejected), out)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,9 +68,28 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 		return ok && now().Sub(at) < avoidFor
 	}
 	slices.SortStableFunc(good, func(a, b Offer) int {
-		return cmp.Or(before(!failed(a), !failed(b)), p.spec.compare(a, b))
+		return cmp.Or(before(!failed(a), !failed(b)), p.compare(p.spec, a, b))
 	})
 	return good, nil
+}
+
+// noOffers is why there is no candidate. Where a group's member may answer a little
+// later it is not said that there are no offers.
+func (p *pool) noOffers(rejected string, out groupError) error {
+	e := &Error{Provider: p.provider, Op: "offers", Kind: ErrNoOffers, Err: errors.New(rejected)}
+	var later []error
+	for _, m := range out {
+		if isTransient(m.err) {
+			later = append(later, m.err)
+		}
+	}
+	switch {
+	case later != nil:
+		e.Kind, e.Err = ErrUnavailable, fmt.Errorf("%s; %w", rejected, errors.Join(later...))
+	case out != nil:
+		e.Err = fmt.Errorf("%s; %w", rejected, out)
+	}
+	return e
 }
 
 // before orders what is true first.
@@ -78,13 +107,18 @@ func before(a, b bool) int {
 // the offers that has room for them, and what it does not have from the next.
 func (p *pool) rent(nodes []*poolNode, offers []Offer) {
 	var errs []error
+	hopeless := map[*member]bool{} // another offer changes nothing
 	for _, o := range offers {
+		m := p.memberOf(o)
+		if hopeless[m] {
+			continue
+		}
 		nodes = p.stillWanted(nodes)
 		if len(nodes) == 0 || p.ctx.Err() != nil {
 			break
 		}
 		batch := nodes
-		if o.Available > 0 && !p.caps.Adopts {
+		if o.Available > 0 && !p.capsOf(o).Adopts {
 			batch = nodes[:min(o.Available, len(nodes))]
 		}
 		left, err := p.buy(o, batch)
@@ -100,9 +134,11 @@ func (p *pool) rent(nodes []*poolNode, offers []Offer) {
 		if len(nodes) > 0 {
 			p.events.emit(Event{Kind: EventNode, Node: nodes[0].rank(), State: NodeLaunching.String(), Err: err})
 		}
-		if errors.Is(err, ErrAuth) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrLedger) || errors.Is(err, ErrFenced) || p.caps.Adopts {
-			break // another offer changes nothing
+		if errors.Is(err, ErrLedger) || errors.Is(err, ErrFenced) {
+			break
 		}
+		_, unprepared := errors.AsType[*prepareError](err)
+		hopeless[m] = unprepared || errors.Is(err, ErrAuth) || errors.Is(err, ErrInvalid) || m.caps.Adopts
 	}
 	for _, n := range nodes {
 		n.fail(p.notLaunched(joinOnce(errs)))
@@ -125,9 +161,13 @@ func (p *pool) stillWanted(nodes []*poolNode) []*poolNode {
 // launch asks for the nodes' machines, all by one call, and has those that it gets
 // live. It returns the others.
 func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) {
+	m := p.memberOf(o)
+	if err := p.prepareFor(m); err != nil {
+		return nodes, err
+	}
 	req := LaunchRequest{Pool: p.infoNow(), Offer: o, Spec: p.spec, Token: newToken()}
 	for _, n := range nodes {
-		if err := n.prepare(); err != nil {
+		if err := n.prepare(m); err != nil {
 			return nodes, err
 		}
 		req.Nodes = append(req.Nodes, n.request())

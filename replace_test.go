@@ -55,6 +55,27 @@ func TestALostNodeIsReplaced(t *testing.T) {
 	}
 }
 
+// A machine that is stopped before it has come up, as for want of credit, is not waited
+// for until it would have had to be up.
+func TestAMachineStoppedOnItsWayUpIsReplaced(t *testing.T) {
+	inCloud(t, sim.Options{BootTime: 10 * time.Minute, ProvisionTimeout: time.Hour}, func(t *testing.T, c *simCloud) {
+		time.AfterFunc(time.Minute, func() {
+			if err := c.Stop(c.Machines("")[0].ID); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		p := c.pool(t, gputrain.Spec{})
+		if took := time.Since(began); took > 15*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		if n := c.launches(); n != 2 || c.machines() != 1 {
+			t.Errorf("%d machines were launched, and %d are paid for", n, c.machines())
+		}
+		c.end(t, p)
+	})
+}
+
 // The place that failed is avoided, though it is cheaper.
 func TestAReplacementIsElsewhere(t *testing.T) {
 	inCloud(t, sim.Options{Offers: []gputrain.Offer{at("cheap", 0.1), at("dear", 0.2)}}, func(t *testing.T, c *simCloud) {

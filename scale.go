@@ -215,7 +215,7 @@ func (p *pool) removeLocked(n *poolNode) {
 // letGo drops a node that is over and that the pool's end has nothing to do with:
 // an elastic pool may have very many in its life.
 func (p *pool) letGo(n *poolNode) {
-	if p.caps.Adopts {
+	if n.caps().Adopts {
 		return // it may have left something behind, which the end reports
 	}
 	p.mu.Lock()
@@ -272,7 +272,7 @@ func (n *poolNode) retire() {
 	n.p.removeLocked(n)
 	n.p.dispatchLocked()
 	n.p.mu.Unlock()
-	if n.p.caps.Adopts {
+	if n.caps().Adopts {
 		n.abandon()
 	}
 	n.disconnect()

@@ -51,8 +51,9 @@ func (p *pool) infoNow() PoolInfo {
 func sharedName(r Resource) string { return r.Kind + " " + cmp.Or(r.Name, r.ID) }
 
 func (p *pool) recordShared(r Resource) error {
-	r.Provider, r.Pool = p.provider, p.id
-	row := ledger.Row{Name: sharedName(r), Kind: r.Kind, ID: r.ID, Region: r.Region}
+	member := p.keyOf(cmp.Or(r.Name, r.ID))
+	r.Provider, r.Pool = p.providerOf(member), p.id
+	row := ledger.Row{Name: sharedName(r), Kind: r.Kind, ID: r.ID, Region: r.Region, Member: member}
 	if usd, known := r.HourlyUSD.USD(); known {
 		row.HourlyUSD = &usd
 	}
@@ -79,7 +80,7 @@ func (p *pool) remembered(row ledger.Row) {
 		return
 	}
 	r := Resource{
-		Provider: p.provider, Pool: p.id, Kind: row.Kind, ID: row.ID, Name: strings.TrimPrefix(row.Name, row.Kind+" "),
+		Provider: p.providerOf(row.Member), Pool: p.id, Kind: row.Kind, ID: row.ID, Name: strings.TrimPrefix(row.Name, row.Kind+" "),
 		Region: row.Region, Created: row.Created,
 	}
 	if row.HourlyUSD != nil {
@@ -96,7 +97,10 @@ func (p *pool) remembered(row ledger.Row) {
 // noteReleased puts down that nothing is left of what the nodes shared.
 func (p *pool) noteReleased() {
 	p.mu.Lock()
-	names := append(slices.Sorted(maps.Keys(p.shared)), sharedRow)
+	names := append(slices.Sorted(maps.Keys(p.shared)), sharedRow) // those that were never there count for nothing
+	for _, m := range accounts(p.members) {
+		names = append(names, m.sharedRow())
+	}
 	p.shared = nil
 	p.mu.Unlock()
 	p.noted(p.ledger.Gone("", names...))

@@ -45,7 +45,7 @@ func (n *poolNode) ship(ctx context.Context) (program, error) {
 		err = n.send(ctx, p)
 	}
 	if err != nil {
-		return p, &Error{Provider: n.p.provider, Op: "ship the program to " + n.name, Err: err}
+		return p, &Error{Provider: n.provider(), Op: "ship the program to " + n.name, Err: err}
 	}
 	return p, nil
 }
@@ -80,7 +80,7 @@ func (n *poolNode) programOf(digest string, open func() (io.ReadSeekCloser, erro
 func (n *poolNode) substitute(ctx context.Context, unfit *unfitError) (program, error) {
 	node := n.platform()
 	refuse := func(err error) *Error {
-		return &Error{Provider: n.p.provider, Op: "ship the program to " + n.name, Kind: ErrUnsupported, Err: err}
+		return &Error{Provider: n.provider(), Op: "ship the program to " + n.name, Kind: ErrUnsupported, Err: err}
 	}
 	digest, open, others, err := n.p.given(node)
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -19,7 +20,7 @@ import (
 func inCloud(t *testing.T, o sim.Options, f func(t *testing.T, c *simCloud)) {
 	t.Helper()
 	state := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		if o.Exec == nil {
 			o.Exec = words
 		}

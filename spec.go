@@ -59,6 +59,10 @@ type Spec struct {
 	// spent, by what the nodes cost in [CollectTime], all tasks end, as ErrBudget;
 	// when it is spent, the pool. Zero means no limit.
 	BudgetUSD float64
+	// IngressGiB and EgressGiB are what a node will receive from the internet, and send
+	// there, in an hour. Where that has a price, it counts when offers are compared,
+	// and in nothing else: no limit knows what a task really moves.
+	IngressGiB, EgressGiB float64
 	// AllowUnknownPrice rents also where a limit is set and a price is not known.
 	// The limits then hold for the others only.
 	AllowUnknownPrice bool

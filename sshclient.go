@@ -19,7 +19,7 @@ const authPatience = 2 * time.Minute
 // sshClient makes the client of one machine, from what its endpoint says.
 func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	at := inst.SSH
-	auth, err := p.auth(at)
+	auth, err := n.auth(at)
 	if err != nil {
 		return nil, err
 	}
@@ -29,18 +29,18 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	}
 	cfg := ssh.Config{
 		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
-		Dial: dialer(p.driver, inst),
+		Dial: dialer(n.member(), inst),
 	}
-	if !p.caps.Adopts {
+	if !n.caps().Adopts {
 		cfg.AuthPatience = authPatience
 	}
 	return ssh.New(cfg), nil
 }
 
 // dialer returns how the machine is reached: as its driver says, or by its address.
-func dialer(d Driver, inst Instance) func(context.Context) (net.Conn, error) {
-	if special, ok := d.(Dialer); ok {
-		return func(ctx context.Context) (net.Conn, error) { return special.Dial(ctx, inst) }
+func dialer(m *member, inst Instance) func(context.Context) (net.Conn, error) {
+	if special, ok := m.driver.(Dialer); ok {
+		return func(ctx context.Context) (net.Conn, error) { return special.Dial(ctx, m.own(inst)) }
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", inst.SSH.Addr)
@@ -48,8 +48,8 @@ func dialer(d Driver, inst Instance) func(context.Context) (net.Conn, error) {
 }
 
 // auth returns the keys to log in with: the user's own only where the endpoint
-// asks for them.
-func (p *pool) auth(at Endpoint) ([]xssh.AuthMethod, error) {
+// asks for them. A password comes after the pool's key.
+func (n *poolNode) auth(at Endpoint) ([]xssh.AuthMethod, error) {
 	if at.KeyFile != "" {
 		signer, err := ssh.LoadKey(at.KeyFile)
 		if err != nil {
@@ -64,11 +64,31 @@ func (p *pool) auth(at Endpoint) ([]xssh.AuthMethod, error) {
 		}
 		return []xssh.AuthMethod{xssh.PublicKeys(signers...)}, nil
 	}
-	auth := []xssh.AuthMethod{xssh.PublicKeys(p.keys.signer)}
+	auth := []xssh.AuthMethod{xssh.PublicKeys(n.p.keys.signer)}
 	if at.Password != "" {
-		auth = append(auth, xssh.Password(string(at.Password)))
+		n.p.secrets.learn(map[string]Secret{"password": at.Password})
+		auth = append(auth, xssh.PasswordCallback(func() (string, error) {
+			n.byPassword.Store(true)
+			return string(at.Password), nil
+		}))
 	}
 	return auth, nil
+}
+
+// putKey puts the pool's key in place on a machine that a password was needed for, so that
+// it is not needed again. Where the server looks elsewhere for keys, as a proxy may, the
+// password goes on letting in.
+func (n *poolNode) putKey(ctx context.Context) error {
+	if !n.byPassword.Load() {
+		return nil
+	}
+	key, err := supervisor.Quote(n.p.keys.public)
+	if err != nil {
+		return err
+	}
+	const file = "~/.ssh/authorized_keys"
+	// What stands there may lack the end of its last line.
+	return n.client.Exec(ctx, "umask 077; mkdir -p ~/.ssh && { grep -qxF "+key+" "+file+" 2>/dev/null || printf '\\n%s\\n' "+key+" >>"+file+"; }", nil, nil, nil)
 }
 
 // kindOfSSH maps what went wrong with a connection to the package's kinds.

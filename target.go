@@ -95,7 +95,7 @@ func (n *poolNode) labelsLocked() map[string]string {
 		}
 	}
 	offer := n.inst.Offer
-	add(LabelProvider, n.p.provider)
+	add(LabelProvider, n.provider())
 	add(LabelRegion, offer.Region)
 	add(LabelInstanceType, offer.InstanceType)
 	add(LabelAccelerator, offer.Accelerator.Name)

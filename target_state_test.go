@@ -9,7 +9,7 @@ import (
 // A broadcast that was allowed, and whose nodes are lost before it is queued,
 // says so of the nodes that it is for.
 func TestNoneReadyNamesTheTarget(t *testing.T) {
-	p := &pool{id: "p", provider: "acme"}
+	p := &pool{id: "p", provider: "acme", members: []*member{{provider: "acme"}}}
 	for rank, state := range []NodeState{NodeReady, NodeLost, NodeUnreachable, NodeBootstrapping} {
 		n := &poolNode{p: p, name: "p-" + string(rune('0'+rank)), state: state}
 		n.at.Store(int32(rank))

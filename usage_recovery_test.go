@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/usagetest"
 )
 
 func init() {
@@ -30,7 +31,7 @@ func init() {
 // The program recovery takes up, or ends, what a killed program has left in the user's
 // own state directory.
 func TestUsageRecovery(t *testing.T) {
-	dir := module(t, filepath.Join(usage(t), "recovery", "main.go"))
+	program := usagetest.Build(t, "recovery")
 	needDocker(t)
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
@@ -52,7 +53,7 @@ func TestUsageRecovery(t *testing.T) {
 	t.Run("attach", func(t *testing.T) {
 		v, id := desert(t)
 		v.goOn(t)
-		out, errOut, err := runProgram(t, dir)
+		out, errOut, err := program.Run(t, nil)
 		if err != nil || errOut != "" {
 			t.Errorf("%v\n%s%s", err, out, errOut)
 		}
@@ -74,7 +75,7 @@ func TestUsageRecovery(t *testing.T) {
 	})
 	t.Run("reap", func(t *testing.T) {
 		v, id := desert(t)
-		out, errOut, err := runProgram(t, dir, "reap")
+		out, errOut, err := program.Run(t, nil, "reap")
 		if err != nil || errOut != "" || !regexp.MustCompile(`^[1-9]\d* resources ended\n$`).MatchString(out) {
 			t.Errorf("%v\n%s%s", err, out, errOut)
 		}

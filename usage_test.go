@@ -1,108 +1,47 @@
 package gputrain_test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/usagetest"
 )
 
-// usage returns the folder of the programs that fix the public names.
-func usage(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs("../shared/design/usage")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_SHARED") != "" {
-			t.Fatal("../shared is not there, and GPUTRAIN_REQUIRE_SHARED is set")
-		}
-		t.Skip("../shared/design/usage is not there: the usage programs are not built")
-	}
-	return dir
-}
-
-// module makes a module of the user's own around one program.
-func module(t *testing.T, program string) string {
-	t.Helper()
-	root, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "go.mod" {
-			_, requires, _ := strings.Cut(string(b), "\n")
-			b = []byte("module example.com/user\n" + requires +
-				"\nrequire github.com/gputrain/gputrain v0.0.0\nreplace github.com/gputrain/gputrain => " + root + "\n")
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	source, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-mod=mod", "-o", "program", ".")
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s does not build: %v\n%s", program, err, out)
-	}
-	return dir
-}
-
-func runProgram(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
-	err = cmd.Run()
-	return out.String(), errOut.String(), err
-}
-
 func TestUsageSweep(t *testing.T) {
-	dir := module(t, filepath.Join(usage(t), "sweep", "main.go"))
-	out, errOut, err := runProgram(t, dir)
+	program := usagetest.Build(t, "sweep")
+	out, errOut, err := program.Run(t, nil)
 	if err != nil || errOut != "" || strings.Count(out, "<nil>") != 4 || !strings.HasPrefix(out, "task 0 on node") {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 }
 
 func TestUsageOwnHosts(t *testing.T) {
-	dir := module(t, filepath.Join(usage(t), "ownhosts", "main.go"))
-	_, errOut, err := runProgram(t, dir)
+	program := usagetest.Build(t, "ownhosts")
+	_, errOut, err := program.Run(t, nil)
 	if err == nil || !strings.Contains(errOut, "gpu1.lab") {
 		t.Errorf("its hosts do not exist, and its host key is a sketch: %v\n%s", err, errOut)
 	}
 }
 
 func TestUsageFunctions(t *testing.T) {
-	dir := module(t, filepath.Join(usage(t), "functions", "main.go"))
+	program := usagetest.Build(t, "functions")
 	needDocker(t)
-	out, errOut, err := runProgram(t, dir)
+	out, errOut, err := program.Run(t, nil)
 	if err != nil || !strings.Contains(out, "6 [1 2] [node 0 of 3") {
 		t.Errorf("%v\n%s%s", err, out, errOut)
 	}
 }
 
 func TestUsageCommands(t *testing.T) {
-	dir := module(t, filepath.Join(usage(t), "commands", "main.go"))
+	program := usagetest.Build(t, "commands")
 	needDocker(t)
-	os.MkdirAll(filepath.Join(dir, "src"), 0o755)
-	os.MkdirAll(filepath.Join(dir, "data"), 0o755)
-	os.WriteFile(filepath.Join(dir, "data", "digits.csv"), []byte("1,2,3\n"), 0o644)
-	os.WriteFile(filepath.Join(dir, "src", "train.py"), []byte(`
+	os.MkdirAll(filepath.Join(program.Dir, "src"), 0o755)
+	os.MkdirAll(filepath.Join(program.Dir, "data"), 0o755)
+	os.WriteFile(filepath.Join(program.Dir, "data", "digits.csv"), []byte("1,2,3\n"), 0o644)
+	os.WriteFile(filepath.Join(program.Dir, "src", "train.py"), []byte(`
 import json, os, sys
 seed = int(sys.argv[2])
 rows = open("data/digits.csv").read().split(",")
@@ -112,7 +51,7 @@ print("trained with seed", seed)
 if seed == 5:
     sys.exit(3)
 `), 0o644)
-	out, errOut, err := runProgram(t, dir)
+	out, errOut, err := program.Run(t, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s%s", err, out, errOut)
 	}
@@ -121,7 +60,7 @@ if seed == 5:
 			t.Errorf("the output lacks %q:\n%s%s", want, out, errOut)
 		}
 	}
-	found, _ := filepath.Glob(filepath.Join(dir, "results", "*", "out", "*.json"))
+	found, _ := filepath.Glob(filepath.Join(program.Dir, "results", "*", "out", "*.json"))
 	names := map[string]bool{} // a task that was tried again has left one on each node that it was on
 	for _, f := range found {
 		names[filepath.Base(f)] = true

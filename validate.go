@@ -49,6 +49,8 @@ func (s Spec) Validate() error {
 	f.amount("DiskGiB", s.DiskGiB)
 	f.amount("MaxHourlyUSD", s.MaxHourlyUSD)
 	f.amount("BudgetUSD", s.BudgetUSD)
+	f.amount("IngressGiB", s.IngressGiB)
+	f.amount("EgressGiB", s.EgressGiB)
 	if err := s.Accelerator.Validate(); err != nil {
 		f.add("Accelerator: %v", err)
 	}

@@ -74,7 +74,7 @@ func (h *workerHost) tryGet(ctx context.Context) (*workerProc, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
-		return nil, &Error{Provider: h.n.p.provider, Op: "worker on " + h.n.name, Kind: ErrClosed}
+		return nil, &Error{Provider: h.n.provider(), Op: "worker on " + h.n.name, Kind: ErrClosed}
 	}
 	if h.proc == nil {
 		h.starts++
@@ -237,7 +237,7 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	if ctx.Err() != nil && h.n.ctx.Err() != nil {
 		return context.Cause(h.n.ctx)
 	}
-	e := &Error{Provider: h.n.p.provider, Op: "start the worker on " + h.n.name, Err: proc.err}
+	e := &Error{Provider: h.n.provider(), Op: "start the worker on " + h.n.name, Err: proc.err}
 	switch {
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Signaled: // by somebody else: another one may serve
 		e.Err = fmt.Errorf("%w: %s", errKilledStarting, describeExit(proc.exit, nil))

@@ -92,7 +92,7 @@ func newerHeader(line []byte) *Header {
 	}
 	for field, to := range map[string]any{
 		"pool": &h.Pool, "name": &h.Name, "provider": &h.Provider, "account": &h.Account, "owner": &h.Owner,
-		"created": &h.Created, "expires": &h.Expires, "leaseNanoseconds": &h.Lease, "authorizedKey": &h.AuthorizedKey,
+		"created": &h.Created, "expires": &h.Expires, "leaseNanoseconds": &h.Lease, "authorizedKey": &h.AuthorizedKey, "members": &h.Members,
 	} {
 		_ = json.Unmarshal(e.Pool[field], to) // what is another thing by now stays empty
 	}

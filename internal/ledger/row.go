@@ -21,6 +21,7 @@ type Header struct {
 	Expires       time.Time     `json:"expires,omitzero"`
 	Lease         time.Duration `json:"leaseNanoseconds,omitempty"`
 	AuthorizedKey string        `json:"authorizedKey,omitempty"`
+	Members       []string      `json:"members,omitempty"` // of a group of providers, their keys
 }
 
 // A Row is one thing that the pool makes, and what became of it. It has no place
@@ -40,7 +41,8 @@ type Row struct {
 	Spot         bool          `json:"spot,omitempty"`
 	BillingUnit  time.Duration `json:"billingUnitNanoseconds,omitempty"`
 	HostKeys     []string      `json:"hostKeys,omitempty"`
-	Root         string        `json:"root,omitempty"` // the node's folder, once leased
+	Root         string        `json:"root,omitempty"`   // the node's folder, once leased
+	Member       string        `json:"member,omitempty"` // of a group of providers, whose it is
 	State        State         `json:"state"`
 	Intended     time.Time     `json:"intended,omitzero"`
 	Created      time.Time     `json:"created,omitzero"`

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/secretref"
 	"github.com/zalando/go-keyring"
 	"go.uber.org/goleak"
+
+	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/secretref"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,7 +99,7 @@ func TestKeyring(t *testing.T) {
 }
 
 func TestKeyringThatIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turn, hangs := make(chan struct{}, 1), make(chan struct{})
 		hang := func() (string, error) { <-hangs; return "too late", nil }
 		began := time.Now()
