@@ -53,12 +53,12 @@ func parse(printed string) accelerators.Accelerator {
 		case !ok:
 			continue
 		case found.IsZero():
-			var err error
-			if found, err = accelerators.Parse(name); err != nil {
-				found = accelerators.Exact(name)
-			}
 			mib, _ := strconv.ParseFloat(memory, 64) // "[N/A]" is not known
-			found.Count, found.MemoryGiB = 0, mib/1024
+			var err error
+			if found, err = accelerators.Reported(name, mib); err != nil {
+				found = accelerators.Exact(name, accelerators.Memory(mib/1024))
+			}
+			found.Count = 0
 		}
 		found.Count++
 	}

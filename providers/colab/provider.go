@@ -103,6 +103,7 @@ func (d *driver) ours(got []gputrain.Instance) []gputrain.Instance {
 			in.StateReason = "given back; it goes on, and uses compute units, until you disconnect it in the notebook"
 		}
 		in.ID, in.Offer = d.id, d.offer(in.Offer)
+		in.PrivateAddr = "127.0.0.1" // the tunnel's end leads to its SSH server alone, and no other node is there
 	}
 	return got
 }

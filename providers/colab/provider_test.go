@@ -55,7 +55,7 @@ func TestLifeOfARuntime(t *testing.T) {
 	got, err := d.Launch(t.Context(), request(0))
 	must(t, err)
 	if in := got[0]; len(got) != 1 || in.ID != exampleFingerprint || in.Name != "p-0" || in.State != gputrain.InstanceRunning || in.Offer != want ||
-		in.SSH.Addr != "0.tcp.ngrok.io:14022" || in.SSH.User != "root" || len(in.SSH.HostKeys) != 1 || in.SSH.HostKeys[0] != exampleKey {
+		in.SSH.Addr != "0.tcp.ngrok.io:14022" || in.SSH.User != "root" || in.PrivateAddr != "127.0.0.1" || len(in.SSH.HostKeys) != 1 || in.SSH.HostKeys[0] != exampleKey {
 		t.Errorf("launched %+v", got)
 	}
 	if got := offers(t, d); len(got) != 0 {
@@ -111,6 +111,7 @@ func TestProbe(t *testing.T) {
 		{"no GPU", "", "", accelerators.Accelerator{}},
 		{"T4", "echo Tesla T4, 15360", "", accelerators.T4(accelerators.Count(1), accelerators.Memory(15))},
 		{"A100", "echo NVIDIA A100-SXM4-40GB, 40960", "", accelerators.A100(accelerators.Count(1), accelerators.Memory(40), accelerators.Form(accelerators.SXM))},
+		{"a name that the driver cuts short", "echo NVIDIA H200, 143771", "", accelerators.H200(accelerators.Count(1), accelerators.Memory(143771./1024), accelerators.Form(accelerators.SXM))},
 		{"two", "echo NVIDIA L4, 23034; echo NVIDIA L4, 23034", "", accelerators.L4(accelerators.Count(2), accelerators.Memory(23034./1024))},
 		{"a name that nobody knows", "echo NVIDIA Z9, 1024", "", accelerators.Exact("NVIDIA Z9", accelerators.Count(1), accelerators.Memory(1))},
 		{"memory that is not told", "echo 'Tesla T4, [N/A]'", "", accelerators.T4(accelerators.Count(1))},

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 func TestMain(m *testing.M) {
@@ -235,7 +236,7 @@ func (r *rig) gone(id string) {
 		if got[0].State == gputrain.InstanceTerminated {
 			return
 		}
-		pause(ctx, settleInterval)
+		launches.Pause(ctx, settleInterval)
 	}
 }
 

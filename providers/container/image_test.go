@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 // A layout is the root folder of an image that a test makes.
@@ -268,7 +269,7 @@ func TestCancellingWhileMadeReady(t *testing.T) {
 	prepared := make(chan error, 1)
 	go func() { prepared <- r.driver.Prepare(ctx, r.pool) }()
 	for builders() == "" {
-		pause(t.Context(), settleInterval)
+		launches.Pause(t.Context(), settleInterval)
 	}
 	cancel()
 	if err := <-prepared; !errors.Is(err, context.Canceled) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 const (
@@ -102,22 +103,10 @@ func (d *driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 			if err == nil || says(err, "not found", "no such network") {
 				break
 			}
-			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || !pause(ctx, settleInterval) {
+			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || !launches.Pause(ctx, settleInterval) {
 				return fail("release", err)
 			}
 		}
 	}
 	return nil
-}
-
-// pause waits, and reports whether the context has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

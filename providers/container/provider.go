@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 // A driver holds nothing but values: the engine holds the state.
@@ -165,7 +166,7 @@ func (d *driver) remove(ctx context.Context, ids ...string) error {
 			return errors.Join(err, lookErr)
 		case len(reports) == 0:
 			return nil
-		case err != nil && !says(err, "already in progress") && !isGone(err), !pause(ctx, settleInterval):
+		case err != nil && !says(err, "already in progress") && !isGone(err), !launches.Pause(ctx, settleInterval):
 			return cmp.Or(err, context.Cause(ctx))
 		}
 		ids = nil

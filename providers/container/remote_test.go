@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 // overTCP puts the engine behind a TCP address, as a remote one is, and points
@@ -103,7 +104,7 @@ func TestRemoteEngine(t *testing.T) {
 	c.Close()
 	other.Close()
 	for r.do("exec", nodes[0].ID, "sh", "-c", "pgrep -fc '[s]shd_config -i' || true") != "0" {
-		pause(t.Context(), settleInterval)
+		launches.Pause(t.Context(), settleInterval)
 	}
 
 	dial := func(ctx context.Context, id string) error {

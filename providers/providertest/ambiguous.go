@@ -32,9 +32,10 @@ func ambiguousChecks() []check {
 
 func launchUnder(c *trial, f Fault) {
 	p := c.prepared()
-	req := p.request(2)
+	reqs := p.requests(2)
+	wanted, _ := nodes(reqs)
 	c.fault(OpLaunch, f)
-	got, err := p.Launch(c.Context(), req)
+	got, err := p.launchAll(reqs)
 	for _, name := range p.doubles() {
 		c.Errorf("%s was made twice: an ambiguous answer is settled by listing and adopting, never by creating again (Driver.Launch)", name)
 	}
@@ -48,16 +49,16 @@ func launchUnder(c *trial, f Fault) {
 	switch {
 	case f.After && len(got) == 0:
 		c.Errorf("Driver.Launch has made machines and returns none: it says %v", err)
-	case len(got) < len(req.Nodes) && f.Kind == RateLimited:
+	case len(got) < len(wanted) && f.Kind == RateLimited:
 		c.failure("Driver.Launch that was rate limited", err, gputrain.ErrRateLimited)
-	case len(got) < len(req.Nodes):
+	case len(got) < len(wanted):
 		// Of other kinds the pool takes it that nothing was made.
-		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(req.Nodes), len(got)), err, gputrain.ErrUnavailable)
+		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(wanted), len(got)), err, gputrain.ErrUnavailable)
 	case err != nil:
 		c.Logf("all machines are there, and Driver.Launch says %v", err)
 	}
 	for _, in := range got {
-		if !slices.ContainsFunc(req.Nodes, func(n gputrain.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
+		if !slices.ContainsFunc(wanted, func(n gputrain.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
 			c.Errorf("Driver.Launch returns Name %q and Rank %d, which no NodeRequest has", in.Name, in.Rank)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -34,7 +34,7 @@ func (p undialed) Open(ctx context.Context) (gputrain.Driver, error) {
 // Pools and checks reach machines by Harness.Dial, and the driver keeps what it can
 // do beside that.
 func TestDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := harness(t, flaw{})
 		cfg := h.Provider.(provider).Config
 		h.Provider = undialed{cfg}

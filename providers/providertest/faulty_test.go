@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -10,10 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -245,8 +246,8 @@ var flaws = []flaw{
 		})},
 	{name: "launch goes on without its caller", check: "launch after the caller has given up", says: "the context had ended before",
 		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
-			d.Launch(context.WithoutCancel(ctx), r)
-			return nil, ctx.Err()
+			got, _ := d.Launch(context.WithoutCancel(ctx), r)
+			return got, ctx.Err()
 		})},
 	{name: "tag forgotten", check: "tags round trip", says: "tags of the create call",
 		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
@@ -309,6 +310,25 @@ var flaws = []flaw{
 			slices.SortFunc(got, func(a, b gputrain.Instance) int { return strings.Compare(a.ID, b.ID) })
 			return got
 		})},
+	{name: "known to its program alone", check: "describe by another program", says: "by another program",
+		driver: func(d driver) gputrain.Driver {
+			launched := map[string]bool{}
+			return describes{driver{launches{d, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+				got, err := d.Launch(ctx, r)
+				for _, in := range got {
+					launched[in.ID] = true
+				}
+				return got, err
+			}}, d.cloud}, func(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+				got, err := d.Describe(ctx, ids...)
+				for i := range got {
+					if !launched[got[i].ID] {
+						got[i].Rank = 0
+					}
+				}
+				return got, err
+			}}
+		}},
 
 	{name: "terminate not idempotent", check: "terminate twice, and what is gone", says: "is idempotent",
 		driver: func(d driver) gputrain.Driver {
@@ -349,7 +369,17 @@ var flaws = []flaw{
 		driver: func(d driver) gputrain.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
 		}},
-
+	{name: "terminate gives up", check: "terminate that never goes through", says: "has said that the machine is gone",
+		driver: func(d driver) gputrain.Driver {
+			return terminates{d, func(ctx context.Context, ids ...string) error {
+				for range 5 {
+					if d.Terminate(ctx, ids...) == nil {
+						break
+					}
+				}
+				return nil
+			}}
+		}},
 	{name: "terminate fails without saying how", check: "terminate: cut after it was done", says: "is a *gputrain.Error",
 		driver: func(d driver) gputrain.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
@@ -548,11 +578,49 @@ func TestASoundDriver(t *testing.T) {
 	RunInBubble(t, func(t *testing.T) Harness { return harness(t, flaw{}) })
 }
 
+// So does one whose pools can have one machine.
+func TestOneMachine(t *testing.T) {
+	one := func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		live := func(m gputrain.Resource) bool { return m.Kind == "machine" && m.Pool == r.Pool.ID }
+		if len(r.Nodes) > 1 || slices.ContainsFunc(d.cloud.Live(), live) {
+			return nil, &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrInvalid, Err: errors.New("a pool has one machine")}
+		}
+		return d.Launch(ctx, r)
+	}
+	RunInBubble(t, func(t *testing.T) Harness {
+		h := harness(t, flaw{driver: editedLaunch(one)})
+		h.Machines = 1
+		return h
+	})
+}
+
+// Of an offer that is one machine, as on a market, a sound driver is not asked for two.
+func TestOffersOfOneMachine(t *testing.T) {
+	market := func(d driver) gputrain.Driver {
+		several := editedOffers(func(o gputrain.Offer) (each []gputrain.Offer) {
+			for i := range 4 {
+				one := o
+				one.ID, one.Available = fmt.Sprintf("%s#%d", o.ID, i), 1
+				each = append(each, one)
+			}
+			return each
+		})(d).(offers)
+		return launches{driver{several, d.cloud}, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			if n := len(r.Nodes); n > r.Offer.Available {
+				t.Errorf("%d machines were asked for of an offer of %d", n, r.Offer.Available)
+			}
+			r.Offer.ID, _, _ = strings.Cut(r.Offer.ID, "#")
+			return d.Launch(ctx, r)
+		}}
+	}
+	RunInBubble(t, func(t *testing.T) Harness { return harness(t, flaw{driver: market}) })
+}
+
 // Every flaw is seen by its check, which says what is wrong.
 func TestFlaws(t *testing.T) {
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				failures := watch(t, named(t, f.check), harness(t, f))
 				time.Sleep(2 * time.Hour) // the goroutine that a flaw leaves ends
 				if !slices.ContainsFunc(failures, func(s string) bool { return strings.Contains(s, f.says) }) {
@@ -575,7 +643,7 @@ func TestWithout(t *testing.T) {
 		"left out, and it is there": {func(h *Harness) { h.Without["Room"] = "it is full" }, "the harness has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := harness(t, flaw{})
 				tt.change(&h)
 				if failures := watch(t, named(t, "list shows only ours"), h); !strings.Contains(strings.Join(failures, "\n"), tt.says) {

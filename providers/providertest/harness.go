@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // A Harness is a provider and what its fake can do. All of it but Provider is
@@ -18,10 +18,17 @@ import (
 // Without has to give.
 type Harness struct {
 	// Provider is under test, and Spec what it is asked for. The fake has room for
-	// four machines at least, and of one that is terminated nothing goes on.
+	// four machines at least, unless Machines says otherwise, and of one that is
+	// terminated nothing goes on.
 	Provider gputrain.Provider
 	Spec     gputrain.Spec
+	// Members are, for a provider that is made of others, the names of those, in
+	// which its errors are too.
+	Members []string
 
+	// Machines is how many machines a pool can have, where it is fewer than four. Zero
+	// means that it can have as many as the suite asks for.
+	Machines int
 	// Account returns everything that exists in the account, whoever made it and
 	// whatever the API's lists say: Kind and ID as Driver.List has them, and the Name
 	// under which it was made.
@@ -119,7 +126,7 @@ func Run(t *testing.T, start func(t *testing.T) Harness) {
 // waiting takes no time, for providers of which nothing is outside the program.
 func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, synctest.Test)
+	runAll(t, start, bubble.Test)
 }
 
 func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, func(*testing.T))) {

@@ -76,7 +76,7 @@ func listEverything(c *trial) {
 	p.launch(2)
 	made := except(resourceIDs(c.h.Account()), before)
 	for _, r := range c.listed(c.open(), p.info.ID, has(made...)) {
-		if r.Kind == "" || r.ID == "" || r.Provider != c.name {
+		if r.Kind == "" || r.ID == "" || !c.names(r.Provider) {
 			c.Errorf("Driver.List has %+v, without Provider, Kind or ID", r)
 		}
 		if r.Kind != "machine" && r.State != gputrain.InstanceUnknown {

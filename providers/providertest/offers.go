@@ -41,7 +41,7 @@ func offersPriced(c *trial) {
 		if known && (usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) || usd == 0 && !caps.Free) {
 			c.Errorf("%s costs %v: a price is US dollars per hour for one machine, and one that is not known is the zero Price, never 0", o.InstanceType, o.HourlyUSD)
 		}
-		if o.Provider != c.name || o.InstanceType == "" {
+		if !c.names(o.Provider) || o.InstanceType == "" {
 			c.Errorf("offer %+v: Provider must be %q, and InstanceType the provider's name for the machine", o, c.name)
 		}
 		if o.Spot && !caps.Spot {

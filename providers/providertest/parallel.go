@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"crypto/rand"
 	"slices"
 	"sync"
 
@@ -18,34 +19,33 @@ func parallelChecks() []check {
 // The race detector looks on, where the tests run under it.
 func parallelUse(c *trial) {
 	p := c.prepared()
-	req := p.request(4)
+	wanted, offers := nodes(p.requests(4))
 	var all []string
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, node := range req.Nodes {
+	for _, node := range wanted {
 		wg.Go(func() {
-			one := req
-			one.Token += node.Name
-			one.Nodes = []gputrain.NodeRequest{node}
-			got, err := p.Launch(c.Context(), one)
+			got, err := p.Launch(c.Context(), gputrain.LaunchRequest{
+				Pool: p.now(), Offer: offers[node.Name], Spec: c.h.Spec, Token: rand.Text(), Nodes: []gputrain.NodeRequest{node},
+			})
 			if err != nil || len(got) != 1 || got[0].Name != node.Name {
-				c.Errorf("Driver.Launch, four at the same time: %+v, %v", got, err)
+				c.Errorf("Driver.Launch, several at the same time: %+v, %v", got, err)
 				return
 			}
 			mu.Lock()
 			all = append(all, got[0].ID)
 			mu.Unlock()
 			if now, err := p.Describe(c.Context(), got[0].ID); err != nil || len(now) != 1 || now[0].ID != got[0].ID {
-				c.Errorf("Driver.Describe, four at the same time: %+v, %v", now, err)
+				c.Errorf("Driver.Describe, several at the same time: %+v, %v", now, err)
 			}
 		})
 		wg.Go(func() {
 			if _, err := p.List(c.Context(), ""); err != nil {
-				c.Errorf("Driver.List, four at the same time: %v", err)
+				c.Errorf("Driver.List, several at the same time: %v", err)
 			}
 			for _, err := range p.Offers(c.Context(), c.h.Spec) {
 				if err != nil {
-					c.Errorf("Driver.Offers, four at the same time: %v", err)
+					c.Errorf("Driver.Offers, several at the same time: %v", err)
 				}
 			}
 			_ = p.Capabilities()
@@ -54,15 +54,15 @@ func parallelUse(c *trial) {
 	wg.Wait()
 	slices.Sort(all)
 	if len(slices.Compact(slices.Clone(all))) != len(all) {
-		c.Errorf("Driver.Launch, four at the same time, returns one machine for two nodes: %q", all)
+		c.Errorf("Driver.Launch, several at the same time, returns one machine for two nodes: %q", all)
 	}
 	if c.h.Account != nil {
-		p.holds("four were launched at the same time", all...)
+		p.holds("they were launched at the same time", all...)
 	}
 	for _, id := range all {
 		wg.Go(func() {
 			if err := p.Terminate(c.Context(), id); err != nil {
-				c.Errorf("Driver.Terminate, four at the same time: %v", err)
+				c.Errorf("Driver.Terminate, several at the same time: %v", err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gputrain/gputrain"
@@ -15,6 +16,7 @@ func stateChecks() []check {
 		{unknownStates, []string{"States"}, func(c *trial) { states(c, true) }},
 		{"describe reports what is gone", nil, describeGone},
 		{"describe keeps order and leaves out nothing", nil, describeMany},
+		{"describe by another program", nil, describeElsewhere},
 	}
 }
 
@@ -74,8 +76,10 @@ func describeGone(c *trial) {
 		c.Fatalf("Driver.Terminate: %v", err)
 	}
 	p.gone(got[0])
-	if rest := p.describe(got...); rest[0].State != gputrain.InstanceTerminated || rest[1].State >= gputrain.InstancePreempted {
-		c.Errorf("Driver.Describe of one that is gone and one that is not reports %v and %v", rest[0].State, rest[1].State)
+	for i, in := range p.describe(got...) {
+		if i == 0 && in.State != gputrain.InstanceTerminated || i > 0 && in.State >= gputrain.InstancePreempted {
+			c.Errorf("Driver.Describe of several, of which the first is gone, reports machine %d as %v", i, in.State)
+		}
 	}
 }
 
@@ -83,6 +87,32 @@ func describeMany(c *trial) {
 	p := c.prepared()
 	got := ids(p.launch(3))
 	p.describe(got...)
-	p.describe(got[2], got[0])
+	if len(got) > 1 {
+		p.describe(got[len(got)-1], got[0])
+	}
 	p.describe()
+}
+
+// What another program knows of a machine is what the provider tells by its tags. One that
+// only the program that launched it reaches (Resumer) is known by its name and rank alone.
+func describeElsewhere(c *trial) {
+	p := c.prepared()
+	if !p.caps.Tags {
+		return
+	}
+	got := p.running(p.launch(2))
+	now, err := c.open().Describe(c.Context(), ids(got)...)
+	if err != nil || !slices.Equal(ids(now), ids(got)) {
+		c.Fatalf("Driver.Describe of %q by another program reports %q and %v", ids(got), ids(now), err)
+	}
+	_, resumed := p.Driver.(gputrain.Resumer)
+	for i, in := range now {
+		want := got[i]
+		if in.Name != want.Name || in.Rank != want.Rank {
+			c.Errorf("Driver.Describe by another program says that %s has Name %q and Rank %d; here it has %q and %d", in.ID, in.Name, in.Rank, want.Name, want.Rank)
+		}
+		if !resumed && (in.State != want.State || in.SSH.Addr != want.SSH.Addr || in.SSH.User != want.SSH.User || !slices.Equal(in.SSH.HostKeys, want.SSH.HostKeys)) {
+			c.Errorf("Driver.Describe by another program says that %s is %v, at %+v; here it is %v, at %+v", in.ID, in.State, in.SSH, want.State, want.SSH)
+		}
+	}
 }

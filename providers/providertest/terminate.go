@@ -11,7 +11,7 @@ func terminateChecks() []check {
 	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut}, {Kind: Cut, After: true}, {Kind: HTML}, {Kind: RateLimited}} {
 		all = append(all, check{"terminate: " + f.String(), []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, f) }})
 	}
-	return all
+	return append(all, check{"terminate that never goes through", []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, Fault{Kind: Failed, Times: -1}) }})
 }
 
 func terminatePending(c *trial) {
@@ -51,7 +51,7 @@ func terminateNamed(c *trial) {
 	if err := p.Terminate(c.Context(), got[0]); err != nil {
 		c.Errorf("Driver.Terminate: %v", err)
 	}
-	p.holds("Terminate ends the named machines", got[1])
+	p.holds("Terminate ends the named machines", got[1:]...)
 }
 
 // One that says that a machine is gone must be right.

@@ -71,6 +71,11 @@ func (c *trial) fault(op Op, f Fault) (remove func()) {
 	return remove
 }
 
+// names reports whether a name is the provider's, or of one that it is made of.
+func (c *trial) names(provider string) bool {
+	return provider == c.name || slices.Contains(c.h.Members, provider)
+}
+
 // failure looks whether an error is one that a caller can act on: of the provider,
 // of one of the kinds, without secrets. It reports whether there is an error.
 func (c *trial) failure(what string, err error, kinds ...error) bool {
@@ -80,7 +85,7 @@ func (c *trial) failure(what string, err error, kinds ...error) bool {
 		return false
 	}
 	var e *gputrain.Error
-	if !errors.As(err, &e) || e.Provider != c.name || e.Op == "" {
+	if !errors.As(err, &e) || !c.names(e.Provider) || e.Op == "" {
 		c.Errorf("%s: %v: every error of a provider is a *gputrain.Error with Provider %q and an Op", what, err, c.name)
 	}
 	if len(kinds) > 0 && !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
@@ -199,47 +204,90 @@ func (p *pool) end() {
 	}
 }
 
-// offer returns the first offer on demand.
-func (p *pool) offer() gputrain.Offer {
+// requests asks for n machines of new ranks, or for as many as a pool can have, and as
+// it does: of the first offers on demand, or on spot where the spec wants nothing else,
+// and of none for more machines than are available.
+func (p *pool) requests(n int) []gputrain.LaunchRequest {
 	p.Helper()
+	n = p.upTo(n)
+	var all []gputrain.LaunchRequest
 	for o, err := range p.Offers(p.Context(), p.h.Spec) {
 		if err != nil {
 			p.Fatalf("Driver.Offers: %v", err)
 		}
-		if !o.Spot {
-			return o
+		if o.Spot != (p.h.Spec.Allocation == gputrain.Spot) {
+			continue
+		}
+		req := gputrain.LaunchRequest{Pool: p.now(), Offer: o, Spec: p.h.Spec, Token: rand.Text()}
+		for n > 0 && (o.Available == 0 || p.caps.Adopts || len(req.Nodes) < o.Available) {
+			req.Nodes = append(req.Nodes, p.newNode())
+			n--
+		}
+		if all = append(all, req); n == 0 {
+			return all
 		}
 	}
-	p.Fatal("Driver.Offers has no offer on demand for Harness.Spec")
-	return gputrain.Offer{}
+	p.Fatalf("Driver.Offers has no offers for %d machines more of Harness.Spec", n)
+	return nil
 }
 
-// request asks for n machines of new ranks.
-func (p *pool) request(n int) gputrain.LaunchRequest {
+// request is requests for one machine.
+func (p *pool) request() gputrain.LaunchRequest {
 	p.Helper()
-	req := gputrain.LaunchRequest{Pool: p.now(), Offer: p.offer(), Spec: p.h.Spec, Token: rand.Text()}
-	for range n {
-		node := gputrain.NodeRequest{Rank: p.ranks, Name: fmt.Sprintf("%s-%d", p.info.ID, p.ranks)}
-		if p.caps.HostKeys == gputrain.HostKeyInjected {
-			keys, err := ssh.NewKeyPair()
-			if err != nil {
-				p.Fatal(err)
-			}
-			node.HostKey = gputrain.HostKey{Private: gputrain.Secret(keys.Private), Public: keys.Public}
-			p.trial.mu.Lock()
-			p.injected = append(p.injected, strings.Split(string(keys.Private), "\n")[4])
-			p.trial.mu.Unlock()
-		}
-		req.Nodes = append(req.Nodes, node)
-		p.ranks++
-	}
-	return req
+	return p.requests(1)[0]
 }
 
-// launch launches n machines, and wants as many.
+// newNode is the next rank.
+func (p *pool) newNode() gputrain.NodeRequest {
+	p.Helper()
+	node := gputrain.NodeRequest{Rank: p.ranks, Name: fmt.Sprintf("%s-%d", p.info.ID, p.ranks)}
+	if p.caps.HostKeys == gputrain.HostKeyInjected {
+		keys, err := ssh.NewKeyPair()
+		if err != nil {
+			p.Fatal(err)
+		}
+		node.HostKey = gputrain.HostKey{Private: gputrain.Secret(keys.Private), Public: keys.Public}
+		p.trial.mu.Lock()
+		p.injected = append(p.injected, strings.Split(string(keys.Private), "\n")[4])
+		p.trial.mu.Unlock()
+	}
+	p.ranks++
+	return node
+}
+
+// launchAll makes the requests, all of them, and joins their errors.
+func (p *pool) launchAll(reqs []gputrain.LaunchRequest) (got []gputrain.Instance, err error) {
+	for _, req := range reqs {
+		some, failed := p.Launch(p.Context(), req)
+		got, err = append(got, some...), errors.Join(err, failed)
+	}
+	return got, err
+}
+
+// nodes returns what the requests ask for, and of which offer each is, by its name.
+func nodes(reqs []gputrain.LaunchRequest) (all []gputrain.NodeRequest, offers map[string]gputrain.Offer) {
+	offers = map[string]gputrain.Offer{}
+	for _, req := range reqs {
+		for _, n := range req.Nodes {
+			all, offers[n.Name] = append(all, n), req.Offer
+		}
+	}
+	return all, offers
+}
+
+// upTo returns n, or how many machines a pool can have.
+func (c *trial) upTo(n int) int {
+	if c.h.Machines > 0 {
+		return min(n, c.h.Machines)
+	}
+	return n
+}
+
+// launch launches n machines, or as many as a pool can have, and wants as many.
 func (p *pool) launch(n int) []gputrain.Instance {
 	p.Helper()
-	got, err := p.Launch(p.Context(), p.request(n))
+	n = p.upTo(n)
+	got, err := p.launchAll(p.requests(n))
 	if err != nil || len(got) != n {
 		p.Fatalf("Driver.Launch of %d returns %d machines and %v", n, len(got), err)
 	}

@@ -34,7 +34,7 @@ func TestLaunchUnderEachFault(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.kind.String(), func(t *testing.T) {
-			bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+			inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 				d := open(t, c)
 				req := request(t, d, "p", 2)
 				c.Inject(sim.Fault{Op: sim.OpLaunch, Nth: 1, Kind: tt.kind, For: 10 * time.Second})
@@ -102,7 +102,7 @@ func TestLaunchUnderEachFault(t *testing.T) {
 }
 
 func TestATokenLaunchesOnce(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		req := request(t, d, "p", 2)
 		first, err := d.Launch(t.Context(), req)
@@ -121,7 +121,7 @@ func TestATokenLaunchesOnce(t *testing.T) {
 
 // A caller that does not wait for the answer does not undo the call.
 func TestALaunchThatNobodyWaitsFor(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		req := request(t, d, "p", 1)
 		c.Inject(sim.Fault{Op: sim.OpLaunch, Kind: sim.Delay, For: time.Minute})
@@ -141,7 +141,7 @@ func TestALaunchThatNobodyWaitsFor(t *testing.T) {
 
 // Both kinds of what is no answer are errors.
 func TestGarbage(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 1))
 		if err != nil {
@@ -166,7 +166,7 @@ func TestGarbage(t *testing.T) {
 
 // A terminate that is ignored says yes, and can be asked again.
 func TestTerminateIsIgnored(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 1))
 		if err != nil {
@@ -183,7 +183,7 @@ func TestTerminateIsIgnored(t *testing.T) {
 
 // A fault can leave one of the two things that Prepare makes.
 func TestPrepareAndRelease(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		c.Inject(sim.Fault{Op: sim.OpPrepare, Nth: 2, Kind: sim.ErrorBefore}, sim.Fault{Op: sim.OpRelease, Nth: 1, Kind: sim.Ignored})
 		kinds(t, d.Prepare(t.Context(), info("p")), gputrain.ErrUnavailable)
@@ -221,7 +221,7 @@ func TestPrepareAndRelease(t *testing.T) {
 }
 
 func TestOutage(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		c.Outage(time.Now().Add(time.Minute), time.Minute)
 		list := func() error { _, err := d.List(t.Context(), ""); return err }
@@ -243,7 +243,7 @@ func TestOutage(t *testing.T) {
 // The same seed brings the same faults, whatever the pools are called.
 func TestASeedRepeatsItself(t *testing.T) {
 	run := func(seed uint64) (log string) {
-		bubble(t, sim.Options{Seed: seed, Faults: []sim.Fault{sim.Random(seed, 0.3)}}, func(t *testing.T, c *sim.Cloud) {
+		inBubble(t, sim.Options{Seed: seed, Faults: []sim.Fault{sim.Random(seed, 0.3)}}, func(t *testing.T, c *sim.Cloud) {
 			d := open(t, c)
 			for i := range 30 {
 				d.Prepare(t.Context(), info(fmt.Sprint("p", i)))
@@ -264,7 +264,7 @@ func TestASeedRepeatsItself(t *testing.T) {
 }
 
 func TestLeasesAreMarked(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 1))
 		if err != nil {
@@ -290,7 +290,7 @@ func TestLeasesAreMarked(t *testing.T) {
 
 func TestCapacityQuotaAndPrices(t *testing.T) {
 	offers := []gputrain.Offer{{ID: "a", HourlyUSD: gputrain.USD(1), BillingUnit: time.Hour, Available: 3, Region: "r"}}
-	bubble(t, sim.Options{Offers: offers, Quota: 4}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{Offers: offers, Quota: 4}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 2))
 		if err != nil {
@@ -328,7 +328,7 @@ func TestCapacityQuotaAndPrices(t *testing.T) {
 }
 
 func TestAccountsAndTokens(t *testing.T) {
-	bubble(t, sim.Options{Token: "sk-sim-test"}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{Token: "sk-sim-test"}, func(t *testing.T, c *sim.Cloud) {
 		for _, token := range []gputrain.Secret{"wrong", "env://GPUTRAIN_NO_SUCH"} {
 			_, err := sim.Config{Cloud: c, Token: token}.Open(t.Context())
 			kinds(t, err, gputrain.ErrAuth)

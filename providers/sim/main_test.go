@@ -8,12 +8,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/sim"
 	"go.uber.org/goleak"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/providers/sim"
 )
 
 func TestMain(m *testing.M) {
@@ -48,9 +49,9 @@ func greet(ctx context.Context, cmd sim.Command) int {
 	return 0
 }
 
-// bubble runs a test in virtual time, with a cloud whose tasks are greet.
-func bubble(t *testing.T, o sim.Options, f func(t *testing.T, c *sim.Cloud)) {
-	synctest.Test(t, func(t *testing.T) {
+// inBubble runs a test in virtual time, with a cloud whose tasks are greet.
+func inBubble(t *testing.T, o sim.Options, f func(t *testing.T, c *sim.Cloud)) {
+	bubble.Test(t, func(t *testing.T) {
 		o := o
 		if o.Exec == nil {
 			o.Exec = greet

@@ -21,7 +21,7 @@ func pool(t *testing.T, c *sim.Cloud, spec gputrain.Spec, opts ...gputrain.Optio
 }
 
 func TestAPoolLivesInABubble(t *testing.T) {
-	bubble(t, sim.Options{BootTime: time.Minute, BootJitter: time.Minute}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{BootTime: time.Minute, BootJitter: time.Minute}, func(t *testing.T, c *sim.Cloud) {
 		start := time.Now()
 		p := pool(t, c, gputrain.Spec{Nodes: 3})
 		if up := time.Since(start); up < time.Minute || up > 3*time.Minute {
@@ -59,7 +59,7 @@ func TestAPoolLivesInABubble(t *testing.T) {
 
 // A client that is gone renews no lease: its machines end themselves.
 func TestALeaseThatLapsesEndsTheMachine(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		p := pool(t, c, gputrain.Spec{Nodes: 2, Lease: time.Minute, MaxReplacements: -1})
 		time.Sleep(5 * time.Minute) // it is renewed
 		if n := count(c, "machine"); n != 2 {
@@ -89,7 +89,7 @@ func TestALeaseThatLapsesEndsTheMachine(t *testing.T) {
 
 // While the client lives, a short lease ends nothing.
 func TestALeaseIsRenewed(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		p := pool(t, c, gputrain.Spec{Lease: 10 * time.Second})
 		defer p.Close()
 		time.Sleep(10 * time.Minute)
@@ -100,7 +100,7 @@ func TestALeaseIsRenewed(t *testing.T) {
 }
 
 func TestACutLinkLosesNothing(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		p := pool(t, c, gputrain.Spec{})
 		defer p.Close()
 		go func() {
@@ -131,7 +131,7 @@ func TestMachinesThatGo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+			inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 				d := open(t, c)
 				got, err := d.Launch(t.Context(), request(t, d, "p", 2))
 				if err != nil {
@@ -160,7 +160,7 @@ func TestMachinesThatGo(t *testing.T) {
 }
 
 func TestANoticeIsTold(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 1))
 		if err != nil {
@@ -179,7 +179,7 @@ func TestANoticeIsTold(t *testing.T) {
 
 // Break is a machine that the cloud says runs and that nobody reaches.
 func TestBreakAndHeal(t *testing.T) {
-	bubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
+	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 1))
 		if err != nil {
@@ -215,7 +215,7 @@ func TestRandomFaultsLeaveNothing(t *testing.T) {
 	}
 	for seed := range uint64(plans) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, sim.Options{Seed: seed, BootTime: 20 * time.Second, ListLag: 5 * time.Second, Faults: []sim.Fault{sim.Random(seed, 0.1, harmless...)}}, func(t *testing.T, c *sim.Cloud) {
+			inBubble(t, sim.Options{Seed: seed, BootTime: 20 * time.Second, ListLag: 5 * time.Second, Faults: []sim.Fault{sim.Random(seed, 0.1, harmless...)}}, func(t *testing.T, c *sim.Cloud) {
 				p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c}, gputrain.Spec{Nodes: 2})
 				if err == nil {
 					p.Run(gputrain.Cmd("echo", "x"))

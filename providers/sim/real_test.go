@@ -157,7 +157,7 @@ func TestAClientIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GPUTRAIN_SIM_ENDPOINT="+endpoint)
+	cmd.Env = append(os.Environ(), "GPUTRAIN_SIM_ENDPOINT="+endpoint, "XDG_STATE_HOME="+t.TempDir()) // its ledger stays
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
