@@ -36,6 +36,16 @@ func TestImportsGoDownOnly(t *testing.T) {
 	}
 }
 
+// sdks are the clients that clouds make, and what else one package alone needs, by how
+// their packages begin, and who may use them: so a program links those alone whose
+// providers it imports.
+var sdks = map[string]string{
+	"cloud.google.com/": "providers/gcp", "google.golang.org/": "providers/gcp", "github.com/googleapis/": "providers/gcp",
+	"github.com/aws/": "providers/aws",
+
+	"github.com/go-viper/": "providers/all", // which is small, and needed for configuration files alone
+}
+
 func forbidden(from, to string) string {
 	rel := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, modulePath), "/") }
 	ours := to == modulePath || strings.HasPrefix(to, modulePath+"/")
@@ -47,6 +57,11 @@ func forbidden(from, to string) string {
 		if strings.HasPrefix(f, "providers/") && strings.HasPrefix(to, "golang.org/x/crypto/ssh") && f != "providers/local" {
 			return "SSH is the pool's work"
 		}
+		for sdk, provider := range sdks {
+			if strings.HasPrefix(to, sdk) && f != provider {
+				return "this is for " + provider + " alone"
+			}
+		}
 	case f == "accelerators":
 		return "accelerators is a leaf"
 	case f == "" && strings.HasPrefix(g, "providers/"):
@@ -55,11 +70,13 @@ func forbidden(from, to string) string {
 		return "nothing under internal imports root or a provider"
 	case f == "providers/colab" && g == "providers/ssh":
 		// A notebook's runtime is a host that is adopted, and nothing else: one way to do that is enough.
+	case strings.HasPrefix(g, "providers/internal/"), f == "providers/internal/cloudtest" && g == "providers/providertest":
+		// What providers share, and what their tests share: Go itself lets nobody else have it.
 	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all":
 		return "a provider imports no other"
 	case g == "secrets/keyring" && !strings.HasPrefix(f, "examples/"):
 		return "a program that wants the keyring links it, no other"
-	case strings.HasPrefix(f, "providers/") && g == "internal/ssh" && f != "providers/providertest": // which plays the pool's part
+	case strings.HasPrefix(f, "providers/") && g == "internal/ssh" && f != "providers/providertest" && f != "providers/internal/cloudtest": // which play the pool's part
 		return "SSH is the pool's work"
 	}
 	return ""

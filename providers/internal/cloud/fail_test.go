@@ -1,0 +1,137 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// answered is the error of a call that was answered with a status.
+func answered(t *testing.T, method string, status int) error {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Request-Id", "req-1")
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	client, err := rest.New(rest.Config{BaseURL: server.URL, Attempts: 1, FirstWait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var out map[string]any
+	if err = client.Do(t.Context(), method, "/x", nil, &out); err == nil {
+		t.Fatalf("%s is answered well with %d", method, status)
+	}
+	return err
+}
+
+func TestStatusKind(t *testing.T) {
+	for _, tt := range []struct {
+		method   string
+		status   int
+		kind     error
+		answered bool
+	}{
+		{"GET", 400, gputrain.ErrInvalid, true}, {"POST", 422, gputrain.ErrInvalid, true}, {"POST", 405, gputrain.ErrInvalid, true},
+		{"GET", 401, gputrain.ErrAuth, true}, {"POST", 403, gputrain.ErrAuth, true},
+		{"POST", 402, gputrain.ErrQuota, true},
+		{"GET", 404, gputrain.ErrNotFound, true}, {"DELETE", 410, gputrain.ErrNotFound, true},
+		{"POST", 409, gputrain.ErrUnavailable, true}, {"POST", 429, gputrain.ErrRateLimited, true},
+		{"GET", 500, gputrain.ErrUnavailable, true}, {"POST", 500, gputrain.ErrUnavailable, false}, {"DELETE", 503, gputrain.ErrUnavailable, false},
+		{"POST", 200, gputrain.ErrUnavailable, false}, {"POST", 418, nil, true},
+	} {
+		err := fmt.Errorf("a machine: %w", answered(t, tt.method, tt.status))
+		if got := cloud.StatusKind(err); got != tt.kind {
+			t.Errorf("%s answered with %d: %v, want %v", tt.method, tt.status, got, tt.kind)
+		}
+		if e, ok := cloud.Answered(err); ok != tt.answered || e == nil || e.Status != tt.status {
+			t.Errorf("%s answered with %d: Answered = %+v, %v", tt.method, tt.status, e, ok)
+		}
+	}
+	for _, tt := range []struct{ err, kind error }{
+		{errors.New("odd"), nil},
+		{fmt.Errorf("%w: a spec", gputrain.ErrInvalid), gputrain.ErrInvalid},
+		{fmt.Errorf("page 2: %w", rest.ErrAnswer), gputrain.ErrUnavailable},
+		{context.Canceled, gputrain.ErrUnavailable}, {fmt.Errorf("x: %w", context.DeadlineExceeded), gputrain.ErrUnavailable},
+	} {
+		if got := cloud.StatusKind(tt.err); got != tt.kind {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.kind)
+		}
+		if e, ok := cloud.Answered(tt.err); ok {
+			t.Errorf("%v is answered: %+v", tt.err, e)
+		}
+	}
+}
+
+func TestFail(t *testing.T) {
+	words := func(op string, err error) (string, error) {
+		switch {
+		case strings.Contains(err.Error(), "sold out"):
+			return "take another for " + op, gputrain.ErrNoCapacity
+		case strings.Contains(err.Error(), "401"):
+			return "look at the key", nil
+		}
+		return "", nil
+	}
+	if err := cloud.Fail("acme", "launch", nil, words); err != nil {
+		t.Error(err)
+	}
+	hinted := &gputrain.Error{Kind: gputrain.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
+	for name, tt := range map[string]struct {
+		err  error
+		kind error
+		hint string
+		text string
+		id   string
+	}{
+		"the cloud's words":             {errors.New("sold out"), gputrain.ErrNoCapacity, "take another for launch", "sold out", ""},
+		"the status, and a hint":        {answered(t, "GET", 401), gputrain.ErrAuth, "look at the key", "401", "req-1"},
+		"neither":                       {errors.New("odd"), nil, "", "odd", ""},
+		"a kind that is known":          {hinted, gputrain.ErrNoOffers, "relax", "none", ""},
+		"a kind that is known, wrapped": {fmt.Errorf("p1-0: %w", hinted), gputrain.ErrNoOffers, "relax", "p1-0", ""},
+	} {
+		e, ok := errors.AsType[*gputrain.Error](cloud.Fail("acme", "launch", tt.err, words))
+		if !ok || e.Provider != "acme" || e.Op != "launch" || e.Kind != tt.kind || e.Hint != tt.hint || e.RequestID != tt.id || !strings.Contains(e.Error(), tt.text) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	formed := cloud.Fail("acme", "offers", hinted, words)
+	if again := cloud.Fail("acme", "launch", formed, words); again != formed {
+		t.Errorf("what has its form gets another: %v", again)
+	}
+}
+
+// What a provider tells by itself is asked for where nothing is known, and a hint is told once.
+func TestForm(t *testing.T) {
+	told := func(error) gputrain.Error {
+		return gputrain.Error{Kind: gputrain.ErrQuota, Hint: "ask for more", RequestID: "req-7"}
+	}
+	known := &gputrain.Error{Kind: gputrain.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
+	formed := &gputrain.Error{Provider: "acme", Op: "offers", Err: errors.New("formed")}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("too many"), "acme: launch: " + gputrain.ErrQuota.Error() + ": too many (request req-7); ask for more"},
+		{known, "acme: launch: " + gputrain.ErrNoOffers.Error() + ": none; relax"},
+		{fmt.Errorf("p1-0: %w", known), "acme: launch: p1-0: " + gputrain.ErrNoOffers.Error() + ": none; relax"},
+		{fmt.Errorf("p1-0: %w", formed), "p1-0: acme: offers: formed"},
+	} {
+		if err := cloud.Form("acme", "launch", tt.err, told); err.Error() != tt.want || !errors.Is(err, tt.err) && tt.err != error(known) {
+			t.Errorf("%v; want %s", err, tt.want)
+		}
+	}
+	if err := cloud.Form("acme", "launch", nil, told); err != nil {
+		t.Error(err)
+	}
+}

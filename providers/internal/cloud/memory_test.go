@@ -1,0 +1,151 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var (
+	errGone    = errors.New("there is no such machine")
+	errSoldOut = errors.New("sold out")
+	errLost    = errors.New("the answer is lost")
+)
+
+// memory is a cloud that is nothing but a list.
+type memory struct {
+	mu       sync.Mutex
+	caps     gputrain.Capabilities
+	machines []cloud.Machine
+	shared   []gputrain.Resource
+	creates  int
+	closed   bool
+
+	create func(n int) (make bool, err error) // of the nth create; nil means that it succeeds
+	hidden int                                // so many reads do not see the machines yet
+	err    error                              // of every read and end
+}
+
+func open(t *testing.T, m *memory, opts cloud.Options) *cloud.Driver {
+	t.Helper()
+	d := cloud.New("acme", m, opts)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func (m *memory) Capabilities() gputrain.Capabilities { return m.caps }
+
+func (m *memory) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+	return func(yield func(gputrain.Offer, error) bool) {
+		if yield(offer(), nil) {
+			yield(gputrain.Offer{}, errSoldOut)
+		}
+	}
+}
+
+func offer() gputrain.Offer {
+	return gputrain.Offer{ID: "big", InstanceType: "big", Region: "here", HourlyUSD: gputrain.USD(2)}
+}
+
+func (m *memory) Prepare(context.Context, gputrain.PoolInfo) error { return m.err }
+func (m *memory) Release(context.Context, gputrain.PoolInfo) error { return m.err }
+
+func (m *memory) Create(_ context.Context, o cloud.Order) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.creates++
+	there, err := true, error(nil)
+	if m.create != nil {
+		there, err = m.create(m.creates)
+	}
+	id := fmt.Sprint("m", m.creates)
+	if there {
+		m.machines = append(m.machines, cloud.Machine{Tag: o.Tag, Instance: gputrain.Instance{
+			ID: id, State: gputrain.InstanceRunning, SSH: gputrain.Endpoint{Addr: "192.0.2.1:22", User: "root"},
+		}})
+	}
+	if err != nil && !errors.Is(err, errSoldOut) {
+		id = ""
+	} else if !there {
+		id = ""
+	}
+	return id, err
+}
+
+// seen is what a read sees. m is locked.
+func (m *memory) seen() []cloud.Machine {
+	if m.hidden > 0 {
+		m.hidden--
+		return nil
+	}
+	return slices.Clone(m.machines)
+}
+
+func (m *memory) Machines(context.Context, string) ([]cloud.Machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen(), m.err
+}
+
+func (m *memory) Machine(_ context.Context, id string) (cloud.Machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return cloud.Machine{}, m.err
+	}
+	for _, found := range m.seen() {
+		if found.ID == id {
+			return found, nil
+		}
+	}
+	return cloud.Machine{}, errGone
+}
+
+func (m *memory) End(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.machines)
+	m.machines = slices.DeleteFunc(m.machines, func(c cloud.Machine) bool { return c.ID == id })
+	if m.err == nil && len(m.machines) == n {
+		return errGone
+	}
+	return m.err
+}
+
+func (m *memory) Shared(context.Context, string) ([]gputrain.Resource, error) { return m.shared, nil }
+func (m *memory) Close()                                                      { m.closed = true }
+
+func (m *memory) Classify(_ string, err error) (hint string, kind error) {
+	switch {
+	case errors.Is(err, errGone):
+		return "", gputrain.ErrNotFound
+	case errors.Is(err, errSoldOut):
+		return "take another", gputrain.ErrNoCapacity
+	}
+	return "", nil
+}
+
+// request asks for n nodes of p1.
+func request(t *testing.T, n int) gputrain.LaunchRequest {
+	t.Helper()
+	req := cloudtest.Request(t, gputrain.Spec{}, offer(), 0)
+	for rank := 1; rank < n; rank++ {
+		node := req.Nodes[0]
+		node.Rank, node.Name = rank, fmt.Sprintf("p1-%d", rank)
+		req.Nodes = append(req.Nodes, node)
+	}
+	return req
+}
+
+func injecting(lag time.Duration) gputrain.Capabilities {
+	return gputrain.Capabilities{HostKeys: gputrain.HostKeyInjected, ListLag: lag, Tags: true}
+}

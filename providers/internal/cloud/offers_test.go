@@ -1,0 +1,26 @@
+package cloud_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+func TestMarkets(t *testing.T) {
+	for allocation, want := range map[gputrain.Allocation][]bool{
+		gputrain.OnDemand: {false}, gputrain.Spot: {true}, gputrain.SpotIfAvailable: {true, false},
+	} {
+		if got := cloud.Markets(allocation); !slices.Equal(got, want) {
+			t.Errorf("%v: %v", allocation, got)
+		}
+	}
+}
+
+func TestEach(t *testing.T) {
+	if got := cloud.Each([]int{1, 2}, strconv.Itoa); !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("%q", got)
+	}
+}

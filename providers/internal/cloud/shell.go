@@ -1,0 +1,17 @@
+package cloud
+
+import "strings"
+
+// Script leaves out the comments and the empty lines of a shell script.
+func Script(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Quote makes one word of s for a shell.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,268 @@
+// Package cloudtest is what the tests of providers share that are made of package cloud.
+package cloudtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// Main is a package's TestMain: waiting is short, and no goroutine may be left.
+func Main(m *testing.M) {
+	gputrain.Init()
+	cloud.Second = 10 * time.Millisecond
+	goleak.VerifyTestMain(m)
+}
+
+// PoolKey is a public key of which nobody has to keep the other half secret.
+const PoolKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
+
+// Row is an object of an API.
+type Row = map[string]any
+
+// Dialed is a provider whose pools reach the machines of a fake by fakecloud.Dial, for
+// clouds that know no port but 22.
+func Dialed(p gputrain.Provider) gputrain.Provider { return providertest.Dialed(p, fakecloud.Dial) }
+
+// Info is a pool of that ID.
+func Info(pool string) gputrain.PoolInfo {
+	return gputrain.PoolInfo{ID: pool, Owner: "host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: PoolKey + " comment"}
+}
+
+// Open opens a driver, which is closed with the test.
+func Open(t testing.TB, p gputrain.Provider) gputrain.Driver {
+	t.Helper()
+	d, err := p.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// Prepared is a driver whose pool p1 is prepared.
+func Prepared(t testing.TB, p gputrain.Provider) gputrain.Driver {
+	t.Helper()
+	d := Open(t, p)
+	if err := d.Prepare(t.Context(), Info("p1")); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Offers returns all offers for a spec.
+func Offers(t testing.TB, d gputrain.Driver, spec gputrain.Spec) (all []gputrain.Offer) {
+	t.Helper()
+	for o, err := range d.Offers(t.Context(), spec) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// Request asks for the node of that rank of pool p1.
+func Request(t testing.TB, spec gputrain.Spec, o gputrain.Offer, rank int) gputrain.LaunchRequest {
+	t.Helper()
+	pair, err := ssh.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := gputrain.HostKey{Private: gputrain.Secret(pair.Private), Public: pair.Public}
+	return gputrain.LaunchRequest{
+		Pool: Info("p1"), Offer: o, Spec: spec,
+		Nodes: []gputrain.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: host}},
+	}
+}
+
+// Launch asks for one node of the first offer for a spec.
+func Launch(t testing.TB, d gputrain.Driver, spec gputrain.Spec, rank int) ([]gputrain.Instance, error) {
+	t.Helper()
+	all := Offers(t, d, spec)
+	if len(all) == 0 {
+		t.Fatal("no offers")
+	}
+	return d.Launch(t.Context(), Request(t, spec, all[0], rank))
+}
+
+// MustLaunch is Launch where that has to succeed.
+func MustLaunch(t testing.TB, d gputrain.Driver, spec gputrain.Spec, rank int) gputrain.Instance {
+	t.Helper()
+	got, err := Launch(t, d, spec, rank)
+	return One(t, got, err)
+}
+
+// One is the instance of a launch of one, which has to succeed.
+func One(t testing.TB, got []gputrain.Instance, err error) gputrain.Instance {
+	t.Helper()
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	return got[0]
+}
+
+// Describe reports one machine.
+func Describe(t testing.TB, d gputrain.Driver, id string) gputrain.Instance {
+	t.Helper()
+	found, err := d.Describe(t.Context(), id)
+	if err != nil || len(found) != 1 || found[0].ID != id {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	return found[0]
+}
+
+// Is looks whether an error is of a kind, is formed as all of a provider's are, and shows
+// no secret.
+func Is(t testing.TB, err, kind error, provider, op string, secrets ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("error %v; want one that is %v", err, kind)
+	}
+	if e, ok := errors.AsType[*gputrain.Error](err); !ok || e.Provider != provider || e.Op != op {
+		t.Errorf("%v is not an error of %s: %s", err, provider, op)
+	}
+	for _, s := range secrets {
+		if err != nil && strings.Contains(err.Error(), s) {
+			t.Errorf("the error shows %q: %v", s, err)
+		}
+	}
+}
+
+// Boot starts the machine that cloud-init would make of user data as cloud.UserData writes
+// it. What cfg says beside that stays.
+func Boot(t testing.TB, userData string, cfg fakecloud.MachineConfig) *fakecloud.Machine {
+	t.Helper()
+	text, ok := strings.CutPrefix(userData, "#cloud-config\n")
+	var c struct {
+		Authorized []string          `json:"ssh_authorized_keys"`
+		Keys       map[string]string `json:"ssh_keys"`
+	}
+	if err := json.Unmarshal([]byte(text), &c); !ok || err != nil {
+		t.Errorf("user data is not cloud-init's: %v: %q", err, userData)
+		return nil
+	}
+	if cfg.AuthorizedKey == "" && len(c.Authorized) > 0 {
+		cfg.AuthorizedKey = c.Authorized[0]
+	}
+	if cfg.HostKey == "" {
+		cfg.HostKey = c.Keys["ed25519_private"]
+	}
+	return fakecloud.NewMachine(t, cfg)
+}
+
+// States makes cases of the vendor's words for states and what they are. set brings the
+// machine of that ID into a state.
+func States(words map[string]gputrain.InstanceState, set func(id, word string)) func() []providertest.StateCase {
+	return func() (cases []providertest.StateCase) {
+		for _, word := range slices.Sorted(maps.Keys(words)) {
+			cases = append(cases, providertest.StateCase{Vendor: word, Want: words[word], Set: func(id string) { set(id, word) }})
+		}
+		return cases
+	}
+}
+
+// Broadcast opens a pool of two, runs a command and a function on both nodes, and closes
+// it. looks, where it is there, sees the pool while it is open.
+func Broadcast(t *testing.T, p gputrain.Provider, spec gputrain.Spec, looks func(pool *gputrain.Compute)) {
+	t.Helper()
+	spec.Nodes = 2
+	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	results, err := pool.Broadcast(gputrain.Cmd("sh", "-c", "echo $GPUTRAIN_NODE_RANK"))
+	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
+		t.Errorf("commands: %v, %v", results, err)
+	}
+	if sums, err := double.Broadcast(pool, 21); err != nil || len(sums) != 2 || sums[0] != 42 || sums[1] != 42 {
+		t.Errorf("functions: %v, %v", sums, err)
+	}
+	if looks != nil {
+		looks(pool)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Replaced opens a pool of one, whose machine lose ends as the cloud would, and looks that
+// the loss is noticed and another machine takes its place. Then it closes the pool.
+func Replaced(t *testing.T, p gputrain.Provider, spec gputrain.Spec, lose func(id string)) {
+	t.Helper()
+	lost := make(chan struct{}, 8)
+	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()), gputrain.WithEvents(func(e gputrain.Event) {
+		if e.State == gputrain.NodeLost.String() {
+			lost <- struct{}{}
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	first := pool.Nodes()[0].ID
+	lose(first)
+	select {
+	case <-lost:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody notices")
+	}
+	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
+		t.Error(err)
+	}
+	if now := pool.Nodes()[0].ID; now == first {
+		t.Error("the node is still the first machine")
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Machine is a machine as a fake has it, for Harness.Account: its name is the node's.
+func Machine(id, name any) gputrain.Resource {
+	return gputrain.Resource{Kind: "machine", ID: fmt.Sprint(id), Name: strings.TrimPrefix(fmt.Sprint(name), cloud.Prefix)}
+}
+
+// Key is an SSH key as a fake has it, for Harness.Account.
+func Key(id, name any) gputrain.Resource {
+	return gputrain.Resource{Kind: "key", ID: fmt.Sprint(id), Name: fmt.Sprint(name)}
+}
+
+// Empty looks that an account has nothing left.
+func Empty(t testing.TB, left []gputrain.Resource) {
+	t.Helper()
+	if len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// Reads are the checks of the suite, for Harness.Without, that take the same way whatever is
+// rented, and that the package's TestConformance has.
+func Reads() map[string]string {
+	const why = "TestConformance has it: a read is the same whatever is rented"
+	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
+	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
+		all["read that is never answered well: "+kind.String()] = why
+		if kind <= providertest.Cut {
+			all["read that is answered well the second time: "+kind.String()] = why
+		}
+	}
+	return all
+}
+
+var double = gputrain.Func("cloudtest.double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
