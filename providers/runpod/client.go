@@ -8,9 +8,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/rest"
 )
+
+// firstWait is rest.Config.FirstWait. Tests have a shorter one than zero stands for.
+var firstWait time.Duration
 
 // A client calls RunPod's APIs: REST v2, and for what that lacks GraphQL.
 type client struct {
@@ -19,7 +23,7 @@ type client struct {
 
 func newClient(c Config, key string) (*client, error) {
 	api := rest.Config{
-		BaseURL: c.endpoint() + "/v2", HTTPClient: c.HTTPClient, Auth: rest.Bearer(key), Timeout: c.requestTimeout(),
+		BaseURL: c.endpoint() + "/v2", HTTPClient: c.HTTPClient, Auth: rest.Bearer(key), Timeout: c.requestTimeout(), FirstWait: firstWait,
 		Fault: problem, SecretFields: []string{envHostKey, keyVariable, "JUPYTER_PASSWORD"},
 	}
 	v2, err := rest.New(api)
@@ -56,7 +60,11 @@ func problem(status int, body []byte) *rest.Fault {
 		return nil
 	}
 	message := strings.Join(append([]string{p.Detail}, p.Errors...), "; ")
-	return &rest.Fault{Code: p.Title, Message: strings.TrimPrefix(message, "; ")}
+	f := &rest.Fault{Code: p.Title, Message: strings.TrimPrefix(message, "; ")}
+	if status == http.StatusBadRequest && isOpaque(f) {
+		f.Status = http.StatusInternalServerError
+	}
+	return f
 }
 
 func (c *client) createPod(ctx context.Context, in createPod) (pod, error) {

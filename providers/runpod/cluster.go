@@ -135,7 +135,13 @@ func (d *driver) terminateCluster(ctx context.Context, id string, ids []string) 
 	if len(stay) > 0 {
 		return &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("the members of cluster %s end together, and %s are to stay", id, strings.Join(stay, ", "))}
 	}
-	return d.client.deleteCluster(ctx, id)
+	if err := d.client.deleteCluster(ctx, id); err != nil {
+		return err
+	}
+	for _, p := range pods {
+		d.ended(p.ID)
+	}
+	return nil
 }
 
 // terminate ends a pod, or a cluster that has none.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,9 +84,13 @@ type Config struct {
 	// RequestTimeout bounds one call of the API. Zero means 30 seconds. The old API
 	// gets twice that.
 	RequestTimeout time.Duration
-	// Endpoint replaces https://api.runpod.io: a proxy, a test server. Pods that end
-	// themselves call it too. Empty means RunPod's own.
+	// Endpoint replaces https://api.runpod.io: a proxy, a test server. Empty means
+	// RunPod's own.
 	Endpoint string
+	// PodEndpoint is what pods call that end themselves, which reach RunPod from where
+	// they are: a proxy on the program's computer, or in its network, is not there for
+	// them. Empty means https://api.runpod.io, whatever Endpoint is.
+	PodEndpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
@@ -154,7 +159,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	}
 	c.APIKey = "" // the client's signer has it, which nothing prints
 	d := &driver{cfg: c, client: cl, launched: map[string]launched{}}
-	if d.account, err = cl.accountID(ctx); err != nil {
+	if d.account, err = cl.accountID(ctx, key); err != nil {
 		cl.close()
 		return nil, fail("open", err)
 	}
@@ -196,6 +201,8 @@ func (c Config) validate() error {
 	require(c.CPUClock == "" || clockForm.MatchString(c.CPUClock), "CPUClock %q is not like 3c", c.CPUClock)
 	require(c.BidMultiplier == 0 || c.BidMultiplier >= 1 && !math.IsInf(c.BidMultiplier, 0), "BidMultiplier is %v; a bid below the lowest that is taken gets nothing", c.BidMultiplier)
 	require(c.ProvisionTimeout >= 0 && c.RequestTimeout >= 0, "a timeout is negative")
+	require(isAddress(c.endpoint()), "Endpoint is not like %s", defaultEndpoint)
+	require(isAddress(c.podEndpoint()), "PodEndpoint is not like %s", defaultEndpoint)
 	if c.ClusterMode == Instant {
 		require(!c.restricted() && c.Cloud != Community && c.GlobalNetworking != NetworkingOn && c.RegistryAuth == "" && !c.TerminateAfter,
 			"ClusterMode is instant, which knows no countries, line speeds, community cloud, global networking, RegistryAuth or TerminateAfter")
@@ -225,6 +232,16 @@ func (c Config) restricted() bool {
 
 func (c Config) endpoint() string {
 	return strings.TrimRight(cmp.Or(c.Endpoint, defaultEndpoint), "/")
+}
+
+func (c Config) podEndpoint() string {
+	return strings.TrimRight(cmp.Or(c.PodEndpoint, defaultEndpoint), "/")
+}
+
+// isAddress is whether paths can be appended to a URL, which shows no secret.
+func isAddress(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func (c Config) clouds() []Cloud {

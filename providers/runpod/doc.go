@@ -12,16 +12,19 @@
 // Config.APIKey, or where runpodctl keeps it: ~/.runpod/config.toml. It needs to read
 // and write pods, and to read the catalogue, registries, network volumes and clusters;
 // for clusters to write these too. Spot, countries, line speeds and TerminateAfter
-// need GraphQL. A key without that works for the rest.
+// need GraphQL. A key without that works for the rest, but a community pod may then have no
+// public address, and is given up after ProvisionTimeout.
 //
 // # Two APIs
 //
 // REST v2 does whatever it can. GraphQL, which RunPod has announced to end early in
 // 2027, does what v2 lacks: spot pods with their prices, and the on-demand pods of
-// CountryCodes, ExcludeCountryCodes, MinDownloadMbps, MinUploadMbps and TerminateAfter.
+// CountryCodes, ExcludeCountryCodes, MinDownloadMbps, MinUploadMbps and TerminateAfter,
+// and of the community cloud, which v2 cannot ask for a public address.
 // It also tells the price of clusters, and whose the key is. Once it is gone these
 // fail as [gputrain.ErrUnsupported], naming what does not work any more, and a pool
-// that may be rented on demand is.
+// that may be rented on demand is. A key then stands for its account: Attach and Reap
+// go on finding a pool by the key that it was opened with, and not by another.
 //
 // # Parameters
 //
@@ -44,6 +47,11 @@
 //	ProvisionTimeout    10 minutes   from launch until SSH answers
 //	RequestTimeout      30 seconds   of one call; GraphQL has twice that
 //	Endpoint            https://api.runpod.io
+//	PodEndpoint         https://api.runpod.io, for pods that end themselves
+//
+// Where neither data centres nor countries are set, Spec.Regions chooses: data centres of the
+// secure cloud by their names or the beginnings of them ("US-TX-3", "US"), and countries of
+// the community cloud ("FR").
 //
 // How long the preparation of a node may take is Image.PhaseTimeout of the Spec, and how long
 // a node lives without its client Spec.Lease. A network volume is attached by
@@ -82,8 +90,12 @@
 // does so too, and any ten minutes after the pool's TTL; where RunPod has a timer
 // (spot, TerminateAfter) it also ends the pod then. A member of an Instant Cluster
 // cannot leave it and has no key for it: its client, or [gputrain.Reap], ends the cluster.
-// The members of a cluster end together, so that none is replaced. Nothing can be noted
-// on a pod while it runs, so Reap on another computer leaves running pods to themselves.
+// The members of a cluster end together, so that none is replaced.
+//
+// Nothing is noted on a pod while it runs: nobody has verified that RunPod's update of a pod,
+// which v1 announced to be possibly a reset of it, leaves alone what runs there. So Reap on
+// another computer ends no running pod, which ends itself, and no running cluster, before the
+// pool's TTL is over. Give a pool of an Instant Cluster a Spec.TTL.
 //
 // # Errors
 //

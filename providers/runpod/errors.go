@@ -121,6 +121,13 @@ var symptoms = []struct {
 	{"cluster not found", gputrain.ErrNotFound},
 }
 
+// isOpaque is whether words are those of a failure of RunPod's own, of which it is not
+// known whether it had an effect, whatever the status says.
+func isOpaque(f *rest.Fault) bool {
+	said := f.Code + " " + f.Message
+	return (strings.Contains(said, "Something went wrong") || strings.Contains(said, "INTERNAL_SERVER_ERROR")) && kindOfText(said) == nil
+}
+
 // isGone is whether an answer means that what was named does not exist.
 func isGone(err error) bool {
 	e := (*rest.Error)(nil)

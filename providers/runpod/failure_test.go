@@ -39,6 +39,7 @@ func TestRefusals(t *testing.T) {
 		{opCreate, 400, problem("this machine does not have the resources to deploy this pod"), gputrain.ErrNoCapacity, ""},
 		{opCreate, 400, problem("There are not enough free GPUs on the host machine to start this pod."), gputrain.ErrNoCapacity, ""},
 		{opCreate, 400, problem("gpu.count is above the maximum"), gputrain.ErrUnsupported, "above the maximum"},
+		{opCreate, 400, problem("Something went wrong. Please try again later or contact support."), gputrain.ErrUnavailable, "it may have taken effect"},
 		{opCreate, 401, problem("missing bearer token"), gputrain.ErrAuth, "API Keys"},
 		{opCreate, 402, problem(funds), gputrain.ErrQuota, "Billing"},
 		{opCreate, 402, problem("payment required"), gputrain.ErrQuota, "Billing"},
@@ -130,6 +131,19 @@ func TestFailedBefore(t *testing.T) {
 	wantKind(t, "lag", err, gputrain.ErrUnavailable)
 	if list, listErr := d.List(t.Context(), req.Pool.ID); len(got) > 0 || listErr != nil || len(list) != 1 {
 		t.Errorf("%v; %v, %v", got, list, listErr)
+	}
+}
+
+// Global networking is in few data centres, which one need not know.
+func TestNoRoomForNetworking(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	f.Do(func() { f.room = 0 })
+	_, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 2}, 2))
+	wantKind(t, "no room", err, gputrain.ErrNoCapacity, "NetworkingOff")
+	_, err = d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1))
+	if wantKind(t, "no room", err, gputrain.ErrNoCapacity); strings.Contains(err.Error(), "NetworkingOff") {
+		t.Error(err)
 	}
 }
 

@@ -87,7 +87,7 @@ func (f *fake) authorized(c *fakecloud.Call) bool {
 
 func podKey(id string) string { return "rpa_POD_" + id }
 
-func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL} }
+func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL, PodEndpoint: f.URL} }
 
 func problemAnswer(status int, detail string) fakecloud.Answer {
 	titles := map[int]string{400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden", 404: "Not Found", 409: "Conflict"}

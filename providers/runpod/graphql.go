@@ -2,17 +2,20 @@ package runpod
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
 // This file is what REST v2 lacks: spot, terminateAfter, placement by country and by
-// line speed, the prices of clusters, and whose a key is. RunPod has announced that
+// line speed, public addresses of community pods, the prices of clusters, and whose a key
+// is. RunPod has announced that
 // GraphQL ends early in 2027; everything else goes on without it.
 
 type rentPod struct {
@@ -125,9 +128,11 @@ func (c *client) countries(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// accountID returns whose the key is. A key that GraphQL does not take, as one for v2
-// alone, and an API that is gone leave that open, if v2 takes the key.
-func (c *client) accountID(ctx context.Context) (string, error) {
+// accountID returns whose the key is. With a key that GraphQL does not take, as one for v2
+// alone, and once that API is gone, nothing tells: if v2 takes the key, it stands for its
+// account. So what another key has made is never looked for by this one, and its absence
+// not taken for its end.
+func (c *client) accountID(ctx context.Context, key string) (string, error) {
 	var out *struct{ ID string }
 	err := c.ask(ctx, "tell whose the key is", "myself", `{myself{id}}`, nil, &out, rest.Safe)
 	if err == nil && out != nil {
@@ -136,7 +141,8 @@ func (c *client) accountID(ctx context.Context) (string, error) {
 	if refused := (*rest.Error)(nil); err == nil || errors.As(err, &refused) && refused.Status >= 200 && refused.Status < 500 && refused.Status != http.StatusTooManyRequests {
 		_, err = c.pods(ctx)
 	}
-	return "", err
+	hash := sha256.Sum256([]byte(key))
+	return fmt.Sprintf("key-%x", hash[:6]), err
 }
 
 // ask makes a call whose answer is one field. Purpose is what does not work any more
@@ -165,6 +171,13 @@ func (c *client) ask(ctx context.Context, purpose, field, query string, variable
 	return nil
 }
 
+// isClosed is whether an answer means that GraphQL has ended, or is not for this key. It has
+// made nothing then.
+func isClosed(err error) bool {
+	e := (*rest.Error)(nil)
+	return errors.As(err, &e) && slices.Contains([]int{http.StatusGone, http.StatusUnauthorized, http.StatusForbidden}, e.Status)
+}
+
 // graphQLFault reads errors that come with status 200. Of those whose cause is the
 // service's own it is not known whether they had an effect.
 func graphQLFault(status int, body []byte) *rest.Fault {
@@ -179,8 +192,7 @@ func graphQLFault(status int, body []byte) *rest.Fault {
 	}
 	first := envelope.Errors[0]
 	f := &rest.Fault{Code: first.Extensions.Code, Message: first.Message}
-	opaque := strings.Contains(first.Message, "Something went wrong") || f.Code == "INTERNAL_SERVER_ERROR"
-	if status == http.StatusOK && opaque && kindOfText(f.Code+" "+f.Message) == nil {
+	if status == http.StatusOK && isOpaque(f) {
 		f.Status = http.StatusInternalServerError
 	}
 	return f

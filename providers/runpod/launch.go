@@ -9,12 +9,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 // settleTime is how long it may take to find out what became of a create.
@@ -31,46 +29,18 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 		got, err := d.launchCluster(ctx, order)
 		return got, fail("launch", err)
 	}
-	var (
-		g    errgroup.Group
-		mu   sync.Mutex
-		made []gputrain.Instance
-		errs []error
-		stop bool
-	)
-	g.SetLimit(callsAtOnce)
-	for _, node := range req.Nodes {
-		g.Go(func() error {
-			mu.Lock()
-			over := stop
-			mu.Unlock()
-			if over { // what was refused to one is refused to all
-				return nil
-			}
-			in, err := d.launch(ctx, order, node)
-			mu.Lock()
-			defer mu.Unlock()
-			if in.ID != "" {
-				made = append(made, in)
-			}
-			if err != nil {
-				err = fail("launch", fmt.Errorf("%s: %w", node.Name, err))
-				errs = append(errs, err)
-				stop = stop || !isOpen(err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the errors are in errs, all of them
-	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
-	if slices.ContainsFunc(errs, isOpen) {
-		for i, err := range errs {
-			if !isOpen(err) { // its kind would say of the others, too, that nothing was made
-				errs[i] = errors.New(err.Error())
-			}
+	made, err := launches.Each(req.Nodes, callsAtOnce, func(node gputrain.NodeRequest) (got []gputrain.Instance, err error) {
+		in, err := d.launch(ctx, order, node)
+		if in.ID != "" {
+			got = append(got, in)
 		}
-	}
-	return made, errors.Join(errs...)
+		if err != nil {
+			err = order.fail(fmt.Errorf("%s: %w", node.Name, err))
+		}
+		return got, err
+	}, isOpen)
+	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	return made, err
 }
 
 // An order is a launch with all that Config calls by name looked up.
@@ -123,6 +93,15 @@ func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (order, 
 	return o, nil
 }
 
+// fail is fail, with what only an order can advise.
+func (o order) fail(err error) error {
+	err = fail("launch", err)
+	if e := (*gputrain.Error)(nil); o.networks && errors.As(err, &e) && e.Kind == gputrain.ErrNoCapacity {
+		e.Hint = "pods with global networking are in some data centres only; Config.GlobalNetworking of NetworkingOff has them anywhere"
+	}
+	return err
+}
+
 func check(req gputrain.LaunchRequest) error {
 	if strings.TrimSpace(req.Pool.AuthorizedKey) == "" {
 		return fmt.Errorf("%w: the pool has no public key", gputrain.ErrInvalid)
@@ -142,7 +121,7 @@ func check(req gputrain.LaunchRequest) error {
 // byGraphQL is whether v2 cannot create what is ordered.
 func (d *driver) byGraphQL(o order) bool {
 	after := d.cfg.TerminateAfter && !o.req.Pool.Expires.IsZero()
-	return o.spot || !o.cpu() && (d.cfg.restricted() || after)
+	return o.spot || !o.cpu() && (o.country() != "" || d.cfg.restricted() || after)
 }
 
 // joins is whether the pods of an order get global networking.
@@ -164,11 +143,19 @@ func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest)
 	if ctx.Err() != nil {
 		return gputrain.Instance{}, context.Cause(ctx)
 	}
-	create := d.createPod
-	if d.byGraphQL(o) {
-		create = d.rentPod
+	var p pod
+	var err error
+	switch {
+	case d.byGraphQL(o):
+		p, err = d.rentPod(ctx, o, node)
+	case o.cloud == Community: // where only GraphQL can ask for a public address, without which there is no SSH
+		if p, err = d.rentPod(ctx, o, node); !isClosed(err) {
+			break
+		}
+		fallthrough
+	default:
+		p, err = d.createPod(ctx, o, node)
 	}
-	p, err := create(ctx, o, node)
 	if err != nil && isAmbiguous(err) {
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()

@@ -111,8 +111,8 @@ func TestLaunchSends(t *testing.T) {
 			"gpu":                         `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.4","minRamPerGpu":32,"minVcpuCountPerGpu":4}`,
 			"env.GPUTRAIN_FIRST_DEADLINE": "120",
 		}},
-		{"no volume, community", opCreate, func(c *Config) { c.VolumeGB, c.Cloud, c.Ubuntu = -1, Community, "22.04" }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{
-			"mounts": nil, "cloud": "COMMUNITY", "globalNetworking": nil, "image": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu22.04",
+		{"no volume, community", opRent, func(c *Config) { c.VolumeGB, c.Cloud, c.Ubuntu = -1, Community, "22.04" }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{
+			"volumeInGb": 0.0, "cloudType": "COMMUNITY", "supportPublicIp": true, "terminateAfter": nil, "imageName": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu22.04",
 		}},
 		{"network volume", opCreate, nil, gputrain.Spec{Accelerator: gpu, Mounts: []gputrain.Mount{{Source: "data", Target: "/data"}}}, map[string]any{
 			"mounts": `{"network":[{"path":"/data","volumeId":"vol1"}]}`, "dataCenterIds": `["US-TX-3"]`,
@@ -139,6 +139,7 @@ func TestLaunchSends(t *testing.T) {
 		{"country", opRent, func(c *Config) { c.CountryCodes, c.MinDownloadMbps, c.MinUploadMbps = []string{"FR"}, 500, 100 }, gputrain.Spec{Accelerator: gpu, MaxHourlyUSD: 9}, map[string]any{
 			"countryCode": "FR", "dataCenterId": nil, "minDownload": 500.0, "minUpload": 100.0, "deployCost": 9.0, "bidPerGpu": nil, "terminateAfter": nil,
 		}},
+		{"country of the spec", opRent, func(c *Config) { c.Cloud = Community }, gputrain.Spec{Accelerator: gpu, Regions: []string{"FR"}}, map[string]any{"countryCode": "FR", "cloudType": "COMMUNITY"}},
 		{"TerminateAfter", opRent, func(c *Config) { c.TerminateAfter = true }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{"terminateAfter": "2030-01-02T03:14:05Z"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,6 +201,24 @@ func TestLaunchReturns(t *testing.T) {
 		if up.ID != in.ID || up.State != gputrain.InstanceRunning || up.SSH.User != "root" || up.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || !strings.HasPrefix(up.PrivateAddr, "10.1.2.") ||
 			up.Labels[labelDataCenter] != "US-KS-2" || up.Offer.Region != "global" {
 			t.Errorf("%+v", up)
+		}
+	}
+}
+
+// Community pods go on without GraphQL, as they may have a public address all the same.
+func TestCommunityWithoutGraphQL(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	cfg.Cloud = Community
+	d := open(t, cfg)
+	for status, body := range map[int]string{410: `{"message":"Gone"}`, 403: `{"errors":[{"message":"Forbidden"}]}`} {
+		refused := f.Inject(faultAnswer(opRent, 1, status, body))
+		got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1))
+		if err != nil || len(got) != 1 || refused.Hits() != 1 || sent(t, f, opCreate)["cloud"] != "COMMUNITY" {
+			t.Fatalf("%d: %v, %v", status, got, err)
+		}
+		if err := d.Terminate(t.Context(), got[0].ID); err != nil {
+			t.Error(err)
 		}
 	}
 }

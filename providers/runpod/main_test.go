@@ -2,6 +2,7 @@ package runpod
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"go.uber.org/goleak"
@@ -9,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
+	firstWait, listLag = 5*time.Millisecond, 500*time.Millisecond
 	goleak.VerifyTestMain(m)
 }

@@ -22,18 +22,18 @@ var unusable = []string{"AR"}
 // cloud and region. RunPod has stock levels, no numbers.
 func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
-		err := d.possible(spec)
-		var regions []string
-		if err == nil {
-			regions, err = d.regions(ctx, spec)
-		}
-		if err != nil {
+		if err := d.possible(spec); err != nil {
 			yield(gputrain.Offer{}, fail("offers", err))
 			return
 		}
 		for _, cloud := range d.cfg.clouds() {
-			if cloud == Community && len(spec.Mounts) > 0 {
+			if d.cfg.Cloud == AllClouds && cloud == Community && len(spec.Mounts) > 0 {
 				continue // network volumes are in RunPod's own data centres
+			}
+			regions, err := d.regions(ctx, spec, cloud)
+			if err != nil {
+				yield(gputrain.Offer{}, fail("offers", err))
+				return
 			}
 			offers := d.gpuOffers(ctx, spec, cloud, regions)
 			if spec.Accelerator.IsZero() {
@@ -61,6 +61,10 @@ func (d *driver) possible(spec gputrain.Spec) error {
 	switch {
 	case d.cfg.ClusterMode == Instant && (cpu || max(spec.Nodes, spec.MaxNodes) < 2):
 		return refuse("an instant cluster has GPUs and two nodes at least; set Spec.Accelerator and Nodes, or leave ClusterMode out")
+	case d.cfg.ClusterMode == Instant && spec.Allocation == gputrain.Spot:
+		return refuse("instant clusters are rented on demand; set another Allocation, or leave ClusterMode out")
+	case d.cfg.GlobalNetworking == NetworkingOn && spec.Allocation == gputrain.Spot:
+		return refuse("spot pods have no global networking; set another Allocation, or leave GlobalNetworking out")
 	case cpu && spec.Allocation == gputrain.Spot:
 		return refuse("pods without GPU are rented on demand; set Spec.Accelerator, or another Allocation")
 	case cpu && (d.cfg.Cloud == Community || d.cfg.restricted() || d.cfg.GlobalNetworking == NetworkingOn):
@@ -69,8 +73,10 @@ func (d *driver) possible(spec gputrain.Spec) error {
 	return nil
 }
 
-// regions returns where pods may be: data centres, countries, or anywhere.
-func (d *driver) regions(ctx context.Context, spec gputrain.Spec) ([]string, error) {
+// regions returns where pods may be: data centres, countries, or anywhere. What Config
+// leaves open Spec.Regions may say: of the secure cloud by data centres ("US-TX-3") and the
+// beginnings of their names ("US"), of the community cloud by countries.
+func (d *driver) regions(ctx context.Context, spec gputrain.Spec, cloud Cloud) ([]string, error) {
 	volume, err := d.volume(ctx, spec)
 	switch {
 	case err != nil:
@@ -82,7 +88,11 @@ func (d *driver) regions(ctx context.Context, spec gputrain.Spec) ([]string, err
 	case volume != nil:
 		return []string{volume.DataCenter}, nil
 	case len(d.cfg.DataCenterIDs) > 0:
-		return d.cfg.DataCenterIDs, nil
+		return unique(d.cfg.DataCenterIDs), nil
+	case !d.cfg.byCountry() && len(spec.Regions) > 0 && cloud == Community:
+		return unique(slices.DeleteFunc(upper(spec.Regions), func(code string) bool { return !countryForm.MatchString(code) })), nil
+	case !d.cfg.byCountry() && len(spec.Regions) > 0:
+		return d.centersIn(ctx, upper(spec.Regions))
 	case !d.cfg.byCountry():
 		return []string{anywhere}, nil
 	}
@@ -95,7 +105,22 @@ func (d *driver) regions(ctx context.Context, spec gputrain.Spec) ([]string, err
 	countries = slices.DeleteFunc(slices.Clone(countries), func(code string) bool {
 		return !countryForm.MatchString(code) || slices.Contains(unusable, code) || slices.Contains(d.cfg.ExcludeCountryCodes, code)
 	})
-	return countries, nil
+	return unique(countries), nil
+}
+
+func upper(list []string) []string {
+	return strings.Split(strings.ToUpper(strings.Join(list, "\n")), "\n")
+}
+
+// unique returns a list without repetitions, in its order.
+func unique(list []string) []string {
+	var once []string
+	for _, s := range list {
+		if !slices.Contains(once, s) {
+			once = append(once, s)
+		}
+	}
+	return once
 }
 
 // gpuOffers yields the types of GPU that one cloud has. A stock is asked for by country
@@ -152,7 +177,8 @@ func wantsNVIDIA(a accelerators.Accelerator) bool {
 }
 
 // floors returns what only GraphQL tells: the lowest bids, and what clusters cost.
-// Where GraphQL is no more, there is no spot, and on-demand pods need none of it.
+// Where GraphQL is no more, or not for the key, there is no spot, and on-demand pods need
+// none of it.
 func (d *driver) floors(ctx context.Context, spec gputrain.Spec, base placement, nvidia bool) (map[string]lowestPrice, error) {
 	spot := base.mode == Individual && spec.Allocation != gputrain.OnDemand && d.cfg.GlobalNetworking != NetworkingOn
 	if !spot && base.mode != Instant {
@@ -162,7 +188,7 @@ func (d *driver) floors(ctx context.Context, spec gputrain.Spec, base placement,
 		GPUCount: base.count, SecureCloud: base.cloud == Secure, DataCenterID: base.dataCenter(), CountryCode: base.country(),
 		MinCUDAVersion: d.cfg.minCUDA(nvidia), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)), MinVCPUCount: int(math.Ceil(spec.VCPUs)),
 	})
-	if errors.Is(err, gputrain.ErrUnsupported) && spec.Allocation != gputrain.Spot {
+	if isClosed(err) && spec.Allocation != gputrain.Spot {
 		return nil, nil
 	}
 	return prices, err

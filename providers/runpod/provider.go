@@ -17,11 +17,15 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 )
 
+// listLag is how long a pod that was made may be missing from reads. It is a guess: RunPod
+// says nothing of it, and no client of others that is known waits for it. Tests have a
+// shorter one.
+var listLag = 5 * time.Second
+
 const (
-	// listLag is how long a pod that was made may be missing from reads. RunPod says
-	// nothing of it.
-	listLag = 5 * time.Second
-	// lateEffect is how long a create that nobody waits for may go on.
+	// lateEffect is how long a create that nobody waits for may go on. It is a guess: RunPod
+	// says nothing of it. A minute is twice what a call of v2 is waited for, and what one of
+	// GraphQL is.
 	lateEffect = time.Minute
 	// callsAtOnce is how many calls of a kind are made at the same time.
 	callsAtOnce = 4
@@ -47,12 +51,13 @@ type driver struct {
 	mu       sync.Mutex
 	launched map[string]launched // by ID
 	registry *string             // of the credential for images, once that is known
-	global   map[string]bool     // the data centres with global networking, once those are known
+	centers  []dataCenter        // once they are known
 }
 
 // What was launched by this driver: reads may not have it yet, nor its environment.
 type launched struct {
 	at    time.Time
+	ended bool // RunPod has taken its end
 	node  gputrain.NodeRequest
 	offer gputrain.Offer
 }
@@ -135,7 +140,7 @@ func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, er
 	}
 	mine := d.remembered(id)
 	in := gputrain.Instance{ID: id, Name: mine.node.Name, Rank: mine.node.Rank, Offer: mine.offer, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such pod"}
-	if time.Since(mine.at) < listLag {
+	if !mine.ended && time.Since(mine.at) < listLag {
 		in.State, in.StateReason = gputrain.InstancePending, "RunPod does not show the pod yet"
 	}
 	return in, nil
@@ -151,7 +156,17 @@ func (d *driver) remember(id string, node gputrain.NodeRequest, offer gputrain.O
 	node.HostKey.Private = ""
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.launched[id] = launched{time.Now(), node, offer}
+	d.launched[id] = launched{at: time.Now(), node: node, offer: offer}
+}
+
+// ended notes that a pod has been ended: from then on one that reads do not have is gone.
+func (d *driver) ended(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mine, ok := d.launched[id]; ok {
+		mine.ended = true
+		d.launched[id] = mine
+	}
 }
 
 // instance says in the pool's words what RunPod says of a pod.
@@ -243,10 +258,8 @@ func offerOf(p pod, asked gputrain.Offer) gputrain.Offer {
 	switch {
 	case p.GPU != nil:
 		o.InstanceType = p.GPU.ID
-		if count := max(p.GPU.Count, 1); o.Accelerator.IsZero() {
-			o.Accelerator = accelerator(p.GPU.ID, 0, count, false)
-		} else {
-			o.Accelerator.Count = float64(count)
+		if o.Accelerator.IsZero() {
+			o.Accelerator = accelerator(p.GPU.ID, 0, max(p.GPU.Count, 1), false)
 		}
 		o.VCPUs, o.MemoryGiB = cmp.Or(p.GPU.VCPUCount, o.VCPUs), cmp.Or(p.GPU.Memory, o.MemoryGiB)
 	case p.CPU != nil:
@@ -256,11 +269,15 @@ func offerOf(p pod, asked gputrain.Offer) gputrain.Offer {
 }
 
 // accelerator reads RunPod's name for a type of GPU. A name that no catalogue has, or
-// that was asked for as it is, goes through.
+// that was asked for as it is, goes through. A slice of a GPU (MIG) is a share of one, and
+// several of them are no more than that.
 func accelerator(id string, memory float64, count int, exact bool) accelerators.Accelerator {
-	a, err := accelerators.Parse(id)
-	if err != nil || a.IsZero() || exact {
+	a, err := accelerators.ParseFrom(providerName, id)
+	switch {
+	case err != nil || a.IsZero() || exact:
 		a = accelerators.Exact(id)
+	case a.Count > 0 && a.Count < 1:
+		return a
 	}
 	a.Count = float64(count)
 	if memory > 0 {
@@ -281,6 +298,9 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		g.Go(func() error {
 			err := d.terminate(ctx, id)
+			if err == nil {
+				d.ended(id)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if isConflict(err) {

@@ -74,10 +74,10 @@ func (d *driver) volume(ctx context.Context, spec gputrain.Spec) (*networkVolume
 	return nil, fmt.Errorf("%w: %d network volumes are called %q; take an ID", gputrain.ErrInvalid, len(all), mount.Source)
 }
 
-// globalCenters returns the data centres with global networking.
-func (d *driver) globalCenters(ctx context.Context) (map[string]bool, error) {
+// allCenters returns the data centres.
+func (d *driver) allCenters(ctx context.Context) ([]dataCenter, error) {
 	d.mu.Lock()
-	known := d.global
+	known := d.centers
 	d.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -86,14 +86,32 @@ func (d *driver) globalCenters(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.centers = all
+	return all, nil
+}
+
+// globalCenters returns the data centres with global networking.
+func (d *driver) globalCenters(ctx context.Context) (map[string]bool, error) {
+	all, err := d.allCenters(ctx)
 	global := map[string]bool{}
 	for _, c := range all {
 		if c.GlobalNetwork {
 			global[c.ID] = true
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.global = global
-	return global, nil
+	return global, err
+}
+
+// centersIn returns the data centres in regions: those that are called so, or begin so.
+func (d *driver) centersIn(ctx context.Context, regions []string) ([]string, error) {
+	all, err := d.allCenters(ctx)
+	var in []string
+	for _, c := range all {
+		if slices.ContainsFunc(regions, func(r string) bool { return c.ID == r || strings.HasPrefix(c.ID, r+"-") }) {
+			in = append(in, c.ID)
+		}
+	}
+	return in, err
 }

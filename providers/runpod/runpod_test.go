@@ -14,6 +14,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
 )
 
 func TestOpen(t *testing.T) {
@@ -39,20 +40,31 @@ func TestOpen(t *testing.T) {
 	open(t, Config{Endpoint: f.URL})
 }
 
-// GraphQL is to end: what v2 does goes on, and whose the key is stays open.
+// GraphQL is to end: what v2 does goes on, and a key stands for its account, so that what
+// another account has made is not taken for gone.
 func TestWithoutGraphQL(t *testing.T) {
 	f := startFake(t)
+	var gone []*fakecloud.Injected
 	for _, op := range []string{"myself", "gpuTypes"} {
-		f.Inject(faultAnswer(op, -1, 410, `{"message":"Gone"}`))
+		gone = append(gone, f.Inject(faultAnswer(op, -1, 410, `{"message":"Gone"}`)))
 	}
 	d := open(t, f.config())
-	if account := d.Capabilities().Account; account != "" {
-		t.Errorf("account %q", account)
+	account, again := d.Capabilities().Account, open(t, f.config()).Capabilities().Account
+	if account != again || account == "" || strings.Contains(account, testKey) {
+		t.Errorf("accounts %q and %q", account, again)
 	}
 	spec := gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.SpotIfAvailable}
 	if offers, err := offers(t, d, spec); err != nil || len(offers) == 0 {
 		t.Errorf("%v, %v", offers, err)
 	}
+	refused := f.Inject(faultAnswer("gpuTypes", 1, 403, `{"errors":[{"message":"Forbidden"}]}`))
+	for _, injected := range gone {
+		injected.Remove()
+	}
+	if offers, err := offers(t, d, spec); err != nil || len(offers) == 0 || refused.Hits() != 1 {
+		t.Errorf("a key that GraphQL does not take: %v, %v", offers, err)
+	}
+	f.Inject(faultAnswer("gpuTypes", 1, 410, `{"message":"Gone"}`))
 	spec.Allocation = gputrain.Spot
 	_, err := offers(t, d, spec)
 	wantKind(t, "spot", err, gputrain.ErrUnsupported, "GraphQL", "spot")
@@ -80,13 +92,14 @@ func TestOpenRefuses(t *testing.T) {
 		"timeout is negative":  func(c *Config) { c.RequestTimeout = -1 },
 		"is instant, which":    func(c *Config) { c.ClusterMode, c.Cloud = Instant, Community },
 		"is on, which":         func(c *Config) { c.GlobalNetworking, c.TerminateAfter = NetworkingOn, true },
-		"not like https":       func(c *Config) { c.Endpoint = "ftp://x" },
+		"Endpoint is not like": func(c *Config) { c.Endpoint = "ftp://x" },
+		"PodEndpoint is not":   func(c *Config) { c.PodEndpoint = "https://user:secret@x" },
 	} {
 		cfg := f.config()
 		change(&cfg)
 		if _, err := cfg.Open(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
-		} else if says != "not like https" && !errors.Is(err, gputrain.ErrInvalid) {
+		} else if !errors.Is(err, gputrain.ErrInvalid) {
 			t.Errorf("%s is not ErrInvalid: %v", says, err)
 		}
 	}
@@ -105,7 +118,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Inject(faultAnswer(opPod, 1, 400, `{"title":"x","detail":"`+testKey+`","env":{"GPUTRAIN_HOST_KEY":"bm90IGEga2V5","RUNPOD_API_KEY":"rpa_POD_secret"}}`))
+	f.Inject(faultAnswer(opPod, 1, 400, `{"said":"`+testKey+`","env":{"GPUTRAIN_HOST_KEY":"bm90IGEga2V5","RUNPOD_API_KEY":"rpa_POD_secret"}}`))
 	_, failed := d.Describe(t.Context(), got[0].ID)
 	for _, said := range []string{fmt.Sprintf("%+v %#v", cfg, cfg), fmt.Sprintf("%+v %#v", d, d), fmt.Sprintf("%v %+v", failed, errors.Unwrap(failed)), fmt.Sprintf("%+v", got)} {
 		for _, secret := range []string{testKey, "bm90IGEga2V5", "rpa_POD_secret", string(req.Nodes[0].HostKey.Private)} {
@@ -148,6 +161,19 @@ func TestOffers(t *testing.T) {
 		}},
 		{"countries", func(c *Config) { c.ExcludeCountryCodes = []string{"US"} }, gputrain.Spec{Accelerator: anyH100}, []string{
 			"individual/secure/on-demand/FR/2/" + h100 + " $5.98", "individual/secure/on-demand/FR/2/" + ada + " $1.38",
+		}},
+		{"countries named twice", func(c *Config) { c.CountryCodes = []string{"FR", "FR"} }, gputrain.Spec{Accelerator: anyH100}, []string{
+			"individual/secure/on-demand/FR/2/" + h100 + " $5.98", "individual/secure/on-demand/FR/2/" + ada + " $1.38",
+		}},
+		{"region of the spec", nil, gputrain.Spec{Accelerator: anyH100, Regions: []string{"us-tx-3"}}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"regions of the spec", nil, gputrain.Spec{Accelerator: anyH100, Regions: []string{"us", "EU-RO-1"}}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"what only begins as a region does", nil, gputrain.Spec{Accelerator: anyH100, Regions: []string{"US-T"}}, nil},
+		{"regions of the spec, community", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: anyH100, Regions: []string{"fr", "fr", "EU-RO-1"}}, []string{
+			"individual/community/on-demand/FR/2/" + h100 + " $5.38", "individual/community/on-demand/FR/2/" + ada + " $0.68",
 		}},
 		{"network volume", nil, gputrain.Spec{Accelerator: anyH100, Mounts: []gputrain.Mount{{Source: "data", Target: "/data"}}}, []string{
 			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
@@ -198,6 +224,15 @@ func TestOffersAreWhatTheySay(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
+	got, err = offers(t, d, gputrain.Spec{Accelerator: accelerators.RTXPRO6000(accelerators.Count(0.25))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range got { // a slice is no whole GPU
+		if o.InstanceType == mig && (o.Accelerator.Count != 0.25 || o.Accelerator.MemoryGiB != 24 || accelerators.RTXPRO6000().Matches(o.Accelerator)) {
+			t.Errorf("%+v", o)
+		}
+	}
 	f.Do(func() { f.unpriced = true })
 	got, err = offers(t, d, gputrain.Spec{Accelerator: accelerators.H100()})
 	if err != nil || len(got) == 0 {
@@ -228,6 +263,8 @@ func TestOffersRefuse(t *testing.T) {
 		{"two nodes at least", gputrain.ErrNoOffers, func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: gpu}},
 		{"pods without GPU", gputrain.ErrNoOffers, func(c *Config) { c.CountryCodes = []string{"FR"} }, gputrain.Spec{}},
 		{"rented on demand", gputrain.ErrNoOffers, nil, gputrain.Spec{Allocation: gputrain.Spot}},
+		{"clusters are rented on demand", gputrain.ErrNoOffers, func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: gpu, Nodes: 2, Allocation: gputrain.Spot}},
+		{"no global networking", gputrain.ErrNoOffers, func(c *Config) { c.GlobalNetworking = NetworkingOn }, gputrain.Spec{Accelerator: gpu, Allocation: gputrain.Spot}},
 		{"has no network volume", gputrain.ErrNotFound, nil, mount("none")},
 		{"2 network volumes", gputrain.ErrInvalid, nil, mount("twice")},
 		{"one network volume", gputrain.ErrInvalid, nil, mount("vol1", gputrain.Mount{Source: "vol2", Target: "/b"})},
@@ -309,19 +346,31 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// A pod that reads do not have yet is on its way, and one that they have not any more is gone.
+// A pod that reads do not have yet is on its way, and one that they have not any more, or
+// whose end RunPod has taken, is gone.
 func TestNotThereYet(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
 	in := launchOne(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, false)
 	f.Do(func() { f.remove(nil, in.ID) })
-	got, err := d.Describe(t.Context(), in.ID, "podunknown")
-	if err != nil || got[0].State != gputrain.InstancePending || got[1].State != gputrain.InstanceTerminated {
-		t.Errorf("%+v, %v", got, err)
+	mine := d.(*driver).launched
+	for name, tt := range map[string]struct {
+		launched launched
+		want     gputrain.InstanceState
+	}{
+		"just launched": {launched{at: time.Now().Add(time.Hour)}, gputrain.InstancePending},
+		"ended":         {launched{at: time.Now().Add(time.Hour), ended: true}, gputrain.InstanceTerminated},
+		"long ago":      {launched{at: time.Now().Add(-listLag)}, gputrain.InstanceTerminated},
+	} {
+		mine[in.ID] = tt.launched
+		got, err := d.Describe(t.Context(), in.ID, "podunknown")
+		if err != nil || got[0].State != tt.want || got[1].State != gputrain.InstanceTerminated {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
-	d.(*driver).launched[in.ID] = launched{at: time.Now().Add(-listLag)}
-	if got, err := d.Describe(t.Context(), in.ID); err != nil || got[0].State != gputrain.InstanceTerminated {
-		t.Errorf("%+v, %v", got, err)
+	mine[in.ID] = launched{at: time.Now().Add(time.Hour)}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || mine[in.ID].ended {
+		t.Errorf("%v: a pod that reads do not have yet may be there when they say that it is not", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *driver) environment(req gputrain.LaunchRequest, nodes []gputrain.NodeRe
 
 // destruct is shell text by which a pod ends itself.
 func (d *driver) destruct() string {
-	return "ENDPOINT=" + quote(d.cfg.endpoint()) + "\n" + destructScript
+	return "ENDPOINT=" + quote(d.cfg.podEndpoint()) + "\n" + destructScript
 }
 
 // SelfDestruct returns a command that deletes the pod with the key that RunPod has put

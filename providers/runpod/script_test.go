@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // Every shell that an image may have reads what a pod runs.
 func TestScriptsAreShell(t *testing.T) {
-	d := &driver{cfg: Config{Endpoint: "https://it's.example"}}
+	d := &driver{cfg: Config{PodEndpoint: "https://it's.example"}}
 	for _, shell := range [][]string{{"sh"}, {"dash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
 		if _, err := exec.LookPath(shell[0]); err != nil {
 			continue
@@ -34,7 +35,8 @@ func TestScriptsAreShell(t *testing.T) {
 	}
 }
 
-// A machine ends itself with its own key, which is in none of its arguments.
+// A machine ends itself with its own key, which is in none of its arguments. It goes on
+// trying until RunPod has taken that: as it runs, "not found" cannot mean that it is gone.
 func TestSelfDestruct(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("needs curl, which the start script installs on a pod")
@@ -48,15 +50,27 @@ func TestSelfDestruct(t *testing.T) {
 			t.Errorf("%q is in it", secret)
 		}
 	}
-	for range 2 { // the second time it is gone already
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RUNPOD_POD_ID=" + in.ID, "RUNPOD_API_KEY=" + podKey(in.ID)}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if live := f.live(); len(live) > 0 {
-			t.Fatalf("left: %v", live)
-		}
+	hasty := t.TempDir()
+	if err := os.WriteFile(filepath.Join(hasty, "sleep"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.Inject(faultAnswer(opDelete, 1, 404, `{"title":"Not Found","status":404,"detail":"pod not found"}`))
+	f.Inject(faultAnswer(opDelete, 1, 503, ""))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
+	cmd.Env = []string{"PATH=" + hasty + ":" + os.Getenv("PATH"), "RUNPOD_POD_ID=" + in.ID, "RUNPOD_API_KEY=" + podKey(in.ID)}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if live, calls := f.live(), f.Records(opDelete); len(live) > 0 || len(calls) != 3 {
+		t.Errorf("left: %v, after %d calls", live, len(calls))
+	}
+}
+
+// A proxy of the program's own computer is not where the pods are.
+func TestPodsCallRunPodItself(t *testing.T) {
+	d := open(t, Config{APIKey: testKey, Endpoint: startFake(t).URL})
+	if text := d.(gputrain.SelfDestructor).SelfDestruct(gputrain.Instance{}); !strings.Contains(text, defaultEndpoint) || strings.Contains(text, "127.0.0.1") {
+		t.Error(text)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
@@ -40,6 +39,7 @@ func newClient(cfg Config, key string) (*client, error) {
 		Fault:        fault,
 		SecretFields: []string{"instance_api_key"},
 		Timeout:      cfg.RequestTimeout,
+		FirstWait:    second,
 	})
 	if err != nil {
 		return nil, err
@@ -233,16 +233,4 @@ func (c *client) user(ctx context.Context) (user, error) {
 		err = fmt.Errorf("GET /api/v0/users/current/: %w: it has no id", rest.ErrAnswer)
 	}
 	return out, err
-}
-
-// pause waits, and reports whether ctx allows more.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

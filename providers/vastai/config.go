@@ -72,7 +72,8 @@ type Config struct {
 	OverlayTimeout time.Duration
 
 	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Nodes
-	// destroy themselves there, too. Empty means https://console.vast.ai.
+	// that destroy themselves ask there, and then Vast itself: a node does not reach
+	// what is at 127.0.0.1 of the user's computer. Empty means https://console.vast.ai.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client

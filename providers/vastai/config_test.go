@@ -114,7 +114,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	got := mustLaunch(t, d, gputrain.Spec{}, 0)
-	f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Failure(400, `{"instance_api_key":"`+instanceKey(12345680)+`","msg":"`+testKey+`"}`, "")})
+	f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Failure(400, `{"instance_api_key":"`+instanceKey(asInt(got.ID))+`","said":"`+testKey+`"}`, "")})
 	_, err := d.List(t.Context(), "p1")
 	for _, text := range []string{
 		fmt.Sprintf("%v %+v %#v", f.config(), f.config(), f.config()), fmt.Sprintf("%v %+v %#v", d, d, d), fmt.Sprintf("%+v %#v", d.api, d.api.rest),
@@ -136,6 +136,9 @@ func TestCapabilities(t *testing.T) {
 	if c.Account != "user 456" || c.EndsBilling != "destroy" || !c.Spot || !c.Tags || !c.DiskResizable || c.PrivateNetwork || c.Free || c.Adopts ||
 		c.HostKeys != gputrain.HostKeyFirstContact || c.PreemptionNotice != 0 || c.LateEffect < 30*time.Second || c.ListLag == 0 || c.Mounts {
 		t.Errorf("%+v", c)
+	}
+	if c := startFake(t).open(overlayed).Capabilities(); !c.PrivateNetwork {
+		t.Errorf("with overlay networks: %+v", c)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // maxOnStart is how long the API lets an onstart be, by the least of its own statements.
@@ -25,11 +25,17 @@ var (
 // SelfDestruct returns shell text by which a machine destroys its instance, with the key
 // that Vast gives each container for that one purpose.
 func (d *driver) SelfDestruct(in gputrain.Instance) string {
-	return "vast_id=" + quote(in.ID) + "\n" + d.destruct() + "vast_end\n"
+	return "vast_id=" + cloud.Quote(in.ID) + "\n" + d.destruct() + "vast_end\n"
 }
 
+// destruct defines vast_end. The node may not reach Config.Endpoint, which can be on the
+// user's own computer: it asks Vast itself, too.
 func (d *driver) destruct() string {
-	return "vast_api=" + quote(d.cfg.Endpoint) + "\n" + script(destructScript)
+	addresses := d.cfg.Endpoint
+	if addresses != defaultEndpoint {
+		addresses += " " + defaultEndpoint
+	}
+	return "vast_api=" + cloud.Quote(addresses) + "\n" + cloud.Script(destructScript)
 }
 
 // onStart is what a node runs when its container starts: it makes SSH fit for commands,
@@ -39,24 +45,10 @@ func (d *driver) onStart(pool gputrain.PoolInfo, node string, now time.Time) (st
 	if !pool.Expires.IsZero() {
 		ttl = max(int(math.Ceil(pool.Expires.Sub(now).Seconds())), 1)
 	}
-	text := fmt.Sprintf("vast_node=%s vast_wait=%d vast_ttl=%d vast_id=\n", quote(node), int(math.Ceil(d.cfg.InstanceTimeout.Seconds())), ttl) +
-		d.destruct() + script(startScript)
+	text := fmt.Sprintf("vast_node=%s vast_wait=%d vast_ttl=%d vast_id=\n", cloud.Quote(node), int(math.Ceil(d.cfg.InstanceTimeout.Seconds())), ttl) +
+		d.destruct() + cloud.Script(startScript)
 	if len(text) > maxOnStart {
 		return "", fmt.Errorf("%w: onstart has %d characters; shorten Endpoint", gputrain.ErrInvalid, len(text))
 	}
 	return text, nil
 }
-
-// script leaves out the comments of a script.
-func script(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
-}
-
-// quote makes one word of s for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

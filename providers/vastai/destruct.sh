@@ -20,12 +20,15 @@ u.urlopen(u.Request(sys.argv[1], method="DELETE", headers={"Authorization": "Bea
 	fi
 }
 
-# vast_end destroys the instance. It goes on until that ends it, too.
+# vast_end destroys the instance. It goes on until that ends it, too, by one address of
+# the API after the other: what answers at one need not be the API.
 vast_end() {
 	vast_id=${vast_id:-$(vast_of CONTAINER_ID)}
 	vast_key=$(vast_of CONTAINER_API_KEY)
 	while :; do
-		vast_delete "$vast_api/api/v0/instances/$vast_id/" >/dev/null 2>&1
-		sleep 10
+		for vast_at in $vast_api; do
+			vast_delete "$vast_at/api/v0/instances/$vast_id/" >/dev/null 2>&1
+			sleep 10
+		done
 	done
 }

@@ -2,6 +2,10 @@ package vastai
 
 import (
 	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +15,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // patience bounds what a test waits for. None takes so long.
@@ -84,10 +89,60 @@ func TestSelfDestruct(t *testing.T) {
 			}
 			ended(t, m)
 			cmd.Wait() // it is killed with its machine
-			if got := describe(t, d, other.ID); got.State != gputrain.InstanceRunning {
+			if got := cloudtest.Describe(t, d, other.ID); got.State != gputrain.InstanceRunning {
 				t.Errorf("the other: %+v", got)
 			}
 		})
+	}
+}
+
+// An Endpoint of the user's own computer is none for a node, nor is what answers there on
+// the node: it asks Vast itself, too.
+func TestSelfDestructWhereEndpointIsTheUsersOwn(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\nexec "+sleep+" 0.05\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf.Close()
+	polite := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"success":true}`) }))
+	defer polite.Close()
+	for _, endpoint := range []string{"http://" + deaf.Addr().String(), polite.URL} {
+		f := startFake(t, nil)
+		in := mustLaunch(t, prepared(t, f), gputrain.Spec{}, 0)
+		cfg := f.config()
+		cfg.Endpoint = endpoint
+		d, err := newDriver(cfg.complete(), testKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := d.SelfDestruct(in)
+		if !strings.Contains(text, defaultEndpoint) {
+			t.Fatalf("%s", text)
+		}
+		m := f.machine(in.ID)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(text, defaultEndpoint, f.URL))
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + m.Home, "CONTAINER_API_KEY=" + instanceKey(asInt(in.ID)), "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, m)
+		cmd.Wait() // it is killed with its machine
+	}
+	d, err := newDriver(Config{}.complete(), testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := d.SelfDestruct(gputrain.Instance{ID: "17"}); strings.Count(text, defaultEndpoint) != 1 {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -109,7 +164,7 @@ func TestFirstDeadline(t *testing.T) {
 	m := f.machine(taken.ID)
 	forgotten := mustLaunch(t, d, gputrain.Spec{}, 1)
 	ended(t, f.machine(forgotten.ID))
-	if got := describe(t, d, taken.ID); got.State != gputrain.InstanceRunning {
+	if got := cloudtest.Describe(t, d, taken.ID); got.State != gputrain.InstanceRunning {
 		t.Errorf("it was taken over: %+v", got)
 	}
 	environment, err := os.ReadFile(filepath.Join(m.Home, "environment"))
@@ -126,7 +181,7 @@ func TestTTLEndsTheInstance(t *testing.T) {
 	t.Parallel()
 	f := byItself(t, nil)
 	d := prepared(t, f)
-	req := request(gputrain.Spec{}, offers(t, d, gputrain.Spec{})[0], 0)
+	req := request(gputrain.Spec{}, cloudtest.Offers(t, d, gputrain.Spec{})[0], 0)
 	req.Pool.Expires = time.Now().Add(time.Second)
 	got, err := d.Launch(t.Context(), req)
 	if err != nil {
@@ -149,7 +204,7 @@ func TestOnStartIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := info(strings.Repeat("p", 40))
+	pool := cloudtest.Info(strings.Repeat("p", 40))
 	pool.Expires = time.Now().Add(time.Hour)
 	text, err := d.onStart(pool, strings.Repeat("p", 40)+"-100-r10", time.Now())
 	if err != nil || len(text) > maxOnStart || strings.Contains(text, testKey) {

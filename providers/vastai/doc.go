@@ -35,7 +35,8 @@
 //
 // By the second. GPUs are billed while the container runs; the disk for as long as the
 // instance exists, also stopped; traffic per GB in both directions, at the host's price
-// ([Config].MaxTrafficUSDPerGB bounds that), which no price of gputrain includes. Only
+// ([Config].MaxTrafficUSDPerGB bounds that), which no price of gputrain includes:
+// Spec.IngressGiB and Spec.EgressGiB have it count in the order of offers. Only
 // destroying an instance ends all of it. An account without credit has its instances
 // stopped, not destroyed. A poweroff inside does not end the billing of the disk.
 //
@@ -58,9 +59,10 @@
 //
 // Nodes have no private addresses unless [Config].UseOverlay is set. It takes all nodes
 // of a pool from one physical cluster, on different machines, and puts them on an
-// overlay network, whose interface is eth0 with all ports open: set NCCL_SOCKET_IFNAME
-// to eth0. Few hosts have this. Their addresses there are not told by the API, so that
-// gputrain does not know them either; `ip -4 addr show eth0` on the node does.
+// overlay network, with all ports open: set NCCL_SOCKET_IFNAME to eth0, which is its
+// interface. The API does not tell the addresses there: each node looks for its own, with
+// ip, perl or Python, and one that has none of these has no private address. Few hosts have
+// overlay networks.
 //
 // # Errors
 //

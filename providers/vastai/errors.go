@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // fault reads a failure in the API's words: {"success":false,"error":"code","msg":"text"},
@@ -39,23 +40,11 @@ func fault(status int, body []byte) *rest.Fault {
 }
 
 // fail gives a failure the form that callers see.
-func fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := &gputrain.Error{Provider: providerName, Op: op, Kind: kindOf(err), Err: err}
-	if known, ok := errors.AsType[*gputrain.Error](err); ok {
-		if known.Provider != "" {
-			return err // it has its form
-		}
-		if err == error(known) {
-			e.Hint, e.Err = known.Hint, known.Err
-		}
-		return e
-	}
-	if answer, ok := errors.AsType[*rest.Error](err); ok {
-		e.RequestID = answer.RequestID
-	}
+func fail(op string, err error) error { return cloud.Form(providerName, op, err, told) }
+
+// told is what a failure tells, and what to do about it.
+func told(err error) gputrain.Error {
+	e := gputrain.Error{Kind: kindOf(err), RequestID: cloud.RequestID(err)}
 	switch e.Kind {
 	case gputrain.ErrAuth:
 		e.Hint = "see that the key is right, and has the permissions misc, instance_read, instance_write, user_read and user_write: https://cloud.vast.ai/manage-keys/"

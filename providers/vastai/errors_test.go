@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // Every row of the sheet's table of errors.
@@ -109,15 +110,15 @@ func TestSuccessFlagInside200(t *testing.T) {
 			if err == nil {
 				t.Error("it counts as destroyed")
 			}
-			if got := describe(t, d, in.ID); got.State != gputrain.InstanceRunning {
+			if got := cloudtest.Describe(t, d, in.ID); got.State != gputrain.InstanceRunning {
 				t.Errorf("%+v", got)
 			}
 			f.Inject(fakecloud.Fault{Op: opManage, Answer: answer, Times: -1})
-			if err := d.MarkLease(t.Context(), info("p1"), time.Now(), in.ID); err == nil {
+			if err := d.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now(), in.ID); err == nil {
 				t.Error("it counts as marked")
 			}
 			f.Inject(fakecloud.Fault{Op: opDelKey, Answer: answer, Times: -1})
-			if err := d.Release(t.Context(), info("p1")); err == nil {
+			if err := d.Release(t.Context(), cloudtest.Info("p1")); err == nil {
 				t.Error("it counts as released")
 			}
 		})

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/fakecloud"
@@ -47,17 +49,24 @@ type fake struct {
 	networks  *fakecloud.Store[row]
 
 	noCredit   bool
-	noMachines bool   // instances are rows only, nothing runs
-	status     any    // actual_status of what is created; "running" where it is not set
-	keyField   string // what the list of keys calls their text
+	noMachines bool              // instances are rows only, nothing runs
+	programs   map[string]string // what machines find by PATH
+	status     any               // actual_status of what is created; "running" where it is not set
+	keyField   string            // what the list of keys calls their text
 	runOnStart bool
+	full       bool // there is room for no more than room
+	room       int
+	unpriced   bool // no row of the search has a price
+	newWord    bool // an instance is in a state that no contract knows
 	lastID     int
 }
 
-// A rental is an instance, and the machine that it is.
+// A rental is an instance, and the machine that it is. Its ask can be rented again once it
+// is gone.
 type rental struct {
 	row     row
 	create  row
+	ask     row
 	machine *fakecloud.Machine
 }
 
@@ -65,10 +74,7 @@ func startFake(t testing.TB, rows ...row) *fake {
 	t.Helper()
 	f := &fake{t: t, status: "running", keyField: "public_key", lastID: 12345678}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts: []fakecloud.Contract{
-			fakecloud.OpenAPI(t, "vastai/vast.lifecycle.derived.openapi.yaml"),
-			fakecloud.OpenAPI(t, "vastai/vast.openapi.yaml", fakecloud.TrailingSlash), // which alone has the removal of keys
-		},
+		Contracts:    contracts(t),
 		Authorized:   allowed,
 		Unauthorized: fakecloud.Reply(401, row{"success": false, "error": "auth_error", "msg": "Invalid user key"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {
@@ -89,6 +95,25 @@ func startFake(t testing.TB, rows ...row) *fake {
 		f.Handle(op, h)
 	}
 	return f
+}
+
+var described struct {
+	sync.Mutex
+	contracts []fakecloud.Contract
+}
+
+// contracts are the API's descriptions. They are large, and read once.
+func contracts(t testing.TB) []fakecloud.Contract {
+	t.Helper()
+	described.Lock()
+	defer described.Unlock()
+	if described.contracts == nil {
+		described.contracts = []fakecloud.Contract{
+			fakecloud.OpenAPI(t, "vastai/vast.lifecycle.derived.openapi.yaml"),
+			fakecloud.OpenAPI(t, "vastai/vast.openapi.yaml", fakecloud.TrailingSlash), // which alone has the removal of keys
+		}
+	}
+	return described.contracts
 }
 
 // allowed lets in the account's key, and an instance's own for its own end.
@@ -143,6 +168,11 @@ func (f *fake) search(c *fakecloud.Call) fakecloud.Answer {
 		disk, _ := q["allocated_storage"].(float64)
 		a["dph_total"] = a["dph_base"].(float64) + disk*a["storage_cost"].(float64)/hoursPerMonth
 		a["is_bid"] = q["type"] == "bid"
+		if f.unpriced {
+			for _, column := range []string{"dph_total", "dph_base", "min_bid", "storage_cost"} {
+				delete(a, column)
+			}
+		}
 		if matches(a, q) {
 			offers = append(offers, a)
 		}
@@ -208,10 +238,15 @@ func matches(a, q row) bool {
 func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	in, id := input(c), asInt(c.Vars["id"])
 	i := slices.IndexFunc(f.asks, func(a row) bool { return asInt(a["id"]) == id })
+	network, known := f.networkOf(in)
 	switch {
 	case f.noCredit:
 		return failure(400, "insufficient_credit", "Your account lacks credit; see the billing page.")
-	case i < 0:
+	case !known:
+		return failure(400, "invalid_args", fmt.Sprintf("error 400/3467: Invalid args: no network for %v", in["env"]))
+	case network != nil && asInt(network["cluster_id"]) != asInt(f.asks[max(i, 0)]["cluster_id"]):
+		return failure(400, "invalid_args", "error 400/3467: Invalid args: the network is of another cluster")
+	case i < 0, f.full && f.room == 0:
 		return fakecloud.Reply(404, row{"success": false, "error": "no_such_ask", "msg": fmt.Sprintf("error 404/3603: no_such_ask  Instance type by id %d is not available.", id), "ask_id": id})
 	case len(fmt.Sprint(in["onstart"])) > 4048:
 		return failure(400, "invalid_args", "error 400/3467: Invalid args: onstart")
@@ -235,12 +270,55 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		f.instances.Put(c, strconv.Itoa(f.lastID), r)
 		return fakecloud.Reply(200, row{"success": false, "new_contract": f.lastID})
 	}
-	f.asks = slices.Delete(f.asks, i, i+1)
-	if !f.noMachines {
+	f.asks, r.ask, f.room = slices.Delete(f.asks, i, i+1), a, f.room-1
+	if !f.noMachines && f.status == "running" {
 		f.boot(r)
+	}
+	if network != nil {
+		r.connect(len(network["instances"].([]int)) + 2)
+		setMembers(network, append(network["instances"].([]int), f.lastID))
 	}
 	f.instances.Put(c, strconv.Itoa(f.lastID), r)
 	return fakecloud.Reply(200, row{"success": true, "new_contract": f.lastID, "instance_api_key": instanceKey(f.lastID)})
+}
+
+// networkOf returns the network that a create asks for, or nil, and whether it is there.
+func (f *fake) networkOf(create row) (network row, known bool) {
+	env, _ := create["env"].(row)
+	for flag := range env {
+		name, asked := strings.CutPrefix(flag, "-n ")
+		if !asked {
+			continue
+		}
+		all := f.networks.All(nil)
+		i := slices.IndexFunc(all, func(n row) bool { return n["name"] == name })
+		if i < 0 {
+			return nil, false
+		}
+		return all[i], true
+	}
+	return nil, true
+}
+
+// connect has the machine tell an address on a network, and one to the outside.
+func (r *rental) connect(n int) {
+	if r.machine == nil {
+		return
+	}
+	text := fmt.Sprintf(`#!/bin/sh
+case "$*" in
+*"dev eth0") echo '7: eth0    inet 10.0.0.%d/24 brd 10.0.0.255 scope global eth0' ;;
+*"dev eth1") echo '9: eth1    inet 172.18.0.3/16 brd 172.18.255.255 scope global eth1' ;;
+*) exit 1 ;;
+esac
+`, n)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(r.machine.Home), "bin", "ip"), []byte(text), 0o700); err != nil {
+		panic(err)
+	}
+}
+
+func setMembers(network row, ids []int) {
+	network["instances"], network["instance_count"] = ids, len(ids)
 }
 
 func instanceKey(id int) string { return fmt.Sprintf("d15a%028d", id) }
@@ -254,7 +332,7 @@ func (f *fake) boot(r *rental) {
 	}
 	id := asInt(r.row["id"])
 	env := []string{fmt.Sprintf("CONTAINER_ID=%d", id), "CONTAINER_API_KEY=" + instanceKey(id)}
-	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string), Env: env})
+	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string), Env: env, Programs: f.programs})
 	r.row["public_ipaddr"] = r.machine.Host + " \n"
 	r.row["ports"] = row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": strconv.Itoa(r.machine.Port)}}}
 	if f.runOnStart {
@@ -289,6 +367,14 @@ func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
 	if from+limit < len(all) {
 		out["next_token"] = strconv.Itoa(from + limit)
 	}
+	return f.told(out)
+}
+
+// told is an answer about instances.
+func (f *fake) told(out row) fakecloud.Answer {
+	if f.newWord {
+		return fakecloud.Undescribed(200, out)
+	}
 	return fakecloud.Reply(200, out)
 }
 
@@ -297,7 +383,7 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 	if !ok {
 		return fakecloud.Reply(200, row{"instances": nil})
 	}
-	return fakecloud.Reply(200, row{"instances": r.row})
+	return f.told(row{"instances": r.row})
 }
 
 func (f *fake) manage(c *fakecloud.Call) fakecloud.Answer {
@@ -305,7 +391,13 @@ func (f *fake) manage(c *fakecloud.Call) fakecloud.Answer {
 	if !ok {
 		return failure(404, "no_such_instance", "Instance not found")
 	}
-	r.row["label"] = input(c)["label"]
+	in := input(c)
+	if label, told := in["label"]; told {
+		r.row["label"] = label
+	}
+	if in["state"] == "stopped" {
+		r.row["actual_status"], r.row["intended_status"], r.row["cur_state"], r.row["next_state"] = "exited", "stopped", "stopped", "stopped"
+	}
 	return success()
 }
 
@@ -317,9 +409,21 @@ func (f *fake) destroy(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) end(c *fakecloud.Call, id string) bool {
-	if r, ok := f.instances.Get(nil, id); ok && r.machine != nil {
+	r, ok := f.instances.Get(nil, id)
+	if !ok {
+		return false
+	}
+	if r.machine != nil {
 		// Not in this handler: the machine that asks for its end is among those that end.
 		go r.machine.Kill()
+	}
+	if r.ask != nil {
+		f.asks = append(f.asks, r.ask)
+	}
+	for _, n := range f.networks.All(nil) {
+		if members, ok := n["instances"].([]int); ok {
+			setMembers(n, slices.DeleteFunc(members, func(m int) bool { return strconv.Itoa(m) == id }))
+		}
 	}
 	return f.instances.Delete(c, id)
 }
@@ -381,9 +485,16 @@ func (f *fake) addNetwork(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) deleteNetwork(c *fakecloud.Call) fakecloud.Answer {
-	if !f.networks.Delete(c, strconv.Itoa(asInt(input(c)["overlay_id"]))) {
+	id := strconv.Itoa(asInt(input(c)["overlay_id"]))
+	n, ok := f.networks.Get(nil, id)
+	if !ok {
 		return failure(400, "not_found", "no such overlay")
 	}
+	members, _ := n["instances"].([]int)
+	for _, member := range slices.Clone(members) { // they end with it
+		f.end(c, strconv.Itoa(member))
+	}
+	f.networks.Delete(c, id)
 	return success()
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 const (
@@ -24,7 +25,8 @@ type refusal struct {
 }
 
 // Launch accepts the offer. It is one machine: of several nodes the first gets it, and
-// the others are told that there is no more.
+// the others are told that there is no more. A create that is given up in its midst is
+// looked for, and returned beside why, where it is there.
 func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
 	if len(req.Nodes) == 0 {
 		return nil, nil
@@ -99,7 +101,7 @@ func (d *driver) launch(ctx context.Context, req gputrain.LaunchRequest, node gp
 	d.made[id] = &machine{offer: f.offer, machine: f.machine, at: time.Now()}
 	delete(d.found, f.offer.ID) // it is taken
 	d.mu.Unlock()
-	return []gputrain.Instance{d.charged(ctx, id, f, node)}, nil
+	return []gputrain.Instance{d.charged(ctx, id, f, node)}, context.Cause(ctx)
 }
 
 // charged returns what was launched, with the price that the API tells, or, should it not
@@ -138,9 +140,10 @@ func (d *driver) endLeftover(ctx context.Context, id string, f find, node gputra
 }
 
 // settle looks for the instance that a create may have made whose answer was lost, by its
-// label, until the list is whole. Nothing is created again.
-func (d *driver) settle(ctx context.Context, label string, why error) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLag()+cleanupTimeout)
+// label, until the list is whole, or once where nobody waits for it any more. Nothing is
+// created again.
+func (d *driver) settle(caller context.Context, label string, why error) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), createLag()+cleanupTimeout)
 	defer cancel()
 	unsettled := &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: why, Hint: "an instance may have been made all the same: List has it"}
 	for until := time.Now().Add(createLag()); ; {
@@ -151,7 +154,7 @@ func (d *driver) settle(ctx context.Context, label string, why error) (string, e
 				return fmt.Sprint(in.ID), nil
 			}
 		}
-		if err == nil && asked.After(until) || !pause(ctx, second) {
+		if err == nil && asked.After(until) || !launches.Pause(caller, second) || ctx.Err() != nil {
 			return "", unsettled
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // Everything that is known of a machine is in the call that makes it.
@@ -21,7 +22,7 @@ func TestLaunchTagsInTheCreateCall(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	spec := gputrain.Spec{Allocation: gputrain.Spot}
-	req := request(spec, offers(t, d, spec)[0], 2)
+	req := request(spec, cloudtest.Offers(t, d, spec)[0], 2)
 	req.Pool.Expires = time.Now().Add(time.Hour)
 	got, err := d.Launch(t.Context(), req)
 	if err != nil || len(got) != 1 || got[0].Name != "p1-2" || got[0].Rank != 2 || got[0].ID == "" {
@@ -57,7 +58,7 @@ func TestSpotIsNeverRentedWithoutABid(t *testing.T) {
 	f := startFake(t, row{"min_bid": "-"}, row{"min_bid": 500.0})
 	f.noMachines = true
 	d := prepared(t, f)
-	for _, o := range offers(t, d, gputrain.Spec{Allocation: gputrain.Spot}) {
+	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{Allocation: gputrain.Spot}) {
 		_, err := d.Launch(t.Context(), request(gputrain.Spec{}, o, 0))
 		is(t, err, gputrain.ErrNoCapacity, "launch")
 	}
@@ -76,7 +77,7 @@ func TestStoppedContractTrap(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	spec := gputrain.Spec{Allocation: gputrain.Spot}
-	o := offers(t, d, spec)[0]
+	o := cloudtest.Offers(t, d, spec)[0]
 	f.Do(func() { f.asks[0]["min_bid"] = 0.9 }) // meanwhile somebody bids more
 	got, err := d.Launch(t.Context(), request(spec, o, 0))
 	is(t, err, gputrain.ErrNoCapacity, "launch")
@@ -167,15 +168,27 @@ func TestCreateThatIsGivenUpIsSettled(t *testing.T) {
 	f := startFake(t, nil)
 	f.noMachines = true
 	d := prepared(t, f)
-	o := offers(t, d, gputrain.Spec{})[0]
+	o := cloudtest.Offers(t, d, gputrain.Spec{})[0]
 	hold := make(chan struct{})
 	defer close(hold)
 	fault := f.Inject(fakecloud.Fault{Op: opCreate, After: true, Hold: hold})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-fault.Reached(); cancel() }()
 	got, err := d.Launch(ctx, request(gputrain.Spec{}, o, 0))
-	if err != nil || len(got) != 1 || got[0].ID == "" {
+	if !errors.Is(err, context.Canceled) || len(got) != 1 || got[0].ID == "" {
 		t.Errorf("%+v, %v", got, err)
+	}
+	// What is not listed yet is not waited for: the pool settles it.
+	f.Do(func() { f.asks = append(f.asks, askRow(1, nil)) })
+	o = cloudtest.Offers(t, d, gputrain.Spec{})[0]
+	before := len(f.Records(opList))
+	fault = f.Inject(fakecloud.Fault{Op: opCreate, Hold: hold})
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { <-fault.Reached(); cancel() }()
+	got, err = d.Launch(ctx, request(gputrain.Spec{}, o, 1))
+	is(t, err, gputrain.ErrUnavailable, "launch")
+	if n := len(f.Records(opList)) - before; !errors.Is(err, context.Canceled) || len(got) != 0 || n != 1 {
+		t.Errorf("%+v, %v, after %d looks", got, err, n)
 	}
 }
 
@@ -185,7 +198,7 @@ func TestAccountWithoutCreditIsNotAskedAgain(t *testing.T) {
 	f := startFake(t, nil, nil)
 	f.noMachines, f.noCredit = true, true
 	d := prepared(t, f)
-	for _, o := range offers(t, d, gputrain.Spec{}) {
+	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{}) {
 		_, err := d.Launch(t.Context(), request(gputrain.Spec{}, o, 0))
 		is(t, err, gputrain.ErrQuota, "launch")
 	}
@@ -205,7 +218,7 @@ func TestSeveralNodesOfOneOffer(t *testing.T) {
 	f := startFake(t, nil)
 	f.noMachines = true
 	d := prepared(t, f)
-	req := request(gputrain.Spec{}, offers(t, d, gputrain.Spec{})[0], 0)
+	req := request(gputrain.Spec{}, cloudtest.Offers(t, d, gputrain.Spec{})[0], 0)
 	req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: 1, Name: "p1-1"})
 	got, err := d.Launch(t.Context(), req)
 	is(t, err, gputrain.ErrNoCapacity, "launch")
@@ -238,7 +251,7 @@ func TestTerminate(t *testing.T) {
 		if err := d.Terminate(t.Context(), ids[0]); err != nil {
 			t.Error(err)
 		}
-		if in := describe(t, d, ids[0]); in.State != gputrain.InstanceTerminated {
+		if in := cloudtest.Describe(t, d, ids[0]); in.State != gputrain.InstanceTerminated {
 			t.Errorf("%+v", in)
 		}
 	}
@@ -258,7 +271,7 @@ func TestTerminate(t *testing.T) {
 	if err := d.Terminate(t.Context(), ids[2]); err != nil {
 		t.Error(err)
 	}
-	if in := describe(t, d, ids[2]); in.State != gputrain.InstanceRunning {
+	if in := cloudtest.Describe(t, d, ids[2]); in.State != gputrain.InstanceRunning {
 		t.Errorf("%+v", in)
 	}
 }

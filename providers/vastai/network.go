@@ -2,16 +2,32 @@ package vastai
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // networkPrefix is what the overlay networks of pools are called before the pool's ID.
 // The name is all that the API knows of what a network is for.
 const networkPrefix = "gputrain-"
+
+// addressScript prints a node's address on its network.
+//
+//go:embed address.sh
+var addressScript string
+
+// FindAddress has a node look for its address on its network, which the API does not tell.
+func (d *driver) FindAddress(gputrain.Instance) string {
+	if !d.cfg.UseOverlay {
+		return ""
+	}
+	return cloud.Script(addressScript)
+}
 
 func networkName(poolID string) string { return networkPrefix + poolID }
 
@@ -64,7 +80,7 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo, cluste
 			if o, err = d.networkNamed(ctx, name); o != nil {
 				break
 			}
-			if makeErr != nil && err == nil || !pause(ctx, second) {
+			if makeErr != nil && err == nil || !launches.Pause(ctx, second) {
 				return "", notMade(name, errors.Join(makeErr, err, ctx.Err()))
 			}
 		}

@@ -10,11 +10,13 @@ import (
 	"strconv"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
 	searchLimit = 200
-	// hoursPerMonth is what the price of a disk, in USD per GB and month, is divided by.
+	// hoursPerMonth is what the price of a disk, in USD per GB and month, is divided by:
+	// so the examples of the API's description come out.
 	hoursPerMonth = 720
 	// memorySlack is how much less memory than its name says a GPU may report.
 	memorySlack = 0.9
@@ -38,7 +40,7 @@ type find struct {
 // demand and on spot, the second only for who is not content with the first.
 func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
-		for _, spot := range markets(spec.Allocation) {
+		for _, spot := range cloud.Markets(spec.Allocation) {
 			finds, err := d.find(ctx, spec, spot)
 			if err != nil {
 				yield(gputrain.Offer{}, fail("offers", err))
@@ -51,17 +53,6 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 			}
 		}
 	}
-}
-
-// markets returns which of the two an allocation can take from: spot is true.
-func markets(a gputrain.Allocation) []bool {
-	switch a {
-	case gputrain.OnDemand:
-		return []bool{false}
-	case gputrain.Spot:
-		return []bool{true}
-	}
-	return []bool{true, false}
 }
 
 // find searches one market, and remembers what it finds for Launch.
@@ -171,7 +162,7 @@ func (d *driver) fits(a ask, spec gputrain.Spec) bool {
 		below(a.Reliability, d.cfg.MinReliability), below(a.Reliability2, d.cfg.MinReliability),
 		a.CUDAMaxGood < d.cfg.MinCUDA,
 		a.InetDown < d.cfg.MinInetDown, a.InetUp < d.cfg.MinInetUp,
-		a.DiskSpace < d.diskGB(spec),
+		a.DiskSpace < d.diskGB(spec), below(a.Duration, spec.TTL.Seconds()),
 		d.cfg.RequireDirectPort && a.DirectPortCount < 1,
 		len(d.cfg.Geolocation) > 0 && country != "" && !slices.Contains(d.cfg.Geolocation, country):
 		return false
@@ -184,7 +175,7 @@ func (d *driver) fits(a ask, spec gputrain.Spec) bool {
 func below(v *float64, least float64) bool { return v != nil && *v < least }
 
 // toFind makes an offer of a row. A spot price is the bid, as that is what is charged,
-// with the disk; a spec's highest price caps the bid, though not below the lowest one.
+// with the disk.
 func (d *driver) toFind(a ask, spec gputrain.Spec, spot bool) find {
 	disk := d.diskGB(spec)
 	f := find{ask: a.ID, diskGB: disk, machine: a.MachineID, offer: gputrain.Offer{
@@ -193,6 +184,7 @@ func (d *driver) toFind(a ask, spec gputrain.Spec, spot bool) find {
 		Accelerator:  accelerator(a.GPUName, a.NumGPUs, a.GPURAM),
 		VCPUs:        a.CPUCoresEffective,
 		DiskGiB:      disk * 1e9 / gib,
+		IngressUSD:   a.InetDownCost * gib / 1e9, EgressUSD: a.InetUpCost * gib / 1e9, // told per GB
 	}}
 	if a.Geolocation != nil {
 		f.offer.Region = *a.Geolocation
@@ -203,22 +195,53 @@ func (d *driver) toFind(a ask, spec gputrain.Spec, spot bool) find {
 	if *a.CPUCores > 0 {
 		f.offer.MemoryGiB = a.CPURAM / 1024 * min(a.CPUCoresEffective / *a.CPUCores, 1)
 	}
-	switch {
-	case !spot && a.DPHTotal != nil && *a.DPHTotal > 0:
-		f.offer.HourlyUSD = gputrain.USD(*a.DPHTotal)
-	case spot:
-		f.offer.ID += "/bid"
-		if a.MinBid != nil && *a.MinBid > 0 {
-			forDisk := disk * a.StorageCost / hoursPerMonth
-			f.bid = *a.MinBid * d.cfg.BidMultiplier
-			if spec.MaxHourlyUSD > 0 {
-				f.bid = min(f.bid, spec.MaxHourlyUSD-forDisk)
-			}
-			f.bid = max(math.Floor(f.bid*1e4)/1e4, *a.MinBid)
-			f.offer.HourlyUSD = gputrain.USD(f.bid + forDisk)
-		}
+	forDisk, known := diskUSD(a, disk)
+	if !spot {
+		f.offer.HourlyUSD = onDemand(a, forDisk, known)
+		return f
+	}
+	f.offer.ID += "/bid"
+	if f.bid = d.bid(a, spec, forDisk); f.bid > 0 && known {
+		f.offer.HourlyUSD = gputrain.USD(f.bid + forDisk)
 	}
 	return f
+}
+
+// diskUSD is what a disk of that size costs, in USD an hour, and whether that is known.
+func diskUSD(a ask, gb float64) (perHour float64, known bool) {
+	if a.StorageCost == nil {
+		return 0, false
+	}
+	return gb * *a.StorageCost / hoursPerMonth, true
+}
+
+// onDemand is what a machine costs that is not bid for. The API tells that for the disk
+// it was asked about: should it be less than its own prices come to, that was another one.
+func onDemand(a ask, forDisk float64, known bool) gputrain.Price {
+	usd := 0.0
+	if a.DPHTotal != nil {
+		usd = *a.DPHTotal
+	}
+	if a.DPHBase != nil && known {
+		usd = max(usd, *a.DPHBase+forDisk)
+	}
+	if usd <= 0 {
+		return gputrain.Price{}
+	}
+	return gputrain.USD(usd)
+}
+
+// bid is what is bid for a machine, in USD an hour without its disk, and 0 where it does
+// not say what it takes. A spec's highest price caps it, though not below that.
+func (d *driver) bid(a ask, spec gputrain.Spec, forDisk float64) float64 {
+	if a.MinBid == nil || *a.MinBid <= 0 {
+		return 0
+	}
+	bid := *a.MinBid * d.cfg.BidMultiplier
+	if spec.MaxHourlyUSD > 0 {
+		bid = min(bid, spec.MaxHourlyUSD-forDisk)
+	}
+	return max(math.Floor(bid*1e4)/1e4, *a.MinBid)
 }
 
 func instanceType(gpu string, count int) string { return fmt.Sprintf("%dx %s", count, gpu) }
@@ -237,7 +260,7 @@ func (d *driver) oneCluster(finds []find, nodes int) []find {
 	if d.cluster != 0 {
 		used := map[int64]bool{}
 		for _, m := range d.made {
-			used[m.machine] = true
+			used[m.machine] = used[m.machine] || !m.ended && !m.bulk
 		}
 		return slices.DeleteFunc(clusters[d.cluster], func(f find) bool { return used[f.machine] })
 	}
@@ -272,7 +295,7 @@ func (d *driver) findOf(req gputrain.LaunchRequest) (find, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, ok := d.found[req.Offer.ID]
-	if !ok {
+	if !ok || f.diskGB != d.diskGB(req.Spec) { // it has another price
 		ask, err := strconv.ParseInt(req.Offer.ID, 10, 64)
 		if err != nil || ask <= 0 || req.Offer.Spot {
 			return find{}, fmt.Errorf("%w: offer %q is not one that this driver's Offers has found", gputrain.ErrInvalid, req.Offer.ID)

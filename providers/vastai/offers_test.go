@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // What Config and Spec ask for is asked of the API.
@@ -22,7 +23,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
 	})
 	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, DiskGiB: 200, TTL: time.Hour}
-	if got := offers(t, d, spec); len(got) != 1 {
+	if got := cloudtest.Offers(t, d, spec); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 	var q map[string]any
@@ -45,7 +46,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		t.Errorf("the query has %d fields: %v", len(q), q)
 	}
 
-	any := offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), gputrain.Spec{Allocation: gputrain.Spot})
+	any := cloudtest.Offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), gputrain.Spec{Allocation: gputrain.Spot})
 	body := f.Records(opSearch)[1].Body
 	if len(any) != 1 || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
 		!strings.Contains(body, `"type":"bid"`) || !strings.Contains(body, `"allocated_storage":100`) {
@@ -61,7 +62,7 @@ func TestRowsAreLookedAtAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := gputrain.Spec{Accelerator: accelerators.RTX4090()}
+	spec := gputrain.Spec{Accelerator: accelerators.RTX4090(), TTL: time.Hour}
 	for name, tt := range map[string]struct {
 		change row
 		fits   bool
@@ -83,6 +84,8 @@ func TestRowsAreLookedAtAgain(t *testing.T) {
 		"dear traffic":              {row{"inet_up_cost": 0.02}, false},
 		"dear downloads":            {row{"inet_down_cost": 0.02}, false},
 		"small disk":                {row{"disk_space": 99}, false},
+		"taken back too soon":       {row{"duration": 3599.0}, false},
+		"taken back, nobody knows":  {row{"duration": "-"}, true},
 		"cores of the host unknown": {row{"cpu_cores": nil}, false},
 	} {
 		var a ask
@@ -105,7 +108,7 @@ func TestUnitsAndPrices(t *testing.T) {
 	f := startFake(t, row{"num_gpus": 2, "gpu_name": "H100 SXM", "gpu_ram": 81559, "dph_base": 4.0, "min_bid": 2.0})
 	const disk = 100 * 0.144 / 720
 	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Allocation: gputrain.SpotIfAvailable}
-	all := offers(t, f.open(), spec)
+	all := cloudtest.Offers(t, f.open(), spec)
 	if len(all) != 2 || !all[0].Spot || all[1].Spot || all[0].ID == all[1].ID {
 		t.Fatalf("%+v", all)
 	}
@@ -123,20 +126,116 @@ func TestUnitsAndPrices(t *testing.T) {
 	}
 	for most, want := range map[float64]float64{2.2: 2.2, 9: 2.4 + disk, 1: 2 + disk} { // never below the lowest bid: the pool rejects that
 		spec.MaxHourlyUSD, spec.Allocation = most, gputrain.Spot
-		if got, _ := offers(t, f.open(), spec)[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
+		if got, _ := cloudtest.Offers(t, f.open(), spec)[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
 			t.Errorf("under $%v: $%v; want $%v", most, got, want)
 		}
 	}
 }
 
-// A price that the API does not tell is not known. It is not free.
+// What a machine receives and sends is paid by the GB, and told by the GiB.
+func TestTrafficHasItsPrice(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, row{"inet_down_cost": 0.0, "inet_up_cost": 0.02})
+	all := cloudtest.Offers(t, f.open(), gputrain.Spec{})
+	for i, want := range []struct{ in, out float64 }{{0.002, 0.003}, {0, 0.02}} {
+		if o := all[i]; !near(o.IngressUSD, want.in*1.073741824) || !near(o.EgressUSD, want.out*1.073741824) {
+			t.Errorf("offer %s: $%v in, $%v out", o.ID, o.IngressUSD, o.EgressUSD)
+		}
+	}
+}
+
+// An offer's price is what is charged with the disk that the spec wants, of every offer
+// and either way to rent it.
+func TestPriceIsThatWithTheDisk(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, row{"storage_cost": 0.0}, row{"storage_cost": 2.5}, row{"dph_base": 0.003, "min_bid": 0.002})
+	f.noMachines = true
+	d := prepared(t, f, func(c *Config) { c.DiskGB = 50 })
+	rank := 0
+	for _, disk := range []struct{ gib, gb float64 }{{0, 50}, {1, 8}, {100, 108}, {800, 859}} {
+		for _, allocation := range []gputrain.Allocation{gputrain.OnDemand, gputrain.Spot} {
+			spec := gputrain.Spec{DiskGiB: disk.gib, Allocation: allocation}
+			all := cloudtest.Offers(t, d, spec)
+			if len(all) != 4 {
+				t.Errorf("%v GiB: %d offers", disk.gib, len(all))
+			}
+			for _, o := range all {
+				got, err := d.Launch(t.Context(), request(spec, o, rank))
+				if err != nil {
+					t.Fatal(err)
+				}
+				rank++
+				offered, _ := o.HourlyUSD.USD()
+				charged, known := cloudtest.Describe(t, f.open(), got[0].ID).Offer.HourlyUSD.USD()
+				if !known || !near(offered, charged) || got[0].Offer.HourlyUSD != gputrain.USD(charged) || o.DiskGiB < disk.gib {
+					t.Errorf("%v GiB of offer %s: $%v was offered, and $%v is charged", disk.gib, o.ID, offered, charged)
+				}
+			}
+			for _, r := range f.Records(opCreate)[rank-4:] {
+				if !strings.Contains(r.Body, fmt.Sprintf(`"disk":%v,`, disk.gb)) {
+					t.Errorf("%v GiB: %s", disk.gib, r.Body)
+				}
+			}
+			var ids []string
+			for _, r := range f.account() {
+				if r.Kind == "machine" {
+					ids = append(ids, r.ID)
+				}
+			}
+			if err := d.Terminate(t.Context(), ids...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// An offer that was found for another disk has another price: on demand it is rented with
+// the disk of the spec, and is not bid for.
+func TestOfferOfAnotherDisk(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil)
+	f.noMachines = true
+	d := prepared(t, f)
+	small, large := gputrain.Spec{DiskGiB: 10, Allocation: gputrain.CheapestAllocation}, gputrain.Spec{DiskGiB: 500}
+	all := cloudtest.Offers(t, d, small)
+	_, err := d.Launch(t.Context(), request(large, all[0], 0))
+	is(t, err, gputrain.ErrInvalid, "launch")
+	if _, err := d.Launch(t.Context(), request(large, all[1], 0)); err != nil {
+		t.Error(err)
+	}
+	if r := f.Records(opCreate); len(r) != 1 || !strings.Contains(r[0].Body, `"disk":537,`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A price that the API does not tell is not known, or only in part. It is not free.
 func TestUnknownPriceIsUnknown(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open()
-	cores := 8.0
-	for _, spot := range []bool{false, true} {
-		if o := d.toFind(ask{ID: 1, NumGPUs: 1, CPUCores: &cores}, gputrain.Spec{}, spot).offer; o.HourlyUSD != (gputrain.Price{}) {
-			t.Errorf("spot %v: %v", spot, o.HourlyUSD)
+	usd := func(v float64) *float64 { return &v }
+	for name, tt := range map[string]struct {
+		a    ask
+		spot bool
+		want float64 // 0 for a price that is not known
+	}{
+		"nothing":                        {ask{}, false, 0},
+		"the whole alone":                {ask{DPHTotal: usd(2)}, false, 2},
+		"its parts alone":                {ask{DPHBase: usd(1), StorageCost: usd(7.2)}, false, 2},
+		"the whole for a smaller disk":   {ask{DPHTotal: usd(1.5), DPHBase: usd(1), StorageCost: usd(7.2)}, false, 2},
+		"the whole with more than disk":  {ask{DPHTotal: usd(2.5), DPHBase: usd(1), StorageCost: usd(7.2)}, false, 2.5},
+		"without its disk":               {ask{DPHBase: usd(1)}, false, 0},
+		"zero":                           {ask{DPHTotal: usd(0)}, false, 0},
+		"bid, nothing":                   {ask{DPHTotal: usd(2), DPHBase: usd(1), StorageCost: usd(7.2)}, true, 0},
+		"bid without its disk":           {ask{MinBid: usd(1)}, true, 0},
+		"bid of nothing":                 {ask{MinBid: usd(0), StorageCost: usd(7.2)}, true, 0},
+		"bid":                            {ask{MinBid: usd(1), StorageCost: usd(7.2)}, true, 2.2},
+		"bid for a disk that is free":    {ask{MinBid: usd(1), StorageCost: usd(0)}, true, 1.2},
+		"on demand, a disk that is free": {ask{DPHBase: usd(1), StorageCost: usd(0)}, false, 1},
+	} {
+		tt.a.ID, tt.a.NumGPUs, tt.a.CPUCores = 1, 1, usd(8)
+		got, known := d.toFind(tt.a, gputrain.Spec{}, tt.spot).offer.HourlyUSD.USD()
+		if known != (tt.want > 0) || known && !near(got, tt.want) {
+			t.Errorf("%s: $%v, known %v; want $%v", name, got, known, tt.want)
 		}
 	}
 }
@@ -195,7 +294,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if n := len(f.Records(opSearch)); n != 1 {
 		t.Errorf("%d searches", n)
 	}
-	all := offers(t, d, gputrain.Spec{Allocation: gputrain.CheapestAllocation})
+	all := cloudtest.Offers(t, d, gputrain.Spec{Allocation: gputrain.CheapestAllocation})
 	var ids []string
 	for _, o := range all {
 		ids = append(ids, o.ID)
@@ -204,7 +303,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(ids)) != 4 {
 		t.Errorf("%v", ids)
 	}
-	if got := offers(t, d, gputrain.Spec{}); len(got) != 2 || got[0].Spot {
+	if got := cloudtest.Offers(t, d, gputrain.Spec{}); len(got) != 2 || got[0].Spot {
 		t.Errorf("on demand: %+v", got)
 	}
 }

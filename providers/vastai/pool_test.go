@@ -1,11 +1,12 @@
 package vastai
 
 import (
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // A pool whose calls fail in every way that they can opens and closes all the same, and
@@ -45,7 +46,8 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
-// A pool's network is made before its first node, and removed after its last.
+// A pool's network is made before its first node, is what its nodes reach each other by,
+// and is removed after its last.
 func TestPoolOnAnOverlay(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"cluster_id": 42}, row{"cluster_id": 42}, nil)
@@ -58,6 +60,20 @@ func TestPoolOnAnOverlay(t *testing.T) {
 	defer pool.Close()
 	if live := f.live(); len(live) != 4 || live[3] != "network gputrain-"+pool.ID() {
 		t.Errorf("%v", live)
+	}
+	master := map[string]bool{}
+	results, err := pool.Broadcast(gputrain.Cmd("sh", "-c", "echo $GPUTRAIN_MASTER_ADDR"))
+	if err != nil {
+		t.Error(err)
+	}
+	for i, r := range results {
+		master[strings.TrimSpace(string(r.Stdout))] = true
+		if addr := pool.Nodes()[i].PrivateAddr; !strings.HasPrefix(addr, "10.0.0.") {
+			t.Errorf("node %d has the private address %q", i, addr)
+		}
+	}
+	if len(results) != 2 || len(master) != 1 || !master[pool.Nodes()[0].PrivateAddr] || pool.Nodes()[0].PrivateAddr == pool.Nodes()[1].PrivateAddr {
+		t.Errorf("%v is the master of %+v", master, pool.Nodes())
 	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)
@@ -76,34 +92,10 @@ func TestPoolOnAnOverlay(t *testing.T) {
 func TestOutbidNodeIsDestroyedAndReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)
-	lost := make(chan struct{}, 8)
-	pool, err := gputrain.Open(t.Context(), f.config(), gputrain.Spec{Allocation: gputrain.Spot}, gputrain.WithStateDir(t.TempDir()),
-		gputrain.WithEvents(func(e gputrain.Event) {
-			if e.State == gputrain.NodeLost.String() {
-				lost <- struct{}{}
-			}
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	first := pool.Nodes()[0].ID
-	f.set(first, row{"actual_status": "exited", "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"})
-	f.machine(first).Kill()
-	select {
-	case <-lost:
-	case <-time.After(patience):
-		t.Fatal("nobody notices")
-	}
-	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
-		t.Error(err)
-	}
-	if now := pool.Nodes()[0].ID; now == first {
-		t.Error("the node is still the first machine")
-	}
-	if err := pool.Close(); err != nil {
-		t.Error(err)
-	}
+	cloudtest.Replaced(t, f.config(), gputrain.Spec{Allocation: gputrain.Spot}, func(id string) {
+		f.set(id, row{"actual_status": "exited", "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"})
+		f.machine(id).Kill()
+	})
 	if live := f.live(); len(live) != 0 {
 		t.Errorf("left: %v", live)
 	}

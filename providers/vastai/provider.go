@@ -19,7 +19,9 @@ type driver struct {
 	api     *client
 	account string
 	opened  time.Time
-	lists   singleflight.Group
+	lists   *singleflight.Group // whose goroutines may go on while a driver is printed
+	life    context.Context     // of calls that several callers wait for: Close ends it
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	found    map[string]find     // by the ID of the offer
@@ -45,6 +47,7 @@ var (
 	_ gputrain.Driver         = (*driver)(nil)
 	_ gputrain.SelfDestructor = (*driver)(nil)
 	_ gputrain.LeaseMarker    = (*driver)(nil)
+	_ gputrain.AddressFinder  = (*driver)(nil)
 )
 
 func newDriver(cfg Config, key string) (*driver, error) {
@@ -52,15 +55,17 @@ func newDriver(cfg Config, key string) (*driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Endpoint: %w", gputrain.ErrInvalid, err)
 	}
+	life, end := context.WithCancel(context.Background())
 	return &driver{
-		cfg: cfg, api: api, opened: time.Now(),
+		cfg: cfg, api: api, opened: time.Now(), lists: new(singleflight.Group), life: life, end: end,
 		found: map[string]find{}, made: map[string]*machine{}, broken: map[int64]bool{}, networks: map[string]bool{},
 	}, nil
 }
 
 const (
-	// lateEffect is how long a request that nobody waits for may take: Vast's own
-	// command line waits as long for an answer.
+	// lateEffect is how long a request that nobody waits for may take. Vast states
+	// nothing of the kind: its own command line waits as long for an answer, so that
+	// none is to be expected later.
 	lateEffect = 2 * time.Minute
 	// provisionTimeout covers a pull, which takes 1 to 5 minutes, and on a slow host
 	// up to loadTimeout.
@@ -68,7 +73,9 @@ const (
 )
 
 // createLag is how long an instance that was just made may be missing from what the API
-// tells.
+// tells. It is an estimate: Vast states no such time, and other programs that rent there
+// tell only that a read has to be repeated after a create. What turns up later than this
+// was taken for gone, or for never made, and is ended by the pool's audits.
 func createLag() time.Duration { return 15 * second }
 
 // Capabilities says what Vast.ai can do.
@@ -79,6 +86,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		LateEffect:       lateEffect,
 		Spot:             true,
 		EndsBilling:      "destroy",
+		PrivateNetwork:   d.cfg.UseOverlay,
 		DiskResizable:    true,
 		Tags:             true,
 		HostKeys:         gputrain.HostKeyFirstContact,
@@ -122,7 +130,7 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 // listAll returns all instances of the account.
 func (d *driver) listAll(ctx context.Context) ([]instance, error) {
 	done := d.lists.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		ctx, cancel := context.WithTimeout(d.life, time.Minute)
 		defer cancel()
 		return d.api.list(ctx, nil)
 	})
@@ -209,8 +217,9 @@ func (d *driver) list(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	return append(resources, shared...), nil
 }
 
-// Close gives back idle connections.
+// Close gives back idle connections, and gives up a list that somebody waits for.
 func (d *driver) Close() error {
+	d.end()
 	d.api.rest.Close()
 	d.api.close()
 	return nil

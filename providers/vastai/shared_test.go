@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // The pool's key is registered once, whatever becomes of the answers, and removed; the
@@ -36,19 +37,19 @@ func TestKeysAreThePoolsAlone(t *testing.T) {
 					f.Inject(*fault)
 				}
 				for range 2 {
-					if err := d.Prepare(t.Context(), info("p1")); err != nil {
+					if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 						t.Fatal(err)
 					}
 				}
 				listed, err := d.List(t.Context(), "p1")
-				if err != nil || len(listed) != 1 || listed[0].Kind != "key" || listed[0].Name != "gputrain-p1" || listed[0].Pool != "p1" || listed[0].Owner != info("p1").Owner || listed[0].Created.IsZero() {
+				if err != nil || len(listed) != 1 || listed[0].Kind != "key" || listed[0].Name != "gputrain-p1" || listed[0].Pool != "p1" || listed[0].Owner != cloudtest.Info("p1").Owner || listed[0].Created.IsZero() {
 					t.Errorf("%+v, %v", listed, err)
 				}
-				if err := d.Prepare(t.Context(), info("p10")); err != nil { // another pool with the same key
+				if err := d.Prepare(t.Context(), cloudtest.Info("p10")); err != nil { // another pool with the same key
 					t.Fatal(err)
 				}
 				for range 2 {
-					if err := d.Release(t.Context(), info("p1")); err != nil {
+					if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -64,9 +65,9 @@ func TestKeysAreThePoolsAlone(t *testing.T) {
 func TestKeyThatWasThereStays(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	f.Do(func() { f.putKey(nil, poolKey+" me@home") })
+	f.Do(func() { f.putKey(nil, cloudtest.PoolKey+" me@home") })
 	d := prepared(t, f)
-	if err := d.Release(t.Context(), info("p1")); err != nil {
+	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Fatal(err)
 	}
 	if live := f.live(); len(live) != 1 || len(f.Records(opAddKey)) != 0 {
@@ -79,8 +80,8 @@ func TestReleaseGoesByWhatWasMade(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	var id string
-	f.Do(func() { id = string(json.Number(rowID(f.putKey(nil, poolKey)))) })
-	pool := info("p1")
+	f.Do(func() { id = string(json.Number(rowID(f.putKey(nil, cloudtest.PoolKey)))) })
+	pool := cloudtest.Info("p1")
 	pool.Made = []gputrain.Resource{{Kind: "key", ID: id, Name: "gputrain-p1"}}
 	if err := f.open().Release(t.Context(), pool); err != nil {
 		t.Fatal(err)
@@ -97,12 +98,12 @@ func TestPrepareRefuses(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	for _, pool := range []gputrain.PoolInfo{{ID: "No", AuthorizedKey: poolKey}, {ID: "p1"}, {ID: "p1", AuthorizedKey: poolKey + "\n" + poolKey}} {
+	for _, pool := range []gputrain.PoolInfo{{ID: "No", AuthorizedKey: cloudtest.PoolKey}, {ID: "p1"}, {ID: "p1", AuthorizedKey: cloudtest.PoolKey + "\n" + cloudtest.PoolKey}} {
 		is(t, d.Prepare(t.Context(), pool), gputrain.ErrInvalid, "prepare")
 	}
 	is(t, d.Release(t.Context(), gputrain.PoolInfo{ID: "No"}), gputrain.ErrInvalid, "release")
 	f.Inject(fakecloud.Fault{Op: opAddKey, Answer: fakecloud.Failure(200, row{"success": true}, "")}) // which is not true
-	if err := d.Prepare(t.Context(), info("p1")); err == nil || !strings.Contains(err.Error(), "does not list it") {
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err == nil || !strings.Contains(err.Error(), "does not list it") {
 		t.Errorf("%v", err)
 	}
 	if live := f.live(); len(live) != 0 {
@@ -130,11 +131,11 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	all := offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec)
 	if len(all) != 2 || all[0].ID != "1004" || all[1].ID != "1006" {
 		t.Fatalf("%+v", all)
 	}
-	if n := len(offers(t, d, gputrain.Spec{Nodes: 1})); n != 9 {
+	if n := len(cloudtest.Offers(t, d, gputrain.Spec{Nodes: 1})); n != 9 {
 		t.Errorf("%d offers for a node alone", n)
 	}
 	var ids []string
@@ -159,26 +160,23 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 	// A replacement comes from the same cluster, on a machine that is not in use.
 	f.Do(func() { f.asks = append(f.asks, askRow(20, row{"cluster_id": 43, "machine_id": 9, "dph_base": 3.0})) })
-	if all := offers(t, d, spec); len(all) != 1 || all[0].ID != "1020" {
+	if all := cloudtest.Offers(t, d, spec); len(all) != 1 || all[0].ID != "1020" {
 		t.Errorf("%+v", all)
 	}
 	// The API ends what is in a network with it.
-	var net row
-	f.Do(func() {
-		net = f.networks.All(nil)[0]
-		net["instance_count"] = 1
-		net["instances"] = []int{asInt(ids[0])}
-	})
-	err = d.Release(t.Context(), info("p1"))
+	err = d.Release(t.Context(), cloudtest.Info("p1"))
 	if err == nil || !strings.Contains(err.Error(), ids[0]) || len(f.Records(opDelNet)) != 0 {
 		t.Errorf("%v", err)
 	}
 	if err := d.Terminate(t.Context(), ids...); err != nil {
 		t.Error(err)
 	}
-	f.Do(func() { net["instance_count"] = 0; net["instances"] = []int{} })
+	// What is gone has left its machine free for another.
+	if n := len(cloudtest.Offers(t, d, spec)); n != 3 {
+		t.Errorf("%d offers in the cluster", n)
+	}
 	for range 2 {
-		if err := d.Release(t.Context(), info("p1")); err != nil {
+		if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -207,7 +205,7 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	o := offers(t, d, spec)[0]
+	o := cloudtest.Offers(t, d, spec)[0]
 	f.Inject(fakecloud.Fault{Op: opAddNet, Answer: fakecloud.Failure(400, row{"success": false, "msg": "no"}, "")})
 	_, err := d.Launch(t.Context(), request(spec, o, 0))
 	is(t, err, gputrain.ErrNoCapacity, "launch")
@@ -215,19 +213,24 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 		t.Errorf("%d creates", n)
 	}
 	f.Inject(fakecloud.Fault{Op: opAddNet, After: true, Cut: true}) // made, though nobody says so
-	if _, err := d.Launch(t.Context(), request(spec, o, 0)); err != nil {
-		t.Error(err)
+	got, err := d.Launch(t.Context(), request(spec, o, 0))
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
 	}
 	if n := len(f.Records(opAddNet)); n != 2 {
 		t.Errorf("%d networks were made", n)
 	}
 	// Another program that has only the ledger removes it, too, whatever its Config.
-	pool := info("p1")
+	pool := cloudtest.Info("p1")
 	pool.Made = []gputrain.Resource{{Kind: "network", Name: "gputrain-p1"}}
-	if err := f.open().Release(t.Context(), pool); err != nil {
+	other := f.open()
+	if err := other.Release(t.Context(), pool); err == nil || len(f.live()) != 2 {
+		t.Errorf("%v; left: %v", err, f.live())
+	}
+	if err := errors.Join(other.Terminate(t.Context(), got[0].ID), other.Release(t.Context(), pool)); err != nil {
 		t.Error(err)
 	}
-	if live := f.live(); len(live) != 1 || !strings.HasPrefix(live[0], "instance") {
+	if live := f.live(); len(live) != 0 {
 		t.Errorf("left: %v", live)
 	}
 }
@@ -242,7 +245,7 @@ func TestReapFromElsewhere(t *testing.T) {
 		at.created = at.created.AddDate(2000, 0, 0)
 		at.until = at.created
 		f.instances.Put(nil, "77", &rental{row: row{"id": 77, "actual_status": "running", "label": at.String(), "dph_total": 1.5}})
-		f.putKey(nil, poolKey+" "+at.String())
+		f.putKey(nil, cloudtest.PoolKey+" "+at.String())
 		f.networks.Put(nil, "5", row{"overlay_id": 5, "name": "gputrain-dead", "cluster_id": 42, "instance_count": 0})
 		f.putKey(nil, "ssh-ed25519 AAAAother me@home")
 	})

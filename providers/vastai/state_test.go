@@ -1,11 +1,14 @@
 package vastai
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // All states of the API, and some that it does not have.
@@ -85,21 +88,21 @@ func TestDescribe(t *testing.T) {
 	f.noMachines, f.status = true, nil
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 3).ID
-	in := describe(t, d, id)
+	in := cloudtest.Describe(t, d, id)
 	if in.State != gputrain.InstancePending || in.SSH.Addr != "" || in.Name != "p1-3" || in.Rank != 3 {
 		t.Errorf("%+v", in)
 	}
 	f.set(id, row{"actual_status": "running", "public_ipaddr": "203.0.113.9 ", "ports": row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": "41022"}}}, "dph_total": 0.77})
 	other := f.open() // which has launched nothing
 	for _, d := range []*driver{d, other} {
-		in = describe(t, d, id)
+		in = cloudtest.Describe(t, d, id)
 		if in.State != gputrain.InstanceRunning || in.SSH.Addr != "203.0.113.9:41022" || in.SSH.User != "root" || in.PublicAddr != "203.0.113.9" ||
 			in.Name != "p1-3" || in.Rank != 3 || in.Offer.HourlyUSD != gputrain.USD(0.77) || in.Offer.InstanceType != "1x RTX 4090" ||
 			in.Offer.Region != "Washington, US" || in.Offer.Accelerator.Name != "RTX4090" || in.Offer.Provider != "vastai" {
 			t.Errorf("%+v", in)
 		}
 	}
-	if in := describe(t, other, "no number"); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, other, "no number"); in.State != gputrain.InstanceTerminated {
 		t.Errorf("%+v", in)
 	}
 }
@@ -122,16 +125,16 @@ func TestNotThereRightAfterCreateIsNotGone(t *testing.T) {
 		return d
 	}
 	soon, before := time.Now().Add(time.Hour), time.Now().Add(-createLag())
-	if in := describe(t, since(d, soon), id); in.State != gputrain.InstancePending {
+	if in := cloudtest.Describe(t, since(d, soon), id); in.State != gputrain.InstancePending {
 		t.Errorf("right after its launch: %+v", in)
 	}
-	if in := describe(t, since(f.open(), soon), id); in.State != gputrain.InstanceUnknown {
+	if in := cloudtest.Describe(t, since(f.open(), soon), id); in.State != gputrain.InstanceUnknown {
 		t.Errorf("to a program that has just begun: %+v", in)
 	}
-	if in := describe(t, since(f.open(), before), id); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, since(f.open(), before), id); in.State != gputrain.InstanceTerminated {
 		t.Errorf("to one that has not: %+v", in)
 	}
-	if in := describe(t, since(d, before), id); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, since(d, before), id); in.State != gputrain.InstanceTerminated {
 		t.Errorf("later: %+v", in)
 	}
 }
@@ -146,19 +149,19 @@ func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	d.mu.Lock()
 	d.made[id].at = time.Now().Add(time.Hour) // however slow this test is
 	d.mu.Unlock()
-	if in := describe(t, d, id); in.State != gputrain.InstancePending {
+	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstancePending {
 		t.Errorf("%+v", in)
 	}
-	if n := len(offers(t, d, gputrain.Spec{})); n != 2 {
+	if n := len(cloudtest.Offers(t, d, gputrain.Spec{})); n != 2 {
 		t.Errorf("%d offers", n)
 	}
 	d.mu.Lock()
 	d.made[id].at = time.Now().Add(-2 * loadTimeout())
 	d.mu.Unlock()
-	if in := describe(t, d, id); in.State != gputrain.InstanceFailed {
+	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstanceFailed {
 		t.Errorf("%+v", in)
 	}
-	if all := offers(t, d, gputrain.Spec{}); len(all) != 1 || all[0].ID != "1002" {
+	if all := cloudtest.Offers(t, d, gputrain.Spec{}); len(all) != 1 || all[0].ID != "1002" {
 		t.Errorf("the machine is offered again: %+v", all)
 	}
 }
@@ -199,5 +202,26 @@ func TestManyNodesShareAList(t *testing.T) {
 	}
 	if n := len(f.Records(opList, opShow)) - before; n >= len(ids) {
 		t.Errorf("%d calls for %d nodes", n, len(ids))
+	}
+}
+
+// A list that somebody waits for goes on for those who ask at the same time, and no longer
+// than the driver.
+func TestCloseGivesUpTheList(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	hold := make(chan struct{})
+	defer close(hold)
+	fault := f.Inject(fakecloud.Fault{Op: opList, Hold: hold, Times: -1})
+	failed := make(chan error)
+	go func() {
+		_, err := d.Describe(t.Context(), "17")
+		failed <- err
+	}()
+	<-fault.Reached()
+	d.Close()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

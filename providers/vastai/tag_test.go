@@ -7,6 +7,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // The label is the only tag that there is, of 256 characters at most.
@@ -54,7 +55,7 @@ func TestEditedLabelIsLeftAlone(t *testing.T) {
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
 	f.set(id, row{"label": "keep this"})
-	if err := d.MarkLease(t.Context(), info("p1"), time.Now(), id); err != nil {
+	if err := d.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now(), id); err != nil {
 		t.Error(err)
 	}
 	if got, err := d.List(t.Context(), ""); err != nil || len(got) != 1 || got[0].Kind != "key" {
@@ -76,7 +77,7 @@ func TestMarkLease(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 4).ID
-	pool, until := info("p1"), time.Unix(1790000000, 0)
+	pool, until := cloudtest.Info("p1"), time.Unix(1790000000, 0)
 	pool.Owner = "other.12ab34cd/3/4" // which has taken it over
 	if err := f.open().MarkLease(t.Context(), pool, until, id, "17"); err != nil {
 		t.Error(err)
@@ -85,7 +86,7 @@ func TestMarkLease(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].LeaseUntil != until || got[0].Owner != pool.Owner || got[0].Name != "p1-4" || got[0].Created.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if in := describe(t, d, id); in.Name != "p1-4" || in.Rank != 4 {
+	if in := cloudtest.Describe(t, d, id); in.Name != "p1-4" || in.Rank != 4 {
 		t.Errorf("%+v", in)
 	}
 	f.Inject(fakecloud.Fault{Op: opManage, Answer: fakecloud.Failure(404, row{"error": "no_such_instance"}, "")})

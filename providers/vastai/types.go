@@ -14,9 +14,10 @@ type ask struct {
 	CPUCoresEffective float64  `json:"cpu_cores_effective"`
 	CPURAM            float64  `json:"cpu_ram"` // MB, of the whole host
 	DiskSpace         float64  `json:"disk_space"`
-	DPHTotal          *float64 `json:"dph_total"` // USD an hour for all GPUs, with the disk asked about
-	MinBid            *float64 `json:"min_bid"`   // USD an hour for all GPUs, without disk
-	StorageCost       float64  `json:"storage_cost"`
+	DPHBase           *float64 `json:"dph_base"`     // USD an hour for all GPUs, without disk
+	DPHTotal          *float64 `json:"dph_total"`    // the same with the disk asked about
+	MinBid            *float64 `json:"min_bid"`      // USD an hour for all GPUs, without disk
+	StorageCost       *float64 `json:"storage_cost"` // USD a month for a GB of disk
 	CUDAMaxGood       float64  `json:"cuda_max_good"`
 	Reliability       *float64 `json:"reliability"`
 	Reliability2      *float64 `json:"reliability2"` // the same, by its newer name
@@ -29,6 +30,7 @@ type ask struct {
 	Geolocation       *string  `json:"geolocation"`
 	Rentable          *bool    `json:"rentable"`
 	Rented            *bool    `json:"rented"`
+	Duration          *float64 `json:"duration"` // seconds until its host takes it back
 	ClusterID         *int64   `json:"cluster_id"`
 }
 

@@ -2,7 +2,6 @@ package vastai
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,17 +9,15 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
-	second = 20 * time.Millisecond
+	second = 10 * time.Millisecond
 	goleak.VerifyTestMain(m)
 }
-
-// poolKey is one that nobody has to keep secret.
-const poolKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
 
 func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL} }
 
@@ -38,26 +35,11 @@ func (f *fake) open(change ...func(*Config)) *driver {
 	return d.(*driver)
 }
 
-func info(pool string) gputrain.PoolInfo {
-	return gputrain.PoolInfo{ID: pool, Owner: "host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: poolKey + " comment"}
-}
-
-func offers(t *testing.T, d *driver, spec gputrain.Spec) (all []gputrain.Offer) {
-	t.Helper()
-	for o, err := range d.Offers(t.Context(), spec) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, o)
-	}
-	return all
-}
-
 // prepared is a driver whose pool p1 is prepared.
 func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
 	t.Helper()
 	d := f.open(change...)
-	if err := d.Prepare(t.Context(), info("p1")); err != nil {
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -66,7 +48,7 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
 // launch asks for one node, of the first offer that the spec finds.
 func launch(t *testing.T, d *driver, spec gputrain.Spec, rank int) ([]gputrain.Instance, error) {
 	t.Helper()
-	all := offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec)
 	if len(all) == 0 {
 		t.Fatal("no offers")
 	}
@@ -74,40 +56,19 @@ func launch(t *testing.T, d *driver, spec gputrain.Spec, rank int) ([]gputrain.I
 }
 
 func request(spec gputrain.Spec, o gputrain.Offer, rank int) gputrain.LaunchRequest {
-	return gputrain.LaunchRequest{Pool: info("p1"), Offer: o, Spec: spec, Nodes: []gputrain.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)}}}
+	return gputrain.LaunchRequest{Pool: cloudtest.Info("p1"), Offer: o, Spec: spec, Nodes: []gputrain.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)}}}
 }
 
 func mustLaunch(t *testing.T, d *driver, spec gputrain.Spec, rank int) gputrain.Instance {
 	t.Helper()
 	got, err := launch(t, d, spec, rank)
-	if err != nil || len(got) != 1 {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	return got[0]
-}
-
-func describe(t *testing.T, d *driver, id string) gputrain.Instance {
-	t.Helper()
-	found, err := d.Describe(t.Context(), id)
-	if err != nil || len(found) != 1 || found[0].ID != id {
-		t.Fatalf("%+v, %v", found, err)
-	}
-	return found[0]
+	return cloudtest.One(t, got, err)
 }
 
 // is looks whether an error is of a kind, and formed as all are.
 func is(t *testing.T, err, kind error, op string) {
 	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Errorf("error %v; want one that is %v", err, kind)
-	}
-	var e *gputrain.Error
-	if !errors.As(err, &e) || e.Provider != "vastai" || e.Op != op {
-		t.Errorf("%v is not an error of vastai's %s", err, op)
-	}
-	if err != nil && strings.Contains(err.Error(), testKey) {
-		t.Errorf("the error shows the key: %v", err)
-	}
+	cloudtest.Is(t, err, kind, "vastai", op, testKey)
 }
 
 var hostname = gputrain.Func("vastai.pid", func(_ context.Context, _ int) (int, error) { return os.Getpid(), nil })

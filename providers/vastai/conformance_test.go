@@ -1,0 +1,143 @@
+package vastai
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// These tests are not parallel to others: the suite looks for goroutines that are left.
+
+func TestConformance(t *testing.T) {
+	conform(t, nil, func(*Config, *gputrain.Spec) {}, nil)
+}
+
+// The same where a rental is a bid.
+func TestConformanceOfBids(t *testing.T) {
+	conform(t, nil, func(_ *Config, s *gputrain.Spec) { s.Allocation = gputrain.Spot }, cloudtest.Reads())
+}
+
+// And where the nodes of a pool are on a network of theirs, in one cluster.
+func TestConformanceOfOverlays(t *testing.T) {
+	conform(t, row{"cluster_id": 42}, func(c *Config, s *gputrain.Spec) { c.UseOverlay, s.Nodes = true, 2 }, cloudtest.Reads())
+}
+
+// conform runs the suite against machines that differ as changed says.
+func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), without map[string]string) {
+	t.Setenv("HOME", t.TempDir()) // whose own may have the file of a key
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t, slices.Repeat([]row{changed}, 8)...)
+		h, cfg := f.harness(), f.config()
+		change(&cfg, &h.Spec)
+		h.Provider = cfg
+		cfg.APIKey = "wrong"
+		h.WrongKey = cfg
+		cfg.APIKey = ""
+		h.MissingKey = &providertest.MissingKey{Provider: cfg, Names: "VAST_API_KEY"}
+		maps.Copy(h.Without, without)
+		return h
+	})
+}
+
+// harness is the fake with all that it can do.
+func (f *fake) harness() providertest.Harness {
+	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+		providertest.OpOffers:    {opSearch},
+		providertest.OpPrepare:   {opAddKey},
+		providertest.OpLaunch:    {opCreate},
+		providertest.OpDescribe:  {opList},
+		providertest.OpList:      {opList},
+		providertest.OpTerminate: {opDestroy, opBulk},
+		providertest.OpRelease:   {opDelKey},
+	})
+	return providertest.Harness{
+		Account:  f.account,
+		Calls:    calls,
+		Fault:    fault,
+		Foreign:  f.foreign,
+		States:   f.states,
+		Stall:    func() { f.Do(func() { f.status = "loading" }) },
+		Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
+		// What is common to the keys that instances have for themselves is secret enough.
+		Secrets: []string{testKey, instanceKey(0)[:24]},
+		Without: map[string]string{"PagedOffers": "a search has one page"},
+	}
+}
+
+// account returns all that there is.
+func (f *fake) account() (all []gputrain.Resource) {
+	f.Do(func() {
+		for _, r := range f.instances.All(nil) {
+			name := fmt.Sprint(r.row["label"])
+			if t, ok := parseTag(name); ok {
+				name = t.name
+			}
+			all = append(all, gputrain.Resource{Kind: "machine", ID: fmt.Sprint(r.row["id"]), Name: name})
+		}
+		for _, k := range f.keys.All(nil) {
+			name := k["text"].(string)
+			if t, ok := keyTag(sshKey{Key: name}); ok {
+				name = keyName(t.pool)
+			}
+			all = append(all, gputrain.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: name})
+		}
+		for _, n := range f.networks.All(nil) {
+			all = append(all, gputrain.Resource{Kind: "network", ID: fmt.Sprint(n["overlay_id"]), Name: fmt.Sprint(n["name"])})
+		}
+	})
+	return all
+}
+
+// foreign puts into the account what somebody made by other means, under names that are
+// nearly ours.
+func (f *fake) foreign() []string {
+	f.Do(func() {
+		for i, label := range []any{nil, "gputrain-p1-0"} {
+			id := 500 + i
+			f.instances.Put(nil, strconv.Itoa(id), &rental{row: row{"id": id, "actual_status": "running", "label": label, "dph_total": 0.5}})
+		}
+		f.keys.Put(nil, "502", row{"id": 502, "text": "ssh-ed25519 AAAAother gputrain@home"})
+		f.networks.Put(nil, "503", row{"overlay_id": 503, "name": "lab", "subnet": "10.0.1.0/24", "cluster_id": 42, "instance_count": 1, "instances": []int{500}})
+	})
+	return []string{"500", "501", "502", "503"}
+}
+
+// states are all that the API has, and one more.
+func (f *fake) states() []providertest.StateCase {
+	var all []providertest.StateCase
+	for _, s := range []struct {
+		vendor  string
+		columns row
+		want    gputrain.InstanceState
+	}{
+		{"placing", row{"actual_status": nil}, gputrain.InstancePending},
+		{"created", row{"actual_status": "created"}, gputrain.InstancePending},
+		{"created, OCI runtime create failed", row{"actual_status": "created", "status_msg": "Error response from daemon: OCI runtime create failed: runc"}, gputrain.InstanceFailed},
+		{"loading", row{"actual_status": "loading"}, gputrain.InstancePending},
+		{"running", row{"actual_status": "running"}, gputrain.InstanceRunning},
+		{"stopped", row{"actual_status": "stopped", "is_bid": false}, gputrain.InstanceStopped},
+		{"frozen", row{"actual_status": "frozen"}, gputrain.InstanceStopped},
+		{"exited", row{"actual_status": "exited"}, gputrain.InstanceFailed},
+		{"rebooting", row{"actual_status": "rebooting"}, gputrain.InstancePending},
+		{"unknown", row{"actual_status": "unknown"}, gputrain.InstanceFailed},
+		{"offline", row{"actual_status": "offline"}, gputrain.InstanceFailed},
+		{"outbid", row{"actual_status": "exited", "is_bid": true, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, gputrain.InstancePreempted},
+		{"stopped for want of credit", row{"actual_status": "exited", "is_bid": false, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, gputrain.InstanceStopped},
+		{"hibernating", row{"actual_status": "hibernating"}, gputrain.InstanceUnknown},
+	} {
+		all = append(all, providertest.StateCase{Vendor: s.vendor, Want: s.want, Set: func(id string) {
+			f.Do(func() { f.newWord = s.want == gputrain.InstanceUnknown })
+			f.set(id, s.columns)
+		}})
+	}
+	return append(all, providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+		f.Do(func() { f.end(nil, id) })
+	}})
+}
