@@ -1,0 +1,204 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	second = 20 * time.Millisecond
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": testKeyID, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_SESSION_TOKEN": "",
+		// Nothing of who runs the tests, nor of the machine.
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EC2": "", "AWS_ENDPOINT_URL_STS": "",
+		"AWS_ENDPOINT_URL_SSM": "", "AWS_ENDPOINT_URL_PRICING": "", "AWS_ENDPOINT_URL_IAM": "",
+	} {
+		os.Unsetenv(name)
+		if value != "" {
+			os.Setenv(name, value)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// hostKey is one of no machine: tests that use it boot none.
+var hostKey = gputrain.HostKey{Private: "-----BEGIN OPENSSH PRIVATE KEY-----\nnotAKey\n-----END OPENSSH PRIVATE KEY-----\n", Public: cloudtest.PoolKey + " host"}
+
+func (f *fake) config() Config { return Config{Endpoint: f.URL} }
+
+func (f *fake) open(change ...func(*Config)) *driver {
+	f.t.Helper()
+	cfg := f.config()
+	for _, c := range change {
+		c(&cfg)
+	}
+	return cloudtest.Open(f.t, cfg).(*driver)
+}
+
+// prepared is a driver whose pool p1 is prepared, of a fake without machines.
+func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
+	t.Helper()
+	f.noMachines = true
+	d := f.open(change...)
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// offer returns the offer of an instance type.
+func offer(t *testing.T, d *driver, spec gputrain.Spec, name string) gputrain.Offer {
+	t.Helper()
+	for _, o := range cloudtest.Offers(t, d, spec) {
+		if o.InstanceType == name && o.Spot == (spec.Allocation == gputrain.Spot) {
+			return o
+		}
+	}
+	t.Fatalf("there is no offer of %s", name)
+	return gputrain.Offer{}
+}
+
+// request asks for n nodes of an offer.
+func request(spec gputrain.Spec, o gputrain.Offer, n int) gputrain.LaunchRequest {
+	req := gputrain.LaunchRequest{Pool: cloudtest.Info("p1"), Offer: o, Spec: spec, Token: "token"}
+	for rank := range n {
+		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: hostKey})
+	}
+	return req
+}
+
+func mustLaunch(t *testing.T, d *driver, req gputrain.LaunchRequest) []gputrain.Instance {
+	t.Helper()
+	got, err := d.Launch(t.Context(), req)
+	if err != nil || len(got) != len(req.Nodes) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	return got
+}
+
+// is looks whether an error is of a kind, and formed as all are.
+func is(t *testing.T, err, kind error, op string) {
+	t.Helper()
+	cloudtest.Is(t, err, kind, "aws", op, testSecret)
+}
+
+// rental returns what the fake has of an instance.
+func (f *fake) rental(id string) (r *rental) {
+	f.Do(func() { r, _ = f.instances.Get(nil, id) })
+	return r
+}
+
+// account returns all that the account holds.
+func (f *fake) account() (all []gputrain.Resource) {
+	f.Do(func() {
+		add := func(kind string, id, name any) {
+			all = append(all, gputrain.Resource{Kind: kind, ID: fmt.Sprint(id), Name: fmt.Sprint(name)})
+		}
+		for _, r := range f.instances.All(nil) {
+			if s := f.state(r); s != "shutting-down" && s != "terminated" {
+				add(kindMachine, r.row["InstanceId"], tagOf(rowTags(r.row), tagNode))
+			}
+		}
+		for _, g := range f.groups.All(nil) {
+			add(kindGroup, g.row["GroupId"], g.row["GroupName"])
+		}
+		for _, k := range f.keys.All(nil) {
+			add(kindKey, k["KeyPairId"], k["KeyName"])
+		}
+		for _, p := range f.placements.All(nil) {
+			add(kindPlacement, p["GroupId"], p["GroupName"])
+		}
+		for _, t := range f.templates.All(nil) {
+			add(kindTemplate, t.row["LaunchTemplateId"], t.row["LaunchTemplateName"])
+		}
+		for _, v := range f.volumes.All(nil) {
+			add(kindVolume, v["VolumeId"], "volume")
+		}
+		for name, p := range f.profiles {
+			if p.Profile {
+				add(kindProfile, "arn:aws:iam::123456789012:instance-profile/gputrain/"+name, name)
+			} else {
+				add(kindProfile, "the role "+name, name)
+			}
+		}
+	})
+	return all
+}
+
+// live is the account in words.
+func (f *fake) live() (all []string) {
+	for _, r := range f.account() {
+		all = append(all, r.Kind+" "+r.Name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// foreign puts into the account what is somebody else's, some of it with tags and names
+// that resemble ours.
+func (f *fake) foreign() (ids []string) {
+	f.Do(func() {
+		tags := []tagRow{{"Name", "gputrain-web"}, {"gputrain", "true"}, {"team", "pool"}}
+		ours := []tagRow{{tagPool, "Not A Pool"}, {tagManaged, "true"}}
+		unmanaged := []tagRow{{tagPool, "web-1"}}
+		for _, tags := range [][]tagRow{tags, ours, unmanaged} {
+			id := f.newID("i")
+			f.instances.Put(nil, id, &rental{row: row{
+				"InstanceId": id, "InstanceType": "t3.medium", "State": row{"Name": "running", "Code": 16}, "LaunchTime": now(), "Tags": tags,
+			}, data: launchData{NetworkInterfaces: make([]struct {
+				DeviceIndex              int
+				SubnetId                 string
+				Groups                   []string
+				AssociatePublicIpAddress bool
+			}, 1)}})
+			ids = append(ids, id)
+		}
+		id := f.newID("sg")
+		f.groups.Put(nil, id, &group{row: row{"GroupId": id, "GroupName": "gputrain-web", "VpcId": testVPC, "Tags": tags}})
+		ids = append(ids, id)
+		id = f.newID("key")
+		f.keys.Put(nil, id, row{"KeyPairId": id, "KeyName": "gputrain-me", "Tags": tags})
+		ids = append(ids, id)
+		id = f.newID("pg")
+		f.placements.Put(nil, "gputrain-mine", row{"GroupId": id, "GroupName": "gputrain-mine", "State": "available", "Tags": tags})
+		ids = append(ids, id)
+		id = f.newID("vol")
+		f.volumes.Put(nil, id, row{"VolumeId": id, "Size": 8, "Tags": tags})
+		ids = append(ids, id)
+		f.profiles["somebody"] = &fakeProfile{Role: true, Profile: true, Added: true}
+		ids = append(ids, "arn:aws:iam::123456789012:instance-profile/gputrain/somebody")
+	})
+	return ids
+}
+
+// A dialed provider's machines are reached by fakecloud.Dial, as EC2 knows no port but 22.
+type dialed struct{ Config }
+
+func (p dialed) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := p.Config.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dialedDriver{d.(*driver)}, nil
+}
+
+type dialedDriver struct{ *driver }
+
+func (dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+	return fakecloud.Dial(ctx, in.SSH.Addr)
+}
+
+const patience = 30 * time.Second

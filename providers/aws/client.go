@@ -1,0 +1,290 @@
+package aws
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	sdkhttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/secretref"
+)
+
+const (
+	// maxAnswer is how long an answer may be. A page of a hundred types has half a MiB.
+	maxAnswer = 64 << 20
+	// maxAttempts is how often a call is made that may be made again.
+	maxAttempts = 5
+	// credentialTimeout bounds the search for credentials: off EC2 the last place to
+	// look, the machine's role, does not answer.
+	credentialTimeout = 20 * time.Second
+)
+
+// second is what pauses are counted in. Tests have a shorter one.
+var second = time.Second
+
+// A client has the services that the driver calls. EC2 and STS go by AWS's SDK; of SSM,
+// Price List and IAM a few calls are made, which do not need their packages: those take
+// as long to build as the rest of this one.
+type client struct {
+	region  string
+	ec2     *ec2.Client
+	sts     *sts.Client
+	ssm     *rest.Client
+	pricing *rest.Client
+	iam     *iamClient
+	http    *http.Client
+	close   func()
+}
+
+func newClient(ctx context.Context, c Config) (*client, error) {
+	cfg, err := load(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	own, closeIdle := http.Client{}, func() {}
+	if c.HTTPClient != nil {
+		own = *c.HTTPClient
+	} else {
+		base, ok := cfg.HTTPClient.(*sdkhttp.BuildableClient) // with the certificates of AWS_CA_BUNDLE
+		if !ok {
+			base = sdkhttp.NewBuildableClient()
+		}
+		transport := base.GetTransport()
+		own.Transport, closeIdle = transport, transport.CloseIdleConnections
+	}
+	own.Timeout = c.RequestTimeout
+	cl := &client{region: cfg.Region, http: &own, close: closeIdle}
+	reader := answers{&own}
+	cl.ec2 = ec2.NewFromConfig(cfg, func(o *ec2.Options) {
+		o.HTTPClient, o.Retryer = reader, again(retry.DefaultRetryables...)
+		if c.Endpoint != "" {
+			o.BaseEndpoint = &c.Endpoint
+		}
+	})
+	cl.sts = sts.NewFromConfig(cfg, func(o *sts.Options) {
+		o.HTTPClient, o.Retryer = reader, again(retry.DefaultRetryables...)
+		if c.Endpoint != "" {
+			o.BaseEndpoint = &c.Endpoint
+		}
+	})
+	at := func(service, region, variable string) string {
+		address := c.Endpoint
+		if address == "" && !ignoresAddresses() {
+			address = cmp.Or(os.Getenv(variable), sdk.ToString(cfg.BaseEndpoint))
+		}
+		return strings.TrimRight(cmp.Or(address, addressOf(service, region)), "/")
+	}
+	near, global := pricingRegion(cl.region), iamRegion(cl.region)
+	cl.iam = &iamClient{at("iam", global, "AWS_ENDPOINT_URL_IAM"), reader, signer(cfg, "iam", global)}
+	if cl.ssm, err = jsonService(&own, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil {
+		cl.pricing, err = jsonService(&own, at("pricing", near, "AWS_ENDPOINT_URL_PRICING"), signer(cfg, "pricing", near))
+	}
+	if err != nil {
+		cl.end()
+		return nil, fmt.Errorf("%w: the address of a service: %w", gputrain.ErrInvalid, err)
+	}
+	return cl, nil
+}
+
+// load finds region and credentials, as AWS's command line does.
+func load(ctx context.Context, c Config) (sdk.Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, credentialTimeout)
+	defer cancel()
+	var options []func(*config.LoadOptions) error
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	if c.HTTPClient != nil && os.Getenv("AWS_CA_BUNDLE") == "" { // which the SDK adds to no client but its own
+		options = append(options, config.WithHTTPClient(c.HTTPClient))
+	}
+	if c.AccessKeyID != "" {
+		var given [3]string
+		for i, s := range []gputrain.Secret{c.AccessKeyID, c.SecretAccessKey, c.SessionToken} {
+			var err error
+			if given[i], err = secretref.Resolve(ctx, string(s)); err != nil {
+				field := [...]string{"Config.AccessKeyID", "Config.SecretAccessKey", "Config.SessionToken"}[i]
+				return sdk.Config{}, &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("%s: %w", field, err)}
+			}
+			given[i] = strings.TrimSpace(given[i])
+		}
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(given[0], given[1], given[2])))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return cfg, noCredentials(err)
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return cfg, noCredentials(err)
+	}
+	cfg.Region = cmp.Or(cfg.Region, defaultRegion)
+	return cfg, nil
+}
+
+func noCredentials(err error) error {
+	return &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("there are no credentials: %w", err),
+		Hint: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, Config.Profile, or run \"aws configure\" or \"aws sso login\""}
+}
+
+func ignoresAddresses() bool {
+	return strings.EqualFold(os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true")
+}
+
+// addressOf is where AWS has a service that is not called by the SDK.
+func addressOf(service, region string) string {
+	domain := "amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		domain += ".cn"
+	}
+	switch {
+	case service == "pricing":
+		service = "api.pricing"
+	case service == "iam" && region == defaultRegion:
+		return "https://" + service + "." + domain
+	}
+	return "https://" + service + "." + region + "." + domain
+}
+
+// pricingRegion is the nearest of the few regions that know prices.
+func pricingRegion(region string) string {
+	switch area, _, _ := strings.Cut(region, "-"); area {
+	case "eu", "me", "af", "il":
+		return "eu-central-1"
+	case "ap":
+		return "ap-south-1"
+	case "cn":
+		return "cn-northwest-1"
+	}
+	return defaultRegion
+}
+
+// iamRegion is the one region of a partition that IAM is in.
+func iamRegion(region string) string {
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return "cn-north-1"
+	case strings.HasPrefix(region, "us-gov-"):
+		return "us-gov-west-1"
+	}
+	return defaultRegion
+}
+
+// end gives back idle connections.
+func (cl *client) end() {
+	for _, r := range []*rest.Client{cl.ssm, cl.pricing} {
+		if r != nil {
+			r.Close()
+		}
+	}
+	cl.close()
+}
+
+// accountID returns the number of the account. The call needs no permission.
+func (cl *client) accountID(ctx context.Context) (string, error) {
+	out, err := cl.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", err
+	}
+	if sdk.ToString(out.Account) == "" {
+		return "", fmt.Errorf("%w: GetCallerIdentity names no account", rest.ErrAnswer)
+	}
+	return *out.Account, nil
+}
+
+// again is how a call is repeated after what is retryable, after a call too many, and as
+// late as the API asks for.
+func again(retryables ...retry.IsErrorRetryable) sdk.Retryer {
+	tooMany := retry.IsErrorRetryableFunc(func(err error) sdk.Ternary {
+		if statusOf(err) == http.StatusTooManyRequests {
+			return sdk.TrueTernary
+		}
+		return sdk.UnknownTernary
+	})
+	backoff := retry.NewExponentialJitterBackoff(20 * second)
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = maxAttempts
+		o.Retryables = append([]retry.IsErrorRetryable{retry.NoRetryCanceledError{}, tooMany}, retryables...)
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			wait, failed := backoff.BackoffDelay(attempt, err)
+			wait = time.Duration(float64(wait) * second.Seconds())
+			if e, ok := errors.AsType[*sdkhttp.ResponseError](err); ok && e.Response != nil {
+				if s, bad := strconv.Atoi(e.Response.Header.Get("Retry-After")); bad == nil && s > 0 {
+					wait = max(wait, time.Duration(min(s, 300))*time.Second)
+				}
+			}
+			return wait, failed
+		})
+	})
+}
+
+// once is the option of a call that makes something: it is repeated only where it
+// certainly had no effect, after a call too many. EC2 says InsufficientInstanceCapacity
+// with a status after which the SDK would repeat the launch by itself.
+func once(o *ec2.Options) {
+	o.Retryer = again(retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes})
+}
+
+// answers reads an answer whole before the SDK does, which takes what it does not
+// understand under a good status for an answer without content.
+type answers struct{ http *http.Client }
+
+func (a answers) Do(req *http.Request) (*http.Response, error) {
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	resp.Body.Close()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("%w: it is longer than %d MiB", rest.ErrAnswer, maxAnswer>>20)
+	case resp.StatusCode < 300:
+		if err := isAnswer(body); err != nil {
+			return nil, err
+		}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// isAnswer says what is wrong with a body that should be an answer: XML whose root is
+// there to its end, and is called after an action.
+func isAnswer(body []byte) error {
+	for dec := xml.NewDecoder(bytes.NewReader(body)); ; {
+		token, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("%w: it is not XML", rest.ErrAnswer)
+		}
+		root, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		name := root.Name.Local
+		if !strings.HasSuffix(name, "Response") || !bytes.HasSuffix(bytes.TrimSpace(body), []byte("</"+name+">")) {
+			return fmt.Errorf("%w: it is no whole answer of the API, but <%s>", rest.ErrAnswer, name)
+		}
+		return nil
+	}
+}

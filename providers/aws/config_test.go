@@ -1,0 +1,179 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+	for field, cfg := range map[string]Config{
+		"SecretAccessKey":       {AccessKeyID: "AKIA"},
+		"AccessKeyID":           {SessionToken: "token"},
+		"Profile":               {Profile: "me", AccessKeyID: "AKIA", SecretAccessKey: "s"},
+		"Region":                {Region: "Virginia"},
+		"AMI":                   {AMI: "ubuntu"},
+		"SubnetID":              {SubnetID: "sg-01234567"},
+		"SecurityGroupID":       {SecurityGroupID: "default"},
+		"Username":              {Username: "root; rm"},
+		"Endpoint":              {Endpoint: "localhost:5000"},
+		"AddressURL":            {AddressURL: "ifconfig.me"},
+		"UbuntuVersion":         {UbuntuVersion: "18.04"},
+		"DiskGB":                {DiskGB: -1},
+		"SSHFrom":               {SSHFrom: []string{"0.0.0.0/0", "me"}},
+		"InstanceProfilePolicy": {InstanceProfileARN: "auto"},
+		"InstanceProfileARN":    {InstanceProfilePolicy: "{}"},
+		"instance-profile":      {InstanceProfileARN: "my-role"},
+		"AllocationStrategy":    {AllocationStrategy: "cheapest"},
+		"timeout":               {InstanceTimeout: time.Millisecond},
+	} {
+		_, err := cfg.Open(t.Context())
+		is(t, err, gputrain.ErrInvalid, "open")
+		if !strings.Contains(fmt.Sprint(err), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}
+
+// The zero value works; what is left out has the defaults that the documentation tells.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c := Config{}.complete()
+	if err := c.validate(); err != nil {
+		t.Error(err)
+	}
+	if c.UbuntuVersion != "24.04" || c.DiskGB != 100 || c.AllocationStrategy != PriceCapacityOptimized || c.InstanceTimeout != 5*time.Minute ||
+		c.RequestTimeout != 30*time.Second || c.AddressURL == "" {
+		t.Errorf("%+v", c)
+	}
+	f := startFake(t)
+	d := f.open()
+	if d.api.region != "us-east-1" || d.Capabilities().Account != "123456789012/us-east-1" {
+		t.Errorf("%s, %s", d.api.region, d.Capabilities().Account)
+	}
+}
+
+// Credentials and region are found where AWS's command line has them, and Config's come
+// first.
+func TestCredentials(t *testing.T) {
+	f := startFake(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	_, err := f.config().Open(t.Context())
+	is(t, err, gputrain.ErrAuth, "open")
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", write("credentials", "[work]\naws_access_key_id = "+testKeyID+"\naws_secret_access_key = "+testSecret+"\n"))
+	t.Setenv("AWS_CONFIG_FILE", write("config", "[profile work]\nregion = eu-west-1\n"))
+	if d := f.open(func(c *Config) { c.Profile = "work" }); d.api.region != "eu-west-1" {
+		t.Error(d.api.region)
+	}
+	_, err = Config{Endpoint: f.URL, Profile: "nobody"}.Open(t.Context())
+	is(t, err, gputrain.ErrAuth, "open")
+
+	t.Setenv("TEST_AWS_SECRET", testSecret)
+	byReference := func(c *Config) {
+		c.AccessKeyID, c.SecretAccessKey = testKeyID, gputrain.Secret("file://"+write("secret", testSecret+"\n"))
+	}
+	t.Setenv("AWS_REGION", "ap-south-1")
+	d := f.open(byReference)
+	if d.api.region != "ap-south-1" {
+		t.Error(d.api.region)
+	}
+	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testSecret) {
+		t.Errorf("the driver prints its key")
+	}
+	for _, c := range []Config{
+		{AccessKeyID: testKeyID, SecretAccessKey: "file:///nowhere/at/all"},
+		{AccessKeyID: testKeyID, SecretAccessKey: "wrong"},
+	} {
+		c.Endpoint = f.URL
+		_, err := c.Open(t.Context())
+		is(t, err, gputrain.ErrAuth, "open")
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// All calls go by the user's client, and to Endpoint.
+func TestHTTPClient(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	var mu sync.Mutex
+	hosts := map[string]bool{}
+	own := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		hosts[r.URL.Host] = true
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	d := f.open(func(c *Config) { c.HTTPClient = own })
+	cloudtest.Offers(t, d, a10g)
+	if _, err := d.image(t.Context(), "amd64", plain); err != nil {
+		t.Error(err)
+	}
+	if len(hosts) != 1 || !hosts[strings.TrimPrefix(f.URL, "http://")] || own.Timeout != 0 {
+		t.Errorf("%v", hosts)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// Without Endpoint they go to AWS, each service where it is.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][3]string{
+		{"ssm", "eu-west-1", "https://ssm.eu-west-1.amazonaws.com"},
+		{"ssm", "cn-north-1", "https://ssm.cn-north-1.amazonaws.com.cn"},
+		{"pricing", pricingRegion("eu-west-1"), "https://api.pricing.eu-central-1.amazonaws.com"},
+		{"pricing", pricingRegion("ap-northeast-1"), "https://api.pricing.ap-south-1.amazonaws.com"},
+		{"pricing", pricingRegion("sa-east-1"), "https://api.pricing.us-east-1.amazonaws.com"},
+		{"iam", iamRegion("eu-west-1"), "https://iam.amazonaws.com"},
+		{"iam", iamRegion("us-gov-east-1"), "https://iam.us-gov-west-1.amazonaws.com"},
+		{"iam", iamRegion("cn-northwest-1"), "https://iam.cn-north-1.amazonaws.com.cn"},
+	} {
+		if got := addressOf(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%s in %s: %s", tt[0], tt[1], got)
+		}
+	}
+}
+
+// A server that does not answer holds nobody up for longer than RequestTimeout a try.
+func TestRequestTimeout(t *testing.T) {
+	t.Parallel()
+	own := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		deadline, ok := r.Context().Deadline()
+		if !ok || time.Until(deadline) > time.Minute {
+			return nil, errors.New("it has no deadline")
+		}
+		return nil, context.DeadlineExceeded
+	})}
+	_, err := Config{Endpoint: "http://192.0.2.1", HTTPClient: own}.Open(t.Context())
+	is(t, err, gputrain.ErrUnavailable, "open")
+	if strings.Contains(fmt.Sprint(err), "no deadline") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,92 @@
+package aws
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// The suite runs with all that a pool can share. What it does not, pool_test.go has.
+func TestConformance(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		f.pageSize, f.listPage = 5, 1
+		cfg := f.config()
+		cfg.ImportKeyPair, cfg.ClusterPlacement = true, true
+		cfg.InstanceProfileARN, cfg.InstanceProfilePolicy = autoProfile, `{"Version":"2012-10-17","Statement":[]}`
+		cfg.ExcludeBurstable = true // which no placement group takes
+		wrong, missing := cfg, cfg
+		wrong.AccessKeyID, wrong.SecretAccessKey = testKeyID, "wrong"
+		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+			providertest.OpOffers:    {"DescribeInstanceTypes"},
+			providertest.OpPrepare:   {"CreateSecurityGroup"},
+			providertest.OpLaunch:    {"CreateFleet"},
+			providertest.OpDescribe:  {"DescribeInstances"},
+			providertest.OpList:      {"DescribeInstances"},
+			providertest.OpTerminate: {"TerminateInstances"},
+			providertest.OpRelease:   {"DeleteSecurityGroup"},
+		})
+		return providertest.Harness{
+			Provider:    cfg,
+			Spec:        gputrain.Spec{Allocation: gputrain.CheapestAllocation},
+			Account:     f.account,
+			Fault:       fault,
+			Calls:       calls,
+			Foreign:     f.foreign,
+			States:      f.states,
+			Stall:       func() { f.Do(func() { f.stall = true }) },
+			Room:        func(n int) { f.Do(func() { f.room = f.running() + n }) },
+			Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
+			PagedOffers: true,
+			MissingKey:  &providertest.MissingKey{Provider: missing, Names: "AWS_ACCESS_KEY_ID"},
+			WrongKey:    wrong,
+			Secrets:     []string{testSecret},
+			Dial:        fakecloud.Dial,
+		}
+	})
+}
+
+func (f *fake) running() (n int) {
+	for _, r := range f.instances.All(nil) {
+		if s := f.state(r); s == "pending" || s == "running" {
+			n++
+		}
+	}
+	return n
+}
+
+// states are EC2's, and one that it has not.
+func (f *fake) states() []providertest.StateCase {
+	set := func(state, code string) func(id string) {
+		return func(id string) {
+			f.Do(func() {
+				r, ok := f.instances.Get(nil, id)
+				if !ok {
+					f.t.Errorf("there is no instance %s", id)
+					return
+				}
+				r.row["State"] = row{"Name": state, "Code": map[string]int{"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}[state]}
+				if _, known := map[string]bool{"pending": true, "running": true, "shutting-down": true, "terminated": true, "stopping": true, "stopped": true}[state]; !known {
+					r.row["State"] = row{"Name": "stopping", "Code": 64, "Odd": state}
+				}
+				if code != "" {
+					r.row["StateReason"] = row{"Code": code, "Message": fmt.Sprintf("%s: it was so", code)}
+				}
+			})
+		}
+	}
+	return []providertest.StateCase{
+		{Vendor: "pending", Set: set("pending", ""), Want: gputrain.InstancePending},
+		{Vendor: "running", Set: set("running", ""), Want: gputrain.InstanceRunning},
+		{Vendor: "stopping", Set: set("stopping", "Client.UserInitiatedShutdown"), Want: gputrain.InstanceStopped},
+		{Vendor: "stopped", Set: set("stopped", "Client.UserInitiatedShutdown"), Want: gputrain.InstanceStopped},
+		{Vendor: "shutting-down", Set: set("shutting-down", "Client.InstanceInitiatedShutdown"), Want: gputrain.InstanceTerminated},
+		{Vendor: "terminated", Set: set("terminated", "Server.InsufficientInstanceCapacity"), Want: gputrain.InstanceTerminated},
+		{Vendor: "shutting-down", Set: set("shutting-down", "Server.SpotInstanceShutdown"), Want: gputrain.InstancePreempted},
+		{Vendor: "terminated", Set: set("terminated", "Server.SpotInstanceTermination"), Want: gputrain.InstancePreempted},
+		{Vendor: "hibernating", Set: set("hibernating", ""), Want: gputrain.InstanceUnknown},
+	}
+}

@@ -1,0 +1,4 @@
+# To shut down is to be terminated: see InstanceInitiatedShutdownBehavior.
+until sudo -n shutdown -h now || shutdown -h now || sudo -n systemctl poweroff || systemctl poweroff; do
+	sleep 5
+done

@@ -1,0 +1,65 @@
+package aws_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/aws"
+)
+
+func ExampleConfig() {
+	spec := gputrain.Spec{
+		Accelerator: accelerators.A10G(),
+		DiskGiB:     200,
+		TTL:         8 * time.Hour,
+	}
+	pool, err := gputrain.Open(context.Background(), aws.Config{Region: "us-east-1"}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Run(gputrain.Cmd("nvidia-smi", "-L")); err != nil {
+		log.Print(err)
+	}
+}
+
+// Four nodes close to each other, on spot where there is room, that may read one bucket.
+func ExampleConfig_cluster() {
+	oregon := aws.Config{
+		Region:             "us-west-2",
+		ClusterPlacement:   true,
+		InstanceProfileARN: "auto",
+		InstanceProfilePolicy: `{"Version": "2012-10-17", "Statement": [
+			{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::my-data/*"}]}`,
+	}
+	spec := gputrain.Spec{
+		Accelerator:  accelerators.A100(accelerators.Count(8), accelerators.Memory(40)),
+		Nodes:        4,
+		Allocation:   gputrain.SpotIfAvailable,
+		MaxHourlyUSD: 25,
+	}
+	plan, err := gputrain.Plan(context.Background(), oregon, spec) // rents nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Println(c.Offer.InstanceType, c.Offer.Region, c.Offer.HourlyUSD, c.Rejected)
+	}
+}
+
+// A configuration that cannot be right is refused before anything is called.
+func ExampleConfig_Open() {
+	_, err := aws.Config{Region: "Virginia"}.Open(context.Background())
+	fmt.Println(err)
+	// Output: aws: open: invalid: Region "Virginia" is not like us-east-1
+}
+
+func ExampleConfig_Name() {
+	fmt.Println(aws.Config{}.Name())
+	// Output: aws
+}

@@ -1,0 +1,153 @@
+package aws
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// leastMemoryGiB is what a node's system needs: t4g.nano has less.
+const leastMemoryGiB = 1
+
+// A kind is an instance type, as far as it matters.
+type kind struct {
+	name        string
+	arch        string // in Go's words
+	vcpus       float64
+	memoryGiB   float64
+	accelerator accelerators.Accelerator
+	spot        bool
+	onDemand    bool
+	burstable   bool
+}
+
+// kindOfType reads an instance type. It is not ok where gputrain could not use it: without a
+// fixed price, on hardware of one's own, with a part of a GPU, for which no driver is free.
+func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
+	k = kind{
+		name:      string(t.InstanceType),
+		spot:      slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeSpot),
+		onDemand:  slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeOnDemand),
+		burstable: sdk.ToBool(t.BurstablePerformanceSupported),
+	}
+	if t.VCpuInfo != nil {
+		k.vcpus = float64(sdk.ToInt32(t.VCpuInfo.DefaultVCpus))
+	}
+	if t.MemoryInfo != nil {
+		k.memoryGiB = float64(sdk.ToInt64(t.MemoryInfo.SizeInMiB)) / 1024
+	}
+	if t.ProcessorInfo != nil {
+		switch {
+		case slices.Contains(t.ProcessorInfo.SupportedArchitectures, types.ArchitectureTypeX8664):
+			k.arch = "amd64"
+		case slices.Contains(t.ProcessorInfo.SupportedArchitectures, types.ArchitectureTypeArm64):
+			k.arch = "arm64"
+		}
+	}
+	hvm := len(t.SupportedVirtualizationTypes) == 0 || slices.Contains(t.SupportedVirtualizationTypes, types.VirtualizationTypeHvm)
+	ebs := len(t.SupportedRootDeviceTypes) == 0 || slices.Contains(t.SupportedRootDeviceTypes, types.RootDeviceTypeEbs)
+	if k.name == "" || k.arch == "" || k.memoryGiB < leastMemoryGiB || !hvm || !ebs || !k.spot && !k.onDemand {
+		return k, false
+	}
+	return k, k.readDevices(t)
+}
+
+// readDevices reads the accelerators. Inferentia stands in NeuronInfo and in
+// InferenceAcceleratorInfo too, and is counted once.
+func (k *kind) readDevices(t types.InstanceTypeInfo) bool {
+	switch {
+	case t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1:
+		g := t.GpuInfo.Gpus[0]
+		size := int32(0)
+		if g.MemoryInfo != nil {
+			size = sdk.ToInt32(g.MemoryInfo.SizeInMiB)
+		}
+		k.accelerator = device(sdk.ToString(g.Name), sdk.ToInt32(g.Count), size)
+	case t.NeuronInfo != nil && len(t.NeuronInfo.NeuronDevices) == 1:
+		n := t.NeuronInfo.NeuronDevices[0]
+		size := int32(0)
+		if n.MemoryInfo != nil {
+			size = sdk.ToInt32(n.MemoryInfo.SizeInMiB)
+		}
+		if sdk.ToString(n.Name) == "Trainium2" {
+			size = 0 // EC2 tells the memory of more than one device
+		}
+		k.accelerator = device(sdk.ToString(n.Name), sdk.ToInt32(n.Count), size)
+	case t.GpuInfo == nil && t.NeuronInfo == nil && t.FpgaInfo == nil && t.MediaAcceleratorInfo == nil && t.InferenceAcceleratorInfo == nil:
+		return true
+	}
+	return k.accelerator.Count > 0
+}
+
+// device reads EC2's name for a device. One that no catalogue has goes through.
+func device(name string, count, memoryMiB int32) accelerators.Accelerator {
+	if name == "" || count <= 0 {
+		return accelerators.Accelerator{}
+	}
+	a, err := accelerators.ParseFrom(providerName, name)
+	if err != nil {
+		a = accelerators.Exact(name)
+	}
+	a.Count = float64(count)
+	if memoryMiB > 0 {
+		a.MemoryGiB = float64(memoryMiB) / 1024
+	}
+	return a
+}
+
+// software is what an image brings for the accelerators.
+type software string
+
+const (
+	plain  software = "plain"
+	nvidia software = "nvidia"
+	neuron software = "neuron"
+)
+
+// softwareFor returns what an accelerator needs. It is not ok where AWS has no image that
+// could drive it.
+func softwareFor(a accelerators.Accelerator) (s software, ok bool) {
+	if a.IsZero() {
+		return plain, true
+	}
+	m, known := accelerators.Lookup(a.Name)
+	switch {
+	case !known || a.Exact:
+		return nvidia, false
+	case m.Vendor == "NVIDIA":
+		return nvidia, m.Name != "V100" // which the open driver of the image cannot drive
+	case m.Vendor == "AWS":
+		return neuron, true
+	}
+	return plain, false
+}
+
+// fits reports whether an instance type is what a spec asks for. Devices come in certain
+// numbers, and more of them at a multiple of the price: a number has to be the one.
+func (k kind) fits(spec gputrain.Spec) bool {
+	switch {
+	case spec.Arch != "" && spec.Arch != k.arch, k.vcpus < spec.VCPUs, k.memoryGiB < spec.MemoryGiB:
+		return false
+	case spec.Accelerator.IsZero():
+		return k.accelerator.IsZero()
+	}
+	return spec.Accelerator.Matches(k.accelerator) && k.accelerator.Count == devices(spec)
+}
+
+// devices is how many devices a spec asks for: a whole number, as there are no parts.
+func devices(spec gputrain.Spec) float64 { return math.Ceil(max(spec.Accelerator.Count, 1)) }
+
+// acceleratedFamilies are the names of all types with accelerators, and of some others.
+var acceleratedFamilies = []string{"g*", "p*", "inf*", "trn*", "dl*"}
+
+// canBePlaced reports whether a type can be in a cluster placement group.
+func canBePlaced(instanceType string) bool {
+	family, _, _ := strings.Cut(instanceType, ".")
+	return !slices.Contains([]string{"t1", "t2", "t3", "t3a", "t4g"}, family)
+}

@@ -1,0 +1,462 @@
+package aws
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var a10g = gputrain.Spec{Accelerator: accelerators.A10G()}
+
+// Everything that is known of a machine is in the call that makes it, and what a launch
+// needed besides is gone after it.
+func TestLaunchByAFleet(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	req := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
+	req.Pool.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
+	req.Spec.DiskGiB = 10 // which the node must have free, beside the 75 of the image
+	got := mustLaunch(t, d, req)[0]
+	if got.Name != "p1-0" || got.State != gputrain.InstancePending || got.Offer != req.Offer {
+		t.Errorf("%+v", got)
+	}
+	r := f.rental(got.ID)
+	tags := rowTags(r.row)
+	for key, want := range map[string]string{
+		"Name": "p1-0", tagManaged: "true", tagPool: "p1", tagNode: "p1-0", tagRank: "0", tagOwner: "host.12ab34cd/1/2", tagLease: "60",
+		tagExpires: req.Pool.Expires.UTC().Format(time.RFC3339), tagHostKey: cloudtest.PoolKey, tagAccelerator: "A10G:1",
+	} {
+		if v := tagOf(tags, key); v != want && !(key == tagAccelerator && strings.HasPrefix(v, "A10G")) {
+			t.Errorf("tag %s is %q, want %q", key, v, want)
+		}
+	}
+	if size := r.data.BlockDeviceMappings[0].Ebs.VolumeSize; r.data.ImageId != "ami-00000003" || size != 85 || r.data.KeyName != "" {
+		t.Errorf("%+v", r.data)
+	}
+	if live := f.live(); !slices.Equal(live, []string{"machine p1-0", "security-group gputrain-p1"}) {
+		t.Errorf("left: %v", live)
+	}
+	if n := len(f.Records("RunInstances")); n != 0 {
+		t.Errorf("%d calls of RunInstances", n)
+	}
+	for _, rec := range f.Records("CreateFleet") {
+		if strings.Contains(rec.Body, "SpotOptions") || !strings.Contains(rec.Body, "DefaultTargetCapacityType=on-demand") {
+			t.Errorf("%s", rec.Body)
+		}
+	}
+}
+
+// A disk is never smaller than the image, which EC2 would refuse.
+func TestDiskOfTheImage(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f, func(c *Config) { c.DiskGB = 20 })
+	in := mustLaunch(t, d, request(a10g, offer(t, d, a10g, "g5.xlarge"), 1))[0]
+	if size := f.rental(in.ID).data.BlockDeviceMappings[0].Ebs.VolumeSize; size != 75 {
+		t.Errorf("%d", size)
+	}
+}
+
+// A fleet can have errors beside the machine that it has made: no ID is thrown away.
+func TestFleetWithMachinesAndErrors(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	f.full = []string{"us-east-1a", "us-east-1b"}
+	got := mustLaunch(t, d, request(a10g, offer(t, d, a10g, "g5.xlarge"), 3))
+	for _, in := range got {
+		if zone := cloudtest.Describe(t, d, in.ID).Labels[labelZone]; zone != "us-east-1c" {
+			t.Errorf("%s is in %s", in.ID, zone)
+		}
+	}
+	// The zone of the first is tried alone for the others.
+	for _, r := range f.Records("CreateFleet")[1:] {
+		if strings.Contains(r.Body, "Overrides.2") {
+			t.Errorf("%s", r.Body)
+		}
+	}
+}
+
+// Where the zone of the first has no more room, another is taken, and a spot price is that
+// of the zone.
+func TestZoneThatIsFull(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	spec := a10g
+	spec.Allocation = gputrain.Spot
+	o := offer(t, d, spec, "g5.xlarge")
+	if usd, _ := o.HourlyUSD.USD(); !near(usd, 0.4+100*diskUSD+addressUSD) {
+		t.Errorf("offered at %v", o.HourlyUSD)
+	}
+	first := mustLaunch(t, d, request(spec, o, 1))[0]
+	f.Do(func() { f.full = []string{"us-east-1a"} })
+	req := request(spec, o, 2)
+	req.Nodes, req.Token = req.Nodes[1:], "other"
+	second := mustLaunch(t, d, req)[0]
+	a, b := cloudtest.Describe(t, d, first.ID), cloudtest.Describe(t, d, second.ID)
+	if a.Labels[labelZone] != "us-east-1a" || b.Labels[labelZone] != "us-east-1b" || !b.Offer.Spot || a.Offer.HourlyUSD != o.HourlyUSD {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if usd, _ := b.Offer.HourlyUSD.USD(); !near(usd, 0.44+100*diskUSD+addressUSD) {
+		t.Errorf("in zone b it costs %v", usd)
+	}
+}
+
+func near(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 }
+
+// A spot machine cannot come to cost more than the spec allows.
+func TestSpotHasAHighestPrice(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	spec := a10g
+	spec.Allocation, spec.MaxHourlyUSD = gputrain.Spot, 0.43
+	o := offer(t, d, spec, "g5.xlarge")
+	f.full = []string{"us-east-1a"}
+	_, err := d.Launch(t.Context(), request(spec, o, 1))
+	is(t, err, gputrain.ErrNoCapacity, "launch") // zone b would cost more
+	for _, r := range f.Records("CreateFleet") {
+		form, _ := url.ParseQuery(r.Body)
+		if form.Get("LaunchTemplateConfigs.1.Overrides.1.MaxPrice") != "0.4140" || form.Get("LaunchTemplateConfigs.1.Overrides.2.SubnetId") != "" ||
+			form.Get("SpotOptions.AllocationStrategy") != string(PriceCapacityOptimized) {
+			t.Errorf("%v", form)
+		}
+	}
+}
+
+// Without the right to make launch templates, or where the limit of fleets is none,
+// machines are run one by one.
+func TestNoFleets(t *testing.T) {
+	t.Parallel()
+	for name, break_ := range map[string]func(*fake){
+		"no launch templates": func(f *fake) { f.denied["CreateLaunchTemplate"] = true },
+		"no fleets":           func(f *fake) { f.denied["CreateFleet"] = true },
+		"a limit of none":     func(f *fake) { f.noFleets = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			d := prepared(t, f)
+			break_(f)
+			f.full = []string{"us-east-1a"}
+			spec := a10g
+			spec.Allocation = gputrain.Spot
+			got := mustLaunch(t, d, request(spec, offer(t, d, spec, "g5.xlarge"), 2))
+			if in := cloudtest.Describe(t, d, got[0].ID); in.Labels[labelZone] != "us-east-1b" || !in.Offer.Spot {
+				t.Errorf("%+v", in)
+			}
+			if n := len(f.Records("CreateFleet")) + len(f.Records("CreateLaunchTemplate")); n > 2 {
+				t.Errorf("%d attempts at fleets", n)
+			}
+			if live := f.live(); len(live) != 3 {
+				t.Errorf("left: %v", live)
+			}
+			// The zone has no room by a status after which the SDK would try again by itself.
+			if n := len(f.Records("RunInstances")); n != 3 {
+				t.Errorf("%d calls of RunInstances", n)
+			}
+		})
+	}
+}
+
+// A launch that could not tag is refused, and never made without tags.
+func TestCreateTagsDenied(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	o := offer(t, d, a10g, "g5.xlarge")
+	f.denied["CreateLaunchTemplate"], f.denied["RunInstances"] = true, true
+	got, err := d.Launch(t.Context(), request(a10g, o, 2))
+	is(t, err, gputrain.ErrAuth, "launch")
+	if len(got) != 0 || len(f.Records("RunInstances")) != 1 || !strings.Contains(err.Error(), "not authorized to perform: ec2:RunInstances") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A fleet wraps the refusal to make its role into a lack of capacity.
+func TestFleetWithoutItsRole(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]error{
+		"UnfulfillableCapacity: The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.": gputrain.ErrAuth,
+		"UnfulfillableCapacity: Unable to fulfill capacity due to your request configuration.":                                             gputrain.ErrNoCapacity,
+		"VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 0 allows":                                gputrain.ErrQuota,
+		"InvalidInstanceType: no such type":             gputrain.ErrUnsupported,
+		"SomethingNew: nobody has heard of this before": gputrain.ErrNoCapacity,
+	} {
+		f := startFake(t)
+		d := prepared(t, f)
+		o := offer(t, d, a10g, "g5.xlarge")
+		f.Handle("CreateFleet", func(*fakecloud.Call) fakecloud.Answer {
+			code, message, _ := strings.Cut(code, ": ")
+			return fakecloud.Reply(200, row{"FleetId": "fleet-1", "Errors": []row{{"ErrorCode": code, "ErrorMessage": message}}})
+		})
+		_, err := d.Launch(t.Context(), request(a10g, o, 1))
+		is(t, err, want, "launch")
+		if !strings.Contains(fmt.Sprint(err), strings.Split(code, ": ")[1]) {
+			t.Errorf("AWS's words are lost: %v", err)
+		}
+	}
+}
+
+// A create whose answer is lost is settled by the node's tag, and never made again.
+func TestCreateIsNeverRepeated(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fault fakecloud.Fault
+		made  bool
+	}{
+		"cut before the effect":    {fakecloud.Fault{Cut: true}, false},
+		"cut after the effect":     {fakecloud.Fault{Cut: true, After: true}, true},
+		"500 before the effect":    {fakecloud.Fault{Answer: refused("InternalError", "An internal error has occurred")}, false},
+		"503 after the effect":     {fakecloud.Fault{Answer: fakecloud.Failure(503, "", "1"), After: true}, true},
+		"garbage after the effect": {fakecloud.Fault{Answer: fakecloud.Garbage(), After: true}, true},
+		"half an answer":           {fakecloud.Fault{Answer: fakecloud.Reply(200, "<CreateFleetResponse><fleetId>fleet-1</fleetId>"), After: true}, true},
+		"an answer of nothing":     {fakecloud.Fault{Answer: fakecloud.Reply(200, "<CreateFleetResponse></CreateFleetResponse>"), After: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			d := prepared(t, f)
+			o := offer(t, d, a10g, "g5.xlarge")
+			tt.fault.Op = "CreateFleet"
+			f.Inject(tt.fault)
+			f.Inject(fakecloud.Fault{Op: "DescribeInstances", Lag: fakecloud.Lag{Calls: 3}}) // the first look is too early
+			got, err := d.Launch(t.Context(), request(a10g, o, 1))
+			if tt.made && (err != nil || len(got) != 1 || got[0].Name != "p1-0") {
+				t.Errorf("it was made, and is not adopted: %+v, %v", got, err)
+			}
+			if !tt.made {
+				is(t, err, gputrain.ErrUnavailable, "launch")
+			}
+			if n := len(f.Records("CreateFleet")); n != 1 {
+				t.Errorf("%d creates", n)
+			}
+			if live := f.live(); slices.ContainsFunc(live, func(s string) bool { return strings.HasPrefix(s, kindTemplate) }) {
+				t.Errorf("left: %v", live)
+			}
+		})
+	}
+}
+
+// The same token never launches twice, and what it has launched is found.
+func TestSameTokenAgain(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	req := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
+	first := mustLaunch(t, d, req)[0]
+	again := mustLaunch(t, f.open(), req)[0] // by another program
+	if first.ID != again.ID {
+		t.Errorf("%s and %s", first.ID, again.ID)
+	}
+	f.noFleets = true
+	other := f.open()
+	req.Token = "another"
+	req.Nodes[0].Name = "p1-0-r1"
+	first, again = mustLaunch(t, other, req)[0], mustLaunch(t, f.open(), req)[0]
+	if first.ID != again.ID {
+		t.Errorf("%s and %s", first.ID, again.ID)
+	}
+}
+
+// Throttled launches had no effect, and are made again.
+func TestThrottleStorm(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	o := offer(t, d, a10g, "g5.xlarge")
+	storm := fakecloud.EC2Error(503, "RequestLimitExceeded", "Request limit exceeded.")
+	for _, op := range []string{"CreateLaunchTemplate", "CreateFleet", "DescribeInstances", "TerminateInstances"} {
+		f.Inject(fakecloud.Fault{Op: op, Times: maxAttempts - 1, Answer: storm})
+	}
+	got := mustLaunch(t, d, request(a10g, o, 1))
+	cloudtest.Describe(t, d, got[0].ID)
+	if err := d.Terminate(t.Context(), got[0].ID); err != nil {
+		t.Error(err)
+	}
+	f.Inject(fakecloud.Fault{Op: "CreateFleet", Times: -1, Answer: storm})
+	req := request(a10g, o, 1)
+	req.Token = "other"
+	_, err := d.Launch(t.Context(), req)
+	is(t, err, gputrain.ErrRateLimited, "launch")
+}
+
+// Who gives up in the midst of a create is told at once what it has made.
+func TestLaunchGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, made := range []bool{true, false} {
+		f := startFake(t)
+		d := prepared(t, f)
+		o := offer(t, d, a10g, "g5.xlarge")
+		hold := make(chan struct{})
+		defer close(hold)
+		fault := f.Inject(fakecloud.Fault{Op: "CreateFleet", After: made, Hold: hold})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-fault.Reached(); cancel() }()
+		got, err := d.Launch(ctx, request(a10g, o, 1))
+		if (len(got) == 1) != made || !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if n := len(f.Records("DescribeInstances")); n != 1 {
+			t.Errorf("%d looks", n)
+		}
+		if live := f.live(); len(live) != 1+len(got) {
+			t.Errorf("left: %v", live)
+		}
+	}
+}
+
+// One launch that leaves open what it has made leaves it open for all.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	full := fail("launch", &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New("no room")})
+	open := fail("launch", &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: errors.New("no answer")})
+	if err := launches.Join(isAmbiguous, full, open); errors.Is(err, gputrain.ErrNoCapacity) || !errors.Is(err, gputrain.ErrUnavailable) || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("%v", err)
+	}
+	if err := launches.Join(isAmbiguous, full, full); !errors.Is(err, gputrain.ErrNoCapacity) {
+		t.Errorf("%v", err)
+	}
+	if err := launches.Join(isAmbiguous); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// A placement group raises the chance that there is no room: then it is done without, in
+// the same zone.
+func TestClusterPlacement(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f, func(c *Config) { c.ClusterPlacement = true })
+	o := offer(t, d, a10g, "g5.xlarge")
+	if in := mustLaunch(t, d, request(a10g, o, 1))[0]; f.rental(in.ID).data.Placement.GroupName != "gputrain-p1" {
+		t.Errorf("%+v", f.rental(in.ID).data)
+	}
+	f.Do(func() { f.full = []string{"cluster"} })
+	req := request(a10g, o, 2)
+	req.Nodes, req.Token = req.Nodes[1:], "other"
+	in := mustLaunch(t, d, req)[0]
+	if r := f.rental(in.ID); r.data.Placement.GroupName != "" || cloudtest.Describe(t, d, in.ID).Labels[labelZone] != "us-east-1a" {
+		t.Errorf("%+v", r.data)
+	}
+	f.Do(func() { f.full = []string{"cluster", "us-east-1a"} })
+	req.Token, req.Nodes[0].Name = "third", "p1-1-r1"
+	_, err := d.Launch(t.Context(), req)
+	is(t, err, gputrain.ErrNoCapacity, "launch") // and not in another zone
+	burstable := offer(t, d, gputrain.Spec{}, "t3.medium")
+	req = request(gputrain.Spec{}, burstable, 3)
+	req.Nodes, req.Token = req.Nodes[2:], "fourth"
+	f.Do(func() { f.full = nil })
+	mustLaunch(t, d, req) // outside of the group, which takes no such type
+}
+
+// An instance profile that was just made is not known to EC2 for some seconds.
+func TestInstanceProfile(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	policy := func(c *Config) {
+		c.InstanceProfileARN, c.InstanceProfilePolicy = "auto", `{"Version":"2012-10-17","Statement":[]}`
+	}
+	d := prepared(t, f, policy)
+	if p := f.profiles["gputrain-p1"]; p == nil || *p != (fakeProfile{Role: true, Policy: true, Profile: true, Added: true, Tries: 2}) {
+		t.Fatalf("%+v", p)
+	}
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	o := offer(t, d, a10g, "g5.xlarge")
+	in := mustLaunch(t, d, request(a10g, o, 1))[0]
+	if arn := f.rental(in.ID).data.IamInstanceProfile.Arn; arn != "arn:aws:iam::123456789012:instance-profile/gputrain/gputrain-p1" {
+		t.Errorf("%q", arn)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if err := f.open(policy).Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+	// A program that dies after the role leaves no profile to list: the ledger has its name.
+	f.denied["CreateInstanceProfile"] = true
+	is(t, d.Prepare(t.Context(), cloudtest.Info("p2")), gputrain.ErrAuth, "prepare")
+	p2 := cloudtest.Info("p2")
+	p2.Made = []gputrain.Resource{{Kind: kindProfile, Name: "gputrain-p2"}}
+	if err := d.Release(t.Context(), p2); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// What a launch cannot do is refused before anything is made.
+func TestLaunchOfNonsense(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	good := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
+	for name, change := range map[string]func(*gputrain.LaunchRequest){
+		"another region":    func(r *gputrain.LaunchRequest) { r.Offer.Region = "eu-west-1" },
+		"no type":           func(r *gputrain.LaunchRequest) { r.Offer.InstanceType = "" },
+		"no host key":       func(r *gputrain.LaunchRequest) { r.Nodes = []gputrain.NodeRequest{{Name: "p1-0"}} },
+		"two keys":          func(r *gputrain.LaunchRequest) { r.Pool.AuthorizedKey = cloudtest.PoolKey + "\n" + cloudtest.PoolKey },
+		"a pool of no ID":   func(r *gputrain.LaunchRequest) { r.Pool.ID = "Pool 1" },
+		"a pool unprepared": func(r *gputrain.LaunchRequest) { r.Pool.ID = "p9" },
+	} {
+		req := good
+		change(&req)
+		got, err := d.Launch(t.Context(), req)
+		is(t, err, gputrain.ErrInvalid, "launch")
+		if len(got) > 0 || len(f.Records("CreateFleet")) > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got, err := d.Launch(t.Context(), gputrain.LaunchRequest{}); got != nil || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// User data is what cloud-init takes, with the keys that only a node's own system may have.
+func TestUserData(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	req := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
+	req.Pool.Expires = time.Now().Add(time.Hour)
+	in := mustLaunch(t, d, req)[0]
+	text, err := base64.StdEncoding.DecodeString(f.rental(in.ID).data.UserData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := readCloudConfig(t, string(text))
+	if !c.SSHDeleteKeys || c.SSHKeys["ed25519_private"] != string(hostKey.Private) || c.SSHKeys["ed25519_public"] != cloudtest.PoolKey ||
+		!slices.Equal(c.SSHAuthorizedKeys, []string{cloudtest.PoolKey + " comment"}) || len(c.RunCmd) != 2 {
+		t.Fatalf("%+v", c)
+	}
+	if last := c.RunCmd[1]; last[0] != "systemd-run" || !slices.Contains([]string{"--on-active=4200", "--on-active=4199"}, last[2]) || last[3] != "shutdown" {
+		t.Errorf("%q", last)
+	}
+	if script := c.RunCmd[0][4]; !strings.HasPrefix(script, "node='p1-0' wait=300\n") || strings.Contains(script, "#") {
+		t.Errorf("%q", script)
+	}
+	req.Pool.AuthorizedKey = "ssh-rsa " + strings.Repeat("A", maxUserData)
+	if _, err := d.userData(req, req.Nodes[0], time.Now()); !errors.Is(err, gputrain.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+}

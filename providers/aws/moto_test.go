@@ -1,0 +1,97 @@
+package aws
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// A second opinion on how EC2 is called: that of moto, a fake that others made. It knows
+// no placement groups, so that the life of a machine is all there is to try.
+func TestMoto(t *testing.T) {
+	if os.Getenv("GPUTRAIN_MOTO") == "" {
+		t.Skip("set GPUTRAIN_MOTO to try the driver against moto, which has to be installed: pip install 'moto[server,ec2]'")
+	}
+	if out, err := exec.Command("python3", "-c", "import moto").CombinedOutput(); err != nil {
+		t.Fatalf("GPUTRAIN_MOTO is set, and there is no moto: %v: %s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	server := exec.CommandContext(t.Context(), "python3", "-m", "moto.server", "-H", "127.0.0.1", "-p", port)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // it tells nobody when it listens
+		if nc, err := net.Dial("tcp", address); err == nil {
+			nc.Close()
+			break
+		} else if time.Now().After(until) {
+			t.Fatalf("moto does not listen: %v", err)
+		}
+	}
+	own := &http.Client{Transport: &http.Transport{}}
+	defer own.CloseIdleConnections()
+
+	open := func(image string) *driver {
+		d, err := Config{Endpoint: "http://" + address, HTTPClient: own, AMI: image, Username: "ec2-user"}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d.(*driver)
+	}
+	images, err := open("").api.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: []types.Filter{filter("architecture", "x86_64")}})
+	if err != nil || len(images.Images) == 0 {
+		t.Fatalf("%+v, %v", images, err)
+	}
+	d := open(sdk.ToString(images.Images[0].ImageId))
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Fatal(err)
+	}
+	o := gputrain.Offer{Provider: providerName, InstanceType: "m5.large", Region: "us-east-1", Arch: "amd64", HourlyUSD: gputrain.USD(0.1)}
+	got := mustLaunch(t, d, request(gputrain.Spec{}, o, 2))
+	list, err := d.list(t.Context(), "p1", d.listMachines, d.listGroups)
+	if err != nil || len(list) != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for i, in := range got {
+		if now := cloudtest.Describe(t, open(""), in.ID); now.State != gputrain.InstanceRunning || now.Rank != i || now.Name != in.Name {
+			t.Errorf("%+v", now)
+		}
+		if err := d.Terminate(t.Context(), in.ID); err != nil {
+			t.Error(err)
+		}
+		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+			t.Errorf("%+v", now)
+		}
+	}
+	for _, r := range list {
+		if r.Kind == kindGroup {
+			if err := d.remove(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if list, err := d.list(t.Context(), "p1", d.listMachines, d.listGroups); err != nil || len(list) != 0 {
+		t.Errorf("left: %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,270 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func named(all []gputrain.Offer) (names []string) {
+	for _, o := range all {
+		if o.Spot {
+			names = append(names, o.InstanceType+" spot")
+		} else {
+			names = append(names, o.InstanceType)
+		}
+	}
+	return names
+}
+
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	cheapest := gputrain.CheapestAllocation
+	for name, tt := range map[string]struct {
+		spec gputrain.Spec
+		cfg  func(*Config)
+		want []string
+	}{
+		"anything":                     {gputrain.Spec{}, nil, []string{"c7i.large", "m7g.medium", "t3.medium"}}, // nothing old, nothing tiny, nothing with accelerators
+		"not burstable":                {gputrain.Spec{}, func(c *Config) { c.ExcludeBurstable = true }, []string{"c7i.large", "m7g.medium"}},
+		"arm64":                        {gputrain.Spec{Arch: "arm64"}, nil, []string{"m7g.medium"}},
+		"both markets":                 {gputrain.Spec{VCPUs: 2, Allocation: cheapest}, nil, []string{"c7i.large spot", "c7i.large", "t3.medium spot", "t3.medium"}},
+		"spot":                         {gputrain.Spec{VCPUs: 2, Allocation: gputrain.Spot}, nil, []string{"c7i.large spot", "t3.medium spot"}},
+		"one A10G":                     {gputrain.Spec{Accelerator: accelerators.A10G()}, nil, []string{"g5.xlarge"}},
+		"its nominal memory":           {gputrain.Spec{Accelerator: accelerators.A10G(accelerators.Memory(24))}, nil, []string{"g5.xlarge"}},
+		"four":                         {gputrain.Spec{Accelerator: accelerators.A10G(accelerators.Count(4))}, nil, []string{"g5.12xlarge"}},
+		"T4G":                          {gputrain.Spec{Accelerator: accelerators.Accelerator{Name: "T4G"}}, nil, []string{"g5g.xlarge"}},
+		"eight A100":                   {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, nil, []string{"p4d.24xlarge"}},
+		"of 80 GB":                     {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8), accelerators.Memory(80))}, nil, nil},
+		"a part of L4":                 {gputrain.Spec{Accelerator: accelerators.L4()}, nil, nil},
+		"in no zone of ours":           {gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, nil, nil},
+		"capacity block":               {gputrain.Spec{Accelerator: accelerators.H200(accelerators.Count(8))}, nil, nil},
+		"Trainium2":                    {gputrain.Spec{Accelerator: accelerators.Trainium2(accelerators.Count(16))}, nil, []string{"trn2.48xlarge"}},
+		"V100 by the open driver":      {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, nil, nil},
+		"V100 with one's own image":    {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, func(c *Config) { c.AMI = "ami-00000001" }, []string{"p3dn.24xlarge"}},
+		"an image of one architecture": {gputrain.Spec{}, func(c *Config) { c.AMI = "ami-00000002" }, []string{"m7g.medium"}},
+		"no GPU image so old":          {gputrain.Spec{Accelerator: accelerators.A10G()}, func(c *Config) { c.UbuntuVersion = "20.04" }, nil},
+		"one's own subnet":             {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, func(c *Config) { c.SubnetID = testSubnets["us-east-1a"] }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			change := tt.cfg
+			if change == nil {
+				change = func(*Config) {}
+			}
+			got := cloudtest.Offers(t, f.open(change), tt.spec)
+			if !slices.Equal(named(got), tt.want) {
+				t.Errorf("%q, want %q", named(got), tt.want)
+			}
+			for _, o := range got {
+				if usd, known := o.HourlyUSD.USD(); !known || usd <= 0.005 || o.Region != "us-east-1" || o.Arch == "" || o.DiskGiB != 100 || o.ID == "" {
+					t.Errorf("%+v", o)
+				}
+			}
+		})
+	}
+}
+
+// There is no machine with one A100, and nobody gets eight who has asked for one.
+func TestDevicesComeInNumbers(t *testing.T) {
+	t.Parallel()
+	d := startFake(t).open()
+	var err error
+	for _, e := range d.Offers(t.Context(), gputrain.Spec{Accelerator: accelerators.A100()}) {
+		err = e
+	}
+	is(t, err, gputrain.ErrNoOffers, "offers")
+	if !strings.Contains(fmt.Sprint(err), "p4d.24xlarge") || !strings.Contains(fmt.Sprint(err), ":8") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What EC2 tells of devices is read with care for what it tells wrongly.
+func TestDevices(t *testing.T) {
+	t.Parallel()
+	d := startFake(t).open()
+	trn := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.Trainium2(accelerators.Count(16))})[0]
+	if trn.Accelerator.MemoryGiB > 96 {
+		t.Errorf("a Trainium2 of %v GiB", trn.Accelerator.MemoryGiB)
+	}
+	inf, err := accelerators.Parse("Inferentia")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: inf}); len(all) != 1 || all[0].Accelerator.Count != 1 || all[0].InstanceType != "inf1.xlarge" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// The price is the machine's, with its disk and address; on spot that of the cheapest of
+// all zones, whichever page they are on.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	spec := gputrain.Spec{Accelerator: accelerators.A10G(), DiskGiB: 500, Allocation: gputrain.CheapestAllocation}
+	extra := 500*diskUSD + addressUSD
+	all := cloudtest.Offers(t, d, spec)
+	spot, _ := all[0].HourlyUSD.USD()
+	onDemand, _ := all[1].HourlyUSD.USD()
+	if !near(spot, 0.4+extra) || !near(onDemand, 1.006+extra) || all[0].DiskGiB != 500 {
+		t.Errorf("%+v", all)
+	}
+	n := len(f.Records(opOther))
+	cloudtest.Offers(t, d, spec)
+	if more := len(f.Records(opOther)) - n; more != 0 {
+		t.Errorf("prices on demand are asked for again: %d calls", more)
+	}
+}
+
+// Many prices are asked for at once, page by page.
+func TestPricesOfMany(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for i := range manyPrices {
+		f.types = append(f.types, fakeType{name: fmt.Sprintf("m9.%02dxlarge", i), arch: "x86_64", vcpus: 8, memoryMiB: 32768, usd: 1 + float64(i)})
+	}
+	all := cloudtest.Offers(t, f.open(), gputrain.Spec{VCPUs: 8})
+	if len(all) != manyPrices {
+		t.Fatalf("%d offers", len(all))
+	}
+	for i, o := range all {
+		if usd, _ := o.HourlyUSD.USD(); !near(usd, 1+float64(i)+100*diskUSD+addressUSD) {
+			t.Errorf("%s costs %v", o.InstanceType, usd)
+		}
+	}
+	for _, r := range f.Records(opOther) {
+		if strings.Contains(r.Body, "instanceType") {
+			t.Errorf("%s", r.Body)
+		}
+	}
+}
+
+// A price that may not be asked for is not known, which is not the same as nothing.
+func TestPricesDenied(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.denied["AWSPriceListService.GetProducts"], f.denied["DescribeSpotPriceHistory"] = true, true
+	d := f.open()
+	all := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.A10G(), Allocation: gputrain.CheapestAllocation})
+	if len(all) != 2 || all[0].HourlyUSD != (gputrain.Price{}) || all[1].HourlyUSD != (gputrain.Price{}) {
+		t.Errorf("%+v", all)
+	}
+	f.denied["DescribeInstanceTypes"] = true
+	for _, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+		is(t, err, gputrain.ErrAuth, "offers")
+	}
+}
+
+// Items of the Price List that are none.
+func TestProducts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{
+		"": 0, "{}": 0, "[]": 0, "null": 0, `{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Hrs","pricePerUnit":{"USD":"1.5"}}}}}}}`: 1.5,
+		`{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Hrs","pricePerUnit":{"CNY":"1.5"}}}}}}}`:    0,
+		`{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Quantity","pricePerUnit":{"USD":"9"}}}}}}}`: 0,
+		`{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Hrs","pricePerUnit":{"USD":"free"}}}}}}}`:   0,
+	} {
+		if _, usd := product(text); usd != want {
+			t.Errorf("%s: %v", text, usd)
+		}
+	}
+}
+
+// Images are found by their parameters, and by their names where those are denied or gone.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		arch    string
+		s       software
+		ubuntu  string
+		change  func(*fake)
+		want    string
+		nothing error
+	}{
+		"plain":                 {"amd64", plain, "24.04", nil, "ami-00000001", nil},
+		"plain on arm64":        {"arm64", plain, "24.04", nil, "ami-00000002", nil},
+		"older":                 {"amd64", plain, "22.04", nil, "ami-00000007", nil},
+		"NVIDIA":                {"amd64", nvidia, "24.04", nil, "ami-00000003", nil},
+		"NVIDIA on arm64":       {"arm64", nvidia, "24.04", nil, "ami-00000004", nil},
+		"Neuron":                {"amd64", neuron, "24.04", nil, "ami-00000005", nil},
+		"plain by name":         {"amd64", plain, "24.04", func(f *fake) { f.denied["AmazonSSM.GetParameter"] = true }, "ami-00000001", nil},
+		"older by name":         {"amd64", plain, "22.04", func(f *fake) { f.noImages = true }, "ami-00000007", nil},
+		"NVIDIA by name":        {"amd64", nvidia, "24.04", func(f *fake) { f.noImages = true }, "ami-00000003", nil},
+		"NVIDIA, arm64 by name": {"arm64", nvidia, "24.04", func(f *fake) { f.noImages = true }, "ami-00000004", nil},
+		"Neuron has no name":    {"amd64", neuron, "24.04", func(f *fake) { f.noImages = true }, "", gputrain.ErrNotFound},
+		"there is none":         {"arm64", plain, "20.04", nil, "", gputrain.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			if tt.change != nil {
+				tt.change(f)
+			}
+			d := f.open(func(c *Config) { c.UbuntuVersion = tt.ubuntu })
+			im, err := d.image(t.Context(), tt.arch, tt.s)
+			if im.id != tt.want || (err != nil) != (tt.nothing != nil) {
+				t.Fatalf("%+v, %v", im, err)
+			}
+			if err != nil {
+				is(t, fail("launch", err), tt.nothing, "launch")
+				return
+			}
+			if im.arch != tt.arch || im.root != "/dev/sda1" || im.diskGB == 0 || im.user != "ubuntu" {
+				t.Errorf("%+v", im)
+			}
+			n := len(f.Records())
+			if _, err := d.image(t.Context(), tt.arch, tt.s); err != nil || len(f.Records()) != n {
+				t.Errorf("it is looked up again: %v", err)
+			}
+		})
+	}
+}
+
+// An image that is not there, or not of this region, is said to be so.
+func TestImageThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	d := startFake(t).open(func(c *Config) { c.AMI = "ami-0badbadbad" })
+	for _, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+		is(t, err, gputrain.ErrNotFound, "offers")
+	}
+}
+
+// Without a default VPC somebody has to say where.
+func TestNoDefaultVPC(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.noVPC = true
+	err := f.open().Prepare(t.Context(), cloudtest.Info("p1"))
+	is(t, err, gputrain.ErrInvalid, "prepare")
+	if !strings.Contains(fmt.Sprint(err), "SubnetID") {
+		t.Errorf("%v", err)
+	}
+	named := f.open(func(c *Config) { c.SubnetID = testSubnets["us-east-1b"] })
+	if err := named.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	wrong := f.open(func(c *Config) { c.SubnetID = "subnet-0badbadb" })
+	is(t, wrong.Prepare(t.Context(), cloudtest.Info("p1")), gputrain.ErrNotFound, "prepare")
+}
+
+// What has no price in the API is refused by the pool under a price cap.
+func TestUnknownPriceUnderACap(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.unpriced = true
+	plan, err := gputrain.Plan(t.Context(), f.config(), gputrain.Spec{MaxHourlyUSD: 1})
+	if err != nil || len(plan) == 0 || !strings.Contains(plan[0].Rejected, "not known") {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	f.Inject(fakecloud.Fault{Op: "DescribeVpcs", Times: -1, Answer: fakecloud.EC2Error(403, "AuthFailure", "not able to validate the provided access credentials")})
+	_, err = gputrain.Plan(t.Context(), f.config(), gputrain.Spec{})
+	is(t, err, gputrain.ErrAuth, "offers")
+}

@@ -1,0 +1,259 @@
+//go:build unix
+
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var addRank = gputrain.Func("aws/addRank", func(ctx context.Context, n int) (int, error) {
+	return n + gputrain.ThisNode(ctx).Rank, nil
+})
+
+func openPool(t *testing.T, f *fake, spec gputrain.Spec) *gputrain.Compute {
+	t.Helper()
+	pool, err := gputrain.Open(t.Context(), dialed{f.config()}, spec, gputrain.WithStateDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// use runs a command and a function on each of two nodes.
+func use(t *testing.T, pool *gputrain.Compute) {
+	t.Helper()
+	results, err := pool.Broadcast(gputrain.Script("echo $GPUTRAIN_NODE_RANK"))
+	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
+		t.Errorf("%v, %v", results, err)
+	}
+	sums, err := addRank.Broadcast(pool, 40)
+	if err != nil || !slices.Equal(sums, []int{40, 41}) {
+		t.Errorf("%v, %v", sums, err)
+	}
+}
+
+func closeToNothing(t *testing.T, f *fake, pool *gputrain.Compute) {
+	t.Helper()
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) > 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// From Open to an empty account, with real SSH nodes, of which the calls fail in every way
+// that they can, while addresses come late.
+func TestPoolUnderFaults(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.lateIP = 2
+	for _, fault := range []fakecloud.Fault{
+		{Op: "DescribeInstanceTypes", Answer: fakecloud.Failure(503, "", "")},
+		{Op: "CreateSecurityGroup", After: true, Cut: true},
+		{Op: "CreateFleet", After: true, Cut: true},
+		{Op: "CreateFleet", Skip: 1, Answer: fakecloud.EC2Error(503, "RequestLimitExceeded", "Request limit exceeded.")},
+		{Op: "DeleteLaunchTemplate", Answer: fakecloud.Failure(500, "", "")},
+		{Op: "DescribeInstances", Lag: fakecloud.Lag{Calls: 2}, Times: 2},
+		{Op: "DescribeInstances", Skip: 6, Answer: fakecloud.Garbage()},
+		{Op: "TerminateInstances", After: true, Cut: true},
+		{Op: "DeleteSecurityGroup", Answer: fakecloud.HTML()},
+	} {
+		f.Inject(fault)
+	}
+	pool := openPool(t, f, gputrain.Spec{Nodes: 2, TTL: time.Hour})
+	use(t, pool)
+	for _, n := range pool.Nodes() {
+		if usd, known := n.HourlyUSD.USD(); !known || usd <= 0 || n.Region != "us-east-1" || n.InstanceType == "" {
+			t.Errorf("%+v", n)
+		}
+	}
+	closeToNothing(t, f, pool)
+}
+
+// What has no room on spot is rented on demand, with client tokens of its own, and the
+// price of that.
+func TestSpotFallsBackToOnDemand(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.spotRoom = 1
+	pool := openPool(t, f, gputrain.Spec{Nodes: 2, VCPUs: 2, MemoryGiB: 4, Allocation: gputrain.SpotIfAvailable})
+	use(t, pool)
+	f.Do(func() {
+		spot := 0
+		for _, r := range f.instances.All(nil) {
+			if r.row["InstanceLifecycle"] == "spot" {
+				spot++
+			}
+		}
+		if spot != 1 || len(f.instances.All(nil)) != 2 {
+			t.Errorf("%d machines on spot", spot)
+		}
+	})
+	nodes := pool.Nodes()
+	a, _ := nodes[0].HourlyUSD.USD()
+	b, _ := nodes[1].HourlyUSD.USD()
+	if extra := 100*diskUSD + addressUSD; !near(min(a, b), 0.0125+extra) || !near(max(a, b), 0.0416+extra) {
+		t.Errorf("%v and %v", a, b)
+	}
+	closeToNothing(t, f, pool)
+}
+
+// A node that EC2 takes back is replaced.
+func TestPreemptedNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Allocation: gputrain.Spot}, func(id string) {
+		f.Do(func() {
+			r, _ := f.instances.Get(nil, id)
+			f.end(r, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated by Spot Service")
+		})
+	})
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// A machine that shuts itself down, as it does when its lease is over, is terminated.
+func TestSelfDestruct(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	pool := openPool(t, f, gputrain.Spec{MaxReplacements: -1})
+	id := pool.Nodes()[0].ID
+	r := f.rental(id)
+	bin := strings.TrimSuffix(r.machine.Home, "home") + "bin"
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", (&driver{}).SelfDestruct(gputrain.Instance{}))
+	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "FAKECLOUD_MACHINE=" + strings.TrimSuffix(r.machine.Home, "/home")}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	select {
+	case <-r.machine.Down():
+	case <-time.After(patience):
+		t.Fatal("it does not shut down")
+	}
+	f.Do(func() {
+		if s := f.state(r); s != "shutting-down" && s != "terminated" {
+			t.Errorf("it is %s", s)
+		}
+	})
+	closeToNothing(t, f, pool)
+}
+
+// A pool that there is no room for leaves nothing.
+func TestPoolWithoutRoom(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.room = 1
+	_, err := gputrain.Open(t.Context(), dialed{f.config()}, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, gputrain.WithStateDir(t.TempDir()))
+	if !errors.Is(err, gputrain.ErrNoCapacity) {
+		t.Errorf("%v", err)
+	}
+	if live := f.live(); len(live) > 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// A program that dies between a create and its answer leaves what Reap finds by its tags:
+// the machine, and the launch template that nobody has removed.
+func TestListFindsWhatACrashLeaves(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	o := offer(t, d, a10g, "g5.xlarge")
+	fault := f.Inject(fakecloud.Fault{Op: "DeleteLaunchTemplate", Times: -1, Cut: true})
+	mustLaunch(t, d, request(a10g, o, 1))
+	fault.Remove()
+	other := f.open()
+	list, err := other.List(t.Context(), "")
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, r := range list {
+		if r.Pool != "p1" || r.Owner != "host.12ab34cd/1/2" || r.Lease != time.Minute || r.Region != "us-east-1" {
+			t.Errorf("%+v", r)
+		}
+		if r.Kind == kindMachine {
+			if err := other.Terminate(t.Context(), r.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := other.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
+// A pool is attached to from another network, which its security group lets in then.
+func TestAttachFromElsewhere(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	state := gputrain.WithStateDir(t.TempDir())
+	first, err := gputrain.Open(t.Context(), dialed{f.config()}, gputrain.Spec{Nodes: 2}, gputrain.WithName("train"), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	elsewhere := f.config()
+	elsewhere.AddressURL = f.URL + "/address"
+	pool, err := gputrain.Attach(t.Context(), dialed{elsewhere}, "train", state, gputrain.WithTakeover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	use(t, pool)
+	f.Do(func() {
+		if rules := fmt.Sprint(f.groups.All(nil)[0].permissions); !strings.Contains(rules, "192.0.2.7/32") {
+			t.Errorf("%s", rules)
+		}
+	})
+	closeToNothing(t, f, pool)
+}
+
+// What another computer's program has left is ended once its lease is certainly over.
+func TestReap(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f, func(c *Config) { c.ImportKeyPair = true })
+	ids := mustLaunch(t, d, request(a10g, offer(t, d, a10g, "g5.xlarge"), 2))
+	f.foreign()
+	state, cfg := gputrain.StateDir(t.TempDir()), f.config()
+	if ended, err := state.Reap(t.Context(), cfg); err != nil || len(ended) != 0 {
+		t.Errorf("its program may live: %+v, %v", ended, err)
+	}
+	f.Do(func() {
+		for _, in := range ids {
+			f.rentalRow(in.ID)["LaunchTime"] = time.Now().Add(-3 * time.Hour).UTC().Format(time.RFC3339)
+		}
+	})
+	if err := d.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now().Add(-time.Hour), ids[0].ID, ids[1].ID); err != nil {
+		t.Error(err)
+	}
+	ended, err := state.Reap(t.Context(), cfg)
+	if err != nil || len(ended) != 4 {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	for _, r := range f.account() {
+		if r.Pool != "" || strings.HasSuffix(r.Name, "-p1") || strings.HasPrefix(r.Name, "p1-") {
+			t.Errorf("left: %+v", r)
+		}
+	}
+	if live := f.live(); len(live) != 8 {
+		t.Errorf("what is somebody else's: %v", live)
+	}
+}
