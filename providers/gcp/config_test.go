@@ -1,0 +1,254 @@
+package gcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for field, c := range map[string]Config{
+		"ProjectID":       {ProjectID: "My Project"},
+		"Region":          {Region: "us-central1-a"},
+		"Zone":            {Zone: "us-central1"},
+		"is not in":       {Zone: "us-central1-a", Region: "us-east1"},
+		"MachineType":     {MachineType: "zones/z/machineTypes/m"},
+		"Image":           {Image: "ubuntu-2404"},
+		"DiskSizeGB":      {DiskSizeGB: 9},
+		"DiskType":        {DiskType: "PD_SSD"},
+		"Network":         {Network: "https://www.googleapis.com/default"},
+		"Subnet":          {Subnet: "10.0.0.0/8"},
+		"SourceRanges":    {SourceRanges: []string{"10.0.0.1"}},
+		"ServiceAccount":  {ServiceAccount: "default"},
+		"SSHUser":         {SSHUser: "root"},
+		"SSHPort":         {SSHPort: 1 << 16},
+		"InstanceTimeout": {InstanceTimeout: time.Millisecond},
+		"MaxRunDuration":  {MaxRunDuration: 121 * 24 * time.Hour},
+		"ThreadPoolSize":  {ThreadPoolSize: -1},
+		"RequestTimeout":  {RequestTimeout: time.Millisecond},
+		"Endpoint":        {Endpoint: "http://x/?a=b"},
+	} {
+		_, err := c.Open(t.Context())
+		is(t, err, gputrain.ErrInvalid, "open")
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, err := Config{Zone: "nowhere", DiskSizeGB: 1}.Open(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "Zone") || !strings.Contains(err.Error(), "DiskSizeGB") {
+		t.Errorf("not every fault is told: %v", err)
+	}
+	_, err = Config{ProjectID: "p1", Endpoint: "ftp://x"}.Open(t.Context())
+	is(t, err, gputrain.ErrInvalid, "open")
+}
+
+// keyFile writes a service account's key into a file.
+func keyFile(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A key is JSON, a path, or a reference to either.
+func TestCredentials(t *testing.T) {
+	f := startFake(t)
+	f.tokens = true
+	right := f.account(rightKey())
+	path := keyFile(t, right)
+	t.Setenv("GPUTRAIN_TEST_KEY", right)
+	for name, given := range map[string]string{
+		"text": right, "indented": "\n " + right, "path": path, "variable": "env://GPUTRAIN_TEST_KEY", "file": "file://" + path,
+	} {
+		d := f.open(func(c *Config) { c.Credentials, c.ProjectID = gputrain.Secret(given), "" })
+		if _, err := d.List(t.Context(), ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := "project " + f.project; d.Capabilities().Account != want {
+			t.Errorf("%s: %s, want the key's %s", name, d.Capabilities().Account, want)
+		}
+	}
+	if tokens, calls := len(f.Records(opToken)), len(f.Records(opAll)); tokens != 5 || calls != 5 {
+		t.Errorf("%d tokens for %d drivers", tokens, calls)
+	}
+	for name, given := range map[string]string{
+		"no file":  filepath.Join(t.TempDir(), "none.json"),
+		"no JSON":  "{private",
+		"programs": `{"type":"external_account","credential_source":{"executable":{"command":"rm -rf /"}}}`,
+		"half":     `{"type":"service_account","client_email":"a@b"}`,
+		"variable": "env://GPUTRAIN_TEST_NONE",
+	} {
+		c := f.config()
+		c.Credentials = gputrain.Secret(given)
+		d, err := c.Open(t.Context())
+		if err == nil { // it may be found out when it signs
+			_, err = d.List(t.Context(), "")
+			d.Close()
+			if err != nil {
+				is(t, err, gputrain.ErrAuth, "list")
+				continue
+			}
+		}
+		is(t, err, gputrain.ErrAuth, "open")
+		if err != nil && strings.Contains(err.Error(), "rm -rf") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server of tokens that is down says nothing of the key.
+func TestTokenServerIsDown(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.tokens = true
+	f.Inject(fakecloud.Fault{Op: opToken, Cut: true, Times: -1})
+	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	_, err := d.List(t.Context(), "")
+	is(t, err, gputrain.ErrUnavailable, "list")
+}
+
+// A client's own transport gets all calls.
+type router struct {
+	to   string
+	seen []string
+}
+
+func (r *router) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.seen = append(r.seen, req.URL.Host+" "+req.Header.Get("Authorization"))
+	own := req.Clone(req.Context())
+	own.URL.Scheme, own.URL.Host = "http", strings.TrimPrefix(r.to, "http://")
+	return http.DefaultTransport.RoundTrip(own)
+}
+
+// With an HTTP client of the user's own nothing of Google's is needed; the variable still
+// counts.
+func TestHTTPClient(t *testing.T) {
+	t.Setenv(keyVariable, "")
+	f := startFake(t)
+	r := &router{to: f.URL}
+	cfg := Config{ProjectID: f.project, HTTPClient: &http.Client{Transport: r}}
+	open := func() *driver {
+		d, err := cfg.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d.(*driver)
+	}
+	cloudtest.Offers(t, open(), oneL4)
+	hosts := strings.Join(r.seen, "\n")
+	if !strings.Contains(hosts, "compute.googleapis.com ") || !strings.Contains(hosts, "cloudbilling.googleapis.com ") || strings.Contains(hosts, "Bearer") {
+		t.Errorf("%q", hosts)
+	}
+	f.Do(func() { f.tokens = true })
+	t.Setenv(keyVariable, keyFile(t, f.account(rightKey())))
+	cloudtest.Offers(t, open(), oneL4)
+	if last := r.seen[len(r.seen)-1]; !strings.HasSuffix(last, "Bearer "+testToken) {
+		t.Errorf("%q", r.seen)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// At somebody else's address nothing is sent that was not given for it.
+func TestEndpointGetsNoDefaultCredentials(t *testing.T) {
+	f := startFake(t)
+	t.Setenv(keyVariable, keyFile(t, f.account(rightKey())))
+	if _, err := f.open().List(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range f.Records() {
+		if r.Header.Get("Authorization") != "" || r.Op == opToken {
+			t.Errorf("%s has %q", r.Op, r.Header)
+		}
+		if r.Header.Get("X-Gputrain-Call") != "" {
+			t.Errorf("%s has a header of the transport's own", r.Op)
+		}
+	}
+	if !isGoogle("https://compute-eu.p.googleapis.com") || isGoogle("http://compute.googleapis.com") || isGoogle("https://googleapis.com.example.org") {
+		t.Error("isGoogle")
+	}
+}
+
+func TestProject(t *testing.T) {
+	f := startFake(t)
+	t.Setenv(projectVariable, "")
+	t.Setenv(oldProjectVariable, "")
+	_, err := Config{Endpoint: f.URL}.Open(t.Context())
+	is(t, err, gputrain.ErrInvalid, "open")
+	if !strings.Contains(fmt.Sprint(err), projectVariable) {
+		t.Error(err)
+	}
+	for _, variable := range []string{oldProjectVariable, projectVariable} {
+		t.Setenv(variable, strings.ToLower(strings.ReplaceAll(variable, "_", "-")))
+		d, err := Config{Endpoint: f.URL}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "project " + os.Getenv(variable); d.Capabilities().Account != want {
+			t.Errorf("%s, want %s", d.Capabilities().Account, want)
+		}
+		d.Close()
+	}
+	if n := len(f.Records()); n != 0 {
+		t.Errorf("Open made %d calls", n)
+	}
+}
+
+// A token is for one server: a redirect elsewhere is not followed.
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	f, other := startFake(t), startFake(t)
+	f.tokens = true
+	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	to := fakecloud.Reply(302, "").With("Location", other.URL+"/compute/v1/projects/p/aggregated/instances")
+	f.Inject(fakecloud.Fault{Op: opAll, Answer: to, Times: -1})
+	f.Inject(fakecloud.Fault{Op: opDelete, Answer: to, Times: -1})
+	if list, err := d.List(t.Context(), ""); err == nil {
+		t.Errorf("%v", list)
+	}
+	if err := d.Terminate(t.Context(), testZone+"/p1-0"); err == nil {
+		t.Error("a redirect is taken for success")
+	}
+	if got := other.Records(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A call ends with its context wherever it is, also in a list, whose requests Google's
+// client does not end by itself.
+func TestListEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	for _, op := range []string{opTypes, opSKUs, opAll, opRules, opDisks} {
+		ctx, cancel := context.WithCancel(t.Context())
+		held := f.Inject(fakecloud.Fault{Op: op, Hold: t.Context().Done()})
+		go func() {
+			<-held.Reached()
+			cancel()
+		}()
+		var err error
+		if op == opTypes || op == opSKUs {
+			for _, err = range d.Offers(ctx, oneL4) {
+			}
+		} else {
+			_, err = d.List(ctx, "")
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", op, err)
+		}
+		cancel()
+	}
+}

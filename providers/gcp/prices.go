@@ -1,0 +1,268 @@
+package gcp
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+)
+
+// The catalogue of Cloud Billing has prices by the hour for parts of machines, which are
+// told apart by what their descriptions say:
+//
+//	G2 Instance Core running in Americas
+//	Spot Preemptible A2 Instance Ram running in Netherlands
+//	Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa
+//
+// A part that is not found, or found twice at different prices, leaves the price of a
+// machine unknown.
+
+const (
+	computeService = "/v1/services/6F81-5844-456A/skus"
+	// pricesFor is how long prices are good for, and failureFor how long they are not
+	// asked for again where they were refused.
+	pricesFor     = 24 * time.Hour
+	failureFor    = 10 * time.Minute
+	hoursPerMonth = 730
+)
+
+// A part is what has a price.
+type part struct {
+	what   string // "core g2", "ram g2", "gpu nvidia-l4", "slice nvidia-b200", "ssd"
+	region string
+	spot   bool
+}
+
+// prices are in USD an hour: of one vCPU, of one GiB, of one GPU. What was found at two
+// prices is not a number.
+type prices map[part]float64
+
+// A sku is what the catalogue has a price for, as far as it is read.
+type sku struct {
+	Description string `json:"description"`
+	Category    struct {
+		UsageType string `json:"usageType"`
+	} `json:"category"`
+	ServiceRegions []string `json:"serviceRegions"`
+	PricingInfo    []struct {
+		PricingExpression struct {
+			UsageUnit   string `json:"usageUnit"`
+			TieredRates []struct {
+				UnitPrice struct {
+					CurrencyCode string      `json:"currencyCode"`
+					Units        json.Number `json:"units"`
+					Nanos        int64       `json:"nanos"`
+				} `json:"unitPrice"`
+			} `json:"tieredRates"`
+		} `json:"pricingExpression"`
+	} `json:"pricingInfo"`
+}
+
+// others are what is not the price of a machine that anybody can rent now.
+var others = regexp.MustCompile(`(?i)sole tenancy|reserved|premium|custom|suspended|commitment|\bDWS\b|capacity optimized`)
+
+var (
+	coreText  = regexp.MustCompile(`(?i)^(.+?) (core|ram) running in `)
+	gpuText   = regexp.MustCompile(`(?i)^(nvidia .+?) gpu (?:attached to spot preemptible vms )?running in `)
+	sliceText = regexp.MustCompile(`(?i)^\S+ (nvidia .+?) \(1 gpu slice\) running in `)
+	ssdText   = regexp.MustCompile(`(?i)^ssd backed local storage(?: attached to spot preemptible vms)?(?: in .*)?$`)
+	spotText  = regexp.MustCompile(`(?i)^(?:spot )?preemptible `)
+)
+
+// gpuNames are GPUs that the catalogue calls otherwise than the API does.
+var gpuNames = map[string]string{
+	"nvidia-tesla-a100-80gb": "nvidia-a100-80gb",
+	"nvidia-h100-80gb-mega":  "nvidia-h100-mega-80gb",
+	"nvidia-h100-80gb-plus":  "nvidia-h100-mega-80gb",
+}
+
+// decoration is what may stand between a family's name and "core" or "ram".
+var decoration = []string{"instance", "predefined", "amd", "arm"}
+
+// partOf reads a description, and says by which unit what it describes is charged.
+func partOf(description string) (what, unit string) {
+	text := spotText.ReplaceAllString(description, "")
+	name := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "-") }
+	if m := coreText.FindStringSubmatch(text); m != nil {
+		words := strings.Fields(strings.ToLower(m[1]))
+		family := words[0]
+		switch {
+		case strings.HasPrefix(strings.Join(words, " "), "compute optimized"):
+			family = "c2"
+		case slices.ContainsFunc(words[1:], func(w string) bool { return !slices.Contains(decoration, w) }):
+			return "", "" // of another kind
+		}
+		if resource := strings.ToLower(m[2]); resource == "ram" {
+			return "ram " + family, "GiBy.h"
+		}
+		return "core " + family, "h"
+	}
+	if m := gpuText.FindStringSubmatch(text); m != nil {
+		gpu := name(m[1])
+		if known, ok := gpuNames[gpu]; ok {
+			gpu = known
+		}
+		return "gpu " + gpu, "h"
+	}
+	if m := sliceText.FindStringSubmatch(text); m != nil {
+		return "slice " + name(m[1]), "h"
+	}
+	if ssdText.MatchString(text) {
+		return "ssd", "GiBy.mo"
+	}
+	return "", ""
+}
+
+// add takes in what a SKU tells.
+func (p prices) add(s sku) {
+	spot := s.Category.UsageType == "Preemptible" || spotText.MatchString(s.Description)
+	if s.Category.UsageType != "OnDemand" && s.Category.UsageType != "Preemptible" || others.MatchString(s.Description) || len(s.PricingInfo) == 0 {
+		return
+	}
+	price := s.PricingInfo[len(s.PricingInfo)-1].PricingExpression
+	what, unit := partOf(s.Description)
+	if what == "" || price.UsageUnit != unit || len(price.TieredRates) == 0 {
+		return
+	}
+	rate := price.TieredRates[0].UnitPrice
+	units, err := strconv.ParseFloat(rate.Units.String(), 64)
+	if rate.Units == "" {
+		units, err = 0, nil
+	}
+	usd := units + float64(rate.Nanos)/1e9
+	if err != nil || rate.CurrencyCode != "USD" || !(usd > 0) {
+		return
+	}
+	if unit == "GiBy.mo" {
+		usd /= hoursPerMonth
+	}
+	for _, region := range s.ServiceRegions {
+		k := part{what, region, spot}
+		if before, there := p[k]; there && before != usd {
+			p[k] = math.NaN()
+		} else {
+			p[k] = usd
+		}
+	}
+}
+
+// of returns the price of a machine, without its disk and its address.
+func (p prices) of(m machine, region string, spot bool) gputrain.Price {
+	sum := 0.0
+	take := func(n float64, what string) {
+		usd, known := p[part{what, region, spot}]
+		if !known {
+			usd = math.NaN()
+		}
+		if n > 0 {
+			sum += n * usd
+		}
+	}
+	if _, sliced := p[part{"slice " + m.gpu, region, spot}]; sliced && m.gpu != "" {
+		take(float64(m.gpus), "slice "+m.gpu) // with all that belongs to one GPU
+	} else {
+		take(float64(m.vcpus), "core "+priceFamily(m.name))
+		take(m.memory, "ram "+priceFamily(m.name))
+		take(float64(m.gpus), "gpu "+m.gpu)
+		take(m.ssd, "ssd")
+	}
+	if math.IsNaN(sum) {
+		return gputrain.Price{}
+	}
+	return gputrain.USD(math.Round(sum*1e6) / 1e6)
+}
+
+// priceFamily is what the catalogue calls a family of machines.
+func priceFamily(name string) string {
+	switch {
+	case strings.HasPrefix(name, "a3-megagpu-"):
+		return "a3plus"
+	case strings.HasPrefix(name, "a3-ultragpu-"):
+		return "a3ultra"
+	}
+	return family(name)
+}
+
+// A catalogue is what is known of prices, for all drivers of a program in one project.
+type catalogue struct {
+	mu     sync.Mutex
+	known  prices
+	at     time.Time
+	failed time.Time
+}
+
+var catalogues sync.Map // of catalogueKey
+
+// A catalogueKey is where prices are asked for, and by whom.
+type catalogueKey struct{ endpoint, project string }
+
+func catalogueOf(cfg Config) *catalogue {
+	c, _ := catalogues.LoadOrStore(catalogueKey{cfg.billing(), cfg.ProjectID}, &catalogue{})
+	return c.(*catalogue)
+}
+
+func (c *catalogue) prices(ctx context.Context, api *rest.Client) (prices, error) {
+	c.mu.Lock()
+	known, at, failed := c.known, c.at, c.failed
+	c.mu.Unlock()
+	switch {
+	case known != nil && time.Since(at) < pricesFor:
+		return known, nil
+	case time.Since(failed) < failureFor:
+		return nil, nil
+	}
+	found, err := fetchPrices(ctx, api)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil && len(found) > 0:
+		c.known, c.at = found, time.Now()
+	case ctx.Err() == nil:
+		c.failed = time.Now()
+	}
+	return found, err
+}
+
+func fetchPrices(ctx context.Context, api *rest.Client) (prices, error) {
+	found := prices{}
+	query := url.Values{"pageSize": {"5000"}, "currencyCode": {"USD"}}
+	for {
+		var page struct {
+			SKUs          []sku  `json:"skus"`
+			NextPageToken string `json:"nextPageToken"`
+		}
+		if err := api.Do(ctx, "GET", computeService, nil, &page, rest.Query(query)); err != nil {
+			return nil, err
+		}
+		for _, s := range page.SKUs {
+			found.add(s)
+		}
+		if page.NextPageToken == "" || page.NextPageToken == query.Get("pageToken") {
+			return found, nil
+		}
+		query.Set("pageToken", page.NextPageToken)
+	}
+}
+
+// billingFault reads a failure in Google's words.
+func billingFault(status int, body []byte) *rest.Fault {
+	var said struct {
+		Error struct {
+			Message string `json:"message"`
+			Status  string `json:"status"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
+		return nil
+	}
+	return &rest.Fault{Code: said.Error.Status, Message: said.Error.Message}
+}

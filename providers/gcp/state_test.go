@@ -1,0 +1,187 @@
+package gcp
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// A machine runs when it has an address and its host key is published, not before.
+func TestRunningIsWhatCanBeReached(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.noAddress, f.silent = true, true
+	d := f.open()
+	in := mustLaunch(t, d, oneL4, 0)
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending || !strings.Contains(s.StateReason, "address") {
+		t.Errorf("RUNNING without natIP: %+v", s)
+	}
+	var machine *fakecloud.Machine
+	f.Do(func() {
+		v, _ := f.instances.Get(nil, in.ID)
+		machine = v.machine
+	})
+	f.set(in.ID, row{"networkInterfaces": []row{{"networkIP": "10.128.0.2", "accessConfigs": []row{{"natIP": machine.PublicIP}}}}})
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending || !strings.Contains(s.StateReason, "host key") || s.SSH.Addr != "" {
+		t.Errorf("guest attributes are 404: %+v", s)
+	}
+	if s := cloudtest.Describe(t, f.open(func(c *Config) { c.TrustFirstContact, c.SSHPort, c.SSHUser = true, 2222, "me" }), in.ID); s.State != gputrain.InstanceRunning || s.SSH.Addr != machine.PublicIP+":2222" || s.SSH.User != "me" || s.SSH.HostKeys != nil {
+		t.Errorf("with TrustFirstContact: %+v", s)
+	}
+	f.Do(func() { f.silent = false })
+	s := cloudtest.Describe(t, d, in.ID)
+	if s.State != gputrain.InstanceRunning || s.SSH.Addr != machine.PublicIP+":22" || s.SSH.User != "gputrain" || s.PrivateAddr != "10.128.0.2" || len(s.SSH.HostKeys) != 1 || !strings.HasPrefix(machine.HostKey, s.SSH.HostKeys[0]) {
+		t.Errorf("with all of it: %+v; its key is %s", s, machine.HostKey)
+	}
+	asked := len(f.Records(opKeys))
+	cloudtest.Describe(t, d, in.ID)
+	if n := len(f.Records(opKeys)); n != asked {
+		t.Error("a host key that is known is asked for again")
+	}
+	if s := cloudtest.Describe(t, f.open(func(c *Config) { c.PrivateIP = true }), in.ID); s.SSH.Addr != "10.128.0.2:22" {
+		t.Errorf("with PrivateIP: %+v", s)
+	}
+}
+
+func TestGuestAttributesAreForbidden(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	in := mustLaunch(t, d, oneL4, 0)
+	f.Inject(fakecloud.Fault{Op: opKeys, Answer: fakecloud.GoogleError(412, "conditionNotMet", "Constraint constraints/compute.disableGuestAttributesAccess violated"), Times: -1})
+	_, err := d.Describe(t.Context(), in.ID)
+	is(t, err, gputrain.ErrUnsupported, "describe")
+	if !strings.Contains(err.Error(), "TrustFirstContact") || !strings.Contains(err.Error(), "disableGuestAttributesAccess") {
+		t.Error(err)
+	}
+}
+
+// What another program learns of a machine is what was rented, at the price that it has.
+func TestDescribeByAnother(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	spec := gputrain.Spec{Accelerator: accelerators.T4(accelerators.Count(2)), Allocation: gputrain.OnDemand}
+	o := cloudtest.Offers(t, d, spec)[0]
+	got, err := d.Launch(t.Context(), request(spec, o, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := cloudtest.Describe(t, f.open(), got[0].ID); s.Offer != o || s.Rank != 4 || s.Name != "p1-4" {
+		t.Errorf("%+v\nwant the offer %+v", s, o)
+	}
+}
+
+func TestPreemption(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	spot := gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.Spot}
+	d := f.open()
+	taken, stopping, deleted := mustLaunch(t, d, spot, 0).ID, mustLaunch(t, d, spot, 1).ID, mustLaunch(t, d, spot, 2).ID
+	another := f.open()
+	cloudtest.Describe(t, another, taken)
+	f.preempt(taken)
+	for _, d := range []*driver{d, another} {
+		if s := cloudtest.Describe(t, d, taken); s.State != gputrain.InstancePreempted || !strings.Contains(s.StateReason, "systemevent-1") {
+			t.Errorf("a spot machine that was taken back: %+v", s)
+		}
+		if err := d.Terminate(t.Context(), taken); err != nil {
+			t.Error(err)
+		}
+		if s := cloudtest.Describe(t, d, taken); s.State != gputrain.InstanceTerminated {
+			t.Errorf("and ended: %+v", s)
+		}
+	}
+	f.set(stopping, row{"status": "STOPPING"})
+	if s := cloudtest.Describe(t, d, stopping); s.State != gputrain.InstanceStopped {
+		t.Errorf("one that was stopped from within: %+v", s)
+	}
+	f.Do(func() {
+		f.preempted = append(f.preempted, row{"kind": "compute#operation", "name": "systemevent-2", "targetLink": "https://x/zones/" + testZone + "/instances/p1-1"})
+	})
+	if s := cloudtest.Describe(t, d, stopping); s.State != gputrain.InstancePreempted {
+		t.Errorf("one that is just being taken back: %+v", s)
+	}
+	f.Do(func() { f.end(nil, deleted) })
+	if s := cloudtest.Describe(t, d, deleted); s.State != gputrain.InstanceTerminated {
+		t.Errorf("one that somebody has deleted: %+v", s)
+	}
+	f.Inject(fakecloud.Fault{Op: opZoneOps, Answer: fakecloud.GoogleError(403, "forbidden", "no"), Times: -1})
+	if s := cloudtest.Describe(t, f.open(), deleted); s.State != gputrain.InstanceTerminated {
+		t.Errorf("where operations may not be listed: %+v", s)
+	}
+}
+
+// TERMINATED is Google's word for stopped: the disk is there, and billed.
+func TestStoppedIsNotGone(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	in := mustLaunch(t, d, oneL4, 0)
+	f.set(in.ID, row{"status": "TERMINATED"})
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstanceStopped {
+		t.Errorf("%+v", s)
+	}
+	if list, err := d.List(t.Context(), "p1"); err != nil || len(list) != 1 || list[0].State != gputrain.InstanceStopped {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.live()) != 0 {
+		t.Errorf("%v; there is %v", err, f.live())
+	}
+}
+
+// A 404 of something else does not say that a machine is gone.
+func TestNotEveryNotFoundIsGone(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	in := mustLaunch(t, d, oneL4, 0)
+	for name, answer := range map[string]fakecloud.Answer{
+		"proxy":   fakecloud.Reply(404, "<html>no such host</html>"),
+		"project": fakecloud.GoogleError(404, "notFound", "The resource 'projects/nobody' was not found; failed to find project nobody"),
+	} {
+		fault := f.Inject(fakecloud.Fault{Answer: answer, Times: -1})
+		if s, err := d.Describe(t.Context(), in.ID); err == nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if err := d.Terminate(t.Context(), in.ID); err == nil {
+			t.Errorf("%s: Terminate is a success", name)
+		}
+		if err := d.Release(t.Context(), info("p1")); err == nil {
+			t.Errorf("%s: Release is a success", name)
+		}
+		fault.Remove()
+	}
+	if err := d.Terminate(t.Context(), "no-zone", "us-central1-a/Nobody"); err != nil {
+		t.Errorf("IDs that nothing can have: %v", err)
+	}
+}
+
+// Right after an insert that nobody has an answer of, "not there" is not "gone".
+func TestNotThereYet(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.noMachines = true
+	d := f.open()
+	o := cloudtest.Offers(t, d, oneL4)[0]
+	f.Inject(fakecloud.Fault{Op: opInsert, Cut: true, Times: -1})
+	_, err := d.Launch(t.Context(), request(oneL4, o, 0))
+	is(t, err, gputrain.ErrUnavailable, "launch")
+	id := testZone + "/p1-0"
+	if err := d.Terminate(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	d.note(id, func(n *node) { n.at = time.Now() })
+	if s := cloudtest.Describe(t, d, id); s.State != gputrain.InstancePending {
+		t.Errorf("%+v", s)
+	}
+	d.note(id, func(n *node) { n.at = time.Now().Add(-createLag()) })
+	if s := cloudtest.Describe(t, d, id); s.State != gputrain.InstanceTerminated {
+		t.Errorf("%+v", s)
+	}
+}
