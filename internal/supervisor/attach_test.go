@@ -128,6 +128,7 @@ func TestAttach(t *testing.T) {
 		if _, all := attach(t, srv, n, 3); len(all) != 1 { // but for the last
 			t.Errorf("left: %+v", all)
 		}
+		<-n.Done() // it comes once more, to hear that it is fenced off
 	})
 }
 
@@ -149,6 +150,7 @@ func TestAttachReleases(t *testing.T) {
 		if _, all := attach(t, srv, n, 3); len(all) != 0 {
 			t.Errorf("left: %+v", all)
 		}
+		<-n.Done() // it comes once more, to hear that it is fenced off
 	})
 }
 
