@@ -1,0 +1,86 @@
+package lambda
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+// TestConformance is not parallel to others: the suite looks for goroutines that are left.
+func TestConformance(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+			providertest.OpOffers:    {opTypes},
+			providertest.OpPrepare:   {opAddKey},
+			providertest.OpLaunch:    {opLaunch},
+			providertest.OpDescribe:  {opList},
+			providertest.OpList:      {opList},
+			providertest.OpTerminate: {opTerminate},
+			providertest.OpRelease:   {opDelKey},
+		})
+		cfg, missing, wrong := f.config(), f.config(), f.config()
+		missing.APIKey, wrong.APIKey = "", "wrong"
+		return providertest.Harness{
+			Provider: cfg,
+			Account:  f.account,
+			Calls:    calls,
+			Fault:    fault,
+			Foreign:  f.foreign,
+			States:   f.states,
+			Stall:    func() { f.Do(func() { f.stalled = true }) },
+			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Unpriced: func() {
+				f.Do(func() {
+					for _, it := range f.items {
+						it["instance_type"].(row)["price_cents_per_hour"] = 0
+					}
+				})
+			},
+			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
+			WrongKey:   wrong,
+			Secrets:    []string{testKey, "jupyter-secret-"},
+			Dial:       fakecloud.Dial,
+			Without:    map[string]string{"PagedOffers": "the API has no pages"},
+		}
+	})
+}
+
+// foreign puts into the account what somebody made by other means, under names that are
+// nearly ours or just so.
+func (f *fake) foreign() (ids []string) {
+	f.Do(func() {
+		for _, name := range []string{"web", "gputrain-p1-0"} {
+			id := f.nextID()
+			f.instances.Put(nil, id, &rental{row: row{
+				"id": id, "name": name, "status": "active", "ip": "198.51.100.9", "ssh_key_names": []string{"laptop"}, "file_system_names": []string{},
+				"region": regionRow("us-west-1"), "instance_type": f.items["gpu_1x_a10"]["instance_type"], "actions": actions(), "tags": []row{},
+			}})
+			ids = append(ids, id)
+		}
+		for _, name := range []string{"laptop", "gputrain", "gputrain-Mine"} {
+			ids = append(ids, f.putKey(nil, name, "ssh-ed25519 AAAAother gputrain@home")["id"].(string))
+		}
+	})
+	return ids
+}
+
+func (f *fake) states() []providertest.StateCase {
+	return append(cloudtest.States(map[string]gputrain.InstanceState{
+		"booting": gputrain.InstancePending, "active": gputrain.InstanceRunning, "unhealthy": gputrain.InstanceFailed,
+		"terminating": gputrain.InstanceStopped, "terminated": gputrain.InstanceTerminated, "preempted": gputrain.InstancePreempted,
+		"hibernating": gputrain.InstanceUnknown,
+	}, func(id, word string) {
+		f.Do(func() { f.newWord = word == "hibernating" })
+		f.set(id, row{"status": word})
+	})(), providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+		f.Do(func() { f.end(nil, id) })
+	}})
+}
+
+func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL} }

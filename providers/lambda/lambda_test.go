@@ -1,0 +1,252 @@
+package lambda
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var oneA10 = gputrain.Spec{Accelerator: accelerators.A10()}
+
+// idle is a fake whose instances are rows only.
+func idle(t *testing.T) *fake {
+	f := startFake(t)
+	f.noMachines = true
+	return f
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]Config{
+		"Region":         {Region: "us west"},
+		"ImageFamily":    {ImageFamily: "lambda\nstack"},
+		"set Region":     {FileSystems: []string{"data"}},
+		"empty name":     {Region: "us-west-1", FileSystems: []string{""}},
+		"RequestTimeout": {RequestTimeout: time.Millisecond},
+		"LaunchInterval": {LaunchInterval: -1},
+		"Endpoint":       {Endpoint: "https://user:secret@proxy"},
+	} {
+		cfg.APIKey = testKey
+		_, err := cfg.Open(t.Context())
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "lambda", "open", testKey, "user:secret")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+// Prices are of the whole machine, whatever it has; what is free nowhere is no offer.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.offer("gpu_2x_x900", "X900 (640 GB)", 999, 2, "mars-1") // neither the table nor the regions know it
+	for _, tt := range []struct {
+		region string
+		want   []string
+	}{
+		{"", []string{
+			"cpu_4x_general us-west-1 cpu amd64 $0.20",
+			"gpu_1x_a10 us-west-1 A10-24GB amd64 $0.75",
+			"gpu_1x_a10 us-east-1 A10-24GB amd64 $0.75",
+			"gpu_1x_gh200 us-east-3 GH200-96GB arm64 $1.49",
+			"gpu_1x_h100_pcie us-west-3 H100-80GB-PCIe amd64 $2.49",
+			`gpu_2x_x900 mars-1 "gpu_2x_x900"-640GB:2 amd64 $9.99`,
+			"gpu_8x_a100 us-west-1 A100-40GB:8 amd64 $10.32",
+		}},
+		{"us-east-1", []string{"gpu_1x_a10 us-east-1 A10-24GB amd64 $0.75"}},
+		{"us-midwest-2", nil},
+	} {
+		cfg := f.config()
+		cfg.Region = tt.region
+		f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(f.items)}) // the contract knows no Mars
+		var got []string
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), gputrain.Spec{}) {
+			got = append(got, fmt.Sprintf("%s %s %v %s %v", o.InstanceType, o.Region, o.Accelerator, o.Arch, o.HourlyUSD))
+		}
+		slices.Sort(got)
+		slices.Sort(tt.want)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("in %q: %q\nwant %q", tt.region, got, tt.want)
+		}
+	}
+}
+
+// What the vendor's own sample has is read whole.
+func TestOffersOfTheSample(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	var sample struct{ Data map[string]row }
+	fakecloud.ReadSample(t, "lambda/samples/instance_types.json", &sample)
+	f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(sample.Data)})
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{})
+	if len(all) == 0 {
+		t.Error("no offers")
+	}
+	for _, o := range all {
+		if usd, known := o.HourlyUSD.USD(); !known || usd <= 0 || o.DiskGiB == 0 || o.MemoryGiB == 0 || o.VCPUs == 0 || o.Accelerator.Exact || (o.Accelerator.IsZero() != strings.HasPrefix(o.InstanceType, "cpu_")) {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+func TestLaunchSaysWhatConfigSays(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cfg := f.config()
+	cfg.Region, cfg.ImageFamily, cfg.FileSystems = "us-west-1", "gpu-base-24-04", []string{"data"}
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10, 0)
+	got := f.launched()[0]
+	if got.Region != "us-west-1" || got.Type != "gpu_1x_a10" || got.Image == nil || got.Image.Family != "gpu-base-24-04" ||
+		!slices.Equal(got.FileSystems, []string{"data"}) || !slices.Equal(got.SSHKeys, []string{"gputrain-p1"}) || got.Name != "gputrain-p1-0" {
+		t.Errorf("%+v", got)
+	}
+	if plain := f.Records(opLaunch)[0].Body; strings.Contains(plain, "quantity") {
+		t.Errorf("a launch asks for a quantity, which is gone: %s", plain)
+	}
+}
+
+// The same key may be there under a name of the user's: a launch has to say that one, and
+// it is not removed.
+func TestKeyThatIsThereUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.Do(func() { f.putKey(nil, "macbook", cloudtest.PoolKey+" me@macbook") })
+	cloudtest.UsersKey(t, f.Server, f.config(), oneA10, "macbook", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
+}
+
+func TestLaunchWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cloudtest.NoKey(t, f.Server, f.config(), oneA10, opLaunch)
+}
+
+// Launches are as far apart as Lambda wants, by all drivers of a key together.
+func TestLaunchesAreSpaced(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cfg := f.config()
+	cfg.LaunchInterval = 300 * time.Millisecond
+	begun := time.Now()
+	for rank := range 3 {
+		cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10, rank)
+	}
+	if took := time.Since(begun); took < 2*cfg.LaunchInterval {
+		t.Errorf("three launches took %v", took)
+	}
+}
+
+// Who calls too often is shut out for a minute, which only the text of the answer says.
+func TestBanIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Failure(429, "Too many requests: you have been temporarily banned.", "")})
+	begun := time.Now()
+	if _, err := d.List(t.Context(), "p1"); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took < 600*time.Millisecond { // of seconds that are a hundredth
+		t.Errorf("the call was repeated after %v", took)
+	}
+}
+
+// An address may be another after a restart.
+func TestAddressIsReadAgain(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	for ip, want := range map[string]string{"198.51.100.7": "198.51.100.7:22", "198.51.100.8": "198.51.100.8:22"} {
+		f.set(id, row{"ip": ip})
+		if in := cloudtest.Describe(t, d, id); in.SSH.Addr != want || in.PublicAddr != ip || in.PrivateAddr != "" {
+			t.Errorf("at %s: %+v", ip, in)
+		}
+	}
+	f.set(id, row{"ip": nil})
+	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstancePending || in.SSH.Addr != "" {
+		t.Errorf("active, without an address: %+v", in)
+	}
+}
+
+// Tags come first; only an answer that has none at all leaves it to the name.
+func TestTagsBeforeName(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	for _, tt := range []struct {
+		tags any
+		want int
+	}{{nil, 1}, {[]row{}, 0}, {[]row{{"key": "gputrain-pool", "value": "p2"}}, 0}} {
+		f.set(id, row{"tags": tt.tags})
+		machines := 0
+		all, err := d.List(t.Context(), "p1")
+		for _, r := range all {
+			if r.Kind == "machine" {
+				machines++
+			}
+		}
+		if err != nil || machines != tt.want {
+			t.Errorf("with the tags %v %d machines are p1's: %v", tt.tags, machines, err)
+		}
+	}
+}
+
+// What stands in front of the API answers 404, too: no machine is gone by that.
+func TestNotFoundByTheEdgeIsNotGone(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	edge := fakecloud.Failure(404, "<html>Not Found</html>", "").With("Content-Type", "text/html")
+	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: edge})
+	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "lambda", "terminate", testKey)
+	f.Inject(fakecloud.Fault{Op: opList, Lag: fakecloud.Lag{Calls: 100}})
+	f.Inject(fakecloud.Fault{Op: opShow, Answer: edge})
+	_, err := d.Describe(t.Context(), id)
+	cloudtest.Is(t, err, gputrain.ErrUnavailable, "lambda", "describe", testKey)
+}
+
+// An end that has ended nothing is a success only where the machine is on its way.
+func TestEndThatEndsNothing(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: data(row{"terminated_instances": []row{}}), Times: 2})
+	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "lambda", "terminate", testKey)
+	f.set(id, row{"status": "terminating"})
+	if err := d.Terminate(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+// One wrong ID would fail them all.
+func TestEachMachineIsEndedByItself(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	a, b := cloudtest.MustLaunch(t, d, oneA10, 0).ID, cloudtest.MustLaunch(t, d, oneA10, 1).ID
+	if err := d.Terminate(t.Context(), a, "no-such-machine", b); err != nil || len(f.launched()) != 0 {
+		t.Errorf("%v; left: %+v", err, f.launched())
+	}
+}
+
+// The service may say back what it was sent, with the private host key.
+func TestHostKeyIsNotInErrors(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.echoes = true
+	d := cloudtest.Prepared(t, f.config())
+	req := cloudtest.Request(t, oneA10, cloudtest.Offers(t, d, oneA10)[0], 0)
+	_, err := d.Launch(t.Context(), req)
+	lines := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "lambda", "launch", testKey, lines[1], lines[2])
+}
