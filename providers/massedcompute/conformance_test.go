@@ -1,0 +1,113 @@
+package massedcompute
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+// These tests are not parallel to others: the suite looks for goroutines that are left.
+
+func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
+
+// The same where a product is a spot one, which differs in what is launched and in how it
+// ends.
+func TestConformanceOfSpot(t *testing.T) {
+	const why = "TestConformance has it: this is the same whatever is rented"
+	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
+	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
+		without["read that is never answered well: "+kind.String()] = why
+		if kind <= providertest.Cut {
+			without["read that is answered well the second time: "+kind.String()] = why
+		}
+	}
+	for _, op := range []providertest.Op{providertest.OpOffers, providertest.OpPrepare, providertest.OpDescribe, providertest.OpList, providertest.OpTerminate, providertest.OpRelease} {
+		without["cancel in the midst of "+string(op)] = why
+	}
+	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
+}
+
+func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		t.Setenv(vendorVariable, "")
+		f := startFake(t)
+		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+			providertest.OpOffers:    {opInventory},
+			providertest.OpPrepare:   {opAddKey},
+			providertest.OpLaunch:    {opLaunch},
+			providertest.OpDescribe:  {opList},
+			providertest.OpList:      {opList},
+			providertest.OpTerminate: {opTerminate},
+			providertest.OpRelease:   {opDelKey},
+		})
+		cfg, missing, wrong := f.config(), f.config(), f.config()
+		missing.APIKey, wrong.APIKey = "", "wrong"
+		h := providertest.Harness{
+			Provider: cfg,
+			Spec:     spec,
+			Account:  f.account,
+			Calls:    calls,
+			Fault:    fault,
+			Foreign:  f.foreign,
+			States:   func() []providertest.StateCase { return f.states(spec.Allocation == gputrain.Spot) },
+			Stall:    func() { f.Do(func() { f.stalled = true }) },
+			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Unpriced: func() {
+				f.Do(func() {
+					for _, it := range f.inventory {
+						it["instance_type"].(row)["price_cents_per_hour"] = 0
+					}
+				})
+			},
+			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
+			WrongKey:   wrong,
+			Secrets:    []string{testKey, password},
+			Dial:       fakecloud.Dial,
+			Without:    map[string]string{"PagedOffers": "the API has no pages"},
+		}
+		maps.Copy(h.Without, without)
+		return h
+	})
+}
+
+// foreign puts into the account what somebody made by other means, under names that are
+// nearly ours.
+func (f *fake) foreign() (ids []string) {
+	f.Do(func() {
+		for i, name := range []string{"web", "gputrain-web", "gputrain", "Gputrain-p1-0"} {
+			uuid := []string{"one", "two", "three", "four"}[i]
+			f.instances.Put(nil, uuid, &rental{row: row{"uuid": uuid, "name": name, "status": "rented", "ip": "203.0.113.9", "os_booted": 1}})
+			ids = append(ids, uuid)
+		}
+		for _, name := range []string{"laptop", "gputrain", "gputrain laptop", "gputrainlaptop", "gputrainXpoolX"} {
+			ids = append(ids, f.putKey(nil, name, "ssh-ed25519 AAAAother gputrain@home")["id"].(string))
+		}
+	})
+	return ids
+}
+
+func (f *fake) states(spot bool) []providertest.StateCase {
+	vanished := gputrain.InstanceTerminated
+	if spot {
+		vanished = gputrain.InstancePreempted
+	}
+	words := map[string]gputrain.InstanceState{
+		"pending": gputrain.InstancePending, "booting": gputrain.InstancePending, "provisioning": gputrain.InstancePending, "starting": gputrain.InstancePending,
+		"active": gputrain.InstanceRunning, "Running": gputrain.InstanceRunning, "RENTED": gputrain.InstanceRunning,
+		"stopping": gputrain.InstanceStopped, "Stopped": gputrain.InstanceStopped, "terminating": gputrain.InstanceStopped, "deleting": gputrain.InstanceStopped,
+		"failed": gputrain.InstanceFailed, "error": gputrain.InstanceFailed, "terminated": gputrain.InstanceTerminated, "deleted": gputrain.InstanceTerminated,
+		"hibernating": gputrain.InstanceUnknown,
+	}
+	return append(cloudtest.States(words, func(id, word string) { f.set(id, row{"status": word}) })(),
+		providertest.StateCase{Vendor: "rented, not booted", Want: gputrain.InstancePending, Set: func(id string) { f.set(id, row{"os_booted": 0}) }},
+		providertest.StateCase{Vendor: "rented, without address", Want: gputrain.InstancePending, Set: func(id string) { f.set(id, row{"ip": ""}) }},
+		providertest.StateCase{Vendor: "gone", Want: vanished, Set: func(id string) { f.Do(func() { f.end(nil, id) }) }})
+}
+
+func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL} }

@@ -1,0 +1,228 @@
+package massedcompute
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var oneL40 = gputrain.Spec{Accelerator: accelerators.L40()}
+
+// idle is a fake whose instances are rows only.
+func idle(t *testing.T) *fake {
+	f := startFake(t)
+	f.noMachines = true
+	return f
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]Config{
+		"ImageID":        {ImageID: -1},
+		"Coupon":         {Coupon: "two words"},
+		"RequestTimeout": {RequestTimeout: time.Millisecond},
+		"Endpoint":       {Endpoint: "vm.example.com"},
+	} {
+		cfg.APIKey = testKey
+		_, err := cfg.Open(t.Context())
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "massedcompute", "open", testKey)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+// The vendor's own tools have a variable of their own, which comes second.
+func TestVariables(t *testing.T) {
+	f := idle(t)
+	cfg := f.config()
+	cfg.APIKey = ""
+	t.Setenv(keyVariable, "")
+	t.Setenv(vendorVariable, testKey)
+	cloudtest.Open(t, cfg)
+	t.Setenv(keyVariable, "wrong")
+	_, err := cfg.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrAuth, "massedcompute", "open", testKey)
+}
+
+// Spot machines are products, told by the ends of their names or by their descriptions.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.offer("gpu_2x_h100", "2x H100 (80GB) [Spot]", 396, 1) // by the description alone
+	f.offer("gpu_1x_x900", "1x X900 (640GB)", 999, 1)       // no table knows it
+	f.offer("cpu_8x", "8x CPU", 20, 3)
+	onDemand := []string{
+		`cpu_8x cpu $0.20 3`,
+		`gpu_1x_l40 L40-48GB $0.86 19`,
+		`gpu_1x_x900 "gpu_1x_x900"-640GB $9.99 1`,
+		`gpu_8x_DGX_A100 A100-80GB-SXM:8 $9.84 1`,
+	}
+	spot := []string{
+		`gpu_1x_l40_spot L40-48GB $0.67 7 spot`,
+		`gpu_2x_h100 H100-80GB:2 $3.96 1 spot`,
+		`gpu_4x_h200_nvl_nvlink_discount H200-141GB-NVL:4 $9.80 2 spot`,
+	}
+	d := cloudtest.Open(t, f.config())
+	for allocation, want := range map[gputrain.Allocation][]string{
+		gputrain.OnDemand: onDemand, gputrain.Spot: spot,
+		gputrain.SpotIfAvailable: slices.Concat(onDemand, spot), gputrain.CheapestAllocation: slices.Concat(onDemand, spot),
+	} {
+		var got []string
+		for _, o := range cloudtest.Offers(t, d, gputrain.Spec{Allocation: allocation}) {
+			line := fmt.Sprintf("%s %v %v %d", o.InstanceType, o.Accelerator, o.HourlyUSD, o.Available)
+			if o.Spot {
+				line += " spot"
+			}
+			got = append(got, line)
+			if o.Region != "any" || o.DiskGiB > 583 || o.DiskGiB < 582 { // of 625 GB
+				t.Errorf("%+v", o)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %q\nwant %q", allocation, got, want)
+		}
+	}
+}
+
+// Where the number of free machines is missing, a region that has some counts.
+func TestCapacityThatIsNotTold(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.Do(func() {
+		for _, it := range f.inventory {
+			delete(it, "capacity_available")
+		}
+	})
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{}) {
+		if o.Available != 0 || o.InstanceType == "gpu_1x_a30" {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+func TestLaunchSaysWhatConfigSays(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cfg := f.config()
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneL40, 0)
+	cfg.Coupon, cfg.KeepPassword = "SPRING", true
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{Accelerator: accelerators.A100()}, 1)
+	plain, other := f.launched()[0], f.launched()[1]
+	if plain.ImageID != 184 || plain.Product != "gpu_1x_l40" || plain.Coupon != "" || plain.Name != "gputrain-p1-0" ||
+		!slices.Equal(plain.SSHKeys, []string{"gputrainXpoolXp1"}) || !strings.Contains(plain.Command, "passwd --lock") {
+		t.Errorf("%+v", plain)
+	}
+	if other.Product != "gpu_8x_DGX_A100" || other.Coupon != "SPRING" || other.Command != "" || other.Name != "gputrain-p1-1" {
+		t.Errorf("%+v", other)
+	}
+}
+
+// An image that does not fit a product never will: it is not asked for again.
+func TestImageThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cfg := f.config()
+	cfg.ImageID = 7
+	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), oneL40, 0)
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "massedcompute", "launch", testKey)
+	if n := len(f.Records(opLaunch)); n != 1 || !strings.Contains(fmt.Sprint(err), "ImageID") {
+		t.Errorf("%d launches; %v", n, err)
+	}
+}
+
+// The same key may be there under a name of the user's: a launch has to say that one, and
+// it is not removed.
+func TestKeyThatIsThereUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.Do(func() { f.putKey(nil, "my laptop", cloudtest.PoolKey+" me@laptop") })
+	cloudtest.UsersKey(t, f.Server, f.config(), oneL40, "my laptop", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
+}
+
+func TestLaunchWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	cloudtest.NoKey(t, f.Server, f.config(), oneL40, opLaunch)
+}
+
+// Names of keys have letters and digits only, and tell the pool all the same.
+func TestKeyNames(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"p1", "train-7", "a--b-", "x0"} {
+		if got, ok := keyPool(keyName(id)); !ok || got != id {
+			t.Errorf("%q becomes %q, and that %q", id, keyName(id), got)
+		}
+	}
+	for _, name := range []string{"", "gputrain", "gputrain p1", "gputrainXpoolX", "gputrainXpoolX7", "gputrainXpoolXp_1", "my gputrainXpoolXp1"} {
+		if id, ok := keyPool(name); ok {
+			t.Errorf("%q is taken for a key of pool %q", name, id)
+		}
+	}
+}
+
+// A machine is told in a list of one, or by itself as the description has it; its user by
+// "Ubuntu", whom no image has.
+func TestBothEnvelopes(t *testing.T) {
+	t.Parallel()
+	for _, described := range []bool{false, true} {
+		f := idle(t)
+		f.described = described
+		d := cloudtest.Prepared(t, f.config())
+		id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+		f.Inject(fakecloud.Fault{Op: opList, Lag: fakecloud.Lag{Calls: 100}}) // so that the machine itself is asked for
+		in := cloudtest.Describe(t, d, id)
+		if in.State != gputrain.InstanceRunning || in.SSH.User != "ubuntu" || in.SSH.Addr != "203.0.113.7:22" || in.SSH.Password != "" || in.Offer.Region != "us-central-1" {
+			t.Errorf("described %v: %+v", described, in)
+		}
+		if n := len(f.Records(opShow)); n != 1 {
+			t.Errorf("%d calls for one machine", n)
+		}
+	}
+}
+
+// A coupon makes a machine cheaper than its offer, which only the machine tells.
+func TestPriceAfterCoupon(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, id)
+		r.row["product"].(row)["final_price_hr"] = "0.430000"
+	})
+	if in := cloudtest.Describe(t, d, id); in.Offer.HourlyUSD != gputrain.USD(0.43) {
+		t.Errorf("%v", in.Offer.HourlyUSD)
+	}
+}
+
+// An end repeated after its answer was lost finds nothing to end.
+func TestEndThatWasDone(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	f.Inject(fakecloud.Fault{Op: opTerminate, After: true, Answer: fakecloud.Failure(502, "", "")})
+	if err := d.Terminate(t.Context(), id); err != nil || len(f.launched()) != 0 {
+		t.Errorf("%v; left: %+v", err, f.launched())
+	}
+}
+
+// A page that says 404 is not the API's word that a machine is gone.
+func TestNotFoundByTheEdgeIsNotGone(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: fakecloud.Failure(404, "<!DOCTYPE html><html>Not Found</html>", "")})
+	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "massedcompute", "terminate", testKey)
+}
