@@ -1,0 +1,225 @@
+package hyperstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+const (
+	billingUnit = time.Minute
+	// maxName is how long the name of anything may be.
+	maxName = 50
+	// maxPoolID leaves room in names for "gputrain-" and for a region or a rank.
+	maxPoolID = 32
+)
+
+var errNoImage = errors.New("there is no such image")
+
+// A provider is Hyperstack as package cloud wants it.
+type provider struct {
+	cfg     Config
+	api     *client
+	account string
+	making  chan struct{}   // held by who makes a site, and guards sites
+	sites   map[string]site // by the name of their environment
+}
+
+// Capabilities are what there is. The times are estimates: nobody has measured them.
+func (p *provider) Capabilities() gputrain.Capabilities {
+	return gputrain.Capabilities{
+		Account: p.account, ListLag: 15 * cloud.Second, LateEffect: time.Minute, Spot: true, EndsBilling: "delete",
+		PrivateNetwork: true, Tags: true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
+	}
+}
+
+func (p *provider) Close() { p.api.close() }
+
+// Classify is classify.
+func (p *provider) Classify(op string, err error) (string, error) { return classify(op, err) }
+
+// Prepare makes nothing yet, as the region is not known: it refuses what would fail later.
+func (p *provider) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+	if len(pool.ID) > maxPoolID {
+		return &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
+			Hint: "Hyperstack's names have 50 characters at most: give WithName a shorter name"}
+	}
+	credit, err := p.api.credit(ctx)
+	if e, refused := cloud.Answered(err); refused && (e.Status == http.StatusForbidden || isGone(err)) {
+		return nil // the key may not see it, or the account is billed otherwise
+	}
+	if err == nil && credit.CanCreate != nil && !*credit.CanCreate {
+		return &gputrain.Error{Kind: gputrain.ErrQuota, Err: errors.New("the account's credit allows no new machines"), Hint: addCredit}
+	}
+	return err
+}
+
+// Create makes one machine, in the pool's environment of the offer's region. It asks for
+// one at a time, so that each has its own name and host key.
+func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error) {
+	region, flavor, ok := strings.Cut(order.Offer.ID, "/")
+	if !ok || region == "" || flavor == "" {
+		return "", fmt.Errorf("%w: offer %q is not like CANADA-1/n3-H100x1", gputrain.ErrInvalid, order.Offer.ID)
+	}
+	if len(order.Name()) > maxName {
+		return "", fmt.Errorf("%w: the name %s is longer than %d characters", gputrain.ErrInvalid, order.Name(), maxName)
+	}
+	s, err := p.site(ctx, order.Pool, region)
+	if err != nil {
+		return "", err
+	}
+	image, err := choose(s.images, p.cfg.Image, flavor)
+	if err != nil {
+		return "", err
+	}
+	p.api.rest.Hide(string(order.Node.HostKey.Private))
+	userData, err := cloud.UserData(order.Pool, order.Node, false, nil)
+	if err != nil {
+		return "", err
+	}
+	m, err := p.api.createMachine(ctx, createMachine{
+		Name: order.Name(), EnvironmentName: s.environment.Name, FlavorName: flavor, ImageName: image, KeyName: s.key, Count: 1,
+		AssignFloatingIP: true, Labels: order.Tag.Words(), UserData: userData, SecurityRules: rules(s.subnet),
+	})
+	if err != nil {
+		return "", err
+	}
+	return strconv.Itoa(m.ID), nil
+}
+
+// rules open what is closed otherwise: SSH for everybody, who needs the key, and all for
+// the other machines of the environment.
+func rules(subnet string) []rule {
+	open := []rule{{Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", RemoteIPPrefix: "0.0.0.0/0", PortRangeMin: 22, PortRangeMax: 22}}
+	if subnet != "" {
+		open = append(open, rule{Direction: "ingress", EtherType: "IPv4", Protocol: "any", RemoteIPPrefix: subnet})
+	}
+	return open
+}
+
+// Machine returns one machine.
+func (p *provider) Machine(ctx context.Context, id string) (cloud.Machine, error) {
+	m, err := p.api.machine(ctx, id)
+	if err != nil {
+		return cloud.Machine{}, err
+	}
+	return p.describe(ctx, m), nil
+}
+
+// Machines returns those whose labels, or the names of whose environments, are gputrain's.
+// A query by label there is not.
+func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine, error) {
+	all, err := p.api.machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []cloud.Machine
+	for _, m := range all {
+		if t := tagOf(m); t.Pool != "" && (poolID == "" || t.Pool == poolID) {
+			found = append(found, p.describe(ctx, m))
+		}
+	}
+	return found, nil
+}
+
+// tagOf is what a machine's labels say, or where somebody has removed them its name.
+func tagOf(m machine) cloud.Tag {
+	t := cloud.FromWords(m.Labels)
+	if pool, ok := poolOf(m.Environment); ok && t.Pool == "" {
+		if t = cloud.FromName(m.Name); t.Pool != pool {
+			t = cloud.Tag{Pool: pool, Name: m.Name}
+		}
+	}
+	return t
+}
+
+func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
+	in := gputrain.Instance{ID: strconv.Itoa(m.ID), PublicAddr: m.FloatingIP, PrivateAddr: privateAddr(m)}
+	in.State, in.StateReason = stateOf(m.Status)
+	if in.State == gputrain.InstanceFailed {
+		// What went wrong is among the events. Without it the state says enough.
+		if events, err := p.api.events(ctx, in.ID); err == nil && len(events) > 0 {
+			last := events[len(events)-1]
+			in.StateReason = strings.TrimSpace(m.Status + ": " + last.Reason + " " + last.Message)
+		}
+	}
+	if m.FloatingIP != "" { // which comes later than ACTIVE
+		in.SSH = gputrain.Endpoint{Addr: m.FloatingIP + ":22", User: p.cfg.User}
+	} else if in.State == gputrain.InstanceRunning {
+		in.State, in.StateReason = gputrain.InstancePending, "it has no address yet"
+	}
+	in.Offer = gputrain.Offer{
+		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
+		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit,
+	}
+	return cloud.Machine{Instance: in, Tag: tagOf(m)}
+}
+
+// privateAddr is the machine's address on its environment's network, if the others are let in.
+func privateAddr(m machine) string {
+	addr, err := netip.ParseAddr(m.FixedIP)
+	for _, r := range m.Rules {
+		if net, bad := netip.ParsePrefix(r.RemoteIPPrefix); err == nil && bad == nil && net.Bits() > 0 && net.Contains(addr) {
+			return m.FixedIP
+		}
+	}
+	return ""
+}
+
+// End deletes a machine. One that is still being made refuses that for a while.
+func (p *provider) End(ctx context.Context, id string) error {
+	for until := time.Now().Add(p.cfg.TeardownTimeout); ; {
+		err := p.api.deleteMachine(ctx, id)
+		if !isTooEarly(err) || time.Now().After(until) {
+			return err
+		}
+		if !launches.Pause(ctx, p.cfg.TeardownPollInterval) {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// A driver is the cloud's, and one that can change a machine's labels later.
+type driver struct {
+	*cloud.Driver
+	p *provider
+}
+
+var _ gputrain.LeaseMarker = (*driver)(nil)
+
+// MarkLease notes on machines until when their pool's program is known to live. Other
+// people's labels stay as they are, and machines that are gone are left out.
+func (d *driver) MarkLease(ctx context.Context, _ gputrain.PoolInfo, until time.Time, ids ...string) error {
+	var errs []error
+	for _, id := range ids {
+		m, err := d.p.api.machine(ctx, id)
+		if err == nil {
+			t := tagOf(m)
+			t.Until = until
+			err = d.p.api.label(ctx, id, append(others(m.Labels), t.Words()...))
+		}
+		if err != nil && !isGone(err) {
+			errs = append(errs, cloud.Fail(providerName, "mark lease", fmt.Errorf("%s: %w", id, err), classify))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func others(labels []string) (all []string) {
+	for _, l := range labels {
+		if l+"-" != cloud.Prefix && !strings.HasPrefix(l, cloud.Prefix) {
+			all = append(all, l)
+		}
+	}
+	return all
+}

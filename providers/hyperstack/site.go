@@ -1,0 +1,219 @@
+package hyperstack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// A site is what a pool's machines in one region share.
+type site struct {
+	environment environment
+	key         string // the name of the pool's key pair, which is in the environment
+	subnet      string
+	images      []image
+}
+
+// environmentName is the name of a pool's environment in a region, and of its key pair.
+func environmentName(poolID, region string) string {
+	return cloud.SharedName(poolID) + "-" + strings.ToLower(region)
+}
+
+// poolOf reads the name of an environment.
+func poolOf(e environment) (poolID string, ok bool) {
+	name, ok := strings.CutSuffix(e.Name, "-"+strings.ToLower(e.Region))
+	if !ok || e.Region == "" {
+		return "", false
+	}
+	return cloud.PoolOf(name)
+}
+
+// site returns the pool's site in a region, and makes it where there is none. Nodes that
+// are created at the same time wait for the first.
+func (p *provider) site(ctx context.Context, pool gputrain.PoolInfo, region string) (site, error) {
+	select {
+	case p.making <- struct{}{}:
+		defer func() { <-p.making }()
+	case <-ctx.Done():
+		return site{}, context.Cause(ctx)
+	}
+	name := environmentName(pool.ID, region)
+	if len(name) > maxName {
+		return site{}, fmt.Errorf("%w: the name %s is longer than %d characters", gputrain.ErrInvalid, name, maxName)
+	}
+	s, made := p.sites[name]
+	if made && s.subnet != "" {
+		return s, nil
+	}
+	if err := p.make(ctx, &s, pool, name, region); err != nil {
+		return site{}, err
+	}
+	p.sites[name] = s
+	return s, nil
+}
+
+// make fills in a site, as far as it is not there yet.
+func (p *provider) make(ctx context.Context, s *site, pool gputrain.PoolInfo, name, region string) (err error) {
+	if s.images == nil { // which shows, before anything is made, that the region is one
+		if s.images, err = p.api.images(ctx, region); err != nil {
+			return err
+		}
+	}
+	if s.environment.ID == 0 {
+		if s.environment, err = p.environment(ctx, pool, name, region); err != nil {
+			return err
+		}
+	}
+	if p.cfg.NetworkOptimised && !s.environment.Features.NetworkOptimised {
+		return &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("environment %s has no optimised network", name),
+			Hint: "leave " + region + " out of NetworkOptimisedRegions"}
+	}
+	if s.key == "" {
+		key, err := p.keys(s.environment).Prepare(ctx, pool)
+		if err != nil {
+			return err
+		}
+		s.key = key.Name
+	}
+	s.subnet, err = p.api.subnet(ctx, s.environment.ID)
+	return err
+}
+
+// environment returns the pool's environment of a name, and makes it where there is none.
+func (p *provider) environment(ctx context.Context, pool gputrain.PoolInfo, name, region string) (environment, error) {
+	e, err := p.find(ctx, name)
+	if err != nil {
+		return e, err
+	}
+	r := gputrain.Resource{Kind: "environment", Name: name, Region: region, HourlyUSD: gputrain.USD(0)}
+	if e.ID == 0 {
+		if err := pool.Record(r); err != nil {
+			return e, err
+		}
+		// The answer may be lost, or call a duplicate what another attempt has made: whether
+		// the environment is there decides.
+		makeErr := p.api.createEnvironment(ctx, name, region)
+		if e, err = p.find(ctx, name); err != nil {
+			return e, errors.Join(makeErr, err)
+		}
+		if e.ID == 0 {
+			return e, cmp.Or(makeErr, fmt.Errorf("environment %s was made, and is not listed", name))
+		}
+	}
+	r.ID = strconv.Itoa(e.ID)
+	return e, pool.Record(r)
+}
+
+func (p *provider) find(ctx context.Context, name string) (environment, error) {
+	all, err := p.api.environments(ctx, name)
+	for _, e := range all {
+		if e.Name == name {
+			return e, nil
+		}
+	}
+	return environment{}, err
+}
+
+// keys are the key pairs of an environment. The pool's has its name.
+func (p *provider) keys(e environment) cloud.Keys {
+	return cloud.Keys{
+		List: func(ctx context.Context) (all []cloud.Key, err error) {
+			pairs, err := p.api.keypairs(ctx)
+			for _, k := range pairs {
+				if k.Environment.ID == e.ID {
+					all = append(all, cloud.Key{ID: strconv.Itoa(k.ID), Name: k.Name, Line: k.PublicKey})
+				}
+			}
+			return all, err
+		},
+		Add:  func(ctx context.Context, name, line string) error { return p.api.addKeypair(ctx, e.Name, name, line) },
+		Name: func(string) string { return e.Name },
+	}
+}
+
+// Shared returns environments and key pairs by their names.
+func (p *provider) Shared(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
+	environments, err := p.api.environments(ctx, cloud.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := p.api.keypairs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []gputrain.Resource
+	add := func(kind string, id int, e environment) {
+		if pool, ours := poolOf(e); ours && (poolID == "" || pool == poolID) {
+			all = append(all, gputrain.Resource{Kind: kind, ID: strconv.Itoa(id), Name: e.Name, Region: e.Region, Pool: pool, HourlyUSD: gputrain.USD(0)})
+		}
+	}
+	for _, e := range environments {
+		add("environment", e.ID, e)
+	}
+	for _, k := range pairs {
+		if k.Name == k.Environment.Name {
+			add("key", k.ID, k.Environment)
+		}
+	}
+	return all, nil
+}
+
+// Release removes the pool's environments, which refuse that while they have machines, also
+// such as are being deleted. Their key pairs end with them, or are removed.
+func (p *provider) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+	all, err := p.Shared(ctx, pool.ID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range all {
+		if r.Kind == "environment" {
+			errs = append(errs, p.removeEnvironment(ctx, r))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || len(all) == 0 {
+		return err
+	}
+	if all, err = p.Shared(ctx, pool.ID); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Kind != "key" {
+			continue
+		}
+		if err := p.api.deleteKeypair(ctx, r.ID); err != nil && !isGone(err) {
+			errs = append(errs, fmt.Errorf("key pair %s: %w", r.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource) error {
+	id, err := strconv.Atoi(r.ID)
+	if err != nil {
+		return err
+	}
+	for until := time.Now().Add(p.cfg.TeardownTimeout); ; {
+		err := p.api.deleteEnvironment(ctx, id)
+		switch {
+		case err == nil, isGone(err):
+			p.making <- struct{}{}
+			delete(p.sites, r.Name)
+			<-p.making
+			return nil
+		case !isInUse(err):
+			return fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)
+		case time.Now().After(until) || !launches.Pause(ctx, p.cfg.TeardownPollInterval):
+			return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: errors.Join(context.Cause(ctx), fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)),
+				Hint: "it has machines; once they are gone, gputrain.Reap removes it"}
+		}
+	}
+}

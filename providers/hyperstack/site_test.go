@@ -1,0 +1,190 @@
+package hyperstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// kinds counts what the account holds.
+func (f *fake) kinds() map[string]int {
+	n := map[string]int{}
+	for _, r := range f.everything() {
+		n[r.Kind]++
+	}
+	return n
+}
+
+// in returns an offer of a region.
+func in(t *testing.T, d gputrain.Driver, region string) gputrain.Offer {
+	t.Helper()
+	all := cloudtest.Offers(t, d, h100)
+	i := slices.IndexFunc(all, func(o gputrain.Offer) bool { return o.Region == region })
+	if i < 0 {
+		t.Fatalf("%s has no offers: %+v", region, all)
+	}
+	return all[i]
+}
+
+// Nodes that are made at the same time share one environment, and each region has its own.
+func TestOneEnvironmentPerPoolAndRegion(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	var mu sync.Mutex
+	var recorded []string
+	pool := cloudtest.Info("p1").WithRecord(func(r gputrain.Resource) error {
+		mu.Lock()
+		defer mu.Unlock()
+		recorded = append(recorded, fmt.Sprintf("%s %s %v", r.Kind, r.Name, r.ID != ""))
+		return nil
+	})
+	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
+	for rank := range 2 {
+		req.Nodes = append(req.Nodes, cloudtest.Request(t, h100, req.Offer, rank+1).Nodes...)
+	}
+	req.Pool = pool
+	if got, err := d.Launch(t.Context(), req); err != nil || len(got) != 3 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	req = cloudtest.Request(t, h100, in(t, d, "US-1"), 3)
+	req.Pool = pool
+	if _, err := d.Launch(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.kinds(); n["environment"] != 2 || n["key"] != 2 || n["machine"] != 4 {
+		t.Errorf("%v", n)
+	}
+	const canada, us = "gputrain-p1-canada-1", "gputrain-p1-us-1"
+	want := []string{
+		"environment " + canada + " false", "environment " + canada + " true", "key " + canada + " false", "key " + canada + " true",
+		"environment " + us + " false", "environment " + us + " true", "key " + us + " false", "key " + us + " true",
+	}
+	if !slices.Equal(recorded, want) {
+		t.Errorf("%q; want %q", recorded, want)
+	}
+	all, err := cloudtest.Open(t, f.config()).List(t.Context(), "p1")
+	if err != nil || len(all) != 8 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// What cannot be put down is not made.
+func TestEnvironmentIsRecordedBeforeItIsMade(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	full := errors.New("the ledger's disk is full")
+	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
+	req.Pool = req.Pool.WithRecord(func(gputrain.Resource) error { return full })
+	if _, err := d.Launch(t.Context(), req); !errors.Is(err, full) {
+		t.Errorf("%v", err)
+	}
+	if all := f.everything(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// An environment and a key pair whose answers are lost are found again by their names.
+func TestEnvironmentWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.Inject(fakecloud.Fault{Op: opAddEnv, After: true, Cut: true})
+	f.Inject(fakecloud.Fault{Op: opAddKey, After: true, Cut: true})
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100, 0)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100, 1) // by another program
+	if n := f.kinds(); n["environment"] != 1 || n["key"] != 1 || n["machine"] != 2 {
+		t.Errorf("%v", n)
+	}
+}
+
+func TestReleaseRemovesEnvironmentsAndKeys(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		f := startFake(t)
+		f.keepKeys = keep
+		d := cloudtest.Prepared(t, f.config())
+		first := cloudtest.MustLaunch(t, d, h100, 0)
+		if err := d.Terminate(t.Context(), first.ID); err != nil {
+			t.Error(err)
+		}
+		if err := cloudtest.Open(t, f.config()).Release(t.Context(), cloudtest.Info("p1")); err != nil {
+			t.Error(err)
+		}
+		// A key pair whose environment is gone is not found by it, but it is removed with it.
+		if all := f.everything(); len(all) > 0 {
+			t.Errorf("environments take their key pairs along: %v; left: %+v", !keep, all)
+		}
+	}
+}
+
+// An environment refuses while its machines are being deleted, which is waited for, and by
+// its name where that takes too long.
+func TestEnvironmentThatHasMachinesStill(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	cfg := f.config()
+	d := cloudtest.Prepared(t, cfg)
+	machine := cloudtest.MustLaunch(t, d, h100, 0)
+	cfg.TeardownTimeout = 20 * time.Millisecond
+	err := cloudtest.Open(t, cfg).Release(t.Context(), cloudtest.Info("p1"))
+	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "release", testKey)
+	if !strings.Contains(err.Error(), "environment gputrain-p1-canada-1 (") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := d.Release(ctx, cloudtest.Info("p1")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	refused := len(f.Records(opDelEnv))
+	done := make(chan error, 1)
+	go func() { done <- d.Release(context.WithoutCancel(t.Context()), cloudtest.Info("p1")) }()
+	for len(f.Records(opDelEnv)) == refused {
+		time.Sleep(time.Millisecond)
+	}
+	if err := d.Terminate(t.Context(), machine.ID); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if all := f.everything(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+	cloudtest.MustLaunch(t, d, h100, 1) // makes another environment
+}
+
+func TestNetworkOptimised(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	cfg := f.config()
+	cfg.NetworkOptimised = true
+	f.flavors = append(f.flavors, flavorRow("CANADA-1", "n3-L40x1", "L40", 1, false))
+	d := cloudtest.Prepared(t, cfg)
+	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{}) {
+		t.Errorf("%s in %s has no optimised network", o.InstanceType, o.Region)
+	}
+	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
+	_, err := d.Launch(t.Context(), req)
+	cloudtest.Is(t, err, gputrain.ErrUnsupported, providerName, "launch", testKey)
+	if n := f.kinds()["machine"]; n > 0 {
+		t.Errorf("%d machines", n)
+	}
+	f.Do(func() { f.optimised = true })
+	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Launch(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,121 @@
+package hyperstack
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// What the API takes and answers, as far as it matters here. Times are left out: they come
+// with and without a zone, and nothing here goes by them.
+
+type user struct {
+	Username string `json:"username"`
+	Name     string `json:"name"`
+}
+
+type credit struct {
+	CanCreate *bool `json:"can_create_instance"`
+}
+
+type flavor struct {
+	Name      string  `json:"name"`
+	Region    string  `json:"region_name"`
+	CPU       float64 `json:"cpu"`
+	RAM       float64 `json:"ram"`  // GB
+	Disk      float64 `json:"disk"` // GB, of the root disk
+	GPU       string  `json:"gpu"`
+	GPUCount  int     `json:"gpu_count"`
+	InStock   *bool   `json:"stock_available"`
+	Optimised struct {
+		Network *bool `json:"network_optimised"`
+	} `json:"features"`
+}
+
+type stock struct {
+	Region string `json:"region"`
+	Models []struct {
+		Model          string            `json:"model"`
+		Configurations map[string]number `json:"configurations"` // by "8x"
+	} `json:"models"`
+}
+
+type price struct {
+	Name  string `json:"name"`
+	Value number `json:"value"`
+}
+
+// A number comes as a number, or as its text: "1.9", "0E-9". What is null or no number is
+// not known.
+type number struct {
+	value float64
+	known bool
+}
+
+func (n *number) UnmarshalJSON(text []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(text), `" `), 64)
+	n.value, n.known = v, err == nil
+	return nil
+}
+
+type image struct {
+	ID           int             `json:"id"`
+	Name         string          `json:"name"`
+	Restrictions json.RawMessage `json:"flavor_restrictions"`
+}
+
+type environment struct {
+	ID       int    `json:"id"`
+	Name     string `json:"name"`
+	Region   string `json:"region"`
+	Features struct {
+		NetworkOptimised bool `json:"network_optimised"`
+	} `json:"features"`
+}
+
+type keypair struct {
+	ID          int         `json:"id"`
+	Name        string      `json:"name"`
+	PublicKey   string      `json:"public_key"`
+	Environment environment `json:"environment"`
+}
+
+type createMachine struct {
+	Name              string   `json:"name"`
+	EnvironmentName   string   `json:"environment_name"`
+	FlavorName        string   `json:"flavor_name"`
+	ImageName         string   `json:"image_name"`
+	KeyName           string   `json:"key_name"`
+	Count             int      `json:"count"`
+	AssignFloatingIP  bool     `json:"assign_floating_ip"`
+	PortRandomization bool     `json:"enable_port_randomization"` // which they do where it is left out
+	Labels            []string `json:"labels"`
+	UserData          string   `json:"user_data"`
+	SecurityRules     []rule   `json:"security_rules"`
+}
+
+type rule struct {
+	Direction      string `json:"direction"`
+	EtherType      string `json:"ethertype"`
+	Protocol       string `json:"protocol"`
+	RemoteIPPrefix string `json:"remote_ip_prefix"`
+	PortRangeMin   int    `json:"port_range_min,omitempty"`
+	PortRangeMax   int    `json:"port_range_max,omitempty"`
+}
+
+type machine struct {
+	ID          int         `json:"id"`
+	Name        string      `json:"name"`
+	Status      string      `json:"status"`
+	FixedIP     string      `json:"fixed_ip"`
+	FloatingIP  string      `json:"floating_ip"`
+	Labels      []string    `json:"labels"`
+	Environment environment `json:"environment"`
+	Flavor      flavor      `json:"flavor"`
+	Rules       []rule      `json:"security_rules"`
+}
+
+type event struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+}
