@@ -1,0 +1,158 @@
+package jarvislabs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// Config rents from Jarvis Labs. The zero value works when JL_API_KEY is set.
+type Config struct {
+	// APIKey authenticates every call. It may be a reference. Empty means the JL_API_KEY
+	// variable.
+	APIKey gputrain.Secret
+	// Region is where nodes may be: "IN1", "IN2" or "EU1", or as the API has it, such as
+	// "india-noida-01". Empty means anywhere. Spec.Regions narrows it further.
+	Region string
+	// Template is what the nodes are: a container with a framework, such as "tensorflow", or
+	// "vm", a machine with a kernel of its own. Empty means DefaultTemplate.
+	Template string
+	// StorageGB is the size of a node's disk where Spec.DiskGiB is zero. It is billed. Zero
+	// means 50. What is less than a region or a template takes is raised to that: 100 in EU1
+	// and for "vm". The most is 2000.
+	StorageGB int
+	// AtOnce bounds how many nodes are created, or destroyed, at the same time. Zero means 8.
+	AtOnce int
+
+	// RequestTimeout bounds one attempt at a call of the API, other than a create, which may
+	// take 2 minutes at least. Zero means 30 seconds.
+	RequestTimeout time.Duration
+
+	// Endpoint replaces the addresses of the API, that of the account and those of all
+	// regions: a proxy, a gateway, a test server. Empty means the vendor's own.
+	Endpoint string
+	// RegionEndpoints adds to the regions, or replaces their addresses, by the names that the
+	// API has for them: "india-noida-01". Nil means those that are known.
+	RegionEndpoints map[string]string
+	// HTTPClient makes the calls. Nil means one with sane timeouts.
+	HTTPClient *http.Client
+}
+
+// DefaultTemplate is the nodes' template where Config.Template is empty.
+const DefaultTemplate = "pytorch"
+
+const (
+	providerName    = "jarvislabs"
+	keyVariable     = "JL_API_KEY"
+	accountEndpoint = "https://backendn.jarvislabs.net"
+	maxStorage      = 2000
+	vmTemplate      = "vm"
+)
+
+var _ gputrain.Provider = Config{}
+
+// Name returns "jarvislabs".
+func (Config) Name() string { return providerName }
+
+// Open checks the parameters, and by one call the key. It rents nothing.
+func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+	fail := func(err error) error { return cloud.Fail(providerName, "open", err, classify) }
+	if err := c.validate(); err != nil {
+		return nil, fail(err)
+	}
+	key, err := cloud.Credential(ctx, "APIKey", c.APIKey, "a key is made in Jarvis Labs' console under Settings, API Keys", keyVariable)
+	if err != nil {
+		return nil, fail(err)
+	}
+	c.APIKey = ""
+	c.Template = cmp.Or(c.Template, DefaultTemplate)
+	c.StorageGB = cmp.Or(c.StorageGB, 50)
+	api, err := newClient(c, key)
+	if err != nil {
+		return nil, fail(err)
+	}
+	if err := api.balance(ctx); err != nil {
+		api.close()
+		return nil, fail(err)
+	}
+	p := &provider{cfg: c, api: api, account: cloud.KeyAccount(key)}
+	p.Keys = cloud.Keys{List: api.keys, Add: api.addKey, Delete: api.deleteKey, Gone: isGone}
+	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.AtOnce, 8)}), nil
+}
+
+// A region is a place, and the host that has its machines.
+type region struct{ public, internal, host string }
+
+// name is what offers call it.
+func (r region) name() string { return cmp.Or(r.public, r.internal) }
+
+// is whether somebody means the region by a name.
+func (r region) is(name string) bool {
+	return strings.EqualFold(name, r.internal) || r.public != "" && strings.EqualFold(name, r.public)
+}
+
+// regions are those that are known, in the order in which they are tried, and what Config
+// adds. IN1 was at another host, as india-01, until April 2026.
+func (c Config) regions() []region {
+	all := []region{
+		{"IN2", "india-noida-01", accountEndpoint},
+		{"IN1", "india-chennai-01", "https://backendc.jarvislabs.net"},
+		{europe, "europe-01", "https://backendeu.jarvislabs.net"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.RegionEndpoints)) {
+		i := slices.IndexFunc(all, func(r region) bool { return r.internal == name })
+		if i < 0 {
+			i, all = len(all), append(all, region{internal: name})
+		}
+		all[i].host = c.RegionEndpoints[name]
+	}
+	if c.Endpoint != "" {
+		for i := range all {
+			all[i].host = c.Endpoint
+		}
+	}
+	return all
+}
+
+// europe has less than the others: no spot, no machines but of one GPU or eight.
+const europe = "EU1"
+
+var templateForm = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+// validate returns every fault at once.
+func (c Config) validate() error {
+	var f cloud.Faults
+	f.Require(c.Region == "" || slices.ContainsFunc(c.regions(), func(r region) bool { return r.is(c.Region) }),
+		"Region %q is not IN1, IN2, EU1 or one of RegionEndpoints", c.Region)
+	f.Require(c.Template == "" || templateForm.MatchString(c.Template), "Template %q is not the name of a template", c.Template)
+	f.Require(c.StorageGB >= 0 && c.StorageGB <= maxStorage, "StorageGB is %d; the most is %d", c.StorageGB, maxStorage)
+	f.Require(c.AtOnce >= 0, "AtOnce is %d; it is not less than 0", c.AtOnce)
+	f.Timeout("RequestTimeout", c.RequestTimeout)
+	f.Endpoint("Endpoint", c.Endpoint, accountEndpoint)
+	for name, address := range c.RegionEndpoints {
+		f.Require(name != "" && address != "", "RegionEndpoints has an empty name or address")
+		f.Endpoint("RegionEndpoints", address, accountEndpoint)
+	}
+	return f.Err()
+}
+
+// storage is the size of a node's disk in a region.
+func (c Config) storage(spec gputrain.Spec, r region) int {
+	size := c.StorageGB
+	if spec.DiskGiB > 0 {
+		size = int(math.Ceil(min(spec.DiskGiB, maxStorage+1)))
+	}
+	if r.public == europe || c.Template == vmTemplate {
+		size = max(size, 100)
+	}
+	return size
+}

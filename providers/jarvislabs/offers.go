@@ -1,0 +1,211 @@
+package jarvislabs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+const (
+	maxGPUs     = 8
+	billingUnit = time.Minute
+	// storageUSD is what has been seen of a disk's price, per GB and hour.
+	storageUSD = 0.00014
+)
+
+// Offers yields kinds of GPU by region, with as many of it as the spec asks for.
+func (p *provider) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+	return func(yield func(gputrain.Offer, error) bool) {
+		found, err := p.find(ctx, spec)
+		if err != nil {
+			yield(gputrain.Offer{}, err)
+			return
+		}
+		for _, o := range found {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (p *provider) find(ctx context.Context, spec gputrain.Spec) ([]gputrain.Offer, error) {
+	if spec.DiskGiB > maxStorage {
+		return nil, &gputrain.Error{Kind: gputrain.ErrNoOffers, Err: fmt.Errorf("no disk has %v GiB", spec.DiskGiB), Hint: "Spec.DiskGiB is 2000 at most"}
+	}
+	known, err := p.api.templates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(known, p.cfg.Template) {
+		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("there is no template %q", p.cfg.Template),
+			Hint: "Config.Template is one of " + strings.Join(known, ", ")}
+	}
+	groups, err := p.api.groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []gputrain.Offer
+	for _, r := range p.api.regions {
+		if p.cfg.Region != "" && !r.is(p.cfg.Region) || len(spec.Regions) > 0 && !slices.ContainsFunc(spec.Regions, r.is) {
+			continue
+		}
+		for _, spot := range p.markets(spec.Allocation, r) {
+			found = append(found, p.offers(r, spot, groups, spec)...)
+		}
+	}
+	return found, nil
+}
+
+// markets are those that an allocation takes from and a region has: spot is true.
+func (p *provider) markets(a gputrain.Allocation, r region) (all []bool) {
+	if a != gputrain.OnDemand && r.public != europe && p.cfg.Template != vmTemplate {
+		all = append(all, true)
+	}
+	if a != gputrain.Spot {
+		all = append(all, false)
+	}
+	return all
+}
+
+// offers are those of one region and market. Each kind of GPU has several groups of servers,
+// and a machine is in one of them: what is free in all of them together says nothing.
+func (p *provider) offers(r region, spot bool, groups []group, spec gputrain.Spec) (found []gputrain.Offer) {
+	for _, g := range groups {
+		n := g.size(spec, r)
+		free := g.free(spot)
+		if g.Region != r.internal || !p.takes(g) || free < n || n > maxGPUs {
+			continue
+		}
+		a := accelerator(g, n, spec.Accelerator)
+		if !spec.Accelerator.Matches(a) {
+			continue
+		}
+		o := gputrain.Offer{
+			ID: placement{r.internal, g.GPU, n, spot}.String(), InstanceType: fmt.Sprintf("%dx %s", n, g.GPU), Region: r.name(), Accelerator: a,
+			Arch: g.arch(), DiskGiB: float64(p.cfg.storage(spec, r)), Spot: spot, BillingUnit: billingUnit, Available: free / n,
+			HourlyUSD: g.price(spot, n, p.cfg.storage(spec, r)),
+		}
+		cpus, _ := g.CPUs.number()
+		ram, _ := g.RAM.number()
+		o.VCPUs, o.MemoryGiB = cpus*float64(n), ram*float64(n)
+		if i := slices.IndexFunc(found, func(f gputrain.Offer) bool { return f.ID == o.ID }); i >= 0 {
+			found[i] = together(found[i], o)
+			continue
+		}
+		found = append(found, o)
+	}
+	return found
+}
+
+// together is the offer of two groups: which of them a machine will be in is not known, so it
+// promises the less of each, at the higher price.
+func together(a, b gputrain.Offer) gputrain.Offer {
+	a.Available += b.Available
+	a.VCPUs, a.MemoryGiB = min(a.VCPUs, b.VCPUs), min(a.MemoryGiB, b.MemoryGiB)
+	x, known := a.HourlyUSD.USD()
+	y, too := b.HourlyUSD.USD()
+	if !known || too && y > x {
+		a.HourlyUSD = b.HourlyUSD
+	}
+	if !too {
+		a.HourlyUSD = gputrain.Price{}
+	}
+	return a
+}
+
+// takes is whether a group has what the template is: a container or a machine. Null is both.
+func (p *provider) takes(g group) bool {
+	return g.Workload == "" || (g.Workload == "vm") == (p.cfg.Template == vmTemplate)
+}
+
+// size is how many GPUs a node has: as many as the spec asks for, or as its processors and
+// memory come with. Europe has one or eight.
+func (g group) size(spec gputrain.Spec, r region) int {
+	n := max(1, math.Ceil(spec.Accelerator.Count))
+	if cpus, ok := g.CPUs.number(); ok && cpus > 0 {
+		n = max(n, math.Ceil(spec.VCPUs/cpus))
+	}
+	if ram, ok := g.RAM.number(); ok && ram > 0 {
+		n = max(n, math.Ceil(spec.MemoryGiB/ram))
+	}
+	if r.public == europe && n > 1 {
+		n = max(n, maxGPUs)
+	}
+	return int(min(n, maxGPUs+1))
+}
+
+// free is how many GPUs a market has. On demand it is not all that are free.
+func (g group) free(spot bool) int {
+	n, known := g.EffectiveFree.number()
+	if spot || !known {
+		n, _ = g.Free.number()
+	}
+	if spot && g.SpotPrice == "" {
+		n = 0
+	}
+	return int(n)
+}
+
+// price is that of a node, with its disk.
+func (g group) price(spot bool, gpus, storage int) gputrain.Price {
+	w := g.Price
+	if spot {
+		w = g.SpotPrice
+	}
+	usd, known := w.number()
+	if !known || usd <= 0 {
+		return gputrain.Price{}
+	}
+	return gputrain.USD(usd*float64(gpus) + storageUSD*float64(storage))
+}
+
+func (g group) arch() string {
+	if strings.HasPrefix(strings.ToLower(string(g.Arch)), "arm") || strings.HasPrefix(g.GPU, "GH200") {
+		return "arm64"
+	}
+	return "amd64"
+}
+
+// accelerator is what a group has. Only where no table knows its name its memory is told.
+func accelerator(g group, n int, asked accelerators.Accelerator) accelerators.Accelerator {
+	a := cloud.Accelerator(providerName, g.GPU, n, 0, asked)
+	if gib, ok := g.VRAM.number(); ok && a.Exact {
+		a.MemoryGiB = gib
+	}
+	return a
+}
+
+// A placement is what an offer's ID says: "india-noida-01/L4/2/spot".
+type placement struct {
+	region, gpu string
+	count       int
+	spot        bool
+}
+
+func (p placement) String() string {
+	market := "on-demand"
+	if p.spot {
+		market = "spot"
+	}
+	return fmt.Sprintf("%s/%s/%d/%s", p.region, p.gpu, p.count, market)
+}
+
+func parsePlacement(id string) (placement, error) {
+	if f := strings.Split(id, "/"); len(f) == 4 {
+		n, _ := strconv.Atoi(f[2])
+		if p := (placement{f[0], f[1], n, f[3] == "spot"}); p.String() == id && n > 0 && p.region != "" && p.gpu != "" {
+			return p, nil
+		}
+	}
+	return placement{}, fmt.Errorf("%w: offer %q is not like india-noida-01/L4/1/on-demand", gputrain.ErrInvalid, id)
+}

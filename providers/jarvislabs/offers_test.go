@@ -1,0 +1,125 @@
+package jarvislabs
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	spec := func(a accelerators.Accelerator, change func(*gputrain.Spec)) gputrain.Spec {
+		s := gputrain.Spec{Accelerator: a}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name     string
+		region   string
+		template string
+		spec     gputrain.Spec
+		want     []string
+	}{
+		{"groups of one kind together, in the order of regions", "", "", l4, []string{
+			"IN2 L4 $0.45 14 " + noida + "/L4/1/on-demand", "IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand",
+		}},
+		// Six and eight are free: of seven there is one machine, and not two.
+		{"a machine is in one group", "", "", spec(accelerators.L4(accelerators.Count(7)), nil), []string{"IN2 L4:7 $3.09 1 " + noida + "/L4/7/on-demand"}},
+		{"spot first where both will do", "in2", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.Allocation = gputrain.SpotIfAvailable }), []string{
+			"IN2 L4 $0.30 14 " + noida + "/L4/1/spot spot", "IN2 L4 $0.45 14 " + noida + "/L4/1/on-demand",
+		}},
+		{"no spot in Europe", "EU1", "", spec(accelerators.H100(), func(s *gputrain.Spec) { s.Allocation = gputrain.Spot }), nil},
+		{"one GPU in Europe", "", "", spec(accelerators.H100(), nil), []string{"EU1 H100-SXM $3.00 8 " + eu + "/H100/1/on-demand"}},
+		{"or eight", "", "", spec(accelerators.H100(accelerators.Count(2)), nil), []string{"EU1 H100-SXM:8 $23.93 1 " + eu + "/H100/8/on-demand"}},
+		{"more GPUs for their processors", "IN1", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.VCPUs = 57 }), []string{"IN1 L4:3 $1.33 1 " + chennai + "/L4/3/on-demand"}},
+		{"or for their memory", "IN1", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.MemoryGiB = 248 }), []string{"IN1 L4:2 $0.89 2 " + chennai + "/L4/2/on-demand"}},
+		{"but not more than there are", "", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.MemoryGiB = 1e6 }), nil},
+		{"an A100 has 40 GB, whatever the memory says", "", "", spec(accelerators.A100(), nil), []string{"IN2 A100-40GB $0.90 1 " + noida + "/A100/1/on-demand"}},
+		{"so it is no A100 of 80", "", "", spec(accelerators.A100(accelerators.Memory(80)), nil), nil},
+		{"regions of the spec by either name", "", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.Regions = []string{"us-east-1", chennai} }),
+			[]string{"IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand"}},
+		{"groups that have virtual machines, or both", "", "vm", l4, []string{
+			"IN2 L4 $0.45 8 " + noida + "/L4/1/on-demand", "IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand",
+		}},
+	} {
+		f := startFake(t)
+		cfg := f.config()
+		cfg.Region, cfg.Template = tt.region, tt.template
+		var got []string
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec) {
+			s := fmt.Sprintf("%s %v %v %d %s", o.Region, o.Accelerator, o.HourlyUSD, o.Available, o.ID)
+			if o.Spot {
+				s += " spot"
+			}
+			got = append(got, s)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q; want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What two groups have in common is promised, at the higher price.
+func TestOffersOfUnequalGroups(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.groups = []row{
+		groupRow("L4", noida, 2, row{"price_per_hour": 0.40, "cpus_per_gpu": "16"}), groupRow("L4", noida, 2, row{"price_per_hour": 0.50, "ram_per_gpu": 64}),
+		groupRow("L4", noida, 1, row{"effective_num_free_devices": 0}), groupRow("L4", chennai, 1, nil), groupRow("L4", chennai, 1, row{"price_per_hour": nil}),
+		groupRow("X9000", chennai, 1, row{"vram": "512"}),
+	}
+	d := cloudtest.Open(t, f.config())
+	all := cloudtest.Offers(t, d, l4)
+	if len(all) != 2 {
+		t.Fatalf("%+v", all)
+	}
+	if o := all[0]; o.VCPUs != 16 || o.MemoryGiB != 64 || o.HourlyUSD != gputrain.USD(0.5+50*storageUSD) || o.Available != 4 || o.DiskGiB != 50 {
+		t.Errorf("%+v", o)
+	}
+	if _, known := all[1].HourlyUSD.USD(); known {
+		t.Errorf("one of the two prices is not known: %+v", all[1])
+	}
+	all = cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.Exact("X9000")})
+	if len(all) != 1 || !all[0].Accelerator.Exact || all[0].Accelerator.MemoryGiB != 512 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestOffersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for _, tt := range []struct {
+		template string
+		spec     gputrain.Spec
+		op       string
+		answer   any
+		kind     error
+	}{
+		{"jax", l4, "", nil, gputrain.ErrInvalid},
+		{"", gputrain.Spec{DiskGiB: 2001}, "", nil, gputrain.ErrNoOffers},
+		{"", l4, opGroups, row{"currency": "USD"}, gputrain.ErrUnavailable},
+		{"", l4, opGroups, row{"server_meta": []row{{"region": noida}}}, gputrain.ErrUnavailable},
+		{"", l4, opTemplates, row{}, gputrain.ErrUnavailable},
+	} {
+		cfg := f.config()
+		cfg.Template = tt.template
+		d := cloudtest.Open(t, cfg)
+		if tt.op != "" {
+			f.Inject(fakecloud.Fault{Op: tt.op, Answer: fakecloud.Reply(200, tt.answer)})
+		}
+		var err error
+		for _, err = range d.Offers(t.Context(), tt.spec) {
+			if err != nil {
+				break
+			}
+		}
+		cloudtest.Is(t, err, tt.kind, providerName, "offers", testKey)
+	}
+}
