@@ -1,0 +1,93 @@
+package novita
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+// These tests are not parallel to others: the suite looks for goroutines that are left.
+
+func TestConformance(t *testing.T) {
+	conform(t, gputrain.Spec{}, nil)
+}
+
+// The same on spot.
+func TestConformanceOfSpot(t *testing.T) {
+	const why = "TestConformance has it: a read is the same whatever is rented"
+	without := map[string]string{
+		"Unpriced":                        "what has no spot price is not to be had on spot",
+		"read that waits for Retry-After": why, "keys are never in errors": why,
+	}
+	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
+		without["read that is never answered well: "+kind.String()] = why
+		if kind <= providertest.Cut {
+			without["read that is answered well the second time: "+kind.String()] = why
+		}
+	}
+	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
+}
+
+func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		h, cfg := f.harness(), f.config()
+		h.Provider, h.Spec = cfg, spec
+		cfg.APIKey = "wrong"
+		h.WrongKey = cfg
+		cfg.APIKey = ""
+		h.MissingKey = &providertest.MissingKey{Provider: cfg, Names: "NOVITA_API_KEY"}
+		maps.Copy(h.Without, without)
+		if without["Unpriced"] != "" {
+			h.Unpriced = nil
+		}
+		return h
+	})
+}
+
+func (f *fake) harness() providertest.Harness {
+	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+		providertest.OpOffers:    {opProducts},
+		providertest.OpLaunch:    {opCreate},
+		providertest.OpDescribe:  {opInstance},
+		providertest.OpList:      {opList},
+		providertest.OpTerminate: {opEnd},
+	})
+	const nothing = "Prepare makes nothing: the API has no keys"
+	h := providertest.Harness{
+		Account: f.account, Calls: calls, Fault: fault, Foreign: f.foreign,
+		States: cloudtest.States(vendorStates, func(id, word string) {
+			f.Do(func() { f.newWord = vendorStates[word] == gputrain.InstanceUnknown })
+			f.set(id, row{"status": word})
+		}),
+		Stall:    func() { f.Do(func() { f.stall = true }) },
+		Room:     func(n int) { f.Do(func() { f.room = n }) },
+		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
+		Secrets:  []string{testKey, testPassword},
+		Without: map[string]string{
+			"PagedOffers":                    "the products have one page",
+			"cancel in the midst of prepare": nothing,
+			"cancel in the midst of release": nothing,
+		},
+	}
+	for _, kind := range []string{"failed before it was done", "failed after it was done", "cut after it was done", "html after it was done"} {
+		h.Without["prepare: "+kind], h.Without["release: "+kind] = nothing, nothing
+	}
+	return h
+}
+
+// vendorStates are all that the API has, and one more.
+var vendorStates = map[string]gputrain.InstanceState{
+	"toCreate": gputrain.InstancePending, "creating": gputrain.InstancePending, "pulling": gputrain.InstancePending,
+	"running": gputrain.InstanceRunning, "toStart": gputrain.InstancePending, "starting": gputrain.InstancePending,
+	"toStop": gputrain.InstanceStopped, "stopping": gputrain.InstanceStopped, "exited": gputrain.InstanceStopped,
+	"toRestart": gputrain.InstancePending, "restarting": gputrain.InstancePending, "toRemove": gputrain.InstanceStopped,
+	"removing": gputrain.InstanceStopped, "removed": gputrain.InstanceTerminated, "toReset": gputrain.InstancePending,
+	"resetting": gputrain.InstancePending, "migrating": gputrain.InstancePending, "freezing": gputrain.InstanceStopped,
+	"hibernating": gputrain.InstanceUnknown,
+}

@@ -1,0 +1,57 @@
+package novita_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/novita"
+)
+
+func ExampleConfig() {
+	spec := gputrain.Spec{
+		Accelerator: accelerators.RTX4090(),
+		DiskGiB:     100,
+		TTL:         8 * time.Hour,
+	}
+	pool, err := gputrain.Open(context.Background(), novita.Config{}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Run(gputrain.Cmd("nvidia-smi", "-L")); err != nil {
+		log.Print(err)
+	}
+}
+
+// Spot, in California, on an image of one version of CUDA.
+func ExampleConfig_spot() {
+	california := novita.Config{Image: novita.Ubuntu("22.04", "12.4.1")}
+	spec := gputrain.Spec{
+		Accelerator:  accelerators.H100(),
+		Allocation:   gputrain.Spot,
+		Regions:      []string{"us-ca"},
+		MaxHourlyUSD: 1.50,
+	}
+	plan, err := gputrain.Plan(context.Background(), california, spec) // rents nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Println(c.Offer.InstanceType, c.Offer.Region, c.Offer.HourlyUSD, c.Rejected)
+	}
+}
+
+func ExampleUbuntu() {
+	fmt.Println(novita.Ubuntu("24.04", "12.9.1") == novita.DefaultImage)
+	// Output: true
+}
+
+func ExampleConfig_Name() {
+	fmt.Println(novita.Config{}.Name())
+	// Output: novita
+}

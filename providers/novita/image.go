@@ -1,0 +1,99 @@
+package novita
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// Ubuntu is NVIDIA's image of an Ubuntu with CUDA's runtime: Ubuntu("24.04", "12.9.1") is
+// [DefaultImage]. Whether there is one of both versions is not looked up.
+func Ubuntu(version, cuda string) string {
+	return "nvcr.io/nvidia/cuda:" + cuda + "-runtime-ubuntu" + version
+}
+
+// DefaultImage is the image of nodes where Config.Image and Config.MinCUDA are empty and
+// there is a machine whose driver takes it: else one of an older CUDA is.
+const DefaultImage = "nvcr.io/nvidia/cuda:12.9.1-runtime-ubuntu24.04"
+
+// releases are what images there are of each version of CUDA, the newest first. There is
+// none of 12.7.
+var releases = []struct{ minor, patch, ubuntu string }{
+	{"13.0", "13.0.2", "24.04"},
+	{"12.9", "12.9.1", "24.04"},
+	{"12.8", "12.8.1", "24.04"},
+	{"12.6", "12.6.3", "24.04"},
+	{"12.5", "12.5.1", "24.04"},
+	{"12.4", "12.4.1", "22.04"},
+	{"12.3", "12.3.2", "22.04"},
+	{"12.2", "12.2.2", "22.04"},
+	{"12.1", "12.1.1", "22.04"},
+	{"12.0", "12.0.1", "22.04"},
+	{"11.8", "11.8.0", "22.04"},
+}
+
+const firstCUDA = "12.9" // that of DefaultImage
+
+// A step is one attempt at a create: an image, and what version of CUDA the driver of the
+// machine must be good for.
+type step struct{ image, cuda string }
+
+// steps are what is tried in turn until a machine is free. Clusters differ in their drivers,
+// and an image that is newer than its driver does not see the GPU: so each step asks for as
+// much as its image needs. An image of the user's is not exchanged for another, and one
+// step is all then; nor is a version that the user has set.
+func steps(image, minCUDA string, a accelerators.Accelerator) (all []step) {
+	if image != "" {
+		return []step{{image, cmp.Or(minCUDA, tagCUDA(image), firstCUDA)}}
+	}
+	least := leastCUDA(a)
+	if minCUDA != "" && compare(minCUDA, "11.8") >= 0 && compare(minCUDA, least) < 0 {
+		minCUDA = least
+	}
+	for _, r := range releases {
+		s := step{Ubuntu(r.ubuntu, r.patch), r.minor}
+		switch {
+		case minCUDA != "" && compare(r.minor, minCUDA) <= 0:
+			return []step{{s.image, minCUDA}}
+		case minCUDA == "" && compare(r.minor, firstCUDA) <= 0 && compare(r.minor, least) >= 0:
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// leastCUDA is the oldest version of CUDA that knows a device, as far as that is above the
+// oldest image's.
+func leastCUDA(a accelerators.Accelerator) string {
+	if m, ok := accelerators.Lookup(a.Name); ok && compare(m.ComputeCapability, "10.0") >= 0 {
+		return "12.8" // Blackwell
+	}
+	return "11.8"
+}
+
+var (
+	versionForm = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
+	cudaTag     = regexp.MustCompile(`cuda:([0-9]+\.[0-9]+)`)
+)
+
+// tagCUDA is the version of CUDA that the tag of an image tells, or "".
+func tagCUDA(image string) string {
+	if m := cudaTag.FindStringSubmatch(image); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// compare compares versions of two numbers.
+func compare(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }
+
+func numbers(version string) []int {
+	major, minor, _ := strings.Cut(version, ".")
+	x, _ := strconv.Atoi(major)
+	y, _ := strconv.Atoi(minor)
+	return []int{x, y}
+}
