@@ -1,0 +1,303 @@
+package scaleway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// A client makes the calls of Scaleway's APIs for instances, for block storage and of the
+// marketplace.
+type client struct {
+	rest    *rest.Client
+	project string
+}
+
+func newClient(c Config, key string) (*client, error) {
+	r, err := rest.New(rest.Config{
+		BaseURL: cmp.Or(c.Endpoint, defaultEndpoint), HTTPClient: c.HTTPClient, Timeout: c.RequestTimeout,
+		Auth: rest.HeaderKey("X-Auth-Token", key), Fault: fault, FirstWait: cloud.Second,
+		Limit: cloud.Limiter(10, cloud.Second, c.Endpoint, key), // a guess: the rate is not published
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &client{rest: r, project: c.ProjectID}, nil
+}
+
+func (c *client) close() { c.rest.Close() }
+
+func instances(zone string, more ...string) string { return path("instance", zone, more) }
+func block(zone string, more ...string) string     { return path("block", zone, more) }
+
+func path(api, zone string, more []string) string {
+	p := "/" + api + "/v1/zones/" + url.PathEscape(zone)
+	for _, m := range more {
+		p += "/" + url.PathEscape(m)
+	}
+	return p
+}
+
+// check makes a call that needs the key.
+func (c *client) check(ctx context.Context, zone string) error {
+	var out struct {
+		Servers *[]server `json:"servers"`
+	}
+	q := url.Values{"project": {c.project}, "per_page": {"1"}, "page": {"1"}}
+	if err := c.rest.Do(ctx, "GET", instances(zone, "servers"), nil, &out, rest.Query(q)); err != nil {
+		return err
+	}
+	return there("servers", out.Servers)
+}
+
+// there wants the list of an answer.
+func there[T any](what string, list *T) error {
+	if list == nil {
+		return fmt.Errorf("%w: it has no %s", rest.ErrAnswer, what)
+	}
+	return nil
+}
+
+const perPage = 100 // the most
+
+// pages reads a list. get reads one page, and tells how many items there are in all, or
+// less than zero where the answer does not say.
+func pages[T any](get func(page string) (items []T, total int, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		seen := 0
+		for item, err := range rest.Pages(func(cursor string) ([]T, string, error) {
+			page, _ := strconv.Atoi(cmp.Or(cursor, "1"))
+			items, total, err := get(strconv.Itoa(page))
+			if err != nil {
+				return nil, "", err
+			}
+			seen += len(items)
+			switch {
+			case total < 0 && len(items) < perPage, total >= 0 && seen >= total:
+				return items, "", nil
+			case len(items) == 0:
+				return nil, "", fmt.Errorf("%w: page %d of the list is empty, after %d of %d items", rest.ErrAnswer, page, seen, total)
+			}
+			return items, strconv.Itoa(page + 1), nil
+		}) {
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// collect returns all items of a list.
+func collect[T any](list iter.Seq2[T, error]) (all []T, err error) {
+	for item, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, nil
+}
+
+// page reads one page of a list of the API for instances, which counts in a header.
+func (c *client) page(ctx context.Context, path, page string, q url.Values, out any) (total int, err error) {
+	var header http.Header
+	q.Set("page", page)
+	q.Set("per_page", strconv.Itoa(perPage))
+	if err := c.rest.Do(ctx, "GET", path, nil, out, rest.Query(q), rest.AnswerHeader(&header)); err != nil {
+		return 0, err
+	}
+	if total, err = strconv.Atoi(header.Get("X-Total-Count")); err != nil || total < 0 {
+		return -1, nil
+	}
+	return total, nil
+}
+
+// keyed is an item of a list that is an object.
+type keyed[T any] struct {
+	key   string
+	value T
+}
+
+func entries[T any](m map[string]T) (all []keyed[T]) {
+	for k, v := range m {
+		all = append(all, keyed[T]{k, v})
+	}
+	return all
+}
+
+// products are the types of machines that a zone has, in pages.
+func (c *client) products(ctx context.Context, zone string) iter.Seq2[keyed[product], error] {
+	return pages(func(page string) ([]keyed[product], int, error) {
+		var out struct {
+			Servers *map[string]product `json:"servers"`
+		}
+		total, err := c.page(ctx, instances(zone, "products", "servers"), page, url.Values{}, &out)
+		if err == nil {
+			err = there("servers", out.Servers)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return entries(*out.Servers), total, nil
+	})
+}
+
+// stock says of types of machines whether a zone has some: "available", "scarce", "shortage".
+func (c *client) stock(ctx context.Context, zone string) (map[string]string, error) {
+	type availability struct {
+		Availability string `json:"availability"`
+	}
+	stock := map[string]string{}
+	for s, err := range pages(func(page string) ([]keyed[availability], int, error) {
+		var out struct {
+			Servers *map[string]availability `json:"servers"`
+		}
+		total, err := c.page(ctx, instances(zone, "products", "servers", "availability"), page, url.Values{}, &out)
+		if err == nil {
+			err = there("servers", out.Servers)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return entries(*out.Servers), total, nil
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		stock[s.key] = s.value.Availability
+	}
+	return stock, nil
+}
+
+// images are what a zone has of a label of the marketplace, for block storage.
+func (c *client) images(ctx context.Context, zone, label string) ([]localImage, error) {
+	return collect(pages(func(page string) ([]localImage, int, error) {
+		var out struct {
+			Images *[]localImage `json:"local_images"`
+			Total  int           `json:"total_count"`
+		}
+		q := url.Values{"image_label": {label}, "zone": {zone}, "type": {"instance_sbs"}, "page": {page}, "page_size": {strconv.Itoa(perPage)}}
+		if err := c.rest.Do(ctx, "GET", "/marketplace/v2/local-images", nil, &out, rest.Query(q)); err != nil {
+			return nil, 0, err
+		}
+		if err := there("local_images", out.Images); err != nil {
+			return nil, 0, err
+		}
+		return *out.Images, out.Total, nil
+	}))
+}
+
+// servers are those of the project that have a tag.
+func (c *client) servers(ctx context.Context, zone, tag string) ([]server, error) {
+	return collect(pages(func(page string) ([]server, int, error) {
+		var out struct {
+			Servers *[]server `json:"servers"`
+		}
+		total, err := c.page(ctx, instances(zone, "servers"), page, url.Values{"project": {c.project}, "tags": {tag}}, &out)
+		if err == nil {
+			err = there("servers", out.Servers)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, s := range *out.Servers {
+			if !uuidForm.MatchString(s.ID) {
+				return nil, 0, fmt.Errorf("%w: a server has the ID %q", rest.ErrAnswer, s.ID)
+			}
+		}
+		return *out.Servers, total, nil
+	}))
+}
+
+type oneServer struct {
+	Server server `json:"server"`
+}
+
+func (c *client) server(ctx context.Context, zone, id string) (server, error) {
+	var out oneServer
+	if err := c.rest.Do(ctx, "GET", instances(zone, "servers", id), nil, &out); err != nil {
+		return server{}, err
+	}
+	if !strings.EqualFold(out.Server.ID, id) {
+		return server{}, fmt.Errorf("%w: asked for server %s, it is about %q", rest.ErrAnswer, id, out.Server.ID)
+	}
+	return out.Server, nil
+}
+
+// createServer makes a server that is stopped. It is not to be repeated: there is no token.
+func (c *client) createServer(ctx context.Context, zone string, in createServer) (server, error) {
+	var out oneServer
+	if err := c.rest.Do(ctx, "POST", instances(zone, "servers"), in, &out); err != nil {
+		return server{}, err
+	}
+	if !uuidForm.MatchString(out.Server.ID) {
+		return server{}, fmt.Errorf("%w: it names no server", rest.ErrAnswer)
+	}
+	return out.Server, nil
+}
+
+func (c *client) setTags(ctx context.Context, zone, id string, tags []string) error {
+	return c.rest.Do(ctx, "PATCH", instances(zone, "servers", id), map[string][]string{"tags": tags}, nil, rest.Idempotent)
+}
+
+func (c *client) setUserData(ctx context.Context, zone, id, key, text string) error {
+	return c.rest.Do(ctx, "PATCH", instances(zone, "servers", id, "user_data", key), text, nil, rest.Idempotent)
+}
+
+func (c *client) userData(ctx context.Context, zone, id, key string) (text string, err error) {
+	err = c.rest.Do(ctx, "GET", instances(zone, "servers", id, "user_data", key), nil, &text, rest.EmptyAnswer)
+	return text, err
+}
+
+func (c *client) powerOn(ctx context.Context, zone, id string) error {
+	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "poweron"}, nil)
+}
+
+// terminate ends a server that is not stopped.
+func (c *client) terminate(ctx context.Context, zone, id string) error {
+	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "terminate"}, nil, rest.Idempotent)
+}
+
+// deleteServer deletes a server that is stopped.
+func (c *client) deleteServer(ctx context.Context, zone, id string) error {
+	return c.rest.Do(ctx, "DELETE", instances(zone, "servers", id), nil, nil)
+}
+
+// volumes are those of the project that have a tag.
+func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error) {
+	return collect(pages(func(page string) ([]volume, int, error) {
+		var out struct {
+			Volumes *[]volume `json:"volumes"`
+			Total   int       `json:"total_count"`
+		}
+		q := url.Values{"project_id": {c.project}, "tags": {tag}, "page": {page}, "page_size": {strconv.Itoa(perPage)}}
+		if err := c.rest.Do(ctx, "GET", block(zone, "volumes"), nil, &out, rest.Query(q)); err != nil {
+			return nil, 0, err
+		}
+		if err := there("volumes", out.Volumes); err != nil {
+			return nil, 0, err
+		}
+		for _, v := range *out.Volumes {
+			if !uuidForm.MatchString(v.ID) {
+				return nil, 0, fmt.Errorf("%w: a volume has the ID %q", rest.ErrAnswer, v.ID)
+			}
+		}
+		return *out.Volumes, out.Total, nil
+	}))
+}
+
+func (c *client) tagVolume(ctx context.Context, zone, id string, tags []string) error {
+	return c.rest.Do(ctx, "PATCH", block(zone, "volumes", id), map[string][]string{"tags": tags}, nil, rest.Idempotent)
+}
+
+func (c *client) deleteVolume(ctx context.Context, zone, id string) error {
+	return c.rest.Do(ctx, "DELETE", block(zone, "volumes", id), nil, nil)
+}

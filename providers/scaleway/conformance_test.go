@@ -1,0 +1,92 @@
+package scaleway
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+// This test is not parallel to others: the suite looks for goroutines that are left.
+func TestConformance(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		h, cfg := f.harness(), f.config()
+		h.Provider = cfg
+		cfg.SecretKey = "00000000-0000-0000-0000-000000000000"
+		h.WrongKey = cfg
+		cfg.SecretKey = ""
+		h.MissingKey = &providertest.MissingKey{Provider: cfg, Names: "SCW_SECRET_KEY"}
+		return h
+	})
+}
+
+func (f *fake) harness() providertest.Harness {
+	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+		providertest.OpOffers:    {opProducts},
+		providertest.OpLaunch:    {opCreate},
+		providertest.OpDescribe:  {opServer, opServers},
+		providertest.OpList:      {opServers},
+		providertest.OpTerminate: {opAction, opDelete},
+		providertest.OpRelease:   {opVolumes},
+	})
+	const nothing = "Prepare makes nothing: each server is made with the pool's key"
+	h := providertest.Harness{
+		Account: f.account, Calls: calls, Fault: fault, Foreign: f.foreign,
+		States:      cloudtest.States(vendorStates, func(id, word string) { f.set(id, row{"state": word, "tags": f.old(id)}) }),
+		Stall:       func() { f.Do(func() { f.stall = true }) },
+		Room:        func(n int) { f.Do(func() { f.room = n }) },
+		Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
+		PagedOffers: true,
+		Secrets:     []string{testKey},
+		Dial:        fakecloud.Dial,
+		Without:     map[string]string{},
+	}
+	h.Without["cancel in the midst of prepare"] = nothing
+	for _, kind := range []string{"failed before it was done", "failed after it was done", "cut after it was done", "html after it was done"} {
+		h.Without["prepare: "+kind] = nothing
+	}
+	return h
+}
+
+// vendorStates are all that the API has, and one more.
+var vendorStates = map[string]gputrain.InstanceState{
+	"running": gputrain.InstanceRunning, "starting": gputrain.InstancePending, "stopped": gputrain.InstanceStopped,
+	"stopped in place": gputrain.InstanceStopped, "stopping": gputrain.InstanceStopped, "locked": gputrain.InstanceFailed,
+	"hibernating": gputrain.InstanceUnknown,
+}
+
+// old are the tags of a server as if it had been made long ago.
+func (f *fake) old(id string) (tags []string) {
+	_, uuid, _ := split(id)
+	f.Do(func() {
+		s, _ := f.servers.Get(nil, uuid)
+		for _, word := range s.row["tags"].([]any) {
+			if word := word.(string); !strings.HasPrefix(word, "gputrain-created-") {
+				tags = append(tags, word)
+			}
+		}
+	})
+	return tags
+}
+
+func trimPrefix(name string) string { return strings.TrimPrefix(name, cloud.Prefix) }
+
+// foreign puts into the project what somebody made by other means, under names and tags
+// that are nearly ours.
+func (f *fake) foreign() []string {
+	server, volume := newID(0xf0, 1), newID(0xf0, 2)
+	f.Do(func() {
+		f.servers.Put(nil, server, &fakeServer{zone: testZone, row: row{
+			"id": server, "name": "gputrain-p1-0", "state": "running", "project": testProject, "tags": []string{"gputrain"}, "zone": testZone, "volumes": row{},
+		}})
+		f.volumes.Put(nil, volume, row{"id": volume, "name": "data", "status": "available", "project_id": testProject, "zone": testZone, "tags": []string{"gputrain"}, "references": []row{}})
+	})
+	return []string{testZone + "/" + server, testZone + "/" + volume}
+}

@@ -1,0 +1,95 @@
+package scaleway
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// A volume outlives its server, takes its time to be let go of, and is found by what it
+// was marked with.
+func TestVolumesAreDeletedToo(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.letGo = 5
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	list, err := d.List(t.Context(), "p1")
+	if err != nil || len(list) != 2 || list[1].Kind != "volume" || list[1].Name != "p1-0" || list[1].Region != testZone {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if price, known := list[1].HourlyUSD.USD(); known {
+		t.Errorf("a volume is said to cost %v", price)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+		t.Errorf("%v: %+v", err, f.account())
+	}
+	if n := len(f.Records(opDeleteVolume)); n != 6 {
+		t.Errorf("%d attempts", n)
+	}
+}
+
+// Who was cut short between the end of a server and that of its volume finishes that,
+// whether it asks for the server's end once more or for that of the pool.
+func TestVolumeWithoutItsServer(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]func(d gputrain.Driver, id string) error{
+		"terminate": func(d gputrain.Driver, id string) error { return d.Terminate(t.Context(), id) },
+		"release":   func(d gputrain.Driver, _ string) error { return d.Release(t.Context(), cloudtest.Info("p1")) },
+	} {
+		f := startFake(t)
+		d := cloudtest.Open(t, f.config())
+		in, other := cloudtest.MustLaunch(t, d, l4, 0), cloudtest.MustLaunch(t, d, l4, 1)
+		refused := f.Inject(fakecloud.Fault{Op: opDeleteVolume, Times: -1, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
+		err := d.Terminate(t.Context(), in.ID)
+		cloudtest.Is(t, err, gputrain.ErrAuth, "scaleway", "terminate", testKey)
+		if err != nil && !strings.Contains(err.Error(), "is left, and billed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		refused.Remove()
+		another := cloudtest.Open(t, f.config())
+		if list, err := another.List(t.Context(), "p1"); err != nil || len(list) != 3 {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+		if err := finish(another, in.ID); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := f.account(); len(left) != 2 || left[0].ID != other.ID {
+			t.Errorf("%s: there is %+v", name, left)
+		}
+	}
+}
+
+// A running server is terminated; one that is stopped, which the API refuses that for, is
+// deleted.
+func TestEndOfAStoppedServer(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	for state, op := range map[string]string{"running": opAction, "stopped": opDelete, "stopped in place": opAction} {
+		in := cloudtest.MustLaunch(t, d, l4, 0)
+		f.set(in.ID, row{"state": state})
+		before := len(f.Records(op))
+		if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+			t.Errorf("%s: %v: %+v", state, err, f.account())
+		}
+		if len(f.Records(op)) != before+1 {
+			t.Errorf("%s: not by %s", state, op)
+		}
+	}
+}
+
+// An end that comes too soon for the server's state is asked for again.
+func TestEndInATransientState(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	f.Inject(fakecloud.Fault{Op: opAction, Times: 2, Answer: failure(409, "transient_state", "resource is in a transient state", row{"current_state": "starting"})})
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+		t.Errorf("%v: %+v", err, f.account())
+	}
+}

@@ -1,0 +1,165 @@
+package scaleway
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// Prices are in euros, and compared in dollars.
+func TestEuros(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for rate, want := range map[float64]string{0: "$0.87", 1.2: "$0.94"} {
+		cfg := f.config()
+		cfg.USDPerEUR = rate
+		o := offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4), "L4-1-24G")
+		if o.HourlyUSD.String() != want || o.BillingUnit != time.Minute {
+			t.Errorf("at %v it is %v by %v", rate, o.HourlyUSD, o.BillingUnit)
+		}
+	}
+}
+
+func offer(t *testing.T, all []gputrain.Offer, kind string) gputrain.Offer {
+	t.Helper()
+	i := slices.IndexFunc(all, func(o gputrain.Offer) bool { return o.InstanceType == kind })
+	if i < 0 {
+		t.Fatalf("%s is not among %+v", kind, all)
+	}
+	return all[i]
+}
+
+// Products come in pages; what cannot be had is no offer, nor is what no image is for.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.shortage = "H100-1-80G"
+	f.products["B300-SXM-8-288G"] = gpuProduct(60, 224, 3840, "B300-SXM", 8, 288)
+	d := cloudtest.Open(t, f.config())
+	var got []string
+	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{}) {
+		got = append(got, fmt.Sprintf("%s %s %s %v %v", o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB))
+	}
+	slices.Sort(got)
+	want := []string{"COPARM1-2C8G cpu arm64 2 8", "DEV1-S cpu amd64 2 2", "L4-1-24G L4-24GB amd64 8 48", "L4-2-24G L4-24GB:2 amd64 16 96"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, o := range cloudtest.Offers(t, d, l4) {
+		if o.Accelerator.IsZero() {
+			t.Errorf("%+v has no GPU", o)
+		}
+	}
+	spot := l4
+	spot.Allocation = gputrain.Spot
+	if all := cloudtest.Offers(t, d, spot); len(all) > 0 {
+		t.Errorf("%+v: there is no spot", all)
+	}
+}
+
+// Images are known in one zone. Without a zone all are asked, and those that the API does
+// not know, or that have no GPU, have nothing.
+func TestZones(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.stocked = []string{"fr-par-1", "fr-par-2", "nl-ams-1"}
+	f.Inject(fakecloud.Fault{Op: opProducts, Times: 1, Answer: failure(404, "not_found", "zone not found", nil)}) // the first, fr-par-2
+	cfg := f.config()
+	cfg.Zone = ""
+	d := cloudtest.Open(t, cfg)
+	places, images := map[string]bool{}, map[string]bool{}
+	for _, o := range cloudtest.Offers(t, d, l4) {
+		p, err := readPlace(o.ID)
+		if err != nil || p.zone != o.Region {
+			t.Errorf("%+v: %v", o, err)
+		}
+		places[p.zone], images[p.image] = true, true
+	}
+	if len(places) != 2 || !places["fr-par-1"] || !places["nl-ams-1"] || len(images) != 2 {
+		t.Errorf("offers in %v, of images %v", places, images)
+	}
+	dutch := l4
+	dutch.Regions = []string{"nl-ams"}
+	in := cloudtest.MustLaunch(t, d, dutch, 0)
+	if !strings.HasPrefix(in.ID, "nl-ams-1/") {
+		t.Errorf("it is %s", in.ID)
+	}
+	if list, err := d.List(t.Context(), ""); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	f.Inject(fakecloud.Fault{Op: opServers, Answer: fakecloud.Reply(404, "page not found")})
+	if list, err := d.List(t.Context(), ""); !errors.Is(err, gputrain.ErrUnavailable) {
+		t.Errorf("a 404 that is not the API's is %+v, %v", list, err)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+		t.Errorf("%v: %+v", err, f.account())
+	}
+}
+
+// The image of the user goes into the call: by ID as it is, by label as the zone has it.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for given, want := range map[string]string{
+		"":             imageID(testZone, "ubuntu_noble_gpu_os_13_nvidia"),
+		"ubuntu_noble": imageID(testZone, "ubuntu_noble"),
+		testImage:      testImage,
+	} {
+		cfg := f.config()
+		cfg.Image = given
+		p, err := readPlace(offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4), "L4-1-24G").ID)
+		if err != nil || p.image != want {
+			t.Errorf("%q is %q, %v", given, p.image, err)
+		}
+	}
+	cfg := f.config()
+	cfg.Image = "ubuntu_jammy" // not for a type with GPUs
+	if all := cloudtest.Offers(t, cloudtest.Open(t, cfg), l4); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A list that ends before it has what it says to have is an error.
+func TestListThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	for name, answer := range map[string]fakecloud.Answer{
+		"without its list": fakecloud.Reply(200, row{}),
+		"cut":              fakecloud.Reply(200, row{"servers": []row{}}).With("X-Total-Count", "3"),
+		"without an ID":    fakecloud.Reply(200, row{"servers": []row{{"name": "gputrain-p1-0"}}}),
+	} {
+		f.Inject(fakecloud.Fault{Op: opServers, Answer: answer})
+		if list, err := d.List(t.Context(), "p1"); !errors.Is(err, gputrain.ErrUnavailable) {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+}
+
+func TestAcceleratorOfProducts(t *testing.T) {
+	one, eight := 1, 8
+	for _, tt := range []struct {
+		kind string
+		p    product
+		want string
+	}{
+		{"L4-1-24G", product{GPU: &one, GPUInfo: &gpuInfo{"L4", 24 << 30}}, `"L4-1-24G"-24GB`},
+		{"H100-1-80G", product{GPU: &one, GPUInfo: &gpuInfo{"H100-PCIe", 80 << 30}}, "H100-80GB-PCIe"},
+		{"H100-SXM-8-80G", product{GPU: &eight, GPUInfo: &gpuInfo{"H100-SXM", 80 << 30}}, "H100-80GB-SXM:8"},
+		{"RENDER-S", product{GPU: &one, GPUInfo: &gpuInfo{"P100", 16 << 30}}, "P100-16GB-PCIe"},
+		{"GP1-XS", product{}, "cpu"},
+		{"NEW-1", product{GPU: &one}, `"NEW-1"`},
+	} {
+		if got := accelerator(tt.kind, tt.p, accelerators.Exact("L4-1-24G")); got.String() != tt.want {
+			t.Errorf("%s is %v, want %s", tt.kind, got, tt.want)
+		}
+	}
+}

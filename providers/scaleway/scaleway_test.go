@@ -1,0 +1,305 @@
+package scaleway
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var l4 = gputrain.Spec{Accelerator: accelerators.L4()}
+
+// A server is made, told what to boot with, and only then started: all of it marked, with
+// a volume of a size.
+func TestStartOfThreeSteps(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	spec := l4
+	spec.DiskGiB = 250
+	in := cloudtest.MustLaunch(t, d, spec, 0)
+	var steps []string
+	for _, r := range f.Records(opCreate, opTagVolume, opUserData, opAction) {
+		steps = append(steps, r.Op)
+	}
+	if want := []string{opCreate, opTagVolume, opUserData, opAction}; !slices.Equal(steps, want) {
+		t.Errorf("the steps are %q, want %q", steps, want)
+	}
+	var made createServer
+	if err := json.Unmarshal([]byte(f.Records(opCreate)[0].Body), &made); err != nil {
+		t.Fatal(err)
+	}
+	if size := made.Volumes["0"].Size; size < 250<<30 || size%512 != 0 || size > 251<<30 {
+		t.Errorf("the volume has %d bytes", size)
+	}
+	if !slices.Contains(made.Tags, "AUTHORIZED_KEY="+strings.ReplaceAll(cloudtest.PoolKey, " ", "_")) {
+		t.Errorf("the tags are %q", made.Tags)
+	}
+	if !strings.HasPrefix(in.ID, testZone+"/") {
+		t.Errorf("the ID %q does not tell the zone", in.ID)
+	}
+	for _, r := range f.Records() {
+		if strings.Contains(r.Body, "PRIVATE KEY") && r.Op != opUserData {
+			t.Errorf("the host key is in %s", r.Op)
+		}
+	}
+}
+
+// A root volume without a size is the image's, of 10 GB.
+func TestDiskThatNobodyAskedFor(t *testing.T) {
+	if got := diskBytes(gputrain.Spec{}); got != 100e9 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// Stock runs out at the start, when the server and its volume exist: neither is left.
+func TestServerThatCannotBeStartedIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]fakecloud.Fault{
+		"out of stock": {},
+		"user data":    {Op: opUserData, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)},
+		"volume tag":   {Op: opTagVolume, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)},
+		"gone":         {Op: opAction, Answer: failure(404, "unknown_resource", "not found", nil)},
+	} {
+		f := startFake(t)
+		if name == "out of stock" {
+			f.room = 0
+		} else {
+			f.Inject(fault)
+		}
+		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4, 0)
+		if len(got) != 0 || err == nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if name == "out of stock" {
+			cloudtest.Is(t, err, gputrain.ErrNoCapacity, "scaleway", "launch", testKey)
+		}
+		if left := f.account(); len(left) > 0 {
+			t.Errorf("%s: there is %+v", name, left)
+		}
+	}
+}
+
+// A start whose answer is lost is not made again: the server says whether it had its effect.
+func TestStartWithoutItsAnswer(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]bool{"done": true, "not done": false} {
+		f := startFake(t)
+		f.Inject(fakecloud.Fault{Op: opAction, After: after, Cut: true})
+		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4, 0)
+		if starts := len(f.Records(opAction)); starts != 1 {
+			t.Errorf("%s: started %d times", name, starts)
+		}
+		if after != (err == nil && len(got) == 1) || len(f.account()) != 2*len(got) {
+			t.Errorf("%s: %+v, %v, %+v", name, got, err, f.account())
+		}
+	}
+}
+
+// Where the answer to a create is lost, what it has made is found, and is started too.
+func TestServerThatIsFoundIsStarted(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.Inject(fakecloud.Fault{Op: opCreate, After: true, Cut: true})
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning {
+		t.Errorf("%+v", now)
+	}
+}
+
+// A server that its start was granted to may fall back to stopped. For a minute that is
+// taken for not yet started.
+func TestStartThatFailsLater(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.failsLater = true
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	if now, why := state(server{State: "stopped"}, time.Now()); now != gputrain.InstancePending {
+		t.Errorf("at once it is %v: %s", now, why)
+	}
+	f.set(in.ID, row{"tags": f.old(in.ID)})
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceStopped || !strings.Contains(now.StateReason, "no room") {
+		t.Errorf("later it is %v: %s", now.State, now.StateReason)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+		t.Errorf("%v: %+v", err, f.account())
+	}
+}
+
+// A server that runs is not said to before its fingerprints are there, for as long as they
+// may take. What it is held to is the key that it was given, and what it has published.
+func TestHostKeys(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		quiet    int
+		replaced bool
+		pending  bool
+		waits    bool
+	}{
+		"published at once":    {},
+		"published in a while": {quiet: 3, pending: true},
+		"never published":      {quiet: -1, pending: true, waits: true},
+		"of the image's own":   {replaced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := startFake(t)
+			f.quiet, f.replaced = tt.quiet, tt.replaced
+			d := cloudtest.Open(t, f.config())
+			began := time.Now()
+			in := cloudtest.MustLaunch(t, d, l4, 0)
+			now := cloudtest.Describe(t, d, in.ID)
+			if (now.State == gputrain.InstancePending) != tt.pending {
+				t.Fatalf("at once it is %v: %s", now.State, now.StateReason)
+			}
+			for now.State == gputrain.InstancePending && time.Since(began) < 20*time.Second {
+				time.Sleep(time.Millisecond)
+				now = cloudtest.Describe(t, d, in.ID)
+			}
+			if waited := time.Since(began) >= fingerprintsWait(); tt.waits && !waited || now.State != gputrain.InstanceRunning {
+				t.Errorf("it is %v after %v", now.State, time.Since(began))
+			}
+			var machine *fakecloud.Machine
+			f.Do(func() { machine = f.servers.All(nil)[0].machine })
+			print, err := sshkey.Fingerprint(machine.HostKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Without that of the image alone there is the injected one; with it, both.
+			want := 1
+			if tt.replaced {
+				want = 2
+			}
+			if keys := now.SSH.HostKeys; len(keys) != want || !slices.ContainsFunc(keys, func(k string) bool { f, _ := sshkey.Fingerprint(k); return f == print }) {
+				t.Errorf("the host keys are %q", keys)
+			}
+		})
+	}
+}
+
+func TestFaultsOfAConfig(t *testing.T) {
+	t.Setenv("SCW_DEFAULT_PROJECT_ID", "my project")
+	for name, tt := range map[string]struct {
+		cfg  Config
+		says []string
+	}{
+		"all at once": {Config{ProjectID: "p", Zone: "paris", Image: "a b", USDPerEUR: -1, RequestTimeout: 1, Endpoint: "scaleway"},
+			[]string{"ProjectID", "Zone", "Image", "USDPerEUR", "RequestTimeout", "Endpoint"}},
+		"an image of no zone":       {Config{Image: testImage}, []string{"set Zone too"}},
+		"a project of the variable": {Config{SecretKey: testKey}, []string{"ProjectID"}},
+	} {
+		_, err := tt.cfg.Open(t.Context())
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "open")
+		for _, want := range tt.says {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v does not say %q", name, err, want)
+			}
+		}
+	}
+}
+
+// What comes from elsewhere is refused before anything is made.
+func TestOffersOfOthers(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	for _, id := range []string{"", "fr-par-2/L4-1-24G", "paris/L4-1-24G/" + testImage, "fr-par-2//" + testImage, "fr-par-2/L4-1-24G/image"} {
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, l4, gputrain.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "launch")
+	}
+	if len(f.Records(opCreate)) > 0 {
+		t.Error("something was made")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	for _, tt := range []struct {
+		answer fakecloud.Answer
+		kind   error
+	}{
+		{failure(401, "denied_authentication", "authentication is denied", nil), gputrain.ErrAuth},
+		{failure(403, "permissions_denied", "insufficient permissions", nil), gputrain.ErrAuth},
+		{failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), gputrain.ErrQuota},
+		{failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), gputrain.ErrQuota},
+		{failure(403, "invalid_request_error", "forbidden", nil), gputrain.ErrAuth},
+		{failure(400, "out_of_stock", "resource out of stock", nil), gputrain.ErrNoCapacity},
+		{failure(400, "resource", "There is no more L4-1-24G available.", nil), gputrain.ErrNoCapacity},
+		{failure(400, "invalid_arguments", "invalid argument(s)", nil), gputrain.ErrInvalid},
+		{failure(403, "locked", "the account is locked", nil), gputrain.ErrAuth},
+		{failure(410, "resource_expired", "resource has expired", nil), gputrain.ErrUnsupported},
+		{failure(409, "transient_state", "busy", nil), gputrain.ErrUnavailable},
+	} {
+		f.Inject(fakecloud.Fault{Op: opCreate, Answer: tt.answer})
+		_, err := cloudtest.Launch(t, d, l4, 0)
+		cloudtest.Is(t, err, tt.kind, "scaleway", "launch", testKey)
+	}
+	f.noQuota = true
+	_, err := cloudtest.Launch(t, d, l4, 0)
+	if e, _ := errors.AsType[*gputrain.Error](err); e == nil || e.Kind != gputrain.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPool(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	cloudtest.Broadcast(t, cloudtest.Dialed(f.config()), l4, nil)
+	if left := f.account(); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// A pool whose calls fail in every way that they can opens and closes all the same, and
+// has left nothing.
+func TestPoolUnderFaults(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for _, fault := range []fakecloud.Fault{
+		{Op: opProducts, Answer: fakecloud.Failure(503, "", "")},
+		{Op: opCreate, After: true, Cut: true},
+		{Op: opUserData, After: true, Cut: true},
+		{Op: opAction, Skip: 1, After: true, Cut: true},
+		{Op: opTagVolume, Answer: fakecloud.Failure(502, "", "")},
+		{Op: opServer, Skip: 2, Answer: fakecloud.Failure(429, "", "")},
+		{Op: opServers, Answer: fakecloud.Failure(500, "", "")},
+		{Op: opGetUserData, Answer: fakecloud.Failure(500, "", "")},
+		{Op: opDeleteVolume, After: true, Cut: true},
+	} {
+		f.Inject(fault)
+	}
+	cloudtest.Broadcast(t, cloudtest.Dialed(f.config()), l4, nil)
+	if left := f.account(); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+func FuzzFingerprints(f *testing.F) {
+	const one = "SHA256:ohD8VZEXGWo6Ez8GSEJQ9WpafgLFsOfLOtGGQCQo6Og"
+	for text, n := range map[string]int{
+		"": 0, "256 " + one + " root@host (ED25519)\n": 1, one + " " + one: 1, "256 MD5:aa:bb root@host": 0, one[:30]: 0, one + "A": 0,
+	} {
+		if got := fingerprints(text); len(got) != n {
+			f.Errorf("%q has %q", text, got)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, print := range fingerprints(text) {
+			if got, err := sshkey.Fingerprint(print); err != nil || got != print || !strings.Contains(text, print) {
+				t.Errorf("%q: %v", print, err)
+			}
+		}
+	})
+}

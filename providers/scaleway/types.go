@@ -1,0 +1,101 @@
+package scaleway
+
+// A server is one machine.
+type server struct {
+	ID             string              `json:"id"`
+	Name           string              `json:"name"`
+	State          string              `json:"state"`
+	StateDetail    string              `json:"state_detail"`
+	CommercialType string              `json:"commercial_type"`
+	Tags           []string            `json:"tags"`
+	PublicIP       *address            `json:"public_ip"` // before there were several
+	PublicIPs      []address           `json:"public_ips"`
+	Volumes        map[string]attached `json:"volumes"`
+}
+
+type address struct {
+	Address string `json:"address"`
+	Family  string `json:"family"` // "inet" or "inet6"
+}
+
+// An attached volume tells neither its size nor its tags.
+type attached struct {
+	ID         string `json:"id"`
+	VolumeType string `json:"volume_type"`
+}
+
+// blockVolumes are the IDs of the volumes that outlive a server.
+func (s server) blockVolumes() (ids []string) {
+	for _, v := range s.Volumes {
+		if v.VolumeType == "sbs_volume" && v.ID != "" {
+			ids = append(ids, v.ID)
+		}
+	}
+	return ids
+}
+
+// ipv4 is the first public address of version 4.
+func (s server) ipv4() string {
+	for _, ip := range s.PublicIPs {
+		if ip.Family == "inet" && ip.Address != "" {
+			return ip.Address
+		}
+	}
+	if s.PublicIP != nil {
+		return s.PublicIP.Address
+	}
+	return ""
+}
+
+// createServer is what POST servers takes.
+type createServer struct {
+	Name              string               `json:"name"`
+	Project           string               `json:"project"`
+	CommercialType    string               `json:"commercial_type"`
+	Image             string               `json:"image"`
+	DynamicIPRequired bool                 `json:"dynamic_ip_required"`
+	BootType          string               `json:"boot_type"`
+	Tags              []string             `json:"tags"`
+	Volumes           map[string]newVolume `json:"volumes"`
+}
+
+type newVolume struct {
+	Size       int64  `json:"size"` // in bytes, a multiple of 512
+	VolumeType string `json:"volume_type"`
+}
+
+// A product is a type of machine: its price in euros, its sizes in bytes.
+type product struct {
+	HourlyPrice  float64  `json:"hourly_price"`
+	NCPUs        float64  `json:"ncpus"`
+	RAM          float64  `json:"ram"`
+	Arch         string   `json:"arch"`
+	GPU          *int     `json:"gpu"` // null where there is none
+	GPUInfo      *gpuInfo `json:"gpu_info"`
+	EndOfService bool     `json:"end_of_service"`
+}
+
+type gpuInfo struct {
+	Name   string  `json:"gpu_name"`
+	Memory float64 `json:"gpu_memory"` // of each
+}
+
+func (p product) gpus() int {
+	if p.GPU == nil {
+		return 0
+	}
+	return *p.GPU
+}
+
+type localImage struct {
+	ID    string   `json:"id"`
+	Zone  string   `json:"zone"`
+	Types []string `json:"compatible_commercial_types"`
+}
+
+// A volume is one of block storage, which is billed by itself.
+type volume struct {
+	ID   string   `json:"id"`
+	Name string   `json:"name"`
+	Tags []string `json:"tags"`
+}
