@@ -1,0 +1,116 @@
+package tensordock
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// Config rents from TensorDock. The zero value works when TENSORDOCK_API_TOKEN is set.
+type Config struct {
+	// APIToken authenticates every call. It may be a reference. Empty means the
+	// TENSORDOCK_API_TOKEN variable.
+	APIToken gputrain.Secret
+	// Country keeps machines in one country only, by its two letters or its name: "US",
+	// "Germany". Empty means anywhere.
+	Country string
+	// MinTier drops locations of a lower tier, of which there are 0 to 4. Zero means 2,
+	// less than zero any.
+	MinTier int
+	// Image is what nodes start from. Empty means DefaultImage.
+	Image string
+	// StorageGB is the size of the disk where Spec.DiskGiB is zero. Zero means 100, which
+	// is the least.
+	StorageGB int
+	// MinVCPUs and MinRAMGB are what a node has where the spec asks for less. Numbers of
+	// vCPUs are even, those of memory have steps: both are rounded up. Zero means 4 and 16.
+	MinVCPUs, MinRAMGB int
+	// DedicatedIP takes machines only that have an address of their own.
+	DedicatedIP bool
+	// User is whom to log in as. Empty means root, for which cloud-init is given the pool's
+	// key.
+	User string
+	// RequestTimeout bounds one attempt at a call of the API. Zero means 2 minutes, as
+	// the API is slow.
+	RequestTimeout time.Duration
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty
+	// means https://dashboard.tensordock.com/api/v2.
+	Endpoint string
+	// HTTPClient makes the calls. Nil means one with sane timeouts.
+	HTTPClient *http.Client
+}
+
+// DefaultImage is the nodes' image where Config.Image is empty: Ubuntu 24.04 with a driver.
+const DefaultImage = "ubuntu2404_ml_everything"
+
+const (
+	providerName    = "tensordock"
+	defaultEndpoint = "https://dashboard.tensordock.com/api/v2"
+	whereTokens     = "tokens are made at https://dashboard.tensordock.com/developers; the authorization ID, a UUID, is none"
+)
+
+var _ gputrain.Provider = Config{}
+
+// Name returns "tensordock".
+func (Config) Name() string { return providerName }
+
+// Open checks the parameters, and by one call the token. It rents nothing.
+func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := c.open(ctx)
+	if err != nil {
+		return nil, cloud.Fail(providerName, "open", err, classify)
+	}
+	return d, nil
+}
+
+func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	token, err := cloud.Credential(ctx, "APIToken", c.APIToken, whereTokens, "TENSORDOCK_API_TOKEN")
+	if err != nil {
+		return nil, err
+	}
+	c = c.complete()
+	client, err := newClient(c, token)
+	if err != nil {
+		return nil, err
+	}
+	organization, err := client.authTest(ctx)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return cloud.New(providerName, &dock{client: client, cfg: c, organization: organization}, cloud.Options{}), nil
+}
+
+// complete returns the configuration with its defaults, and without the token.
+func (c Config) complete() Config {
+	c.APIToken = ""
+	c.Country = countryOf(c.Country)
+	c.MinTier = cmp.Or(c.MinTier, 2)
+	c.Image = cmp.Or(c.Image, DefaultImage)
+	c.StorageGB = cmp.Or(c.StorageGB, minStorageGB)
+	c.MinVCPUs, c.MinRAMGB = cmp.Or(c.MinVCPUs, 4), cmp.Or(c.MinRAMGB, 16)
+	c.User = cmp.Or(c.User, "root")
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 2*time.Minute)
+	return c
+}
+
+// validate returns every fault at once.
+func (c Config) validate() error {
+	var f cloud.Faults
+	f.Require(c.MinTier <= 4, "MinTier is %d; the highest is 4", c.MinTier)
+	f.Word("Image", c.Image)
+	f.Word("User", c.User)
+	f.Require(c.StorageGB == 0 || c.StorageGB >= minStorageGB, "StorageGB is %d; the least is %d", c.StorageGB, minStorageGB)
+	f.Require(c.MinVCPUs >= 0, "MinVCPUs is %d", c.MinVCPUs)
+	f.Require(c.MinRAMGB >= 0 && c.MinRAMGB <= maxRAM, "MinRAMGB is %d; the most is %d", c.MinRAMGB, maxRAM)
+	f.Timeout("RequestTimeout", c.RequestTimeout)
+	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
+	return f.Err()
+}

@@ -1,0 +1,75 @@
+package tensordock
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// Bad parameters are refused before anything is contacted, all of them at once.
+func TestBadParameters(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for says, change := range map[string]func(*Config){
+		"MinTier is 5":          func(c *Config) { c.MinTier = 5 },
+		"Image":                 func(c *Config) { c.Image = "Ubuntu 22.04 LTS" },
+		"User":                  func(c *Config) { c.User = "a b" },
+		"StorageGB is 50":       func(c *Config) { c.StorageGB = 50 },
+		"MinVCPUs is -1":        func(c *Config) { c.MinVCPUs = -1 },
+		"MinRAMGB is 513":       func(c *Config) { c.MinRAMGB = 513 },
+		"RequestTimeout is 1ms": func(c *Config) { c.RequestTimeout = time.Millisecond },
+		"Endpoint":              func(c *Config) { c.Endpoint = "dashboard.tensordock.com" },
+	} {
+		c := f.config()
+		change(&c)
+		d, err := c.Open(t.Context())
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "open", testToken)
+		if d != nil || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, %v; want %q", d, err, says)
+		}
+	}
+	c := f.config()
+	c.MinTier, c.StorageGB = 9, 1
+	if _, err := c.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "MinTier") || !strings.Contains(err.Error(), "StorageGB") {
+		t.Errorf("not every fault: %v", err)
+	}
+	if n := len(f.Records()); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}
+
+// The token comes from the field, a reference, or the variable. That it is bad may be said
+// under a good status.
+func TestToken(t *testing.T) {
+	f := startFake(t)
+	t.Setenv("TENSORDOCK_API_TOKEN", "")
+	none := Config{Endpoint: f.URL + "/api/v2"}
+	_, err := none.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open")
+	if err == nil || !strings.Contains(err.Error(), "TENSORDOCK_API_TOKEN") || len(f.Records()) != 0 {
+		t.Errorf("%v", err)
+	}
+	t.Setenv("TOKEN_OF_MINE", testToken)
+	referred := none
+	referred.APIToken = "env://TOKEN_OF_MINE"
+	cloudtest.Open(t, referred)
+	t.Setenv("TENSORDOCK_API_TOKEN", testToken+"\n")
+	d := cloudtest.Open(t, none)
+	caps := d.Capabilities()
+	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != gputrain.HostKeyFirstContact {
+		t.Errorf("%+v", caps)
+	}
+	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testToken) {
+		t.Error("the driver shows the token")
+	}
+	f.Do(func() { f.tokenBad = true })
+	_, err = none.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open", testToken)
+	if err == nil || !strings.Contains(err.Error(), "success is false") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package tensordock
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
+)
+
+// fault reads a failure, which may come under a good status: {"error":"text","status":400},
+// {"message":"text"}, or {"errors":[{"title":"text","detail":"text"}]}. A machine has a
+// status, too, but that is a word.
+func fault(status int, body []byte) *rest.Fault {
+	var said struct {
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"`
+		Status  json.RawMessage `json:"status"`
+		Errors  []struct {
+			Title  string `json:"title"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(body, &said) != nil {
+		return nil
+	}
+	var number int
+	if json.Unmarshal(said.Status, &number) != nil || number < 400 {
+		number = 0
+	}
+	failed := text(said.Error) != "" || number > 0 || len(said.Errors) > 0
+	if status < 400 && !failed {
+		return nil
+	}
+	words := []string{text(said.Error), text(said.Message)}
+	for _, e := range said.Errors {
+		words = append(words, e.Title, e.Detail)
+	}
+	message := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+	if message == "" && !failed {
+		return nil
+	}
+	return &rest.Fault{Message: message, Status: number}
+}
+
+// text is a string, or whatever else is there as it is written.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil || string(raw) == "false" {
+		return s
+	}
+	return string(raw)
+}
+
+// symptoms are words by which failures are told apart, as there are no codes: of a launch
+// only, where they are about stock.
+var symptoms = []struct {
+	words  string // in lower case
+	launch bool
+	kind   error
+	hint   string
+}{
+	{"need at least $", false, gputrain.ErrQuota, fundsHint},
+	{"balance", false, gputrain.ErrQuota, fundsHint},
+	{"unexpected error", false, gputrain.ErrUnavailable, "the API does not say what is wrong: try another Image, or StorageGB 200"},
+	{"unavailable", true, gputrain.ErrNoCapacity, ""},
+	{"not enough", true, gputrain.ErrNoCapacity, ""},
+	{"no available", true, gputrain.ErrNoCapacity, ""},
+	{"insufficient", true, gputrain.ErrQuota, fundsHint},
+	{"not found", false, gputrain.ErrNotFound, ""},
+}
+
+const fundsHint = "add to the balance at https://dashboard.tensordock.com"
+
+func classify(op string, err error) (hint string, kind error) {
+	e, ok := errors.AsType[*rest.Error](err)
+	if !ok || e.Err != nil || e.Status == 0 || e.Status >= 500 {
+		return "", nil
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return whereTokens, gputrain.ErrAuth
+	case http.StatusTooManyRequests:
+		return "there are 100 calls a minute for an organization: try again in a minute", gputrain.ErrRateLimited
+	}
+	if strings.HasPrefix(strings.TrimSpace(e.Body), "<") {
+		// What stands in front of the API says so of everything: nothing is gone by that.
+		return "what answers is not the API: see Config.Endpoint", gputrain.ErrUnavailable
+	}
+	said := strings.ToLower(e.Message)
+	if said == "" {
+		said = strings.ToLower(e.Body)
+	}
+	for _, s := range symptoms {
+		if strings.Contains(said, s.words) && (op == "launch" || !s.launch) {
+			return s.hint, s.kind
+		}
+	}
+	return "", nil
+}

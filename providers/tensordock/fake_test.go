@@ -1,0 +1,295 @@
+package tensordock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+// The operations, as the contract calls them.
+const (
+	opAuth      = "POST /auth/test"
+	opLocations = "GET /locations"
+	opHosts     = "GET /hostnodes"
+	opCreate    = "POST /instances"
+	opList      = "GET /instances"
+	opGet       = "GET /instances/{id}"
+	opDelete    = "DELETE /instances/{id}"
+)
+
+const testToken = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+type row = cloudtest.Row
+
+// A shape is one of the ways in which the API answers the same call.
+type shape int
+
+const (
+	flat    shape = iota // as it is, and data as a bare list
+	wrapped              // in data, and data.instances
+	deep                 // in data.attributes, with names_like_this
+)
+
+// A fake is TensorDock with its quirks. What it holds is only to be touched by its handlers
+// and in Do.
+type fake struct {
+	*fakecloud.Server
+	t         testing.TB
+	locations []row
+	instances *fakecloud.Store[*rental]
+
+	shape      shape
+	room       int
+	status     string // of what is created
+	noMachines bool
+	wantPorts  bool // a port of zero is refused
+	thinList   bool // the list has no addresses
+	tokenBad   bool // /auth/test says so under 200
+	lastID     int
+}
+
+// A rental is an instance, and the machine that it is.
+type rental struct {
+	row     row
+	machine *fakecloud.Machine
+}
+
+func startFake(t testing.TB) *fake {
+	t.Helper()
+	f := &fake{t: t, shape: wrapped, room: 64, status: "Running", locations: []row{
+		place("loc-home", "Somewhere", "Ohio", "USA", 0, stockRow("geforcertx4090-pcie-24gb", 1, 0.2)),
+		place("loc-austin", "Austin", "Texas", "United States", 3, stockRow("geforcertx4090-pcie-24gb", 4, 0.35), stockRow("h100-sxm5-80gb", 8, 2.2)),
+		place("loc-berlin", "Berlin", "", "Germany", 2, stockRow("geforcertx4090-pcie-24gb", 8, 0.4)),
+	}}
+	f.Server = fakecloud.Start(t, fakecloud.Config{
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "tensordock/tensordock-v2.lifecycle.derived.openapi.yaml", anyShape)},
+		Authorized:   fakecloud.Bearer(testToken),
+		Public:       []string{opLocations},
+		Unauthorized: fakecloud.Reply(401, row{"error": "Unauthorized"}),
+		Refused:      func(status int, complaint string) fakecloud.Answer { return failure(status, complaint) },
+	})
+	f.instances = fakecloud.NewStore[*rental](f.Server)
+	for op, h := range map[string]fakecloud.Handler{
+		opAuth: f.auth, opHosts: f.hosts, opCreate: f.create, opList: f.list, opGet: f.get, opDelete: f.delete,
+		opLocations: func(*fakecloud.Call) fakecloud.Answer {
+			return fakecloud.Reply(200, row{"data": row{"locations": f.locations}})
+		},
+	} {
+		f.Handle(op, h)
+	}
+	return f
+}
+
+// anyShape mends the description, by which an instance with attributes is one of two shapes
+// and fits both.
+func anyShape(doc map[string]any) {
+	in := doc["components"].(row)["schemas"].(row)["InstanceAny"].(row)
+	in["anyOf"] = in["oneOf"]
+	delete(in, "oneOf")
+}
+
+func (f *fake) config() Config {
+	return Config{APIToken: testToken, Endpoint: f.URL + "/api/v2"}
+}
+
+func place(id, city, state, country string, tier int, gpus ...row) row {
+	return row{"id": id, "city": city, "stateprovince": state, "country": country, "tier": tier, "gpus": gpus}
+}
+
+// stockRow is what there is of a GPU. max_count is of the largest machine that could be had.
+func stockRow(name string, most int, price float64) row {
+	return row{
+		"v0Name": name, "displayName": name, "max_count": most, "price_per_hr": price,
+		"resources":        row{"max_vcpus": 128, "max_ram_gb": 512, "max_storage_gb": 10000},
+		"pricing":          row{"per_vcpu_hr": 0.003, "per_gb_ram_hr": 0.002, "per_gb_storage_hr": 0.00005},
+		"network_features": row{"dedicated_ip_available": name != "h100-sxm5-80gb", "port_forwarding_available": true, "network_storage_available": false},
+	}
+}
+
+// failure is one under its own status, and refusal one under 200.
+func failure(status int, text string) fakecloud.Answer {
+	return fakecloud.Reply(status, row{"error": text})
+}
+
+func refusal(status int, text string) fakecloud.Answer {
+	return fakecloud.Reply(200, row{"error": text, "status": status})
+}
+
+func (f *fake) auth(c *fakecloud.Call) fakecloud.Answer {
+	if f.tokenBad {
+		return fakecloud.Reply(200, row{"success": false})
+	}
+	return fakecloud.Reply(200, row{"success": true, "organizationId": "org-7"})
+}
+
+func (f *fake) hosts(*fakecloud.Call) fakecloud.Answer {
+	node := func(id, at string, gpus int, ports ...int) row {
+		return row{"id": id, "location_id": at, "available_resources": row{
+			"gpus": []row{{"v0Name": "geforcertx4090-pcie-24gb", "availableCount": gpus}}, "available_ports": append([]int{}, ports...),
+		}}
+	}
+	return fakecloud.Reply(200, row{"data": row{"hostnodes": []row{
+		node("elsewhere", "loc-berlin", 8, 20001), node("full", "loc-austin", 0, 20002), node("no-ports", "loc-austin", 4), node("good", "loc-austin", 4, 20022, 20080),
+	}}})
+}
+
+// create rents. What it refuses is told under 200.
+func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
+	var in struct {
+		Data struct {
+			Attributes order `json:"attributes"`
+		} `json:"data"`
+	}
+	c.Decode(&in)
+	o := in.Data.Attributes
+	switch {
+	case f.room <= 0:
+		return refusal(400, "Hostnode unavailable")
+	case o.Dedicated == (len(o.Forwards) > 0):
+		return refusal(400, "Either useDedicatedIp or port_forwards is required")
+	case f.wantPorts && len(o.Forwards) > 0 && o.Forwards[0].External == 0:
+		return refusal(400, "external_port must be between 1 and 65535")
+	case o.SSHKey == "":
+		return refusal(400, "ssh_key is required")
+	}
+	f.room--
+	f.lastID++
+	id := fmt.Sprintf("0b5c2d1e-7f64-4f2a-9f63-%012d", f.lastID)
+	r := &rental{row: row{"type": "virtualmachine", "id": id, "name": o.Name, "status": f.status, "rateHourly": f.price(o), "resources": o.Resources}}
+	if f.status == "Running" && !f.noMachines {
+		user := "user"
+		if o.CloudInit != nil {
+			user = "root"
+		}
+		r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: o.SSHKey, User: user})
+		r.row["ipAddress"] = r.machine.Host
+		r.row["portForwards"] = []row{{"internal_port": 8888, "external_port": 1}, {"internal_port": 22, "external_port": r.machine.Port}}
+	}
+	f.instances.Put(c, id, r)
+	brief := row{"type": "virtualmachine", "id": id, "name": o.Name, "status": "running"} // whatever it is
+	if f.shape == flat {
+		return fakecloud.Reply(200, brief)
+	}
+	return fakecloud.Reply(200, row{"data": brief})
+}
+
+// price is what the API charges.
+func (f *fake) price(o order) float64 {
+	for _, l := range f.locations {
+		for _, g := range l["gpus"].([]row) {
+			if n, ok := o.Resources.GPUs[g["v0Name"].(string)]; ok && l["id"] == o.LocationID {
+				return g["price_per_hr"].(float64)*float64(n.Count) + 0.003*float64(o.Resources.VCPUs) + 0.002*float64(o.Resources.RAMGB) + 0.00005*float64(o.Resources.StorageGB)
+			}
+		}
+	}
+	return 0
+}
+
+// told is an instance in the shape that the API has today.
+func (f *fake) told(r row) row {
+	if f.shape != deep {
+		return r
+	}
+	inner := row{}
+	for k, v := range r {
+		switch k {
+		case "id", "type":
+		case "ipAddress":
+			inner["ip_address"] = v
+		case "portForwards":
+			inner["port_forwards"] = v
+		case "name", "status":
+			inner[k] = v
+		}
+	}
+	return row{"id": r["id"], "type": r["type"], "attributes": inner}
+}
+
+func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
+	all := []row{}
+	for _, r := range f.instances.All(c) {
+		shown := row{}
+		for k, v := range r.row {
+			if !f.thinList || k != "ipAddress" && k != "portForwards" {
+				shown[k] = v
+			}
+		}
+		all = append(all, f.told(shown))
+	}
+	if f.shape == flat {
+		return fakecloud.Reply(200, row{"data": all})
+	}
+	return fakecloud.Reply(200, row{"data": row{"instances": all}})
+}
+
+func (f *fake) get(c *fakecloud.Call) fakecloud.Answer {
+	r, ok := f.instances.Get(c, c.Vars["id"])
+	switch {
+	case !ok:
+		return failure(404, "Instance not found")
+	case f.shape == flat:
+		return fakecloud.Reply(200, r.row)
+	}
+	return fakecloud.Reply(200, row{"data": f.told(r.row)})
+}
+
+func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
+	r, ok := f.instances.Get(nil, c.Vars["id"])
+	if !ok {
+		return failure(404, "Instance not found")
+	}
+	if r.machine != nil {
+		go r.machine.Kill()
+	}
+	f.room++
+	f.instances.Delete(c, c.Vars["id"])
+	return fakecloud.Reply(200, row{"data": row{"type": "success", "attributes": row{"message": "Instance deleted successfully"}}})
+}
+
+// set changes fields of an instance.
+func (f *fake) set(id string, changed row) {
+	f.t.Helper()
+	f.Do(func() {
+		r, ok := f.instances.Get(nil, id)
+		if !ok {
+			f.t.Fatalf("there is no instance %s", id)
+		}
+		maps.Copy(r.row, changed)
+	})
+}
+
+// everything is what the account holds, whoever made it.
+func (f *fake) everything() (all []gputrain.Resource) {
+	f.Do(func() {
+		for _, r := range f.instances.All(nil) {
+			name := r.row["name"].(string)
+			if _, node, _, ok := cloud.ParseName(name); ok {
+				name = node
+			}
+			all = append(all, gputrain.Resource{Kind: "machine", ID: r.row["id"].(string), Name: name})
+		}
+	})
+	return all
+}
+
+// foreign puts into the account what somebody made by other means, under names that are
+// nearly ours.
+func (f *fake) foreign() (ids []string) {
+	f.Do(func() {
+		for _, name := range []string{"gputrain", "gputrain-lab", "my-gputrain-p1-0"} {
+			f.lastID++
+			id := fmt.Sprintf("foreign-%d", f.lastID)
+			f.instances.Put(nil, id, &rental{row: row{"id": id, "name": name, "status": "running", "type": "virtualmachine"}})
+			ids = append(ids, id)
+		}
+	})
+	return slices.Clip(ids)
+}

@@ -1,0 +1,144 @@
+package tensordock
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+const (
+	gib          = 1 << 30
+	minStorageGB = 100
+	maxRAM       = 512
+)
+
+// Offers yields what each location has of each GPU, in a machine of the size that is asked
+// for: not in the largest that could be had.
+func (d *dock) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+	return func(yield func(gputrain.Offer, error) bool) {
+		if spec.Allocation == gputrain.Spot {
+			return
+		}
+		all, err := d.client.locations(ctx)
+		if err != nil {
+			yield(gputrain.Offer{}, err)
+			return
+		}
+		for _, l := range all {
+			if l.Tier < d.cfg.MinTier || d.cfg.Country != "" && !strings.EqualFold(countryOf(l.Country), d.cfg.Country) {
+				continue
+			}
+			for _, g := range l.GPUs {
+				s := d.sizeOf(l, g, spec)
+				if d.fits(g, s) && !yield(offerOf(l, g, s, spec), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A size is what an offer's ID says: where a machine is, and what it has.
+type size struct {
+	location, gpu               string
+	count, vcpus, ramGB, diskGB int
+}
+
+func (d *dock) sizeOf(l location, g gpuStock, spec gputrain.Spec) size {
+	s := size{
+		location: l.ID, gpu: g.Name, count: max(int(math.Ceil(spec.Accelerator.Count)), 1), diskGB: d.cfg.StorageGB,
+		vcpus: even(max(int(math.Ceil(spec.VCPUs)), d.cfg.MinVCPUs)), ramGB: ramStep(max(int(math.Ceil(spec.MemoryGiB)), d.cfg.MinRAMGB)),
+	}
+	if spec.DiskGiB > 0 {
+		s.diskGB = max(int(math.Ceil(spec.DiskGiB*gib/1e9)), minStorageGB)
+	}
+	return s
+}
+
+// even rounds up to what the API takes for vCPUs.
+func even(n int) int { return n + n%2 }
+
+// ramStep rounds up to what the API takes for memory: 2, 4, 6, 8, 10, 16, 32 and so on to 256,
+// and 512. More there is not.
+func ramStep(gb int) int {
+	switch {
+	case gb <= 10:
+		return max(even(gb), 2)
+	case gb <= 256:
+		return (gb + 15) / 16 * 16
+	}
+	return max(gb, maxRAM)
+}
+
+// fits is whether a location can have such a machine. What it does not tell is not held
+// against it.
+func (d *dock) fits(g gpuStock, s size) bool {
+	within := func(n, most int) bool { return most == 0 || n <= most }
+	if d.cfg.DedicatedIP && !g.Network.Dedicated || !d.cfg.DedicatedIP && g.Network.Forwards != nil && !*g.Network.Forwards {
+		return false
+	}
+	return g.Name != "" && s.count <= g.MaxCount && s.ramGB <= maxRAM &&
+		within(s.vcpus, g.Resources.VCPUs) && within(s.ramGB, g.Resources.RAMGB) && within(s.diskGB, g.Resources.StorageGB)
+}
+
+func offerOf(l location, g gpuStock, s size, spec gputrain.Spec) gputrain.Offer {
+	return gputrain.Offer{
+		ID: s.String(), InstanceType: fmt.Sprintf("%dx %s", s.count, s.gpu), Region: l.region(), Arch: "amd64",
+		Accelerator: accelerator(s.gpu, s.count, spec), HourlyUSD: priceOf(g, s),
+		VCPUs: float64(s.vcpus), MemoryGiB: float64(s.ramGB), DiskGiB: float64(s.diskGB) * 1e9 / gib,
+	}
+}
+
+// priceOf is the sum of what a machine has. Where a term is missing it is not known.
+func priceOf(g gpuStock, s size) gputrain.Price {
+	sum := 0.0
+	for _, term := range []struct {
+		per *number
+		n   int
+	}{{g.PerHour, s.count}, {g.Pricing.VCPU, s.vcpus}, {g.Pricing.RAMGB, s.ramGB}, {g.Pricing.StorageGB, s.diskGB}} {
+		if term.per == nil || *term.per < 0 {
+			return gputrain.Price{}
+		}
+		sum += float64(*term.per) * float64(term.n)
+	}
+	if sum == 0 {
+		return gputrain.Price{}
+	}
+	return gputrain.USD(sum)
+}
+
+// accelerator is what the API means by a name. One that no table knows is passed through.
+func accelerator(name string, count int, spec gputrain.Spec) accelerators.Accelerator {
+	a, err := accelerators.ParseFrom(providerName, name)
+	if err != nil || a.IsZero() || spec.Accelerator.Exact && spec.Accelerator.Name == name {
+		a = accelerators.Exact(name)
+	}
+	a.Count = float64(count)
+	return a
+}
+
+// String is the ID of the offer, which is all that a launch needs to know of it.
+func (s size) String() string {
+	return fmt.Sprintf("%s/%s/%d/%d/%d/%d", s.location, s.gpu, s.count, s.vcpus, s.ramGB, s.diskGB)
+}
+
+func parseSize(id string) (size, error) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 6 || parts[0] == "" || parts[1] == "" {
+		return size{}, fmt.Errorf("%w: %q is not the ID of an offer of TensorDock's", gputrain.ErrInvalid, id)
+	}
+	s := size{location: parts[0], gpu: parts[1]}
+	for i, n := range []*int{&s.count, &s.vcpus, &s.ramGB, &s.diskGB} {
+		var err error
+		if *n, err = strconv.Atoi(parts[2+i]); err != nil || *n < 1 {
+			return size{}, fmt.Errorf("%w: %q is not the ID of an offer of TensorDock's", gputrain.ErrInvalid, id)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,39 @@
+package tensordock
+
+import "strings"
+
+// countries are codes by the names that the API has, and others, in lower case. It writes one
+// in several ways.
+var countries = map[string]string{
+	"united states": "US", "usa": "US", "united states of america": "US", "united kingdom": "GB", "uk": "GB", "great britain": "GB",
+	"germany": "DE", "canada": "CA", "france": "FR", "netherlands": "NL", "the netherlands": "NL", "sweden": "SE", "norway": "NO",
+	"finland": "FI", "denmark": "DK", "poland": "PL", "spain": "ES", "italy": "IT", "belgium": "BE", "austria": "AT", "switzerland": "CH",
+	"czechia": "CZ", "czech republic": "CZ", "romania": "RO", "bulgaria": "BG", "estonia": "EE", "lithuania": "LT", "latvia": "LV",
+	"iceland": "IS", "ireland": "IE", "portugal": "PT", "ukraine": "UA", "turkey": "TR", "israel": "IL", "india": "IN", "singapore": "SG",
+	"japan": "JP", "south korea": "KR", "taiwan": "TW", "hong kong": "HK", "malaysia": "MY", "thailand": "TH", "vietnam": "VN",
+	"australia": "AU", "new zealand": "NZ", "brazil": "BR", "mexico": "MX", "argentina": "AR", "south africa": "ZA",
+	"united arab emirates": "AE", "uae": "AE",
+}
+
+// countryOf is the code of a country, or its name where the code is not known.
+func countryOf(name string) string {
+	name = strings.TrimSpace(name)
+	if code, ok := countries[strings.ToLower(name)]; ok {
+		return code
+	}
+	if len(name) == 2 {
+		return strings.ToUpper(name)
+	}
+	return name
+}
+
+// region is a location as Offer.Region has it: "US-Texas-Austin".
+func (l location) region() string {
+	parts := []string{countryOf(l.Country)}
+	for _, p := range []string{l.State, l.City} {
+		if p = strings.TrimSpace(p); p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, "-")
+}

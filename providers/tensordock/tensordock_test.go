@@ -1,0 +1,261 @@
+package tensordock
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+var rtx4090 = gputrain.Spec{Accelerator: accelerators.RTX4090()}
+
+// still starts a fake whose machines do not run.
+func still(t testing.TB) *fake {
+	f := startFake(t)
+	f.noMachines = true
+	return f
+}
+
+// The API answers the same call in three shapes.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for _, s := range []shape{flat, wrapped, deep} {
+		f := still(t)
+		f.shape = s
+		d := cloudtest.Open(t, f.config())
+		in := cloudtest.MustLaunch(t, d, rtx4090, 3)
+		other := cloudtest.MustLaunch(t, d, rtx4090, 4)
+		f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": []row{{"internal_port": 22, "external_port": 22022}}})
+		for range 2 {
+			now, err := d.Describe(t.Context(), in.ID, other.ID)
+			if err != nil || now[0].State != gputrain.InstanceRunning || now[0].SSH.Addr != "203.0.113.10:22022" || now[0].SSH.User != "root" || now[0].Name != "p1-3" {
+				t.Errorf("%v: %+v, %v", s, now, err)
+			}
+			if alone := cloudtest.Describe(t, d, in.ID); alone.SSH.Addr != "203.0.113.10:22022" {
+				t.Errorf("%v: %+v", s, alone)
+			}
+			f.Do(func() { f.thinList = true }) // and now each is asked for by itself
+		}
+		if list, err := d.List(t.Context(), ""); err != nil || len(list) != 2 {
+			t.Errorf("%v: %+v, %v", s, list, err)
+		}
+		if err := d.Terminate(t.Context(), in.ID, other.ID); err != nil || len(f.everything()) != 0 {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}
+
+// In whatever shape a machine is told, it is the same.
+func FuzzShapes(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":"a","name":"gputrain-p1-0","status":"running","ipAddress":"203.0.113.10","portForwards":[{"internal_port":22,"external_port":22022}],"rateHourly":0.42}`,
+		`{"id":"a","attributes":{"status":"queued","ip_address":"203.0.113.10","port_forwards":[]}}`, `{"data":{"data":{"id":"a","rateHourly":"0.4"}}}`, `{"id":"a","data":null}`, `[]`, `null`, `{"data":[]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var plain, inData machine
+		if json.Unmarshal([]byte(text), &plain) != nil || plain.ID == "" {
+			return
+		}
+		if err := json.Unmarshal([]byte(`{"data":`+text+`}`), &inData); err != nil || !reflect.DeepEqual(plain, inData) {
+			t.Errorf("%+v in data is %+v, %v", plain, inData, err)
+		}
+	})
+}
+
+// A body with neither shape is an error, and never an empty list.
+func TestAnswersThatAreNotWhole(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	for _, body := range []string{`{}`, `null`, `{"data":null}`, `{"data":{}}`, `{"data":{"instances":null}}`, `{"data":[{"name":"gputrain-p1-0"}]}`, `{"data":"none"}`} {
+		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, body)})
+		_, err := d.List(t.Context(), "p1")
+		cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "list")
+	}
+	for _, body := range []string{`{}`, `{"data":{}}`, `{"id":"another","status":"running"}`} {
+		f.Inject(fakecloud.Fault{Op: opGet, Answer: fakecloud.Reply(200, body)})
+		_, err := d.Describe(t.Context(), in.ID)
+		cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "describe")
+	}
+	for _, body := range []string{`{}`, `{"data":{"locations":null}}`, `{"data":{"locations":[{"city":"Austin"}]}}`} {
+		f.Inject(fakecloud.Fault{Op: opLocations, Answer: fakecloud.Reply(200, body)})
+		for _, err := range d.Offers(t.Context(), rtx4090) {
+			cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "offers")
+		}
+	}
+	f.Inject(fakecloud.Fault{Op: opAuth, Answer: fakecloud.Reply(200, `{}`)})
+	_, err := f.config().Open(t.Context())
+	cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "open")
+}
+
+// What is asked for: a port for SSH, cloud_init as an object, the key in the call itself, and
+// the GPUs that are wanted.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	attributes := func(change func(*Config)) (o order, sent map[string]any) {
+		cfg := f.config()
+		change(&cfg)
+		cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), rtx4090, len(f.Records(opCreate)))
+		all := f.Records(opCreate)
+		var in struct {
+			Data struct {
+				Attributes json.RawMessage `json:"attributes"`
+			} `json:"data"`
+		}
+		for _, v := range []func() error{
+			func() error { return json.Unmarshal([]byte(all[len(all)-1].Body), &in) },
+			func() error { return json.Unmarshal(in.Data.Attributes, &o) },
+			func() error { return json.Unmarshal(in.Data.Attributes, &sent) },
+		} {
+			if err := v(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o, sent
+	}
+	o, sent := attributes(func(*Config) {})
+	if o.Name != "gputrain-p1-0" || o.Image != DefaultImage || o.Resources.GPUs["geforcertx4090-pcie-24gb"].Count != 1 || o.Resources.VCPUs != 4 || len(o.Forwards) != 1 || o.Forwards[0] != (forward{Internal: 22}) {
+		t.Errorf("%+v", o)
+	}
+	init, isObject := sent["cloud_init"].(map[string]any)
+	if !isObject || len(init["write_files"].([]any)) != 2 || !strings.HasPrefix(o.SSHKey, cloudtest.PoolKey) || o.CloudInit.Files[0].Content != o.SSHKey+"\n" {
+		t.Errorf("%v", sent)
+	}
+	if _, dedicated := sent["useDedicatedIp"]; dedicated {
+		t.Errorf("%v", sent)
+	}
+	o, sent = attributes(func(c *Config) { c.DedicatedIP, c.User = true, "user" })
+	if _, forwards := sent["port_forwards"]; forwards || !o.Dedicated || o.CloudInit != nil {
+		t.Errorf("%v", sent)
+	}
+}
+
+// On an address that is shared, port 22 is somebody else's. On one's own it is right.
+func TestPortOfSSH(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	for _, forwards := range [][]row{nil, {{"internal_port": 8888, "external_port": 20001}}, {{"internal_port": 22, "external_port": 0}}} {
+		f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": forwards})
+		f.Do(func() {
+			if r, _ := f.instances.Get(nil, in.ID); forwards == nil {
+				delete(r.row, "portForwards")
+			}
+		})
+		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePending || now.SSH.Addr != "" {
+			t.Errorf("%v: %+v", forwards, now)
+		}
+	}
+	cfg := f.config()
+	cfg.DedicatedIP, cfg.User = true, "user"
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, in.ID)
+		delete(r.row, "portForwards")
+	})
+	if now := cloudtest.Describe(t, cloudtest.Open(t, cfg), in.ID); now.SSH.Addr != "203.0.113.10:22" || now.SSH.User != "user" {
+		t.Errorf("%+v", now)
+	}
+}
+
+// An API that does not choose ports is given one that a host there has free.
+func TestPortOfHost(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	f.wantPorts = true
+	d := cloudtest.Open(t, f.config())
+	cloudtest.MustLaunch(t, d, rtx4090, 0)
+	all := f.Records(opCreate)
+	if len(all) != 2 || !strings.Contains(all[1].Body, `"external_port":20022`) {
+		t.Errorf("%v", all)
+	}
+	o := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.H100()})
+	i := 0
+	for i < len(o) && !strings.Contains(o[i].ID, "h100") {
+		i++
+	}
+	_, err := d.Launch(t.Context(), cloudtest.Request(t, gputrain.Spec{}, o[i], 1)) // of which no host has one
+	cloudtest.Is(t, err, gputrain.ErrNoCapacity, "tensordock", "launch")
+}
+
+// An offer that is not understood rents nothing.
+func TestOffersThatAreNone(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	o := cloudtest.Offers(t, d, rtx4090)[0]
+	for _, id := range []string{"", "loc-austin", "loc-austin/rtx/1/4/16/x", "loc-austin/rtx/0/4/16/100", "/rtx/1/4/16/100"} {
+		o.ID = id
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, rtx4090, o, 0))
+		cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "launch")
+	}
+	if n := len(f.Records(opCreate)); n != 0 {
+		t.Errorf("%d creates", n)
+	}
+}
+
+// A failure may come under a good status, and is told by its words alone.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		answer fakecloud.Answer
+		want   error
+	}{
+		{failure(401, "Unauthorized"), gputrain.ErrAuth},
+		{failure(403, "Forbidden"), gputrain.ErrAuth},
+		{refusal(401, "Unauthorized"), gputrain.ErrAuth},
+		{refusal(400, "Hostnode unavailable"), gputrain.ErrNoCapacity},
+		{failure(400, "Not enough GPUs"), gputrain.ErrNoCapacity},
+		{fakecloud.Reply(200, row{"error": "No available hostnodes"}), gputrain.ErrNoCapacity},
+		{fakecloud.Reply(400, row{"errors": []row{{"title": "Bad", "detail": "no available GPU"}}}), gputrain.ErrNoCapacity},
+		{refusal(400, "You need at least $1 in your account"), gputrain.ErrQuota},
+		{fakecloud.Reply(400, "Insufficient funds"), gputrain.ErrQuota},
+		{refusal(400, "vcpu_count must be even"), gputrain.ErrInvalid},
+		{refusal(400, "An unexpected error has occurred"), gputrain.ErrUnavailable},
+		{refusal(500, "Internal"), gputrain.ErrUnavailable},
+		{failure(502, "Bad gateway"), gputrain.ErrUnavailable},
+		{failure(409, "The machine must be stopped"), gputrain.ErrUnavailable},
+		{fakecloud.Failure(429, row{"message": "slow down"}, ""), gputrain.ErrRateLimited},
+		{fakecloud.Reply(404, "<html>no such page</html>"), gputrain.ErrUnavailable},
+	} {
+		t.Run(fmt.Sprint(tt.answer.Status, tt.answer.Body), func(t *testing.T) {
+			t.Parallel()
+			f := still(t)
+			d := cloudtest.Open(t, f.config())
+			f.Inject(fakecloud.Fault{Op: opCreate, Times: -1, Answer: tt.answer})
+			got, err := cloudtest.Launch(t, d, rtx4090, 0)
+			cloudtest.Is(t, err, tt.want, "tensordock", "launch", testToken)
+			if len(got) > 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A 404 of the API's says that a machine is gone; a page does not, and words about stock mean
+// nothing of a read.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	f.Inject(fakecloud.Fault{Op: opDelete, Answer: fakecloud.Reply(404, "<html>no such page</html>")})
+	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "tensordock", "terminate")
+	f.Inject(fakecloud.Fault{Op: opDelete, Answer: refusal(400, "the API is unavailable")})
+	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrInvalid, "tensordock", "terminate")
+	f.Inject(fakecloud.Fault{Op: opDelete, After: true, Answer: refusal(404, "Instance not found")})
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.everything()) != 0 {
+		t.Error(err)
+	}
+}
