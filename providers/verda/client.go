@@ -1,0 +1,195 @@
+package verda
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// A client has one method for each endpoint that is used.
+type client struct {
+	*rest.Client
+	tokens *rest.Client
+	limits struct{ create, act, instances, volumes *rest.Limiter }
+}
+
+// newClient returns a client of the API. Limits are as the API states them: so many calls a
+// minute of the project, and fewer of a path.
+func newClient(c Config, secret string) (*client, error) {
+	cfg := rest.Config{
+		BaseURL:      cmp.Or(c.Endpoint, defaultEndpoint),
+		HTTPClient:   c.HTTPClient,
+		Fault:        fault,
+		SecretFields: []string{"access_token", "refresh_token", "client_secret", "jupyter_token"},
+		Timeout:      c.RequestTimeout,
+		FirstWait:    cloud.Second,
+		Limit:        cloud.Limiter(500, time.Minute, c.Endpoint, c.ClientID),
+	}
+	tokens, err := rest.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Auth = rest.ClientCredentials(tokens, "/oauth2/token", c.ClientID, secret)
+	api, err := rest.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	out := &client{Client: api, tokens: tokens}
+	limit := func(n int, path string) *rest.Limiter {
+		return cloud.Limiter(n, time.Minute, c.Endpoint, c.ClientID, path)
+	}
+	out.limits.create, out.limits.act = limit(60, "POST /instances"), limit(60, "PUT /instances")
+	out.limits.instances, out.limits.volumes = limit(120, "GET /instances"), limit(120, "GET /volumes")
+	return out, nil
+}
+
+func (c *client) Close() {
+	c.Client.Close()
+	c.tokens.Close()
+}
+
+// balance asks for the project's balance, for which the credentials must be right.
+func (c *client) balance(ctx context.Context) error {
+	var out struct {
+		Amount *float64 `json:"amount"`
+	}
+	if err := c.Do(ctx, http.MethodGet, "/balance", nil, &out); err != nil {
+		return err
+	}
+	if out.Amount == nil {
+		return odd(http.MethodGet, "/balance", "it has no amount")
+	}
+	return nil
+}
+
+func (c *client) instanceTypes(ctx context.Context) ([]instanceType, error) {
+	return list(ctx, c, "/instance-types", func(t instanceType) bool { return t.InstanceType != "" }, rest.Query(url.Values{"currency": {"usd"}}))
+}
+
+func (c *client) stock(ctx context.Context, spot bool) ([]stock, error) {
+	return list(ctx, c, "/instance-availability", func(s stock) bool { return s.Location != "" && s.Types != nil },
+		rest.Query(url.Values{"is_spot": {strconv.FormatBool(spot)}}))
+}
+
+func (c *client) locations(ctx context.Context) ([]location, error) {
+	return list(ctx, c, "/locations", func(l location) bool { return l.Code != "" })
+}
+
+func (c *client) images(ctx context.Context, instanceType string) ([]image, error) {
+	return list(ctx, c, "/images", func(i image) bool { return i.ID != "" }, rest.Query(url.Values{"instance_type": {instanceType}}))
+}
+
+func (c *client) sshKeys(ctx context.Context) ([]sshKey, error) {
+	return list(ctx, c, "/ssh-keys", func(k sshKey) bool { return k.ID != "" })
+}
+
+func (c *client) addSSHKey(ctx context.Context, name, line string) error {
+	var id string
+	return c.Do(ctx, http.MethodPost, "/ssh-keys", map[string]string{"name": name, "key": line}, &id)
+}
+
+func (c *client) deleteSSHKey(ctx context.Context, id string) error {
+	return c.Do(ctx, http.MethodDelete, "/ssh-keys/"+url.PathEscape(id), nil, nil, rest.EmptyAnswer)
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// create rents a machine. The answer is its ID alone, with quotes around it or without.
+func (c *client) create(ctx context.Context, o order) (id string, err error) {
+	if err := c.Do(ctx, http.MethodPost, "/instances", o, &id, rest.Limit(c.limits.create)); err != nil {
+		return "", err
+	}
+	if !uuid.MatchString(id) {
+		return "", odd(http.MethodPost, "/instances", "it is not the ID of an instance")
+	}
+	return id, nil
+}
+
+func (c *client) instances(ctx context.Context) ([]instance, error) {
+	return list(ctx, c, "/instances", func(in instance) bool { return in.ID != "" && in.Status != "" }, rest.Limit(c.limits.instances))
+}
+
+func (c *client) instance(ctx context.Context, id string) (in instance, err error) {
+	path := "/instances/" + url.PathEscape(id)
+	if err := c.Do(ctx, http.MethodGet, path, nil, &in); err != nil {
+		return instance{}, err
+	}
+	if in.ID != id || in.Status == "" {
+		return instance{}, odd(http.MethodGet, path, fmt.Sprintf("it tells of instance %q in state %q", in.ID, in.Status))
+	}
+	return in, nil
+}
+
+// end deletes a machine, and a volume for good. A good status may carry a refusal, by machine.
+func (c *client) end(ctx context.Context, id, volume string) error {
+	in := action{Action: "delete", IDs: []string{id}, Permanently: true}
+	if volume != "" {
+		in.VolumeIDs = []string{volume}
+	}
+	var out []actionResult // nothing, where it was done before
+	err := c.Do(ctx, http.MethodPut, "/instances", in, &out, rest.Idempotent, rest.EmptyAnswer, rest.Limit(c.limits.act))
+	if err != nil || len(out) == 0 {
+		return err
+	}
+	i := slices.IndexFunc(out, func(r actionResult) bool { return r.InstanceID == id })
+	switch {
+	case i < 0:
+		return odd(http.MethodPut, "/instances", "it does not say what became of the instance")
+	case out[i].Status != "success":
+		return &rest.Error{Method: http.MethodPut, Path: "/instances", Status: out[i].StatusCode, Code: out[i].Status, Message: out[i].Error}
+	}
+	return nil
+}
+
+func (c *client) addTag(ctx context.Context, id, key, value string) error {
+	return c.Do(ctx, http.MethodPost, "/instances/"+url.PathEscape(id)+"/tags", tag{Key: key, Value: value}, nil, rest.EmptyAnswer)
+}
+
+func (c *client) deleteTag(ctx context.Context, id, tagID string) error {
+	path := "/instances/" + url.PathEscape(id) + "/tags/" + url.PathEscape(tagID)
+	return c.Do(ctx, http.MethodDelete, path, nil, nil, rest.EmptyAnswer)
+}
+
+// volumes are all that the project has, those in the trash too.
+func (c *client) volumes(ctx context.Context) ([]volume, error) {
+	whole := func(v volume) bool { return v.ID != "" && v.Status != "" }
+	kept, err := list(ctx, c, "/volumes", whole, rest.Limit(c.limits.volumes))
+	if err != nil {
+		return nil, err
+	}
+	trash, err := list(ctx, c, "/volumes/trash", whole)
+	return append(kept, trash...), err
+}
+
+func (c *client) deleteVolume(ctx context.Context, id string) error {
+	return c.Do(ctx, http.MethodDelete, "/volumes/"+url.PathEscape(id), map[string]bool{"is_permanent": true}, nil, rest.EmptyAnswer)
+}
+
+// list gets a list, all of whose items must be whole.
+func list[T any](ctx context.Context, c *client, path string, whole func(T) bool, opts ...rest.Option) ([]T, error) {
+	var out []T
+	if err := c.Do(ctx, http.MethodGet, path, nil, &out, opts...); err != nil {
+		return nil, err
+	}
+	if out == nil {
+		return nil, odd(http.MethodGet, path, "it has no list")
+	}
+	if i := slices.IndexFunc(out, func(item T) bool { return !whole(item) }); i >= 0 {
+		return nil, odd(http.MethodGet, path, fmt.Sprintf("item %d of it is not whole", i))
+	}
+	return out, nil
+}
+
+// odd is an answer that is not understood.
+func odd(method, path, why string) error {
+	return &rest.Error{Method: method, Path: path, Err: fmt.Errorf("%w: %s", rest.ErrAnswer, why)}
+}

@@ -1,0 +1,94 @@
+package verda
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// These tests are not parallel to others: the suite looks for goroutines that are left.
+
+func TestConformance(t *testing.T) { conform(t, gputrain.OnDemand, nil) }
+
+// The same where machines are spot, which end by themselves.
+func TestConformanceOfSpot(t *testing.T) {
+	const why = "TestConformance has it: it is the same whatever is rented"
+	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
+	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
+		without["read that is never answered well: "+kind.String()] = why
+		if kind <= providertest.Cut {
+			without["read that is answered well the second time: "+kind.String()] = why
+		}
+	}
+	conform(t, gputrain.Spot, without)
+}
+
+func conform(t *testing.T, allocation gputrain.Allocation, without map[string]string) {
+	spot := allocation == gputrain.Spot
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		f.quoted = spot
+		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
+			providertest.OpOffers:    {opTypes},
+			providertest.OpPrepare:   {opAddKey},
+			providertest.OpLaunch:    {opCreate},
+			providertest.OpDescribe:  {opGet},
+			providertest.OpList:      {opList},
+			providertest.OpTerminate: {opAct},
+			providertest.OpRelease:   {opDelKey},
+		})
+		cfg := f.config()
+		wrong, missing := cfg, cfg
+		wrong.ClientSecret, missing.ClientSecret = "wrong", ""
+		h := providertest.Harness{
+			Provider: cfg,
+			Spec:     gputrain.Spec{Accelerator: accelerators.H100(), Allocation: allocation},
+			Account:  f.everything,
+			Calls:    calls,
+			Fault:    fault,
+			Foreign:  f.foreign,
+			States:   f.states(spot),
+			Stall: func() {
+				f.Do(func() { f.status, f.busy = "provisioning", 2 })
+			},
+			Room: func(n int) { f.Do(func() { f.room = n }) },
+			Unpriced: func() {
+				f.Do(func() {
+					for _, r := range f.types {
+						r["price_per_hour"], r["spot_price"] = "", nil
+					}
+				})
+			},
+			MissingKey: &providertest.MissingKey{Provider: missing, Names: "VERDA_CLIENT_SECRET"},
+			WrongKey:   wrong,
+			Secrets:    []string{testSecret, testToken},
+			Dial:       fakecloud.Dial,
+			Without:    map[string]string{"PagedOffers": "a list has one page"},
+		}
+		maps.Copy(h.Without, without)
+		return h
+	})
+}
+
+// states are all that the API has, and one more.
+func (f *fake) states(spot bool) func() []providertest.StateCase {
+	words := map[string]gputrain.InstanceState{"rebuilding": gputrain.InstanceUnknown, "unknown": gputrain.InstanceUnknown, "discontinued": gputrain.InstanceTerminated}
+	maps.Copy(words, states)
+	if spot {
+		words["discontinued"] = gputrain.InstancePreempted
+	}
+	return cloudtest.States(words, func(id, word string) {
+		f.set(id, row{"status": word})
+		if word == "discontinued" {
+			f.Do(func() {
+				r, _ := f.instances.Get(nil, id)
+				f.setVolume(r.row["os_volume_id"].(string), "detached")
+			})
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package verda
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// A machine that is being provisioned cannot be deleted: it is asked again until it can.
+func TestEndWhileProvisioning(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	f.status, f.busy = "provisioning", 3
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.Records(opAct)) != 4 {
+		t.Errorf("%v after %d calls", err, len(f.Records(opAct)))
+	}
+	f.Do(func() { f.busy = 1000 })
+	in = cloudtest.MustLaunch(t, d, gputrain.Spec{}, 1)
+	err := d.Terminate(t.Context(), in.ID)
+	cloudtest.Is(t, err, gputrain.ErrUnavailable, "verda", "terminate") // though it is a 403
+}
+
+// The system volume is named in the delete, as it may be left otherwise. What somebody has
+// attached to the machine is his.
+func TestEndTakesTheVolume(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	const data = "e8d5d4f0-1111-4222-8333-444455556666"
+	f.Do(func() { f.volumes.Put(nil, data, volumeRow(data, "data", "attached", nil)) })
+	f.set(in.ID, row{"volume_ids": []string{data}})
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.Do(func() {
+		if all := f.volumes.All(nil); len(all) != 1 || all[0]["id"] != data {
+			t.Errorf("%v", all)
+		}
+	})
+	in = cloudtest.MustLaunch(t, d, gputrain.Spec{}, 1)
+	f.set(in.ID, row{"os_volume_id": "a-volume-that-is-gone"}) // must not keep its machine
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+		t.Errorf("%v", now.State)
+	}
+}
+
+// Volumes that outlive their machines are listed, in the trash too, and removed for good.
+func TestLeftoverVolumes(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"detached", "detaching", "created", "deleted"} {
+		f := still(t)
+		f.leaves = status
+		foreign := f.foreign()
+		d := cloudtest.Prepared(t, f.config())
+		in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+		if err := d.Terminate(t.Context(), in.ID); err != nil {
+			t.Fatal(err)
+		}
+		other := cloudtest.Open(t, f.config())
+		list, err := other.List(t.Context(), "p1")
+		i := slices.IndexFunc(list, func(r gputrain.Resource) bool { return r.Kind == "volume" })
+		if err != nil || i < 0 || list[i].Name != "gputrain-p1-0-os" || list[i].Pool != "p1" || list[i].Owner == "" || list[i].HourlyUSD != gputrain.USD(0.0274) {
+			t.Errorf("%s: %+v, %v", status, list, err)
+		}
+		f.Do(func() { // without tags it is known by its name
+			for _, v := range f.volumes.All(nil) {
+				v["tags"] = nil
+			}
+		})
+		if err := other.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+			t.Error(err)
+		}
+		if left := f.everything(); len(left) != len(foreign) {
+			t.Errorf("%s: %v", status, left)
+		}
+	}
+}
+
+// A spot machine that is discontinued was preempted; one that was deleted here, or is on
+// demand, is gone, though the API goes on telling of it. What it left goes when it is ended.
+func TestDiscontinued(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	f.lingers, f.leaves = true, "detached"
+	d := cloudtest.Prepared(t, f.config())
+	spot := cloudtest.MustLaunch(t, d, gputrain.Spec{Allocation: gputrain.Spot}, 0)
+	f.set(spot.ID, row{"status": "discontinued"})
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, spot.ID)
+		f.setVolume(r.row["os_volume_id"].(string), "detached")
+	})
+	if now := cloudtest.Describe(t, d, spot.ID); now.State != gputrain.InstancePreempted {
+		t.Errorf("%v", now.State)
+	}
+	mine := cloudtest.MustLaunch(t, d, gputrain.Spec{Allocation: gputrain.Spot}, 1)
+	if err := d.Terminate(t.Context(), spot.ID, mine.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Terminate(t.Context(), mine.ID); err != nil { // and now its volume
+		t.Error(err)
+	}
+	for _, id := range []string{spot.ID, mine.ID} {
+		if now := cloudtest.Describe(t, d, id); now.State != gputrain.InstanceTerminated {
+			t.Errorf("%v", now.State)
+		}
+	}
+	if left := f.everything(); len(left) != 1 || left[0].Kind != "key" {
+		t.Errorf("%v", left)
+	}
+}

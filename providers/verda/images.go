@@ -1,0 +1,83 @@
+package verda
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+)
+
+// imagesFor returns what a machine may start from, the best first.
+func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, error) {
+	if v.cfg.Image != "" {
+		return []string{v.cfg.Image}, nil
+	}
+	v.mu.Lock()
+	known := v.images[instanceType]
+	v.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	all, err := v.client.images(ctx, instanceType)
+	if err != nil {
+		return nil, err
+	}
+	names := ranked(all, !strings.HasPrefix(instanceType, "CPU."))
+	if len(names) == 0 {
+		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("the API lists no image for %s", instanceType), Hint: imageHint}
+	}
+	v.mu.Lock()
+	v.images[instanceType] = names
+	v.mu.Unlock()
+	return names, nil
+}
+
+// ranked returns the images that a node can start from: Ubuntu 24.04 first, then the newest
+// CUDA for a GPU and none for a machine without, then Verda's default. Names are written
+// in several ways: "ubuntu-24.04-cuda-13.0-open-docker", "24.04.cuda12.9.docker".
+func ranked(all []image, gpu bool) []string {
+	type candidate struct {
+		name                      string
+		ubuntu, isDefault, docker bool
+		cuda                      float64
+	}
+	var found []candidate
+	for _, i := range all {
+		text := strings.ToLower(strings.Join(append([]string{i.Type, i.Name}, i.Details...), " "))
+		if i.IsCluster || strings.Contains(text, "jupyter") {
+			continue
+		}
+		c := candidate{name: cmp.Or(i.Type, i.ID), ubuntu: strings.Contains(text, "24.04"), isDefault: i.IsDefault, docker: strings.Contains(text, "docker")}
+		if m := cudaVersion.FindStringSubmatch(text); m != nil {
+			c.cuda, _ = strconv.ParseFloat(m[1], 64)
+		}
+		if !gpu {
+			c.cuda = -c.cuda
+		}
+		found = append(found, c)
+	}
+	first := func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
+			return -1
+		}
+		return 1
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int {
+		return cmp.Or(first(a.ubuntu, b.ubuntu), cmp.Compare(b.cuda, a.cuda), first(a.isDefault, b.isDefault), first(a.docker, b.docker))
+	})
+	var names []string
+	for _, c := range found {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+var cudaVersion = regexp.MustCompile(`cuda[- ]?(\d+\.\d+)`)

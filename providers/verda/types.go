@@ -1,0 +1,155 @@
+package verda
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gputrain/gputrain"
+)
+
+// A decimal is a price, which the API writes as a string or as a number. What is neither is
+// zero: not known.
+type decimal float64
+
+func (d *decimal) UnmarshalJSON(text []byte) error {
+	f, err := strconv.ParseFloat(string(bytes.Trim(text, `"`)), 64)
+	if err != nil || !(f > 0) || math.IsInf(f, 0) {
+		f = 0
+	}
+	*d = decimal(f)
+	return nil
+}
+
+// usd is a price in that currency.
+func usd(d decimal, currency string) gputrain.Price {
+	if d == 0 || currency != "" && currency != "usd" {
+		return gputrain.Price{}
+	}
+	return gputrain.USD(float64(d))
+}
+
+// Hardware is what a machine, or a type of machines, is made of.
+type hardware struct {
+	InstanceType string `json:"instance_type"`
+	CPU          struct {
+		Cores float64 `json:"number_of_cores"`
+	} `json:"cpu"`
+	GPU struct {
+		Description string `json:"description"`
+		Count       int    `json:"number_of_gpus"`
+	} `json:"gpu"`
+	GPUMemory size `json:"gpu_memory"` // of all of them
+	Memory    size `json:"memory"`
+}
+
+type size struct {
+	GB float64 `json:"size_in_gigabytes"`
+}
+
+type instanceType struct {
+	hardware
+	Model        string  `json:"model"`
+	Manufacturer string  `json:"manufacturer"`
+	Price        decimal `json:"price_per_hour"`
+	SpotPrice    decimal `json:"spot_price"`
+	Currency     string  `json:"currency"`
+}
+
+type stock struct {
+	Location string   `json:"location_code"`
+	Types    []string `json:"availabilities"`
+}
+
+type location struct {
+	Code string `json:"code"`
+}
+
+type image struct {
+	ID        string   `json:"id"`
+	Type      string   `json:"image_type"`
+	Name      string   `json:"name"`
+	IsDefault bool     `json:"is_default"`
+	IsCluster bool     `json:"is_cluster"`
+	Details   []string `json:"details"`
+}
+
+type sshKey struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Key  string `json:"key"`
+}
+
+type tag struct {
+	ID    string `json:"id,omitempty"`
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// An order is the body of a create.
+type order struct {
+	InstanceType string   `json:"instance_type"`
+	Image        string   `json:"image"`
+	Hostname     string   `json:"hostname"`
+	Description  string   `json:"description"`
+	Location     string   `json:"location_code"`
+	SSHKeyIDs    []string `json:"ssh_key_ids"`
+	IsSpot       bool     `json:"is_spot"`
+	Contract     string   `json:"contract"`
+	OSVolume     osVolume `json:"os_volume"`
+	Tags         []tag    `json:"tags"`
+}
+
+type osVolume struct {
+	Name       string `json:"name"`
+	GB         int    `json:"size"`
+	OnEviction string `json:"on_spot_discontinue,omitempty"` // refused on demand
+	Tags       []tag  `json:"tags"`
+}
+
+type instance struct {
+	hardware
+	ID          string `json:"id"`
+	IP          string `json:"ip"`
+	Status      string `json:"status"`
+	Hostname    string `json:"hostname"`
+	Description string `json:"description"`
+	Location    string `json:"location"`
+	IsSpot      bool   `json:"is_spot"`
+	CreatedAt   string `json:"created_at"`
+	OSVolumeID  string `json:"os_volume_id"`
+	Tags        []tag  `json:"tags"`
+}
+
+type action struct {
+	Action      string   `json:"action"`
+	IDs         []string `json:"id"`
+	VolumeIDs   []string `json:"volume_ids,omitempty"` // none at all would spare the system's
+	Permanently bool     `json:"delete_permanently"`
+}
+
+type actionResult struct {
+	InstanceID string `json:"instanceId"`
+	Status     string `json:"status"`
+	Error      string `json:"error"`
+	StatusCode int    `json:"statusCode"`
+}
+
+type volume struct {
+	ID         string  `json:"id"`
+	Name       string  `json:"name"`
+	Status     string  `json:"status"`
+	Location   string  `json:"location"`
+	CreatedAt  string  `json:"created_at"`
+	HourlyCost decimal `json:"base_hourly_cost"`
+	Currency   string  `json:"currency"`
+	Tags       []tag   `json:"tags"`
+	Deleted    bool    `json:"is_permanently_deleted"`
+}
+
+// moment reads a time. Zero means that it is not known.
+func moment(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339, text)
+	return t
+}
