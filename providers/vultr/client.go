@@ -1,0 +1,187 @@
+package vultr
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/url"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// A client calls the API, one method per endpoint. It decides nothing.
+type client struct{ rest *rest.Client }
+
+// perPage is as many items as a page can have.
+const perPage = "500"
+
+// A product is what the API calls a Mode.
+type product struct {
+	path     string   // of its machines
+	items    []string // what an answer about one may call it
+	list     string
+	plans    string
+	planList string
+	patience time.Duration
+}
+
+var products = map[Mode]product{
+	Cloud: {path: "/instances", items: []string{"instance"}, list: "instances", plans: "/plans", planList: "plans", patience: 15 * time.Minute},
+	// The service has not always called it what its description does.
+	BareMetal: {path: "/bare-metals", items: []string{"bare_metal", "baremetal"}, list: "bare_metals", plans: "/plans-metal", planList: "plans_metal", patience: time.Hour},
+}
+
+func newClient(cfg Config, key string) (*client, error) {
+	api, err := rest.New(rest.Config{
+		BaseURL:      cfg.Endpoint,
+		HTTPClient:   cfg.HTTPClient,
+		Auth:         rest.Bearer(key),
+		Fault:        fault,
+		SecretFields: []string{"default_password", "user_data"},
+		Limit:        cloud.Limiter(20, cloud.Second, cfg.Endpoint), // 30 are refused, from one address
+		Timeout:      cfg.RequestTimeout,
+		FirstWait:    cloud.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &client{api}, nil
+}
+
+func (c *client) close() { c.rest.Close() }
+
+func odd(method, path, what string, args ...any) error {
+	return fmt.Errorf("%s %s: %w: "+what, append([]any{method, path, rest.ErrAnswer}, args...)...)
+}
+
+// account names the account.
+func (c *client) account(ctx context.Context) (string, error) {
+	var out struct {
+		Account struct{ Name, Email string } `json:"account"`
+	}
+	if err := c.rest.Do(ctx, "GET", "/account", nil, &out); err != nil {
+		return "", err
+	}
+	if out.Account.Email != "" {
+		return out.Account.Email, nil
+	}
+	return out.Account.Name, nil
+}
+
+// plans yields the kinds of machines of a mode.
+func (c *client) plans(ctx context.Context, mode Mode) iter.Seq2[plan, error] {
+	p := products[mode]
+	query := url.Values{}
+	if mode == Cloud {
+		query.Set("type", "all")
+	}
+	return pages(ctx, c, p.plans, p.planList, query, func(p plan) bool { return p.ID != "" })
+}
+
+// available returns the IDs of the plans that a region has in stock, of both modes.
+func (c *client) available(ctx context.Context, region string) ([]string, error) {
+	path := "/regions/" + url.PathEscape(region) + "/availability"
+	var out struct {
+		Plans *[]string `json:"available_plans"`
+	}
+	if err := c.rest.Do(ctx, "GET", path, nil, &out); err != nil {
+		return nil, err
+	}
+	if out.Plans == nil {
+		return nil, odd("GET", path, "it has no available_plans")
+	}
+	return *out.Plans, nil
+}
+
+// machines yields all machines of a mode. The filters of these lists are not for both, or
+// deprecated.
+func (c *client) machines(ctx context.Context, mode Mode) iter.Seq2[machine, error] {
+	p := products[mode]
+	return pages(ctx, c, p.path, p.list, url.Values{}, func(m machine) bool { return m.ID != "" })
+}
+
+func (c *client) machine(ctx context.Context, mode Mode, id string) (machine, error) {
+	path := machinePath(mode, id)
+	m, err := c.one(ctx, "GET", path, mode, nil)
+	if err == nil && m.ID != id {
+		return machine{}, odd("GET", path, "it is about %q", m.ID)
+	}
+	return m, err
+}
+
+// create rents a machine. It is not repeated where it may have had its effect.
+func (c *client) create(ctx context.Context, mode Mode, in createRequest) (machine, error) {
+	c.rest.Hide(in.UserData) // should an answer show it
+	return c.one(ctx, "POST", products[mode].path, mode, in)
+}
+
+// retag replaces the tags of a machine, all of them.
+func (c *client) retag(ctx context.Context, mode Mode, id string, tags []string) error {
+	_, err := c.one(ctx, "PATCH", machinePath(mode, id), mode, map[string][]string{"tags": tags}, rest.Idempotent)
+	return err
+}
+
+func (c *client) destroy(ctx context.Context, mode Mode, id string) error {
+	return c.rest.Do(ctx, "DELETE", machinePath(mode, id), nil, nil)
+}
+
+func machinePath(mode Mode, id string) string { return products[mode].path + "/" + url.PathEscape(id) }
+
+// one makes a call whose answer is about one machine.
+func (c *client) one(ctx context.Context, method, path string, mode Mode, in any, opts ...rest.Option) (machine, error) {
+	var out map[string]json.RawMessage
+	if err := c.rest.Do(ctx, method, path, in, &out, opts...); err != nil {
+		return machine{}, err
+	}
+	for _, name := range products[mode].items {
+		if out[name] == nil {
+			continue
+		}
+		var m machine
+		if err := json.Unmarshal(out[name], &m); err != nil {
+			return machine{}, odd(method, path, "%v", err)
+		}
+		if m.ID == "" {
+			return machine{}, odd(method, path, "the %s has no id", name)
+		}
+		return m, nil
+	}
+	return machine{}, odd(method, path, "it has no %s", products[mode].items[0])
+}
+
+// pages yields the items of a list, on all of its pages. One that cannot be told to be
+// whole is an error.
+func pages[T any](ctx context.Context, c *client, path, list string, query url.Values, whole func(T) bool) iter.Seq2[T, error] {
+	return rest.Pages(func(cursor string) ([]T, string, error) {
+		query.Set("per_page", perPage)
+		query.Del("cursor")
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		var out map[string]json.RawMessage
+		if err := c.rest.Do(ctx, "GET", path, nil, &out, rest.Query(query)); err != nil {
+			return nil, "", err
+		}
+		var items *[]T
+		var meta *struct {
+			Links struct{ Next string } `json:"links"`
+		}
+		for name, v := range map[string]any{list: &items, "meta": &meta} {
+			if err := json.Unmarshal(out[name], v); err != nil {
+				return nil, "", odd("GET", path, "%s: %v", name, err)
+			}
+		}
+		if items == nil || meta == nil {
+			return nil, "", odd("GET", path, "it has no %s, or no meta", list)
+		}
+		for _, item := range *items {
+			if !whole(item) {
+				return nil, "", odd("GET", path, "one of the %s has no id", list)
+			}
+		}
+		return *items, meta.Links.Next, nil
+	})
+}

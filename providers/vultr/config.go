@@ -1,0 +1,151 @@
+package vultr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// A Mode is one of the two things that Vultr rents.
+type Mode string
+
+const (
+	// Cloud is virtual machines, with GPUs or parts of them: the default.
+	Cloud Mode = "cloud"
+	// BareMetal is whole servers. They take half an hour to come up.
+	BareMetal Mode = "bare-metal"
+)
+
+// Config rents from Vultr. The zero value works when VULTR_API_KEY is set.
+type Config struct {
+	// APIKey authenticates every call. It may be a reference. Empty means the
+	// VULTR_API_KEY variable.
+	APIKey gputrain.Secret
+	// Mode is what is rented. Empty means Cloud.
+	Mode Mode
+	// Region is where, by Vultr's code: "ewr" is New Jersey. Anywhere is all of them. Empty
+	// means Spec.Regions, and where that is empty too DefaultRegion.
+	Region string
+	// OSID is the operating system that nodes start from, by Vultr's number: 1743 is
+	// Ubuntu 22.04. Zero means DefaultOSID, or on bare metal DefaultMetalImage.
+	OSID int
+	// ImageID is an application of Vultr's marketplace that nodes start from in place of an
+	// operating system: "docker". Empty means none.
+	ImageID string
+	// ProvisionTimeout is how long a node may take until SSH answers. Zero means 15
+	// minutes, or an hour on bare metal.
+	ProvisionTimeout time.Duration
+	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	RequestTimeout time.Duration
+
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty
+	// means https://api.vultr.com/v2.
+	Endpoint string
+	// HTTPClient makes the calls. Nil means one with sane timeouts.
+	HTTPClient *http.Client
+}
+
+const (
+	// Anywhere is every region, as a value of Config.Region.
+	Anywhere = "all"
+	// DefaultRegion is where nodes are if neither Config nor Spec says.
+	DefaultRegion = "ewr"
+	// DefaultOSID is Ubuntu 24.04. Vultr's own images of it have the driver of GPUs in
+	// cloud plans.
+	DefaultOSID = 2284
+	// DefaultMetalImage is Ubuntu with NVIDIA's driver and Docker: on bare metal plain
+	// Ubuntu has no driver.
+	DefaultMetalImage = "docker"
+)
+
+const (
+	providerName    = "vultr"
+	defaultEndpoint = "https://api.vultr.com/v2"
+	keyVariable     = "VULTR_API_KEY"
+)
+
+var (
+	_ gputrain.Provider = Config{}
+
+	regionForm = regexp.MustCompile(`^[a-z0-9-]{2,20}$`)
+)
+
+// Name returns "vultr".
+func (Config) Name() string { return providerName }
+
+// Open checks the parameters, and by one call the key. It rents nothing.
+func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := c.open(ctx)
+	if err != nil {
+		return nil, cloud.Fail(providerName, "open", err, classify)
+	}
+	return d, nil
+}
+
+func (c Config) open(ctx context.Context) (gputrain.Driver, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	key, err := cloud.Credential(ctx, "APIKey", c.APIKey, "a key from "+keysPage, keyVariable)
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.complete()
+	calls, err := newClient(cfg, key)
+	if err != nil {
+		return nil, err
+	}
+	me, err := calls.account(ctx)
+	if err == nil && me == "" {
+		err = errors.New("GET /account: the answer names no account")
+	}
+	if err != nil {
+		calls.close()
+		return nil, err
+	}
+	a := &api{cfg: cfg, client: calls, account: me}
+	return &driver{Driver: cloud.New(providerName, a, cloud.Options{}), api: a}, nil
+}
+
+// complete returns the configuration with its defaults, without the key, which a driver
+// must not hold where something could print it.
+func (c Config) complete() Config {
+	c.APIKey = ""
+	c.Mode = cmp.Or(c.Mode, Cloud)
+	c.ProvisionTimeout = cmp.Or(c.ProvisionTimeout, products[c.Mode].patience)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
+	c.Endpoint = strings.TrimRight(cmp.Or(c.Endpoint, defaultEndpoint), "/")
+	return c
+}
+
+// validate returns every fault at once.
+func (c Config) validate() error {
+	var f cloud.Faults
+	f.Require(c.Mode == "" || products[c.Mode].list != "", "Mode %q is neither %q nor %q", c.Mode, Cloud, BareMetal)
+	f.Require(c.Region == "" || regionForm.MatchString(c.Region), "Region %q is not like %q, nor is it %q", c.Region, DefaultRegion, Anywhere)
+	f.Require(c.OSID >= 0, "OSID is %d", c.OSID)
+	f.Require(c.OSID == 0 || c.ImageID == "", "OSID and ImageID are both set; a node starts from one of them")
+	f.Word("ImageID", c.ImageID)
+	f.Timeout("ProvisionTimeout", c.ProvisionTimeout)
+	f.Timeout("RequestTimeout", c.RequestTimeout)
+	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
+	return f.Err()
+}
+
+// image returns what nodes of a mode start from: one of the two is zero.
+func (c Config) image(mode Mode) (osID int, imageID string) {
+	switch {
+	case c.OSID != 0 || c.ImageID != "":
+		return c.OSID, c.ImageID
+	case mode == BareMetal:
+		return 0, DefaultMetalImage
+	}
+	return DefaultOSID, ""
+}

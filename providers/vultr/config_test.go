@@ -1,0 +1,119 @@
+package vultr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+func TestConfigFaults(t *testing.T) {
+	good := Config{Mode: BareMetal, Region: Anywhere, ImageID: "docker", Endpoint: "http://127.0.0.1/v2", ProvisionTimeout: time.Minute}
+	if err := good.validate(); err != nil {
+		t.Error(err)
+	}
+	_, err := Config{
+		Mode: "metal", Region: "New Jersey", OSID: -1, ImageID: "a b", ProvisionTimeout: 1, RequestTimeout: -1, Endpoint: "api.vultr.com",
+	}.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "open")
+	for _, word := range []string{`"cloud" nor "bare-metal"`, "Region", "OSID is -1", "both set", "ImageID", "ProvisionTimeout", "RequestTimeout", "Endpoint"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("nothing of %s: %v", word, err)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	f := startFake(t)
+	own := metal(f)
+	own.ProvisionTimeout = 2 * time.Hour
+	for _, tt := range []struct {
+		cfg      Config
+		patience time.Duration
+	}{
+		{f.config(), 15 * time.Minute}, {metal(f), time.Hour}, {own, 2 * time.Hour},
+	} {
+		c := cloudtest.Open(t, tt.cfg).Capabilities()
+		if c.ProvisionTimeout != tt.patience || c.Account != "a@example.com" || c.Spot || c.PrivateNetwork || c.DiskResizable || c.Mounts || !c.Tags ||
+			c.HostKeys != gputrain.HostKeyInjected || c.LateEffect == 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestOpenWithoutAnAccount(t *testing.T) {
+	f := startFake(t)
+	f.Inject(fakecloud.Fault{Op: opAccount, Answer: fakecloud.Reply(200, row{"plans": []row{}})})
+	if _, err := f.config().Open(t.Context()); err == nil {
+		t.Error("what answers is not Vultr, and is taken for it")
+	}
+	f.Inject(fakecloud.Fault{Op: opAccount, Answer: failure(403, "Unauthorized IP address: 203.0.113.7")})
+	_, err := f.config().Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrAuth, "vultr", "open", testKey)
+	if e, _ := errors.AsType[*gputrain.Error](err); e == nil || !strings.Contains(e.Hint, keysPage) {
+		t.Error(err)
+	}
+}
+
+// There are no codes: of a launch that is refused the words say why.
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		op     string
+		status int
+		text   string
+		kind   error
+	}{
+		{"launch", 400, "Invalid plan chosen.", gputrain.ErrInvalid},
+		{"launch", 404, "Invalid region.", gputrain.ErrInvalid},
+		{"launch", 400, "Server add failed: Out of stock", gputrain.ErrNoCapacity},
+		{"launch", 400, "The plan is not available in the selected region", gputrain.ErrNoCapacity},
+		{"launch", 422, "Plan currently unavailable.", gputrain.ErrNoCapacity},
+		{"launch", 400, "Insufficient capacity in ewr", gputrain.ErrNoCapacity},
+		{"launch", 400, "You have reached the maximum monthly fee limit for this account.", gputrain.ErrQuota},
+		{"launch", 402, "Your account balance is insufficient", gputrain.ErrQuota},
+		{"launch", 412, "Instance quota exceeded", gputrain.ErrQuota},
+		{"launch", 401, "Invalid API token.", gputrain.ErrAuth},
+		{"launch", 403, "This key is not available at this address", gputrain.ErrAuth},
+		{"launch", 429, "Rate limit exceeded", gputrain.ErrRateLimited},
+		{"launch", 503, "Out of capacity", gputrain.ErrUnavailable},
+		{"describe", 404, "Invalid instance ID.", gputrain.ErrNotFound},
+		{"describe", 400, "Out of stock", gputrain.ErrInvalid},
+		{"list", 500, "", gputrain.ErrUnavailable},
+	} {
+		err := cloud.Fail(providerName, tt.op, fmt.Errorf("p1-0: %w", &rest.Error{Status: tt.status, Message: tt.text}), classify)
+		cloudtest.Is(t, err, tt.kind, "vultr", tt.op)
+		e, _ := errors.AsType[*gputrain.Error](err)
+		if hinted := tt.kind == gputrain.ErrAuth || tt.kind == gputrain.ErrQuota || tt.kind == gputrain.ErrRateLimited; hinted != (e.Hint != "") {
+			t.Errorf("%d %s: hint %q", tt.status, tt.text, e.Hint)
+		}
+	}
+	for text, want := range map[string]bool{
+		`{"error":"Invalid plan chosen.","status":400}`: true, `{"error":"x"}`: true, `{"error":""}`: false, `{"instance":{}}`: false, "<html>": false, "": false, "[]": false,
+	} {
+		if got := fault(400, []byte(text)); (got != nil) != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	for _, tt := range []struct {
+		status int
+		text   string
+		want   bool
+	}{
+		{400, "Server is currently being installed", true}, {409, "Operation pending", true}, {423, "Server is locked", true},
+		{400, "Invalid ID", false}, {404, "Not installed", false}, {401, "This key is locked", false}, {503, "Installing updates", false},
+	} {
+		if got := installing(&rest.Error{Status: tt.status, Message: tt.text}); got != tt.want {
+			t.Errorf("installing by %d %q: %v", tt.status, tt.text, got)
+		}
+	}
+	if installing(nil) {
+		t.Error("a success is a refusal")
+	}
+}

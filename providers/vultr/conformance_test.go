@@ -1,0 +1,136 @@
+package vultr
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+func TestConformance(t *testing.T) {
+	conform(t, Cloud, gputrain.Spec{Accelerator: accelerators.L40S()}, nil)
+}
+
+// The same where whole servers are rented.
+func TestConformanceOfMetal(t *testing.T) {
+	conform(t, BareMetal, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, reads())
+}
+
+func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]string) {
+	providertest.Run(t, func(t *testing.T) providertest.Harness {
+		f := startFake(t)
+		ops := map[Mode]map[providertest.Op][]string{
+			Cloud: {
+				providertest.OpOffers: {opStock}, providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opShow},
+				providertest.OpList: {opMetalList}, providertest.OpTerminate: {opEnd},
+			},
+			BareMetal: {
+				providertest.OpOffers: {opStock}, providertest.OpLaunch: {opMetalCreate}, providertest.OpDescribe: {opMetalShow},
+				providertest.OpList: {opList}, providertest.OpTerminate: {opMetalEnd},
+			},
+		}
+		fault, calls := providertest.OnServer(f.Server, ops[mode])
+		cfg := f.config()
+		cfg.Mode, cfg.Region = mode, Anywhere
+		wrong, missing := cfg, cfg
+		wrong.APIKey, missing.APIKey = "wrong", ""
+		h := providertest.Harness{
+			Provider: cfg,
+			Spec:     spec,
+			Account:  f.account,
+			Calls:    calls,
+			Fault:    fault,
+			Foreign:  f.foreign,
+			States:   f.states(mode),
+			Stall:    func() { f.Do(func() { f.status = "pending" }) },
+			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Unpriced: func() { f.Do(func() { f.unpriced = true }) },
+			// The stock of each region is a list of its own.
+			PagedOffers: true,
+			MissingKey:  &providertest.MissingKey{Provider: missing, Names: keyVariable},
+			WrongKey:    wrong,
+			Secrets:     []string{testKey, testPassword},
+			Dial:        fakecloud.Dial,
+			Without:     nothingShared(),
+		}
+		maps.Copy(h.Without, without)
+		return h
+	})
+}
+
+// nothingShared are the checks of calls that Prepare and Release make elsewhere.
+func nothingShared() map[string]string {
+	all := map[string]string{}
+	for _, op := range []string{"prepare", "release"} {
+		for _, check := range []string{
+			op + ": failed before it was done", op + ": failed after it was done", op + ": cut after it was done", op + ": html after it was done",
+			"cancel in the midst of " + op,
+		} {
+			all[check] = "nothing is made for a pool but machines"
+		}
+	}
+	return all
+}
+
+// reads are the checks that take the same way whatever is rented.
+func reads() map[string]string {
+	const why = "TestConformance has it: a read is the same whatever is rented"
+	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
+	for kind := providertest.Failed; kind <= providertest.Huge; kind++ {
+		all["read that is never answered well: "+kind.String()] = why
+		if kind <= providertest.Cut {
+			all["read that is answered well the second time: "+kind.String()] = why
+		}
+	}
+	return all
+}
+
+// foreign puts into both lists what somebody made by other means, under names that are
+// nearly ours.
+func (f *fake) foreign() []string {
+	web := row{"id": "web", "status": "active", "power_status": "running", "main_ip": "198.18.255.1", "label": "web-1", "tags": []string{"web"}}
+	near := row{"id": "near", "status": "active", "main_ip": "198.18.255.2", "label": "gputrain-web", "tags": []string{"gputrain", "gputrain-node-p1-0"}}
+	f.Do(func() {
+		f.machines[Cloud].Put(nil, "web", &rental{row: web})
+		f.machines[BareMetal].Put(nil, "near", &rental{row: near})
+	})
+	return []string{"web", "metal/near"}
+}
+
+// states are all that the API has for a mode, and one more.
+func (f *fake) states(mode Mode) func() []providertest.StateCase {
+	type words struct {
+		columns row
+		want    gputrain.InstanceState
+	}
+	all := map[string]words{
+		"pending":     {row{"status": "pending"}, gputrain.InstancePending},
+		"no address":  {row{"main_ip": "0.0.0.0"}, gputrain.InstancePending},
+		"active":      {row{"status": "active"}, gputrain.InstanceRunning},
+		"suspended":   {row{"status": "suspended"}, gputrain.InstanceStopped},
+		"failed":      {row{"status": "failed"}, gputrain.InstanceFailed},
+		"closed":      {row{"status": "closed"}, gputrain.InstanceFailed},
+		"hibernating": {row{"status": "hibernating"}, gputrain.InstanceUnknown},
+	}
+	if mode == Cloud {
+		all["resizing"] = words{row{"status": "resizing"}, gputrain.InstancePending}
+		all["halted"] = words{row{"power_status": "stopped"}, gputrain.InstanceStopped}
+		all["restarted"] = words{row{"power_status": "stopped", "server_status": "installingbooting"}, gputrain.InstancePending}
+		all["smoking"] = words{row{"power_status": "smoking"}, gputrain.InstanceUnknown}
+	}
+	return func() (cases []providertest.StateCase) {
+		for word, w := range all {
+			cases = append(cases, providertest.StateCase{Vendor: word, Want: w.want, Set: func(id string) { f.set(id, w.columns) }})
+		}
+		return append(cases, providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+			m, name := parseID(id)
+			f.Do(func() { f.end(nil, m, name) })
+		}})
+	}
+}

@@ -1,0 +1,302 @@
+package vultr
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+)
+
+// The operations, as the contract calls them.
+const (
+	opAccount = "GET /account"
+	opPlans   = "GET /plans"
+	opServers = "GET /plans-metal"
+	opStock   = "GET /regions/{region-id}/availability"
+
+	opCreate = "POST /instances"
+	opList   = "GET /instances"
+	opShow   = "GET /instances/{instance-id}"
+	opChange = "PATCH /instances/{instance-id}"
+	opEnd    = "DELETE /instances/{instance-id}"
+
+	opMetalCreate = "POST /bare-metals"
+	opMetalList   = "GET /bare-metals"
+	opMetalShow   = "GET /bare-metals/{baremetal-id}"
+	opMetalChange = "PATCH /bare-metals/{baremetal-id}"
+	opMetalEnd    = "DELETE /bare-metals/{baremetal-id}"
+)
+
+const (
+	testKey      = "VULTRKEY0123456789ABCDEF"
+	testPassword = "v5{Fvj,MGtyV4A_s"
+)
+
+type row = cloudtest.Row
+
+// A fake is Vultr with its quirks. What it holds is only to be touched by its handlers and
+// in Do.
+type fake struct {
+	*fakecloud.Server
+	t        testing.TB
+	plans    map[Mode][]row
+	machines map[Mode]*fakecloud.Store[*rental]
+	last     int
+
+	sold       map[string]bool // region/plan: none is left
+	status     string          // of what is created
+	unpriced   bool
+	full       bool // there is room for no more than room
+	room       int
+	pageSize   int
+	busy       int  // so many more ends are refused: it is being installed
+	noMachines bool // instances are rows only, nothing runs
+	noTags     bool // tags are lost
+	oldName    bool // a server is called as the vendor's own description calls it
+}
+
+// A rental is a machine as the API has it, and the one that runs.
+type rental struct {
+	row     row
+	machine *fakecloud.Machine
+}
+
+func startFake(t testing.TB) *fake {
+	t.Helper()
+	f := &fake{t: t, status: "active", pageSize: 2, sold: map[string]bool{}, plans: map[Mode][]row{Cloud: cloudPlans(), BareMetal: metalPlans()}}
+	f.Server = fakecloud.Start(t, fakecloud.Config{
+		Contracts:    []fakecloud.Contract{contract(t)},
+		Authorized:   fakecloud.Bearer(testKey),
+		Unauthorized: failure(401, "Invalid API token."),
+		Refused:      failure,
+	})
+	f.machines = map[Mode]*fakecloud.Store[*rental]{Cloud: fakecloud.NewStore[*rental](f.Server), BareMetal: fakecloud.NewStore[*rental](f.Server)}
+	f.Handle(opAccount, func(*fakecloud.Call) fakecloud.Answer {
+		return fakecloud.Reply(200, row{"account": row{"name": "Example", "email": "a@example.com", "acls": []string{"provisioning"}, "balance": -50.0}})
+	})
+	f.Handle(opStock, f.stock)
+	for mode, ops := range map[Mode][6]string{
+		Cloud:     {opPlans, opCreate, opList, opShow, opChange, opEnd},
+		BareMetal: {opServers, opMetalCreate, opMetalList, opMetalShow, opMetalChange, opMetalEnd},
+	} {
+		f.Handle(ops[0], func(c *fakecloud.Call) fakecloud.Answer { return f.listPlans(c, mode) })
+		f.Handle(ops[1], func(c *fakecloud.Call) fakecloud.Answer { return f.create(c, mode) })
+		f.Handle(ops[2], func(c *fakecloud.Call) fakecloud.Answer { return f.list(c, mode) })
+		f.Handle(ops[3], func(c *fakecloud.Call) fakecloud.Answer { return f.show(c, mode) })
+		f.Handle(ops[4], func(c *fakecloud.Call) fakecloud.Answer { return f.change(c, mode) })
+		f.Handle(ops[5], func(c *fakecloud.Call) fakecloud.Answer { return f.destroy(c, mode) })
+	}
+	return f
+}
+
+// contract is the API's description, which is read once.
+func contract(t testing.TB) fakecloud.Contract {
+	t.Helper()
+	described.Lock()
+	defer described.Unlock()
+	if described.contract == nil {
+		described.contract = fakecloud.OpenAPI(t, "vultr/vultr-v2.lifecycle.derived.openapi.json", renamed)
+	}
+	return described.contract
+}
+
+// renamed has the list of bare-metal plans called as the service calls it.
+func renamed(doc map[string]any) {
+	at := doc
+	for _, key := range []string{"paths", "/plans-metal", "get", "responses", "200", "content", "application/json", "schema", "properties"} {
+		at = at[key].(map[string]any)
+	}
+	at["plans_metal"] = at["plans"]
+	delete(at, "plans")
+}
+
+var described struct {
+	sync.Mutex
+	contract fakecloud.Contract
+}
+
+func (f *fake) config() Config {
+	return Config{APIKey: testKey, Endpoint: f.URL + "/v2", RequestTimeout: 10 * time.Second}
+}
+
+func failure(status int, text string) fakecloud.Answer {
+	return fakecloud.Failure(status, row{"error": text, "status": status}, "")
+}
+
+// paged answers with one page of a list.
+func (f *fake) paged(c *fakecloud.Call, name string, all []row) fakecloud.Answer {
+	from, _ := strconv.Atoi(c.Query.Get("cursor"))
+	to := min(from+f.pageSize, len(all))
+	next := ""
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	return fakecloud.Reply(200, row{name: all[from:to], "meta": row{"total": len(all), "links": row{"next": next, "prev": ""}}})
+}
+
+func (f *fake) listPlans(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	all := []row{}
+	for _, p := range f.plans[mode] {
+		p = maps.Clone(p)
+		if f.unpriced {
+			for _, field := range []string{"hourly_cost", "monthly_cost", "location_cost"} {
+				delete(p, field)
+			}
+		}
+		all = append(all, p)
+	}
+	return f.paged(c, products[mode].planList, all)
+}
+
+// stock has the plans of both modes.
+func (f *fake) stock(c *fakecloud.Call) fakecloud.Answer {
+	region, ids := c.Vars["region-id"], []string{}
+	for _, p := range slices.Concat(f.plans[Cloud], f.plans[BareMetal]) {
+		if id := fmt.Sprint(p["id"]); slices.Contains(p["locations"].([]string), region) && !f.sold[region+"/"+id] {
+			ids = append(ids, id)
+		}
+	}
+	return fakecloud.Reply(200, row{"available_plans": ids})
+}
+
+func (f *fake) create(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	var in createRequest
+	c.Decode(&in)
+	known := slices.ContainsFunc(f.plans[mode], func(p row) bool { return p["id"] == in.Plan && slices.Contains(p["locations"].([]string), in.Region) })
+	switch {
+	case !known:
+		return failure(400, "Invalid plan chosen.")
+	case f.full && f.room == 0, f.sold[in.Region+"/"+in.Plan]:
+		return failure(400, "Server add failed: The plan is out of stock in the selected region")
+	case in.OSID == 0 && in.ImageID == "":
+		return failure(400, "Invalid OS.")
+	}
+	if f.full {
+		f.room--
+	}
+	f.last++
+	id := fmt.Sprintf("cb676a46-66fd-4dfb-b839-%012x", f.last)
+	r := &rental{row: row{
+		"id": id, "os": "Ubuntu 24.04 LTS x64", "region": in.Region, "plan": in.Plan, "label": in.Label, "tags": in.Tags,
+		"date_created": time.Now().UTC().Format(time.RFC3339), "status": f.status, "os_id": in.OSID, "image_id": in.ImageID, "features": []string{},
+	}}
+	if f.noTags {
+		r.row["tags"] = []string{}
+	}
+	ip := fmt.Sprintf("198.18.255.%d", f.last%256)
+	if text, err := base64.StdEncoding.DecodeString(in.UserData); err != nil {
+		f.t.Errorf("user data: %v", err)
+	} else if !f.noMachines {
+		r.machine = cloudtest.Boot(f.t, string(text), fakecloud.MachineConfig{})
+		ip = r.machine.PublicIP
+	}
+	r.row["main_ip"] = ip
+	answer := maps.Clone(r.row)
+	answer["status"], answer["default_password"] = "pending", testPassword
+	if mode == Cloud {
+		r.row["power_status"], r.row["server_status"], r.row["ram"], r.row["hostname"] = "running", "ok", 184320, in.Hostname
+		answer["main_ip"], answer["power_status"], answer["server_status"] = "0.0.0.0", "running", "none"
+	} else {
+		r.row["ram"], r.row["disk"], r.row["mac_address"] = "2097152 MB", "8x 3576GB NVMe", 2199756823533
+		answer["main_ip"], answer["ram"] = "", "2097152 MB"
+	}
+	f.machines[mode].Put(c, id, r)
+	if f.oldName && mode == BareMetal {
+		return fakecloud.Undescribed(202, row{"baremetal": answer})
+	}
+	return fakecloud.Reply(202, row{products[mode].items[0]: answer})
+}
+
+func (f *fake) list(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	all := []row{}
+	for _, r := range f.machines[mode].All(c) {
+		all = append(all, r.row)
+	}
+	return f.paged(c, products[mode].list, all)
+}
+
+func (f *fake) show(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	r, ok := f.machines[mode].Get(c, variable(c))
+	if !ok {
+		return failure(404, "Invalid instance ID.")
+	}
+	return fakecloud.Reply(200, row{products[mode].items[0]: r.row})
+}
+
+func variable(c *fakecloud.Call) string { return c.Vars["instance-id"] + c.Vars["baremetal-id"] }
+
+func (f *fake) change(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	r, ok := f.machines[mode].Get(nil, variable(c))
+	if !ok {
+		return failure(404, "Invalid instance ID.")
+	}
+	changed := &rental{row: maps.Clone(r.row), machine: r.machine}
+	var in row
+	if err := json.Unmarshal(c.Body, &in); err != nil {
+		return failure(400, err.Error())
+	}
+	maps.Copy(changed.row, in)
+	f.machines[mode].Put(c, variable(c), changed)
+	return fakecloud.Reply(202, row{products[mode].items[0]: changed.row})
+}
+
+func (f *fake) destroy(c *fakecloud.Call, mode Mode) fakecloud.Answer {
+	if f.busy > 0 {
+		f.busy--
+		return failure(400, "Unable to destroy server: Server is currently being installed")
+	}
+	if !f.end(c, mode, variable(c)) {
+		return failure(404, "Invalid instance ID.")
+	}
+	return fakecloud.Reply(204, nil)
+}
+
+// end takes a machine away.
+func (f *fake) end(c *fakecloud.Call, mode Mode, id string) bool {
+	r, _ := f.machines[mode].Get(nil, id)
+	if !f.machines[mode].Delete(c, id) {
+		return false
+	}
+	if r.machine != nil {
+		go r.machine.Kill() // which its test waits for
+	}
+	return true
+}
+
+// set changes what the API says of a machine.
+func (f *fake) set(id string, changed row) {
+	mode, name := parseID(id)
+	f.Do(func() {
+		r, ok := f.machines[mode].Get(nil, name)
+		if !ok {
+			f.t.Errorf("no machine %s", id)
+			return
+		}
+		now := &rental{row: maps.Clone(r.row), machine: r.machine}
+		maps.Copy(now.row, changed)
+		f.machines[mode].Put(nil, name, now)
+	})
+}
+
+// account is everything that there is.
+func (f *fake) account() (all []gputrain.Resource) {
+	f.Do(func() {
+		for _, mode := range []Mode{Cloud, BareMetal} {
+			for _, r := range f.machines[mode].All(nil) {
+				name := strings.TrimPrefix(fmt.Sprint(r.row["label"]), "gputrain-")
+				all = append(all, gputrain.Resource{Kind: "machine", ID: instanceID(mode, fmt.Sprint(r.row["id"])), Name: name})
+			}
+		}
+	})
+	return all
+}

@@ -1,0 +1,158 @@
+package vultr
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+)
+
+// An api is Vultr as the base of drivers sees it.
+type api struct {
+	cfg     Config
+	client  *client
+	account string
+}
+
+// A driver can note leases beside what all can.
+type driver struct {
+	*cloud.Driver
+	api *api
+}
+
+var _ gputrain.LeaseMarker = (*driver)(nil)
+
+func (a *api) Close() { a.client.close() }
+
+func (a *api) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
+
+// Capabilities are truths, but for two estimates: how long lists lag, and how long after a
+// create was given up it may still be done.
+func (a *api) Capabilities() gputrain.Capabilities {
+	return gputrain.Capabilities{
+		Account:          a.account,
+		ListLag:          10 * cloud.Second,
+		LateEffect:       2 * time.Minute,
+		EndsBilling:      "DELETE /instances/{id} and /bare-metals/{id}",
+		Tags:             true,
+		HostKeys:         gputrain.HostKeyInjected,
+		ProvisionTimeout: a.cfg.ProvisionTimeout,
+	}
+}
+
+// Prepare, Release and Shared have nothing to do: a node's keys are in its user data, and
+// nothing else is made.
+func (a *api) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+func (a *api) Release(context.Context, gputrain.PoolInfo) error { return nil }
+func (a *api) Shared(context.Context, string) ([]gputrain.Resource, error) {
+	return nil, nil
+}
+
+// Create rents one machine.
+func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
+	at, err := parsePlacement(order.Offer.ID)
+	if err != nil {
+		return "", err
+	}
+	text, err := cloud.UserData(order.Pool, order.Node, true, nil)
+	if err != nil {
+		return "", fmt.Errorf("%w: user data: %w", gputrain.ErrInvalid, err)
+	}
+	in := createRequest{
+		Region: at.region, Plan: at.plan, Label: order.Name(), Hostname: order.Name(), Tags: order.Tag.Words(),
+		UserData: base64.StdEncoding.EncodeToString([]byte(text)),
+	}
+	in.OSID, in.ImageID = a.cfg.image(at.mode)
+	if at.mode == Cloud {
+		in.Backups = "disabled"
+	}
+	m, err := a.client.create(ctx, at.mode, in)
+	if err != nil {
+		return "", err
+	}
+	return instanceID(at.mode, m.ID), nil
+}
+
+// Machines reads both lists, whatever the mode: what was rented in the other is billed, too.
+func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
+	var all []cloud.Machine
+	for _, mode := range []Mode{Cloud, BareMetal} {
+		for m, err := range a.client.machines(ctx, mode) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, m.instance(mode))
+		}
+	}
+	return all, nil
+}
+
+// Machine reports one machine.
+func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
+	mode, name := parseID(id)
+	m, err := a.client.machine(ctx, mode, name)
+	if err != nil {
+		return cloud.Machine{}, err
+	}
+	return m.instance(mode), nil
+}
+
+// A server that is being installed may refuse to be destroyed: so often, and so many
+// cloud.Second apart, it is asked again.
+const (
+	endAttempts = 12
+	endPause    = 10
+)
+
+// End destroys a machine.
+func (a *api) End(ctx context.Context, id string) error {
+	mode, name := parseID(id)
+	for n := 1; ; n++ {
+		err := a.client.destroy(ctx, mode, name)
+		if !installing(err) {
+			return err
+		}
+		if n == endAttempts || !launches.Pause(ctx, endPause*cloud.Second) {
+			return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: err,
+				Hint: "Vultr destroys no machine that is being installed: end it again in half an hour, which Reap does, too"}
+		}
+	}
+}
+
+// MarkLease notes in the tags of machines how long their pool's program is known to live.
+func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+	var errs []error
+	for _, id := range ids {
+		if err := d.api.markLease(ctx, pool, until, id); err != nil {
+			err = fmt.Errorf("%s: %w", id, err)
+			errs = append(errs, cloud.Fail(providerName, "mark the lease", err, classify))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// markLease replaces what is gputrain's among the tags of a machine. One that is gone is
+// left out.
+func (a *api) markLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, id string) error {
+	mode, name := parseID(id)
+	m, err := a.client.machine(ctx, mode, name)
+	tag := cloud.FromWords(m.Tags)
+	if err == nil && tag.Pool == pool.ID { // else its tags were edited: it is not ours to change again
+		tag.Owner, tag.Lease, tag.Expires, tag.Until = pool.Owner, pool.Lease, pool.Expires, until
+		others := slices.DeleteFunc(m.Tags, func(word string) bool {
+			return word == "gputrain" || strings.HasPrefix(word, cloud.Prefix)
+		})
+		err = a.client.retag(ctx, mode, name, append(others, tag.Words()...))
+	}
+	if errors.Is(cloud.StatusKind(err), gputrain.ErrNotFound) {
+		return nil
+	}
+	return err
+}
