@@ -2,34 +2,29 @@
 // left: their machines, networks, keys and folders.
 //
 //	reap                  list pools, and end nothing
-//	reap local container  end what dead programs have left with these providers
+//	reap local vastai     end what dead programs have left with these providers
+//	reap 'aws={"Region": "eu-west-1"}'
 //
-// It never touches the pool of a program that lives.
+// It never touches the pool of a program that lives. The providers are as their usual
+// environment configures them, VAST_API_KEY and the like, and as the JSON says.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/container"
-	"github.com/gputrain/gputrain/providers/local"
+	"github.com/gputrain/gputrain/providers/all"
 )
-
-// providers are those that can be named, as their usual environment configures them.
-var providers = map[string]gputrain.Provider{
-	"local":     local.Config{},
-	"container": container.Config{},
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,15 +35,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, names ...string) error {
-	if len(names) == 0 {
+func run(ctx context.Context, out io.Writer, args ...string) error {
+	if len(args) == 0 {
 		return list(out)
 	}
 	var from []gputrain.Provider
-	for _, name := range names {
-		p, ok := providers[name]
-		if !ok {
-			return fmt.Errorf("there is no provider %q: use %s", name, strings.Join(known(), " or "))
+	for _, arg := range args {
+		p, err := provider(arg)
+		if err != nil {
+			return err
 		}
 		from = append(from, p)
 	}
@@ -64,6 +59,18 @@ func run(ctx context.Context, out io.Writer, names ...string) error {
 		}
 	}
 	return err
+}
+
+// provider reads an argument: a name, and after a = settings as JSON.
+func provider(arg string) (gputrain.Provider, error) {
+	name, text, configured := strings.Cut(arg, "=")
+	var settings map[string]any
+	if configured {
+		if err := json.Unmarshal([]byte(text), &settings); err != nil {
+			return nil, fmt.Errorf("the settings of %s are not JSON: %w", name, err)
+		}
+	}
+	return all.New(name, settings)
 }
 
 // list shows what the ledgers tell.
@@ -89,13 +96,4 @@ func list(out io.Writer) error {
 		}
 	}
 	return w.Flush()
-}
-
-func known() []string {
-	var names []string
-	for name := range providers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +20,6 @@ func TestMain(m *testing.M) {
 func TestReapLeavesTheLivingAlone(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
-	providers["local"] = local.Config{Dir: dir}
 	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{Nodes: 2}, gputrain.WithName("busy"))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestReapLeavesTheLivingAlone(t *testing.T) {
 	if got := output(t); !regexp.MustCompile(`busy-\S+ +local +open +2 +\d+s +\$0\.00 `).MatchString(got) {
 		t.Errorf("listed as\n%s", got)
 	}
-	if got := output(t, "local"); got != "0 resources ended\n" {
+	if got := output(t, fmt.Sprintf(`local={"dir": %q}`, dir)); got != "0 resources ended\n" {
 		t.Errorf("reaping says\n%s", got)
 	}
 	if r, err := pool.Run(gputrain.Cmd("echo", "still here")); err != nil || string(r.Stdout) != "still here\n" {
@@ -42,9 +42,13 @@ func TestReapLeavesTheLivingAlone(t *testing.T) {
 	}
 }
 
-func TestUnknownProvider(t *testing.T) {
-	if err := run(context.Background(), new(strings.Builder), "acme"); err == nil || !strings.Contains(err.Error(), "container or local") {
-		t.Error(err)
+func TestArguments(t *testing.T) {
+	for arg, says := range map[string]string{
+		"acme": `there is no provider "acme"; there are aws, colab`, "local=dir": "not JSON", `local={"folder": "x"}`: `there is no setting "folder"`,
+	} {
+		if err := run(context.Background(), new(strings.Builder), arg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", arg, err)
+		}
 	}
 }
 
