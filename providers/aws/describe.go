@@ -77,12 +77,15 @@ func (d *driver) instances(ctx context.Context, filters ...types.Filter) (all []
 }
 
 // missing is what a machine is taken for that EC2 does not list: gone, unless it may be too
-// new to be listed. One that was ended is listed for about an hour.
+// new to be listed, made by this driver or by one of a program that has just died. One that
+// was ended is listed for about an hour.
 func (d *driver) missing(id string) gputrain.Instance {
 	m := d.remembered(id)
 	in := gputrain.Instance{ID: id, Name: m.node.Name, Rank: m.node.Rank, Offer: m.offer, State: gputrain.InstanceTerminated, StateReason: "EC2 does not know it"}
 	switch {
 	case m.ended || !instanceForm.MatchString(id):
+	case m.at.IsZero() && time.Since(d.opened) < listLag():
+		in.State, in.StateReason = gputrain.InstanceUnknown, "EC2 does not know it, or not yet"
 	case !m.at.IsZero() && time.Since(m.at) < visibleAfter:
 		in.State, in.StateReason = gputrain.InstancePending, "EC2 does not show it yet"
 	}
