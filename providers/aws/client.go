@@ -48,7 +48,7 @@ type client struct {
 	ec2     *ec2.Client
 	sts     *sts.Client
 	ssm     *rest.Client
-	pricing *rest.Client
+	pricing *rest.Client // nil where nobody tells prices in USD
 	iam     *iamClient
 	http    *http.Client
 	close   func()
@@ -94,7 +94,7 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 	}
 	near, global := pricingRegion(cl.region), iamRegion(cl.region)
 	cl.iam = &iamClient{at("iam", global, "AWS_ENDPOINT_URL_IAM"), reader, signer(cfg, "iam", global)}
-	if cl.ssm, err = jsonService(&own, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil {
+	if cl.ssm, err = jsonService(&own, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil && near != "" {
 		cl.pricing, err = jsonService(&own, at("pricing", near, "AWS_ENDPOINT_URL_PRICING"), signer(cfg, "pricing", near))
 	}
 	if err != nil {
@@ -165,18 +165,23 @@ func addressOf(service, region string) string {
 	return "https://" + service + "." + region + "." + domain
 }
 
-// pricingRegion is the nearest of the few regions that know prices.
+// pricingRegion is the nearest of the few regions that know prices in USD. There is none, "",
+// for accounts of GovCloud, which the Price List does not know, and of China, which pay in CNY.
 func pricingRegion(region string) string {
+	if strings.HasPrefix(region, "us-gov-") || !paysUSD(region) {
+		return ""
+	}
 	switch area, _, _ := strings.Cut(region, "-"); area {
 	case "eu", "me", "af", "il":
 		return "eu-central-1"
 	case "ap":
 		return "ap-south-1"
-	case "cn":
-		return "cn-northwest-1"
 	}
 	return defaultRegion
 }
+
+// paysUSD reports whether EC2's prices in a region are in USD.
+func paysUSD(region string) bool { return !strings.HasPrefix(region, "cn-") }
 
 // iamRegion is the one region of a partition that IAM is in.
 func iamRegion(region string) string {

@@ -69,7 +69,8 @@
 // that of the machine with about what those cost ($0.08 a GB and month, $0.005 an hour),
 // and without traffic. A spot price is that of the zone; it changes while the node lives,
 // up to Spec.MaxHourlyUSD where that is set. Only TerminateInstances ends all of it, or a
-// shutdown from within: nodes are launched so that this terminates them.
+// shutdown from within: nodes are launched so that this terminates them. In China, where AWS
+// bills in CNY, prices are not known here, and in GovCloud those on demand are not.
 //
 // # When the client is gone
 //

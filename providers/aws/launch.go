@@ -105,7 +105,7 @@ func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (o order
 	if d.cfg.ClusterPlacement && canBePlaced(req.Offer.InstanceType) {
 		o.placement = nameOf(req.Pool.ID)
 	}
-	if most := req.Spec.MaxHourlyUSD - d.extras(req.Spec); req.Spec.MaxHourlyUSD > 0 && req.Offer.Spot {
+	if most := req.Spec.MaxHourlyUSD - d.extras(req.Spec); req.Spec.MaxHourlyUSD > 0 && req.Offer.Spot && paysUSD(d.api.region) {
 		o.maxUSD = strconv.FormatFloat(math.Floor(max(most, 0.0001)*1e4)/1e4, 'f', 4, 64)
 	}
 	return o, nil

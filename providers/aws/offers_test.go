@@ -163,6 +163,25 @@ func TestPricesDenied(t *testing.T) {
 	}
 }
 
+// China's prices are no dollars, and GovCloud's accounts cannot ask the Price List.
+func TestPricesElsewhere(t *testing.T) {
+	t.Parallel()
+	for region, spotIsKnown := range map[string]bool{"cn-north-1": false, "us-gov-west-1": true} {
+		f := startFake(t)
+		d := prepared(t, f, func(c *Config) { c.Region = region })
+		spec := a10g
+		spec.Allocation, spec.MaxHourlyUSD, spec.AllowUnknownPrice = gputrain.CheapestAllocation, 1, true
+		all := cloudtest.Offers(t, d, spec)
+		if len(all) != 2 || (all[0].HourlyUSD != gputrain.Price{}) != spotIsKnown || all[1].HourlyUSD != (gputrain.Price{}) {
+			t.Fatalf("%s: %+v", region, all)
+		}
+		mustLaunch(t, d, request(spec, all[0], 1))
+		if r := f.Records("CreateFleet")[0]; strings.Contains(r.Body, "MaxPrice") != spotIsKnown {
+			t.Errorf("%s: %s", region, r.Body)
+		}
+	}
+}
+
 // Items of the Price List that are none.
 func TestProducts(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ type prices struct {
 // spotPrices returns the present prices of instance types, by their zones.
 func (d *driver) spotPrices(ctx context.Context, names []string) (map[string]map[string]float64, error) {
 	found := map[string]map[string]float64{}
-	if len(names) == 0 {
+	if len(names) == 0 || !paysUSD(d.api.region) {
 		return found, nil
 	}
 	in := ec2.DescribeSpotPriceHistoryInput{ProductDescriptions: []string{"Linux/UNIX"}, StartTime: sdk.Time(time.Now())}
@@ -77,6 +77,9 @@ func (d *driver) spotPrices(ctx context.Context, names []string) (map[string]map
 
 // onDemandPrices returns the prices of instance types, where they are known.
 func (d *driver) onDemandPrices(ctx context.Context, names []string) (map[string]float64, error) {
+	if d.api.pricing == nil {
+		return map[string]float64{}, nil // not known
+	}
 	p := &d.prices
 	p.mu.Lock()
 	defer p.mu.Unlock()
