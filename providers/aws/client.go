@@ -161,6 +161,8 @@ func addressOf(service, region string) string {
 		service = "api.pricing"
 	case service == "iam" && region == defaultRegion:
 		return "https://" + service + "." + domain
+	case service == "iam" && strings.HasPrefix(region, "us-gov-"):
+		return "https://" + service + ".us-gov." + domain
 	}
 	return "https://" + service + "." + region + "." + domain
 }

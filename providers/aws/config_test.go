@@ -152,7 +152,7 @@ func TestAddresses(t *testing.T) {
 		{"pricing", pricingRegion("ap-northeast-1"), "https://api.pricing.ap-south-1.amazonaws.com"},
 		{"pricing", pricingRegion("sa-east-1"), "https://api.pricing.us-east-1.amazonaws.com"},
 		{"iam", iamRegion("eu-west-1"), "https://iam.amazonaws.com"},
-		{"iam", iamRegion("us-gov-east-1"), "https://iam.us-gov-west-1.amazonaws.com"},
+		{"iam", iamRegion("us-gov-east-1"), "https://iam.us-gov.amazonaws.com"},
 		{"iam", iamRegion("cn-northwest-1"), "https://iam.cn-north-1.amazonaws.com.cn"},
 	} {
 		if got := addressOf(tt[0], tt[1]); got != tt[2] {
