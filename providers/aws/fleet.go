@@ -61,7 +61,11 @@ func (d *driver) fleet(ctx context.Context, m creation) ([]gputrain.Instance, er
 	case len(out.Errors) == 0:
 		return d.settle(ctx, m, errors.New("CreateFleet: the answer has neither instances nor errors"))
 	}
-	return nil, refusal(out.Errors)
+	err = refusal(out.Errors)
+	if errors.Is(err, gputrain.ErrUnavailable) {
+		return d.settle(ctx, m, err)
+	}
+	return nil, err
 }
 
 // zoneOfFleet is where a fleet has found room.
@@ -78,8 +82,8 @@ func zoneOfFleet(group types.CreateFleetInstance, net *network) string {
 	return ""
 }
 
-// refusal is why a fleet has no machine. Of several reasons what no other zone or type
-// changes comes first.
+// refusal is why a fleet has no machine. Of several reasons what may be none, a failure of
+// AWS's own, comes first, and then what no other zone or type changes.
 func refusal(errs []types.CreateFleetError) error {
 	var said []string
 	found := map[error]bool{}
@@ -97,7 +101,7 @@ func refusal(errs []types.CreateFleetError) error {
 		}
 		found[kindOfCode(code, message)] = true
 	}
-	for _, kind := range []error{gputrain.ErrAuth, gputrain.ErrQuota, gputrain.ErrInvalid, gputrain.ErrNotFound, gputrain.ErrRateLimited, gputrain.ErrUnsupported} {
+	for _, kind := range []error{gputrain.ErrUnavailable, gputrain.ErrAuth, gputrain.ErrQuota, gputrain.ErrInvalid, gputrain.ErrNotFound, gputrain.ErrRateLimited, gputrain.ErrUnsupported} {
 		if found[kind] {
 			return &gputrain.Error{Kind: kind, Err: errors.New(strings.Join(said, "; ")), Hint: hints[kind]}
 		}

@@ -194,8 +194,9 @@ func TestFleetWithoutItsRole(t *testing.T) {
 		"UnfulfillableCapacity: The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.": gputrain.ErrAuth,
 		"UnfulfillableCapacity: Unable to fulfill capacity due to your request configuration.":                                             gputrain.ErrNoCapacity,
 		"VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 0 allows":                                gputrain.ErrQuota,
-		"InvalidInstanceType: no such type":             gputrain.ErrUnsupported,
-		"SomethingNew: nobody has heard of this before": gputrain.ErrNoCapacity,
+		"InternalError: An internal error has occurred":                                                                                    gputrain.ErrUnavailable, // which is no refusal
+		"InvalidInstanceType: no such type":                                                                                                gputrain.ErrUnsupported,
+		"SomethingNew: nobody has heard of this before":                                                                                    gputrain.ErrNoCapacity,
 	} {
 		f := startFake(t)
 		d := prepared(t, f)
