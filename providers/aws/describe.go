@@ -133,11 +133,12 @@ func (d *driver) instance(ctx context.Context, in types.Instance) (gputrain.Inst
 	return out, nil
 }
 
-// user is whom to log in as on an instance. That of AWS's own images is known; another's
-// is looked up by its image, once.
+// user is whom to log in as on an instance, by its tags: its image may be withdrawn since. Where
+// they do not tell, that of AWS's own images is known, and another's is looked up, once.
 func (d *driver) user(ctx context.Context, in types.Instance) (string, error) {
-	if d.cfg.Username != "" || d.cfg.AMI == "" {
-		return cmp.Or(d.cfg.Username, "ubuntu"), nil
+	user := cmp.Or(d.cfg.Username, tagList(in.Tags).value(tagUser))
+	if user != "" || d.cfg.AMI == "" {
+		return cmp.Or(user, "ubuntu"), nil
 	}
 	im, err := d.image(ctx, "", plain)
 	return im.user, err

@@ -179,6 +179,7 @@ func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest)
 		return nil, err
 	}
 	m := creation{order: o, node: node, userData: base64.StdEncoding.EncodeToString([]byte(text)), tags: nodeTags(o.req, node)}
+	m.tags.add(tagUser, o.image.user)
 	for i, a := range d.attempts(o) {
 		m.attempt = a
 		for again := 0; ; again++ {

@@ -88,6 +88,10 @@ func TestUserOfTheImage(t *testing.T) {
 	if in := cloudtest.Describe(t, d, ids[0]); in.SSH.User != "ec2-user" || f.rental(ids[0]).data.BlockDeviceMappings[0].DeviceName != "/dev/xvda" {
 		t.Errorf("%+v", in.SSH)
 	}
+	gone := f.open(func(c *Config) { c.AMI = "ami-0badbadbad" }) // as one that was withdrawn
+	if in := cloudtest.Describe(t, gone, ids[0]); in.SSH.User != "ec2-user" {
+		t.Errorf("%+v", in.SSH)
+	}
 	named := f.open(func(c *Config) { c.Username = "admin" })
 	if in := cloudtest.Describe(t, named, ids[0]); in.SSH.User != "admin" {
 		t.Errorf("%+v", in.SSH)

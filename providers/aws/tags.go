@@ -31,6 +31,7 @@ const (
 	tagUSD         = "gputrain:usd" // an hour
 	tagAccelerator = "gputrain:accelerator"
 	tagHostKey     = "gputrain:host-key" // the public one
+	tagUser        = "gputrain:user"     // whom to log in as
 	tagUntil       = "gputrain:lease-until"
 )
 
