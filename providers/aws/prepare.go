@@ -139,8 +139,9 @@ func isDuplicate(err error) bool {
 // for some seconds: it says so by a code, and nothing has happened then.
 func onceKnown(ctx context.Context, code string, call func() error) error {
 	for until := time.Now().Add(listLag()); ; {
+		asked := time.Now()
 		err := call()
-		if !isCode(err, code) || time.Now().After(until) || !launches.Pause(ctx, second) {
+		if !isCode(err, code) || asked.After(until) || !launches.Pause(ctx, second) {
 			return err
 		}
 	}

@@ -55,11 +55,12 @@ func (d *driver) release(ctx context.Context, pool gputrain.PoolInfo) error {
 // remove removes something, once nothing uses it any more.
 func (d *driver) remove(ctx context.Context, r gputrain.Resource) error {
 	for until := time.Now().Add(releasePatience()); ; {
+		asked := time.Now()
 		err := d.delete(ctx, r)
 		switch {
 		case err == nil, isGone(err):
 			return nil
-		case !isCode(err, "DependencyViolation", "InvalidPlacementGroup.InUse", "DeleteConflict", "VolumeInUse"), time.Now().After(until), !launches.Pause(ctx, 3*second):
+		case !isCode(err, "DependencyViolation", "InvalidPlacementGroup.InUse", "DeleteConflict", "VolumeInUse"), asked.After(until), !launches.Pause(ctx, 3*second):
 			return errors.Join(err, context.Cause(ctx))
 		}
 	}
