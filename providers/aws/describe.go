@@ -61,6 +61,9 @@ func (d *driver) instances(ctx context.Context, filters ...types.Filter) (all []
 	pages := ec2.NewDescribeInstancesPaginator(d.api.ec2, &ec2.DescribeInstancesInput{Filters: filters})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = isList("DescribeInstances", page.Reservations)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -74,6 +77,15 @@ func (d *driver) instances(ctx context.Context, filters ...types.Filter) (all []
 		}
 	}
 	return all, nil
+}
+
+// isList says what is wrong with a list that an answer does not have, not even as an empty
+// one: it would say of all that there is that it is gone.
+func isList[T any](operation string, list []T) error {
+	if list == nil {
+		return fmt.Errorf("%s: %w: it has no list, not even an empty one", operation, rest.ErrAnswer)
+	}
+	return nil
 }
 
 // missing is what a machine is taken for that EC2 does not list: gone, unless it may be too

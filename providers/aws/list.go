@@ -76,6 +76,9 @@ func (d *driver) listVolumes(ctx context.Context, poolID string) (all []gputrain
 	pages := ec2.NewDescribeVolumesPaginator(d.api.ec2, &ec2.DescribeVolumesInput{Filters: append(ofPool(poolID), filter("status", "available"))})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
+		if err == nil {
+			err = isList("DescribeVolumes", page.Volumes)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -199,6 +199,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	f, d, ids := launched(t, 1)
 	for name, text := range map[string]string{
 		"nothing": "", "blank": " \n", "text": "ok", "a page": "<!DOCTYPE html><html><body>Please stand by</body></html>", "JSON": `{"reservationSet":[]}`,
+		"no list":             "<DescribeInstancesResponse><requestId>r</requestId></DescribeInstancesResponse>",
 		"XML of another kind": "<ErrorResponse/>", "a part": `<?xml version="1.0"?><DescribeInstancesResponse><reservationSet>`, "a declaration": `<?xml version="1.0"?>`,
 	} {
 		fault := f.Inject(fakecloud.Fault{Op: "DescribeInstances", Times: -1, Answer: fakecloud.Reply(200, text)})
@@ -210,6 +211,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		fault.Remove()
 	}
 	cloudtest.Describe(t, d, ids[0])
+	f.Inject(fakecloud.Fault{Op: "DescribeVolumes", Answer: fakecloud.Reply(200, "<DescribeVolumesResponse></DescribeVolumesResponse>")})
+	if list, err := d.List(t.Context(), ""); err == nil || list != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // An address that has changed since is let in when a pool is attached to.
