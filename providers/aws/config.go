@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -185,7 +186,9 @@ func (c Config) validate() error {
 	fits("SubnetID", c.SubnetID, subnetForm, "subnet-0123456789abcdef0")
 	fits("SecurityGroupID", c.SecurityGroupID, groupForm, "sg-0123456789abcdef0")
 	fits("Username", c.Username, userForm, "ubuntu")
-	fits("Endpoint", c.Endpoint, urlForm, "https://ec2.example.com")
+	at, err := url.Parse(c.Endpoint)
+	good := err == nil && at.User == nil && at.RawQuery == "" && urlForm.MatchString(c.Endpoint)
+	require(c.Endpoint == "" || good, "Endpoint is not like https://ec2.example.com") // and may have a secret in it
 	fits("AddressURL", c.AddressURL, urlForm, "https://checkip.amazonaws.com/")
 	require(slices.Contains([]string{"20.04", "22.04", newestUbuntu}, c.UbuntuVersion), "UbuntuVersion is %q; it is 24.04, 22.04 or 20.04", c.UbuntuVersion)
 	require(c.DiskGB >= 1 && c.DiskGB <= 16384, "DiskGB is %d; a disk has 1 to 16384", c.DiskGB)

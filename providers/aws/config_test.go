@@ -28,6 +28,7 @@ func TestBadConfig(t *testing.T) {
 		"SecurityGroupID":       {SecurityGroupID: "default"},
 		"Username":              {Username: "root; rm"},
 		"Endpoint":              {Endpoint: "localhost:5000"},
+		"Endpoint is not":       {Endpoint: "https://me:secret@localhost:5000"},
 		"AddressURL":            {AddressURL: "ifconfig.me"},
 		"UbuntuVersion":         {UbuntuVersion: "18.04"},
 		"DiskGB":                {DiskGB: -1},
@@ -40,8 +41,8 @@ func TestBadConfig(t *testing.T) {
 	} {
 		_, err := cfg.Open(t.Context())
 		is(t, err, gputrain.ErrInvalid, "open")
-		if !strings.Contains(fmt.Sprint(err), field) {
-			t.Errorf("%v does not name %s", err, field)
+		if !strings.Contains(fmt.Sprint(err), field) || strings.Contains(fmt.Sprint(err), "secret@") {
+			t.Errorf("%v does not name %s, or tells a secret", err, field)
 		}
 	}
 }
