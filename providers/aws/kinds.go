@@ -149,5 +149,5 @@ var acceleratedFamilies = []string{"g*", "p*", "inf*", "trn*", "dl*"}
 // canBePlaced reports whether a type can be in a cluster placement group.
 func canBePlaced(instanceType string) bool {
 	family, _, _ := strings.Cut(instanceType, ".")
-	return !slices.Contains([]string{"t1", "t2", "t3", "t3a", "t4g"}, family)
+	return !strings.HasSuffix(family, "-flex") && !slices.Contains([]string{"t1", "t2", "t3", "t3a", "t4g"}, family)
 }

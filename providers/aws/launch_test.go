@@ -363,6 +363,11 @@ func TestClusterPlacement(t *testing.T) {
 	req.Nodes, req.Token = req.Nodes[2:], "fourth"
 	f.Do(func() { f.full = nil })
 	mustLaunch(t, d, req) // outside of the group, which takes no such type
+	for name, want := range map[string]bool{"m7i.large": true, "m7i-flex.large": false, "t4g.small": false} {
+		if canBePlaced(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
 }
 
 // An instance profile that was just made is not known to EC2 for some seconds.
