@@ -46,6 +46,7 @@ type poolNode struct {
 	// Guarded by p.mu.
 	name     string // of the machine; not changed once that is launched
 	inst     Instance
+	offer    Offer // by which that was rented; of one for any place inst tells where it is
 	facts    supervisor.Facts
 	has      devices
 	labels   map[string]string // made anew with every state, not changed

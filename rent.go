@@ -209,6 +209,9 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 			left = append(left, n)
 			continue
 		}
+		p.mu.Lock()
+		n.offer = o
+		p.mu.Unlock()
 		p.lives.Go(func() { n.live(inst) })
 	}
 	if err == nil && len(left) > 0 {

@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -46,7 +47,7 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 	p.former = append(p.former, old)
 	n.enterLocked(NodeLaunching, nil)
 	if old.inst.ID != "" {
-		p.avoidLocked(old.inst.Offer)
+		p.avoidLocked(cmp.Or(old.offer, old.inst.Offer))
 	}
 	p.lives.Go(func() { p.replace(n) })
 }

@@ -42,10 +42,11 @@ type fake struct {
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
 
-	noMachines bool // instances are rows only, nothing runs
-	stalled    bool // what is launched has not booted
-	described  bool // one machine is told as the description has it, not as the service does
-	full       bool // there is room for no more than room
+	noMachines bool   // instances are rows only, nothing runs
+	stalled    bool   // what is launched has not booted
+	failing    string // a product whose machines do not come up
+	described  bool   // one machine is told as the description has it, not as the service does
+	full       bool   // there is room for no more than room
 	room       int
 	lastID     int
 }
@@ -168,6 +169,8 @@ func (f *fake) launch(c *fakecloud.Call) fakecloud.Answer {
 	}}
 	switch {
 	case f.stalled:
+	case f.failing == in.Product:
+		r.row["status"] = "failed"
 	case f.noMachines:
 		r.row["ip"], r.row["os_booted"] = "203.0.113.7", 1
 	default:

@@ -58,3 +58,16 @@ func TestSpotMachineThatVanishesIsReplaced(t *testing.T) {
 	})
 	cloudtest.Empty(t, f.account())
 }
+
+// A product whose machines fail is avoided, though where they are is told only once they exist.
+func TestProductThatFailsIsAvoided(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.offer("gpu_1x_l40_high_ram", "1x L40 (48GB)", 90, 2)
+	f.failing = "gpu_1x_l40"
+	cloudtest.Broadcast(t, cloudtest.Dialed(f.config()), oneL40, nil)
+	if n := len(f.Records(opLaunch)); n != 4 { // two that failed, and two in their place
+		t.Errorf("%d launches", n)
+	}
+	cloudtest.Empty(t, f.account())
+}
