@@ -26,7 +26,7 @@
 //
 // # Spot
 //
-// Spot machines are products of their own, whose names end in _spot or _discount, or whose
+// Spot machines are products of their own, whose names have _spot or _discount, or whose
 // description says so; some kinds of GPU have them. How a machine is taken back, and with
 // what notice, is not documented. One that vanishes counts as preempted.
 //

@@ -52,12 +52,13 @@ func TestVariables(t *testing.T) {
 	cloudtest.Is(t, err, gputrain.ErrAuth, "massedcompute", "open", testKey)
 }
 
-// Spot machines are products, told by the ends of their names or by their descriptions.
+// Spot machines are products, told by their names or by their descriptions.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.offer("gpu_2x_h100", "2x H100 (80GB) [Spot]", 396, 1) // by the description alone
-	f.offer("gpu_1x_x900", "1x X900 (640GB)", 999, 1)       // no table knows it
+	f.offer("gpu_1x_a6000_spot_low_ram", "1x A6000 (48GB)", 45, 4)
+	f.offer("gpu_1x_x900", "1x X900 (640GB)", 999, 1) // no table knows it
 	f.offer("cpu_8x", "8x CPU", 20, 3)
 	onDemand := []string{
 		`cpu_8x cpu $0.20 3`,
@@ -66,6 +67,7 @@ func TestOffers(t *testing.T) {
 		`gpu_8x_DGX_A100 A100-80GB-SXM:8 $9.84 1`,
 	}
 	spot := []string{
+		`gpu_1x_a6000_spot_low_ram A6000-48GB $0.45 4 spot`,
 		`gpu_1x_l40_spot L40-48GB $0.67 7 spot`,
 		`gpu_2x_h100 H100-80GB:2 $3.96 1 spot`,
 		`gpu_4x_h200_nvl_nvlink_discount H200-141GB-NVL:4 $9.80 2 spot`,

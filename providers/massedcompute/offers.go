@@ -70,7 +70,7 @@ func allows(a gputrain.Allocation, spot bool) bool {
 var (
 	deviceCount  = regexp.MustCompile(`(?i)^gpu_(\d+)x_`)
 	deviceMemory = regexp.MustCompile(`(?i)\((\d+) ?GB\)`)
-	spotName     = regexp.MustCompile(`(?i)_(?:spot|discount)$`)
+	spotName     = regexp.MustCompile(`(?i)_(?:spot|discount)(?:_|$)`)
 	spotWord     = regexp.MustCompile(`(?i)\[spot\]`)
 )
 
