@@ -12,9 +12,9 @@
 //
 // The key is [Config].APIKey, else the variable LAMBDA_API_KEY. Keys are made at
 // https://cloud.lambda.ai/api-keys/cloud-api, and have no permissions to choose: one can do
-// all that the account can. It is never on a node. What was made with one key is not looked
-// for with another, as the API does not name the account; [gputrain.Reap] with a second key
-// of the same account still finds it by its tags.
+// all that the account can. It is never on a node. The API does not name the account: it is
+// told from others by a digest of its key, so that a new key is another account as far as
+// ledgers go. Close pools before changing it.
 //
 // # Offers
 //
@@ -45,7 +45,9 @@
 // # When the client is gone
 //
 // Nothing on a machine can end its billing, as only the account's key could. [gputrain.Reap]
-// does, from any computer, by the machines' tags, and for what its own ledger names. The
+// does, by the ledger of the computer. From another one it goes by the machines' tags, which
+// cannot be changed: they tell when the pool's TTL is over, and not whether its program
+// lives, so that a pool without a Spec.TTL whose machines run is left alone. The
 // pool's key among the account's SSH keys is found by its name, "gputrain-" and the pool.
 //
 // # Host keys

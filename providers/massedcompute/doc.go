@@ -14,9 +14,9 @@
 // The key is [Config].APIKey, else the variable MASSED_API_KEY, else MASSED_COMPUTE_API_KEY,
 // which the vendor's own tools read. Keys are made as
 // https://vm-docs.massedcompute.com/docs/settings/api-settings says; one for reading only can
-// list offers, and not launch. It is never on a node. What was made
-// with one key is not looked for with another, as the API does not name the account;
-// [gputrain.Reap] with a second key of the same account still finds it by its name.
+// list offers, and not launch. It is never on a node. The API does not name the account: it
+// is told from others by a digest of its key, so that a new key is another account as far as
+// ledgers go. Close pools before changing it.
 //
 // # Where nodes are
 //
@@ -44,10 +44,11 @@
 // # When the client is gone
 //
 // Nothing on a machine can end its billing, as only the account's key could. [gputrain.Reap]
-// does, from any computer. There are no tags: a machine is known by its name, "gputrain-" with
-// its pool and rank, and neither its program nor its lease are on it; a key by
-// "gputrainXpoolX" and the pool, as names of keys have letters and digits only. Who renames
-// a machine hides it from all but the ledger that has it.
+// does, by the ledger of the computer. There are no tags: a machine is known by its name,
+// "gputrain-" with its pool and rank, and neither its program nor its lease are on it, so that
+// from another computer nothing is ended; a key by "gputrainXpoolX" and the pool, as names of
+// keys have letters and digits only. Who renames a machine hides it from all but the ledger
+// that has it.
 //
 // # Logging in
 //
