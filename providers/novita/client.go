@@ -151,13 +151,12 @@ func (c *client) allPages(ctx context.Context) (all []instance, err error) {
 		switch {
 		case total > 0 && len(all) >= total:
 			return all, nil
-		case n == 0 && (len(rows) == 0 || len(all) < total), n == 1 && fresh == 0 && len(rows) == pageSize:
+		case fresh > 0, n == 0, n == 1 && len(rows) > 0: // pages may be shorter than was asked for
 			continue
-		case fresh == 0 && len(all) < total:
+		case len(all) < total:
 			return nil, fmt.Errorf("%w, after %d of %d instances", errShort, len(all), total)
-		case fresh == 0, total < 0 && len(rows) < pageSize:
-			return all, nil
 		}
+		return all, nil
 	}
 }
 

@@ -46,6 +46,7 @@ type fake struct {
 	unpriced  bool
 	firstPage int    // 0 or 1; -1 has page 0 the same as page 1
 	noTotal   bool   // lists do not tell how many there are
+	mostRows  int    // of a page, whatever was asked for; 0 is no limit
 	within    string // the object that an instance is in
 	older     bool   // SSH is told by older fields
 	newWord   bool   // instances have a state that the contract does not know
@@ -188,6 +189,9 @@ func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
 	}
 	n, _ := strconv.Atoi(c.Query.Get("pageNum"))
 	size, _ := strconv.Atoi(c.Query.Get("pageSize"))
+	if f.mostRows > 0 {
+		size = min(size, f.mostRows)
+	}
 	from := min(max(n-f.firstPage, 0)*size, len(all))
 	if f.firstPage < 0 {
 		from = min(max(n-1, 0)*size, len(all))

@@ -306,26 +306,28 @@ func TestWhatDoesNotComeUp(t *testing.T) {
 	}
 }
 
-// Whichever number the first page has, the list is whole.
+// Whichever number the first page has, and however short pages are, the list is whole.
 func TestPagesOfTheList(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 99, 100, 101, 250} {
 		for _, first := range []int{0, 1, -1} {
 			for _, noTotal := range []bool{false, true} {
-				f := startFake(t)
-				f.firstPage, f.noTotal = first, noTotal
-				for i := range n {
-					id := fmt.Sprintf("i%d", i)
-					f.instances.Put(nil, id, &fakeInstance{row: row{"id": id, "name": fmt.Sprintf("gputrain-p1-%d", i), "status": "running"}})
+				for _, most := range []int{0, 50} {
+					f := startFake(t)
+					f.firstPage, f.noTotal, f.mostRows = first, noTotal, most
+					for i := range n {
+						id := fmt.Sprintf("i%d", i)
+						f.instances.Put(nil, id, &fakeInstance{row: row{"id": id, "name": fmt.Sprintf("gputrain-p1-%d", i), "status": "running"}})
+					}
+					c, err := newClient(f.config(), testKey)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if all, err := c.instances(t.Context()); err != nil || len(all) != n {
+						t.Errorf("%d from page %d, of %d at most: %d, %v", n, first, most, len(all), err)
+					}
+					c.close()
 				}
-				c, err := newClient(f.config(), testKey)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if all, err := c.instances(t.Context()); err != nil || len(all) != n {
-					t.Errorf("%d from page %d: %d, %v", n, first, len(all), err)
-				}
-				c.close()
 			}
 		}
 	}
