@@ -90,13 +90,16 @@ func knownWord(text string) string {
 	return ""
 }
 
-// classify says what a failure is by Novita's words.
+// classify says what a failure is by Novita's words. A server that fails is not believed that
+// nothing was made, or that nothing is there.
 func classify(_ string, err error) (hint string, kind error) {
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
 		return "", nil
 	}
 	switch kind = kinds[e.Code]; {
+	case e.Status >= 500 && e.Code != "WALLET_NOT_FOUND": // the one that comes so
+		kind = gputrain.ErrUnavailable
 	case kind != nil:
 	case e.Status == http.StatusNotFound: // by whom, if not by the API?
 		kind = gputrain.ErrUnavailable

@@ -68,6 +68,7 @@ func TestWalkDownStops(t *testing.T) {
 		failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"),
 		failure(400, "IMAGE_NOT_FOUND", "no such image"),
 		failure(500, "UNKNOWN", "unknown"),
+		failure(503, "INSUFFICIENT_RESOURCE", "insufficient resource"), // who fails may have made it
 	} {
 		before := len(f.Records(opCreate))
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: answer})
@@ -373,6 +374,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), gputrain.ErrQuota},
 		{failure(500, "WALLET_NOT_FOUND", "wallet"), gputrain.ErrQuota},
+		{failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), gputrain.ErrUnavailable},
 		{failure(400, "OPERATION_LIMIT", ""), gputrain.ErrQuota},
 		{failure(403, "BANNED_USER", ""), gputrain.ErrAuth},
 		{failure(401, "INVALID_USER_TOKEN", ""), gputrain.ErrAuth},
