@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
@@ -58,26 +59,28 @@ func TestLaunchDescribeTerminate(t *testing.T) {
 
 // A machine whose create was not answered is found by its name, and none is made again.
 func TestLaunchIsSettledByTheList(t *testing.T) {
-	m := &memory{caps: injecting(10 * cloud.Second), hidden: 2, create: func(int) (bool, error) { return true, errLost }}
-	got, err := open(t, m, cloud.Options{}).Launch(t.Context(), request(t, 1))
-	if err != nil || len(got) != 1 || got[0].ID != "m1" || m.creates != 1 {
-		t.Errorf("%+v, %v; %d creates", got, err, m.creates)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		m := &memory{caps: injecting(10 * cloud.Second), hidden: 2, create: func(int) (bool, error) { return true, errLost }}
+		got, err := open(t, m, cloud.Options{}).Launch(t.Context(), request(t, 1))
+		if err != nil || len(got) != 1 || got[0].ID != "m1" || m.creates != 1 {
+			t.Errorf("%+v, %v; %d creates", got, err, m.creates)
+		}
 
-	m = &memory{caps: injecting(cloud.Second), create: func(int) (bool, error) { return false, errLost }}
-	got, err = open(t, m, cloud.Options{}).Launch(t.Context(), request(t, 1))
-	if len(got) != 0 || m.creates != 1 || !errors.Is(err, errLost) {
-		t.Errorf("nothing was made: %+v, %v; %d creates", got, err, m.creates)
-	}
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, "acme", "launch")
+		m = &memory{caps: injecting(cloud.Second), create: func(int) (bool, error) { return false, errLost }}
+		got, err = open(t, m, cloud.Options{}).Launch(t.Context(), request(t, 1))
+		if len(got) != 0 || m.creates != 1 || !errors.Is(err, errLost) {
+			t.Errorf("nothing was made: %+v, %v; %d creates", got, err, m.creates)
+		}
+		cloudtest.Is(t, err, gputrain.ErrUnavailable, "acme", "launch")
 
-	m = &memory{caps: injecting(0), create: func(int) (bool, error) { return true, errLost }}
-	req := request(t, 1)
-	m.machines = []cloud.Machine{{Instance: gputrain.Instance{ID: "other"}, Tag: cloud.Tag{Pool: "p2", Name: "p1-0"}}, {
-		Instance: gputrain.Instance{ID: "ended", State: gputrain.InstanceTerminated}, Tag: cloud.Tag{Pool: "p1", Name: "p1-0"}}}
-	if got, err := open(t, m, cloud.Options{}).Launch(t.Context(), req); err != nil || len(got) != 1 || got[0].ID != "m1" {
-		t.Errorf("among others: %+v, %v", got, err)
-	}
+		m = &memory{caps: injecting(0), create: func(int) (bool, error) { return true, errLost }}
+		req := request(t, 1)
+		m.machines = []cloud.Machine{{Instance: gputrain.Instance{ID: "other"}, Tag: cloud.Tag{Pool: "p2", Name: "p1-0"}}, {
+			Instance: gputrain.Instance{ID: "ended", State: gputrain.InstanceTerminated}, Tag: cloud.Tag{Pool: "p1", Name: "p1-0"}}}
+		if got, err := open(t, m, cloud.Options{}).Launch(t.Context(), req); err != nil || len(got) != 1 || got[0].ID != "m1" {
+			t.Errorf("among others: %+v, %v", got, err)
+		}
+	})
 }
 
 // A caller who gives up is told at once of what was made all the same.
@@ -138,34 +141,36 @@ func TestOrdersThatAreRefused(t *testing.T) {
 
 // What the cloud does not know may be too new, or another program's that is.
 func TestTooNewIsNotGone(t *testing.T) {
-	lag := 500 * time.Millisecond
-	m := &memory{caps: injecting(lag)}
-	d := open(t, m, cloud.Options{})
-	opened := time.Now()
-	got, err := d.Launch(t.Context(), request(t, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.hidden = 2
-	if in := cloudtest.Describe(t, d, got[0].ID); in.State != gputrain.InstancePending || in.Name != "p1-0" {
-		t.Errorf("just launched: %+v", in)
-	}
-	if in := cloudtest.Describe(t, d, "theirs"); in.State != gputrain.InstanceUnknown || in.StateReason == "" {
-		t.Errorf("another's, just opened: %+v", in)
-	}
-	if err := d.Terminate(t.Context(), got[1].ID); err != nil {
-		t.Error(err)
-	}
-	if in := cloudtest.Describe(t, d, got[1].ID); in.State != gputrain.InstanceTerminated {
-		t.Errorf("ended: %+v", in)
-	}
-	time.Sleep(time.Until(opened.Add(lag + 50*time.Millisecond)))
-	m.hidden = 2
-	for _, id := range []string{got[0].ID, "theirs"} {
-		if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstanceTerminated {
-			t.Errorf("after the lag: %+v", in)
+	bubble.Test(t, func(t *testing.T) {
+		lag := 500 * time.Millisecond
+		m := &memory{caps: injecting(lag)}
+		d := open(t, m, cloud.Options{})
+		opened := time.Now()
+		got, err := d.Launch(t.Context(), request(t, 2))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		m.hidden = 2
+		if in := cloudtest.Describe(t, d, got[0].ID); in.State != gputrain.InstancePending || in.Name != "p1-0" {
+			t.Errorf("just launched: %+v", in)
+		}
+		if in := cloudtest.Describe(t, d, "theirs"); in.State != gputrain.InstanceUnknown || in.StateReason == "" {
+			t.Errorf("another's, just opened: %+v", in)
+		}
+		if err := d.Terminate(t.Context(), got[1].ID); err != nil {
+			t.Error(err)
+		}
+		if in := cloudtest.Describe(t, d, got[1].ID); in.State != gputrain.InstanceTerminated {
+			t.Errorf("ended: %+v", in)
+		}
+		time.Sleep(time.Until(opened.Add(lag + 50*time.Millisecond)))
+		m.hidden = 2
+		for _, id := range []string{got[0].ID, "theirs"} {
+			if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstanceTerminated {
+				t.Errorf("after the lag: %+v", in)
+			}
+		}
+	})
 }
 
 func TestList(t *testing.T) {
