@@ -19,16 +19,9 @@ func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
 // The same where a product is a spot one, which differs in what is launched and in how it
 // ends.
 func TestConformanceOfSpot(t *testing.T) {
-	const why = "TestConformance has it: this is the same whatever is rented"
-	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
-	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
-		without["read that is never answered well: "+kind.String()] = why
-		if kind <= providertest.Cut {
-			without["read that is answered well the second time: "+kind.String()] = why
-		}
-	}
+	without := cloudtest.Reads()
 	for _, op := range []providertest.Op{providertest.OpOffers, providertest.OpPrepare, providertest.OpDescribe, providertest.OpList, providertest.OpTerminate, providertest.OpRelease} {
-		without["cancel in the midst of "+string(op)] = why
+		without["cancel in the midst of "+string(op)] = "TestConformance has it: this is the same whatever is rented"
 	}
 	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
 }

@@ -35,7 +35,7 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 				return
 			}
 			o := offerOf(it.Product, spec)
-			if !it.free() || !allows(spec.Allocation, o.Spot) || !spec.Accelerator.Matches(o.Accelerator) {
+			if !it.free() || !slices.Contains(cloud.Markets(spec.Allocation), o.Spot) || !spec.Accelerator.Matches(o.Accelerator) {
 				continue
 			}
 			if it.Capacity != nil {
@@ -55,16 +55,6 @@ func (it item) free() bool {
 		return *it.Capacity > 0
 	}
 	return len(it.Regions) > 0
-}
-
-func allows(a gputrain.Allocation, spot bool) bool {
-	switch a {
-	case gputrain.OnDemand:
-		return !spot
-	case gputrain.Spot:
-		return spot
-	}
-	return true
 }
 
 var (

@@ -77,7 +77,7 @@ func (c Config) open(ctx context.Context) (gputrain.Driver, error) {
 		client.close()
 		return nil, err
 	}
-	return cloud.New(providerName, &api{cfg: c, client: client, account: accountOf(key)}, cloud.Options{AtOnce: 2, ByID: true}), nil
+	return cloud.New(providerName, &api{cfg: c, client: client, account: cloud.KeyAccount(key)}, cloud.Options{AtOnce: 2, ByID: true}), nil
 }
 
 // validate returns every fault at once.

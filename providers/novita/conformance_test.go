@@ -19,17 +19,8 @@ func TestConformance(t *testing.T) {
 
 // The same on spot.
 func TestConformanceOfSpot(t *testing.T) {
-	const why = "TestConformance has it: a read is the same whatever is rented"
-	without := map[string]string{
-		"Unpriced":                        "what has no spot price is not to be had on spot",
-		"read that waits for Retry-After": why, "keys are never in errors": why,
-	}
-	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
-		without["read that is never answered well: "+kind.String()] = why
-		if kind <= providertest.Cut {
-			without["read that is answered well the second time: "+kind.String()] = why
-		}
-	}
+	without := cloudtest.Reads()
+	without["Unpriced"] = "what has no spot price is not to be had on spot"
 	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
@@ -141,7 +142,7 @@ func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelera
 	n := float64(at.gpus)
 	o := gputrain.Offer{
 		ID: at.String(), InstanceType: p.Name, Region: at.cluster, Spot: at.mode == spot,
-		Accelerator: accelerator(p.Name, at.gpus, asked), VCPUs: p.CPUPerGPU * n, MemoryGiB: p.MemoryPerGPU * n, DiskGiB: float64(diskGB) * 1e9 / gib,
+		Accelerator: cloud.Accelerator(providerName, p.Name, at.gpus, 0, asked), VCPUs: p.CPUPerGPU * n, MemoryGiB: p.MemoryPerGPU * n, DiskGiB: float64(diskGB) * 1e9 / gib,
 	}
 	price := p.Price
 	if o.Spot {
@@ -151,14 +152,4 @@ func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelera
 		o.HourlyUSD = gputrain.USD(float64(price)*n/perUSD + float64(max(diskGB-freeDiskGB, 0))*diskUSDPerDay/24)
 	}
 	return o
-}
-
-// accelerator reads the name of a product. Who asks for one by its exact name gets that.
-func accelerator(name string, gpus int, asked accelerators.Accelerator) accelerators.Accelerator {
-	a, err := accelerators.ParseFrom(providerName, name)
-	if err != nil || a.IsZero() || asked.Exact && asked.Name == name {
-		a = accelerators.Exact(name)
-	}
-	a.Count = float64(gpus)
-	return a
 }

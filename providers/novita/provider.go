@@ -2,9 +2,7 @@ package novita
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
@@ -16,9 +14,6 @@ type api struct {
 	client  *client
 	account string
 }
-
-// accountOf names an account, which the API does not tell the name of, by its key.
-func accountOf(key string) string { return fmt.Sprintf("key %.4x", sha256.Sum256([]byte(key))) }
 
 func (a *api) Close() { a.client.close() }
 
