@@ -64,11 +64,17 @@ func (d *Driver) launch(ctx context.Context, req gputrain.LaunchRequest, n gputr
 	return gputrain.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: gputrain.InstancePending, Offer: req.Offer}, err
 }
 
-// undo ends a machine that was made and not started, though the caller may have given up.
+// undo ends a machine that was made and not started, though the caller may have given up. That
+// the cloud does not know it says nothing: it may be too new.
 func (d *Driver) undo(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	return d.Terminate(ctx, id) == nil
+	if d.Terminate(ctx, id) != nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.made[id].ended
 }
 
 // settle looks for the machine that a create may have made whose answer was lost, until

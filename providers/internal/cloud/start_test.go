@@ -21,6 +21,7 @@ func TestStart(t *testing.T) {
 		"started":                           {api: starting{}, left: []string{"m1"}},
 		"not started":                       {api: starting{fails: stock}, kind: gputrain.ErrNoCapacity},
 		"not started, and cannot be ended":  {api: starting{fails: stock, stuck: true}, left: []string{"m1"}, kind: gputrain.ErrNoCapacity},
+		"not started, and not known yet":    {api: starting{fails: stock, tooNew: true}, left: []string{"m1"}, kind: gputrain.ErrNoCapacity},
 		"made by a call without its answer": {api: starting{lost: true}, left: []string{"m1"}},
 		"the same, and not started":         {api: starting{lost: true, fails: stock}, kind: gputrain.ErrNoCapacity},
 	} {
@@ -64,6 +65,7 @@ type starting struct {
 	fails  error
 	lost   bool // Create makes it and says nothing
 	stuck  bool // End fails
+	tooNew bool // End does not know it
 	have   []string
 	starts int
 	lists  int
@@ -87,6 +89,9 @@ func (a *starting) Start(_ context.Context, id string, _ Order) error {
 func (a *starting) End(context.Context, string) error {
 	if a.stuck {
 		return errors.New("stuck")
+	}
+	if a.tooNew {
+		return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.New("no such machine")}
 	}
 	a.have = nil
 	return nil
