@@ -3,6 +3,7 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,8 +11,9 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// Describe reports the named machines, several by one list where Options do not say otherwise. That a list lacks one does not
-// say that it is gone: it is asked for by itself.
+// Describe reports the named machines, several by one list where Options do not say
+// otherwise. That a list lacks one does not say that it is gone: it is asked for by itself.
+// Beside an error are those that it is not about.
 func (d *Driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
 	listed := map[string]Machine{}
 	if len(ids) > 1 && !d.opts.ByID || len(ids) > 0 && d.opts.ByList {
@@ -45,7 +47,8 @@ func (d *Driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, d.fail("describe", err)
+		known := slices.DeleteFunc(instances, func(in gputrain.Instance) bool { return in.ID == "" })
+		return known, d.fail("describe", err)
 	}
 	return instances, nil
 }

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,14 +14,15 @@ type memory struct {
 	API
 	machines map[string]Machine
 	lag      time.Duration
+	odd      map[string]error // of reads, by ID
 }
 
 func (m *memory) Capabilities() gputrain.Capabilities           { return gputrain.Capabilities{ListLag: m.lag} }
 func (m *memory) Classify(string, error) (_ string, kind error) { return "", nil }
 
 func (m *memory) Machine(_ context.Context, id string) (Machine, error) {
-	if it, ok := m.machines[id]; ok {
-		return it, nil
+	if it, ok := m.machines[id]; ok || m.odd[id] != nil {
+		return it, m.odd[id]
 	}
 	return Machine{}, &gputrain.Error{Kind: gputrain.ErrNotFound}
 }
@@ -105,5 +107,15 @@ func TestWhatIsNotKnown(t *testing.T) {
 				t.Errorf("%s: %v; then it is %v", tt.name, err, described(t, d, id).State)
 			}
 		}
+	}
+}
+
+// A machine that cannot be read takes from nobody what is told of the others.
+func TestDescribeBesideAnError(t *testing.T) {
+	odd := errors.New("odd")
+	api := &memory{machines: map[string]Machine{"m1": {Instance: gputrain.Instance{ID: "m1"}}}, odd: map[string]error{"m2": odd}}
+	got, err := New("test", api, Options{ByID: true}).Describe(t.Context(), "m1", "m2", "m3")
+	if !errors.Is(err, odd) || len(got) != 2 || got[0].ID != "m1" || got[1].ID != "m3" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
