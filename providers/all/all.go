@@ -156,9 +156,11 @@ func isData(t reflect.Type) bool {
 	return false
 }
 
-// whole refuses a number with a fraction where there is none: JSON has one kind of numbers.
+// whole refuses a number that has a fraction, or is too large, where there is none: JSON has
+// one kind of numbers.
 func whole(_, to reflect.Type, value any) (any, error) {
-	if f, ok := value.(float64); ok && (to.Kind() == reflect.Int || to.Kind() == reflect.Int64) && f != math.Trunc(f) {
+	f, ok := value.(float64)
+	if ok && (to.Kind() == reflect.Int || to.Kind() == reflect.Int64) && (f != math.Trunc(f) || math.Abs(f) >= 1<<63) {
 		return nil, errors.New("it is not whole")
 	}
 	return value, nil

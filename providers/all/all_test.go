@@ -76,6 +76,7 @@ func TestBadSettings(t *testing.T) {
 		{"vastai", map[string]any{"HTTPClient": map[string]any{}}, []string{"Config.HTTPClient"}},
 		{"vastai", map[string]any{"InstanceTimeout": "soon"}, []string{"InstanceTimeout: it must be a duration"}},
 		{"runpod", map[string]any{"VolumeGB": 10.5}, []string{"VolumeGB: it must be a whole number"}},
+		{"runpod", map[string]any{"VolumeGB": 1e300}, []string{"VolumeGB: it must be a whole number"}},
 		{"runpod", map[string]any{"Ports": "8888/http", "BidMultiplier": "2"}, []string{"BidMultiplier: it must be a number"}},
 		{"ssh", map[string]any{"Hosts": []any{map[string]any{"Address": "a"}}}, []string{"Hosts: it must be a list"}},
 	} {
