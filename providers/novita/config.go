@@ -21,12 +21,12 @@ type Config struct {
 	// Image is the container image of the nodes. Empty means [DefaultImage], and where no
 	// machine is free whose driver takes that, one of an older CUDA.
 	Image string
-	// MinCUDA is the version of CUDA that the driver of a machine must be good for at least:
+	// MinCUDAVersion is the version of CUDA that the driver of a machine must be good for at least:
 	// "12.4". Empty means that of the image, or of each that is tried.
-	MinCUDA string
-	// RootFSGB is the size of a node's disk in GB, where Spec.DiskGiB is zero. Zero means
+	MinCUDAVersion string
+	// RootFSSize is the size of a node's disk in GB, where Spec.DiskGiB is zero. Zero means
 	// 50; it is 10 to 6144. What is over 60 is billed.
-	RootFSGB int
+	RootFSSize int
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
 	RequestTimeout time.Duration
 
@@ -68,7 +68,7 @@ func (c Config) open(ctx context.Context) (gputrain.Driver, error) {
 		return nil, err
 	}
 	c.APIKey = "" // which a driver must not hold where something could print it
-	c.RootFSGB = cmp.Or(c.RootFSGB, 50)
+	c.RootFSSize = cmp.Or(c.RootFSSize, 50)
 	client, err := newClient(c, key)
 	if err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (c Config) validate() error {
 	f.Word("ClusterID", c.ClusterID)
 	f.Word("Image", c.Image)
 	f.Require(len(c.Image) <= 500, "Image has %d characters; the most is 500", len(c.Image))
-	f.Require(c.MinCUDA == "" || versionForm.MatchString(c.MinCUDA), "MinCUDA %q is not like 12.4", c.MinCUDA)
-	f.Require(!versionForm.MatchString(c.MinCUDA) || c.Image != "" || len(steps("", c.MinCUDA, accelerators.Accelerator{})) > 0, "MinCUDA %q is older than any default image: set Image too", c.MinCUDA)
-	f.Require(c.RootFSGB == 0 || c.RootFSGB >= minDiskGB && c.RootFSGB <= maxDiskGB, "RootFSGB is %d; it is %d to %d", c.RootFSGB, minDiskGB, maxDiskGB)
+	f.Require(c.MinCUDAVersion == "" || versionForm.MatchString(c.MinCUDAVersion), "MinCUDAVersion %q is not like 12.4", c.MinCUDAVersion)
+	f.Require(!versionForm.MatchString(c.MinCUDAVersion) || c.Image != "" || len(steps("", c.MinCUDAVersion, accelerators.Accelerator{})) > 0, "MinCUDAVersion %q is older than any default image: set Image too", c.MinCUDAVersion)
+	f.Require(c.RootFSSize == 0 || c.RootFSSize >= minDiskGB && c.RootFSSize <= maxDiskGB, "RootFSSize is %d; it is %d to %d", c.RootFSSize, minDiskGB, maxDiskGB)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
 	return f.Err()

@@ -20,10 +20,10 @@
 // # Images and CUDA
 //
 // Clusters differ in the drivers of their machines, and an image whose CUDA is newer than
-// its driver sees no GPU. Where neither [Config].Image nor [Config].MinCUDA is set, a launch
+// its driver sees no GPU. Where neither [Config].Image nor [Config].MinCUDAVersion is set, a launch
 // asks for [DefaultImage] on a machine with a driver for CUDA 12.9, and while none is free
 // for the image of the next older version, down to 11.8, or 12.8 for Blackwell. An image of
-// your own is never exchanged: it is asked for once, for MinCUDA, else for the version that
+// your own is never exchanged: it is asked for once, for MinCUDAVersion, else for the version that
 // its tag tells ("cuda:12.4"), else for 12.9. [Ubuntu] names NVIDIA's images; one without a
 // command that goes on running ends at once, and the node with it.
 //
@@ -32,7 +32,7 @@
 // An offer is a product with as many GPUs as the spec asks for, 8 at most. Without
 // [Config].ClusterID and Spec.Regions it may be in any cluster. Spec.Regions are IDs of
 // clusters, or their beginnings: "us-ca" allows "us-ca-6". The disk is Spec.DiskGiB, else
-// [Config].RootFSGB, else 50 GB; of more than 60 the rest is in the price, at what Novita
+// [Config].RootFSSize, else 50 GB; of more than 60 the rest is in the price, at what Novita
 // says of disks that are kept.
 //
 // # Spot

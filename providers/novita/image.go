@@ -16,7 +16,7 @@ func Ubuntu(version, cuda string) string {
 	return "nvcr.io/nvidia/cuda:" + cuda + "-runtime-ubuntu" + version
 }
 
-// DefaultImage is the image of nodes where Config.Image and Config.MinCUDA are empty and
+// DefaultImage is the image of nodes where Config.Image and Config.MinCUDAVersion are empty and
 // there is a machine whose driver takes it: else one of an older CUDA is.
 const DefaultImage = "nvcr.io/nvidia/cuda:12.9.1-runtime-ubuntu24.04"
 

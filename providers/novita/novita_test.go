@@ -116,7 +116,7 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	cfg := f.config()
-	cfg.ClusterID, cfg.Image, cfg.MinCUDA, cfg.RootFSGB = "us-ca-6", "mine:1", "12.2", 70
+	cfg.ClusterID, cfg.Image, cfg.MinCUDAVersion, cfg.RootFSSize = "us-ca-6", "mine:1", "12.2", 70
 	spec := rtx4090
 	spec.Accelerator.Count = 2
 	cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), spec, 3)
@@ -402,9 +402,9 @@ func TestFaultsOfAConfig(t *testing.T) {
 		cfg  Config
 		says []string
 	}{
-		"all at once": {Config{ClusterID: "a b", Image: "a b", MinCUDA: "12", RootFSGB: 5, RequestTimeout: 1, Endpoint: "novita"},
-			[]string{"ClusterID", "Image", "MinCUDA", "RootFSGB", "RequestTimeout", "Endpoint"}},
-		"too old":  {Config{MinCUDA: "10.2"}, []string{"set Image too"}},
+		"all at once": {Config{ClusterID: "a b", Image: "a b", MinCUDAVersion: "12", RootFSSize: 5, RequestTimeout: 1, Endpoint: "novita"},
+			[]string{"ClusterID", "Image", "MinCUDAVersion", "RootFSSize", "RequestTimeout", "Endpoint"}},
+		"too old":  {Config{MinCUDAVersion: "10.2"}, []string{"set Image too"}},
 		"too long": {Config{Image: strings.Repeat("a", 501)}, []string{"501"}},
 	} {
 		_, err := tt.cfg.Open(t.Context())

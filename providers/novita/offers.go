@@ -50,7 +50,7 @@ func readPlace(id string) (place, error) {
 
 // diskGB is the size of a node's disk.
 func (a *api) diskGB(spec gputrain.Spec) (int, error) {
-	gb := a.cfg.RootFSGB
+	gb := a.cfg.RootFSSize
 	if spec.DiskGiB > 0 {
 		gb = int(math.Ceil(min(spec.DiskGiB, 1e6) * gib / 1e9))
 	}

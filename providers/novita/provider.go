@@ -51,7 +51,7 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (id string, err error) 
 	if err != nil {
 		return "", err
 	}
-	for _, s := range steps(a.cfg.Image, a.cfg.MinCUDA, o.Offer.Accelerator) {
+	for _, s := range steps(a.cfg.Image, a.cfg.MinCUDAVersion, o.Offer.Accelerator) {
 		id, err = a.client.create(ctx, create{
 			Name: o.Name(), ProductID: p.product, GPUNum: p.gpus, RootFSSize: disk, Kind: "gpu", BillingMode: p.mode, ClusterID: p.cluster,
 			ImageURL: s.image, MinCUDAVersion: s.cuda,
