@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 				"CREATING": gputrain.InstancePending, "BUILD": gputrain.InstancePending, "RESTORING": gputrain.InstancePending,
 				"ACTIVE": gputrain.InstanceRunning, "active": gputrain.InstanceRunning, "SHUTOFF": gputrain.InstanceStopped,
 				"HIBERNATING": gputrain.InstanceStopped, "HIBERNATED": gputrain.InstanceStopped, "ERROR": gputrain.InstanceFailed,
-				"DELETING": gputrain.InstanceTerminated, "DELETED": gputrain.InstanceTerminated, "RESCUED": gputrain.InstanceUnknown,
+				"DELETING": gputrain.InstanceStopped, "DELETED": gputrain.InstanceTerminated, "RESCUED": gputrain.InstanceUnknown,
 			}, func(id, word string) { f.set(id, row{"status": word}) }),
 			Stall:       func() { f.Do(func() { f.status = "BUILD" }) },
 			Room:        func(n int) { f.Do(func() { f.full, f.room = true, n }) },

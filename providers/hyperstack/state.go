@@ -20,7 +20,9 @@ func stateOf(status string) (state gputrain.InstanceState, why string) {
 		return gputrain.InstanceStopped, status + ": its disk and address are billed until it is deleted"
 	case "ERROR":
 		return gputrain.InstanceFailed, status
-	case "DELETING", "DELETED": // not billed; its environment is not removed before it is really gone
+	case "DELETING": // which may come to nothing
+		return gputrain.InstanceStopped, status
+	case "DELETED":
 		return gputrain.InstanceTerminated, status
 	}
 	return gputrain.InstanceUnknown, status
