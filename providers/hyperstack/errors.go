@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -53,20 +54,33 @@ func classify(op string, err error) (hint string, kind error) {
 
 const addCredit = "add credit in Hyperstack's console under Billing"
 
+// lastAnswer is what the last attempt of a call was told: a deletion that is repeated, as its
+// first answer was lost, finds nothing to delete.
+func lastAnswer(err error) (*rest.Error, bool) {
+	e, ok := errors.AsType[*rest.Error](err)
+	if !ok {
+		return nil, false
+	}
+	return cloud.Answered(e.Last())
+}
+
 // isGone is whether the API says that what was named does not exist.
 func isGone(err error) bool {
-	_, kind := classify("", err)
-	return kind == gputrain.ErrNotFound || errors.Is(err, gputrain.ErrNotFound)
+	if e, answered := lastAnswer(err); answered {
+		_, kind := classify("", e)
+		return kind == gputrain.ErrNotFound
+	}
+	return errors.Is(err, gputrain.ErrNotFound)
 }
 
 // isTooEarly is whether a machine cannot be ended yet.
 func isTooEarly(err error) bool {
-	e, refused := cloud.Answered(err)
+	e, refused := lastAnswer(err)
 	return refused && tooEarlyWords.MatchString(strings.ToLower(e.Message))
 }
 
 // isInUse is whether an environment refuses to be removed, as it does while it has machines.
 func isInUse(err error) bool {
-	e, refused := cloud.Answered(err)
+	e, refused := lastAnswer(err)
 	return refused && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict) && !isGone(err)
 }

@@ -164,6 +164,28 @@ func TestEnvironmentThatHasMachinesStill(t *testing.T) {
 	cloudtest.MustLaunch(t, d, h100, 1) // makes another environment
 }
 
+// What a deletion found whose first answer was lost is what its last answer says.
+func TestDeletionsWhoseAnswersAreLost(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.keepKeys = true
+	d := cloudtest.Prepared(t, f.config())
+	machine := cloudtest.MustLaunch(t, d, h100, 0)
+	f.Do(func() { f.tooEarly = 1 })
+	f.Inject(fakecloud.Fault{Op: opDelete, Cut: true})
+	if err := d.Terminate(t.Context(), machine.ID); err != nil {
+		t.Error(err)
+	}
+	f.Inject(fakecloud.Fault{Op: opDelEnv, After: true, Cut: true})
+	f.Inject(fakecloud.Fault{Op: opDelKey, After: true, Cut: true})
+	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if all := f.everything(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestNetworkOptimised(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
