@@ -148,7 +148,7 @@ var described struct {
 }
 
 func (f *fake) config() Config {
-	return Config{APIKey: testKey, Endpoint: f.URL + "/v1", TeardownTimeout: 2 * time.Second, TeardownPollInterval: 5 * time.Millisecond}
+	return Config{APIKey: testKey, Endpoint: f.URL + "/v1", TeardownTimeout: time.Minute, TeardownPollInterval: 5 * time.Millisecond}
 }
 
 func flavorRow(region, name, gpu string, count int, optimised bool) row {
