@@ -17,7 +17,7 @@ var (
 	tooEarlyWords = regexp.MustCompile(`currently being created`)
 	goneWords     = regexp.MustCompile(`not_found|does not exist`) // they write "does not exists"
 	creditWords   = regexp.MustCompile(`credit|balance|payment`)
-	stockWords    = regexp.MustCompile(`stock|capacity|not available|unavailable|insufficient|no valid host`)
+	stockWords    = regexp.MustCompile(`stock|capacity|not available|unavailable|insufficient resource|no valid host`)
 	quotaWords    = regexp.MustCompile(`quota|limit|maximum|exceed`)
 )
 

@@ -289,6 +289,7 @@ func TestErrors(t *testing.T) {
 		{403, "forbidden", "role", gputrain.ErrAuth, gputrain.ErrAuth},
 		{400, "bad_request", "Flavor is out of stock", gputrain.ErrNoCapacity, gputrain.ErrInvalid},
 		{409, "conflict", "Insufficient resources", gputrain.ErrNoCapacity, gputrain.ErrUnavailable},
+		{403, "forbidden", "Insufficient permissions", gputrain.ErrAuth, gputrain.ErrAuth},
 		{400, "bad_request", "Quota exceeded for cores", gputrain.ErrQuota, gputrain.ErrInvalid},
 		{400, "bad_request", "Your credit is used up", gputrain.ErrQuota, gputrain.ErrQuota},
 		{402, "", "Payment required", gputrain.ErrQuota, gputrain.ErrQuota},
