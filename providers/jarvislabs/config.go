@@ -86,7 +86,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	}
 	p := &provider{cfg: c, api: api, account: cloud.KeyAccount(key)}
 	p.Keys = cloud.Keys{List: api.keys, Add: api.addKey, Delete: api.deleteKey, Gone: isGone}
-	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.AtOnce, 8)}), nil
+	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.AtOnce, 8), SpotVanishes: true}), nil
 }
 
 // A region is a place, and the host that has its machines.

@@ -41,10 +41,12 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 		words := map[string]gputrain.InstanceState{
 			"Creating": gputrain.InstancePending, "Resuming": gputrain.InstancePending, "Running": gputrain.InstanceRunning, "running": gputrain.InstanceRunning,
 			"Failed": gputrain.InstanceFailed, "Destroying": gputrain.InstanceTerminated, "Migrating": gputrain.InstanceUnknown,
-			"Pausing": gputrain.InstanceStopped, "Paused": gputrain.InstanceStopped,
+			"Pausing": gputrain.InstanceStopped, "Paused": gputrain.InstanceStopped, "vanished": gputrain.InstanceTerminated,
 		}
 		if allocation == gputrain.Spot {
-			words["Pausing"], words["Paused"] = gputrain.InstancePreempted, gputrain.InstancePreempted
+			for _, word := range []string{"Pausing", "Paused", "Destroying", "vanished"} {
+				words[word] = gputrain.InstancePreempted
+			}
 		}
 		h := providertest.Harness{
 			Provider:   cfg,
@@ -53,7 +55,7 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 			Calls:      calls,
 			Fault:      fault,
 			Foreign:    f.foreign,
-			States:     cloudtest.States(words, func(id, word string) { f.set(id, row{"status": word}) }),
+			States:     cloudtest.States(words, f.become),
 			Stall:      func() { f.Do(func() { f.status = "Creating" }) },
 			Room:       func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 			Unpriced:   func() { f.Do(f.forgetPrices) },
@@ -68,6 +70,15 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 		maps.Copy(h.Without, without)
 		return h
 	})
+}
+
+// become brings an instance into a state.
+func (f *fake) become(id, state string) {
+	if state == "vanished" {
+		f.Do(func() { f.instances.Delete(nil, id) })
+		return
+	}
+	f.set(id, row{"status": state})
 }
 
 func (f *fake) forgetPrices() {

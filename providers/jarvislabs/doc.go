@@ -37,8 +37,8 @@
 // # Spot
 //
 // Containers in India can be had at a fixed lower price. What happens when one is taken back
-// is not documented: a spot node that is paused counts as preempted, and is destroyed and
-// replaced.
+// is not documented: a spot node that is paused, is being destroyed or has vanished counts as
+// preempted, and is replaced.
 //
 // # Billing
 //

@@ -9,7 +9,8 @@ import (
 )
 
 // stateOf maps the API's states. No pool pauses anything: what is paused has lost its spot
-// place, or its account's balance has run out, and its disk is billed.
+// place, or its account's balance has run out, and its disk is billed. A spot machine that is
+// being destroyed has lost its place, too, unless it was ended here, which shows when it is gone.
 func stateOf(status string, spot bool) (state gputrain.InstanceState, why string) {
 	switch strings.ToLower(status) {
 	case "creating", "resuming":
@@ -24,6 +25,9 @@ func stateOf(status string, spot bool) (state gputrain.InstanceState, why string
 	case "failed":
 		return gputrain.InstanceFailed, status
 	case "destroying", "destroyed":
+		if spot {
+			return gputrain.InstancePreempted, status
+		}
 		return gputrain.InstanceTerminated, status
 	}
 	return gputrain.InstanceUnknown, status
