@@ -125,10 +125,17 @@ func (c *client) balance(ctx context.Context) error {
 
 func (c *client) groups(ctx context.Context) ([]group, error) {
 	var out struct {
-		Groups *[]group `json:"server_meta"`
+		Groups   *[]group `json:"server_meta"`
+		Currency word     `json:"currency"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/misc/server_meta", nil, &out)
-	return list(out.Groups, "GET /misc/server_meta", err, func(g group) bool { return g.GPU != "" && g.Region != "" })
+	all, err := list(out.Groups, "GET /misc/server_meta", err, func(g group) bool { return g.GPU != "" && g.Region != "" })
+	if out.Currency != "" && !strings.EqualFold(string(out.Currency), "usd") {
+		for i := range all {
+			all[i].foreign = true
+		}
+	}
+	return all, err
 }
 
 func (c *client) templates(ctx context.Context) ([]string, error) {

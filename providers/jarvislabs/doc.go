@@ -43,7 +43,8 @@
 // # Billing
 //
 // By the minute, from a prepaid wallet. A price is that of the GPUs and of the disk, at
-// 0.00014 USD per GB and hour, which is not published and may change. The disk is billed while a
+// 0.00014 USD per GB and hour, which is not published and may change. Where the API tells
+// prices in another currency they are not known: Spec.AllowUnknownPrice decides. The disk is billed while a
 // machine is paused, too: machines are destroyed, never paused. When the wallet is empty Jarvis
 // Labs pauses machines, and later deletes their data. File systems are billed by themselves,
 // and none is made.

@@ -49,6 +49,7 @@ type fake struct {
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
 	groups    []row
+	currency  string
 
 	status     string // of what is created
 	noMachines bool   // instances are rows only, nothing runs
@@ -65,7 +66,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, status: "Running", lastID: 123456}
+	f := &fake{t: t, currency: "USD", status: "Running", lastID: 123456}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "jarvislabs/jarvislabs-lifecycle.derived.yaml")},
 		Authorized:   fakecloud.Bearer(testKey),
@@ -84,7 +85,7 @@ func startFake(t testing.TB) *fake {
 	for op, h := range map[string]fakecloud.Handler{
 		opBalance: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, row{"balance": 12.3, "grants": 0}) },
 		opGroups: func(*fakecloud.Call) fakecloud.Answer {
-			return fakecloud.Reply(200, row{"server_meta": f.groups, "currency": "USD"})
+			return fakecloud.Reply(200, row{"server_meta": f.groups, "currency": f.currency})
 		},
 		opTemplates: func(*fakecloud.Call) fakecloud.Answer {
 			return fakecloud.Reply(200, row{"frameworks": []row{{"id": "pytorch", "title": "PyTorch"}, {"id": "vm", "title": "VM"}}})

@@ -156,14 +156,14 @@ func (g group) free(spot bool) int {
 	return int(n)
 }
 
-// price is that of a node, with its disk.
+// price is that of a node, with its disk. In another currency than USD it is not known.
 func (g group) price(spot bool, gpus, storage int) gputrain.Price {
 	w := g.Price
 	if spot {
 		w = g.SpotPrice
 	}
 	usd, known := w.number()
-	if !known || usd <= 0 {
+	if !known || usd <= 0 || g.foreign {
 		return gputrain.Price{}
 	}
 	return gputrain.USD(usd*float64(gpus) + storageUSD*float64(storage))

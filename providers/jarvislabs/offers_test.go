@@ -92,6 +92,22 @@ func TestOffersOfUnequalGroups(t *testing.T) {
 	}
 }
 
+// A price in another currency is not known, and no spot is missed for that.
+func TestOffersInAnotherCurrency(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.currency = "INR"
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.SpotIfAvailable})
+	if len(all) != 4 {
+		t.Errorf("%+v", all)
+	}
+	for _, o := range all {
+		if _, known := o.HourlyUSD.USD(); known {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
 func TestOffersThatCannotBe(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
