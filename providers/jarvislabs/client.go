@@ -114,10 +114,10 @@ func fault(status int, body []byte) *rest.Fault {
 
 func (c *client) balance(ctx context.Context) error {
 	var out struct {
-		Balance *float64 `json:"balance"`
+		Balance word `json:"balance"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/users/balance", nil, &out)
-	if err == nil && out.Balance == nil {
+	if _, told := out.Balance.number(); err == nil && !told {
 		return odd("GET /users/balance tells of none")
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -36,6 +37,11 @@ func TestConfigFromTheEnvironment(t *testing.T) {
 	if n := len(f.Records()); n != 1 {
 		t.Errorf("Open makes %d calls", n)
 	}
+	f.Inject(fakecloud.Fault{Op: opBalance, Answer: fakecloud.Reply(200, row{"balance": "12.3"})})
+	cloudtest.Open(t, cfg)
+	f.Inject(fakecloud.Fault{Op: opBalance, Answer: fakecloud.Reply(200, row{})})
+	_, err := cfg.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "open", testKey)
 }
 
 // The driver has a table of regions of its own, and does not print the key.
