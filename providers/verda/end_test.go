@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -49,6 +50,26 @@ func TestEndTakesTheVolume(t *testing.T) {
 	}
 	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
 		t.Errorf("%v", now.State)
+	}
+}
+
+// What a deletion has found whose first answer was lost is what its last one says.
+func TestDeletionsWhoseAnswersAreLost(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	f.leaves = "detached"
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	f.Inject(fakecloud.Fault{Op: opDelVolume, After: true, Cut: true})
+	f.Inject(fakecloud.Fault{Op: opDelKey, After: true, Cut: true})
+	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if left := f.everything(); len(left) != 0 {
+		t.Errorf("%v", left)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -261,14 +262,16 @@ func (v *verda) Classify(op string, err error) (hint string, kind error) { retur
 // Close gives back connections.
 func (v *verda) Close() { v.client.Close() }
 
-// isGone is whether the API says that what was named does not exist.
+// isGone is whether the API says, in its last answer, that what was named does not exist: a
+// deletion that is repeated, as its first answer was lost, finds nothing to delete.
 func isGone(err error) bool {
-	if err == nil {
+	e, ok := errors.AsType[*rest.Error](err)
+	if !ok {
 		return false
 	}
-	_, kind := classify("", err)
+	_, kind := classify("", e.Last())
 	if kind == nil {
-		kind = cloud.StatusKind(err)
+		kind = cloud.StatusKind(e.Last())
 	}
 	return kind == gputrain.ErrNotFound
 }
