@@ -58,6 +58,9 @@ func classify(_ string, err error) (hint string, kind error) {
 		return whereClients, gputrain.ErrAuth
 	}
 	text := strings.ToLower(e.Code + " " + e.Message)
+	if e.Last().Ambiguous() && (e.Status != http.StatusServiceUnavailable || !strings.Contains(text, "no capacity")) {
+		return "", nil // what fails is not believed about what it has done
+	}
 	for _, s := range symptoms {
 		if strings.Contains(text, s.text) {
 			return s.hint, s.kind

@@ -144,7 +144,8 @@ func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error
 		in.Contract, in.OSVolume.OnEviction = "SPOT", "delete_permanently"
 	}
 	for _, in.Image = range images[:min(len(images), maxImages)] {
-		if id, err = v.client.create(ctx, in); !says(err, "operating system is not valid") {
+		id, err = v.client.create(ctx, in)
+		if _, refused := cloud.Answered(err); !refused || !says(err, "operating system is not valid") {
 			break
 		}
 	}

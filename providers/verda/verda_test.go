@@ -104,6 +104,25 @@ func TestImageThatIsRefused(t *testing.T) {
 	}
 }
 
+// A server that fails is not believed about why: what it may have made is looked for, and
+// nothing is made again.
+func TestFailureInTheWordsOfARefusal(t *testing.T) {
+	t.Parallel()
+	for rank, answer := range []fakecloud.Answer{
+		failure(504, "server_error", "Time limit exceeded"),
+		failure(500, "server_error", "Operating system is not valid for this instance type"),
+		failure(408, "invalid_request", "Quota check timed out"),
+	} {
+		f := still(t)
+		d := cloudtest.Prepared(t, f.config())
+		f.Inject(fakecloud.Fault{Op: opCreate, After: true, Answer: answer})
+		in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, rank)
+		if n := len(f.Records(opCreate)); n != 1 || in.ID == "" {
+			t.Errorf("%+v after %d creates", in, n)
+		}
+	}
+}
+
 // A machine that is said to run has no address at first.
 func TestAddressComesLate(t *testing.T) {
 	t.Parallel()
