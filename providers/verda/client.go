@@ -57,18 +57,18 @@ func (c *client) Close() {
 	c.tokens.Close()
 }
 
-// balance asks for the project's balance, for which the credentials must be right.
-func (c *client) balance(ctx context.Context) error {
+// balance returns the project's balance, for which the credentials must be right.
+func (c *client) balance(ctx context.Context) (float64, error) {
 	var out struct {
 		Amount *float64 `json:"amount"`
 	}
 	if err := c.Do(ctx, http.MethodGet, "/balance", nil, &out); err != nil {
-		return err
+		return 0, err
 	}
 	if out.Amount == nil {
-		return odd(http.MethodGet, "/balance", "it has no amount")
+		return 0, odd(http.MethodGet, "/balance", "it has no amount")
 	}
-	return nil
+	return *out.Amount, nil
 }
 
 func (c *client) instanceTypes(ctx context.Context) ([]instanceType, error) {

@@ -78,7 +78,7 @@ func (c Config) open(ctx context.Context) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := client.balance(ctx); err != nil {
+	if _, err := client.balance(ctx); err != nil {
 		client.Close()
 		return nil, err
 	}

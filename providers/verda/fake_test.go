@@ -56,6 +56,7 @@ type fake struct {
 	keys      *fakecloud.Store[row]
 	volumes   *fakecloud.Store[row]
 
+	funds      float64
 	quoted     bool   // IDs come in quotes
 	room       int    // for more machines
 	status     string // of what is created
@@ -76,7 +77,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, room: 64, status: "running", types: []row{
+	f := &fake{t: t, funds: 42.5, room: 64, status: "running", types: []row{
 		typeRow("1H100.80S.30V", "1x H100 SXM5 80GB", 1, "3.17", "0.95"),
 		typeRow("8H100.80S.176V", "8x H100 SXM5 80GB", 8, "25.36", "7.60"),
 		typeRow("CPU.4V.16G", "", 0, "0.10", "0.05"),
@@ -165,7 +166,7 @@ func (f *fake) token(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) balance(*fakecloud.Call) fakecloud.Answer {
-	return fakecloud.Reply(200, row{"amount": 42.5, "currency": "usd"})
+	return fakecloud.Reply(200, row{"amount": f.funds, "currency": "usd"})
 }
 
 func locations(*fakecloud.Call) fakecloud.Answer {

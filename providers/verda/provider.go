@@ -69,8 +69,14 @@ func (v *verda) keys() cloud.Keys {
 	}
 }
 
-// Prepare registers the pool's SSH key.
+// Prepare registers the pool's SSH key, where there is money for machines: the API is prepaid.
 func (v *verda) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+	switch balance, err := v.client.balance(ctx); {
+	case err != nil:
+		return err
+	case balance <= 0:
+		return &gputrain.Error{Kind: gputrain.ErrQuota, Err: errors.New("the balance is used up"), Hint: fundsHint}
+	}
 	key, err := v.keys().Prepare(ctx, pool)
 	if err == nil {
 		v.rememberKey(pool, key.ID)

@@ -84,6 +84,18 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
+// Without money nothing is made.
+func TestBalanceThatIsUsedUp(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	f.funds = 0
+	err := cloudtest.Open(t, f.config()).Prepare(t.Context(), cloudtest.Info("p1"))
+	cloudtest.Is(t, err, gputrain.ErrQuota, "verda", "prepare")
+	if left := f.everything(); len(left) != 0 {
+		t.Errorf("%v", left)
+	}
+}
+
 // Which image a machine takes depends on its GPU: the next is tried, which costs nothing.
 func TestImageThatIsRefused(t *testing.T) {
 	t.Parallel()
