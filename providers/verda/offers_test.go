@@ -55,7 +55,7 @@ func TestWhatATypeIs(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	grace, cc, amd, unknown := typeRow("GB300", "", 1, "9", "3"), typeRow("8B200.240V.CC", "8x B200 SXM6 180GB", 8, "9", "3"), typeRow("1x", "1x Radeon RX 7900XTX", 1, "9", "3"), typeRow("2FUTURE.10V", "2x Something New", 2, "9", "3")
-	grace["price_per_hour"], amd["manufacturer"] = 12.5, "AMD"
+	grace["price_per_hour"], grace["currency"], amd["manufacturer"] = 12.5, "USD", "AMD"
 	euro := typeRow("1H200.141S.44V", "1x H200 SXM5 141GB", 1, "4", "2")
 	euro["currency"] = "eur"
 	f.types = []row{grace, cc, amd, unknown, euro}

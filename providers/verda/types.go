@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -24,7 +25,7 @@ func (d *decimal) UnmarshalJSON(text []byte) error {
 
 // usd is a price in that currency.
 func usd(d decimal, currency string) gputrain.Price {
-	if d == 0 || currency != "" && currency != "usd" {
+	if d == 0 || currency != "" && !strings.EqualFold(currency, "usd") {
 		return gputrain.Price{}
 	}
 	return gputrain.USD(float64(d))
