@@ -23,8 +23,11 @@ type Config struct {
 	// Spec.Regions are the only ones that are allowed. Empty means DefaultRegion.
 	Region string
 	// Image is what nodes start from: the image_type or the ID of an image of Verda's.
-	// Empty means the one for the machine that has Ubuntu 24.04 and the newest CUDA.
+	// Empty means the one for the machine that has Ubuntu 24.04 and CUDA.
 	Image string
+	// CUDA is the version that is in the image of a machine with GPUs, such as "13.0", where
+	// Image is empty. Empty means the newest.
+	CUDA string
 	// SSHKeyID names a key of the project that may log in to the nodes, too. It is
 	// never removed. Empty means none but the pool's.
 	SSHKeyID string
@@ -92,6 +95,7 @@ func (c Config) validate() error {
 	f.Word("ClientID", strings.TrimSpace(c.ClientID))
 	f.Word("Region", c.Region)
 	f.Word("Image", c.Image)
+	f.Require(c.CUDA == "" || cudaForm.MatchString(c.CUDA), "CUDA %q is not like 13.0", c.CUDA)
 	f.Word("SSHKeyID", c.SSHKeyID)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)

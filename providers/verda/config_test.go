@@ -19,6 +19,7 @@ func TestBadParameters(t *testing.T) {
 		"ClientID":              func(c *Config) { c.ClientID = "a b" },
 		`Region "FIN 01"`:       func(c *Config) { c.Region = "FIN 01" },
 		"Image":                 func(c *Config) { c.Image = "ubuntu 24" },
+		`CUDA "13"`:             func(c *Config) { c.CUDA = "13" },
 		"SSHKeyID":              func(c *Config) { c.SSHKeyID = "a\nb" },
 		"RequestTimeout is 1ms": func(c *Config) { c.RequestTimeout = time.Millisecond },
 		"Endpoint":              func(c *Config) { c.Endpoint = "api.verda.com" },

@@ -23,7 +23,8 @@
 // # Images
 //
 // Which images a machine takes depends on its GPU. Without [Config].Image it is that of Ubuntu 24.04
-// with the newest CUDA which the API lists for the machine, and should that be refused the next.
+// with the newest CUDA, or that of [Config].CUDA, which the API lists for the machine, and should that
+// be refused the next.
 //
 // # Billing
 //

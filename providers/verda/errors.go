@@ -24,7 +24,7 @@ func fault(status int, body []byte) *rest.Fault {
 
 const (
 	fundsHint = "add to the balance at https://console.verda.com"
-	imageHint = "set Config.Image to an image that the API lists for this instance_type"
+	imageHint = "set Config.Image to an image that the API lists for this instance_type, or Config.CUDA to a version that one has"
 )
 
 // symptoms are words of the API that say more than its codes and status: it refuses by 403

@@ -27,9 +27,9 @@ func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	names := ranked(all, !strings.HasPrefix(instanceType, "CPU."))
+	names := ranked(all, !strings.HasPrefix(instanceType, "CPU."), v.cfg.CUDA)
 	if len(names) == 0 {
-		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("the API lists no image for %s", instanceType), Hint: imageHint}
+		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("the API lists no such image for %s", instanceType), Hint: imageHint}
 	}
 	v.mu.Lock()
 	v.images[instanceType] = names
@@ -38,9 +38,10 @@ func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, e
 }
 
 // ranked returns the images that a node can start from: Ubuntu 24.04 first, then the newest
-// CUDA for a GPU and none for a machine without, then Verda's default. Names are written
-// in several ways: "ubuntu-24.04-cuda-13.0-open-docker", "24.04.cuda12.9.docker".
-func ranked(all []image, gpu bool) []string {
+// CUDA for a GPU, or the only one that is wanted, and none for a machine without, then Verda's
+// default. Names are written in several ways: "ubuntu-24.04-cuda-13.0-open-docker",
+// "24.04.cuda12.9.docker".
+func ranked(all []image, gpu bool, wanted string) []string {
 	type candidate struct {
 		name                      string
 		ubuntu, isDefault, docker bool
@@ -53,8 +54,13 @@ func ranked(all []image, gpu bool) []string {
 			continue
 		}
 		c := candidate{name: cmp.Or(i.Type, i.ID), ubuntu: strings.Contains(text, "24.04"), isDefault: i.IsDefault, docker: strings.Contains(text, "docker")}
+		version := ""
 		if m := cudaVersion.FindStringSubmatch(text); m != nil {
-			c.cuda, _ = strconv.ParseFloat(m[1], 64)
+			version = m[1]
+			c.cuda, _ = strconv.ParseFloat(version, 64)
+		}
+		if gpu && wanted != "" && version != wanted {
+			continue
 		}
 		if !gpu {
 			c.cuda = -c.cuda
@@ -80,4 +86,7 @@ func ranked(all []image, gpu bool) []string {
 	return names
 }
 
-var cudaVersion = regexp.MustCompile(`cuda[- ]?(\d+\.\d+)`)
+var (
+	cudaVersion = regexp.MustCompile(`cuda[- ]?(\d+\.\d+)`)
+	cudaForm    = regexp.MustCompile(`^\d+\.\d+$`)
+)

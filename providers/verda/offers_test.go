@@ -95,10 +95,16 @@ func TestImages(t *testing.T) {
 		{Type: "ubuntu-22.04-cuda-13.1"}, {Type: "24.04.base", IsDefault: true}, {Type: "24.04.cuda12.9.docker"}, {ID: "an-id", Name: "Ubuntu 24.04 + CUDA 13.0 Open"},
 		{Type: "ubuntu-24.04-cuda-13.2-cluster", IsCluster: true}, {Type: "ubuntu-24.04-cuda-13.3", Details: []string{"Jupyter"}},
 	}
-	if got, want := ranked(all, true), []string{"an-id", "24.04.cuda12.9.docker", "24.04.base", "ubuntu-22.04-cuda-13.1"}; !slices.Equal(got, want) {
+	if got, want := ranked(all, true, ""), []string{"an-id", "24.04.cuda12.9.docker", "24.04.base", "ubuntu-22.04-cuda-13.1"}; !slices.Equal(got, want) {
 		t.Errorf("%q; want %q", got, want)
 	}
-	if got := ranked(all, false); got[0] != "24.04.base" {
+	if got := ranked(all, false, "12.9"); got[0] != "24.04.base" {
 		t.Errorf("%q for a machine without GPU", got)
+	}
+	if got := ranked(all, true, "12.9"); !slices.Equal(got, []string{"24.04.cuda12.9.docker"}) {
+		t.Errorf("%q with CUDA 12.9", got)
+	}
+	if got := ranked(all, true, "12"); len(got) > 0 {
+		t.Errorf("%q with CUDA 12", got)
 	}
 }

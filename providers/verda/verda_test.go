@@ -108,8 +108,16 @@ func TestImageThatIsRefused(t *testing.T) {
 		t.Errorf("%v", creates)
 	}
 	cfg := f.config()
+	cfg.CUDA = "12.8"
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 2)
+	if creates := f.Records(opCreate); len(creates) != 3 || !strings.Contains(creates[2].Body, "ubuntu-24.04-cuda-12.8-docker") {
+		t.Errorf("%v", creates)
+	}
+	cfg.CUDA = "11.8"
+	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 3)
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
 	cfg.Image = f.wrongImage[0]
-	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 1)
+	_, err = cloudtest.Launch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 1)
 	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
 	if e, ok := errors.AsType[*gputrain.Error](err); !ok || !strings.Contains(e.Hint, "Config.Image") {
 		t.Errorf("%v", err)
