@@ -106,6 +106,11 @@ func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
 	case f.tooEarly > 0:
 		f.tooEarly--
 		return refuse(400, "bad_request", "Virtual machine is currently being created and cannot be deleted yet")
+	case f.slow && r.row["status"] == "DELETING":
+		return refuse(409, "conflict", "Virtual machine is in the state DELETING")
+	case f.slow:
+		r.row["status"] = "DELETING"
+		return success(nil)
 	}
 	if r.machine != nil {
 		r.machine.Kill()

@@ -58,6 +58,7 @@ type fake struct {
 	status       string // of what is created
 	noAddress    bool   // of what is created: the floating IP comes later
 	noMachines   bool   // machines are rows only, nothing runs
+	slow         bool   // a machine that is deleted goes on being told of, as DELETING
 	tooEarly     int    // so many deletions of a machine are refused as too early
 	full         bool   // there is room for no more than room
 	room         int

@@ -278,6 +278,31 @@ func TestEndThatIsTooEarly(t *testing.T) {
 	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "terminate", testKey)
 }
 
+// A deletion takes its time: until it is done the machine is held, and asked to end again it
+// is on its way.
+func TestDeletionThatTakesItsTime(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, h100, 0)
+	f.Do(func() { f.slow = true })
+	for range 2 {
+		if err := d.Terminate(t.Context(), in.ID); err != nil {
+			t.Error(err)
+		}
+		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceStopped {
+			t.Errorf("%+v", now)
+		}
+	}
+	if all, err := d.List(t.Context(), "p1"); err != nil || len(all) != 3 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	f.Do(func() { f.machines.Delete(nil, in.ID) })
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+		t.Errorf("%+v", now)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -180,7 +180,13 @@ func privateAddr(m machine) string {
 func (p *provider) End(ctx context.Context, id string) error {
 	for until := time.Now().Add(p.cfg.TeardownTimeout); ; {
 		err := p.api.deleteMachine(ctx, id)
-		if !isTooEarly(err) || time.Now().After(until) {
+		switch {
+		case err == nil, isGone(err):
+			return err
+		case !isTooEarly(err), time.Now().After(until):
+			if m, lookErr := p.api.machine(ctx, id); lookErr == nil && strings.EqualFold(m.Status, "DELETING") {
+				return nil // by an earlier deletion
+			}
 			return err
 		}
 		if !launches.Pause(ctx, p.cfg.TeardownPollInterval) {
