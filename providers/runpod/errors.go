@@ -70,6 +70,9 @@ func kindOf(e *rest.Error, creates bool) (hint string, kind error) {
 		}
 		return checkKey, gputrain.ErrAuth
 	case http.StatusNotFound:
+		if !isGone(e) {
+			return "this is no answer of RunPod's: see whether Config.Endpoint leads there", gputrain.ErrUnavailable
+		}
 		return "", gputrain.ErrNotFound
 	case http.StatusConflict:
 		return "the pod's state does not allow this now, or it is a cluster's", gputrain.ErrUnavailable
@@ -128,10 +131,11 @@ func isOpaque(f *rest.Fault) bool {
 	return (strings.Contains(said, "Something went wrong") || strings.Contains(said, "INTERNAL_SERVER_ERROR")) && kindOfText(said) == nil
 }
 
-// isGone is whether an answer means that what was named does not exist.
+// isGone is whether an answer means that what was named does not exist. What stands in
+// front of the API answers 404 too, without its words.
 func isGone(err error) bool {
 	e := (*rest.Error)(nil)
-	return errors.As(err, &e) && e.Status == http.StatusNotFound
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && e.Code+e.Message != ""
 }
 
 // isConflict is whether an answer means that a pod cannot be ended by itself.

@@ -252,6 +252,28 @@ func TestOddLists(t *testing.T) {
 	}
 }
 
+// A page that is not found, by what stands in front of the API, ends no pod.
+func TestNotFoundByAnother(t *testing.T) {
+	f := startFake(t)
+	d := open(t, f.config())
+	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, f.config()) // to which no pod is too new
+	for _, body := range []string{"", "<html>", `{"message":"no Route matched"}`} {
+		page := fakecloud.Failure(404, body, "")
+		f.Inject(fakecloud.Fault{Op: opPod, Answer: page})
+		in, err := other.Describe(t.Context(), got[0].ID)
+		wantKind(t, body, err, gputrain.ErrUnavailable)
+		if len(in) > 0 {
+			t.Errorf("%q: %+v", body, in)
+		}
+		f.Inject(fakecloud.Fault{Op: opDelete, Answer: page})
+		wantKind(t, body, other.Terminate(t.Context(), got[0].ID), gputrain.ErrUnavailable)
+	}
+}
+
 func TestRequestID(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
