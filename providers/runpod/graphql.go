@@ -135,7 +135,7 @@ func (c *client) countries(ctx context.Context) ([]string, error) {
 func (c *client) accountID(ctx context.Context, key string) (string, error) {
 	var out *struct{ ID string }
 	err := c.ask(ctx, "tell whose the key is", "myself", `{myself{id}}`, nil, &out, rest.Safe)
-	if err == nil && out != nil {
+	if err == nil && out != nil && out.ID != "" {
 		return out.ID, nil
 	}
 	if refused := (*rest.Error)(nil); err == nil || errors.As(err, &refused) && refused.Status >= 200 && refused.Status < 500 && refused.Status != http.StatusTooManyRequests {

@@ -53,6 +53,11 @@ func TestWithoutGraphQL(t *testing.T) {
 	if account != again || account == "" || strings.Contains(account, testKey) {
 		t.Errorf("accounts %q and %q", account, again)
 	}
+	nobody := f.Inject(faultAnswer("myself", 1, 200, `{"data":{"myself":{"id":""}}}`))
+	gone[0].Remove()
+	if got := open(t, f.config()).Capabilities().Account; got != account || nobody.Hits() != 1 {
+		t.Errorf("of a user without an ID the account is %q", got)
+	}
 	spec := gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.SpotIfAvailable}
 	if offers, err := offers(t, d, spec); err != nil || len(offers) == 0 {
 		t.Errorf("%v, %v", offers, err)

@@ -20,7 +20,7 @@ const testImage = "debian:bookworm-slim" // as scripts/container-image makes it:
 
 // curlStub stands in for curl in a container, and notes how it was called.
 const curlStub = `#!/bin/sh
-{ echo "$@"; cat; } >/tmp/called
+{ echo "$@"; cat; } >/tmp/calling && mv /tmp/calling /tmp/called
 printf 204
 `
 
