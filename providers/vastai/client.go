@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
@@ -104,7 +105,7 @@ var errNoContract = errors.New("the answer is not understood")
 // list returns the instances that pass a filter, or all for nil. It is an error where
 // the pages do not come to the number that the API tells.
 func (c *client) list(ctx context.Context, filter map[string]any) ([]instance, error) {
-	total, all := -1, []instance{}
+	total, all, seen := -1, []instance{}, map[int64]bool{}
 	odd := func(what string, args ...any) error {
 		return fmt.Errorf("GET /api/v1/instances/: %w: "+what, append([]any{rest.ErrAnswer}, args...)...)
 	}
@@ -142,7 +143,10 @@ func (c *client) list(ctx context.Context, filter map[string]any) ([]instance, e
 		if in.ID == 0 {
 			return nil, odd("an instance has no id")
 		}
-		all = append(all, in)
+		if !seen[in.ID] { // pages may shift while they are read
+			all = append(all, in)
+		}
+		seen[in.ID] = true
 	}
 	if total >= 0 && len(all) < total {
 		return nil, odd("it has %d of %d instances", len(all), total)
@@ -186,11 +190,12 @@ func (c *client) destroyAll(ctx context.Context, ids []int64) error {
 }
 
 // keys returns the account's SSH keys. 404 means that it has none, unless it says that
-// the key of the API is wrong.
+// the key of the API is wrong, or is a page, by what stands in front of the API.
 func (c *client) keys(ctx context.Context) ([]sshKey, error) {
 	var out []sshKey
 	err := c.rest.Do(ctx, "GET", "/api/v0/ssh/", nil, &out, rest.Limit(c.limits.ssh))
-	if e, ok := errors.AsType[*rest.Error](err); ok && e.Status == http.StatusNotFound && kindOf(err) == gputrain.ErrNotFound {
+	if e, ok := errors.AsType[*rest.Error](err); ok && e.Status == http.StatusNotFound && kindOf(err) == gputrain.ErrNotFound &&
+		!strings.HasPrefix(strings.TrimSpace(e.Body), "<") {
 		return nil, nil
 	}
 	if err == nil && out == nil {

@@ -138,6 +138,7 @@ func TestEmptyListIsALie(t *testing.T) {
 		"success is false":  fakecloud.Failure(200, row{"success": false, "instances": []row{}}, ""),
 		"others are hidden": fakecloud.Failure(200, row{"success": true, "instances": []row{}, "total_instances": 3}, ""),
 		"no id":             fakecloud.Failure(200, row{"success": true, "instances": []row{{}}}, ""),
+		"one of them twice": fakecloud.Failure(200, row{"success": true, "instances": []row{{"id": 1}, {"id": 1}}, "total_instances": 2}, ""),
 		"same page again":   fakecloud.Failure(200, row{"success": true, "instances": []row{{"id": 1}}, "next_token": "again"}, ""),
 		"not found":         fakecloud.Failure(404, "", ""),
 		"retired":           fakecloud.Failure(410, row{"success": false, "error": "deprecated_endpoint"}, ""),
@@ -168,7 +169,7 @@ func TestEmptyListIsALie(t *testing.T) {
 			t.Errorf("%s is taken for %v", name, got)
 		}
 	}
-	for _, answer := range []fakecloud.Answer{fakecloud.Failure(200, "null", ""), fakecloud.Empty(), fakecloud.Garbage()} {
+	for _, answer := range []fakecloud.Answer{fakecloud.Failure(200, "null", ""), fakecloud.Empty(), fakecloud.Garbage(), fakecloud.Failure(404, "<html>", "")} {
 		f := startFake(t)
 		f.Inject(fakecloud.Fault{Op: opKeys, Answer: answer, Times: -1})
 		if got, err := f.open().List(t.Context(), "p1"); err == nil {
