@@ -11,7 +11,7 @@ import (
 )
 
 // MarkLease notes in the labels of instances how long their pool's program is known to
-// live.
+// live. To a driver that has launched none of them it tells whose they are.
 func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
 	instances, err := d.listAll(ctx)
 	if err != nil {
@@ -27,6 +27,7 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 			if !ok || t.pool != pool.ID {
 				continue // its label was edited: it is not ours to change again
 			}
+			d.takeUp(pool.ID, id, in.MachineID)
 			t.owner, t.lease, t.expires, t.until = pool.Owner, pool.Lease, pool.Expires, until
 			if err := d.api.setLabel(ctx, id, t.String()); err != nil && !isGone(err) {
 				errs = append(errs, fail("mark the lease", fmt.Errorf("instance %s: %w", id, err)))
@@ -34,4 +35,15 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// takeUp remembers an instance that another program has launched, as its nodes must not be
+// on one machine, nor in two clusters.
+func (d *driver) takeUp(poolID, id string, on int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pool = poolID
+	if d.made[id] == nil {
+		d.made[id] = &machine{machine: on, at: d.opened}
+	}
 }

@@ -118,6 +118,25 @@ func (d *driver) networkNamed(ctx context.Context, name string) (*overlay, error
 	return nil, nil
 }
 
+// findNetwork finds out in which cluster the network of a pool is that another program has
+// opened: only from there can a node be replaced.
+func (d *driver) findNetwork(ctx context.Context) error {
+	d.mu.Lock()
+	poolID, known := d.pool, d.cluster != 0
+	d.mu.Unlock()
+	if poolID == "" || known {
+		return nil
+	}
+	o, err := d.networkNamed(ctx, networkName(poolID))
+	if err != nil || o == nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cluster = o.ClusterID
+	return nil
+}
+
 // removeNetwork removes a network that nothing is left in: the API would end the
 // instances in it, too, whoever's they are.
 func (d *driver) removeNetwork(ctx context.Context, name string) error {

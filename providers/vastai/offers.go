@@ -57,6 +57,12 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 
 // find searches one market, and remembers what it finds for Launch.
 func (d *driver) find(ctx context.Context, spec gputrain.Spec, spot bool) ([]find, error) {
+	together := d.cfg.UseOverlay && d.nodes(spec) > 1
+	if together {
+		if err := d.findNetwork(ctx); err != nil {
+			return nil, err
+		}
+	}
 	rows, err := d.api.search(ctx, d.query(spec, spot))
 	if err != nil {
 		return nil, err
@@ -69,7 +75,7 @@ func (d *driver) find(ctx context.Context, spec gputrain.Spec, spot bool) ([]fin
 			finds = append(finds, d.toFind(a, spec, spot))
 		}
 	}
-	if d.cfg.UseOverlay && d.nodes(spec) > 1 {
+	if together {
 		if finds = d.oneCluster(finds, d.nodes(spec)); finds == nil {
 			return nil, &gputrain.Error{Kind: gputrain.ErrNoOffers,
 				Err:  fmt.Errorf("no cluster has %d machines free for an overlay network, which UseOverlay asks for", d.nodes(spec)),

@@ -28,7 +28,8 @@ type driver struct {
 	made     map[string]*machine // by the ID of the instance
 	broken   map[int64]bool      // machines whose instance failed
 	networks map[string]bool     // pools that were seen to have one
-	cluster  int64               // that the pool's network is in; zero while it has none
+	cluster  int64               // that the pool's network is in; zero while it has none, or none is known
+	pool     string              // whose instances MarkLease was called for
 	refusal  refusal
 
 	network sync.Mutex // held while that is made

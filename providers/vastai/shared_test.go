@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/fakecloud"
@@ -182,6 +183,39 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 	if live := f.live(); len(live) != 0 {
 		t.Errorf("left: %v", live)
+	}
+}
+
+// Who takes up a pool replaces its nodes from the cluster that its network is in, on
+// machines that are not in use.
+func TestOverlayThatIsTakenUp(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"cluster_id": 42, "machine_id": 1}, row{"cluster_id": 42, "machine_id": 2})
+	f.noMachines = true
+	d := prepared(t, f, overlayed)
+	spec := gputrain.Spec{Nodes: 2}
+	var ids []string
+	for i, o := range cloudtest.Offers(t, d, spec) {
+		got, err := d.Launch(t.Context(), request(spec, o, i))
+		ids = append(ids, cloudtest.One(t, got, err).ID)
+	}
+	f.Do(func() {
+		f.asks = append(f.asks, askRow(10, row{"cluster_id": 43, "machine_id": 3}), askRow(11, row{"cluster_id": 43, "machine_id": 4}),
+			askRow(12, row{"cluster_id": 42, "machine_id": 2}), askRow(13, row{"cluster_id": 42, "machine_id": 5}))
+	})
+	other := f.open(overlayed)
+	if err := other.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now().Add(time.Minute), ids...); err != nil {
+		t.Fatal(err)
+	}
+	all := cloudtest.Offers(t, other, spec)
+	if len(all) != 1 || all[0].ID != "1013" {
+		t.Fatalf("%+v", all)
+	}
+	if got, err := other.Launch(t.Context(), request(spec, all[0], 0)); err != nil || len(got) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if in := cloudtest.Describe(t, other, ids[0]); in.State != gputrain.InstanceRunning || in.Offer.InstanceType != "1x RTX 4090" {
+		t.Errorf("%+v", in)
 	}
 }
 
