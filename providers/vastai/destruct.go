@@ -41,11 +41,12 @@ func (d *driver) destruct() string {
 // onStart is what a node runs when its container starts: it makes SSH fit for commands,
 // and ends the instance where nobody takes the node over, or its pool's TTL is over.
 func (d *driver) onStart(pool gputrain.PoolInfo, node string, now time.Time) (string, error) {
-	ttl := 0
+	wait, ttl := int(math.Ceil(d.cfg.InstanceTimeout.Seconds())), 0
 	if !pool.Expires.IsZero() {
 		ttl = max(int(math.Ceil(pool.Expires.Sub(now).Seconds())), 1)
+		wait = min(wait, ttl)
 	}
-	text := fmt.Sprintf("vast_node=%s vast_wait=%d vast_ttl=%d vast_id=\n", cloud.Quote(node), int(math.Ceil(d.cfg.InstanceTimeout.Seconds())), ttl) +
+	text := fmt.Sprintf("vast_node=%s vast_wait=%d vast_ttl=%d vast_id=\n", cloud.Quote(node), wait, ttl) +
 		d.destruct() + cloud.Script(startScript)
 	if len(text) > maxOnStart {
 		return "", fmt.Errorf("%w: onstart has %d characters; shorten Endpoint", gputrain.ErrInvalid, len(text))

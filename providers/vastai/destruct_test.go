@@ -176,25 +176,31 @@ func TestFirstDeadline(t *testing.T) {
 	}
 }
 
-// A pool's TTL ends its nodes, should nothing else do.
+// A pool's TTL ends its nodes, should nothing else do, whether they were taken over or not.
 func TestTTLEndsTheInstance(t *testing.T) {
 	t.Parallel()
 	f := byItself(t, nil)
 	d := prepared(t, f)
-	req := request(gputrain.Spec{}, cloudtest.Offers(t, d, gputrain.Spec{})[0], 0)
-	req.Pool.Expires = time.Now().Add(time.Second)
-	got, err := d.Launch(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
+	for rank := range 2 {
+		req := request(gputrain.Spec{}, cloudtest.Offers(t, d, gputrain.Spec{})[0], rank)
+		req.Pool.Expires = time.Now().Add(time.Second)
+		got, err := d.Launch(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := f.machine(got[0].ID)
+		if rank > 0 {
+			ended(t, m)
+			continue
+		}
+		work := exec.CommandContext(t.Context(), "sleep", "60")
+		work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0", "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
+		if err := work.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, m)
+		work.Wait()
 	}
-	m := f.machine(got[0].ID)
-	work := exec.CommandContext(t.Context(), "sleep", "60")
-	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0", "FAKECLOUD_MACHINE=" + filepath.Dir(m.Home)}
-	if err := work.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended(t, m)
-	work.Wait()
 }
 
 // The API takes no more than 4,000 characters for sure, and every shell takes these.

@@ -17,6 +17,6 @@ env | grep '^[A-Za-z_][A-Za-z0-9_]*=' | grep -v '^CONTAINER_API_KEY=' >>/etc/env
 		vast_n=$((vast_n + 1))
 	done
 	[ "$vast_ttl" -gt 0 ] || exit 0
-	sleep "$vast_ttl"
+	sleep $((vast_ttl - vast_n))
 	vast_end
 ) >/dev/null 2>&1 </dev/null &
