@@ -18,6 +18,10 @@ const (
 	mostMembers = 64
 )
 
+// A clusterDriver is a driver of Instant Clusters, whose members cannot end themselves: it is no
+// SelfDestructor, by which the most that a pool may cost would be told too low.
+type clusterDriver struct{ gputrain.Driver }
+
 // launchCluster creates one cluster for all nodes. Nodes have the ranks that RunPod
 // gives: the first member is the first of the request.
 func (d *driver) launchCluster(ctx context.Context, o order) ([]gputrain.Instance, error) {

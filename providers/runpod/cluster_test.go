@@ -34,6 +34,9 @@ func TestClusterPool(t *testing.T) {
 		}
 	}
 	use(t, pool)
+	if cost := pool.Cost(); cost.Bounded || cost.USD <= 0 {
+		t.Errorf("members do not end themselves: %+v", cost)
+	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)
 	}
@@ -65,7 +68,7 @@ func TestClusterLaunch(t *testing.T) {
 			if in.Name != req.Nodes[rank].Name || in.Rank != rank || in.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || in.State != gputrain.InstanceRunning || in.Offer.ID != req.Offer.ID {
 				t.Errorf("%+v", in)
 			}
-			if text := other.(gputrain.SelfDestructor).SelfDestruct(in); text != "" {
+			if text := open(t, f.config()).(gputrain.SelfDestructor).SelfDestruct(in); text != "" {
 				t.Errorf("a member that ends itself: %q", text)
 			}
 		}

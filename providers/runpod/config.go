@@ -163,6 +163,9 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 		cl.close()
 		return nil, fail("open", err)
 	}
+	if c.ClusterMode == Instant {
+		return clusterDriver{d}, nil
+	}
 	return d, nil
 }
 
