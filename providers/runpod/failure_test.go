@@ -97,6 +97,7 @@ func TestLostAnswers(t *testing.T) {
 			"page":    {After: true, Answer: fakecloud.HTML()},
 			"empty":   {After: true, Answer: fakecloud.Empty()},
 			"no ID":   {After: true, Answer: fakecloud.Failure(201, `{"name":"x"}`, "")},
+			"in part": {After: true, Answer: fakecloud.Failure(200, `{"errors":[{"message":"no machine"}],"data":{"podRentInterruptable":{"id":"x"}}}`, "")},
 		} {
 			f := startFake(t)
 			d := open(t, f.config())

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -179,20 +180,23 @@ func isClosed(err error) bool {
 }
 
 // graphQLFault reads errors that come with status 200. Of those whose cause is the
-// service's own it is not known whether they had an effect.
+// service's own it is not known whether they had an effect, and what is answered beside one
+// is there.
 func graphQLFault(status int, body []byte) *rest.Fault {
 	var envelope struct {
 		Errors []struct {
 			Message    string
 			Extensions struct{ Code string }
 		}
+		Data map[string]any
 	}
 	if json.Unmarshal(body, &envelope) != nil || len(envelope.Errors) == 0 {
 		return nil
 	}
 	first := envelope.Errors[0]
 	f := &rest.Fault{Code: first.Extensions.Code, Message: first.Message}
-	if status == http.StatusOK && isOpaque(f) {
+	answered := slices.ContainsFunc(slices.Collect(maps.Values(envelope.Data)), func(v any) bool { return v != nil })
+	if status == http.StatusOK && (isOpaque(f) || answered) {
 		f.Status = http.StatusInternalServerError
 	}
 	return f
