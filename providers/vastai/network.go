@@ -99,9 +99,13 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo, cluste
 }
 
 // notMade is the error of a network that is not there, so that no machine was asked for
-// either.
+// either. A key that may not make one may not for the next offer.
 func notMade(name string, err error) error {
-	return &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("overlay network %s: %v; no machine was rented", name, err),
+	kind := gputrain.ErrNoCapacity
+	if kindOf(err) == gputrain.ErrAuth {
+		kind = gputrain.ErrAuth
+	}
+	return &gputrain.Error{Kind: kind, Err: fmt.Errorf("overlay network %s: %w; no machine was rented", name, err),
 		Hint: "do without UseOverlay, or set a longer OverlayTimeout"}
 }
 

@@ -1,6 +1,7 @@
 package vastai
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -243,6 +244,18 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	f.Inject(fakecloud.Fault{Op: opAddNet, Answer: fakecloud.Failure(400, row{"success": false, "msg": "no"}, "")})
 	_, err := d.Launch(t.Context(), request(spec, o, 0))
 	is(t, err, gputrain.ErrNoCapacity, "launch")
+	f.Inject(fakecloud.Fault{Op: opNets, Answer: fakecloud.Failure(403, "", "")})
+	_, err = d.Launch(t.Context(), request(spec, o, 0))
+	is(t, err, gputrain.ErrAuth, "launch") // for the next offer, too
+	hold := make(chan struct{})
+	hang := f.Inject(fakecloud.Fault{Op: opAddNet, Hold: hold, Cut: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-hang.Reached(); cancel() }()
+	_, err = d.Launch(ctx, request(spec, o, 0))
+	close(hold)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
 	if n := len(f.Records(opCreate)); n != 0 {
 		t.Errorf("%d creates", n)
 	}
@@ -251,7 +264,7 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if n := len(f.Records(opAddNet)); n != 2 {
+	if n := len(f.Records(opAddNet)); n != 3 {
 		t.Errorf("%d networks were made", n)
 	}
 	// Another program that has only the ledger removes it, too, whatever its Config.
