@@ -53,6 +53,7 @@ type fake struct {
 	programs   map[string]string // what machines find by PATH
 	status     any               // actual_status of what is created; "running" where it is not set
 	keyField   string            // what the list of keys calls their text
+	bareKeys   bool              // their comments are not kept
 	runOnStart bool
 	full       bool // there is room for no more than room
 	room       int
@@ -452,6 +453,9 @@ func (f *fake) addKey(c *fakecloud.Call) fakecloud.Answer {
 		if strings.Fields(k["text"].(string))[1] == strings.Fields(text)[1] {
 			return fakecloud.Reply(200, row{"success": false, "error": "duplicate"})
 		}
+	}
+	if f.bareKeys {
+		text = strings.Join(strings.Fields(text)[:2], " ")
 	}
 	k := f.putKey(c, text)
 	return fakecloud.Reply(200, row{"success": true, "key": row{"id": k["id"], "user_id": 456, "public_key": text, "created_at": "2026-08-07T10:00:00"}})

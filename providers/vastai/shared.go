@@ -34,7 +34,8 @@ func (d *driver) prepare(ctx context.Context, pool gputrain.PoolInfo) error {
 		return err
 	}
 	r := gputrain.Resource{Kind: "key", Name: keyName(pool.ID), HourlyUSD: gputrain.USD(0)}
-	if there == nil {
+	made := there == nil
+	if made {
 		if err := pool.Record(r); err != nil {
 			return err
 		}
@@ -48,7 +49,7 @@ func (d *driver) prepare(ctx context.Context, pool gputrain.PoolInfo) error {
 			return cmp.Or(addErr, errors.New("the API has taken the pool's SSH key, and does not list it"))
 		}
 	}
-	if t, ok := keyTag(*there); !ok || t.pool != pool.ID {
+	if t, ok := keyTag(*there); !made && (!ok || t.pool != pool.ID) {
 		return nil // it was there before: it is the user's
 	}
 	r.ID = strconv.FormatInt(there.ID, 10)

@@ -93,6 +93,22 @@ func TestReleaseGoesByWhatWasMade(t *testing.T) {
 	}
 }
 
+// So has a pool whose key has lost its comment on the way.
+func TestKeyWithoutItsComment(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.bareKeys = true
+	var pool gputrain.PoolInfo
+	pool = cloudtest.Info("p1").WithRecord(func(r gputrain.Resource) error { pool.Made = append(pool.Made, r); return nil })
+	d := f.open()
+	if err := errors.Join(d.Prepare(t.Context(), pool), d.Release(t.Context(), pool)); err != nil {
+		t.Fatal(err)
+	}
+	if live := f.live(); len(live) != 0 || len(f.Records(opAddKey)) != 1 {
+		t.Errorf("left: %v", live)
+	}
+}
+
 func rowID(r row) json.Number { b, _ := json.Marshal(r["id"]); return json.Number(b) }
 
 // Pools that make no sense are refused before anything is made.
