@@ -145,13 +145,14 @@ def ngrok():
     return conf.get_default().ngrok_path
 
 
-def public_address():
-    """The tunnel's host and port, once ngrok has them."""
+def public_address(port):
+    """The host and port of the tunnel to a local port, once ngrok has them. The agent may be the notebook's own, with others."""
     try:
         with urllib.request.urlopen(AGENT, timeout=3) as answer:
             for tunnel in json.load(answer).get("tunnels", []):
                 m = re.fullmatch(r"tcp://([^:/]+):(\d+)", tunnel.get("public_url", ""))
-                if m:
+                end = (tunnel.get("config") or {}).get("addr", "")
+                if m and (not end or end.endswith(f":{port}")):
                     return m[1], int(m[2])
     except (OSError, ValueError):
         pass
@@ -170,7 +171,7 @@ def open_tunnel(binary, secret, port):
     try:
         deadline = time.monotonic() + 45
         while time.monotonic() < deadline and process.poll() is None:
-            address = public_address()
+            address = public_address(port)
             if address:
                 return process, address
             time.sleep(0.5)

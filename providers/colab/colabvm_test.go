@@ -113,9 +113,9 @@ func (v *colabVM) agents() map[string][]string {
 }
 
 // open answers as the agent of the ngrok that runs does: its tunnel leads to the
-// address that it was given.
+// address that it was given. The notebook has another of its own.
 func (v *colabVM) open() []any {
-	answer := []any{}
+	answer := []any{tunnelTo("tcp://9.tcp.ngrok.io:1", "localhost:7860")}
 	for pid, said := range v.agents() {
 		if !runs(pid) {
 			continue
@@ -123,9 +123,13 @@ func (v *colabVM) open() []any {
 		if v.tunnels[pid] == nil {
 			v.tunnels[pid] = opensshtest.Proxy(v.t, said[len(said)-1])
 		}
-		answer = append(answer, map[string]any{"name": "command_line", "proto": "tcp", "public_url": "tcp://" + v.tunnels[pid].Addr})
+		answer = append(answer, tunnelTo("tcp://"+v.tunnels[pid].Addr, said[len(said)-1]))
 	}
 	return answer
+}
+
+func tunnelTo(url, addr string) map[string]any {
+	return map[string]any{"name": "command_line", "proto": "tcp", "public_url": url, "config": map[string]any{"addr": addr}}
 }
 
 // runs reports whether there is such a process, and it has not ended.
