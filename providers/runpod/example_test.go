@@ -46,7 +46,7 @@ func ExampleConfig_spot() {
 // Sixteen H100 in one Instant Cluster, with InfiniBand between its two nodes.
 func ExampleConfig_instantCluster() {
 	fast := runpod.Config{ClusterMode: runpod.Instant, DataCenterIDs: []string{"US-KS-2"}, ContainerDiskGB: 200}
-	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2}
+	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2, TTL: 24 * time.Hour} // by which Reap can end it
 	pool, err := gputrain.Open(context.Background(), fast, spec)
 	if err != nil {
 		log.Fatal(err)
