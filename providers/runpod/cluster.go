@@ -118,17 +118,20 @@ func (d *driver) terminateClusters(ctx context.Context, members, ids []string) e
 			continue
 		}
 		ended[p.Cluster.ID] = true
-		if err := d.terminateCluster(ctx, p.Cluster.ID, ids); err != nil && !isGone(err) {
+		if err := d.terminateCluster(ctx, p.Cluster.ID, id, ids); err != nil && !isGone(err) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (d *driver) terminateCluster(ctx context.Context, id string, ids []string) error {
+func (d *driver) terminateCluster(ctx context.Context, id, member string, ids []string) error {
 	pods, err := d.client.clusterPods(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !slices.ContainsFunc(pods, func(p pod) bool { return p.ID == member }): // nor perhaps others, which are to stay
+		return odd("the pods of cluster %s lack %s, which is one of them", id, member)
 	}
 	var stay []string
 	for _, p := range pods {

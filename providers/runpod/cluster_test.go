@@ -77,6 +77,11 @@ func TestClusterLaunch(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 		wantKind(t, "one member", other.Terminate(t.Context(), ids[0]), gputrain.ErrUnsupported, ids[1]+" are to stay")
+		f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 200, `{"pods":[]}`))
+		wantKind(t, "one member of none", other.Terminate(t.Context(), ids[0]), gputrain.ErrUnavailable, "lack "+ids[0])
+		if live := f.live(); len(live) != 3 {
+			t.Errorf("a cluster whose pods are not told has ended: %v", live)
+		}
 		for range 2 {
 			if err := other.Terminate(t.Context(), ids...); err != nil {
 				t.Error(err)
