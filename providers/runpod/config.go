@@ -158,7 +158,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 		return nil, fail("open", err)
 	}
 	c.APIKey = "" // the client's signer has it, which nothing prints
-	d := &driver{cfg: c, client: cl, launched: map[string]launched{}}
+	d := &driver{cfg: c, client: cl, opened: time.Now(), launched: map[string]launched{}}
 	if d.account, err = cl.accountID(ctx, key); err != nil {
 		cl.close()
 		return nil, fail("open", err)

@@ -47,14 +47,16 @@ type driver struct {
 	cfg     Config // without its key
 	client  *client
 	account string
+	opened  time.Time
 
 	mu       sync.Mutex
-	launched map[string]launched // by ID
+	launched map[string]launched // by ID, and what was ended
 	registry *string             // of the credential for images, once that is known
 	centers  []dataCenter        // once they are known
 }
 
-// What was launched by this driver: reads may not have it yet, nor its environment.
+// What was launched by this driver: reads may not have it yet, nor its environment. Of what
+// another has launched there is nothing but that it was ended.
 type launched struct {
 	at    time.Time
 	ended bool // RunPod has taken its end
@@ -139,9 +141,16 @@ func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, er
 		return gputrain.Instance{}, err
 	}
 	mine := d.remembered(id)
+	since := mine.at
+	if since.IsZero() {
+		since = d.opened // another program may have launched it just before
+	}
 	in := gputrain.Instance{ID: id, Name: mine.node.Name, Rank: mine.node.Rank, Offer: mine.offer, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such pod"}
-	if !mine.ended && time.Since(mine.at) < listLag {
-		in.State, in.StateReason = gputrain.InstancePending, "RunPod does not show the pod yet"
+	if !mine.ended && time.Since(since) < listLag {
+		in.State, in.StateReason = gputrain.InstanceUnknown, "RunPod does not show the pod, or not yet"
+		if !mine.at.IsZero() {
+			in.State = gputrain.InstancePending
+		}
 	}
 	return in, nil
 }
@@ -163,10 +172,9 @@ func (d *driver) remember(id string, node gputrain.NodeRequest, offer gputrain.O
 func (d *driver) ended(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if mine, ok := d.launched[id]; ok {
-		mine.ended = true
-		d.launched[id] = mine
-	}
+	mine := d.launched[id]
+	mine.ended = true
+	d.launched[id] = mine
 }
 
 // instance says in the pool's words what RunPod says of a pod.

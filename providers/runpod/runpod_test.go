@@ -359,6 +359,7 @@ func TestNotThereYet(t *testing.T) {
 	in := launchOne(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, false)
 	f.Do(func() { f.remove(nil, in.ID) })
 	mine := d.(*driver).launched
+	d.(*driver).opened = time.Now().Add(-listLag)
 	for name, tt := range map[string]struct {
 		launched launched
 		want     gputrain.InstanceState
@@ -376,6 +377,16 @@ func TestNotThereYet(t *testing.T) {
 	mine[in.ID] = launched{at: time.Now().Add(time.Hour)}
 	if err := d.Terminate(t.Context(), in.ID); err != nil || mine[in.ID].ended {
 		t.Errorf("%v: a pod that reads do not have yet may be there when they say that it is not", err)
+	}
+	// Another program may have launched it just before this one was begun.
+	other := open(t, f.config())
+	for opened, want := range map[time.Time]gputrain.InstanceState{
+		time.Now().Add(time.Hour): gputrain.InstanceUnknown, time.Now().Add(-listLag): gputrain.InstanceTerminated,
+	} {
+		other.(*driver).opened = opened
+		if got, err := other.Describe(t.Context(), in.ID); err != nil || got[0].State != want {
+			t.Errorf("%+v, %v; want it %v", got, err, want)
+		}
 	}
 }
 
