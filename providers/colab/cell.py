@@ -151,7 +151,7 @@ def public_address(port):
         with urllib.request.urlopen(AGENT, timeout=3) as answer:
             for tunnel in json.load(answer).get("tunnels", []):
                 m = re.fullmatch(r"tcp://([^:/]+):(\d+)", tunnel.get("public_url", ""))
-                end = (tunnel.get("config") or {}).get("addr", "")
+                end = str((tunnel.get("config") or {}).get("addr") or "")
                 if m and (not end or end.endswith(f":{port}")):
                     return m[1], int(m[2])
     except (OSError, ValueError):
