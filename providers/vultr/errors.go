@@ -49,6 +49,9 @@ var words = []struct {
 func classify(op string, err error) (hint string, kind error) {
 	kind = cloud.StatusKind(err)
 	e, refused := cloud.Answered(err)
+	if kind == gputrain.ErrNotFound && refused && e.Message == "" { // by whom, if not by the API?
+		kind = gputrain.ErrUnavailable
+	}
 	if refused && op == "launch" && e.Status >= 400 && e.Status < 500 && kind != gputrain.ErrAuth && kind != gputrain.ErrRateLimited {
 		text := strings.ToLower(e.Message)
 		for _, w := range words {

@@ -65,6 +65,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: user data: %w", gputrain.ErrInvalid, err)
 	}
+	a.client.rest.Hide(string(order.Node.HostKey.Private))
 	in := createRequest{
 		Region: at.region, Plan: at.plan, Label: order.Name(), Hostname: order.Name(), Tags: order.Tag.Words(),
 		UserData: base64.StdEncoding.EncodeToString([]byte(text)),
@@ -151,7 +152,7 @@ func (a *api) markLease(ctx context.Context, pool gputrain.PoolInfo, until time.
 		})
 		err = a.client.retag(ctx, mode, name, append(others, tag.Words()...))
 	}
-	if errors.Is(cloud.StatusKind(err), gputrain.ErrNotFound) {
+	if _, kind := classify("", err); kind == gputrain.ErrNotFound {
 		return nil
 	}
 	return err

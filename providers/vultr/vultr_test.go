@@ -198,6 +198,33 @@ func TestSecretsOfAnswers(t *testing.T) {
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "cannot parse "+data)})
 	_, err = d.Launch(t.Context(), req)
 	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "launch", data, data[:200])
+	key := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")[2]
+	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "cannot parse "+text)})
+	_, err = d.Launch(t.Context(), req)
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "launch", key)
+}
+
+// A 404 says that a machine is gone where the API says it, in its own words, and not a page of
+// something between here and there.
+func TestGone(t *testing.T) {
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l40s(), 0)
+	for _, body := range []any{"<html>no such page</html>", row{"message": "no route"}, ""} {
+		f.Inject(fakecloud.Fault{Op: opEnd, Answer: fakecloud.Reply(404, body)})
+		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "vultr", "terminate")
+		f.Inject(fakecloud.Fault{Op: opShow, Answer: fakecloud.Reply(404, body)})
+		now, err := d.Describe(t.Context(), in.ID)
+		if !errors.Is(err, gputrain.ErrUnavailable) {
+			t.Errorf("%v: %+v, %v", body, now, err)
+		}
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) != 0 {
+		t.Errorf("%v; left: %v", err, f.account())
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
 }
 
 // A lease is noted among tags of the user's own, and not where gputrain's were edited away.
