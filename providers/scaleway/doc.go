@@ -36,8 +36,8 @@
 //
 // # Billing
 //
-// By the minute, from the start of the server. One that is stopped goes on being billed for
-// its volume, one that is "stopped in place" in full, and so, as far as is known, one that
+// By the minute, from the start of the server; types without a GPU, and RENDER-S, by the
+// hour. A server that is stopped goes on being billed for its volume, one that is "stopped in place" in full, and so, as far as is known, one that
 // was shut down from inside. There is no spot. Terminating a server lets go of its volume,
 // which is billed until it is deleted too: this package does both, and waits for the first,
 // which takes a minute or two. Volumes have the tags of their servers, so that one that was

@@ -117,7 +117,10 @@ func (a *api) offer(p place, t product, spec gputrain.Spec) gputrain.Offer {
 		ID: p.String(), InstanceType: p.kind, Region: p.zone,
 		Accelerator: accelerator(p.kind, t, spec.Accelerator),
 		Arch:        archs[t.Arch], VCPUs: t.NCPUs, MemoryGiB: t.RAM / gib, DiskGiB: float64(diskBytes(spec)) / gib,
-		BillingUnit: time.Minute,
+		BillingUnit: time.Hour,
+	}
+	if t.gpus() > 0 && p.kind != "RENDER-S" {
+		o.BillingUnit = time.Minute
 	}
 	if t.HourlyPrice > 0 {
 		o.HourlyUSD = gputrain.USD(t.HourlyPrice * a.cfg.USDPerEUR)

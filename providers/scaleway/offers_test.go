@@ -28,6 +28,20 @@ func TestEuros(t *testing.T) {
 	}
 }
 
+// Types with GPUs are billed by the minute, but for the oldest; all others by the hour.
+func TestBillingUnits(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.products["RENDER-S"] = gpuProduct(1.221, 10, 42, "P100", 1, 16)
+	f.labels["ubuntu_noble"] = append(f.labels["ubuntu_noble"], "RENDER-S")
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{})
+	for kind, want := range map[string]time.Duration{"L4-2-24G": time.Minute, "RENDER-S": time.Hour, "DEV1-S": time.Hour} {
+		if got := offer(t, all, kind).BillingUnit; got != want {
+			t.Errorf("%s is billed by %v, want %v", kind, got, want)
+		}
+	}
+}
+
 func offer(t *testing.T, all []gputrain.Offer, kind string) gputrain.Offer {
 	t.Helper()
 	i := slices.IndexFunc(all, func(o gputrain.Offer) bool { return o.InstanceType == kind })
