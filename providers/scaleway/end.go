@@ -52,7 +52,8 @@ func (a *api) endServer(ctx context.Context, zone, uuid string) (volumes []strin
 			return volumes, err
 		}
 		if looks == 0 { // again, as what broke off may not have
-			if err := a.markVolumes(ctx, zone, s); err != nil {
+			// What was started was marked before, and goes on costing more than its volume.
+			if err := a.markVolumes(ctx, zone, s); err != nil && s.State == "stopped" {
 				return nil, err
 			}
 			volumes = s.blockVolumes()

@@ -63,6 +63,18 @@ func TestVolumeWithoutItsServer(t *testing.T) {
 	}
 }
 
+// A server that runs is ended though its volume cannot be marked: that was done at its start.
+func TestEndWithoutTheMark(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	f.Inject(fakecloud.Fault{Op: opTagVolume, Times: -1, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
+	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
+		t.Errorf("%v: %+v", err, f.account())
+	}
+}
+
 // A running server is terminated; one that is stopped, which the API refuses that for, is
 // deleted.
 func TestEndOfAStoppedServer(t *testing.T) {
