@@ -266,6 +266,11 @@ func (c *client) terminate(ctx context.Context, zone, id string) error {
 	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "terminate"}, nil, rest.Idempotent)
 }
 
+// powerOff has a server become stopped, which is when it can be deleted.
+func (c *client) powerOff(ctx context.Context, zone, id string) error {
+	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "poweroff"}, nil, rest.Idempotent)
+}
+
 // deleteServer deletes a server that is stopped.
 func (c *client) deleteServer(ctx context.Context, zone, id string) error {
 	return c.rest.Do(ctx, "DELETE", instances(zone, "servers", id), nil, nil)

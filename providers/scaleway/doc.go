@@ -37,11 +37,12 @@
 // # Billing
 //
 // By the minute, from the start of the server; types without a GPU, and RENDER-S, by the
-// hour. A server that is stopped goes on being billed for its volume, one that is "stopped in place" in full, and so, as far as is known, one that
-// was shut down from inside. There is no spot. Terminating a server lets go of its volume,
-// which is billed until it is deleted too: this package does both, and waits for the first,
-// which takes a minute or two. Volumes have the tags of their servers, so that one that was
-// left is listed, as "volume", and removed by [gputrain.Reap].
+// hour. A server that is stopped goes on being billed for its volume, one that is "stopped
+// in place" in full, and so, as far as is known, one that was shut down from inside. There
+// is no spot. Terminating a server lets go of its volume, which is billed until it is
+// deleted too: this package does both, and waits for the first, which takes a minute or two.
+// Volumes have the tags of their servers, so that one that was left is listed, as "volume",
+// and removed by [gputrain.Reap].
 //
 // A server is made, told what to boot with, and started, by three calls. That a zone is out
 // of stock, the last one says: the server is deleted then, with its volume.

@@ -63,6 +63,9 @@ func (a *api) endServer(ctx context.Context, zone, uuid string) (volumes []strin
 			err = a.client.deleteServer(ctx, zone, uuid)
 		case !asked && s.State != "stopping":
 			err = a.client.terminate(ctx, zone, uuid)
+			if _, refused := cloud.Answered(err); refused && s.State == "stopped in place" { // it may be for what runs alone
+				err = a.client.powerOff(ctx, zone, uuid)
+			}
 			asked = err == nil
 		}
 		if err != nil && !isBusy(err) && !isGone(err) {

@@ -76,12 +76,12 @@ func TestEndWithoutTheMark(t *testing.T) {
 }
 
 // A running server is terminated; one that is stopped, which the API refuses that for, is
-// deleted.
+// deleted, and one that is stopped in place is powered off before that.
 func TestEndOfAStoppedServer(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	for state, op := range map[string]string{"running": opAction, "stopped": opDelete, "stopped in place": opAction} {
+	for state, op := range map[string]string{"running": opAction, "stopped": opDelete, "stopped in place": opDelete} {
 		in := cloudtest.MustLaunch(t, d, l4, 0)
 		f.set(in.ID, row{"state": state})
 		before := len(f.Records(op))

@@ -111,7 +111,10 @@ func (f *fake) handleActions() {
 				f.boot(s)
 			}
 			return task("server_batch_poweron")
-		case action == "terminate" && s.row["state"] != "stopped":
+		case action == "poweroff" && s.row["state"] == "stopped in place":
+			s.row["state"] = "stopping"
+			return task("server_poweroff")
+		case action == "terminate" && s.row["state"] != "stopped" && s.row["state"] != "stopped in place":
 			if s.ending == 0 {
 				s.ending, s.row["state"], s.row["state_detail"] = 2, "stopping", "terminating"
 			}
