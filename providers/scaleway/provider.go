@@ -116,6 +116,7 @@ func (a *api) Start(ctx context.Context, id string, o cloud.Order) error {
 	if err := a.markVolumes(ctx, zone, s); err != nil {
 		return err
 	}
+	a.client.rest.Hide(string(o.Node.HostKey.Private))
 	text, err := cloud.UserData(o.Pool, o.Node, true, nil)
 	if err != nil {
 		return err

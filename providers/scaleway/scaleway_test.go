@@ -12,6 +12,7 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -184,6 +185,22 @@ func TestHostKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the API says of user data that it refuses has the private host key in it.
+func TestSecretsOfAnswers(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	req := cloudtest.Request(t, l4, cloudtest.Offers(t, d, l4)[0], 0)
+	key := string(req.Nodes[0].HostKey.Private)
+	text, err := cloud.UserData(req.Pool, req.Nodes[0], true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Inject(fakecloud.Fault{Op: opUserData, Answer: failure(400, "invalid_arguments", "cannot parse "+text, nil)})
+	_, err = d.Launch(t.Context(), req)
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "launch", key, strings.Split(key, "\n")[2])
 }
 
 func TestFaultsOfAConfig(t *testing.T) {
