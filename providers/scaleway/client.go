@@ -184,6 +184,7 @@ func (c *client) images(ctx context.Context, zone, label string) ([]localImage, 
 			Images *[]localImage `json:"local_images"`
 			Total  int           `json:"total_count"`
 		}
+		out.Total = -1
 		q := url.Values{"image_label": {label}, "zone": {zone}, "type": {"instance_sbs"}, "page": {page}, "page_size": {strconv.Itoa(perPage)}}
 		if err := c.rest.Do(ctx, "GET", "/marketplace/v2/local-images", nil, &out, rest.Query(q)); err != nil {
 			return nil, 0, err
@@ -283,6 +284,7 @@ func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error
 			Volumes *[]volume `json:"volumes"`
 			Total   int       `json:"total_count"`
 		}
+		out.Total = -1
 		q := url.Values{"project_id": {c.project}, "tags": {tag}, "page": {page}, "page_size": {strconv.Itoa(perPage)}}
 		if err := c.rest.Do(ctx, "GET", block(zone, "volumes"), nil, &out, rest.Query(q)); err != nil {
 			return nil, 0, err

@@ -158,6 +158,22 @@ func TestListThatBreaksOff(t *testing.T) {
 	}
 }
 
+// A full page that does not say how many there are in all is not the last one.
+func TestListWithoutItsLength(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	full := []row{}
+	for n := range perPage {
+		full = append(full, row{"id": newID(0xf1, n), "tags": []string{}})
+	}
+	f.Inject(fakecloud.Fault{Op: opVolumes, Answer: fakecloud.Undescribed(200, row{"volumes": full})})
+	if list, err := d.List(t.Context(), "p1"); err != nil || len(list) != 2 || list[0].ID != in.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestAcceleratorOfProducts(t *testing.T) {
 	one, eight := 1, 8
 	for _, tt := range []struct {

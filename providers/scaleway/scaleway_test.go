@@ -187,6 +187,24 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
+// A lease is noted among tags of the user's own, and not where gputrain's were edited away.
+func TestMarkLease(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	in, edited := cloudtest.MustLaunch(t, d, l4, 0), cloudtest.MustLaunch(t, d, l4, 1)
+	f.set(in.ID, row{"tags": append(f.old(in.ID), "cost-centre-7")})
+	f.set(edited.ID, row{"tags": []string{"mine"}})
+	until := time.Unix(1_900_000_000, 0)
+	if err := d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, edited.ID, testZone+"/"+newID(0xf0, 1)); err != nil {
+		t.Error(err)
+	}
+	changes := f.Records(opUpdate)
+	if len(changes) != 1 || !strings.Contains(changes[0].Body, "cost-centre-7") || !strings.Contains(changes[0].Body, keyTag) || !strings.Contains(changes[0].Body, "gputrain-until-1900000000") {
+		t.Errorf("%+v", changes)
+	}
+}
+
 // What the API says of user data that it refuses has the private host key in it.
 func TestSecretsOfAnswers(t *testing.T) {
 	t.Parallel()
