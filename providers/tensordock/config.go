@@ -32,7 +32,7 @@ type Config struct {
 	// DedicatedIP takes machines only that have an address of their own.
 	DedicatedIP bool
 	// User is whom to log in as. Empty means root, for which cloud-init is given the pool's
-	// key.
+	// key, and the node's host key. For another user the first contact decides that.
 	User string
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 2 minutes, as
 	// the API is slow.
@@ -100,6 +100,9 @@ func (c Config) complete() Config {
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 2*time.Minute)
 	return c
 }
+
+// byCloudInit is whether nodes are given their keys by cloud-init.
+func (c Config) byCloudInit() bool { return c.User == "root" }
 
 // validate returns every fault at once.
 func (c Config) validate() error {

@@ -60,7 +60,7 @@ func TestToken(t *testing.T) {
 	t.Setenv("TENSORDOCK_API_TOKEN", testToken+"\n")
 	d := cloudtest.Open(t, none)
 	caps := d.Capabilities()
-	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != gputrain.HostKeyFirstContact {
+	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != gputrain.HostKeyInjected {
 		t.Errorf("%+v", caps)
 	}
 	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testToken) {

@@ -51,13 +51,15 @@
 //
 // # Host keys
 //
-// The first contact decides. cloud-init could be given a private host key; but that would go through an
-// API that says little of how it stores and writes such a file, and with a mode that sshd does not like
-// the machine would have no SSH at all.
+// A node is given its host key by cloud-init, in a file of its own that sshd's configuration names before
+// the image's, and is held to it from the first contact on. Who can read what cloud-init was given, on
+// the node or by the API, can pass for that one node. Where it is not heeded the node shows another key, and
+// is ErrHostKey; with [Config].User, which sends nothing to cloud-init, the first contact decides.
 //
 // # Errors
 //
 //   - ErrAuth: the token is wrong, or is the authorization ID.
+//   - ErrHostKey: the host did not heed cloud-init: set User.
 //   - ErrQuota: the balance is too low.
 //   - ErrNoCapacity: the host has none free any more; the next offer is taken.
 //   - ErrUnavailable: also "unexpected error", by which the API refuses an image, a disk or a host

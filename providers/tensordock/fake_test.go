@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -165,11 +166,11 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	id := fmt.Sprintf("0b5c2d1e-7f64-4f2a-9f63-%012d", f.lastID)
 	r := &rental{row: row{"type": "virtualmachine", "id": id, "name": o.Name, "status": f.status, "rateHourly": f.price(o), "resources": o.Resources}}
 	if f.status == "Running" && !f.noMachines {
-		user := "user"
+		cfg := fakecloud.MachineConfig{AuthorizedKey: o.SSHKey, User: "user"}
 		if o.CloudInit != nil {
-			user = "root"
+			cfg.User, cfg.HostKey = "root", o.CloudInit.hostKey()
 		}
-		r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: o.SSHKey, User: user})
+		r.machine = fakecloud.NewMachine(f.t, cfg)
 		r.row["ipAddress"] = r.machine.Host
 		r.row["portForwards"] = []row{{"internal_port": 8888, "external_port": 1}, {"internal_port": 22, "external_port": r.machine.Port}}
 	}
@@ -179,6 +180,22 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(200, brief)
 	}
 	return fakecloud.Reply(200, row{"data": brief})
+}
+
+// hostKey is what sshd proves itself with: the first of the keys that its configuration names
+// and that nobody else can read.
+func (c *cloudInit) hostKey() string {
+	files := map[string]file{}
+	for _, written := range c.Files {
+		files[written.Path] = written
+	}
+	for line := range strings.Lines(files["/etc/ssh/sshd_config.d/01-gputrain.conf"].Content) {
+		path, named := strings.CutPrefix(strings.TrimSpace(line), "HostKey ")
+		if key := files[path]; named && key.Permissions == "0600" && key.Owner == "root:root" {
+			return key.Content
+		}
+	}
+	return ""
 }
 
 // price is what the API charges.

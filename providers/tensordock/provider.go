@@ -25,13 +25,17 @@ type dock struct {
 // Capabilities says what TensorDock can do. How late its lists are, and its effects, is
 // estimated.
 func (d *dock) Capabilities() gputrain.Capabilities {
+	keys := gputrain.HostKeyFirstContact
+	if d.cfg.byCloudInit() {
+		keys = gputrain.HostKeyInjected
+	}
 	return gputrain.Capabilities{
 		Account:          "organization " + cmp.Or(d.organization, "unknown"),
 		ListLag:          30 * cloud.Second,
 		LateEffect:       d.cfg.RequestTimeout + time.Minute,
 		EndsBilling:      "delete",
 		DiskResizable:    true,
-		HostKeys:         gputrain.HostKeyFirstContact,
+		HostKeys:         keys,
 		ProvisionTimeout: 20 * time.Minute,
 	}
 }
@@ -57,8 +61,9 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 		Resources: resources{VCPUs: s.vcpus, RAMGB: s.ramGB, StorageGB: s.diskGB, GPUs: map[string]gpuCount{s.gpu: {s.count}}},
 		Dedicated: d.cfg.DedicatedIP,
 	}
-	if d.cfg.User == "root" {
-		in.CloudInit = rootLogin(in.SSHKey)
+	if d.cfg.byCloudInit() {
+		d.client.Hide(string(o.Node.HostKey.Private)) // should an answer show it
+		in.CloudInit = firstBoot(in.SSHKey, o.Node.HostKey)
 	}
 	if d.cfg.DedicatedIP {
 		return d.client.create(ctx, in)
@@ -99,19 +104,23 @@ func (d *dock) freePort(ctx context.Context, s size) (int, error) {
 	return 0, &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New("no host of this location has a port free")}
 }
 
-// rootLogin has sshd take the pool's key for root from its first start. Beside it is root's own
-// file of keys, in which images put the same key with a command that logs out.
-func rootLogin(key string) *cloudInit {
-	const keys = "/etc/ssh/gputrain_keys"
+// firstBoot has sshd take the pool's key for root, and prove itself by the node's host key, from
+// its first start. Beside the one is root's own file of keys, in which images put the same key with
+// a command that logs out; beside the other the image's own, without which sshd would not start
+// where it does not like the mode of the file.
+func firstBoot(key string, host gputrain.HostKey) *cloudInit {
+	const keys, hostKey = "/etc/ssh/gputrain_keys", "/etc/ssh/gputrain_host_key"
 	return &cloudInit{
 		Files: []file{
 			{Path: keys, Content: key + "\n", Owner: "root:root", Permissions: "0644"},
+			{Path: hostKey, Content: strings.TrimSpace(string(host.Private)) + "\n", Owner: "root:root", Permissions: "0600"},
 			{
 				Path: "/etc/ssh/sshd_config.d/01-gputrain.conf", Owner: "root:root", Permissions: "0644",
-				Content: "AuthorizedKeysFile " + keys + " .ssh/authorized_keys\nPermitRootLogin prohibit-password\n",
+				Content: "AuthorizedKeysFile " + keys + " .ssh/authorized_keys\nPermitRootLogin prohibit-password\n" +
+					"HostKey " + hostKey + "\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
 			},
 		},
-		Commands: []string{"systemctl reload ssh || systemctl reload sshd || true"}, // where it was started before
+		Commands: []string{"chmod 600 " + hostKey, "systemctl reload ssh || systemctl reload sshd || true"}, // where it was started before
 	}
 }
 

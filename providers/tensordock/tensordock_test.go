@@ -129,7 +129,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	init, isObject := sent["cloud_init"].(map[string]any)
-	if !isObject || len(init["write_files"].([]any)) != 2 || !strings.HasPrefix(o.SSHKey, cloudtest.PoolKey) || o.CloudInit.Files[0].Content != o.SSHKey+"\n" {
+	if !isObject || len(init["write_files"].([]any)) != 3 || !strings.HasPrefix(o.SSHKey, cloudtest.PoolKey) || o.CloudInit.Files[0].Content != o.SSHKey+"\n" {
 		t.Errorf("%v", sent)
 	}
 	if _, dedicated := sent["useDedicatedIp"]; dedicated {
@@ -138,6 +138,31 @@ func TestOrder(t *testing.T) {
 	o, sent = attributes(func(c *Config) { c.DedicatedIP, c.User = true, "user" })
 	if _, forwards := sent["port_forwards"]; forwards || !o.Dedicated || o.CloudInit != nil {
 		t.Errorf("%v", sent)
+	}
+}
+
+// The private host key is in the create call and in nothing that is told of it. Where cloud-init is
+// not given it, the first contact decides.
+func TestHostKey(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	req := cloudtest.Request(t, rtx4090, cloudtest.Offers(t, d, rtx4090)[0], 0)
+	secret := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")[2]
+	f.Inject(fakecloud.Fault{Op: opCreate, Answer: refusal(400, "cannot write "+string(req.Nodes[0].HostKey.Private))})
+	_, err := d.Launch(t.Context(), req)
+	cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "launch", secret)
+	got, err := d.Launch(t.Context(), req)
+	in := cloudtest.One(t, got, err)
+	f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": []row{{"internal_port": 22, "external_port": 22022}}})
+	if now := cloudtest.Describe(t, d, in.ID); len(now.SSH.HostKeys) != 1 || !strings.HasPrefix(req.Nodes[0].HostKey.Public, now.SSH.HostKeys[0]) {
+		t.Errorf("%+v", now.SSH)
+	}
+	cfg := f.config()
+	cfg.User = "user"
+	d = cloudtest.Open(t, cfg)
+	if now := cloudtest.Describe(t, d, in.ID); len(now.SSH.HostKeys) != 0 || d.Capabilities().HostKeys != gputrain.HostKeyFirstContact {
+		t.Errorf("%+v", now.SSH)
 	}
 }
 
