@@ -3,6 +3,7 @@ package tensordock
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,17 +30,20 @@ func newClient(c Config, token string) (*client, error) {
 	return &client{api}, err
 }
 
-// authTest checks the token, and returns whose it is.
+// authTest checks the token, and returns whose it is, where it is told.
 func (c *client) authTest(ctx context.Context) (organization string, err error) {
 	var out struct {
 		Success      *bool  `json:"success"`
 		Organization string `json:"organizationId"`
 	}
 	const path = "/auth/test"
-	if err := c.Do(ctx, http.MethodPost, path, nil, &out, rest.Safe); err != nil {
-		return "", err
+	err = c.Do(ctx, http.MethodPost, path, nil, &out, rest.Safe)
+	if e, refused := cloud.Answered(err); refused && e.Status < 400 {
+		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: err, Hint: whereTokens}
 	}
 	switch {
+	case err != nil:
+		return "", err
 	case out.Success == nil:
 		return "", odd(http.MethodPost, path, "it does not say whether the token is good")
 	case !*out.Success:
@@ -48,39 +52,19 @@ func (c *client) authTest(ctx context.Context) (organization string, err error) 
 	return out.Organization, nil
 }
 
-func (c *client) locations(ctx context.Context) ([]location, error) {
-	var out struct {
-		Data struct {
-			Locations []location `json:"locations"`
-		} `json:"data"`
-	}
-	if err := c.Do(ctx, http.MethodGet, "/locations", nil, &out); err != nil {
-		return nil, err
-	}
-	for _, l := range out.Data.Locations {
+func (c *client) locations(ctx context.Context) (all []location, err error) {
+	err = c.list(ctx, "/locations", "locations", &all)
+	for _, l := range all {
 		if l.ID == "" {
 			return nil, odd(http.MethodGet, "/locations", "one has no id")
 		}
 	}
-	if out.Data.Locations == nil {
-		return nil, odd(http.MethodGet, "/locations", "it has no locations")
-	}
-	return out.Data.Locations, nil
+	return all, err
 }
 
-func (c *client) hosts(ctx context.Context) ([]host, error) {
-	var out struct {
-		Data struct {
-			Hosts []host `json:"hostnodes"`
-		} `json:"data"`
-	}
-	if err := c.Do(ctx, http.MethodGet, "/hostnodes", nil, &out); err != nil {
-		return nil, err
-	}
-	if out.Data.Hosts == nil {
-		return nil, odd(http.MethodGet, "/hostnodes", "it has no hostnodes")
-	}
-	return out.Data.Hosts, nil
+func (c *client) hosts(ctx context.Context) (all []host, err error) {
+	err = c.list(ctx, "/hostnodes", "hostnodes", &all)
+	return all, err
 }
 
 // create rents a machine.
@@ -97,22 +81,31 @@ func (c *client) create(ctx context.Context, o order) (id string, err error) {
 }
 
 // instances are all that the account has.
-func (c *client) instances(ctx context.Context) ([]machine, error) {
-	var out struct {
-		Data machines `json:"data"`
-	}
-	if err := c.Do(ctx, http.MethodGet, "/instances", nil, &out); err != nil {
-		return nil, err
-	}
-	if out.Data == nil {
-		return nil, odd(http.MethodGet, "/instances", "it has no list")
-	}
-	for _, m := range out.Data {
+func (c *client) instances(ctx context.Context) (all []machine, err error) {
+	err = c.list(ctx, "/instances", "instances", &all)
+	for _, m := range all {
 		if m.ID == "" {
 			return nil, odd(http.MethodGet, "/instances", "one has no id")
 		}
 	}
-	return out.Data, nil
+	return all, err
+}
+
+// list reads the list of that name, in whatever shape it comes. Without one the answer is an
+// error, and not an empty list.
+func (c *client) list(ctx context.Context, path, name string, out any) error {
+	var body json.RawMessage
+	if err := c.Do(ctx, http.MethodGet, path, nil, &body); err != nil {
+		return err
+	}
+	list := listIn(body, name)
+	if list == nil {
+		return odd(http.MethodGet, path, "it has no "+name)
+	}
+	if err := json.Unmarshal(list, out); err != nil {
+		return odd(http.MethodGet, path, err.Error())
+	}
+	return nil
 }
 
 func (c *client) instance(ctx context.Context, id string) (m machine, err error) {

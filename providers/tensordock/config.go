@@ -85,7 +85,11 @@ func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
 		client.Close()
 		return nil, err
 	}
-	return cloud.New(providerName, &dock{client: client, cfg: c, organization: organization}, cloud.Options{}), nil
+	account := cloud.KeyAccount(token)
+	if organization != "" {
+		account = "organization " + organization
+	}
+	return cloud.New(providerName, &dock{client: client, cfg: c, account: account}, cloud.Options{}), nil
 }
 
 // complete returns the configuration with its defaults, and without the token.

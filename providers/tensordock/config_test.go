@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -63,6 +65,13 @@ func TestToken(t *testing.T) {
 	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != gputrain.HostKeyInjected {
 		t.Errorf("%+v", caps)
 	}
+	f.Inject(fakecloud.Fault{Op: opAuth, Answer: fakecloud.Reply(200, row{"success": true})})
+	if account := cloudtest.Open(t, none).Capabilities().Account; account != cloud.KeyAccount(testToken) {
+		t.Errorf("without its name the account is %q, as another may be", account)
+	}
+	f.Inject(fakecloud.Fault{Op: opAuth, Answer: fakecloud.Reply(200, row{"success": false, "error": "no such token"})})
+	_, err = none.Open(t.Context())
+	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open", testToken)
 	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testToken) {
 		t.Error("the driver shows the token")
 	}

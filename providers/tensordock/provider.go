@@ -1,7 +1,6 @@
 package tensordock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -17,9 +16,9 @@ import (
 
 // A dock is the API. It remembers nothing.
 type dock struct {
-	client       *client
-	cfg          Config // without the token
-	organization string
+	client  *client
+	cfg     Config // without the token
+	account string
 }
 
 // Capabilities says what TensorDock can do. How late its lists are, and its effects, is
@@ -30,7 +29,7 @@ func (d *dock) Capabilities() gputrain.Capabilities {
 		keys = gputrain.HostKeyInjected
 	}
 	return gputrain.Capabilities{
-		Account:          "organization " + cmp.Or(d.organization, "unknown"),
+		Account:          d.account,
 		ListLag:          30 * cloud.Second,
 		LateEffect:       d.cfg.RequestTimeout + time.Minute,
 		EndsBilling:      "delete",

@@ -52,6 +52,25 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// A list is at the top of an answer, in data, or in data.attributes, as one page of the vendor's
+// has it; and what a machine is made of may be told in a way that nobody expects.
+func TestShapesOfLists(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	instances := `"instances":[{"id":"a","attributes":{"name":"gputrain-p1-0","status":"running","ipAddress":"203.0.113.10","portForwards":[{"internal_port":22,"external_port":22022}],"resources":{"ram_gb":"32","gpus":[]}}}]`
+	for _, body := range []string{`{` + instances + `}`, `{"data":{` + instances + `}}`, `{"data":{"type":"list","id":"instances","attributes":{` + instances + `}}}`} {
+		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, body)})
+		if list, err := d.List(t.Context(), "p1"); err != nil || len(list) != 1 || list[0].ID != "a" || list[0].State != gputrain.InstanceRunning {
+			t.Errorf("%s: %+v, %v", body, list, err)
+		}
+	}
+	f.Inject(fakecloud.Fault{Op: opLocations, Answer: fakecloud.Undescribed(200, row{"locations": f.locations})})
+	if all := cloudtest.Offers(t, d, rtx4090); len(all) == 0 {
+		t.Error("no offers")
+	}
+}
+
 // In whatever shape a machine is told, it is the same.
 func FuzzShapes(f *testing.F) {
 	for _, seed := range []string{
@@ -77,7 +96,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
 	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
-	for _, body := range []string{`{}`, `null`, `{"data":null}`, `{"data":{}}`, `{"data":{"instances":null}}`, `{"data":[{"name":"gputrain-p1-0"}]}`, `{"data":"none"}`} {
+	for _, body := range []string{`{}`, `null`, `"none"`, `{"data":null}`, `{"data":{}}`, `{"data":{"attributes":{}}}`, `{"data":{"instances":null}}`, `{"data":{"instances":{}}}`, `{"data":[null]}`, `{"data":[{"name":"gputrain-p1-0"}]}`, `{"data":"none"}`} {
 		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, body)})
 		_, err := d.List(t.Context(), "p1")
 		cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "list")

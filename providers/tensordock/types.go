@@ -129,7 +129,7 @@ func (m *machine) UnmarshalJSON(text []byte) error {
 		Forwards      []forward       `json:"portForwards"`
 		SnakeForwards []forward       `json:"port_forwards"`
 		PerHour       number          `json:"rateHourly"`
-		Resources     resources       `json:"resources"`
+		Resources     json.RawMessage `json:"resources"`
 		Attributes    json.RawMessage `json:"attributes"`
 		Data          json.RawMessage `json:"data"`
 	}
@@ -151,21 +151,27 @@ func (m *machine) UnmarshalJSON(text []byte) error {
 	if len(in.Forwards) == 0 {
 		in.Forwards = in.SnakeForwards
 	}
-	*m = machine{in.ID, in.Name, in.Status, in.IP, in.Forwards, in.PerHour, in.Resources}
+	*m = machine{in.ID, in.Name, in.Status, in.IP, in.Forwards, in.PerHour, resources{}}
+	if json.Unmarshal(in.Resources, &m.Resources) != nil {
+		m.Resources = resources{} // told in some other way: nothing hangs on it
+	}
 	return nil
 }
 
-// Machines are a list of them, in either of its two shapes.
-type machines []machine
-
-func (l *machines) UnmarshalJSON(text []byte) error {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '[' {
-		return json.Unmarshal(text, (*[]machine)(l))
+// listIn is the list of that name: at the top of an answer, in data, or in data.attributes. Or
+// data is the list. It is nil where there is none.
+func listIn(text json.RawMessage, name string) json.RawMessage {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
+		return text
 	}
-	var in struct {
-		Instances []machine `json:"instances"`
+	var in map[string]json.RawMessage
+	if json.Unmarshal(text, &in) != nil {
+		return nil
 	}
-	err := json.Unmarshal(text, &in)
-	*l = in.Instances
-	return err
+	for _, within := range []string{name, "data", "attributes"} {
+		if inner, there := in[within]; there {
+			return listIn(inner, name)
+		}
+	}
+	return nil
 }
