@@ -15,8 +15,8 @@ type Config struct {
 	// APIToken authenticates every call. It may be a reference. Empty means the
 	// TENSORDOCK_API_TOKEN variable.
 	APIToken gputrain.Secret
-	// Country keeps machines in one country only, by its two letters or its name: "US",
-	// "Germany". Empty means anywhere.
+	// Country keeps machines in one country only, by its two letters, its name or a part of
+	// that: "US", "Germany". Empty means anywhere.
 	Country string
 	// MinTier drops locations of a lower tier, of which there are 0 to 4. Zero means 2,
 	// less than zero any.
@@ -24,7 +24,7 @@ type Config struct {
 	// Image is what nodes start from. Empty means DefaultImage.
 	Image string
 	// StorageGB is the size of the disk where Spec.DiskGiB is zero. Zero means 100, which
-	// is the least.
+	// is the least. Spec.DiskGiB is rounded up to a multiple of 50 GB.
 	StorageGB int
 	// MinVCPUs and MinRAMGB are what a node has where the spec asks for less. Numbers of
 	// vCPUs are even, those of memory have steps: both are rounded up. Zero means 4 and 16.

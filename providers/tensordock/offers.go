@@ -31,7 +31,7 @@ func (d *dock) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrai
 			return
 		}
 		for _, l := range all {
-			if l.Tier < d.cfg.MinTier || d.cfg.Country != "" && !strings.EqualFold(countryOf(l.Country), d.cfg.Country) {
+			if l.Tier < d.cfg.MinTier || !inCountry(l.Country, d.cfg.Country) {
 				continue
 			}
 			for _, g := range l.GPUs {
@@ -56,7 +56,7 @@ func (d *dock) sizeOf(l location, g gpuStock, spec gputrain.Spec) size {
 		vcpus: even(max(int(math.Ceil(spec.VCPUs)), d.cfg.MinVCPUs)), ramGB: ramStep(max(int(math.Ceil(spec.MemoryGiB)), d.cfg.MinRAMGB)),
 	}
 	if spec.DiskGiB > 0 {
-		s.diskGB = max(int(math.Ceil(spec.DiskGiB*gib/1e9)), minStorageGB)
+		s.diskGB = storageStep(int(math.Ceil(spec.DiskGiB * gib / 1e9)))
 	}
 	return s
 }
@@ -75,6 +75,10 @@ func ramStep(gb int) int {
 	}
 	return max(gb, maxRAM)
 }
+
+// storageStep rounds up to a size that the API surely takes for a disk: its own form has steps
+// of 50.
+func storageStep(gb int) int { return max((gb+49)/50*50, minStorageGB) }
 
 // fits is whether a location can have such a machine. What it does not tell is not held
 // against it.

@@ -33,11 +33,13 @@ func TestOffers(t *testing.T) {
 		"all":       {nil, gputrain.Spec{}, []string{austin, h100, berlin}},
 		"homes":     {func(c *Config) { c.MinTier, c.Country = -1, "us" }, gputrain.Spec{}, []string{"loc-home/geforcertx4090-pcie-24gb" + small + "Ohio-Somewhere: RTX4090-24GB-PCIe $0.25", austin, h100}},
 		"by name":   {func(c *Config) { c.Country = "germany" }, gputrain.Spec{}, []string{berlin}},
+		"by a part": {func(c *Config) { c.Country = "States" }, gputrain.Spec{}, []string{austin, h100}},
+		"elsewhere": {func(c *Config) { c.Country = "FR" }, gputrain.Spec{}, nil},
 		"by code":   {func(c *Config) { c.Country = "de" }, gputrain.Spec{}, []string{berlin}},
 		"dedicated": {func(c *Config) { c.DedicatedIP = true }, gputrain.Spec{}, []string{austin, berlin}},
 		"no spot":   {nil, gputrain.Spec{Allocation: gputrain.Spot}, nil},
 		"count, rounds": {nil, gputrain.Spec{Accelerator: accelerators.RTX4090(accelerators.Count(5)), VCPUs: 7, MemoryGiB: 65, DiskGiB: 200}, []string{
-			"loc-austin/h100-sxm5-80gb/5/8/80/215 in US-Texas-Austin: H100-80GB-SXM:5 $11.19", "loc-berlin/geforcertx4090-pcie-24gb/5/8/80/215 in DE-Berlin: RTX4090-24GB-PCIe:5 $2.19",
+			"loc-austin/h100-sxm5-80gb/5/8/80/250 in US-Texas-Austin: H100-80GB-SXM:5 $11.20", "loc-berlin/geforcertx4090-pcie-24gb/5/8/80/250 in DE-Berlin: RTX4090-24GB-PCIe:5 $2.20",
 		}},
 		"too large": {nil, gputrain.Spec{VCPUs: 129}, nil},
 		"too much":  {nil, gputrain.Spec{MemoryGiB: 600}, nil},
@@ -52,12 +54,17 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// vCPUs are even, and memory has steps.
+// vCPUs are even, and memory and disks have steps.
 func TestRounding(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{1: 2, 2: 2, 3: 4, 9: 10, 10: 10, 11: 16, 17: 32, 48: 48, 250: 256, 257: 512, 512: 512, 600: 600} {
 		if got := ramStep(n); got != want {
 			t.Errorf("%d GB of memory become %d; want %d", n, got, want)
+		}
+	}
+	for gb, want := range map[int]int{1: 100, 100: 100, 108: 150, 215: 250, 250: 250} {
+		if got := storageStep(gb); got != want {
+			t.Errorf("a disk of %d GB becomes one of %d; want %d", gb, got, want)
 		}
 	}
 	for n, want := range map[int]int{1: 2, 4: 4, 7: 8} {

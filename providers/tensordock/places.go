@@ -27,6 +27,15 @@ func countryOf(name string) string {
 	return name
 }
 
+// inCountry is whether a location's country is the one that is wanted: by its code, or by a part
+// of its name. Empty is any.
+func inCountry(name, wanted string) bool {
+	if len(wanted) == 2 {
+		return countryOf(name) == wanted
+	}
+	return strings.Contains(strings.ToLower(name), strings.ToLower(wanted))
+}
+
 // region is a location as Offer.Region has it: "US-Texas-Austin".
 func (l location) region() string {
 	parts := []string{countryOf(l.Country)}

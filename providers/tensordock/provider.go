@@ -1,10 +1,12 @@
 package tensordock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,11 +81,14 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 	return id, err
 }
 
-// refusesPort is whether a create was refused, and so made nothing, for its ports.
+// refusesPort is whether a create was refused, and so made nothing, for its ports. What is "not
+// supported" is something else.
 func refusesPort(err error) bool {
 	e, ok := cloud.Answered(err)
-	return ok && e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Message+e.Body), "port")
+	return ok && e.Status == http.StatusBadRequest && namesPort.MatchString(cmp.Or(e.Message, e.Body))
 }
+
+var namesPort = regexp.MustCompile(`(?i)(^|[^a-z])ports?([^a-z]|$)|port_?forward`)
 
 // freePort is a port that a host of a location has, which has the GPUs as well.
 func (d *dock) freePort(ctx context.Context, s size) (int, error) {

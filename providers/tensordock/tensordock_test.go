@@ -231,6 +231,14 @@ func TestPortOfHost(t *testing.T) {
 	}
 	_, err := d.Launch(t.Context(), cloudtest.Request(t, gputrain.Spec{}, o[i], 1)) // of which no host has one
 	cloudtest.Is(t, err, gputrain.ErrNoCapacity, "tensordock", "launch")
+	for text, want := range map[string]bool{
+		"external_port must be between 1 and 65535": true, "Port 20022 is taken": true, "portForwards is invalid": true, "port_forwards[0] is required": true,
+		"Image not supported": false, "contact support@tensordock.com": false, "vcpu_count must be even": false,
+	} {
+		if got := refusesPort(&rest.Error{Status: 400, Message: text}); got != want {
+			t.Errorf("%q is about ports: %v", text, got)
+		}
+	}
 }
 
 // An offer that is not understood rents nothing.
