@@ -69,7 +69,9 @@ var symptoms = []struct {
 	{"not enough", true, gputrain.ErrNoCapacity, ""},
 	{"no available", true, gputrain.ErrNoCapacity, ""},
 	{"insufficient", true, gputrain.ErrQuota, fundsHint},
-	{"not found", false, gputrain.ErrNotFound, ""},
+	{"instance not found", false, gputrain.ErrNotFound, ""}, // and not its host, or the account
+	{"machine not found", false, gputrain.ErrNotFound, ""},
+	{"not found", true, gputrain.ErrNotFound, ""},
 }
 
 const fundsHint = "add to the balance at https://dashboard.tensordock.com"
@@ -85,7 +87,8 @@ func classify(op string, err error) (hint string, kind error) {
 	case http.StatusTooManyRequests:
 		return "there are 100 calls a minute for an organization: try again in a minute", gputrain.ErrRateLimited
 	}
-	if strings.HasPrefix(strings.TrimSpace(e.Body), "<") {
+	body := strings.TrimSpace(e.Body)
+	if strings.HasPrefix(body, "<") || e.Status == http.StatusNotFound && body != "" && !json.Valid([]byte(body)) {
 		// What stands in front of the API says so of everything: nothing is gone by that.
 		return "what answers is not the API: see Config.Endpoint", gputrain.ErrUnavailable
 	}

@@ -274,6 +274,7 @@ func TestErrors(t *testing.T) {
 		{refusal(400, "You need at least $1 in your account"), gputrain.ErrQuota},
 		{fakecloud.Reply(400, "Insufficient funds"), gputrain.ErrQuota},
 		{refusal(400, "vcpu_count must be even"), gputrain.ErrInvalid},
+		{refusal(400, "Location not found"), gputrain.ErrNotFound},
 		{refusal(400, "An unexpected error has occurred"), gputrain.ErrUnavailable},
 		{refusal(500, "Internal"), gputrain.ErrUnavailable},
 		{failure(502, "Bad gateway"), gputrain.ErrUnavailable},
@@ -302,12 +303,22 @@ func TestGone(t *testing.T) {
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
 	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
-	f.Inject(fakecloud.Fault{Op: opDelete, Answer: fakecloud.Reply(404, "<html>no such page</html>")})
-	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "tensordock", "terminate")
+	for _, page := range []string{"<html>no such page</html>", "404 page not found"} {
+		f.Inject(fakecloud.Fault{Op: opDelete, Answer: fakecloud.Reply(404, page)})
+		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "tensordock", "terminate")
+	}
+	f.Inject(fakecloud.Fault{Op: opDelete, Answer: refusal(400, "Hostnode not found")})
+	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrInvalid, "tensordock", "terminate")
 	f.Inject(fakecloud.Fault{Op: opDelete, Answer: refusal(400, "the API is unavailable")})
 	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrInvalid, "tensordock", "terminate")
 	f.Inject(fakecloud.Fault{Op: opDelete, After: true, Answer: refusal(404, "Instance not found")})
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.everything()) != 0 {
 		t.Error(err)
+	}
+	for _, answer := range []fakecloud.Answer{refusal(400, "Instance not found"), fakecloud.Undescribed(404, "")} {
+		f.Inject(fakecloud.Fault{Op: opDelete, Answer: answer})
+		if err := d.Terminate(t.Context(), in.ID); err != nil {
+			t.Error(err)
+		}
 	}
 }
