@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -277,9 +278,10 @@ func (c *client) deleteServer(ctx context.Context, zone, id string) error {
 	return c.rest.Do(ctx, "DELETE", instances(zone, "servers", id), nil, nil)
 }
 
-// volumes are those of the project that have a tag.
+// volumes are those of the project that have a tag. They may be deleted for it, so that it is
+// looked for here as well.
 func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error) {
-	return collect(pages(func(page string) ([]volume, int, error) {
+	all, err := collect(pages(func(page string) ([]volume, int, error) {
 		var out struct {
 			Volumes *[]volume `json:"volumes"`
 			Total   int       `json:"total_count"`
@@ -299,6 +301,7 @@ func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error
 		}
 		return *out.Volumes, out.Total, nil
 	}))
+	return slices.DeleteFunc(all, func(v volume) bool { return !slices.Contains(v.Tags, tag) }), err
 }
 
 func (c *client) tagVolume(ctx context.Context, zone, id string, tags []string) error {

@@ -32,6 +32,25 @@ func TestVolumesAreDeletedToo(t *testing.T) {
 	}
 }
 
+// A list that has more than was asked for ends nobody else's volume.
+func TestVolumesOfOthersStay(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.unfiltered = true
+	others := f.foreign()
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+		t.Error(err)
+	}
+	if left := f.account(); len(left) != len(others) {
+		t.Errorf("there is %+v", left)
+	}
+}
+
 // Who was cut short between the end of a server and that of its volume finishes that,
 // whether it asks for the server's end once more or for that of the pool.
 func TestVolumeWithoutItsServer(t *testing.T) {

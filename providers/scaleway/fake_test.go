@@ -61,6 +61,7 @@ type fake struct {
 	pageSize   int    // of lists of products
 	quiet      int    // how many looks for fingerprints find none; less than zero is all
 	replaced   bool   // the image makes host keys of its own, and publishes those
+	unfiltered bool   // lists of volumes have those of other tags, too
 	letGo      int    // how many deletions of a volume come too soon
 }
 

@@ -176,7 +176,7 @@ func (f *fake) handleVolumes() {
 	f.Handle(opVolumes, func(c *fakecloud.Call) fakecloud.Answer {
 		all := []row{}
 		for _, v := range f.volumes.All(c) {
-			if v["zone"] == c.Vars["zone"] && v["project_id"] == c.Query.Get("project_id") && hasTag(c, v["tags"]) {
+			if v["zone"] == c.Vars["zone"] && v["project_id"] == c.Query.Get("project_id") && (f.unfiltered || hasTag(c, v["tags"])) {
 				all = append(all, shown(v))
 			}
 		}

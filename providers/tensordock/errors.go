@@ -55,7 +55,7 @@ func text(raw json.RawMessage) string {
 }
 
 // symptoms are words by which failures are told apart, as there are no codes: of a launch
-// only, where they are about stock.
+// only, where launch is set.
 var symptoms = []struct {
 	words  string // in lower case
 	launch bool
