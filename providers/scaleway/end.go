@@ -56,7 +56,7 @@ func (a *api) endServer(ctx context.Context, zone, uuid string) (volumes []strin
 			if err := a.markVolumes(ctx, zone, s); err != nil && s.State == "stopped" {
 				return nil, err
 			}
-			volumes = s.blockVolumes()
+			volumes = s.ownVolumes()
 		}
 		switch {
 		case s.State == "stopped":

@@ -40,6 +40,10 @@ func TestVolumesOfOthersStay(t *testing.T) {
 	others := f.foreign()
 	d := cloudtest.Open(t, f.config())
 	in := cloudtest.MustLaunch(t, d, l4, 0)
+	f.Do(func() { // who has attached a volume to a node keeps it
+		volumes := f.servers.All(nil)[1].row["volumes"].(row)
+		volumes["1"] = row{"id": strings.TrimPrefix(others[1], testZone+"/"), "volume_type": "sbs_volume", "zone": testZone}
+	})
 	if err := d.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
 	}

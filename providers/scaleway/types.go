@@ -24,14 +24,13 @@ type attached struct {
 	VolumeType string `json:"volume_type"`
 }
 
-// blockVolumes are the IDs of the volumes that outlive a server.
-func (s server) blockVolumes() (ids []string) {
-	for _, v := range s.Volumes {
-		if v.VolumeType == "sbs_volume" && v.ID != "" {
-			ids = append(ids, v.ID)
-		}
+// ownVolumes is the ID of the volume that was made with a server and outlives it. What was
+// attached since is somebody else's.
+func (s server) ownVolumes() []string {
+	if v := s.Volumes["0"]; v.VolumeType == "sbs_volume" && v.ID != "" {
+		return []string{v.ID}
 	}
-	return ids
+	return nil
 }
 
 // ipv4 is the first public address of version 4.

@@ -16,7 +16,7 @@ import (
 // a volume outlives its server, and must be found without it.
 func (a *api) markVolumes(ctx context.Context, zone string, s server) error {
 	tags := slices.DeleteFunc(slices.Clone(s.Tags), func(word string) bool { return strings.HasPrefix(word, keyTag) })
-	for _, id := range s.blockVolumes() {
+	for _, id := range s.ownVolumes() {
 		if err := a.client.tagVolume(ctx, zone, id, append(tags, serverTag+s.ID)); err != nil && !isGone(err) {
 			return fmt.Errorf("mark volume %s: %w", id, err)
 		}
