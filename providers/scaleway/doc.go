@@ -42,7 +42,7 @@
 // is no spot. Terminating a server lets go of its volume, which is billed until it is
 // deleted too: this package does both, and waits for the first, which takes a minute or two.
 // Volumes have the tags of their servers, so that one that was left is listed, as "volume",
-// and removed by [gputrain.Reap].
+// and removed by [gputrain.Reap]. A volume that you attach to a node is let go of, and stays.
 //
 // A server is made, told what to boot with, and started, by three calls. That a zone is out
 // of stock, the last one says: the server is deleted then, with its volume.
