@@ -78,7 +78,10 @@ func stay(req *http.Request, via []*http.Request) error {
 }
 
 // A retryer says what is tried again, and when.
-type retryer struct{ attempts int }
+type retryer struct {
+	attempts int
+	open     bool // one of them has left open what it made
+}
 
 const maxAttempts = 5
 
@@ -90,6 +93,7 @@ func again() gax.CallOption {
 const maxRetryAfter = 2 * time.Minute
 
 func (r *retryer) Retry(err error) (time.Duration, bool) {
+	r.open = r.open || isOpen(err)
 	if r.attempts++; r.attempts >= maxAttempts || !passes(err) {
 		return 0, false
 	}
@@ -138,8 +142,14 @@ func (c *client) done(ctx context.Context, what string, err error) error {
 func newRequestID() string { return uuid(rand.Text()) }
 
 func (c *client) insert(ctx context.Context, zone, requestID string, in *computepb.Instance) (*computepb.Operation, error) {
-	op, err := c.instances.Insert(ctx, &computepb.InsertInstanceRequest{Project: c.project, Zone: zone, RequestId: &requestID, InstanceResource: in}, again())
-	return c.operation(ctx, "instances.insert", zone, op, err)
+	tried := &retryer{}
+	op, err := c.instances.Insert(ctx, &computepb.InsertInstanceRequest{Project: c.project, Zone: zone, RequestId: &requestID, InstanceResource: in},
+		gax.WithRetry(func() gax.Retryer { return tried }))
+	begun, err := c.operation(ctx, "instances.insert", zone, op, err)
+	if err != nil && tried.open {
+		err = &unansweredError{err}
+	}
+	return begun, err
 }
 
 // instance returns an instance, or an error that isGone.

@@ -206,8 +206,17 @@ func exists(err error) bool {
 	return ok && e.Code == http.StatusConflict || slices.Contains(words(err), "RESOURCE_ALREADY_EXISTS")
 }
 
+// An unansweredError is the failure of a call's last attempt, where an earlier one has left
+// open what it made: that the last was refused says nothing of that.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
 // isOpen is whether a failed call leaves open what it has made: the API has not said no.
 func isOpen(err error) bool {
+	if _, ok := errors.AsType[*unansweredError](err); ok {
+		return true
+	}
 	if _, ok := errors.AsType[*operationError](err); ok {
 		return false
 	}

@@ -195,6 +195,28 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
+// That an attempt is refused says nothing of the one before, whose answer was lost.
+func TestRefusedAfterAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]fakecloud.Answer{
+		"rate limit":    fakecloud.GoogleError(403, "rateLimitExceeded", "Rate Limit Exceeded"),
+		"permission":    fakecloud.GoogleError(403, "forbidden", "Required 'compute.instances.create' permission"),
+		"no token then": fakecloud.GoogleError(401, "authError", "Invalid Credentials"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			f.noMachines = true
+			d := f.open()
+			f.Inject(fakecloud.Fault{Op: opInsert, After: true, Cut: true})
+			f.Inject(fakecloud.Fault{Op: opInsert, Answer: refusal, Times: -1})
+			if got, err := launch(t, d, oneL4, 0); err != nil || len(got) != 1 {
+				t.Errorf("%+v, %v; there is %v", got, err, f.live())
+			}
+		})
+	}
+}
+
 // On demand after spot is a new request, though the name and the token are the same: the old
 // one's answer is that there is no room.
 func TestOnDemandAfterSpot(t *testing.T) {
