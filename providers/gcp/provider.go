@@ -137,7 +137,7 @@ func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, er
 	t := tagIn(in)
 	known := d.note(id, func(n *node) {
 		n.seen, n.op = true, nil
-		if t.Pool != "" {
+		if t.Type != "" {
 			n.offer = t.offer(zone)
 		}
 	})
@@ -176,24 +176,30 @@ func (d *driver) missing(ctx context.Context, zone, name string) (gputrain.Insta
 	id := instanceID(zone, name)
 	known := d.note(id, func(*node) {})
 	gone := gputrain.Instance{ID: id, Name: name, Offer: known.offer, State: gputrain.InstanceTerminated, StateReason: "it does not exist any more"}
-	switch {
-	case known.ended:
-	case known.op != nil:
+	if known.op != nil && !known.ended {
 		op, err := d.api.poll(ctx, known.op)
-		if err != nil && !isGone(err) {
-			return gputrain.Instance{}, err
-		}
 		switch {
-		case isGone(err):
+		case isGone(err): // time will tell
+		case err != nil:
+			return gputrain.Instance{}, err
 		case op.GetStatus() != computepb.Operation_DONE:
 			gone.State, gone.StateReason = gputrain.InstancePending, "being made"
+			return gone, nil
 		case failed(op) != nil:
 			gone.StateReason = failed(op).Error()
+			return gone, nil
+		default: // it was made after it was looked for, or is gone since
+			d.note(id, func(n *node) { n.op, n.seen = nil, true })
+			return d.describe(ctx, id)
 		}
+	}
+	switch {
+	case known.ended:
 	case !known.seen && !known.at.IsZero() && time.Since(known.at) < createLag():
 		gone.State, gone.StateReason = gputrain.InstancePending, "the API does not know it yet"
 	case known.offer.Spot:
 		if taken := d.preempted(ctx, zone, name); taken != "" {
+			d.note(id, func(n *node) { n.seen = true }) // by Google, if not here
 			gone.State, gone.StateReason = gputrain.InstancePreempted, taken
 		}
 	}

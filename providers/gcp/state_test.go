@@ -117,6 +117,41 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
+// What is made between the look for it and the look at what makes it is not gone.
+func TestMadeWhileItWasLookedFor(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.noMachines, f.status = true, "STAGING"
+	d := f.open()
+	f.Inject(fakecloud.Fault{Op: opZoneOp, Answer: fakecloud.GoogleError(403, "forbidden", "no")}) // so that Launch does not wait
+	in := mustLaunch(t, d, oneL4, 0)
+	d.note(in.ID, func(n *node) { n.at = time.Now().Add(time.Hour) })
+	f.Inject(fakecloud.Fault{Op: opGet, Answer: notFound("instances/p1-0"), Times: 2})
+	f.Inject(fakecloud.Fault{Op: opZoneOp, Answer: notFound("operations/operation-1")})
+	for _, known := range []string{"the instance nor its operation", "the instance"} {
+		if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending {
+			t.Errorf("where the API does not know %s yet: %+v", known, s)
+		}
+	}
+	f.Do(func() { f.end(nil, in.ID) })
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstanceTerminated {
+		t.Errorf("one that somebody has deleted: %+v", s)
+	}
+}
+
+// Who edits a machine's metadata does not change what it costs.
+func TestTagThatIsGone(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.noMachines = true
+	d := f.open()
+	in := mustLaunch(t, d, oneL4, 0)
+	f.set(in.ID, row{"metadata": row{"items": []row{}}})
+	if s := cloudtest.Describe(t, d, in.ID); s.Offer != in.Offer {
+		t.Errorf("%+v\nwant the offer %+v", s, in.Offer)
+	}
+}
+
 // TERMINATED is Google's word for stopped: the disk is there, and billed.
 func TestStoppedIsNotGone(t *testing.T) {
 	t.Parallel()
@@ -176,7 +211,7 @@ func TestNotThereYet(t *testing.T) {
 	if err := d.Terminate(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	d.note(id, func(n *node) { n.at = time.Now() })
+	d.note(id, func(n *node) { n.at = time.Now().Add(time.Hour) }) // a busy computer is slow
 	if s := cloudtest.Describe(t, d, id); s.State != gputrain.InstancePending {
 		t.Errorf("%+v", s)
 	}
