@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -192,12 +193,15 @@ func isNetwork(err error) bool {
 	return noAnswer || broken || billing
 }
 
+// ofProject is in what the API says of a project that it does not know.
+var ofProject = regexp.MustCompile(`(?i)project '|find project|'projects/[^/']+'`)
+
 // isGone is whether the API says that what was named does not exist. A 404 that is not
 // its own does not say so, nor does one of a project.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*googleapi.Error](err)
-	return ok && e.Code == http.StatusNotFound && e.Message != "" && !strings.Contains(strings.ToLower(e.Message), "project '") &&
-		!strings.Contains(strings.ToLower(e.Message), "find project")
+	return ok && e.Code == http.StatusNotFound && !ofProject.MatchString(e.Message) &&
+		slices.ContainsFunc(e.Errors, func(item googleapi.ErrorItem) bool { return item.Reason == "notFound" })
 }
 
 // exists is whether the API refuses to make what is there already.

@@ -177,8 +177,10 @@ func TestNotEveryNotFoundIsGone(t *testing.T) {
 	d := f.open()
 	in := mustLaunch(t, d, oneL4, 0)
 	for name, answer := range map[string]fakecloud.Answer{
-		"proxy":   fakecloud.Reply(404, "<html>no such host</html>"),
-		"project": fakecloud.GoogleError(404, "notFound", "The resource 'projects/nobody' was not found; failed to find project nobody"),
+		"proxy":      fakecloud.Reply(404, "<html>no such host</html>"),
+		"gateway":    fakecloud.Reply(404, row{"error": row{"code": 404, "message": "no route matched with those values"}}),
+		"project":    fakecloud.GoogleError(404, "notFound", "The resource 'projects/nobody' was not found"),
+		"no project": fakecloud.GoogleError(404, "notFound", "Failed to find project nobody"),
 	} {
 		fault := f.Inject(fakecloud.Fault{Answer: answer, Times: -1})
 		if s, err := d.Describe(t.Context(), in.ID); err == nil {
