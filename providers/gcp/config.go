@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // Config rents from Google Compute Engine. The zero value works where
@@ -216,8 +217,10 @@ func (c Config) validate() error {
 	require(c.MaxRunDuration == 0 || c.MaxRunDuration >= minRun && c.MaxRunDuration <= maxRun, "MaxRunDuration is %v; it is from 30s to 120 days", c.MaxRunDuration)
 	require(c.ThreadPoolSize >= 0, "ThreadPoolSize is %d", c.ThreadPoolSize)
 	require(c.RequestTimeout == 0 || c.RequestTimeout >= time.Second, "RequestTimeout is %v; the least is a second", c.RequestTimeout)
-	require(!strings.ContainsAny(c.Endpoint, "'\"\\ \n\x00?#"), "Endpoint %q is not like %s", c.Endpoint, computeEndpoint)
-	return errors.Join(faults...)
+	require(!strings.ContainsAny(c.Endpoint, "'\"\\ \n\x00?#"), "Endpoint is not like %s", computeEndpoint)
+	var endpoint cloud.Faults
+	endpoint.Endpoint("Endpoint", c.Endpoint, computeEndpoint)
+	return errors.Join(append(faults, endpoint.Err())...)
 }
 
 // regionOf returns the region of a zone.

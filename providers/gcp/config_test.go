@@ -49,8 +49,13 @@ func TestValidate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Zone") || !strings.Contains(err.Error(), "DiskSizeGB") {
 		t.Errorf("not every fault is told: %v", err)
 	}
-	_, err = Config{ProjectID: "p1", Endpoint: "ftp://x"}.Open(t.Context())
-	is(t, err, gputrain.ErrInvalid, "open")
+	for _, address := range []string{"ftp://x", "https://me:s3cret@x", "https://x/?key=s3cret", "x"} {
+		_, err = Config{ProjectID: "p1", Endpoint: address}.Open(t.Context())
+		is(t, err, gputrain.ErrInvalid, "open")
+		if strings.Contains(fmt.Sprint(err), "s3cret") {
+			t.Error(err)
+		}
+	}
 }
 
 // keyFile writes a service account's key into a file.
