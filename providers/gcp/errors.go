@@ -2,6 +2,7 @@ package gcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -237,9 +238,12 @@ func isOpen(err error) bool {
 // query.
 func clean(err error, redact func(string) string) error {
 	if e, ok := errors.AsType[*googleapi.Error](err); ok {
-		own := &googleapi.Error{Code: e.Code, Message: redact(e.Message), Details: e.Details, Body: redact(head(e.Body))}
+		own := &googleapi.Error{Code: e.Code, Message: head(redact(e.Message)), Body: head(redact(e.Body))}
+		if details, err := json.Marshal(e.Details); err == nil {
+			_ = json.Unmarshal([]byte(redact(string(details))), &own.Details) // or there are none
+		}
 		for _, item := range e.Errors {
-			own.Errors = append(own.Errors, googleapi.ErrorItem{Reason: item.Reason, Message: redact(item.Message)})
+			own.Errors = append(own.Errors, googleapi.ErrorItem{Reason: item.Reason, Message: head(redact(item.Message))})
 		}
 		return own
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +66,8 @@ func TestKinds(t *testing.T) {
 func TestClean(t *testing.T) {
 	t.Parallel()
 	redact := strings.NewReplacer("s3cret", "[redacted]").Replace
-	echo := &googleapi.Error{Code: 400, Message: "bad s3cret", Body: `{"token":"s3cret"}` + strings.Repeat("x", 1<<20), Errors: []googleapi.ErrorItem{{Reason: "invalid", Message: "s3cret"}}}
+	echo := &googleapi.Error{Code: 400, Message: "bad s3cret", Body: `{"token":"s3cret"}` + strings.Repeat("x", 1<<20), Errors: []googleapi.ErrorItem{{Reason: "invalid", Message: "s3cret"}},
+		Details: []any{map[string]any{"reason": "ODD", "token": "s3cret"}}}
 	for name, err := range map[string]error{
 		"answer":  clean(echo, redact),
 		"token":   clean(&url.Error{Op: "Get", URL: "https://x", Err: &tokenError{text: "the server says s3cret"}}, redact),
@@ -78,6 +80,9 @@ func TestClean(t *testing.T) {
 		if e, ok := err.(*googleapi.Error); ok && strings.Contains(fmt.Sprintf("%+v", *e), "s3cret") {
 			t.Errorf("%s: %.200s", name, e.Body)
 		}
+	}
+	if said := words(clean(echo, redact)); !slices.Contains(said, "ODD") {
+		t.Errorf("the reason is lost: %q", said)
 	}
 	if err := clean(&url.Error{Op: "Get", URL: "https://x", Err: context.Canceled}, redact); !errors.Is(err, context.Canceled) {
 		t.Error(err)
