@@ -430,6 +430,9 @@ func checkPage(page any, kind string) error {
 	if list, ok := page.(interface{ GetUnreachables() []string }); ok && len(list.GetUnreachables()) > 0 {
 		return fmt.Errorf("%w: not seen: %v", errAnswer, list.GetUnreachables())
 	}
+	if list, ok := page.(interface{ GetWarning() *computepb.Warning }); ok {
+		return seen("all of it", list.GetWarning())
+	}
 	return nil
 }
 

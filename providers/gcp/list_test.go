@@ -35,6 +35,9 @@ func TestListThatHasNotSeenAll(t *testing.T) {
 		"zone warns": func(f *fake) {
 			f.warnings["us-east1-b"] = row{"code": "UNREACHABLE", "message": "zone us-east1-b is unreachable"}
 		},
+		"list warns": func(f *fake) {
+			f.Inject(fakecloud.Fault{Op: opRules, Answer: fakecloud.Reply(200, row{"kind": "compute#firewallList", "warning": row{"code": "PARTIAL_SUCCESS"}}), Times: -1})
+		},
 		"unreachable": func(f *fake) { f.unreachable = []string{"zones/us-east1-b"} },
 		"another kind": func(f *fake) {
 			f.Inject(fakecloud.Fault{Op: opAll, Answer: fakecloud.Reply(200, row{"kind": "compute#addressList"}), Times: -1})
