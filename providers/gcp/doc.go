@@ -66,8 +66,9 @@
 // usual machine (n1-standard-8, -16, -32 and -96 for 1, 2, 4 and 8) or where that is too
 // small for the spec on a larger one; and for pools without GPUs plain machines. An N1
 // offer is called as its machine and what is added: "n1-standard-8+nvidia-tesla-t4:1". What
-// Google sells on demand by reservation only is offered as spot only. TPUs are not offered:
-// they are of another API.
+// Google sells on demand by reservation only is offered as spot only. A GPU that gputrain
+// does not know yet is had by accelerators.Exact of what Google calls it. TPUs are not
+// offered: they are of another API.
 //
 // That something is offered does not say that it is there, nor that the quota allows it:
 // Google tells only when a machine was asked for, by the operation that makes it. Launch

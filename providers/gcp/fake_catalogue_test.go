@@ -26,6 +26,7 @@ func machineTypes() []row {
 		machineType("a3-highgpu-1g", 26, 239616, withGPUs("nvidia-h100-80gb", 1)),
 		machineType("a3-highgpu-8g", 208, 1916928, withGPUs("nvidia-h100-80gb", 8)),
 		machineType("a4-highgpu-8g", 224, 4063232, withGPUs("nvidia-b200", 8)),
+		machineType("a9-highgpu-8g", 224, 4063232, withGPUs("nvidia-x900", 8)),
 		machineType("c3-standard-192-metal", 192, 786432, nil),
 		machineType("c4-standard-2", 2, 7168, nil),
 		machineType("ct5lp-hightpu-1t", 24, 49152, withGPUs("ct5lp", 1)),

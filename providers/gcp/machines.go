@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // A machine is a machine type, with the GPUs that are added to it where it is of the N1
@@ -20,6 +21,7 @@ import (
 type machine struct {
 	name   string // machineTypes/NAME
 	arch   string // in Go's words
+	shared bool   // its vCPUs are parts of some, and priced so
 	vcpus  int
 	memory float64 // GiB
 	ssd    float64 // GiB of local disks that come with it
@@ -100,7 +102,7 @@ var usual = map[int]int{1: 8, 2: 16, 4: 32, 8: 96}
 
 // toMachine reads a machine type. It reports whether it can be rented as it is.
 func toMachine(t *computepb.MachineType) (machine, bool) {
-	m := machine{name: t.GetName(), vcpus: int(t.GetGuestCpus()), memory: float64(t.GetMemoryMb()) / 1024}
+	m := machine{name: t.GetName(), shared: t.GetIsSharedCpu(), vcpus: int(t.GetGuestCpus()), memory: float64(t.GetMemoryMb()) / 1024}
 	switch t.GetArchitecture() {
 	case "ARM64":
 		m.arch = "arm64"
@@ -121,16 +123,11 @@ func toMachine(t *computepb.MachineType) (machine, bool) {
 
 // accelerator is what GPUs are called everywhere. It is zero where there are none, and
 // known is false for what is no GPU of ours: licences for graphics, TPUs.
-func (m machine) accelerator() (a accelerators.Accelerator, known bool) {
-	if m.gpu == "" {
-		return a, true
-	}
-	a, err := accelerators.ParseFrom(providerName, m.gpu)
-	if err != nil {
+func (m machine) accelerator(asked accelerators.Accelerator) (a accelerators.Accelerator, known bool) {
+	if m.gpu != "" && (!strings.HasPrefix(m.gpu, "nvidia-") || strings.HasSuffix(m.gpu, "-vws")) {
 		return a, false
 	}
-	a.Count = float64(m.gpus)
-	return a, true
+	return cloud.Accelerator(providerName, m.gpu, m.gpus, 0, asked), true
 }
 
 // choose returns the machines of a zone for a spec, the smallest first.
@@ -141,11 +138,11 @@ func (c Config) choose(types []*computepb.MachineType, offered []*computepb.Acce
 		if !ok {
 			continue
 		}
-		if family(m.name) == "n1" && m.gpu == "" && !t.GetIsSharedCpu() {
+		if family(m.name) == "n1" && m.gpu == "" && !m.shared {
 			n1 = append(n1, m)
 		}
 		named := c.MachineType == m.name
-		plain := m.gpu == "" && !t.GetIsSharedCpu() && slices.Contains(general, family(m.name))
+		plain := m.gpu == "" && !m.shared && slices.Contains(general, family(m.name))
 		switch {
 		case c.MachineType != "" && !named:
 		case spec.Accelerator.IsZero() && (plain || named), !spec.Accelerator.IsZero() && m.gpu != "":
@@ -158,7 +155,7 @@ func (c Config) choose(types []*computepb.MachineType, offered []*computepb.Acce
 		}
 	}
 	found = slices.DeleteFunc(found, func(m machine) bool {
-		a, known := m.accelerator()
+		a, known := m.accelerator(spec.Accelerator)
 		return !known || !spec.Accelerator.IsZero() && !spec.Accelerator.Matches(a) ||
 			float64(m.vcpus) < spec.VCPUs || m.memory < spec.MemoryGiB || spec.Arch != "" && spec.Arch != m.arch
 	})

@@ -98,7 +98,7 @@ func (d *driver) offersIn(ctx context.Context, zone string, spec gputrain.Spec) 
 	}
 	var found []gputrain.Offer
 	for _, m := range machines {
-		a, _ := m.accelerator()
+		a, _ := m.accelerator(spec.Accelerator)
 		for _, spot := range cloud.Markets(spec.Allocation) {
 			if isSold(m.name, spot) {
 				found = append(found, gputrain.Offer{

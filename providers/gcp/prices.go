@@ -175,7 +175,7 @@ func (p prices) of(m machine, region string, spot bool) gputrain.Price {
 		take(float64(m.gpus), "gpu "+m.gpu)
 		take(m.ssd, "ssd")
 	}
-	if math.IsNaN(sum) {
+	if math.IsNaN(sum) || m.shared {
 		return gputrain.Price{}
 	}
 	return gputrain.USD(math.Round(sum*1e6) / 1e6)
