@@ -21,7 +21,7 @@ import (
 func stockTime() time.Duration { return 120 * second }
 
 // settleTime is how long it may take to find out what became of a create.
-func settleTime() time.Duration { return createLag() + 30*second }
+func settleTime() time.Duration { return createLag() + 30*time.Second }
 
 // Launch inserts an instance for each node, and waits until Google has found room for it.
 func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
