@@ -106,9 +106,10 @@
 // two firewall rules for a pool: gputrain-ssh-POOL lets SSH in from
 // [Config].SourceRanges, and gputrain-in-POOL lets the nodes reach each other. The network
 // called default mostly lets both in already, to all, which these rules do not narrow.
-// Labels (gputrain-managed, gputrain-run, gputrain-node, gputrain-expires, gputrain-until)
-// and the metadata "gputrain" say what an instance is for, and the description what a rule
-// is for. Disks of a pool that have outlived their instance are listed and removed, too.
+// Labels (gputrain-managed, gputrain-run, gputrain-node, gputrain-expires, gputrain-until,
+// gputrain-lease) and the metadata "gputrain" say what an instance is for, and the
+// description what a rule is for. Disks of a pool that have outlived their instance are
+// listed and removed, too.
 //
 // Every call that changes something carries a request ID, by which Google does it once
 // however often it is asked. A name can only be had once in a zone: a launch whose answer was lost is

@@ -47,7 +47,7 @@ func TestLaunchBody(t *testing.T) {
 			"scheduling.maxRunDuration": nil, "scheduling.instanceTerminationAction": nil, "serviceAccounts": nil,
 			"disks.0.boot": true, "disks.0.autoDelete": true, "disks.0.initializeParams.sourceImage": gpuImage,
 			"disks.0.initializeParams.diskSizeGb": "200", "disks.0.initializeParams.diskType": "zones/us-central1-a/diskTypes/pd-balanced",
-			"disks.0.initializeParams.labels.gputrain-run": "p1", "labels.gputrain-run": "p1", "labels.gputrain-managed": "true", "labels.gputrain-node": "3",
+			"disks.0.initializeParams.labels.gputrain-run": "p1", "labels.gputrain-run": "p1", "labels.gputrain-managed": "true", "labels.gputrain-node": "3", "disks.0.initializeParams.labels.gputrain-lease": "60",
 			"networkInterfaces.0.network": "global/networks/default", "networkInterfaces.0.nicType": "GVNIC", "networkInterfaces.0.subnetwork": nil,
 			"networkInterfaces.0.accessConfigs.0.type": "ONE_TO_ONE_NAT", "tags.items.0": "gputrain-p1",
 		}},

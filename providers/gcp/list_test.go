@@ -72,7 +72,7 @@ func TestDiskThatIsLeft(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	disk := func(name, pool string, changed row) {
-		d := row{"kind": "compute#disk", "name": name, "zone": "https://x/zones/" + testZone, "status": "READY", "labels": row{labelManaged: "true", labelPool: pool}}
+		d := row{"kind": "compute#disk", "name": name, "zone": "https://x/zones/" + testZone, "status": "READY", "labels": row{labelManaged: "true", labelPool: pool, labelLease: "60"}}
 		for k, v := range changed {
 			d[k] = v
 		}
@@ -86,7 +86,7 @@ func TestDiskThatIsLeft(t *testing.T) {
 	})
 	d := f.open()
 	list, err := d.List(t.Context(), "p1")
-	if err != nil || len(list) != 1 || list[0].Kind != "volume" || list[0].ID != testZone+"/p1-0" || list[0].Created.IsZero() {
+	if err != nil || len(list) != 1 || list[0].Kind != "volume" || list[0].ID != testZone+"/p1-0" || list[0].Created.IsZero() || list[0].Lease != time.Minute {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if err := d.Release(t.Context(), info("p1")); err != nil {

@@ -124,7 +124,8 @@ func (d *driver) listShared(ctx context.Context, poolID string) ([]gputrain.Reso
 				disk.GetLabels()[labelManaged] == "" || !poolForm.MatchString(pool) || poolID != "" && pool != poolID {
 				continue
 			}
-			r := tag{Pool: pool}.resource(kindVolume, instanceID(in.name, disk.GetName()), disk.GetName(), in.name)
+			lease, _ := strconv.ParseInt(disk.GetLabels()[labelLease], 10, 32) // seconds, or nothing
+			r := tag{Pool: pool, Lease: lease}.resource(kindVolume, instanceID(in.name, disk.GetName()), disk.GetName(), in.name)
 			r.HourlyUSD, r.Expires = gputrain.Price{}, labelTime(disk.GetLabels(), labelExpires)
 			r.Created = created(disk.GetCreationTimestamp())
 			found = append(found, r)

@@ -20,6 +20,7 @@ const (
 	labelRank    = "gputrain-node"
 	labelExpires = "gputrain-expires" // Unix time
 	labelUntil   = "gputrain-until"   // Unix time: Resource.LeaseUntil
+	labelLease   = "gputrain-lease"   // seconds; disks have no metadata
 
 	// tagKey is the key of the metadata that holds the tag.
 	tagKey = "gputrain"
@@ -128,6 +129,9 @@ func (t tag) labels() map[string]string {
 	labels := map[string]string{labelManaged: "true", labelPool: t.Pool, labelRank: strconv.Itoa(t.Rank)}
 	if t.Expires > 0 {
 		labels[labelExpires] = strconv.FormatInt(t.Expires, 10)
+	}
+	if t.Lease > 0 {
+		labels[labelLease] = strconv.FormatInt(t.Lease, 10)
 	}
 	return labels
 }
