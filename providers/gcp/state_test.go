@@ -125,13 +125,15 @@ func TestMadeWhileItWasLookedFor(t *testing.T) {
 	d := f.open()
 	f.Inject(fakecloud.Fault{Op: opZoneOp, Answer: fakecloud.GoogleError(403, "forbidden", "no")}) // so that Launch does not wait
 	in := mustLaunch(t, d, oneL4, 0)
-	d.note(in.ID, func(n *node) { n.at = time.Now().Add(time.Hour) })
 	f.Inject(fakecloud.Fault{Op: opGet, Answer: notFound("instances/p1-0"), Times: 2})
 	f.Inject(fakecloud.Fault{Op: opZoneOp, Answer: notFound("operations/operation-1")})
-	for _, known := range []string{"the instance nor its operation", "the instance"} {
-		if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending {
-			t.Errorf("where the API does not know %s yet: %+v", known, s)
-		}
+	d.note(in.ID, func(n *node) { n.at = time.Now().Add(time.Hour) })
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending {
+		t.Errorf("neither it nor its operation are known yet: %+v", s)
+	}
+	d.note(in.ID, func(n *node) { n.at = time.Now().Add(-time.Hour) })
+	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstancePending {
+		t.Errorf("it was not there when its operation was not done: %+v", s)
 	}
 	f.Do(func() { f.end(nil, in.ID) })
 	if s := cloudtest.Describe(t, d, in.ID); s.State != gputrain.InstanceTerminated {
