@@ -96,6 +96,16 @@ func TestProxy(t *testing.T) {
 	if n, err := io.Copy(io.Discard, c); err == nil || n > 3 {
 		t.Errorf("cut after 10 bytes: 7 went, %d came back, %v", n, err)
 	}
+	p.CutAfter(3, 4)
+	for _, want := range []int64{3, 4} {
+		c = dial(t, p.Addr)
+		io.WriteString(c, "0123456")
+		n, err := io.Copy(io.Discard, c)
+		if err == nil || n > want/2 {
+			t.Errorf("cut after %d bytes: %d came back, %v", want, n, err)
+		}
+	}
+	roundTrip(t, dial(t, p.Addr), "no more cuts")
 	p.Refuse(true)
 	if c, err := net.Dial("tcp", p.Addr); err == nil { // or it heard of the refusal by then
 		defer c.Close()
@@ -104,7 +114,7 @@ func TestProxy(t *testing.T) {
 			t.Error("a refused connection was served")
 		}
 	}
-	if p.Dials() != 4 {
+	if p.Dials() != 7 {
 		t.Errorf("%d dials", p.Dials())
 	}
 }

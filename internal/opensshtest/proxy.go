@@ -25,6 +25,7 @@ type Link struct {
 	dials   int
 	delay   time.Duration
 	budget  int64         // bytes until the cut; negative means none is due
+	next    []int64       // the budgets after that
 	flowing chan struct{} // closed while bytes flow
 	wake    chan struct{} // closed by a cut: who waits in a delay or a black hole gives up
 }
@@ -61,6 +62,9 @@ func (p *Link) Cut() {
 
 func (p *Link) cut() {
 	p.budget = -1
+	if len(p.next) > 0 {
+		p.budget, p.next = p.next[0], p.next[1:]
+	}
 	for c := range p.conns {
 		reset(c)
 	}
@@ -70,11 +74,12 @@ func (p *Link) cut() {
 }
 
 // CutAfter resets every connection once n more bytes have passed, counted over
-// all connections and both directions.
-func (p *Link) CutAfter(n int64) {
+// all connections and both directions; and once as many have passed after that as the
+// first of then says, and so on.
+func (p *Link) CutAfter(n int64, then ...int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.budget = n
+	p.budget, p.next = n, then
 }
 
 // Blackhole makes everything that is sent vanish without a word, while
@@ -230,12 +235,13 @@ func (p *Link) deliver(dst net.Conn, queue chan chunk, wake chan struct{}) error
 			return errCut
 		}
 		data, last := p.spend(c.data)
-		if _, err := dst.Write(data); err != nil {
-			return err
-		}
+		_, err := dst.Write(data)
 		if last {
 			p.Cut()
 			return errCut
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if !p.flows(wake) { // an end vanishes in a black hole too
@@ -274,8 +280,11 @@ func (p *Link) spend(data []byte) ([]byte, bool) {
 		return data, false
 	}
 	n := min(p.budget, int64(len(data)))
-	p.budget -= n
-	return data[:n], p.budget == 0
+	if p.budget -= n; p.budget > 0 {
+		return data, false
+	}
+	p.budget = -1 // it is cut once
+	return data[:n], true
 }
 
 var errCut = errors.New("the link was cut")

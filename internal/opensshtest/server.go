@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -119,10 +120,15 @@ func (s *Server) Kill() {
 	s.orphans = nil
 }
 
-// Resume starts the listener again, at the same address, after Stop or Kill.
+// Resume starts the listener again, at the same address, after Stop or Kill. Where
+// somebody else was given the port meanwhile, it waits for its end.
 func (s *Server) Resume() {
 	s.t.Helper()
-	must(s.t, s.listen())
+	err := s.listen()
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); err = s.listen() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	must(s.t, err)
 }
 
 // Restart stops the listener and starts another one, as an upgrade does:
