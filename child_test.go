@@ -24,8 +24,8 @@ var roles = map[string]func(in string) (play func() error, life time.Duration, e
 const (
 	// roleEnv holds the name of the role that this program plays, and what it is given.
 	roleEnv = "GPUTRAIN_TEST_ROLE"
-	// childLife bounds a child that nobody kills.
-	childLife = 2 * time.Minute
+	// childLife bounds a child that nobody kills, and that does not hear of its test's end.
+	childLife = 10 * time.Minute
 	// saying begins what a child says, among what else is printed by it.
 	saying = "child: "
 )
@@ -136,7 +136,7 @@ func (r role[In]) start(t testing.TB, in In) *child {
 // over wait for another await: what a child does at once it may tell in any order.
 func (c *child) await(prefix string) string {
 	c.t.Helper()
-	timeout := time.After(90 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		for i, text := range c.told {
 			if rest, ok := strings.CutPrefix(text, prefix); ok {

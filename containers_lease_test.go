@@ -18,12 +18,12 @@ func abandonedContainersEndThemselves(t *testing.T) {
 	v.Spec.Lease = gputrain.MinLease
 	r := v.start(t)
 	r.await("task started")
-	r.kill()
 	id := poolID(t, v.State)
 	containers := func() string { return docker(t, "ps", "--all", "--quiet", "--filter", "label=gputrain.pool="+id) }
 	if n := len(strings.Fields(containers())); n != 2 {
-		t.Errorf("%d containers are there when the program is killed", n)
+		t.Errorf("%d containers are there before the program is killed", n)
 	}
+	r.kill()
 	if !settles(func() bool { return containers() == "" }) {
 		t.Error("the containers do not end themselves")
 		docker(t, "rm", "--force", "--volumes", id+"-0", id+"-1")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/container"
@@ -26,6 +27,7 @@ func init() {
 	victimWork["shrink"] = func(pool *gputrain.Compute, v victim) {
 		say("awake")
 		for !exists(filepath.Join(v.Shared, "go")) {
+			time.Sleep(time.Millisecond)
 		}
 		pool.Resize(1) // which may succeed, by all that it knows
 	}

@@ -245,9 +245,6 @@ func agent(t *testing.T, keyFile string) {
 		cmd.Wait()
 		os.RemoveAll(dir)
 	})
-	until(t, "the agent's socket", func() bool { return exists(socket) })
 	t.Setenv("SSH_AUTH_SOCK", socket)
-	if out, err := exec.Command(add, keyFile).CombinedOutput(); err != nil {
-		t.Fatalf("ssh-add: %v: %s", err, out)
-	}
+	until(t, "the agent", func() bool { return exec.Command(add, keyFile).Run() == nil })
 }

@@ -19,7 +19,7 @@ import (
 func hostKeyThatChanges(t *testing.T) {
 	h := newHost(t)
 	lost := make(chan error, 1)
-	pool := openHosts(t, gputrain.Spec{MaxReplacements: -1, Lease: gputrain.MinLease}, []gputrain.Option{gputrain.WithEvents(func(e gputrain.Event) {
+	pool := openHosts(t, gputrain.Spec{MaxReplacements: -1, Lease: 2 * gputrain.MinLease}, []gputrain.Option{gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventNode && e.State == "lost" {
 			lost <- e.Err
 		}

@@ -58,11 +58,8 @@ func parent(pid int) (ppid int, state string) {
 
 // runs reports whether a process has not ended.
 func runs(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	_, state := parent(pid)
-	return state != "Z"
+	_, state := parent(pid) // which tells nothing of one that is gone, or where there is no /proc
+	return syscall.Kill(pid, 0) == nil && state != "Z" && state != "X"
 }
 
 // pidsIn reads the pids that a task wrote into a file, n of them.

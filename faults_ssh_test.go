@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/opensshtest"
@@ -126,25 +125,6 @@ func processesWith(variable string) (found []string) {
 		}
 	}
 	return found
-}
-
-// settles waits until something is so. It gives up after a minute, which is
-// no measure of anything but a test that would never end.
-func settles(ok func() bool) bool {
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
-// until is settles for what the rest of a test needs.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	if !settles(ok) {
-		t.Fatalf("never came: %s", what)
-	}
 }
 
 // lines returns how many lines a file has: how often a task ran.

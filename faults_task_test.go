@@ -34,9 +34,7 @@ echo done`)
 		t.Fatalf("%q, %v", r.Stdout, err)
 	}
 	for _, pid := range pidsIn(t, dir+"/group", 2) {
-		if runs(pid) {
-			t.Errorf("process %d of the task's group outlives it", pid)
-		}
+		until(t, "the end of the task's group", func() bool { return !runs(pid) }) // which KILL may take a moment for
 	}
 	daemon := pidsIn(t, dir+"/daemon", 1)[0]
 	if !runs(daemon) {
@@ -45,9 +43,7 @@ echo done`)
 	if err := pool.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if runs(daemon) {
-		t.Error("the daemon outlives the pool")
-	}
+	until(t, "the daemon's end with the pool", func() bool { return !runs(daemon) })
 }
 
 // cancelledCommands ends commands by the context: TERM first, to the whole
@@ -87,9 +83,7 @@ func cancelledCommands(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, pid := range pids[name] {
-			if runs(pid) {
-				t.Errorf("%s: process %d outlives its task", name, pid)
-			}
+			until(t, "the end of what ran in "+name, func() bool { return !runs(pid) })
 		}
 		if name == "trap" && (string(r.Stdout) != "bye\n" || !exists(dirs[name]+"/bye")) {
 			t.Errorf("the trap did not run: %q", r.Stdout)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,11 +32,6 @@ var (
 		return sighting{os.Getpid(), gputrain.ThisNode(ctx).Slot}, nil
 	})
 )
-
-func process(t *testing.T, pid int) bool {
-	t.Helper()
-	return syscall.Kill(pid, 0) == nil && runs(pid)
-}
 
 // A function that ignores its context is answered for after the grace. Its
 // process ends, and calls go on in a fresh one.
@@ -74,7 +68,7 @@ func TestFunctionThatIgnoresItsContext(t *testing.T) {
 			if err != nil || after.PID == before.PID {
 				t.Errorf("%+v, before %+v, %v", after, before, err)
 			}
-			if process(t, before.PID) { // the only slot was not free before
+			if runs(before.PID) { // the only slot was not free before
 				t.Error("the process goes on")
 			}
 		})
@@ -106,7 +100,7 @@ func TestFunctionsBesideOneThatIgnoresItsContext(t *testing.T) {
 	if err = errors.Join(err, valueErr); err != nil || old.PID == fresh.PID || old.Slot != 1 {
 		t.Errorf("%+v, %v", old, err)
 	}
-	until(t, "the old process's end", func() bool { return !process(t, old.PID) })
+	until(t, "the old process's end", func() bool { return !runs(old.PID) })
 	until(t, "the slot", func() bool {
 		last, err := see.Run(pool, struct{}{})
 		return err == nil && last.Slot == 0 && last.PID == fresh.PID

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"go.uber.org/goleak"
@@ -33,7 +34,7 @@ func eachLooksForLeaks(m *testing.M) {
 			t.Setenv("GPUTRAIN_TEST", test.Name) // which forbids t.Parallel
 			before := goleak.IgnoreCurrent()
 			t.Cleanup(func() {
-				if err := goleak.Find(before); err != nil {
+				if err := leaked(before); err != nil {
 					t.Error(err)
 				}
 			})
@@ -44,9 +45,23 @@ func eachLooksForLeaks(m *testing.M) {
 		examples[i].F = func() {
 			before := goleak.IgnoreCurrent()
 			example.F()
-			if err := goleak.Find(before); err != nil {
+			if err := leaked(before); err != nil {
 				fmt.Println(err) // which is not the output that it must have
 			}
+		}
+	}
+}
+
+// leaked finds goroutines that are not about to end: goleak waits for less than half a
+// second, which is little on a busy machine.
+func leaked(before goleak.Option) error {
+	patience := 30 * time.Second
+	if os.Getenv(leaking) != "" {
+		patience = 0
+	}
+	for deadline := time.Now().Add(patience); ; {
+		if err := goleak.Find(before); err == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
 }

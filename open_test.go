@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/local"
@@ -356,12 +355,8 @@ func lostNodesTasksRunElsewhere(t *testing.T) {
 	started := make(chan gputrain.Result, 1)
 	task := gputrain.Script(`if [ ! -e "` + mark + `" ]; then echo $GPUTRAIN_NODE_RANK > "` + mark + `"; sleep 600; fi; echo $GPUTRAIN_NODE_RANK`)
 	go func() { r, _ := pool.Run(task); started <- r }()
-	var first string
-	for first == "" {
-		b, _ := os.ReadFile(mark)
-		first = strings.TrimSpace(string(b))
-		time.Sleep(5 * time.Millisecond)
-	}
+	var first []byte
+	until(t, "the task's start", func() bool { first, _ = os.ReadFile(mark); return len(first) > 0 })
 	rank := int(first[0] - '0')
 	if err := w.driver.Driver.Terminate(t.Context(), pool.Nodes()[rank].ID); err != nil {
 		t.Fatal(err)
@@ -391,7 +386,7 @@ func wantEmpty(t *testing.T, dir string) {
 
 func poolEndsByItsTTL(t *testing.T) {
 	dir := t.TempDir()
-	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{TTL: gputrain.MinLease})
+	pool, err := gputrain.Open(t.Context(), local.Config{Dir: dir}, gputrain.Spec{TTL: 2 * gputrain.MinLease}) // which its opening takes some of
 	if err != nil {
 		t.Fatal(err)
 	}

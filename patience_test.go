@@ -9,6 +9,7 @@ import "testing"
 func TestPatience(t *testing.T) {
 	sideBySide(t, 5, []subtest{
 		{"ClientThatIsKilled", clientThatIsKilled},
+		{"PoolEndsByItsTTL", poolEndsByItsTTL},
 		{"CancelledCommands", cancelledCommands},
 		{"FaultsUnderATaskAndACall", faultsUnderATaskAndACall},
 		{"StreamsOverALinkThatIsCut", streamsOverALinkThatIsCut},
@@ -16,6 +17,5 @@ func TestPatience(t *testing.T) {
 		{"TargetsOfALostNodeFail", targetsOfALostNodeFail},
 		{"StoppedProgram", stoppedProgram},
 		{"HostKeyThatChanges", hostKeyThatChanges},
-		{"PoolEndsByItsTTL", poolEndsByItsTTL},
 	})
 }

@@ -86,8 +86,15 @@ func TestCloseWhileASecretIsLookedUp(t *testing.T) {
 		task.Secrets = map[string]gputrain.Secret{"TOKEN": gputrain.Secret("cmd://echo begun >" + fifo + "; sleep 600")}
 		result := make(chan error, 1)
 		go func() { result <- call(pool, task) }()
-		if got := readText(t, fifo); got != "begun\n" {
-			t.Errorf("%q", got)
+		begun := make(chan string, 1)
+		go func() { begun <- readText(t, fifo) }()
+		select {
+		case got := <-begun:
+			if got != "begun\n" {
+				t.Errorf("%q", got)
+			}
+		case err := <-result:
+			t.Fatalf("%s, before the secret was looked up: %v", name, err)
 		}
 		if err := pool.Close(); err != nil {
 			t.Error(err)

@@ -209,6 +209,7 @@ func stoppedProgram(t *testing.T) {
 	for range sleeperSlots {
 		r.await("started")
 	}
+	stopped := time.Now()
 	r.cmd.Process.Signal(syscall.SIGSTOP)
 	until(t, "the stop", func() bool {
 		_, state := parent(r.cmd.Process.Pid)
@@ -219,7 +220,7 @@ func stoppedProgram(t *testing.T) {
 	if gone, err := gputrain.StateDir(s.State).Reap(t.Context(), sim.Config{Cloud: cloud}); err != nil || len(gone) > 0 {
 		t.Errorf("reap ended %v, %v", gone, err)
 	}
-	time.Sleep(stop / 2)
+	time.Sleep(stop - time.Since(stopped))
 	r.cmd.Process.Signal(syscall.SIGCONT)
 	write(t, filepath.Join(dir, "after"), nil)
 	r.await("well")

@@ -121,7 +121,7 @@ func targetsOfALostNodeFail(t *testing.T) {
 	hosts := []*ownHost{newHost(t), newHost(t)}
 	cfg := ssh.Config{Hosts: []ssh.Host{hosts[0].host(), hosts[1].host()}}
 	cfg.Hosts[1].Labels = map[string]string{"zone": "b"}
-	pool, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{Nodes: 2, MaxReplacements: -1, Lease: gputrain.MinLease})
+	pool, err := gputrain.Open(t.Context(), cfg, gputrain.Spec{Nodes: 2, MaxReplacements: -1, Lease: 2 * gputrain.MinLease})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/sim"
@@ -56,9 +55,7 @@ func TestUploadsReachAReplacement(t *testing.T) {
 	if err := c.Vanish(first); err != nil {
 		t.Fatal(err)
 	}
-	for p.Nodes()[0].ID == first {
-		time.Sleep(20 * time.Millisecond)
-	}
+	until(t, "another machine", func() bool { return p.Nodes()[0].ID != first })
 	r, err := p.Run(gputrain.Cmd("cat", "in/rates"))
 	if err != nil || string(r.Stdout) != "0.1\n" || r.Node.ID == first {
 		t.Errorf("on %s: %q, %v", r.Node.ID, r.Stdout, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -58,8 +59,9 @@ func killedClient(mode string) {
 	os.Exit(1)
 }
 
-// leaveCalls has a client make its calls and kills it.
-func leaveCalls(t *testing.T, n *node) meeting {
+// leaveCalls has a client make its calls, and kills it once they are all under way. It
+// returns where the two that run are.
+func leaveCalls(t *testing.T, n *node) (one, two net.Conn) {
 	t.Helper()
 	m := newMeeting(t)
 	cmd := self("WORKER_TEST_CLIENT=" + n.socket + " " + string(m.arg()))
@@ -78,10 +80,11 @@ func leaveCalls(t *testing.T, n *node) meeting {
 		t.Errorf("the client said %q, %v; want %q", line, err, want)
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
+	one, two = m.accept(t), m.accept(t)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return one, two
 }
 
 func heldIDs(c *Client) (ids []uint64) {
@@ -95,8 +98,7 @@ func heldIDs(c *Client) (ids []uint64) {
 // was not written down, what runs, and what cannot be taken over.
 func TestAdoptFromAKilledClient(t *testing.T) {
 	n := startNode(t)
-	m := leaveCalls(t, n)
-	first, second := m.accept(t), m.accept(t)
+	first, second := leaveCalls(t, n)
 
 	// One that is turned away changes nothing.
 	if _, err := Dial(t.Context(), n.open, Hello{Generation: 2, Digest: strings.Repeat("0", 64), Adopt: true}); !errors.Is(err, ErrBinary) {
@@ -187,8 +189,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 // restart of the worker ends it.
 func TestAdoptedCallsOverCutConnections(t *testing.T) {
 	n := startNode(t)
-	m := leaveCalls(t, n)
-	one, two := m.accept(t), m.accept(t)
+	one, two := leaveCalls(t, n)
 	gate := make(chan struct{}, 100)
 	gate <- struct{}{}
 	c, err := Dial(t.Context(), func(ctx context.Context) (io.ReadWriteCloser, error) {
@@ -204,12 +205,12 @@ func TestAdoptedCallsOverCutConnections(t *testing.T) {
 	}
 	defer c.Close()
 	offline := func() {
-		n.last().cmd.Process.Kill()
-		for offline := false; !offline; {
+		until(t, "the end of the connection", func() bool {
+			n.last().cmd.Process.Kill()
 			c.mu.Lock()
-			offline = c.link == nil
-			c.mu.Unlock()
-		}
+			defer c.mu.Unlock()
+			return c.link == nil
+		})
 	}
 	offline()
 	c.Drop(idStream)
@@ -218,8 +219,7 @@ func TestAdoptedCallsOverCutConnections(t *testing.T) {
 		got, err := c.Collect(t.Context(), idEcho) // while there is no connection
 		results <- fmt.Sprint(string(got.Head), err)
 	}()
-	for len(heldIDs(c)) == 4 {
-	}
+	until(t, "the collector", func() bool { return len(heldIDs(c)) < 4 })
 	gate <- struct{}{}
 	if got := <-results; got != "kept<nil>" {
 		t.Errorf("got %q", got)
@@ -420,8 +420,7 @@ func TestWaitingResultsWithoutAClient(t *testing.T) {
 		d.start(s, id, callHeader{Function: "big"}, codec.Body{})
 	}
 	d.leave(s)
-	for finished() < 2 {
-	}
+	until(t, "two results", func() bool { return finished() >= 2 })
 	d.acknowledge(s, 0) // what was still on its way from a client that is gone
 
 	s = connect(hello{Client: "newer", Generation: 2, Adopt: true})
@@ -444,8 +443,7 @@ func TestWaitingResultsWithoutAClient(t *testing.T) {
 	}
 	<-started
 	<-started
-	for finished() < 2 {
-	}
+	until(t, "two results", func() bool { return finished() >= 2 })
 }
 
 // BenchmarkAcknowledge64InFlight compares what letting go later costs with letting go at once.

@@ -160,6 +160,7 @@ func TestDaemonKilled(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	n.start() // the client finds the new one by itself
+	n.isUp()
 	if _, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil {
 		t.Errorf("after the restart: %v", err)
 	}
@@ -179,6 +180,7 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 	if err := <-failed; !errors.Is(err, ErrWorkerLost) {
 		t.Errorf("err = %v", err)
 	}
+	n.isUp()
 	if got, err := c.Call(t.Context(), Request{Function: "meetings"}); err != nil || string(got.Head) != "0" {
 		t.Errorf("it ran %s times on the new one, %v", got.Head, err)
 	}

@@ -33,11 +33,11 @@ func TestWaitingResultsAreBounded(t *testing.T) {
 	}
 	d.start(s, 1, callHeader{Function: "big"}, codec.Body{})
 	<-started
-	for full := false; !full; { // until the result is there
+	until(t, "the result", func() bool {
 		d.mu.Lock()
-		full = d.waiting > 0
-		d.mu.Unlock()
-	}
+		defer d.mu.Unlock()
+		return d.waiting > 0
+	})
 	d.start(s, 2, callHeader{Function: "big"}, codec.Body{})
 	d.start(s, 2, callHeader{Function: "big"}, codec.Body{}) // sent twice
 	d.start(s, 3, callHeader{Function: "big"}, codec.Body{})

@@ -165,9 +165,10 @@ func (m meeting) arg() []byte { return []byte(m.Addr().String()) }
 // accept waits until a call runs.
 func (m meeting) accept(t *testing.T) net.Conn {
 	t.Helper()
+	m.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
 	conn, err := m.Accept()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal("no call has come: ", err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
@@ -221,6 +222,19 @@ func (n *node) start() {
 	if err := n.daemon.Start(); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+// isUp waits until the daemon serves: over a socket that another one has left it is not
+// waited for long.
+func (n *node) isUp() {
+	n.t.Helper()
+	until(n.t, "the daemon", func() bool {
+		conn, err := dialSocket(n.socket)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 }
 
 func (n *node) kill() {
@@ -308,4 +322,14 @@ func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdio) Close() error                { return os.Stdin.Close() }
 
-const patience = 30 * time.Second // for what must happen, however slow the machine
+const patience = 2 * time.Minute // for what must happen, however slow the machine
+
+// until waits until something is so.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

@@ -310,11 +310,7 @@ func TestScratch(t *testing.T) {
 	exists := func() bool { _, err := os.Stat(want); return err == nil }
 	gone := func() {
 		t.Helper()
-		for exists() {
-			if err := c.Ping(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		until(t, "the end of the scratch directory", func() bool { return !exists() })
 	}
 	if _, err := c.Call(t.Context(), Request{Function: "echo", Place: place}); err != nil || exists() {
 		t.Error("made for one that did not ask", err)
