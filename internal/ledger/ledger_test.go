@@ -143,7 +143,7 @@ func holdBatch(t *testing.T, l *Ledger, n int, f func(int) error) []error {
 	for i := range n {
 		all.Go(func() { errs[i] = f(i) })
 	}
-	for {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		waiting := 0
 		if l.waiting != nil {
@@ -153,7 +153,9 @@ func holdBatch(t *testing.T, l *Ledger, n int, f func(int) error) []error {
 		if waiting == n {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(deadline) {
+			t.Fatalf("%d changes of %d wait", waiting, n)
+		}
 	}
 	l.writing.Unlock()
 	all.Wait()

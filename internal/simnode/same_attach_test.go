@@ -87,7 +87,11 @@ func launch(t *testing.T, n *supervisor.Node, spec supervisor.Spec) <-chan outco
 		o.exit, o.err = n.Run(context.WithoutCancel(t.Context()), spec, supervisor.Sinks{Started: func() { close(started) }})
 		ended <- o
 	}()
-	<-started
+	select {
+	case <-started:
+	case o := <-ended:
+		t.Fatalf("%s was over before it was seen to start: %+v", spec.ID, o)
+	}
 	return ended
 }
 

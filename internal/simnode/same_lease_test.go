@@ -97,9 +97,8 @@ func TestLeaseThatNobodyHolds(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(100*time.Millisecond, cancel)
-		if o := run(ctx, r.node, cancelled); o.err != nil || o.exit.Cause != supervisor.Cancelled {
-			t.Errorf("%+v", o)
+		if x, err := r.node.Run(ctx, cancelled, supervisor.Sinks{Started: cancel}); err != nil || x.Cause != supervisor.Cancelled {
+			t.Errorf("%+v, %v", x, err)
 		}
 		launch(t, r.node, marker("runs", file, 60))
 		r.client.Close()

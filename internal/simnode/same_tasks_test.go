@@ -36,6 +36,7 @@ var scenarios = []struct {
 	stdin  string
 	sim    func(ctx context.Context, c simnode.Command) int
 	during func(r *rig, cancel func()) // when the task has started
+	after  func(cancel func())         // the first output
 	out    string
 	errs   string
 	want   supervisor.Exit // Code, Signal and Cause
@@ -80,7 +81,7 @@ var scenarios = []struct {
 		sim: func(context.Context, simnode.Command) int { return 137 }},
 	{name: "cancelled", script: "exec sleep 100", during: func(_ *rig, cancel func()) { cancel() }, want: supervisor.Exit{Code: 143, Signal: "TERM", Cause: supervisor.Cancelled},
 		sim: func(ctx context.Context, _ simnode.Command) int { return wait(ctx, 100*time.Second) }},
-	{name: "cancelled, and says goodbye", script: "exec 2>/dev/null; trap 'echo bye; exit 5' TERM; echo hi; while :; do sleep 0.01; done", during: func(_ *rig, cancel func()) { cancel() },
+	{name: "cancelled, and says goodbye", script: "exec 2>/dev/null; trap 'echo bye; exit 5' TERM; echo hi; while :; do sleep 0.01; done", after: func(cancel func()) { cancel() },
 		out: "hi\nbye\n", want: supervisor.Exit{Code: 5, Cause: supervisor.Cancelled},
 		sim: func(ctx context.Context, c simnode.Command) int {
 			io.WriteString(c.Stdout, "hi\n")
@@ -88,11 +89,11 @@ var scenarios = []struct {
 			io.WriteString(c.Stdout, "bye\n")
 			return 5
 		}},
-	{name: "cancelled, and does not care", script: "trap '' TERM; echo hi; while :; do sleep 0.01; done", during: func(_ *rig, cancel func()) { cancel() },
+	{name: "cancelled, and does not care", script: "trap '' TERM; echo hi; while :; do sleep 0.01; done", after: func(cancel func()) { cancel() },
 		spec: supervisor.Spec{Grace: 300 * time.Millisecond}, out: "hi\n", want: supervisor.Exit{Code: 137, Signal: "KILL", Cause: supervisor.Cancelled},
 		sim: func(_ context.Context, c simnode.Command) int {
 			io.WriteString(c.Stdout, "hi\n")
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second)
 			io.WriteString(c.Stdout, "nobody hears this\n")
 			return 0
 		}},
@@ -150,6 +151,12 @@ func TestSameAsTheScripts(t *testing.T) {
 				sinks := supervisor.Sinks{Stdout: &out, Stderr: &errs, Live: true}
 				if s.during != nil {
 					sinks.Started = func() { s.during(r, cancel) }
+				}
+				if s.after != nil {
+					sinks.Stdout = writer(func(b []byte) (int, error) {
+						s.after(cancel)
+						return out.Write(b)
+					})
 				}
 				x, err := r.node.Run(ctx, spec, sinks)
 				got := supervisor.Exit{Code: x.Code, Signal: x.Signal, Cause: x.Cause}

@@ -146,7 +146,7 @@ func TestUploadFile(t *testing.T) {
 // session left goes when the server notices, so it may take a moment.
 func noneStaged(t *testing.T, r *Remote) {
 	t.Helper()
-	for {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var left []string
 		filepath.WalkDir(r.Dir, func(name string, d fs.DirEntry, err error) error {
 			if strings.HasPrefix(filepath.Base(name), stagePrefix) {
@@ -157,9 +157,7 @@ func noneStaged(t *testing.T, r *Remote) {
 		if len(left) == 0 {
 			return
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
+		if time.Now().After(deadline) {
 			t.Fatalf("left on the node: %q", left)
 		}
 	}
