@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
@@ -101,15 +100,14 @@ func TestAttachVanished(t *testing.T) {
 			}
 			first.Release(id)
 		}
-		swept(first.Node)
+		swept(t, first.Node)
 		first.launch(t, Spec{ID: "a", Script: "echo $$ >a; yes | head -n 5000; exec sleep 600", Scratch: true})
 		pid := await(t, first.facts.WorkDir+"/a")
 		scratch := first.Scratch("a")
-		for file := "a.out"; ; time.Sleep(5 * time.Millisecond) {
-			if info, err := os.Stat(first.facts.Root + "/t/" + file); err == nil && info.Size() == 10000 {
-				break
-			}
-		}
+		until(t, "its output", func() bool {
+			info, err := os.Stat(first.facts.Root + "/t/a.out")
+			return err == nil && info.Size() == 10000
+		})
 		first.kill()
 		waiter := "a.start"
 		if shell == "perl" {
@@ -123,9 +121,7 @@ func TestAttachVanished(t *testing.T) {
 		if r := resume(t, n, "a"); r.err != nil || r.Cause != Vanished || r.out != strings.Repeat("y\n", 5000) {
 			t.Errorf("%d bytes, %+v, %v", len(r.out), r.Exit, r.err)
 		}
-		for gone(pid) != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "the command's end", func() bool { return gone(pid) == nil })
 	})
 }
 
@@ -140,7 +136,5 @@ func killFirst(t *testing.T, file string) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for gone(words[0]) != nil {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the end of a killed process", func() bool { return gone(words[0]) == nil })
 }

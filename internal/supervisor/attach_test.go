@@ -53,12 +53,12 @@ func TestAttach(t *testing.T) {
 			}
 		}
 		first.Release("gone")
-		swept(first.Node)
-		until := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.05; done; " }
-		first.launch(t, Spec{ID: "runs", Script: "echo begin; " + until("go") + "yes on | head -n 20000; echo end; exit 9", Scratch: true})
-		first.launch(t, Spec{ID: "bare", Script: until("go") + "echo bare; exit 6"})
+		swept(t, first.Node)
+		wait := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.05; done; " }
+		first.launch(t, Spec{ID: "runs", Script: "echo begin; " + wait("go") + "yes on | head -n 20000; echo end; exit 9", Scratch: true})
+		first.launch(t, Spec{ID: "bare", Script: wait("go") + "echo bare; exit 6"})
 		first.launch(t, Spec{ID: "unwanted", Script: "echo $$ >unwanted; sleep 600", Scratch: true})
-		first.launch(t, Spec{ID: "ends", Script: "echo $$ >ends; yes begin | head -n 2000; echo err >&2; " + until("down") + "yes end | head -n 30000; exit 5", Scratch: true})
+		first.launch(t, Spec{ID: "ends", Script: "echo $$ >ends; yes begin | head -n 2000; echo err >&2; " + wait("down") + "yes end | head -n 30000; exit 5", Scratch: true})
 		ends, unwanted := await(t, first.facts.WorkDir+"/ends"), await(t, first.facts.WorkDir+"/unwanted")
 		scratch := map[string]string{}
 		for _, id := range append(over, "runs", "bare", "unwanted") {
@@ -66,9 +66,7 @@ func TestAttach(t *testing.T) {
 		}
 		first.kill()
 		touch(t, first.facts.WorkDir+"/down")
-		for gone(ends) != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "the command's end", func() bool { return gone(ends) == nil })
 		if shell != "perl" {
 			await(t, first.facts.Root+"/t/ends.status")
 		}
@@ -112,23 +110,19 @@ func TestAttach(t *testing.T) {
 		if _, err := os.Stat(n.Marker("short")); err != nil {
 			t.Error(err)
 		}
-		for gone(unwanted) != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "the end of what is unwanted", func() bool { return gone(unwanted) == nil })
 		for id := range want {
 			n.Release(id)
 		}
-		for n.Scratch("unwanted") != "" { // its end has come
-			time.Sleep(5 * time.Millisecond)
-		}
-		swept(n)
+		until(t, "the word of that end", func() bool { return n.Scratch("unwanted") == "" })
+		swept(t, n)
 		if r := run(t, n, Spec{Script: `ls -A "$GPUTRAIN_SCRATCH"; echo again`, Scratch: true}); r.out != "again\n" || r.err != nil {
 			t.Errorf("%+v", r)
 		}
 		if _, all := attach(t, srv, n, 3); len(all) != 1 { // but for the last
 			t.Errorf("left: %+v", all)
 		}
-		<-n.Done() // it comes once more, to hear that it is fenced off
+		awaitDone(t, n) // it comes once more, to hear that it is fenced off
 	})
 }
 
@@ -146,11 +140,11 @@ func TestAttachReleases(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 		n.Release("a")
-		swept(n)
+		swept(t, n)
 		if _, all := attach(t, srv, n, 3); len(all) != 0 {
 			t.Errorf("left: %+v", all)
 		}
-		<-n.Done() // it comes once more, to hear that it is fenced off
+		awaitDone(t, n) // it comes once more, to hear that it is fenced off
 	})
 }
 

@@ -32,7 +32,11 @@ func TestBaseChanges(t *testing.T) {
 				Sinks{Started: func() { close(started) }})
 			done <- r
 		}()
-		<-started
+		select {
+		case <-started:
+		case r := <-done:
+			t.Fatalf("it was over before it was seen to start: %+v", r)
+		}
 		n.SetBase(map[string]string{"STAGE": "four"}, nil)
 		if r := run(t, n, show); r.out != "four\n" {
 			t.Errorf("beside a task of stage three, one of stage four says %q, %v", r.out, r.err)

@@ -36,7 +36,7 @@ func TestCut(t *testing.T) {
 		const size, short = 8 << 20, 60
 		var wg sync.WaitGroup
 		var out bytes.Buffer
-		cuts := make(chan struct{})
+		link.CutAfter(200_000, 350_001, 500_002, 650_003, 800_004)
 		wg.Go(func() {
 			x, err := n.Run(t.Context(), Spec{ID: "long", Script: "echo long >>'" + count + "'; i=0; while [ $i -lt 128 ]; do yes line-of-text | head -c 65536; i=$((i+1)); done"},
 				Sinks{Stdout: &out, Live: true})
@@ -55,31 +55,10 @@ func TestCut(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() {
-			for i := 0; ; i++ {
-				link.CutAfter(200_000 + int64(i)*150_001)
-				dials := link.Dials()
-				for link.Dials() == dials {
-					select {
-					case <-cuts:
-						return
-					case <-time.After(5 * time.Millisecond):
-					}
-				}
-			}
-		})
-		done := make(chan struct{})
-		go func() { wg.Wait(); close(done) }()
-		for link.Dials() < 6 && t.Context().Err() == nil {
-			select {
-			case <-done:
-				t.Fatal("too few cuts")
-			case <-time.After(5 * time.Millisecond):
-			}
+		wg.Wait()
+		if link.Dials() < 6 {
+			t.Error("too few cuts")
 		}
-		close(cuts)
-		link.CutAfter(-1)
-		<-done
 		if want := strings.Repeat("line-of-text\n", 65536/13+1)[:65536]; out.Len() != size || strings.Repeat(want, 128) != out.String() {
 			t.Errorf("the output is not what was printed: %d bytes of %d", out.Len(), size)
 		}
@@ -121,9 +100,8 @@ func TestEndsWhileDown(t *testing.T) {
 		if err := os.WriteFile(n.facts.WorkDir+"/go", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for pid := await(t, n.facts.WorkDir+"/pid"); gone(pid) != nil; {
-			time.Sleep(5 * time.Millisecond)
-		}
+		pid := await(t, n.facts.WorkDir+"/pid")
+		until(t, "the command's end", func() bool { return gone(pid) == nil })
 		link.Refuse(false)
 		if err := <-result; err != nil || w.String() != "begin\nend\n" {
 			t.Errorf("%q, %v", w.String(), err)
@@ -141,11 +119,12 @@ func TestKilled(t *testing.T) {
 		n.mu.Unlock()
 		kill := func(file string, word int) {
 			var pid int
-			for pid <= 0 {
+			until(t, "the pid in "+file, func() bool {
 				if w := strings.Fields(await(t, n.facts.Root+"/t/"+file)); len(w) > word {
 					pid, _ = strconv.Atoi(w[word])
 				}
-			}
+				return pid > 0
+			})
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
@@ -159,9 +138,7 @@ func TestKilled(t *testing.T) {
 			if r.err != nil || r.Cause != Vanished || r.Code != -1 {
 				t.Errorf("%+v", r)
 			}
-			for gone(r.out) != nil {
-				time.Sleep(time.Millisecond)
-			}
+			until(t, "the command's end", func() bool { return gone(r.out) == nil })
 		})
 		for i, part := range parts {
 			t.Run(part, func(t *testing.T) {
@@ -181,12 +158,11 @@ func TestKilled(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachShell(t, func(t *testing.T, shell string) {
-		t.Parallel()
+	eachAtOnce(t, func(t *testing.T, shell string) {
 		t.Run("lapses", func(t *testing.T) {
 			link := opensshtest.Proxy(t, srv.Addr)
 			cfg := config(t, shell)
-			cfg.Lease = 2 * time.Second
+			cfg.Lease = 3 * time.Second
 			n := start(t, connect(t, srv, link.Addr), cfg)
 			result := make(chan error, 1)
 			w := newWatch()
@@ -195,40 +171,30 @@ func TestLease(t *testing.T) {
 				result <- err
 			}()
 			w.await(t, "up")
-			for at := n.beats.Load(); n.beats.Load() < at+8; { // renewed: nothing may happen
-				time.Sleep(10 * time.Millisecond)
-			}
+			at := n.beats.Load()
+			until(t, "eight beats", func() bool { return n.beats.Load() >= at+8 }) // renewed: nothing may happen
 			if _, err := os.Stat(n.facts.Root); err != nil {
 				t.Fatal(err)
 			}
 			link.Refuse(true)
 			link.Cut()
-			for {
-				if _, err := os.Stat(n.facts.Root); os.IsNotExist(err) {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			lapses(t, n)
 			link.Refuse(false)
 			if err := <-result; !errors.Is(err, ErrLapsed) {
 				t.Errorf("%v", err)
 			}
-			for len(processes(t, "GPUTRAIN_POOL="+cfg.PoolID)) > 0 { // the watcher is the last
-				time.Sleep(10 * time.Millisecond)
-			}
+			until(t, "the end of all processes", func() bool { return len(processes(t, "GPUTRAIN_POOL="+cfg.PoolID)) == 0 }) // the watcher is the last
 		})
 		t.Run("ttl", func(t *testing.T) {
 			cfg := config(t, shell)
 			mark := filepath.Join(t.TempDir(), "mark")
-			cfg.TTL, cfg.SelfDestruct = time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
+			cfg.TTL, cfg.SelfDestruct = 5*time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
 			n := start(t, connect(t, srv, ""), cfg)
 			r := run(t, n, Spec{Script: "sleep 600"})
 			if !errors.Is(r.err, ErrLapsed) {
 				t.Errorf("%+v", r)
 			}
-			for await(t, mark) != "its "+cfg.PoolID+"\n" {
-				time.Sleep(time.Millisecond)
-			}
+			until(t, "the mark", func() bool { return await(t, mark) == "its "+cfg.PoolID+"\n" })
 			if _, err := os.Stat(n.facts.Root); err != nil {
 				t.Error("removed, though SelfDestruct does not ask for it: ", err)
 			}
@@ -257,6 +223,9 @@ func TestSecrets(t *testing.T) {
 				}
 				files++
 				b, err := os.ReadFile(path)
+				if os.IsNotExist(err) {
+					return nil // it was not needed any more
+				}
 				if bytes.Contains(b, []byte(secret)) || bytes.Contains(b, []byte(destruct)) {
 					t.Errorf("%s holds a secret", path)
 				}

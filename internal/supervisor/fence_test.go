@@ -30,7 +30,7 @@ func TestFenced(t *testing.T) {
 		if err := <-followed; !errors.Is(err, ErrFenced) {
 			t.Errorf("the older client's Run: %v", err)
 		}
-		<-first.Done()
+		awaitDone(t, first.Node)
 		if err := first.Err(); !errors.Is(err, ErrFenced) {
 			t.Errorf("%v", err)
 		}
@@ -38,7 +38,7 @@ func TestFenced(t *testing.T) {
 		if f, known := all["task"]; !known || f.Over {
 			t.Errorf("%+v", all)
 		}
-		<-second.Done()
+		awaitDone(t, second)
 
 		// One that has not heard of it yet has nothing but what the node says.
 		unaware, err := newNode(t.Context(), first.client, first.cfg)
@@ -151,7 +151,7 @@ func TestAttachAtOnce(t *testing.T) {
 				}
 				continue
 			}
-			<-n.Done()
+			awaitDone(t, n)
 			if err := n.Close(t.Context(), true); !errors.Is(err, ErrFenced) || !errors.Is(n.Err(), ErrFenced) {
 				t.Errorf("generation %d: %v, %v", i+2, err, n.Err())
 			}

@@ -32,6 +32,20 @@ func eachShell(t *testing.T, f func(t *testing.T, shell string)) {
 	}
 }
 
+// eachAtOnce is eachShell for what waits more than it works.
+func eachAtOnce(t *testing.T, f func(t *testing.T, shell string)) {
+	var all sync.WaitGroup
+	for _, sh := range shells {
+		all.Go(func() {
+			t.Run(strings.Fields(sh)[0], func(t *testing.T) {
+				needShell(t, sh)
+				f(t, sh)
+			})
+		})
+	}
+	all.Wait()
+}
+
 func needShell(t testing.TB, sh string) {
 	t.Helper()
 	if _, err := exec.LookPath(strings.Fields(sh)[0]); err != nil {
@@ -183,12 +197,36 @@ func (w *watch) String() string {
 // await waits until the text has come.
 func (w *watch) await(t testing.TB, text string) {
 	t.Helper()
-	for !strings.Contains(w.String(), text) {
+	for late := time.After(patient); !strings.Contains(w.String(), text); {
 		select {
 		case <-w.more:
-		case <-t.Context().Done():
+		case <-late:
 			t.Fatalf("%q did not come: %q", text, w.String())
 		}
+	}
+}
+
+// patient is how long is waited for what must happen: no measure of anything but a test
+// that would never end.
+const patient = 2 * time.Minute
+
+// until waits until something is so.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patient); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// awaitDone waits until a node is of no use any more.
+func awaitDone(t testing.TB, n *Node) {
+	t.Helper()
+	select {
+	case <-n.Done():
+	case <-time.After(patient):
+		t.Fatal("the node is never done")
 	}
 }
 
@@ -196,14 +234,10 @@ func (w *watch) await(t testing.TB, text string) {
 // makes it empty first.
 func await(t testing.TB, file string) string {
 	t.Helper()
-	for {
-		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
-			return string(b)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal("no " + file)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	var b []byte
+	until(t, file, func() bool {
+		b, _ = os.ReadFile(file)
+		return len(b) > 0
+	})
+	return string(b)
 }

@@ -39,11 +39,16 @@ func (k *killable) kill() {
 // launch has a task run, whose Run the program that is killed does not see return.
 func (k *killable) launch(t *testing.T, spec Spec) {
 	t.Helper()
-	started := make(chan struct{})
+	started, over := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, _ = k.Run(t.Context(), spec, Sinks{Started: func() { close(started) }}) // its end is the next one's
+		_, err := k.Run(t.Context(), spec, Sinks{Started: func() { close(started) }}) // its end is the next one's
+		over <- err
 	}()
-	<-started
+	select {
+	case <-started:
+	case err := <-over:
+		t.Fatalf("%s was over before it was seen to start: %v", spec.ID, err)
+	}
 }
 
 // attach takes a node over with a generation. It is closed, and found clean, when
@@ -87,12 +92,13 @@ func resume(t *testing.T, n *Node, id string) (r result) {
 }
 
 // swept waits until nothing is to be removed any more.
-func swept(n *Node) {
-	for left := 1; left > 0; time.Sleep(5 * time.Millisecond) {
+func swept(t *testing.T, n *Node) {
+	t.Helper()
+	until(t, "the removal of what was released", func() bool {
 		n.mu.Lock()
-		left = n.broom.size() + n.broom.asked.size()
-		n.mu.Unlock()
-	}
+		defer n.mu.Unlock()
+		return n.broom.size()+n.broom.asked.size() == 0
+	})
 }
 
 func touch(t *testing.T, file string) {

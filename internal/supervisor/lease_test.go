@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,45 +17,37 @@ import (
 // and somebody waits for it there.
 func TestHeldLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachShell(t, func(t *testing.T, shell string) {
-		t.Parallel()
-		lapses := func(n *Node) {
-			for {
-				if _, err := os.Stat(n.facts.Root); os.IsNotExist(err) {
-					return
+	eachAtOnce(t, func(t *testing.T, shell string) {
+		var held sync.WaitGroup
+		defer held.Wait()
+		held.Go(func() {
+			t.Run("held", func(t *testing.T) {
+				cfg := config(t, shell)
+				cfg.Lease = 3 * time.Second
+				mark := t.TempDir() + "/mark"
+				n := begin(t, srv, cfg)
+				n.launch(t, Spec{ID: "a", Script: "sleep 9; echo over >'" + mark + "'", HoldsLease: true})
+				n.kill()
+				lapses(t, n.Node)
+				if b, err := os.ReadFile(mark); err != nil {
+					t.Errorf("the node has lapsed before its task was over: %q, %v", b, err)
 				}
-				time.Sleep(10 * time.Millisecond)
-			}
-		}
-		t.Run("held", func(t *testing.T) {
-			t.Parallel()
-			cfg := config(t, shell)
-			cfg.Lease = time.Second
-			mark := t.TempDir() + "/mark"
-			n := begin(t, srv, cfg)
-			n.launch(t, Spec{ID: "a", Script: "sleep 6; echo over >'" + mark + "'", HoldsLease: true})
-			n.kill()
-			lapses(n.Node)
-			if b, err := os.ReadFile(mark); err != nil {
-				t.Errorf("the node has lapsed before its task was over: %q, %v", b, err)
-			}
+			})
 		})
 		t.Run("not held", func(t *testing.T) {
-			t.Parallel()
 			cfg := config(t, shell)
-			cfg.Lease = time.Second
+			cfg.Lease = 3 * time.Second
 			n := begin(t, srv, cfg)
 			if r := run(t, n.Node, Spec{ID: "over", Args: []string{"true"}, HoldsLease: true, Scratch: true}); r.err != nil {
 				t.Errorf("%+v", r)
 			}
 			n.launch(t, Spec{ID: "a", Script: "sleep 600"})
 			n.kill()
-			lapses(n.Node)
+			lapses(t, n.Node)
 		})
 		t.Run("nobody waits", func(t *testing.T) {
-			t.Parallel()
 			cfg := config(t, shell)
-			cfg.Lease = time.Second
+			cfg.Lease = 3 * time.Second
 			n := begin(t, srv, cfg)
 			n.launch(t, Spec{ID: "a", Script: "sleep 600", HoldsLease: true})
 			n.kill()
@@ -63,18 +56,26 @@ func TestHeldLease(t *testing.T) {
 				waiter = "runner"
 			}
 			killFirst(t, n.facts.Root+"/t/"+waiter)
-			lapses(n.Node)
+			lapses(t, n.Node)
 		})
 		t.Run("ttl", func(t *testing.T) {
-			t.Parallel()
 			cfg := config(t, shell)
-			cfg.TTL = 2 * time.Second
+			cfg.TTL = 5 * time.Second
 			n := begin(t, srv, cfg)
 			if r := run(t, n.Node, Spec{Script: "sleep 600", HoldsLease: true}); !errors.Is(r.err, ErrLapsed) {
 				t.Errorf("%+v", r)
 			}
-			lapses(n.Node)
+			lapses(t, n.Node)
 		})
+	})
+}
+
+// lapses waits until a node has ended itself.
+func lapses(t *testing.T, n *Node) {
+	t.Helper()
+	until(t, "the node's own end", func() bool {
+		_, err := os.Stat(n.facts.Root)
+		return os.IsNotExist(err)
 	})
 }
 
@@ -82,9 +83,9 @@ func TestHeldLease(t *testing.T) {
 // killed is followed by one that goes on with what is left.
 func TestAttachLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachShell(t, func(t *testing.T, shell string) {
+	eachAtOnce(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
-		cfg.TTL, cfg.Lease = 4*time.Second, 20*time.Minute
+		cfg.TTL, cfg.Lease = 10*time.Second, 20*time.Minute
 		first := begin(t, srv, cfg)
 		file := func(name string) string {
 			return strings.Join(strings.Fields(await(t, first.facts.Root+"/t/"+name)), " ")
@@ -96,9 +97,7 @@ func TestAttachLease(t *testing.T) {
 		if file("watch") != watch || second.cfg.Lease != cfg.Lease || second.Facts().Lease != cfg.Lease {
 			t.Errorf("the watcher was %q and is %q, the lease is %v", watch, file("watch"), second.cfg.Lease)
 		}
-		for file("up") == "0 ;" {
-			time.Sleep(10 * time.Millisecond)
-		}
+		until(t, "the watcher's count", func() bool { return file("up") != "0 ;" })
 		killFirst(t, first.facts.Root+"/t/watch")
 		third, _ := attach(t, srv, others, 3)
 		if file("watch") == watch || file("pool") != pool || file("up") == "0 ;" {

@@ -109,9 +109,7 @@ func TestOutputHeldByADaemon(t *testing.T) {
 		if err := os.WriteFile(n.facts.WorkDir+"/stop", nil, 0o600); err != nil {
 			t.Error(err)
 		}
-		for gone(pid) != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "the daemon's end", func() bool { return gone(pid) == nil })
 	})
 }
 

@@ -168,22 +168,18 @@ func TestRun(t *testing.T) {
 			}
 		})
 		t.Run("timeout", func(t *testing.T) {
-			r := run(t, n, Spec{Script: "echo before; sleep 600", Timeout: 300 * time.Millisecond})
-			if r.err != nil || r.Cause != TimedOut || r.out != "before\n" || r.Elapsed < 250*time.Millisecond {
+			r := run(t, n, Spec{Script: "echo before; sleep 600", Timeout: 500 * time.Millisecond})
+			if r.err != nil || r.Cause != TimedOut || r.out != "before\n" || r.Elapsed < 450*time.Millisecond {
 				t.Errorf("%+v", r)
 			}
-			r = run(t, n, Spec{Script: "trap '' TERM; echo before; sleep 600; sleep 600", Timeout: 100 * time.Millisecond, Grace: 300 * time.Millisecond})
+			r = run(t, n, Spec{Script: "trap '' TERM; echo before; sleep 600; sleep 600", Timeout: 500 * time.Millisecond, Grace: 300 * time.Millisecond})
 			if r.err != nil || r.Cause != TimedOut || r.Signal != "KILL" {
 				t.Errorf("%+v", r)
 			}
 			if r := run(t, n, Spec{Args: []string{"true"}, Timeout: time.Hour}); r.Cause != Exited || r.err != nil {
 				t.Errorf("%+v", r)
 			}
-			for _, p := range processes(t, "GPUTRAIN_POOL="+n.cfg.PoolID) {
-				if strings.Contains(p, "sleep 3600") || strings.Contains(p, "sleep 600") {
-					t.Errorf("left: %s", p)
-				}
-			}
+			until(t, "the end of all sleeps", func() bool { return !sleeps(t, n) })
 		})
 		t.Run("cancel", func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -204,11 +200,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			for _, p := range processes(t, "GPUTRAIN_POOL="+n.cfg.PoolID) {
-				if strings.Contains(p, "sleep 600") {
-					t.Errorf("left: %s", p)
-				}
-			}
+			until(t, "the end of all sleeps", func() bool { return !sleeps(t, n) })
 		})
 		t.Run("forks and leaves", func(t *testing.T) {
 			r := run(t, n, Spec{Script: "sleep 600 & echo $!; exit 6"})
@@ -252,6 +244,13 @@ var errBad = errors.New("bad reader")
 type badReader struct{}
 
 func (badReader) Read([]byte) (int, error) { return 0, errBad }
+
+// sleeps reports whether a sleep of the node's runs.
+func sleeps(t *testing.T, n *Node) bool {
+	return slices.ContainsFunc(processes(t, "GPUTRAIN_POOL="+n.cfg.PoolID), func(p string) bool {
+		return strings.Contains(p, "sleep 3600") || strings.Contains(p, "sleep 600")
+	})
+}
 
 // gone returns an error while the process whose pid is printed lives.
 func gone(pid string) error {

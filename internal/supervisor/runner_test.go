@@ -102,9 +102,7 @@ func killRunner(t *testing.T, n *Node) {
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for next := pid; next == pid || next == 0; next = runner() {
-		time.Sleep(5 * time.Millisecond)
-	}
+	until(t, "another runner", func() bool { next := runner(); return next != pid && next != 0 })
 }
 
 // A runner knows what the one before it, that was killed, has started, also when
@@ -167,9 +165,7 @@ func TestSweptAfterCuts(t *testing.T) {
 		}
 		dials := link.Dials()
 		link.CutAfter(1) // before the next question has passed
-		for link.Dials() == dials {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "another connection", func() bool { return link.Dials() > dials })
 		link.CutAfter(-1)
 		var left []string
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
@@ -54,16 +53,13 @@ func TestScratch(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for { // what was released goes away, and only that
+		until(t, "the end of what was released", func() bool { // and only of that
 			left, err := filepath.Glob(n.facts.Root + "/s/*/sub")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(left) == 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return len(left) == 0
+		})
 	})
 }
 
