@@ -9,7 +9,7 @@ import (
 
 func answerChecks() []check {
 	var all []check
-	for _, kind := range []Kind{Failed, Unavailable, Cut, RateLimited, Garbage, HTML, Empty, Huge} {
+	for _, kind := range []Kind{Failed, Unavailable, Cut, RateLimited, Garbage, HTML, Empty, Huge, Astray} {
 		all = append(all, check{"read that is never answered well: " + kind.String(), []string{"Fault"}, func(c *trial) { readsFail(c, kind) }})
 	}
 	for _, kind := range []Kind{Failed, Unavailable, RateLimited, Cut} {

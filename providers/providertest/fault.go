@@ -41,11 +41,14 @@ const (
 	Huge
 	// Hang answers only once the caller has given up.
 	Hang
+	// Astray is 404 and a page: what something says that stands before the API, such as a
+	// gateway that is being set up anew, and not that a machine is gone.
+	Astray
 )
 
 // String returns the kind in lower case: "rate limited".
 func (k Kind) String() string {
-	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang"}[k]
+	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang", "astray"}[k]
 }
 
 // A Fault is what goes wrong with the next calls of an Op.

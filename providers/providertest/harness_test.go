@@ -98,7 +98,8 @@ func harness(t *testing.T, f flaw) Harness {
 		},
 	}
 	for _, name := range []string{"ambiguous launch: unavailable after it was done", "ambiguous launch: garbage after it was done", "ambiguous launch: empty after it was done",
-		"read that is never answered well: garbage", "read that is never answered well: empty", "read that is never answered well: huge", "terminate: html before it was done"} {
+		"read that is never answered well: garbage", "read that is never answered well: empty", "read that is never answered well: huge",
+		"read that is never answered well: astray", "terminate: html before it was done", "terminate: astray before it was done"} {
 		h.Without[name] = elsewhere
 	}
 	return h

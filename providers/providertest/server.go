@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/fakecloud"
@@ -42,6 +43,9 @@ func OnServer(api *fakecloud.Server, ops map[Op][]string) (fault func(Op, Fault)
 			in.Answer = fakecloud.Empty()
 		case Huge:
 			in.Answer = fakecloud.Huge(100 << 20)
+		case Astray:
+			in.Answer = fakecloud.HTML()
+			in.Answer.Status = http.StatusNotFound
 		case Hang:
 			in.Hold, in.Cut = free, true
 		}

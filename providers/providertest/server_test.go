@@ -60,6 +60,7 @@ func TestOnServer(t *testing.T) {
 		{Fault{Kind: Cut, After: true}, 0, 0, ""},
 		{Fault{Kind: Garbage}, 200, 1, ""},
 		{Fault{Kind: HTML, After: true}, 200, 1, ""},
+		{Fault{Kind: Astray}, 404, 1, ""},
 		{Fault{Kind: Empty}, 200, 0, ""},
 		{Fault{Kind: Huge}, 200, 64 << 20, ""},
 	} {

@@ -8,7 +8,7 @@ func terminateChecks() []check {
 		{"terminate twice, and what is gone", nil, terminateTwice},
 		{"terminate only what is named", []string{"Account"}, terminateNamed},
 	}
-	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut}, {Kind: Cut, After: true}, {Kind: HTML}, {Kind: RateLimited}} {
+	for _, f := range []Fault{{Kind: Failed}, {Kind: Failed, After: true}, {Kind: Cut}, {Kind: Cut, After: true}, {Kind: HTML}, {Kind: Astray}, {Kind: RateLimited}} {
 		all = append(all, check{"terminate: " + f.String(), []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, f) }})
 	}
 	return append(all, check{"terminate that never goes through", []string{"Account", "Fault"}, func(c *trial) { terminateUnder(c, Fault{Kind: Failed, Times: -1}) }})
