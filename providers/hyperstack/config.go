@@ -23,8 +23,8 @@ type Config struct {
 	// Image is the name of the nodes' image. Empty means the newest Ubuntu with CUDA that
 	// the region has, and where it has none the newest Ubuntu.
 	Image string
-	// User is whom to log in as. Empty means "ubuntu", who has sudo.
-	User string
+	// SSHUser is whom to log in as. Empty means "ubuntu", who has sudo.
+	SSHUser string
 
 	// NetworkOptimised takes machines only that have the fast network: of flavours, in
 	// regions and in environments that have it.
@@ -93,7 +93,7 @@ func (c Config) complete() Config {
 	if len(c.NetworkOptimisedRegions) == 0 {
 		c.NetworkOptimisedRegions = []string{"CANADA-1", "US-1"}
 	}
-	c.User = cmp.Or(c.User, "ubuntu")
+	c.SSHUser = cmp.Or(c.SSHUser, "ubuntu")
 	c.TeardownTimeout = cmp.Or(c.TeardownTimeout, 120*cloud.Second)
 	c.TeardownPollInterval = cmp.Or(c.TeardownPollInterval, 2*cloud.Second)
 	c.Endpoint = cmp.Or(c.Endpoint, defaultEndpoint)
@@ -122,7 +122,7 @@ func (c Config) validate() error {
 		f.Require(!c.NetworkOptimised || slices.Contains(c.NetworkOptimisedRegions, name),
 			"NetworkOptimised is set, and region %s is not one of NetworkOptimisedRegions", name)
 	}
-	f.Word("User", c.User)
+	f.Word("SSHUser", c.SSHUser)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Require(c.TeardownTimeout > 0, "TeardownTimeout is %v; it is more than nothing", c.TeardownTimeout)
 	f.Require(c.TeardownPollInterval > 0, "TeardownPollInterval is %v; it is more than nothing", c.TeardownPollInterval)

@@ -13,11 +13,11 @@ import (
 func TestConfigFaultsAllAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := Config{
-		APIKey: testKey, Regions: []string{"", "CANADA 1", "NORWAY-1"}, NetworkOptimised: true, User: "a b", RequestTimeout: time.Millisecond,
+		APIKey: testKey, Regions: []string{"", "CANADA 1", "NORWAY-1"}, NetworkOptimised: true, SSHUser: "a b", RequestTimeout: time.Millisecond,
 		TeardownTimeout: -1, TeardownPollInterval: -1, Endpoint: "https://u:secret@example.com/v1?key=1",
 	}.Open(t.Context())
 	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "open", testKey, "secret")
-	for _, field := range []string{"Regions has an empty name", "CANADA 1", "region NORWAY-1 is not one of NetworkOptimisedRegions", "User", "RequestTimeout", "TeardownTimeout", "TeardownPollInterval", "Endpoint"} {
+	for _, field := range []string{"Regions has an empty name", "CANADA 1", "region NORWAY-1 is not one of NetworkOptimisedRegions", "SSHUser", "RequestTimeout", "TeardownTimeout", "TeardownPollInterval", "Endpoint"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v; want something about %s", err, field)
 		}
@@ -58,7 +58,7 @@ func TestImageAndUserOfTheConfig(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	cfg := f.config()
-	cfg.Image, cfg.User = "Ubuntu Server 22.04 LTS R535 CUDA 12.2", "ada"
+	cfg.Image, cfg.SSHUser = "Ubuntu Server 22.04 LTS R535 CUDA 12.2", "ada"
 	d := cloudtest.Prepared(t, cfg)
 	in := cloudtest.MustLaunch(t, d, h100, 0)
 	if _, asked := f.created(); asked.ImageName != cfg.Image {

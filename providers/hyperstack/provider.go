@@ -154,7 +154,7 @@ func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
 		}
 	}
 	if m.FloatingIP != "" { // which comes later than ACTIVE
-		in.SSH = gputrain.Endpoint{Addr: m.FloatingIP + ":22", User: p.cfg.User}
+		in.SSH = gputrain.Endpoint{Addr: m.FloatingIP + ":22", User: p.cfg.SSHUser}
 	} else if in.State == gputrain.InstanceRunning {
 		in.State, in.StateReason = gputrain.InstancePending, "it has no address yet"
 	}

@@ -30,8 +30,8 @@ type Config struct {
 	// means 50. What is less than a region or a template takes is raised to that: 100 in EU1
 	// and for "vm". The most is 2000.
 	StorageGB int
-	// AtOnce bounds how many nodes are created, or destroyed, at the same time. Zero means 8.
-	AtOnce int
+	// ThreadPoolSize bounds how many nodes are created, or destroyed, at the same time. Zero means 8.
+	ThreadPoolSize int
 
 	// RequestTimeout bounds one attempt at a call of the API, other than a create, which may
 	// take 2 minutes at least. Zero means 30 seconds.
@@ -86,7 +86,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	}
 	p := &provider{cfg: c, api: api, account: cloud.KeyAccount(key)}
 	p.Keys = cloud.Keys{List: api.keys, Add: api.addKey, Delete: api.deleteKey, Gone: isGone}
-	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.AtOnce, 8), SpotVanishes: true}), nil
+	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.ThreadPoolSize, 8), SpotVanishes: true}), nil
 }
 
 // A region is a place, and the host that has its machines.
@@ -135,7 +135,7 @@ func (c Config) validate() error {
 		"Region %q is not IN1, IN2, EU1 or one of RegionEndpoints", c.Region)
 	f.Require(c.Template == "" || templateForm.MatchString(c.Template), "Template %q is not the name of a template", c.Template)
 	f.Require(c.StorageGB >= 0 && c.StorageGB <= maxStorage, "StorageGB is %d; the most is %d", c.StorageGB, maxStorage)
-	f.Require(c.AtOnce >= 0, "AtOnce is %d; it is not less than 0", c.AtOnce)
+	f.Require(c.ThreadPoolSize >= 0, "ThreadPoolSize is %d; it is not less than 0", c.ThreadPoolSize)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, accountEndpoint)
 	for name, address := range c.RegionEndpoints {

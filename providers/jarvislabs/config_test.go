@@ -14,11 +14,11 @@ import (
 func TestConfigFaultsAllAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := Config{
-		APIKey: testKey, Region: "IN9", Template: "../pytorch", StorageGB: 2001, AtOnce: -1, RequestTimeout: time.Millisecond,
+		APIKey: testKey, Region: "IN9", Template: "../pytorch", StorageGB: 2001, ThreadPoolSize: -1, RequestTimeout: time.Millisecond,
 		Endpoint: "https://u:secret@example.com?key=1", RegionEndpoints: map[string]string{noida: "", "x": "ftp://example.com"},
 	}.Open(t.Context())
 	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "open", testKey, "secret")
-	for _, field := range []string{`Region "IN9"`, "Template", "StorageGB", "AtOnce", "RequestTimeout", "Endpoint is", "an empty name or address", "RegionEndpoints is"} {
+	for _, field := range []string{`Region "IN9"`, "Template", "StorageGB", "ThreadPoolSize", "RequestTimeout", "Endpoint is", "an empty name or address", "RegionEndpoints is"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v; want something about %s", err, field)
 		}

@@ -68,7 +68,7 @@ func classify(_ string, err error) (hint string, kind error) {
 	case kind != nil:
 	case e.Code == "invalid_request_error" && strings.Contains(text, "quota"): // which comes as a 403
 		kind = gputrain.ErrQuota
-	case strings.Contains(text, "no more") && strings.Contains(text, "available"):
+	case !e.Ambiguous() && strings.Contains(text, "no more") && strings.Contains(text, "available"):
 		kind = gputrain.ErrNoCapacity
 	case e.Status == http.StatusNotFound: // by whom, if not by the API?
 		kind = gputrain.ErrUnavailable

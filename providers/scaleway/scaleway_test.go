@@ -271,6 +271,7 @@ func TestErrors(t *testing.T) {
 		{failure(403, "invalid_request_error", "forbidden", nil), gputrain.ErrAuth},
 		{failure(400, "out_of_stock", "resource out of stock", nil), gputrain.ErrNoCapacity},
 		{failure(400, "resource", "There is no more L4-1-24G available.", nil), gputrain.ErrNoCapacity},
+		{fakecloud.Failure(502, "no more connections available", ""), gputrain.ErrUnavailable},
 		{failure(400, "invalid_arguments", "invalid argument(s)", nil), gputrain.ErrInvalid},
 		{failure(403, "locked", "the account is locked", nil), gputrain.ErrAuth},
 		{failure(410, "resource_expired", "resource has expired", nil), gputrain.ErrUnsupported},

@@ -15,14 +15,14 @@ type Config struct {
 	// APIToken authenticates every call. It may be a reference. Empty means the
 	// TENSORDOCK_API_TOKEN variable.
 	APIToken gputrain.Secret
-	// Country keeps machines in one country only, by its two letters, its name or a part of
+	// Location keeps machines in one country only, by its two letters, its name or a part of
 	// that: "US", "Germany". Empty means anywhere.
-	Country string
+	Location string
 	// MinTier drops locations of a lower tier, of which there are 0 to 4. Zero means 2,
 	// less than zero any.
 	MinTier int
-	// Image is what nodes start from. Empty means DefaultImage.
-	Image string
+	// OperatingSystem is the image that nodes start from. Empty means DefaultImage.
+	OperatingSystem string
 	// StorageGB is the size of the disk where Spec.DiskGiB is zero. Zero means 100, which
 	// is the least. Spec.DiskGiB is rounded up to a multiple of 50 GB.
 	StorageGB int
@@ -31,9 +31,9 @@ type Config struct {
 	MinVCPUs, MinRAMGB int
 	// DedicatedIP takes machines only that have an address of their own.
 	DedicatedIP bool
-	// User is whom to log in as. Empty means root, for which cloud-init is given the pool's
+	// SSHUser is whom to log in as. Empty means root, for which cloud-init is given the pool's
 	// key, and the node's host key. For another user the first contact decides that.
-	User string
+	SSHUser string
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 2 minutes, as
 	// the API is slow.
 	RequestTimeout time.Duration
@@ -44,7 +44,7 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// DefaultImage is the nodes' image where Config.Image is empty: Ubuntu 24.04 with a driver.
+// DefaultImage is the nodes' image where Config.OperatingSystem is empty: Ubuntu 24.04 with a driver.
 const DefaultImage = "ubuntu2404_ml_everything"
 
 const (
@@ -95,25 +95,25 @@ func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
 // complete returns the configuration with its defaults, and without the token.
 func (c Config) complete() Config {
 	c.APIToken = ""
-	c.Country = countryOf(c.Country)
+	c.Location = countryOf(c.Location)
 	c.MinTier = cmp.Or(c.MinTier, 2)
-	c.Image = cmp.Or(c.Image, DefaultImage)
+	c.OperatingSystem = cmp.Or(c.OperatingSystem, DefaultImage)
 	c.StorageGB = cmp.Or(c.StorageGB, minStorageGB)
 	c.MinVCPUs, c.MinRAMGB = cmp.Or(c.MinVCPUs, 4), cmp.Or(c.MinRAMGB, 16)
-	c.User = cmp.Or(c.User, "root")
+	c.SSHUser = cmp.Or(c.SSHUser, "root")
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 2*time.Minute)
 	return c
 }
 
 // byCloudInit is whether nodes are given their keys by cloud-init.
-func (c Config) byCloudInit() bool { return c.User == "root" }
+func (c Config) byCloudInit() bool { return c.SSHUser == "root" }
 
 // validate returns every fault at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Require(c.MinTier <= 4, "MinTier is %d; the highest is 4", c.MinTier)
-	f.Word("Image", c.Image)
-	f.Word("User", c.User)
+	f.Word("OperatingSystem", c.OperatingSystem)
+	f.Word("SSHUser", c.SSHUser)
 	f.Require(c.StorageGB == 0 || c.StorageGB >= minStorageGB, "StorageGB is %d; the least is %d", c.StorageGB, minStorageGB)
 	f.Require(c.MinVCPUs >= 0, "MinVCPUs is %d", c.MinVCPUs)
 	f.Require(c.MinRAMGB >= 0 && c.MinRAMGB <= maxRAM, "MinRAMGB is %d; the most is %d", c.MinRAMGB, maxRAM)

@@ -18,8 +18,8 @@ func TestBadParameters(t *testing.T) {
 	f := startFake(t)
 	for says, change := range map[string]func(*Config){
 		"MinTier is 5":          func(c *Config) { c.MinTier = 5 },
-		"Image":                 func(c *Config) { c.Image = "Ubuntu 22.04 LTS" },
-		"User":                  func(c *Config) { c.User = "a b" },
+		"OperatingSystem":       func(c *Config) { c.OperatingSystem = "Ubuntu 22.04 LTS" },
+		"SSHUser":               func(c *Config) { c.SSHUser = "a b" },
 		"StorageGB is 50":       func(c *Config) { c.StorageGB = 50 },
 		"MinVCPUs is -1":        func(c *Config) { c.MinVCPUs = -1 },
 		"MinRAMGB is 513":       func(c *Config) { c.MinRAMGB = 513 },

@@ -2,7 +2,7 @@
 // hosts. It is experimental: the API is described in prose only, answers in shapes that differ from
 // that, and times out often; what follows may fail where other providers do not.
 //
-//	pool, err := gputrain.Open(ctx, tensordock.Config{Country: "US"}, gputrain.Spec{
+//	pool, err := gputrain.Open(ctx, tensordock.Config{Location: "US"}, gputrain.Spec{
 //		Accelerator: accelerators.RTX4090(accelerators.Count(2)),
 //	})
 //
@@ -32,7 +32,7 @@
 // need not will run on several. With addresses of their own they reach each other by those.
 //
 // Who logs in is root. The image's own user differs by host, so cloud-init is given a file of
-// keys for root, and a line of sshd's configuration that names it. Where it is not heeded, [Config].User
+// keys for root, and a line of sshd's configuration that names it. Where it is not heeded, [Config].SSHUser
 // names whom the host lets in with the pool's key, which the create call has, too.
 //
 // # Billing
@@ -54,17 +54,17 @@
 // A node is given its host key by cloud-init, in a file of its own that sshd's configuration names before
 // the image's, and is held to it from the first contact on. Who can read what cloud-init was given, on
 // the node or by the API, can pass for that one node. Where it is not heeded the node shows another key, and
-// is ErrHostKey; with [Config].User, which sends nothing to cloud-init, the first contact decides.
+// is ErrHostKey; with [Config].SSHUser, which sends nothing to cloud-init, the first contact decides.
 //
 // # Errors
 //
 //   - ErrAuth: the token is wrong, or is the authorization ID.
-//   - ErrHostKey: the host did not heed cloud-init: set User.
+//   - ErrHostKey: the host did not heed cloud-init: set SSHUser.
 //   - ErrQuota: the balance is too low.
 //   - ErrNoCapacity: the host has none free any more; the next offer is taken.
 //   - ErrUnavailable: also "unexpected error", by which the API refuses an image, a disk or a host
 //     without saying which. Try another Image, or a StorageGB of 200.
-//   - ErrNoOffers: relax Country, MinTier or the accelerator.
+//   - ErrNoOffers: relax Location, MinTier or the accelerator.
 //
 // # What this was made from
 //

@@ -78,7 +78,7 @@ const fundsHint = "add to the balance at https://dashboard.tensordock.com"
 
 func classify(op string, err error) (hint string, kind error) {
 	e, ok := errors.AsType[*rest.Error](err)
-	if !ok || e.Err != nil || e.Status == 0 || e.Status >= 500 {
+	if !ok || e.Err != nil || e.Status == 0 || e.Status >= 500 || e.Ambiguous() {
 		return "", nil
 	}
 	switch e.Status {

@@ -19,7 +19,7 @@ func ExampleConfig() {
 		DiskGiB:     200,
 		TTL:         8 * time.Hour,
 	}
-	pool, err := gputrain.Open(context.Background(), tensordock.Config{Country: "US"}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	pool, err := gputrain.Open(context.Background(), tensordock.Config{Location: "US"}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (d *dock) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrai
 			return
 		}
 		for _, l := range all {
-			if l.Tier < d.cfg.MinTier || !inCountry(l.Country, d.cfg.Country) {
+			if l.Tier < d.cfg.MinTier || !inCountry(l.Country, d.cfg.Location) {
 				continue
 			}
 			for _, g := range l.GPUs {

@@ -31,11 +31,11 @@ func TestOffers(t *testing.T) {
 		want   []string
 	}{
 		"all":       {nil, gputrain.Spec{}, []string{austin, h100, berlin}},
-		"homes":     {func(c *Config) { c.MinTier, c.Country = -1, "us" }, gputrain.Spec{}, []string{"loc-home/geforcertx4090-pcie-24gb" + small + "Ohio-Somewhere: RTX4090-24GB-PCIe $0.25", austin, h100}},
-		"by name":   {func(c *Config) { c.Country = "germany" }, gputrain.Spec{}, []string{berlin}},
-		"by a part": {func(c *Config) { c.Country = "States" }, gputrain.Spec{}, []string{austin, h100}},
-		"elsewhere": {func(c *Config) { c.Country = "FR" }, gputrain.Spec{}, nil},
-		"by code":   {func(c *Config) { c.Country = "de" }, gputrain.Spec{}, []string{berlin}},
+		"homes":     {func(c *Config) { c.MinTier, c.Location = -1, "us" }, gputrain.Spec{}, []string{"loc-home/geforcertx4090-pcie-24gb" + small + "Ohio-Somewhere: RTX4090-24GB-PCIe $0.25", austin, h100}},
+		"by name":   {func(c *Config) { c.Location = "germany" }, gputrain.Spec{}, []string{berlin}},
+		"by a part": {func(c *Config) { c.Location = "States" }, gputrain.Spec{}, []string{austin, h100}},
+		"elsewhere": {func(c *Config) { c.Location = "FR" }, gputrain.Spec{}, nil},
+		"by code":   {func(c *Config) { c.Location = "de" }, gputrain.Spec{}, []string{berlin}},
 		"dedicated": {func(c *Config) { c.DedicatedIP = true }, gputrain.Spec{}, []string{austin, berlin}},
 		"no spot":   {nil, gputrain.Spec{Allocation: gputrain.Spot}, nil},
 		"count, rounds": {nil, gputrain.Spec{Accelerator: accelerators.RTX4090(accelerators.Count(5)), VCPUs: 7, MemoryGiB: 65, DiskGiB: 200}, []string{

@@ -58,7 +58,7 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 		return "", err
 	}
 	in := order{
-		Name: o.Name(), Type: "virtualmachine", Image: d.cfg.Image, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
+		Name: o.Name(), Type: "virtualmachine", Image: d.cfg.OperatingSystem, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
 		Resources: resources{VCPUs: s.vcpus, RAMGB: s.ramGB, StorageGB: s.diskGB, GPUs: map[string]gpuCount{s.gpu: {s.count}}},
 		Dedicated: d.cfg.DedicatedIP,
 	}
@@ -179,7 +179,7 @@ func (d *dock) machine(in machine) cloud.Machine {
 	}
 	port := d.sshPort(in)
 	if in.IP != "" && port > 0 {
-		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(in.IP, strconv.Itoa(port)), User: d.cfg.User}
+		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(in.IP, strconv.Itoa(port)), User: d.cfg.SSHUser}
 	} else if m.State == gputrain.InstanceRunning {
 		m.State, m.StateReason = gputrain.InstancePending, in.Status+", without an address yet"
 	}

@@ -154,7 +154,7 @@ func TestOrder(t *testing.T) {
 	if _, dedicated := sent["useDedicatedIp"]; dedicated {
 		t.Errorf("%v", sent)
 	}
-	o, sent = attributes(func(c *Config) { c.DedicatedIP, c.User = true, "user" })
+	o, sent = attributes(func(c *Config) { c.DedicatedIP, c.SSHUser = true, "user" })
 	if _, forwards := sent["port_forwards"]; forwards || !o.Dedicated || o.CloudInit != nil {
 		t.Errorf("%v", sent)
 	}
@@ -178,7 +178,7 @@ func TestHostKey(t *testing.T) {
 		t.Errorf("%+v", now.SSH)
 	}
 	cfg := f.config()
-	cfg.User = "user"
+	cfg.SSHUser = "user"
 	d = cloudtest.Open(t, cfg)
 	if now := cloudtest.Describe(t, d, in.ID); len(now.SSH.HostKeys) != 0 || d.Capabilities().HostKeys != gputrain.HostKeyFirstContact {
 		t.Errorf("%+v", now.SSH)
@@ -203,7 +203,7 @@ func TestPortOfSSH(t *testing.T) {
 		}
 	}
 	cfg := f.config()
-	cfg.DedicatedIP, cfg.User = true, "user"
+	cfg.DedicatedIP, cfg.SSHUser = true, "user"
 	f.Do(func() {
 		r, _ := f.instances.Get(nil, in.ID)
 		delete(r.row, "portForwards")
