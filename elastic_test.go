@@ -58,6 +58,40 @@ func TestAPoolGrowsAndShrinks(t *testing.T) {
 	})
 }
 
+// What its machines share is made again where somebody, such as Reap on another computer,
+// took a pool that had come down to none for what a dead program had left.
+func TestAnEmptyPoolThatWasReapedGrows(t *testing.T) {
+	inCloud(t, sim.Options{BootTime: 30 * time.Second}, func(t *testing.T, c *simCloud) {
+		p := c.pool(t, gputrain.Spec{MaxNodes: 1, IdleTimeout: time.Minute})
+		shared := func() (ids []string) {
+			for _, r := range c.Live() {
+				if r.Kind != "machine" {
+					ids = append(ids, r.ID)
+				}
+			}
+			return ids
+		}
+		made := shared()
+		reaper, err := sim.Config{Cloud: c.Cloud}.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			time.Sleep(2 * time.Hour)
+			if err := reaper.Release(t.Context(), gputrain.PoolInfo{ID: p.ID()}); err != nil || len(shared()) != 0 {
+				t.Fatalf("%q, %v", shared(), err)
+			}
+			if _, err := p.Run(gputrain.Cmd("echo")); err != nil {
+				t.Error(err)
+			}
+			if again := shared(); len(made) == 0 || len(again) != len(made) {
+				t.Errorf("its machines share %q, and shared %q", again, made)
+			}
+		}
+		c.end(t, p)
+	})
+}
+
 // An elastic pool keeps its least number of nodes, and slots count.
 func TestAnElasticPoolHasALeast(t *testing.T) {
 	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {

@@ -271,7 +271,7 @@ type identity struct {
 func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o options, who identity) *pool {
 	p := &pool{
 		id: who.id, generation: who.generation, keys: who.keys, provider: provider, driver: driver, caps: driver.Capabilities(), spec: spec, opts: o,
-		machines: map[string]*machine{}, inFlight: map[string]time.Time{}, secrets: &redactor{},
+		machines: map[string]*machine{}, inFlight: map[string]time.Time{}, prepared: map[*member]time.Time{}, secrets: &redactor{},
 		rescaled: make(chan struct{}, 1), launched: make(chan struct{}, 1), paying: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
 		least: spec.nodes(), most: spec.maxNodes(), attaching: who.attaching,
 	}

@@ -50,8 +50,8 @@ type pool struct {
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs
 
-	preparing chan struct{}    // has room for one, who guards
-	prepared  map[*member]bool // of a group
+	preparing chan struct{}         // has room for one, who guards
+	prepared  map[*member]time.Time // when what its machines share was last made
 
 	paying chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
 

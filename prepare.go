@@ -17,22 +17,26 @@ func (p *pool) prepareAll() error {
 		p.noted(p.ledger.Created(ledger.Row{Name: sharedRow, Kind: sharedRow})) // which stands for nothing
 		return nil
 	}
-	return p.prepare(p.members[0])
+	if err := p.prepare(p.members[0]); err != nil {
+		return err
+	}
+	p.prepared[p.members[0]] = now()
+	return nil
 }
 
-// prepareFor makes what the machines of a group's member share, before the first is
-// launched.
+// prepareFor makes what a member's machines share, before one is launched: of a group's
+// member before the first. Of a pool that has had no machine for long it makes it again:
+// a reaper on another computer may have taken that for what a dead program had left.
 func (p *pool) prepareFor(m *member) error {
-	if m.index == 0 {
-		return nil
-	}
 	select {
 	case p.preparing <- struct{}{}:
 		defer func() { <-p.preparing }()
 	case <-p.ctx.Done():
 		return p.interrupted(p.ctx.Err())
 	}
-	if p.prepared[m] {
+	at, made := p.prepared[m]
+	lately := now().Sub(at) < p.spec.lease() || p.hasMachines()
+	if lately && (made || m.index == 0) {
 		return nil
 	}
 	row := ledger.Row{Name: m.sharedRow(), Kind: sharedRow, Member: m.key}
@@ -43,15 +47,24 @@ func (p *pool) prepareFor(m *member) error {
 	if err := p.prepare(m); err != nil {
 		return &prepareError{err}
 	}
-	if p.prepared == nil {
-		p.prepared = map[*member]bool{}
-	}
-	p.prepared[m] = true
+	p.prepared[m] = now()
 	return nil
 }
 
-// A prepareError is that a member of a group could not be prepared: none of its offers
-// can be had.
+// hasMachines reports whether a machine of the pool is there, as far as is known.
+func (p *pool) hasMachines() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.machines {
+		if m.to.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// A prepareError is that what a member's machines share could not be made: none of its
+// offers can be had.
 type prepareError struct{ error }
 
 func (e *prepareError) Unwrap() error { return e.error }

@@ -38,8 +38,9 @@ type Driver interface {
 	Offers(ctx context.Context, spec Spec) iter.Seq2[Offer, error]
 
 	// Prepare makes what the machines of a pool share: a network, a
-	// registered key. It is idempotent, and tags what it makes with the pool.
-	// Each thing is put down by [PoolInfo.Record] before it is made.
+	// registered key. It is idempotent, makes again what somebody has removed, and
+	// tags what it makes with the pool. Each thing is put down by [PoolInfo.Record]
+	// before it is made.
 	Prepare(ctx context.Context, pool PoolInfo) error
 
 	// Launch starts one machine for each of req.Nodes, tagged with the pool in

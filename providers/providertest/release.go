@@ -12,6 +12,7 @@ func releaseChecks() []check {
 		{"prepare records before it makes", []string{"Account"}, prepareRecords},
 		{"prepare makes nothing that is not recorded", []string{"Account"}, prepareUnrecorded},
 		{"prepare twice makes once", []string{"Account"}, prepareTwice},
+		{"prepare makes again what was removed", []string{"Account"}, prepareAgain},
 		{"release removes exactly what prepare made", []string{"Account", "Foreign"}, releaseExactly},
 		{"release twice, and without prepare", nil, releaseTwice},
 	}
@@ -83,6 +84,23 @@ func prepareTwice(c *trial) {
 			c.Errorf("Driver.Prepare is idempotent: once it made %q, and after another there are %q", once, again)
 		}
 	}
+}
+
+// What somebody has removed, such as a reaper on another computer, is made again.
+func prepareAgain(c *trial) {
+	before := resourceIDs(c.h.Account())
+	p := c.prepared()
+	n := len(c.newIn(before))
+	if err := c.open().Release(c.Context(), p.now()); err != nil {
+		c.Fatalf("Driver.Release: %v", err)
+	}
+	if err := p.Prepare(c.Context(), p.now()); err != nil {
+		c.Errorf("Driver.Prepare, after what it had made was removed: %v", err)
+	}
+	if made := c.newIn(before); len(made) != n {
+		c.Errorf("Driver.Prepare, after the %d things that it had made were removed: there are %q", n, resourceIDs(made))
+	}
+	p.running(p.launch(1))
 }
 
 func releaseExactly(c *trial) {
