@@ -87,9 +87,15 @@ done
 case $order in here | place) ;; *) fail "the upload was given up";; esac
 [ -f "$s" ] || fail "the upload was given up: somebody removed $s"
 `
-	// receivePart writes into the file only while the session in charge keeps it.
+	// receivePart writes into the file only while the session in charge keeps it. dd makes
+	// a file that is not there, and what is removed as dd begins would be back, for ever:
+	// where that can be had, it is given one that is open.
 	receivePart = `[ -f "$s" ] || exit ` + missing + `
-exec dd of="$s" bs=262144 seek="$seek" conv=notrunc
+{
+	[ ! -e /proc/self/fd/3 ] || s=/proc/self/fd/3
+	exec dd of="$s" bs=262144 seek="$seek" conv=notrunc
+} 3<"$s"
+exit ` + missing + `
 `
 )
 

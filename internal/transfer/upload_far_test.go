@@ -146,6 +146,49 @@ func TestUploadFarIsCut(t *testing.T) {
 	}
 }
 
+// TestUploadFarIsCutAsPartsBegin cuts all connections when the parts' programs are about to
+// open the file, which is removed before they do.
+func TestUploadFarIsCutAsPartsBegin(t *testing.T) {
+	real, err := exec.LookPath("dd")
+	must(t, err)
+	bin, state := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "dd"), []byte(fmt.Sprintf(`#!/bin/sh
+: >'%[1]s/begun'$$
+until [ -e '%[1]s/go' ]; do sleep 0.01; done
+'%[2]s' "$@"
+: >'%[1]s/ended'$$
+`, state, real)), 0o755))
+	r, _, link := farNode(t, "SetEnv PATH="+bin+":"+os.Getenv("PATH"))
+	count := func(dir, pattern string) int {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		must(t, err)
+		return len(found)
+	}
+	await := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("never came: " + what)
+			}
+		}
+	}
+	content := noise(bulkSize + 4<<20)
+	name := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(name, content, 0o644))
+	done := make(chan error, 1)
+	go func() { done <- r.Upload(t.Context(), name, "f", Options{}) }()
+	await("the parts' beginning", func() bool { return count(state, "begun*") == bulkStreams })
+	first, err := filepath.Glob(filepath.Join(r.Dir, stagePrefix+"*"))
+	must(t, err)
+	link.Cut()
+	await("the end of what was staged", func() bool { return len(first) == 1 && !exists(first[0]) })
+	must(t, os.WriteFile(filepath.Join(state, "go"), nil, 0o644))
+	must(t, <-done)
+	await("the parts' end", func() bool { return count(state, "ended*") == count(state, "begun*") })
+	arrived(t, filepath.Join(r.Dir, "f"), content)
+	noneStaged(t, r)
+}
+
 // TestUploadFarIsCutForGood cuts every attempt: what was there stays.
 func TestUploadFarIsCutForGood(t *testing.T) {
 	r, _, link := farNode(t)
@@ -197,7 +240,8 @@ func killPart(t *testing.T, r *Remote) int {
 	must(t, err)
 	for line := range strings.Lines(string(out)) {
 		number, args, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if !strings.HasPrefix(args, "dd of="+r.Dir) {
+		open, _ := os.Readlink("/proc/" + number + "/fd/3")
+		if !strings.HasPrefix(args, "dd of=") || !strings.HasPrefix(args, "dd of="+r.Dir) && !strings.HasPrefix(open, r.Dir) {
 			continue
 		}
 		pid, err := strconv.Atoi(number)
