@@ -58,6 +58,8 @@ var (
 	ErrTimeout = errors.New("timed out")
 	// ErrOutOfMemory means that the kernel ended a task for its memory.
 	ErrOutOfMemory = errors.New("out of memory")
+	// ErrLimit means that a node sent more than [Limits] allow.
+	ErrLimit = errors.New("limit exceeded")
 )
 
 // An Error is a provider's or a pool's failure. It unwraps to its kind and to

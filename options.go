@@ -23,6 +23,7 @@ type options struct {
 	stateDir       StateDir
 	takeover       bool
 	secrets        map[string]Secret
+	limits         Limits
 }
 
 // WithName names the pool. The name is part of the pool's ID and of what the
@@ -79,6 +80,7 @@ func (o *options) validate() error {
 			f.add("WithWorkerBinary: %v", err)
 		}
 	}
+	o.limits.validate(&f)
 	for name, value := range o.secrets {
 		f.secret(fmt.Sprintf("WithSecrets[%q]", name), value)
 	}

@@ -120,7 +120,7 @@ var errorKinds = map[string]error{
 	"invalid": ErrInvalid, "no offers": ErrNoOffers, "no capacity": ErrNoCapacity, "quota": ErrQuota, "auth": ErrAuth, "rate": ErrRateLimited,
 	"not found": ErrNotFound, "unsupported": ErrUnsupported, "unavailable": ErrUnavailable, "preempted": ErrPreempted, "node lost": ErrNodeLost,
 	"host key": ErrHostKey, "bootstrap": ErrBootstrap, "closed": ErrClosed, "expired": ErrExpired, "budget": ErrBudget, "no init": ErrNoInit,
-	"unknown function": ErrUnknownFunction, "timeout": ErrTimeout, "memory": ErrOutOfMemory, "ledger": ErrLedger, "fenced": ErrFenced, "in use": ErrInUse,
+	"unknown function": ErrUnknownFunction, "timeout": ErrTimeout, "memory": ErrOutOfMemory, "limit": ErrLimit, "ledger": ErrLedger, "fenced": ErrFenced, "in use": ErrInUse,
 	"cancelled": context.Canceled, "deadline": context.DeadlineExceeded, "disk full": syscall.ENOSPC,
 }
 
