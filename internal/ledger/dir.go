@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/owner"
+	"github.com/gputrain/gputrain/internal/private"
 	"github.com/gputrain/gputrain/internal/record"
 )
 
@@ -41,10 +42,13 @@ func DefaultDir() (string, error) {
 type Dir struct{ path string } // of the folder pools
 
 // OpenDir opens a folder, and makes it where it is not there. It must be this
-// user's, and nobody else may write to it.
+// user's, and no other user may write to it or exchange it for another.
 func OpenDir(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := private.CheckPath(path); err != nil {
 		return nil, err
 	}
 	d := &Dir{path: filepath.Join(path, "pools")}
@@ -55,21 +59,22 @@ func OpenDir(path string) (*Dir, error) {
 		}
 		made = append(made, p)
 	}
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(path) // a user may have a link of their own to it
+	if err != nil {
+		return nil, err
+	}
+	if err := private.Dir(real); err != nil {
+		return nil, err
+	}
+	if err := private.MakeDir(d.path); err != nil {
 		return nil, err
 	}
 	for _, p := range made {
 		if err := record.SyncDir(filepath.Dir(p)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
-		}
-	}
-	for _, p := range []string{path, d.path} {
-		info, err := os.Stat(p)
-		if err != nil {
-			return nil, err
-		}
-		if err := ours(info); err != nil {
-			return nil, fmt.Errorf("%s: %w", p, err)
 		}
 	}
 	return d, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/gputrain/gputrain/internal/private"
 	"github.com/gputrain/gputrain/internal/record"
 )
 
@@ -293,9 +294,12 @@ func (l *Ledger) Snapshot() Snapshot {
 	return s
 }
 
+// keyBytes bounds what Key reads: no private key has as much.
+const keyBytes = 64 << 10
+
 // Key returns the pool's private key.
 func (l *Ledger) Key() ([]byte, error) {
-	key, err := os.ReadFile(l.dir.file(l.id, ".key"))
+	key, err := private.ReadFile(l.dir.file(l.id, ".key"), keyBytes)
 	return key, told("read the key beside", l.id, err)
 }
 

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package private
+
+func isUnmapped(uint32) bool { return false }

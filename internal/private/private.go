@@ -1,0 +1,142 @@
+// Package private makes and checks folders and files that belong to this user alone,
+// on a computer that has other users: these may make any name in a shared folder
+// first, or place a link there.
+//
+// On Windows, whose users have folders of their own and rights that are not mode bits,
+// only links and kinds are looked at.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Check reports what is wrong with a folder that is to be this user's alone. info is
+// what os.Lstat says of it: a link is refused.
+func Check(info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errors.New("it is a link; name the folder itself")
+	case !info.IsDir():
+		return errors.New("it is not a folder")
+	case !Owned(info):
+		return errors.New("it is another user's; name a folder of your own")
+	case othersWrite(info):
+		return errors.New("others can write to it; make it yours alone (chmod 700), or name another folder")
+	}
+	return nil
+}
+
+// Dir is Check of a folder by its name.
+func Dir(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if err := Check(info); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// MakeDir makes a folder that only this user can enter, with those above it, unless it
+// is there. It is checked in both cases.
+func MakeDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return Dir(path)
+}
+
+// CheckPath reports what on the way to a path another user could exchange: a link of
+// theirs, a folder of theirs, or one that every user can write to and that has no
+// sticky bit. What does not exist is passed over.
+func CheckPath(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	there := path // or what of it exists
+	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
+		info, err := os.Lstat(p)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			there = filepath.Dir(p)
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeSymlink != 0 && !trusted(info):
+			return fmt.Errorf("%s: it is another user's link; name the folder itself", p)
+		}
+	}
+	real, err := filepath.EvalSymlinks(there)
+	if err != nil {
+		return err
+	}
+	if there == path {
+		real = filepath.Dir(real)
+	}
+	for p := real; ; p = filepath.Dir(p) {
+		info, err := os.Lstat(p)
+		switch {
+		case err != nil:
+			return err
+		case !trusted(info):
+			return fmt.Errorf("%s, above %s, is another user's; name a folder of your own", p, path)
+		case anyoneRenames(info):
+			return fmt.Errorf("every user can rename what is in %s, above %s; set its sticky bit (chmod +t), or name another folder", p, path)
+		case p == filepath.Dir(p):
+			return nil
+		}
+	}
+}
+
+// ReadFile returns the content of a regular file of this user, of at most limit bytes.
+// It follows no link at the end of the path, and waits for nothing.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(data)) > limit:
+		return nil, fmt.Errorf("%s has more than the %d bytes that are read of it", path, limit)
+	}
+	return data, nil
+}
+
+// Open opens a regular file of this user for reading. It follows no link at the end of
+// the path, and waits for nothing.
+func Open(path string) (*os.File, error) {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular() || !os.SameFile(named, info):
+		err = fmt.Errorf("%s is not a regular file", path)
+	case !Owned(info):
+		err = fmt.Errorf("%s is another user's", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

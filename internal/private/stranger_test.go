@@ -1,0 +1,52 @@
+//go:build unix
+
+package private
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/strangertest"
+)
+
+// Whatever another user makes of a name in a shared folder, it is not taken for ours.
+func TestStrangersFolders(t *testing.T) {
+	shared := strangertest.Shared(t)
+	mine := t.TempDir()
+	strangertest.Run(t, `cd "$1" && mkdir -m 700 a && mkdir -m 777 b && ln -s "$2" link && echo x >file && mkfifo pipe && mkdir -m 777 open && ln -s "$2" open/link`, shared, mine)
+	for name, says := range map[string]string{"a": "another user's", "b": "another user's", "link": "link", "file": "not a folder", "pipe": "not a folder"} {
+		path := filepath.Join(shared, name)
+		if err := MakeDir(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("made %s: %v", name, err)
+		}
+	}
+	for name, says := range map[string]string{"a/x": "another user's", "link": "another user's link", "link/x": "another user's link", "open/link/x": "another user's link", "b/x/y": "another user's"} {
+		if err := CheckPath(filepath.Join(shared, name)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("the way to %s: %v", name, err)
+		}
+	}
+	if _, err := ReadFile(filepath.Join(shared, "file"), 100); err == nil || !strings.Contains(err.Error(), "another user's") {
+		t.Errorf("read a stranger's file: %v", err)
+	}
+	if err := CheckPath(filepath.Join(shared, "mine")); err != nil {
+		t.Errorf("below a folder with a sticky bit: %v", err)
+	}
+	os.Chmod(shared, 0o777)
+	if err := CheckPath(filepath.Join(shared, "mine")); err == nil || !strings.Contains(err.Error(), "sticky") {
+		t.Errorf("below a folder of all users: %v", err)
+	}
+}
+
+// A pipe that is put in a file's place is not waited for.
+func TestReadFileWaitsForNothing(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadFile(pipe, 100); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
