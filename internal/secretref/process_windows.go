@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+
+	"github.com/gputrain/gputrain/internal/childenv"
 )
 
 // shell is a command line as cmd.exe reads it, which ends with ctx, and its children
@@ -13,7 +15,9 @@ func shell(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /d /s /c "` + line + `"`, CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 	cmd.Cancel = func() error {
-		if err := exec.Command("taskkill", "/t", "/f", "/pid", strconv.Itoa(cmd.Process.Pid)).Run(); err != nil {
+		kill := exec.Command("taskkill", "/t", "/f", "/pid", strconv.Itoa(cmd.Process.Pid))
+		kill.Env = childenv.Of(childenv.System)
+		if err := kill.Run(); err != nil {
 			return cmd.Process.Kill()
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/childenv"
 )
 
 // A dialect is an engine's way with the command line that Docker began.
@@ -31,6 +32,7 @@ func (d dialect) String() string {
 type engine struct {
 	path    string
 	dialect dialect
+	pass    []string // variables that its commands see beyond what engines need
 }
 
 const (
@@ -41,8 +43,9 @@ const (
 	pipeDelay = 5 * time.Second
 )
 
-// findEngine returns the named engine, or the first that is installed.
-func findEngine(ctx context.Context, binary string) (*engine, error) {
+// findEngine returns the named engine, or the first that is installed. Its
+// commands see the variables that pass names, too.
+func findEngine(ctx context.Context, binary string, pass []string) (*engine, error) {
 	names := []string{binary}
 	if binary == "" {
 		names = []string{"docker", "podman", "nerdctl", "container"}
@@ -54,7 +57,7 @@ func findEngine(ctx context.Context, binary string) (*engine, error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		e := &engine{path: path}
+		e := &engine{path: path, pass: pass}
 		// The version tells who answers: podman often goes by the name of docker.
 		out, err := e.run(ctx, "--version")
 		if err != nil {
@@ -104,9 +107,11 @@ func (e *engine) run(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // command prepares a command that a Ctrl-C in the terminal does not reach: the
-// signal is the user's program's, which then ends its pool in good order.
+// signal is the user's program's, which then ends its pool in good order. It sees
+// the part of this program's environment that engines need, not its credentials.
 func (e *engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.path, args...)
+	cmd.Env = childenv.Of(childenv.System, childenv.Network, childenv.Containers, e.pass)
 	cmd.WaitDelay = pipeDelay
 	ownGroup(cmd)
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gputrain/gputrain"
@@ -35,7 +36,14 @@ type Config struct {
 	Labels map[string]string
 	// RunArgs are further arguments of the engine's create command, for what has
 	// no field here. They are visible to all who can see this machine's processes.
+	//
+	// A variable that they name without a value ("--env", "HF_HOME") is taken from this
+	// program's environment.
 	RunArgs []string
+	// PassEnv names variables of this program's environment that the engine's command
+	// sees besides those that engines need: for a credential helper "AWS_PROFILE", or
+	// "AWS_*" for all that begin so. Empty adds none.
+	PassEnv []string
 }
 
 // DefaultImage is what nodes start from where Config.Image is empty.
@@ -56,7 +64,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, fail("open", err)
 	}
-	e, err := findEngine(ctx, c.Binary)
+	e, err := findEngine(ctx, c.Binary, slices.Concat(c.PassEnv, namedVariables(c.RunArgs)))
 	if err != nil {
 		return nil, fail("open", err)
 	}
@@ -111,10 +119,26 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
+// namedVariables returns the variables that arguments of a create command name
+// without a value: the engine looks for that in its own environment.
+func namedVariables(args []string) (names []string) {
+	for i, a := range args {
+		name, joined := strings.CutPrefix(a, "--env=")
+		if !joined && i > 0 && (args[i-1] == "--env" || args[i-1] == "-e") {
+			name, joined = a, true
+		}
+		if joined && !strings.Contains(name, "=") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // clone copies what a caller could go on changing.
 func (c Config) clone() Config {
 	c.Devices = append([]string(nil), c.Devices...)
 	c.RunArgs = append([]string(nil), c.RunArgs...)
+	c.PassEnv = append([]string(nil), c.PassEnv...)
 	labels := make(map[string]string, len(c.Labels))
 	for k, v := range c.Labels {
 		labels[k] = v

@@ -2,8 +2,9 @@ package local
 
 import (
 	"net/url"
-	"slices"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/childenv"
 )
 
 // loginEnv is what a node sees of this program's environment: what a login on
@@ -23,18 +24,11 @@ func environment(environ, pass []string) []string {
 	var env []string
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
-		if matches(pass, name) || matches(loginEnv, name) && !holdsPassword(value) {
+		if childenv.Names(pass, name) || childenv.Names(loginEnv, name) && !holdsPassword(value) {
 			env = append(env, v)
 		}
 	}
 	return env
-}
-
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		prefix, all := strings.CutSuffix(p, "*")
-		return p == name || all && strings.HasPrefix(name, prefix)
-	})
 }
 
 // holdsPassword reports whether a value, such as a proxy's, is an address with

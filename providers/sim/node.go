@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/childenv"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/sshd"
 )
@@ -265,7 +266,9 @@ cd / && rm -rf -- "$h"`
 
 // removeHome ends what the server has not, and removes the home.
 func (n *node) removeHome() {
-	if exec.Command("sh", "-c", selfDestruct, "sh", n.home).Run() != nil {
+	cmd := exec.Command("sh", "-c", selfDestruct, "sh", n.home)
+	cmd.Env = childenv.Of(childenv.System)
+	if cmd.Run() != nil {
 		os.RemoveAll(n.home)
 	}
 }
