@@ -71,17 +71,40 @@ func Names() []string {
 // nanoseconds. What is left out is as in the zero Config. A credential is better left to
 // the environment, or a reference: see [gputrain.Secret].
 //
+// Settings are data: one that has this computer run what it says, as a credential that
+// begins with cmd:// does, is refused unless AllowCommands is given. Whoever writes the
+// settings still decides what is rented in this user's name, which files and variables
+// are read as credentials, and by Endpoint where they are sent.
+//
 // A name or a setting that there is none of, one of the wrong type, and one that only
 // a program can make (HTTPClient) is [gputrain.ErrInvalid]. What Config itself thinks of the
 // values its Open says.
-func New(name string, settings map[string]any) (gputrain.Provider, error) {
+func New(name string, settings map[string]any, opts ...Option) (gputrain.Provider, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
 	i := slices.IndexFunc(configs, func(c gputrain.Provider) bool { return c.Name() == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: there is no provider %q; there are %s", gputrain.ErrInvalid, name, strings.Join(Names(), ", "))
 	}
 	config := reflect.New(reflect.TypeOf(configs[i]))
+	fail := func(err error, hint string) error {
+		return &gputrain.Error{Provider: name, Op: "configure", Kind: gputrain.ErrInvalid, Err: err, Hint: hint}
+	}
 	if err := set(config.Interface(), settings); err != nil {
-		return nil, &gputrain.Error{Provider: name, Op: "configure", Kind: gputrain.ErrInvalid, Err: err}
+		return nil, fail(err, "")
+	}
+	if !o.commands {
+		var faults []error
+		for _, f := range reflect.VisibleFields(config.Type().Elem()) {
+			if why := commandIn(name, f.Name, config.Elem().FieldByIndex(f.Index)); why != "" {
+				faults = append(faults, errors.New(why))
+			}
+		}
+		if len(faults) > 0 {
+			return nil, fail(errors.Join(faults...), "if the settings are trusted to run programs here, give New all.AllowCommands()")
+		}
 	}
 	return config.Elem().Interface().(gputrain.Provider), nil
 }

@@ -29,3 +29,15 @@ func Example() {
 	// vastai
 	// true
 }
+
+// A settings file that this computer's user wrote may name commands.
+func ExampleAllowCommands() {
+	settings := map[string]any{"api_key": "cmd://op read op://cloud/vast/key"}
+	_, err := all.New("vastai", settings)
+	fmt.Println(err)
+	_, err = all.New("vastai", settings, all.AllowCommands())
+	fmt.Println(err)
+	// Output:
+	// vastai: configure: invalid: APIKey begins with cmd://, which this computer runs as a command; if the settings are trusted to run programs here, give New all.AllowCommands()
+	// <nil>
+}

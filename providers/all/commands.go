@@ -1,0 +1,71 @@
+package all
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// An Option changes what New takes from settings.
+type Option func(*options)
+
+type options struct{ commands bool }
+
+// AllowCommands takes settings that have this computer run what they say:
+// credentials that are commands (cmd://COMMAND LINE), and of a container engine
+// its command (Binary) and what opens this computer to containers (RunArgs,
+// Devices). It is for settings that the user of this computer wrote, or
+// would run as a script.
+func AllowCommands() Option { return func(o *options) { o.commands = true } }
+
+// runs are the settings, by provider, that say which program runs on this
+// computer, or give what runs in a container power over it.
+var runs = map[string][]string{
+	"container": {"Binary", "RunArgs", "Devices"},
+}
+
+// commandScheme begins a reference that is a command line.
+const commandScheme = "cmd://"
+
+// commandIn returns why a setting has this computer run what it says, or "".
+func commandIn(provider, field string, value reflect.Value) string {
+	for _, f := range runs[provider] {
+		if f == field && !value.IsZero() {
+			return field + " says what this computer runs"
+		}
+	}
+	if at := findCommand(field, value); at != "" {
+		return at + " begins with " + commandScheme + ", which this computer runs as a command"
+	}
+	return ""
+}
+
+// findCommand returns the place of a text that is a command line, or "". The type
+// of the text does not matter: a credential may be a plain string.
+func findCommand(at string, v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.String:
+		if strings.HasPrefix(strings.TrimSpace(v.String()), commandScheme) {
+			return at
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if found := findCommand(fmt.Sprintf("%s[%d]", at, i), v.Index(i)); found != "" {
+				return found
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if found := findCommand(fmt.Sprintf("%s[%q]", at, key.String()), v.MapIndex(key)); found != "" {
+				return found
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if found := findCommand(at+"."+v.Type().Field(i).Name, v.Field(i)); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
