@@ -151,7 +151,7 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Dr
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrLedger, Err: fmt.Errorf("what pool %s keeps of its tasks: %w", id, err), Hint: "Reap ends the pool"}
 	}
 	if o.resultsDir == "" {
-		o.resultsDir = kept.spec.ResultsDir
+		o.resultsDir = keptResultsDir(id, kept.spec.ResultsDir)
 	}
 	o.name = snap.Name
 	p := newPool(ctx, provider, driver, kept.spec.Spec, o, identity{

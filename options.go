@@ -46,9 +46,10 @@ func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f }
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithResultsDir says where Outputs and output streams longer than KeptOutput
-// are put: one folder for each task. They stay there after Close. The default
-// is "gputrain-results-<pool id>" in the system's folder for temporary files,
-// made once it is needed.
+// are put: one folder for each task, which only this user can enter. They stay there
+// after Close. The default is a folder in "results" of the state directory, see
+// [StateDir], whose name begins with the pool's ID; it is made once it is needed, and
+// Attach goes on with it. Results are the user's to remove: Close and Reap never do.
 func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
 
 // WithWorkerBinary names a program that serves functions on nodes of its

@@ -47,7 +47,7 @@ func TestLongLinesAreNotHeldForEver(t *testing.T) {
 }
 
 func TestSpoolSpills(t *testing.T) {
-	dir := newResultsDir("p", t.TempDir())
+	dir := newResultsDir("p", t.TempDir(), "")
 	s := newSpool(dir, "t1-a1", "stdout", nil)
 	var whole bytes.Buffer
 	for i := range 300 {
@@ -79,7 +79,7 @@ func TestSpoolSpills(t *testing.T) {
 // the program may go to another folder meanwhile.
 func TestResultsDirStaysWhereItWas(t *testing.T) {
 	t.Chdir(t.TempDir())
-	dir := newResultsDir("p", "results")
+	dir := newResultsDir("p", "results", "")
 	home, err := filepath.Abs("results")
 	if err != nil {
 		t.Fatal(err)

@@ -5,43 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 )
-
-// A resultsDir is where what is too long for memory goes, made once it is needed.
-type resultsDir struct {
-	path string // absolute, and not changed
-	once sync.Once
-	err  error
-}
-
-func newResultsDir(poolID, path string) *resultsDir {
-	if path == "" {
-		path = filepath.Join(os.TempDir(), "gputrain-results-"+poolID)
-	}
-	path, err := filepath.Abs(path) // a later Chdir moves nothing
-	return &resultsDir{path: path, err: err}
-}
-
-// attempt returns the folder of one attempt at a task, and makes it.
-func (d *resultsDir) attempt(id string) (string, error) {
-	d.once.Do(func() {
-		if d.err == nil {
-			d.err = os.MkdirAll(d.path, 0o700)
-		}
-	})
-	if d.err != nil {
-		return "", d.err
-	}
-	dir := filepath.Join(d.path, id)
-	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// drop removes what an attempt left that is not the last.
-func (d *resultsDir) drop(id string) { os.RemoveAll(filepath.Join(d.path, id)) }
 
 // A spool keeps the first KeptOutput bytes of a stream in memory, and all of
 // it in a file once it is longer. It can be read while it is written.
@@ -102,12 +69,8 @@ func (s *spool) keep(p []byte) error {
 }
 
 func (s *spool) spill() error {
-	dir, err := s.dir.attempt(s.attempt)
-	if err != nil {
-		return err
-	}
-	s.path = filepath.Join(dir, s.name)
-	if s.file, err = os.Create(s.path); err != nil {
+	var err error
+	if s.file, s.path, err = s.dir.create(s.attempt, s.name); err != nil {
 		return err
 	}
 	_, err = s.file.Write(s.kept)
@@ -143,7 +106,7 @@ func (s *spool) close() (string, error) {
 	if s.file == nil {
 		return "", nil
 	}
-	return s.file.Name(), s.file.Close()
+	return s.path, s.file.Close()
 }
 
 // tailBytes and tailLines bound what an error repeats of stderr.

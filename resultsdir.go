@@ -1,0 +1,153 @@
+package gputrain
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/private"
+)
+
+// resultsFolder, in the state directory, has a folder for each pool's results.
+const resultsFolder = "results"
+
+// A resultsDir is where what is too long for memory goes, made once it is needed: for
+// each attempt at a task a folder that only this user can enter.
+type resultsDir struct {
+	path string // absolute, and not changed
+	own  bool   // it is in the state directory: it must be this user's alone
+	err  error
+
+	mu    sync.Mutex
+	names map[string]string // of attempts' folders that could not have the attempt's ID for a name
+}
+
+// newResultsDir returns the folder that a user has named, or without a path a new one
+// in the state directory, whose name nobody can guess.
+func newResultsDir(poolID, path string, state StateDir) *resultsDir {
+	d := &resultsDir{names: map[string]string{}}
+	results, err := state.path()
+	results = filepath.Join(results, resultsFolder)
+	if path == "" {
+		if err != nil {
+			d.err = err
+			return d
+		}
+		path = filepath.Join(results, poolID+"-"+newToken())
+	}
+	d.path, d.err = filepath.Abs(path) // a later Chdir moves nothing
+	d.own = err == nil && filepath.Dir(d.path) == results
+	return d
+}
+
+// keptResultsDir is the folder that an earlier program of the pool has put results in,
+// and "" for one in the system's folder for temporary files, which every user can guess:
+// versions before this one took that if users named none.
+func keptResultsDir(poolID, path string) string {
+	if path == filepath.Join(os.TempDir(), "gputrain-results-"+poolID) {
+		return ""
+	}
+	return path
+}
+
+// open makes the folder where it is not there, and opens it.
+func (d *resultsDir) open() (*os.Root, error) {
+	err := d.err
+	switch {
+	case err != nil:
+	case d.own:
+		err = private.MakeDir(d.path)
+	default:
+		err = os.MkdirAll(d.path, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(d.path)
+}
+
+// attempt returns the folder of one attempt at a task, and makes it.
+func (d *resultsDir) attempt(id string) (string, error) {
+	root, err := d.open()
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name, err := d.folder(root, id)
+	return filepath.Join(d.path, name), err
+}
+
+// create makes a file in the folder of an attempt, in place of one that an earlier
+// program has left there, and returns its path too.
+func (d *resultsDir) create(id, base string) (*os.File, string, error) {
+	root, err := d.open()
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	name, err := d.folder(root, id)
+	if err != nil {
+		return nil, "", err
+	}
+	name = filepath.Join(name, base)
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return f, filepath.Join(d.path, name), err
+}
+
+// folder makes the folder of an attempt, unless it is there: an earlier program's, in
+// a folder that users have named. What is not this user's alone is left as it is, and
+// the folder has another name.
+func (d *resultsDir) folder(root *os.Root, id string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := d.nameLocked(id)
+	err := root.Mkdir(name, 0o700)
+	switch {
+	case !errors.Is(err, fs.ErrExist):
+		return name, err
+	case isPrivate(root, name):
+		return name, nil
+	}
+	name = id + "-" + newToken()
+	if err := root.Mkdir(name, 0o700); err != nil {
+		return "", err
+	}
+	d.names[id] = name
+	return name, nil
+}
+
+// drop removes what an attempt left that is not the last.
+func (d *resultsDir) drop(id string) {
+	if d.err != nil {
+		return
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if name := d.nameLocked(id); isPrivate(root, name) {
+		root.RemoveAll(name)
+		delete(d.names, id)
+	}
+}
+
+func (d *resultsDir) nameLocked(id string) string {
+	if name := d.names[id]; name != "" {
+		return name
+	}
+	return id
+}
+
+// isPrivate reports whether a name is a folder of this user alone.
+func isPrivate(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
+	return err == nil && private.Check(info) == nil
+}
