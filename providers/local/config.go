@@ -18,7 +18,9 @@ const name = "local"
 // Config makes nodes of this machine. The zero value works.
 type Config struct {
 	// Dir is an existing directory in which each node gets its home. Empty
-	// means the system's directory for temporary files.
+	// means the system's directory for temporary files. Where other users can write
+	// to it, homes are in a directory within it that only this user can enter,
+	// "gputrain.local-<user id>".
 	Dir string
 	// PassEnv names variables of this program's environment that nodes see
 	// besides those a login would set: "HF_HOME", or "NCCL_*" for all that
@@ -50,11 +52,11 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	} else if !info.IsDir() {
 		return nil, fail("open", gputrain.ErrInvalid, fmt.Errorf("%s is not a directory; set Config.Dir to one", dir))
 	}
-	homes, err := filepath.EvalSymlinks(dir)
+	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, fail("open", gputrain.ErrInvalid, err)
 	}
-	return &driver{dir: dir, homes: homes, host: hostName(), pass: slices.Clone(c.PassEnv), nodes: map[string]*node{}}, nil
+	return &driver{dir: dir, real: real, homes: homes(dir), host: hostName(), pass: slices.Clone(c.PassEnv), nodes: map[string]*node{}}, nil
 }
 
 // fail returns err as this provider's failure of an operation.

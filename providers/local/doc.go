@@ -19,8 +19,14 @@
 // search path, the language, the time zone, where temporary files and the
 // internet are. It does not see the rest, such as an exported API key;
 // [Config].PassEnv adds to the list. GPUTRAIN_POOL, GPUTRAIN_NODE and
-// GPUTRAIN_HOMES name the pool, the node and the directory of the homes, and mark
-// every process that belongs there.
+// GPUTRAIN_HOMES name the pool, the node and the directory of the homes, and
+// GPUTRAIN_LOCAL_TOKEN marks every process that belongs there.
+//
+// # Other users of this machine
+//
+// Homes are in a directory that only this user can enter. What another user makes in
+// the directory for temporary files, or writes into the environment of a process, is
+// not taken for a node's: nothing there is read, removed, ended or waited for.
 //
 // # How a node ends
 //

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/private"
 )
 
 // homePrefix begins the name of every home; the node's ID follows.
@@ -21,9 +22,10 @@ const homePrefix = "gputrain-"
 const markFile = ".gputrain-node"
 
 // A mark says which pool and program made a home, and until when they want it.
-// Those of older versions end after the rank.
+// Those of older versions have neither a token nor what follows the rank.
 type mark struct {
 	Pool    string    `json:"pool"`
+	Token   string    `json:"token,omitempty"` // that the node's processes carry
 	Owner   string    `json:"owner"`
 	Rank    int       `json:"rank"`
 	Lease   float64   `json:"lease,omitempty"` // seconds
@@ -98,9 +100,12 @@ func writeFile(home, base string, data []byte) error {
 	return err
 }
 
+// markBytes bounds what is read of a mark, and of a host key: tasks can write to both.
+const markBytes = 64 << 10
+
 func readMark(home string) (mark, error) {
 	var m mark
-	data, err := os.ReadFile(filepath.Join(home, markFile))
+	data, err := private.ReadFile(filepath.Join(home, markFile), markBytes)
 	if err != nil {
 		return m, err
 	}
@@ -108,42 +113,6 @@ func readMark(home string) (mark, error) {
 		return m, fmt.Errorf("%s: %w", filepath.Join(home, markFile), err)
 	}
 	return m, nil
-}
-
-// homesOf returns the marks of a pool's homes by the IDs of their nodes, also of
-// nodes that another program made. A home that lost its mark belongs to the pool
-// that its name begins with. An empty poolID stands for every pool of this user:
-// another's homes may lie in the same directory.
-func homesOf(dir, poolID string) (map[string]mark, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	homes := map[string]mark{}
-	for _, e := range entries {
-		id, isHome := strings.CutPrefix(e.Name(), homePrefix)
-		if !isHome || !e.IsDir() || !validID(id) {
-			continue
-		}
-		if poolID == "" {
-			if info, err := e.Info(); err != nil || !isOurs(info) {
-				continue // another's, or gone by now
-			}
-		} else if !strings.HasPrefix(id, poolID+"-") {
-			continue
-		}
-		m, err := readMark(filepath.Join(dir, e.Name()))
-		switch {
-		case err != nil && poolID == "":
-			m = mark{Pool: poolOf(id)}
-		case err != nil:
-			m = mark{Pool: poolID}
-		case poolID != "" && m.Pool != poolID:
-			continue // pool "a" is not to take the nodes of pool "a-b"
-		}
-		homes[id] = m
-	}
-	return homes, nil
 }
 
 // poolOf guesses the pool from the name of a node: what comes before the rank.
@@ -156,17 +125,43 @@ func poolOf(id string) string {
 }
 
 // removeHome removes a home whatever a task has made of it: directories that
-// cannot be written or entered are made so first. One that is gone is a success.
+// cannot be written or entered are made so first. One that is gone is a success. It
+// follows no link out of the home, also not one that is put there meanwhile.
 func removeHome(home string) error {
-	err := os.RemoveAll(home)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
+	above, err := os.OpenRoot(filepath.Dir(home))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
 		return err
 	}
-	filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
+	defer above.Close()
+	name := filepath.Base(home)
+	if err := above.RemoveAll(name); err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := unlock(above, name); err != nil {
+		return err
+	}
+	return above.RemoveAll(name)
+}
+
+// unlock makes the directories of a home such that it can be removed.
+func unlock(above *os.Root, name string) error {
+	if info, err := above.Lstat(name); err != nil || !info.IsDir() {
+		return err
+	}
+	if err := above.Chmod(name, 0o700); err != nil {
+		return err
+	}
+	home, err := above.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	return fs.WalkDir(home.FS(), ".", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
-			os.Chmod(path, 0o700) // before WalkDir reads it
+			home.Chmod(path, 0o700) // before WalkDir reads it
 		}
 		return nil
 	})
-	return os.RemoveAll(home)
 }

@@ -3,10 +3,10 @@ package local
 import (
 	"crypto/ed25519"
 	"encoding/pem"
-	"os"
 	"path/filepath"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/private"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -33,7 +33,7 @@ func hostKey(k gputrain.HostKey) (key xssh.Signer, kept []byte, err error) {
 
 // keptHostKey returns the key that a home was made with.
 func keptHostKey(home string) (xssh.Signer, error) {
-	kept, err := os.ReadFile(filepath.Join(home, hostKeyFile))
+	kept, err := private.ReadFile(filepath.Join(home, hostKeyFile), markBytes)
 	if err != nil {
 		return nil, err
 	}

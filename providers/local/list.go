@@ -10,18 +10,18 @@ import (
 
 // List finds the pool's homes on disk and its processes by their marks, whoever
 // made them. A home is listed as a "directory", and its node as a "machine",
-// whose ID Terminate takes and which ends both. For every pool, it takes only
-// what is certain to be this driver's and this user's: homes in its directory,
-// and processes that say that theirs is there.
+// whose ID Terminate takes and which ends both. It takes only what is certain to be
+// this driver's and this user's: homes in its directory, and processes that say that
+// theirs is there.
 func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, error) {
-	homes, err := homesOf(d.dir, poolID)
+	homes, err := d.homes.of(poolID)
 	if err != nil {
 		return nil, fail("list", nil, err)
 	}
-	found := maps.Clone(homes)
+	found := map[string]mark{}
 	states := map[string]gputrain.InstanceState{}
-	for id := range homes {
-		states[id] = gputrain.InstanceStopped
+	for id, h := range homes {
+		found[id], states[id] = h.mark, gputrain.InstanceStopped
 	}
 	for p := range markedProcesses() {
 		if _, known := found[p.node]; !known && d.holds(p, poolID) {
@@ -50,7 +50,7 @@ func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, er
 		list = append(list, r)
 	}
 	for _, id := range slices.Sorted(maps.Keys(homes)) {
-		list = append(list, homes[id].resource("directory", homePath(d.dir, id), id))
+		list = append(list, homes[id].mark.resource("directory", homes[id].path, id))
 	}
 	return list, nil
 }
@@ -60,8 +60,8 @@ func (d *driver) holds(p marked, poolID string) bool {
 	if !validID(p.node) || !validID(p.pool) {
 		return false
 	}
-	if poolID != "" {
-		return p.pool == poolID
+	if poolID != "" && p.pool != poolID {
+		return false
 	}
-	return p.homes == d.homes && isOurProcess(p.pid)
+	return p.homes == d.real && isOurProcess(p.pid)
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strings"
@@ -14,11 +15,14 @@ import (
 
 // What marks every process of a node. Nodes of other providers have the first
 // two as well, and a container's processes are to be seen from its machine; what
-// is to be ended as a node of this one has the third too: where its home is.
+// is to be ended as a node of this one has the third too: where its home is. All of
+// these any process can have: what proves that one is the node's is the token, which
+// only the node's processes and its home have.
 const (
 	poolEnv  = "GPUTRAIN_POOL"
 	nodeEnv  = "GPUTRAIN_NODE"
 	homesEnv = "GPUTRAIN_HOMES"
+	tokenEnv = "GPUTRAIN_LOCAL_TOKEN"
 )
 
 // A node is a home directory and the server that leads there.
@@ -42,12 +46,12 @@ func (d *driver) startNode(req gputrain.LaunchRequest, want gputrain.NodeRequest
 	if err != nil {
 		return nil, fmt.Errorf("host key: %w", err)
 	}
-	home := homePath(d.dir, want.Name)
-	m := mark{Rank: want.Rank, Created: time.Now().UTC()}.of(req.Pool)
-	if err := makeHome(home, m, kept); err != nil {
+	m := mark{Token: rand.Text(), Rank: want.Rank, Created: time.Now().UTC()}.of(req.Pool)
+	home, err := d.homes.newHome(want.Name, m, kept)
+	if err != nil {
 		return nil, err
 	}
-	n, err := d.serve(want.Name, m, key, authorized)
+	n, err := d.serve(want.Name, home, m, key, authorized)
 	if err != nil {
 		removeHome(home)
 		return nil, err
@@ -57,18 +61,20 @@ func (d *driver) startNode(req gputrain.LaunchRequest, want gputrain.NodeRequest
 }
 
 // serve starts the server of a home that exists.
-func (d *driver) serve(id string, m mark, key xssh.Signer, authorized xssh.PublicKey) (*node, error) {
+func (d *driver) serve(id, home string, m mark, key xssh.Signer, authorized xssh.PublicKey) (*node, error) {
 	login, err := userName()
 	if err != nil {
 		return nil, err
 	}
-	home := homePath(d.dir, id)
+	env := append(environment(os.Environ(), d.pass), poolEnv+"="+m.Pool, nodeEnv+"="+id, homesEnv+"="+d.real)
+	if m.Token != "" {
+		env = append(env, tokenEnv+"="+m.Token)
+	}
 	server, err := sshd.New(sshd.Config{
 		HostKey:        key,
 		AuthorizedKeys: []xssh.PublicKey{authorized},
 		Dir:            home,
-		Env: append(environment(os.Environ(), d.pass),
-			poolEnv+"="+m.Pool, nodeEnv+"="+id, homesEnv+"="+d.homes),
+		Env:            env,
 	})
 	if err != nil {
 		return nil, err

@@ -12,11 +12,27 @@ import (
 // killTimeout bounds how long killed processes may take to vanish.
 const killTimeout = 10 * time.Second
 
-// A marked process carries the name of its pool and node in its environment, and
-// where the homes are, unless a version before that mark started it.
+// A marked process carries the name of its pool and node in its environment, where
+// the homes are, and the node's token, unless a version before these started it.
 type marked struct {
-	pid               int
-	pool, node, homes string
+	pid                      int
+	pool, node, homes, token string
+}
+
+// ending is by what the rest of a node is found that is to end.
+type ending struct {
+	home  string // "" where it is gone
+	token string // "" where it is not known
+	homes string // where the homes are
+}
+
+// has reports whether a process is one of the node's, of which it has the name. Other
+// users, and other pools' tasks, can put that name into their environments too.
+func (e ending) has(p marked) bool {
+	if e.token != "" {
+		return p.token == e.token
+	}
+	return (p.homes == "" || p.homes == e.homes) && isOurProcess(p.pid)
 }
 
 // markedProcesses yields every process that belongs to a node, however it
@@ -34,7 +50,7 @@ func markedProcesses() iter.Seq[marked] {
 
 func readMarks(pid int) marked {
 	env := processEnv(pid)
-	return marked{pid: pid, pool: variable(env, poolEnv), node: variable(env, nodeEnv), homes: variable(env, homesEnv)}
+	return marked{pid: pid, pool: variable(env, poolEnv), node: variable(env, nodeEnv), homes: variable(env, homesEnv), token: variable(env, tokenEnv)}
 }
 
 // variable returns the value of a variable in NUL-terminated "NAME=value"s.
@@ -47,8 +63,9 @@ func variable(env []byte, name string) string {
 	return ""
 }
 
-// endProcesses kills the processes of nodes, by ID, until there are none.
-func endProcesses(ctx context.Context, nodes map[string]bool) error {
+// endProcesses kills the processes of nodes, by ID, until there are none. Those that
+// have become another user's are not waited for: that user may have copied the token.
+func endProcesses(ctx context.Context, nodes map[string]ending) error {
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -57,10 +74,13 @@ func endProcesses(ctx context.Context, nodes map[string]bool) error {
 	for {
 		var left []int
 		for p := range markedProcesses() {
-			if nodes[p.node] {
-				left = append(left, p.pid)
-				kill(p)
+			if node, ends := nodes[p.node]; !ends || !node.has(p) {
+				continue
 			}
+			if isOurProcess(p.pid) {
+				left = append(left, p.pid)
+			}
+			kill(p)
 		}
 		if len(left) == 0 {
 			return nil

@@ -19,8 +19,9 @@ import (
 
 // A driver keeps the nodes of one pool. A node's ID is its name.
 type driver struct {
-	dir   string   // where homes are
-	homes string   // the same by the one name that all programs have for it
+	dir   string // where homes are
+	real  string // the same by the one name that all programs have for it
+	homes homes
 	host  string   // this machine
 	pass  []string // Config.PassEnv
 
@@ -38,7 +39,7 @@ var (
 
 func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
-		Account:        d.host + ":" + d.homes,
+		Account:        d.host + ":" + d.real,
 		Free:           true,
 		EndsBilling:    "terminate",
 		PrivateNetwork: true,
@@ -139,10 +140,14 @@ func (d *driver) describe(id string) (gputrain.Instance, error) {
 	if !validID(id) {
 		return in, nil // nothing was ever made under such a name
 	}
-	switch mark, err := readMark(homePath(d.dir, id)); {
+	home := d.homes.find(id)
+	if home == "" {
+		return in, nil
+	}
+	switch mark, err := readMark(home); {
 	case err == nil:
 		in.Rank, in.Offer = mark.Rank, d.offer()
-	case !exists(homePath(d.dir, id)):
+	case !exists(home):
 		return in, nil
 	case errors.Is(err, os.ErrNotExist):
 		in.State, in.StateReason = gputrain.InstanceFailed, "its home has no "+markFile+": its launch was cut short, or somebody removed the file"
@@ -158,31 +163,45 @@ func (d *driver) describe(id string) (gputrain.Instance, error) {
 // homes, which nobody writes to any more.
 func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	var errs []error
-	ending := map[string]bool{}
+	ending := map[string]ending{}
 	for _, id := range ids {
 		if !validID(id) {
 			errs = append(errs, fmt.Errorf("%q is not the ID of a node", id))
 			continue
 		}
-		ending[id] = true
-		if n := d.node(id); n != nil {
-			n.server.Close()
-		}
+		ending[id] = d.ending(id)
 	}
 	errs = append(errs, endProcesses(ctx, ending))
-	for id := range ending {
-		if err := removeHome(homePath(d.dir, id)); err != nil {
-			errs = append(errs, fmt.Errorf("the home of %s: %w", id, err))
-			continue
+	for id, node := range ending {
+		if node.home != "" {
+			if err := removeHome(node.home); err != nil {
+				errs = append(errs, fmt.Errorf("the home of %s: %w", id, err))
+				continue
+			}
 		}
 		d.mu.Lock()
 		delete(d.nodes, id)
 		d.mu.Unlock()
 	}
+	d.homes.tidy()
 	if err := errors.Join(errs...); err != nil {
 		return fail("terminate", nil, err)
 	}
 	return nil
+}
+
+// ending ends a node's server, and returns by what the rest of it is found.
+func (d *driver) ending(id string) ending {
+	if n := d.node(id); n != nil {
+		n.server.Close()
+		return ending{n.home, n.mark.Token, d.real}
+	}
+	e := ending{home: d.homes.find(id), homes: d.real}
+	if e.home != "" {
+		m, _ := readMark(e.home) // without one its processes have no token that is known
+		e.token = m.Token
+	}
+	return e
 }
 
 // Close ends the servers, which are this program's. What was not terminated

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/gputrain/gputrain"
 	xssh "golang.org/x/crypto/ssh"
@@ -13,7 +12,7 @@ import (
 
 // Resume serves the homes of a program that was killed: servers lived in it, and
 // ended with it; what detached itself there lives on. It goes on where one home
-// fails, and refuses a home of another pool or user.
+// fails, and refuses a home of another pool.
 func (d *driver) Resume(ctx context.Context, pool gputrain.PoolInfo, ids ...string) error {
 	authorized, _, _, _, err := xssh.ParseAuthorizedKey([]byte(pool.AuthorizedKey))
 	if err != nil {
@@ -40,15 +39,9 @@ func (d *driver) resume(id string, pool gputrain.PoolInfo, authorized xssh.Publi
 	if !validID(id) {
 		return fmt.Errorf("%w: not the ID of a node", gputrain.ErrInvalid)
 	}
-	home := homePath(d.dir, id)
-	info, err := os.Lstat(home)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !info.IsDir() || !isOurs(info):
-		return fmt.Errorf("%w: %s is another user's", gputrain.ErrAuth, home)
+	home := d.homes.find(id)
+	if home == "" {
+		return nil // it is gone, whatever another user has put in its place
 	}
 	m, err := readMark(home)
 	switch {
@@ -72,7 +65,7 @@ func (d *driver) resume(id string, pool gputrain.PoolInfo, authorized xssh.Publi
 		if n != nil {
 			n.server.Close()
 		}
-		if n, err = d.serve(id, m, key, authorized); err != nil {
+		if n, err = d.serve(id, home, m, key, authorized); err != nil {
 			return unlessGone(home, err)
 		}
 	}

@@ -312,9 +312,10 @@ func TestListEveryPool(t *testing.T) {
 		defer os.Remove(foreign)
 		info := p.info
 		info.ID = "foreign"
-		if err := p.Driver.(gputrain.Resumer).Resume(t.Context(), info, "foreign-0"); !errors.Is(err, gputrain.ErrAuth) {
-			t.Errorf("resumed another user's home: %v", err)
+		if err := p.Driver.(gputrain.Resumer).Resume(t.Context(), info, "foreign-0"); err != nil {
+			t.Errorf("another user's folder is in the way: %v", err)
 		}
+		states(t, p, []gputrain.Instance{{ID: "foreign-0"}}, gputrain.InstanceTerminated)
 	}
 	held, err := p.List(t.Context(), "")
 	if err != nil {

@@ -12,14 +12,30 @@ import (
 // It looks until it has found none twice: one that is becoming another program, or
 // was started while it looked, is overlooked once. Where there is no /proc, as on
 // macOS, it leaves processes to its caller.
+//
+// The name is one that any process can have: the node's are those with the token
+// that this script has too, or, where it has none, those that this user started.
 const selfDestruct = `
 quiet=0 passes=0
 while [ $quiet -lt 2 ] && [ $passes -lt 20 ]; do
 	quiet=$((quiet+1)) passes=$((passes+1))
 	for f in $(grep -lsF "` + nodeEnv + `=$1" /proc/[0-9]*/environ); do
 		pid=${f#/proc/} pid=${pid%/environ}
-		[ "$pid" != "$$" ] && [ "$pid" != "$PPID" ] &&
-		{ tr '\0' '\n' <"$f" | grep -qxF "` + nodeEnv + `=$1"; } 2>/dev/null &&
+		[ "$pid" != "$$" ] && [ "$pid" != "$PPID" ] || continue
+		marks=$({ tr '\n\0' ' \n' <"$f" | while IFS= read -r v; do
+			case $v in
+			"` + nodeEnv + `=$1") echo node ;;
+			"` + tokenEnv + `=$` + tokenEnv + `") echo token ;;
+			esac
+		done; } 2>/dev/null)
+		case $marks in *node*) ;; *) continue ;; esac
+		if [ -n "${` + tokenEnv + `-}" ]; then
+			case $marks in *token*) ;; *) continue ;; esac
+		else
+			user=
+			while read -r k v more; do [ "$k" = Uid: ] && user=$v; done <"/proc/$pid/status"
+			[ "$user" = "$(id -u)" ] || continue
+		fi 2>/dev/null
 		kill -KILL "$pid" 2>/dev/null && quiet=0
 	done
 done

@@ -49,10 +49,17 @@ func processEnv(pid int) []byte {
 	}
 }
 
-// isOurProcess reports whether this user runs a process.
+// isOurProcess reports whether this user started a process. It goes by the real user:
+// another user may start a program that runs as this one.
 func isOurProcess(pid int) bool {
-	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
-	return err == nil && isOurs(info)
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false
+	}
+	_, users, _ := bytes.Cut(status, []byte("\nUid:"))
+	line, _, _ := bytes.Cut(users, []byte("\n"))
+	fields := bytes.Fields(line)
+	return len(fields) > 0 && string(fields[0]) == strconv.Itoa(os.Getuid())
 }
 
 // memoryGiB is the machine's memory, or 0 where it cannot be known.
