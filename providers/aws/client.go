@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
@@ -50,7 +51,7 @@ type client struct {
 	ssm     *rest.Client
 	pricing *rest.Client // nil where nobody tells prices in USD
 	iam     *iamClient
-	http    *http.Client
+	http    *http.Client // for calls that are not signed
 	close   func()
 }
 
@@ -71,8 +72,9 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 		own.Transport, closeIdle = transport, transport.CloseIdleConnections
 	}
 	own.Timeout = c.RequestTimeout
+	signed := unredirected(own)
 	cl := &client{region: cfg.Region, http: &own, close: closeIdle}
-	reader := answers{&own}
+	reader := answers{signed}
 	cl.ec2 = ec2.NewFromConfig(cfg, func(o *ec2.Options) {
 		o.HTTPClient, o.Retryer = reader, again(retry.DefaultRetryables...)
 		if c.Endpoint != "" {
@@ -94,8 +96,8 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 	}
 	near, global := pricingRegion(cl.region), iamRegion(cl.region)
 	cl.iam = &iamClient{at("iam", global, "AWS_ENDPOINT_URL_IAM"), reader, signer(cfg, "iam", global)}
-	if cl.ssm, err = jsonService(&own, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil && near != "" {
-		cl.pricing, err = jsonService(&own, at("pricing", near, "AWS_ENDPOINT_URL_PRICING"), signer(cfg, "pricing", near))
+	if cl.ssm, err = jsonService(signed, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil && near != "" {
+		cl.pricing, err = jsonService(signed, at("pricing", near, "AWS_ENDPOINT_URL_PRICING"), signer(cfg, "pricing", near))
 	}
 	if err != nil {
 		cl.end()
@@ -115,8 +117,11 @@ func load(ctx context.Context, c Config) (sdk.Config, error) {
 	if c.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
+	var searching *http.Client
+	options = append(options, config.WithAPIOptions([]func(*middleware.Stack) error{sentBy(func() *http.Client { return searching })}))
 	if c.HTTPClient != nil && os.Getenv("AWS_CA_BUNDLE") == "" { // which the SDK adds to no client but its own
-		options = append(options, config.WithHTTPClient(c.HTTPClient))
+		searching = unredirected(*c.HTTPClient)
+		options = append(options, config.WithHTTPClient(searching))
 	}
 	if c.AccessKeyID != "" {
 		var given [3]string
@@ -134,6 +139,12 @@ func load(ctx context.Context, c Config) (sdk.Config, error) {
 	if err != nil {
 		return cfg, noCredentials(err)
 	}
+	if searching == nil {
+		var closeIdle func()
+		searching, closeIdle = searchClient(cfg)
+		defer closeIdle()
+	}
+	cfg.APIOptions = nil // which the credentials have; the driver's own clients have theirs
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return cfg, noCredentials(err)
 	}

@@ -231,6 +231,21 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// So is what a token is asked for with: whoever gives tokens cannot send it on.
+func TestRedirectOfATokenCall(t *testing.T) {
+	t.Parallel()
+	f, other := startFake(t), startFake(t)
+	f.tokens = true
+	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	f.Inject(fakecloud.Fault{Op: opToken, Answer: fakecloud.Reply(307, "").With("Location", other.URL+"/token"), Times: -1})
+	if list, err := d.List(t.Context(), ""); err == nil {
+		t.Errorf("%v", list)
+	}
+	if got := other.Records(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 // A call ends with its context wherever it is, also in a list, whose requests Google's
 // client does not end by itself.
 func TestListEndsWithItsContext(t *testing.T) {

@@ -180,7 +180,7 @@ func kindOf(err error) error {
 		return gputrain.ErrUnsupported
 	case e.Code == http.StatusTooManyRequests:
 		return gputrain.ErrRateLimited
-	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusConflict, e.Code >= 500:
+	case e.Code >= 300 && e.Code < 400, e.Code == http.StatusRequestTimeout, e.Code == http.StatusConflict, e.Code >= 500:
 		return gputrain.ErrUnavailable
 	}
 	return nil

@@ -34,7 +34,8 @@ type identity struct {
 // identity finds the credentials. It is nil where a call needs none.
 func (c Config) identity(ctx context.Context, base http.RoundTripper) (*identity, error) {
 	opts := &credentials.DetectOptions{
-		Scopes: []string{cloudScope}, Client: &http.Client{Transport: base, Timeout: c.complete().RequestTimeout}, DisableAsyncRefresh: true,
+		Scopes: []string{cloudScope}, DisableAsyncRefresh: true,
+		Client: &http.Client{Transport: base, Timeout: c.complete().RequestTimeout, CheckRedirect: stay}, // a key is exchanged by it
 	}
 	given, err := secretref.Resolve(ctx, string(c.Credentials))
 	if err != nil {

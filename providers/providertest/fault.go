@@ -44,11 +44,13 @@ const (
 	// Astray is 404 and a page: what something says that stands before the API, such as a
 	// gateway that is being set up anew, and not that a machine is gone.
 	Astray
+	// Redirected leads the caller to Fault.To, by the status of Fault.Status.
+	Redirected
 )
 
 // String returns the kind in lower case: "rate limited".
 func (k Kind) String() string {
-	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang", "astray"}[k]
+	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang", "astray", "redirected"}[k]
 }
 
 // A Fault is what goes wrong with the next calls of an Op.
@@ -60,6 +62,9 @@ type Fault struct {
 	Times int
 	// RetryAfter is what RateLimited tells, in whole seconds. Zero leaves it out.
 	RetryAfter time.Duration
+	// Status is that of Redirected, from 301 to 308, and To the address in its Location.
+	Status int
+	To     string
 }
 
 // String returns the fault in lower case: "cut after it was done".

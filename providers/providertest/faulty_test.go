@@ -201,8 +201,11 @@ func TestOffersOfOneMachine(t *testing.T) {
 func TestFlaws(t *testing.T) {
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
+			elsewhere := newStranger(t)
 			bubble.Test(t, func(t *testing.T) {
-				failures := watch(t, named(t, f.check), harness(t, f))
+				h := harness(t, f)
+				h.stranger = elsewhere
+				failures := watch(t, named(t, f.check), h)
 				time.Sleep(2 * time.Hour) // the goroutine that a flaw leaves ends
 				if !slices.ContainsFunc(failures, func(s string) bool { return strings.Contains(s, f.says) }) {
 					t.Errorf("%q says %q; want a failure with %q", f.check, failures, f.says)

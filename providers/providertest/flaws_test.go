@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -300,6 +301,28 @@ var flaws = []flaw{
 					err = errors.New("no answer")
 				}
 				return got, err
+			}}
+		}},
+	{name: "a redirect followed with the key", check: "calls that are redirected to another server", says: "a credential is for the API's own server alone",
+		driver: func(d driver) gputrain.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+				got, err := d.List(ctx, pool)
+				if to, led := leadsTo.Load(d.cloud); led && err != nil {
+					req, _ := http.NewRequestWithContext(ctx, "GET", to.(string), nil)
+					req.Header.Set("Authorization", "Bearer "+token)
+					client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+					if resp, failed := client.Do(req); failed == nil {
+						resp.Body.Close()
+					}
+				}
+				return got, err
+			}}
+		}},
+	{name: "a redirect taken for an answer", check: "calls that are redirected to another server", says: "must be one of",
+		driver: func(d driver) gputrain.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+				got, _ := d.List(ctx, pool)
+				return got, nil
 			}}
 		}},
 	{name: "reads not repeated", check: "read that is answered well the second time: unavailable", says: "safe to repeat",

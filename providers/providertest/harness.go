@@ -66,6 +66,8 @@ type Harness struct {
 	// Without says of checks, or of hooks and so of all checks that need them, why
 	// they are left out.
 	Without map[string]string
+
+	stranger *stranger // outside the bubble that a check may run in
 }
 
 // A StateCase is one of the vendor's states.
@@ -96,7 +98,7 @@ type check struct {
 
 func checks() []check {
 	return slices.Concat(openChecks(), offerChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), listChecks(),
-		releaseChecks(), answerChecks(), cancelChecks(), abilityChecks(), secretChecks(), parallelChecks(), endToEndChecks())
+		releaseChecks(), answerChecks(), redirectChecks(), cancelChecks(), abilityChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 
 // hooks are those that checks can need, and whether a harness has them.
@@ -132,10 +134,12 @@ func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, func(*testing.T))) {
 	t.Helper()
 	leftOut := map[string][]string{} // keys of Without, by reason
+	elsewhere := newStranger(t)
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, func(t *testing.T) {
 				h := start(t)
+				h.stranger = elsewhere
 				if key, out := h.without(c); out {
 					if why := h.Without[key]; !slices.Contains(leftOut[why], key) {
 						leftOut[why] = append(leftOut[why], key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	token       = "sk-sim-test"
 	foreignPool = "other"
 )
+
+// leadsTo is where the redirects of a *sim.Cloud lead.
+var leadsTo sync.Map
 
 // harness is a simulated cloud behind a provider with a flaw.
 func harness(t *testing.T, f flaw) Harness {
@@ -43,11 +47,13 @@ func harness(t *testing.T, f flaw) Harness {
 			return n
 		},
 		Fault: func(op Op, f Fault) func() {
+			leadsTo.Store(c, f.To)
 			kind, ok := map[Fault]sim.Kind{
 				{Kind: Failed}: sim.ErrorBefore, {Kind: Failed, After: true}: sim.ErrorAfter,
 				{Kind: Unavailable}: sim.Unavailable, {Kind: Cut}: sim.Refused, {Kind: Cut, After: true}: sim.Lost,
 				{Kind: RateLimited}: sim.RateLimited, {Kind: HTML}: sim.Garbage, {Kind: HTML, After: true}: sim.Garbage,
-				{Kind: Hang}: sim.Delay, {Kind: Hang, After: true}: sim.SlowAnswer,
+				{Kind: Redirected}: sim.ErrorBefore, // to the driver: where it leads, only a flaw looks
+				{Kind: Hang}:       sim.Delay, {Kind: Hang, After: true}: sim.SlowAnswer,
 			}[Fault{Kind: f.Kind, After: f.After}]
 			if !ok {
 				return nil

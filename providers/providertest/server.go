@@ -46,6 +46,8 @@ func OnServer(api *fakecloud.Server, ops map[Op][]string) (fault func(Op, Fault)
 		case Astray:
 			in.Answer = fakecloud.HTML()
 			in.Answer.Status = http.StatusNotFound
+		case Redirected:
+			in.Answer = fakecloud.Reply(f.Status, "").With("Location", f.To)
 		case Hang:
 			in.Hold, in.Cut = free, true
 		}

@@ -110,6 +110,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<html>It works!</html>\n")
 	case providertest.Astray:
 		http.Error(w, "<html>no such page</html>", http.StatusNotFound)
+	case providertest.Redirected:
+		http.Redirect(w, r, in.To, in.Status)
 	case providertest.Empty:
 	case providertest.Huge:
 		io.WriteString(w, `{"Has":"`+strings.Repeat("x", 20<<20)+`"}`)

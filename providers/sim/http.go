@@ -190,7 +190,10 @@ func newRemote(endpoint string, token gputrain.Secret) (*remote, error) {
 	return &remote{
 		url:       strings.TrimSuffix(endpoint, "/") + "/v1/call",
 		authorize: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+string(token)) },
-		client:    &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}},
+		client: &http.Client{
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this server
+		},
 	}, nil
 }
 
@@ -221,6 +224,9 @@ func (c *remote) call(ctx context.Context, r request) (answer, error) {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errLost, err)
+	}
+	if to, err := resp.Location(); err == nil && resp.StatusCode < 400 {
+		return answer{}, fmt.Errorf("%w: it redirects to %s://%s, which is not followed", errGarbage, to.Scheme, to.Host)
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
 		if resp.StatusCode != http.StatusOK {

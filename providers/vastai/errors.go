@@ -118,7 +118,7 @@ func kindOf(err error) error {
 		return gputrain.ErrNotFound
 	case e.Code == "invalid_args":
 		return gputrain.ErrInvalid
-	case e.Status == 0, e.Status == http.StatusRequestTimeout, e.Status >= 500, errors.Is(err, rest.ErrAnswer), e.Err != nil:
+	case e.Status == 0, e.Status >= 300 && e.Status < 400, e.Status == http.StatusRequestTimeout, e.Status >= 500, errors.Is(err, rest.ErrAnswer), e.Err != nil:
 		return gputrain.ErrUnavailable
 	}
 	return nil

@@ -108,7 +108,7 @@ func StatusKind(err error) error {
 		return gputrain.ErrRateLimited
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusUnprocessableEntity, e.Status == http.StatusMethodNotAllowed:
 		return gputrain.ErrInvalid
-	case e.Status == 0, e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.Status >= 500, e.Err != nil:
+	case e.Status == 0, e.Status >= 300 && e.Status < 400, e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.Status >= 500, e.Err != nil:
 		return gputrain.ErrUnavailable
 	}
 	return nil

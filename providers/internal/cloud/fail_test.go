@@ -49,6 +49,7 @@ func TestStatusKind(t *testing.T) {
 		{"POST", 409, gputrain.ErrUnavailable, true}, {"POST", 429, gputrain.ErrRateLimited, true},
 		{"GET", 500, gputrain.ErrUnavailable, true}, {"POST", 500, gputrain.ErrUnavailable, false}, {"DELETE", 503, gputrain.ErrUnavailable, false},
 		{"POST", 200, gputrain.ErrUnavailable, false}, {"POST", 418, nil, true},
+		{"GET", 307, gputrain.ErrUnavailable, true}, {"POST", 302, gputrain.ErrUnavailable, false},
 	} {
 		err := fmt.Errorf("a machine: %w", answered(t, tt.method, tt.status))
 		if got := cloud.StatusKind(err); got != tt.kind {
