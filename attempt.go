@@ -259,16 +259,21 @@ func (n *poolNode) collect(ctx context.Context, u *unit, r *Result, scratch, mar
 // withoutSecrets returns an error whose text has no secret of any task. What
 // it wraps is still found.
 func (p *pool) withoutSecrets(err error) error {
-	if text := p.secrets.text(err.Error()); text != err.Error() {
-		return &redactedError{text, err}
-	}
-	return err
+	return reworded(err, p.secrets.text(err.Error()))
 }
 
-type redactedError struct {
+// reworded returns an error that has another text.
+func reworded(err error, text string) error {
+	if text == err.Error() {
+		return err
+	}
+	return &rewordedError{text, err}
+}
+
+type rewordedError struct {
 	text string
 	err  error
 }
 
-func (e *redactedError) Error() string { return e.text }
-func (e *redactedError) Unwrap() error { return e.err }
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.err }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // A BootstrapError is why a node could not be made ready. errors.Is finds
@@ -33,7 +34,7 @@ func (e *BootstrapError) Error() string {
 	if e.Tail != "" {
 		s += "\n\t" + strings.ReplaceAll(strings.TrimRight(e.Tail, "\n"), "\n", "\n\t")
 	}
-	return s
+	return printable.Text(s)
 }
 
 // Unwrap returns ErrBootstrap and the cause.

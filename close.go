@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 const (
@@ -41,7 +43,7 @@ func (e *LeakError) Error() string {
 		}
 		names = append(names, s)
 	}
-	return fmt.Sprintf("not confirmed gone: %s: %v", strings.Join(names, "; "), e.Err)
+	return printable.Text(fmt.Sprintf("not confirmed gone: %s: %v", strings.Join(names, "; "), e.Err))
 }
 
 // Unwrap returns why.

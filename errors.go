@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // What can go wrong, as kinds that a program can test with errors.Is.
@@ -77,7 +79,8 @@ type Error struct {
 	Err error
 }
 
-// Error returns provider, operation, kind, cause and hint in one line.
+// Error returns provider, operation, kind, cause and hint in one line, without what a
+// terminal would act on: clouds and nodes have a say in it.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for _, s := range []string{e.Provider, e.Op} {
@@ -101,7 +104,7 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return b.String()
+	return printable.Text(b.String())
 }
 
 // Unwrap returns the kind and the cause.

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // An Event is one change of state, of a pool, a node, a phase of its
@@ -38,7 +40,7 @@ type Event struct {
 	Elapsed time.Duration
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
-	// Err is what went wrong, without secrets.
+	// Err is what went wrong, without secrets and without what a terminal would act on.
 	Err error
 }
 
@@ -95,6 +97,9 @@ func (e *events) emit(ev Event) {
 		return
 	}
 	ev.Time, ev.Pool = time.Now(), e.pool
+	if ev.Err != nil {
+		ev.Err = reworded(ev.Err, printable.Text(ev.Err.Error()))
+	}
 	if ev.Kind == EventPool || ev.Kind == EventCost {
 		ev.Node = -1
 	}

@@ -1,6 +1,7 @@
 package gputrain_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
@@ -38,6 +39,16 @@ func ExampleWithOutput() {
 	// Unordered output:
 	// [lr=0.1] loss 0.31
 	// [lr=0.3] loss 0.12
+}
+
+// A file keeps what a node prints as it came. A terminal would act on it.
+func ExampleWithRawOutput() {
+	var log bytes.Buffer
+	pool := start(1, gputrain.WithOutput(&log, nil), gputrain.WithRawOutput())
+	pool.Run(gputrain.Cmd("printf", `\033[32mdone\033[0m\n`))
+	pool.Close()
+	fmt.Printf("%q\n", log.String())
+	// Output: "[task 0] \x1b[32mdone\x1b[0m\n"
 }
 
 func ExampleWithEvents() {

@@ -102,6 +102,9 @@ func (c *Compute) each(nodes []*poolNode, do func(context.Context, *poolNode) er
 			if errs[i] = do(ctx, n); errs[i] != nil && c.ctx.Err() == nil && n.isOver() {
 				errs[i] = fmt.Errorf("%w: %w", ErrNodeLost, errs[i])
 			}
+			if errs[i] != nil {
+				errs[i] = c.p.withoutSecrets(errs[i])
+			}
 		})
 	}
 	wg.Wait()

@@ -287,7 +287,7 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	p.tasksCtx, p.endWork = context.WithCancelCause(p.ctx)
 	p.events = newEvents(p.id, o.events, o.logger)
-	p.out = newOutput(o.stdout, o.stderr, p.secrets)
+	p.out = newOutput(o, p.secrets)
 	p.results = newResultsDir(p.id, o.resultsDir, o.stateDir)
 	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes
 	p.watch = context.AfterFunc(ctx, func() {

@@ -16,6 +16,7 @@ type Option func(*options)
 type options struct {
 	name           string
 	stdout, stderr io.Writer
+	rawOutput      bool
 	events         func(Event)
 	logger         *slog.Logger
 	resultsDir     string
@@ -33,9 +34,19 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // WithOutput streams what tasks and phases write to the two writers as it
 // comes, line by line, each line behind a prefix that names its task. Either
 // may be nil. Writes are never concurrent, also where both are the same.
+//
+// A node can write what it likes, and the writers are often a terminal: lines lose
+// colours and other control characters but tabs, and bytes that are no UTF-8 become
+// U+FFFD. Of a line that returns to its start, as progress bars do, the last state is
+// shown. [WithRawOutput] changes that. Result.Stdout and Stderr are always as they came.
 func WithOutput(stdout, stderr io.Writer) Option {
 	return func(o *options) { o.stdout, o.stderr = stdout, stderr }
 }
+
+// WithRawOutput hands the bytes of each line to WithOutput's writers as they came, but
+// for secrets: with colours, and with whatever else makes a terminal act. It is for
+// nodes that are trusted, and for writers that are no terminal.
+func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
 // WithEvents calls f for every event, one at a time, in order. A slow f delays
 // later events, and Close, but nothing else. It must not close the pool.

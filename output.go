@@ -3,6 +3,7 @@ package gputrain
 import (
 	"bytes"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -13,11 +14,12 @@ const longestLine = 64 << 10
 type output struct {
 	mu             sync.Mutex
 	stdout, stderr io.Writer
+	raw            bool // lines are shown as they came
 	secrets        *redactor
 }
 
-func newOutput(stdout, stderr io.Writer, secrets *redactor) *output {
-	return &output{stdout: stdout, stderr: stderr, secrets: secrets}
+func newOutput(o options, secrets *redactor) *output {
+	return &output{stdout: o.stdout, stderr: o.stderr, raw: o.rawOutput, secrets: secrets}
 }
 
 // live reports whether anybody watches.
@@ -76,13 +78,16 @@ func (l *lineWriter) flush() {
 }
 
 func (l *lineWriter) line(to *bytes.Buffer, end []byte) {
-	line := l.o.secrets.text(string(l.held) + string(end))
+	line := string(l.held) + string(end)
 	l.held = l.held[:0]
+	if l.o.raw {
+		line = strings.TrimSuffix(l.o.secrets.raw(line), "\n")
+	} else {
+		line = l.o.secrets.line(line)
+	}
 	to.WriteString(l.prefix)
 	to.WriteString(line)
-	if line[len(line)-1] != '\n' {
-		to.WriteByte('\n')
-	}
+	to.WriteByte('\n')
 }
 
 func (l *lineWriter) flushTo(lines *bytes.Buffer) {

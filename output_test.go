@@ -14,7 +14,7 @@ func TestLinesHavePrefixes(t *testing.T) {
 	var out bytes.Buffer
 	secrets := &redactor{}
 	secrets.learn(map[string]Secret{"K": "hunter2\nsecond line", "SHORT": "ab"})
-	o := newOutput(&out, nil, secrets)
+	o := newOutput(options{stdout: &out}, secrets)
 	a, none := o.writers("a")
 	b, _ := o.writers("b")
 	if none != nil {
@@ -29,7 +29,7 @@ func TestLinesHavePrefixes(t *testing.T) {
 	a.flush()
 	b.flush()
 	a.flush()
-	want := "[a] one\n[a] two\n[a] ab [redacted]\r\n[a] [redacted]\n[a] \n[a] end\n[b] xxxxxxx\n"
+	want := "[a] one\n[a] two\n[a] ab [redacted]\n[a] [redacted]\n[a] \n[a] end\n[b] xxxxxxx\n"
 	if out.String() != want {
 		t.Errorf("got %q\nwant %q", out.String(), want)
 	}
@@ -37,7 +37,7 @@ func TestLinesHavePrefixes(t *testing.T) {
 
 func TestLongLinesAreNotHeldForEver(t *testing.T) {
 	var out bytes.Buffer
-	w, _ := newOutput(&out, nil, &redactor{}).writers("a")
+	w, _ := newOutput(options{stdout: &out}, &redactor{}).writers("a")
 	for range 40 {
 		w.Write(bytes.Repeat([]byte("x"), 4<<10))
 	}

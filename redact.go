@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // A redactor takes known secrets out of what is printed.
@@ -51,8 +53,15 @@ func (r *redactor) learn(secrets map[string]Secret) {
 	r.remove = strings.NewReplacer(pairs...)
 }
 
-// text returns s without secrets.
-func (r *redactor) text(s string) string {
+// text returns what can be seen of a text, without secrets: also without those that
+// stood there with a terminal's sequence inside.
+func (r *redactor) text(s string) string { return r.raw(printable.Text(r.raw(s))) }
+
+// line is text for one line, without its end.
+func (r *redactor) line(s string) string { return r.raw(printable.Line(r.raw(s))) }
+
+// raw returns s without secrets, and else as it is.
+func (r *redactor) raw(s string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.remove == nil {

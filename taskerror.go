@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // A Cause is why a task ended without success.
@@ -101,7 +103,7 @@ func (e *TaskError) Error() string {
 	} else if tail := strings.TrimRight(e.Tail, "\n"); tail != "" {
 		b.WriteString("\n\t" + strings.ReplaceAll(tail, "\n", "\n\t"))
 	}
-	return b.String()
+	return printable.Text(b.String())
 }
 
 // why adds what is known beyond an exit code or a signal.

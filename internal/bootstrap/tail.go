@@ -2,10 +2,10 @@ package bootstrap
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 const (
@@ -53,24 +53,9 @@ func (t *tail) Lines() []string {
 	return append([]string(nil), t.lines...)
 }
 
-// colours are terminal sequences, which mean nothing in an error.
-var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
-
-// clean makes a line printable: of a progress bar, which returns to its
-// start, the last state; no terminal sequences, no control characters.
+// clean makes a line printable, and bounds it.
 func clean(line string) string {
-	line = strings.TrimRight(line, "\r")
-	line = line[strings.LastIndexByte(line, '\r')+1:]
-	line = colours.ReplaceAllString(line, "")
-	line = strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(line, "?"))
+	line = strings.ReplaceAll(printable.Line(line), "\t", " ")
 	line = strings.TrimRight(line, " ")
 	if len(line) > tailWidth {
 		line = "..." + strings.ToValidUTF8(line[len(line)-tailWidth:], "")

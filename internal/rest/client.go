@@ -112,7 +112,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any, opts 
 // says from then on. Those of [Auth] and Config.SecretFields are known by themselves.
 func (c *Client) Hide(secrets ...string) { c.hide(secrets...) }
 
-// Redact returns a text without the secrets that are known.
+// Redact returns a text without the secrets that are known, and without what a terminal
+// would act on.
 func (c *Client) Redact(text string) string { return c.redact(text, false) }
 
 // Close gives back idle connections, where they are the client's own.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // shortestSecret is the length below which a value is too common to take out of
@@ -16,7 +18,8 @@ const shortestSecret = 4
 const placeholder = "[redacted]"
 
 // newRedactor returns what adds to the secrets that are known, and what takes those
-// out of a text. A text that was cut may end with the beginning of one.
+// out of a text, and makes it printable. A text that was cut may end with the beginning
+// of one.
 func newRedactor() (hide func(...string), redact func(text string, cut bool) string) {
 	var (
 		mu     sync.RWMutex
@@ -50,7 +53,8 @@ func newRedactor() (hide func(...string), redact func(text string, cut bool) str
 		for cut && begun(text, known) > 0 {
 			text = text[:len(text)-begun(text, known)]
 		}
-		return remove.Replace(text)
+		// Again after what is not printable, which may stand within a secret.
+		return remove.Replace(printable.Text(remove.Replace(text)))
 	}
 	return hide, redact
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/gputrain/gputrain/internal/bubble"
 )
@@ -52,6 +53,32 @@ func shows(t *testing.T, what, text string, secrets ...string) {
 				t.Errorf("%s shows %q: %s", what, form, text)
 			}
 		}
+	}
+}
+
+// What an API says commands no terminal, and hides no secret by that.
+func TestErrorsArePrintable(t *testing.T) {
+	const said = "\x1b]0;pwned\a\x1b[2Kno \u202equota\u009b1A sk-\x1b[0mrest-key"
+	c := served(t, Config{
+		Auth:  Bearer("sk-rest-key"),
+		Fault: func(_ int, body []byte) *Fault { return &Fault{Code: string(body), Message: string(body)} },
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Request-Id", "req\u009b2J")
+		w.WriteHeader(400)
+		io.WriteString(w, said)
+	})
+	err := c.Do(bounded(t), "GET", "/servers", nil, nil)
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	for _, text := range []string{e.Error(), e.Code, e.Message, e.Body, e.RequestID} {
+		if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) || strings.Contains(text, "rest-key") {
+			t.Errorf("%q", text)
+		}
+	}
+	if !strings.Contains(e.Error(), "no quota [redacted]") {
+		t.Errorf("%q", e)
 	}
 }
 

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
@@ -305,5 +305,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.b))
+	return strings.TrimSpace(printable.Text(string(t.b)))
 }

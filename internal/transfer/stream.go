@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
@@ -106,4 +107,4 @@ func (t *complaint) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *complaint) String() string { return string(t.text) }
+func (t *complaint) String() string { return printable.Text(string(t.text)) }

@@ -1,6 +1,10 @@
 package worker
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/gputrain/gputrain/internal/printable"
+)
 
 var (
 	// ErrProtocol means that the other side does not speak this version of the
@@ -63,15 +67,17 @@ type RemoteError struct {
 	known []error
 }
 
-// Error returns the message of an error as it is. For panics it says so.
+// Error returns the message of an error, without what a terminal would act on. For
+// panics it says so.
 func (e *RemoteError) Error() string {
+	message := printable.Text(e.Message)
 	switch e.Kind {
 	case Panic:
-		return "panic in function " + e.Function + ": " + e.Message
+		return "panic in function " + e.Function + ": " + message
 	case Goexit:
 		return "function " + e.Function + " ended its goroutine without returning"
 	}
-	return e.Message
+	return message
 }
 
 // Unwrap returns the registered errors that the error on the node was.
