@@ -144,3 +144,16 @@ func ExampleWithWorkerBinary() {
 	}
 	defer pool.Close()
 }
+
+// A program that is built with -trimpath does not know where its sources are. Nodes
+// of this computer's platform run the program itself, and need none.
+func ExampleWithSourceDir() {
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{}, gputrain.WithSourceDir("examples/sweep"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	length, err := norm.Run(pool, point{3, 4})
+	fmt.Println(length, err)
+	// Output: 25 <nil>
+}

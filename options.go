@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
@@ -21,6 +23,7 @@ type options struct {
 	logger         *slog.Logger
 	resultsDir     string
 	workerBinaries []string
+	sourceDir      string
 	stateDir       StateDir
 	takeover       bool
 	secrets        map[string]Secret
@@ -69,11 +72,31 @@ func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir 
 // names one for each of several platforms.
 //
 // For a platform that it names none for, the program is built with the Go
-// toolchain, from the sources that it was itself built from, with the same tags
-// and, unless built with -trimpath, the same -ldflags=-X. So it also is, statically,
-// for nodes of its own platform that lack the C libraries it was linked with.
+// toolchain, with the same tags and, unless built with -trimpath, the same
+// -ldflags=-X. So it also is, statically, for nodes of its own platform that lack the
+// C libraries it was linked with. The sources are those of its module's version, by
+// the checksum that the program has of it, or are in the folder that the program was
+// built from, which it knows unless built with -trimpath, or in that of
+// [WithSourceDir]. A folder that another user can change is not used, and files that
+// are newer than the program are refused as changed.
 func WithWorkerBinary(path string) Option {
 	return func(o *options) { o.workerBinaries = append(o.workerBinaries, path) }
+}
+
+// WithSourceDir names a folder in the module of this program, from which it is built
+// for nodes of other platforms; no other is looked at. It is for a program that was
+// built with -trimpath, or whose sources were moved. A relative path is below the
+// working directory at the time of this call. Empty means none.
+//
+// The caller answers for the folder, as by go build there: it is not asked whose it is.
+// Another main package or module, other versions of dependencies, and files that are
+// newer than the program are still errors. See [WithWorkerBinary] for what is built
+// without it.
+func WithSourceDir(dir string) Option {
+	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
+		dir = abs
+	}
+	return func(o *options) { o.sourceDir = dir }
 }
 
 func (o *options) validate() error {
@@ -90,6 +113,13 @@ func (o *options) validate() error {
 	for _, name := range o.workerBinaries {
 		if _, err := crossbuild.Identify(name); err != nil {
 			f.add("WithWorkerBinary: %v", err)
+		}
+	}
+	if o.sourceDir != "" {
+		if info, err := os.Stat(o.sourceDir); err != nil {
+			f.add("WithSourceDir: %v", err)
+		} else if !info.IsDir() {
+			f.add("WithSourceDir: %s is not a folder", o.sourceDir)
 		}
 	}
 	o.limits.validate(&f)

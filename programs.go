@@ -38,7 +38,7 @@ func (p *pool) builds() *crossbuild.Builder {
 	defer p.programs.mu.Unlock()
 	if p.programs.builder == nil {
 		p.programs.builder = &crossbuild.Builder{
-			Context: p.ctx, Go: p.running.Go,
+			Context: p.ctx, Go: p.running.Go, SourceDir: p.opts.sourceDir,
 			Event: func(to crossbuild.Platform, done bool, elapsed time.Duration, err error) {
 				ev := Event{Kind: EventPhase, Node: -1, Phase: "build for " + to.String(), State: "started", Elapsed: elapsed}
 				switch {

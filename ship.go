@@ -107,6 +107,8 @@ func (n *poolNode) substitute(ctx context.Context, unfit *unfitError) (program, 
 	switch self, selfErr := crossbuild.Running(); {
 	case errors.Is(err, crossbuild.ErrChanged):
 		e.Hint = "build or start this program again"
+	case selfErr == nil && errors.Is(err, crossbuild.ErrNoSources):
+		e.Hint = "give Open gputrain.WithSourceDir with the folder of its module, or " + self.Advice(node) + ", and give Open gputrain.WithWorkerBinary(\"worker\")"
 	case selfErr == nil:
 		e.Hint = self.Advice(node) + ", and give Open gputrain.WithWorkerBinary(\"worker\")"
 	}

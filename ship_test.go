@@ -122,6 +122,7 @@ func Here() Report {
 func Run(ctx context.Context, where *gputrain.Function[int, Report], opts ...gputrain.Option) Report {
 	os.Unsetenv("LD_LIBRARY_PATH") // the nodes are to have none
 	var r Report
+	opts = append(opts, gputrain.WithSourceDir(os.Getenv("FOREIGN_SOURCES")))
 	err := gputrain.With(ctx, local.Config{}, gputrain.Spec{}, func(ctx context.Context, pool *gputrain.Compute) (err error) {
 		r, err = where.Run(pool, 0)
 		return err
@@ -234,6 +235,10 @@ func TestFunctionsRunOnAnotherPlatform(t *testing.T) {
 		program = "example.com/foreign"
 		files   = "command-line-arguments"
 	)
+	// named is a command whose program is told where its sources are.
+	named := func(args ...string) []string {
+		return append([]string{"env", "FOREIGN_SOURCES=" + f.dir}, args...)
+	}
 	for _, tt := range []struct {
 		name, dir string
 		args      []string
@@ -241,14 +246,13 @@ func TestFunctionsRunOnAnotherPlatform(t *testing.T) {
 	}{
 		{"go run of a package", f.dir, []string{"go", "run", "."}, foreignReport{Path: program}},
 		{"go run of files", f.dir, []string{"go", "run", "main.go", "run.go"}, foreignReport{Path: files}},
-		{"go run of files, with -trimpath", f.dir, []string{"go", "run", "-trimpath", "main.go", "run.go"}, foreignReport{Path: files}},
+		{"go run of files, with -trimpath", f.dir, named("go", "run", "-trimpath", "main.go", "run.go"), foreignReport{Path: files}},
 		{"go run with flags", f.dir, []string{"go", "run", "-tags=other,special", "-ldflags=-X 'main.note=well noted'", "."},
 			foreignReport{Path: program, Tag: "special", Note: "well noted"}},
 		{"a program of go build, elsewhere", elsewhere, []string{elsewhere + "/built"}, foreignReport{Path: program}},
-		{"one without paths, from its module", f.dir + "/job", []string{f.dir + "/trimmed"}, foreignReport{Path: program}},
-		{"one without paths, elsewhere", elsewhere, []string{f.dir + "/trimmed"}, foreignReport{Path: program}},
+		{"one without paths", elsewhere, named(f.dir + "/trimmed"), foreignReport{Path: program}},
 		{"go test of a package", f.dir, []string{"go", "test", "-count=1", "-v", "-run", "^TestWhere$", "./job"}, foreignReport{Path: program + "/job.test", Note: "-"}},
-		{"go test, with -trimpath", f.dir, []string{"go", "test", "-trimpath", "-count=1", "-v", "./job"}, foreignReport{Path: program + "/job.test", Note: "-"}},
+		{"go test, with -trimpath", f.dir, named("go", "test", "-trimpath", "-count=1", "-v", "./job"), foreignReport{Path: program + "/job.test", Note: "-"}},
 		{"a program of go test, elsewhere", elsewhere, []string{elsewhere + "/job.test", "-test.run", "^TestWhere$"}, foreignReport{Path: program + "/job.test", Note: "-"}},
 		{"go test of a program", f.dir, []string{"go", "test", "-count=1", "-v", "."}, foreignReport{Path: program}},
 	} {
@@ -260,6 +264,23 @@ func TestFunctionsRunOnAnotherPlatform(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
 		})
+	}
+}
+
+// TestSourcesAreNotThoseOfTheWorkingFolder starts a program that does not know its
+// sources in a folder that has them, or what passes for them.
+func TestSourcesAreNotThoseOfTheWorkingFolder(t *testing.T) {
+	f := newForeignProgram(t)
+	f.run(t, f.dir, "go", "build", "-trimpath", "-o", "trimmed", ".")
+	f.write(t, "job/planted.go", "package job\n\nfunc init() { panic(\"of the working folder\") }\n")
+	got := f.report(t, f.dir, f.dir+"/trimmed")
+	for _, part := range []string{
+		"the sources of this program are not to be found", "built with -trimpath", "give Open gputrain.WithSourceDir",
+		"CGO_ENABLED=0 go build -o worker example.com/foreign", `gputrain.WithWorkerBinary("worker")`,
+	} {
+		if !strings.Contains(got.Error, part) {
+			t.Errorf("%q does not say %q", got.Error, part)
+		}
 	}
 }
 
@@ -470,6 +491,16 @@ func TestAWorkerBinaryOfTheNodesPlatformServes(t *testing.T) {
 	got := f.report(t, f.dir, f.dir+"/other")
 	if got.Error != "" || got.Note != "given" || got.Node != "linux/amd64" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestASourceDirIsLookedAtFirst(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeText(t, file, "")
+	for dir, want := range map[string]string{file: "is not a folder", file + "-gone": "no such file"} {
+		if _, err := gputrain.Open(t.Context(), local.Config{}, gputrain.Spec{}, gputrain.WithSourceDir(dir)); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", dir, err)
+		}
 	}
 }
 

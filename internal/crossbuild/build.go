@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -51,19 +52,36 @@ func (p *Program) build(ctx context.Context, to Platform, scratch, out string) e
 			}
 		}
 	}
+	return p.noSources(tried)
+}
+
+// noSources says why there are no sources, and of what.
+func (p *Program) noSources(tried []string) error {
 	what := "package " + p.packagePath()
 	if p.byFiles() {
 		what = strings.Join(p.targets(), " ")
 	}
-	if len(tried) == 0 {
-		return fmt.Errorf("the sources of %s are not to be found: none of the folders is there in which they were, or could be", what)
+	why := "none of the folders is there that it was built from"
+	switch {
+	case len(tried) > 0:
+		why = "\n\t" + strings.Join(tried, "\n\t")
+	case !slices.ContainsFunc(p.Files, filepath.IsAbs):
+		why = "it was built with -trimpath, which leaves no trace of where they are"
 	}
-	return fmt.Errorf("the sources of %s are not to be found:\n\t%s", what, strings.Join(tried, "\n\t"))
+	return fmt.Errorf("%w: %s: %s", ErrNoSources, what, why)
 }
 
 // buildAt builds the program from one place. It says why that is not the
 // program's, or returns what came of it.
 func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Platform, out string) (why string, err error) {
+	var custody custody
+	if !at.named {
+		if len(at.env) == 0 { // a release's says all
+			if at.env, err = custody.enter(at.dir); err != nil {
+				return notOurs(err), nil
+			}
+		}
+	}
 	target, all, err := tool.list(ctx, p, at)
 	if failed := (*commandError)(nil); errors.As(err, &failed) {
 		return failed.Error(), nil
@@ -72,6 +90,11 @@ func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Pla
 	}
 	if why := p.mismatch(target, at); why != "" {
 		return why, nil
+	}
+	if !at.named {
+		if err := custody.packages(p, all); err != nil {
+			return notOurs(err), nil
+		}
 	}
 	if err := p.changed(all); err != nil {
 		return "", err
@@ -97,6 +120,11 @@ func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Pla
 		return "", err
 	}
 	return p.verify(out, to)
+}
+
+// notOurs says why sources that may be changed by others are not built.
+func notOurs(err error) string {
+	return fmt.Sprintf("not built, since other users decide what is there: %v", err)
 }
 
 // verify compares what was built with this program. It says why that is

@@ -36,7 +36,7 @@ func TestBuildsARealProgram(t *testing.T) {
 	}
 	p := &Program{
 		Info:  &debug.BuildInfo{Path: module + "/examples/sweep", Main: debug.Module{Path: module}},
-		Built: time.Now().Add(time.Hour), Dirs: []string{root},
+		Built: time.Now().Add(time.Hour), Files: []string{filepath.Join(root, "examples", "sweep", "main.go")},
 	}
 	for _, to := range []Platform{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
 		t.Run(to.String(), func(t *testing.T) {
@@ -202,7 +202,19 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 			if err := os.RemoveAll(filepath.Dir(p.Files[0])); err != nil {
 				t.Fatal(err)
 			}
-		}, nil, []string{"the sources of package example.com/m are not to be found", "none of the folders"}},
+		}, ErrNoSources, []string{"the sources of this program are not to be found", "package example.com/m", "none of the folders"}},
+		{"it does not know where its sources are", nil, func(t *testing.T, p *Program) {
+			t.Chdir(filepath.Dir(p.Files[0])) // which says nothing
+			p.Files = []string{"example.com/m/main.go"}
+		}, ErrNoSources, []string{"package example.com/m", "built with -trimpath"}},
+		{"the named folder has another module", nil, func(t *testing.T, p *Program) {
+			p.SourceDir = filepath.Dir(p.Files[0])
+			p.Info.Path, p.Info.Main.Path = "example.com/other", "example.com/other"
+		}, ErrNoSources, []string{"example.com/other"}},
+		{"the named folder has changed", nil, func(t *testing.T, p *Program) {
+			p.SourceDir, p.Files = filepath.Dir(p.Files[0]), nil
+			p.Built = time.Now().Add(-time.Hour)
+		}, ErrChanged, []string{"main.go is of "}},
 		{"another module is there", nil, func(t *testing.T, p *Program) {
 			p.Info.Path, p.Info.Main.Path = "example.com/other", "example.com/other"
 		},

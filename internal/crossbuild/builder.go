@@ -26,6 +26,9 @@ type Builder struct {
 	// Event is told when a build begins and, with what came of it, when it ends.
 	// It may be nil.
 	Event func(to Platform, done bool, elapsed time.Duration, err error)
+	// SourceDir is a folder of the program's module that the caller answers for.
+	// Empty means the folder that the program was built from.
+	SourceDir string
 
 	mu     sync.Mutex
 	builds map[Platform]*build
@@ -98,7 +101,7 @@ func (b *Builder) live(one *build, to Platform) {
 		event = func(Platform, bool, time.Duration, error) {}
 	}
 	event(to, false, 0, nil)
-	do := makeBinary
+	do := b.makeBinary
 	if b.make != nil {
 		do = b.make
 	}
@@ -110,11 +113,13 @@ func (b *Builder) live(one *build, to Platform) {
 	event(to, true, one.at.Sub(begun), one.err)
 }
 
-func makeBinary(ctx context.Context, to Platform) (*Binary, error) {
-	p, err := Running()
+func (b *Builder) makeBinary(ctx context.Context, to Platform) (*Binary, error) {
+	running, err := Running()
 	if err != nil {
 		return nil, err
 	}
+	p := *running
+	p.SourceDir = b.SourceDir
 	s, err := userStore()
 	if err != nil {
 		return nil, err

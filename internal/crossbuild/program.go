@@ -28,9 +28,9 @@ type Program struct {
 	Files []string
 	// Built is when the program was linked: sources that are newer are not its own.
 	Built time.Time
-	// Dirs are folders that may be in the module, beside that of Files: the one in
-	// which the program was started, and that of its own file.
-	Dirs []string
+	// SourceDir is a folder of the module that the caller names and answers for, in
+	// place of what the program knows of its sources. It may be empty.
+	SourceDir string
 }
 
 var errNoInfo = errors.New("this program has no build information, so that its package is not known: it was not built by the go command in module mode")
@@ -38,12 +38,8 @@ var errNoInfo = errors.New("this program has no build information, so that its p
 // Running returns what the running program knows of itself.
 func Running() (*Program, error) { return running() }
 
-// started is close to when the process was, and startedIn where: it may go
-// elsewhere later.
-var (
-	started      = time.Now()
-	startedIn, _ = os.Getwd()
-)
+// started is close to when the process was.
+var started = time.Now()
 
 var running = sync.OnceValues(func() (*Program, error) {
 	info, ok := debug.ReadBuildInfo()
@@ -52,11 +48,7 @@ var running = sync.OnceValues(func() (*Program, error) {
 	}
 	p := &Program{Info: info, Built: started}
 	p.Test, p.Files = ownSources(info.Path)
-	if startedIn != "" {
-		p.Dirs = append(p.Dirs, startedIn)
-	}
 	if exe, err := os.Executable(); err == nil {
-		p.Dirs = append(p.Dirs, filepath.Dir(exe))
 		if linked, err := os.Stat(exe); err == nil && !reused.MatchString(filepath.Dir(exe)) && linked.ModTime().Before(started) {
 			p.Built = linked.ModTime()
 		}

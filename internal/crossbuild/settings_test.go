@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 var crossTargets = []Platform{{"linux", "arm64"}, {"darwin", "arm64"}}
 
 // builtHere builds a program for this machine, as its user does, and returns
-// what it knows of itself once it was started in dir.
+// what it knows of itself. One without paths is told its folder.
 func builtHere(t *testing.T, dir, pkg string, args ...string) *Program {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "program")
@@ -26,7 +27,11 @@ func builtHere(t *testing.T, dir, pkg string, args ...string) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Program{Info: info, Built: time.Now().Add(time.Hour), Dirs: []string{dir, filepath.Dir(exe)}}
+	p := &Program{Info: info, Built: time.Now().Add(time.Hour), Files: []string{filepath.Join(dir, "main.go")}}
+	if slices.Contains(args, "-trimpath") {
+		p.SourceDir, p.Files = dir, []string{info.Path + "/main.go"}
+	}
+	return p
 }
 
 // built makes the program for a platform, and returns its content.
@@ -96,10 +101,6 @@ func TestBuildsInAWorkspace(t *testing.T) {
 		})
 		p := builtHere(t, filepath.Join(dir, "app"), ".")
 		onEach(t, p, []string{"of-the-workspace"}, nil)
-
-		// It was started somewhere else, and its source says where it is from.
-		p.Dirs, p.Files = []string{t.TempDir()}, []string{filepath.Join(dir, "app", "main.go")}
-		p.built(t, target)
 
 		// go.work is named by a variable of the environment, and lies elsewhere.
 		away := filepath.Join(t.TempDir(), "go.work")

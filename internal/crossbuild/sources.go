@@ -17,6 +17,9 @@ import (
 // ErrChanged means that the sources are newer than the program.
 var ErrChanged = errors.New("the sources have changed since this program was built")
 
+// ErrNoSources means that no folder is known, or trusted, to have the sources.
+var ErrNoSources = errors.New("the sources of this program are not to be found")
+
 // A place is where the go command may find the program.
 type place struct {
 	dir     string
@@ -24,47 +27,42 @@ type place struct {
 	flags   []string // beyond those of every command
 	env     []string
 	version string // of the module, where that is known already
+	named   bool   // by the caller, who answers for it
 }
 
-// places returns where to look, the best first.
+// places returns the folders that may have the sources, the best first. The
+// caller names one, or the program's own line tables do. Nothing else is looked
+// at: a folder that the program happens to be started in proves nothing.
 func (p *Program) places() []place {
-	targets := p.targets()
-	var sources []string
-	if p.byFiles() {
-		// Modules are those of the folder it was started from.
-		targets = absolute(p.Files, p.Dirs)
-		for _, name := range targets {
-			sources = append(sources, filepath.Dir(name))
+	if p.SourceDir != "" {
+		targets := p.targets()
+		if p.byFiles() {
+			targets = absolute(p.Files, p.SourceDir)
 		}
-		sources = append(slices.Clone(p.Dirs), sources...)
-	} else {
-		for _, name := range p.Files {
-			if filepath.IsAbs(name) {
-				sources = append(sources, filepath.Dir(name))
-			}
-		}
-		sources = append(sources, p.Dirs...)
+		return []place{{dir: p.SourceDir, targets: targets, named: true}}
+	}
+	if p.released() {
+		return nil // the checksum of its module says more than a folder's name
 	}
 	var found []place
-	for i, dir := range sources {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() || slices.Contains(sources[:i], dir) {
+	for _, name := range p.Files {
+		dir := filepath.Dir(name)
+		at := place{dir: dir, targets: p.targets()}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) || slices.ContainsFunc(found, func(o place) bool { return o.dir == dir }) {
 			continue
 		}
-		found = append(found, place{dir: dir, targets: targets})
+		found = append(found, at)
 	}
 	return found
 }
 
 // absolute returns files as they can be named from anywhere: what -trimpath
-// made of them is looked for in the folders.
-func absolute(files, dirs []string) []string {
+// made of them is looked for in dir.
+func absolute(files []string, dir string) []string {
 	names := slices.Clone(files)
 	for i, name := range names {
-		for _, dir := range dirs {
-			if joined := filepath.Join(dir, name); !filepath.IsAbs(name) && exists(joined) {
-				names[i] = joined
-				break
-			}
+		if joined := filepath.Join(dir, name); !filepath.IsAbs(name) && exists(joined) {
+			names[i] = joined
 		}
 	}
 	return names
@@ -125,23 +123,43 @@ type pkg struct {
 	Module                   *module
 	GoFiles, CgoFiles        []string
 	SFiles, EmbedFiles       []string
+	HFiles, SysoFiles        []string
 	Error                    *struct{ Err string }
 }
 
 type module struct {
-	Path, Version string
-	Replace       *module
+	Path, Version, Dir, GoMod string
+	Replace                   *module
 }
 
-// immutable reports whether a module's files are those of a released version.
+// immutable reports whether a module's files are those of a released version, in
+// the module cache. What is vendored is in a folder like any other, and its module
+// has no Dir.
 func (m *module) immutable() bool {
 	if m != nil && m.Replace != nil {
-		return m.Replace.Version != ""
+		m = m.Replace
 	}
-	return m != nil && m.Version != ""
+	return m != nil && m.Version != "" && m.Dir != ""
 }
 
-const listFields = "-json=ImportPath,Dir,ForTest,Standard,Module,GoFiles,CgoFiles,SFiles,EmbedFiles,Error"
+// files are those that are built into the program.
+func (one *pkg) files() []string {
+	names := slices.Concat(one.GoFiles, one.SFiles, one.HFiles, one.SysoFiles, one.EmbedFiles)
+	for i, name := range names {
+		if !filepath.IsAbs(name) {
+			names[i] = filepath.Join(one.Dir, name)
+		}
+	}
+	return names
+}
+
+// made reports whether a package is none of the program's folders: Go's own, or
+// the main of tests, which go list has just made.
+func (p *Program) made(one *pkg) bool {
+	return one.Standard || p.Test && one.ImportPath == p.packagePath()+".test"
+}
+
+const listFields = "-json=ImportPath,Dir,ForTest,Standard,Module,GoFiles,CgoFiles,SFiles,HFiles,SysoFiles,EmbedFiles,Error"
 
 // list returns the program's package at a place, and all that it imports. Of
 // what is tested it has the form for tests too, with their sources among its own.
@@ -184,7 +202,7 @@ func (p *Program) mismatch(target pkg, at place) string {
 		return ""
 	case module.Path != p.Info.Main.Path:
 		return fmt.Sprintf("it is in the module %s there, and this program's is %s", module.Path, p.Info.Main.Path)
-	case p.released() && cmp.Or(at.version, module.Version) != p.Info.Main.Version:
+	case p.released() && !at.named && cmp.Or(at.version, module.Version) != p.Info.Main.Version:
 		return fmt.Sprintf("it is version %q there, and this program's is %s", module.Version, p.Info.Main.Version)
 	}
 	return ""
@@ -193,13 +211,10 @@ func (p *Program) mismatch(target pkg, at place) string {
 // changed reports sources that are newer than the program.
 func (p *Program) changed(all []pkg) error {
 	for _, one := range all {
-		if one.Standard || one.Module.immutable() || p.Test && one.ImportPath == p.packagePath()+".test" {
-			continue // the last is the tests' main, which go list has just made
+		if p.made(&one) || one.Module.immutable() {
+			continue
 		}
-		for _, name := range slices.Concat(one.GoFiles, one.SFiles, one.EmbedFiles) {
-			if !filepath.IsAbs(name) {
-				name = filepath.Join(one.Dir, name)
-			}
+		for _, name := range one.files() {
 			if info, err := os.Stat(name); err == nil && info.ModTime().After(p.Built) {
 				return fmt.Errorf("%w: %s is of %s, and the program of %s", ErrChanged, name,
 					info.ModTime().Format(time.DateTime), p.Built.Format(time.DateTime))

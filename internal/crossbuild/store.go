@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/private"
 )
 
 const (
@@ -38,9 +40,13 @@ func userStore() (store, error) {
 	return store{filepath.Join(cache, "gputrain", "workers")}, nil
 }
 
-// scratch makes a folder for one build.
+// scratch makes a folder for one build. What is kept begins the next build, and so
+// is in a folder of this user's alone.
 func (s store) scratch() (string, error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := private.MakeDir(s.dir); err != nil {
+		return "", err
+	}
+	if err := new(private.Sealed).Check(s.dir); err != nil {
 		return "", err
 	}
 	return os.MkdirTemp(s.dir, scratchPrefix)

@@ -9,8 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/childenv"
 )
 
 // ErrNoToolchain means that there is no go command.
@@ -41,7 +44,7 @@ func findGo() (string, error) {
 	if err == nil {
 		return found, nil
 	}
-	if root := os.Getenv("GOROOT"); root != "" {
+	if root := os.Getenv("GOROOT"); filepath.IsAbs(root) {
 		name := filepath.Join(root, "bin", "go")
 		if runtime.GOOS == "windows" {
 			name += ".exe"
@@ -70,11 +73,12 @@ func (e *commandError) Error() string {
 func (e *commandError) Unwrap() error { return e.err }
 
 // run runs the go command in a folder and returns its output, also of one that
-// failed. The end of ctx interrupts it, so that it removes what it has begun.
+// failed. It sees what the go command needs of this program's environment, and no
+// credentials. The end of ctx interrupts it, so that it removes what it has begun.
 func (t *toolchain) run(ctx context.Context, dir string, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.command, args...)
 	cmd.Dir = dir
-	cmd.Env = append(append(cmd.Environ(), t.env...), env...)
+	cmd.Env = slices.Concat(childenv.Of(childenv.System, childenv.Network, childenv.Go), []string{"PWD=" + dir}, t.env, env)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.Cancel = func() error {
