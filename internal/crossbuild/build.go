@@ -108,8 +108,11 @@ func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Pla
 		return "", err
 	}
 	args = append(append(args, p.flags()...), "-ldflags="+linker, "-o", out)
-	args = append(append(append(args, at.flags...), "--"), at.targets...)
-	if _, err := tool.run(ctx, at.dir, at.env, args...); err != nil {
+	args = append(args, at.flags...)
+	if !p.Test { // go test takes what follows for arguments of the tests
+		args = append(args, "--")
+	}
+	if _, err := tool.run(ctx, at.dir, at.env, append(args, at.targets...)...); err != nil {
 		if needs := tool.cgo(ctx, p, at); len(needs) > 0 && ctx.Err() == nil {
 			err = fmt.Errorf("%w\n\t%s has C code, which is left out here (CGO_ENABLED=0): build where there is a C compiler for %v, and link statically",
 				err, strings.Join(needs, ", "), to)
