@@ -7,7 +7,7 @@ import (
 
 // A machine is one that the pool has launched, as it is billed.
 type machine struct {
-	inst     Instance
+	inst     Instance  //secretvet:ignore no message formats a machine
 	from, to time.Time // to is zero until it is confirmed gone
 	unwanted bool      // its node is over
 	leased   bool      // it ends itself where it hears no more

@@ -14,7 +14,7 @@ import (
 type unit struct {
 	id      string
 	index   int
-	task    Task
+	task    Task //secretvet:ignore no message formats a unit
 	label   string
 	ctx     context.Context // the batch's
 	batch   *batch

@@ -26,7 +26,7 @@ type options struct {
 	sourceDir      string
 	stateDir       StateDir
 	takeover       bool
-	secrets        map[string]Secret
+	secrets        map[string]Secret //secretvet:ignore no message formats options
 	limits         Limits
 }
 

@@ -25,7 +25,7 @@ type pool struct {
 	caps       Capabilities
 	members    []*member // of which driver is made: itself, or a group's
 	spec       Spec
-	opts       options
+	opts       options //secretvet:ignore users hold a pool by a pointer in Compute, which fmt does not follow
 	keys       keys
 	ctx        context.Context // ends with the pool
 	cancel     context.CancelCauseFunc

@@ -19,7 +19,7 @@ type poolNode struct {
 	p         *pool
 	at        atomic.Int32 // its rank
 	of        atomic.Pointer[member]
-	hostKey   HostKey
+	hostKey   HostKey  //secretvet:ignore users hold a node by a pointer of the pool's, which fmt does not follow
 	root      string   // its folder on the machine, where an earlier program has made it
 	knownKeys []string // host keys that an earlier program has met
 	pin       ssh.Pin  // what the first contact showed, where nothing else decides
@@ -44,9 +44,9 @@ type poolNode struct {
 	closeSSH sync.Once
 
 	// Guarded by p.mu.
-	name     string // of the machine; not changed once that is launched
-	inst     Instance
-	offer    Offer // by which that was rented; of one for any place inst tells where it is
+	name     string   // of the machine; not changed once that is launched
+	inst     Instance //secretvet:ignore as hostKey
+	offer    Offer    // by which that was rented; of one for any place inst tells where it is
 	facts    supervisor.Facts
 	has      devices
 	labels   map[string]string // made anew with every state, not changed

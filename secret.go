@@ -12,7 +12,12 @@ import (
 )
 
 // A Secret is a credential that prints as "[redacted]" under every fmt verb,
-// in JSON and in slog. Its value leaves only by an explicit string(s).
+// in JSON and in slog. Its value leaves only by an explicit string(s), and in one
+// other way: the fmt package calls no methods on what it reaches through an unexported
+// field. A Secret in such a field, or in a struct, slice or map there, is printed in clear
+// by %v of the struct around it. Keep it in an exported field, or keep a func that
+// returns it, or give the struct a Format method. The command
+// github.com/gputrain/gputrain/tools/secretvet reports unexported fields that hold one.
 //
 // Where a program gives one to this package, or to a provider's Config, it is the
 // credential itself, byte for byte, or says where that is:
@@ -25,8 +30,8 @@ import (
 //     github.com/gputrain/gputrain/secrets/keyring. USER is what follows the last slash.
 //   - cmd://COMMAND LINE is what a command prints: "cmd://op read op://team/wandb/key".
 //     It is run by sh -c (cmd /c under Windows) on this computer, in this program's
-//     environment and working directory, with nothing on stdin. What it leaves running in
-//     its process group is killed.
+//     working directory and with all of its environment, in which other credentials may
+//     be, and with nothing on stdin. What it leaves running in its process group is killed.
 //   - literal://TEXT is TEXT, whatever that looks like.
 //
 // These five prefixes, in lower case, are all there is: vault://x is a credential
@@ -40,7 +45,8 @@ import (
 // Config when a pool is opened. What was found is not read as a reference again.
 //
 // Whoever writes a Secret can have files of this computer read and commands run on it.
-// Text that comes from somewhere else goes behind literal://.
+// Text that comes from somewhere else goes behind literal://. Settings that are given
+// to providers/all may have commands only if the program allows that.
 type Secret string
 
 // resolveSecrets returns secrets as they are, without references. Those of one call

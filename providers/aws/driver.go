@@ -25,7 +25,7 @@ func listLag() time.Duration { return 15 * second }
 // A driver rents the machines of one pool. What it remembers spares calls and says more
 // of a machine than its tags do: a driver that knows nothing works, too.
 type driver struct {
-	cfg     Config // complete, without credentials
+	cfg     Config //secretvet:ignore complete, without credentials
 	api     *client
 	account string
 	opened  time.Time
@@ -35,7 +35,7 @@ type driver struct {
 	net     *network
 
 	mu      sync.Mutex
-	made    map[string]machine            // by the ID of the instance
+	made    map[string]machine            //secretvet:ignore without private keys; by the ID of the instance
 	images  map[string]image              // by what they are for
 	zones   map[string][]string           // of an instance type
 	spot    map[string]map[string]float64 // USD an hour, by instance type and zone
@@ -46,7 +46,7 @@ type driver struct {
 
 // A machine is an instance that this driver has launched, or ended.
 type machine struct {
-	node  gputrain.NodeRequest // without its private key
+	node  gputrain.NodeRequest //secretvet:ignore without its private key
 	offer gputrain.Offer
 	at    time.Time // when it was made; zero where another driver did
 	ended bool      // EC2 has taken the order to end it

@@ -57,7 +57,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 
 // An order is a launch with all that it needs looked up.
 type order struct {
-	req       gputrain.LaunchRequest
+	req       gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
 	net       *network
 	zones     []string // those with the type, the cheapest first
 	image     image
@@ -215,8 +215,8 @@ func token(of ...string) string {
 type creation struct {
 	order
 	attempt
-	node     gputrain.NodeRequest
-	userData string // as EC2 takes it
+	node     gputrain.NodeRequest //secretvet:ignore for the time of a launch, and no message formats it
+	userData string               // as EC2 takes it
 	tags     tagList
 	token    string
 }

@@ -49,7 +49,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 // An order is a launch with all that is looked up for it.
 type order struct {
 	place
-	req   gputrain.LaunchRequest
+	req   gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
 	gpu   bool
 	image source
 	tag   tag

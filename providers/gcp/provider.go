@@ -21,7 +21,7 @@ import (
 // A driver rents the machines of one pool. What it remembers spares calls and tells what
 // is not there yet from what is gone: a driver that knows nothing works, too.
 type driver struct {
-	cfg       Config // complete, without credentials
+	cfg       Config //secretvet:ignore complete, without credentials
 	api       *client
 	catalogue *catalogue
 	close     func()

@@ -28,7 +28,7 @@ var errNoImage = errors.New("there is no such image")
 
 // A provider is Hyperstack as package cloud wants it.
 type provider struct {
-	cfg     Config
+	cfg     Config //secretvet:ignore without the key
 	api     *client
 	account string
 	making  chan struct{}   // held by who makes a site, and guards sites

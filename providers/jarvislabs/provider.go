@@ -25,7 +25,7 @@ const (
 // A provider is Jarvis Labs as package cloud wants it.
 type provider struct {
 	cloud.OnlyKeys
-	cfg     Config
+	cfg     Config //secretvet:ignore without the key
 	api     *client
 	account string
 }

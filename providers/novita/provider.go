@@ -10,7 +10,7 @@ import (
 
 // An api is Novita for package cloud.
 type api struct {
-	cfg     Config // without the key
+	cfg     Config //secretvet:ignore without the key
 	client  *client
 	account string
 }

@@ -46,7 +46,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 // An order is a launch with all that Config calls by name looked up.
 type order struct {
 	placement
-	req      gputrain.LaunchRequest
+	req      gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
 	registry string
 	mounts   *mounts
 	networks bool     // by global networking

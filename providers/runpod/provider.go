@@ -44,13 +44,13 @@ var (
 )
 
 type driver struct {
-	cfg     Config // without its key
+	cfg     Config //secretvet:ignore without its key
 	client  *client
 	account string
 	opened  time.Time
 
 	mu       sync.Mutex
-	launched map[string]launched // by ID, and what was ended
+	launched map[string]launched //secretvet:ignore without private keys; by ID, and what was ended
 	registry *string             // of the credential for images, once that is known
 	centers  []dataCenter        // once they are known
 }
@@ -59,8 +59,8 @@ type driver struct {
 // another has launched there is nothing but that it was ended.
 type launched struct {
 	at    time.Time
-	ended bool // RunPod has taken its end
-	node  gputrain.NodeRequest
+	ended bool                 // RunPod has taken its end
+	node  gputrain.NodeRequest //secretvet:ignore without its private key
 	offer gputrain.Offer
 }
 

@@ -27,7 +27,7 @@ const (
 // An api is Scaleway for package cloud. The ID of a machine, and of a volume, is
 // "zone/uuid".
 type api struct {
-	cfg    Config // without the key
+	cfg    Config //secretvet:ignore without the key
 	client *client
 	zones  []string
 	keys   hostKeys

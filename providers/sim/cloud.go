@@ -20,7 +20,7 @@ import (
 // goes wrong. It outlives the pools that rent from it. All methods can be called
 // at the same time. Its owner closes it.
 type Cloud struct {
-	opts   Options // without the token
+	opts   Options //secretvet:ignore without the token
 	name   string
 	admits func(token gputrain.Secret) bool
 

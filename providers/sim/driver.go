@@ -17,7 +17,7 @@ import (
 type driver struct {
 	cloud   *Cloud // nil where another program serves it
 	send    func(context.Context, request) (answer, error)
-	base    request
+	base    request //secretvet:ignore what all requests begin with, which has no nodes
 	account account
 	done    func()
 

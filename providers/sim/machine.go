@@ -14,9 +14,9 @@ import (
 type machine struct {
 	c       *Cloud
 	account string
-	inst    gputrain.Instance // as it is in truth
+	inst    gputrain.Instance //secretvet:ignore a simulated machine has no password; as it is in truth
 	pool    gputrain.PoolInfo
-	hostKey gputrain.HostKey
+	hostKey gputrain.HostKey //secretvet:ignore a simulated cloud prints no machine
 	offer   *offer
 	node    *node // since it runs
 

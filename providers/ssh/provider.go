@@ -25,12 +25,12 @@ type driver struct {
 // A host is a machine, or one of several places on it.
 type host struct {
 	id       string
-	endpoint gputrain.Endpoint
+	endpoint gputrain.Endpoint //secretvet:ignore a host has no password
 	labels   map[string]string
 
 	state gputrain.InstanceState // unknown until it is adopted
 	uses  int
-	node  gputrain.NodeRequest
+	node  gputrain.NodeRequest //secretvet:ignore the driver holds hosts by pointers, which fmt does not follow
 }
 
 // newHost returns a host that is free. The nth place on one address, counted

@@ -19,7 +19,7 @@ import (
 // A dock is the API. It remembers nothing.
 type dock struct {
 	client  *client
-	cfg     Config // without the token
+	cfg     Config //secretvet:ignore without the token
 	account string
 }
 

@@ -15,7 +15,7 @@ import (
 // A driver rents the machines of one pool. What it remembers spares calls and keeps it
 // from what has gone wrong before: a driver that knows nothing works, too.
 type driver struct {
-	cfg     Config // complete, without the key
+	cfg     Config //secretvet:ignore complete, without the key
 	api     *client
 	account string
 	opened  time.Time

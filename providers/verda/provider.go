@@ -30,7 +30,7 @@ const (
 // A verda is the API with what a driver has learnt of it. What it remembers spares calls.
 type verda struct {
 	client *client
-	cfg    Config // without the secret
+	cfg    Config //secretvet:ignore without the secret
 
 	mu     sync.Mutex
 	images map[string][]string // by type of machine

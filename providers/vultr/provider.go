@@ -16,7 +16,7 @@ import (
 
 // An api is Vultr as the base of drivers sees it.
 type api struct {
-	cfg     Config
+	cfg     Config //secretvet:ignore without the key
 	client  *client
 	account string
 }

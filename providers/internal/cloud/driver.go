@@ -31,12 +31,12 @@ type Driver struct {
 	end      context.CancelFunc
 
 	mu   sync.Mutex
-	made map[string]made // by the ID of the machine
+	made map[string]made //secretvet:ignore without private keys; by the ID of the machine
 }
 
 // What was made is known of a machine that this driver has launched, or ended.
 type made struct {
-	node  gputrain.NodeRequest // without the private host key
+	node  gputrain.NodeRequest //secretvet:ignore without the private host key
 	offer gputrain.Offer
 	at    time.Time // when it was made
 	asked bool      // to end
