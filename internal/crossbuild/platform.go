@@ -31,6 +31,9 @@ type Format struct {
 	Interpreter string
 }
 
+// maxInterpreter bounds the path of an interpreter, as systems bound paths.
+const maxInterpreter = 4096
+
 // Identify reads for which platform a program is. An error says what the file
 // is not.
 func Identify(name string) (Format, error) {
@@ -97,7 +100,10 @@ func elfFormat(r io.ReaderAt) (Format, error) {
 	format, err := platformOf("linux", f.Machine, archs)
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			path, readErr := io.ReadAll(p.Open())
+			path, readErr := io.ReadAll(io.LimitReader(p.Open(), maxInterpreter+1))
+			if len(path) > maxInterpreter {
+				return Format{}, fmt.Errorf("it names an interpreter of more than %d bytes", maxInterpreter)
+			}
 			format.Interpreter, err = strings.TrimRight(string(path), "\x00"), errors.Join(err, readErr)
 		}
 	}

@@ -1,0 +1,40 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Whatever a home's mark holds, reading it is an error or a mark that is written back
+// the same, and homes are listed in both cases.
+func FuzzMark(f *testing.F) {
+	f.Add([]byte(`{"pool":"p-1","rank":0}`))
+	f.Add([]byte(`{"pool":7}`))
+	f.Add([]byte(`[`))
+	f.Add([]byte(``))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		home := filepath.Join(dir, homePrefix+"p-1-0")
+		if err := os.Mkdir(home, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, markFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readMark(home)
+		homes, listErr := homesOf(dir, "p-1")
+		if listErr != nil {
+			t.Fatal(listErr)
+		}
+		if found, ok := homes["p-1-0"]; ok && err == nil && (found.Pool != "p-1" || found.Pool != m.Pool) {
+			t.Errorf("a home of %q is one of p-1", m.Pool)
+		}
+		if _, ok := homes["p-1-0"]; !ok && (err != nil || m.Pool == "p-1") {
+			t.Errorf("the home is not found: %+v, %v", m, err)
+		}
+		if _, err := keptHostKey(home); err == nil {
+			t.Error("there is no key")
+		}
+	})
+}
