@@ -47,6 +47,7 @@ func (g *groupDriver) common() Capabilities {
 		c.Free = c.Free && m.caps.Free
 		c.Spot = c.Spot || m.caps.Spot
 		c.PreemptionNotice = min(c.PreemptionNotice, m.caps.PreemptionNotice)
+		c.LocalAddresses = c.LocalAddresses && m.caps.LocalAddresses
 		c.Mounts = c.Mounts && m.caps.Mounts
 		c.DiskResizable = c.DiskResizable && m.caps.DiskResizable
 		c.Tags = c.Tags && m.caps.Tags

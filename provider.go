@@ -162,6 +162,12 @@ type Capabilities struct {
 	EndsBilling string
 	// PrivateNetwork is true where nodes reach each other by Instance.PrivateAddr.
 	PrivateNetwork bool
+	// LocalAddresses is true where a machine's SSH server may be at an address that no
+	// machine elsewhere has: of this computer (127.0.0.1), its link, a cloud's metadata,
+	// or for multicast. It is so where the API's own address is, as a gateway's on this
+	// computer or a test server's. Where it is false a machine at one, or at a name for
+	// one, is given up before anything is sent, unless it is adopted or by a [Dialer].
+	LocalAddresses bool
 	// Mounts is true where Spec.Mounts is understood.
 	Mounts bool
 	// DiskResizable is true where Spec.DiskGiB decides the size of the disk.

@@ -3,9 +3,11 @@ package gputrain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
@@ -29,7 +31,7 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	}
 	cfg := ssh.Config{
 		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
-		Dial: dialer(n.member(), inst),
+		Dial: n.dialer(inst),
 	}
 	if !n.caps().Adopts {
 		cfg.AuthPatience = authPatience
@@ -37,13 +39,24 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	return ssh.New(cfg), nil
 }
 
-// dialer returns how the machine is reached: as its driver says, or by its address.
-func dialer(m *member, inst Instance) func(context.Context) (net.Conn, error) {
+// dialer returns how the machine is reached: as its driver says, or by its address. A
+// cloud that says that a rented machine is at this computer, or at what only this computer
+// reaches, is not believed.
+func (n *poolNode) dialer(inst Instance) func(context.Context) (net.Conn, error) {
+	m := n.member()
 	if special, ok := m.driver.(Dialer); ok {
 		return func(ctx context.Context) (net.Conn, error) { return special.Dial(ctx, m.own(inst)) }
 	}
+	direct := net.Dialer{Timeout: 10 * time.Second}
+	if m.caps.Adopts || m.caps.LocalAddresses {
+		return func(ctx context.Context) (net.Conn, error) { return direct.DialContext(ctx, "tcp", inst.SSH.Addr) }
+	}
 	return func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", inst.SSH.Addr)
+		nc, err := localnet.Dial(ctx, direct, inst.SSH.Addr)
+		if errors.Is(err, localnet.ErrLocal) {
+			err = fmt.Errorf("%s says that instance %s has its SSH server at %s: %w; nothing was sent, and the machine is given up", m.provider, m.ownID(inst.ID), inst.SSH.Addr, err)
+		}
+		return nc, err
 	}
 }
 

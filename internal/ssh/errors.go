@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -122,7 +123,7 @@ func isPermanent(err error) bool {
 	var network net.UnknownNetworkError
 	var negotiation *xssh.AlgorithmNegotiationError
 	return errors.As(err, &addr) || errors.As(err, &parse) || errors.As(err, &network) ||
-		errors.As(err, &negotiation) || errors.Is(err, ErrHostKey)
+		errors.As(err, &negotiation) || errors.Is(err, ErrHostKey) || errors.Is(err, localnet.ErrLocal)
 }
 
 // isUnknownName reports a host name that does not resolve.

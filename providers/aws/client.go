@@ -24,6 +24,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/internal/secretref"
 )
@@ -46,6 +47,7 @@ var second = time.Second
 // as long to build as the rest of this one.
 type client struct {
 	region  string
+	local   bool // so is EC2's address
 	ec2     *ec2.Client
 	sts     *sts.Client
 	ssm     *rest.Client
@@ -94,6 +96,7 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 		}
 		return strings.TrimRight(cmp.Or(address, addressOf(service, region)), "/")
 	}
+	cl.local = localnet.IsURL(at("ec2", cl.region, "AWS_ENDPOINT_URL_EC2"))
 	near, global := pricingRegion(cl.region), iamRegion(cl.region)
 	cl.iam = &iamClient{at("iam", global, "AWS_ENDPOINT_URL_IAM"), reader, signer(cfg, "iam", global)}
 	if cl.ssm, err = jsonService(signed, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil && near != "" {

@@ -72,6 +72,7 @@ func newDriver(cfg Config, api *client) *driver {
 func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account:          d.account + "/" + d.api.region,
+		LocalAddresses:   d.api.local,
 		ListLag:          listLag(),
 		LateEffect:       lateEffect,
 		Spot:             true,

@@ -37,6 +37,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		Mounts:           true,
 		DiskResizable:    d.facts.sizedDisk,
 		Tags:             true,
+		LocalAddresses:   true,
 		HostKeys:         gputrain.HostKeyInjected,
 		ProvisionTimeout: 2 * time.Minute,
 		LateEffect:       5 * time.Second, // a command of the engine outlives its program

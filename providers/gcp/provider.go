@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/sshkey"
 )
 
@@ -77,6 +78,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 	}
 	return gputrain.Capabilities{
 		Account:          "project " + d.cfg.ProjectID,
+		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
 		ListLag:          createLag(),
 		LateEffect:       lateEffect,
 		Spot:             true,

@@ -13,6 +13,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -39,6 +40,7 @@ type provider struct {
 func (p *provider) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account: p.account, ListLag: 15 * cloud.Second, LateEffect: time.Minute, Spot: true, EndsBilling: "delete",
+		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
 		PrivateNetwork: true, Tags: true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
 	}
 }

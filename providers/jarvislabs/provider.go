@@ -10,6 +10,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -34,7 +35,8 @@ type provider struct {
 func (p *provider) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account: p.account, ListLag: 10 * cloud.Second, LateEffect: 2 * time.Minute, Spot: p.cfg.Template != vmTemplate,
-		EndsBilling: "destroy", DiskResizable: true, HostKeys: gputrain.HostKeyFirstContact,
+		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
+		EndsBilling:    "destroy", DiskResizable: true, HostKeys: gputrain.HostKeyFirstContact,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -78,7 +79,7 @@ func (c Config) open(ctx context.Context) (*api, error) {
 		return nil, err
 	}
 	return &api{
-		OnlyKeys: keysOf(client), client: client, account: cloud.KeyAccount(key),
+		OnlyKeys: keysOf(client), client: client, account: cloud.KeyAccount(key), local: localnet.IsURL(c.Endpoint),
 		region: c.Region, imageFamily: c.ImageFamily, fileSystems: slices.Clone(c.FileSystems),
 	}, nil
 }

@@ -27,6 +27,7 @@ type api struct {
 	client              *client
 	account             string
 	region, imageFamily string
+	local               bool // so is the API's address
 	fileSystems         []string
 }
 
@@ -36,7 +37,8 @@ var _ cloud.API = (*api)(nil)
 func (a *api) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account: a.account, ListLag: listLag * cloud.Second, LateEffect: lateEffect, EndsBilling: "terminate",
-		Tags: true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: provisionTimeout,
+		LocalAddresses: a.local,
+		Tags:           true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: provisionTimeout,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -78,7 +79,7 @@ func (c Config) open(ctx context.Context) (*api, error) {
 		client.close()
 		return nil, err
 	}
-	a := &api{OnlyKeys: keysOf(client), client: client, account: cloud.KeyAccount(key), image: cmp.Or(c.ImageID, DefaultImage), coupon: c.Coupon}
+	a := &api{OnlyKeys: keysOf(client), client: client, account: cloud.KeyAccount(key), local: localnet.IsURL(c.Endpoint), image: cmp.Or(c.ImageID, DefaultImage), coupon: c.Coupon}
 	if !c.KeepPassword {
 		a.command = `sudo -n passwd --lock "$(id -un)"`
 	}

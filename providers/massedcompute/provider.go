@@ -26,6 +26,7 @@ type api struct {
 	client          *client
 	account         string
 	image           int
+	local           bool // so is the API's address
 	coupon, command string
 }
 
@@ -35,7 +36,8 @@ var _ cloud.API = (*api)(nil)
 func (a *api) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account: a.account, ListLag: listLag * cloud.Second, LateEffect: lateEffect, EndsBilling: "terminate",
-		Spot: true, HostKeys: gputrain.HostKeyFirstContact, ProvisionTimeout: provisionTimeout,
+		LocalAddresses: a.local,
+		Spot:           true, HostKeys: gputrain.HostKeyFirstContact, ProvisionTimeout: provisionTimeout,
 	}
 }
 

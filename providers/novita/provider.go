@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -21,13 +22,14 @@ func (a *api) Classify(op string, err error) (hint string, kind error) { return 
 
 func (a *api) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
-		Account:       a.account,
-		ListLag:       10 * cloud.Second, // an estimate
-		LateEffect:    60 * cloud.Second, // an estimate
-		Spot:          true,
-		EndsBilling:   "delete",
-		DiskResizable: true,
-		HostKeys:      gputrain.HostKeyFirstContact,
+		Account:        a.account,
+		LocalAddresses: localnet.IsURL(a.cfg.Endpoint),
+		ListLag:        10 * cloud.Second, // an estimate
+		LateEffect:     60 * cloud.Second, // an estimate
+		Spot:           true,
+		EndsBilling:    "delete",
+		DiskResizable:  true,
+		HostKeys:       gputrain.HostKeyFirstContact,
 	}
 }
 

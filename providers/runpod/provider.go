@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/localnet"
 )
 
 // listLag is how long a pod that was made may be missing from reads. It is a guess: RunPod
@@ -68,6 +69,7 @@ type launched struct {
 func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account:          d.account,
+		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
 		ListLag:          listLag,
 		LateEffect:       lateEffect,
 		Spot:             d.cfg.ClusterMode != Instant && d.cfg.GlobalNetworking != NetworkingOn,

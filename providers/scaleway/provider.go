@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -51,13 +52,14 @@ func (a *api) Capabilities() gputrain.Capabilities {
 		account += " in " + a.cfg.Zone
 	}
 	return gputrain.Capabilities{
-		Account:       account,
-		ListLag:       5 * cloud.Second,  // an estimate
-		LateEffect:    60 * cloud.Second, // an estimate
-		EndsBilling:   "terminate, and the deletion of its volume",
-		DiskResizable: true,
-		Tags:          true,
-		HostKeys:      gputrain.HostKeyInjected,
+		Account:        account,
+		LocalAddresses: localnet.IsURL(a.cfg.Endpoint),
+		ListLag:        5 * cloud.Second,  // an estimate
+		LateEffect:     60 * cloud.Second, // an estimate
+		EndsBilling:    "terminate, and the deletion of its volume",
+		DiskResizable:  true,
+		Tags:           true,
+		HostKeys:       gputrain.HostKeyInjected,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -32,6 +33,7 @@ func (d *dock) Capabilities() gputrain.Capabilities {
 	}
 	return gputrain.Capabilities{
 		Account:          d.account,
+		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
 		ListLag:          30 * cloud.Second,
 		LateEffect:       d.cfg.RequestTimeout + time.Minute,
 		EndsBilling:      "delete",

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 )
 
 // A driver rents the machines of one pool. What it remembers spares calls and keeps it
@@ -83,6 +84,7 @@ func createLag() time.Duration { return 15 * second }
 func (d *driver) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account:          d.account,
+		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
 		ListLag:          createLag(),
 		LateEffect:       lateEffect,
 		Spot:             true,

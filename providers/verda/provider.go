@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -42,6 +43,7 @@ type verda struct {
 func (v *verda) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account:          "client " + v.cfg.ClientID,
+		LocalAddresses:   localnet.IsURL(v.cfg.Endpoint),
 		ListLag:          15 * cloud.Second,
 		LateEffect:       v.cfg.RequestTimeout + 30*time.Second,
 		Spot:             true,

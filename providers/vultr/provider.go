@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -38,6 +39,7 @@ func (a *api) Classify(op string, err error) (hint string, kind error) { return 
 func (a *api) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account:          a.account,
+		LocalAddresses:   localnet.IsURL(a.cfg.Endpoint),
 		ListLag:          10 * cloud.Second,
 		LateEffect:       2 * time.Minute,
 		EndsBilling:      "DELETE /instances/{id} and /bare-metals/{id}",
