@@ -266,7 +266,7 @@ func (p *pool) takeNodes() ([]*poolNode, error) {
 	for _, rank := range sortedKeys(byRank) { // dense again, should one be missing
 		row := byRank[rank]
 		n := newPoolNode(p, len(p.nodes))
-		n.name, n.inst, n.root, n.knownKeys = row.Name, p.machines[row.ID].inst, row.Root, row.HostKeys
+		n.name, n.inst, n.root, n.server.earlier = row.Name, p.machines[row.ID].inst, row.Root, row.HostKeys
 		n.of.Store(p.memberOf(n.inst.Offer))
 		p.nodes = append(p.nodes, n)
 		nodes = append(nodes, n)
@@ -343,9 +343,6 @@ func (p *pool) describeNodes(nodes []*poolNode) error {
 			inst.Offer = offer
 		}
 		inst.Name, inst.Rank = n.name, n.inst.Rank
-		if len(inst.SSH.HostKeys) == 0 && inst.SSH.KnownHosts == "" {
-			inst.SSH.HostKeys = n.knownKeys // what the first contact showed
-		}
 		n.inst = inst
 	}
 	return nil

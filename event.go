@@ -38,6 +38,10 @@ type Event struct {
 	// Elapsed is how long it took, where it is over; for EventPreemption, how long
 	// the node has left.
 	Elapsed time.Duration
+	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
+	// states "bootstrapping" and "ready".
+	HostKey       string
+	HostKeySource HostKeySource
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
 	// Err is what went wrong, without secrets and without what a terminal would act on.
@@ -166,6 +170,8 @@ func (ev Event) log(l *slog.Logger) {
 	add("rank", ev.Node, ev.Node >= 0)
 	add("state", ev.State, ev.State != "")
 	add("phase", ev.Phase, ev.Phase != "")
+	add("hostKey", ev.HostKey, ev.HostKey != "")
+	add("hostKeySource", ev.HostKeySource.String(), ev.HostKey != "")
 	add("task", ev.Task, ev.Task != "")
 	add("name", ev.Name, ev.Name != "")
 	add("attempt", ev.Attempt, ev.Attempt > 0)

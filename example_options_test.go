@@ -89,7 +89,7 @@ func ExampleEvent() {
 func ExampleWithLogger() {
 	plain := func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
-		case "time", "pool", "elapsed", "usd":
+		case "time", "pool", "elapsed", "usd", "hostKey":
 			return slog.Attr{}
 		}
 		return a
@@ -101,8 +101,8 @@ func ExampleWithLogger() {
 	// level=INFO msg=node rank=0 state=launching
 	// level=INFO msg=cost
 	// level=INFO msg=node rank=0 state=connecting
-	// level=INFO msg=node rank=0 state=bootstrapping
-	// level=INFO msg=node rank=0 state=ready
+	// level=INFO msg=node rank=0 state=bootstrapping hostKeySource=injected
+	// level=INFO msg=node rank=0 state=ready hostKeySource=injected
 	// level=INFO msg=pool state=ready
 	// level=INFO msg=pool state=closing
 	// level=INFO msg=cost

@@ -24,6 +24,12 @@ type Node struct {
 	// PublicAddr and PrivateAddr are addresses without a port. Nodes of the
 	// pool reach each other by PrivateAddr.
 	PublicAddr, PrivateAddr string
+	// HostKey is the fingerprint, "SHA256:...", of the key by which the node's SSH server
+	// has proved who it is. Empty means that it has not yet. HostKeySource says how that
+	// key came to be known before, if HostKey is not empty; of [HostKeyFirstContact] it
+	// was not, and HostKey is to be compared with the machine's own to be certain.
+	HostKey       string
+	HostKeySource HostKeySource
 	// Accelerator is what the offer said the machine has, or what a [Prober] found.
 	Accelerator accelerators.Accelerator
 	// OS and Arch are the node's, in Go's words: "linux", "amd64". VCPUs and

@@ -225,6 +225,8 @@ func reject(o Offer, s Spec, caps Capabilities) string {
 		return "is spot; the spec asks for on demand"
 	case !o.Spot && s.Allocation == Spot:
 		return "is on demand; the spec asks for spot"
+	case s.RequireKnownHostKey && caps.HostKeys == HostKeyFirstContact:
+		return unknownHostKey
 	case len(s.Mounts) > 0 && !caps.Mounts:
 		return "this provider has no mounts"
 	}

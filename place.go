@@ -16,6 +16,8 @@ type keptPlace struct {
 	VCPUs                          int
 	MemoryGiB                      float64
 	Labels                         map[string]string
+	HostKey                        string
+	HostKeySource                  int
 }
 
 // A whereKey tells places apart: what else there is of a machine never changes.
@@ -50,6 +52,7 @@ func keptPlaceOf(number int, n Node) keptPlace {
 	return keptPlace{
 		Number: number, Rank: n.Rank, ID: n.ID, Name: n.Name, State: int(n.State), Provider: n.Provider, Region: n.Region, InstanceType: n.InstanceType, USD: optional(n.HourlyUSD),
 		Accelerator: n.Accelerator, PublicAddr: n.PublicAddr, PrivateAddr: n.PrivateAddr, OS: n.OS, Arch: n.Arch, VCPUs: n.VCPUs, MemoryGiB: n.MemoryGiB, Labels: n.labels,
+		HostKey: n.HostKey, HostKeySource: int(n.HostKeySource),
 	}
 }
 
@@ -57,5 +60,6 @@ func (p keptPlace) node() Node {
 	return Node{
 		Rank: p.Rank, ID: p.ID, Name: p.Name, State: NodeState(p.State), Provider: p.Provider, Region: p.Region, InstanceType: p.InstanceType, HourlyUSD: priceOf(p.USD),
 		Accelerator: p.Accelerator, PublicAddr: p.PublicAddr, PrivateAddr: p.PrivateAddr, OS: p.OS, Arch: p.Arch, VCPUs: p.VCPUs, MemoryGiB: p.MemoryGiB, labels: p.Labels,
+		HostKey: p.HostKey, HostKeySource: HostKeySource(p.HostKeySource),
 	}
 }

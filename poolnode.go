@@ -16,13 +16,12 @@ import (
 
 // A poolNode is one node of a pool, at one rank. live owns its life.
 type poolNode struct {
-	p         *pool
-	at        atomic.Int32 // its rank
-	of        atomic.Pointer[member]
-	hostKey   HostKey  //secretvet:ignore users hold a node by a pointer of the pool's, which fmt does not follow
-	root      string   // its folder on the machine, where an earlier program has made it
-	knownKeys []string // host keys that an earlier program has met
-	pin       ssh.Pin  // what the first contact showed, where nothing else decides
+	p       *pool
+	at      atomic.Int32 // its rank
+	of      atomic.Pointer[member]
+	hostKey HostKey //secretvet:ignore users hold a node by a pointer of the pool's, which fmt does not follow
+	root    string  // its folder on the machine, where an earlier program has made it
+	server  serverKey
 
 	byPassword atomic.Bool     // the machine was asked to let in by its password
 	ctx        context.Context // ends when the node is given up, or with the pool
@@ -231,6 +230,9 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 	}
 	e := &Error{Provider: n.provider(), Op: op + " " + n.name, Kind: kindOfSSH(err), Err: err}
 	e.Hint = n.advice(e.Kind)
+	if at, source := n.server.endpoint(n.inst.SSH, n.caps()); errors.Is(err, ssh.ErrAuth) && at.Password != "" && !sendsPassword(at, source) {
+		e.Err = fmt.Errorf("%w (%w)", err, errWithheld)
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		e.Err = fmt.Errorf("%w: %w", cause, err)
 	}
@@ -393,12 +395,18 @@ func (n *poolNode) enterLocked(s NodeState, err error) {
 	if s == NodeReady && n.ready.IsZero() {
 		n.ready, n.idle = now(), now()
 	}
-	n.p.events.emit(Event{Kind: EventNode, Node: n.rank(), State: s.String(), Err: err})
+	ev := Event{Kind: EventNode, Node: n.rank(), State: s.String(), Err: err}
+	if s == NodeBootstrapping || s == NodeReady {
+		ev.HostKey, ev.HostKeySource = n.server.known()
+	}
+	n.p.events.emit(ev)
 	n.p.changed.Broadcast()
 }
 
 func (n *poolNode) publicLocked() Node {
+	hostKey, source := n.server.known()
 	return Node{
+		HostKey: hostKey, HostKeySource: source,
 		Rank: n.rank(), ID: n.inst.ID, Name: n.name, State: n.state,
 		Provider: n.provider(), Region: n.inst.Offer.Region, InstanceType: n.inst.Offer.InstanceType,
 		HourlyUSD: n.inst.Offer.HourlyUSD, Accelerator: n.inst.Offer.Accelerator,

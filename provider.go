@@ -174,7 +174,8 @@ type Capabilities struct {
 	DiskResizable bool
 	// Tags is true where machines carry tags that List finds again.
 	Tags bool
-	// HostKeys says how a machine's host key comes to be known.
+	// HostKeys says how a machine's host key comes to be known. A machine of another way
+	// than HostKeyFirstContact whose Endpoint tells no key is not connected to.
 	HostKeys HostKeySource
 	// ProvisionTimeout is how long a machine may take from launch until SSH
 	// answers. Zero means [DefaultProvisionTimeout].
@@ -190,7 +191,7 @@ type HostKeySource int
 
 const (
 	// HostKeyFirstContact records the key at the first connection and holds
-	// the machine to it from then on.
+	// the machine to it from then on. Whoever answers that connection is believed.
 	HostKeyFirstContact HostKeySource = iota
 	// HostKeyInjected means that the pool makes the key and the driver puts it
 	// into the machine before it starts: LaunchRequest.Nodes[i].HostKey.
@@ -377,8 +378,12 @@ type Endpoint struct {
 	Agent bool
 	// Password is used once, to put the pool's key in place; again only where the server
 	// takes no key from ~/.ssh/authorized_keys. It is the password itself,
-	// never a reference: it may be what a provider's API has answered.
+	// never a reference: it may be what a provider's API has answered. It is sent to a
+	// server whose key is certain, and to another only if PasswordAtFirstContact is true.
 	Password Secret
+	// PasswordAtFirstContact is the user's word, in the provider's Config, that Password
+	// may go to a server whose key the first contact decides: to whoever answers there.
+	PasswordAtFirstContact bool
 }
 
 // A Resource is something a provider holds for a pool.

@@ -249,7 +249,7 @@ func (p *pool) leaveHosts(ctx context.Context, rows []ledger.Row) error {
 	var hosts sync.WaitGroup
 	for _, row := range rows {
 		n := newPoolNode(p, row.Rank)
-		n.name, n.root, n.knownKeys, n.inst = row.Name, row.Root, row.HostKeys, p.machines[row.ID].inst
+		n.name, n.root, n.server.earlier, n.inst = row.Name, row.Root, row.HostKeys, p.machines[row.ID].inst
 		n.of.Store(p.memberOf(n.inst.Offer))
 		p.nodes = append(p.nodes, n)
 		hosts.Go(func() {
@@ -277,9 +277,6 @@ func (n *poolNode) reach(ctx context.Context) error {
 		return &Error{Provider: n.provider(), Op: "reach " + n.inst.ID, Kind: ErrNotFound, Err: errors.New("it is not one of the provider's machines any more")}
 	}
 	n.inst = found[0]
-	if len(n.inst.SSH.HostKeys) == 0 && n.inst.SSH.KnownHosts == "" {
-		n.inst.SSH.HostKeys = n.knownKeys
-	}
 	if n.client, err = n.p.sshClient(n, n.inst); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (p *pool) noteClosing() { p.noted(p.ledger.Closing()) }
 func (n *poolNode) noteLeased(facts supervisor.Facts) {
 	row := n.p.rowOf(n.inst)
 	row.Root = facts.Root
-	if key := n.pin.Key(); key != nil && row.HostKeys == nil {
+	if key := n.server.pin.Key(); key != nil && row.HostKeys == nil {
 		row.HostKeys = []string{authorizedForm(key)}
 	}
 	n.p.mu.Lock()

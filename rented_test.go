@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
@@ -17,7 +18,7 @@ import (
 // said to be wherever a test wants, with whatever capabilities.
 type market struct {
 	t      *testing.T
-	host   string                           // of every machine's SSH server
+	host   string                            // of every machine's SSH server
 	edit   func(caps *gputrain.Capabilities) // nil leaves them
 	change func(in *gputrain.Instance)       // nil leaves machines as they are
 
@@ -26,6 +27,7 @@ type market struct {
 	mu       sync.Mutex
 	driver   gputrain.Driver
 	last     gputrain.Instance // that was launched
+	key      string            // of that, its public host key
 	launched int
 	ended    int
 	came     int // connections
@@ -111,13 +113,23 @@ func (d *marketDriver) edit(got []gputrain.Instance) []gputrain.Instance {
 	return got
 }
 
+// Launch gives a machine that gets no host key one of its own.
 func (d *marketDriver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+	for i := range req.Nodes {
+		if req.Nodes[i].HostKey.Public == "" {
+			keys, err := ssh.NewKeyPair()
+			if err != nil {
+				return nil, err
+			}
+			req.Nodes[i].HostKey = gputrain.HostKey{Private: gputrain.Secret(keys.Private), Public: keys.Public}
+		}
+	}
 	got, err := d.Driver.Launch(ctx, req)
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	d.m.launched += len(got)
 	if len(got) > 0 {
-		d.m.last = got[0]
+		d.m.last, d.m.key = got[0], req.Nodes[0].HostKey.Public
 	}
 	return d.edit(got), err
 }
@@ -125,6 +137,10 @@ func (d *marketDriver) Launch(ctx context.Context, req gputrain.LaunchRequest) (
 func (d *marketDriver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
 	got, err := d.Driver.Describe(ctx, ids...)
 	return d.edit(got), err
+}
+
+func (d *marketDriver) Resume(ctx context.Context, pool gputrain.PoolInfo, ids ...string) error {
+	return d.Driver.(gputrain.Resumer).Resume(ctx, pool, ids...)
 }
 
 func (d *marketDriver) Terminate(ctx context.Context, ids ...string) error {

@@ -45,6 +45,11 @@ type Spec struct {
 	// counts as that, so "us-central1" allows "us-central1-a". None means anywhere.
 	Regions []string
 
+	// RequireKnownHostKey passes over offers of providers whose machines' host keys are
+	// known by the first contact alone ([HostKeyFirstContact]): whoever stands between
+	// this program and such a machine at that moment could take its place.
+	RequireKnownHostKey bool
+
 	// Image is what a node needs before it runs tasks.
 	Image Image
 	// Mounts attach storage that outlives the pool, where the provider has it.

@@ -20,12 +20,15 @@ const authPatience = 2 * time.Minute
 
 // sshClient makes the client of one machine, from what its endpoint says.
 func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
-	at := inst.SSH
-	auth, err := n.auth(at)
+	at, source := n.server.endpoint(inst.SSH, n.caps())
+	if err := refuseUnknown(source, n.caps(), p.spec); err != nil {
+		return nil, err
+	}
+	auth, err := n.auth(at, source)
 	if err != nil {
 		return nil, err
 	}
-	callback, algorithms, err := ssh.HostKeys(at.HostKeys, at.KnownHosts, at.Addr, &n.pin)
+	callback, algorithms, err := n.server.callback(at, source)
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +36,8 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
 		Dial: n.dialer(inst),
 	}
-	if !n.caps().Adopts {
-		cfg.AuthPatience = authPatience
+	if withheld := at.Password != "" && !sendsPassword(at, source); !n.caps().Adopts && !withheld {
+		cfg.AuthPatience = authPatience // else no key will be put in
 	}
 	return ssh.New(cfg), nil
 }
@@ -61,8 +64,8 @@ func (n *poolNode) dialer(inst Instance) func(context.Context) (net.Conn, error)
 }
 
 // auth returns the keys to log in with: the user's own only where the endpoint
-// asks for them. A password comes after the pool's key.
-func (n *poolNode) auth(at Endpoint) ([]xssh.AuthMethod, error) {
+// asks for them. A password comes after the pool's key, if the server may have it.
+func (n *poolNode) auth(at Endpoint, source HostKeySource) ([]xssh.AuthMethod, error) {
 	if at.KeyFile != "" {
 		signer, err := ssh.LoadKey(at.KeyFile)
 		if err != nil {
@@ -78,7 +81,7 @@ func (n *poolNode) auth(at Endpoint) ([]xssh.AuthMethod, error) {
 		return []xssh.AuthMethod{xssh.PublicKeys(signers...)}, nil
 	}
 	auth := []xssh.AuthMethod{xssh.PublicKeys(n.p.keys.signer)}
-	if at.Password != "" {
+	if sendsPassword(at, source) {
 		n.p.secrets.learn(map[string]Secret{"password": at.Password})
 		auth = append(auth, xssh.PasswordCallback(func() (string, error) {
 			n.byPassword.Store(true)

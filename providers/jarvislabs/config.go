@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -121,6 +122,11 @@ func (c Config) regions() []region {
 		}
 	}
 	return all
+}
+
+// isLocal reports whether any address of the API is this computer's, or its link's.
+func (c Config) isLocal() bool {
+	return localnet.IsURL(c.Endpoint) || slices.ContainsFunc(c.regions(), func(r region) bool { return localnet.IsURL(r.host) })
 }
 
 // europe has less than the others: no spot, no machines but of one GPU or eight.

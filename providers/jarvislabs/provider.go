@@ -10,7 +10,6 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/launches"
-	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -35,7 +34,7 @@ type provider struct {
 func (p *provider) Capabilities() gputrain.Capabilities {
 	return gputrain.Capabilities{
 		Account: p.account, ListLag: 10 * cloud.Second, LateEffect: 2 * time.Minute, Spot: p.cfg.Template != vmTemplate,
-		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
+		LocalAddresses: p.cfg.isLocal(),
 		EndsBilling:    "destroy", DiskResizable: true, HostKeys: gputrain.HostKeyFirstContact,
 	}
 }

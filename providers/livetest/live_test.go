@@ -40,7 +40,7 @@ func TestLive(t *testing.T) {
 		"jarvislabs":    {jarvislabs.Config{}, accelerators.L4()},
 		"lambda":        {lambda.Config{}, accelerators.A10()},
 		"massedcompute": {massedcompute.Config{}, accelerators.A30()},
-		"novita":        {novita.Config{}, accelerators.RTX4090()},
+		"novita":        {novita.Config{AllowPasswordAtFirstContact: true}, accelerators.RTX4090()},
 		"runpod":        {runpod.Config{}, accelerators.RTX3090()},
 		"scaleway":      {scaleway.Config{}, accelerators.L4()},
 		"tensordock":    {tensordock.Config{}, accelerators.RTX4090()},

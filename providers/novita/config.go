@@ -11,7 +11,8 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Novita. The zero value works when NOVITA_API_KEY is set.
+// Config rents from Novita. It works with AllowPasswordAtFirstContact alone when
+// NOVITA_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. Empty means the
 	// NOVITA_API_KEY variable.
@@ -27,6 +28,10 @@ type Config struct {
 	// RootFSSize is the size of a node's disk in GB, where Spec.DiskGiB is zero. Zero means
 	// 50; it is 10 to 6144. What is over 60 is billed.
 	RootFSSize int
+	// AllowPasswordAtFirstContact must be true: Novita lets nobody in but by a password,
+	// and tells no host key, so that the password goes to whoever answers at the proxy's
+	// address. See the package's word on host keys.
+	AllowPasswordAtFirstContact bool
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
 	RequestTimeout time.Duration
 

@@ -1,6 +1,6 @@
 // Package novita rents GPU instances from Novita.
 //
-//	pool, err := gputrain.Open(ctx, novita.Config{}, gputrain.Spec{
+//	pool, err := gputrain.Open(ctx, novita.Config{AllowPasswordAtFirstContact: true}, gputrain.Spec{
 //		Accelerator: accelerators.RTX4090(), Allocation: gputrain.SpotIfAvailable,
 //	})
 //
@@ -56,8 +56,13 @@
 //
 // # Host keys
 //
-// Novita neither publishes nor takes host keys: the first contact decides, through its
-// proxy. Whoever can stand in for the proxy at that moment learns the node's password.
+// Novita neither publishes nor takes host keys, and has no call for a node's log: the first
+// contact decides, through its proxy, and [gputrain.Spec].RequireKnownHostKey passes over
+// its offers. Whoever can stand in for the proxy at that moment learns the node's password,
+// and is given what the pool sends: programs, data, the secrets of tasks. So nothing is
+// offered until [Config].AllowPasswordAtFirstContact says that this is acceptable. The
+// password is good for this node and until its next start, and for nothing else of the
+// account's. Spend nothing on such a node that must not be seen.
 //
 // # Several nodes
 //
@@ -66,6 +71,7 @@
 //
 // # Errors
 //
+//   - ErrInvalid: AllowPasswordAtFirstContact is not set, or a parameter is wrong.
 //   - ErrAuth: the key is wrong, or the account is barred.
 //   - ErrQuota: the balance is spent, or the account may have no more instances.
 //   - ErrNoCapacity: no machine is free for any version of CUDA that was tried.

@@ -18,7 +18,7 @@ func ExampleConfig() {
 		DiskGiB:     100,
 		TTL:         8 * time.Hour,
 	}
-	pool, err := gputrain.Open(context.Background(), novita.Config{}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	pool, err := gputrain.Open(context.Background(), novita.Config{AllowPasswordAtFirstContact: true}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func ExampleConfig() {
 
 // Spot, in California, on an image of one version of CUDA.
 func ExampleConfig_spot() {
-	california := novita.Config{Image: novita.Ubuntu("22.04", "12.4.1")}
+	california := novita.Config{Image: novita.Ubuntu("22.04", "12.4.1"), AllowPasswordAtFirstContact: true}
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.H100(),
 		Allocation:   gputrain.Spot,

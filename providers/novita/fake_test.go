@@ -85,7 +85,9 @@ func gpuProduct(id, name string, price, spotPrice any) row {
 	}
 }
 
-func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL + base} }
+func (f *fake) config() Config {
+	return Config{APIKey: testKey, Endpoint: f.URL + base, AllowPasswordAtFirstContact: true}
+}
 
 func failure(status int, reason, message string) fakecloud.Answer {
 	return fakecloud.Reply(status, row{"code": status, "reason": reason, "message": message, "metadata": row{}})

@@ -258,9 +258,9 @@ func TestPasswordsInAnswers(t *testing.T) {
 func TestEndpointIsReadAgain(t *testing.T) {
 	in := instance{Status: "running"}
 	in.SSH.Command, in.SSH.Password = "ssh -p 1 root@a", "one"
-	first := in.endpoint()
+	first := in.endpoint(false)
 	in.SSH.Command, in.SSH.Password = "ssh root@b -p 2", "two"
-	if second := in.endpoint(); first.Addr != "a:1" || second.Addr != "b:2" || string(second.Password) != "two" {
+	if second := in.endpoint(false); first.Addr != "a:1" || second.Addr != "b:2" || string(second.Password) != "two" {
 		t.Errorf("%+v, %+v", first, second)
 	}
 }

@@ -64,6 +64,10 @@ func (a *api) diskGB(spec gputrain.Spec) (int, error) {
 // has it, of as many GPUs as it asks for.
 func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
+		if !a.cfg.AllowPasswordAtFirstContact {
+			yield(gputrain.Offer{}, errPassword)
+			return
+		}
 		gpus := int(math.Ceil(max(spec.Accelerator.Count, 1)))
 		disk, err := a.diskGB(spec)
 		if err == nil && gpus > maxGPUs {

@@ -1,7 +1,10 @@
 package novita
 
 import (
+	"context"
+	"errors"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -43,5 +46,61 @@ func TestPasswordIsUsedOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Nothing is rented, nor a password sent, unless the user has said that it may go to a
+// server that the first contact alone shows.
+func TestPasswordNeedsLeave(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	cfg.AllowPasswordAtFirstContact = false
+	pool, err := gputrain.Open(t.Context(), cfg, rtx4090)
+	if err == nil {
+		pool.Close()
+	}
+	if !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "AllowPasswordAtFirstContact") || len(f.account()) > 0 {
+		t.Errorf("%v; the account has %v", err, f.account())
+	}
+	if _, err := gputrain.Plan(t.Context(), cfg, rtx4090); !errors.Is(err, gputrain.ErrInvalid) {
+		t.Errorf("plan: %v", err)
+	}
+	if _, err := gputrain.Reap(t.Context(), cfg); err != nil {
+		t.Errorf("what there is cannot be reaped: %v", err)
+	}
+}
+
+// A forgetful provider has lost that word when its machines are described.
+type forgetful struct{ gputrain.Provider }
+
+type forgetfulDriver struct{ gputrain.Driver }
+
+func (p forgetful) Open(ctx context.Context) (gputrain.Driver, error) {
+	d, err := p.Provider.Open(ctx)
+	return forgetfulDriver{d}, err
+}
+
+func (d forgetfulDriver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+	got, err := d.Driver.Describe(ctx, ids...)
+	for i := range got {
+		got[i].SSH.PasswordAtFirstContact = false
+	}
+	return got, err
+}
+
+// The pool sends no password by itself, whatever a driver hands it.
+func TestPasswordIsWithheld(t *testing.T) {
+	f := startFake(t)
+	pool, err := gputrain.Open(t.Context(), forgetful{f.config()}, rtx4090)
+	if err == nil {
+		pool.Close()
+	}
+	if !errors.Is(err, gputrain.ErrAuth) || !strings.Contains(err.Error(), "password was not sent") {
+		t.Error(err)
+	}
+	for _, in := range f.instances.All(nil) {
+		if n := in.machine.PasswordLogins(); n > 0 {
+			t.Errorf("the password was sent %d times", n)
+		}
 	}
 }

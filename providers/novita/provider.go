@@ -90,7 +90,7 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	}
 	m := a.machine(in)
 	if m.State == gputrain.InstanceRunning {
-		if m.SSH = in.endpoint(); m.SSH.Addr == "" {
+		if m.SSH = in.endpoint(a.cfg.AllowPasswordAtFirstContact); m.SSH.Addr == "" {
 			m.State, m.StateReason = gputrain.InstancePending, "its SSH server does not run yet"
 		}
 	}

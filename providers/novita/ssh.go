@@ -10,7 +10,7 @@ import (
 
 // endpoint is how an instance is reached, through Novita's proxy: the port and the password
 // are others after every start. It is empty while its SSH server does not run.
-func (in instance) endpoint() gputrain.Endpoint {
+func (in instance) endpoint(allowed bool) gputrain.Endpoint {
 	command, password := in.SSH.Command, in.SSH.Password
 	if command == "" {
 		command, password = in.SSHCommand, in.SSHPassword
@@ -22,7 +22,7 @@ func (in instance) endpoint() gputrain.Endpoint {
 	if !ok {
 		return gputrain.Endpoint{}
 	}
-	return gputrain.Endpoint{Addr: addr, User: user, Password: gputrain.Secret(password)}
+	return gputrain.Endpoint{Addr: addr, User: user, Password: gputrain.Secret(password), PasswordAtFirstContact: allowed}
 }
 
 // parseSSH reads a command line such as "ssh -p 32787 root@proxy.example.com", whose port
