@@ -1,6 +1,7 @@
 package fakecloud
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,6 +29,8 @@ type MachineConfig struct {
 	// User is the login name. Empty means root. Whatever it is, commands run as
 	// the user who runs the test.
 	User string
+	// Address is where it listens: one of this computer's. Empty means 127.0.0.1.
+	Address string
 	// BootAfter is how long the machine takes until it lets anybody in. Less
 	// than zero means until Boot.
 	BootAfter time.Duration
@@ -57,7 +60,7 @@ const (
 
 func (s MachineState) String() string { return [...]string{"booting", "up", "down"}[s] }
 
-// A Machine is a machine of a fake cloud: an SSH server on a port of 127.0.0.1,
+// A Machine is a machine of a fake cloud: an SSH server on a port of this computer,
 // whose commands are real processes in a home folder of their own. For all that
 // they can tell by HOME, TMPDIR and PATH they have it for themselves. Shutdown,
 // poweroff and halt take down the machine and nothing else, if they are found by
@@ -65,7 +68,7 @@ func (s MachineState) String() string { return [...]string{"booting", "up", "dow
 //
 // Where there is no /proc, processes that detached themselves outlive it.
 type Machine struct {
-	Host, PublicIP string // 127.0.0.1, and an address that only Dial knows
+	Host, PublicIP string // MachineConfig.Address, and an address that only Dial knows
 	Port           int    // at Host; at PublicIP it is 22
 	User           string
 	HostKey        string // in authorized_keys form, as the cloud would publish it
@@ -132,7 +135,7 @@ func (m *Machine) start(cfg MachineConfig, host xssh.Signer, clients []xssh.Publ
 	if err != nil {
 		return err
 	}
-	if m.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if m.listener, err = net.Listen("tcp", net.JoinHostPort(cmp.Or(cfg.Address, "127.0.0.1"), "0")); err != nil {
 		return err
 	}
 	addr := m.listener.Addr().(*net.TCPAddr)

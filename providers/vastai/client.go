@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/hashicorp/go-cleanhttp"
 )
@@ -19,6 +20,8 @@ import (
 // A client calls the API, one method per endpoint. It decides nothing.
 type client struct {
 	rest   *rest.Client
+	plain  http.RoundTripper // for what is not the API's
+	local  bool              // the API's address is this computer's, or its link's
 	limits *limits
 	close  func()
 }
@@ -32,7 +35,8 @@ func newClient(cfg Config, key string) (*client, error) {
 		transport := cleanhttp.DefaultPooledTransport()
 		own.Transport, closeIdle = transport, transport.CloseIdleConnections
 	}
-	own.Transport = pacer{cmp.Or(own.Transport, http.DefaultTransport)}
+	plain := cmp.Or(own.Transport, http.DefaultTransport)
+	own.Transport = pacer{plain}
 	api, err := rest.New(rest.Config{
 		BaseURL:      cfg.Endpoint,
 		HTTPClient:   &own,
@@ -45,7 +49,7 @@ func newClient(cfg Config, key string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: api, limits: limitsOf(cfg.Endpoint, key), close: closeIdle}, nil
+	return &client{rest: api, plain: plain, local: localnet.IsURL(cfg.Endpoint), limits: limitsOf(cfg.Endpoint, key), close: closeIdle}, nil
 }
 
 // A done is the answer of a call that only says that it is done.

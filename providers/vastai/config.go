@@ -60,6 +60,9 @@ type Config struct {
 	// pool; then it destroys itself. Zero means 5 minutes. It does not bound how long
 	// a node lives after that: see Spec.Lease and Spec.TTL.
 	InstanceTimeout time.Duration
+	// TrustFirstContact takes the host key that a node shows at the first contact, for
+	// images whose nodes do not tell theirs in their log.
+	TrustFirstContact bool
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
 	RequestTimeout time.Duration
 

@@ -134,8 +134,11 @@ func TestCapabilities(t *testing.T) {
 	d := startFake(t).open()
 	c := d.Capabilities()
 	if c.Account != "user 456" || c.EndsBilling != "destroy" || !c.Spot || !c.Tags || !c.DiskResizable || c.PrivateNetwork || c.Free || c.Adopts ||
-		c.HostKeys != gputrain.HostKeyFirstContact || c.PreemptionNotice != 0 || c.LateEffect < 30*time.Second || c.ListLag == 0 || c.Mounts {
+		c.HostKeys != gputrain.HostKeyPublished || c.PreemptionNotice != 0 || c.LateEffect < 30*time.Second || c.ListLag == 0 || c.Mounts {
 		t.Errorf("%+v", c)
+	}
+	if c := startFake(t).open(func(c *Config) { c.TrustFirstContact = true }).Capabilities(); c.HostKeys != gputrain.HostKeyFirstContact {
+		t.Errorf("of images that do not tell their keys: %+v", c)
 	}
 	if c := startFake(t).open(overlayed).Capabilities(); !c.PrivateNetwork {
 		t.Errorf("with overlay networks: %+v", c)

@@ -53,7 +53,17 @@
 //
 // # Host keys
 //
-// Vast neither publishes nor takes host keys: the first contact decides.
+// Vast neither publishes nor takes host keys, but tells a container's log by its API: a node
+// prints its public host keys there when it starts, marked with its name, and the pool
+// connects to no server but one that proves to have one of them. That excludes whoever
+// stands between this program and the machine, Vast's SSH proxy included. It does not exclude
+// the machine's host, who can read and change all that is in the container, nor Vast.ai,
+// who tells the log; and it is worth what the image's keys are: an image that brings host
+// keys of its own has keys that everybody has. The log is read from the address that the
+// API names, by https, without the account's key, and of it no more than 256 KiB. A node
+// whose log tells nothing within three minutes of its start is given up. With
+// [Config].TrustFirstContact the first contact decides, as long as nobody is in between, and
+// [gputrain.Spec].RequireKnownHostKey passes over all offers.
 //
 // # Several nodes in one network
 //

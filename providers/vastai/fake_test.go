@@ -28,11 +28,16 @@ const (
 	opKeys    = "GET /api/v0/ssh/"
 	opAddKey  = "POST /api/v0/ssh/"
 	opDelKey  = "DELETE /api/v0/ssh/{id}/"
+	opLogs    = "PUT /api/v0/instances/request_logs/{id}/"
+	opLog     = "GET /logs/{id}" // of another server
 	opUser    = "GET /api/v0/users/current/"
 	opNets    = "GET /api/v0/overlay/"
 	opAddNet  = "POST /api/v0/overlay/"
 	opDelNet  = "DELETE /api/v0/overlay/"
 )
+
+// testHostKey is that of machines which do not run.
+const testHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
 
 const testKey = "0123456789abcdef0123456789abcdef"
 
@@ -60,6 +65,13 @@ type fake struct {
 	unpriced   bool // no row of the search has a price
 	newWord    bool // an instance is in a state that no contract knows
 	lastID     int
+	logLag     int            // how often a log is looked for in vain
+	impostors  bool           // another server than the machine's answers for it
+	silent     bool           // no log tells a host key
+	looks      map[string]int // for logs, by the ID of the instance
+	logs       *fakecloud.Server
+	logsAt     string // where the API says that they are
+	address    string // of machines; 127.0.0.1 where it is empty
 }
 
 // A rental is an instance, and the machine that it is. Its ask can be rented again once it
@@ -69,6 +81,7 @@ type rental struct {
 	create  row
 	ask     row
 	machine *fakecloud.Machine
+	log     string
 }
 
 func startFake(t testing.TB, rows ...row) *fake {
@@ -82,13 +95,17 @@ func startFake(t testing.TB, rows ...row) *fake {
 			return fakecloud.Reply(status, row{"success": false, "error": "invalid_args", "msg": complaint})
 		},
 	})
+	f.looks = map[string]int{}
+	f.logs = fakecloud.Start(t, fakecloud.Config{Contracts: []fakecloud.Contract{fakecloud.Unchecked(opLog)}})
+	f.logs.Handle(opLog, f.log)
+	f.logsAt = f.logs.URL
 	f.instances, f.keys, f.networks = fakecloud.NewStore[*rental](f.Server), fakecloud.NewStore[row](f.Server), fakecloud.NewStore[row](f.Server)
 	for i, r := range rows {
 		f.asks = append(f.asks, askRow(i, r))
 	}
 	for op, h := range map[string]fakecloud.Handler{
 		opSearch: f.search, opCreate: f.create, opList: f.list, opShow: f.show, opManage: f.manage, opDestroy: f.destroy, opBulk: f.bulk,
-		opKeys: f.listKeys, opAddKey: f.addKey, opDelKey: f.deleteKey, opNets: f.listNetworks, opAddNet: f.addNetwork, opDelNet: f.deleteNetwork,
+		opKeys: f.listKeys, opAddKey: f.addKey, opDelKey: f.deleteKey, opNets: f.listNetworks, opAddNet: f.addNetwork, opDelNet: f.deleteNetwork, opLogs: f.requestLog,
 		opUser: func(*fakecloud.Call) fakecloud.Answer {
 			return fakecloud.Reply(200, row{"id": 456, "balance": 0.0, "credit": 25.0})
 		},
@@ -271,6 +288,10 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		f.instances.Put(c, strconv.Itoa(f.lastID), r)
 		return fakecloud.Reply(200, row{"success": false, "new_contract": f.lastID})
 	}
+	r.log = "started\n"
+	if t, ok := parseTag(fmt.Sprint(in["label"])); ok && !f.silent {
+		r.log += "2026-08-07T10:00:00Z " + hostKeyMark + " " + t.name + " " + testHostKey + "\n"
+	}
 	f.asks, r.ask, f.room = slices.Delete(f.asks, i, i+1), a, f.room-1
 	if !f.noMachines && f.status == "running" {
 		f.boot(r)
@@ -333,11 +354,20 @@ func (f *fake) boot(r *rental) {
 	}
 	id := asInt(r.row["id"])
 	env := []string{fmt.Sprintf("CONTAINER_ID=%d", id), "CONTAINER_API_KEY=" + instanceKey(id)}
-	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string), Env: env, Programs: f.programs})
+	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string), Address: f.address, Env: env, Programs: f.programs})
+	if f.impostors {
+		testMachine := fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string)})
+		r.log = strings.ReplaceAll(r.log, testHostKey, strings.Join(strings.Fields(testMachine.HostKey)[:2], " "))
+	}
+	r.log = strings.ReplaceAll(r.log, testHostKey, strings.Join(strings.Fields(r.machine.HostKey)[:2], " "))
 	r.row["public_ipaddr"] = r.machine.Host + " \n"
 	r.row["ports"] = row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": strconv.Itoa(r.machine.Port)}}}
 	if f.runOnStart {
-		script := strings.ReplaceAll(r.create["onstart"].(string), "/etc/environment", r.machine.Home+"/environment")
+		if err := os.WriteFile(r.machine.Home+"/ssh_host_ed25519_key.pub", []byte(r.machine.HostKey), 0o600); err != nil {
+			f.t.Error(err)
+		}
+		script := strings.NewReplacer("/etc/environment", r.machine.Home+"/environment", "/etc/ssh/", r.machine.Home+"/", "/proc/1/fd/1", r.machine.Home+"/log").
+			Replace(r.create["onstart"].(string))
 		cmd := exec.Command("sh", "-c", script)
 		cmd.Dir = r.machine.Home
 		// As the machine's own processes have it, so that this ends with the machine.
@@ -385,6 +415,40 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(200, row{"instances": nil})
 	}
 	return f.told(row{"instances": r.row})
+}
+
+// requestLog says where the log of an instance is to be. In the fake only the lines that the
+// filter names are there.
+func (f *fake) requestLog(c *fakecloud.Call) fakecloud.Answer {
+	r, ok := f.instances.Get(c, c.Vars["id"])
+	if !ok {
+		return failure(404, "no_such_instance", "Instance not found")
+	}
+	if input(c)["filter"] != hostKeyMark {
+		f.t.Errorf("the log is asked for by %s", c.Body)
+	}
+	if f.runOnStart && r.machine != nil {
+		text, _ := os.ReadFile(r.machine.Home + "/log")
+		r.log = string(text)
+	}
+	f.looks[c.Vars["id"]] = 0
+	return fakecloud.Reply(200, row{"success": true, "result_url": f.logsAt + "/logs/" + c.Vars["id"] + "?signature=abc"})
+}
+
+// log is what another server than the API has, which takes no key.
+func (f *fake) log(c *fakecloud.Call) (a fakecloud.Answer) {
+	if c.Header.Get("Authorization") != "" {
+		f.t.Errorf("the server of logs is sent a key")
+	}
+	id := c.Vars["id"]
+	a = fakecloud.Reply(403, "not yet")
+	f.Do(func() {
+		it, ok := f.instances.Get(nil, id)
+		if f.looks[id]++; ok && f.looks[id] > f.logLag {
+			a = fakecloud.Reply(200, it.log)
+		}
+	})
+	return a
 }
 
 func (f *fake) manage(c *fakecloud.Call) fakecloud.Answer {

@@ -3,6 +3,7 @@ package vastai
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type driver struct {
 	mu       sync.Mutex
 	found    map[string]find     // by the ID of the offer
 	made     map[string]*machine // by the ID of the instance
+	logs     map[string]*keyLog  // by the ID of the instance
 	broken   map[int64]bool      // machines whose instance failed
 	networks map[string]bool     // pools that were seen to have one
 	cluster  int64               // that the pool's network is in; zero while it has none, or none is known
@@ -60,7 +62,7 @@ func newDriver(cfg Config, key string) (*driver, error) {
 	life, end := context.WithCancel(context.Background())
 	return &driver{
 		cfg: cfg, api: api, opened: time.Now(), lists: new(singleflight.Group), life: life, end: end,
-		found: map[string]find{}, made: map[string]*machine{}, broken: map[int64]bool{}, networks: map[string]bool{},
+		found: map[string]find{}, made: map[string]*machine{}, broken: map[int64]bool{}, logs: map[string]*keyLog{}, networks: map[string]bool{},
 	}, nil
 }
 
@@ -82,6 +84,10 @@ func createLag() time.Duration { return 15 * second }
 
 // Capabilities says what Vast.ai can do.
 func (d *driver) Capabilities() gputrain.Capabilities {
+	keys := gputrain.HostKeyPublished
+	if d.cfg.TrustFirstContact {
+		keys = gputrain.HostKeyFirstContact
+	}
 	return gputrain.Capabilities{
 		Account:          d.account,
 		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
@@ -92,7 +98,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		PrivateNetwork:   d.cfg.UseOverlay,
 		DiskResizable:    true,
 		Tags:             true,
-		HostKeys:         gputrain.HostKeyFirstContact,
+		HostKeys:         keys,
 		ProvisionTimeout: provisionTimeout,
 	}
 }
@@ -112,8 +118,8 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 	for i := range listed {
 		byID[strconv.FormatInt(listed[i].ID, 10)] = &listed[i]
 	}
-	var found []gputrain.Instance
-	for _, id := range ids {
+	there := make([]*instance, len(ids))
+	for i, id := range ids {
 		in := byID[id]
 		if in == nil && !d.hasEnded(id) && isID(id) {
 			// That a list lacks it does not say that it is gone.
@@ -121,8 +127,13 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 				return nil, fail("describe", err)
 			}
 		}
+		there[i] = in
+	}
+	d.learnHostKeys(ctx, slices.DeleteFunc(slices.Clone(there), func(in *instance) bool { return in == nil }))
+	var found []gputrain.Instance
+	for i, in := range there {
 		if in == nil {
-			found = append(found, d.missing(id))
+			found = append(found, d.missing(ids[i]))
 		} else {
 			found = append(found, d.describe(*in))
 		}

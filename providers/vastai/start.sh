@@ -7,6 +7,20 @@ chown -R "$(id -u):$(id -g)" ~/.ssh
 chmod 700 ~/.ssh
 chmod 600 ~/.ssh/authorized_keys
 env | grep '^[A-Za-z_][A-Za-z0-9_]*=' | grep -v '^CONTAINER_API_KEY=' >>/etc/environment
+# The host keys, for the log that the pool reads before it connects.
+vast_keys() {
+	for vast_f in /etc/ssh/ssh_host_*_key.pub; do
+		{ read -r vast_kind vast_key vast_rest || [ "$vast_key" ]; } <"$vast_f" && echo "gputrain-host-key $vast_node $vast_kind $vast_key"
+	done
+}
+(
+	vast_n=0
+	until cat /etc/ssh/ssh_host_*_key.pub >/dev/null || [ "$vast_n" -gt 60 ]; do
+		sleep 1
+		vast_n=$((vast_n + 1))
+	done
+	vast_keys >/proc/1/fd/1 || vast_keys
+) 2>/dev/null </dev/null &
 (
 	command -v curl || command -v wget || command -v python3 || { apt-get update && apt-get install -y curl ca-certificates; }
 	# Whoever takes the node over marks what he runs there, and keeps a lease from then on.

@@ -20,6 +20,7 @@ func (d *driver) describe(in instance) gputrain.Instance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.made[id]
+	mine := m != nil
 	if m == nil {
 		m = &machine{}
 	} else if state == gputrain.InstancePending && !m.at.IsZero() && m.offer.Provider != "" && time.Since(m.at) > loadTimeout() {
@@ -38,6 +39,7 @@ func (d *driver) describe(in instance) gputrain.Instance {
 	}
 	if state == gputrain.InstanceRunning {
 		out.SSH = gputrain.Endpoint{Addr: sshAddr(in, d.cfg.RequireDirectPort), User: "root"}
+		d.pinLocked(&out, mine)
 	}
 	return out
 }
