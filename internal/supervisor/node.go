@@ -62,7 +62,8 @@ type Config struct {
 	// empty or sets the variable GPUTRAIN_REMOVE.
 	SelfDestruct string
 	// Root is the pool's folder. Empty means one that the node chooses: below the
-	// home folder, or below TMPDIR (or /tmp) where that cannot be written to.
+	// home folder, or below TMPDIR (or /tmp) where that cannot be written to, by a
+	// name that no other user of the node has made.
 	Root string
 	// Disk asks for Facts.DiskFreeBytes, which costs the node a process.
 	Disk bool

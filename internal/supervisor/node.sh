@@ -100,8 +100,40 @@ gt_see() {
 	if [ "/proc/$$/fd/0" -ef /dev/null ]; then gt_fds=1; fi 2>/dev/null
 }
 
-# gt_strays NODE kills every process that carries the node's mark, but for the
-# shell that asks: one machine may carry several nodes. Only Linux shows them.
+# gt_mine PID is true for a process that this user started, also if it runs as another.
+# One that another user started and that runs as this one is not.
+gt_mine() {
+	gt_k=
+	while read -r gt_k gt_v gt_l; do
+		[ "$gt_k" != Uid: ] || break
+	done <"/proc/$1/status"
+	[ "$gt_k" = Uid: ] && [ "$gt_v" = "${gt_uid:=$(id -u)}" ]
+}
+
+# gt_marked PID NAME=VALUE is true for a process of this node with that variable. Any
+# process can have it: what has the node's token too is the node's, what has another
+# token is another node's, and what has none must be this user's. The token is not
+# given to a command, whose arguments every user can read.
+gt_marked() {
+	gt_a=$(tr '\n\0' ' \n' <"/proc/$1/environ" | while IFS= read -r gt_v; do
+		case $gt_v in
+		"$2") echo V ;;
+		"GPUTRAIN_NODE_TOKEN=$GPUTRAIN_NODE_TOKEN") echo T ;;
+		GPUTRAIN_NODE_TOKEN=*) echo O ;;
+		esac
+	done)
+	case $gt_a in *V*) ;; *) return 1 ;; esac
+	if [ -n "$GPUTRAIN_NODE_TOKEN" ]; then
+		case $gt_a in
+		*T*) return 0 ;;
+		*O*) return 1 ;;
+		esac
+	fi
+	gt_mine "$1"
+}
+
+# gt_strays NODE kills every process of the node, but for the shell that asks: one
+# machine may carry several nodes, and other users' processes. Only Linux shows them.
 gt_strays() {
 	gt_n=0
 	gt_self
@@ -111,7 +143,7 @@ gt_strays() {
 			gt_p=${gt_f#/proc/}
 			gt_p=${gt_p%/environ}
 			[ "$gt_p" != "$gt_me" ] || continue
-			tr '\0' '\n' <"$gt_f" | grep -qxF "GPUTRAIN_NODE=$1" || continue
+			gt_marked "$gt_p" "GPUTRAIN_NODE=$1" || continue
 			gt_stat "$gt_p" || continue
 			kill -s KILL "$gt_p" && gt_hit=1
 		done
@@ -162,11 +194,16 @@ gt_endall() {
 gt_close() {
 	gt_see
 	if [ -z "$1" ]; then
-		gt_l=$(gt_close "${HOME:-/nonexistent}/.gputrain/pools/$2" "$2" "$3" "$4") || { echo "$gt_l"; return 1; }
-		gt_close "${TMPDIR:-/tmp}/gputrain-$(id -u)/pools/$2" "$2" "$3" "$4"
+		gt_q=${TMPDIR:-/tmp}/gputrain-$(id -u)
+		for gt_f in "${HOME:-/nonexistent}/.gputrain" "$gt_q" "$gt_q"-*; do
+			gt_l=$(gt_close "$gt_f/pools/$2" "$2" "$3" "$4") || { echo "$gt_l"; return 1; }
+		done
+		echo "$gt_l"
 		return
 	fi
-	if cd "$1/t" 2>/dev/null; then
+	GPUTRAIN_NODE_TOKEN=
+	if gt_ours "$1" && cd "$1/t" 2>/dev/null; then
+		[ ! -s mark ] || read -r GPUTRAIN_NODE_TOKEN <mark
 		gt_fence "$4"
 		[ $? != 1 ] || { echo fenced; return 1; }
 		: >../disarmed
@@ -182,8 +219,10 @@ gt_close() {
 	else
 		gt_strays "$2"
 	fi
-	[ "$3" = 0 ] || gt_remove "$1"
-	[ "$3" = 0 ] || [ ! -e "$1" ] || { echo "cannot remove $1" >&2; return 1; }
+	if [ "$3" = 1 ] && gt_ours "$1"; then
+		gt_remove "$1"
+		[ ! -e "$1" ] || { echo "cannot remove $1" >&2; return 1; }
+	fi
 	echo closed
 } </dev/null
 
@@ -196,9 +235,36 @@ gt_remove() {
 	esac
 } 2>/dev/null
 
+# gt_ours DIR is true for a folder of this user, and for no link: another user may have
+# made the name first, in a folder that all users share.
+gt_ours() {
+	[ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]
+}
+
 # gt_private DIR... makes folders, the first of which is ours alone.
 gt_private() {
-	(umask 077 && exec mkdir -p "$@") 2>/dev/null && [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && [ -w "$1" ]
+	if [ -e "$1" ] || [ -L "$1" ]; then gt_ours "$1" || return; fi
+	(umask 077 && exec mkdir -p "$@") 2>/dev/null && gt_ours "$1" && [ -w "$1" ]
+}
+
+# gt_temporary sets gt_base to a folder of this user alone in the one for temporary
+# files, and makes it: by a name that nobody knows, where another user has made the
+# usual one.
+gt_temporary() {
+	gt_k=${TMPDIR:-/tmp}/gputrain-$(id -u)
+	for gt_base in "$gt_k" "$gt_k"-*; do
+		! gt_ours "$gt_base" || return 0
+	done
+	gt_base=$gt_k
+	if mkdir -m 700 "$gt_base" || gt_ours "$gt_base"; then return 0; fi
+	gt_random || gt_v=$$
+	gt_base=$gt_k-$gt_v
+	mkdir -m 700 "$gt_base"
+} 2>/dev/null
+
+# gt_random sets gt_v to what nobody can guess, and fails where the system has no such file.
+gt_random() {
+	[ -r /proc/sys/kernel/random/uuid ] && read -r gt_v </proc/sys/kernel/random/uuid
 }
 
 # gt_place NODE makes gt_root, which it chooses where that is empty, and sets gt_base
@@ -215,9 +281,19 @@ gt_place() {
 		return
 	fi
 	rmdir "$gt_base/pools" "$gt_base" 2>/dev/null
-	gt_base=${TMPDIR:-/tmp}/gputrain-$(id -u)
+	gt_temporary || return
 	gt_root=$gt_base/pools/$1
-	gt_private "$gt_base" && gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work"
+	gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work" && gt_ours "$gt_base"
+}
+
+# gt_token HOW sets and exports what proves that a process is the node's, which the
+# first session makes: also what session.pl and the tasks start has it then.
+gt_token() {
+	unset GPUTRAIN_NODE_TOKEN
+	[ -s mark ] || [ "$1" != start ] || ! gt_random || echo "$gt_v" >mark || return
+	GPUTRAIN_NODE_TOKEN=
+	[ ! -s mark ] || read -r GPUTRAIN_NODE_TOKEN <mark
+	[ -z "$GPUTRAIN_NODE_TOKEN" ] || export GPUTRAIN_NODE_TOKEN
 }
 
 # gt_boot sets gt_bt to what tells one life of the machine, or of the container,
@@ -281,6 +357,7 @@ gt_enter() {
 #   up      for how many seconds the watcher has watched, where there is a TTL
 #   watch   "pid start-time ;" of the watcher
 #   ctl     "pid start-time reporter-pid start-time ;" of the session
+#   mark    what the node's processes have in their environment, and no others
 gt_open() {
 	gt_name=$2 gt_root=$1 gt_gen=$5 gt_mode= gt_pl=0
 	gt_see
@@ -288,8 +365,9 @@ gt_open() {
 	if [ "$3" = start ]; then
 		if [ -n "${12}" ] && gt_perl; then gt_pl=1; fi
 		gt_place "$2" || { echo "E root"; return 1; }
-	elif [ -e "$gt_root/session.pl" ]; then
-		gt_pl=1
+	else
+		gt_ours "$gt_root" || { echo "E gone"; return 1; }
+		[ ! -e "$gt_root/session.pl" ] || gt_pl=1
 	fi
 	cd "$gt_root/t" 2>/dev/null || { echo "E gone"; return 1; }
 	gt_version=
@@ -310,6 +388,7 @@ gt_open() {
 	[ -n "$gt_l" ] || echo "$gt_bt" >boot
 	echo "$6" 1<>lease
 	[ -e gen ] || echo 10000000 >gen
+	gt_token "$3" || { echo "E full"; return 1; }
 	if [ "$gt_pl" = 0 ]; then
 		eval "$gt_plain"
 		gt_tools

@@ -56,10 +56,18 @@ sub recover {
 	for my $id (keys %p) {
 		if ($p{$id} && open my $h, '<', "/proc/$p{$id}/environ") {
 			local $/;
-			kill KILL => -$p{$id} if index("\0" . <$h>, "\0GPUTRAIN_TASK=$id\0") >= 0;
+			my $env = "\0" . <$h>;
+			kill KILL => -$p{$id} if index($env, "\0GPUTRAIN_TASK=$id\0") >= 0 && ours($env);
 		}
 		over($id, '-1 - vanished - 0 ' . (-s "$id.out" ? 1 : 0) . ' ' . (-s "$id.err" ? '1 ' : '0 '));
 	}
+}
+
+# ours reports whether an environment is one of this node's: a number may have passed to
+# a process of another user, who can write anything into it but the node's token.
+sub ours {
+	my $token = $original{GPUTRAIN_NODE_TOKEN} // return 1;
+	return index($_[0], "\0GPUTRAIN_NODE_TOKEN=$token\0") >= 0;
 }
 
 # loop waits until something happens, and does what is to be done.

@@ -46,7 +46,8 @@ sub message {
 }
 
 sub talk {
-	my $s;
+	my ($s, @dir) = (undef, stat '.');
+	fail() unless @dir && $dir[4] == $> && !($dir[2] & 022); # another user may serve a socket there
 	unless (dial($s)) {
 		serve();
 		dial($s) or fail();

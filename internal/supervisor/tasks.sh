@@ -335,7 +335,7 @@ gt_reap() {
 		{ read -r gt_l && read -r gt_p; } <"$1.start"
 		[ -n "$gt_p" ] || exit
 		if [ -r "/proc/$gt_p/environ" ]; then
-			tr '\0' '\n' <"/proc/$gt_p/environ" | grep -qx "GPUTRAIN_TASK=$1" || exit
+			gt_marked "$gt_p" "GPUTRAIN_TASK=$1" || exit
 		fi
 		kill -KILL "-$gt_p"
 	) </dev/null >/dev/null 2>&1 &

@@ -33,7 +33,10 @@ echo "$GPUTRAIN_DESTRUCT" | base64 -d >/run/gputrain/destruct
 # Nobody took the node over: its client died before it could.
 (
 	sleep "$GPUTRAIN_FIRST_DEADLINE"
-	[ -e "$home/.gputrain" ] || [ -e /tmp/gputrain-0 ] || destruct
+	for taken in "$home/.gputrain" /tmp/gputrain-0*; do
+		[ ! -e "$taken" ] || exit 0
+	done
+	destruct
 ) &
 # The pool's TTL is over, and the node has not ended itself.
 if [ -n "${GPUTRAIN_LAST_DEADLINE-}" ]; then
