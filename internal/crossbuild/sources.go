@@ -108,6 +108,11 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close()
+	return copyTo(in, to)
+}
+
+// copyTo makes a file of what another one holds.
+func copyTo(in io.Reader, to string) error {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return err

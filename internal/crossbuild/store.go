@@ -27,9 +27,9 @@ const (
 	scratchPrefix = "building-"
 )
 
-// A store keeps what was built, in a folder of its own that programs share:
-// files by what they are for and by their content, which are complete from the
-// moment they have their name.
+// A store keeps what was built, in a folder of its own that the programs of this user
+// share, and no other user can write to: files by what they are for and by their
+// content, which are complete from the moment they have their name.
 type store struct{ dir string }
 
 func userStore() (store, error) {
@@ -43,11 +43,15 @@ func userStore() (store, error) {
 // scratch makes a folder for one build. What is kept begins the next build, and so
 // is in a folder of this user's alone.
 func (s store) scratch() (string, error) {
-	if err := private.MakeDir(s.dir); err != nil {
-		return "", err
+	err := private.CheckPath(s.dir)
+	if err == nil {
+		err = private.MakeDir(s.dir)
 	}
-	if err := new(private.Sealed).Check(s.dir); err != nil {
-		return "", err
+	if err == nil {
+		err = new(private.Sealed).Check(s.dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the folder to keep what is built: %w", err)
 	}
 	return os.MkdirTemp(s.dir, scratchPrefix)
 }
@@ -60,14 +64,26 @@ func (s store) seed(key, to string) {
 		if was != key {
 			continue
 		}
-		if copyFile(filepath.Join(s.dir, e.Name()), to) == nil {
-			if sum, err := digestOf(to); err == nil && sum == digest {
-				return
-			}
+		if s.take(e.Name(), to) != nil || !hasDigest(to, digest) {
+			_ = os.Remove(to)
 		}
-		_ = os.Remove(to)
 		return
 	}
+}
+
+// take copies a file of the store. One that is not this user's is not taken.
+func (s store) take(name, to string) error {
+	in, err := private.Open(filepath.Join(s.dir, name))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return copyTo(in, to)
+}
+
+func hasDigest(file, digest string) bool {
+	sum, err := digestOf(file)
+	return err == nil && sum == digest
 }
 
 // keep gives a file its name in the store, and returns it open: it can be read
@@ -83,11 +99,11 @@ func (s store) keep(key, file string) (*Binary, error) {
 	}
 	if err := os.Rename(file, name); err != nil {
 		// Windows replaces no file that another program reads. It has the same content.
-		if sum, sumErr := digestOf(name); sumErr != nil || sum != digest {
+		if !hasDigest(name, digest) {
 			return nil, err
 		}
 	}
-	f, err := os.Open(name)
+	f, err := private.Open(name)
 	if err != nil {
 		return nil, err
 	}

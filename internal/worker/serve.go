@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+
+	"github.com/gputrain/gputrain/internal/private"
 )
 
 // serve is the daemon's life. It returns only if it cannot go on.
@@ -36,9 +38,12 @@ func serve(socket string) error {
 	}
 }
 
-// listen makes the socket, for this user only. One that a dead daemon left is
+// listen makes the socket, in a folder of this user alone and for this user only. One that a dead daemon left is
 // replaced.
 func listen(socket string) (*net.UnixListener, error) {
+	if err := private.Dir(filepath.Dir(socket)); err != nil {
+		return nil, err
+	}
 	if conn, err := dialSocket(socket); err == nil {
 		_ = conn.Close()
 		return nil, errors.New("another worker serves there already")
@@ -58,7 +63,12 @@ func listen(socket string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// dialSocket connects to a socket in a folder of this user alone: elsewhere another user
+// may serve it.
 func dialSocket(socket string) (conn *net.UnixConn, err error) {
+	if err := private.Dir(filepath.Dir(socket)); err != nil {
+		return nil, err
+	}
 	err = withShortPath(socket, func(path string) error {
 		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 		return err
