@@ -224,7 +224,7 @@ func described(a fakecloud.Answer, pods ...object) fakecloud.Answer {
 	return a
 }
 
-var startForm = regexp.MustCompile(`^sh -c 'echo ([A-Za-z0-9+/=]+)\|base64 -d>/tmp/gputrain-start&&exec sh /tmp/gputrain-start'$`)
+var startForm = regexp.MustCompile(`^sh -c 'mkdir -p /run&&echo ([A-Za-z0-9+/=]+)\|base64 -d>/run/gputrain-start&&exec sh /run/gputrain-start'$`)
 
 // started returns the script that a start command runs.
 func (f *fake) started(args string) string {

@@ -23,10 +23,10 @@ var (
 const afterTTL = 10 * time.Minute
 
 // startCommand is what a pod runs. RunPod splits it into words, and knows quotes only
-// around what has none in it.
+// around what has none in it. The script is in a folder to which root alone writes.
 func startCommand() string {
-	const path = "/tmp/gputrain-start"
-	return "sh -c 'echo " + base64.StdEncoding.EncodeToString([]byte(startScript)) + "|base64 -d>" + path + "&&exec sh " + path + "'"
+	const path = "/run/gputrain-start"
+	return "sh -c 'mkdir -p /run&&echo " + base64.StdEncoding.EncodeToString([]byte(startScript)) + "|base64 -d>" + path + "&&exec sh " + path + "'"
 }
 
 // environment is what a pod finds in its environment: its tags, its keys, and by when

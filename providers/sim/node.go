@@ -246,8 +246,8 @@ func loginEnv() []string {
 	return env
 }
 
-// selfDestruct ends the machine whose home is $1, or else HOME: what carries its
-// mark and is not above this script itself, then the home. Where there is no
+// selfDestruct ends the machine whose home is $1, or else HOME: what this user runs
+// with its mark and is not above this script itself, then the home. Where there is no
 // /proc, as on macOS, it leaves processes to its caller.
 const selfDestruct = `h=${1:-$HOME}
 [ -e "$h/` + homeMark + `" ] || exit 0
@@ -256,7 +256,7 @@ while [ "$hit" = 1 ] && [ "$n" -lt 100 ]; do
 	hit=0 n=$((n + 1))
 	for f in $(grep -lsF "` + homeEnv + `=$h" /proc/[0-9]*/environ); do
 		p=${f#/proc/} p=${p%/environ}
-		[ "$p" != "$$" ] && [ "$p" != "$PPID" ] &&
+		[ "$p" != "$$" ] && [ "$p" != "$PPID" ] && [ -O "$f" ] &&
 		{ tr '\0' '\n' <"$f" | grep -qxF "` + homeEnv + `=$h"; } 2>/dev/null &&
 		kill -KILL "$p" 2>/dev/null && hit=1
 	done
