@@ -95,3 +95,6 @@ func Opens(t testing.TB, dir string) []string {
 done; :`, dir)
 	return strings.Fields(out)
 }
+
+// Owner returns whose a file is.
+func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

@@ -124,6 +124,21 @@ func (h homes) holds(home string) bool {
 	return err == nil && own || private.Check(info) == nil
 }
 
+// hasOther reports whether a process has the token of another node than the one that it
+// names: a task can change the name.
+func (h homes) hasOther(p marked) bool {
+	if p.token == "" {
+		return false
+	}
+	all, _ := h.of("")
+	for id, home := range all {
+		if home.mark.Token == p.token {
+			return id != p.node
+		}
+	}
+	return false
+}
+
 // A home is one that a node of this user has, or had.
 type home struct {
 	path string

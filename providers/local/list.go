@@ -24,7 +24,7 @@ func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, er
 		found[id], states[id] = h.mark, gputrain.InstanceStopped
 	}
 	for p := range markedProcesses() {
-		if _, known := found[p.node]; !known && d.holds(p, poolID) {
+		if _, known := found[p.node]; !known && d.holds(p, poolID) && !d.homes.hasOther(p) {
 			found[p.node] = mark{Pool: p.pool}
 			states[p.node] = gputrain.InstanceStopped
 		}

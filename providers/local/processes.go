@@ -23,7 +23,7 @@ type marked struct {
 type ending struct {
 	home  string // "" where it is gone
 	token string // "" where it is not known
-	homes string // where the homes are
+	at    *driver
 }
 
 // has reports whether a process is one of the node's, of which it has the name. Other
@@ -32,7 +32,7 @@ func (e ending) has(p marked) bool {
 	if e.token != "" {
 		return p.token == e.token
 	}
-	return (p.homes == "" || p.homes == e.homes) && isOurProcess(p.pid)
+	return (p.homes == "" || p.homes == e.at.real) && isOurProcess(p.pid) && !e.at.homes.hasOther(p)
 }
 
 // markedProcesses yields every process that belongs to a node, however it

@@ -194,9 +194,9 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 func (d *driver) ending(id string) ending {
 	if n := d.node(id); n != nil {
 		n.server.Close()
-		return ending{n.home, n.mark.Token, d.real}
+		return ending{n.home, n.mark.Token, d}
 	}
-	e := ending{home: d.homes.find(id), homes: d.real}
+	e := ending{home: d.homes.find(id), at: d}
 	if e.home != "" {
 		m, _ := readMark(e.home) // without one its processes have no token that is known
 		e.token = m.Token
