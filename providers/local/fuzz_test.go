@@ -23,14 +23,14 @@ func FuzzMark(f *testing.F) {
 			t.Fatal(err)
 		}
 		m, err := readMark(home)
-		homes, listErr := homesOf(dir, "p-1")
+		listed, listErr := homes(dir).of("p-1")
 		if listErr != nil {
 			t.Fatal(listErr)
 		}
-		if found, ok := homes["p-1-0"]; ok && err == nil && (found.Pool != "p-1" || found.Pool != m.Pool) {
+		if found, ok := listed["p-1-0"]; ok && err == nil && (found.mark.Pool != "p-1" || found.mark.Pool != m.Pool) {
 			t.Errorf("a home of %q is one of p-1", m.Pool)
 		}
-		if _, ok := homes["p-1-0"]; !ok && (err != nil || m.Pool == "p-1") {
+		if _, ok := listed["p-1-0"]; !ok && (err != nil || m.Pool == "p-1") {
 			t.Errorf("the home is not found: %+v, %v", m, err)
 		}
 		if _, err := keptHostKey(home); err == nil {
