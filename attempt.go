@@ -52,9 +52,10 @@ func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(cont
 	p := n.p
 	p.secrets.learn(u.task.Secrets)
 	outLines, errLines := p.out.writers(u.label)
-	stdout := newSpool(p.results, u.attemptID(), "stdout", outLines)
+	most := p.opts.limits.outputBytes()
+	stdout := newSpool(p.results, u.attemptID(), "stdout", most, outLines)
 	last := &tail{}
-	stderr := newSpool(p.results, u.attemptID(), "stderr", io.MultiWriter(last, errLines))
+	stderr := newSpool(p.results, u.attemptID(), "stderr", most, io.MultiWriter(last, errLines))
 	u.job.show(stdout, stderr)
 
 	began := now()
@@ -68,6 +69,7 @@ func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(cont
 	r := Result{
 		ExitCode: exit.Code, Elapsed: exit.Elapsed,
 		Stdout: stdout.kept, Stderr: stderr.kept, StdoutBytes: stdout.n, StderrBytes: stderr.n,
+		Truncated: stdout.cut() || stderr.cut(),
 	}
 	if err != nil && r.Elapsed == 0 {
 		r.Elapsed = now().Sub(began) // the node cannot tell any more, and has cost all the same
@@ -167,6 +169,8 @@ func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
 	switch {
 	case u.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
+	case errors.Is(err, supervisor.ErrOverdue):
+		return u.failure(n, CauseTimeout, fmt.Errorf("ran longer than %v: %w", u.task.Timeout, err))
 	case (err != nil || exit.Cause == supervisor.Cancelled) && n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
 	case errors.Is(err, supervisor.ErrNotStarted) && errors.Is(err, supervisor.ErrDiskFull):

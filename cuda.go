@@ -1,7 +1,6 @@
 package gputrain
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +60,7 @@ func (n *poolNode) proveCUDA(f *faults) error {
 func (n *poolNode) cudaCode() (string, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, proveTimeout)
 	defer cancel()
-	var out bytes.Buffer
+	var out ssh.Answer
 	err := n.client.Exec(ctx, askCUDA, nil, &out, nil)
 	_, failed := errors.AsType[*ssh.ExitError](err)
 	switch {

@@ -1,12 +1,13 @@
 package gputrain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // Variables that keep a program to some of a node's accelerators.
@@ -30,7 +31,7 @@ func (n *poolNode) findDevices(ctx context.Context) (devices, error) {
 		return devices{hipVisible, strings.Split(set[hipVisible], ",")}, nil
 	}
 	if n.facts.Tools["nvidia-smi"] {
-		var out bytes.Buffer
+		var out ssh.Answer
 		if err := n.client.Exec(ctx, "nvidia-smi -L || :", nil, &out, nil); err != nil {
 			return devices{}, err
 		}
@@ -41,12 +42,12 @@ func (n *poolNode) findDevices(ctx context.Context) (devices, error) {
 	if !n.facts.Tools["kfd"] {
 		return devices{}, nil
 	}
-	var out bytes.Buffer
+	var out ssh.Answer
 	if err := n.client.Exec(ctx, amdCount, nil, &out, nil); err != nil {
 		return devices{}, err
 	}
 	count, err := strconv.Atoi(strings.TrimSpace(out.String()))
-	if err != nil || count <= 0 || count > 1024 {
+	if err != nil || count <= 0 || count > mostDevices {
 		return devices{}, nil
 	}
 	d := devices{variable: hipVisible}
@@ -55,6 +56,9 @@ func (n *poolNode) findDevices(ctx context.Context) (devices, error) {
 	}
 	return d, nil
 }
+
+// A node has mostDevices accelerators at most, whatever it says.
+const mostDevices = 1024
 
 // amdCount counts the GPUs that the kernel's compute driver knows: its nodes
 // without SIMD units are the processors. HIP_VISIBLE_DEVICES counts alike:
@@ -71,6 +75,9 @@ func parseNvidia(list string) []string {
 	var ids []string
 	gpus, parts := 0, 0
 	for line := range strings.Lines(list) {
+		if len(ids) == mostDevices {
+			break
+		}
 		m := nvidiaLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		switch {
 		case m == nil:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 )
@@ -102,8 +103,16 @@ func (n *poolNode) judgeCall(ctx context.Context, u *unit, proc *workerProc, err
 		return u.failure(n, CauseCancelled, fmt.Errorf("%w: the function ignored for %v that its context had ended; its process is ended", context.Cause(u.ctx), functionGrace))
 	case u.ctx.Err() != nil:
 		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
+	case errors.Is(err, worker.ErrOverdue):
+		n.super.Fail(err)
+		return u.failure(n, CauseTimeout, fmt.Errorf("ran longer than %v: %w", u.task.Timeout, err))
 	case n.isOver():
 		return u.failure(n, CauseNodeLost, n.lastError())
+	case errors.Is(err, worker.ErrProtocol) && proc != nil: // after it had spoken well
+		n.super.Fail(err)
+		return n.judgeCall(ctx, u, proc, err)
+	case errors.Is(err, worker.ErrTooLarge):
+		return u.failure(n, CauseOutputs, &Error{Provider: n.provider(), Op: "call " + u.task.call.function, Kind: ErrLimit, Err: err, Hint: "Limits.ResultBytes of WithLimits bounds it"})
 	case errors.As(err, &remote):
 		return n.judgeRemote(u, remote)
 	case errors.Is(err, worker.ErrWorkerLost) && proc != nil:
@@ -128,13 +137,27 @@ func (n *poolNode) judgeRemote(u *unit, remote *worker.RemoteError) *TaskError {
 	return u.failure(n, CauseFunction, remote)
 }
 
+// A node whose worker is gone, and that has not told of its end exitPatience and
+// overdue.Grace later, is given up.
+const exitPatience = time.Minute
+
 // judgeWorker says why the process that ran the function died. That is known a
 // moment after its end was noticed.
 func (n *poolNode) judgeWorker(ctx context.Context, u *unit, proc *workerProc) *TaskError {
-	select {
-	case <-proc.exited:
-	case <-ctx.Done():
-		return n.judgeCall(ctx, u, nil, context.Cause(ctx))
+	told := overdue.New(exitPatience, overdue.Grace, n.isUp)
+	defer told.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-proc.exited:
+			waiting = false
+		case <-ctx.Done():
+			return n.judgeCall(ctx, u, nil, context.Cause(ctx))
+		case <-told.Due():
+			if told.Over() {
+				n.super.Fail(errors.New("the process that runs functions is gone, and the node does not tell its end"))
+				return n.judgeCall(ctx, u, nil, worker.ErrWorkerLost)
+			}
+		}
 	}
 	if proc.exitEr != nil && n.isOver() {
 		return u.failure(n, CauseNodeLost, n.lastError())

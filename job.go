@@ -91,7 +91,7 @@ func (j *Job) Wait() (Result, error) {
 
 // Stdout returns a reader of what the command writes to its stdout, from the
 // start and as it comes: Read waits for more until the job is over, and then
-// ends with io.EOF. Every reader has a place of its own. Where an attempt
+// ends with io.EOF, or with [ErrLimit] where more came than Limits.OutputBytes. Every reader has a place of its own. Where an attempt
 // failed and another one was made, what the next one writes follows whole. A
 // call of a function has no output of its own.
 func (j *Job) Stdout() io.Reader { return &playbackReader{p: &j.stdout} }
@@ -181,6 +181,9 @@ func (r *playbackReader) Read(b []byte) (int, error) {
 			r.offset += int64(n)
 			if n > 0 || err != nil {
 				return n, err
+			}
+			if err := s.truncated(r.offset); err != nil {
+				return 0, err
 			}
 		}
 		switch {

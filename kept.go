@@ -30,6 +30,7 @@ type keptFiles struct{ Local, Remote string }
 type keptBatch struct {
 	Units []keptUnit
 	Task  keptTask
+	At    int64 // when they were asked for, in Unix nanoseconds
 }
 
 type keptUnit struct {
@@ -74,6 +75,7 @@ type keptTries struct {
 	Attempts, Failures, Losses int
 	USD                        float64
 	Unpriced                   bool
+	At                         int64 // when the last attempt was over, in Unix nanoseconds
 }
 
 // tasks keeps units that are about to be queued. Functions with streams are not
@@ -140,7 +142,7 @@ func plainCall(t Task) string {
 }
 
 func keepBatch(units []*unit) keptBatch {
-	b := keptBatch{Task: keep(units[0].task), Units: make([]keptUnit, len(units))}
+	b := keptBatch{Task: keep(units[0].task), Units: make([]keptUnit, len(units)), At: now().UnixNano()}
 	ownArgs := len(units) > 1 && units[0].pin == nil
 	if ownArgs {
 		b.Task.Arg = nil
@@ -194,7 +196,7 @@ func (j *journal) tried(u *unit) {
 	if !u.kept {
 		return
 	}
-	line, err := newLine(keptRetry, keptTries{u.id, u.attempts, u.failures, u.losses, u.usd, u.unpriced})
+	line, err := newLine(keptRetry, keptTries{u.id, u.attempts, u.failures, u.losses, u.usd, u.unpriced, now().UnixNano()})
 	if err != nil {
 		j.giveUp(err)
 		return

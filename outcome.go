@@ -34,6 +34,7 @@ type keptRest struct {
 	StderrFile  string       `cbor:",omitempty"`
 	OutputDir   string       `cbor:",omitempty"`
 	Outputs     []OutputFile `cbor:",omitempty"`
+	Truncated   bool         `cbor:",omitempty"`
 	Failure     *keptFailure `cbor:",omitempty"`
 }
 
@@ -57,7 +58,7 @@ func outcomeOf(id string, r Result) keptOutcome {
 	}
 	o.Rest = &keptRest{
 		Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
-		StdoutFile: r.StdoutFile, StderrFile: r.StderrFile, OutputDir: r.OutputDir, Outputs: r.Outputs,
+		StdoutFile: r.StdoutFile, StderrFile: r.StderrFile, OutputDir: r.OutputDir, Outputs: r.Outputs, Truncated: r.Truncated,
 	}
 	if te, ok := errors.AsType[*TaskError](r.Err); ok {
 		f := &keptFailure{
@@ -85,6 +86,7 @@ func (o *keptOutcome) result(index int, n Node, function string) Result {
 		return r
 	}
 	r.Stdout, r.Stderr, r.StdoutBytes, r.StderrBytes = o.Rest.Stdout, o.Rest.Stderr, o.Rest.StdoutBytes, o.Rest.StderrBytes
+	r.Truncated = o.Rest.Truncated
 	r.StdoutFile, r.StderrFile, r.OutputDir, r.Outputs = o.Rest.StdoutFile, o.Rest.StderrFile, o.Rest.OutputDir, o.Rest.Outputs
 	if f := o.Rest.Failure; f != nil {
 		te := &TaskError{

@@ -48,7 +48,7 @@ func TestLongLinesAreNotHeldForEver(t *testing.T) {
 
 func TestSpoolSpills(t *testing.T) {
 	dir := newResultsDir("p", t.TempDir(), "")
-	s := newSpool(dir, "t1-a1", "stdout", nil)
+	s := newSpool(dir, "t1-a1", "stdout", DefaultOutputBytes, nil)
 	var whole bytes.Buffer
 	for i := range 300 {
 		p := []byte(strings.Repeat(fmt.Sprintf("%d ", i), 2000))

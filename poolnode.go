@@ -368,6 +368,12 @@ func (n *poolNode) isOver() bool {
 	return true
 }
 
+// isUp reports whether the node can be reached now.
+func (n *poolNode) isUp() bool {
+	_, down := n.client.Down()
+	return !down
+}
+
 func (n *poolNode) disconnect() {
 	n.closeSSH.Do(func() {
 		n.cancel(ErrClosed)

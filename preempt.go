@@ -1,13 +1,13 @@
 package gputrain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
@@ -15,6 +15,9 @@ const (
 	// noticeEvery is how often a spot node looks for a notice itself, and
 	// describeEvery how often its provider is asked for one.
 	noticeEvery, describeEvery = 5 * time.Second, 15 * time.Second
+	// A notice that a node finds itself, of an end that is mostNotice away or later, does not
+	// count: clouds tell minutes before.
+	mostNotice = 24 * time.Hour
 )
 
 // preemptionWatch returns the text by which the node looks for a notice, or "".
@@ -33,11 +36,11 @@ func (n *poolNode) lookForNotice(text string) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, noticeEvery)
-		var out bytes.Buffer
+		var out ssh.Answer
 		err := n.client.Exec(ctx, text, nil, &out, nil)
 		cancel()
 		seconds, bad := strconv.ParseFloat(strings.TrimSpace(out.String()), 64)
-		if err == nil && bad == nil && seconds >= 0 && seconds < 86400 {
+		if err == nil && bad == nil && seconds >= 0 && seconds < mostNotice.Seconds() {
 			n.noticed(now().Add(time.Duration(seconds * float64(time.Second))))
 			return
 		}

@@ -1,11 +1,12 @@
 package gputrain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // probe has the driver learn what the machine is, where it can learn that only so.
@@ -15,7 +16,7 @@ func (n *poolNode) probe(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	var out bytes.Buffer
+	var out ssh.Answer
 	if err := n.client.Exec(ctx, d.Probe(m.own(n.inst)), nil, &out, nil); err != nil {
 		return n.explain(ctx, "probe", err)
 	}
@@ -41,7 +42,7 @@ func (n *poolNode) findAddress(ctx context.Context) error {
 	if text == "" {
 		return nil
 	}
-	var out bytes.Buffer
+	var out ssh.Answer
 	if err := n.client.Exec(ctx, text, nil, &out, nil); err != nil {
 		return n.explain(ctx, "find the private address of", err)
 	}

@@ -1,7 +1,6 @@
 package gputrain
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -72,7 +71,7 @@ func (n *poolNode) proveAccelerator(f *faults) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(n.ctx, proveTimeout, fmt.Errorf("no answer to %s within %v", ask, proveTimeout))
 	defer cancel()
-	var out, stderr bytes.Buffer
+	var out, stderr ssh.Answer
 	if err := n.client.Exec(ctx, ask, nil, &out, &stderr); err != nil {
 		_, answered := errors.AsType[*ssh.ExitError](err)
 		hung := ctx.Err() != nil && n.ctx.Err() == nil

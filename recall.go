@@ -37,7 +37,11 @@ type keptOpen struct {
 	task    keptTask
 	tries   keptTries
 	outcome *keptOutcome
+	at      int64 // when it was asked for, in Unix nanoseconds
 }
+
+// since is a time before which the task's last attempt cannot have begun.
+func (k *keptOpen) since() time.Time { return time.Unix(0, max(k.at, k.tries.At)) }
 
 // readJournal reads what another program has kept, and goes on with a copy, so that
 // that one, should it live, writes where nobody reads.
@@ -90,7 +94,7 @@ func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes m
 			return err
 		}
 		for _, u := range b.Units {
-			t := &keptOpen{unit: u, task: b.Task}
+			t := &keptOpen{unit: u, task: b.Task, at: b.At}
 			if u.Arg != nil {
 				t.task.Arg = u.Arg
 			}
@@ -306,7 +310,7 @@ func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) 
 	}
 	p.running.Go(func() {
 		result, failure := n.follow(u.batch.context(n), u, f.ID, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
-			return n.super.Resume(ctx, f.ID, u.task.Dir, cancelGrace, sinks)
+			return n.super.Resume(ctx, supervisor.Spec{ID: f.ID, Dir: u.task.Dir, Timeout: u.task.Timeout, Grace: cancelGrace}, r.kept.since(), sinks)
 		})
 		n.passOnFound(slot, f.Over)
 		p.conclude(u, n, result, failure, func() { n.super.Release(f.ID) })
@@ -372,7 +376,7 @@ func (h *workerHost) adopt(w keptBase) {
 	socket := path.Join(n.facts.Root, w.Worker)
 	n.p.running.Go(func() {
 		outLines, errLines := n.p.out.writers(fmt.Sprintf("node %d", n.rank()))
-		proc.exit, proc.exitEr = n.super.Resume(life, w.Worker, "", time.Second, supervisor.Sinks{
+		proc.exit, proc.exitEr = n.super.Resume(life, supervisor.Spec{ID: w.Worker, Grace: time.Second}, time.Time{}, supervisor.Sinks{
 			Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: n.p.out.live(),
 		})
 		outLines.flush()
@@ -384,6 +388,7 @@ func (h *workerHost) adopt(w keptBase) {
 	})
 	client, err := worker.Dial(life, h.attach(program{remote: w.Binary}, socket), worker.Hello{
 		Adopt: true, Generation: uint64(n.p.generation), Grace: functionGrace, Node: n.nodeFacts(proc.scratch),
+		ResultBytes: n.p.opts.limits.resultBytes(), Reachable: n.isUp,
 	})
 	if err != nil {
 		cancel()
@@ -422,7 +427,7 @@ func (n *poolNode) takeCall(proc *workerProc, held worker.HeldCall) {
 	n.worker.mu.Unlock()
 	p.running.Go(func() {
 		result, failure, release, gone := n.answer(u.ctx, u, proc, held.Place, func() (codec.Body, func(), error) {
-			return proc.client.CollectHold(u.ctx, held.ID)
+			return proc.client.CollectHold(u.ctx, held.ID, u.task.Timeout)
 		})
 		if gone != nil {
 			p.conclude(u, n, result, failure, release)

@@ -7,7 +7,7 @@ import (
 )
 
 // KeptOutput is how much of each of a task's two output streams is kept in its
-// Result. A longer stream is in a file, whole.
+// Result. A longer stream is in a file, whole up to Limits.OutputBytes.
 const KeptOutput = 1 << 20
 
 // A Result is what became of a task.
@@ -30,6 +30,10 @@ type Result struct {
 	// StdoutFile and StderrFile hold the whole stream where it is longer than
 	// KeptOutput, in the pool's results directory: see WithResultsDir.
 	StdoutFile, StderrFile string
+	// Truncated means that more than Limits.OutputBytes came of a stream: its file, or
+	// Stdout or Stderr, has only the start of it. StdoutBytes and StderrBytes count the
+	// rest too.
+	Truncated bool
 	// OutputDir holds the files that match Task.Outputs, under their names
 	// relative to Task.Dir. Outputs lists them. Empty means that there are none.
 	OutputDir string
@@ -40,7 +44,8 @@ type Result struct {
 	// the price of their nodes, each divided by the node's slots.
 	CostUSD Price
 	// Elapsed is how long the last attempt ran. Of commands the node tells it to a
-	// hundredth of a second.
+	// hundredth of a second. It is never negative, and never longer than this program
+	// waited for the end.
 	Elapsed time.Duration
 
 	function string     // the function that was called

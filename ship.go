@@ -44,6 +44,9 @@ func (n *poolNode) ship(ctx context.Context) (program, error) {
 		}
 		err = n.send(ctx, p)
 	}
+	if errors.Is(err, ssh.ErrStalled) {
+		n.super.Fail(err)
+	}
 	if err != nil {
 		return p, &Error{Provider: n.provider(), Op: "ship the program to " + n.name, Err: err}
 	}
@@ -142,9 +145,9 @@ func (n *poolNode) sendProgram(ctx context.Context, p program) error {
 	if p.interpreter != "" {
 		probe = fmt.Sprintf("{ %s=%s %s >/dev/null </dev/null; echo %s$?; }", worker.Env, probeMode, bin, probeMark)
 	}
-	var answer bytes.Buffer
+	var answer ssh.Answer
 	var complaint tail
-	err := n.client.Exec(ctx, fmt.Sprintf("umask 077; rm -rf %s; mkdir -p %s %s && { [ ! -x %s ] || { echo found; %s; }; }", old, dir, scratch, bin, probe),
+	err := n.client.ExecMoving(ctx, fmt.Sprintf("umask 077; rm -rf %s; mkdir -p %s %s && { [ ! -x %s ] || { echo found; %s; }; }", old, dir, scratch, bin, probe),
 		nil, &answer, &complaint)
 	if err != nil {
 		return withComplaint(err, &complaint)
@@ -159,7 +162,7 @@ func (n *poolNode) sendProgram(ctx context.Context, p program) error {
 	}
 	defer in.Close()
 	// $$ keeps two clients apart; whoever is last wins, with the same bytes.
-	err = n.client.Exec(ctx, fmt.Sprintf("umask 077; t=%s.$$; trap 'rm -f \"$t\"' EXIT; %s && chmod 700 \"$t\" && mv -f \"$t\" %s && %s", bin, unpack, bin, probe),
+	err = n.client.ExecMoving(ctx, fmt.Sprintf("umask 077; t=%s.$$; trap 'rm -f \"$t\"' EXIT; %s && chmod 700 \"$t\" && mv -f \"$t\" %s && %s", bin, unpack, bin, probe),
 		in, &answer, &complaint)
 	if err != nil {
 		return withComplaint(err, &complaint)

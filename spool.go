@@ -11,27 +11,57 @@ import (
 )
 
 // A spool keeps the first KeptOutput bytes of a stream in memory, and all of
-// it in a file once it is longer. It can be read while it is written.
+// it in a file once it is longer, but no more than most. It can be read while it is
+// written.
 type spool struct {
 	dir     *resultsDir
 	attempt string
 	name    string // "stdout" or "stderr"
+	most    int64  // how much is kept
 	also    io.Writer
 	grew    func() // called after every write, or nil
 
 	mu   sync.Mutex
 	kept []byte
-	n    int64
+	n    int64 // how much has come
 	file *os.File
 	path string // of the file, also once it is closed
 }
 
-func newSpool(dir *resultsDir, attempt, name string, also io.Writer) *spool {
-	return &spool{dir: dir, attempt: attempt, name: name, also: also}
+func newSpool(dir *resultsDir, attempt, name string, most int64, also io.Writer) *spool {
+	return &spool{dir: dir, attempt: attempt, name: name, most: most, also: also}
 }
 
 // keptSpool is the spool of a stream that an earlier program has kept.
-func keptSpool(kept []byte, n int64, path string) *spool { return &spool{kept: kept, n: n, path: path} }
+func keptSpool(kept []byte, n int64, path string) *spool {
+	s := &spool{kept: kept, n: n, path: path, most: int64(len(kept))}
+	if info, err := os.Stat(path); err == nil {
+		s.most = max(s.most, info.Size())
+	}
+	return s
+}
+
+// stored is how much of the stream can be read. s.mu is held.
+func (s *spool) stored() int64 { return min(s.n, s.most) }
+
+// cut reports whether more came than is kept.
+func (s *spool) cut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n > s.most
+}
+
+// truncated is the error of reading on where a stream was cut, or nil.
+func (s *spool) truncated(offset int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n <= s.most || offset < s.most {
+		return nil
+	}
+	return &Error{Op: "read the output of a job", Kind: ErrLimit,
+		Err:  fmt.Errorf("%w: only the first %d bytes of %d were kept", ErrLimit, s.most, s.n),
+		Hint: "Limits.OutputBytes of WithLimits bounds them"}
+}
 
 func (s *spool) Write(p []byte) (int, error) {
 	if err := s.keep(p); err != nil {
@@ -53,6 +83,9 @@ func (s *spool) Write(p []byte) (int, error) {
 func (s *spool) keep(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	came := int64(len(p))
+	p = p[:min(came, s.most-s.stored())]
+	defer func() { s.n += came }()
 	if s.file == nil && len(s.kept)+len(p) > KeptOutput {
 		if err := s.spill(); err != nil {
 			return err
@@ -64,7 +97,6 @@ func (s *spool) keep(p []byte) error {
 		}
 	}
 	s.kept = append(s.kept, p[:min(len(p), KeptOutput-len(s.kept))]...)
-	s.n += int64(len(p))
 	return nil
 }
 
@@ -84,7 +116,7 @@ func (s *spool) readAt(b []byte, offset int64) (int, error) {
 	switch {
 	case offset < int64(len(s.kept)):
 		return copy(b, s.kept[offset:]), nil
-	case offset >= s.n:
+	case offset >= s.stored():
 		return 0, nil
 	}
 	f, err := os.Open(s.path) // it may be closed for writing by now
@@ -92,14 +124,14 @@ func (s *spool) readAt(b []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	n, err := f.ReadAt(b[:min(int64(len(b)), s.n-offset)], offset)
+	n, err := f.ReadAt(b[:min(int64(len(b)), s.stored()-offset)], offset)
 	if n > 0 {
 		err = nil
 	}
 	return n, err
 }
 
-// close returns the file that holds the whole stream, or "".
+// close returns the file that holds what is kept of the stream, or "".
 func (s *spool) close() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

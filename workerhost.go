@@ -161,6 +161,7 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 	for range startAttempts { // as long as its process is there, a worker that does not serve yet is a slow one
 		proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
 			Digest: program.digest, Functions: worker.Names(), Generation: uint64(h.n.p.generation), Grace: functionGrace, Node: h.n.nodeFacts(scratch),
+			ResultBytes: h.n.p.opts.limits.resultBytes(), Reachable: h.n.isUp,
 		})
 		if !errors.Is(proc.err, worker.ErrWorkerLost) || dialing.Err() != nil {
 			break

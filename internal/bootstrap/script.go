@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"embed"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -52,6 +53,8 @@ func (b *bootstrapper) ask(ctx context.Context, p Phase, name string, env map[st
 	})
 	var failed *Error
 	switch {
+	case errors.Is(err, supervisor.ErrOverdue):
+		failed = failure(p, fmt.Errorf("%w, and %w", late(spec.Timeout), err))
 	case err != nil:
 		failed = failure(p, err)
 	case exit.Cause == supervisor.Cancelled && ctx.Err() != nil:

@@ -108,7 +108,7 @@ func resume(ctx context.Context, n *supervisor.Node, id string, first func()) (o
 			return out.Write(b)
 		})
 	}
-	o.exit, o.err = n.Resume(ctx, id, "", 0, sinks)
+	o.exit, o.err = n.Resume(ctx, supervisor.Spec{ID: id}, time.Time{}, sinks)
 	o.out, o.errs = out.String(), errs.String()
 	return o
 }

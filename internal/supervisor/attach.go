@@ -77,14 +77,19 @@ type found struct {
 	over        bool
 }
 
-// mostFound bounds what a node may tell.
-const mostFound = 1 << 20
+// A node that tells of more than mostFound tasks breaks the protocol. They are those
+// that run there and those that are over and were not released yet.
+const mostFound = 1 << 16
+
+// maxName bounds the name of a scratch directory.
+const maxName = 64
 
 var scratchPattern = regexp.MustCompile(`^[A-Z0-9]+-[0-9]+$`)
 
 // listed reads the answer to a list. What the node says of tasks meanwhile it says
 // again to who follows them.
 func (k *control) listed() (all []found, err error) {
+	known := map[string]bool{}
 	for {
 		f, err := k.frames.next()
 		switch {
@@ -95,9 +100,15 @@ func (k *control) listed() (all []found, err error) {
 		case f.kind != 'I':
 			continue
 		}
-		if len(f.words) != 3 || !idPattern.MatchString(f.words[0]) || len(all) == mostFound {
+		switch {
+		case len(f.words) != 3 || !idPattern.MatchString(f.words[0]) || len(f.words[2]) > maxName:
 			return nil, fmt.Errorf("%w: a task in %.80q", errFrame, f.line)
+		case len(all) == mostFound:
+			return nil, fmt.Errorf("%w: it tells of more than %d tasks", errFrame, mostFound)
+		case known[f.words[0]]:
+			return nil, fmt.Errorf("%w: it tells of task %s twice", errFrame, f.words[0])
 		}
+		known[f.words[0]] = true
 		t := found{id: f.words[0], over: f.words[1] == "1"}
 		if scratchPattern.MatchString(f.words[2]) {
 			t.scratch = f.words[2]
@@ -107,16 +118,18 @@ func (k *control) listed() (all []found, err error) {
 }
 
 // Resume follows a task that was found, as Run follows one that it starts: all of its
-// output, from the first byte on, and then its end. Dir is its Spec's, for errors, and
-// grace is as Spec.Grace. It starts nothing: of a task that the node does not know
-// the error is ErrUnknownTask.
-func (n *Node) Resume(ctx context.Context, id, dir string, grace time.Duration, sinks Sinks) (Exit, error) {
-	grace = cmp.Or(grace, DefaultGrace)
-	t, err := adopted(id, grace)
+// output, from the first byte on, and then its end. Of spec, ID, Dir, Grace and Timeout
+// count. since is a time before which the task cannot have been started: it bounds
+// Exit.Elapsed. Resume starts nothing: of a task that the node does not know the error is
+// ErrUnknownTask.
+func (n *Node) Resume(ctx context.Context, spec Spec, since time.Time, sinks Sinks) (Exit, error) {
+	grace := cmp.Or(spec.Grace, DefaultGrace)
+	t, err := adopted(spec.ID, grace)
 	if err != nil {
 		return Exit{}, err
 	}
-	t.dir, t.live = dir, sinks.Live
+	t.dir, t.live, t.since = spec.Dir, sinks.Live, since
+	t.clock = n.clock(spec.Timeout, grace)
 	if err := n.register(t); err != nil {
 		return Exit{}, err
 	}

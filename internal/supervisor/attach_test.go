@@ -209,7 +209,7 @@ func TestResumeCancelled(t *testing.T) {
 		w := newWatch()
 		over := make(chan error, 1)
 		go func() {
-			x, err := n.Resume(ctx, "a", "", 0, Sinks{Stdout: w, Live: true})
+			x, err := n.Resume(ctx, Spec{ID: "a"}, time.Time{}, Sinks{Stdout: w, Live: true})
 			if err == nil && (x.Cause != Cancelled || x.Code != 5) {
 				err = fmt.Errorf("%+v", x)
 			}

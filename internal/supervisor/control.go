@@ -113,8 +113,9 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat
 
 // opened reads the answer to gt_open and gt_ready.
 func (k *control) opened(facts *Facts) error {
-	for n := 0; n < 1000; n++ {
+	for told := 0; told < mostTold; {
 		f, err := k.frames.next()
+		told += len(f.line) + 1
 		switch {
 		case err != nil:
 			return err
@@ -127,8 +128,11 @@ func (k *control) opened(facts *Facts) error {
 			return refusal(f.words)
 		}
 	}
-	return errFrame
+	return fmt.Errorf("%w: it tells more than %d bytes of itself", errFrame, mostTold)
 }
+
+// A node that tells more than mostTold bytes of itself breaks the protocol.
+const mostTold = 256 << 10
 
 // refusal is why gt_open did not take the pool.
 func refusal(words []string) error {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,9 @@ type Exit struct {
 	Signal string
 	Cause  Cause
 	// Elapsed is how long the command ran, by the node's clock where it has one
-	// that can be read, to a hundredth of a second.
+	// that can be read, to a hundredth of a second. It is never negative, and never
+	// longer than this side waited: from when it wanted the task to be started, or from
+	// what Resume was given, until the node told of the end.
 	Elapsed time.Duration
 	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
 	StdoutBytes, StderrBytes int64
@@ -73,6 +76,10 @@ var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out,
 // whatever ran there is gone.
 var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
 
+// ErrOverdue means that the node did not keep a time limit that it was given: long after
+// it the node had not said that the command has ended. The node is given up.
+var ErrOverdue = errors.New("the node did not keep a time limit")
+
 // ErrDiskFull means that the node's disk has no room for what was asked.
 var ErrDiskFull = errors.New("the node's disk is full")
 
@@ -83,6 +90,8 @@ type outcome struct {
 	inFile [2]bool   // in a file, to be asked for
 	text   [2]string // otherwise: all of it
 }
+
+var signalPattern = regexp.MustCompile(`^[A-Z0-9+-]{1,16}$`)
 
 // parseDone reads a 'D' frame: id, code, signal, cause, milliseconds, disk
 // full, for each stream 0 (empty), 1 (in its file) or 2 (in what follows), and
@@ -115,11 +124,13 @@ func parseDone(s, dir string) (x outcome, err error) {
 		return x, fmt.Errorf("%w: exit status %.20q", errFrame, w[1])
 	}
 	x.Code = code
-	if w[2] != "-" {
-		x.Signal = strings.TrimPrefix(w[2], "SIG")
+	if x.Signal = strings.TrimPrefix(w[2], "SIG"); w[2] == "-" {
+		x.Signal = ""
+	} else if !signalPattern.MatchString(x.Signal) {
+		return x, fmt.Errorf("%w: signal %.20q", errFrame, w[2])
 	}
-	if ms, err := strconv.Atoi(w[4]); err == nil {
-		x.Elapsed = time.Duration(ms) * time.Millisecond
+	if ms, err := strconv.ParseInt(w[4], 10, 64); err == nil {
+		x.Elapsed = time.Duration(min(max(ms, 0), maxSize/int64(time.Millisecond))) * time.Millisecond
 	} else {
 		x.Elapsed = -1
 	}

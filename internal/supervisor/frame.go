@@ -14,6 +14,9 @@ const (
 	maxLine  = 40 << 10  // of a frame's head, and of a line of hex
 	maxChunk = 128 << 10 // of the data given to a handler at once
 	maxNoise = 256 << 10
+	// A node that sends more than maxPiece of a stream in one frame breaks the
+	// protocol: it was asked for maxBudget at most.
+	maxPiece = maxBudget + maxChunk
 	// hello is the first line of node.sh's half. What a login prints before it
 	// is skipped.
 	hello = "gputrain-supervisor " + protocol
@@ -61,6 +64,7 @@ type decoder struct {
 	buf  *[maxChunk]byte // for data; nil while there is none
 	cur  frame           // the 'O' or 'X' that is being read
 	left int64           // of an 'O'
+	had  int64           // of an 'X'
 }
 
 func newDecoder(r io.Reader) *decoder {
@@ -170,6 +174,9 @@ func (d *decoder) begin(f frame) error {
 		if d.left, err = size(f.words[3]); err != nil {
 			return err
 		}
+		if d.left > maxPiece {
+			return errors.New("longer than anything that was asked for")
+		}
 	}
 	d.cur = f
 	d.buf = chunks.Get().(*[maxChunk]byte)
@@ -208,6 +215,9 @@ func (d *decoder) raw() (frame, error) {
 
 func (d *decoder) hex() (frame, error) {
 	n := 0
+	if d.had > maxPiece {
+		return frame{}, fmt.Errorf("%w: output longer than anything that was asked for", errFrame)
+	}
 	for n+maxLine/2 <= maxChunk {
 		s, err := d.line()
 		if err != nil {
@@ -234,8 +244,9 @@ func (d *decoder) piece(n int64, last bool) frame {
 	f.data, f.last = d.buf[:n], last
 	d.cur.offset = min(d.cur.offset+n, maxSize)
 	d.left -= n
+	d.had += n
 	if last {
-		d.cur, d.left = frame{}, 0
+		d.cur, d.left, d.had = frame{}, 0, 0
 	}
 	return f
 }

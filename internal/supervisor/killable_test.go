@@ -86,7 +86,7 @@ func attach(t *testing.T, srv *opensshtest.Server, n *Node, generation int) (*No
 func resume(t *testing.T, n *Node, id string) (r result) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	r.Exit, r.err = n.Resume(t.Context(), id, "", 0, Sinks{Stdout: &out, Stderr: &errs, Live: true})
+	r.Exit, r.err = n.Resume(t.Context(), Spec{ID: id}, time.Time{}, Sinks{Stdout: &out, Stderr: &errs, Live: true})
 	r.out, r.errs = out.String(), errs.String()
 	return r
 }

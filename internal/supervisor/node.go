@@ -44,6 +44,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
@@ -96,7 +97,8 @@ type Node struct {
 
 	mu       sync.Mutex
 	patience time.Duration
-	control  *control // nil while there is none
+	slack    time.Duration // overdue.Grace, unless a test is in a hurry
+	control  *control      // nil while there is none
 	base     base
 	tasks    map[string]*task
 	orphans  map[string]*call // of cancel, for tasks that nobody waits for
@@ -155,6 +157,7 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 		client: c, cfg: cfg, life: life, end: end,
 		attention: make(chan struct{}, 1),
 		patience:  patience,
+		slack:     overdue.Grace,
 		tasks:     map[string]*task{},
 		orphans:   map[string]*call{},
 		scratchs:  newScratch(),
@@ -167,8 +170,8 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 func (n *Node) begin(k *control, told answer) {
 	n.facts = told.facts
 	n.cfg.Root = n.facts.Root // where a later session finds the pool
-	if n.facts.Lease > 0 {
-		n.cfg.Lease = n.facts.Lease
+	if n.facts.Lease > 0 {    // beats that come more often than they need to do no harm
+		n.cfg.Lease = min(n.cfg.Lease, n.facts.Lease)
 	}
 	n.base.path = n.facts.Path
 	n.adopt(k)
@@ -188,6 +191,10 @@ func (n *Node) Done() <-chan struct{} { return n.life.Done() }
 
 // Err is nil before Done is closed.
 func (n *Node) Err() error { return context.Cause(n.life) }
+
+// Fail gives the node up, because its owner knows that it is of no use any more. Runs in
+// flight return the reason.
+func (n *Node) Fail(reason error) { n.end(reason) }
 
 // open opens a control session. Where the connection is cut meanwhile, it is
 // tried again.
@@ -289,6 +296,7 @@ func (n *Node) adopt(k *control) {
 			k.send(t.cancelCall)
 		}
 		k.send(newCall("state", t.id))
+		t.questions += 2
 	}
 	n.resweep()
 	n.notice()

@@ -142,6 +142,9 @@ func (n *Node) ask(qs []question) {
 		for _, t := range q.tasks {
 			budget = max(budget, t.asked(limit))
 		}
+		for _, t := range q.tasks {
+			t.allow(budget)
+		}
 		n.poll.token++
 		n.poll.open++
 		n.poll.asked = time.Now()

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strconv"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/overdue"
 )
 
 // A Spec is one task: a command, or a script.
@@ -26,7 +28,9 @@ type Spec struct {
 	// Stdin is read to its end before the command starts. Nil is empty.
 	Stdin io.Reader
 	// Timeout bounds how long the command runs. Zero means no bound. It is then
-	// ended as by a cancelled ctx.
+	// ended as by a cancelled ctx. The node keeps this time, and Run sees to it that it
+	// does: a node that has not told of the end overdue.Grace after Timeout and Grace
+	// is given up.
 	Timeout time.Duration
 	// Grace is how long its processes have between TERM and KILL. Zero means
 	// DefaultGrace.
@@ -62,12 +66,34 @@ type Sinks struct {
 // waited for.
 const cancelPatience = 15 * time.Second
 
+// A node that has told of the end of a task, and then needs longer than drainPatience and
+// overdue.Grace for drainLeast bytes of what is left of its output, is given up.
+const (
+	drainPatience = time.Minute
+	drainLeast    = 64 << 10
+)
+
+// clock returns what keeps a task's Timeout on this side.
+func (n *Node) clock(timeout, grace time.Duration) *overdue.Clock {
+	if timeout <= 0 {
+		return nil
+	}
+	return overdue.New(timeout+grace, n.slack, n.isUp)
+}
+
+// isUp reports whether the node can be reached now.
+func (n *Node) isUp() bool {
+	_, down := n.client.Down()
+	return !down
+}
+
 // Run runs a task and returns when it has ended and all of its output has been
 // given to the sinks. Cut connections are waited out. When ctx ends the task's
 // processes are ended; the Exit then says Cancelled, unless they ended first.
-// An error that wraps ErrNotStarted says why the command never ran; any other
-// means that its end is not known: the node was lost, or ctx ended and the node
-// could not be told. A sink's error ends the task and is returned.
+// An error that wraps ErrNotStarted says why the command never ran, and ErrOverdue that
+// the node did not keep Timeout; any other means that its end is not known: the node was
+// lost, or ctx ended and the node could not be told. A sink's error ends the task and is
+// returned.
 func (n *Node) Run(ctx context.Context, spec Spec, sinks Sinks) (Exit, error) {
 	t, err := n.prepare(ctx, spec, sinks)
 	if err != nil {
@@ -139,6 +165,7 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 		return refuse(fmt.Errorf("an argument or the folder: %w", start.err))
 	}
 	t.startCall, t.cancelCall = start, newCall("cancel", spec.ID, grace)
+	t.since, t.clock = time.Now(), n.clock(spec.Timeout, cmp.Or(spec.Grace, DefaultGrace))
 	return t, nil
 }
 
@@ -153,6 +180,10 @@ func timeout(d time.Duration) string {
 
 // follow gives a task's output to its sinks until it has ended.
 func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Duration) (Exit, error) {
+	defer t.clock.Stop()
+	var drain *overdue.Clock // nil while the command runs
+	defer func() { drain.Stop() }()
+	var drained int64
 	var (
 		out     [2][]byte
 		passed  [2]int64
@@ -196,8 +227,28 @@ func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Dura
 		if len(out[stdout])+len(out[stderr]) > 0 {
 			n.notice()
 		}
+		running, draining := t.clock.Due(), drain.Due()
+		if over, got := t.ended(); over {
+			running = nil
+			switch {
+			case drain == nil:
+				drain, drained = overdue.New(drainPatience, n.slack, n.isUp), got
+				draining = drain.Due()
+			case got >= drained+drainLeast:
+				drain.Restart()
+				drained = got
+			}
+		}
 		select {
 		case <-t.wake:
+		case <-running:
+			if t.clock.Over() {
+				return n.late(t, passed, fmt.Errorf("%w: it has not told that it has ended", ErrOverdue))
+			}
+		case <-draining:
+			if drain.Over() {
+				return n.late(t, passed, errors.New("the node does not send what it has printed"))
+			}
 		case <-ended:
 			cancel()
 		case <-expired:
@@ -207,4 +258,12 @@ func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Dura
 			return Exit{}, fmt.Errorf("task %s: %w", t.id, n.Err())
 		}
 	}
+}
+
+// late gives up a node that has not told what it had to long ago.
+func (n *Node) late(t *task, passed [2]int64, why error) (Exit, error) {
+	n.abandon(t)
+	why = fmt.Errorf("task %s: %w", t.id, why)
+	n.Fail(why)
+	return Exit{Code: -1, Elapsed: time.Since(t.since), StdoutBytes: passed[stdout], StderrBytes: passed[stderr]}, why
 }

@@ -68,6 +68,13 @@ func (n *Node) handle(k *control, f *frame) error {
 		t.begin(true)
 		n.notice()
 	case 'U':
+		n.mu.Lock()
+		t.questions--
+		unasked := t.questions < 0
+		n.mu.Unlock()
+		if unasked {
+			return fmt.Errorf("%w: it says of %s, unasked, that it does not know it", errFrame, t.id)
+		}
 		n.restart(k, t)
 	case 'D':
 		ask, err := t.done(f.line)
@@ -110,6 +117,9 @@ func (n *Node) restart(k *control, t *task) {
 	}
 	n.mu.Lock()
 	t.resent = true
+	if t.restarts++; t.restarts < mostRestarts {
+		t.clock.Restart() // the first one may never have come
+	}
 	n.mu.Unlock()
 	if t.cancelled() {
 		k.send(t.cancelCall)
@@ -117,6 +127,10 @@ func (n *Node) restart(k *control, t *task) {
 		k.send(t.startCall)
 	}
 }
+
+// mostRestarts bounds how often a task's time may begin again, for a connection that is
+// cut each time before its start was read.
+const mostRestarts = 8
 
 // missing notes that a task's wrapper was not found, and reports whether that
 // counts. It may not be there yet, or its last ring may be on its way behind this
@@ -181,6 +195,7 @@ func (n *Node) register(t *task) error {
 		return errors.New("task " + t.id + " is running already")
 	}
 	n.tasks[t.id] = t
+	t.questions += 2 // its start or state, and a cancel
 	if len(n.tasks) == 1 {
 		n.notice()
 	}

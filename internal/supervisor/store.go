@@ -68,7 +68,7 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 			return err
 		}
 		var complaint tail
-		err = n.client.Exec(ctx, "exec sh -c "+quoted, src, nil, &complaint)
+		err = n.client.ExecMoving(ctx, "exec sh -c "+quoted, src, nil, &complaint)
 		src.revoke()
 		var exit *ssh.ExitError
 		switch {
@@ -76,6 +76,8 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, ssh.ErrStalled):
+			n.Fail(fmt.Errorf("storing %s: %w", name, err))
 		case errors.Is(err, ssh.ErrDisconnected) && n.client.Err() == nil:
 			continue
 		case errors.As(err, &exit) && exit.Code == fencedOff:

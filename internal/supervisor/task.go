@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/overdue"
 )
 
 // A task is one command in flight: what the node has told of it, and the
@@ -16,10 +18,14 @@ type task struct {
 	startCall, cancelCall *call
 	dir                   string
 	live                  bool
-	unwanted              bool          // nobody wants its output
-	missed, misses        int           // the last look that found no wrapper, and how many in a row; Node.mu guards them
-	resent                bool          // its start was sent more than once; Node.mu guards it
-	wake                  chan struct{} // signals Run that something below has changed
+	unwanted              bool           // nobody wants its output
+	missed, misses        int            // the last look that found no wrapper, and how many in a row; Node.mu guards them
+	resent                bool           // its start was sent more than once; Node.mu guards it
+	restarts              int            // how often its start was sent again; Node.mu guards it
+	questions             int            // after which the node may still say that it does not know the task; Node.mu guards it
+	clock                 *overdue.Clock // its Timeout; nil without one
+	since                 time.Time      // it cannot have been started before
+	wake                  chan struct{}  // signals Run that something below has changed
 
 	mu      sync.Mutex
 	cancel  bool // it is to end
@@ -31,13 +37,14 @@ type task struct {
 	exit    *Exit    // set once it has ended
 	err     error    // why it never started
 	budget  int      // how much of each stream may come at once
+	allowed [2]int64 // how far into each stream was asked
 	more    bool     // the last poll brought something: ask again at once
 	files   bool     // there may be output in files, which must be asked for
 }
 
 func newTask(id string) *task {
 	return &task{
-		id: id, wake: make(chan struct{}, 1), budget: minBudget,
+		id: id, wake: make(chan struct{}, 1), budget: minBudget, since: time.Now(),
 		final: [2]int64{-1, -1}, inlined: [2]int64{-1, -1},
 	}
 }
@@ -92,6 +99,7 @@ func (t *task) done(line string) (ask bool, err error) {
 	if x.Elapsed < 0 {
 		t.exit.Elapsed = time.Since(t.started)
 	}
+	t.exit.Elapsed = min(t.exit.Elapsed, time.Since(t.since))
 	for s := range t.final {
 		switch {
 		case !x.inFile[s]:
@@ -142,6 +150,9 @@ func (t *task) deliver(f *frame) error {
 	}
 	if f.offset > t.got[s] {
 		return fmt.Errorf("%w: a gap in the output of %s", errFrame, t.id)
+	}
+	if end > max(t.allowed[s], t.got[s])+inlineBytes {
+		return fmt.Errorf("%w: more output of %s than it was asked for", errFrame, t.id)
 	}
 	if skip := t.got[s] - f.offset; skip < int64(len(f.data)) {
 		t.inbox[s] = append(t.inbox[s], f.data[skip:]...)
@@ -212,6 +223,22 @@ func (t *task) asked(limit int) int {
 	}
 	t.more = false
 	return t.budget
+}
+
+// allow notes that the node was asked for so much of each stream.
+func (t *task) allow(budget int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.allowed {
+		t.allowed[s] = max(t.allowed[s], t.got[s]+int64(budget))
+	}
+}
+
+// ended reports whether the task has, and how much of its output has come.
+func (t *task) ended() (ended bool, got int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.exit != nil, t.got[stdout] + t.got[stderr]
 }
 
 // complete reports whether the task has ended and all of its output is here.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
 )
@@ -26,7 +27,13 @@ type HeldCall struct {
 // takeOver makes calls that the first welcome tells of this client's own, with
 // c.mu held.
 func (c *Client) takeOver(held []heldCall) error {
+	if len(held) > 0 && !c.hello.Adopt || len(held) > mostHeld {
+		return fmt.Errorf("%w: it tells of %d calls to be adopted", ErrProtocol, len(held))
+	}
 	for _, w := range held {
+		if c.earlier[w.ID] != nil {
+			return fmt.Errorf("%w: it tells of the call %d twice", ErrProtocol, w.ID)
+		}
 		p := parser{b: w.Header}
 		var h callHeader
 		h.parse(&p)
@@ -42,6 +49,10 @@ func (c *Client) takeOver(held []heldCall) error {
 	}
 	return nil
 }
+
+// A node that tells of more than mostHeld calls to be adopted breaks the protocol. They
+// are those that run there and those whose results were not let go of.
+const mostHeld = 1 << 16
 
 // Held returns the calls that [Hello.Adopt] took over and that were neither
 // collected nor dropped, by ID. The node keeps them, and their results count
@@ -61,16 +72,16 @@ func (c *Client) Held() []HeldCall {
 // collected once; one that is not there is [ErrUnknownCall], and one with a
 // stream [ErrStream].
 func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
-	return c.collect(ctx, id, false)
+	return c.collect(ctx, id, 0, false)
 }
 
-// CollectHold is Collect with what [Client.Hold] has over Call.
-func (c *Client) CollectHold(ctx context.Context, id uint64) (result codec.Body, release func(), err error) {
-	result, err = c.collect(ctx, id, true)
+// CollectHold is Collect with what [Client.Hold] has over Call. timeout is the call's.
+func (c *Client) CollectHold(ctx context.Context, id uint64, timeout time.Duration) (result codec.Body, release func(), err error) {
+	result, err = c.collect(ctx, id, timeout, true)
 	return result, func() { c.release(id) }, err
 }
 
-func (c *Client) collect(ctx context.Context, id uint64, hold bool) (codec.Body, error) {
+func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, hold bool) (codec.Body, error) {
 	c.mu.Lock()
 	call := c.earlier[id]
 	switch {
@@ -82,7 +93,7 @@ func (c *Client) collect(ctx context.Context, id uint64, hold bool) (codec.Body,
 		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ErrStream)
 	}
 	delete(c.earlier, id)
-	call.quiet, call.hold = false, hold
+	call.quiet, call.hold, call.clock = false, hold, c.clock(timeout)
 	if c.link != nil && c.calls[id] == call {
 		c.link.out.push(frameCollect, id, nil)
 	}
@@ -104,6 +115,7 @@ func (c *Client) Drop(id uint64) {
 		return // lost already
 	}
 	delete(c.calls, id)
+	c.gone.add(id)
 	if c.link != nil {
 		c.link.out.push(frameAck, id, nil)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/overdue"
 )
 
 // A Request is one call of a function.
@@ -47,6 +48,9 @@ type Request struct {
 // After Timeout the function's context ends on the node, with the same grace.
 // The error is what the function returns then, with TimedOut set; for a
 // function that returns the context's error it is context.DeadlineExceeded.
+// A node that has not answered overdue.Grace after that does not keep the limit:
+// the error is then [ErrOverdue]. A result or an item of more than Hello.ResultBytes
+// is [ErrTooLarge].
 func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
 	call, err := c.begin(ctx, r, false)
 	if err != nil {
@@ -107,6 +111,9 @@ type call struct {
 	sentTo    *outbox         // nil where it was not sent
 	batch     uint64          // there
 	large     *transfer       // where the argument is large
+	sends     int             // how often it was sent
+
+	clock *overdue.Clock // nil without a Timeout
 }
 
 // finish sets how the call ended, once, with the client's lock held. Whoever
@@ -120,13 +127,18 @@ func (c *call) finish(result codec.Body, err error) {
 func (c *call) send(l *link) {
 	c.members = l.tellMembers(c.Members)
 	c.sentTo, c.large = l.out, nil
+	var moved func()
+	if c.sends++; c.clock != nil && c.sends < mostSends {
+		c.clock.Restart()
+		moved = c.clock.Restart
+	}
 	body := opening{c, c.Arg}
 	if isSmall(c.Arg) {
 		c.batch = l.out.add(frameCall, c.ID, body)
 		c.attach(l.out)
 		return
 	}
-	c.large = &transfer{typ: frameCall, more: frameData, id: c.ID, opening: body, done: func() {
+	c.large = &transfer{typ: frameCall, more: frameData, id: c.ID, opening: body, moved: moved, done: func() {
 		select {
 		case <-c.done: // the stream may be another attempt's by now
 		default:
@@ -135,6 +147,10 @@ func (c *call) send(l *link) {
 	}}
 	l.out.enqueue(c.large)
 }
+
+// mostSends bounds how often a call's time may begin again, for a connection that is cut
+// each time before the call was received.
+const mostSends = 8
 
 // attach gives the stream its connection, once the call is on its way there.
 func (c *call) attach(out *outbox) {
@@ -194,10 +210,11 @@ func (c *Client) start(r Request, hold bool) (*call, error) {
 	if err := checkLayout(r.Arg); err != nil {
 		return nil, err
 	}
-	call := &call{Request: r, hold: hold, done: make(chan struct{})}
+	call := &call{Request: r, hold: hold, done: make(chan struct{}), clock: c.clock(r.Timeout)}
 	c.mu.Lock()
 	if err := c.startLocked(call); err != nil {
 		c.mu.Unlock()
+		call.clock.Stop()
 		return nil, err
 	}
 	l, few := c.link, len(c.calls) <= fewCalls
@@ -229,11 +246,28 @@ func (c *Client) startLocked(call *call) error {
 	return nil
 }
 
+// clock returns what keeps a call's Timeout on this side.
+func (c *Client) clock(timeout time.Duration) *overdue.Clock {
+	if timeout <= 0 {
+		return nil
+	}
+	return overdue.New(timeout+c.hello.Grace, overdue.Grace, c.hello.Reachable)
+}
+
 func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
-	select {
-	case <-call.done:
-		return call.outcome()
-	case <-ctx.Done():
+	defer call.clock.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-call.done:
+			return call.outcome()
+		case <-call.clock.Due():
+			if call.clock.Over() {
+				c.abandon(call, fmt.Errorf("function %s: %w: it has not answered", call.Function, ErrOverdue))
+				return call.outcome()
+			}
+		case <-ctx.Done():
+			waiting = false
+		}
 	}
 	c.cancel(call)
 	grace := time.NewTimer(c.hello.Grace)
@@ -241,7 +275,7 @@ func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 	select {
 	case <-call.done:
 	case <-grace.C:
-		c.abandon(call)
+		c.abandon(call, ErrAbandoned)
 	}
 	result, err := call.outcome()
 	if err == nil || errors.Is(err, ctx.Err()) {
@@ -278,14 +312,21 @@ func (c *Client) cancel(call *call) {
 
 // abandon stops waiting for a call. The daemon forgets it at once, or at the
 // next hello, which does not name it.
-func (c *Client) abandon(call *call) {
+func (c *Client) abandon(call *call, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls[call.ID] != call {
 		return // it ended just now
 	}
-	call.finish(codec.Body{}, ErrAbandoned)
+	c.giveUp(call, why)
+}
+
+// giveUp ends a call that the daemon may still answer, and has it forgotten there. c.mu
+// is held.
+func (c *Client) giveUp(call *call, why error) {
+	call.finish(codec.Body{}, why)
 	delete(c.calls, call.ID)
+	c.gone.add(call.ID)
 	if c.link != nil {
 		c.link.out.push(frameAck, call.ID, nil)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,12 @@ type Hello struct {
 	Grace time.Duration
 	// Node is what functions are told of the node.
 	Node NodeFacts
+	// ResultBytes bounds each encoded result, and each item that a function sends.
+	// Zero means that there is no bound.
+	ResultBytes int64
+	// Reachable reports whether the node can be reached now. Nil means that it can while
+	// there is a link.
+	Reachable func() bool
 }
 
 // DefaultGrace is how long a function may go on after its context has ended.
@@ -61,6 +68,7 @@ type Client struct {
 	calls    map[uint64]*call
 	earlier  map[uint64]*call // adopted calls that nobody has collected or dropped; they are in calls too, unless they are lost
 	held     map[uint64]bool  // those that are over and that the daemon is to keep; whether the answer is large
+	gone     forgotten        // calls that the daemon may still answer
 	pings    map[uint64]chan struct{}
 	lastID   uint64
 	lastPing uint64
@@ -73,6 +81,9 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 	if h.Grace <= 0 {
 		h.Grace = DefaultGrace
 	}
+	if h.ResultBytes <= 0 {
+		h.ResultBytes = math.MaxInt64
+	}
 	var base [4]byte
 	_, _ = rand.Read(base[:]) // never fails
 	c := &Client{
@@ -80,6 +91,9 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 		// Ids of different clients must differ: one may adopt another's calls.
 		idBase: uint64(binary.BigEndian.Uint32(base[:])) << 32,
 		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, pings: map[uint64]chan struct{}{},
+	}
+	if c.hello.Reachable == nil {
+		c.hello.Reachable = c.linked
 	}
 	l, err := c.firstConnect(ctx)
 	if err != nil {
@@ -89,6 +103,12 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 	c.stop = stop
 	go c.run(life, l) // Close waits for it
 	return c, nil
+}
+
+func (c *Client) linked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link != nil
 }
 
 // Functions returns the names of the functions that the node's program has.

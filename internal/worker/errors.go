@@ -28,6 +28,12 @@ var (
 	// ErrAbandoned means that a function went on after its context had ended
 	// and the grace was over. It may still be running; its result is dropped.
 	ErrAbandoned = errors.New("the function ignores that its context has ended")
+	// ErrTooLarge means that a result, or an item of a stream, is longer than
+	// [Hello.ResultBytes].
+	ErrTooLarge = errors.New("larger than the limit")
+	// ErrOverdue means that the node did not keep a call's Timeout: long after it the
+	// node had not answered. The caller gives the node up.
+	ErrOverdue = errors.New("the node did not keep a time limit")
 	// ErrClosed means that the client was closed.
 	ErrClosed = errors.New("the worker client is closed")
 )

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -56,6 +57,35 @@ type welcome struct {
 	// Held tells of all of them where that was asked for.
 	Held []heldCall
 }
+
+// check refuses a welcome that tells of calls which the hello did not name.
+func (w *welcome) check(h hello) error {
+	if len(w.Instance) > mostInstance {
+		return fmt.Errorf("%w: a welcome with an instance id of %d bytes", ErrProtocol, len(w.Instance))
+	}
+	if h.Adopt {
+		if len(w.Known) > mostHeld+len(h.Open)+len(h.Kept) || len(w.Streams) > len(w.Known) {
+			return fmt.Errorf("%w: it tells of %d calls", ErrProtocol, len(w.Known))
+		}
+		return nil
+	}
+	named := make(map[uint64]bool, len(h.Open)+len(h.Kept))
+	for _, id := range slices.Concat(h.Open, h.Kept) {
+		named[id] = true
+	}
+	if len(w.Known) > len(named) || len(w.Streams) > len(named) {
+		return fmt.Errorf("%w: it knows %d of %d calls", ErrProtocol, len(w.Known), len(named))
+	}
+	for _, id := range w.Known {
+		if !named[id] {
+			return fmt.Errorf("%w: it knows the call %d, which nobody named", ErrProtocol, id)
+		}
+	}
+	return nil
+}
+
+// mostInstance bounds a daemon's instance id.
+const mostInstance = 256
 
 // A heldCall tells a client of a call that it did not make.
 type heldCall struct {

@@ -24,12 +24,25 @@ type wireError struct {
 // maxErrorText bounds messages and stacks.
 const maxErrorText = 64 << 10
 
-func (e *wireError) remote() *RemoteError {
+// A call that failed keeps mostKnown of the errors that its own was, at most.
+const mostKnown = 64
+
+// remote is the failure of one of the client's calls. The node may say anything: what is
+// kept of it is bounded, and nothing of what the client knows itself is taken from it.
+func (e *wireError) remote(c *call) *RemoteError {
+	kind := e.Kind
+	if kind != Panic && kind != Goexit && kind != NotRun {
+		kind = Failed
+	}
 	return &RemoteError{
-		Function: e.Function, Kind: e.Kind, Message: e.Message, Type: e.Type, Stack: e.Stack,
-		TimedOut: e.TimedOut, known: sentinels.values(e.Known),
+		Function: c.Function, Kind: kind, Message: clip(e.Message), Type: clip(e.Type), Stack: clip(e.Stack),
+		TimedOut: e.TimedOut && c.mayTimeOut(), known: sentinels.values(e.Known[:min(len(e.Known), mostKnown)]),
 	}
 }
+
+// mayTimeOut reports whether the call may have a time limit: of one that was adopted this
+// client does not know.
+func (c *call) mayTimeOut() bool { return c.Timeout > 0 || c.adopted != nil }
 
 // invoke runs a handler and reports how it ended. After runtime.Goexit nothing
 // but deferred calls runs in a goroutine: so finish does in any case.

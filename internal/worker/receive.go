@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -51,7 +54,43 @@ func (c *Client) receive(l *link) error {
 	}
 }
 
+// awaited returns the call that a frame is about, or nil, if the client has given it up
+// or is done with it. What it never asked for, or was told already, breaks the protocol.
+func (c *Client) awaited(h frameHead) (*call, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := c.calls[h.id]
+	switch {
+	case call != nil && call.quiet:
+		return nil, fmt.Errorf("%w: a frame of type %d about the call %d, which was not collected", ErrProtocol, h.typ, h.id)
+	case call != nil || c.err != nil || c.gone.has(h.id):
+		return call, nil
+	}
+	return nil, fmt.Errorf("%w: a frame of type %d about the call %d, which is not open", ErrProtocol, h.typ, h.id)
+}
+
+// tooLarge fails a call whose result, or whose item, is larger than it may be, and
+// passes over the rest of it. Any other mistake breaks the protocol.
+func (c *Client) tooLarge(call *call, err error) error {
+	if !errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls[call.ID] == call {
+		c.giveUp(call, fmt.Errorf("function %s: %w", call.Function, err))
+	}
+	return nil
+}
+
 func (c *Client) resultOpens(l *link, h frameHead, a arrivals) error {
+	call, err := c.awaited(h)
+	if call == nil {
+		return cmp.Or(err, l.skip(h))
+	}
+	if a.results[h.id] != nil || call.pending != nil {
+		return fmt.Errorf("%w: a second result of the call %d", ErrProtocol, h.id)
+	}
 	payload, err := l.payload(h)
 	if err != nil {
 		return err
@@ -60,8 +99,8 @@ func (c *Client) resultOpens(l *link, h frameHead, a arrivals) error {
 	if err := r.header.parse(&p); err != nil {
 		return err
 	}
-	if err := r.open(&p); err != nil {
-		return err
+	if err := r.open(&p, c.hello.ResultBytes); err != nil {
+		return c.tooLarge(call, err)
 	}
 	if !r.complete() {
 		a.results[h.id] = r
@@ -72,6 +111,11 @@ func (c *Client) resultOpens(l *link, h frameHead, a arrivals) error {
 }
 
 func (c *Client) resultGoesOn(l *link, h frameHead, a arrivals) error {
+	call, err := c.awaited(h)
+	if call == nil {
+		delete(a.results, h.id)
+		return cmp.Or(err, l.skip(h))
+	}
 	r := a.results[h.id]
 	if r == nil {
 		return fmt.Errorf("%w: a result goes on that has not begun", ErrProtocol)
@@ -99,8 +143,11 @@ func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
 		return
 	case call != nil:
 		delete(c.calls, id)
+		if call.Stream != nil {
+			c.gone.add(id) // the end of the items may follow, and what was taken
+		}
 		if failure := r.header.Error; failure != nil {
-			call.finish(codec.Body{}, failure.remote())
+			call.finish(codec.Body{}, failure.remote(call))
 		} else {
 			call.finish(r.body, nil)
 		}
@@ -113,12 +160,24 @@ func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
 }
 
 func (c *Client) itemOpens(l *link, h frameHead, a arrivals) error {
+	call, err := c.awaited(h)
+	switch {
+	case call == nil:
+		return cmp.Or(err, l.skip(h))
+	case call.Stream == nil:
+		return fmt.Errorf("%w: an item for a call without a stream", ErrProtocol)
+	case a.items[h.id] != nil:
+		return fmt.Errorf("%w: an item begins before the last one is whole", ErrProtocol)
+	}
 	payload, err := l.payload(h)
 	if err != nil {
 		return err
 	}
-	item, err := parseItem(payload)
+	item, err := parseItem(payload, c.hello.ResultBytes)
 	if err != nil {
+		return c.tooLarge(call, err)
+	}
+	if err := call.Stream.admits(item); err != nil {
 		return err
 	}
 	if !item.complete() {
@@ -129,6 +188,11 @@ func (c *Client) itemOpens(l *link, h frameHead, a arrivals) error {
 }
 
 func (c *Client) itemGoesOn(l *link, h frameHead, a arrivals) error {
+	call, err := c.awaited(h)
+	if call == nil {
+		delete(a.items, h.id)
+		return cmp.Or(err, l.skip(h))
+	}
 	item := a.items[h.id]
 	if item == nil {
 		return fmt.Errorf("%w: an item goes on that has not begun", ErrProtocol)
@@ -150,10 +214,6 @@ func (c *Client) itemArrived(l *link, id uint64, item *arrivingItem) error {
 		c.mu.Unlock()
 		return nil // abandoned
 	}
-	if call.Stream == nil {
-		c.mu.Unlock()
-		return fmt.Errorf("%w: an item for a call without a stream", ErrProtocol)
-	}
 	err := call.Stream.deliver(item.header, item.body)
 	pending := call.pending
 	c.mu.Unlock()
@@ -164,6 +224,12 @@ func (c *Client) itemArrived(l *link, id uint64, item *arrivingItem) error {
 }
 
 func (c *Client) credit(l *link, h frameHead) error {
+	if h.size > binary.MaxVarintLen64 {
+		return fmt.Errorf("%w: a credit of %d bytes", ErrProtocol, h.size)
+	}
+	if call, err := c.awaited(h); call == nil {
+		return cmp.Or(err, l.skip(h))
+	}
 	payload, err := l.payload(h)
 	if err != nil {
 		return err

@@ -120,6 +120,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	unwatch := context.AfterFunc(ctx, l.cut)
 	c.mu.Lock()
 	c.attempt++
+	c.gone.clear()
 	h := hello{
 		Digest: c.hello.Digest, Functions: c.hello.Functions, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
 		Adopt: c.hello.Adopt && c.node.Instance == "", // from here on it knows the calls
@@ -138,6 +139,9 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	}
 	c.mu.Unlock()
 	w, err := greet(l, h)
+	if err == nil {
+		err = w.check(h)
+	}
 	if err == nil && !unwatch() {
 		err = ctx.Err()
 	}

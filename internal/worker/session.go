@@ -142,7 +142,7 @@ func (s *session) callOpens(h frameHead) error {
 	}
 	p, a := parser{b: payload}, &arriving{}
 	a.header.parse(&p)
-	if err := a.open(&p); err != nil {
+	if err := a.open(&p, maxSize); err != nil {
 		return err
 	}
 	if _, known := s.members[a.header.Members]; a.header.Members != 0 && !known {
@@ -176,7 +176,7 @@ func (s *session) itemOpens(h frameHead) error {
 	if err != nil {
 		return err
 	}
-	item, err := parseItem(payload)
+	item, err := parseItem(payload, maxSize)
 	if err != nil {
 		return err
 	}

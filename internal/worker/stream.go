@@ -269,6 +269,20 @@ func (s *Stream) creditLocked(taken uint64) error {
 
 var errOverrun = errors.New("more items than the window allows")
 
+// admits reports an item that is larger than the other end may send now, before memory
+// is used for it.
+func (s *Stream) admits(item *arrivingItem) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := item.header; h.Number != s.received || h.End {
+		return nil // passed over, or a mistake that deliver tells
+	}
+	if len(s.queue) >= StreamItems || len(s.queue) > 0 && s.queued+item.size() > StreamBytes {
+		return fmt.Errorf("%w: %w", ErrProtocol, errOverrun)
+	}
+	return nil
+}
+
 // deliver takes an item from the other end. One that was received over an
 // earlier connection is passed over.
 func (s *Stream) deliver(h itemHeader, item codec.Body) error {
@@ -300,9 +314,9 @@ type arrivingItem struct {
 }
 
 // parseItem reads the start of an item.
-func parseItem(payload []byte) (*arrivingItem, error) {
+func parseItem(payload []byte, most int64) (*arrivingItem, error) {
 	p := parser{b: payload}
 	a := &arrivingItem{}
 	a.header.parse(&p)
-	return a, a.open(&p)
+	return a, a.open(&p, most)
 }

@@ -208,7 +208,7 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 	layout[1] = 1
 	p := parser{b: append(binary.AppendUvarint(layout, maxSize), 'h')}
 	var in incoming
-	if err := in.open(&p); err != nil {
+	if err := in.open(&p, 2*maxSize); err != nil {
 		t.Fatal(err)
 	}
 	var stream bytes.Buffer

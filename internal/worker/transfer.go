@@ -53,7 +53,8 @@ type transfer struct {
 	typ, more frameType
 	id        uint64
 	opening
-	done func() // called when the last chunk has been written; may be nil
+	moved func() // called as each chunk is about to be written; may be nil
+	done  func() // called when the last chunk has been written; may be nil
 
 	started bool // guarded by the outbox
 	opened  bool
@@ -64,6 +65,9 @@ type transfer struct {
 // fill is the transfer's part as a source.
 func (t *transfer) fill(b []byte) (frames, chunk []byte, more bool) {
 	chunk = t.next()
+	if t.moved != nil {
+		t.moved()
+	}
 	if !t.opened {
 		t.opened = true
 		if t.piece > 0 { // the head is empty: it opens with nothing
@@ -101,11 +105,13 @@ type incoming struct {
 
 // open reads the layout from the end of a payload, and what follows it there:
 // the start of the head.
-func (in *incoming) open(p *parser) error {
+// A body that is larger than most is ErrTooLarge: nothing is kept of it.
+func (in *incoming) open(p *parser, most int64) error {
 	head, parts := p.size(), p.size()
 	if p.bad || parts > len(p.b) || parts > 0 && head == 0 {
 		return fmt.Errorf("%w: a body without a layout", ErrProtocol)
 	}
+	sum := int64(head)
 	in.sizes = append(in.only[:0], head)
 	if parts > 0 {
 		in.sizes = append(make([]int, 0, 1+parts), head)
@@ -116,9 +122,16 @@ func (in *incoming) open(p *parser) error {
 			return fmt.Errorf("%w: a body with a part of %d bytes", ErrProtocol, n)
 		}
 		in.sizes = append(in.sizes, n)
+		if sum += int64(n); sum > 2*maxSize {
+			return fmt.Errorf("%w: a body of more bytes than there can be", ErrProtocol)
+		}
 	}
 	if p.bad || len(p.b) > head {
 		return fmt.Errorf("%w: a body of %d bytes starts with %d", ErrProtocol, head, len(p.b))
+	}
+	if sum > most {
+		in.sizes = nil
+		return fmt.Errorf("%w: %d bytes, of %d at most", ErrTooLarge, sum, most)
 	}
 	in.body.Head = p.b[:len(p.b):len(p.b)]
 	if len(p.b) == head {
@@ -170,3 +183,11 @@ func (in *incoming) more(r frameReader, h frameHead) error {
 }
 
 func (in *incoming) complete() bool { return in.piece == len(in.sizes) }
+
+// size returns how large the whole body will be.
+func (in *incoming) size() (sum int) {
+	for _, n := range in.sizes {
+		sum += n
+	}
+	return sum
+}

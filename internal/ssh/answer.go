@@ -1,0 +1,28 @@
+package ssh
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// MaxAnswer bounds what an Answer keeps: a helper command that prints more is ended.
+const MaxAnswer = 1 << 20
+
+// ErrAnswer means that a helper command printed more than MaxAnswer.
+var ErrAnswer = errors.New("the node answers without end")
+
+// An Answer is where a helper command prints to, of whose output little is expected.
+// Beyond MaxAnswer its Write fails with ErrAnswer, and so does Exec.
+type Answer struct{ text bytes.Buffer }
+
+// Write keeps p, or nothing of it.
+func (a *Answer) Write(p []byte) (int, error) {
+	if a.text.Len()+len(p) > MaxAnswer {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrAnswer, MaxAnswer)
+	}
+	return a.text.Write(p)
+}
+
+// String returns what was printed.
+func (a *Answer) String() string { return a.text.String() }

@@ -1,0 +1,77 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/overdue"
+)
+
+// A node that neither takes nor sends a byte of a command of ExecMoving for StallPatience,
+// and overdue.Grace after that, while it can be reached, has stalled.
+const StallPatience = time.Minute
+
+// ErrStalled means that a node stalled: it can be reached and does nothing.
+var ErrStalled = errors.New("the node has stalled")
+
+// ExecMoving is Exec for a command that is never silent for long while it is given input:
+// the end of the last command that takes all of its stdin and answers. Where nothing
+// moves it ends with ErrStalled.
+func (c *Client) ExecMoving(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
+	clock := overdue.New(StallPatience, overdue.Grace, func() bool { _, down := c.Down(); return !down })
+	defer clock.Stop()
+	moving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	defer func() { cancel(nil); <-over }()
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-moving.Done():
+				return
+			case <-clock.Due():
+				if clock.Over() {
+					cancel(fmt.Errorf("%w: nothing moved for %v", ErrStalled, StallPatience+overdue.Grace))
+				}
+			}
+		}
+	}()
+	if stdin != nil {
+		stdin = &movingReader{stdin, clock}
+	}
+	err := c.Exec(moving, command, stdin, movingWriter(stdout, clock), movingWriter(stderr, clock))
+	if cause := context.Cause(moving); err != nil && errors.Is(cause, ErrStalled) {
+		return cause
+	}
+	return err
+}
+
+// A movingReader restarts a clock whenever some of it is read.
+type movingReader struct {
+	r     io.Reader
+	clock *overdue.Clock
+}
+
+func (m *movingReader) Read(p []byte) (int, error) {
+	m.clock.Restart()
+	return m.r.Read(p)
+}
+
+// movingWriter restarts a clock whenever something is written.
+func movingWriter(w io.Writer, clock *overdue.Clock) io.Writer {
+	if w == nil {
+		w = io.Discard
+	}
+	return writerFunc(func(p []byte) (int, error) {
+		clock.Restart()
+		return w.Write(p)
+	})
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
