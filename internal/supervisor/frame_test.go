@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFrames(t *testing.T) {
@@ -71,6 +72,8 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		d := newDecoder(bytes.NewReader(in))
 		k := newTask("t")
+		k.since = time.Now().Add(-time.Hour)
+		k.allow(maxBudget)
 		var data int
 		for {
 			fr, err := d.next()
@@ -91,6 +94,9 @@ func FuzzFrames(f *testing.F) {
 				k.measured(fr.words)
 			}
 		}
+		if x := k.exit; x != nil && (x.Elapsed < 0 || x.Elapsed > 2*time.Hour || len(x.Signal) > 16) {
+			t.Fatalf("%+v", x)
+		}
 		if data > len(in) || len(k.inbox[stdout])+len(k.inbox[stderr]) > data {
 			t.Fatalf("%d bytes of data from %d", data, len(in))
 		}
@@ -108,4 +114,32 @@ func TestFactsAdd(t *testing.T) {
 	if f.OS != "linux" || f.Arch != "arm64" || f.MemoryBytes != 4000 || f.CPUs != 0 || f.DiskFreeBytes != 60<<10 || f.WorkDir != "/r/work" || !f.Tools["head -c"] {
 		t.Errorf("%+v", f)
 	}
+}
+
+// FuzzAnswers feeds what a node could answer to a program that starts or attaches.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte("F os Linux\nF arch x86_64\nF root /r\nF lease 900\nF df a 1 2 3 4% /\nH 1 perl\nI t1-a1-s0 1 ABCDEFGHIJ-1\nI b 0 -\nJ\n"))
+	f.Add([]byte("E version 9\n"))
+	f.Add([]byte("F tool " + strings.Repeat("x", 1000) + "\nF memory -1\nF limit max\nF cpus 99999999999999999999\nH 1 sh\nI a 1 -\nI a 1 -\nJ\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		k := &control{frames: newDecoder(bytes.NewReader(in))}
+		var facts Facts
+		if k.opened(&facts) != nil {
+			return
+		}
+		if facts.MemoryBytes < 0 || facts.DiskFreeBytes < 0 || facts.CPUs < 0 || facts.Lease < 0 || facts.Lease > 100*365*24*time.Hour {
+			t.Fatalf("%+v", facts)
+		}
+		all, err := k.listed()
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, task := range all {
+			if seen[task.id] || !idPattern.MatchString(task.id) || task.scratch != "" && !scratchPattern.MatchString(task.scratch) {
+				t.Fatalf("%+v", all)
+			}
+			seen[task.id] = true
+		}
+	})
 }

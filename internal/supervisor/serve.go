@@ -53,7 +53,7 @@ func (n *Node) handle(k *control, f *frame) error {
 		n.swept(f.id())
 		return nil
 	case 'F', 'H', 'E', 'I', 'J':
-		return errFrame
+		return fmt.Errorf("%w: frame %q, unasked", errFrame, f.kind)
 	}
 	n.mu.Lock()
 	t := n.tasks[f.id()]

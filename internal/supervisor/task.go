@@ -39,6 +39,7 @@ type task struct {
 	budget  int      // how much of each stream may come at once
 	allowed [2]int64 // how far into each stream was asked
 	more    bool     // the last poll brought something: ask again at once
+	pressed bool     // it was asked for the rest of its output, at once, when it had ended
 	files   bool     // there may be output in files, which must be asked for
 }
 
@@ -151,7 +152,7 @@ func (t *task) deliver(f *frame) error {
 	if f.offset > t.got[s] {
 		return fmt.Errorf("%w: a gap in the output of %s", errFrame, t.id)
 	}
-	if end > max(t.allowed[s], t.got[s])+inlineBytes {
+	if end > t.allowed[s]+inlineBytes {
 		return fmt.Errorf("%w: more output of %s than it was asked for", errFrame, t.id)
 	}
 	if skip := t.got[s] - f.offset; skip < int64(len(f.data)) {
@@ -208,7 +209,7 @@ func (t *task) wants() (words []string, urgent bool) {
 	if t.exit != nil {
 		ended = "1"
 	}
-	return []string{t.id, strconv.FormatInt(t.got[stdout], 10), strconv.FormatInt(t.got[stderr], 10), ended}, t.more || t.exit != nil
+	return []string{t.id, strconv.FormatInt(t.got[stdout], 10), strconv.FormatInt(t.got[stderr], 10), ended}, t.more || t.exit != nil && !t.pressed
 }
 
 // asked notes that the task is asked about, and returns how much may come: the
@@ -221,7 +222,7 @@ func (t *task) asked(limit int) int {
 	} else {
 		t.budget = minBudget
 	}
-	t.more = false
+	t.more, t.pressed = false, t.exit != nil
 	return t.budget
 }
 
