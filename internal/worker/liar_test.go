@@ -1,0 +1,371 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/overdue"
+	"github.com/gputrain/gputrain/internal/sshd"
+)
+
+// A liar is a node that answers a client as the test likes.
+type liar struct {
+	frameReader
+	conn  io.ReadWriteCloser
+	hello hello
+}
+
+// lies returns a client of a node that welcomes each connection as welcome says, and then
+// does what the test likes. It must run in a bubble.
+func lies(t *testing.T, h Hello, answer func(hello) welcome, serve func(*liar)) (*Client, error) {
+	c, err := Dial(t.Context(), func(context.Context) (io.ReadWriteCloser, error) {
+		near, far := sshd.Pipe()
+		go func() {
+			defer far.Close()
+			l := &liar{frameReader: newFrameReader(far), conn: far}
+			head, err := l.next()
+			if err != nil {
+				return
+			}
+			payload, err := l.payload(head)
+			if err != nil {
+				return
+			}
+			if l.hello, _, err = decodeHello(payload); err != nil {
+				return
+			}
+			l.say(join([]byte(nodePreamble), frame(frameWelcome, 0, encodeWire(answer(l.hello)))))
+			serve(l)
+		}()
+		return near, nil
+	}, h)
+	if err == nil {
+		t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+func (l *liar) say(b []byte) { _, _ = l.conn.Write(b) }
+
+// honest is a welcome of a node that has a function.
+func honest(hello) welcome { return welcome{Instance: "i", Functions: []string{"echo"}} }
+
+// calls reads on until the client ends, and has answer answer each call.
+func (l *liar) calls(answer func(id uint64)) {
+	for {
+		head, err := l.next()
+		if err != nil {
+			return
+		}
+		if l.skip(head) != nil {
+			return
+		}
+		if head.typ == frameCall {
+			answer(head.id)
+		}
+	}
+}
+
+func resultOf(id uint64, text string) []byte {
+	return frame(frameResult, id, opening{&resultHeader{}, body([]byte(text))}.appendTo(nil))
+}
+
+// What a node says that it was not asked for ends the client, and says so: none of it is
+// kept, and no call succeeds by it.
+func TestNodesThatBreakTheProtocol(t *testing.T) {
+	item := func(id, n uint64, text string) []byte {
+		return frame(frameItem, id, opening{&itemHeader{Number: n}, body([]byte(text))}.appendTo(nil))
+	}
+	large := codec.Body{Head: make([]byte, maxSmall+1)}
+	begun := func(id uint64) []byte {
+		return append(appendFrame(nil, frameResult, id, opening{&resultHeader{}, large}.bare(), 1), 'x')
+	}
+	for name, breach := range map[string]func(id uint64) []byte{
+		"a result that was not asked for": func(id uint64) []byte { return resultOf(id+7, "x") },
+		"a large one":                     func(id uint64) []byte { return begun(id + 7) },
+		"a result twice":                  func(id uint64) []byte { return join(begun(id), begun(id)) },
+		"a result that goes on":           func(id uint64) []byte { return frame(frameData, id, []byte("x")) },
+		"more than was announced":         func(id uint64) []byte { return join(begun(id), frame(frameData, id, make([]byte, maxSmall+1))) },
+		"an item without a stream":        func(id uint64) []byte { return item(id, 0, "x") },
+		"an item of no call":              func(id uint64) []byte { return item(id+7, 0, "x") },
+		"a credit without a stream":       func(id uint64) []byte { return frame(frameCredit, id, []byte{1}) },
+		"a credit of no call":             func(id uint64) []byte { return frame(frameCredit, id+7, []byte{1}) },
+		"a frame of the client's":         func(id uint64) []byte { return frame(frameCall, id, nil) },
+		"a frame of a length":             func(uint64) []byte { return frameHead{maxPayload + 1, frameResult, 1}.append(nil) },
+		"parts that overflow": func(id uint64) []byte {
+			layout := appendLayout((&resultHeader{}).appendTo(nil), codec.Body{Head: []byte("h")})
+			layout[len(layout)-1] = 3
+			for range 3 {
+				layout = append(layout, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f)
+			}
+			return frame(frameResult, id, layout)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c, err := lies(t, Hello{}, honest, func(l *liar) { l.calls(func(id uint64) { l.say(breach(id)) }) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Call(t.Context(), Request{Function: "echo"}); !errors.Is(err, ErrProtocol) {
+					t.Errorf("the call: %v", err)
+				}
+				if _, err := c.Call(t.Context(), Request{Function: "echo"}); !errors.Is(err, ErrProtocol) {
+					t.Errorf("the next: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A result that came once does not come again.
+func TestResultAfterTheEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, err := lies(t, Hello{}, honest, func(l *liar) {
+			l.calls(func(id uint64) { l.say(join(resultOf(id, "first"), resultOf(id, "second"))) })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil || string(got.Head) != "first" {
+			t.Errorf("%q, %v", got.Head, err)
+		}
+		synctest.Wait()
+		if _, err := c.Call(t.Context(), Request{Function: "echo"}); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A call that was given up may still be answered, once the node has not heard of that.
+func TestAnswerToACallThatWasGivenUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var late uint64
+		c, err := lies(t, Hello{Grace: time.Second}, honest, func(l *liar) {
+			l.calls(func(id uint64) {
+				if late == 0 {
+					late = id
+					return
+				}
+				l.say(join(resultOf(late, "late"), resultOf(id, "it")))
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Call(ctx, Request{Function: "echo"}); !errors.Is(err, ErrAbandoned) {
+			t.Errorf("%v", err)
+		}
+		if got, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil || string(got.Head) != "it" {
+			t.Errorf("%q, %v", got.Head, err)
+		}
+	})
+}
+
+// Welcomes that tell of calls which nobody named are refused, before much is made of them.
+func TestWelcomesThatLie(t *testing.T) {
+	many := make([]heldCall, mostHeld+1)
+	for i := range many {
+		many[i] = heldCall{ID: uint64(i), Header: (&callHeader{Function: "f"}).appendTo(nil)}
+	}
+	for name, w := range map[string]welcome{
+		"known":          {Known: []uint64{1}},
+		"streams":        {Streams: []streamState{{ID: 1}}},
+		"held, unasked":  {Held: many[:1]},
+		"an instance id": {Instance: strings.Repeat("i", mostInstance+1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				if _, err := lies(t, Hello{}, func(hello) welcome { return w }, func(*liar) {}); !errors.Is(err, ErrProtocol) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	for name, w := range map[string]welcome{
+		"too many held": {Held: many},
+		"one twice":     {Held: []heldCall{many[0], many[0]}},
+		"no header":     {Held: []heldCall{{ID: 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				if _, err := lies(t, Hello{Adopt: true}, func(hello) welcome { return w }, func(*liar) {}); !errors.Is(err, ErrProtocol) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A result or an item of more than the limit fails its call, takes no memory, and leaves
+// the other calls alone.
+func TestResultBytes(t *testing.T) {
+	const most = 1 << 20
+	announced := func(id uint64, typ frameType, header payload) []byte {
+		layout := appendLayout(header.appendTo(nil), codec.Body{Head: []byte("h")})
+		layout[len(layout)-1] = 1
+		layout = append(layout, 0xff, 0xff, 0xff, 0xff, 0x7f) // 32 GiB
+		return frame(typ, id, append(layout, 'h'))
+	}
+	for name, lie := range map[string]func(id uint64) []byte{
+		"result": func(id uint64) []byte {
+			return join(announced(id, frameResult, &resultHeader{}), frame(frameData, id, make([]byte, maxPayload)), frame(frameData, id, make([]byte, maxPayload)))
+		},
+		"item": func(id uint64) []byte {
+			return join(announced(id, frameItem, &itemHeader{}), frame(frameItemData, id, make([]byte, maxPayload)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				first := true
+				c, err := lies(t, Hello{ResultBytes: most}, honest, func(l *liar) {
+					l.calls(func(id uint64) {
+						if first {
+							first = false
+							l.say(lie(id))
+						} else {
+							l.say(resultOf(id, "good"))
+						}
+					})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				s := NewStream()
+				s.CloseSend()
+				_, err = c.Call(t.Context(), Request{Function: "echo", Stream: s})
+				if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), fmt.Sprint(most)) {
+					t.Errorf("%v", err)
+				}
+				if got, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil || string(got.Head) != "good" {
+					t.Errorf("the next call: %q, %v", got.Head, err)
+				}
+				runtime.ReadMemStats(&after)
+				// What the node itself made of its lies is in the same process.
+				if grew := int64(after.TotalAlloc) - int64(before.TotalAlloc); grew > 64<<20 {
+					t.Errorf("%d bytes were allocated", grew)
+				}
+			})
+		})
+	}
+}
+
+// A node that does not answer long after a call's Timeout is overdue, and one that cannot
+// be reached meanwhile is not.
+func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, err := lies(t, Hello{Grace: time.Second}, honest, func(l *liar) { l.calls(func(uint64) {}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err = c.Call(t.Context(), Request{Function: "echo", Timeout: time.Minute})
+		if took := time.Since(begun); !errors.Is(err, ErrOverdue) || took != time.Minute+time.Second+overdue.Grace {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+	bubble.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		begun := time.Now()
+		time.AfterFunc(time.Hour, func() { up.Store(true) })
+		c, err := lies(t, Hello{Reachable: up.Load}, honest, func(l *liar) {
+			l.calls(func(id uint64) {
+				time.Sleep(time.Hour + time.Minute)
+				l.say(resultOf(id, "it"))
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Call(t.Context(), Request{Function: "echo", Timeout: time.Minute})
+		if err != nil || string(got.Head) != "it" {
+			t.Errorf("after %v: %q, %v", time.Since(begun), got.Head, err)
+		}
+	})
+}
+
+// What is kept of a failure is bounded, and its function is the one that was called.
+func TestFailuresThatLie(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 1<<20)
+		known := make([]string, 100_000)
+		for i := range known {
+			known[i] = "io.EOF"
+		}
+		failure := &wireError{Kind: "kindness", Function: "another", Message: long, Type: long, Stack: long, TimedOut: true, Known: known}
+		c, err := lies(t, Hello{}, honest, func(l *liar) {
+			l.calls(func(id uint64) {
+				l.say(frame(frameResult, id, opening{&resultHeader{Error: failure}, codec.Body{}}.appendTo(nil)))
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Call(t.Context(), Request{Function: "echo"})
+		var e *RemoteError
+		if !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		if len(e.Message) > maxErrorText+10 || len(e.Type) > maxErrorText+10 || len(e.Stack) > maxErrorText+10 || len(e.known) > mostKnown || e.Kind != Failed || e.TimedOut || e.Function != "echo" {
+			t.Errorf("%d %d %d bytes, %d known, kind %q, timed out %v, function %q", len(e.Message), len(e.Type), len(e.Stack), len(e.known), e.Kind, e.TimedOut, e.Function)
+		}
+	})
+}
+
+// FuzzResults feeds a client that waits for calls what a node could answer: nothing may
+// panic, and no more is kept than the limit and the window of the stream allow.
+func FuzzResults(f *testing.F) {
+	const most = 1 << 10
+	small := func(id uint64) []byte { return resultOf(id, "it") }
+	header := func(size byte) []byte { return append((&resultHeader{}).appendTo(nil), size, 0) }
+	item := func(n uint64, end bool) []byte {
+		return frame(frameItem, 2, opening{&itemHeader{n, end}, body([]byte("it"))}.appendTo(nil))
+	}
+	failed := resultHeader{Items: 3, Error: &wireError{Kind: Panic, Known: []string{"io.EOF"}}}
+	f.Add(join(small(1), small(1)))
+	f.Add(join(frame(frameResult, 1, append(header(5), "12"...)), frame(frameData, 1, []byte("345"))))
+	f.Add(join(item(0, false), item(1, false), item(2, true), frame(frameResult, 2, opening{&resultHeader{Items: 2}, codec.Body{}}.appendTo(nil))))
+	f.Add(join(frame(frameResult, 2, opening{&failed, codec.Body{}}.appendTo(nil)), item(0, false)))
+	f.Add(join(frame(frameItem, 2, append((&itemHeader{}).appendTo(nil), 9, 0, 'x')), frame(frameItemData, 2, []byte("12345678"))))
+	f.Add(join(frame(frameCredit, 2, []byte{0}), frame(framePong, 1, nil), frame(frameResult, 1, append(header(0), 0xff, 0xff, 0x7f)), small(3)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in, node := io.Pipe()
+		c := &Client{hello: Hello{ResultBytes: most}, calls: map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, stop: func() {}}
+		calls := []*call{{Request: Request{ID: 1, Function: "f"}}, {Request: Request{ID: 2, Function: "g", Stream: NewStream()}, hold: true}}
+		for _, call := range calls {
+			call.done = make(chan struct{})
+			c.calls[call.ID] = call
+		}
+		l := newLink(duplex{in, nopWriteCloser{in}}, "")
+		defer l.close()
+		go func() {
+			_, _ = node.Write(b)
+			_ = node.Close()
+		}()
+		if err := c.receive(l); err == nil {
+			t.Fatal("it ended without a reason")
+		}
+		for _, call := range calls {
+			if call.result.Size() > most {
+				t.Fatalf("a result of %d bytes", call.result.Size())
+			}
+		}
+		if s := calls[1].Stream; len(s.queue) > StreamItems || s.queued > StreamBytes {
+			t.Fatalf("%d items of %d bytes", len(s.queue), s.queued)
+		}
+	})
+}
