@@ -11,8 +11,9 @@ import (
 )
 
 // A node that neither takes nor sends a byte of a command of ExecMoving for StallPatience,
-// and overdue.Grace after that, while it can be reached, has stalled.
-const StallPatience = time.Minute
+// and overdue.Grace after that, while it can be reached, has stalled. That leaves time for
+// the 2 MiB that may be on their way unseen, over a link of 5 kB/s.
+const StallPatience = 5 * time.Minute
 
 // ErrStalled means that a node stalled: it can be reached and does nothing.
 var ErrStalled = errors.New("the node has stalled")

@@ -30,6 +30,11 @@ type liarRig struct {
 // lying runs a test against a simulated node. tell is given each line that it says: see
 // simnode.Node.Lie.
 func lying(t *testing.T, tell func(line string, say func(string)), f func(t *testing.T, r *liarRig)) {
+	lyingBy(t, func(sim *simnode.Node) func(context.Context, sshd.Program) int { return sim.Lie(tell) }, f)
+}
+
+// lyingBy is lying, with commands that are what lie makes of those of a simulated node.
+func lyingBy(t *testing.T, lie func(*simnode.Node) func(context.Context, sshd.Program) int, f func(t *testing.T, r *liarRig)) {
 	bubble.Test(t, func(t *testing.T) {
 		exec := func(ctx context.Context, c simnode.Command) int {
 			if c.Args[0] == "echo" {
@@ -50,7 +55,7 @@ func lying(t *testing.T, tell func(line string, say func(string)), f func(t *tes
 			t.Fatal(err)
 		}
 		r := &liarRig{}
-		if r.server, err = sshd.New(sshd.Config{Run: sim.Lie(tell), HostKey: host, AuthorizedKeys: []xssh.PublicKey{host.PublicKey()}}); err != nil {
+		if r.server, err = sshd.New(sshd.Config{Run: lie(sim), HostKey: host, AuthorizedKeys: []xssh.PublicKey{host.PublicKey()}}); err != nil {
 			t.Fatal(err)
 		}
 		r.client = ssh.New(ssh.Config{
@@ -107,7 +112,7 @@ func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
 		if !errors.Is(err, ErrOverdue) || time.Since(begun) != time.Minute+time.Second+overdue.Grace || x.Elapsed != time.Since(begun) {
 			t.Errorf("after %v: %+v, %v", time.Since(begun), x, err)
 		}
-		if err := <-other; !errors.Is(err, ErrOverdue) || !errors.Is(r.Err(), ErrOverdue) {
+		if err := <-other; err == nil || errors.Is(err, ErrOverdue) || !strings.Contains(fmt.Sprint(r.Err()), ErrOverdue.Error()) {
 			t.Errorf("another task: %v; the node: %v", err, r.Err())
 		}
 	})
@@ -196,4 +201,23 @@ func TestNodesThatBreakTheProtocol(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that never takes what is to be stored on it is lost.
+func TestStoreThatStalls(t *testing.T) {
+	stalls := func(sim *simnode.Node) func(context.Context, sshd.Program) int {
+		return func(ctx context.Context, p sshd.Program) int {
+			if strings.Contains(p.Command, "cat >") {
+				<-ctx.Done()
+				return 0
+			}
+			return sim.Run(ctx, p)
+		}
+	}
+	lyingBy(t, stalls, func(t *testing.T, r *liarRig) {
+		_, err := r.Run(t.Context(), Spec{ID: "a", Args: []string{"cat"}, Stdin: strings.NewReader("it")}, Sinks{})
+		if !errors.Is(err, ssh.ErrStalled) || !errors.Is(r.Err(), ssh.ErrStalled) {
+			t.Errorf("%v; the node: %v", err, r.Err())
+		}
+	})
 }

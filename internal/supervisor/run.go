@@ -264,6 +264,6 @@ func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Dura
 func (n *Node) late(t *task, passed [2]int64, why error) (Exit, error) {
 	n.abandon(t)
 	why = fmt.Errorf("task %s: %w", t.id, why)
-	n.Fail(why)
+	n.Fail(errors.New(why.Error())) // its other tasks may have no time limit
 	return Exit{Code: -1, Elapsed: time.Since(t.since), StdoutBytes: passed[stdout], StderrBytes: passed[stderr]}, why
 }

@@ -1,0 +1,100 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/overdue"
+	"github.com/gputrain/gputrain/internal/sshd"
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// served runs a test with a client of a server whose commands are calls of run, in
+// virtual time.
+func served(t *testing.T, run func(context.Context, sshd.Program) int, f func(t *testing.T, c *Client)) {
+	bubble.Test(t, func(t *testing.T) {
+		host, _, _, err := sshd.Keys("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := sshd.New(sshd.Config{Run: run, HostKey: host, AuthorizedKeys: []xssh.PublicKey{host.PublicKey()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := New(Config{
+			User: "anyone", Auth: []xssh.AuthMethod{xssh.PublicKeys(host)}, HostKey: xssh.FixedHostKey(host.PublicKey()),
+			Dial: func(context.Context) (net.Conn, error) { return server.Dial() },
+		})
+		defer server.Close()
+		defer c.Close()
+		if err := c.Connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f(t, c)
+	})
+}
+
+// A command that prints without end is ended when it has printed more than an answer may be.
+func TestAnswerWithoutEnd(t *testing.T) {
+	said := 0
+	run := func(_ context.Context, p sshd.Program) int {
+		for b := make([]byte, 32<<10); ; {
+			n, err := p.Stdout.Write(b)
+			if said += n; err != nil || said > 64*MaxAnswer {
+				return 0
+			}
+		}
+	}
+	served(t, run, func(t *testing.T, c *Client) {
+		var out Answer
+		if err := c.Exec(t.Context(), "endless", nil, &out, nil); !errors.Is(err, ErrAnswer) || len(out.String()) > MaxAnswer {
+			t.Errorf("%d bytes are kept, %v", len(out.String()), err)
+		}
+	})
+	if said > 8*MaxAnswer {
+		t.Errorf("%d bytes were said", said)
+	}
+}
+
+// A node that takes nothing, or has taken all and never answers, has stalled; one that is
+// slow has not.
+func TestExecMoving(t *testing.T) {
+	input := make([]byte, 8<<20) // more than a session's window
+	const patience = StallPatience + overdue.Grace
+	for name, take := range map[string]int64{"takes nothing": 0, "never answers": int64(len(input))} {
+		t.Run(name, func(t *testing.T) {
+			run := func(ctx context.Context, p sshd.Program) int {
+				io.CopyN(io.Discard, p.Stdin, take)
+				<-ctx.Done()
+				return 0
+			}
+			served(t, run, func(t *testing.T, c *Client) {
+				begun := time.Now()
+				err := c.ExecMoving(t.Context(), "stall", bytes.NewReader(input), nil, nil)
+				if took := time.Since(begun); !errors.Is(err, ErrStalled) || took < patience || took > patience+time.Minute {
+					t.Errorf("after %v: %v", took, err)
+				}
+			})
+		})
+	}
+	run := func(_ context.Context, p sshd.Program) int {
+		for {
+			time.Sleep(10 * time.Second)
+			if _, err := io.CopyN(io.Discard, p.Stdin, 64<<10); err != nil {
+				return 0
+			}
+		}
+	}
+	served(t, run, func(t *testing.T, c *Client) {
+		begun := time.Now()
+		if err := c.ExecMoving(t.Context(), "slow", bytes.NewReader(input), nil, nil); err != nil || time.Since(begun) < 2*patience {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
+}
