@@ -170,14 +170,16 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 func (n *Node) begin(k *control, told answer) {
 	n.facts = told.facts
 	n.cfg.Root = n.facts.Root // where a later session finds the pool
-	if n.facts.Lease > 0 {    // beats that come more often than they need to do no harm
-		n.cfg.Lease = min(n.cfg.Lease, n.facts.Lease)
+	shortest := n.cfg.Lease // beats that come more often than they need to do no harm
+	if n.facts.Lease > 0 {
+		shortest = min(shortest, n.facts.Lease)
+		n.cfg.Lease = n.facts.Lease
 	}
 	n.base.path = n.facts.Path
 	n.adopt(k)
 	n.wg.Go(func() { n.keep(k) })
 	n.wg.Go(n.pollLoop)
-	n.wg.Go(n.renew)
+	n.wg.Go(func() { n.renew(shortest) })
 }
 
 // startCleanup bounds what a failed Start does to leave nothing behind.
@@ -320,9 +322,9 @@ func (n *Node) notice() {
 	}
 }
 
-// renew keeps the lease.
-func (n *Node) renew() {
-	tick := time.NewTicker(max(n.cfg.Lease/4, 250*time.Millisecond))
+// renew keeps a lease.
+func (n *Node) renew(lease time.Duration) {
+	tick := time.NewTicker(max(lease/4, 250*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
