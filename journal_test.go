@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
 )
@@ -65,6 +66,31 @@ func TestJournalKeepsWhatIsNotHandedOver(t *testing.T) {
 	te, ok := r.Err.(*TaskError)
 	if !ok || te.Cause != CauseTimeout || te.Error() != failure.Error() || !isAll(te, ErrOutOfMemory, ErrTimeout) || string(r.Stdout) != "out\xfe" || r.CostUSD != USD(0.5) || r.Node.Rank != 3 || te.Node.Accelerator != accelerators.A100() {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A journal says since when its tasks can have run, which bounds what nodes say of that: a
+// task since it was asked for, and one that was tried since its last attempt was over.
+func TestJournalSaysSinceWhenTasksCanHaveRun(t *testing.T) {
+	j, path := newTestJournal(t)
+	begun := now()
+	fresh, tried := &unit{id: "t1", task: Cmd("true")}, &unit{id: "t2", task: Cmd("false")}
+	j.tasks([]*unit{fresh, tried}, false)
+	asked := now()
+	time.Sleep(time.Millisecond)
+	failed := now()
+	j.tried(tried)
+	j.close()
+	again, s, err := readJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if since := s.tasks[0].since(); since.Before(begun.Round(0)) || since.After(asked.Round(0)) {
+		t.Errorf("%v, between %v and %v", since, begun, asked)
+	}
+	if since := s.tasks[1].since(); since.Before(failed.Round(0)) {
+		t.Errorf("%v, after %v", since, failed)
 	}
 }
 

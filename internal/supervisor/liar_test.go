@@ -221,3 +221,39 @@ func TestStoreThatStalls(t *testing.T) {
 		}
 	})
 }
+
+// Of a task that was found, too, the node cannot say that it ran for longer than since a
+// time before which it was not started, and its Timeout counts from Resume.
+func TestResumeBoundsWhatTheNodeSays(t *testing.T) {
+	lie := func(line string, say func(string)) {
+		switch {
+		case strings.HasPrefix(line, "D long "):
+			line = "D long 0 - exit 999999999999 0 0 0 "
+		case strings.HasPrefix(line, "D late "):
+			return
+		}
+		say(line)
+	}
+	lying(t, lie, func(t *testing.T, r *liarRig) {
+		since := time.Now()
+		for _, id := range []string{"long", "late"} {
+			go r.Run(t.Context(), Spec{ID: id, Args: []string{"sleep", "1h"}, Scratch: true}, Sinks{})
+		}
+		time.Sleep(time.Minute)
+		cfg := r.cfg
+		cfg.Generation = 2
+		second, found, err := Attach(t.Context(), r.client, cfg)
+		if err != nil || len(found) != 2 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		defer second.Close(context.Background(), true)
+		x, err := second.Resume(t.Context(), Spec{ID: "long"}, since, Sinks{})
+		if err != nil || x.Elapsed != time.Since(since) {
+			t.Errorf("%v, %v", x.Elapsed, err)
+		}
+		begun := time.Now()
+		if _, err = second.Resume(t.Context(), Spec{ID: "late", Timeout: time.Hour, Grace: time.Second}, since, Sinks{}); !errors.Is(err, ErrOverdue) {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
+}

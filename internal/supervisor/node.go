@@ -170,7 +170,7 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 func (n *Node) begin(k *control, told answer) {
 	n.facts = told.facts
 	n.cfg.Root = n.facts.Root // where a later session finds the pool
-	shortest := n.cfg.Lease // beats that come more often than they need to do no harm
+	shortest := n.cfg.Lease   // beats that come more often than they need to do no harm
 	if n.facts.Lease > 0 {
 		shortest = min(shortest, n.facts.Lease)
 		n.cfg.Lease = n.facts.Lease
