@@ -2,7 +2,6 @@
 // gputrain.Secret in unexported fields of structs, on which fmt calls no methods.
 //
 //	go run github.com/gputrain/gputrain/tools/secretvet@latest ./...
-//	go vet -vettool=$(which secretvet) ./...
 //
 // It is a module of its own: programs that use gputrain do not get what it needs.
 package main
