@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -112,4 +113,16 @@ func ExampleNode() {
 	// Output:
 	// 0 ready true true
 	// true
+}
+
+// Nodes whose host key only the first contact would show are not rented.
+func ExampleSpec_hostKeys() {
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{RequireKnownHostKey: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	n := pool.Nodes()[0]
+	fmt.Println(n.HostKeySource, strings.HasPrefix(n.HostKey, "SHA256:"))
+	// Output: injected true
 }

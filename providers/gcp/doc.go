@@ -121,7 +121,9 @@
 // sudo. OS Login, which would ignore it, is switched off for the instance, and keys of the
 // project are kept out. The agent publishes the node's host keys as guest attributes, and by
 // these the first connection is to the right machine. An image without the agent needs
-// [Config].TrustFirstContact. Nodes of one zone and network reach each other by
+// [Config].TrustFirstContact: then whoever stands between this program and the node at the
+// first contact can take its place, and [gputrain.Spec].RequireKnownHostKey passes over all
+// offers. Nodes of one zone and network reach each other by
 // Node.PrivateAddr, with NCCL over TCP; Google's faster fabrics (TCPX, TCPXO, RoCE) and
 // compact placement are not set up.
 //

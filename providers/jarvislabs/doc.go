@@ -57,8 +57,11 @@
 //
 // # Host keys
 //
-// Jarvis Labs neither publishes nor takes host keys: the first contact decides. Containers
-// share hosts, and are told apart by port.
+// Jarvis Labs neither publishes nor takes host keys, and has no call for a node's log: the
+// first contact decides. Containers share hosts, and are told apart by port. Whoever stands
+// between this program and the node at that moment can take its place, and is given what the
+// pool sends, with the secrets of tasks. [gputrain.Spec].RequireKnownHostKey passes over all
+// offers.
 //
 // # Networks and storage
 //

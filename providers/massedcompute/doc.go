@@ -54,7 +54,10 @@
 //
 // The pool's key is registered with the account and named at launch. The password that each
 // machine has, too, is locked at its first boot unless [Config].KeepPassword is set, and never
-// used. Host keys are neither published nor taken: the first contact decides.
+// used. Host keys are neither published nor taken, and what a machine's command prints cannot
+// be read: the first contact decides. Whoever stands between this program and the machine at
+// that moment can take its place, and is given what the pool sends, with the secrets of tasks.
+// [gputrain.Spec].RequireKnownHostKey passes over all offers.
 //
 // # Errors
 //

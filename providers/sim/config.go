@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/secretref"
 )
 
@@ -65,7 +66,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 		if err != nil {
 			return nil, fail("open", err)
 		}
-		d.send, d.done = remote.call, remote.close
+		d.send, d.done, d.local = remote.call, remote.close, localnet.IsURL(c.Endpoint)
 	}
 	if d.cloud != nil {
 		cloud := d.cloud

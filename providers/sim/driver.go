@@ -19,6 +19,7 @@ type driver struct {
 	send    func(context.Context, request) (answer, error)
 	base    request //secretvet:ignore what all requests begin with, which has no nodes
 	account account
+	local   bool // the address of that program is this computer's, or its link's
 	done    func()
 
 	mu     sync.Mutex
@@ -65,6 +66,7 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		EndsBilling:      "terminate",
 		PrivateNetwork:   true,
 		Tags:             true,
+		LocalAddresses:   d.local,
 		HostKeys:         gputrain.HostKeyInjected,
 		ProvisionTimeout: d.account.ProvisionTimeout,
 	}

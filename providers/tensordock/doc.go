@@ -54,7 +54,9 @@
 // A node is given its host key by cloud-init, in a file of its own that sshd's configuration names before
 // the image's, and is held to it from the first contact on. Who can read what cloud-init was given, on
 // the node or by the API, can pass for that one node. Where it is not heeded the node shows another key, and
-// is ErrHostKey; with [Config].SSHUser, which sends nothing to cloud-init, the first contact decides.
+// is ErrHostKey; with [Config].SSHUser, which sends nothing to cloud-init, the first contact decides:
+// whoever stands between this program and the node at that moment can take its place, the API has no log by
+// which to tell, and [gputrain.Spec].RequireKnownHostKey passes over all offers.
 //
 // # Errors
 //

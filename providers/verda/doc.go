@@ -53,7 +53,9 @@
 //
 // Verda publishes none, and there is no user data from which a machine could have one before SSH answers:
 // the startup script that it has instead runs up to a minute later, and would lie in the project with the
-// private key in it. So the first contact decides.
+// private key in it. Nor has the API a call for a machine's log or console. So the first contact decides:
+// whoever stands between this program and the machine at that moment can take its place, and is given what
+// the pool sends, with the secrets of tasks. [gputrain.Spec].RequireKnownHostKey passes over all offers.
 //
 // # Errors
 //
