@@ -46,6 +46,7 @@ var hosts = map[string]string{noida: "backendn.jarvislabs.net", chennai: "backen
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
+	address   string // of machines
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
 	groups    []row
@@ -66,7 +67,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, currency: "USD", status: "Running", lastID: 123456}
+	f := &fake{t: t, address: fakecloud.OwnAddress(t), currency: "USD", status: "Running", lastID: 123456}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "jarvislabs/jarvislabs-lifecycle.derived.yaml")},
 		Authorized:   fakecloud.Bearer(testKey),
@@ -192,7 +193,7 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	f.room--
 	r := f.put(c, in, c.Vars["template"])
 	if !f.noMachines && f.status == "Running" {
-		r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["ssh_key"].(string)})
+		r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["ssh_key"].(string), Address: f.address})
 		r.row["ssh_str"] = fmt.Sprintf("ssh -o StrictHostKeyChecking=no -p %d root@%s", r.machine.Port, r.machine.Host)
 	}
 	return fakecloud.Reply(200, row{"machine_id": strconv.Itoa(f.lastID), "success": "True"})

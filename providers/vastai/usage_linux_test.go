@@ -1,7 +1,6 @@
 package vastai
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestUsageCheapest(t *testing.T) {
 esac`,
 		"df": `echo "Filesystem 1024-blocks Used Available Capacity Mounted on"; echo "/dev/sda 300000000 1 299999999 1% /"`,
 	}
-	f.address, f.logsAt = ownAddress(t), "https://logs.vast.test" // what has Vast's own address believes in no other
+	f.address, f.logsAt = fakecloud.OwnAddress(t), "https://logs.vast.test" // what has Vast's own address believes in no other
 	program := usagetest.Build(t, "cheapest")
 	env := append(fakecloud.Front(t, map[string]*fakecloud.Server{"console.vast.ai": f.Server, "logs.vast.test": f.logs}),
 		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "HOME="+program.Dir, "XDG_STATE_HOME="+program.Dir,
@@ -56,19 +55,4 @@ esac`,
 			t.Errorf("it prints its key:\n%s%s", out, errOut)
 		}
 	}
-}
-
-// ownAddress returns an address of this computer that machines elsewhere can have.
-func ownAddress(t *testing.T) string {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
-			return n.IP.String()
-		}
-	}
-	t.Skip("this computer has no address but 127.0.0.1, at which a rented machine is not believed to be")
-	return ""
 }
