@@ -83,7 +83,7 @@ func kindOf(e *rest.Error, creates bool) (hint string, kind error) {
 	case http.StatusTooManyRequests:
 		return "", gputrain.ErrRateLimited
 	}
-	if e.Status == 0 || e.Status >= 500 || errors.Is(e, rest.ErrAnswer) {
+	if e.Status == 0 || e.Status >= 300 && e.Status < 400 || e.Status >= 500 || errors.Is(e, rest.ErrAnswer) {
 		return "", gputrain.ErrUnavailable
 	}
 	return "", nil
