@@ -235,14 +235,17 @@ func (n *poolNode) collect(ctx context.Context, u *unit, r *Result, scratch, mar
 		}
 		r.OutputDir = filepath.Join(dir, "outputs")
 		found := map[string]OutputFile{}
+		most := n.p.opts.limits.transfer()
 		for _, from := range []transfer.FetchOptions{{Dir: u.task.Dir, Since: marker}, {Dir: scratch}} {
+			from.Limits = most
 			files, err := n.remote.Fetch(ctx, u.task.Outputs, r.OutputDir, from)
 			for _, f := range files {
 				found[f.Name] = OutputFile(f)
 			}
 			if err != nil {
-				return err
+				return explainFiles(err, "")
 			}
+			most = most.Less(files)
 		}
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			r.Outputs = append(r.Outputs, found[name])

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // What can go wrong, as kinds that a program can test with errors.Is.
@@ -62,6 +63,10 @@ var (
 	ErrOutOfMemory = errors.New("out of memory")
 	// ErrLimit means that a node sent more than [Limits] allow.
 	ErrLimit = errors.New("limit exceeded")
+	// ErrOutsideLink means that a folder of an Upload, a Download or an Image has
+	// links that lead out of it. The message names them; a [FileOption], or
+	// Image.FollowOutsideLinks, says what else to do with such links.
+	ErrOutsideLink = transfer.ErrOutsideLink
 )
 
 // An Error is a provider's or a pool's failure. It unwraps to its kind and to

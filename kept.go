@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/gputrain/gputrain/internal/record"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // keptBody is how large an argument, or a task's stdin, is kept.
@@ -24,7 +25,10 @@ type keptBase struct {
 	Ships  int
 }
 
-type keptFiles struct{ Local, Remote string }
+type keptFiles struct {
+	Local, Remote string
+	Links         transfer.Links `cbor:",omitempty"`
+}
 
 // A keptBatch is tasks that differ in their argument at most.
 type keptBatch struct {

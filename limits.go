@@ -1,6 +1,10 @@
 package gputrain
 
-import "math"
+import (
+	"math"
+
+	"github.com/gputrain/gputrain/internal/transfer"
+)
 
 // Limits bound what nodes can make this program keep, in memory and on disk. A zero
 // field has the default that it names; -1 is for no bound of this package's own.
@@ -50,6 +54,11 @@ func (l Limits) resultBytes() int64   { return bound(l.ResultBytes, DefaultResul
 func (l Limits) outputBytes() int64   { return bound(l.OutputBytes, DefaultOutputBytes) }
 func (l Limits) downloadBytes() int64 { return bound(l.DownloadBytes, DefaultDownloadBytes) }
 func (l Limits) downloadFiles() int64 { return bound(int64(l.DownloadFiles), DefaultDownloadFiles) }
+
+// transfer returns what bounds the files of one Download, or of an attempt's Outputs.
+func (l Limits) transfer() transfer.Limits {
+	return transfer.Limits{Bytes: l.downloadBytes(), Files: l.downloadFiles()}
+}
 
 // bound returns what a field of Limits stands for.
 func bound(n, byDefault int64) int64 {

@@ -158,6 +158,10 @@ type Image struct {
 	// Exclude are patterns, as in .gitignore, of what Include leaves out. A
 	// .gitignore inside an included folder counts too.
 	Exclude []string
+	// FollowOutsideLinks copies what the symbolic links of an included folder lead
+	// to, if that is outside of the folder. Otherwise such a link, and an absolute
+	// one, is [ErrOutsideLink]. A path of Include itself may be any link.
+	FollowOutsideLinks bool
 	// Setup are shell commands, run in the working directory, in order.
 	Setup []string
 	// PhaseTimeout bounds each phase. Zero means [DefaultPhaseTimeout].

@@ -25,13 +25,16 @@ import (
 // the root package's Image, name by name and in order, so that the one
 // converts to the other.
 type Image struct {
-	Apt          []string
-	Python       string
-	Pip          []string
-	PipIndexes   []string
-	Env          map[string]string
-	Include      []string
-	Exclude      []string
+	Apt        []string
+	Python     string
+	Pip        []string
+	PipIndexes []string
+	Env        map[string]string
+	Include    []string
+	Exclude    []string
+
+	FollowOutsideLinks bool
+
 	Setup        []string
 	PhaseTimeout time.Duration
 }

@@ -37,7 +37,11 @@ func (img Image) entries() ([]transfer.Entry, error) {
 			continue
 		}
 		taken[remote] = local
-		entries = append(entries, transfer.Entry{Local: local, Remote: remote, Exclude: img.Exclude})
+		entry := transfer.Entry{Local: local, Remote: remote, Exclude: img.Exclude}
+		if img.FollowOutsideLinks {
+			entry.Links = transfer.FollowOutside
+		}
+		entries = append(entries, entry)
 	}
 	return entries, errors.Join(faults...)
 }

@@ -70,8 +70,14 @@ func (img Image) validate() error {
 	if img.PhaseTimeout < 0 {
 		add("PhaseTimeout: %v is negative", img.PhaseTimeout)
 	}
-	if _, err := img.entries(); err != nil {
+	entries, err := img.entries()
+	if err != nil {
 		faults = append(faults, err)
+	}
+	for _, e := range entries {
+		if err := e.Check(); err != nil {
+			add("path %q of Include: %w; leave them out with Exclude, or set FollowOutsideLinks", e.Local, err)
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -253,7 +253,7 @@ func TestSFTP(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	for range 12 { // more than there are sessions: Close gives them back
-		files, err := c.SFTP(bounded(t))
+		files, err := c.SFTP(bounded(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func TestExecCancelledInABlackhole(t *testing.T) {
 	if err := c.Exec(ctx, "true", nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("starting: %v", err)
 	}
-	if _, err := c.SFTP(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.SFTP(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sftp: %v", err)
 	}
 	c.Close() // takes down what was left behind

@@ -3,6 +3,7 @@ package ssh
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +13,10 @@ import (
 
 // SFTP opens the SFTP subsystem, set for speed: many and large requests at
 // once, so that a write that fails may leave holes before its end. Its owner
-// closes it. It waits for the connection as Open does.
-func (c *Client) SFTP(ctx context.Context) (*sftp.Client, error) {
+// closes it. It waits for the connection as Open does. Received, unless it is nil,
+// is told how many bytes came from the server each time some did; its error ends
+// the session.
+func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Client, error) {
 	s, err := c.open(ctx, request{name: "subsystem", payload: "sftp", long: true})
 	if err != nil {
 		return nil, err
@@ -28,7 +31,7 @@ func (c *Client) SFTP(ctx context.Context) (*sftp.Client, error) {
 	}
 	answer := make(chan result)
 	opened := s.link.spawn(func() {
-		client, err := sftp.NewClientPipe(s, &pipe{s: s}, options...)
+		client, err := sftp.NewClientPipe(&answers{s, received}, &pipe{s: s}, options...)
 		select {
 		case answer <- result{client, err}:
 		case <-ctx.Done():
@@ -52,6 +55,20 @@ func (c *Client) SFTP(ctx context.Context) (*sftp.Client, error) {
 		s.Close()
 		return nil, ctx.Err()
 	}
+}
+
+// Answers are what an SFTP server sends.
+type answers struct {
+	io.Reader
+	received func(n int) error
+}
+
+func (a *answers) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if a.received != nil && n > 0 && err == nil {
+		err = a.received(n)
+	}
+	return n, err
 }
 
 // A pipe is the way to an SFTP server. Its end asks the server to end, and

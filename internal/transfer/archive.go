@@ -10,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -93,14 +95,15 @@ func (a *archive) text(name string, content []byte) error {
 	return err
 }
 
-// open opens a file to be sent, which must be one still.
+// open opens a file to be sent, which must be one still: what took its place, a
+// link or a pipe, is not read.
 func open(it *item) opened {
-	f, err := os.Open(it.local)
+	f, err := it.open()
 	if err != nil {
 		return opened{err: err}
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	if err == nil && (!info.Mode().IsRegular() || !it.is(info)) {
 		err = fmt.Errorf("%s is no file any more", it.local)
 	}
 	if err != nil {
@@ -109,3 +112,31 @@ func open(it *item) opened {
 	}
 	return opened{file: f, info: info}
 }
+
+func (it *item) open() (*os.File, error) {
+	if it.root == nil {
+		return os.OpenFile(it.local, os.O_RDONLY|nonBlocking, 0)
+	}
+	f, err := it.root.OpenFile(it.path, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", it.local, err)
+	}
+	return f, nil
+}
+
+// is reports whether the file that was opened is at the item's place itself.
+func (it *item) is(info fs.FileInfo) bool {
+	if it.root == nil {
+		return true
+	}
+	there, err := it.root.Lstat(it.path)
+	return err == nil && os.SameFile(there, info)
+}
+
+// nonBlocking is a flag of opening that does not wait for a pipe's other end.
+var nonBlocking = func() int {
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	return syscall.O_NONBLOCK
+}()

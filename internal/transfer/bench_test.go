@@ -111,7 +111,7 @@ func BenchmarkDownload256MiB(b *testing.B) {
 			}
 			defer f.Close()
 			return rawRun(raw, "cat "+quote(there), nil, f)
-		}}, contender{"ours", func(to string) error { return r.Download(b.Context(), there, to) }},
+		}}, contender{"ours", func(to string) error { return r.Download(b.Context(), there, to, DownloadOptions{}) }},
 			contender{"fetch", func(to string) error {
 				_, err := r.Fetch(b.Context(), []string{filepath.Base(there)}, to, FetchOptions{})
 				return err
@@ -154,7 +154,7 @@ func BenchmarkDownload2000Files(b *testing.B) {
 		raw, r := rawClient(b, s, addr), reach(b, s, addr)
 		r.Dir = there
 		turns(b, contender{"raw", func(to string) error { return rawUntar(raw, there, to) }},
-			contender{"ours", func(to string) error { return r.Download(b.Context(), there, to) }},
+			contender{"ours", func(to string) error { return r.Download(b.Context(), there, to, DownloadOptions{}) }},
 			contender{"fetch", func(to string) error {
 				_, err := r.Fetch(b.Context(), []string{"**"}, to, FetchOptions{})
 				return err

@@ -60,7 +60,7 @@ func (r *Remote) uploadBulk(ctx context.Context, f *os.File, info fs.FileInfo, a
 		},
 		func(answers io.Reader) error {
 			defer close(lines)
-			for b := bufio.NewScanner(answers); b.Scan(); {
+			for b := bufio.NewScanner(io.LimitReader(answers, spareBytes)); b.Scan(); {
 				select {
 				case lines <- b.Text():
 				default: // nobody asked

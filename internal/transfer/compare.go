@@ -105,7 +105,10 @@ func (r *Remote) lacking(ctx context.Context, at string, items []item) ([]item, 
 func compare(out io.Reader, items []item, same []bool) error {
 	records := newRecords(out)
 	next := 0
-	for records.Scan() {
+	for count := 0; records.Scan(); count++ {
+		if count > 2*len(items)+listingFiles {
+			return errListing
+		}
 		said, name, _ := strings.Cut(strings.TrimSuffix(records.Text(), "\n"), " ./")
 		s, ok := parseSeen(said)
 		if !ok {
@@ -118,7 +121,7 @@ func compare(out io.Reader, items []item, same []bool) error {
 			same[next] = s == items[next].look()
 		}
 	}
-	return records.Err()
+	return errRecord(records.Err())
 }
 
 // splitRecords splits at "//".

@@ -1,24 +1,34 @@
 package transfer
 
 import (
-	"archive/tar"
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
-	"path/filepath"
-	"strings"
 )
+
+// DownloadOptions are what Download can be told beside its paths.
+type DownloadOptions struct {
+	// Below is a folder in localDir in which all arrives. It is made if it is not
+	// there, and must not be a link. Empty means localDir itself.
+	Below string
+	// Links says what happens to links that lead out of a folder.
+	Links Links
+	Limits
+}
 
 // Download copies a file or a folder of the node into the folder localDir,
 // under the last element of its name. What is there already is replaced file
 // by file. Permission bits are kept, except that the owner may always read and
-// write; links inside a folder stay links. Pipes, sockets and devices are
-// passed over. What is not there is an error that wraps fs.ErrNotExist.
-func (r *Remote) Download(ctx context.Context, remote, localDir string) error {
+// write. Pipes, sockets and devices are passed over. What is not there is an
+// error that wraps fs.ErrNotExist.
+//
+// Links inside a folder stay links if they lead to a place in it; of others
+// DownloadOptions.Links decides. By default all else arrives, and then they are
+// an error that wraps ErrOutsideLink. LocalDir may be a link, but none below it is
+// followed: one that is in the way of a folder is an error.
+func (r *Remote) Download(ctx context.Context, remote, localDir string, o DownloadOptions) error {
 	at, err := r.at(remote)
 	if err != nil {
 		return err
@@ -27,11 +37,30 @@ func (r *Remote) Download(ctx context.Context, remote, localDir string) error {
 	if err != nil || base == "." {
 		return fmt.Errorf("%q has no last element that can name a file here", remote)
 	}
+	l, err := openLanding(localDir, o.Limits)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if o.Below != "" {
+		whole := l
+		if l, err = whole.below(o.Below); err != nil {
+			return err
+		}
+		defer l.close()
+	}
 	get := r.getTar
 	if !r.Tools.Tar {
 		get = r.getSFTP
 	}
-	return retry(ctx, func() error { return get(ctx, at, localDir, base) })
+	err = retry(ctx, func() error {
+		l.begin()
+		return get(ctx, at, l, base, o.Links)
+	})
+	if err == nil && o.Links == RefuseOutside {
+		err = l.leftOut.err("all else arrived, but these, which are absolute or lead out of the folder")
+	}
+	return err
 }
 
 // packOne says whether $p is a file or a folder, and archives it.
@@ -46,84 +75,42 @@ d=${p%/*}
 [ -x "${d:-/}" ] || [ ! -e "${d:-/}" ] || fail "Permission denied: $d"
 exit ` + missing + "\n"
 
-func (r *Remote) getTar(ctx context.Context, at, localDir, base string) error {
+func (r *Remote) getTar(ctx context.Context, at string, l *landing, base string, links Links) error {
 	return r.stream(ctx, script(packOne, "p="+at), at, nil, func(out io.Reader) error {
 		b := bufio.NewReaderSize(out, chunk)
-		kind, err := b.ReadString('\n')
-		if err != nil {
-			return io.ErrUnexpectedEOF
+		isFolder, err := readKind(b)
+		switch {
+		case err != nil:
+			return err
+		case !isFolder:
+			return l.unpackFile(b, path.Base(at), base)
 		}
-		tr := tar.NewReader(b)
-		if kind == "folder\n" {
-			l, err := openLanding(filepath.Join(localDir, base))
-			if err != nil {
-				return err
-			}
-			defer l.close()
-			return l.unpack(tr, func(name string) (string, bool) { return name, true }, nil)
-		}
-		l, err := openLanding(localDir)
+		folder, err := l.below(base)
 		if err != nil {
 			return err
 		}
-		defer l.close()
-		// One file was asked for. Whatever else the node sends is not taken,
-		// and what it calls the file does not matter.
-		taken := false
-		return l.unpack(tr, func(string) (string, bool) {
-			first := !taken
-			taken = true
-			return base, first
-		}, nil)
+		defer folder.close()
+		return folder.unpackTree(b, links)
 	})
 }
 
-// unpack lets an archive arrive. rename gives each entry its name here, or
-// refuses it; arrived, which may be nil, is told of each file.
-func (l *landing) unpack(tr *tar.Reader, rename func(string) (string, bool), arrived func(File)) error {
-	for {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// readKind reads packOne's first line.
+func readKind(b *bufio.Reader) (isFolder bool, err error) {
+	line := make([]byte, 0, len("folder\n"))
+	for len(line) < cap(line) {
+		c, err := b.ReadByte()
 		if err != nil {
-			return fmt.Errorf("the node's archive: %w", err)
+			return false, io.ErrUnexpectedEOF
 		}
-		name, wanted := rename(strings.TrimPrefix(h.Name, "./"))
-		if name == "" && h.Typeflag == tar.TypeDir {
-			continue // the folder itself
-		}
-		if !wanted {
-			return fmt.Errorf("the node sent %q, which was not asked for", h.Name)
-		}
-		if err := l.unpackEntry(tr, h, name, arrived); err != nil {
-			return err
+		if line = append(line, c); c == '\n' {
+			break
 		}
 	}
-}
-
-func (l *landing) unpackEntry(tr *tar.Reader, h *tar.Header, name string, arrived func(File)) error {
-	mode := fs.FileMode(h.Mode & 0o777)
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return l.dir(name, mode)
-	case tar.TypeReg, tar.TypeGNUSparse:
-		sum, err := l.file(name, mode, h.Size, tr, arrived != nil)
-		if err == nil && arrived != nil {
-			arrived(File{name, h.Size, sum})
-		}
-		return err
-	case tar.TypeSymlink:
-		return l.symlink(name, h.Linkname)
-	case tar.TypeLink:
-		err := l.hardlink(name, strings.TrimPrefix(h.Linkname, "./"))
-		if err == nil && arrived != nil {
-			var f File
-			if f, err = l.look(name); err == nil {
-				arrived(f)
-			}
-		}
-		return err
+	switch string(line) {
+	case "folder\n":
+		return true, nil
+	case "file\n":
+		return false, nil
 	}
-	return nil
+	return false, fmt.Errorf("the node says %q, and not whether it is a file or a folder: does a start-up file of its shell print something?", line)
 }

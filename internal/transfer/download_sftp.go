@@ -6,84 +6,100 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
-	"strings"
-
-	"github.com/pkg/sftp"
 )
 
 // getSFTP is getTar for a node without tar.
-func (r *Remote) getSFTP(ctx context.Context, at, localDir, base string) error {
-	return r.withSFTP(ctx, at, func(c *sftp.Client) error {
+func (r *Remote) getSFTP(ctx context.Context, at string, l *landing, base string, links Links) error {
+	return r.withSFTP(ctx, at, func(c *server) error {
 		info, err := c.Stat(at)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s on the node: %w", at, err)
 		case info.Mode().IsRegular():
-			l, err := openLanding(localDir)
-			if err != nil {
+			if err := l.count(base, base, fileKind, info.Size()); err != nil {
 				return err
 			}
-			defer l.close()
-			_, err = l.getFile(c, at, base, info)
+			_, err := l.getFile(c, at, base, base, info, false)
 			return err
 		case !info.IsDir():
 			return fmt.Errorf("%s on the node is neither a file nor a folder", at)
 		}
-		l, err := openLanding(filepath.Join(localDir, base))
+		folder, err := l.below(base)
 		if err != nil {
 			return err
 		}
-		defer l.close()
-		return l.getTree(ctx, c, at, "")
+		defer folder.close()
+		return folder.getTree(ctx, c, at, "", links)
 	})
 }
 
-func (l *landing) getTree(ctx context.Context, c *sftp.Client, at, name string) error {
-	infos, err := c.ReadDirContext(ctx, at)
+func (l *landing) getTree(ctx context.Context, c *server, at, name string, links Links) error {
+	infos, err := c.list(ctx, at)
 	if err != nil {
 		return fmt.Errorf("%s on the node: %w", at, err)
 	}
 	for _, info := range infos {
-		from, to := path.Join(at, info.Name()), path.Join(name, info.Name())
-		if strings.Contains(info.Name(), "/") {
-			return fmt.Errorf("the node sent %q, which is no name of a file", info.Name())
-		}
-		switch info.Mode().Type() {
-		case fs.ModeDir:
-			if err = l.dir(to, info.Mode()); err == nil {
-				err = l.getTree(ctx, c, from, to)
-			}
-		case fs.ModeSymlink:
-			var target string
-			if target, err = c.ReadLink(from); err == nil {
-				err = l.symlink(to, target)
-			}
-		case 0:
-			_, err = l.getFile(c, from, to, info)
-		}
-		if err != nil {
+		if err := l.getEntry(ctx, c, path.Join(at, info.Name()), path.Join(name, info.Name()), info, links); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *landing) getFile(c *sftp.Client, at, name string, info fs.FileInfo) (string, error) {
+// getEntry brings what a listing has. Of a name with slashes the client's library
+// has left the last element.
+func (l *landing) getEntry(ctx context.Context, c *server, from, to string, info fs.FileInfo, links Links) error {
+	switch info.Mode().Type() {
+	case fs.ModeDir:
+		if err := l.dir(to, info.Mode()); err != nil {
+			return err
+		}
+		return l.getTree(ctx, c, from, to, links)
+	case fs.ModeSymlink:
+		target, err := c.ReadLink(from)
+		if err != nil {
+			return fmt.Errorf("%q on the node: %w", from, err)
+		}
+		return l.symlink(to, target, links)
+	case 0:
+		local, err := l.claim(to, fileKind, info.Size())
+		if err == nil {
+			_, err = l.getFile(c, from, to, local, info, false)
+		}
+		return err
+	}
+	_, err := l.claim(to, otherKind, 0) // passed over
+	return err
+}
+
+// getFile brings a file that the tally knows, as it was when it was looked at.
+func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, summed bool) (arrival, error) {
 	f, err := c.Open(at)
 	if err != nil {
-		return "", fmt.Errorf("%s on the node: %w", at, err)
+		return arrival{}, fmt.Errorf("%s on the node: %w", at, err)
 	}
 	defer f.Close()
+	opened, err := f.Stat()
+	switch {
+	case err != nil:
+		return arrival{}, fmt.Errorf("%s on the node: %w", at, err)
+	case !opened.Mode().IsRegular():
+		return arrival{}, fmt.Errorf("%q on the node was a file, and is something else now that it is opened", at)
+	case opened.Size() < info.Size():
+		return arrival{}, fmt.Errorf("%q on the node had %d bytes, and has %d now that it is opened: does something write to it?", at, info.Size(), opened.Size())
+	}
 	pr, pw := io.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, err := f.WriteTo(pw) // many requests at once
+		if err == nil {
+			err = fmt.Errorf("%q on the node ended before its %d bytes: %w", at, info.Size(), io.ErrUnexpectedEOF)
+		}
 		pw.CloseWithError(err)
 	}()
-	sum, err := l.file(name, info.Mode(), info.Size(), io.LimitReader(pr, info.Size()), true)
+	a, err := l.file(name, local, info.Mode(), info.Size(), io.LimitReader(pr, info.Size()), summed)
 	pr.Close()
 	<-done
-	return sum, err
+	return a, err
 }

@@ -1,17 +1,18 @@
 package transfer
 
 import (
-	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
-	"github.com/pkg/sftp"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -44,6 +45,7 @@ type FetchOptions struct {
 	// the time of modification to the second: a file that was last written to
 	// within the marker's second counts as changed there.
 	Since string
+	Limits
 }
 
 // Fetch brings the files of Dir that match the globs into localDir, each under
@@ -51,6 +53,9 @@ type FetchOptions struct {
 // A link to a file brings the file; links to folders are not looked into. The
 // files are sorted by name. That a glob matches none is no error: see
 // Unmatched. Files that arrived before an error are returned beside it.
+//
+// Only regular files arrive, each once. When their sums have been compared they are
+// looked at again: what is returned is what was checked.
 func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o FetchOptions) ([]File, error) {
 	since := ""
 	if o.Since != "" {
@@ -80,18 +85,16 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o F
 	}
 	var names []string
 	err := retry(ctx, func() (err error) {
-		names, err = r.find(ctx, parsed, since)
+		names, err = r.find(ctx, parsed, since, o.Limits)
 		return err
 	})
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	for _, n := range names {
-		if _, err := localName(n); err != nil {
-			return nil, err
-		}
+	if err := checkNames(names); err != nil {
+		return nil, err
 	}
-	l, err := openLanding(localDir)
+	l, err := openLanding(localDir, o.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +103,7 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o F
 	for batch := range batches(names) {
 		var got []File
 		err := retry(ctx, func() (err error) {
+			l.begin()
 			got, err = r.fetch(ctx, l, batch)
 			return err
 		})
@@ -111,38 +115,60 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o F
 	return files, nil
 }
 
-// fetch brings one batch of files, whose names start with "./", and checks it.
-func (r *Remote) fetch(ctx context.Context, l *landing, names []string) ([]File, error) {
-	wanted := make(map[string]bool, len(names))
+// checkNames refuses names that cannot be files here, or not beside each other.
+func checkNames(names []string) error {
+	taken := make(map[string]string, len(names))
 	for _, n := range names {
-		wanted[strings.TrimPrefix(n, "./")] = true
+		local, err := nodeName(n)
+		if err != nil {
+			return err
+		}
+		local = folded(local)
+		if other, twice := taken[local]; twice {
+			return fmt.Errorf("the node has %q and %q, which are one file here", other, n)
+		}
+		taken[local] = n
 	}
-	var files []File
+	return nil
+}
+
+// fetch brings one batch of files, whose names start with "./", and checks it. It
+// leaves nothing here that it does not return.
+func (r *Remote) fetch(ctx context.Context, l *landing, names []string) (_ []File, err error) {
+	arrived := make(map[string]arrival, len(names))
+	defer func() {
+		if err != nil {
+			for _, a := range arrived {
+				l.remove(a.local)
+			}
+		}
+	}()
 	var sums []string
 	command := `cd "$d" || exit 1` + "\nset --" + words(names) + "\n"
 	if r.Tools.Tar {
 		command += `tar -chf - "$@" || exit 1` + "\n"
-	} else {
-		var err error
-		if files, err = r.fetchSFTP(ctx, l, names); err != nil {
-			return nil, err
-		}
+	} else if err := r.fetchSFTP(ctx, l, names, arrived); err != nil {
+		return nil, err
 	}
 	command += r.sumAll(names)
-	err := r.stream(ctx, script(command, "d="+r.Dir), r.Dir, nil, func(out io.Reader) (err error) {
+	wanted := make(map[string]bool, len(names))
+	for _, n := range names {
+		wanted[strings.TrimPrefix(n, "./")] = true
+	}
+	err = r.stream(ctx, script(command, "d="+r.Dir), r.Dir, nil, func(out io.Reader) (err error) {
+		b := bufio.NewReaderSize(out, chunk)
 		if r.Tools.Tar {
-			take := func(name string) (string, bool) { return name, wanted[name] }
-			err = l.unpack(tar.NewReader(out), take, func(f File) { files = append(files, f) })
+			err = l.unpackFiles(b, wanted, arrived)
 		}
-		if err == nil {
-			sums, err = readSums(out)
+		if err == nil && r.Tools.SHA256 != "" {
+			sums, err = readSums(b, len(names))
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return files, l.check(files, names, sums, r.Tools.SHA256 != "")
+	return l.check(arrived, names, sums)
 }
 
 // sumAll returns the command that prints the sum of each of "$@", in order.
@@ -157,67 +183,113 @@ func (r *Remote) sumAll(names []string) string {
 	return r.Tools.SHA256 + ` "$@" || exit 1` + "\n"
 }
 
-// readSums reads what sumAll's command prints, after what pads the archive.
-func readSums(out io.Reader) ([]string, error) {
-	text, err := io.ReadAll(out)
-	if err != nil {
+const (
+	// sumBytes is the length of the longest line with a sum: a name may follow it.
+	sumBytes = nameBytes + 1<<10
+	// paddingBytes is how much of nothing may follow an archive's end.
+	paddingBytes = 1 << 20
+)
+
+// readSums reads the n lines that sumAll's command prints, after what pads the archive.
+func readSums(out io.Reader, n int) ([]string, error) {
+	b := bufio.NewReaderSize(out, sumBytes)
+	if err := skipPadding(b); err != nil {
 		return nil, err
 	}
 	var sums []string
-	for line := range strings.Lines(strings.TrimLeft(string(text), "\x00")) {
-		const size = 2 * sha256.Size
-		if _, err := hex.DecodeString(line[:min(size, len(line))]); err != nil || len(line) < size {
-			return nil, fmt.Errorf("the node says %q for the sum of a file", line)
+	for {
+		line, err := b.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
 		}
-		sums = append(sums, strings.ToLower(line[:size]))
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+		const size = 2 * sha256.Size
+		if len(sums) == n {
+			return nil, fmt.Errorf("the node gave more than %d sums for as many files", n)
+		}
+		if _, badHex := hex.DecodeString(string(line[:min(size, len(line))])); badHex != nil || len(line) < size || errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fmt.Errorf("the node says %.100q for the sum of a file", line)
+		}
+		sums = append(sums, strings.ToLower(string(line[:size])))
+	}
+	if len(sums) != n {
+		return nil, fmt.Errorf("the node gave %d sums for %d files: %w", len(sums), n, io.ErrUnexpectedEOF)
 	}
 	return sums, nil
 }
 
-// check compares what arrived with what the node says of it. A file that is
-// not the same is taken away again.
-func (l *landing) check(files []File, names, sums []string, summed bool) error {
-	got := make(map[string]File, len(files))
-	for _, f := range files {
-		got[f.Name] = f
+func skipPadding(b *bufio.Reader) error {
+	for range paddingBytes {
+		c, err := b.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if c != 0 {
+			return b.UnreadByte()
+		}
 	}
-	if summed && len(sums) != len(names) {
-		return fmt.Errorf("the node gave %d sums for %d files", len(sums), len(names))
-	}
+	return fmt.Errorf("the node sent %d bytes of nothing after its archive", paddingBytes)
+}
+
+// check compares what arrived with what the node says of it, and looks at it again:
+// what is returned is in the landing.
+func (l *landing) check(arrived map[string]arrival, names, sums []string) ([]File, error) {
+	files := make([]File, len(names))
 	for i, n := range names {
 		n = strings.TrimPrefix(n, "./")
-		f, ok := got[n]
+		a, ok := arrived[n]
 		if !ok {
-			return fmt.Errorf("the node did not send %q", n)
+			return nil, fmt.Errorf("the node did not send %q", n)
 		}
-		if summed && f.SHA256 != sums[i] {
-			l.remove(n)
-			return fmt.Errorf("%q is not what the node has: did something write to it meanwhile?", n)
+		if sums != nil && a.SHA256 != sums[i] {
+			return nil, fmt.Errorf("%q is not what the node has: did something write to it meanwhile?", n)
+		}
+		files[i] = a.File
+	}
+	for _, a := range arrived {
+		if err := l.verify(&a); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return files, nil
 }
 
 // fetchSFTP brings files from a node without tar.
-func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string) ([]File, error) {
-	files := make([]File, len(names))
-	err := r.withSFTP(ctx, r.Dir, func(c *sftp.Client) error {
+func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string, arrived map[string]arrival) error {
+	return r.withSFTP(ctx, r.Dir, func(c *server) error {
 		var g errgroup.Group
+		var mu sync.Mutex
 		g.SetLimit(filesAtOnce)
-		for i, n := range names {
+		for _, n := range names {
 			g.Go(func() error {
 				at := path.Join(r.Dir, n)
 				info, err := c.Stat(at)
 				if err != nil {
 					return fmt.Errorf("%s on the node: %w", at, err)
 				}
+				if !info.Mode().IsRegular() {
+					return fmt.Errorf("%q on the node is no file any more", at)
+				}
 				n := strings.TrimPrefix(n, "./")
-				sum, err := l.getFile(c, at, n, info)
-				files[i] = File{n, info.Size(), sum}
-				return err
+				local, err := l.claim(n, fileKind, info.Size())
+				if err != nil {
+					return err
+				}
+				a, err := l.getFile(c, at, n, local, info, true)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				arrived[n] = a
+				return nil
 			})
 		}
 		return g.Wait()
 	})
-	return files, err
 }

@@ -33,10 +33,10 @@ func TestFetchSince(t *testing.T) {
 			marker := filepath.Join(base, "-marker")
 			later(t, filepath.Join(base, "deep/er/old"), marker)
 
-			tree{"out/new": "new", "out/rewritten": "new", "new.json": "new", "out/a\nb =x .c": "new", "kept": "new",
+			tree{"out/new": "new", "out/rewritten": "new", "new.json": "new", "out/a b =x .c": "new", "kept": "new",
 				"to old": "-> out/old", "to new": "-> out/new"}.make(t, base)
 			must(t, os.Chtimes(filepath.Join(base, "kept"), long, long))
-			want := []string{"kept", "new.json", "out/a\nb =x .c", "out/new", "out/rewritten", "to new"}
+			want := []string{"kept", "new.json", "out/a b =x .c", "out/new", "out/rewritten", "to new"}
 			fetch := func(since string, globs ...string) []string {
 				t.Helper()
 				files, err := r.Fetch(t.Context(), globs, t.TempDir(), FetchOptions{Dir: base, Since: since})

@@ -3,10 +3,14 @@ package transfer
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -64,7 +68,7 @@ fi
 
 // find returns the names of the files that match, sorted; of those, where
 // since is not empty, the ones that changed after that file was written.
-func (r *Remote) find(ctx context.Context, globs []glob, since string) ([]string, error) {
+func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limits) ([]string, error) {
 	var text strings.Builder
 	if since == "" {
 		text.WriteString(printNames)
@@ -84,75 +88,139 @@ func (r *Remote) find(ctx context.Context, globs []glob, since string) ([]string
 	}
 	var names []string
 	err := r.stream(ctx, script("{\n"+text.String()+"} 4>&1\n", "d="+r.Dir, "since="+since), r.Dir, nil, func(out io.Reader) (err error) {
-		names, err = matching(globs, out)
+		names, err = matching(globs, out, most)
 		return err
 	})
 	return names, err
 }
 
+// listingBytes is how much of a listing is read for each file that may be in it:
+// names that no pattern matches are listed too, and are not kept.
+const listingBytes = nameBytes
+
+// listingFiles is for how many files a listing may always be long enough.
+const listingFiles = 4 << 10
+
+// errListing means that a node's list of files is longer than any that is honest.
+var errListing = errors.New("the node's list of files has no end")
+
 // matching reads findFiles' answer.
-func matching(globs []glob, out io.Reader) ([]string, error) {
-	var names []string
-	var marker time.Time
-	current, base := -1, ""
+func matching(globs []glob, out io.Reader, most Limits) ([]string, error) {
+	f := finder{globs: globs, current: -1, most: most, names: make(map[string]bool)}
+	var length, longest int64 = 0, math.MaxInt64
+	if files := max(most.files(), listingFiles); files < math.MaxInt64/listingBytes {
+		longest = files * listingBytes
+	}
 	records := newRecords(out)
 	for records.Scan() {
-		record := strings.TrimSuffix(records.Text(), "\n")
-		if number, ok := strings.CutPrefix(record, "#"); ok {
-			number, whole := strings.CutSuffix(number, ".")
-			if _, err := fmt.Sscan(number, &current); err != nil || current < 0 || current >= len(globs) {
-				return nil, fmt.Errorf("the node lists files for a pattern %q that it was not asked for", number)
-			}
-			if base = globs[current].base; whole {
-				base = ""
-			}
-			continue
+		if length += int64(len(records.Bytes())); length > longest {
+			return nil, errListing
 		}
-		if said, ok := strings.CutPrefix(record, "="); ok {
-			var err error
-			if marker, err = parseTime(said); err != nil {
-				return nil, err
-			}
-			continue
+		if err := f.read(strings.TrimSuffix(records.Text(), "\n")); err != nil {
+			return nil, err
 		}
-		said, name, ok := strings.Cut(record, " ./")
-		if record == "" {
-			continue // before the first one
-		}
-		if !ok || current < 0 {
-			return nil, fmt.Errorf("the node lists %q, which is no file of a pattern", record)
-		}
-		if name = path.Join(base, name); !globs[current].match(name) {
-			continue
-		}
-		if said != "-" {
-			changed, err := parseTime(said)
-			if err != nil {
-				return nil, err
-			}
-			if changed.Before(marker) {
-				continue
-			}
-		}
-		names = append(names, name)
 	}
-	slices.Sort(names)
-	return slices.Compact(names), records.Err()
+	return slices.Sorted(maps.Keys(f.names)), errRecord(records.Err())
+}
+
+// A finder keeps those names of a listing that match.
+type finder struct {
+	globs   []glob
+	current int    // which of them the next names are for
+	base    string // what those are relative to
+	marker  time.Time
+	most    Limits
+	names   map[string]bool
+	bytes   int64 // of all names
+}
+
+// read takes one record.
+func (f *finder) read(record string) error {
+	if record == "" {
+		return nil // before the first one
+	}
+	if number, ok := strings.CutPrefix(record, "#"); ok {
+		return f.turn(number)
+	}
+	if said, ok := strings.CutPrefix(record, "="); ok {
+		var err error
+		f.marker, err = parseTime(said)
+		return err
+	}
+	said, name, ok := strings.Cut(record, " ./")
+	if !ok || f.current < 0 {
+		return fmt.Errorf("the node lists %.100q, which is no file of a pattern", record)
+	}
+	if name = path.Join(f.base, name); !f.globs[f.current].match(name) {
+		return nil
+	}
+	if said != "-" {
+		changed, err := parseTime(said)
+		if err != nil {
+			return err
+		}
+		if changed.Before(f.marker) {
+			return nil
+		}
+	}
+	return f.keep(name)
+}
+
+// turn begins the names of another glob, whose number has a dot after it where the
+// glob is a file and no folder.
+func (f *finder) turn(number string) error {
+	number, whole := strings.CutSuffix(number, ".")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n >= len(f.globs) {
+		return fmt.Errorf("the node lists files for a pattern %.100q that it was not asked for", number)
+	}
+	f.current, f.base = n, f.globs[n].base
+	if whole {
+		f.base = ""
+	}
+	return nil
+}
+
+// keep adds a name. All together may have 256 bytes each: that is the memory for them.
+func (f *finder) keep(name string) error {
+	const each = 256
+	if f.names[name] {
+		return nil
+	}
+	if int64(len(f.names)) >= f.most.files() {
+		return &LimitError{Files: true, Most: f.most.Files}
+	}
+	if f.bytes += int64(len(name)); f.bytes/each > max(f.most.files(), listingFiles) {
+		return errListing
+	}
+	f.names[name] = true
+	return nil
 }
 
 // parseTime reads a time as stat prints it.
 func parseTime(text string) (time.Time, error) {
 	t, err := time.Parse("2006-01-02 15:04:05.999999999 -0700", text)
 	if err != nil {
-		return t, fmt.Errorf("the node says %q for the time of a file", text)
+		return t, fmt.Errorf("the node says %.100q for the time of a file", text)
 	}
 	return t, nil
 }
 
+// recordBytes is the length of the longest record: a name, and numbers before it.
+const recordBytes = nameBytes + 1<<10
+
 // newRecords splits what a node prints at "//".
 func newRecords(out io.Reader) *bufio.Scanner {
 	records := bufio.NewScanner(out)
-	records.Buffer(nil, 1<<20) // a name is far shorter
+	records.Buffer(nil, recordBytes)
 	records.Split(splitRecords)
 	return records
+}
+
+// errRecord says what it means that a scanner of records failed.
+func errRecord(err error) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("the node lists a name of more than %d bytes", nameBytes)
+	}
+	return err
 }

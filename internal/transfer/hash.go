@@ -26,9 +26,9 @@ type hashed struct {
 // file can change again without its time showing it.
 const settled = time.Second
 
-// hashOf returns the SHA-256 of a local file in hex.
-func hashOf(ctx context.Context, name string) (string, error) {
-	name, err := filepath.Abs(name)
+// hashOf returns the SHA-256 of a file that is to be sent, in hex.
+func hashOf(ctx context.Context, it *item) (string, error) {
+	name, err := filepath.Abs(it.local)
 	if err != nil {
 		return "", err
 	}
@@ -39,20 +39,17 @@ func hashOf(ctx context.Context, name string) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
+	o := open(it)
+	if o.err != nil {
+		return "", o.err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
+	defer o.close()
+	info := o.info
 	if h.info != nil && os.SameFile(h.info, info) && h.info.Size() == info.Size() && h.info.ModTime().Equal(info.ModTime()) {
 		return h.sum, nil
 	}
 	started := time.Now()
-	sum, err := sumOf(f)
+	sum, err := sumOf(o.file)
 	if err != nil {
 		return "", err
 	}

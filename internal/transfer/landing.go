@@ -9,154 +9,284 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 )
 
 // A landing is a local folder in which things from a node arrive. The node is
 // not trusted with it: whatever names and links it sends, nothing outside the
-// folder is written.
+// folder is written or read, and no link in it is followed, whoever made it.
+// Its methods may be called at the same time.
 type landing struct {
+	*tally
 	root *os.Root
-	name string
+	name string // what errors call it
+
+	mu       sync.Mutex
+	here     *os.Root // the folder that was used last, or nil
+	hereName string
 }
 
-func openLanding(dir string) (*landing, error) {
+// openLanding opens the folder dir, which the caller named: it may be a link.
+func openLanding(dir string, most Limits) (*landing, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
-	return &landing{root, dir}, err
+	if err != nil {
+		return nil, err
+	}
+	return &landing{tally: newTally(most), root: root, name: dir}, nil
 }
 
-func (l *landing) close() error { return l.root.Close() }
+func (l *landing) close() error {
+	l.leave()
+	return l.root.Close()
+}
 
-// localName turns a name from the node into one here.
-func localName(name string) (string, error) {
-	local, err := strings.TrimSuffix(name, "/"), error(nil)
-	if runtime.GOOS == "windows" {
-		local, err = filepath.Localize(local)
+// below opens a folder of the landing as one of its own, with the same tally.
+func (l *landing) below(local string) (*landing, error) {
+	sub, _, err := enter(l.root, local)
+	if err != nil {
+		return nil, l.explain(err)
 	}
-	if err != nil || !filepath.IsLocal(local) || strings.IndexByte(local, 0) >= 0 {
-		return "", fmt.Errorf("the node sent %q, which is no name of a file here", name)
+	return &landing{tally: l.tally, root: sub, name: filepath.Join(l.name, local)}, nil
+}
+
+// enter opens a folder of another one, and makes it if it is not there.
+func enter(parent *os.Root, name string) (folder *os.Root, made bool, err error) {
+	err = parent.Mkdir(name, 0o777)
+	if made = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, false, err
 	}
-	return filepath.Clean(local), nil
+	info, err := parent.Lstat(name)
+	if err != nil {
+		return nil, made, err
+	}
+	if !info.IsDir() {
+		return nil, made, &notFolderError{name}
+	}
+	folder, err = parent.OpenRoot(name)
+	if err != nil {
+		return nil, made, err
+	}
+	opened, err := folder.Stat(".")
+	if err == nil && !os.SameFile(info, opened) { // it was replaced just now
+		err = &notFolderError{name}
+	}
+	if err != nil {
+		folder.Close()
+		return nil, made, err
+	}
+	return folder, made, nil
+}
+
+// A notFolderError says that something of this machine is in the way of a folder.
+type notFolderError struct{ local string }
+
+func (e *notFolderError) Error() string {
+	return fmt.Sprintf("%q is a link or a file on this machine, and the node has a folder of that name: remove it, or choose another folder", e.local)
+}
+
+// in runs do with a folder of the landing. Those that are not there are made, and
+// one on the way that is a link is an error.
+func (l *landing) in(dir string, do func(*os.Root) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	folder, err := l.folder(dir)
+	if err == nil {
+		err = do(folder)
+	}
+	return err
+}
+
+// folder opens a folder and keeps it open, because what comes next is most often
+// in it, or below it.
+func (l *landing) folder(dir string) (*os.Root, error) {
+	switch {
+	case dir == ".":
+		return l.root, nil
+	case l.here != nil && dir == l.hereName:
+		return l.here, nil
+	}
+	const separator = string(filepath.Separator)
+	at, rest := l.root, dir
+	if below, ok := strings.CutPrefix(dir, l.hereName+separator); ok && l.here != nil {
+		at, rest = l.here, below
+	}
+	walked := len(dir) - len(rest)
+	for element := range strings.SplitSeq(rest, separator) {
+		next, _, err := enter(at, element)
+		if at != l.root && at != l.here {
+			at.Close()
+		}
+		walked += len(element)
+		if e := (*notFolderError)(nil); errors.As(err, &e) {
+			e.local = dir[:walked]
+		}
+		if err != nil {
+			return nil, err
+		}
+		at, walked = next, walked+len(separator)
+	}
+	l.leave()
+	l.here, l.hereName = at, dir
+	return at, nil
+}
+
+func (l *landing) leave() {
+	if l.here != nil {
+		l.here.Close()
+		l.here = nil
+	}
 }
 
 // dir makes a folder, or keeps the one that is there.
 func (l *landing) dir(name string, mode fs.FileMode) error {
-	local, err := localName(name)
-	if err != nil {
+	local, err := l.claim(name, folderKind, 0)
+	if err != nil || local == "." {
 		return err
 	}
-	if info, err := l.root.Stat(local); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := l.root.MkdirAll(local, 0o777); err != nil {
-		return l.explain(err)
-	}
-	return l.root.Chmod(local, mode.Perm()|0o700)
-}
-
-// file writes a file of the given size and returns, if that is wanted, its
-// SHA-256 in hex.
-func (l *landing) file(name string, mode fs.FileMode, size int64, content io.Reader, summed bool) (string, error) {
-	h := sha256.New()
-	err := l.place(name, func(stage string) error {
-		f, err := l.root.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return l.explain(l.in(filepath.Dir(local), func(parent *os.Root) error {
+		folder, made, err := enter(parent, filepath.Base(local))
+		if e := (*notFolderError)(nil); errors.As(err, &e) {
+			e.local = local
+		}
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		var to io.Writer = f
-		if summed {
-			to = io.MultiWriter(f, h)
+		defer folder.Close()
+		if !made {
+			return nil
 		}
-		n, err := io.CopyBuffer(onlyWriter{to}, onlyReader{content}, make([]byte, min(chunk, max(size, 1))))
-		switch {
-		case err != nil:
-			return err
-		case n != size:
-			return io.ErrUnexpectedEOF
-		}
-		if err := f.Chmod(mode.Perm() | 0o600); err != nil {
-			return err
-		}
-		return f.Close()
+		return folder.Chmod(".", mode.Perm()|0o700)
+	}))
+}
+
+// An arrival is a file that arrived, and which one of this machine it is.
+type arrival struct {
+	File
+	local string
+	info  fs.FileInfo
+}
+
+// file writes a file, which the tally must know, of the given size. Its SHA-256 is
+// found if that is wanted.
+func (l *landing) file(name, local string, mode fs.FileMode, size int64, content io.Reader, summed bool) (arrival, error) {
+	a := arrival{File: File{Name: name, Size: size}, local: local}
+	return a, l.place(local, func(folder *os.Root, stage string) (func() error, error) {
+		f, err := folder.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		return func() error { return a.write(f, mode, content, summed) }, err
 	})
-	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// symlink makes a link. Where it leads does not matter: it is never written
-// through when that is outside.
-func (l *landing) symlink(name, target string) error {
-	return l.place(name, func(stage string) error { return l.root.Symlink(filepath.FromSlash(target), stage) })
+// write fills the file that is to arrive, and closes it.
+func (a *arrival) write(f *os.File, mode fs.FileMode, content io.Reader, summed bool) error {
+	defer f.Close()
+	var to io.Writer = f
+	sum := sha256.New()
+	if summed {
+		to = io.MultiWriter(f, sum)
+	}
+	n, err := io.CopyBuffer(onlyWriter{to}, onlyReader{content}, make([]byte, min(chunk, max(a.Size, 1))))
+	switch {
+	case err != nil:
+		return err
+	case n != a.Size:
+		return io.ErrUnexpectedEOF
+	}
+	if err := f.Chmod(mode.Perm() | 0o600); err != nil {
+		return err
+	}
+	if summed {
+		a.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	}
+	if a.info, err = f.Stat(); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
-// hardlink gives a file that arrived a second name.
-func (l *landing) hardlink(name, old string) error {
-	from, err := localName(old)
+// symlink makes a link, unless it leads out of the landing: then links decides.
+func (l *landing) symlink(name, target string, links Links) error {
+	local, err := l.claim(name, otherKind, 0)
 	if err != nil {
 		return err
 	}
-	if info, err := l.root.Lstat(from); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("the node sent %q as a second name of %q, which is no file", name, old)
+	if len(target) > nameBytes || hasControl(target) {
+		return fmt.Errorf("the node sent %q, a link to %.60q: that is no name of a file here", name, target)
 	}
-	return l.place(name, func(stage string) error { return l.root.Link(from, stage) })
+	if links != KeepOutside && !staysBelow(filepath.ToSlash(local), target) {
+		l.leftOut.add(name, target)
+		return nil
+	}
+	err = l.place(local, func(folder *os.Root, stage string) (func() error, error) {
+		return nil, folder.Symlink(filepath.FromSlash(target), stage)
+	})
+	if err == nil && links != KeepOutside && leadsOut(l.root, local) {
+		// By a link that was here before.
+		l.leftOut.add(name, target)
+		err = l.root.Remove(local)
+	}
+	return err
 }
 
-// look reads what a file is that arrived.
-func (l *landing) look(name string) (File, error) {
-	local, err := localName(name)
+// hardlink gives a file that arrived before, in the same try, a second name.
+func (l *landing) hardlink(name, old string) (local string, err error) {
+	from, err := nodeName(old)
 	if err != nil {
-		return File{}, err
+		return "", err
 	}
-	f, err := l.root.Open(local)
-	if err != nil {
-		return File{}, err
+	if !l.has(from) {
+		return "", fmt.Errorf("the node sent %q as a second name of %q, which is no file that it sent", name, old)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return File{}, err
+	if local, err = l.claim(name, fileKind, 0); err != nil {
+		return "", err
 	}
-	sum, err := sumOf(f)
-	return File{name, info.Size(), sum}, err
+	return local, l.place(local, func(_ *os.Root, stage string) (func() error, error) {
+		return nil, l.root.Link(from, filepath.Join(filepath.Dir(local), stage))
+	})
+}
+
+// verify looks at a file again: it is the one that arrived, and a link to none.
+func (l *landing) verify(a *arrival) error {
+	return l.explain(l.in(filepath.Dir(a.local), func(folder *os.Root) error {
+		info, err := folder.Lstat(filepath.Base(a.local))
+		if err == nil && (!info.Mode().IsRegular() || !os.SameFile(info, a.info) || info.Size() != a.Size) {
+			err = fmt.Errorf("%q is not the file any more that the node sent and that was checked", a.Name)
+		}
+		return err
+	}))
 }
 
 // remove takes back a file that arrived.
-func (l *landing) remove(name string) {
-	if local, err := localName(name); err == nil {
-		l.root.Remove(local)
-	}
+func (l *landing) remove(local string) {
+	l.in(filepath.Dir(local), func(folder *os.Root) error { return folder.Remove(filepath.Base(local)) })
 }
 
 // place makes something under another name in the same folder, and then gives
-// it its own.
-func (l *landing) place(name string, produce func(stage string) error) error {
-	local, err := localName(name)
-	if err != nil {
+// it its own. What begin returns, if anything, runs while others use the landing.
+func (l *landing) place(local string, begin func(folder *os.Root, stage string) (func() error, error)) error {
+	dir, base, stage := filepath.Dir(local), filepath.Base(local), stageName()
+	var finish func() error
+	err := l.in(dir, func(folder *os.Root) (err error) {
+		if finish, err = begin(folder, stage); err == nil && finish == nil {
+			err = folder.Rename(stage, base)
+		}
 		return err
-	}
-	dir := filepath.Dir(local)
-	if dir != "." {
-		if err := l.root.MkdirAll(dir, 0o777); err != nil {
-			return l.explain(err)
+	})
+	if err == nil && finish != nil {
+		if err = finish(); err == nil {
+			err = l.in(dir, func(folder *os.Root) error { return folder.Rename(stage, base) })
 		}
 	}
-	stage := filepath.Join(dir, stageName())
-	if err = produce(stage); err == nil {
-		err = l.root.Rename(stage, local)
+	if err != nil || finish == nil {
+		// Two names of one file are renamed into each other as a success that
+		// changes nothing: the first name then is still there.
+		l.in(dir, func(folder *os.Root) error { return folder.Remove(stage) })
 	}
-	if err != nil {
-		l.root.Remove(stage)
-		return l.explain(err)
-	}
-	// Two names of one file are renamed into each other as a success that
-	// changes nothing: the first name then is still there.
-	l.root.Remove(stage)
-	return nil
+	return l.explain(err)
 }
 
 // explain names the folder, which the errors of os.Root leave out, and says that a
@@ -164,10 +294,11 @@ func (l *landing) place(name string, produce func(stage string) error) error {
 func (l *landing) explain(err error) error {
 	var p *fs.PathError
 	var link *os.LinkError
+	var inWay *notFolderError
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("in %s on this machine: %w; free space here, or choose a folder on another disk", l.name, err)
-	case errors.As(err, &p), errors.As(err, &link):
+	case errors.As(err, &p), errors.As(err, &link), errors.As(err, &inWay):
 		return fmt.Errorf("in %s: %w", l.name, err)
 	}
 	return err

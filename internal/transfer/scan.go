@@ -22,63 +22,102 @@ type item struct {
 	mtime  time.Time
 	target string // of a link
 	sum    string // SHA-256 of a file, where it was asked for
+
+	root *os.Root // the folder that it is in, as name; nil where it is opened as local
+	path string   // in root
 }
 
 // scan lists what is in a folder, each folder before what is in it. See Upload
-// for how links are treated. Git says whether .gitignore files count.
-func scan(root string, exclude []string, git bool) ([]item, error) {
-	s := &scanner{root: root}
+// for how links are treated. Git says whether .gitignore files count. The items
+// are for as long as root is open, which is the folder dir.
+func scan(root *os.Root, dir string, exclude []string, git bool, links Links) ([]item, error) {
+	s := &scanner{root: root, dir: dir, links: links}
 	walk := ignore.WalkAll
 	if git {
 		walk = ignore.Walk
 	}
-	err := walk(root, ignore.New(exclude), s.visit)
-	return s.items, err
+	if err := walk(dir, ignore.New(exclude), s.visit); err != nil {
+		return nil, err
+	}
+	return s.items, s.leftOut.err("these, in " + dir + ", are absolute or lead out of it")
 }
 
 type scanner struct {
-	root     string
+	root     *os.Root
+	dir      string
+	links    Links
 	items    []item
 	followed []string // links whose folders are sent, outer before inner
+	leftOut  outside  // links that make it an error
 }
 
 func (s *scanner) visit(name string, d fs.DirEntry) error {
-	local := filepath.Join(s.root, filepath.FromSlash(name))
+	local := filepath.Join(s.dir, filepath.FromSlash(name))
 	info, err := d.Info()
 	if err != nil {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink == 0 {
-		s.add(name, local, info)
+		it := item{name: name, local: local}
+		if s.follower(name) == "" {
+			it.root, it.path = s.root, filepath.FromSlash(name)
+		}
+		s.add(it, info)
 		return nil
 	}
 	target, err := os.Readlink(local)
 	if err != nil {
 		return err
 	}
-	info, err = os.Stat(local)
-	if errors.Is(err, fs.ErrNotExist) || s.staysInside(name, target) {
-		s.items = append(s.items, item{name: name, local: local, mode: fs.ModeSymlink | 0o777, target: filepath.ToSlash(target)})
+	link := item{name: name, local: local, mode: fs.ModeSymlink | 0o777, target: filepath.ToSlash(target)}
+	switch {
+	case s.links == FollowOutside:
+		return s.follow(link, target)
+	case !leadsOut(s.root, filepath.FromSlash(name)):
+		s.items = append(s.items, link)
+	case s.links == RefuseOutside:
+		s.leftOut.add(name, target)
+	}
+	return nil
+}
+
+// follow adds a link, or what it leads to where that is outside.
+func (s *scanner) follow(link item, target string) error {
+	info, err := os.Stat(link.local)
+	if errors.Is(err, fs.ErrNotExist) || s.staysInside(link.name, target) {
+		s.items = append(s.items, link)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.add(name, local, info)
+	s.add(item{name: link.name, local: link.local}, info)
 	if !info.IsDir() {
 		return nil
 	}
-	if err := isLoop(local); err != nil {
+	if err := isLoop(link.local); err != nil {
 		return err
 	}
-	s.followed = append(s.followed, name+"/")
+	s.followed = append(s.followed, link.name+"/")
 	return ignore.ErrFollow
 }
 
-func (s *scanner) add(name, local string, info fs.FileInfo) {
+func (s *scanner) add(it item, info fs.FileInfo) {
 	if kind := info.Mode().Type(); kind == 0 || kind == fs.ModeDir {
-		s.items = append(s.items, item{name: name, local: local, mode: kind | info.Mode().Perm(), size: info.Size(), mtime: info.ModTime()})
+		it.mode, it.size, it.mtime = kind|info.Mode().Perm(), info.Size(), info.ModTime()
+		s.items = append(s.items, it)
 	}
+}
+
+// follower returns the innermost link to a folder through which a name was reached,
+// with a slash at its end, or "".
+func (s *scanner) follower(name string) string {
+	for i := len(s.followed) - 1; i >= 0; i-- {
+		if strings.HasPrefix(name, s.followed[i]) {
+			return s.followed[i]
+		}
+	}
+	return ""
 }
 
 // staysInside reports whether a link leads to a place in the same tree: the
@@ -87,12 +126,7 @@ func (s *scanner) staysInside(name, target string) bool {
 	if filepath.IsAbs(target) || path.IsAbs(target) {
 		return false
 	}
-	for i := len(s.followed) - 1; i >= 0; i-- {
-		if below, ok := strings.CutPrefix(name, s.followed[i]); ok {
-			name = below
-			break
-		}
-	}
+	name = strings.TrimPrefix(name, s.follower(name))
 	return filepath.IsLocal(filepath.Join(filepath.FromSlash(path.Dir(name)), target))
 }
 

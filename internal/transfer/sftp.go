@@ -23,10 +23,42 @@ const (
 	requestsAtOnce = 64 // of each
 )
 
+// listedBytes is how much the server may send for one folder's listing, which is
+// in memory whole: enough for a million names.
+const listedBytes = 256 << 20
+
+// A server is an SFTP session that bounds its listings.
+type server struct {
+	*sftp.Client
+	listing atomic.Bool
+	left    atomic.Int64 // of listedBytes
+}
+
+// received is told of all that the server sends.
+func (s *server) received(n int) error {
+	if s.listing.Load() && s.left.Add(-int64(n)) < 0 {
+		return errListing
+	}
+	return nil
+}
+
+// list lists a folder, while nothing else is asked of the server.
+func (s *server) list(ctx context.Context, at string) ([]fs.FileInfo, error) {
+	s.left.Store(listedBytes)
+	s.listing.Store(true)
+	infos, err := s.ReadDirContext(ctx, at)
+	s.listing.Store(false)
+	if s.left.Load() < 0 {
+		return nil, errListing
+	}
+	return infos, err
+}
+
 // withSFTP runs do with an SFTP session that ends with ctx.
-func (r *Remote) withSFTP(ctx context.Context, about string, do func(*sftp.Client) error) error {
-	c, err := r.Client.SFTP(ctx)
-	if err != nil {
+func (r *Remote) withSFTP(ctx context.Context, about string, do func(*server) error) error {
+	c := new(server)
+	var err error
+	if c.Client, err = r.Client.SFTP(ctx, c.received); err != nil {
 		return err
 	}
 	defer c.Close()
@@ -38,7 +70,9 @@ func (r *Remote) withSFTP(ctx context.Context, about string, do func(*sftp.Clien
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case !errors.As(err, &status) && isGone(c):
+	case errors.Is(err, errListing):
+		return err
+	case !errors.As(err, &status) && isGone(c.Client):
 		return fmt.Errorf("%w: %w", ssh.ErrDisconnected, err)
 	case errors.As(err, &status), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%s on the node: %w", about, err)
@@ -62,8 +96,8 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *mete
 		return err
 	}
 	stage := stageName()
-	err := r.withSFTP(ctx, d.at, func(client *sftp.Client) error {
-		c := &putter{Client: client, stage: stage}
+	err := r.withSFTP(ctx, d.at, func(to *server) error {
+		c := &putter{Client: to.Client, stage: stage}
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(filesAtOnce)
 		for i := range items {

@@ -72,14 +72,15 @@ func TestShells(t *testing.T) {
 				must(t, r.Upload(t.Context(), local, "up", Options{}))
 				odd.compare(t, filepath.Join(r.Dir, "up"))
 			}
-			must(t, r.Download(t.Context(), "up", back))
-			odd.compare(t, filepath.Join(back, "up"))
+			must(t, os.RemoveAll(filepath.Join(r.Dir, "up", controlled)))
+			must(t, r.Download(t.Context(), "up", back, DownloadOptions{}))
+			printable.compare(t, filepath.Join(back, "up"))
 
 			big := filepath.Join(t.TempDir(), "big")
 			must(t, os.WriteFile(big, []byte("end"), 0o644))
 			must(t, os.Truncate(big, bulkSize+3*block+5))
 			for _, f := range []string{filepath.Join(local, "run.sh"), big} {
-				must(t, r.Upload(t.Context(), f, "new\nline/"+filepath.Base(f), Options{}))
+				must(t, r.Upload(t.Context(), f, "new line/"+filepath.Base(f), Options{}))
 			}
 			files, err := r.Fetch(t.Context(), []string{"**/*.sh", "new*/*", "up/b*/*"}, t.TempDir(), FetchOptions{})
 			if err != nil || len(files) != 4 {

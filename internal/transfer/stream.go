@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -16,7 +17,13 @@ const (
 	chunk = 256 << 10
 	// packet is how much SSH carries at once: what is less is gathered.
 	packet = 32 << 10
+	// spareBytes is how much a command may print that nothing here reads: a start-up
+	// file's greeting, or what pads an archive.
+	spareBytes = 1 << 20
 )
+
+// errSpare means that a command printed more than spareBytes that were not asked for.
+var errSpare = fmt.Errorf("the node sent more than %d bytes that were not asked for", spareBytes)
 
 // stream runs a command on the node. feed writes its stdin and take reads its
 // stdout; either may be nil. When feed or take fails by itself, the command's
@@ -40,11 +47,16 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 	wg.Go(func() { fedErr = feedSession(s, feed) })
 	wg.Go(func() {
 		if take != nil {
-			if taken = take(s); taken != nil && !isCut(taken) {
-				s.Close()
-			}
+			taken = take(s)
 		}
-		io.Copy(io.Discard, s)
+		if taken == nil || isCut(taken) {
+			if n, _ := io.CopyN(io.Discard, s, spareBytes+1); n <= spareBytes {
+				return
+			}
+			taken = errSpare
+		}
+		s.Close()
+		io.Copy(io.Discard, s) // a window at most: the node cannot send more
 	})
 	wg.Wait()
 	err = s.Wait()

@@ -27,6 +27,17 @@ type Entry struct {
 	// inside the folder counts too; where they disagree, Exclude wins. A .git
 	// is always left out.
 	Exclude []string
+	// Links says what happens to links that lead out of a folder.
+	Links Links
+}
+
+// Check returns the error that Sync would have for the entry's links, or because it
+// cannot be listed.
+func (e Entry) Check() error {
+	var open roots
+	defer open.close()
+	_, err := list(e, &open)
+	return err
 }
 
 // Stats says what a Sync did.
@@ -48,9 +59,12 @@ func (s Stats) String() string {
 // is sent when it is another one here by its SHA-256 or mode, or when the one
 // on the node is gone or was written to since, by its time. A file that an
 // earlier Sync sent and that is not here any more is removed there; what
-// others put there is left alone. Symbolic links are treated as by Upload.
+// others put there is left alone. Symbolic links are treated as by Upload, as
+// Entry.Links says.
 func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
-	items, err := r.gather(entries)
+	var open roots
+	defer open.close()
+	items, err := r.gather(entries, &open)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -68,14 +82,14 @@ func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
 
 // gather lists what the entries are made of, each name once, and every folder
 // before what is in it.
-func (r *Remote) gather(entries []Entry) ([]item, error) {
+func (r *Remote) gather(entries []Entry, open *roots) ([]item, error) {
 	var all, parents []item
 	for _, e := range entries {
 		remote := path.Clean(e.Remote)
 		if e.Remote == "" || strings.IndexByte(remote, 0) >= 0 || remote != "." && !isBelow(remote) {
 			return nil, fmt.Errorf("%q is no path below the node's folder", e.Remote)
 		}
-		items, err := list(e)
+		items, err := list(e, open)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +110,16 @@ func (r *Remote) gather(entries []Entry) ([]item, error) {
 	return slices.DeleteFunc(all, func(it item) bool { return it.name == "." }), nil
 }
 
-func list(e Entry) ([]item, error) {
+// roots are folders that items are opened in.
+type roots []*os.Root
+
+func (r *roots) close() {
+	for _, root := range *r {
+		root.Close()
+	}
+}
+
+func list(e Entry, open *roots) ([]item, error) {
 	info, err := os.Stat(e.Local)
 	if err != nil {
 		return nil, err
@@ -112,7 +135,12 @@ func list(e Entry) ([]item, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is neither a file nor a folder", e.Local)
 	}
-	items, err := scan(local, e.Exclude, true)
+	root, err := os.OpenRoot(local)
+	if err != nil {
+		return nil, err
+	}
+	*open = append(*open, root)
+	items, err := scan(root, local, e.Exclude, true, e.Links)
 	return append(items, self), err
 }
 
@@ -123,7 +151,7 @@ func sumItems(ctx context.Context, items []item) error {
 	for i := range items {
 		if it := &items[i]; it.mode.IsRegular() {
 			g.Go(func() (err error) {
-				it.sum, err = hashOf(ctx, it.local)
+				it.sum, err = hashOf(ctx, it)
 				return err
 			})
 		}
@@ -188,6 +216,10 @@ cat "$state" || exit 1
 find "$@" \( -type f -o -type l \) ! -newer "$state" -exec printf '%s\000' {} +
 `
 
+// stateBytes is how much of that is read: enough for a million files. If it is more,
+// all is sent.
+const stateBytes = 256 << 20
+
 // remembered returns what was sent before, and which of it is still there and
 // was not written to since.
 func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) (manifest, map[string]bool, error) {
@@ -200,9 +232,15 @@ func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) 
 	// A folder that is gone makes find complain, which is an answer too.
 	command := "set --" + words(tops) + "\n" + readState + ":\n"
 	err := r.stream(ctx, script(command, "d="+r.Dir, "state="+state), state, nil, func(out io.Reader) error {
-		_, err := io.Copy(&text, bufio.NewReaderSize(out, chunk))
+		n, err := io.Copy(&text, io.LimitReader(bufio.NewReaderSize(out, chunk), stateBytes+1))
+		if n > stateBytes {
+			return errManifest
+		}
 		return err
 	})
+	if errors.Is(err, errManifest) {
+		return nil, nil, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}

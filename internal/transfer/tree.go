@@ -13,18 +13,39 @@ import (
 
 // uploadTree merges a local folder into a folder of the node.
 func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) error {
-	root, err := os.Stat(local)
+	root, err := os.OpenRoot(local)
 	if err != nil {
 		return err
 	}
-	items, err := scan(local, o.Exclude, false)
+	defer root.Close()
+	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
-	d := delivery{at: at, mode: root.Mode().Perm(), keepTimes: true}
+	items, err := scan(root, local, o.Exclude, false, o.Links)
+	if err != nil {
+		return err
+	}
+	d := delivery{at: at, mode: info.Mode().Perm(), keepTimes: true}
 	return retry(ctx, func() error {
 		return r.send(ctx, d, newMeter(o.Progress), func() ([]item, error) { return r.lacking(ctx, at, items) })
 	})
+}
+
+// Check returns the error that Upload of a local file or folder would have for its
+// links, or because it cannot be listed.
+func (o Options) Check(local string) error {
+	info, err := os.Stat(local)
+	if err != nil || !info.IsDir() || o.Links != RefuseOutside {
+		return err
+	}
+	root, err := os.OpenRoot(local)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	_, err = scan(root, local, o.Exclude, false, o.Links)
+	return err
 }
 
 // A delivery is a tree on its way to a folder of the node, and what is to be

@@ -15,6 +15,8 @@ import (
 type Options struct {
 	// Exclude are patterns, as in .gitignore, of what is left out of a folder.
 	Exclude []string
+	// Links says what happens to links that lead out of a folder.
+	Links Links
 	// Progress is told of how many bytes of content have been sent, by one
 	// caller at a time. The count starts again where the sending does.
 	Progress func(sent int64)
@@ -23,9 +25,13 @@ type Options struct {
 // Upload copies a file or a folder to the node. It lands exactly at remote,
 // whose parent folders are made: a file replaces a file, a folder's tree is
 // merged into what is there, file by file. Permission bits are kept, and the
-// times of files to the second. Inside a folder a symbolic link stays one when
-// it is relative and leads to somewhere inside, or nowhere; of any other the
-// content is sent. Sockets, pipes and devices are passed over.
+// times of files to the second. Sockets, pipes and devices are passed over.
+//
+// Inside a folder a symbolic link stays one if it is relative and leads to a place
+// in the folder, there or not, by all links on the way. For others Options.Links
+// decides: by default they are an error that wraps ErrOutsideLink, before anything
+// is sent. Only local itself may be any link. What takes a file's place after the
+// folder was listed is not followed either.
 //
 // What is there already with the same size, time (to the second) and
 // permission bits counts as unchanged and is not sent again, except single
@@ -57,15 +63,12 @@ func (r *Remote) Upload(ctx context.Context, local, remote string, o Options) er
 }
 
 func (r *Remote) uploadFile(ctx context.Context, local, at string, m *meter) error {
-	f, err := os.Open(local)
-	if err != nil {
-		return err
+	o := open(&item{local: local})
+	if o.err != nil {
+		return o.err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
+	defer o.close()
+	f, info := o.file, o.info
 	if info.Size() > bulkSize {
 		return r.uploadBulk(ctx, f, info, at, m)
 	}

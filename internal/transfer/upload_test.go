@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +39,15 @@ var odd = tree{
 	strings.Repeat("long/", 60) + strings.Repeat("n", 200): "nine",
 }
 
+// printable is odd without the folder controlled: no node may send such a name.
+var printable = func() tree {
+	tr := maps.Clone(odd)
+	maps.DeleteFunc(tr, func(name, _ string) bool { return strings.HasPrefix(name, controlled+"/") })
+	return tr
+}()
+
+const controlled = "new\nline"
+
 func TestUploadTree(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		local := t.TempDir()
@@ -57,7 +69,8 @@ func TestUploadTree(t *testing.T) {
 	})
 }
 
-func TestUploadTreeLinks(t *testing.T) {
+// TestUploadFollowsOutsideLinks asks for the content that links lead to.
+func TestUploadFollowsOutsideLinks(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		local, outside := t.TempDir(), t.TempDir()
 		tree{"f": "far", "d/g": "gone", "d/up": "-> ../f", "d/in": "-> g"}.make(t, outside)
@@ -67,21 +80,98 @@ func TestUploadTreeLinks(t *testing.T) {
 			"climbs":  "-> ../" + filepath.Base(outside) + "/f",
 			"missing": "-> /nonexistent",
 		}.make(t, local)
-		must(t, r.Upload(t.Context(), local, "l", Options{}))
+		must(t, r.Upload(t.Context(), local, "l", Options{Links: FollowOutside}))
 		tree{
 			"file": "far", "folder/f": "far", "folder/d/g": "gone", "folder/d/up": "-> ../f", "folder/d/in": "-> g",
 			"missing": "-> /nonexistent", "climbs": map[bool]string{true: "far", false: "-> ../" + filepath.Base(outside) + "/f"}[exists(filepath.Join(local, "climbs"))],
 		}.compare(t, filepath.Join(r.Dir, "l"))
 
 		must(t, os.Symlink(local, filepath.Join(local, "loop")))
-		if err := r.Upload(t.Context(), local, "loop", Options{}); err == nil || !strings.Contains(err.Error(), "leave it out") {
+		if err := r.Upload(t.Context(), local, "loop", Options{Links: FollowOutside}); err == nil || !strings.Contains(err.Error(), "leave it out") {
 			t.Errorf("a link to its own folder: %v", err)
 		}
-		must(t, r.Upload(t.Context(), local, "noloop", Options{Exclude: []string{"loop", "folder", "*ing"}}))
+		must(t, r.Upload(t.Context(), local, "noloop", Options{Links: FollowOutside, Exclude: []string{"loop", "folder", "*ing"}}))
 		if got := contents(t, filepath.Join(r.Dir, "noloop")); got["file"] != "far" || got["missing"] != "" || got["folder/f"] != "" {
 			t.Errorf("with patterns: %q", got)
 		}
 	})
+}
+
+// TestUploadRefusesOutsideLinks has links that lead out in all ways, and such that
+// only look like it.
+func TestUploadRefusesOutsideLinks(t *testing.T) {
+	ways(t, func(t *testing.T, r *Remote) {
+		outer := t.TempDir()
+		inside := tree{
+			"f": "f", "d/e/f": "f", "down": "-> d/e", "d/up": "-> ../f", "chain": "-> down/../../f", "dangling": "-> d/none", "self": "-> self", "dot": "-> .",
+		}
+		out := tree{
+			"absolute": "-> /etc/passwd", "home": "-> " + outer + "/up/f", "climbs": "-> ../secret", "d/climbs": "-> ../../secret", "none": "-> ../none", "nowhere": "-> /nonexistent",
+			"by another": "-> d/climbs", "by a folder": "-> down/../../../secret", "folder": "-> ..", "through": "-> folder/secret",
+		}
+		write(t, filepath.Join(outer, "secret"), "secret")
+		local := filepath.Join(outer, "up")
+		inside.make(t, local)
+		must(t, os.Symlink("up", filepath.Join(outer, "named"))) // by the caller: it may be a link
+		must(t, r.Upload(t.Context(), filepath.Join(outer, "named"), "inside", Options{}))
+		inside.compare(t, filepath.Join(r.Dir, "inside"))
+
+		out.make(t, local)
+		err := r.Upload(t.Context(), local, "refused", Options{})
+		if !errors.Is(err, ErrOutsideLink) || !errors.Is(Options{}.Check(local), ErrOutsideLink) || exists(filepath.Join(r.Dir, "refused")) {
+			t.Fatalf("error %v, by Check %v", err, Options{}.Check(local))
+		}
+		for name, target := range out {
+			if !strings.Contains(err.Error(), strconv.Quote(name)+strings.Replace(target, "-> ", ` -> "`, 1)) {
+				t.Errorf("the error does not name %q: %v", name, err)
+			}
+		}
+		for name := range inside {
+			if strings.Contains(err.Error(), strconv.Quote(name)+" ->") {
+				t.Errorf("the error names %q: %v", name, err)
+			}
+		}
+		must(t, r.Upload(t.Context(), local, "skipped", Options{Links: SkipOutside}))
+		inside.compare(t, filepath.Join(r.Dir, "skipped"))
+	})
+}
+
+// TestUploadOfWhatBecomesALink replaces files after the folder was listed.
+func TestUploadOfWhatBecomesALink(t *testing.T) {
+	for name, replace := range map[string]func(file string) error{
+		"a link out":    func(file string) error { return os.Symlink("../../secret", file) },
+		"a link inside": func(file string) error { return os.Symlink("other", file) },
+		"a pipe":        func(file string) error { return syscall.Mkfifo(file, 0o600) },
+		"a folder":      func(file string) error { return os.Mkdir(file, 0o700) },
+		"a link of its folder": func(file string) error {
+			os.RemoveAll(filepath.Dir(file))
+			return os.Symlink("../elsewhere", filepath.Dir(file))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outer := t.TempDir()
+			tree{"up/d/f": "good", "up/d/other": "other", "secret": "bad", "elsewhere/f": "bad"}.make(t, outer)
+			dir := filepath.Join(outer, "up")
+			root, err := os.OpenRoot(dir)
+			must(t, err)
+			defer root.Close()
+			items, err := scan(root, dir, nil, false, RefuseOutside)
+			must(t, err)
+			it := &items[slices.IndexFunc(items, func(it item) bool { return it.name == "d/f" })]
+			o := open(it)
+			must(t, o.err)
+			o.close()
+			must(t, os.Remove(it.local))
+			must(t, replace(it.local))
+			if o := open(it); o.err == nil {
+				o.close()
+				t.Error("it was opened")
+			}
+			if sum, err := hashOf(t.Context(), it); err == nil {
+				t.Errorf("its sum is %s", sum)
+			}
+		})
+	}
 }
 
 func exists(name string) bool { _, err := os.Stat(name); return err == nil }
