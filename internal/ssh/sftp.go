@@ -65,8 +65,10 @@ type answers struct {
 
 func (a *answers) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
-	if a.received != nil && n > 0 && err == nil {
-		err = a.received(n)
+	if a.received != nil && n > 0 {
+		if err := a.received(n); err != nil {
+			return 0, err // nothing with it, or io.ReadFull would drop the error
+		}
 	}
 	return n, err
 }

@@ -30,8 +30,9 @@ const listedBytes = 256 << 20
 // A server is an SFTP session that bounds its listings.
 type server struct {
 	*sftp.Client
+	most    int64 // listedBytes
 	listing atomic.Bool
-	left    atomic.Int64 // of listedBytes
+	left    atomic.Int64 // of most
 }
 
 // received is told of all that the server sends.
@@ -44,7 +45,7 @@ func (s *server) received(n int) error {
 
 // list lists a folder, while nothing else is asked of the server.
 func (s *server) list(ctx context.Context, at string) ([]fs.FileInfo, error) {
-	s.left.Store(listedBytes)
+	s.left.Store(s.most)
 	s.listing.Store(true)
 	infos, err := s.ReadDirContext(ctx, at)
 	s.listing.Store(false)
@@ -56,7 +57,7 @@ func (s *server) list(ctx context.Context, at string) ([]fs.FileInfo, error) {
 
 // withSFTP runs do with an SFTP session that ends with ctx.
 func (r *Remote) withSFTP(ctx context.Context, about string, do func(*server) error) error {
-	c := new(server)
+	c := &server{most: listedBytes}
 	var err error
 	if c.Client, err = r.Client.SFTP(ctx, c.received); err != nil {
 		return err
