@@ -244,6 +244,66 @@ func ExampleCompute_Download() {
 	// 1/out/rank
 }
 
+// A link to a file beside the folder is neither followed nor sent.
+func ExampleSkipOutsideLinks() {
+	pool := start(1)
+	defer pool.Close()
+
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	os.WriteFile(filepath.Join(here, "token"), []byte("secret"), 0o600)
+	os.MkdirAll(filepath.Join(here, "src"), 0o755)
+	os.WriteFile(filepath.Join(here, "src", "main.py"), nil, 0o644)
+	os.Symlink("../token", filepath.Join(here, "src", "token"))
+
+	err := pool.Upload(filepath.Join(here, "src"), "src")
+	fmt.Println(errors.Is(err, gputrain.ErrOutsideLink))
+	err = pool.Upload(filepath.Join(here, "src"), "src", gputrain.SkipOutsideLinks())
+	r, _ := pool.Run(gputrain.Cmd("ls", "src"))
+	fmt.Printf("%v %s", err, r.Stdout)
+	// Output:
+	// true
+	// <nil> main.py
+}
+
+// Shared data sets are often links in a project's folder.
+func ExampleFollowOutsideLinks() {
+	pool := start(1)
+	defer pool.Close()
+
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	os.WriteFile(filepath.Join(here, "shared.csv"), []byte("1,2,3\n"), 0o644)
+	os.MkdirAll(filepath.Join(here, "src"), 0o755)
+	os.Symlink("../shared.csv", filepath.Join(here, "src", "data.csv"))
+
+	if err := pool.Upload(filepath.Join(here, "src"), "src", gputrain.FollowOutsideLinks()); err != nil {
+		log.Fatal(err)
+	}
+	r, _ := pool.Run(gputrain.Cmd("cat", "src/data.csv"))
+	fmt.Printf("%s", r.Stdout)
+	// Output: 1,2,3
+}
+
+// A link is placed as text; whatever it names on the node is not read.
+func ExampleKeepOutsideLinks() {
+	pool := start(1)
+	defer pool.Close()
+
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool.Run(gputrain.Script("mkdir out; ln -s /opt/model out/model"))
+
+	fmt.Println(errors.Is(pool.Download("out", here), gputrain.ErrOutsideLink))
+	if err := pool.Download("out", here, gputrain.KeepOutsideLinks()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(os.Readlink(filepath.Join(here, "0", "out", "model")))
+	// Output:
+	// true
+	// /opt/model <nil>
+}
+
 func ExampleCompute_CostUSD() {
 	pool := start(1)
 	defer pool.Close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 func newTestJournal(t *testing.T) (*journal, string) {
@@ -147,5 +148,27 @@ func TestJournalThatCannotGoOn(t *testing.T) {
 	j.tasks([]*unit{{id: "t1", task: Cmd("true")}}, false)
 	if _, _, err := readJournal(path); told != 1 || err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("told %d times, %v", told, err)
+	}
+}
+
+// Journals of before have uploads without what is done with links.
+func TestKeptUploads(t *testing.T) {
+	type before struct{ Local, Remote string }
+	for _, tt := range []struct {
+		line any
+		want keptFiles
+	}{
+		{before{"/up", "up"}, keptFiles{Local: "/up", Remote: "up"}},
+		{keptFiles{"/up", "up", transfer.SkipOutside}, keptFiles{"/up", "up", transfer.SkipOutside}},
+		{keptFiles{"/up", "up", transfer.FollowOutside}, keptFiles{"/up", "up", transfer.FollowOutside}},
+	} {
+		line, err := newLine(keptUpload, tt.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, begun := &keptPoolState{}, false
+		if err := s.always(line, keptUpload, &begun); err != nil || len(s.uploads) != 1 || s.uploads[0] != tt.want {
+			t.Errorf("%+v came back as %+v, %v", tt.line, s.uploads, err)
+		}
 	}
 }

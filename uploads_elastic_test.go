@@ -1,6 +1,7 @@
 package gputrain_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,6 +60,26 @@ func TestUploadsReachAReplacement(t *testing.T) {
 	r, err := p.Run(gputrain.Cmd("cat", "in/rates"))
 	if err != nil || string(r.Stdout) != "0.1\n" || r.Node.ID == first {
 		t.Errorf("on %s: %q, %v", r.Node.ID, r.Stdout, err)
+	}
+}
+
+// What an upload's option was counts for nodes that come later too, and for a pool
+// that was attached to.
+func TestUploadOptionsAreKept(t *testing.T) {
+	p := openReal(t, realCloud(t), gputrain.Spec{MaxNodes: 2})
+	dir := files(t, map[string]string{"up/f": "mine", "up/outside": "-> ../secret", "secret": "secret"})
+	if err := p.Upload(filepath.Join(dir, "up"), "skipped", gputrain.SkipOutsideLinks()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Upload(filepath.Join(dir, "up"), "followed", gputrain.FollowOutsideLinks()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Upload(filepath.Join(dir, "up"), "refused"); !errors.Is(err, gputrain.ErrOutsideLink) {
+		t.Fatalf("error %v", err)
+	}
+	r, err := p.Run(gputrain.Script("ls skipped; cat followed/outside; ls -d refused 2>/dev/null; true"))
+	if err != nil || string(r.Stdout) != "f\nsecret" {
+		t.Errorf("%q, %v", r.Stdout, err)
 	}
 }
 

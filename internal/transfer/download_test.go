@@ -11,10 +11,10 @@ import (
 
 func TestDownloadTree(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
-		printable.make(t, filepath.Join(r.Dir, "x", "out"))
+		plain.make(t, filepath.Join(r.Dir, "x", "out"))
 		must(t, os.Link(filepath.Join(r.Dir, "x/out/a"), filepath.Join(r.Dir, "x/out/twin")))
 		want := tree{"twin": "one", "theirs": "kept"}
-		for k, v := range printable {
+		for k, v := range plain {
 			want[k] = v
 		}
 		local := filepath.Join(t.TempDir(), "not", "there")

@@ -39,8 +39,8 @@ var odd = tree{
 	strings.Repeat("long/", 60) + strings.Repeat("n", 200): "nine",
 }
 
-// printable is odd without the folder controlled: no node may send such a name.
-var printable = func() tree {
+// plain is odd without the folder controlled: no node may send such a name.
+var plain = func() tree {
 	tr := maps.Clone(odd)
 	maps.DeleteFunc(tr, func(name, _ string) bool { return strings.HasPrefix(name, controlled+"/") })
 	return tr
