@@ -35,10 +35,7 @@ func (n *poolNode) guard() error {
 		case <-n.client.Done():
 			return n.lost(n.client.Err())
 		case <-n.super.Done():
-			if errors.Is(n.super.Err(), supervisor.ErrFenced) {
-				n.p.finish(&Error{Provider: n.provider(), Op: "pool", Kind: ErrFenced, Err: n.super.Err()})
-			}
-			return n.lost(n.super.Err())
+			return n.lost(n.ended())
 		case <-tick.C:
 		}
 		since, down := n.client.Down()
@@ -52,6 +49,20 @@ func (n *poolNode) guard() error {
 			return n.lost(why)
 		}
 	}
+}
+
+// ended is why the node's supervisor has ended. That another program has taken the pool
+// is the ledger's to say: a node that says so by itself is only lost.
+func (n *poolNode) ended() error {
+	why := n.super.Err()
+	switch {
+	case !errors.Is(why, supervisor.ErrFenced):
+		return why
+	case errors.Is(n.p.fenced(), ErrFenced):
+		n.p.finish(&Error{Provider: n.provider(), Op: "pool", Kind: ErrFenced, Err: why})
+		return why
+	}
+	return errors.New("it says that another program has taken it over, and the pool's ledger says that none has")
 }
 
 // lost is the error of a node that is given up.
