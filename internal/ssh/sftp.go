@@ -30,8 +30,9 @@ func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Cl
 		err    error
 	}
 	answer := make(chan result)
+	talk := newSFTPDialogue()
 	opened := s.link.spawn(func() {
-		client, err := sftp.NewClientPipe(&answers{s, received}, &pipe{s: s}, options...)
+		client, err := sftp.NewClientPipe(talk.reader(&answers{s, received}), talk.writer(&pipe{s: s}), options...)
 		select {
 		case answer <- result{client, err}:
 		case <-ctx.Done():

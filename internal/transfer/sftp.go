@@ -213,7 +213,7 @@ func (c *putter) place(at string, produce func(stage string) error) error {
 func (c *putter) isFull(dir string) bool {
 	const nextToNothing = 1 << 20
 	disk, err := c.StatVFS(dir)
-	return err == nil && disk.Bavail*disk.Frsize < nextToNothing
+	return err == nil && disk != nil && disk.Bavail*disk.Frsize < nextToNothing
 }
 
 // An exactly reads a file that stays what it was when it was opened.
