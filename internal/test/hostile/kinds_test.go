@@ -48,7 +48,7 @@ func TestKinds(t *testing.T) {
 	}
 	r := withShell(t, home)
 	write(t, filepath.Join(r.work, "file"), "here")
-	if err := r.remote(false).Download(t.Context(), "file", home.Taken, transfer.DownloadOptions{}); err != nil {
+	if err := download(t.Context(), r.remote(false), "file", home.Taken); err != nil {
 		t.Error(err)
 	}
 	if err := r.remote(true).Upload(t.Context(), filepath.Join(up, "file"), "up", transfer.Options{}); err != nil {

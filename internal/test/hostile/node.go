@@ -36,6 +36,7 @@ type Node struct {
 	said   atomic.Int64
 
 	mu    sync.Mutex
+	keys  []xssh.PublicKey // that may log in
 	conns map[net.Conn]bool
 	kinds map[Kind]int
 }
@@ -45,7 +46,7 @@ type liar struct{ Liar }
 
 // New returns an honest node. Its owner closes it.
 func New(cfg Config) *Node {
-	n := &Node{cfg: cfg, conns: map[net.Conn]bool{}, kinds: map[Kind]int{}}
+	n := &Node{cfg: cfg, keys: cfg.AuthorizedKeys, conns: map[net.Conn]bool{}, kinds: map[Kind]int{}}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.Lie(Honest{})
 	return n
@@ -54,6 +55,13 @@ func New(cfg Config) *Node {
 // Lie has the node say what l wants from now on. Sessions that have begun go on as
 // they are.
 func (n *Node) Lie(l Liar) { n.liar.Store(liar{l}) }
+
+// Authorize lets other clients in, and the former ones no more.
+func (n *Node) Authorize(keys ...xssh.PublicKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.keys = keys
+}
 
 // Leaked reports whether the node has received one of Config.Secrets.
 func (n *Node) Leaked() bool { return n.leaked.Load() }
@@ -137,7 +145,9 @@ func (n *Node) server(l Liar) *xssh.ServerConfig {
 	cfg := &xssh.ServerConfig{
 		ServerVersion: "SSH-2.0-gputrain",
 		PublicKeyCallback: func(_ xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
-			for _, k := range n.cfg.AuthorizedKeys {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for _, k := range n.keys {
 				if bytes.Equal(k.Marshal(), key.Marshal()) {
 					return &xssh.Permissions{}, nil
 				}

@@ -109,6 +109,17 @@ func (l *random) Connect(conn *xssh.ServerConn) {
 	}
 }
 
+// RandomStream is a lie in what a worker's connection carries.
+func RandomStream(r *rand.Rand, aims Aims) Tamper {
+	if aims.Flood == 0 {
+		aims.Flood = 1 << 20
+	}
+	if r.IntN(4) == 0 {
+		return randomTamper(r, aims)
+	}
+	return knowing(Worker, r, aims)
+}
+
 func randomLie(kind Kind, r *rand.Rand, aims Aims) *Lie {
 	switch r.IntN(10) {
 	case 0:

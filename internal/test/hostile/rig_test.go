@@ -117,6 +117,11 @@ func (r *rig) remote(tar bool) *transfer.Remote {
 	return &transfer.Remote{Client: r.client, Tools: transfer.Tools{Tar: tar, SHA256: "sha256sum"}, Dir: r.work}
 }
 
+// download is Download with its defaults.
+func download(ctx context.Context, from *transfer.Remote, what, dir string) error {
+	return from.Download(ctx, what, dir, transfer.DownloadOptions{})
+}
+
 // write puts a file on the node, behind its back.
 func write(t testing.TB, name, text string) {
 	t.Helper()
@@ -132,6 +137,8 @@ func write(t testing.TB, name, text string) {
 type cloud struct {
 	gputrain.Provider
 	home *hostile.Home
+	// first is what nodes of a rank say from their start, where it has one.
+	first map[int]hostile.Liar
 
 	mu    sync.Mutex
 	nodes map[string]*made // by instance
@@ -142,7 +149,8 @@ type made struct {
 	*hostile.Node
 	rank    int
 	hostKey string
-	login   xssh.Signer // at the real node
+	login   xssh.Signer     // at the real node
+	driver  gputrain.Driver // of the program that serves it now
 }
 
 func newCloud(t testing.TB, behind gputrain.Provider, home *hostile.Home) *cloud {
@@ -247,12 +255,19 @@ func (d *driver) stand(in *gputrain.Instance, r gputrain.LaunchRequest, login xs
 	if err != nil {
 		return err
 	}
+	var n *made
 	dial := func(ctx context.Context) (net.Conn, error) {
-		return d.Driver.(gputrain.Dialer).Dial(ctx, inst)
+		d.c.mu.Lock()
+		now := n.driver
+		d.c.mu.Unlock()
+		return now.(gputrain.Dialer).Dial(ctx, inst)
 	}
-	n := &made{rank: in.Rank, hostKey: public, login: login, Node: hostile.New(hostile.Config{
+	n = &made{driver: d.Driver, rank: in.Rank, hostKey: public, login: login, Node: hostile.New(hostile.Config{
 		HostKey: hostKey, AuthorizedKeys: clients, Secrets: secretsOf(d.c.home), Behind: behind(dial, login, real),
 	})}
+	if l := d.c.first[in.Rank]; l != nil {
+		n.Lie(l)
+	}
 	d.c.mu.Lock()
 	defer d.c.mu.Unlock()
 	d.c.nodes[in.ID] = n
@@ -275,19 +290,26 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 // Resume has the nodes behind served by this driver.
 func (d *driver) Resume(ctx context.Context, pool gputrain.PoolInfo, ids ...string) error {
 	r, ok := d.Driver.(gputrain.Resumer)
-	if !ok {
-		return nil
+	_, _, clients, err := sshd.Keys("", pool.AuthorizedKey)
+	if err != nil || !ok {
+		return err
 	}
 	for _, id := range ids {
 		own := pool
 		d.c.mu.Lock()
 		if n := d.c.nodes[id]; n != nil {
+			n.Authorize(clients...)
 			own.AuthorizedKey = strings.TrimSpace(string(xssh.MarshalAuthorizedKey(n.login.PublicKey())))
 		}
 		d.c.mu.Unlock()
 		if err := r.Resume(ctx, own, id); err != nil {
 			return err
 		}
+		d.c.mu.Lock()
+		if n := d.c.nodes[id]; n != nil {
+			n.driver = d.Driver
+		}
+		d.c.mu.Unlock()
 	}
 	return nil
 }

@@ -137,10 +137,10 @@ func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader) {
 		tamper = Pass
 	}
 	tamper(s, &counted{dst, &s.node.said}, src)
-	io.Copy(io.Discard, src)
 	if c, ok := dst.(xssh.Channel); ok {
 		c.CloseWrite()
 	}
+	io.Copy(io.Discard, src)
 }
 
 // input carries what the client sends, and looks for what it must not send.

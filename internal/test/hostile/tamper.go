@@ -23,6 +23,15 @@ func After(offset int64, then Tamper) Tamper {
 	}
 }
 
+// Then is one Tamper after the other. All but the last must leave src as it is.
+func Then(tampers ...Tamper) Tamper {
+	return func(s *Session, dst io.Writer, src io.Reader) {
+		for _, t := range tampers {
+			t(s, dst, src)
+		}
+	}
+}
+
 // Silence says nothing more, and ends nothing.
 func Silence(s *Session, _ io.Writer, _ io.Reader) { <-s.Done() }
 

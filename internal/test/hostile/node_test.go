@@ -1,0 +1,470 @@
+package hostile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/hostile"
+	"github.com/gputrain/gputrain/providers/local"
+)
+
+var count = gputrain.GeneratorFunc("hostile/count", func(_ context.Context, n int, yield func(int) bool) error {
+	for i := range n {
+		if !yield(i) {
+			break
+		}
+	}
+	return nil
+})
+
+// always says the same in every session of some kinds.
+func always(lie hostile.Lie, kinds ...hostile.Kind) hostile.Liar {
+	return hostile.InSessions{
+		Of: func(k hostile.Kind) bool {
+			for _, kind := range kinds {
+				if k == kind {
+					return true
+				}
+			}
+			return len(kinds) == 0
+		},
+		Lie: func() *hostile.Lie { return &lie },
+	}
+}
+
+// frames rewrites the frames of every control session.
+func frames(rewrite func() func(hostile.Frame) [][]byte) hostile.Liar {
+	return hostile.InSessions{
+		Of:  func(k hostile.Kind) bool { return k == hostile.Control },
+		Lie: func() *hostile.Lie { return &hostile.Lie{Stdout: hostile.Frames(rewrite())} },
+	}
+}
+
+// ended rewrites the ends of tasks.
+func ended(rewrite func(hostile.Frame) [][]byte) hostile.Liar {
+	return frames(func() func(hostile.Frame) [][]byte { return hostile.One("D", rewrite) })
+}
+
+// messages rewrites the messages of every worker.
+func messages(rewrite func() func(hostile.Message) [][]byte) hostile.Liar {
+	return hostile.InSessions{
+		Of:  func(k hostile.Kind) bool { return k == hostile.Worker },
+		Lie: func() *hostile.Lie { return &hostile.Lie{Stdout: hostile.Messages(rewrite())} },
+	}
+}
+
+// results rewrites the results of calls.
+func results(rewrite func(hostile.Message) [][]byte) hostile.Liar {
+	return messages(func() func(hostile.Message) [][]byte { return hostile.OfType(hostile.MessageResult, rewrite) })
+}
+
+// A bystander lies beside the sessions.
+type bystander struct {
+	hostile.Honest
+	connect func(*xssh.ServerConn)
+	banner  string
+}
+
+func (b bystander) Connect(c *xssh.ServerConn) {
+	if b.connect != nil {
+		b.connect(c)
+	}
+}
+func (b bystander) Banner() string { return b.banner }
+
+// attacks are what a node says in place of the truth, beside files.
+var attacks = []struct {
+	name string
+	liar hostile.Liar
+}{
+	{"the truth", hostile.Honest{}},
+
+	// The supervisor's session.
+	{"facts that no machine has", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("F", func(f hostile.Frame) [][]byte {
+			return append(hostile.Lines("F cpus -1", "F cpus 99999999999999999999", "F memory 9223372036854775807", "F arch \x1b[2J", "F os ../../x", "F path $(touch /x):'", "F lease 9223372036854775807"), f.Bytes())
+		})
+	})},
+	{"facts without an end", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("F", func(f hostile.Frame) [][]byte {
+			return [][]byte{[]byte("F tool " + strings.Repeat("x", 30_000) + "\n"), f.Bytes()}
+		})
+	})},
+	{"tasks that nobody has", frames(func() func(hostile.Frame) [][]byte {
+		return func(f hostile.Frame) [][]byte {
+			return append(hostile.Lines("D nobody 0 - exit 1 0 0 0", "O nobody o 0 0", "Z nobody o 9", "V nobody"), f.Bytes())
+		}
+	})},
+	{"ends twice", ended(func(f hostile.Frame) [][]byte { return [][]byte{f.Bytes(), f.Bytes(), f.Bytes()} })},
+	{"ends before the start", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("S", func(f hostile.Frame) [][]byte {
+			return append(hostile.Lines("D "+f.Words()[1]+" 0 - exit 1 0 0 0"), f.Bytes())
+		})
+	})},
+	{"no ends", ended(func(hostile.Frame) [][]byte { return nil })},
+	{"statuses out of range", ended(func(f hostile.Frame) [][]byte {
+		return [][]byte{f.With(2, "-2147483649").Bytes()}
+	})},
+	{"a cause that is none", ended(func(f hostile.Frame) [][]byte { return [][]byte{f.With(4, "\x1b[2J").Bytes()} })},
+	{"a signal of a screenful", ended(func(f hostile.Frame) [][]byte {
+		return [][]byte{f.With(3, "SIG\x1b[2J"+strings.Repeat("X", 20_000)).With(4, "signal").Bytes()}
+	})},
+	{"output that never comes", ended(func(f hostile.Frame) [][]byte { return [][]byte{f.With(7, "1").Bytes()} })},
+	{"output of no length", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("D", func(f hostile.Frame) [][]byte {
+			id := f.Words()[1]
+			return append([][]byte{f.With(7, "1").Bytes()}, hostile.Lines("Z "+id+" o 1152921504606846975", "O "+id+" o 1152921504606846974 5", "12345")...)
+		})
+	})},
+	{"offsets that go back", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("D", func(f hostile.Frame) [][]byte {
+			id := f.Words()[1]
+			return append(hostile.Lines("G "+id, "O "+id+" o 0 5", "12345O "+id+" o 2 5", "12345O "+id+" e -1 5"), f.Bytes())
+		})
+	})},
+	{"output after the end", ended(func(f hostile.Frame) [][]byte {
+		return append([][]byte{f.Bytes()}, []byte("O "+f.Words()[1]+" o 5 100\n"+strings.Repeat("x", 100)))
+	})},
+	{"lines without an end", frames(func() func(hostile.Frame) [][]byte {
+		return func(f hostile.Frame) [][]byte { return [][]byte{hostile.LongLine(1 << 20), f.Bytes()} }
+	})},
+	{"another client has the node", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("H", func(hostile.Frame) [][]byte { return hostile.Lines("E fenced") })
+	})},
+	{"another version", frames(func() func(hostile.Frame) [][]byte {
+		return hostile.One("H", func(hostile.Frame) [][]byte { return hostile.Lines("E version \x1b[2J") })
+	})},
+	{"frames that are none", frames(func() func(hostile.Frame) [][]byte {
+		return func(f hostile.Frame) [][]byte { return append(hostile.Lines("?", "", "OO x"), f.Bytes()) }
+	})},
+	{"unknown tasks, always", frames(func() func(hostile.Frame) [][]byte {
+		return func(f hostile.Frame) [][]byte {
+			if w := f.Words(); w[0] == "D" || w[0] == "S" || w[0] == "G" {
+				return hostile.Lines("U " + w[1])
+			}
+			return [][]byte{f.Bytes()}
+		}
+	})},
+
+	// The worker's.
+	{"a rejection of megabytes", messages(func() func(hostile.Message) [][]byte {
+		return hostile.OfType(hostile.MessageWelcome, func(m hostile.Message) [][]byte {
+			return [][]byte{hostile.Message{Type: hostile.MessageReject, Payload: append([]byte("\xa2dCodefbinarygMessage\x7a\x00\x30\x00\x00"), make([]byte, 3<<20)...)}.Bytes()}
+		})
+	})},
+	{"a welcome of noise", messages(func() func(hostile.Message) [][]byte {
+		return hostile.OfType(hostile.MessageWelcome, func(m hostile.Message) [][]byte {
+			m.Payload = append([]byte{}, m.Payload...)
+			for i := range m.Payload {
+				m.Payload[i] ^= byte(i)
+			}
+			return [][]byte{m.Bytes()}
+		})
+	})},
+	{"a worker that was taken over", messages(func() func(hostile.Message) [][]byte {
+		return hostile.OfType(hostile.MessageResult, func(m hostile.Message) [][]byte {
+			return [][]byte{hostile.Message{Type: hostile.MessageFenced}.Bytes()}
+		})
+	})},
+	{"results that nobody asked for", results(func(m hostile.Message) [][]byte {
+		var out [][]byte
+		for id := range uint64(1000) {
+			out = append(out, hostile.Message{Type: hostile.MessageResult, ID: id, Payload: m.Payload}.Bytes())
+		}
+		return append(out, m.Bytes())
+	})},
+	{"results twice", results(func(m hostile.Message) [][]byte { return [][]byte{m.Bytes(), m.Bytes()} })},
+	{"results of nothing", results(func(m hostile.Message) [][]byte {
+		m.Payload = nil
+		return [][]byte{m.Bytes()}
+	})},
+	{"results of another type", results(func(m hostile.Message) [][]byte {
+		return [][]byte{hostile.Result(m.ID, 5, []byte("\x64text")).Bytes()}
+	})},
+	{"results that are announced", results(func(m hostile.Message) [][]byte {
+		return [][]byte{hostile.Result(m.ID, 1<<40, []byte("x")).Bytes(), hostile.Message{Type: hostile.MessageData, ID: m.ID, Payload: make([]byte, 1000)}.Bytes()}
+	})},
+	{"messages that are announced", results(func(m hostile.Message) [][]byte {
+		m.Size = 1<<32 - 1
+		return [][]byte{m.Bytes()}
+	})},
+	{"errors of megabytes", results(func(m hostile.Message) [][]byte {
+		// [kind, function, message, type, stack, timed out, known]
+		text := append([]byte("\x87\x01\x61f\x7a\x00\x30\x00\x00"), []byte(strings.Repeat("\x1b", 3<<20))...)
+		text = append(text, []byte("\x61t\x61s\xf4\x80")...)
+		m.Payload = append(append(hostile.Uvarints(0, uint64(len(text))), text...), hostile.Uvarints(0, 0)...)
+		return [][]byte{m.Bytes()}
+	})},
+	{"items that nobody asked for", results(func(m hostile.Message) [][]byte {
+		return [][]byte{hostile.Message{Type: hostile.MessageItem, ID: m.ID, Payload: hostile.Uvarints(0, 1, 0, 7)}.Bytes(), m.Bytes()}
+	})},
+	{"credit without end", results(func(m hostile.Message) [][]byte {
+		return [][]byte{hostile.Message{Type: hostile.MessageCredit, ID: m.ID, Payload: hostile.Uvarints(1<<64 - 1)}.Bytes(), m.Bytes()}
+	})},
+	{"more items than there are", results(func(m hostile.Message) [][]byte {
+		m.Payload = append(hostile.Uvarints(1<<63), m.Payload[1:]...)
+		return [][]byte{m.Bytes()}
+	})},
+
+	// Every session, and beside them.
+	{"no statuses", always(hostile.Lie{Exit: func(*hostile.Session, string, []byte) {}})},
+	{"statuses of nonsense", always(hostile.Lie{Exit: func(s *hostile.Session, kind string, _ []byte) { s.Request(kind, false, []byte{1, 2}) }})},
+	{"signals of megabytes", always(hostile.Lie{Exit: func(s *hostile.Session, _ string, _ []byte) {
+		s.Signal(strings.Repeat("\x1b[2J", 5000), strings.Repeat("\x07", 20_000))
+	}})},
+	{"complaints of megabytes", always(hostile.Lie{Stderr: hostile.Flood([]byte("\x1b[2Jno\n"), 16<<20)})},
+	{"answers of megabytes", always(hostile.Lie{Stdout: hostile.Flood([]byte("x\n"), 16<<20)}, hostile.Other)},
+	{"refusals", always(hostile.Lie{Reply: func(string) hostile.Answer { return hostile.No }}, hostile.Other, hostile.Upload, hostile.Download, hostile.Find, hostile.Fetch)},
+	{"requests that nobody asked for", always(hostile.Lie{Beside: func(s *hostile.Session) {
+		for range 1000 {
+			if s.Request("\x1b[2J", true, make([]byte, 1000)) != nil {
+				return
+			}
+		}
+	}})},
+	{"channels that nobody asked for", bystander{banner: strings.Repeat("\x1b[2Jbanner\n", 1000), connect: func(c *xssh.ServerConn) {
+		for range 200 {
+			if ch, requests, err := c.OpenChannel("forwarded-tcpip", make([]byte, 1000)); err == nil {
+				go xssh.DiscardRequests(requests)
+				ch.Close()
+			}
+			if _, _, err := c.SendRequest("hostkeys-00@openssh.com", true, make([]byte, 10_000)); err != nil {
+				return
+			}
+		}
+	}}},
+	{"ends of the connection", always(hostile.Lie{Beside: func(s *hostile.Session) { s.Shut() }}, hostile.Worker)},
+}
+
+// TestHostileNode has one of two nodes lie, in each of many ways, to all that a program
+// does with a pool. All of it returns, and the other node does its work.
+func TestHostileNode(t *testing.T) {
+	home := hostile.NewHome(t)
+	t.Setenv("HOME", home.Dir)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // programs that are built for a node
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Chdir(home.Work)
+	up := filepath.Join(t.TempDir(), "up")
+	write(t, filepath.Join(up, "file"), "sent")
+	t.Run("attacks", func(t *testing.T) {
+		room := make(chan struct{}, 8) // most of what takes long is waiting
+		for _, a := range attacks {
+			t.Run(a.name, func(t *testing.T) {
+				t.Parallel()
+				room <- struct{}{}
+				defer func() { <-room }()
+				v := newVictim(t, home, up)
+				v.open(nil)
+				v.cloud.lie(0, a.liar)
+				v.cloud.at(0).HangUp()
+				v.everything()
+			})
+			t.Run(a.name+", from the start", func(t *testing.T) {
+				t.Parallel()
+				room <- struct{}{}
+				defer func() { <-room }()
+				v := newVictim(t, home, up)
+				if v.open(a.liar) {
+					v.everything()
+				}
+			})
+		}
+	})
+	for _, wrong := range home.Changes() {
+		t.Error(wrong)
+	}
+}
+
+// A victim is a program with a pool of which node 0 is hostile.
+type victim struct {
+	t     *testing.T
+	taken string
+	up    string
+	state string
+	cloud *cloud
+	pool  *gputrain.Compute
+}
+
+func newVictim(t *testing.T, home *hostile.Home, up string) *victim {
+	v := &victim{t: t, up: up, state: t.TempDir(), cloud: newCloud(t, local.Config{Dir: t.TempDir()}, home)}
+	var err error
+	t.Cleanup(v.reap)
+	if v.taken, err = os.MkdirTemp(home.Taken, "pool"); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// reap ends what an Attach that failed has left.
+func (v *victim) reap() {
+	v.cloud.lie(0, hostile.Honest{})
+	if _, err := gputrain.StateDir(v.state).Reap(context.WithoutCancel(v.t.Context()), v.cloud); err != nil {
+		v.t.Errorf("reap: %.500v", err)
+	}
+}
+
+func (v *victim) options() []gputrain.Option {
+	return []gputrain.Option{gputrain.WithStateDir(v.state), gputrain.WithResultsDir(filepath.Join(v.taken, "results")), gputrain.WithName("victim")}
+}
+
+// open opens the pool, with a node that lies from the start or none, and reports
+// whether there is one.
+func (v *victim) open(first hostile.Liar) bool {
+	v.cloud.first = map[int]hostile.Liar{0: first}
+	ctx, giveUp := context.WithCancel(v.t.Context())
+	defer time.AfterFunc(5*time.Second, giveUp).Stop()
+	err := returns(v.t, func() (err error) {
+		v.pool, err = gputrain.Open(ctx, v.cloud, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, v.options()...)
+		return err
+	})
+	if err != nil && first == nil {
+		v.t.Fatal(err)
+	}
+	wantShort(v.t, err)
+	return err == nil
+}
+
+// everything does all that a program does.
+func (v *victim) everything() {
+	t := v.t
+	bounded := func(rank int, do func(*gputrain.Compute) error) error {
+		return returns(t, func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			if rank == 0 { // what it does not answer ends some time
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			}
+			defer cancel()
+			return do(v.pool.WithContext(ctx))
+		})
+	}
+	for name, do := range map[string]func(*gputrain.Compute, int) error{
+		"task":    v.task,
+		"call":    v.call,
+		"stream":  v.stream,
+		"outputs": v.outputs,
+	} {
+		good := make(chan error, 1)
+		go func() { good <- bounded(1, func(c *gputrain.Compute) error { return do(c, 1) }) }()
+		err := bounded(0, func(c *gputrain.Compute) error { return do(c, 0) })
+		wantShort(t, err)
+		if errors.Is(err, errWrong) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := <-good; err != nil {
+			t.Errorf("%s on the good node: %v", name, err)
+		}
+	}
+	wantShort(t, bounded(0, func(c *gputrain.Compute) error { return c.Upload(v.up, "up") }))
+	wantShort(t, bounded(0, func(c *gputrain.Compute) error { return c.Download("up", filepath.Join(v.taken, "down")) }))
+	if b, err := os.ReadFile(filepath.Join(v.taken, "down", "1", "up", "file")); string(b) != "sent" {
+		t.Errorf("the good node's download is %q, %v", b, err)
+	}
+	v.attach()
+	err := returns(t, v.pool.Close)
+	t.Logf("close: %.500v", err)
+	wantShort(t, err)
+	if v.cloud.leaked() {
+		t.Error("a node has received the secret")
+	}
+}
+
+// attach takes the pool over, as another program would, and closes what it was.
+func (v *victim) attach() {
+	ctx, giveUp := context.WithCancel(v.t.Context())
+	defer time.AfterFunc(5*time.Second, giveUp).Stop()
+	var pool *gputrain.Compute
+	err := returns(v.t, func() (err error) {
+		pool, err = gputrain.Attach(ctx, v.cloud, "victim", append(v.options(), gputrain.WithTakeover())...)
+		return err
+	})
+	v.t.Logf("attach: %.500v", err)
+	wantShort(v.t, err)
+	if err != nil {
+		return
+	}
+	wantShort(v.t, returns(v.t, v.pool.Close)) // which ends nothing
+	v.pool = pool
+}
+
+// errWrong is a success that is none.
+var errWrong = errors.New("a lie was believed")
+
+// task runs a command. What a node says that it printed is the node's to say.
+func (v *victim) task(c *gputrain.Compute, rank int) error {
+	r, err := c.Run(gputrain.Task{Script: "echo said; echo beside >&2", Target: gputrain.OnRank(rank), Timeout: 2 * time.Second})
+	if rank == 1 && err == nil && string(r.Stdout) != "said\n" {
+		return fmt.Errorf("%w: %q", errWrong, r.Stdout)
+	}
+	if err == nil && r.ExitCode != 0 || r.Elapsed < 0 {
+		return fmt.Errorf("%w: exit code %d after %v", errWrong, r.ExitCode, r.Elapsed)
+	}
+	return err
+}
+
+func (v *victim) call(c *gputrain.Compute, rank int) error {
+	task := double.Call(21)
+	task.Target = gputrain.OnRank(rank)
+	r, err := c.Run(task)
+	if err != nil {
+		return err
+	}
+	n, err := double.Value(r)
+	if rank == 1 && err == nil && n != 42 {
+		return fmt.Errorf("%w: %d", errWrong, n)
+	}
+	return err
+}
+
+func (v *victim) stream(c *gputrain.Compute, rank int) error {
+	if rank == 1 { // it goes where there is room
+		return nil
+	}
+	n := 0
+	for _, err := range count.Run(c, 1000) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n > 1000 {
+		return fmt.Errorf("%w: %d items", errWrong, n)
+	}
+	return nil
+}
+
+// outputs brings files, which are what the result says.
+func (v *victim) outputs(c *gputrain.Compute, rank int) error {
+	task := gputrain.Script("mkdir -p out; echo good >out/file")
+	task.Target, task.Outputs = gputrain.OnRank(rank), []string{"out/*"}
+	r, err := c.Run(task)
+	if e := checkOutputs(r); e != nil {
+		return fmt.Errorf("%w: %w", errWrong, e)
+	}
+	if rank == 1 && err == nil && len(r.Outputs) != 1 {
+		return fmt.Errorf("%w: %d files", errWrong, len(r.Outputs))
+	}
+	return err
+}
+
+// wantShort checks that an error does not repeat all that a node said, and commands no
+// terminal.
+func wantShort(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if text := err.Error(); len(text) > 100<<10 {
+		t.Errorf("an error has %d bytes: %.200q", len(text), text)
+	} else if strings.ContainsAny(text, "\x1b\x07") {
+		t.Errorf("an error has control characters: %.300q", text)
+	}
+}
