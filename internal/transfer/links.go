@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -86,10 +85,4 @@ func leadsOut(root *os.Root, local string) bool {
 	}
 	_, climbed := root.Stat("..")
 	return errors.Is(err, errors.Unwrap(climbed))
-}
-
-// readLink returns a link's target with slashes.
-func readLink(root *os.Root, local string) (string, error) {
-	target, err := root.Readlink(local)
-	return filepath.ToSlash(target), err
 }

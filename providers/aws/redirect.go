@@ -25,7 +25,7 @@ func unredirected(c http.Client) *http.Client {
 // config.WithHTTPClient; this reaches all of them.
 func sentBy(client func() *http.Client) func(*middleware.Stack) error {
 	send := func(ctx context.Context, in middleware.DeserializeInput, _ middleware.DeserializeHandler) (out middleware.DeserializeOutput, about middleware.Metadata, err error) {
-		out.RawResponse, about, err = smithyhttp.NewClientHandler(client()).Handle(ctx, in.Request)
+		out.RawResponse, about, err = smithyhttp.NewClientHandlerWithOptions(client()).Handle(ctx, in.Request)
 		return out, about, err
 	}
 	return func(stack *middleware.Stack) error {
