@@ -137,7 +137,7 @@ func (n *poolNode) judgeRemote(u *unit, remote *worker.RemoteError) *TaskError {
 	return u.failure(n, CauseFunction, remote)
 }
 
-// A node whose worker is gone, and that has not told of its end exitPatience and
+// A node whose worker is gone, and that has not reported its end exitPatience and
 // overdue.Grace later, is given up.
 const exitPatience = time.Minute
 

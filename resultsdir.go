@@ -25,7 +25,7 @@ type resultsDir struct {
 }
 
 // newResultsDir returns the folder that a user has named, or without a path a new one
-// in the state directory, whose name nobody can guess.
+// in the state directory, with a name that cannot be guessed.
 func newResultsDir(poolID, path string, state StateDir) *resultsDir {
 	d := &resultsDir{names: map[string]string{}}
 	results, err := state.path()

@@ -80,7 +80,7 @@ func (r *watchedReader) Read(b []byte) (int, error) {
 
 // packets finds the packets in a stream that comes in pieces.
 type packets struct {
-	whole func(kind byte, id, code uint32) error // told of each, as soon as its start is there
+	whole func(kind byte, id, code uint32) error // called for each, as soon as its start is there
 	start []byte                                 // length, type, id, and a status's code
 	rest  int64                                  // of the packet, after its start
 }
@@ -110,7 +110,7 @@ func (p *packets) scan(b []byte) error {
 	return nil
 }
 
-// begun tells of a packet whose start is there.
+// begun reports a packet whose start is there.
 func (p *packets) begun() error {
 	s := p.start
 	p.rest = 4 + int64(binary.BigEndian.Uint32(s)) - int64(len(s))

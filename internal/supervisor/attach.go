@@ -77,7 +77,7 @@ type found struct {
 	over        bool
 }
 
-// A node that tells of more than mostFound tasks breaks the protocol. They are those
+// A node that lists more than mostFound tasks breaks the protocol. They are those
 // that run there and those that are over and were not released yet.
 const mostFound = 1 << 16
 

@@ -50,7 +50,7 @@ type Exit struct {
 	// Elapsed is how long the command ran, by the node's clock where it has one
 	// that can be read, to a hundredth of a second. It is never negative, and never
 	// longer than this side waited: from when it wanted the task to be started, or from
-	// what Resume was given, until the node told of the end.
+	// what Resume was given, until the node reported the end.
 	Elapsed time.Duration
 	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
 	StdoutBytes, StderrBytes int64

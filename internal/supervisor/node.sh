@@ -248,7 +248,7 @@ gt_private() {
 }
 
 # gt_temporary sets gt_base to a folder of this user alone in the one for temporary
-# files, and makes it: by a name that nobody knows, where another user has made the
+# files, and makes it: by a name that cannot be guessed, where another user has made the
 # usual one.
 gt_temporary() {
 	gt_k=${TMPDIR:-/tmp}/gputrain-$(id -u)
@@ -262,7 +262,7 @@ gt_temporary() {
 	mkdir -m 700 "$gt_base"
 } 2>/dev/null
 
-# gt_random sets gt_v to what nobody can guess, and fails where the system has no such file.
+# gt_random sets gt_v to a text that cannot be guessed, and fails if the system has no such file.
 gt_random() {
 	[ -r /proc/sys/kernel/random/uuid ] && read -r gt_v </proc/sys/kernel/random/uuid
 }

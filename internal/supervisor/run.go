@@ -29,7 +29,7 @@ type Spec struct {
 	Stdin io.Reader
 	// Timeout bounds how long the command runs. Zero means no bound. It is then
 	// ended as by a cancelled ctx. The node keeps this time, and Run sees to it that it
-	// does: a node that has not told of the end overdue.Grace after Timeout and Grace
+	// does: a node that has not reported the end overdue.Grace after Timeout and Grace
 	// is given up.
 	Timeout time.Duration
 	// Grace is how long its processes have between TERM and KILL. Zero means
@@ -66,7 +66,7 @@ type Sinks struct {
 // waited for.
 const cancelPatience = 15 * time.Second
 
-// A node that has told of the end of a task, and then needs longer than drainPatience and
+// A node that has reported the end of a task, and then needs longer than drainPatience and
 // overdue.Grace for drainLeast bytes of what is left of its output, is given up.
 const (
 	drainPatience = time.Minute

@@ -35,7 +35,7 @@ type server struct {
 	left    atomic.Int64 // of most
 }
 
-// received is told of all that the server sends.
+// received is called with the size of everything that the server sends.
 func (s *server) received(n int) error {
 	if s.listing.Load() && s.left.Add(-int64(n)) < 0 {
 		return errListing

@@ -50,7 +50,7 @@ func (c *Client) takeOver(held []heldCall) error {
 	return nil
 }
 
-// A node that tells of more than mostHeld calls to be adopted breaks the protocol. They
+// A node that lists more than mostHeld calls to be adopted breaks the protocol. They
 // are those that run there and those whose results were not let go of.
 const mostHeld = 1 << 16
 

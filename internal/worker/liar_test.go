@@ -174,7 +174,7 @@ func TestAnswerToACallThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// Welcomes that tell of calls which nobody named are refused, before much is made of them.
+// Welcomes that list calls which the hello did not name are refused, before much is made of them.
 func TestWelcomesThatLie(t *testing.T) {
 	many := make([]heldCall, mostHeld+1)
 	for i := range many {

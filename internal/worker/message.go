@@ -58,7 +58,7 @@ type welcome struct {
 	Held []heldCall
 }
 
-// check refuses a welcome that tells of calls which the hello did not name.
+// check refuses a welcome that lists calls which the hello did not name.
 func (w *welcome) check(h hello) error {
 	if len(w.Instance) > mostInstance {
 		return fmt.Errorf("%w: a welcome with an instance id of %d bytes", ErrProtocol, len(w.Instance))

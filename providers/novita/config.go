@@ -28,7 +28,7 @@ type Config struct {
 	// RootFSSize is the size of a node's disk in GB, where Spec.DiskGiB is zero. Zero means
 	// 50; it is 10 to 6144. What is over 60 is billed.
 	RootFSSize int
-	// AllowPasswordAtFirstContact must be true: Novita lets nobody in but by a password,
+	// AllowPasswordAtFirstContact must be true: Novita's machines take no login but a password,
 	// and tells no host key, so that the password goes to whoever answers at the proxy's
 	// address. See the package's word on host keys.
 	AllowPasswordAtFirstContact bool

@@ -6,7 +6,7 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// errPassword is why nothing is offered to a user who has not allowed it.
+// errPassword is the error of a user's Config that does not allow it.
 var errPassword = &gputrain.Error{
 	Kind: gputrain.ErrInvalid,
 	Err:  errors.New("its machines let in by a password alone, and tell no host key, so that the password goes to whoever answers at first contact"),

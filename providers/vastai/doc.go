@@ -62,7 +62,7 @@
 // keys of its own has keys that everybody has. The log is read from the address that the
 // API names, by https, without the account's key, and of it no more than 256 KiB. A node
 // whose log tells nothing within three minutes of its start is given up. With
-// [Config].TrustFirstContact the first contact decides, as long as nobody is in between, and
+// [Config].TrustFirstContact the first contact decides: whoever answers it is believed, and
 // [gputrain.Spec].RequireKnownHostKey passes over all offers.
 //
 // # Several nodes in one network

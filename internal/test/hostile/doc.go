@@ -13,6 +13,6 @@
 // [Random] chooses lies by a source of random numbers, so that a seed, or the input
 // of a fuzz target, is the program of an attack.
 //
-// A [Home] is the computer of the user who is attacked: decoy files with a secret,
+// A [Home] is the attacked user's computer: decoy files with a secret,
 // and a look at all that an attack has changed.
 package hostile

@@ -230,7 +230,7 @@ func wantModes(t *testing.T, dir string) {
 	}
 }
 
-// TestHostileListings has a node name files that nobody asked for, or that no folder has.
+// TestHostileListings has a node name files that were not asked for, or that no folder has.
 func TestHostileListings(t *testing.T) {
 	home := hostile.NewHome(t)
 	lists := map[string][]string{

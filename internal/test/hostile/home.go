@@ -16,7 +16,7 @@ import (
 // A Home is the computer of a user who deals with hostile nodes: a folder with the
 // user's files, and one, Taken, in which things from nodes may arrive.
 type Home struct {
-	// Dir is what HOME is, and Work where the user's program runs.
+	// Dir is the home folder (HOME), and Work is where the user's program runs.
 	Dir, Work string
 	// Taken is the one folder in which anything may change.
 	Taken string

@@ -18,7 +18,7 @@ type Liar interface {
 	Banner() string
 }
 
-// A Lie is what a node says in one session. A nil field is the truth.
+// A Lie replaces what a node says in one session. A nil field is the truth.
 type Lie struct {
 	// Refuse rejects the command, with this text.
 	Refuse string
