@@ -29,7 +29,7 @@ type Config struct {
 	// 50; it is 10 to 6144. What is over 60 is billed.
 	RootFSSize int
 	// AllowPasswordAtFirstContact must be true: Novita's machines take no login but a password,
-	// and tells no host key, so that the password goes to whoever answers at the proxy's
+	// and the API tells no host key, so that the password goes to whoever answers at the proxy's
 	// address. See the package's word on host keys.
 	AllowPasswordAtFirstContact bool
 	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
