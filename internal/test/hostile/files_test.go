@@ -379,7 +379,7 @@ func TestHostileSFTP(t *testing.T) {
 // well only where the node has it; what the node does with it then is the node's.
 func TestHostileReceiver(t *testing.T) {
 	lies := map[string]hostile.Lie{
-		"it ends at once":     {Stdout: hostile.Cut, Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
+		"it ends at once":     {Stdout: hostile.Cut, Stderr: hostile.Cut, Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
 		"it says it failed":   {Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(13) }},
 		"it floods":           {Stdout: hostile.Flood([]byte("ready\n"), 64<<20), Stderr: hostile.Flood([]byte("no\n"), 64<<20)},
 		"it has nothing":      {Reply: func(string) hostile.Answer { return hostile.No }},

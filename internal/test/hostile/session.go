@@ -107,9 +107,14 @@ func (s *Session) begin() {
 	if lie == nil {
 		lie = &Lie{}
 	}
-	var outputs sync.WaitGroup
-	outputs.Go(func() { s.output(lie.Stdout, s.client, s.behind) })
-	outputs.Go(func() { s.output(lie.Stderr, s.client.Stderr(), s.behind.Stderr()) })
+	var said, outputs sync.WaitGroup
+	said.Add(2)
+	outputs.Go(func() { s.output(lie.Stdout, s.client, s.behind, said.Done) })
+	outputs.Go(func() { s.output(lie.Stderr, s.client.Stderr(), s.behind.Stderr(), said.Done) })
+	outputs.Go(func() {
+		said.Wait()
+		s.client.CloseWrite() // of both
+	})
 	s.wg.Go(s.input)
 	if lie.Beside != nil {
 		s.wg.Go(func() { lie.Beside(s) })
@@ -131,15 +136,13 @@ func (s *Session) begin() {
 	})
 }
 
-// output carries one of the outputs.
-func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader) {
+// output carries one of the outputs, and drops what is left of the truth.
+func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader, said func()) {
 	if tamper == nil {
 		tamper = Pass
 	}
 	tamper(s, &counted{dst, &s.node.said}, src)
-	if c, ok := dst.(xssh.Channel); ok {
-		c.CloseWrite()
-	}
+	said()
 	io.Copy(io.Discard, src)
 }
 
