@@ -85,6 +85,26 @@ func (s *Session) Close() error {
 	return nil
 }
 
+// errNotClosed means that the server did not agree to the end of a session in time.
+var errNotClosed = errors.New("the server did not end a session that was closed")
+
+// CloseWithin is Close, after which reads and writes in progress end within d: if the
+// server has not agreed by then, its connection is ended. OpenSSH agrees when the command
+// has ended.
+func (s *Session) CloseWithin(d time.Duration) {
+	s.Close()
+	s.link.spawn(func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-s.done:
+		case <-s.link.dead:
+		case <-timer.C:
+			s.link.end(errNotClosed)
+		}
+	})
+}
+
 // A request is what a session is opened for.
 type request struct {
 	name    string // "exec" or "subsystem"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -22,6 +23,10 @@ const (
 	spareBytes = 1 << 20
 )
 
+// closePatience is how long a command may run on after its session was closed, before its
+// connection is ended: a caller who gives up is not held up by a node that does not.
+var closePatience = 10 * time.Second
+
 // errSpare means that a command printed more than spareBytes that were not asked for.
 var errSpare = fmt.Errorf("the node sent more than %d bytes that were not asked for", spareBytes)
 
@@ -36,7 +41,8 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 		return err
 	}
 	defer s.Close()
-	defer context.AfterFunc(ctx, func() { s.Close() })()
+	giveUp := func() { s.CloseWithin(closePatience) }
+	defer context.AfterFunc(ctx, giveUp)()
 
 	var (
 		wg            sync.WaitGroup
@@ -44,7 +50,7 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 		fedErr, taken error
 	)
 	wg.Go(func() { io.Copy(&said, s.Stderr) })
-	wg.Go(func() { fedErr = feedSession(s, feed) })
+	wg.Go(func() { fedErr = feedSession(s, feed, giveUp) })
 	wg.Go(func() {
 		if take != nil {
 			taken = take(s)
@@ -55,7 +61,7 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 			}
 			taken = errSpare
 		}
-		s.Close()
+		giveUp()
 		io.Copy(io.Discard, s) // a window at most: the node cannot send more
 	})
 	wg.Wait()
@@ -73,7 +79,7 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 
 // feedSession lets feed write the command's stdin, and ends it. That the
 // command takes no more of it is no error here: its exit status tells.
-func feedSession(s *ssh.Session, feed func(io.Writer) error) error {
+func feedSession(s *ssh.Session, feed func(io.Writer) error, giveUp func()) error {
 	if feed != nil {
 		to := &sink{w: s}
 		b := bufio.NewWriterSize(to, packet)
@@ -82,7 +88,7 @@ func feedSession(s *ssh.Session, feed func(io.Writer) error) error {
 			err = b.Flush()
 		}
 		if err != nil && to.err == nil {
-			s.Close() // feed's own failure: the command must not see an end
+			giveUp() // feed's own failure: the command must not see an end
 			return err
 		}
 	}
