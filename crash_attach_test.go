@@ -103,7 +103,9 @@ func attachInEveryPhase(t *testing.T) {
 			t.Parallel()
 			v := shared(t, "stand", 2, 1)
 			v.HangAt = phase.at
-			v.Spec.Image.Setup = []string{"sleep 1; echo set up >>set-up.txt"}
+			// Attach ends a command that runs, and runs it again. It comes within seconds: not
+			// in the moment between the command's end and the note of that.
+			v.Spec.Image.Setup = []string{"sleep 5; echo set up >>set-up.txt"}
 			r := v.start(t)
 			r.await(phase.until)
 			r.kill()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,11 +86,20 @@ type liarDriver struct {
 }
 
 func (d *liarDriver) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+	if err := d.serve(r); err != nil {
+		return nil, err
+	}
+	return d.Driver.Launch(ctx, r)
+}
+
+// serve starts the servers of the machines that are to be launched.
+func (d *liarDriver) serve(r gputrain.LaunchRequest) error {
 	d.p.mu.Lock()
+	defer d.p.mu.Unlock()
 	for _, n := range r.Nodes {
 		host, _, clients, err := sshd.Keys(string(n.HostKey.Private), r.Pool.AuthorizedKey)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		node := simnode.New(d.p.exec)
 		tell := d.p.lies(n.Name)
@@ -106,13 +116,12 @@ func (d *liarDriver) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gp
 			return lying(ctx, p)
 		}})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		d.p.nodes[n.Name] = server
 		*d.p.sims = append(*d.p.sims, node)
 	}
-	d.p.mu.Unlock()
-	return d.Driver.Launch(ctx, r)
+	return nil
 }
 
 // Dial reaches a machine of the test's own in place of the cloud's.
@@ -234,14 +243,14 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		cloud := newLiars(c, func(string) lie { return nil })
 		cloud.exec.GPUs = []simnode.GPU{{Name: "NVIDIA A100", UUID: "GPU-1"}}
 		defer cloud.end()
-		said := 0
+		var said atomic.Int64 // machines that replace each other say it at the same time
 		cloud.run = func(p sshd.Program) (int, bool) {
 			if !strings.HasPrefix(p.Command, "nvidia-smi") {
 				return 0, false
 			}
 			for b := bytes.Repeat([]byte("GPU 0: x (UUID: GPU-1)\n"), 1000); ; {
 				n, err := p.Stdout.Write(b)
-				if said += n; err != nil || said > 1<<30 {
+				if said.Add(int64(n)) > 1<<30 || err != nil {
 					return 1, true
 				}
 			}
@@ -250,7 +259,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "without end") {
 			t.Errorf("%v", err)
 		}
-		if said > 1<<30 {
+		if said.Load() > 1<<30 {
 			t.Error("it was listened to for ever")
 		}
 	})

@@ -25,7 +25,7 @@ var processors struct {
 // as there is a bubble.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
-	if race {
+	if Race {
 		enter()
 		defer leave()
 	}

@@ -15,7 +15,7 @@ func TestTimersThatAreDueAtOnce(t *testing.T) {
 	inside := runtime.GOMAXPROCS(0)
 	for range 20 {
 		Test(t, func(t *testing.T) {
-			if n := runtime.GOMAXPROCS(0); race && n != 1 || !race && n != inside {
+			if n := runtime.GOMAXPROCS(0); Race && n != 1 || !Race && n != inside {
 				t.Errorf("%d processors", n)
 			}
 			var wg sync.WaitGroup

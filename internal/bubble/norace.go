@@ -2,4 +2,5 @@
 
 package bubble
 
-const race = false
+// Race reports whether the race detector runs: memory, for one, cannot be counted then.
+const Race = false

@@ -2,4 +2,5 @@
 
 package bubble
 
-const race = true
+// Race reports whether the race detector runs: memory, for one, cannot be counted then.
+const Race = true

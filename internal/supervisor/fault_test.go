@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
 )
@@ -381,7 +382,7 @@ func TestMuchOutput(t *testing.T) {
 	srv := opensshtest.Start(t)
 	n := start(t, connect(t, srv, ""), config(t, "perl"))
 	size := int64(1 << 30)
-	if testing.Short() || raceEnabled {
+	if testing.Short() || bubble.Race {
 		size = 64 << 20
 	}
 	var peak uint64

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
@@ -223,7 +224,7 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 
 // A gigabyte in and out takes the memory of one, here and there.
 func TestGigabyte(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || bubble.Race {
 		t.Skip("1 GiB each way, with memory counted")
 	}
 	const size, slack = 1 << 30, 64 << 20

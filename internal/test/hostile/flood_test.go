@@ -168,7 +168,7 @@ func TestHostileFloods(t *testing.T) {
 			})
 			grown, disk := peak()
 			t.Logf("%d MiB were sent, the heap grew by %d MiB, %d bytes were on disk: %.300v", c.at(0).Said()>>20, grown>>20, disk, err)
-			if grown > memory {
+			if grown > memory && !bubble.Race {
 				t.Errorf("the heap grew by %d MiB", grown>>20)
 			}
 			if f.refused && !errors.Is(err, gputrain.ErrLimit) {
