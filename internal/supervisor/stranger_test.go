@@ -198,10 +198,12 @@ func TestRecoveryOfForgedTasks(t *testing.T) {
 	strangertest.Need(t)
 	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))
 	stranger := strangertest.Start(t, "GPUTRAIN_TASK=t-1")
-	journal, err := os.OpenFile(n.facts.Root+"/t/journal", os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var journal *os.File
+	until(t, "the runner's journal", func() (there bool) {
+		var err error
+		journal, err = os.OpenFile(n.facts.Root+"/t/journal", os.O_WRONLY|os.O_APPEND, 0)
+		return err == nil
+	})
 	if _, err := fmt.Fprintf(journal, "S t-1\nP t-1 %d\n", stranger); err != nil {
 		t.Fatal(err)
 	}
