@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/disktest"
 	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // A cut while a client attaches costs nothing but time.
@@ -28,9 +29,11 @@ func TestAttachCut(t *testing.T) {
 		cfg := first.cfg
 		cfg.Root = first.facts.Root
 		var last *Node
+		var clients []*ssh.Client
 		for i, after := range []int64{0, 500, 3000, 20000, 30000, 34000, 36000} {
 			link := opensshtest.Proxy(t, srv.Addr)
 			c := connect(t, srv, link.Addr)
+			clients = append(clients, c)
 			link.CutAfter(after)
 			cfg.Generation = i + 2
 			n, all, err := Attach(t.Context(), c, cfg)
@@ -44,9 +47,13 @@ func TestAttachCut(t *testing.T) {
 				t.Errorf("cut after %d bytes: %+v", after, r)
 			}
 		}
+		for _, c := range clients[:len(clients)-1] {
+			c.Close() // else one of them may have a session just when all is looked at
+		}
 		if err := last.Close(t.Context(), true); err != nil {
 			t.Error(err)
 		}
+		until(t, "the end of sessions whose clients are gone", func() bool { return len(processes(t, "GPUTRAIN_POOL="+cfg.PoolID)) == 0 })
 		clean(t, last)
 	})
 }
