@@ -3,6 +3,7 @@ package gputrain_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -156,4 +157,25 @@ func ExampleWithSourceDir() {
 	length, err := norm.Run(pool, point{3, 4})
 	fmt.Println(length, err)
 	// Output: 25 <nil>
+}
+
+// A node cannot fill this computer's disk or memory. Output beyond the limit is shown
+// and counted, and not kept; a download or a result beyond its own is an error.
+func ExampleWithLimits() {
+	pool := start(1, gputrain.WithLimits(gputrain.Limits{OutputBytes: 100, DownloadBytes: 100}))
+	defer pool.Close()
+
+	r, err := pool.Run(gputrain.Script("head -c 1000 /dev/zero | tee zeros"))
+	fmt.Println(len(r.Stdout), "of", r.StdoutBytes, "bytes, truncated:", r.Truncated, err)
+
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	err = pool.Download("zeros", dir)
+	fmt.Println(errors.Is(err, gputrain.ErrLimit))
+	// Output:
+	// 100 of 1000 bytes, truncated: true <nil>
+	// true
 }
