@@ -72,6 +72,15 @@
 // an identity and a directory of its own; Task.Outputs takes what this attempt
 // wrote, and nothing older.
 //
+// # What a node is trusted with
+//
+// A node may be a stranger's machine. It gets the files, arguments and secrets of the tasks
+// that it runs, and its word is their result. Nothing that it sends is run, written outside
+// the folder that the user named, or followed as a link; [Limits] bound what it can make this
+// program keep, and this program's clock decides when a Timeout is over. Spec.RequireKnownHostKey
+// rents only if a machine's host key is known before the first contact. SAFETY.md says the
+// same of clouds' APIs, other users of this computer and settings files.
+//
 // # How things end
 //
 // [Compute.Close] cancels what runs, terminates every machine and returns when
