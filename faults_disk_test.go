@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/disktest"
@@ -51,6 +52,22 @@ func TestFullDisk(t *testing.T) {
 	}
 	if got, err := norm.Run(pool, point{3, 4}); err != nil || got != 25 {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A program that finds no room on a node is sent again, for what a task has printed is
+// removed a moment after the task; if there is none still, its call fails as such.
+func TestProgramThatFindsNoRoom(t *testing.T) {
+	home := disktest.Small(t, 64<<20)
+	pool := openHosts(t, gputrain.Spec{}, nil, newHostAt(t, home))
+	filler := filepath.Join(home, "filler")
+	write(t, filler, make([]byte, 50<<20))
+	_, err := norm.Run(pool, point{3, 4})
+	wantDiskFull(t, err, "ship the program", "ask for a bigger disk")
+	job := pool.Start(norm.Call(point{3, 4}))
+	time.AfterFunc(500*time.Millisecond, func() { os.Remove(filler) }) // while it is tried
+	if _, err := job.Wait(); err != nil {
+		t.Errorf("once there is room: %v", err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -21,8 +23,12 @@ import (
 const (
 	// scratchDir is where functions may leave what the pool removes, below its folder.
 	scratchDir = "scratch"
-	// shipAttempts bounds how often a cut connection may interrupt the shipping.
+	// shipAttempts bounds how often a cut connection, or a disk that is full, may
+	// interrupt the shipping.
 	shipAttempts = 5
+	// fullPause is the time between attempts where the disk is full: what a task has
+	// printed is removed from the node a moment after the task's end.
+	fullPause = time.Second
 	// probeMode is a mode that no worker has: a program that the node can load
 	// says so, and exits with the code for that. probeMark stands before the code.
 	probeMode, probeExit, probeMark = "probe", "64", "exit="
@@ -122,7 +128,9 @@ func (n *poolNode) substitute(ctx context.Context, unfit *unfitError) (program, 
 // connection is cut meanwhile.
 func (n *poolNode) send(ctx context.Context, p program) (err error) {
 	for range shipAttempts {
-		if err = n.sendProgram(ctx, p); !errors.Is(err, ssh.ErrDisconnected) {
+		err = n.sendProgram(ctx, p)
+		full := errors.Is(err, syscall.ENOSPC)
+		if !full && !errors.Is(err, ssh.ErrDisconnected) || full && !sleep(ctx, fullPause) {
 			break
 		}
 	}
@@ -194,10 +202,14 @@ func (n *poolNode) packed(p program) (in io.ReadCloser, unpack string, err error
 
 // withComplaint adds what the node said to the failure of a command there.
 func withComplaint(err error, complaint *tail) error {
-	if exit := (*ssh.ExitError)(nil); errors.As(err, &exit) && complaint.String() != "" {
-		return fmt.Errorf("%w: %s", err, complaint.String())
+	said := complaint.String()
+	if exit := (*ssh.ExitError)(nil); !errors.As(err, &exit) || said == "" {
+		return err
 	}
-	return err
+	if strings.Contains(said, "No space left on device") {
+		return fmt.Errorf("%w: %w (%s); free some there, or ask for a bigger disk", err, syscall.ENOSPC, said)
+	}
+	return fmt.Errorf("%w: %s", err, said)
 }
 
 // An unfitError is a program that the node cannot load, though it is for its

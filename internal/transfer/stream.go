@@ -25,7 +25,7 @@ const (
 
 // closePatience is how long a command may run on after its session was closed, before its
 // connection is ended: a caller who gives up is not held up by a node that does not.
-var closePatience = 10 * time.Second
+var closePatience = 3 * time.Second
 
 // errSpare means that a command printed more than spareBytes that were not asked for.
 var errSpare = fmt.Errorf("the node sent more than %d bytes that were not asked for", spareBytes)

@@ -44,7 +44,7 @@ const (
 	// attempts is how often something is started that a lost connection ended.
 	attempts = 4
 	// cleanupTimeout bounds what is done for a call that has ended already.
-	cleanupTimeout = 10 * time.Second
+	cleanupTimeout = 5 * time.Second
 	// stagePrefix begins the name of everything that is not at its place yet.
 	stagePrefix = ".gputrain-"
 )
