@@ -70,8 +70,8 @@ func fault(status int, body []byte) *rest.Fault {
 		return &rest.Fault{Code: found, Message: string(bytes.TrimSpace(body[:min(len(body), 512)]))}
 	}
 	message := cmp.Or(text("message"), text("reason"), text("error"))
-	if message == "" && !failed {
-		return nil
+	if message == "" && status >= 400 {
+		return nil // the status says as much
 	}
 	f := &rest.Fault{Code: text("reason"), Message: message}
 	if status < 400 {
