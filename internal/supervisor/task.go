@@ -18,7 +18,7 @@ type task struct {
 	startCall, cancelCall *call
 	dir                   string
 	live                  bool
-	unwanted              bool           // nobody wants its output
+	unwanted              bool           // its output is discarded
 	missed, misses        int            // the last look that found no wrapper, and how many in a row; Node.mu guards them
 	resent                bool           // its start was sent more than once; Node.mu guards it
 	restarts              int            // how often its start was sent again; Node.mu guards it

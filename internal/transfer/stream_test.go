@@ -10,7 +10,7 @@ import (
 )
 
 // A command that runs on behind its closed session, of which a server says nothing until
-// it ends, does not hold up the caller who has given up.
+// it ends, does not hold up a caller that has given up.
 func TestCancelledWhileTheCommandRunsOn(t *testing.T) {
 	defer func(was time.Duration) { closePatience = was }(closePatience)
 	closePatience = 10 * time.Millisecond

@@ -231,7 +231,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// So is what a token is asked for with: the server of tokens cannot send it on.
+// The same holds for the key that a token is asked for with: the server of tokens cannot send it on.
 func TestRedirectOfATokenCall(t *testing.T) {
 	t.Parallel()
 	f, other := startFake(t), startFake(t)

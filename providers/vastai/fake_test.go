@@ -435,7 +435,7 @@ func (f *fake) requestLog(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"success": true, "result_url": f.logsAt + "/logs/" + c.Vars["id"] + "?signature=abc"})
 }
 
-// log is what another server than the API has, which takes no key.
+// log answers as the server of logs does, which is not the API and takes no key.
 func (f *fake) log(c *fakecloud.Call) (a fakecloud.Answer) {
 	if c.Header.Get("Authorization") != "" {
 		f.t.Errorf("the server of logs is sent a key")

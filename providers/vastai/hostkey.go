@@ -36,7 +36,7 @@ func logPause() time.Duration { return second / 3 }
 // logTimeout is how long a node that runs may take until its log tells its host key.
 func logTimeout() time.Duration { return 180 * second }
 
-// A keyLog is what an instance's log has told.
+// A keyLog holds the host keys that an instance's log has told.
 type keyLog struct {
 	keys  []string // in authorized_keys form
 	since time.Time

@@ -137,7 +137,7 @@ func write(t testing.TB, name, text string) {
 type cloud struct {
 	gputrain.Provider
 	home *hostile.Home
-	// first is what nodes of a rank say from their start, where it has one.
+	// first has, by rank, the lies that nodes tell from their start.
 	first map[int]hostile.Liar
 
 	mu    sync.Mutex
