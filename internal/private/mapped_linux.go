@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// overflowUID is what a user namespace shows of users that it does not have, such as
-// the owner of / in a sandbox, and -1 where every user is shown.
+// overflowUID is the number that a user namespace shows for all users outside it, such as
+// the owner of / in a sandbox. It is -1 if every user is shown.
 var overflowUID = sync.OnceValue(func() int {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil || strings.Join(strings.Fields(string(users)), " ") == "0 0 4294967295" {

@@ -65,6 +65,22 @@ func Start(t testing.TB, env ...string) int {
 	return cmd.Process.Pid
 }
 
+// Sleeping starts a process of this user, not the stranger's, that has these variables in
+// its environment. It runs until the test ends, and is waited for as soon as it ends. Its
+// number is returned.
+func Sleeping(t testing.TB, env ...string) int {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = env
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() { cmd.Wait(); close(over) }()
+	t.Cleanup(func() { cmd.Process.Kill(); <-over })
+	return cmd.Process.Pid
+}
+
 // Lives reports whether a process that Start has started still runs.
 func Lives(t testing.TB, pid int) bool {
 	t.Helper()

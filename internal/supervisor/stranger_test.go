@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,20 +14,6 @@ import (
 	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/strangertest"
 )
-
-// sleeping starts a process of this user that is no node's, and returns its number.
-func sleeping(t *testing.T, env ...string) int {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.Env = env
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	over := make(chan struct{})
-	go func() { cmd.Wait(); close(over) }()
-	t.Cleanup(func() { cmd.Process.Kill(); <-over })
-	return cmd.Process.Pid
-}
 
 // Other users of a node's machine, and other pools there, have processes with the
 // node's name in their environment. The end of the node does not end them.
@@ -42,8 +27,8 @@ func TestForgedMarks(t *testing.T) {
 		name := "GPUTRAIN_NODE=" + cfg.PoolID
 		stranger := strangertest.Start(t, name)
 		wrong := strangertest.Start(t, name, "GPUTRAIN_NODE_TOKEN=wrong")
-		joined := sleeping(t, "GPUTRAIN_NODE_TOKEN=another", "X=\n"+name)
-		mine := sleeping(t, name) // as a session that was cut leaves it
+		joined := strangertest.Sleeping(t, "GPUTRAIN_NODE_TOKEN=another", "X=\n"+name)
+		mine := strangertest.Sleeping(t, name) // as a session that was cut leaves it
 
 		// A task of another pool that has this node's name.
 		ctx, cancel := context.WithCancel(t.Context())

@@ -48,9 +48,9 @@ func packed(t testing.TB, headers ...*tar.Header) []byte {
 // or as a record of PAX.
 func sparse(t testing.TB, pax bool) []byte {
 	if pax {
-		b := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "holes", Mode: 0o644, Size: 4, Format: tar.FormatPAX, PAXRecords: map[string]string{"XXX.sparse.size": "1073741824"}})
+		b := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "holes", Mode: 0o644, Size: 4, Format: tar.FormatPAX, PAXRecords: map[string]string{"NOT.sparse.size": "1073741824"}})
 		// The writer takes no records of its own package's.
-		return bytes.Replace(b, []byte("XXX.sparse.size"), []byte("GNU.sparse.size"), 1)
+		return bytes.Replace(b, []byte("NOT.sparse.size"), []byte("GNU.sparse.size"), 1)
 	}
 	b := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "holes", Mode: 0o644, Format: tar.FormatGNU})
 	b[156] = tar.TypeGNUSparse

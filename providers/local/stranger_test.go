@@ -148,8 +148,8 @@ func TestForgedMarks(t *testing.T) {
 	marks := forged(p, in.ID)
 	stranger := strangertest.Start(t, marks...)
 	wrong := strangertest.Start(t, append(marks, tokenEnv+"=wrong")...)
-	other := sleeping(t, append(marks, tokenEnv+"=of-another-node")...)
-	joined := sleeping(t, "X=\n"+nodeEnv+"="+in.ID)
+	other := strangertest.Sleeping(t, append(marks, tokenEnv+"=of-another-node")...)
+	joined := strangertest.Sleeping(t, "X=\n"+nodeEnv+"="+in.ID)
 
 	if err := p.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
@@ -237,7 +237,7 @@ func TestSelfDestructOfForgedMarks(t *testing.T) {
 	in := p.launch(1)[0]
 	own := p.detach(in)
 	stranger := strangertest.Start(t, forged(p, in.ID)...)
-	other := sleeping(t, append(forged(p, in.ID), tokenEnv+"=of-another-node")...)
+	other := strangertest.Sleeping(t, append(forged(p, in.ID), tokenEnv+"=of-another-node")...)
 	text := p.Driver.(gputrain.SelfDestructor).SelfDestruct(in)
 	if strings.Contains(text, p.Driver.(*driver).node(in.ID).mark.Token) {
 		t.Error("a command line that every user can read has the token")
@@ -258,20 +258,6 @@ func needMarks(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no environments of processes to be seen here")
 	}
-}
-
-// sleeping starts a process of this user, which ends with the test, and returns its number.
-func sleeping(t *testing.T, env ...string) int {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.Env = env
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	over := make(chan struct{})
-	go func() { cmd.Wait(); close(over) }()
-	t.Cleanup(func() { cmd.Process.Kill(); <-over })
-	return cmd.Process.Pid
 }
 
 // becomes waits until a process has become a program.
