@@ -9,6 +9,21 @@
 // several regions is made of several Configs. Devices come in the numbers that EC2 has:
 // there is no machine with one A100, and asking for one says what there is.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA, Trainium and Inferentia of EC2, by fleets of one.
+//   - Spot: yes.
+//   - Regions: [Config].Region.
+//   - Credentials: AWS's own: AWS_PROFILE, AWS_ACCESS_KEY_ID and its kin.
+//   - Billing: by the second; ended by TerminateInstances.
+//   - Private network: yes.
+//   - Ends itself: yes, by its lease: to shut down is to be terminated.
+//   - Host key pinned by: the pool's own key, by cloud-init.
+//   - Tags: yes.
+//   - Tried against: a fake held to EC2's API model of mid-2024 and the SDK's own requests; SSM,
+//     Price List and IAM by what is known of them; machines, groups, keys and templates against
+//     moto 5.2 too; not live.
+//
 // # Credentials
 //
 // Those of AWS's own command line: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and

@@ -12,6 +12,19 @@
 //	}
 //	pool, err := gputrain.Open(ctx, colab.Config{Endpoint: endpoint}, gputrain.Spec{})
 //
+// # At a glance
+//
+//   - GPUs: that of one Colab notebook, which is adopted and left as found.
+//   - Spot: no.
+//   - Regions: none.
+//   - Credentials: a cell run in the notebook, an ngrok account.
+//   - Billing: free to gputrain.
+//   - Private network: no.
+//   - Ends itself: no: its tasks end, the runtime goes on until it is disconnected.
+//   - Host key pinned by: the user's word: a fingerprint, mandatory.
+//   - Tags: no: the host key, also at a new address.
+//   - Tried against: OpenSSH 9.2, with the real cell and a stand-in for ngrok; never on Colab.
+//
 // # Google's terms
 //
 // On runtimes without a positive balance of compute units Google does not allow remote

@@ -6,6 +6,19 @@
 //
 //	pool, err := gputrain.Open(ctx, container.Config{}, gputrain.Spec{Nodes: 4})
 //
+// # At a glance
+//
+//   - GPUs: this machine's: containers of docker, podman, nerdctl or Apple's container.
+//   - Spot: no.
+//   - Regions: none.
+//   - Credentials: an engine.
+//   - Billing: free.
+//   - Private network: yes.
+//   - Ends itself: yes, by its lease.
+//   - Host key pinned by: the pool's own key, put in at start.
+//   - Tags: yes: labels.
+//   - Tried against: Docker 20.10, podman 4.3; nerdctl and container by their documented output.
+//
 // # Image
 //
 // Any Debian-, Alpine- or Red-Hat-family image will do. One that has an SSH

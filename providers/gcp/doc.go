@@ -4,6 +4,22 @@
 //		Accelerator: accelerators.L4(), Allocation: gputrain.SpotIfAvailable, TTL: 8 * time.Hour,
 //	})
 //
+// # At a glance
+//
+//   - GPUs: GPUs of their own (A2, A3, A4, G2) and added ones (N1) of Compute Engine.
+//   - Spot: yes.
+//   - Regions: [Config].Zone.
+//   - Credentials: Google's default credentials, or a service account's key; none behind an
+//     endpoint or HTTP client of one's own.
+//   - Billing: by the second; ended by instances.delete.
+//   - Private network: yes.
+//   - Ends itself: with [Config].ServiceAccount deletes itself; without shuts down, and its disk
+//     stays for Reap; Google deletes it after the TTL.
+//   - Host key pinned by: the cloud's word: guest attributes.
+//   - Tags: yes: labels.
+//   - Tried against: a fake held to the vendor's API description, with Google's own client; not
+//     live.
+//
 // # Credentials
 //
 // Application Default Credentials: the file that GOOGLE_APPLICATION_CREDENTIALS names, what

@@ -8,6 +8,19 @@
 // Spec.DiskGiB says, and on most flavours a larger local disk that Spec.Image.Setup may
 // format and mount.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (A100, H100, L40, RTX A6000) by flavour.
+//   - Spot: yes: flavours of their own.
+//   - Regions: [Config].Regions.
+//   - Credentials: HYPERSTACK_API_KEY.
+//   - Billing: by the minute; ended by delete.
+//   - Private network: yes.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: the pool's own key, by cloud-init.
+//   - Tags: yes: labels.
+//   - Tried against: a fake held to the vendor's API description; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable HYPERSTACK_API_KEY. Keys are made in the

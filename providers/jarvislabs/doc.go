@@ -9,6 +9,20 @@
 // of one's own nor an environment to be given: Spec.Image is set up over SSH, as everywhere.
 // Machines without GPU, which Jarvis Labs has too, are not rented.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (L4, A30, A100, H100, H200, RTX PRO 6000) in containers and machines.
+//   - Spot: yes: containers, fixed price.
+//   - Regions: [Config].Region.
+//   - Credentials: JL_API_KEY.
+//   - Billing: by the minute, and disk; ended by destroy.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: first contact.
+//   - Tags: no: the name.
+//   - Tried against: a fake held to a description derived from clients, as the vendor has none;
+//     not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable JL_API_KEY. Keys are made in the console

@@ -8,6 +8,19 @@
 // ubuntu, who may become root. The disk is as large as the type of machine says, whatever
 // Spec.DiskGiB is; one that is too small for the spec is not taken.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (A10 to B200, GH200 on ARM) by type of machine.
+//   - Spot: no.
+//   - Regions: [Config].Region.
+//   - Credentials: LAMBDA_API_KEY.
+//   - Billing: by the minute; ended by terminate.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: the pool's own key, by cloud-init.
+//   - Tags: yes.
+//   - Tried against: a fake held to the vendor's API description; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable LAMBDA_API_KEY. Keys are made at

@@ -12,6 +12,19 @@
 // around it: nodes share the machine's processors, memory, disk and network,
 // and reach each other at 127.0.0.1. For walls take providers/container.
 //
+// # At a glance
+//
+//   - GPUs: none: processes on this machine, each with a home directory of its own.
+//   - Spot: no.
+//   - Regions: none.
+//   - Credentials: nothing.
+//   - Billing: free.
+//   - Private network: yes.
+//   - Ends itself: yes, by its lease.
+//   - Host key pinned by: the pool's own key, kept in the home.
+//   - Tags: yes: home and process.
+//   - Tried against: real processes.
+//
 // # What a node sees
 //
 // HOME is the node's own directory, where commands start. Of this program's

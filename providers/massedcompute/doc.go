@@ -9,6 +9,19 @@
 // open. Its disk is as large as the product says, whatever Spec.DiskGiB is; one that is too
 // small for the spec is not taken.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (A30 to H200 NVL, RTX) by product.
+//   - Spot: yes: products of their own.
+//   - Regions: placed by the cloud.
+//   - Credentials: MASSED_API_KEY, MASSED_COMPUTE_API_KEY.
+//   - Billing: by the minute; ended by terminate.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: first contact.
+//   - Tags: no: the name.
+//   - Tried against: a fake held to the vendor's API description; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable MASSED_API_KEY, else MASSED_COMPUTE_API_KEY,

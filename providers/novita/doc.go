@@ -6,6 +6,19 @@
 //
 // A node is a container with root and a disk of its own, reached through Novita's proxy.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (RTX 3090 to 5090, A100, H100) in containers.
+//   - Spot: yes.
+//   - Regions: [Config].ClusterID.
+//   - Credentials: NOVITA_API_KEY.
+//   - Billing: by the second; ended by delete.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: first contact, by a password that is used once.
+//   - Tags: no: the name.
+//   - Tried against: a fake held to a description derived from the vendor's pages; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable NOVITA_API_KEY. Keys are made at

@@ -6,6 +6,20 @@
 //		Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2,
 //	})
 //
+// # At a glance
+//
+//   - GPUs: pods of RunPod, secure and community, and Instant Clusters.
+//   - Spot: yes: bids.
+//   - Regions: [Config].DataCenterIDs, [Config].CountryCodes.
+//   - Credentials: RUNPOD_API_KEY.
+//   - Billing: by the second; ended by DELETE /v2/pods/{id}.
+//   - Private network: with [Config].GlobalNetworking or [Config].ClusterMode.
+//   - Ends itself: yes, by its lease, with the pod's own key; members of a cluster do not.
+//   - Host key pinned by: the pool's own key, put in at start.
+//   - Tags: yes: name and environment.
+//   - Tried against: fakes held to its REST v2 description and a derived GraphQL one; the start
+//     script in a real container; not live.
+//
 // # Credentials
 //
 // An API key from RunPod's console (Settings, API Keys), in RUNPOD_API_KEY, in

@@ -7,6 +7,20 @@
 // A node is a virtual machine with root, a volume of block storage and a dynamic public
 // address. A spec that asks for no accelerator also gets types that have none.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (L4, L40S, H100, B300) by type.
+//   - Spot: no.
+//   - Regions: [Config].Zone.
+//   - Credentials: SCW_SECRET_KEY, SCW_DEFAULT_PROJECT_ID.
+//   - Billing: by the minute, in EUR; ended by terminate, and the deletion of its volume.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: the pool's own key, by cloud-init, or the fingerprints that the image
+//     publishes.
+//   - Tags: yes.
+//   - Tried against: a fake held to the vendor's API descriptions; not live.
+//
 // # Credentials
 //
 // [Config].SecretKey is the secret half of an API key, else the variable SCW_SECRET_KEY;

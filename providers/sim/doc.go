@@ -13,6 +13,20 @@
 // that can fail, lag and lie, and knowing nothing but what they answer. The zero
 // [Config] rents from one that the whole program shares and that works.
 //
+// # At a glance
+//
+//   - GPUs: clouds that are simulated, for tests: faults by script or by seed, prices, preemption,
+//     virtual time.
+//   - Spot: yes.
+//   - Regions: simulated.
+//   - Credentials: nothing.
+//   - Billing: simulated; ended by terminate.
+//   - Private network: yes.
+//   - Ends itself: yes, by its lease.
+//   - Host key pinned by: the pool's own key.
+//   - Tags: yes.
+//   - Tried against: itself: its nodes answer as the real scripts do.
+//
 // # What goes wrong
 //
 // A [Fault] says what goes wrong with which calls: [ErrorAfter] does what is

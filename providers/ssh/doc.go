@@ -8,6 +8,19 @@
 //	}}
 //	pool, err := gputrain.Open(ctx, lab, gputrain.Spec{Nodes: 2})
 //
+// # At a glance
+//
+//   - GPUs: whatever your hosts have, which are adopted and left as found.
+//   - Spot: no.
+//   - Regions: none.
+//   - Credentials: an SSH server, a POSIX sh.
+//   - Billing: free.
+//   - Private network: no.
+//   - Ends itself: no: its tasks end, the machine stays.
+//   - Host key pinned by: the user's word: known_hosts or a fingerprint.
+//   - Tags: no: the place in [Config].Hosts.
+//   - Tried against: OpenSSH 9.2.
+//
 // # What a host needs
 //
 // An SSH server that lets the user in by key, and a POSIX shell. Nothing is

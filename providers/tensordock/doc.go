@@ -9,6 +9,19 @@
 // A node is a virtual machine with one GPU at least. How many vCPUs it has, how much memory and
 // how large a disk is for the spec to say, and [Config]: each has its price, and an offer's is the sum.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (RTX to H100) of many hosts; experimental.
+//   - Spot: no.
+//   - Regions: [Config].Location.
+//   - Credentials: TENSORDOCK_API_TOKEN.
+//   - Billing: by the second; ended by delete.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: the pool's own key, by cloud-init; first contact with [Config].SSHUser.
+//   - Tags: no: the name.
+//   - Tried against: a fake of what clients and the docs tell; not live.
+//
 // # Credentials
 //
 // The token is [Config].APIToken, else the variable TENSORDOCK_API_TOKEN. Tokens are made at

@@ -10,6 +10,20 @@
 // four nodes takes four offers, the cheapest first; hosts want 4.5 seconds between
 // two rentals.
 //
+// # At a glance
+//
+//   - GPUs: machines of many hosts.
+//   - Spot: yes: bids.
+//   - Regions: [Config].Geolocation.
+//   - Credentials: VAST_API_KEY.
+//   - Billing: by the second; ended by destroy.
+//   - Private network: with [Config].UseOverlay.
+//   - Ends itself: yes, by its lease, with the instance's own key.
+//   - Host key pinned by: the cloud's word: the node's log; first contact with
+//     [Config].TrustFirstContact.
+//   - Tags: yes: the instance's label.
+//   - Tried against: a fake held to the vendor's API description; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable VAST_API_KEY, else the file that

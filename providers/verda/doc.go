@@ -6,6 +6,19 @@
 //
 // A node is a virtual machine with a public address, whose user is root. One call rents one.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA (V100 to B300) by type of machine.
+//   - Spot: yes: fixed price.
+//   - Regions: [Config].Region, found where it has none.
+//   - Credentials: VERDA_CLIENT_ID, VERDA_CLIENT_SECRET.
+//   - Billing: by ten minutes; ended by delete.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: first contact.
+//   - Tags: yes.
+//   - Tried against: a fake held to a description derived from the vendor's; not live.
+//
 // # Credentials
 //
 // An OAuth2 client: [Config].ClientID and ClientSecret, else the variables VERDA_CLIENT_ID and

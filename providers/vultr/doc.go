@@ -9,6 +9,19 @@
 // of GPUs, processors and disks: Spec.DiskGiB chooses among plans and resizes nothing. A spec
 // without accelerator takes plans without GPU, too.
 //
+// # At a glance
+//
+//   - GPUs: NVIDIA and AMD, whole and in parts, cloud and bare metal.
+//   - Spot: no.
+//   - Regions: [Config].Region.
+//   - Credentials: VULTR_API_KEY.
+//   - Billing: by the hour; ended by DELETE /instances/{id} and /bare-metals/{id}.
+//   - Private network: no.
+//   - Ends itself: no: until [gputrain.Reap].
+//   - Host key pinned by: the pool's own key, by cloud-init.
+//   - Tags: yes.
+//   - Tried against: a fake held to the vendor's API description of 2023; not live.
+//
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable VULTR_API_KEY. It is made at

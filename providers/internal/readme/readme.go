@@ -1,5 +1,5 @@
-// Package readme holds README's table of providers to what their drivers say of themselves,
-// for each provider's tests.
+// Package readme holds README's table of providers, and the section "At a glance" of each
+// provider's documentation, to what their drivers say of themselves, for each provider's tests.
 package readme
 
 import (
@@ -15,10 +15,13 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// Columns are the table's, after the provider's own.
-var Columns = []string{"GPUs", "spot", "regions", "auth", "billing", "private network", "ends itself", "host key pinned by", "tags", "verified against"}
+// Columns are those of README's table, after the provider's own.
+var Columns = []string{"GPUs", "spot", "ends itself", "tried against"}
 
-// A Row is what the table says of a provider, by column.
+// Facts are the items of "At a glance" in each provider's documentation, in this order.
+var Facts = []string{"GPUs", "Spot", "Regions", "Credentials", "Billing", "Private network", "Ends itself", "Host key pinned by", "Tags", "Tried against"}
+
+// A Row holds what README's table says of a provider, by column.
 type Row map[string]string
 
 // Table reads the table out of README, by the providers' names. It looks for README in the
@@ -61,7 +64,42 @@ func Table(t testing.TB) map[string]Row {
 	return rows
 }
 
-// Check opens a provider, whose package is the test's, and compares.
+// Page reads "At a glance" out of doc.go in the test's folder, by item.
+func Page(t testing.TB) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "// # At a glance\n//\n")
+	if !found {
+		t.Fatal(`doc.go has no section "At a glance"`)
+	}
+	page, item := map[string]string{}, 0
+	for line := range strings.Lines(section) {
+		line = strings.TrimSpace(strings.TrimPrefix(line, "//"))
+		if line == "" {
+			break
+		}
+		if first, ok := strings.CutPrefix(line, "- "); ok {
+			name, value, _ := strings.Cut(first, ": ")
+			if item == len(Facts) || name != Facts[item] || value == "" {
+				t.Fatalf("doc.go has the item %q at a glance: items are %q, in this order", first, Facts)
+			}
+			page[name] = value
+			item++
+		} else if item > 0 {
+			page[Facts[item-1]] += " " + line
+		}
+	}
+	if item != len(Facts) {
+		t.Fatalf("doc.go has %d items at a glance: they are %q", item, Facts)
+	}
+	return page
+}
+
+// Check opens a provider, whose package is the test's, and compares it with its page and
+// with README.
 func Check(t *testing.T, p gputrain.Provider) {
 	t.Helper()
 	d, err := p.Open(context.Background())
@@ -69,46 +107,55 @@ func Check(t *testing.T, p gputrain.Provider) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	row := Table(t)[p.Name()]
-	if row == nil {
-		t.Fatalf("README's table has no %s", p.Name())
-	}
+	page := Page(t)
 	caps := d.Capabilities()
-	begins := func(column string, truth bool, why string, words ...string) {
+	begins := func(fact string, truth bool, why string, words ...string) {
 		t.Helper()
 		if !truth {
 			return
 		}
-		if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(row[column], w) }) {
-			t.Errorf("README says of %s, under %s, %q: it must begin with %q, as %s", p.Name(), column, row[column], words, why)
+		if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(page[fact], w) }) {
+			t.Errorf("doc.go of %s says at a glance, %s: %q: it must begin with %q, as %s", p.Name(), fact, page[fact], words, why)
 		}
 	}
-	begins("spot", caps.Spot, "Capabilities.Spot is true", "yes")
-	begins("spot", !caps.Spot, "Capabilities.Spot is false", "no")
-	begins("private network", caps.PrivateNetwork, "Capabilities.PrivateNetwork is true", "yes")
-	begins("private network", !caps.PrivateNetwork, "Capabilities.PrivateNetwork is false by default", "no", "with ")
-	begins("tags", caps.Tags, "Capabilities.Tags is true", "yes")
-	begins("tags", !caps.Tags, "Capabilities.Tags is false", "no")
-	begins("host key pinned by", caps.HostKeys == gputrain.HostKeyInjected, "the key is injected", "the pool's own key")
-	begins("host key pinned by", caps.HostKeys == gputrain.HostKeyPublished, "the key is published", "the cloud's word")
-	begins("host key pinned by", caps.HostKeys == gputrain.HostKeyConfigured, "the key is configured", "the user's word")
-	begins("host key pinned by", caps.HostKeys == gputrain.HostKeyFirstContact, "the first contact decides", "first contact")
+	begins("Spot", caps.Spot, "Capabilities.Spot is true", "yes")
+	begins("Spot", !caps.Spot, "Capabilities.Spot is false", "no")
+	begins("Private network", caps.PrivateNetwork, "Capabilities.PrivateNetwork is true", "yes")
+	begins("Private network", !caps.PrivateNetwork, "Capabilities.PrivateNetwork is false by default", "no", "with ")
+	begins("Tags", caps.Tags, "Capabilities.Tags is true", "yes")
+	begins("Tags", !caps.Tags, "Capabilities.Tags is false", "no")
+	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyInjected, "the key is injected", "the pool's own key")
+	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyPublished, "the key is published", "the cloud's word")
+	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyConfigured, "the key is configured", "the user's word")
+	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyFirstContact, "the first contact decides", "first contact")
 	_, ends := d.(gputrain.SelfDestructor)
-	begins("ends itself", ends, "the driver is a SelfDestructor", "yes", "with ")
-	begins("ends itself", !ends, "the driver is no SelfDestructor", "no")
-	if verb := caps.EndsBilling; verb != "" && !caps.Free && !strings.Contains(row["billing"], "`"+verb+"`") {
-		t.Errorf("README says of %s, under billing, %q: Capabilities.EndsBilling is %s", p.Name(), row["billing"], verb)
+	begins("Ends itself", ends, "the driver is a SelfDestructor", "yes", "with ")
+	begins("Ends itself", !ends, "the driver is no SelfDestructor", "no")
+	if verb := caps.EndsBilling; verb != "" && !caps.Free && !strings.Contains(page["Billing"], verb) {
+		t.Errorf("doc.go of %s says at a glance, Billing: %q: Capabilities.EndsBilling is %s", p.Name(), page["Billing"], verb)
 	}
-	named(t, p, row)
+	named(t, p, page)
+	row := Table(t)[p.Name()]
+	if row == nil {
+		t.Fatalf("README's table has no %s", p.Name())
+	}
+	for column, fact := range map[string]string{"spot": "Spot", "ends itself": "Ends itself"} {
+		if first(row[column]) != first(page[fact]) {
+			t.Errorf("README says of %s, under %s, %q, and its page %q", p.Name(), column, row[column], page[fact])
+		}
+	}
 }
 
+// first returns the first word of a text.
+func first(text string) string { return strings.Trim(strings.Fields(text + " .")[0], ":;,.") }
+
 var (
-	quoted   = regexp.MustCompile("`([^`]+)`")
-	variable = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
+	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
+	field    = regexp.MustCompile(`\[Config\]\.([A-Za-z0-9]+)`)
 )
 
-// named looks whether the variables and fields exist that a row names.
-func named(t *testing.T, p gputrain.Provider, row Row) {
+// named looks whether the variables and fields exist that a page names.
+func named(t *testing.T, p gputrain.Provider, page map[string]string) {
 	t.Helper()
 	var source strings.Builder
 	files, err := filepath.Glob("*.go")
@@ -116,7 +163,7 @@ func named(t *testing.T, p gputrain.Provider, row Row) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
+		if strings.HasSuffix(file, "_test.go") || file == "doc.go" {
 			continue
 		}
 		text, err := os.ReadFile(file)
@@ -125,15 +172,15 @@ func named(t *testing.T, p gputrain.Provider, row Row) {
 		}
 		source.Write(text)
 	}
-	for _, word := range quoted.FindAllStringSubmatch(row["auth"], -1) {
-		if variable.MatchString(word[1]) && !strings.Contains(source.String(), word[1]) {
-			t.Errorf("README says of %s that it reads %s, which its package does not mention", p.Name(), word[1])
+	for _, word := range variable.FindAllString(page["Credentials"], -1) {
+		if !strings.Contains(source.String(), word) {
+			t.Errorf("doc.go of %s says that it reads %s, which its package does not mention", p.Name(), word)
 		}
 	}
-	for _, column := range []string{"regions", "spot", "private network"} {
-		for _, word := range quoted.FindAllStringSubmatch(row[column], -1) {
+	for _, fact := range Facts {
+		for _, word := range field.FindAllStringSubmatch(page[fact], -1) {
 			if _, ok := reflect.TypeOf(p).FieldByName(word[1]); !ok {
-				t.Errorf("README says of %s, under %s, `%s`: its Config has no such field", p.Name(), column, word[1])
+				t.Errorf("doc.go of %s says at a glance, %s, [Config].%s: its Config has no such field", p.Name(), fact, word[1])
 			}
 		}
 	}
