@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -107,13 +106,27 @@ func (b *base) variables(env, secrets map[string]string) (exports, others []stri
 	return exports, others, nil
 }
 
-var (
-	namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// shellNames mean something to the shells, or belong to node.sh.
-	shellNames = regexp.MustCompile(`^(_|gt_.*|BASH.*|COMP_.*|EPOCH.*|U?ID|E?UID|PPID|GROUPS|SHELLOPTS|RANDOM|SRANDOM|SECONDS|LINENO|` +
-		`OPT(IND|ARG|ERR)|HISTCMD|DIRSTACK|FUNCNAME|PIPESTATUS|SHLVL|POSIXLY_CORRECT|IFS)$`)
-)
-
+// exportable reports whether a shell exports a variable of this name as it is: a name
+// of letters, digits and _ that means nothing to the shells, and is not node.sh's. It is
+// asked for every variable of every task.
 func exportable(name string) bool {
-	return namePattern.MatchString(name) && !shellNames.MatchString(name)
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && !isShellName(name)
+}
+
+// isShellName reports whether a name means something to bash, dash or busybox, or is
+// node.sh's.
+func isShellName(name string) bool {
+	switch name {
+	case "_", "ID", "UID", "EUID", "PPID", "GROUPS", "SHELLOPTS", "RANDOM", "SRANDOM", "SECONDS", "LINENO",
+		"OPTIND", "OPTARG", "OPTERR", "HISTCMD", "DIRSTACK", "FUNCNAME", "PIPESTATUS", "SHLVL", "POSIXLY_CORRECT", "IFS":
+		return true
+	}
+	return strings.HasPrefix(name, "gt_") || strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "COMP_") || strings.HasPrefix(name, "EPOCH")
 }
