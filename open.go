@@ -169,13 +169,20 @@ func (p *pool) interrupted(err error) error {
 func (p *pool) enough(offers []Offer, nodes int) error {
 	room := 0
 	for _, o := range offers {
-		if o.Available == 0 || p.capsOf(o).Adopts {
+		if o.Available == 0 {
 			return nil
 		}
 		room += o.Available
 	}
 	if room >= nodes {
 		return nil
+	}
+	if p.caps.Adopts {
+		return &Error{
+			Provider: p.provider, Op: "offers", Kind: ErrNoCapacity,
+			Err:  fmt.Errorf("%d machines are there to adopt, and the spec asks for %d", room, nodes),
+			Hint: "name more in the provider's Config (of providers/ssh a host that is listed twice carries two nodes), or ask for fewer nodes",
+		}
 	}
 	return &Error{Provider: p.provider, Op: "offers", Kind: ErrNoCapacity, Err: fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)}
 }

@@ -70,7 +70,7 @@ type pool struct {
 	bought    []*machine          // the same, in order, with the strays
 	strays    map[string]*machine // by id: what an audit found beside them
 	named     map[int]int         // how many names a rank's machines were given
-	avoided   map[place]time.Time // what failed, and when
+	avoided   map[place]avoidance // what failed
 	least     int                 // nodes that the pool has at least,
 	most      int                 // and at most
 	woken     int                 // nodes that a broadcast wants

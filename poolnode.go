@@ -177,7 +177,7 @@ func (n *poolNode) connect() error {
 		return err
 	}
 	if n.client, err = n.p.sshClient(n, inst); err != nil {
-		return &Error{Provider: n.provider(), Op: "connect to " + n.name, Kind: kindOfSSH(err), Err: err}
+		return &Error{Provider: n.provider(), Op: "connect to " + n.whereabouts(), Kind: kindOfSSH(err), Err: err}
 	}
 	if err := n.client.Connect(ctx); err != nil {
 		return n.explain(ctx, "connect", err)
@@ -228,7 +228,7 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 	if n.ctx.Err() != nil {
 		return context.Cause(n.ctx)
 	}
-	e := &Error{Provider: n.provider(), Op: op + " " + n.name, Kind: kindOfSSH(err), Err: err}
+	e := &Error{Provider: n.provider(), Op: op + " " + n.whereabouts(), Kind: kindOfSSH(err), Err: err}
 	e.Hint = n.advice(e.Kind)
 	if at, source := n.server.endpoint(n.inst.SSH, n.caps()); errors.Is(err, ssh.ErrAuth) && at.Password != "" && !sendsPassword(at, source) {
 		e.Err = fmt.Errorf("%w (%w)", err, errWithheld)
@@ -241,6 +241,14 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 		e.Err = fmt.Errorf("%w (the provider says: %v %s)", e.Err, found[0].State, found[0].StateReason)
 	}
 	return e
+}
+
+// whereabouts names the machine in errors, an adopted one by its address too.
+func (n *poolNode) whereabouts() string {
+	if addr := n.inst.SSH.Addr; n.caps().Adopts && addr != "" {
+		return n.name + " at " + addr
+	}
+	return n.name
 }
 
 // stopping is how long a machine that was just launched may be told of as stopped, as

@@ -59,10 +59,25 @@ func (n *poolNode) findAddress(ctx context.Context) error {
 	return nil
 }
 
-// advice is what the driver knows to do about a machine that cannot be reached, or "".
+// advice is what to do about a machine that cannot be reached, or "".
 func (n *poolNode) advice(kind error) string {
 	if d, ok := n.member().driver.(Prober); ok {
 		return d.Advise(kind)
+	}
+	if !n.caps().Adopts || n.client != nil && n.client.Generation() > 0 {
+		return ""
+	}
+	at := n.inst.SSH
+	host, port, err := net.SplitHostPort(at.Addr)
+	if err != nil {
+		return ""
+	}
+	try := fmt.Sprintf("ssh -p %s %s@%s", port, at.User, host)
+	switch kind {
+	case ErrAuth:
+		return fmt.Sprintf("set the host's User and KeyFile to what %q lets in, or add the key to ~/.ssh/authorized_keys there", try)
+	case ErrUnavailable:
+		return fmt.Sprintf("see whether %q gets there from here: the host may be off or behind a firewall, its SSH server stopped or at another port", try)
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func (n *poolNode) prove() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return &Error{Provider: n.provider(), Op: "check " + n.name, Kind: ErrNoOffers, Err: errors.New(joinSemicolons(f))}
+	return &Error{Provider: n.provider(), Op: "check " + n.whereabouts(), Kind: ErrNoOffers, Err: errors.New(joinSemicolons(f))}
 }
 
 // What tells a node's accelerators: a line for each, its name, and its memory in MiB

@@ -22,18 +22,36 @@ type place struct {
 
 func placeOf(o Offer) place { return place{o.member, o.Region, o.InstanceType, o.ID, o.Spot} }
 
+// An avoidance is an offer whose machine failed.
+type avoidance struct {
+	at      time.Time
+	certain error // not nil: the machine is always the same one, and would fail in this way again
+}
+
 // avoid puts the offer behind all others for a while.
 func (p *pool) avoid(o Offer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.avoidLocked(o)
+	p.avoidLocked(o, nil)
 }
 
-func (p *pool) avoidLocked(o Offer) {
+// avoidLocked is avoid. With a certain error the offer is not taken at all meanwhile.
+func (p *pool) avoidLocked(o Offer, certain error) {
 	if p.avoided == nil {
-		p.avoided = map[place]time.Time{}
+		p.avoided = map[place]avoidance{}
 	}
-	p.avoided[placeOf(o)] = now()
+	p.avoided[placeOf(o)] = avoidance{now(), certain}
+}
+
+// avoids returns what failed of an offer's machine lately, and whether any did.
+func (p *pool) avoids(o Offer) (certain error, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, failed := p.avoided[placeOf(o)]
+	if !failed || now().Sub(a.at) >= avoidFor {
+		return nil, false
+	}
+	return a.certain, true
 }
 
 // candidates returns the offers that satisfy the spec, the best first.
@@ -41,6 +59,7 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 	var good []Offer
 	var rejected []string
 	var out groupError
+	failed := map[place]bool{}
 	for offer, err := range p.driver.Offers(ctx, p.spec) {
 		if some, ok := errors.AsType[groupError](err); ok {
 			out = some
@@ -53,6 +72,12 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 			rejected = append(rejected, strings.TrimSpace(p.memberOf(offer).inGroup()+" "+offer.InstanceType)+" in "+offer.Region+": "+why)
 			continue
 		}
+		certain, again := p.avoids(offer)
+		if certain != nil {
+			rejected = append(rejected, fmt.Sprintf("%s in %s: %v", offer.InstanceType, offer.Region, certain))
+			continue
+		}
+		failed[placeOf(offer)] = again
 		good = append(good, offer)
 	}
 	for _, m := range out {
@@ -61,14 +86,8 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 	if good == nil {
 		return nil, p.noOffers(rejections(rejected), out)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	failed := func(o Offer) bool {
-		at, ok := p.avoided[placeOf(o)]
-		return ok && now().Sub(at) < avoidFor
-	}
 	slices.SortStableFunc(good, func(a, b Offer) int {
-		return cmp.Or(before(!failed(a), !failed(b)), p.compare(p.spec, a, b))
+		return cmp.Or(before(!failed[placeOf(a)], !failed[placeOf(b)]), p.compare(p.spec, a, b))
 	})
 	return good, nil
 }

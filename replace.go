@@ -32,7 +32,8 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 			tries, waits = old.tries, old.waits+1
 		}
 	}
-	if tries > p.spec.replacements() || !replaceable(old, why) {
+	certain := isCertain(old, why)
+	if tries > p.spec.replacements() || !replaceable(old, why, certain) {
 		if elastic {
 			p.stalled = now()
 			p.changed.Broadcast()
@@ -46,10 +47,52 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 	p.nodes[n.rank()] = n
 	p.former = append(p.former, old)
 	n.enterLocked(NodeLaunching, nil)
+	if certain {
+		p.avoidLocked(cmp.Or(old.offer, old.inst.Offer), why)
+		p.lives.Go(func() { p.replaceByAnother(n, why) })
+		return
+	}
 	if old.inst.ID != "" {
-		p.avoidLocked(cmp.Or(old.offer, old.inst.Offer))
+		p.avoidLocked(cmp.Or(old.offer, old.inst.Offer), nil)
 	}
 	p.lives.Go(func() { p.replace(n) })
+}
+
+// isCertain reports whether the machine of a node would fail in the same way again: it is
+// adopted, so it is the same one each time, and it has never been a node of this pool. A
+// connection that was lost may come again. A host key or a login that is refused stays so.
+func isCertain(old *poolNode, why error) bool {
+	switch {
+	case old.inst.ID == "" || !old.caps().Adopts:
+		return false
+	case errors.Is(why, ErrHostKey), errors.Is(why, ErrAuth):
+		return true
+	}
+	return !old.wasNode() && old.ready.IsZero() && !errors.Is(why, ErrNodeLost)
+}
+
+// wasNode reports whether a machine of this rank was a node before: of this program, or of
+// the one whose pool was attached to.
+func (n *poolNode) wasNode() bool { return n.had || n.root != "" }
+
+// errNoOther is the failure of a machine that is not tried again, and that no other one
+// can be tried in place of.
+type errNoOther struct{ error }
+
+func (e errNoOther) Unwrap() error { return e.error }
+
+// replaceByAnother takes another machine for a rank whose last one would fail again, if
+// there is one.
+func (p *pool) replaceByAnother(n *poolNode, why error) {
+	offers, err := p.askOffers()
+	switch {
+	case err == nil:
+		p.rent([]*poolNode{n}, offers)
+	case isFull(err):
+		n.fail(errNoOther{why})
+	default:
+		n.fail(err)
+	}
 }
 
 // replace rents for a rank whose last machine failed: at once the first time, and
@@ -80,10 +123,16 @@ func isFull(why error) bool {
 
 // replaceable reports whether another machine may do better: not where it is the
 // user's set-up that fails, or the account. A quota may still count the machine that is
-// to be replaced.
-func replaceable(old *poolNode, why error) bool {
-	if errors.Is(why, ErrQuota) {
+// to be replaced. A login that one adopted machine refuses says nothing of the others.
+func replaceable(old *poolNode, why error, certain bool) bool {
+	_, alone := errors.AsType[errNoOther](why)
+	switch {
+	case alone:
+		return false
+	case errors.Is(why, ErrQuota):
 		return old.tries > 0
+	case certain && errors.Is(why, ErrAuth):
+		return true
 	}
 	for _, kind := range []error{ErrBootstrap, ErrAuth, ErrInvalid, ErrUnsupported, ErrBudget, ErrLedger, ErrFenced, ErrClosed} {
 		if errors.Is(why, kind) && !errors.Is(why, ErrNodeLost) {

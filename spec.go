@@ -26,8 +26,10 @@ type Spec struct {
 	// MaxReplacements is how often in a row the node of a rank is replaced by
 	// another machine where it is lost, or does not come up. One that was ready for
 	// [SettledAfter] counts as come up for good, and finding no place for one does
-	// not count, for as long as [CapacityPatience]. Zero means [DefaultReplacements],
-	// and -1 that none is replaced.
+	// not count, for as long as [CapacityPatience]. Where machines exist already
+	// ([Capabilities].Adopts), one that never became ready is not tried again for ten minutes:
+	// another one takes its place, if there is one. Zero means [DefaultReplacements], and -1
+	// that none is replaced.
 	MaxReplacements int
 	// Concurrency is how many tasks run on a node at once: its slots. Zero
 	// means 1.

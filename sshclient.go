@@ -18,6 +18,10 @@ import (
 // pool's key: many clouds put keys in only after sshd has started.
 const authPatience = 2 * time.Minute
 
+// adoptedPatience is how long an adopted host may refuse the port, or be unknown, when it
+// is first reached. It is not starting; its SSH server may be.
+const adoptedPatience = 5 * time.Second
+
 // sshClient makes the client of one machine, from what its endpoint says.
 func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	at, source := n.server.endpoint(inst.SSH, n.caps())
@@ -38,6 +42,9 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	}
 	if withheld := at.Password != "" && !sendsPassword(at, source); !n.caps().Adopts && !withheld {
 		cfg.AuthPatience = authPatience // else no key will be put in
+	}
+	if n.caps().Adopts && !n.wasNode() {
+		cfg.AbsentPatience = adoptedPatience
 	}
 	return ssh.New(cfg), nil
 }

@@ -37,7 +37,11 @@ type Config struct {
 	// AuthPatience is how long a refused login is tried again by Connect, for
 	// machines whose key arrives after their server starts. Zero: not at all.
 	AuthPatience time.Duration
-	// ReauthPatience is the same for a client that was let in before and lost
+	// AbsentPatience is how long Connect tries again where nothing is that could become
+	// the server: the port is refused, or neither the host nor its name is known. It is for
+	// machines that are not starting. Zero means as long as ctx, and 20 seconds for a name.
+	AbsentPatience time.Duration
+	// ReauthPatience is the same as AuthPatience for a client that was let in before and lost
 	// its connection. Zero means one minute.
 	ReauthPatience time.Duration
 	// HandshakeTimeout bounds dialing, and how long the server may say nothing
@@ -103,7 +107,8 @@ func New(cfg Config) *Client {
 // Connect makes the first connection. A server that is not there yet (refused,
 // reset, timed out: a machine on its way up) is tried again, with growing
 // pauses, until ctx ends; the error then holds the last failure too. ErrAuth
-// is tried again for Config.AuthPatience, ErrHostKey never. Called again,
+// is tried again for Config.AuthPatience, a server that is not there for
+// Config.AbsentPatience where that is set, ErrHostKey never. Called again,
 // Connect waits until the connection is up.
 func (c *Client) Connect(ctx context.Context) error {
 	if c.cfg.Dial == nil || c.cfg.HostKey == nil {

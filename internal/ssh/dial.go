@@ -44,7 +44,11 @@ var keyExchanges = []string{
 func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(err error, attempt int)) (*link, error) {
 	pauses := backoff{next: 200 * time.Millisecond, most: 5 * time.Second}
 	var last error
-	var refused, unknown time.Time // when the login was first refused, the name first not found
+	var refused, unknown, absent time.Time // when the login was first refused, the name first not found, the server first not there
+	unnamed := namePatience
+	if c.cfg.AbsentPatience > 0 {
+		unnamed = min(unnamed, c.cfg.AbsentPatience)
+	}
 	for attempt := 1; ; attempt++ {
 		l, err := c.attempt(ctx)
 		switch {
@@ -61,8 +65,12 @@ func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(e
 			return nil, err
 		case errors.Is(err, ErrAuth) && past(&refused, patience):
 			return nil, err
-		case isUnknownName(err) && c.Generation() == 0 && past(&unknown, namePatience):
+		case isUnknownName(err) && c.Generation() == 0 && past(&unknown, unnamed):
 			return nil, err
+		case !isAbsent(err):
+			absent = time.Time{}
+		case c.cfg.AbsentPatience > 0 && c.Generation() == 0 && past(&absent, c.cfg.AbsentPatience):
+			return nil, fmt.Errorf("%w, for %v", err, c.cfg.AbsentPatience)
 		}
 		last = err
 		failed(err, attempt)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/localnet"
@@ -130,4 +131,10 @@ func isPermanent(err error) bool {
 func isUnknownName(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// isAbsent reports that a host answered that nothing listens at the port, or a network
+// that there is no such host.
+func isAbsent(err error) bool {
+	return slices.ContainsFunc(absences, func(e error) bool { return errors.Is(err, e) })
 }

@@ -85,7 +85,7 @@
 //   - [gputrain.ErrInvalid] from Open: the endpoint is not whole. Paste all that the cell prints.
 //   - [gputrain.ErrHostKey]: another machine is at that address. Nothing was sent to it. Take the endpoint that the cell has printed last.
 //   - [gputrain.ErrAuth]: the cell was given another key than that of KeyFile.
-//   - [gputrain.ErrUnavailable]: the tunnel is gone, after four attempts of half a minute each; Spec.MaxReplacements
-//     of -1 makes that one. See whether the cell still runs.
+//   - [gputrain.ErrUnavailable]: the tunnel is gone: its port was refused, or its name unknown, for five seconds, or
+//     nothing answered for half a minute. See whether the cell still runs.
 //   - [gputrain.ErrUnsupported]: the runtime has another accelerator.
 package colab

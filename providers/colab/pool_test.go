@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,9 +106,19 @@ func TestPool(t *testing.T) {
 		t.Errorf("labels %v", labels)
 	}
 	must(t, pool.Close())
-	if _, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{MaxReplacements: -1, Nodes: 2}); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "a runtime is one") {
+	if _, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{Nodes: 2}); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "a runtime is one") {
 		t.Errorf("two nodes: %v", err)
 	}
+}
+
+// onceOnly fails the test if the runtime is tried twice: it is the same one each time.
+func onceOnly(t *testing.T) gputrain.Option {
+	var attempts atomic.Int32
+	return gputrain.WithEvents(func(e gputrain.Event) {
+		if e.State == gputrain.NodeConnecting.String() && attempts.Add(1) > 1 {
+			t.Error("the runtime is tried again")
+		}
+	})
 }
 
 // Whoever is not who they should be gets nothing, and the error says what to do.
@@ -127,7 +138,7 @@ func TestStrangers(t *testing.T) {
 			n := newNotebook(t, t4)
 			c := n.config()
 			tt.arm(&c)
-			pool, err := gputrain.Open(t.Context(), c, gputrain.Spec{MaxReplacements: -1})
+			pool, err := gputrain.Open(t.Context(), c, gputrain.Spec{}, onceOnly(t))
 			if err == nil {
 				pool.Close()
 			}
@@ -167,7 +178,7 @@ func (d impatientDriver) Capabilities() gputrain.Capabilities {
 func TestTunnelIsGone(t *testing.T) {
 	n := newNotebook(t, t4)
 	n.tunnel.Refuse(true)
-	pool, err := gputrain.Open(t.Context(), impatient{n.config()}, gputrain.Spec{MaxReplacements: -1})
+	pool, err := gputrain.Open(t.Context(), impatient{n.config()}, gputrain.Spec{}, onceOnly(t))
 	if err == nil {
 		pool.Close()
 	}

@@ -11,9 +11,8 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// connectTimeout bounds one attempt at a runtime. It is up already or not there: the
-// pool makes four attempts, of about two minutes in all, unless
-// Spec.MaxReplacements says otherwise.
+// connectTimeout bounds the attempt at a runtime. It is up already or not there: the pool
+// makes one attempt, which a refused port ends earlier.
 const connectTimeout = 30 * time.Second
 
 // A driver is that of providers/ssh with the runtime as its only host. It goes by
@@ -38,6 +37,10 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 // known before it is reached.
 func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
+		if spec.Nodes > 1 {
+			yield(gputrain.Offer{}, notOne("offers", spec.Nodes))
+			return
+		}
 		for o, err := range d.Driver.Offers(ctx, spec) {
 			if err == nil {
 				o = d.offer(o)
@@ -52,11 +55,7 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 // Launch adopts the runtime for one node.
 func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
 	if len(req.Nodes) > 1 {
-		return nil, &gputrain.Error{
-			Provider: provider, Op: "launch", Kind: gputrain.ErrInvalid,
-			Err:  fmt.Errorf("%d nodes asked for, and a runtime is one", len(req.Nodes)),
-			Hint: "set Spec.Nodes to 1; providers/ssh takes the runtimes of several notebooks, each with its HostKey",
-		}
+		return nil, notOne("launch", len(req.Nodes))
 	}
 	got, err := d.Driver.Launch(ctx, req)
 	if errors.Is(err, gputrain.ErrNoCapacity) {
@@ -66,6 +65,15 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 		}
 	}
 	return d.ours(got), err
+}
+
+// notOne refuses a pool of several nodes.
+func notOne(op string, nodes int) error {
+	return &gputrain.Error{
+		Provider: provider, Op: op, Kind: gputrain.ErrInvalid,
+		Err:  fmt.Errorf("%d nodes asked for, and a runtime is one", nodes),
+		Hint: "set Spec.Nodes to 1; providers/ssh takes the runtimes of several notebooks, each with its HostKey",
+	}
 }
 
 // Describe reports the runtime as running while a node has it: whether it still

@@ -47,6 +47,21 @@
 // two nodes. Amounts in a Spec (VCPUs, memory, accelerators) are not known
 // before a host is reached, and so choose nothing here.
 //
+// # What can go wrong
+//
+// A host is up, or it is not: what is certain is said after one attempt, and the host is
+// not tried again for ten minutes. Its node gets another host that no node has, if there
+// is one, as often as Spec.MaxReplacements says.
+//
+//   - [gputrain.ErrNoCapacity]: there are fewer hosts than nodes. No host was asked.
+//   - [gputrain.ErrHostKey]: the host shows another key than HostKey or the known_hosts file has, or the file does not
+//     name it. Nothing was sent to it. At once.
+//   - [gputrain.ErrAuth]: the host does not let the user in with this key. At once.
+//   - [gputrain.ErrUnavailable]: the port was refused, the name unknown, or no way led to the host, for five seconds,
+//     as an SSH server may be starting again; or nothing answered for a minute. A host that was a node of this pool
+//     before, and may be restarting, is waited for a minute, and tried again.
+//   - [gputrain.ErrNoOffers]: the host has less than the Spec asks for.
+//
 // # What stays behind
 //
 // Nothing, once the pool is closed or its lease has run out: its folder under
