@@ -161,7 +161,7 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Dr
 	j.failed = p.journalFailed
 	p.taskSeq.Store(kept.lastTask)
 	for _, up := range kept.uploads {
-		p.uploads = append(p.uploads, upload(up))
+		p.uploads.add(upload(up))
 	}
 	return p, kept, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,9 +13,6 @@ import (
 
 	"github.com/gputrain/gputrain/internal/transfer"
 )
-
-// An upload is a file or folder that every node has, also one that joins later.
-type upload keptFiles
 
 // A FileOption changes what Upload or Download does with symbolic links that lead
 // out of the folder that is copied. An absolute link counts as such a one.
@@ -63,7 +61,9 @@ func linksOf(op string, opts []FileOption, allowed ...transfer.Links) (transfer.
 // tree is merged into what is there. What is there already with the same size,
 // time (to the second) and permission bits is not sent again, except small
 // single files. Nodes that join later get it before their first task, as it is
-// then: all of them, where none is ready now. A file that is written to while it is sent is an error.
+// then: all of them, where none is ready now. Of a file that another was uploaded in place
+// of they get only the later one, so the earlier one need not stay on this machine. A file
+// that is written to while it is sent is an error.
 //
 // Nothing is sent that is not in the folder: a symbolic link stays one if it leads
 // to a place in the folder, and one that leads out is [ErrOutsideLink], before
@@ -85,16 +85,19 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 	if local, err = filepath.Abs(local); err != nil {
 		return err
 	}
-	up := upload{local, remote, links}
+	info, err := os.Stat(local)
+	up := upload{Local: local, Remote: remote, Links: links, File: err == nil && info.Mode().IsRegular()}
 	c.p.mu.Lock()
-	c.p.uploads = append(c.p.uploads, up)
+	changed := c.p.uploads.add(up)
 	nodes := c.p.readyLocked()
 	later := c.p.spec.MaxNodes > 0 // or of those that are on their way up
 	for _, n := range c.p.nodes {
 		later = later || !n.state.over()
 	}
 	c.p.mu.Unlock()
-	c.p.journal.note(keptUpload, keptFiles(up))
+	if changed {
+		c.p.journal.note(keptUpload, keptFiles(up))
+	}
 	if len(nodes) == 0 && later {
 		return nil
 	}

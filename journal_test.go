@@ -159,8 +159,8 @@ func TestKeptUploads(t *testing.T) {
 		want keptFiles
 	}{
 		{before{"/up", "up"}, keptFiles{Local: "/up", Remote: "up"}},
-		{keptFiles{"/up", "up", transfer.SkipOutside}, keptFiles{"/up", "up", transfer.SkipOutside}},
-		{keptFiles{"/up", "up", transfer.FollowOutside}, keptFiles{"/up", "up", transfer.FollowOutside}},
+		{keptFiles{Local: "/up", Remote: "up", Links: transfer.SkipOutside}, keptFiles{Local: "/up", Remote: "up", Links: transfer.SkipOutside}},
+		{keptFiles{"/up", "up", transfer.FollowOutside, true}, keptFiles{"/up", "up", transfer.FollowOutside, true}},
 	} {
 		line, err := newLine(keptUpload, tt.line)
 		if err != nil {

@@ -28,6 +28,7 @@ type keptBase struct {
 type keptFiles struct {
 	Local, Remote string
 	Links         transfer.Links `cbor:",omitempty"`
+	File          bool           `cbor:",omitempty"` // Local was a file when it was uploaded
 }
 
 // A keptBatch is tasks that differ in their argument at most.

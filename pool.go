@@ -64,7 +64,7 @@ type pool struct {
 	whole     time.Time            // from when on a list lacks nothing that was made: see made
 	queue     queue
 	targeted  map[string]*queue // of the tasks that ask for labels
-	uploads   []upload
+	uploads   uploads
 	machines  map[string]*machine // by id: whatever was launched
 	shared    map[string]Resource // by the ledger's rows: what else was made for the pool
 	bought    []*machine          // the same, in order, with the strays

@@ -296,24 +296,6 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 	}
 }
 
-// join makes the node ready, once it has every upload that the others have.
-func (n *poolNode) join() error {
-	for done := 0; ; done++ {
-		n.p.mu.Lock()
-		if done == len(n.p.uploads) {
-			n.enterLocked(NodeReady, nil)
-			n.p.dispatchLocked()
-			n.p.mu.Unlock()
-			return nil
-		}
-		up := n.p.uploads[done]
-		n.p.mu.Unlock()
-		if err := n.upload(n.ctx, up); err != nil {
-			return err
-		}
-	}
-}
-
 // fail ends a node that never became ready, or was lost. Another one takes its
 // rank, where that may help.
 func (n *poolNode) fail(err error) {

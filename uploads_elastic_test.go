@@ -36,7 +36,7 @@ func openReal(t *testing.T, c *sim.Cloud, spec gputrain.Spec) *gputrain.Compute 
 	return p
 }
 
-func someFile(t *testing.T) string {
+func someFile(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "rates")
 	if err := os.WriteFile(name, []byte("0.1\n"), 0o600); err != nil {
@@ -97,5 +97,38 @@ func TestUploadsReachLaterNodes(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A file that another was uploaded in place of is not sent again, so it may be gone here.
+// What went into a folder stays there, in the order in which it was uploaded.
+func TestSupersededUploadsAreNotReplayed(t *testing.T) {
+	p := openReal(t, realCloud(t), gputrain.Spec{MaxNodes: 2})
+	dir := files(t, map[string]string{"step-1": "one", "step-2": "two", "src/a": "a of src", "src/b": "b of src"})
+	upload := func(local, remote string) {
+		t.Helper()
+		if err := p.Upload(filepath.Join(dir, local), remote); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upload("step-1", "model")
+	upload("src", "src")
+	upload("step-2", "src/b")
+	upload("step-2", "src/c")
+	upload("step-2", "model")
+	if err := os.Remove(filepath.Join(dir, "step-1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Resize(2); err != nil {
+		t.Fatal(err)
+	}
+	results, err := p.Broadcast(gputrain.Script("cat model src/a src/b src/c"))
+	if err != nil || len(results) != 2 {
+		t.Fatal(results, err)
+	}
+	for _, r := range results {
+		if string(r.Stdout) != "twoa of srctwotwo" {
+			t.Errorf("node %d has %q", r.Node.Rank, r.Stdout)
+		}
 	}
 }
