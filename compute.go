@@ -347,7 +347,9 @@ func (b *batch) isOver() bool {
 	return true
 }
 
-// close cancels what has not finished and waits until it has.
+// close cancels what has not finished and waits until it has. It lets the nodes go: a job
+// whose result is never asked for would hold them, and their connections, for as long as
+// the pool lives.
 func (b *batch) close() {
 	stopped := b.unwatch == nil || b.isOver() && b.unwatch()
 	b.cancel()
@@ -361,5 +363,9 @@ func (b *batch) close() {
 	defer b.mu.Unlock()
 	for _, stop := range b.stops {
 		stop()
+	}
+	b.on, b.stops = nil, nil
+	for _, u := range b.units {
+		u.pin, u.members, u.cluster = nil, nil, nil
 	}
 }
