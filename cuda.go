@@ -60,12 +60,11 @@ func (n *poolNode) proveCUDA(f *faults) error {
 func (n *poolNode) cudaCode() (string, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, proveTimeout)
 	defer cancel()
-	var out ssh.Answer
-	err := n.client.Exec(ctx, askCUDA, nil, &out, nil)
+	out, _, err := n.questions.answer(ctx, n.client, askCUDA)
 	_, failed := errors.AsType[*ssh.ExitError](err)
 	switch {
 	case err == nil:
-		return strings.TrimSpace(out.String()), nil
+		return strings.TrimSpace(out), nil
 	case failed:
 		return "", nil
 	case ctx.Err() != nil && n.ctx.Err() == nil:

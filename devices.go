@@ -1,13 +1,9 @@
 package gputrain
 
 import (
-	"context"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // Variables that keep a program to some of a node's accelerators.
@@ -22,59 +18,39 @@ type devices struct {
 	ids      []string
 }
 
-// findDevices asks the node for its accelerators. NVIDIA's are told by
-// nvidia-smi, AMD's by the kernel.
-func (n *poolNode) findDevices(ctx context.Context) (devices, error) {
+// findDevices says what the node has: by the image's variables, by what nvidia-smi lists,
+// or by what the kernel knows of AMD's.
+func (n *poolNode) findDevices() devices {
 	if set := n.p.spec.Image.Env; set[cudaVisible] != "" {
-		return devices{cudaVisible, strings.Split(set[cudaVisible], ",")}, nil
+		return devices{cudaVisible, strings.Split(set[cudaVisible], ",")}
 	} else if set[hipVisible] != "" {
-		return devices{hipVisible, strings.Split(set[hipVisible], ",")}, nil
+		return devices{hipVisible, strings.Split(set[hipVisible], ",")}
 	}
-	if n.facts.Tools["nvidia-smi"] {
-		var out ssh.Answer
-		if err := n.client.Exec(ctx, "nvidia-smi -L || :", nil, &out, nil); err != nil {
-			return devices{}, err
-		}
-		if ids := parseNvidia(out.String()); len(ids) > 0 {
-			return devices{cudaVisible, ids}, nil
-		}
+	if ids := parseNvidia(n.facts.NVIDIA); len(ids) > 0 {
+		return devices{cudaVisible, ids}
 	}
-	if !n.facts.Tools["kfd"] {
-		return devices{}, nil
-	}
-	var out ssh.Answer
-	if err := n.client.Exec(ctx, amdCount, nil, &out, nil); err != nil {
-		return devices{}, err
-	}
-	count, err := strconv.Atoi(strings.TrimSpace(out.String()))
-	if err != nil || count <= 0 || count > mostDevices {
-		return devices{}, nil
+	if n.facts.AMD <= 0 || n.facts.AMD > mostDevices {
+		return devices{}
 	}
 	d := devices{variable: hipVisible}
-	for i := range count {
+	for i := range n.facts.AMD {
 		d.ids = append(d.ids, strconv.Itoa(i))
 	}
-	return d, nil
+	return d
 }
 
 // A node has mostDevices accelerators at most, whatever it says.
 const mostDevices = 1024
 
-// amdCount counts the GPUs that the kernel's compute driver knows: its nodes
-// without SIMD units are the processors. HIP_VISIBLE_DEVICES counts alike:
-// https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
-const amdCount = `sh -c 'n=0; for f in /sys/class/kfd/kfd/topology/nodes/*/properties; do while read -r k v; do ` +
-	`if [ "$k" = simd_count ] && [ "$v" -gt 0 ]; then n=$((n+1)); fi; done <"$f"; done 2>/dev/null; echo $n'`
-
 var nvidiaLine = regexp.MustCompile(`^( *)(GPU|MIG) .*\(UUID: ([^()\s,]+)\)\s*$`)
 
-// parseNvidia reads "nvidia-smi -L". A GPU goes by its index, which every
+// parseNvidia reads the lines of "nvidia-smi -L". A GPU goes by its index, which every
 // program understands, and a part of one (MIG) by its UUID, as it has no other
 // name: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
-func parseNvidia(list string) []string {
+func parseNvidia(list []string) []string {
 	var ids []string
 	gpus, parts := 0, 0
-	for line := range strings.Lines(list) {
+	for _, line := range list {
 		if len(ids) == mostDevices {
 			break
 		}
@@ -137,14 +113,10 @@ func (n *poolNode) slotDevices() devices {
 	return n.has
 }
 
-// learnDevices finds out what the node has, so that its slots can share it.
-func (n *poolNode) learnDevices(ctx context.Context) error {
-	d, err := n.findDevices(ctx)
-	if err != nil {
-		return fmt.Errorf("ask for accelerators: %w", err)
-	}
+// learnDevices notes what the node has, so that its slots can share it.
+func (n *poolNode) learnDevices() {
+	d := n.findDevices()
 	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
 	n.has = d
-	n.p.mu.Unlock()
-	return nil
 }

@@ -3,6 +3,7 @@ package gputrain
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func TestParseNvidia(t *testing.T) {
 			[]string{"MIG-11", "MIG-22", "1"}},
 		{"  MIG 3g.20gb     Device  0: (UUID: MIG-11)\n", nil},
 	} {
-		if got := parseNvidia(tt.list); !slices.Equal(got, tt.want) {
+		if got := parseNvidia(strings.Split(tt.list, "\n")); !slices.Equal(got, tt.want) {
 			t.Errorf("%q has %q, want %q", tt.list, got, tt.want)
 		}
 	}

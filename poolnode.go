@@ -34,6 +34,8 @@ type poolNode struct {
 	remote *transfer.Remote
 	worker workerHost
 
+	questions questions // that are asked before it is ready
+
 	tries    int  // machines of this rank, in a row, that failed before this one
 	had      bool // one of this rank was ready
 	waits    int  // how often, since waiting, there was no room for one
@@ -120,11 +122,13 @@ func (n *poolNode) live(inst Instance) {
 	}
 	n.enter(NodeConnecting, nil)
 	if err := n.connect(); err != nil {
+		n.questions.end()
 		n.fail(n.p.interrupted(err))
 		return
 	}
 	var bringing sync.WaitGroup
 	bringing.Go(func() {
+		defer n.questions.end()
 		if err := n.bringUp(); err != nil {
 			n.fail(n.p.interrupted(err))
 		}
@@ -185,6 +189,7 @@ func (n *poolNode) connect() error {
 	if err := n.putKey(ctx); err != nil {
 		return n.explain(ctx, "put the pool's key on", err)
 	}
+	n.askEarly(n.ctx)
 	selfDestruct := ""
 	m := n.member()
 	if d, ok := m.driver.(SelfDestructor); ok {
@@ -213,9 +218,7 @@ func (n *poolNode) connect() error {
 	n.p.mu.Lock()
 	n.facts = facts
 	n.p.mu.Unlock()
-	if err := n.learnDevices(ctx); err != nil {
-		return err
-	}
+	n.learnDevices()
 	if err := n.findAddress(ctx); err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-
-	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // probe has the driver learn what the machine is, where it can learn that only so.
@@ -16,11 +14,11 @@ func (n *poolNode) probe(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	var out ssh.Answer
-	if err := n.client.Exec(ctx, d.Probe(m.own(n.inst)), nil, &out, nil); err != nil {
+	out, _, err := n.questions.answer(ctx, n.client, d.Probe(m.own(n.inst)))
+	if err != nil {
 		return n.explain(ctx, "probe", err)
 	}
-	has, err := d.Probed(m.own(n.inst), n.p.spec, out.String())
+	has, err := d.Probed(m.own(n.inst), n.p.spec, out)
 	if err != nil {
 		return err
 	}
@@ -42,11 +40,11 @@ func (n *poolNode) findAddress(ctx context.Context) error {
 	if text == "" {
 		return nil
 	}
-	var out ssh.Answer
-	if err := n.client.Exec(ctx, text, nil, &out, nil); err != nil {
+	out, _, err := n.questions.answer(ctx, n.client, text)
+	if err != nil {
 		return n.explain(ctx, "find the private address of", err)
 	}
-	addr := strings.TrimSpace(out.String())
+	addr := strings.TrimSpace(out)
 	if addr == "" {
 		return nil
 	}

@@ -62,7 +62,7 @@ func (n *poolNode) proveAccelerator(f *faults) error {
 	if _, probed := n.member().driver.(Prober); probed {
 		return nil
 	}
-	if want.IsZero() || want.Exact || want.Count > 0 && want.Count < 1 {
+	if !n.provesAccelerator() {
 		return nil
 	}
 	ask, driver := askPCI, n.facts.Tools["nvidia-smi"]
@@ -71,19 +71,19 @@ func (n *poolNode) proveAccelerator(f *faults) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(n.ctx, proveTimeout, fmt.Errorf("no answer to %s within %v", ask, proveTimeout))
 	defer cancel()
-	var out, stderr ssh.Answer
-	if err := n.client.Exec(ctx, ask, nil, &out, &stderr); err != nil {
+	out, stderr, err := n.questions.answer(ctx, n.client, ask)
+	if err != nil {
 		_, answered := errors.AsType[*ssh.ExitError](err)
 		hung := ctx.Err() != nil && n.ctx.Err() == nil
 		switch {
 		case !answered && !hung:
 			return err
 		case driver:
-			f.add("its driver is not well: %v %s", err, firstLine(out.String()+stderr.String()))
+			f.add("its driver is not well: %v %s", err, firstLine(out+stderr))
 		}
 		return nil
 	}
-	lines := strings.FieldsFunc(out.String(), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(out, func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(lines) == 0 && !driver {
 		return nil // it has no lspci, or nothing that this knows
 	}
@@ -95,6 +95,12 @@ func (n *poolNode) proveAccelerator(f *faults) error {
 		return n.proveCUDA(f)
 	}
 	return nil
+}
+
+// provesAccelerator reports whether the spec asks for accelerators that can be compared.
+func (n *poolNode) provesAccelerator() bool {
+	want := n.p.spec.Accelerator
+	return !want.IsZero() && !want.Exact && (want.Count <= 0 || want.Count >= 1)
 }
 
 // countDevices returns how many of the devices are what is wanted, or may be: a name

@@ -23,6 +23,7 @@ type Link struct {
 	closed  bool
 	refuse  bool
 	dials   int
+	trips   int // the most of any connection
 	delay   time.Duration
 	budget  int64         // bytes until the cut; negative means none is due
 	next    []int64       // the budgets after that
@@ -123,6 +124,44 @@ func (p *Link) Dials() int {
 	return p.dials
 }
 
+// Trips returns how many round trips the longest conversation over the link has taken so
+// far, that of TCP's own beginning not counted: how often the client has heard what the server
+// said after it had heard what the client said after that, and so on. Much less than Delay
+// lies between what one side says at once, or it may count as said in answer: a machine that
+// is very busy shows more trips than there are, and never fewer.
+func (p *Link) Trips() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trips
+}
+
+// A conversation is a connection's count of round trips.
+type conversation struct {
+	atServer, atClient int // the trip whose words each side has heard
+}
+
+// said returns the trip that words belong to which one side says now.
+func (p *Link) said(talk *conversation, byClient bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if byClient {
+		return talk.atClient + 1
+	}
+	return talk.atServer
+}
+
+// heard notes that words of a trip arrive.
+func (p *Link) heard(talk *conversation, trip int, byServer bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if byServer {
+		talk.atServer = max(talk.atServer, trip)
+		return
+	}
+	talk.atClient = max(talk.atClient, trip)
+	p.trips = max(p.trips, talk.atClient)
+}
+
 // Open returns how many connections are open.
 func (p *Link) Open() int {
 	p.mu.Lock()
@@ -167,8 +206,9 @@ func (p *Link) accept(l net.Listener) {
 // join forwards both directions until both have ended.
 func (p *Link) join(client, server net.Conn, wake chan struct{}) {
 	var wg sync.WaitGroup
-	wg.Go(func() { p.pump(server, client, wake) })
-	wg.Go(func() { p.pump(client, server, wake) })
+	talk := &conversation{}
+	wg.Go(func() { p.pump(server, client, wake, talk, true) })
+	wg.Go(func() { p.pump(client, server, wake, talk, false) })
 	wg.Wait()
 	client.Close()
 	server.Close()
@@ -182,16 +222,17 @@ func (p *Link) join(client, server net.Conn, wake chan struct{}) {
 type chunk struct {
 	data []byte
 	due  time.Time
+	trip int
 }
 
 // pump forwards one direction.
-func (p *Link) pump(dst, src net.Conn, wake chan struct{}) {
+func (p *Link) pump(dst, src net.Conn, wake chan struct{}, talk *conversation, byClient bool) {
 	queue := make(chan chunk, 256)
 	dead := make(chan struct{}) // the writer gave up
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(dead)
-		if p.deliver(dst, queue, wake) != nil {
+		if p.deliver(dst, queue, wake, func(trip int) { p.heard(talk, trip, byClient) }) != nil {
 			reset(src)
 			reset(dst)
 		}
@@ -204,7 +245,7 @@ func (p *Link) pump(dst, src net.Conn, wake chan struct{}) {
 			due := time.Now().Add(p.delay)
 			p.mu.Unlock()
 			select {
-			case queue <- chunk{buf[:n], due}:
+			case queue <- chunk{buf[:n], due, p.said(talk, byClient)}:
 			case <-dead:
 			}
 		}
@@ -220,7 +261,7 @@ func (p *Link) pump(dst, src net.Conn, wake chan struct{}) {
 }
 
 // deliver writes what is due. It returns an error when the connection was cut.
-func (p *Link) deliver(dst net.Conn, queue chan chunk, wake chan struct{}) error {
+func (p *Link) deliver(dst net.Conn, queue chan chunk, wake chan struct{}, arriving func(trip int)) error {
 	for c := range queue {
 		if wait := time.Until(c.due); wait > 0 {
 			timer := time.NewTimer(wait)
@@ -235,6 +276,7 @@ func (p *Link) deliver(dst net.Conn, queue chan chunk, wake chan struct{}) error
 			return errCut
 		}
 		data, last := p.spend(c.data)
+		arriving(c.trip)
 		_, err := dst.Write(data)
 		if last {
 			p.Cut()

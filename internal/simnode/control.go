@@ -195,6 +195,9 @@ func (n *Node) facts(root string, lease time.Duration, disk bool) []byte {
 	}
 	if len(n.cfg.GPUs) > 0 {
 		b.WriteString("F tool nvidia-smi\n")
+		for i, g := range n.cfg.GPUs {
+			fmt.Fprintf(&b, "F nvidia GPU %d: %s (UUID: %s)\n", i, g.Name, g.UUID)
+		}
 	}
 	fmt.Fprintf(&b, "F os Linux\nF arch %s\nF uid 1000\nF cpus %d\n", runtime.GOARCH, n.cfg.CPUs)
 	return b.Bytes()

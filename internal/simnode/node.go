@@ -99,14 +99,12 @@ type GPU struct {
 
 // smi answers what is asked of nvidia-smi.
 func (n *Node) smi(p sshd.Program, ask string) int {
-	for i, g := range n.cfg.GPUs {
+	for _, g := range n.cfg.GPUs {
 		memory := "[N/A]"
 		if g.MemoryMiB > 0 {
 			memory = strconv.Itoa(g.MemoryMiB)
 		}
 		switch ask {
-		case "-L":
-			fmt.Fprintf(p.Stdout, "GPU %d: %s (UUID: %s)\n", i, g.Name, g.UUID)
 		case "--query-gpu=name,memory.total":
 			fmt.Fprintf(p.Stdout, "%s, %s\n", g.Name, memory)
 		default:

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,10 @@ type Facts struct {
 	// Tools has true for each program that the node has, of those that node.sh
 	// looks for: "tar", "python3". "head -c" is there where head knows -c.
 	Tools map[string]bool
+	// NVIDIA are the lines of "nvidia-smi -L", as it prints them, where the node has that.
+	NVIDIA []string
+	// AMD is how many of AMD's accelerators the kernel's compute driver has.
+	AMD int
 }
 
 // add takes one 'F' frame: a key and its value.
@@ -71,6 +76,10 @@ func (f *Facts) add(key, value string) {
 		if n, ok := available(value); ok {
 			f.DiskFreeBytes = n
 		}
+	case "nvidia":
+		f.NVIDIA = append(f.NVIDIA, value)
+	case "amd":
+		f.AMD = int(min(number(), math.MaxInt32))
 	case "tool":
 		if f.Tools == nil {
 			f.Tools = map[string]bool{}

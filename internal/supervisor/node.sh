@@ -542,9 +542,23 @@ F path $PATH
 		if command -v "$gt_f" >&2; then gt_all="${gt_all}F tool $gt_f
 "; fi
 	done
-	[ ! -e /dev/kfd ] || gt_all="${gt_all}F tool kfd
+	if [ -e /dev/kfd ]; then
+		# AMD's are the nodes of the kernel's compute driver that have SIMD units; the
+		# others are processors. HIP_VISIBLE_DEVICES counts alike:
+		# https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
+		gt_n=0
+		for gt_f in /sys/class/kfd/kfd/topology/nodes/*/properties; do
+			while read -r gt_k gt_v gt_l; do
+				if [ "$gt_k" = simd_count ] && [ "$gt_v" -gt 0 ]; then gt_n=$((gt_n + 1)); fi
+			done <"$gt_f"
+		done
+		gt_all="${gt_all}F amd $gt_n
 "
+	fi
 	printf %s "$gt_all"
+	case $gt_all in
+	*"F tool nvidia-smi"*) nvidia-smi -L | while IFS= read -r gt_v || [ -n "$gt_v" ]; do echo "F nvidia $gt_v"; done ;;
+	esac
 } 2>/dev/null
 
 # gt_cpus sets gt_v to how many processors this shell may use.
