@@ -66,7 +66,7 @@ func (q *questions) answer(ctx context.Context, client *ssh.Client, text string)
 	return out.String(), complaint.String(), err
 }
 
-// end drops what nobody has waited for.
+// end drops the questions whose answer was not needed.
 func (q *questions) end() {
 	for _, one := range q.asked {
 		one.cancel()
@@ -75,8 +75,8 @@ func (q *questions) end() {
 	q.asked = nil
 }
 
-// askEarly asks all that will be asked of the machine anyway, beside its being taken over.
-// Where it lacks nvidia-smi nobody waits for what that would have said.
+// askEarly begins all the questions that the machine will be asked anyway. The answers of
+// nvidia-smi are dropped if the machine has none.
 func (n *poolNode) askEarly(ctx context.Context) {
 	m := n.member()
 	prober, probed := m.driver.(Prober)

@@ -348,8 +348,7 @@ func (b *batch) isOver() bool {
 }
 
 // close cancels what has not finished and waits until it has. It lets the nodes go: a job
-// whose result is never asked for would hold them, and their connections, for as long as
-// the pool lives.
+// without a Wait would hold them, and their connections, for as long as the pool lives.
 func (b *batch) close() {
 	stopped := b.unwatch == nil || b.isOver() && b.unwatch()
 	b.cancel()

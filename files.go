@@ -61,9 +61,9 @@ func linksOf(op string, opts []FileOption, allowed ...transfer.Links) (transfer.
 // tree is merged into what is there. What is there already with the same size,
 // time (to the second) and permission bits is not sent again, except small
 // single files. Nodes that join later get it before their first task, as it is
-// then: all of them, where none is ready now. Of a file that another was uploaded in place
-// of they get only the later one, so the earlier one need not stay on this machine. A file
-// that is written to while it is sent is an error.
+// then: all of them, where none is ready now. If another file was uploaded to the
+// same path since, they get only that one, and the earlier one need not stay on this machine.
+// A file that is written to while it is sent is an error.
 //
 // Nothing is sent that is not in the folder: a symbolic link stays one if it leads
 // to a place in the folder, and one that leads out is [ErrOutsideLink], before

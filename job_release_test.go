@@ -7,7 +7,7 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// A job whose result nobody asks for does not hold the connection to a node that is gone.
+// A job without a Wait does not hold the connection to a node that is gone.
 func TestJobsLetDeadNodesGo(t *testing.T) {
 	c := realCloud(t)
 	p := openReal(t, c, gputrain.Spec{})

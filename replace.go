@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // replaceLocked gives the rank of a node that is over to another machine, where
@@ -68,7 +70,7 @@ func isCertain(old *poolNode, why error) bool {
 	case errors.Is(why, ErrHostKey), errors.Is(why, ErrAuth):
 		return true
 	}
-	return !old.wasNode() && old.ready.IsZero() && !errors.Is(why, ErrNodeLost)
+	return !old.wasNode() && old.ready.IsZero() && !errors.Is(why, ErrNodeLost) && !errors.Is(why, ssh.ErrDisconnected)
 }
 
 // wasNode reports whether a machine of this rank was a node before: of this program, or of

@@ -70,7 +70,7 @@ func TestRoundTripsToOpenANode(t *testing.T) {
 		spec     gputrain.Spec
 	}{
 		{"no accelerators", own, "/usr/bin:/bin", gputrain.Spec{}},
-		{"accelerators that nobody asks for", own, bin + ":/usr/bin:/bin", gputrain.Spec{}},
+		{"accelerators that the spec does not ask for", own, bin + ":/usr/bin:/bin", gputrain.Spec{}},
 		{"accelerators", own, bin + ":/usr/bin:/bin", gputrain.Spec{Accelerator: accelerators.T4()}},
 		{"accelerators that the driver looks for", notebook, bin + ":/usr/bin:/bin", gputrain.Spec{Accelerator: accelerators.T4()}},
 	} {

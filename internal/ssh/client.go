@@ -37,9 +37,9 @@ type Config struct {
 	// AuthPatience is how long a refused login is tried again by Connect, for
 	// machines whose key arrives after their server starts. Zero: not at all.
 	AuthPatience time.Duration
-	// AbsentPatience is how long Connect tries again where nothing is that could become
-	// the server: the port is refused, or neither the host nor its name is known. It is for
-	// machines that are not starting. Zero means as long as ctx, and 20 seconds for a name.
+	// AbsentPatience is how long Connect tries again if the port is refused, or the host or
+	// its name is not known. It is for machines that are not starting. Zero means as long
+	// as ctx, and 20 seconds for a name.
 	AbsentPatience time.Duration
 	// ReauthPatience is the same as AuthPatience for a client that was let in before and lost
 	// its connection. Zero means one minute.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Names that a shell exports as they are, as regular expressions say it, which took 14 % of a
-// command's time in the client.
+// The names that a shell exports as they are, as regular expressions. Matching these took 14 %
+// of a command's time in the client.
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	shellNames  = regexp.MustCompile(`^(_|gt_.*|BASH.*|COMP_.*|EPOCH.*|U?ID|E?UID|PPID|GROUPS|SHELLOPTS|RANDOM|SRANDOM|SECONDS|LINENO|` +

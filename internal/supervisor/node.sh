@@ -499,9 +499,9 @@ gt_lapse() {
 	gt_endall "$gt_name"
 }
 
-# gt_facts DISK tells what the node is, in one write. With DISK 1 it tells the
-# free space too, which takes a process. The runner's session adds what takes
-# processes here.
+# gt_facts DISK tells what the node is, and then lists NVIDIA's devices. With DISK 1
+# it tells the free space too, which takes a process. The runner's session adds what
+# takes processes here.
 gt_facts() {
 	gt_disk=$1 gt_all=
 	if [ "$gt_pl" = 0 ]; then
