@@ -44,6 +44,8 @@ type Event struct {
 	HostKeySource HostKeySource
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
+	// Omitted is how many events were left out, for EventOmitted.
+	Omitted int
 	// Err is what went wrong, without secrets and without what a terminal would act on.
 	Err error
 }
@@ -69,22 +71,25 @@ const (
 	// EventPreemption says that a node's provider will take it back, and in Elapsed
 	// how soon.
 	EventPreemption
+	// EventOmitted stands where events were left out since too many waited for a slow
+	// function of WithEvents: see [BacklogEvents].
+	EventOmitted
 )
 
 // String returns the kind in lower case: "node".
 func (k EventKind) String() string {
-	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption")
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "omitted")
 }
 
 // events hands events to the user's callback and logger, one at a time, in
-// order, without ever making the pool wait for them.
+// order, without ever making the pool wait for them. What waits is bounded.
 type events struct {
 	pool string
 	sink func(Event)
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	queue  []Event
+	queue  eventQueue
 	wake   chan struct{}
 	closed bool
 	done   chan struct{}
@@ -112,7 +117,7 @@ func (e *events) emit(ev Event) {
 	if e.closed {
 		return
 	}
-	e.queue = append(e.queue, ev)
+	e.queue.push(ev)
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -141,11 +146,13 @@ func (e *events) deliver() {
 // flush hands over what has come. It holds no lock meanwhile: the callback may
 // ask the pool for its nodes.
 func (e *events) flush() {
-	e.mu.Lock()
-	batch := e.queue
-	e.queue = nil
-	e.mu.Unlock()
-	for _, ev := range batch {
+	for {
+		e.mu.Lock()
+		ev, ok := e.queue.pop()
+		e.mu.Unlock()
+		if !ok {
+			return
+		}
 		e.hand(ev)
 	}
 }
@@ -177,6 +184,7 @@ func (ev Event) log(l *slog.Logger) {
 	add("attempt", ev.Attempt, ev.Attempt > 0)
 	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
 	add("usd", ev.CostUSD, ev.Kind == EventCost)
+	add("omitted", ev.Omitted, ev.Omitted > 0)
 	if ev.Err != nil {
 		l.Warn(ev.Kind.String(), append(attrs, "error", ev.Err.Error())...)
 		return

@@ -87,6 +87,23 @@ func ExampleEvent() {
 	// Output: 3 tasks done
 }
 
+// A function that is slower than a burst of events counts those that were left out.
+func ExampleEvent_omitted() {
+	known, omitted := 0, 0
+	pool := start(2, gputrain.WithEvents(func(e gputrain.Event) {
+		switch e.Kind {
+		case gputrain.EventTask:
+			known++
+		case gputrain.EventOmitted:
+			omitted += e.Omitted
+		}
+	}))
+	pool.Gather(gputrain.Cmd("true"), gputrain.Cmd("true"))
+	pool.Close()
+	fmt.Println(known, "events of tasks,", omitted, "left out; up to", gputrain.BacklogEvents, "may wait")
+	// Output: 6 events of tasks, 0 left out; up to 100000 may wait
+}
+
 func ExampleWithLogger() {
 	plain := func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {

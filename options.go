@@ -52,7 +52,9 @@ func WithOutput(stdout, stderr io.Writer) Option {
 func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
 // WithEvents calls f for every event, one at a time, in order. A slow f delays
-// later events, and Close, but nothing else. It must not close the pool.
+// later events, and Close, but nothing else: if more than [BacklogEvents] wait for it, the
+// oldest that are routine are left out, and counted by an [EventOmitted]. It must not
+// close the pool.
 func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f } }
 
 // WithLogger writes every event through a logger: what went wrong at level
