@@ -3,7 +3,6 @@ package gputrain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -14,6 +13,14 @@ import (
 
 // Compute is a pool of nodes: what [Open] returns. Its methods can be called
 // at the same time.
+//
+// The calls of a pool share it: whenever a slot of a node is free, three kinds of tasks
+// that wait for it take turns, shares of a Broadcast, tasks with a [Target], and tasks that
+// may run on any node. Within a kind the calls take turns, one task each: a Run, Gather,
+// Stream, Start or Broadcast is a call. Within a call tasks start in their order, also one
+// that is started again. So a Run waits for one task of a Gather that came before, not for
+// all of it, and no kind of task keeps another one from running. Tasks that wait for one
+// another belong in a Broadcast: those of a Gather may have to run one by one.
 type Compute struct {
 	p   *pool
 	ctx context.Context // the pool's own, or that of WithContext
@@ -59,9 +66,11 @@ func (c *Compute) Run(task Task) (Result, error) {
 }
 
 // Gather runs the tasks, each on one node, and returns their results in the
-// order of the tasks, whatever finished first. The error joins those of the
-// tasks that failed; every task has its result all the same. A mistake in any of
-// the tasks is an error without results, and nothing runs.
+// order of the tasks, whatever finished first. The error wraps those of all
+// tasks that failed, for errors.Is and errors.As; of more than ten its text has a count
+// and a line for each of the first ten. Every task has its result all the same, and all
+// results are in memory at the end: see Stream for many that are large. A mistake in any
+// of the tasks is an error without results, and nothing runs.
 func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	b, err := c.batch(tasks)
 	if err != nil {
@@ -75,7 +84,7 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 
 // Broadcast runs the task on every node that is ready and that its Target
 // allows, at the same time as far as slots are free, and returns the results in
-// rank order. The error joins those that failed. A node that is lost meanwhile
+// rank order. The error is like Gather's. A node that is lost meanwhile
 // fails its share: it is not done twice. Where no such node is ready, that is an
 // error without results: [ErrNodeLost] where all were lost, and [ErrUnavailable]
 // where one is still on its way up, which is not waited for. Only an elastic pool
@@ -101,9 +110,13 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 }
 
 // Stream runs the tasks, each on one node, and yields every result with its
-// error as tasks finish. Leaving the loop cancels the rest, and returns when
-// that has been done on the nodes. A mistake in a task is yielded once, with an
-// empty result of index -1, and nothing runs.
+// error as tasks finish. Nothing runs before the loop begins. Leaving the loop cancels
+// the rest, and returns when that has been done on the nodes. A mistake in a task is
+// yielded once, with an empty result of index -1, and nothing runs.
+//
+// A loop that is slower than the tasks slows them down: while [UnreadResults] results,
+// or results of [UnreadBytes], wait for it, no further task of the stream starts. Slots
+// are free for other calls meanwhile, also for calls from within the loop.
 func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		b, err := c.batch(tasks)
@@ -113,9 +126,13 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 		}
 		defer b.handOver()
 		defer b.close()
+		b.unread = &unread{}
 		b.submit()
 		for range b.units {
 			r := <-b.results
+			if b.unread.take(&r) {
+				c.p.resume(b.unread)
+			}
 			if !yield(r, r.Err) {
 				return
 			}
@@ -136,7 +153,8 @@ func (c *Compute) check(tasks ...Task) error {
 		return err
 	}
 	var errs []error
-	ready := "" // a function that can be called
+	ready := ""          // a function that can be called
+	possible := Target{} // a Target that some node has
 	for i, t := range tasks {
 		err := t.Validate()
 		if err == nil && t.call != nil && t.call.function != ready {
@@ -149,8 +167,10 @@ func (c *Compute) check(tasks ...Task) error {
 				err = &Error{Op: "call " + t.call.function, Kind: ErrInvalid, Err: fmt.Errorf("argument: %w", encErr)}
 			}
 		}
-		if err == nil {
-			err = c.p.impossible(t.Target)
+		if err == nil && !t.Target.equal(possible) {
+			if err = c.p.impossible(t.Target); err == nil {
+				possible = t.Target
+			}
 		}
 		if err != nil && len(tasks) > 1 {
 			err = fmt.Errorf("%s: %w", t.label(i), err)
@@ -159,7 +179,7 @@ func (c *Compute) check(tasks ...Task) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	return joinTasks(errs, len(tasks), "are refused")
 }
 
 // A batch is the tasks of one call.
@@ -169,6 +189,7 @@ type batch struct {
 	cancel  func()
 	units   []*unit
 	results chan Result   // has room for every unit
+	unread  *unread       // of a stream; nil otherwise
 	unwatch func() bool   // stops watching for the end of the context, unless it has come
 	watched chan struct{} // closed when that has been seen to
 
@@ -326,12 +347,17 @@ func (b *batch) everywhere(t Task) error {
 // collect waits for every unit.
 func (b *batch) collect() ([]Result, error) {
 	results := make([]Result, len(b.units))
-	errs := make([]error, len(b.units))
 	for range b.units {
 		r := <-b.results
-		results[r.Index], errs[r.Index] = r, r.Err
+		results[r.Index] = r
 	}
-	return results, errors.Join(slices.DeleteFunc(errs, func(e error) bool { return e == nil })...)
+	var errs []error
+	for i := range results {
+		if err := results[i].Err; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return results, joinTasks(errs, len(results), "failed")
 }
 
 // isOver reports whether every unit is: mostly, and then nobody has to look for

@@ -3,6 +3,7 @@ package gputrain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,9 +30,10 @@ type unit struct {
 
 	job *Job // that shows its output, or nil
 
-	queued bool // guarded by pool.mu: it waits in a queue
-	kept   bool // the journal has it
-	alone  bool // it is the only one of a call that waits for it
+	queued bool   // guarded by pool.mu: it waits in a queue
+	turn   uint64 // guarded by pool.mu: that of its call when it started last; zero before
+	kept   bool   // the journal has it
+	alone  bool   // it is the only one of a call that waits for it
 
 	// missing is why it cannot be started anew: what an earlier program gave it is
 	// not known to this one.
@@ -57,6 +59,7 @@ func (u *unit) finish(r Result) {
 	r.Index = u.index
 	r.Attempts = u.attempts
 	close(u.over)
+	u.batch.unread.add(&r)
 	u.results <- r // there is room
 }
 
@@ -75,13 +78,19 @@ func (p *pool) submitLocked(units []*unit) {
 		}
 		return
 	}
+	var queues []*queue
 	for _, u := range units {
 		p.queuedLocked(u)
-		if !p.enqueueLocked(u, false) {
+		if u.ctx.Err() != nil {
 			p.running.Go(func() { p.cancelled(u) })
+			continue
+		}
+		if q := p.tasks.push(u); len(queues) == 0 || queues[len(queues)-1] != q {
+			queues = append(queues, q)
 		}
 	}
-	p.dispatchLocked()
+	slices.SortStableFunc(queues, func(a, b *queue) int { return int(a.kind - b.kind) }) // what can run on few nodes first
+	p.startLocked(queues...)
 }
 
 // queuedLocked tells that a unit was accepted.
@@ -89,37 +98,16 @@ func (p *pool) queuedLocked(u *unit) {
 	p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
 }
 
-// enqueueLocked puts a unit in its queue, at the front if it was taken from a
-// node that was lost. It reports false for one whose context has ended; if that
-// comes later, the batch takes it out.
-func (p *pool) enqueueLocked(u *unit, front bool) bool {
+// enqueueAgain puts a unit back in its queue. It reports false for one whose context has
+// ended; if that comes later, the batch takes it out.
+func (p *pool) enqueueAgain(u *unit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if u.ctx.Err() != nil {
 		return false
 	}
-	u.queued = true
-	p.queueOfLocked(u).push(u, front)
+	p.startLocked(p.tasks.push(u))
 	return true
-}
-
-// queueOfLocked returns where a unit waits: with its node, or with those that
-// may run on the same nodes.
-func (p *pool) queueOfLocked(u *unit) *queue {
-	if u.pin != nil {
-		return &u.pin.pinned
-	}
-	if u.task.Target.rank == 0 && u.task.Target.labels == nil {
-		return &p.queue
-	}
-	key := u.task.Target.key()
-	q := p.targeted[key]
-	if q == nil {
-		q = &queue{target: u.task.Target}
-		if p.targeted == nil {
-			p.targeted = map[string]*queue{}
-		}
-		p.targeted[key] = q
-	}
-	return q
 }
 
 // abandon ends those units of a batch that wait, when its context has ended.
@@ -128,8 +116,7 @@ func (p *pool) abandon(units []*unit) {
 	p.mu.Lock()
 	for _, u := range units {
 		if u.queued {
-			u.queued = false
-			p.queueOfLocked(u).left++
+			p.tasks.leave(u)
 			waited = append(waited, u)
 		}
 	}
@@ -144,58 +131,75 @@ func (p *pool) cancelled(u *unit) {
 	p.conclude(u, nil, Result{}, u.failure(nil, CauseCancelled, context.Cause(u.ctx)), func() {})
 }
 
-// dispatchLocked starts whatever can start: first what must run on one node,
-// then the queues, each in order, and each unit on the node with the most free
-// slots of those that it may run on.
-func (p *pool) dispatchLocked() {
-	for _, n := range p.nodes {
-		for n.state == NodeReady && n.busy < len(n.slots) { // also where it gets no others any more
-			u := n.pinned.pop()
-			if u == nil {
+// startLocked starts what can start of queues that got units, and fails what no node will
+// run.
+func (p *pool) startLocked(queues ...*queue) {
+	for _, q := range queues {
+		for q.len() > 0 {
+			n := p.freestLocked(q)
+			if n == nil {
 				break
 			}
-			p.startLocked(u, n)
+			if u := p.tasks.popFor(q, n); u != nil {
+				p.runLocked(u, n)
+			}
+		}
+		if q.len() > 0 {
+			p.strandQueueLocked(q)
 		}
 	}
-	for key, q := range p.targeted { // what can run on few nodes, before what can run on any
-		if p.drainLocked(q); q.len() == 0 {
-			delete(p.targeted, key)
-		}
-	}
-	p.drainLocked(&p.queue)
-	p.strandedLocked()
 	if p.spec.MaxNodes > 0 {
 		p.rescale()
 	}
 }
 
-// drainLocked starts units of a queue until a node is missing.
-func (p *pool) drainLocked(q *queue) {
-	for q.len() > 0 {
-		n := p.freestLocked(q.target)
-		if n == nil {
-			return
+// fillLocked starts what waits for free slots of a node.
+func (p *pool) fillLocked(n *poolNode) {
+	for n.state == NodeReady && n.busy < len(n.slots) {
+		u := p.tasks.next(n)
+		if u == nil {
+			break
 		}
-		if u := q.pop(); u != nil {
-			p.startLocked(u, n)
-		}
+		p.runLocked(u, n)
+	}
+	if p.spec.MaxNodes > 0 {
+		p.rescale()
 	}
 }
 
-func (p *pool) freestLocked(t Target) *poolNode {
-	var best *poolNode
-	for _, n := range p.nodes { // of an elastic pool, the last are to become idle
-		if !n.takesTasks() || best != nil && (n.busy >= best.busy || p.spec.MaxNodes > 0) {
-			continue
-		}
-		if now, _ := t.matchesLocked(n); now {
-			best = n
-		}
+// dispatchLocked starts whatever can start after a change of the pool's nodes, and fails
+// what no node will run any more.
+func (p *pool) dispatchLocked() {
+	for _, n := range p.nodes {
+		p.fillLocked(n)
 	}
-	return best
+	for _, n := range p.nodes {
+		p.strandQueueLocked(&n.pinned)
+	}
+	p.tasks.each(p.strandQueueLocked)
+	if p.spec.MaxNodes > 0 {
+		p.rescale()
+	}
 }
 
-func (p *pool) startLocked(u *unit, n *poolNode) {
+// freestLocked returns the node on which the next task of a queue starts, or nil.
+func (p *pool) freestLocked(q *queue) *poolNode {
+	switch {
+	case q.kind == queuePinned:
+		if n := q.pin; n != nil && n.state == NodeReady && n.busy < len(n.slots) {
+			return n
+		}
+	case q.target.rank > 0:
+		if rank := q.target.rank - 1; rank < len(p.nodes) && p.nodes[rank].takesTasks() {
+			return p.nodes[rank]
+		}
+	default:
+		return p.tasks.freest(q)
+	}
+	return nil
+}
+
+func (p *pool) runLocked(u *unit, n *poolNode) {
 	slot := n.takeSlot()
 	p.running.Go(func() { p.work(u, n, slot) })
 }
@@ -216,9 +220,11 @@ func (p *pool) claim(u *unit) (n *poolNode, slot int) {
 	if p.closing || u.ctx.Err() != nil {
 		return nil, 0
 	}
-	if n = p.freestLocked(u.task.Target); n == nil {
+	q := p.tasks.queueOf(u)
+	if n = p.freestLocked(q); n == nil {
 		return nil, 0
 	}
+	p.tasks.claimed(u, q, n)
 	p.queuedLocked(u)
 	p.running.Add(1)
 	return n, n.takeSlot()
@@ -259,34 +265,11 @@ func (p *pool) runOne(u *unit, n *poolNode, slot int) *unit {
 func (p *pool) passOn(n *poolNode, slot int) *unit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := p.nextLocked(n)
+	next := p.tasks.next(n)
 	if next == nil {
 		n.freeSlot(slot)
-		p.dispatchLocked()
 	}
 	return next
-}
-
-// nextLocked takes what waits for a slot of the node. As long as anything
-// does, no other node has a slot for it.
-func (p *pool) nextLocked(n *poolNode) *unit {
-	if n.state != NodeReady {
-		return nil
-	}
-	if u := n.pinned.pop(); u != nil {
-		return u
-	}
-	if !n.takesPart() {
-		return nil
-	}
-	for _, q := range p.targeted {
-		if now, _ := q.target.matchesLocked(n); now {
-			if u := q.pop(); u != nil {
-				return u
-			}
-		}
-	}
-	return p.queue.pop()
 }
 
 // conclude decides what follows an attempt: another one, or the unit's result. It has
@@ -358,11 +341,7 @@ func (p *pool) retry(u *unit, failure *TaskError, release func()) bool {
 	release()
 	p.events.emit(Event{Kind: EventRetry, Node: failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.attempts, Elapsed: wait, Err: failure})
 	requeue := func() {
-		p.mu.Lock()
-		queued := p.enqueueLocked(u, failure.Cause == CauseNodeLost)
-		p.dispatchLocked()
-		p.mu.Unlock()
-		if !queued {
+		if !p.enqueueAgain(u) {
 			p.cancelled(u)
 		}
 	}
@@ -394,48 +373,36 @@ func retryWait(failures int) time.Duration {
 	return min(500*time.Millisecond<<min(failures-1, 10), 30*time.Second)
 }
 
-// strandedLocked fails what waits for nodes that will never come.
-func (p *pool) strandedLocked() {
-	var stranded []*unit
-	alive := p.growsLocked()
-	for _, n := range p.nodes {
-		if n.state.over() {
-			stranded = append(stranded, n.pinned.take()...)
-		} else {
-			alive = true
+// strandQueueLocked fails what waits in a queue for nodes that will never come.
+func (p *pool) strandQueueLocked(q *queue) {
+	if q.len() == 0 {
+		return
+	}
+	var why error
+	switch {
+	case q.kind == queuePinned:
+		if q.pin.state.over() {
+			why = q.pin.endLocked()
 		}
+	case q.kind == queueTargeted:
+		why = p.impossibleLocked(q.target)
+	case !p.growsLocked() && !slices.ContainsFunc(p.nodes, func(n *poolNode) bool { return !n.state.over() }):
+		why = p.noNodesLocked()
 	}
-	for key, q := range p.targeted {
-		if p.impossibleLocked(q.target) != nil {
-			stranded = append(stranded, q.take()...)
-			delete(p.targeted, key)
-		}
+	if why != nil {
+		p.strandLocked(q, why)
 	}
-	if !alive {
-		stranded = append(stranded, p.queue.take()...)
-	}
-	p.strandLocked(stranded)
 }
 
-// strandLocked fails units that no node will run.
-func (p *pool) strandLocked(units []*unit) {
+// strandLocked fails the units of a queue that no node will run.
+func (p *pool) strandLocked(q *queue, why error) {
+	units := p.tasks.take(q)
 	if len(units) == 0 {
 		return
 	}
-	why := make([]error, len(units))
-	for i, u := range units {
-		switch {
-		case u.pin != nil:
-			why[i] = u.pin.endLocked()
-		default:
-			if why[i] = p.impossibleLocked(u.task.Target); why[i] == nil {
-				why[i] = p.noNodesLocked()
-			}
-		}
-	}
 	p.running.Go(func() {
-		for i, u := range units {
-			f := u.failure(nil, CauseNodeLost, why[i])
+		for _, u := range units {
+			f := u.failure(nil, CauseNodeLost, why)
 			u.losses = MaxNodeLosses
 			p.conclude(u, u.pin, Result{}, f, func() {})
 		}

@@ -21,7 +21,8 @@
 // A [Task] is a command ([Cmd]), shell text ([Script]), or a call of one of the
 // program's own functions ([Func]). [Compute.Run] runs one, [Compute.Gather] many, in
 // order, [Compute.Stream] yields them as they finish, [Compute.Broadcast] runs one on
-// every node and [Compute.Start] in the background.
+// every node and [Compute.Start] in the background. Calls that run at the same time take
+// turns at the nodes: [Compute] says how.
 //
 // Commands need nothing on the node but a POSIX sh. They run detached from the
 // connection: when that is cut, it is opened again, and output goes on where it
@@ -61,9 +62,10 @@
 //
 // A cut connection fails nothing. A task that fails by itself is started again
 // as often as Task.Retries says, after a pause that grows from half a second to
-// half a minute. A node that is lost is not the task's failure: what ran there
-// is queued again, first in line, up to [MaxNodeLosses] times, and another machine
-// takes its rank, from the next best offer, as often as Spec.MaxReplacements says;
+// half a minute, and before those of its call that were not started yet. A node that
+// is lost is not the task's failure: what ran there is queued again, in the same
+// place, up to [MaxNodeLosses] times, and another machine takes its rank, from the
+// next best offer, as often as Spec.MaxReplacements says;
 // only a broadcast's share fails with [ErrNodeLost], as does a stream of which something
 // was seen. While neither nodes nor provider can be reached it is this program that is
 // offline: nothing is given up, and nothing bought.

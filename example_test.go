@@ -151,6 +151,27 @@ func ExampleCompute_Stream() {
 	// <nil>
 }
 
+// A loop that takes its time holds the tasks back, so that their results need not all be
+// in memory.
+func ExampleCompute_Stream_slow() {
+	pool := start(2)
+	defer pool.Close()
+	tasks := make([]gputrain.Task, 6)
+	for i := range tasks {
+		tasks[i] = gputrain.Cmd("head", "-c", "1000000", "/dev/zero") // of many such, 64 MiB wait unread
+	}
+	sum := int64(0)
+	for r, err := range pool.Stream(tasks...) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // what the results are for
+		sum += r.StdoutBytes
+	}
+	fmt.Println(sum, "bytes, of which", gputrain.UnreadBytes, "and", gputrain.UnreadResults, "results may wait")
+	// Output: 6000000 bytes, of which 67108864 and 1000 results may wait
+}
+
 func ExampleCompute_Start() {
 	pool := start(1)
 	defer pool.Close()

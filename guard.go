@@ -82,7 +82,7 @@ func (n *poolNode) reachable(up bool) {
 	switch {
 	case up && n.state == NodeUnreachable:
 		n.enterLocked(NodeReady, nil)
-		n.p.dispatchLocked()
+		n.p.fillLocked(n)
 	case !up && n.state == NodeReady:
 		n.enterLocked(NodeUnreachable, nil)
 	}

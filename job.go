@@ -1,8 +1,8 @@
 package gputrain
 
 import (
+	"container/list"
 	"io"
-	"slices"
 	"sync"
 )
 
@@ -28,12 +28,10 @@ func (c *Compute) newJob(b *batch) *Job {
 	j := &Job{id: b.units[0].id, cancel: b.cancel, done: make(chan struct{}), p: c.p}
 	j.handOver = sync.OnceFunc(func() {
 		b.handOver()
-		c.p.forget(j)
+		c.p.jobs.remove(j)
 	})
 	b.units[0].job = j
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
-	c.p.jobs = append(c.p.jobs, j)
+	c.p.jobs.add(j)
 	return j
 }
 
@@ -46,19 +44,36 @@ func (j *Job) follow(b *batch) {
 	})
 }
 
-// forget takes a job whose result was handed over off the list.
-func (p *pool) forget(j *Job) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.jobs = slices.DeleteFunc(p.jobs, func(other *Job) bool { return other == j })
-}
-
 // Jobs returns the jobs whose Wait has not returned yet, in the order in which they
 // were started: those of Start, and after Attach every task of the earlier program.
-func (c *Compute) Jobs() []*Job {
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
-	return slices.Clone(c.p.jobs)
+func (c *Compute) Jobs() []*Job { return c.p.jobs.all() }
+
+// A jobList is the jobs whose results were not handed over, in the order of their start.
+type jobList struct {
+	mu   sync.Mutex
+	list list.List // of *Job
+}
+
+func (l *jobList) add(j *Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	j.listed = l.list.PushBack(j)
+}
+
+func (l *jobList) remove(j *Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list.Remove(j.listed)
+}
+
+func (l *jobList) all() []*Job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	jobs := make([]*Job, 0, l.list.Len())
+	for e := l.list.Front(); e != nil; e = e.Next() {
+		jobs = append(jobs, e.Value.(*Job))
+	}
+	return jobs
 }
 
 // A Job is a task that runs in the background.
@@ -67,6 +82,7 @@ type Job struct {
 	cancel   func()
 	handOver func() // notes that the program has the result
 	p        *pool
+	listed   *list.Element // in the pool's jobs
 	done     chan struct{}
 	result   Result
 

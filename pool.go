@@ -62,8 +62,7 @@ type pool struct {
 	lastErr   error                // of the last of them that failed
 	inFlight  map[string]time.Time // names of machines that a launch is to make, and since when
 	whole     time.Time            // from when on a list lacks nothing that was made: see made
-	queue     queue
-	targeted  map[string]*queue // of the tasks that ask for labels
+	tasks     scheduler            // of those that wait
 	uploads   uploads
 	machines  map[string]*machine // by id: whatever was launched
 	shared    map[string]Resource // by the ledger's rows: what else was made for the pool
@@ -76,7 +75,7 @@ type pool struct {
 	woken     int                 // nodes that a broadcast wants
 	holding   int                 // tasks that run and hold their node's lease
 	stalled   time.Time           // when a node of an elastic pool could last not be had
-	jobs      []*Job              // whose results were not handed over, in order
+	jobs      jobList
 	closing   bool
 	attaching bool // the end of the context leaves the pool as it is
 

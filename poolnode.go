@@ -60,7 +60,9 @@ type poolNode struct {
 	taken    time.Time // when its provider takes it back; zero where that is not known
 	busy     int
 	slots    []bool
-	pinned   queue
+	pinned   queue              // shares of broadcasts
+	targets  []*queue           // for labels that it has
+	turns    [queueKinds]uint64 // when each kind of queue had one of its slots last
 }
 
 func newPoolNode(p *pool, rank int) *poolNode {
@@ -164,7 +166,7 @@ func (n *poolNode) rejoin() error {
 	n.p.mu.Lock()
 	defer n.p.mu.Unlock()
 	n.enterLocked(NodeReady, nil)
-	n.p.dispatchLocked()
+	n.p.fillLocked(n)
 	return nil
 }
 
@@ -394,6 +396,8 @@ func (n *poolNode) enterLocked(s NodeState, err error) {
 	if s == NodeReady && n.ready.IsZero() {
 		n.ready, n.idle = now(), now()
 	}
+	n.p.tasks.relabel(n)
+	n.p.tasks.update(n)
 	ev := Event{Kind: EventNode, Node: n.rank(), State: s.String(), Err: err}
 	if s == NodeBootstrapping || s == NodeReady {
 		ev.HostKey, ev.HostKeySource = n.server.known()
@@ -424,6 +428,7 @@ func (n *poolNode) takesTasks() bool { return n.takesPart() && n.busy < len(n.sl
 
 func (n *poolNode) takeSlot() int {
 	n.busy++
+	n.p.tasks.update(n)
 	for i, taken := range n.slots {
 		if !taken {
 			n.slots[i] = true
@@ -435,7 +440,9 @@ func (n *poolNode) takeSlot() int {
 
 func (n *poolNode) freeSlot(i int) {
 	n.slots[i] = false
-	if n.busy--; n.busy == 0 {
+	n.busy--
+	n.p.tasks.update(n)
+	if n.busy == 0 {
 		n.idle = now()
 		if n.leaves || n.p.spec.MaxNodes > 0 {
 			n.p.rescale()

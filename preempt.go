@@ -87,6 +87,7 @@ func (n *poolNode) noticed(at time.Time) {
 		return
 	}
 	n.taken = at
+	n.p.tasks.update(n)
 	n.p.mu.Unlock()
 	left := max(at.Sub(now()), 0)
 	n.p.events.emit(Event{Kind: EventPreemption, Node: n.rank(), State: "notice", Elapsed: left})
@@ -103,8 +104,9 @@ func (n *poolNode) spared() {
 		return
 	}
 	n.taken = time.Time{}
+	n.p.tasks.update(n)
 	n.p.events.emit(Event{Kind: EventPreemption, Node: n.rank(), State: "spared"})
-	n.p.dispatchLocked()
+	n.p.fillLocked(n)
 }
 
 func (n *poolNode) onPreemption(text string, left time.Duration) {

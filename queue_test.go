@@ -6,45 +6,111 @@ import (
 	"testing"
 )
 
-// The queue is compared with a plain list.
-func TestQueueIsFirstComeFirstServed(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var q queue
-	var want []*unit
-	for range 200_000 {
-		switch n := rng.IntN(100); {
-		case n < 50:
-			u := &unit{queued: true}
-			q.push(u, false)
-			want = append(want, u)
-		case n < 53:
-			u := &unit{queued: true}
-			q.push(u, true)
-			want = slices.Insert(want, 0, u)
-		case n < 58 && len(want) > 0:
-			i := rng.IntN(len(want))
-			want[i].queued = false
-			q.left++
-			want = slices.Delete(want, i, i+1)
-		case n < 99:
-			var first *unit
-			if len(want) > 0 {
-				first, want = want[0], want[1:]
-			}
-			if u := q.pop(); u != first {
-				t.Fatal("pop returned another unit than the first")
-			}
-		case len(want) > 100:
-			if !slices.Equal(q.take(), want) {
-				t.Fatal("take returned others")
-			}
-			want = nil
-		}
-		if q.len() != len(want) {
-			t.Fatalf("%d wait, not %d", q.len(), len(want))
+// A plainQueue is what a queue does, without its speed: the calls in the order of their
+// turns, each with its units in order.
+type plainQueue struct {
+	calls [][]*unit
+}
+
+func (q *plainQueue) len() (n int) {
+	for _, c := range q.calls {
+		n += len(c)
+	}
+	return n
+}
+
+func (q *plainQueue) remove(u *unit) {
+	for i := range q.calls {
+		q.calls[i] = slices.DeleteFunc(q.calls[i], func(other *unit) bool { return other == u })
+	}
+	q.calls = slices.DeleteFunc(q.calls, func(c []*unit) bool { return len(c) == 0 })
+}
+
+func (q *plainQueue) pop() *unit {
+	if len(q.calls) == 0 {
+		return nil
+	}
+	first := q.calls[0]
+	if q.calls = q.calls[1:]; len(first) > 1 {
+		q.calls = append(q.calls, first[1:])
+	}
+	return first[0]
+}
+
+// insert puts a unit that was started before where its call is, in order; or as a call of
+// its own behind those that had their turn before it.
+func (q *plainQueue) insert(u *unit, turns map[*batch]uint64) {
+	byIndex := func(a, b *unit) int { return a.index - b.index }
+	for i, c := range q.calls {
+		if c[0].batch == u.batch {
+			at, _ := slices.BinarySearchFunc(c, u, byIndex)
+			q.calls[i] = slices.Insert(slices.Clone(c), at, u)
+			return
 		}
 	}
-	if len(q.units) > 4*max(q.len(), 1024) {
-		t.Errorf("%d units wait in a queue of %d", q.len(), len(q.units))
+	at := 0
+	for at < len(q.calls) && turns[q.calls[at][0].batch] < u.turn {
+		at++
+	}
+	q.calls = slices.Insert(q.calls, at, []*unit{u})
+}
+
+// The queue is compared with a plain list, under random calls, retries and cancelling.
+func TestQueueGivesCallsTurns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var q queue
+	var turn uint64
+	newTurn := func() uint64 { turn++; return turn }
+	var want plainQueue
+	turns := map[*batch]uint64{}
+	var running []*unit
+	for range 100_000 {
+		switch n := rng.IntN(100); {
+		case n < 15: // a call
+			b := &batch{}
+			var c []*unit
+			turns[b] = newTurn()
+			for i := range 1 + rng.IntN(6) {
+				u := &unit{batch: b, index: i}
+				q.push(u, turns[b])
+				c = append(c, u)
+			}
+			want.calls = append(want.calls, c)
+		case n < 30 && len(running) > 0: // a retry
+			i := rng.IntN(len(running))
+			u := running[i]
+			running = slices.Delete(running, i, i+1)
+			if q.calls[u.batch] == nil {
+				turns[u.batch] = u.turn
+			}
+			want.insert(u, turns)
+			q.push(u, u.turn)
+		case n < 35 && len(want.calls) > 0: // the end of a context
+			c := want.calls[rng.IntN(len(want.calls))]
+			u := c[rng.IntN(len(c))]
+			want.remove(u)
+			q.leave(u)
+		case n < 99:
+			first := want.pop()
+			u := q.pop(func() uint64 { turns[first.batch] = newTurn(); return turn })
+			if u != first {
+				t.Fatal("pop returned another unit than the one whose turn it is")
+			}
+			if u != nil && rng.IntN(3) == 0 {
+				running = append(running, u)
+			}
+		default:
+			var all []*unit
+			for _, c := range want.calls {
+				all = append(all, c...)
+			}
+			if !slices.Equal(q.take(), all) {
+				t.Fatal("take returned others")
+			}
+			want.calls = nil
+		}
+		if q.len() != want.len() || len(q.calls) != len(want.calls) {
+			t.Fatalf("%d units of %d calls wait, not %d of %d", q.len(), len(q.calls), want.len(), len(want.calls))
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 	}
 	n := newPoolNode(p, old.rank())
 	n.tries, n.had, n.waits, n.waiting = tries, had, waits, since
-	p.strandLocked(old.pinned.take()) // what was for this very machine
+	p.strandLocked(&old.pinned, old.endLocked()) // what was for this very machine
 	p.nodes[n.rank()] = n
 	p.former = append(p.former, old)
 	n.enterLocked(NodeLaunching, nil)

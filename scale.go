@@ -165,13 +165,7 @@ func (p *pool) demandLocked() int {
 	if p.spec.MaxNodes == 0 {
 		return 0
 	}
-	units, rank := p.queue.len(), 0
-	for _, q := range p.targeted {
-		units += q.len()
-		if q.len() > 0 {
-			rank = max(rank, q.target.rank)
-		}
-	}
+	units, rank := p.tasks.demand()
 	for _, n := range p.nodes {
 		units += n.busy + n.pinned.len()
 	}
@@ -205,6 +199,8 @@ func (p *pool) removeLocked(n *poolNode) {
 	p.nodes = p.nodes[:last]
 	if moved != n {
 		moved.at.Store(int32(i))
+		p.tasks.update(moved)
+		p.fillLocked(moved)
 		p.events.emit(Event{Kind: EventNode, Node: i, State: moved.state.String()}) // who counts ranks learns whose it is
 	}
 	p.former = append(p.former, n)
@@ -250,6 +246,7 @@ func (p *pool) shrinkLocked(want int) (next time.Duration) {
 		tooMany--
 		surplus--
 		n.leaves = true
+		p.tasks.update(n)
 	}
 	for _, n := range p.nodes {
 		if n.leaves && !n.retiring && n.busy == 0 && n.pinned.len() == 0 {

@@ -51,6 +51,10 @@ func (t Target) String() string {
 	return strings.Join(words, ", ")
 }
 
+func (t Target) equal(other Target) bool {
+	return t.rank == other.rank && slices.Equal(t.labels, other.labels)
+}
+
 // key tells targets apart.
 func (t Target) key() string {
 	var b strings.Builder
@@ -143,6 +147,9 @@ func (p *pool) impossibleLocked(t Target) error {
 	if t.rank == 0 && t.labels == nil {
 		return nil
 	}
+	if p.hasLocked(t) {
+		return nil
+	}
 	most := max(len(p.nodes), p.most)
 	if t.rank > most {
 		return &Error{Provider: p.provider, Op: "target", Kind: ErrInvalid,
@@ -176,6 +183,15 @@ func (p *pool) impossibleLocked(t Target) error {
 		return p.noNodesLocked() // those that might have could not be had
 	}
 	return &Error{Provider: p.provider, Op: "target", Kind: ErrInvalid, Err: fmt.Errorf("no node has %v", t), Hint: p.labelsHintLocked(t)}
+}
+
+// hasLocked reports whether a node that is not over has the rank, or the labels, now. It
+// takes no look at each node.
+func (p *pool) hasLocked(t Target) bool {
+	if t.rank != 0 {
+		return t.rank > 0 && t.rank <= len(p.nodes) && !p.nodes[t.rank-1].state.over()
+	}
+	return len(p.tasks.queueFor(t).matching) > 0
 }
 
 // labelsHintLocked says what the nodes have under the names that were asked for.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/printable"
@@ -45,6 +47,68 @@ func (c Cause) String() string {
 	return nameOf(c, "exit", "signal", "out of memory", "timed out", "cancelled", "node lost",
 		"never started", "function error", "panic", "worker lost", "outputs")
 }
+
+// shownFailures is how many of the tasks that failed an error shows, if they are more, and
+// shownBytes how much of each.
+const (
+	shownFailures = 10
+	shownBytes    = 300
+)
+
+// A tasksError is what was wrong with several tasks of one call. errors.Is and errors.As
+// look at each.
+type tasksError struct {
+	errs    []error
+	tasks   int    // of the call
+	verdict string // what became of those with an error: "failed"
+}
+
+// joinTasks returns the error of a call with so many tasks, or nil if none of them has one.
+func joinTasks(errs []error, tasks int, verdict string) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return &tasksError{errs, tasks, verdict}
+}
+
+// Error is the text of each, or, if they are many, a line that counts them and a line for
+// each of the first.
+func (e *tasksError) Error() string {
+	if len(e.errs) <= shownFailures {
+		return errors.Join(e.errs...).Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d tasks %s%s; %d of them:", len(e.errs), e.tasks, e.verdict, e.causes(), shownFailures)
+	for _, err := range e.errs[:shownFailures] {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		if len(line) > shownBytes {
+			line = strings.ToValidUTF8(line[:shownBytes], "") + " ..."
+		}
+		b.WriteString("\n" + line)
+	}
+	return b.String()
+}
+
+// causes counts the causes of tasks that ran: " (900 exit, 100 timed out)".
+func (e *tasksError) causes() string {
+	counts := map[Cause]int{}
+	for _, err := range e.errs {
+		if failed, ok := err.(*TaskError); ok {
+			counts[failed.Cause]++
+		}
+	}
+	var words []string
+	for _, cause := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%d %v", counts[cause], cause))
+	}
+	if words == nil {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// Unwrap returns the errors of all tasks that have one, in their order.
+func (e *tasksError) Unwrap() []error { return e.errs }
 
 // A TaskError is why a task failed. errors.Is finds [ErrTimeout],
 // [ErrOutOfMemory], [ErrNodeLost], context.Canceled and the like in it, and

@@ -68,7 +68,7 @@ func (n *poolNode) join() error {
 		later := n.p.uploads.after(done)
 		if len(later) == 0 {
 			n.enterLocked(NodeReady, nil)
-			n.p.dispatchLocked()
+			n.p.fillLocked(n)
 			n.p.mu.Unlock()
 			return nil
 		}
