@@ -113,7 +113,6 @@ func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
 
 // taskEnv tells a command where it runs, as ThisNode tells a function.
 func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
-	m := u.membership(n)
 	env := n.slotDevices().env(slot, len(n.slots))
 	if env == nil {
 		env = map[string]string{}
@@ -121,9 +120,9 @@ func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
 	maps.Copy(env, map[string]string{
 		"GPUTRAIN_NODE":        n.name,
 		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank()),
-		"GPUTRAIN_RANK":        strconv.Itoa(m.rank),
-		"GPUTRAIN_NODES":       strconv.Itoa(len(m.addrs)),
-		"GPUTRAIN_MASTER_ADDR": m.addrs[0],
+		"GPUTRAIN_RANK":        strconv.Itoa(u.rank()),
+		"GPUTRAIN_NODES":       strconv.Itoa(max(len(u.members), 1)),
+		"GPUTRAIN_MASTER_ADDR": u.master(n).addr(),
 		"GPUTRAIN_SLOT":        strconv.Itoa(slot),
 		"GPUTRAIN_TASK_INDEX":  strconv.Itoa(u.index),
 		"GPUTRAIN_ATTEMPT":     strconv.Itoa(u.attempts),
@@ -131,24 +130,20 @@ func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
 	return env
 }
 
-// A membership is the nodes of one call, and this node's place among them.
-type membership struct {
-	rank  int
-	addrs []string
+// rank is the place of the unit's node among the nodes of its call.
+func (u *unit) rank() int {
+	if u.members == nil {
+		return 0
+	}
+	return u.index
 }
 
-func (u *unit) membership(n *poolNode) membership {
+// master is the first of the nodes of the unit's call, when it runs on n.
+func (u *unit) master(n *poolNode) *poolNode {
 	if u.members == nil {
-		return membership{addrs: []string{n.addr()}}
+		return n
 	}
-	m := membership{}
-	for i, other := range u.members {
-		m.addrs = append(m.addrs, other.addr())
-		if other == n {
-			m.rank = i
-		}
-	}
-	return m
+	return u.members[0]
 }
 
 // addr is what other nodes reach the node by.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -61,7 +60,7 @@ func (n *poolNode) answer(ctx context.Context, u *unit, proc *workerProc, place 
 
 // place is what the function is told of its call.
 func (n *poolNode) place(u *unit, slot int) worker.Place {
-	return worker.Place{Rank: u.rank(n), Slot: slot, TaskID: u.id, Attempt: u.attempts, Accelerators: n.devices(slot)}
+	return worker.Place{Rank: u.rank(), Slot: slot, TaskID: u.id, Attempt: u.attempts, Accelerators: n.devices(slot)}
 }
 
 // callMembers are the nodes of the unit's call.
@@ -79,9 +78,6 @@ func membersOf(nodes []*poolNode) *worker.Members {
 	}
 	return worker.NewMembers(addrs...)
 }
-
-// rank is the node's place among the nodes of the unit's call.
-func (u *unit) rank(n *poolNode) int { return max(slices.Index(u.members, n), 0) }
 
 // nodeFacts is what functions are told of the node, with a folder for their scratch directories.
 func (n *poolNode) nodeFacts(scratch string) worker.NodeFacts {

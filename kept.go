@@ -33,9 +33,10 @@ type keptFiles struct {
 
 // A keptBatch is tasks that differ in their argument at most.
 type keptBatch struct {
-	Units []keptUnit
-	Task  keptTask
-	At    int64 // when they were asked for, in Unix nanoseconds
+	Units   []keptUnit
+	Task    keptTask
+	At      int64    // when they were asked for, in Unix nanoseconds
+	Members []string `cbor:",omitempty"` // of a broadcast, the machines in order
 }
 
 type keptUnit struct {
@@ -43,7 +44,6 @@ type keptUnit struct {
 	ID, Label string
 	Index     int
 	Pin       string   // the machine that must run it
-	Members   []string // of its broadcast
 	Arg       *keptArg // nil where it is the Task's
 }
 
@@ -152,6 +152,9 @@ func keepBatch(units []*unit) keptBatch {
 	if ownArgs {
 		b.Task.Arg = nil
 	}
+	for _, m := range units[0].members {
+		b.Members = append(b.Members, m.name)
+	}
 	for i, u := range units {
 		k := keptUnit{ID: u.id, Label: u.label, Index: u.index}
 		if ownArgs {
@@ -159,9 +162,6 @@ func keepBatch(units []*unit) keptBatch {
 		}
 		if u.pin != nil {
 			k.Pin = u.pin.name
-			for _, m := range u.members {
-				k.Members = append(k.Members, m.name)
-			}
 		}
 		b.Units[i] = k
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -37,7 +38,16 @@ type keptOpen struct {
 	task    keptTask
 	tries   keptTries
 	outcome *keptOutcome
-	at      int64 // when it was asked for, in Unix nanoseconds
+	at      int64        // when it was asked for, in Unix nanoseconds
+	members *keptMembers // of its broadcast
+}
+
+// keptMembers are the nodes of a broadcast, which its tasks share.
+type keptMembers struct {
+	names []string    // of their machines
+	nodes []*poolNode // nil unless each of them is there again
+
+	cluster func() *worker.Members // what functions are told of nodes
 }
 
 // since is a time before which the task's last attempt cannot have begun.
@@ -93,8 +103,9 @@ func (s *keptPoolState) line(r record.Record, open map[string]*keptOpen, sizes m
 		if err := unmarshalKept(r.Body, &b); err != nil {
 			return err
 		}
+		members := &keptMembers{names: b.Members}
 		for _, u := range b.Units {
-			t := &keptOpen{unit: u, task: b.Task, at: b.At}
+			t := &keptOpen{unit: u, task: b.Task, at: b.At, members: members}
 			if u.Arg != nil {
 				t.task.Arg = u.Arg
 			}
@@ -212,6 +223,9 @@ func (p *pool) recall(kept *keptPoolState) {
 		u.id, u.label, u.kept, u.missing = k.unit.ID, k.unit.Label, true, missing
 		u.attempts, u.failures, u.losses, u.usd, u.unpriced = k.tries.Attempts, k.tries.Failures, k.tries.Losses, k.tries.USD, k.tries.Unpriced
 		b.units = []*unit{u}
+		p.mu.Lock()
+		u.turn = p.tasks.newTurn() // before whatever this program asks for
+		p.mu.Unlock()
 		job := c.newJob(b)
 		if k.outcome != nil {
 			r := k.outcome.result(k.unit.Index, kept.places[k.outcome.Where].node(), k.task.Function)
@@ -279,6 +293,7 @@ func (n *poolNode) claim(task string, attempt, slot int, over bool) *recalledUni
 	default:
 		n.slots[slot] = true
 		n.busy++
+		p.tasks.update(n)
 	}
 	r.taken = true
 	r.unit.attempts = attempt
@@ -319,6 +334,7 @@ func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) 
 
 // resumeRest queues the tasks that no node has.
 func (p *pool) resumeRest() {
+	p.findMembers()
 	var waiting []*unit
 	for _, id := range p.recalled.order {
 		r := p.recalled.units[id]
@@ -329,7 +345,7 @@ func (p *pool) resumeRest() {
 		switch {
 		case u.missing != nil:
 			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNeverStarted, u.missing), func() {})
-		case r.kept.unit.Pin != "" && !p.pinAgain(u, r.kept.unit):
+		case r.kept.unit.Pin != "" && !r.kept.pinAgain(u):
 			p.conclude(u, nil, Result{ExitCode: -1}, u.failure(nil, CauseNodeLost, fmt.Errorf("%w: %s, which was to run it", ErrNodeLost, r.kept.unit.Pin)), func() {})
 		default:
 			waiting = append(waiting, u)
@@ -338,8 +354,8 @@ func (p *pool) resumeRest() {
 	p.submit(waiting)
 }
 
-// pinAgain finds the nodes of a broadcast by the names of their machines.
-func (p *pool) pinAgain(u *unit, k keptUnit) bool {
+// findMembers finds the nodes of broadcasts by the names of their machines.
+func (p *pool) findMembers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	byName := map[string]*poolNode{}
@@ -348,16 +364,33 @@ func (p *pool) pinAgain(u *unit, k keptUnit) bool {
 			byName[n.name] = n
 		}
 	}
-	for _, name := range k.Members {
-		if byName[name] == nil {
-			return false
+	sought := map[*keptMembers]bool{}
+	for _, id := range p.recalled.order {
+		m := p.recalled.units[id].kept.members
+		if sought[m] {
+			continue
 		}
-		u.members = append(u.members, byName[name])
+		sought[m] = true
+		for _, name := range m.names {
+			n := byName[name]
+			if n == nil {
+				m.nodes = nil
+				break
+			}
+			m.nodes = append(m.nodes, n)
+		}
+		m.cluster = sync.OnceValue(func() *worker.Members { return membersOf(m.nodes) })
 	}
-	u.pin = byName[k.Pin]
-	members := u.members
-	u.cluster = func() *worker.Members { return membersOf(members) }
-	return u.pin != nil
+}
+
+// pinAgain gives a unit of a broadcast its node, if all of the broadcast's are there.
+func (k *keptOpen) pinAgain(u *unit) bool {
+	members := k.members.nodes
+	if u.index < 0 || u.index >= len(members) || members[u.index].name != k.unit.Pin {
+		return false
+	}
+	u.pin, u.members, u.cluster = members[u.index], members, k.members.cluster
+	return true
 }
 
 // adopt goes on with a worker that an earlier program has started: its calls are
