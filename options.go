@@ -40,15 +40,22 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 //
 // A node can write what it likes, and the writers are often a terminal: lines lose
 // colours and other control characters but tabs, and bytes that are no UTF-8 become
-// U+FFFD. Of a line that returns to its start, as progress bars do, the last state is
-// shown. [WithRawOutput] changes that. Result.Stdout and Stderr are always as they came.
+// U+FFFD. [WithRawOutput] changes that. Result.Stdout and Stderr are always as they came.
+//
+// A line that returns to its start by carriage returns, as progress bars do, is shown
+// while it changes. An [os.File] that is a terminal (not on Windows, nor if TERM is unset or
+// "dumb") has the last state below all whole lines, renewed up to four times a second; if
+// several tasks have such a line, they take turns of a second. Any other writer, such as a
+// log file, gets the state as a line of its own every ten seconds at most. The final state
+// of a line is written once.
 func WithOutput(stdout, stderr io.Writer) Option {
 	return func(o *options) { o.stdout, o.stderr = stdout, stderr }
 }
 
 // WithRawOutput hands the bytes of each line to WithOutput's writers as they came, but
 // for secrets: with colours, and with whatever else makes a terminal act. It is for
-// nodes that are trusted, and for writers that are no terminal.
+// nodes that are trusted, and for writers that are no terminal. What comes up to a carriage
+// return is handed over within a quarter of a second, behind a prefix like a line.
 func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
 // WithEvents calls f for every event, one at a time, in order. A slow f delays

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // longestLine is how much of a line is held back while its end is awaited.
@@ -16,6 +17,7 @@ type output struct {
 	stdout, stderr io.Writer
 	raw            bool // lines are shown as they came
 	secrets        *redactor
+	status         statusLine // of the terminals among stdout and stderr
 }
 
 func newOutput(o options, secrets *redactor) *output {
@@ -31,30 +33,41 @@ func (o *output) writers(label string) (stdout, stderr *lineWriter) {
 		if w == nil {
 			return nil
 		}
-		return &lineWriter{o: o, w: w, prefix: "[" + label + "] "}
+		l := &lineWriter{o: o, w: w, prefix: "[" + label + "] ", terminal: !o.raw && isTerminal(w)}
+		l.progress.every = progressOnTerminals
+		if !o.raw && !l.terminal {
+			l.progress.every = progressElsewhere
+		}
+		return l
 	}
 	return make(o.stdout), make(o.stderr)
 }
 
-// A lineWriter puts a prefix before every line. It never fails: what a user's
-// writer does with the lines must not end the task.
+// A lineWriter puts a prefix before every line, and shows the states of a line that
+// returns to its start. It never fails: what a user's writer does with the lines must not
+// end the task.
 type lineWriter struct {
-	o      *output
-	w      io.Writer
-	prefix string
-	held   []byte // a line whose end has not come
+	o        *output
+	w        io.Writer
+	prefix   string
+	terminal bool // states of a line are written over one another
+
+	mu       sync.Mutex // taken before o.mu
+	held     []byte     // a line whose end has not come; of states, the last
+	progress progress
 }
 
 func (l *lineWriter) Write(p []byte) (int, error) {
 	if l == nil {
 		return len(p), nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var lines bytes.Buffer
 	rest := p
 	for len(rest) > 0 {
 		i := bytes.IndexByte(rest, '\n') + 1
-		if i == 0 && len(l.held)+len(rest) < longestLine {
-			l.held = append(l.held, rest...)
+		if i == 0 && l.hold(rest) {
 			break
 		}
 		if i == 0 {
@@ -63,18 +76,52 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 		l.line(&lines, rest[:i])
 		rest = rest[i:]
 	}
-	l.flushTo(&lines)
+	l.o.write(l, lines.Bytes())
 	return len(p), nil
+}
+
+// hold keeps the beginning of a line, and reports whether it is short enough. Of one
+// that returns to its start only the last state is of use, unless all is to be shown.
+func (l *lineWriter) hold(p []byte) bool {
+	if bytes.IndexByte(p, '\r') >= 0 || l.progress.on {
+		held := append(l.held, p...)
+		if !l.o.raw {
+			held = held[lastState(held):]
+		}
+		if len(held) < longestLine {
+			l.held = held
+			l.progressed()
+			return true
+		}
+		return false
+	}
+	if len(l.held)+len(p) >= longestLine {
+		return false
+	}
+	l.held = append(l.held, p...)
+	return true
+}
+
+// lastState returns where the last state of a line begins. Carriage returns at the end
+// belong to the state before them.
+func lastState(line []byte) int {
+	return bytes.LastIndexByte(bytes.TrimRight(line, "\r"), '\r') + 1
 }
 
 // flush prints a last line that has no end.
 func (l *lineWriter) flush() {
-	if l == nil || len(l.held) == 0 {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) == 0 && !(l.o.raw && l.progress.on) { // whose last state has no end yet
+		l.progress.stop()
 		return
 	}
 	var lines bytes.Buffer
 	l.line(&lines, nil)
-	l.flushTo(&lines)
+	l.o.write(l, lines.Bytes())
 }
 
 func (l *lineWriter) line(to *bytes.Buffer, end []byte) {
@@ -85,16 +132,45 @@ func (l *lineWriter) line(to *bytes.Buffer, end []byte) {
 	} else {
 		line = l.o.secrets.line(line)
 	}
+	shown := l.progress.stop()
+	if shown == line && line != "" && !l.terminal {
+		return // it stands there as a line already
+	}
 	to.WriteString(l.prefix)
 	to.WriteString(line)
 	to.WriteByte('\n')
 }
 
-func (l *lineWriter) flushTo(lines *bytes.Buffer) {
-	if lines.Len() == 0 {
+// state is the line that is held as far as it can be shown: without what may be the
+// beginning of a secret, or of a character.
+func (l *lineWriter) state() string {
+	held := string(l.held)
+	if strings.HasSuffix(held, "\r") {
+		return l.o.secrets.line(held)
+	}
+	for i := 1; i < utf8.UTFMax && i <= len(held); i++ {
+		if tail := held[len(held)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRuneInString(tail) {
+			held = held[:len(held)-i]
+			break
+		}
+	}
+	held = held[:len(held)-l.o.secrets.begun(held)]
+	state := l.o.secrets.line(held)
+	return state[:len(state)-l.o.secrets.begun(state)]
+}
+
+// write writes whole lines to the user's writer.
+func (o *output) write(l *lineWriter, lines []byte) {
+	if len(lines) == 0 {
 		return
 	}
-	l.o.mu.Lock()
-	defer l.o.mu.Unlock()
-	l.w.Write(lines.Bytes())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l.terminal {
+		lines = o.status.above(l, lines)
+	}
+	l.w.Write(lines)
+	if l.terminal {
+		o.status.redraw()
+	}
 }
