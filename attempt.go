@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/supervisor"
-	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // cancelGrace is how long a task has between TERM and KILL.
@@ -214,48 +211,6 @@ func (n *poolNode) lastError() error {
 		return n.err
 	}
 	return context.Cause(n.ctx)
-}
-
-// collect brings the files that match Task.Outputs: those of Dir that changed
-// since the attempt began, so that none is an older attempt's, and those of its
-// scratch directory.
-func (n *poolNode) collect(ctx context.Context, u *unit, r *Result, scratch, marker string) *TaskError {
-	if len(u.task.Outputs) == 0 {
-		return nil
-	}
-	err := func() error {
-		dir, err := n.p.results.attempt(u.attemptID())
-		if err != nil {
-			return err
-		}
-		r.OutputDir = filepath.Join(dir, "outputs")
-		found := map[string]OutputFile{}
-		most := n.p.opts.limits.transfer()
-		for _, from := range []transfer.FetchOptions{{Dir: u.task.Dir, Since: marker}, {Dir: scratch}} {
-			from.Limits = most
-			files, err := n.remote.Fetch(ctx, u.task.Outputs, r.OutputDir, from)
-			for _, f := range files {
-				found[f.Name] = OutputFile(f)
-			}
-			if err != nil {
-				return explainFiles(err, "")
-			}
-			most = most.Less(files)
-		}
-		for _, name := range slices.Sorted(maps.Keys(found)) {
-			r.Outputs = append(r.Outputs, found[name])
-		}
-		return nil
-	}()
-	switch {
-	case err == nil:
-		return nil
-	case u.ctx.Err() != nil:
-		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
-	case n.isOver():
-		return u.failure(n, CauseNodeLost, n.lastError())
-	}
-	return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))
 }
 
 // withoutSecrets returns an error whose text has no secret of any task. What

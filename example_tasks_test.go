@@ -1,6 +1,7 @@
 package gputrain_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,6 +49,27 @@ func ExampleTask_outputs() {
 		fmt.Printf("%s, %d bytes: %s", f.Name, f.Size, b)
 	}
 	// Output: out/fold-1/accuracy, 5 bytes: 0.97
+}
+
+// What must come back and is not there is a failure. Logs need not be there.
+func ExampleOptional() {
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool := start(1, gputrain.WithResultsDir(here))
+	defer pool.Close()
+
+	t := gputrain.Script("echo weights >model.bin")
+	t.Outputs = []string{"*.bin", gputrain.Optional("logs/*.txt")}
+	r, err := pool.Run(t)
+	fmt.Println(len(r.Outputs), err)
+
+	t.Outputs = []string{"*.bin", "logs/*.txt"}
+	r, err = pool.Run(t)
+	var failed *gputrain.TaskError
+	fmt.Println(len(r.Outputs), errors.As(err, &failed) && failed.Cause == gputrain.CauseOutputs)
+	// Output:
+	// 1 <nil>
+	// 1 true
 }
 
 // A task starts in its Dir and reads its Stdin.

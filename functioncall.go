@@ -55,7 +55,8 @@ func (n *poolNode) answer(ctx context.Context, u *unit, proc *workerProc, place 
 		return r, nil, release, nil
 	}
 	scratch := path.Join(proc.scratch, worker.ScratchName(place))
-	return r, n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix), release, nil
+	failure = n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix)
+	return r, failure, release, nil
 }
 
 // place is what the function is told of its call.

@@ -35,7 +35,8 @@ type Result struct {
 	// rest too.
 	Truncated bool
 	// OutputDir holds the files that match Task.Outputs, under their names
-	// relative to Task.Dir. Outputs lists them. Empty means that there are none.
+	// relative to Task.Dir. Outputs lists them. Empty means that there are none. A
+	// task that failed with CauseOutputs has those that came.
 	OutputDir string
 	Outputs   []OutputFile
 	// Attempts counts how often the task was started.

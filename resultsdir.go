@@ -139,6 +139,20 @@ func (d *resultsDir) drop(id string) {
 	}
 }
 
+// dropEmpty removes an attempt's folder if nothing was put into it.
+func (d *resultsDir) dropEmpty(id string) {
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if root.Remove(d.nameLocked(id)) == nil {
+		delete(d.names, id)
+	}
+}
+
 func (d *resultsDir) nameLocked(id string) string {
 	if name := d.names[id]; name != "" {
 		return name

@@ -4,6 +4,7 @@ package gputrain_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,5 +112,87 @@ func TestOutputsOfCalls(t *testing.T) {
 		if err != nil || !settles(func() bool { left, _ := filepath.Glob(dir + "*"); return len(left) == 0 }) {
 			t.Errorf("%s is still there, %v", dir, err)
 		}
+	}
+}
+
+// TestOutputsThatMatchNothing loses no work quietly: what was to come back and is not
+// there is a failure of the task, that says where it was looked for and what is there.
+func TestOutputsThatMatchNothing(t *testing.T) {
+	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(t.TempDir()))
+	run(t, pool, `mkdir -p out; echo old >out/old.json`)
+
+	task := gputrain.Script(`echo new >out/model.bin; echo mine >"$GPUTRAIN_SCRATCH/report.txt"; echo "attempt $GPUTRAIN_ATTEMPT"`)
+	task.Outputs, task.Retries = []string{"out/*.bin", "out/*.safetensors", "report.*", "out/*.json"}, 1
+	r, err := pool.Run(task)
+	var failed *gputrain.TaskError
+	if !errors.As(err, &failed) || failed.Cause != gputrain.CauseOutputs || r.Attempts != 2 || string(r.Stdout) != "attempt 2\n" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, want := range []string{`no file matches the patterns "out/*.safetensors", "out/*.json": `, `/out" has "model.bin", "old.json"`, `" has "report.txt"`,
+		`"old.json" there is older than the attempt`, "gputrain.Optional"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %s: %v", want, err)
+		}
+	}
+	if got := names(r.Outputs); !slices.Equal(got, []string{"out/model.bin", "report.txt"}) {
+		t.Errorf("the other outputs are %q", got)
+	}
+	if b, err := os.ReadFile(filepath.Join(r.OutputDir, "out", "model.bin")); string(b) != "new\n" {
+		t.Errorf("what came is %q, %v", b, err)
+	}
+
+	task.Outputs, task.Retries = []string{"*.pt"}, 0
+	r, err = pool.Run(task)
+	if !errors.As(err, &failed) || failed.Cause != gputrain.CauseOutputs || r.OutputDir != "" || r.Outputs != nil {
+		t.Errorf("with no output at all: %q, %v, %v", r.OutputDir, r.Outputs, err)
+	}
+	task.Dir = "out"
+	task.Script = "true"
+	if _, err = pool.Run(task); err == nil || !strings.Contains(err.Error(), `no file matches the pattern "*.pt": `) || !strings.Contains(err.Error(), `/out" has "model.bin", "old.json"; "`) || !strings.Contains(err.Error(), `" is empty; if there`) {
+		t.Errorf("in another folder: %v", err)
+	}
+	results, err := pool.Gather(task, gputrain.Cmd("echo", "fine"))
+	if err == nil || results[1].Err != nil || string(results[1].Stdout) != "fine\n" {
+		t.Errorf("beside another task: %v, %v", results, err)
+	}
+}
+
+func TestOutputsThatMatchNothingOfCalls(t *testing.T) {
+	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(t.TempDir()))
+	call := writeBoth.Call("some")
+	call.Outputs = []string{"mine.txt", "model.pt"}
+	r, err := pool.Run(call)
+	var failed *gputrain.TaskError
+	if !errors.As(err, &failed) || failed.Cause != gputrain.CauseOutputs || !strings.Contains(err.Error(), `"model.pt"`) || !strings.Contains(err.Error(), `"mine.txt"`) {
+		t.Errorf("%v", err)
+	}
+	if got := names(r.Outputs); !slices.Equal(got, []string{"mine.txt"}) || !exists(filepath.Join(r.OutputDir, "mine.txt")) {
+		t.Errorf("the other output is %q in %q", got, r.OutputDir)
+	}
+}
+
+func TestOptionalOutputs(t *testing.T) {
+	results := t.TempDir()
+	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(results))
+	task := gputrain.Script("mkdir -p logs; echo hello >logs/a.txt; echo odd >optional:name")
+	task.Outputs = []string{gputrain.Optional("logs/*.txt"), gputrain.Optional("no/such/*"), "./optional:name"}
+	r, err := pool.Run(task)
+	if got := names(r.Outputs); err != nil || !slices.Equal(got, []string{"logs/a.txt", "optional:name"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	task.Outputs = []string{"optional:name"} // a pattern with the mark
+	r, err = pool.Run(task)
+	if err != nil || r.OutputDir != "" || r.Outputs != nil {
+		t.Errorf("%q, %v, %v", r.OutputDir, r.Outputs, err)
+	}
+	if left, err := os.ReadDir(results); len(left) != 1 || err != nil {
+		t.Errorf("a task without outputs left a folder: %v, %v", left, err)
+	}
+	if twice := gputrain.Optional(gputrain.Optional("a")); twice != "optional:a" {
+		t.Error(twice)
+	}
+	task.Outputs = []string{gputrain.Optional("../x")}
+	if err := task.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), `Outputs[0]: the pattern "../x"`) {
+		t.Error(err)
 	}
 }

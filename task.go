@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
-	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -44,6 +43,8 @@ type Task struct {
 	// attempt's own directory (GPUTRAIN_SCRATCH, NodeInfo.Scratch) and in Dir,
 	// where only files count that changed since the attempt began. Tasks that run
 	// at the same time on a node share Dir: let them write to their own.
+	// A pattern that matches nothing fails the attempt with CauseOutputs, after what
+	// the others match has come, unless it is marked by [Optional].
 	Outputs []string
 	// HoldsLease keeps the node's lease while the command runs, should this program
 	// die or be out of reach: for a job that is to outlive the program by more than
@@ -106,11 +107,7 @@ func (t Task) Validate() error {
 	f.count("Retries", t.Retries)
 	f.duration("Timeout", t.Timeout)
 	t.Target.validate(&f)
-	for i, o := range t.Outputs {
-		if err := transfer.CheckPattern(o); err != nil {
-			f.add("Outputs[%d]: %v", i, err)
-		}
-	}
+	outputPatternsOf(t.Outputs).validate(&f)
 	if strings.ContainsAny(t.Name, "\x00\n\r") {
 		f.add("Name %q has a newline or NUL", t.Name)
 	}

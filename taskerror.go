@@ -37,8 +37,9 @@ const (
 	CausePanic
 	// CauseWorkerLost is the end of the process that ran the function.
 	CauseWorkerLost
-	// CauseOutputs is a success whose Outputs could not be brought back, or whose
-	// result, or a value of its stream, is larger than Limits.ResultBytes.
+	// CauseOutputs is a success whose Outputs are not there or could not be brought
+	// back, or whose result, or a value of its stream, is larger than
+	// Limits.ResultBytes.
 	CauseOutputs
 )
 
