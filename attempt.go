@@ -50,9 +50,10 @@ func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(cont
 	p.secrets.learn(u.task.Secrets)
 	outLines, errLines := p.out.writers(u.label)
 	most := p.opts.limits.outputBytes()
-	stdout := newSpool(p.results, u.attemptID(), "stdout", most, outLines)
+	share := u.outputs()
+	stdout := newSpool(p.results, share, u.attemptID(), "stdout", most, outLines)
 	last := &tail{}
-	stderr := newSpool(p.results, u.attemptID(), "stderr", most, io.MultiWriter(last, errLines))
+	stderr := newSpool(p.results, share, u.attemptID(), "stderr", most, io.MultiWriter(last, errLines))
 	u.job.show(stdout, stderr)
 
 	began := now()
@@ -85,6 +86,18 @@ func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(cont
 		failure.Tail = p.secrets.text(last.String())
 	}
 	return r, failure
+}
+
+// outputs returns the memory for the outputs of an attempt that is about to begin. Only a
+// job keeps those of the attempts before.
+func (u *unit) outputs() *outputShare {
+	if u.share.of == nil {
+		u.share.of = u.batch.c.p.results.memory
+	}
+	if u.job == nil {
+		u.share.giveBack()
+	}
+	return &u.share
 }
 
 func (n *poolNode) started(u *unit) {

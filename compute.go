@@ -136,7 +136,7 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 			if !yield(r, r.Err) {
 				return
 			}
-			c.p.journal.handed(b.units[r.Index])
+			c.p.handed(b.units[r.Index])
 		}
 	}
 }
@@ -260,7 +260,16 @@ func (b *batch) unit(index int, t Task) *unit {
 }
 
 // handOver notes that the program has the results, or does not want them.
-func (b *batch) handOver() { b.c.p.journal.handed(b.units...) }
+func (b *batch) handOver() { b.c.p.handed(b.units...) }
+
+// handed notes that the program has the results of units: what was kept for them is of
+// no use any more.
+func (p *pool) handed(units ...*unit) {
+	for _, u := range units {
+		u.share.giveBack()
+	}
+	p.journal.handed(units...)
+}
 
 func (b *batch) submit() {
 	b.c.p.journal.tasks(b.units, false)

@@ -288,7 +288,7 @@ func TestLongOutputIsKeptOnDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Stdout) != gputrain.KeptOutput || r.StdoutFile == "" {
+	if len(r.Stdout) != gputrain.DefaultKeptOutputBytes || r.StdoutFile == "" {
 		t.Fatalf("kept %d bytes, file %q", len(r.Stdout), r.StdoutFile)
 	}
 	whole, err := os.ReadFile(r.StdoutFile)

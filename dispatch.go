@@ -28,7 +28,8 @@ type unit struct {
 	members []*poolNode
 	cluster func() *worker.Members // what functions are told of members
 
-	job *Job // that shows its output, or nil
+	job   *Job        // that shows its output, or nil
+	share outputShare // of the memory for outputs
 
 	queued bool   // guarded by pool.mu: it waits in a queue
 	turn   uint64 // guarded by pool.mu: that of its call when it started last; zero before

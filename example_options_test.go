@@ -52,6 +52,19 @@ func ExampleWithRawOutput() {
 	// Output: "[task 0] \x1b[32mdone\x1b[0m\n"
 }
 
+// Of each output stream so much is in memory, the rest is on disk.
+func ExampleLimits() {
+	here, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(here)
+	pool := start(1, gputrain.WithLimits(gputrain.Limits{KeptOutputBytes: 100}), gputrain.WithResultsDir(here))
+	defer pool.Close()
+
+	r, err := pool.Run(gputrain.Cmd("head", "-c", "1000", "/dev/zero"))
+	file, _ := os.Stat(r.StdoutFile)
+	fmt.Println(len(r.Stdout), r.StdoutBytes, file.Size(), err)
+	// Output: 100 1000 1000 <nil>
+}
+
 func ExampleWithEvents() {
 	pool := start(1, gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventPool || e.Kind == gputrain.EventTask {

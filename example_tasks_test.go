@@ -144,7 +144,7 @@ func ExampleScript() {
 	// Output: 3 squared is 9
 }
 
-// Output beyond KeptOutput is in a file.
+// All of a stream that is longer than what is kept in memory is in a file.
 func ExampleResult() {
 	here, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(here)
@@ -153,7 +153,7 @@ func ExampleResult() {
 
 	r, err := pool.Run(gputrain.Cmd("head", "-c", "2000000", "/dev/zero"))
 	file, _ := os.Stat(r.StdoutFile)
-	fmt.Println(len(r.Stdout) == gputrain.KeptOutput, r.StdoutBytes, file.Size(), r.Node.Rank, err)
+	fmt.Println(len(r.Stdout) == gputrain.DefaultKeptOutputBytes, r.StdoutBytes, file.Size(), r.Node.Rank, err)
 	// Output: true 2000000 2000000 0 <nil>
 }
 

@@ -17,6 +17,15 @@ type Limits struct {
 	// computer. Zero means [DefaultOutputBytes]. What comes beyond it is shown by
 	// WithOutput and counted in Result.StdoutBytes and StderrBytes, and is not kept.
 	OutputBytes int64
+	// KeptOutputBytes bounds how much of each output stream of an attempt is kept in
+	// memory, in Result.Stdout and Stderr. Zero means [DefaultKeptOutputBytes]. All of a
+	// longer stream is in a file.
+	KeptOutputBytes int64
+	// KeptTotalBytes bounds how much that is for all tasks together whose results the
+	// program has not got: those of a Gather until it returns, of a Job until Wait
+	// returns. Zero means [DefaultKeptTotalBytes]. While it is used up, 4 KiB of each
+	// further stream are kept in memory, and all of a longer one is in a file.
+	KeptTotalBytes int64
 	// DownloadBytes bounds what one node sends for one Download, or for the Outputs of
 	// one attempt. Zero means [DefaultDownloadBytes]. More is [ErrLimit].
 	DownloadBytes int64
@@ -30,6 +39,10 @@ const (
 	DefaultResultBytes = 2 << 30
 	// DefaultOutputBytes is 16 GiB.
 	DefaultOutputBytes = 16 << 30
+	// DefaultKeptOutputBytes is 1 MiB.
+	DefaultKeptOutputBytes = 1 << 20
+	// DefaultKeptTotalBytes is 1 GiB.
+	DefaultKeptTotalBytes = 1 << 30
 	// DefaultDownloadBytes is 256 GiB.
 	DefaultDownloadBytes = 256 << 30
 	// DefaultDownloadFiles is a million.
@@ -42,6 +55,7 @@ func WithLimits(l Limits) Option { return func(o *options) { o.limits = l } }
 func (l Limits) validate(f *faults) {
 	for name, n := range map[string]int64{
 		"ResultBytes": l.ResultBytes, "OutputBytes": l.OutputBytes,
+		"KeptOutputBytes": l.KeptOutputBytes, "KeptTotalBytes": l.KeptTotalBytes,
 		"DownloadBytes": l.DownloadBytes, "DownloadFiles": int64(l.DownloadFiles),
 	} {
 		if n < -1 {
@@ -50,10 +64,14 @@ func (l Limits) validate(f *faults) {
 	}
 }
 
-func (l Limits) resultBytes() int64   { return bound(l.ResultBytes, DefaultResultBytes) }
-func (l Limits) outputBytes() int64   { return bound(l.OutputBytes, DefaultOutputBytes) }
-func (l Limits) downloadBytes() int64 { return bound(l.DownloadBytes, DefaultDownloadBytes) }
-func (l Limits) downloadFiles() int64 { return bound(int64(l.DownloadFiles), DefaultDownloadFiles) }
+func (l Limits) resultBytes() int64 { return bound(l.ResultBytes, DefaultResultBytes) }
+func (l Limits) outputBytes() int64 { return bound(l.OutputBytes, DefaultOutputBytes) }
+func (l Limits) keptOutputBytes() int64 {
+	return bound(l.KeptOutputBytes, DefaultKeptOutputBytes)
+}
+func (l Limits) keptTotalBytes() int64 { return bound(l.KeptTotalBytes, DefaultKeptTotalBytes) }
+func (l Limits) downloadBytes() int64  { return bound(l.DownloadBytes, DefaultDownloadBytes) }
+func (l Limits) downloadFiles() int64  { return bound(int64(l.DownloadFiles), DefaultDownloadFiles) }
 
 // transfer returns what bounds the files of one Download, or of an attempt's Outputs.
 func (l Limits) transfer() transfer.Limits {

@@ -281,7 +281,7 @@ func TestOutputBytes(t *testing.T) {
 		p := c.pool(t, gputrain.Spec{}, gputrain.WithLimits(gputrain.Limits{OutputBytes: most}), gputrain.WithResultsDir(t.TempDir()), gputrain.WithOutput(&shown, nil))
 		job := p.Start(gputrain.Cmd("print"))
 		r, err := job.Wait()
-		if err != nil || !r.Truncated || r.StdoutBytes != size || len(r.Stdout) != gputrain.KeptOutput {
+		if err != nil || !r.Truncated || r.StdoutBytes != size || len(r.Stdout) != gputrain.DefaultKeptOutputBytes {
 			t.Errorf("%v, truncated %v, %d bytes, %d kept", err, r.Truncated, r.StdoutBytes, len(r.Stdout))
 		}
 		if info, err := os.Stat(r.StdoutFile); err != nil || info.Size() != most {

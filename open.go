@@ -297,7 +297,7 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	p.tasksCtx, p.endWork = context.WithCancelCause(p.ctx)
 	p.events = newEvents(p.id, o.events, o.logger)
 	p.out = newOutput(o, p.secrets)
-	p.results = newResultsDir(p.id, o.resultsDir, o.stateDir)
+	p.results = newResultsDir(p.id, o.resultsDir, o.stateDir, o.limits)
 	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes
 	p.watch = context.AfterFunc(ctx, func() {
 		p.cancel(context.Cause(ctx)) // which may be heard of here first

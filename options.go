@@ -68,8 +68,8 @@ func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f }
 // warn, the rest at level info.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithResultsDir says where Outputs and output streams longer than KeptOutput
-// are put: one folder for each task, which only this user can enter. They stay there
+// WithResultsDir says where Outputs, and output streams longer than what is kept in
+// memory (see [Limits]), are put: one folder for each task, which only this user can enter. They stay there
 // after Close. The default is a folder in "results" of the state directory, see
 // [StateDir], whose name begins with the pool's ID; it is made once it is needed, and
 // Attach goes on with it. Results are the user's to remove: Close and Reap never do.

@@ -47,8 +47,8 @@ func TestLongLinesAreNotHeldForEver(t *testing.T) {
 }
 
 func TestSpoolSpills(t *testing.T) {
-	dir := newResultsDir("p", t.TempDir(), "")
-	s := newSpool(dir, "t1-a1", "stdout", DefaultOutputBytes, nil)
+	dir := newResultsDir("p", t.TempDir(), "", Limits{})
+	s := newSpool(dir, &outputShare{of: dir.memory}, "t1-a1", "stdout", DefaultOutputBytes, nil)
 	var whole bytes.Buffer
 	for i := range 300 {
 		p := []byte(strings.Repeat(fmt.Sprintf("%d ", i), 2000))
@@ -70,7 +70,7 @@ func TestSpoolSpills(t *testing.T) {
 	if err != nil || !bytes.Equal(got, whole.Bytes()) || s.n != int64(whole.Len()) {
 		t.Errorf("the file has %d of %d bytes, counted %d, %v", len(got), whole.Len(), s.n, err)
 	}
-	if !bytes.Equal(s.kept, whole.Bytes()[:KeptOutput]) {
+	if !bytes.Equal(s.kept, whole.Bytes()[:DefaultKeptOutputBytes]) {
 		t.Errorf("kept %d bytes", len(s.kept))
 	}
 }
@@ -79,7 +79,7 @@ func TestSpoolSpills(t *testing.T) {
 // the program may go to another folder meanwhile.
 func TestResultsDirStaysWhereItWas(t *testing.T) {
 	t.Chdir(t.TempDir())
-	dir := newResultsDir("p", "results", "")
+	dir := newResultsDir("p", "results", "", Limits{})
 	home, err := filepath.Abs("results")
 	if err != nil {
 		t.Fatal(err)

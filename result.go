@@ -6,10 +6,6 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// KeptOutput is how much of each of a task's two output streams is kept in its
-// Result. A longer stream is in a file, whole up to Limits.OutputBytes.
-const KeptOutput = 1 << 20
-
 // A Result is what became of a task.
 type Result struct {
 	// Index is the task's place among those of the call; for Broadcast, the
@@ -22,13 +18,15 @@ type Result struct {
 	Err error
 	// ExitCode is the command's, or -1 where it did not exit by itself.
 	ExitCode int
-	// Stdout and Stderr are what the last attempt wrote, as bytes, up to
-	// KeptOutput each.
+	// Stdout and Stderr are what the last attempt wrote, as bytes: the beginning of
+	// it, if StdoutFile and StderrFile are set. Limits.KeptOutputBytes and KeptTotalBytes
+	// say how much is kept in memory.
 	Stdout, Stderr []byte
 	// StdoutBytes and StderrBytes are how much it wrote altogether.
 	StdoutBytes, StderrBytes int64
-	// StdoutFile and StderrFile hold the whole stream where it is longer than
-	// KeptOutput, in the pool's results directory: see WithResultsDir.
+	// StdoutFile and StderrFile hold the whole stream, up to Limits.OutputBytes, if
+	// Stdout and Stderr have only its beginning. They are in the pool's results
+	// directory: see WithResultsDir.
 	StdoutFile, StderrFile string
 	// Truncated means that more than Limits.OutputBytes came of a stream: its file, or
 	// Stdout or Stderr, has only the start of it. StdoutBytes and StderrBytes count the

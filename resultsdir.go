@@ -20,14 +20,16 @@ type resultsDir struct {
 	own  bool   // it is in the state directory: it must be this user's alone
 	err  error
 
+	memory *outputMemory // for what need not go there
+
 	mu    sync.Mutex
 	names map[string]string // of attempts' folders that could not have the attempt's ID for a name
 }
 
 // newResultsDir returns the folder that a user has named, or without a path a new one
 // in the state directory, with a name that cannot be guessed.
-func newResultsDir(poolID, path string, state StateDir) *resultsDir {
-	d := &resultsDir{names: map[string]string{}}
+func newResultsDir(poolID, path string, state StateDir, l Limits) *resultsDir {
+	d := &resultsDir{names: map[string]string{}, memory: newOutputMemory(l)}
 	results, err := state.path()
 	results = filepath.Join(results, resultsFolder)
 	if path == "" {

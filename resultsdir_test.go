@@ -10,7 +10,7 @@ import (
 
 func TestResultsAreInTheStateDirectory(t *testing.T) {
 	state := t.TempDir()
-	a, b := newResultsDir("p-1", "", StateDir(state)), newResultsDir("p-1", "", StateDir(state))
+	a, b := newResultsDir("p-1", "", StateDir(state), Limits{}), newResultsDir("p-1", "", StateDir(state), Limits{})
 	if a.path == b.path {
 		t.Errorf("both are %s, which can be guessed", a.path)
 	}
@@ -27,7 +27,7 @@ func TestResultsAreInTheStateDirectory(t *testing.T) {
 		}
 	}
 	// What another program makes of the path that was kept.
-	if again := newResultsDir("p-1", a.path, StateDir(state)); again.path != a.path || !again.own {
+	if again := newResultsDir("p-1", a.path, StateDir(state), Limits{}); again.path != a.path || !again.own {
 		t.Errorf("%s, own: %v", again.path, again.own)
 	}
 	// What another has made of the name is not used.
@@ -59,7 +59,7 @@ func TestResultsOfAnEarlierProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func(text string) string {
-		f, path, err := newResultsDir("p", named, "").create("t1-a1", "stdout")
+		f, path, err := newResultsDir("p", named, "", Limits{}).create("t1-a1", "stdout")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestResultsOfAnEarlierProgram(t *testing.T) {
 	if got, err := os.ReadFile(precious); string(got) != "kept" || err != nil {
 		t.Errorf("a link was followed: %q, %v", got, err)
 	}
-	d := newResultsDir("p", named, "")
+	d := newResultsDir("p", named, "", Limits{})
 	d.drop("t1-a1")
 	if left, err := os.ReadDir(named); len(left) > 0 || err != nil {
 		t.Errorf("left: %v, %v", left, err)

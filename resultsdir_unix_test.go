@@ -19,7 +19,7 @@ func TestStrangersResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	strangertest.Run(t, `cd "$1" && mkdir -m 777 t1-a1 && ln -s "$2/stdout" t1-a1/stdout && ln -s "$2" t2-a1 && mkdir -m 777 t3-a1 && echo x >t3-a1/x`, shared, mine)
-	d := newResultsDir("p", shared, "")
+	d := newResultsDir("p", shared, "", Limits{})
 	for _, id := range []string{"t1-a1", "t2-a1"} {
 		f, path, err := d.create(id, "stdout")
 		if err != nil {

@@ -10,11 +10,12 @@ import (
 	"syscall"
 )
 
-// A spool keeps the first KeptOutput bytes of a stream in memory, and all of
-// it in a file once it is longer, but no more than most. It can be read while it is
+// A spool keeps the beginning of a stream in memory, as far as its share has room, and
+// all of it in a file once it is longer, but no more than most. It can be read while it is
 // written.
 type spool struct {
 	dir     *resultsDir
+	share   *outputShare
 	attempt string
 	name    string // "stdout" or "stderr"
 	most    int64  // how much is kept
@@ -23,13 +24,14 @@ type spool struct {
 
 	mu   sync.Mutex
 	kept []byte
+	full bool  // no more is kept in memory
 	n    int64 // how much has come
 	file *os.File
 	path string // of the file, also once it is closed
 }
 
-func newSpool(dir *resultsDir, attempt, name string, most int64, also io.Writer) *spool {
-	return &spool{dir: dir, attempt: attempt, name: name, most: most, also: also}
+func newSpool(dir *resultsDir, share *outputShare, attempt, name string, most int64, also io.Writer) *spool {
+	return &spool{dir: dir, share: share, attempt: attempt, name: name, most: most, also: also}
 }
 
 // keptSpool is the spool of a stream that an earlier program has kept.
@@ -86,7 +88,12 @@ func (s *spool) keep(p []byte) error {
 	came := int64(len(p))
 	p = p[:min(came, s.most-s.stored())]
 	defer func() { s.n += came }()
-	if s.file == nil && len(s.kept)+len(p) > KeptOutput {
+	room := 0
+	if !s.full {
+		room = s.share.take(len(p), len(s.kept))
+		s.full = room < len(p)
+	}
+	if s.full && s.file == nil {
 		if err := s.spill(); err != nil {
 			return err
 		}
@@ -96,7 +103,7 @@ func (s *spool) keep(p []byte) error {
 			return err
 		}
 	}
-	s.kept = append(s.kept, p[:min(len(p), KeptOutput-len(s.kept))]...)
+	s.kept = append(s.kept, p[:room]...)
 	return nil
 }
 
