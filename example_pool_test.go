@@ -50,6 +50,24 @@ func ExampleCompute_Resize() {
 	// 1 node
 }
 
+// Printed, a cost is one line.
+func ExampleCost_String() {
+	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
+		{InstanceType: "a100", Region: "sim-east", HourlyUSD: gputrain.USD(2), BillingUnit: time.Hour},
+	}})
+	defer cloud.Close()
+	pool, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pool.Cost())
+	pool.Close()
+	fmt.Println(pool.Cost())
+	// Output:
+	// $4.00 so far, 2 machines for $4.00 an hour, at most $4.00 if this program dies now
+	// $4.00 so far, no machine runs
+}
+
 // What the pool has cost, and what it can cost at most should this program die now.
 func ExampleCompute_Cost() {
 	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{

@@ -157,6 +157,16 @@ func ExampleResult() {
 	// Output: true 2000000 2000000 0 <nil>
 }
 
+// Printed, a result says how the task went, without what it wrote.
+func ExampleResult_String() {
+	r := gputrain.Result{
+		Index: 2, Node: gputrain.Node{Rank: 1}, Attempts: 1, Elapsed: 90 * time.Second, CostUSD: gputrain.USD(0.05),
+		Stdout: []byte("loss 0.31\n"), StdoutBytes: 10,
+	}
+	fmt.Println(r)
+	// Output: task 2 on node 1: done, 1m30s, $0.0500, stdout 10 B
+}
+
 // A secret reaches the task's environment and nothing that is written down.
 func ExampleSecret() {
 	pool := start(1)
