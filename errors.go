@@ -1,8 +1,9 @@
 package gputrain
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/printable"
@@ -50,9 +51,9 @@ var (
 	// nothing is rented by it.
 	ErrLedger = errors.New("ledger")
 	// ErrInUse means that another program has the pool.
-	ErrInUse = errors.New("pool is in use")
+	ErrInUse = errors.New("pool is in use by another program")
 	// ErrFenced means that another program has taken the pool over with Attach.
-	ErrFenced = errors.New("pool was taken over")
+	ErrFenced = errors.New("pool was taken over by another program")
 	// ErrNoInit means that main, or TestMain, does not call Init first.
 	ErrNoInit = errors.New("gputrain.Init was not called")
 	// ErrUnknownFunction means that the node's program has no such function.
@@ -84,32 +85,69 @@ type Error struct {
 	Err error
 }
 
-// Error returns provider, operation, kind, cause and hint in one line, without what a
-// terminal would act on: clouds and nodes have a say in it.
+// Error returns provider, operation, kind, cause and hint in one line, each word of them
+// once, without what a terminal would act on: clouds and nodes have a say in it.
 func (e *Error) Error() string {
-	var b strings.Builder
-	for _, s := range []string{e.Provider, e.Op} {
-		if s != "" {
-			b.WriteString(s + ": ")
-		}
+	text := e.what()
+	if e.Provider != "" { // also of errors of the same provider within
+		text = strings.TrimPrefix(strings.ReplaceAll(": "+text, ": "+e.Provider+": ", ": "), ": ")
+		text = e.Provider + ": " + text
 	}
-	switch {
-	case e.Err == nil && e.Kind == nil:
-		b.WriteString("failed")
-	case e.Err == nil:
-		b.WriteString(e.Kind.Error())
-	case e.Kind == nil || errors.Is(e.Err, e.Kind):
-		b.WriteString(e.Err.Error())
-	default:
-		fmt.Fprintf(&b, "%v: %v", e.Kind, e.Err)
+	if e.RequestID != "" || e.Hint != "" {
+		text = strings.TrimSuffix(text, ".") // of a cloud's sentence
 	}
 	if e.RequestID != "" {
-		fmt.Fprintf(&b, " (request %s)", e.RequestID)
+		text += " (request " + e.RequestID + ")"
 	}
 	if e.Hint != "" {
-		b.WriteString("; " + e.Hint)
+		text += "; " + e.Hint
 	}
-	return printable.Text(b.String())
+	return printable.Text(text)
+}
+
+// what returns operation, kind and cause, without the one whose words another one has.
+func (e *Error) what() string {
+	op, kind, cause := e.Op, "", ""
+	if e.Kind != nil {
+		kind = e.Kind.Error()
+	}
+	if e.Err != nil {
+		cause = e.Err.Error()
+	}
+	if cause != "" && (errors.Is(e.Err, e.Kind) || slices.Contains(strings.Split(cause, ": "), kind)) {
+		kind = ""
+	}
+	next, _, _ := strings.Cut(cmp.Or(kind, cause), ": ")
+	switch {
+	case kind != "" && hasWords(op, kind):
+		kind = ""
+	case hasWords(next, op):
+		op = ""
+	}
+	parts := slices.DeleteFunc([]string{op, kind, cause}, func(s string) bool { return s == "" })
+	if kind == "" && cause == "" {
+		parts = append(parts, "failed")
+	}
+	return strings.Join(parts, ": ")
+}
+
+// hasWords reports whether a text has all words of another one, which is not empty.
+func hasWords(text, words string) bool {
+	has := strings.Fields(text)
+	for _, word := range strings.Fields(words) {
+		if !slices.Contains(has, word) {
+			return false
+		}
+	}
+	return words != ""
+}
+
+// afterColon returns a colon and why something is so, or nothing if that is not known.
+func afterColon(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // Unwrap returns the kind and the cause.

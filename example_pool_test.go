@@ -99,7 +99,7 @@ func ExampleSpec_budget() {
 	defer cloud.Close()
 	_, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2, BudgetUSD: 3})
 	fmt.Println(err)
-	// Output: sim: budget: budget exceeded: the start of the pool costs $4.00 at least, and BudgetUSD is $3.00
+	// Output: sim: budget exceeded: the start of the pool costs $4.00 at least, and BudgetUSD is $3.00
 }
 
 // The ledger is kept in a folder of the program's own: what there is, by Pools.

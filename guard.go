@@ -122,9 +122,9 @@ func (n *poolNode) givenUp(since time.Time, asked *inquiry) error {
 	asked.answered = at
 	switch s := found[0]; s.State {
 	case InstanceTerminated, InstanceFailed, InstanceStopped:
-		return fmt.Errorf("the provider says that the machine is %v: %s", s.State, s.StateReason)
+		return fmt.Errorf("the provider says that the machine is %v%s", s.State, afterColon(s.StateReason))
 	case InstancePreempted:
-		return fmt.Errorf("%w: the provider took the machine back: %s", ErrPreempted, s.StateReason)
+		return fmt.Errorf("%w%s", ErrPreempted, afterColon(s.StateReason))
 	}
 	limit := unreachableTimeout
 	if n.p.offline() {

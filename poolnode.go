@@ -243,7 +243,7 @@ func (n *poolNode) explain(ctx context.Context, op string, err error) error {
 	}
 	found, descErr := n.p.driver.Describe(n.ctx, n.inst.ID)
 	if descErr == nil && len(found) == 1 && found[0].State != InstanceRunning {
-		e.Err = fmt.Errorf("%w (the provider says: %v %s)", e.Err, found[0].State, found[0].StateReason)
+		e.Err = fmt.Errorf("%w (the provider says that the machine is %v%s)", e.Err, found[0].State, afterColon(found[0].StateReason))
 	}
 	return e
 }
@@ -275,7 +275,7 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 			if inst.State == InstancePreempted {
 				kind = ErrPreempted
 			}
-			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: kind, Err: fmt.Errorf("the machine is %v: %s", inst.State, inst.StateReason)}
+			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: kind, Err: fmt.Errorf("the machine is %v%s", inst.State, afterColon(inst.StateReason))}
 		}
 		switch {
 		case inst.State != InstanceStopped:
@@ -283,7 +283,7 @@ func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
 		case stopped.IsZero():
 			stopped = now()
 		case now().Sub(stopped) >= stopping:
-			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: ErrNoCapacity, Err: fmt.Errorf("the machine was stopped before it came up: %s", inst.StateReason)}
+			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: ErrNoCapacity, Err: fmt.Errorf("the machine was stopped before it came up%s", afterColon(inst.StateReason))}
 		}
 		if !sleep(ctx, wait) {
 			return inst, n.explain(ctx, "launch", fmt.Errorf("the machine is %v", inst.State))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
 // A Cause is why a task ended without success.
@@ -159,8 +160,8 @@ func (e *TaskError) Error() string {
 		e.why(&b)
 	case e.Err != nil && (e.Cause == CauseFunction || e.Cause == CausePanic || e.Cause == CauseNodeLost && errors.Is(e.Err, ErrNodeLost)):
 		b.WriteString(e.Err.Error())
-	case e.Err != nil && e.Err.Error() != e.Cause.String():
-		fmt.Fprintf(&b, "%v: %v", e.Cause, e.Err)
+	case e.Err != nil && e.Err.Error() != e.Cause.String() && e.Err.Error() != context.Canceled.Error():
+		fmt.Fprintf(&b, "%v: %s", e.Cause, e.beyond())
 	default:
 		b.WriteString(e.Cause.String())
 	}
@@ -170,6 +171,17 @@ func (e *TaskError) Error() string {
 		b.WriteString("\n\t" + strings.ReplaceAll(tail, "\n", "\n\t"))
 	}
 	return printable.Text(b.String())
+}
+
+// beyond is what the error says that the cause does not say already.
+func (e *TaskError) beyond() string {
+	text := e.Err.Error()
+	for cause, same := range map[Cause]error{CauseCancelled: context.Canceled, CauseNeverStarted: supervisor.ErrNotStarted} {
+		if e.Cause == cause {
+			text = strings.TrimPrefix(text, same.Error()+": ")
+		}
+	}
+	return text
 }
 
 // why adds what is known beyond an exit code or a signal.

@@ -24,7 +24,7 @@ type TypeError struct {
 
 // Error names the type, the path and the reason.
 func (e *TypeError) Error() string {
-	return fmt.Sprintf("codec: %s: a %s cannot be sent: %s", e.Path, e.Type, e.Reason)
+	return fmt.Sprintf("%s: a %s cannot be sent: %s", e.Path, e.Type, e.Reason)
 }
 
 // Check reports whether values of a type can travel, as a [*TypeError] if not.

@@ -60,7 +60,7 @@ func Marshal(v any) (Body, error) {
 		e.Grow(n + n/16 + 512) // one allocation for what is mostly numbers
 	}
 	if err := p.encode(&e, rv); err != nil {
-		return Body{}, fmt.Errorf("codec: encode %T: %w", v, err)
+		return Body{}, fmt.Errorf("encode %T: %w", v, err)
 	}
 	return Body{Head: e.Bytes(), Parts: e.parts}, nil
 }
@@ -72,12 +72,12 @@ func Marshal(v any) (Body, error) {
 func Unmarshal(b Body, v any) error {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
-		return fmt.Errorf("codec: decode into %T: not a pointer to a value", v)
+		return fmt.Errorf("decode into %T: not a pointer to a value", v)
 	}
 	// Everything below relies on this: lengths are those of data that is
 	// there, and nesting is bounded.
 	if err := fromCBOR.Wellformed(b.Head); err != nil {
-		return fmt.Errorf("codec: decode %s: %w", rv.Type().Elem(), err)
+		return fmt.Errorf("decode %s: %w", rv.Type().Elem(), err)
 	}
 	d := decoder{data: b.Head, parts: b.Parts}
 	err := planOf(rv.Type().Elem()).decode(&d, rv.Elem())
@@ -85,7 +85,7 @@ func Unmarshal(b Body, v any) error {
 		err = fmt.Errorf("%d of %d parts belong to nothing", len(d.parts)-d.next, len(d.parts))
 	}
 	if err != nil {
-		return fmt.Errorf("codec: decode %s: %w", rv.Type().Elem(), err)
+		return fmt.Errorf("decode %s: %w", rv.Type().Elem(), err)
 	}
 	return nil
 }

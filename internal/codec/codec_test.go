@@ -287,7 +287,7 @@ func TestUnmarshalErrors(t *testing.T) {
 		"part by text":       func() error { return Unmarshal(body("\xda\x67\x70\x70\x61\x61x", "x"), new([]byte)) },
 		"other tag":          func() error { return Unmarshal(body("\xc1\x00", "x"), new([]byte)) },
 	} {
-		if err := try(); err == nil || !strings.HasPrefix(err.Error(), "codec: ") {
+		if err := try(); err == nil || !strings.HasPrefix(err.Error(), "decode ") {
 			t.Errorf("%s: err = %v", name, err)
 		}
 	}

@@ -24,7 +24,7 @@ func checkValue(v reflect.Value) error {
 func walk(v reflect.Value, inAny bool, depth int) error {
 	t := v.Type()
 	if depth > MaxDepth {
-		return fmt.Errorf("codec: a %s is nested deeper than %d levels: does it contain itself?", t, MaxDepth)
+		return fmt.Errorf("a %s is nested deeper than %d levels: does it contain itself?", t, MaxDepth)
 	}
 	if t == timeType {
 		return checkTime(v)
@@ -57,7 +57,7 @@ func walk(v reflect.Value, inAny bool, depth int) error {
 		}
 	case reflect.Map:
 		if inAny && t.Key().Kind() != reflect.String {
-			return fmt.Errorf("codec: a %s in an interface cannot be sent: it would arrive as map[string]any; use string keys, or a field of this type", t)
+			return fmt.Errorf("a %s in an interface cannot be sent: it would arrive as map[string]any; use string keys, or a field of this type", t)
 		}
 		for it := v.MapRange(); it.Next(); {
 			if err := walk(it.Key(), inAny, depth+1); err != nil {
@@ -87,7 +87,7 @@ func checkTime(v reflect.Value) error {
 	}
 	t := v.Interface().(time.Time)
 	if _, offset := t.Zone(); offset%60 != 0 || t.Year() < 0 || t.Year() > 9999 {
-		return fmt.Errorf("codec: the time %v cannot be sent exactly: its year is not of four digits, or its zone is not of whole minutes; send it as UTC()", t)
+		return fmt.Errorf("the time %v cannot be sent exactly: its year is not of four digits, or its zone is not of whole minutes; send it as UTC()", t)
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ var (
 	// ErrUnknown is a pool that has no ledger.
 	ErrUnknown = errors.New("no ledger of that pool")
 	// ErrInUse is a pool whose program lives.
-	ErrInUse = errors.New("another program has the pool")
+	ErrInUse = errors.New("pool is in use by another program")
 	// ErrFenced is a pool that another program has taken, or ended. Nothing more
 	// is written for this one.
-	ErrFenced = errors.New("another program has taken the pool over")
+	ErrFenced = errors.New("pool was taken over by another program")
 	// ErrChanged is a ledger whose file somebody has edited, replaced or removed
 	// while its program runs. What is running can be ended; nothing is put down.
 	ErrChanged = errors.New("somebody has edited, replaced or removed the ledger's file while its program runs: put it back as it was")

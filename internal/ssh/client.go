@@ -112,7 +112,7 @@ func New(cfg Config) *Client {
 // Connect waits until the connection is up.
 func (c *Client) Connect(ctx context.Context) error {
 	if c.cfg.Dial == nil || c.cfg.HostKey == nil {
-		return errors.New("ssh: Config needs Dial and HostKey")
+		return errors.New("an SSH client needs Config.Dial and Config.HostKey")
 	}
 	select {
 	case c.connecting <- struct{}{}:

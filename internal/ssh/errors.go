@@ -21,7 +21,7 @@ var (
 	ErrAuth = errors.New("ssh login refused")
 	// ErrHostKey means that the server is not, or cannot be shown to be, the
 	// one that was meant. The error is a *HostKeyError.
-	ErrHostKey = errors.New("ssh host key mismatch")
+	ErrHostKey = errors.New("host key mismatch")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("ssh client is closed")
 	// ErrSessionClosed means that the session was closed before its command ended.

@@ -33,7 +33,7 @@ func HostKeys(want []string, knownHosts, addr string, pin *Pin) (xssh.HostKeyCal
 	case knownHosts != "":
 		return known(knownHosts, addr)
 	case pin == nil:
-		return nil, nil, errors.New("ssh: nothing is known of the server's host key, and there is no Pin to record it in")
+		return nil, nil, errors.New("nothing is known of the server's host key, and there is no Pin to record it in")
 	}
 	return func(_ string, _ net.Addr, key xssh.PublicKey) error {
 		key = plain(key)

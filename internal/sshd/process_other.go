@@ -12,7 +12,7 @@ import (
 // Supported says what to do: a server's commands need what POSIX systems have,
 // sh, process groups and signals.
 func Supported() error {
-	return errors.New("sshd: nodes on this machine need Linux or macOS, not " + runtime.GOOS + "; on Windows, run this program in WSL")
+	return errors.New("nodes on this machine need Linux or macOS, not " + runtime.GOOS + "; on Windows, run this program in WSL")
 }
 
 // A process never starts here.

@@ -94,7 +94,7 @@ func (p *process) wait() exit {
 func (p *process) signal(name string) error {
 	n := unix.SignalNum("SIG" + name)
 	if n == 0 {
-		return fmt.Errorf("sshd: unknown signal %q", name)
+		return fmt.Errorf("unknown signal %q", name)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,10 +76,10 @@ type Server struct {
 // New returns a server for cfg. Its owner closes it.
 func New(cfg Config) (*Server, error) {
 	if cfg.HostKey == nil {
-		return nil, errors.New("sshd: no host key")
+		return nil, errors.New("the SSH server has no host key")
 	}
 	if len(cfg.AuthorizedKeys) == 0 && cfg.Password == "" {
-		return nil, errors.New("sshd: no authorized keys, so nobody could log in")
+		return nil, errors.New("the SSH server has no authorized keys, so that no user could log in")
 	}
 	if cfg.Run == nil {
 		if err := cfg.forProcesses(); err != nil {
@@ -106,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Password != "" {
 		s.auth.PasswordCallback = func(_ xssh.ConnMetadata, given []byte) (*xssh.Permissions, error) {
 			if string(given) != cfg.Password {
-				return nil, errors.New("sshd: wrong password")
+				return nil, errors.New("wrong password")
 			}
 			s.passwords.Add(1)
 			return &xssh.Permissions{}, nil
@@ -126,12 +126,12 @@ func (cfg *Config) forProcesses() error {
 	}
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
-		return fmt.Errorf("sshd: home directory: %w", err)
+		return fmt.Errorf("the home directory: %w", err)
 	}
 	if info, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("sshd: home directory: %w", err)
+		return fmt.Errorf("the home directory: %w", err)
 	} else if !info.IsDir() {
-		return fmt.Errorf("sshd: home directory: %s is not a directory", dir)
+		return fmt.Errorf("the home directory %s is not a directory", dir)
 	}
 	cfg.Dir = dir
 	cfg.Env = slices.Clone(cfg.Env)
@@ -149,7 +149,7 @@ func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*
 		if slices.ContainsFunc(known, func(k []byte) bool { return bytes.Equal(k, offered) }) {
 			return &xssh.Permissions{}, nil
 		}
-		return nil, fmt.Errorf("sshd: key %s is not authorized", xssh.FingerprintSHA256(key))
+		return nil, fmt.Errorf("the key %s is not authorized", xssh.FingerprintSHA256(key))
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *Server) Serve(l net.Listener) error {
 			if s.isClosed() {
 				return nil
 			}
-			return fmt.Errorf("sshd: %w", err)
+			return err
 		}
 		if s.enterConn(nc) {
 			go s.serve(nc)
@@ -202,7 +202,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 func (s *Server) Dial() (net.Conn, error) {
 	client, server := Pipe()
 	if !s.enterConn(server) {
-		return nil, fmt.Errorf("sshd: server is closed: %w", net.ErrClosed)
+		return nil, fmt.Errorf("the SSH server is closed: %w", net.ErrClosed)
 	}
 	go s.serve(server)
 	return client, nil

@@ -14,7 +14,7 @@ import (
 
 // ErrFenced means that a client of a higher generation has taken the node over: what
 // runs there is that one's.
-var ErrFenced = errors.New("another program has taken the node over")
+var ErrFenced = errors.New("pool was taken over by another program")
 
 // ErrVersion means that the node was set up by a client that speaks another version
 // of what is spoken here. The error tells both.

@@ -237,7 +237,7 @@ func (c *Client) startLocked(call *call) error {
 		call.ID = c.idBase + c.lastID
 	}
 	if _, held := c.held[call.ID]; held || c.calls[call.ID] != nil {
-		return fmt.Errorf("worker: the call %d is open already", call.ID)
+		return fmt.Errorf("the call %d is open already", call.ID)
 	}
 	c.calls[call.ID] = call
 	if c.link != nil {

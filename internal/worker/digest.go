@@ -23,16 +23,16 @@ type digestOf struct{ path, sum string }
 var selfDigest = sync.OnceValues(func() (digestOf, error) {
 	path, err := selfPath()
 	if err != nil {
-		return digestOf{}, fmt.Errorf("worker: find the running program: %w", err)
+		return digestOf{}, fmt.Errorf("find the running program: %w", err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return digestOf{}, fmt.Errorf("worker: read the running program: %w", err)
+		return digestOf{}, fmt.Errorf("read the running program: %w", err)
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return digestOf{}, fmt.Errorf("worker: read the running program: %w", err)
+		return digestOf{}, fmt.Errorf("read the running program: %w", err)
 	}
 	return digestOf{path, hex.EncodeToString(h.Sum(nil))}, nil
 })

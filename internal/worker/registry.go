@@ -63,11 +63,11 @@ func (r *registry) add(name, position string, h Handler) {
 	first, taken := r.entries[name]
 	switch {
 	case h == nil:
-		r.errs = append(r.errs, fmt.Errorf("worker: the function %q at %s is nil", name, position))
+		r.errs = append(r.errs, fmt.Errorf("the function %q at %s is nil", name, position))
 	case !goodName.MatchString(name):
-		r.errs = append(r.errs, fmt.Errorf("worker: the function name %q at %s is not of 1 to 100 letters, digits and _ . / -", name, position))
+		r.errs = append(r.errs, fmt.Errorf("the function name %q at %s is not of 1 to 100 letters, digits and _ . / -", name, position))
 	case taken:
-		r.errs = append(r.errs, fmt.Errorf("worker: two functions are called %q: at %s and at %s; rename one", name, first.position, position))
+		r.errs = append(r.errs, fmt.Errorf("two functions are called %q: at %s and at %s; rename one", name, first.position, position))
 	default:
 		if r.entries == nil {
 			r.entries = map[string]registered{}

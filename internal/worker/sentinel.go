@@ -49,13 +49,13 @@ func (r *sentinelRegistry) add(name, position string, err error) {
 	first, taken := r.byName[name]
 	switch {
 	case err == nil:
-		r.errs = append(r.errs, fmt.Errorf("worker: the error %q at %s is nil", name, position))
+		r.errs = append(r.errs, fmt.Errorf("the error %q at %s is nil", name, position))
 	case !goodName.MatchString(name):
-		r.errs = append(r.errs, fmt.Errorf("worker: the error name %q at %s is not of 1 to 100 letters, digits and _ . / -", name, position))
+		r.errs = append(r.errs, fmt.Errorf("the error name %q at %s is not of 1 to 100 letters, digits and _ . / -", name, position))
 	case taken && first.position == "":
-		r.errs = append(r.errs, fmt.Errorf("worker: the error name %q at %s is taken by gputrain; rename it", name, position))
+		r.errs = append(r.errs, fmt.Errorf("the error name %q at %s is taken by gputrain; rename it", name, position))
 	case taken:
-		r.errs = append(r.errs, fmt.Errorf("worker: two errors are called %q: at %s and at %s; rename one", name, first.position, position))
+		r.errs = append(r.errs, fmt.Errorf("two errors are called %q: at %s and at %s; rename one", name, first.position, position))
 	default:
 		r.byName[name] = sentinel{err, position}
 	}

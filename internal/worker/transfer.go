@@ -14,7 +14,7 @@ func isSmall(b codec.Body) bool { return len(b.Parts) == 0 && len(b.Head) <= max
 // checkLayout refuses a body whose list of parts does not fit into a frame.
 func checkLayout(b codec.Body) error {
 	if most := (maxPayload - chunkSize) / binary.MaxVarintLen64; len(b.Parts) > most {
-		return fmt.Errorf("worker: a value with %d large slices is more than can be sent at once; send fewer, longer ones", len(b.Parts))
+		return fmt.Errorf("a value with %d large slices is more than can be sent at once; send fewer, longer ones", len(b.Parts))
 	}
 	return nil
 }

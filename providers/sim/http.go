@@ -118,7 +118,7 @@ func (c *Cloud) Serve() (endpoint string, err error) {
 	defer c.mu.Unlock()
 	if c.closed {
 		l.Close()
-		return "", errors.New("sim: the cloud is closed")
+		return "", errors.New("the cloud is closed")
 	}
 	c.servers = append(c.servers, s)
 	c.wg.Go(func() { s.Serve(l) })

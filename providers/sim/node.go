@@ -167,7 +167,7 @@ func (n *node) wait() error {
 		return nil
 	}
 	if _, err := os.Lstat(n.home); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("sim: the home of a machine cannot be removed: %s", n.home)
+		return fmt.Errorf("the home of a machine cannot be removed: %s", n.home)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (n *node) dial() (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.unplugged {
-		return nil, errors.New("sim: connection refused: the machine is cut off")
+		return nil, errors.New("connection refused: the machine is cut off")
 	}
 	return n.server.Dial()
 }
