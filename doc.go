@@ -72,7 +72,8 @@
 // When the process that serves functions dies, the calls that ran in it fail as
 // such, with its last words, and the next call starts it again. Every attempt has
 // an identity and a directory of its own; Task.Outputs takes what this attempt
-// wrote, and nothing older.
+// wrote, and nothing older. A pattern of it that matches nothing is a failure of the task,
+// unless [Optional] marks it.
 //
 // # What a node is trusted with
 //

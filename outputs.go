@@ -120,8 +120,8 @@ const (
 	nearPatterns = 3
 )
 
-// noOutputs is the error of patterns that matched nothing, with what is where they were
-// looked for, as far as the node says that.
+// noOutputs makes the error of patterns that matched nothing. It lists the folders in
+// which they looked, as far as the node answers.
 func (n *poolNode) noOutputs(ctx context.Context, none []string, places []transfer.FetchOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, nearPatience)
 	defer cancel()

@@ -115,8 +115,8 @@ func TestOutputsOfCalls(t *testing.T) {
 	}
 }
 
-// TestOutputsThatMatchNothing loses no work quietly: what was to come back and is not
-// there is a failure of the task, that says where it was looked for and what is there.
+// TestOutputsThatMatchNothing loses no work quietly: an output that is missing is a failure
+// of the task, and the error says where it was looked for and what is there.
 func TestOutputsThatMatchNothing(t *testing.T) {
 	pool := open(t, gputrain.Spec{}, gputrain.WithResultsDir(t.TempDir()))
 	run(t, pool, `mkdir -p out; echo old >out/old.json`)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Near is what is where a glob looked for files.
+// A Near lists the folder in which a glob looked for files.
 type Near struct {
 	// Folder is where the glob begins to differ from a plain path, or the folder above
 	// that is there: absolute, or relative to the Remote's Dir. It is empty if not even
