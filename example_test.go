@@ -194,7 +194,7 @@ func ExampleJob() {
 	<-job.Done() // the process on the node is over too
 	_, err := job.Wait()
 	fmt.Println(err)
-	// Output: task 0 on node 0: cancelled: context canceled
+	// Output: task 0 on node 0: cancelled
 }
 
 // A deadline for some calls; the pool goes on.
