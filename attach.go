@@ -34,7 +34,7 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if provider == nil || pool == "" {
 		return nil, &Error{Op: "attach", Kind: ErrInvalid, Err: errors.New("it takes the provider and the pool's name or ID")}
 	}
-	if err := o.validate(); err != nil {
+	if err := errors.Join(o.validate(), programReady("attach")); err != nil {
 		return nil, err
 	}
 	dir, err := o.stateDir.open()

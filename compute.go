@@ -157,6 +157,9 @@ func (c *Compute) check(tasks ...Task) error {
 	possible := Target{} // a Target that some node has
 	for i, t := range tasks {
 		err := t.Validate()
+		if err == nil && t.call != nil {
+			err = t.call.refused
+		}
 		if err == nil && t.call != nil && t.call.function != ready {
 			if err = functionReady(t.call.function); err == nil {
 				ready = t.call.function

@@ -19,3 +19,6 @@ func SetCUDAPatience(t testing.TB, patience, pause time.Duration) {
 	cudaPatience, cudaPause = patience, pause
 	t.Cleanup(func() { cudaPatience, cudaPause = oldPatience, oldPause })
 }
+
+// ForgetInit has the program be one that has not called Init yet, for children of tests.
+func ForgetInit() { initCalled.Store(false) }

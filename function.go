@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"sync"
 
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/worker"
@@ -13,13 +12,15 @@ import (
 
 // A Function is a Go function that runs on nodes: the program's own code, with
 // what goes in and what comes back checked by the compiler.
-type Function[In, Out any] struct{ name string }
+type Function[In, Out any] struct{ calls calls }
 
 // Func registers a function under a name. Call it at package level, so that
 // the program knows the function here and on every node, and call [Init] first
 // in main. The name survives a rename of the Go function; it is made of
-// letters, digits and ._/- and is used once in a program. A name used twice, or
-// a type that cannot travel, is an error from the first call.
+// letters, digits and ._/- and is used once in a program. A name used twice, a
+// bad name, a type that cannot travel and a missing Init are [ErrInvalid] from
+// [Open], before anything is launched. A function that is registered after Init
+// is unknown to the nodes: its calls are ErrInvalid, and no others.
 //
 // # What travels
 //
@@ -65,7 +66,7 @@ type Function[In, Out any] struct{ name string }
 // the function with it. Its slot is not used again before that: two tasks never
 // share an accelerator.
 func Func[In, Out any](name string, f func(context.Context, In) (Out, error)) *Function[In, Out] {
-	worker.RegisterAt(name, worker.CallerPosition(1), func(ctx context.Context, arg codec.Body, _ *worker.Stream) (codec.Body, error) {
+	return &Function[In, Out]{register(name, worker.CallerPosition(1), func(ctx context.Context, arg codec.Body, _ *worker.Stream) (codec.Body, error) {
 		in, err := argument[In](name, arg)
 		if err != nil {
 			return codec.Body{}, err
@@ -75,9 +76,7 @@ func Func[In, Out any](name string, f func(context.Context, In) (Out, error)) *F
 			return codec.Body{}, err
 		}
 		return result(name, out)
-	})
-	checkTypes(name, reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	return &Function[In, Out]{name: name}
+	}, reflect.TypeFor[In](), reflect.TypeFor[Out]())}
 }
 
 // FunctionGrace is how long a function may go on after its context has ended.
@@ -99,46 +98,21 @@ func result[Out any](name string, out Out) (codec.Body, error) {
 	return b, nil
 }
 
-// checkTypes notes what cannot travel, for the first call to report.
-func checkTypes(name string, types ...reflect.Type) {
-	for _, t := range types {
-		if err := codec.Check(t); err != nil {
-			refuse(name, err)
-		}
-	}
-}
-
-// refused holds the functions whose types cannot travel.
-var refused struct {
-	sync.Mutex
-	errs map[string]error
-}
-
-func refuse(name string, err error) {
-	refused.Lock()
-	defer refused.Unlock()
-	if refused.errs == nil {
-		refused.errs = map[string]error{}
-	}
-	refused.errs[name] = err
-}
-
-func refusal(name string) error {
-	refused.Lock()
-	defer refused.Unlock()
-	return refused.errs[name]
-}
-
 // Name returns the name that the function is registered under.
-func (f *Function[In, Out]) Name() string { return f.name }
+func (f *Function[In, Out]) Name() string { return f.calls.name }
+
+// With returns the function with a Name, Timeout, Retries and Target for its
+// calls, as [Task] has them; f stays as it is. Whatever else the task says is
+// [ErrInvalid] from each call, before anything runs. A later With replaces the
+// whole of an earlier one.
+func (f *Function[In, Out]) With(t Task) *Function[In, Out] {
+	return &Function[In, Out]{f.calls.with(t)}
+}
 
 // Call returns a task that calls the function. The argument is read when the
 // task is submitted, and encoded once, however often it is sent.
 func (f *Function[In, Out]) Call(in In) Task {
-	return Task{call: &call{
-		function: f.name,
-		marshal:  func() (codec.Body, error) { return codec.Marshal(in) },
-	}}
+	return f.calls.task(func() (codec.Body, error) { return codec.Marshal(in) }, nil)
 }
 
 // Value returns what the function returned for a result of one of its calls,
@@ -148,11 +122,11 @@ func (f *Function[In, Out]) Value(r Result) (Out, error) {
 	if r.Err != nil {
 		return out, r.Err
 	}
-	if r.function != f.name {
-		return out, &Error{Op: "value", Kind: ErrInvalid, Err: fmt.Errorf("the result is of %q, not of the function %q", r.function, f.name)}
+	if r.function != f.calls.name {
+		return out, &Error{Op: "value", Kind: ErrInvalid, Err: fmt.Errorf("the result is of %q, not of the function %q", r.function, f.calls.name)}
 	}
 	if err := codec.Unmarshal(r.value, &out); err != nil {
-		return out, fmt.Errorf("result of %s: %w", f.name, err)
+		return out, fmt.Errorf("result of %s: %w", f.calls.name, err)
 	}
 	return out, nil
 }
@@ -233,25 +207,4 @@ func (f *Function[In, Out]) values(results []Result, err error) ([]Out, error) {
 		outs[i] = v
 	}
 	return outs, err
-}
-
-const hintPackageLevel = "make functions with gputrain.Func at package level, so that the program knows them on every node too"
-
-// functionReady reports why a function cannot be called at all. Everything
-// here is known before anything is shipped.
-func functionReady(name string) error {
-	if err := worker.RegistrationError(); err != nil {
-		return &Error{Op: "call " + name, Kind: ErrInvalid, Err: err}
-	}
-	if err := refusal(name); err != nil {
-		return &Error{Op: "call " + name, Kind: ErrInvalid, Err: err}
-	}
-	if !worker.Registered(name) {
-		return &Error{Op: "call " + name, Kind: ErrUnknownFunction, Hint: hintPackageLevel}
-	}
-	if !initCalled.Load() {
-		return &Error{Op: "call " + name, Kind: ErrNoInit,
-			Hint: "make gputrain.Init() the first line of main, or of TestMain: on a node it serves the functions"}
-	}
-	return nil
 }

@@ -114,6 +114,8 @@ func (n *poolNode) judgeCall(ctx context.Context, u *unit, proc *workerProc, err
 		return n.judgeRemote(u, remote)
 	case errors.Is(err, worker.ErrWorkerLost) && proc != nil:
 		return n.judgeWorker(ctx, u, proc)
+	case errors.Is(err, worker.ErrUnknownFunction):
+		err = &Error{Provider: n.provider(), Op: "call " + u.task.call.function, Kind: ErrUnknownFunction, Err: err, Hint: hintPackageLevel}
 	case errors.Is(err, errKilledStarting):
 		return u.failure(n, CauseWorkerLost, n.p.withoutSecrets(err))
 	}

@@ -11,7 +11,7 @@ import (
 
 // A Generator is a function that yields values as it goes: losses, samples,
 // checkpoints.
-type Generator[In, Out any] struct{ name string }
+type Generator[In, Out any] struct{ calls calls }
 
 // GeneratorFunc registers a function that yields values, as [Func] registers
 // one that returns a value. In and Out travel as they do there, but what was
@@ -22,7 +22,7 @@ type Generator[In, Out any] struct{ name string }
 // its loop, its context has ended, or the pool. ctx then ends too, and the
 // function should return.
 func GeneratorFunc[In, Out any](name string, f func(ctx context.Context, in In, yield func(Out) bool) error) *Generator[In, Out] {
-	worker.RegisterAt(name, worker.CallerPosition(1), func(ctx context.Context, arg codec.Body, s *worker.Stream) (codec.Body, error) {
+	return &Generator[In, Out]{register(name, worker.CallerPosition(1), func(ctx context.Context, arg codec.Body, s *worker.Stream) (codec.Body, error) {
 		in, err := argument[In](name, arg)
 		if err != nil {
 			return codec.Body{}, err
@@ -30,13 +30,17 @@ func GeneratorFunc[In, Out any](name string, f func(ctx context.Context, in In, 
 		var cut error
 		err = f(ctx, in, nodeYield[Out](ctx, name, s, &cut))
 		return codec.Body{}, streamError(ctx, err, cut)
-	})
-	checkTypes(name, reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	return &Generator[In, Out]{name: name}
+	}, reflect.TypeFor[In](), reflect.TypeFor[Out]())}
 }
 
 // Name returns the name that the function is registered under.
-func (g *Generator[In, Out]) Name() string { return g.name }
+func (g *Generator[In, Out]) Name() string { return g.calls.name }
+
+// With returns the function with options for its calls, as [Function.With] does.
+// A failure is retried only while no value has been yielded.
+func (g *Generator[In, Out]) With(t Task) *Generator[In, Out] {
+	return &Generator[In, Out]{g.calls.with(t)}
+}
 
 // Run calls the function on one node, and yields its values in order as they
 // arrive, each once: a connection that breaks meanwhile is opened again, and
@@ -50,7 +54,7 @@ func (g *Generator[In, Out]) Name() string { return g.name }
 func (g *Generator[In, Out]) Run(c *Compute, in In) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
 		var zero Out
-		s, err := newStreamCall(c, g.name, func() (codec.Body, error) { return codec.Marshal(in) })
+		s, err := newStreamCall(c, g.calls, func() (codec.Body, error) { return codec.Marshal(in) })
 		if err != nil {
 			yield(zero, err)
 			return

@@ -15,7 +15,8 @@ var initCalled atomic.Bool
 // Init makes the program's functions callable on nodes. Call it first in main,
 // or first in TestMain: on a node, where the same program is started to serve
 // its functions, it does so and does not return. Anywhere else it returns at
-// once.
+// once. A program that registers functions and does not call Init is refused by
+// [Open] and [Attach], with [ErrNoInit]; one without functions needs no Init.
 func Init() {
 	initCalled.Store(true)
 	if mode := os.Getenv(workerVariable); mode != "" {

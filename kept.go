@@ -124,11 +124,11 @@ func alike(units []*unit) int {
 	if units[0].pin != nil {
 		return len(units)
 	}
-	function, same, size := plainCall(units[0].task), 1, 0
-	if function == "" {
+	if units[0].task.call == nil {
 		return 1
 	}
-	for ; same < min(len(units), most) && size < keptBody && plainCall(units[same].task) == function; same++ {
+	same, size := 1, 0
+	for ; same < min(len(units), most) && size < keptBody && sameCall(units[0].task, units[same].task); same++ {
 		if arg, err := units[same].task.call.encode(); err == nil {
 			size += arg.Size()
 		}
@@ -136,14 +136,13 @@ func alike(units []*unit) int {
 	return same
 }
 
-// plainCall returns the function of a task that says nothing but what is called.
-func plainCall(t Task) string {
-	call := t.call
-	t.call = nil
-	if call == nil || !reflect.ValueOf(&t).Elem().IsZero() {
-		return ""
+// sameCall reports whether two tasks call one function and differ in its argument at most.
+func sameCall(a, b Task) bool {
+	if a.call == nil || b.call == nil || a.call.function != b.call.function {
+		return false
 	}
-	return call.function
+	a.call, b.call = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 func keepBatch(units []*unit) keptBatch {

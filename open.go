@@ -27,7 +27,7 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if provider == nil {
 		return nil, &Error{Op: "open", Kind: ErrInvalid, Err: errors.New("the provider is nil; local.Config{} is the simplest")}
 	}
-	if err := errors.Join(spec.Validate(), o.validate()); err != nil {
+	if err := errors.Join(spec.Validate(), o.validate(), programReady("open")); err != nil {
 		return nil, err
 	}
 	if _, err := bootstrap.Plan(bootstrap.Image(spec.Image)); err != nil {

@@ -12,22 +12,26 @@ import (
 
 // A Pipe is a function that takes a stream of values and yields values as it
 // goes.
-type Pipe[In, Out any] struct{ name string }
+type Pipe[In, Out any] struct{ calls calls }
 
 // PipeFunc registers a function that takes and yields values: a
 // [ConsumerFunc] and a [GeneratorFunc] in one.
 func PipeFunc[In, Out any](name string, f func(ctx context.Context, ins iter.Seq[In], yield func(Out) bool) error) *Pipe[In, Out] {
-	worker.RegisterAt(name, worker.CallerPosition(1), func(ctx context.Context, _ codec.Body, s *worker.Stream) (codec.Body, error) {
+	return &Pipe[In, Out]{register(name, worker.CallerPosition(1), func(ctx context.Context, _ codec.Body, s *worker.Stream) (codec.Body, error) {
 		var cutIn, cutOut error
 		err := f(ctx, nodeInputs[In](ctx, name, s, &cutIn), nodeYield[Out](ctx, name, s, &cutOut))
 		return codec.Body{}, streamError(ctx, err, cutIn, cutOut)
-	})
-	checkTypes(name, reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	return &Pipe[In, Out]{name: name}
+	}, reflect.TypeFor[In](), reflect.TypeFor[Out]())}
 }
 
 // Name returns the name that the function is registered under.
-func (p *Pipe[In, Out]) Name() string { return p.name }
+func (p *Pipe[In, Out]) Name() string { return p.calls.name }
+
+// With returns the function with options for its calls, as [Function.With] does.
+// A failure is retried only while no value has been taken or yielded.
+func (p *Pipe[In, Out]) With(t Task) *Pipe[In, Out] {
+	return &Pipe[In, Out]{p.calls.with(t)}
+}
 
 // Run calls the function on one node with the values of ins, and yields its
 // values as [Generator.Run] does. ins runs in a goroutine of its own, beside
@@ -36,7 +40,7 @@ func (p *Pipe[In, Out]) Name() string { return p.name }
 func (p *Pipe[In, Out]) Run(c *Compute, ins iter.Seq[In]) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
 		var zero Out
-		s, err := newStreamCall(c, p.name, nothing)
+		s, err := newStreamCall(c, p.calls, nothing)
 		if err != nil {
 			yield(zero, err)
 			return

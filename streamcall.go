@@ -29,14 +29,14 @@ type streamCall struct {
 }
 
 // newStreamCall submits the call of a function with a stream.
-func newStreamCall(c *Compute, function string, marshal func() (codec.Body, error)) (*streamCall, error) {
+func newStreamCall(c *Compute, of calls, marshal func() (codec.Body, error)) (*streamCall, error) {
 	s := worker.NewStream()
-	b, err := c.batch([]Task{{call: &call{function: function, marshal: marshal, stream: s}}})
+	b, err := c.batch([]Task{of.task(marshal, s)})
 	if err != nil {
 		return nil, err
 	}
 	b.submit()
-	return &streamCall{batch: b, Stream: s, function: function}, nil
+	return &streamCall{batch: b, Stream: s, function: of.name}, nil
 }
 
 // over is closed when there is nothing more to send, and nothing to receive

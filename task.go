@@ -63,6 +63,7 @@ type call struct {
 	function string
 	marshal  func() (codec.Body, error)
 	stream   *worker.Stream // nil where the function has none
+	refused  error          // why it cannot be called
 
 	once sync.Once
 	arg  codec.Body

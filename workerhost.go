@@ -160,7 +160,7 @@ func (h *workerHost) live(ctx context.Context, proc *workerProc, name string) {
 	})
 	for range startAttempts { // as long as its process is there, a worker that does not serve yet is a slow one
 		proc.client, proc.err = worker.Dial(dialing, h.attach(program, socket), worker.Hello{
-			Digest: program.digest, Functions: worker.Names(), Generation: uint64(h.n.p.generation), Grace: functionGrace, Node: h.n.nodeFacts(scratch),
+			Digest: program.digest, Generation: uint64(h.n.p.generation), Grace: functionGrace, Node: h.n.nodeFacts(scratch),
 			ResultBytes: h.n.p.opts.limits.resultBytes(), Reachable: h.n.isUp,
 		})
 		if !errors.Is(proc.err, worker.ErrWorkerLost) || dialing.Err() != nil {
@@ -242,8 +242,6 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	switch {
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Signaled: // by somebody else: another one may serve
 		e.Err = fmt.Errorf("%w: %s", errKilledStarting, describeExit(proc.exit, nil))
-	case errors.Is(proc.err, worker.ErrUnknownFunction):
-		e.Kind, e.Hint = ErrUnknownFunction, hintPackageLevel
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
 		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.last.String())))
 		if proc.exit.Code == 126 || proc.exit.Code == 127 {

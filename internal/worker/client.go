@@ -25,8 +25,6 @@ type Hello struct {
 	// Digest is the SHA-256 of the program that the node must run, in
 	// hexadecimal. Empty means that any will do.
 	Digest string
-	// Functions are the names that the node's program must have.
-	Functions []string
 	// Generation orders the clients of a worker: a higher one takes over from
 	// a lower one.
 	Generation uint64
@@ -75,8 +73,8 @@ type Client struct {
 }
 
 // Dial connects to a worker. The context bounds the dialing, not the client's
-// life. What does not match is an [ErrProtocol], [ErrBinary],
-// [ErrUnknownFunction] or [ErrFenced]; where no worker serves, [ErrWorkerLost].
+// life. What does not match is an [ErrProtocol], [ErrBinary] or [ErrFenced];
+// if no worker serves, it is [ErrWorkerLost].
 func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 	if h.Grace <= 0 {
 		h.Grace = DefaultGrace

@@ -25,7 +25,7 @@ func TestCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := NodeFacts{Pool: "p", Rank: 4, PrivateAddr: "a", PublicAddr: "z"}
-	c := dial(t, startNode(t), Hello{Digest: digest, Functions: Names(), Node: facts})
+	c := dial(t, startNode(t), Hello{Digest: digest, Node: facts})
 	got, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte("hello"))})
 	if err != nil || string(got.Head) != "hello" {
 		t.Errorf("got %q, %v", got.Head, err)
@@ -256,7 +256,6 @@ func TestMismatches(t *testing.T) {
 		says  string
 	}{
 		{"another binary", Hello{Digest: strings.Repeat("0", 64)}, ErrBinary, "ship the program again"},
-		{"a function is missing", Hello{Functions: []string{"echo", "nowhere"}}, ErrUnknownFunction, "nowhere"},
 	} {
 		if _, err := Dial(t.Context(), n.open, tt.hello); !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: err = %v", tt.name, err)

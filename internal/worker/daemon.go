@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,16 +69,6 @@ func (d *daemon) check(h hello) *rejection {
 		if have != h.Digest {
 			return &rejection{rejectBinary, fmt.Sprintf("it runs the one with SHA-256 %s, the client expects %s; ship the program again and restart the worker", have, h.Digest)}
 		}
-	}
-	have := d.functions.names()
-	var missing []string
-	for _, name := range h.Functions {
-		if _, ok := slices.BinarySearch(have, name); !ok {
-			missing = append(missing, name)
-		}
-	}
-	if missing != nil {
-		return &rejection{rejectFunctions, fmt.Sprintf("%s: %s; make functions at package level, so that they are there on the node too, and not under conditions that only hold at the client", strings.Join(missing, ", "), list(have))}
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func echoStream(ctx context.Context, arg codec.Body, s *Stream) (codec.Body, err
 
 // FuzzDaemon feeds a daemon what a client could send.
 func FuzzDaemon(f *testing.F) {
-	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Kept: []uint64{2}, Functions: []string{"echo"}}))
+	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Kept: []uint64{2}}))
 	members := frame(frameMembers, 1, encodeWire([]string{"a"}))
 	header := func(size, flags int) []byte {
 		h := callHeader{Function: "echo", Members: 1, Flags: uint64(flags), Place: Place{TaskID: "t1", Attempt: 1}}

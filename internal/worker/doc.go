@@ -15,9 +15,10 @@
 //
 // Both directions are a sequence of frames: a length, a type, a call's id and
 // a payload (frame.go). The client says hello: protocol version, the SHA-256
-// of the program it expects, the functions it wants, its generation, and the
-// calls that it still waits for, or that it adopts them all. The daemon answers with a welcome or a
-// rejection. What calls have in common crosses once per connection: the facts
+// of the program it expects, its generation, and the calls that it still waits
+// for, or that it adopts them all. The daemon answers with a welcome or a
+// rejection. A welcome lists the node's functions: the call of another one is
+// refused at the client, and no other call fails for it. What calls have in common crosses once per connection: the facts
 // about the node with the hello, the addresses of a call's nodes in a frame that
 // calls refer to. Large arguments and results are cut into chunks, which take
 // turns, so that a small call or a cancellation waits for one chunk at most and

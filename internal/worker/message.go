@@ -26,7 +26,6 @@ const (
 // hello is what a client says first.
 type hello struct {
 	Digest     string
-	Functions  []string
 	Generation uint64
 	// Client is random, made by Dial; Attempt counts its connections.
 	Client  string
@@ -112,17 +111,16 @@ type rejection struct {
 type rejectCode string
 
 const (
-	rejectProtocol  rejectCode = "protocol"
-	rejectBinary    rejectCode = "binary"
-	rejectFunctions rejectCode = "functions"
-	rejectFenced    rejectCode = "fenced"
-	rejectGone      rejectCode = "gone" // from the attach process
+	rejectProtocol rejectCode = "protocol"
+	rejectBinary   rejectCode = "binary"
+	rejectFenced   rejectCode = "fenced"
+	rejectGone     rejectCode = "gone" // from the attach process
 )
 
 // err returns the rejection as the client's user sees it.
 func (r rejection) err() error {
 	kind := map[rejectCode]error{
-		rejectBinary: ErrBinary, rejectFunctions: ErrUnknownFunction, rejectFenced: ErrFenced, rejectGone: ErrWorkerLost,
+		rejectBinary: ErrBinary, rejectFenced: ErrFenced, rejectGone: ErrWorkerLost,
 	}[r.Code]
 	if kind == nil {
 		kind = ErrProtocol

@@ -69,7 +69,7 @@ func isFinal(err error) bool {
 	if errors.Is(err, errSilent) {
 		return false
 	}
-	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrBinary) || errors.Is(err, ErrUnknownFunction) || errors.Is(err, ErrFenced)
+	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrBinary) || errors.Is(err, ErrFenced)
 }
 
 // reconnect tries until it has a link, until ctx ends, or until trying again
@@ -122,7 +122,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	c.attempt++
 	c.gone.clear()
 	h := hello{
-		Digest: c.hello.Digest, Functions: c.hello.Functions, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
+		Digest: c.hello.Digest, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
 		Adopt: c.hello.Adopt && c.node.Instance == "", // from here on it knows the calls
 		Kept:  slices.Collect(maps.Keys(c.held)),
 		Grace: c.hello.Grace, Node: c.hello.Node,
