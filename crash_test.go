@@ -19,6 +19,7 @@ func TestCrash(t *testing.T) {
 		{"AttachSecrets", attachSecrets},
 		{"AttachGatherOfEverything", attachGatherOfEverything},
 		{"AttachBroadcast", attachBroadcast},
+		{"AttachFunctionOutput", attachFunctionOutput},
 		{"AttachTwice", attachTwice},
 		{"AttachStream", attachStream},
 		{"AttachToWhatWasBeingClosed", attachToWhatWasBeingClosed},

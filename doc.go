@@ -54,9 +54,10 @@
 // shipped once and serves calls. [Init] must come first in main for that. Where
 // the nodes' platform is another one, it is built for that with the Go
 // toolchain, or given by [WithWorkerBinary]. A panic is an error with the node's
-// stack, and other calls go on. A [Generator] yields values as it goes, a
-// [Consumer] takes them, a [Pipe] does both; all of them wait for who is behind,
-// and go on where they stopped when a connection was cut.
+// stack, and other calls go on. What a function prints is shown and kept as the output
+// of a command is. A [Generator] yields values as it goes, a [Consumer] takes them, a
+// [Pipe] does both; all of them wait for who is behind, and go on where they stopped
+// when a connection was cut.
 //
 // # When something fails
 //

@@ -2,6 +2,7 @@ package gputrain_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -57,4 +58,17 @@ func ExamplePipe_With() {
 	// Output:
 	// 20 <nil>
 	// 42 <nil>
+}
+
+// What a function prints on its node is shown here, and is in the call's Result.
+func ExampleFunc_output() {
+	pool := start(1, gputrain.WithOutput(os.Stdout, nil))
+	defer pool.Close()
+
+	// var greet = gputrain.Func("greet", func(_ context.Context, name string) (string, error) { fmt.Println("hello from inside,", name); … })
+	r, err := pool.Run(greet.Call("Ada"))
+	fmt.Printf("%q %v\n", r.Stdout, err)
+	// Output:
+	// [task 0] hello from inside, Ada
+	// "hello from inside, Ada\n" <nil>
 }

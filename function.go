@@ -54,6 +54,20 @@ type Function[In, Out any] struct{ calls calls }
 // afterwards. They are received into memory of their exact size, and only what
 // has arrived of them takes memory.
 //
+// # What it prints
+//
+// What the function writes to os.Stdout and os.Stderr, by fmt, log, print, C code or a
+// process that it starts, is shown by [WithOutput] under the call's name, and is in
+// Result.Stdout and Stderr. All of it is there when the call returns, whether
+// connections were cut or not. That is so for a call that has its node's process
+// to itself. While several calls run in it, as they can with Spec.Concurrency above one,
+// their output cannot be told apart: it is shown under the node's name, and is in
+// no Result. What a process prints as it dies is kept too: TaskError.Tail has the end of
+// its stderr. After [Attach], all of this holds for the calls that were found.
+//
+// Output is passed on without delay to the node's disk, where it stays until the process
+// ends. A node whose disk is full loses what follows: Result.Truncated says so.
+//
 // # The end of a context
 //
 // The function's ctx ends with the caller's, with the pool, and after

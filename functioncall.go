@@ -26,11 +26,13 @@ func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failu
 		return r, n.judgeCall(ctx, u, nil, err), release, nil
 	}
 	n.started(u)
+	c := &attemptedCall{u: u, proc: proc, place: n.place(u, slot), since: now(), followed: now()}
+	c.output = proc.output.begin(u)
 	request := worker.Request{
 		Function: u.task.call.function, Arg: arg, Stream: u.task.call.stream, Timeout: u.task.Timeout,
-		Members: u.callMembers(n), Place: n.place(u, slot), Scratch: len(u.task.Outputs) > 0,
+		Members: u.callMembers(n), Place: c.place, Scratch: len(u.task.Outputs) > 0, Stats: &c.stats,
 	}
-	return n.answer(ctx, u, proc, request.Place, func() (codec.Body, func(), error) {
+	return n.answer(ctx, c, func() (codec.Body, func(), error) {
 		if u.kept || request.Scratch { // the scratch directory goes when its outputs are here
 			return proc.client.Hold(ctx, request)
 		}
@@ -39,23 +41,53 @@ func (n *poolNode) call(ctx context.Context, u *unit, slot int) (r Result, failu
 	})
 }
 
-// answer waits for the answer to a call, and brings its outputs.
-func (n *poolNode) answer(ctx context.Context, u *unit, proc *workerProc, place worker.Place, wait func() (codec.Body, func(), error)) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
-	r = Result{ExitCode: -1, function: u.task.call.function}
-	begun := time.Now()
+// An attemptedCall is one attempt at a call in a worker, made by this program or found.
+type attemptedCall struct {
+	u      *unit
+	proc   *workerProc
+	place  worker.Place
+	output *callOutput
+	stats  worker.Stats // what the node says of its end
+
+	since    time.Time     // it cannot have begun before
+	followed time.Time     // from when on this program has waited for its end
+	ran      time.Duration // until then, as the node says
+}
+
+// elapsed is how long the function ran, once it is over: the node's word, as far as it
+// can be true.
+func (c *attemptedCall) elapsed() time.Duration {
+	ran := c.ran + now().Sub(c.followed)
+	if c.stats.Answered {
+		ran = c.stats.Elapsed
+	}
+	return max(min(ran, now().Sub(c.since)), 0)
+}
+
+// answer waits for the answer to a call, and brings what it printed and its outputs.
+func (n *poolNode) answer(ctx context.Context, c *attemptedCall, wait func() (codec.Body, func(), error)) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
+	r = Result{ExitCode: -1, function: c.u.task.call.function}
 	var err error
 	r.value, release, err = wait()
-	r.Elapsed = time.Since(begun)
-	gone = n.worker.leave(proc, errors.Is(err, worker.ErrAbandoned))
+	r.Elapsed = c.elapsed()
+	goesOn := errors.Is(err, worker.ErrAbandoned)
+	gone = n.worker.leave(c.proc, goesOn)
 	if err != nil {
-		return r, n.judgeCall(ctx, u, proc, err), release, gone
+		failure = n.judgeCall(ctx, c.u, c.proc, err) // after which a dead process has no more output
+	}
+	kept := c.output.finish(ctx, &r, c.stats, goesOn)
+	switch {
+	case failure != nil:
+		return r, failure, release, gone
+	case kept != nil:
+		return r, c.u.failure(n, CauseOutputs, n.p.withoutSecrets(kept)), release, nil
 	}
 	r.ExitCode = 0
-	if len(u.task.Outputs) == 0 {
+	if len(c.u.task.Outputs) == 0 {
 		return r, nil, release, nil
 	}
-	scratch := path.Join(proc.scratch, worker.ScratchName(place))
-	failure = n.collect(ctx, u, &r, scratch, scratch+worker.MarkSuffix)
+	scratch := path.Join(c.proc.scratch, worker.ScratchName(c.place))
+	failure = n.collect(ctx, c.u, &r, scratch, scratch+worker.MarkSuffix)
 	return r, failure, release, nil
 }
 
@@ -166,6 +198,6 @@ func (n *poolNode) judgeWorker(ctx context.Context, u *unit, proc *workerProc) *
 		f.Cause = CauseOutOfMemory
 	}
 	f.Signal = proc.exit.Signal
-	f.Tail = n.p.secrets.text(proc.last.String())
+	f.Tail = n.p.secrets.text(proc.output.last.String())
 	return f
 }

@@ -108,8 +108,9 @@ func (j *Job) Wait() (Result, error) {
 // Stdout returns a reader of what the command writes to its stdout, from the
 // start and as it comes: Read waits for more until the job is over, and then
 // ends with io.EOF, or with [ErrLimit] where more came than Limits.OutputBytes. Every reader has a place of its own. Where an attempt
-// failed and another one was made, what the next one writes follows whole. A
-// call of a function has no output of its own.
+// failed and another one was made, what the next one writes follows whole. Of a
+// function it has what Result.Stdout would have: what came while no other call ran in
+// its process.
 func (j *Job) Stdout() io.Reader { return &playbackReader{p: &j.stdout} }
 
 // Stderr is like Stdout, for stderr.

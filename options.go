@@ -35,8 +35,10 @@ type options struct {
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
 // WithOutput streams what tasks and phases write to the two writers as it
-// comes, line by line, each line behind a prefix that names its task. Either
-// may be nil. Writes are never concurrent, also where both are the same.
+// comes, line by line, each line behind a prefix that names its task, or its node if
+// it is of functions that run at the same time in one process: see [Func]. Either
+// may be nil. Writes are never concurrent, also where both are the same. A writer that
+// blocks holds up the tasks that print.
 //
 // A node can write what it likes, and the writers are often a terminal: lines lose
 // colours and other control characters but tabs, and bytes that are no UTF-8 become

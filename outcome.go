@@ -53,8 +53,8 @@ func outcomeOf(id string, r Result) keptOutcome {
 	if usd, known := r.CostUSD.USD(); known {
 		o.USD = usd
 	}
-	if r.function != "" && r.Err == nil && r.OutputDir == "" {
-		return o // a call has no output of its own
+	if r.function != "" && r.Err == nil && r.OutputDir == "" && r.StdoutBytes == 0 && r.StderrBytes == 0 && !r.Truncated {
+		return o // as most calls are
 	}
 	o.Rest = &keptRest{
 		Stdout: r.Stdout, Stderr: r.Stderr, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,

@@ -400,20 +400,21 @@ func (h *workerHost) adopt(w keptBase) {
 	life, cancel := context.WithCancel(n.ctx)
 	proc := &workerProc{
 		ready: make(chan struct{}), exited: make(chan struct{}), cancel: cancel, retired: true, calls: 1,
-		scratch: path.Join(n.facts.Root, scratchDir, w.Worker),
+		scratch: path.Join(n.facts.Root, scratchDir, w.Worker), output: newWorkerOutput(n, w.Worker),
 	}
+	divided := make(chan struct{}) // closed when it is known whose output it is
 	h.mu.Lock()
 	h.starts = max(h.starts, w.Ships)
 	h.former = append(h.former, proc)
 	h.mu.Unlock()
 	socket := path.Join(n.facts.Root, w.Worker)
 	n.p.running.Go(func() {
-		outLines, errLines := n.p.out.writers(fmt.Sprintf("node %d", n.rank()))
+		held := func(w io.Writer) io.Writer { return heldWriter{w, divided} }
 		proc.exit, proc.exitEr = n.super.Resume(life, supervisor.Spec{ID: w.Worker, Grace: time.Second}, time.Time{}, supervisor.Sinks{
-			Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: n.p.out.live(),
+			Stdout: held(proc.output.streams[0]), Stderr: held(proc.output.streams[1]), Live: n.p.out.live(),
 		})
-		outLines.flush()
-		errLines.flush()
+		<-divided
+		proc.output.end()
 		h.mu.Lock()
 		h.left = append(h.left, socket, proc.scratch)
 		h.mu.Unlock()
@@ -424,51 +425,87 @@ func (h *workerHost) adopt(w keptBase) {
 		ResultBytes: n.p.opts.limits.resultBytes(), Reachable: n.isUp,
 	})
 	if err != nil {
+		close(divided)
 		cancel()
 		<-proc.exited
 		return
 	}
 	proc.client = client
+	calls := n.foundCalls(proc)
+	close(divided)
 	close(proc.ready)
 	n.p.running.Go(func() {
 		<-proc.exited
 		client.Fail(errors.New(describeExit(proc.exit, proc.exitEr)))
 	})
-	for _, held := range client.Held() {
-		n.takeCall(proc, held)
+	for _, c := range calls {
+		n.takeCall(c)
 	}
 	h.leave(proc, false) // ends it where nothing was collected
 }
 
+// A heldWriter holds back what is written until a channel is closed.
+type heldWriter struct {
+	w     io.Writer
+	until <-chan struct{}
+}
+
+func (h heldWriter) Write(p []byte) (int, error) {
+	<-h.until
+	return h.w.Write(p)
+}
+
+// A foundAttempt is a call that was found in a worker and is waited for.
+type foundAttempt struct {
+	attemptedCall
+	id       uint64
+	finished bool
+}
+
+// foundCalls divides what a worker has printed among the calls that were found in it,
+// and returns those that are wanted.
+func (n *poolNode) foundCalls(proc *workerProc) (calls []*foundAttempt) {
+	var found []foundCall
+	for _, held := range proc.client.Held() {
+		var r *recalledUnit
+		if !held.Stream {
+			r = n.claim(held.Place.TaskID, held.Place.Attempt, held.Place.Slot, held.Finished)
+		}
+		if r == nil {
+			proc.client.Drop(held.ID)
+			found = append(found, foundCall{HeldCall: held})
+			continue
+		}
+		if r.kept.unit.Pin != "" {
+			r.unit.pin = n
+		}
+		c := &foundAttempt{attemptedCall{
+			u: r.unit, proc: proc, place: held.Place, output: proc.output.of(r.unit), since: r.kept.since(), followed: now(), ran: held.Ran,
+		}, held.ID, held.Finished}
+		calls = append(calls, c)
+		found = append(found, foundCall{held, c.output})
+	}
+	proc.output.resume(found)
+	return calls
+}
+
 // takeCall waits for a call that was found in a worker.
-func (n *poolNode) takeCall(proc *workerProc, held worker.HeldCall) {
-	p := n.p
-	var r *recalledUnit
-	if !held.Stream {
-		r = n.claim(held.Place.TaskID, held.Place.Attempt, held.Place.Slot, held.Finished)
-	}
-	if r == nil {
-		proc.client.Drop(held.ID)
-		return
-	}
-	u, slot := r.unit, held.Place.Slot
-	if r.kept.unit.Pin != "" {
-		u.pin = n
-	}
+func (n *poolNode) takeCall(c *foundAttempt) {
+	p, u, proc, slot := n.p, c.u, c.proc, c.place.Slot
 	n.worker.mu.Lock()
 	proc.calls++
 	n.worker.mu.Unlock()
 	p.running.Go(func() {
-		result, failure, release, gone := n.answer(u.ctx, u, proc, held.Place, func() (codec.Body, func(), error) {
-			return proc.client.CollectHold(u.ctx, held.ID, u.task.Timeout)
+		result, failure, release, gone := n.answer(u.ctx, &c.attemptedCall, func() (codec.Body, func(), error) {
+			return proc.client.CollectHold(u.ctx, c.id, u.task.Timeout, &c.stats)
 		})
 		if gone != nil {
 			p.conclude(u, n, result, failure, release)
 			<-gone
-			n.passOnFound(slot, held.Finished)
+			n.passOnFound(slot, c.finished)
 			return
 		}
-		n.passOnFound(slot, held.Finished)
+		n.passOnFound(slot, c.finished)
 		p.conclude(u, n, result, failure, release)
 	})
 }

@@ -20,7 +20,8 @@ type Result struct {
 	ExitCode int
 	// Stdout and Stderr are what the last attempt wrote, as bytes: the beginning of
 	// it, if StdoutFile and StderrFile are set. Limits.KeptOutputBytes and KeptTotalBytes
-	// say how much is kept in memory.
+	// say how much is kept in memory. Those of a function are empty if other calls ran in
+	// its process meanwhile: see Func.
 	Stdout, Stderr []byte
 	// StdoutBytes and StderrBytes are how much it wrote altogether.
 	StdoutBytes, StderrBytes int64
@@ -30,7 +31,7 @@ type Result struct {
 	StdoutFile, StderrFile string
 	// Truncated means that more than Limits.OutputBytes came of a stream: its file, or
 	// Stdout or Stderr, has only the start of it. StdoutBytes and StderrBytes count the
-	// rest too.
+	// rest too. For a function it can also mean that the node has not kept all.
 	Truncated bool
 	// OutputDir holds the files that match Task.Outputs, under their names
 	// relative to Task.Dir. Outputs lists them. Empty means that there are none. A
@@ -42,9 +43,9 @@ type Result struct {
 	// CostUSD is what the task has cost with all its attempts: the time they ran, at
 	// the price of their nodes, each divided by the node's slots.
 	CostUSD Price
-	// Elapsed is how long the last attempt ran. Of commands the node tells it to a
-	// hundredth of a second. It is never negative, and never longer than this program
-	// waited for the end.
+	// Elapsed is how long the last attempt ran on its node, also if Attach found it
+	// there. The node tells it: of commands to a hundredth of a second. It is never
+	// negative, and never longer than the time since the attempt was asked for.
 	Elapsed time.Duration
 
 	function string     // the function that was called

@@ -39,14 +39,14 @@ type workerProc struct {
 	ready  chan struct{} // closed when client or err is set
 	client *worker.Client
 	err    error
+	output *workerOutput
 	// scratch is the folder of its calls' scratch directories.
 	scratch string
 
 	cancel context.CancelFunc
-	exited chan struct{} // closed when exit, exitErr and last are set
+	exited chan struct{} // closed when exit, exitErr and all output are there
 	exit   supervisor.Exit
 	exitEr error
-	last   tail
 
 	// Guarded by the host.
 	calls   int // under way, without those that ignore the end of their context
@@ -80,8 +80,9 @@ func (h *workerHost) tryGet(ctx context.Context) (*workerProc, error) {
 		h.starts++
 		life, cancel := context.WithCancel(h.n.ctx)
 		h.proc = &workerProc{ready: make(chan struct{}), exited: make(chan struct{}), cancel: cancel}
-		proc, socket := h.proc, fmt.Sprintf("worker-%d", h.starts)
-		h.n.p.running.Go(func() { h.live(life, proc, socket) })
+		proc, name := h.proc, fmt.Sprintf("worker-%d", h.starts)
+		proc.output = newWorkerOutput(h.n, name)
+		h.n.p.running.Go(func() { h.live(life, proc, name) })
 	}
 	proc := h.proc
 	proc.calls++
@@ -206,15 +207,12 @@ func (h *workerHost) removed(files []string) {
 	h.left = slices.DeleteFunc(h.left, func(s string) bool { return slices.Contains(files, s) })
 }
 
-// serve runs the program on the node until it ends. What functions print is
-// shown under the node's name.
+// serve runs the program on the node until it ends.
 func (h *workerHost) serve(ctx context.Context, proc *workerProc, p program, name, socket string) (supervisor.Exit, error) {
-	outLines, errLines := h.n.p.out.writers(fmt.Sprintf("node %d", h.n.rank()))
-	defer outLines.flush()
-	defer errLines.flush()
+	defer proc.output.end()
 	return h.n.super.Run(ctx, supervisor.Spec{
 		ID: name, Args: []string{p.remote}, Env: map[string]string{worker.Env: worker.ServeMode(socket)}, Grace: time.Second,
-	}, supervisor.Sinks{Stdout: outLines, Stderr: io.MultiWriter(&proc.last, errLines), Live: h.n.p.out.live()})
+	}, supervisor.Sinks{Stdout: proc.output.streams[0], Stderr: proc.output.streams[1], Live: h.n.p.out.live()})
 }
 
 // attach returns how a stream to the worker is opened. Its process has the
@@ -243,12 +241,12 @@ func (h *workerHost) startError(ctx context.Context, proc *workerProc) error {
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Signaled: // by somebody else: another one may serve
 		e.Err = fmt.Errorf("%w: %s", errKilledStarting, describeExit(proc.exit, nil))
 	case proc.exitEr == nil && proc.exit.Cause == supervisor.Exited:
-		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.last.String())))
+		e.Err = errors.New(joinLines(describeExit(proc.exit, nil), h.n.p.secrets.text(proc.output.last.String())))
 		if proc.exit.Code == 126 || proc.exit.Code == 127 {
 			e.Hint = "the program may need libraries that the node lacks (build it with CGO_ENABLED=0), or its folder there may be mounted noexec"
 		}
 	case errors.Is(proc.err, context.Canceled): // its end ended the dialing
-		e.Err = errors.New(joinLines(describeExit(proc.exit, proc.exitEr), h.n.p.secrets.text(proc.last.String())))
+		e.Err = errors.New(joinLines(describeExit(proc.exit, proc.exitEr), h.n.p.secrets.text(proc.output.last.String())))
 	}
 	return e
 }

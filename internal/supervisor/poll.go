@@ -53,15 +53,12 @@ func (n *Node) pollLoop() {
 			}
 		}
 		if n.control != nil && n.poll.open == 0 {
-			questions, tasks, urgent, live := n.questions()
+			questions, tasks, urgent, most := n.questions()
 			if tasks > asking {
 				pause = firstPause
 			}
 			asking = tasks
-			most := lazyPause
-			if live {
-				most = livePause
-			}
+			pause = min(pause, most)
 			if tasks > 0 && (urgent || now.Sub(last) >= pause) {
 				if urgent {
 					pause = firstPause
@@ -105,18 +102,39 @@ func (n *Node) overdue() bool {
 	return true
 }
 
+// Hasten has the output of a task asked for at once, and again every few milliseconds,
+// until stop is called. It is for a caller that knows of output and waits for it.
+func (n *Node) Hasten(id string) (stop func()) {
+	n.mu.Lock()
+	t := n.tasks[id]
+	n.mu.Unlock()
+	if t == nil {
+		return func() {}
+	}
+	t.hasten()
+	n.notice()
+	return func() { t.hasty.Add(-1) }
+}
+
 // A question is what one 'R' asks.
 type question struct {
 	words []string
 	tasks []*task
 }
 
-// questions returns what is to be asked. Node.mu is held.
-func (n *Node) questions() (qs []question, tasks int, urgent, live bool) {
+// questions returns what is to be asked, at once or after a pause of most at most.
+// Node.mu is held.
+func (n *Node) questions() (qs []question, tasks int, urgent bool, most time.Duration) {
 	var q question
+	most = lazyPause
 	for _, t := range n.tasks {
 		words, now := t.wants()
-		live = live || t.live
+		switch {
+		case t.hasty.Load() > 0:
+			most = firstPause
+		case t.live:
+			most = min(most, livePause)
+		}
 		urgent = urgent || now
 		if words == nil {
 			continue
@@ -131,7 +149,7 @@ func (n *Node) questions() (qs []question, tasks int, urgent, live bool) {
 	if len(q.tasks) > 0 {
 		qs = append(qs, q)
 	}
-	return qs, tasks, urgent, live
+	return qs, tasks, urgent, most
 }
 
 // ask sends questions. Node.mu is held.

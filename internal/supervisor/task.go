@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/overdue"
@@ -26,6 +27,7 @@ type task struct {
 	clock                 *overdue.Clock // its Timeout; nil without one
 	since                 time.Time      // it cannot have been started before
 	wake                  chan struct{}  // signals Run that something below has changed
+	hasty                 atomic.Int32   // how many wait for its output: see Hasten
 
 	mu      sync.Mutex
 	cancel  bool // it is to end
@@ -224,6 +226,14 @@ func (t *task) asked(limit int) int {
 	}
 	t.more, t.pressed = false, t.exit != nil
 	return t.budget
+}
+
+// hasten counts one more that waits for the task's output, which is asked for at once.
+func (t *task) hasten() {
+	t.hasty.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.more = true
 }
 
 // allow notes that the node was asked for so much of each stream.

@@ -22,6 +22,12 @@ type HeldCall struct {
 	Finished bool
 	// Stream is true where the call has one: it cannot be collected.
 	Stream bool
+	// Ran is how long it had run when the client connected.
+	Ran time.Duration
+	// Alone is true if no other call ran beside it until then, or until it ended. From
+	// and To are what the process had printed when it began, and when it ended.
+	Alone    bool
+	From, To Printed
 }
 
 // takeOver makes calls that the first welcome tells of this client's own, with
@@ -40,7 +46,8 @@ func (c *Client) takeOver(held []heldCall) error {
 		if p.bad {
 			return fmt.Errorf("%w: a held call without a header", ErrProtocol)
 		}
-		info := &HeldCall{ID: w.ID, Function: h.Function, Place: h.Place, Finished: w.Finished, Stream: h.Flags&flagStream != 0}
+		info := &HeldCall{ID: w.ID, Function: h.Function, Place: h.Place, Finished: w.Finished, Stream: h.Flags&flagStream != 0,
+			Ran: time.Duration(max(w.Ran, 0)), Alone: w.Alone, From: w.From.sane(), To: w.To.sane()}
 		call := &call{
 			Request: Request{ID: w.ID, Function: h.Function, Place: h.Place},
 			adopted: info, quiet: true, done: make(chan struct{}),
@@ -72,16 +79,17 @@ func (c *Client) Held() []HeldCall {
 // collected once; one that is not there is [ErrUnknownCall], and one with a
 // stream [ErrStream].
 func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
-	return c.collect(ctx, id, 0, false)
+	return c.collect(ctx, id, 0, nil, false)
 }
 
-// CollectHold is Collect with what [Client.Hold] has over Call. timeout is the call's.
-func (c *Client) CollectHold(ctx context.Context, id uint64, timeout time.Duration) (result codec.Body, release func(), err error) {
-	result, err = c.collect(ctx, id, timeout, true)
+// CollectHold is Collect with what [Client.Hold] has over Call. timeout is the call's,
+// and stats as [Request.Stats].
+func (c *Client) CollectHold(ctx context.Context, id uint64, timeout time.Duration, stats *Stats) (result codec.Body, release func(), err error) {
+	result, err = c.collect(ctx, id, timeout, stats, true)
 	return result, func() { c.release(id) }, err
 }
 
-func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, hold bool) (codec.Body, error) {
+func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, stats *Stats, hold bool) (codec.Body, error) {
 	c.mu.Lock()
 	call := c.earlier[id]
 	switch {
@@ -93,7 +101,7 @@ func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, 
 		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ErrStream)
 	}
 	delete(c.earlier, id)
-	call.quiet, call.hold, call.clock = false, hold, c.clock(timeout)
+	call.quiet, call.hold, call.clock, call.Stats = false, hold, c.clock(timeout), stats
 	if c.link != nil && c.calls[id] == call {
 		c.link.out.push(frameCollect, id, nil)
 	}

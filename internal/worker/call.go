@@ -31,6 +31,20 @@ type Request struct {
 	// Timeout is how long the function may run, counted from its start on the
 	// node. Zero means that there is no limit.
 	Timeout time.Duration
+	// Stats, unless nil, is set before Call returns if the node has answered.
+	Stats *Stats
+}
+
+// Stats are what the node says of a call that has ended. Nothing else is known of it:
+// the node may say anything that is not negative.
+type Stats struct {
+	// Answered is false if the call ended otherwise, and the rest is zero then.
+	Answered bool
+	// Elapsed is how long the function ran.
+	Elapsed time.Duration
+	// Printed is how much the process had printed when the function ended. What
+	// the function itself has printed is among it.
+	Printed Printed
 }
 
 // Call runs a function on the node and returns its result.

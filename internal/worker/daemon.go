@@ -22,7 +22,8 @@ type daemon struct {
 	functions *registry
 	digest    func() (string, error)
 	instance  string
-	limit     int64 // of waiting results
+	limit     int64          // of waiting results
+	printed   func() Printed // by this process so far
 
 	mu      sync.Mutex
 	current *session // the client's connection, or nil while there is none
@@ -30,12 +31,13 @@ type daemon struct {
 	calls   map[uint64]*served
 	waiting int64         // bytes of results in calls
 	running int           // functions
+	sole    *served       // the only function that has run since it began, or nil
 	taken   chan struct{} // closed, and replaced, when waiting goes down
 }
 
 func newDaemon(functions *registry, digest func() (string, error)) *daemon {
 	return &daemon{
-		functions: functions, digest: digest, instance: rand.Text(), limit: MaxWaiting,
+		functions: functions, digest: digest, instance: rand.Text(), limit: MaxWaiting, printed: func() Printed { return Printed{} },
 		calls: map[uint64]*served{}, taken: make(chan struct{}),
 	}
 }
@@ -57,6 +59,18 @@ type served struct {
 	result   codec.Body
 	items    uint64 // that the stream brought
 	failure  *wireError
+	begun    time.Time     // zero before the function is called
+	elapsed  time.Duration // set with finished
+	alone    bool          // no other function has run since it began
+	from, to Printed
+}
+
+// ran returns how long the function has run, or did.
+func (c *served) ran() time.Duration {
+	if c.finished || c.begun.IsZero() {
+		return c.elapsed
+	}
+	return time.Since(c.begun)
 }
 
 // check compares what a client expects with what is here.
@@ -130,7 +144,9 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 		c.quiet = q || !named
 		w.Known = append(w.Known, id)
 		if h.Adopt {
-			w.Held = append(w.Held, heldCall{ID: id, Finished: c.finished, Header: c.header.appendTo(nil)})
+			w.Held = append(w.Held, heldCall{
+				ID: id, Finished: c.finished, Header: c.header.appendTo(nil), Ran: int64(c.ran()), Alone: c.alone, From: c.from, To: c.to,
+			})
 		}
 		if c.stream != nil {
 			w.Streams = append(w.Streams, c.stream.state(id))
@@ -177,6 +193,7 @@ func (d *daemon) leave(s *session) {
 // begun again.
 func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body) {
 	meta := &Meta{Place: header.Place, Addrs: s.members[header.Members]}
+	printed := d.printed()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != s || d.calls[id] != nil {
@@ -184,7 +201,7 @@ func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body)
 	}
 	meta.Node = d.owner.Node
 	meta.scratch = newScratch(meta.Node, header.Place)
-	c := &served{id: id, header: header, grace: d.owner.Grace, scratch: meta.scratch, running: true}
+	c := &served{id: id, header: header, grace: d.owner.Grace, scratch: meta.scratch, running: true, from: printed}
 	ctx, cancel := context.WithCancel(ContextWithMeta(context.Background(), meta))
 	c.cancel = cancel
 	if header.Flags&flagStream != 0 {
@@ -192,11 +209,21 @@ func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body)
 		c.stream.attach(id, s.out, 0, 0)
 	}
 	d.calls[id] = c
-	d.running++
+	d.begins(c)
 	go func() { // ends with the function; the process outlives it
 		stack.Reserve()
 		d.run(ctx, c, arg)
 	}()
+}
+
+// begins counts a function that runs, with d.mu held.
+func (d *daemon) begins(c *served) {
+	if d.sole != nil {
+		d.sole.alone, d.sole = false, nil
+	}
+	if d.running++; d.running == 1 {
+		c.alone, d.sole = true, c
+	}
 }
 
 // run waits until there is room for results, and calls the function.
@@ -229,6 +256,9 @@ func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
 		})
 		defer overdue.Stop()
 	}
+	d.mu.Lock()
+	c.begun = time.Now()
+	d.mu.Unlock()
 	invoke(ctx, h, arg, c.stream, func(result codec.Body, failure *wireError) {
 		if failure != nil {
 			failure.TimedOut = c.header.Timeout > 0 && ctx.Err() == context.DeadlineExceeded
@@ -244,6 +274,9 @@ func (d *daemon) returned(c *served) {
 	defer d.mu.Unlock()
 	d.running--
 	c.running = false
+	if d.sole == c {
+		d.sole = nil
+	}
 	if d.calls[c.id] != c {
 		d.tidy(c)
 	}
@@ -276,6 +309,7 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	if err := checkLayout(result); err != nil {
 		result, failure = codec.Body{}, notRun(err)
 	}
+	printed := d.printed()
 	d.mu.Lock()
 	if c.finished || d.calls[c.id] != c {
 		d.mu.Unlock()
@@ -284,6 +318,7 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	if failure != nil {
 		failure.Function = c.header.Function
 	}
+	c.elapsed, c.to = c.ran(), printed
 	c.finished, c.result, c.failure = true, result, failure
 	if c.stream != nil {
 		c.items = c.stream.sent()

@@ -34,6 +34,13 @@
 // items it has received whole, and the other goes on from there. The result
 // says how many items there were, and counts once they have arrived.
 //
+// # Output
+//
+// The daemon's stdout and stderr are pipes that it passes on to those that it was given,
+// and counts (output_unix.go). Each result says how much was printed when its function
+// ended, so a client that follows the output elsewhere knows up to where it must have come,
+// and which of it is whose. Nothing of it goes through this protocol.
+//
 // # Exactly once
 //
 // Calls have ids that the client chooses. The daemon keeps a call, and then

@@ -12,7 +12,7 @@ import (
 // protocolVersion changes with everything that an older side would not
 // understand. Client and node are the same program, so there is no need to
 // speak two; the check is for programs that were mixed up.
-const protocolVersion = 3
+const protocolVersion = 4
 
 const (
 	// helloMagic and the version after it start every hello, in every version,
@@ -92,6 +92,9 @@ type heldCall struct {
 	ID       uint64
 	Finished bool
 	Header   []byte // a callHeader
+	Ran      int64  // nanoseconds from its start until now, or until it ended
+	Alone    bool   // no other call ran meanwhile
+	From, To Printed
 }
 
 // A streamState says how far one side is with the items from the other.
@@ -174,11 +177,17 @@ func (h *callHeader) parse(p *parser) {
 type resultHeader struct {
 	// Items is how many items the call's stream brought.
 	Items uint64
-	Error *wireError
+	// Elapsed is how long the function ran.
+	Elapsed time.Duration
+	// Printed is what the process had printed when the function ended.
+	Printed Printed
+	Error   *wireError
 }
 
 func (h *resultHeader) appendTo(b []byte) []byte {
-	b = binary.AppendUvarint(b, h.Items)
+	for _, n := range [...]uint64{h.Items, uint64(h.Elapsed), uint64(h.Printed[0]), uint64(h.Printed[1])} {
+		b = binary.AppendUvarint(b, n)
+	}
 	if h.Error == nil {
 		return append(b, 0)
 	}
@@ -187,6 +196,8 @@ func (h *resultHeader) appendTo(b []byte) []byte {
 
 func (h *resultHeader) parse(p *parser) error {
 	h.Items = p.uint()
+	h.Elapsed = time.Duration(max(int64(p.uint()), 0))
+	h.Printed = Printed{max(int64(p.uint()), 0), max(int64(p.uint()), 0)}
 	if e := p.bytes(); len(e) > 0 {
 		return decodeWire(e, &h.Error)
 	}

@@ -25,6 +25,9 @@ import (
 
 var errRegistered = errors.New("registered")
 
+// crashBytes are more than a pipe holds.
+const crashBytes = 300_000
+
 // count panics for a nil map.
 func count(m map[string]int) { m["x"]++ }
 
@@ -95,6 +98,16 @@ func TestMain(m *testing.M) {
 		}
 		return []byte(dir), err
 	}))
+	Register("print", onBytes(func(_ context.Context, arg []byte) ([]byte, error) {
+		n, err := strconv.Atoi(string(arg))
+		fmt.Print(strings.Repeat("x", n))
+		fmt.Fprint(os.Stderr, strings.Repeat("x", n))
+		return nil, err
+	}))
+	Register("crash", onBytes(func(context.Context, []byte) ([]byte, error) {
+		go panic(strings.Repeat("x", crashBytes))
+		select {}
+	}))
 	RegisterError("worker_test.errRegistered", errRegistered)
 
 	switch mode := os.Getenv(Env); {
@@ -102,6 +115,10 @@ func TestMain(m *testing.M) {
 		serveRPC()
 	case mode == "" && os.Getenv("WORKER_TEST_CLIENT") != "":
 		killedClient(os.Getenv("WORKER_TEST_CLIENT"))
+	case os.Getenv("WORKER_TEST_INIT") != "" && strings.HasPrefix(mode, "serve:"):
+		fmt.Println("an early word")
+		fmt.Fprintln(os.Stderr, "an early word")
+		Main(mode)
 	case os.Getenv("WORKER_TEST_PRINT") != "":
 		fmt.Println("Welcome to this machine!")
 		Main(mode)

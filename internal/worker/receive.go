@@ -143,6 +143,9 @@ func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
 		return
 	case call != nil:
 		delete(c.calls, id)
+		if call.Stats != nil {
+			*call.Stats = Stats{Answered: true, Elapsed: r.header.Elapsed, Printed: r.header.Printed}
+		}
 		if call.Stream != nil {
 			c.gone.add(id) // the end of the items may follow, and what was taken
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/gputrain/gputrain/internal/private"
 )
@@ -22,6 +23,9 @@ func serve(socket string) error {
 		self, err := selfDigest()
 		return self.sum, err
 	})
+	metered := sync.OnceValue(meterOutput)
+	go metered() // have it ready for the first call
+	d.printed = func() Printed { return metered().printed() }
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {

@@ -229,7 +229,7 @@ func (s *session) credit(h frameHead) error {
 // sendResult adds a result, with the daemon's lock held. The caller has it
 // written by kick.
 func (s *session) sendResult(c *served) {
-	o := opening{&resultHeader{Items: c.items, Error: c.failure}, c.result}
+	o := opening{&resultHeader{Items: c.items, Elapsed: c.elapsed, Printed: c.to, Error: c.failure}, c.result}
 	if isSmall(c.result) {
 		s.out.add(frameResult, c.id, o)
 	} else {

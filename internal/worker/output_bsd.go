@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package worker
+
+import "golang.org/x/sys/unix"
+
+// fionread asks how many bytes wait in a pipe.
+const fionread = 0x4004667f
+
+// moveAtOnce is not to be had here.
+func moveAtOnce(from, to int) (int, error) { return 0, unix.ENOSYS }
