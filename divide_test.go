@@ -18,7 +18,9 @@ func divided(t *testing.T) (*workerOutput, *bytes.Buffer) {
 	return newWorkerOutput(&poolNode{p: p, super: &supervisor.Node{}}, "worker-1"), &shown
 }
 
-func callOf(name string) *unit { return &unit{id: name, label: name, attempts: 1} }
+func callOf(w *workerOutput, name string) *unit {
+	return &unit{id: name, label: name, attempts: 1, batch: &batch{c: &Compute{p: w.n.p}}}
+}
 
 // answered is how a call has ended when the process had printed so much to stdout.
 func answered(stdout int64) worker.Stats {
@@ -35,12 +37,12 @@ func (w *workerOutput) say(text string) {
 func TestOutputIsDividedByOffset(t *testing.T) {
 	w, shown := divided(t)
 	w.say("early\n\x00\x01gputrain-no\n" + worker.OutputMark)
-	a := w.begin(callOf("a"))
+	a := w.begin(callOf(w, "a"))
 	at, waits := w.leave(a, answered(4), false)
 	if _, all, _ := w.reached(at); all || !waits {
 		t.Errorf("4 bytes are to come: all=%v, waits=%v", all, waits)
 	}
-	b := w.begin(callOf("b"))
+	b := w.begin(callOf(w, "b"))
 	w.say("a 1\nb 1\n")
 	if _, all, _ := w.reached(at); !all {
 		t.Error("they have come")
@@ -49,7 +51,7 @@ func TestOutputIsDividedByOffset(t *testing.T) {
 	if err := a.close(&r, true); err != nil || string(r.Stdout) != "a 1\n" || r.Truncated {
 		t.Errorf("a has %q, truncated=%v, %v", r.Stdout, r.Truncated, err)
 	}
-	c := w.begin(callOf("c")) // beside b
+	c := w.begin(callOf(w, "c")) // beside b
 	w.say("b or c\n")
 	if _, waits := w.leave(c, answered(17), false); waits {
 		t.Error("c waits, and b goes on")
@@ -79,7 +81,7 @@ func TestOutputOfManySilentCalls(t *testing.T) {
 	w, _ := divided(t)
 	w.say(worker.OutputMark + "x\n")
 	for range 1000 {
-		c := w.begin(callOf("a"))
+		c := w.begin(callOf(w, "a"))
 		w.leave(c, answered(2), false)
 	}
 	if n := len(w.streams[0].parts) + len(w.streams[1].parts); n > 4 {
@@ -92,7 +94,7 @@ func TestOutputOfManySilentCalls(t *testing.T) {
 func TestOutputOfFoundCalls(t *testing.T) {
 	w, shown := divided(t)
 	found := func(name string, from, to int64, alone bool) foundCall {
-		return foundCall{worker.HeldCall{Alone: alone, Finished: to > 0, From: worker.Printed{from}, To: worker.Printed{to}}, w.of(callOf(name))}
+		return foundCall{worker.HeldCall{Alone: alone, Finished: to > 0, From: worker.Printed{from}, To: worker.Printed{to}}, w.of(callOf(w, name))}
 	}
 	w.resume([]foundCall{found("c", 12, 0, true), found("a", 4, 8, true), {HeldCall: worker.HeldCall{From: worker.Printed{6}, To: worker.Printed{5}, Alone: true}}})
 	w.say("early\n" + worker.OutputMark + "old\na 1\nd 1\nc 1\nc 2\n")
@@ -110,7 +112,7 @@ func TestOutputThatTheNodeHasNotKept(t *testing.T) {
 		w.up = func() bool { return true }
 		w.say(worker.OutputMark + "so far")
 		for range 2 {
-			c := w.begin(callOf("a"))
+			c := w.begin(callOf(w, "a"))
 			var r Result
 			if err := c.finish(context.Background(), &r, answered(1<<40), false); err != nil || !r.Truncated {
 				t.Errorf("truncated=%v, %v", r.Truncated, err)
