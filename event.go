@@ -19,8 +19,9 @@ type Event struct {
 	// is built for nodes of another platform.
 	Node int
 	// State is what was reached: a NodeState's name for EventNode, "opening",
-	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" or "settling"
-	// where what the provider holds could not be compared or ended yet, "ledger" or
+	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" where what
+	// the provider holds could not be compared or ended yet, "settling" while it is waited
+	// for what a call may have made that had no clean answer, "ledger" or
 	// "journal" where these could not be written, "member" where one of a [Cheapest] or
 	// [FirstOf] is left out; "started", "cached", "done" or
 	// "failed" for EventPhase; "queued", "started", "done", "failed" or
@@ -42,6 +43,9 @@ type Event struct {
 	// states "bootstrapping" and "ready".
 	HostKey       string
 	HostKeySource HostKeySource
+	// Until is when what is waited for is over at the latest, for "settling". Zero means
+	// that there is no such time.
+	Until time.Time
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
 	// Omitted is how many events were left out, for EventOmitted.
@@ -183,6 +187,7 @@ func (ev Event) log(l *slog.Logger) {
 	add("name", ev.Name, ev.Name != "")
 	add("attempt", ev.Attempt, ev.Attempt > 0)
 	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
+	add("until", ev.Until, !ev.Until.IsZero())
 	add("usd", ev.CostUSD, ev.Kind == EventCost)
 	add("omitted", ev.Omitted, ev.Omitted > 0)
 	if ev.Err != nil {

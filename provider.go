@@ -143,8 +143,9 @@ type Capabilities struct {
 	// it is there at once.
 	ListLag time.Duration
 	// LateEffect is how long after its program was killed, or its call was given up
-	// without an answer, something may still be made: a request that has left, and that
-	// nobody waits for any more, is done all the same. Zero means that nothing is.
+	// without an answer, something may still be made: a request that was sent is carried
+	// out all the same. Zero means that nothing is. A call that was answered with an error
+	// has no late effect: see [CallError].
 	LateEffect time.Duration
 	// Adopts is true where machines exist already: they are taken as they are,
 	// left as found, and never terminated.

@@ -14,7 +14,7 @@ const createTime = 10 * time.Minute
 // provider may lack them.
 func (p *pool) made(err error) {
 	at := now()
-	if err != nil && !isSettled(err) && !p.caps.Free { // an engine's commands have ended with the call
+	if !isSettled(err) && !isAnswered(err) && !p.caps.Free { // an engine's commands have ended with the call
 		at = at.Add(p.caps.LateEffect)
 	}
 	p.mu.Lock()

@@ -48,12 +48,29 @@ type Error struct {
 	transient bool // another attempt may fare better
 	effect    bool // the last attempt may have had an effect
 	ambiguous bool // so may any
+	pending   bool // so may any, later: it was sent, and the API did not answer it
 }
 
 // Ambiguous reports whether the call may have had an effect: it was sent, it is not
 // a read, and no answer came that can be trusted to say that it had none. What it
 // may have made must be looked for.
 func (e *Error) Ambiguous() bool { return e.ambiguous }
+
+// Answered reports whether the API answered every attempt that was sent: no request is on
+// its way any more. It is what gputrain.CallError asks for.
+func (e *Error) Answered() bool { return !e.pending }
+
+// byAPI reports whether the API itself has answered an attempt: not a gateway that has had
+// no answer from it, as far as status and words show.
+func (e *Error) byAPI() bool {
+	switch {
+	case e.Status == http.StatusRequestTimeout, e.Status == 499, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
+		return false
+	case e.Status > http.StatusNotImplemented:
+		return e.Code+e.Message != ""
+	}
+	return e.Status != 0
+}
 
 // Last returns the error of the last attempt alone, which does not speak for those before
 // it: of a delete that was repeated, a 404 says that there is nothing left to delete.

@@ -34,6 +34,7 @@ func (k *call) check(ctx context.Context, _ *http.Response, err error) (bool, er
 	before := k.failure
 	k.failure = e
 	e.ambiguous = e.effect && !k.safe || before != nil && before.ambiguous
+	e.pending = e.effect && !k.safe && !e.byAPI() || before != nil && before.pending
 	k.log(e.Status, e)
 	if renew := k.client.cfg.Auth.Renew; e.Status == http.StatusUnauthorized && renew != nil && !k.renewed {
 		k.renewed = true

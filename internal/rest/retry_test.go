@@ -27,37 +27,37 @@ func TestWhatIsRepeated(t *testing.T) {
 		name                     string
 		step                     step
 		read, create, idempotent int
-		ambiguous                bool // for creates
+		ambiguous, answered      bool // for creates
 	}{
-		{"connection refused", fails(refused), all, all, all, false},
-		{"connection reset", fails(reset), all, 1, all, true},
-		{"closed without an answer", fails(errors.New("EOF")), all, 1, all, true},
-		{"timeout", hangs, all, 1, all, true},
-		{"answer breaks off", breaksOff(`{"id":"a`), all, 1, all, true},
-		{"unknown certificate", fails(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), 1, 1, 1, false},
-		{"invalid header", fails(errors.New("net/http: invalid header field value")), 1, 1, 1, false},
-		{"300", replies(300, ""), 1, 1, 1, true},
-		{"304", replies(304, ""), 1, 1, 1, true},
-		{"400", replies(400, ""), 1, 1, 1, false},
-		{"401", replies(401, ""), 1, 1, 1, false},
-		{"403", replies(403, ""), 1, 1, 1, false},
-		{"404", replies(404, ""), 1, 1, 1, false},
-		{"408", replies(408, ""), all, 1, all, true},
-		{"409", replies(409, ""), 1, 1, 1, false},
-		{"429", replies(429, "slow down"), all, all, all, false},
-		{"499", replies(499, ""), all, 1, all, true},
-		{"500", replies(500, ""), all, 1, all, true},
-		{"501", replies(501, ""), 1, 1, 1, true},
-		{"502", replies(502, "<html>"), all, 1, all, true},
-		{"503", replies(503, ""), all, 1, all, true},
-		{"503 with Retry-After", replies(503, "", "Retry-After", "1"), all, 1, all, true},
-		{"504", replies(504, ""), all, 1, all, true},
-		{"200, not JSON", replies(200, "<html>"), 1, 1, 1, true},
-		{"200, empty", replies(200, ""), 1, 1, 1, true},
-		{"200, a refusal", replies(200, `{"success":false,"error":"no_such_ask"}`), 1, 1, 1, false},
-		{"200, a 429", replies(200, `{"error":"slow down","status":429}`), all, all, all, false},
-		{"200, a 503", replies(200, `{"error":"down","status":503}`), all, 1, all, true},
-		{"429 for an hour", replies(429, "", "Retry-After", "3600"), 1, 1, 1, false},
+		{"connection refused", fails(refused), all, all, all, false, true},
+		{"connection reset", fails(reset), all, 1, all, true, false},
+		{"closed without an answer", fails(errors.New("EOF")), all, 1, all, true, false},
+		{"timeout", hangs, all, 1, all, true, false},
+		{"answer breaks off", breaksOff(`{"id":"a`), all, 1, all, true, true},
+		{"unknown certificate", fails(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), 1, 1, 1, false, true},
+		{"invalid header", fails(errors.New("net/http: invalid header field value")), 1, 1, 1, false, true},
+		{"300", replies(300, ""), 1, 1, 1, true, true},
+		{"304", replies(304, ""), 1, 1, 1, true, true},
+		{"400", replies(400, ""), 1, 1, 1, false, true},
+		{"401", replies(401, ""), 1, 1, 1, false, true},
+		{"403", replies(403, ""), 1, 1, 1, false, true},
+		{"404", replies(404, ""), 1, 1, 1, false, true},
+		{"408", replies(408, ""), all, 1, all, true, false},
+		{"409", replies(409, ""), 1, 1, 1, false, true},
+		{"429", replies(429, "slow down"), all, all, all, false, true},
+		{"499", replies(499, ""), all, 1, all, true, false},
+		{"500", replies(500, ""), all, 1, all, true, true},
+		{"501", replies(501, ""), 1, 1, 1, true, true},
+		{"502", replies(502, "<html>"), all, 1, all, true, false},
+		{"503", replies(503, ""), all, 1, all, true, false},
+		{"503 with Retry-After", replies(503, "", "Retry-After", "1"), all, 1, all, true, false},
+		{"504", replies(504, ""), all, 1, all, true, false},
+		{"200, not JSON", replies(200, "<html>"), 1, 1, 1, true, true},
+		{"200, empty", replies(200, ""), 1, 1, 1, true, true},
+		{"200, a refusal", replies(200, `{"success":false,"error":"no_such_ask"}`), 1, 1, 1, false, true},
+		{"200, a 429", replies(200, `{"error":"slow down","status":429}`), all, all, all, false, true},
+		{"200, a 503", replies(200, `{"error":"down","status":503}`), all, 1, all, true, true},
+		{"429 for an hour", replies(429, "", "Retry-After", "3600"), 1, 1, 1, false, true},
 	} {
 		for _, call := range []struct {
 			method  string
@@ -87,9 +87,36 @@ func TestWhatIsRepeated(t *testing.T) {
 					if want := tt.ambiguous && !newOptions(call.method, call.options).safe; e.Ambiguous() != want {
 						t.Errorf("Ambiguous is %v: %v", e.Ambiguous(), e)
 					}
+					if want := tt.answered || newOptions(call.method, call.options).safe; e.Answered() != want {
+						t.Errorf("Answered is %v: %v", e.Answered(), e)
+					}
 				})
 			})
 		}
+	}
+}
+
+// That the last attempt was answered says nothing of one before it that was not.
+func TestAnsweredIsOfEveryAttempt(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		steps []step
+		want  bool
+	}{
+		{"both answered", []step{replies(500, ""), replies(500, "")}, true},
+		{"the first was lost", []step{fails(reset), replies(500, "")}, false},
+		{"the second was lost", []step{replies(500, ""), fails(reset)}, false},
+		{"the first was not sent", []step{fails(refused), replies(500, "")}, true},
+		{"a 503 in words of the API", []step{replies(503, `{"code":"busy"}`), replies(500, "")}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c, _ := scripted(t, Config{Attempts: 2, Timeout: time.Second, Fault: readFault}, tt.steps...)
+				if e := failure(t, c.Do(t.Context(), "POST", "/servers", nil, nil, Idempotent)); e.Answered() != tt.want {
+					t.Errorf("Answered is %v: %v", e.Answered(), e)
+				}
+			})
+		})
 	}
 }
 

@@ -65,6 +65,9 @@ func (e *apiError) Error() string {
 	return s
 }
 
+// Answered is what gputrain.CallError asks for.
+func (e *apiError) Answered() bool { return true }
+
 // What the API says.
 const (
 	statusInvalid      = 400

@@ -10,17 +10,20 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// Launch asks once. Where the answer does not tell whether machines were made, it
-// asks again with the same token; in a cloud without tokens it looks for them by
-// their names instead, and never asks for them twice.
+// Launch asks once. If the answer does not say whether machines were made, it asks again
+// with the same token; a cloud without tokens is never asked for them twice. What is still
+// open then it looks for by their names.
 func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
 	r := request{Op: OpLaunch, Pool: req.Pool, Offer: req.Offer, Nodes: req.Nodes, Token: req.Token}
 	got, err := d.launchOnce(ctx, r)
 	if isAmbiguous(err) && len(got) == 0 {
-		if d.account.NoTokens || req.Token == "" {
-			got, err = d.settle(ctx, r, err)
-		} else {
+		lag := d.account.ListLag + createLag
+		if !d.account.NoTokens && req.Token != "" {
 			got, err = d.repeat(ctx, r, err)
+			lag = d.account.ListLag
+		}
+		if isAmbiguous(err) && len(got) == 0 {
+			got, err = d.settle(ctx, r, err, lag)
 		}
 	}
 	d.mu.Lock()
@@ -57,12 +60,13 @@ const (
 	repeatPause = 500 * time.Millisecond
 )
 
-// repeat asks again with the token that the first call had.
+// repeat asks again with the token that the first call had. That the last answer was an error
+// does not hide that an earlier call had none.
 func (d *driver) repeat(ctx context.Context, r request, err error) ([]gputrain.Instance, error) {
-	pause := repeatPause
+	pause, last := repeatPause, err
 	for range repeats {
 		wait := pause
-		if e := (*apiError)(nil); errors.As(err, &e) {
+		if e := (*apiError)(nil); errors.As(last, &e) {
 			wait = max(wait, e.RetryAfter)
 		}
 		if !sleep(ctx, wait) {
@@ -75,17 +79,19 @@ func (d *driver) repeat(ctx context.Context, r request, err error) ([]gputrain.I
 		if len(got) > 0 || !limited && !isAmbiguous(again) {
 			return got, again
 		}
-		err = again
+		if last = again; !limited && errors.As(err, &e) {
+			err = again
+		}
 	}
-	return nil, unsettled(err)
+	return nil, err
 }
 
-// settleLimit bounds how long machines are looked for, beyond the cloud's ListLag.
+// settleLimit bounds how long machines are looked for, beyond the time that lists lag.
 const settleLimit = time.Minute
 
-// settle looks for machines that a call without a token may have made, until all
-// are there or could no longer be missing.
-func (d *driver) settle(ctx context.Context, r request, err error) ([]gputrain.Instance, error) {
+// settle looks for machines that a call may have made, until all are there or could no
+// longer be missing.
+func (d *driver) settle(ctx context.Context, r request, err error, lag time.Duration) ([]gputrain.Instance, error) {
 	start := time.Now()
 	for pause := repeatPause; ; pause = min(2*pause, 5*time.Second) {
 		asked := time.Now()
@@ -93,12 +99,12 @@ func (d *driver) settle(ctx context.Context, r request, err error) ([]gputrain.I
 		switch {
 		case listErr == nil && len(found) == len(r.Nodes):
 			return found, nil
-		case listErr == nil && asked.Sub(start) > d.account.ListLag+createLag:
+		case listErr == nil && asked.Sub(start) >= lag:
 			if len(found) > 0 {
 				return found, unsettled(err)
 			}
 			return nil, unsettled(fmt.Errorf("%w; nothing was made", err))
-		case asked.Sub(start) > d.account.ListLag+createLag+settleLimit || !sleep(ctx, pause):
+		case asked.Sub(start) > lag+settleLimit || !sleep(ctx, pause):
 			return found, unsettled(errors.Join(err, listErr))
 		}
 	}
