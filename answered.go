@@ -40,6 +40,22 @@ func isAnswered(err error) bool {
 	return isSettled(err)
 }
 
+// Settling says that the driver looks for what an unanswered call may have made, why, and
+// until when at the latest: until its provider's lists lack nothing any more. The pool
+// emits that as an [EventPool] of state "settling", and looks no longer itself. A pool that
+// is not one of [Open] ignores it.
+func (p PoolInfo) Settling(why error, until time.Time) {
+	if p.settling != nil {
+		p.settling(why, until)
+	}
+}
+
+// WithSettling returns a pool whose Settling calls settling, for tests of drivers.
+func (p PoolInfo) WithSettling(settling func(why error, until time.Time)) PoolInfo {
+	p.settling = settling
+	return p
+}
+
 // settling emits what the pool waits for, and until when at the latest.
 func (p *pool) settling(why error, until time.Time) {
 	p.events.emit(Event{Kind: EventPool, State: "settling", Err: why, Until: until})

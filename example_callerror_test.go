@@ -3,6 +3,7 @@ package gputrain_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gputrain/gputrain"
 )
@@ -26,4 +27,14 @@ func ExampleCallError() {
 	// Output:
 	// acme: launch: unavailable: the API answers 500 true
 	// acme: launch: unavailable: the API answers 504 false
+}
+
+// A driver whose create was not answered says that it looks for what that has made.
+func ExamplePoolInfo_Settling() {
+	pool := gputrain.PoolInfo{ID: "digits-k3v9x2mq"}.WithSettling(func(why error, until time.Time) { // a test's
+		fmt.Println("until", until.Format(time.TimeOnly)+":", why)
+	})
+	asked := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	pool.Settling(errors.New("digits-k3v9x2mq-0 may have been made: POST /instances: EOF"), asked.Add(15*time.Second))
+	// Output: until 12:00:15: digits-k3v9x2mq-0 may have been made: POST /instances: EOF
 }

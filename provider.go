@@ -47,9 +47,10 @@ type Driver interface {
 	// the create call itself, and does not wait until they can be reached. It
 	// may return machines and an error: those machines exist and are the
 	// caller's to keep or to terminate. An ambiguous answer is settled by
-	// listing and adopting, never by creating again; where that leaves it open the
-	// error is [ErrUnavailable], and the pool settles it. Other kinds mean that
-	// nothing was made but what is returned.
+	// listing and adopting, never by creating again: a driver that does so for as long
+	// as lists lag calls [PoolInfo.Settling]; else the pool does. What is open after
+	// that is [ErrUnavailable]; other kinds mean that nothing was made but what is
+	// returned. A [CallError] in the chain says whether the provider answered.
 	Launch(ctx context.Context, req LaunchRequest) ([]Instance, error)
 
 	// Describe reports the named machines. One that is gone is reported in
@@ -236,7 +237,8 @@ type PoolInfo struct {
 	// Made is what was recorded by Record and is not known to be gone.
 	Made []Resource
 
-	record func(Resource) error
+	record   func(Resource) error
+	settling func(why error, until time.Time)
 }
 
 // An Offer is something that can be rented now, at a price, in a place.

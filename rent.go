@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -184,7 +185,8 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 	if err := p.prepareFor(m); err != nil {
 		return nodes, err
 	}
-	req := LaunchRequest{Pool: p.infoNow(), Offer: o, Spec: p.spec, Token: newToken()}
+	var looked search
+	req := LaunchRequest{Pool: p.infoNow().WithSettling(looked.by(p)), Offer: o, Spec: p.spec, Token: newToken()}
 	for _, n := range nodes {
 		if err := n.prepare(m); err != nil {
 			return nodes, err
@@ -208,7 +210,7 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 		}
 	}
 	if len(missing) > 0 {
-		found, settleErr := p.settle(p.ctx, missing, now().Add(p.caps.ListLag), err)
+		found, settleErr := p.settle(p.ctx, missing, looked.end(p.caps.ListLag), err)
 		for _, inst := range found {
 			byName[inst.Name] = inst
 		}
@@ -276,6 +278,7 @@ func (p *pool) settle(ctx context.Context, names []string, deadline time.Time, w
 	if isSettled(why) {
 		return nil, p.neverMade(names)
 	}
+	waits := false
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		at := now()
 		found, err := p.listed(ctx, names)
@@ -286,11 +289,47 @@ func (p *pool) settle(ctx context.Context, names []string, deadline time.Time, w
 			}
 			return found, p.neverMade(names)
 		}
+		if !waits && deadline.After(at) {
+			waits = true
+			p.settling(mayBeMade(names, why), deadline)
+		}
 		if !sleep(ctx, wait) {
 			p.adopt(found)
 			return found, err
 		}
 	}
+}
+
+// mayBeMade is why machines of these names are looked for.
+func mayBeMade(names []string, why error) error {
+	if why == nil {
+		why = errors.New("the provider has not said whether it was")
+	}
+	return fmt.Errorf("%s may have been made: %w", strings.Join(names, ", "), why)
+}
+
+// A search is what drivers did in one launch to find what an unanswered call has made.
+type search struct {
+	mu    sync.Mutex
+	until time.Time // of the latest; zero if there was none
+}
+
+// by returns what a driver calls when it begins to look.
+func (s *search) by(p *pool) func(why error, until time.Time) {
+	return func(why error, until time.Time) {
+		s.mu.Lock()
+		latest(&s.until, until)
+		s.mu.Unlock()
+		p.settling(why, until)
+	}
+}
+
+// end returns when a list has whatever the launch has made, which is over: the lag of lists
+// is waited for once, by the driver or after it.
+func (s *search) end(lag time.Duration) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.until, now().Add(lag))
 }
 
 // listed returns those of the named machines that the provider lists. Where there

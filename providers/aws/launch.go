@@ -263,7 +263,9 @@ func (d *driver) launched(m creation, id, zone string) gputrain.Instance {
 func (d *driver) settle(ctx context.Context, m creation, why error) ([]gputrain.Instance, error) {
 	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), listLag()+cleanupTimeout)
 	defer cancel()
-	for until := time.Now().Add(listLag()); ; {
+	until := time.Now().Add(listLag())
+	m.req.Pool.Settling(fmt.Errorf("%s may have been made: %w", m.node.Name, why), until)
+	for {
 		asked := time.Now()
 		found, err := d.instances(looking, filter("tag:"+tagNode, m.node.Name), filter("tag:"+tagPool, m.req.Pool.ID))
 		var got []gputrain.Instance

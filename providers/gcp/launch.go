@@ -154,7 +154,9 @@ func (d *driver) adopt(o order, in gputrain.Instance, there *computepb.Instance,
 func (d *driver) settle(ctx context.Context, o order, in gputrain.Instance, why error) (gputrain.Instance, error) {
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime())
 	defer cancel()
-	for until := time.Now().Add(createLag()); ; {
+	until := time.Now().Add(createLag())
+	o.req.Pool.Settling(fmt.Errorf("%s may have been made: %w", in.Name, why), until)
+	for {
 		asked := time.Now()
 		there, err := d.api.instance(settling, o.zone, in.Name)
 		if err == nil {

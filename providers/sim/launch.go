@@ -93,6 +93,11 @@ const settleLimit = time.Minute
 // longer be missing.
 func (d *driver) settle(ctx context.Context, r request, err error, lag time.Duration) ([]gputrain.Instance, error) {
 	start := time.Now()
+	var names []string
+	for _, n := range r.Nodes {
+		names = append(names, n.Name)
+	}
+	r.Pool.Settling(fmt.Errorf("%s may have been made: %w", strings.Join(names, ", "), err), start.Add(lag))
 	for pause := repeatPause; ; pause = min(2*pause, 5*time.Second) {
 		asked := time.Now()
 		found, listErr := d.named(ctx, r)

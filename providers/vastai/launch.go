@@ -92,7 +92,7 @@ func (d *driver) launch(ctx context.Context, req gputrain.LaunchRequest, node gp
 		return d.endLeftover(ctx, left, f, node, err)
 	}
 	if err != nil && isAmbiguous(err) {
-		id, err = d.settle(ctx, in.Label, err)
+		id, err = d.settle(ctx, req.Pool, node.Name, in.Label, err)
 	}
 	if err != nil {
 		return nil, err
@@ -142,11 +142,13 @@ func (d *driver) endLeftover(ctx context.Context, id string, f find, node gputra
 // settle looks for the instance that a create may have made whose answer was lost, by its
 // label, until the list is whole, or once where nobody waits for it any more. Nothing is
 // created again.
-func (d *driver) settle(caller context.Context, label string, why error) (string, error) {
+func (d *driver) settle(caller context.Context, pool gputrain.PoolInfo, name, label string, why error) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), createLag()+cleanupTimeout)
 	defer cancel()
 	unsettled := &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: why, Hint: "an instance may have been made all the same: List has it"}
-	for until := time.Now().Add(createLag()); ; {
+	until := time.Now().Add(createLag())
+	pool.Settling(fmt.Errorf("%s may have been made: %w", name, why), until)
+	for {
 		asked := time.Now()
 		found, err := d.api.list(ctx, map[string]any{"label": map[string]any{"in": []string{label}}})
 		for _, in := range found {

@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -46,7 +47,7 @@ func (d *Driver) launch(ctx context.Context, req gputrain.LaunchRequest, n gputr
 		err = errors.New("the cloud has named no machine")
 	}
 	if id == "" && isOpen(d.fail("launch", err)) {
-		id, err = d.settle(ctx, req.Pool.ID, n.Name, err)
+		id, err = d.settle(ctx, req.Pool, n.Name, err)
 	}
 	if id == "" {
 		return gputrain.Instance{}, err
@@ -79,15 +80,17 @@ func (d *Driver) undo(ctx context.Context, id string) bool {
 
 // settle looks for the machine that a create may have made whose answer was lost, until
 // the list is whole, or once where nobody waits for it any more. Nothing is created again.
-func (d *Driver) settle(caller context.Context, pool, name string, why error) (string, error) {
+func (d *Driver) settle(caller context.Context, pool gputrain.PoolInfo, name string, why error) (string, error) {
 	lag := d.api.Capabilities().ListLag
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), lag+cleanupTimeout)
 	defer cancel()
-	for until := time.Now().Add(lag); ; {
+	until := time.Now().Add(lag)
+	pool.Settling(fmt.Errorf("%s may have been made: %w", name, why), until)
+	for {
 		asked := time.Now()
-		all, err := d.api.Machines(ctx, pool)
+		all, err := d.api.Machines(ctx, pool.ID)
 		for _, m := range all {
-			if m.Tag.Pool == pool && m.Tag.Name == name && m.State != gputrain.InstanceTerminated {
+			if m.Tag.Pool == pool.ID && m.Tag.Name == name && m.State != gputrain.InstanceTerminated {
 				return m.ID, nil
 			}
 		}
