@@ -107,10 +107,10 @@ func (n *poolNode) givenUp(since time.Time, asked *inquiry) error {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, 10*time.Second)
 	defer cancel()
-	found, err := n.p.driver.Describe(ctx, n.inst.ID)
+	found, err := n.p.describe(ctx, n.inst.ID)
 	at = now()
 	asked.next = at.Add(min(at.Sub(since)/4, askAtLeast))
-	if err != nil || len(found) != 1 {
+	if err != nil {
 		return nil
 	}
 	if asked.answered.IsZero() {
@@ -120,11 +120,11 @@ func (n *poolNode) givenUp(since time.Time, asked *inquiry) error {
 		asked.online = at
 	}
 	asked.answered = at
-	switch s := found[0]; s.State {
+	switch found.State {
 	case InstanceTerminated, InstanceFailed, InstanceStopped:
-		return fmt.Errorf("the provider says that the machine is %v%s", s.State, afterColon(s.StateReason))
+		return fmt.Errorf("the provider says that the machine is %v%s", found.State, afterColon(found.StateReason))
 	case InstancePreempted:
-		return fmt.Errorf("%w%s", ErrPreempted, afterColon(s.StateReason))
+		return fmt.Errorf("%w%s", ErrPreempted, afterColon(found.StateReason))
 	}
 	limit := unreachableTimeout
 	if n.p.offline() {
@@ -133,7 +133,7 @@ func (n *poolNode) givenUp(since time.Time, asked *inquiry) error {
 	if at.Sub(asked.online) < limit {
 		return nil
 	}
-	return fmt.Errorf("unreachable for %v, though the provider says that it is %v", at.Sub(since).Round(time.Second), found[0].State)
+	return fmt.Errorf("unreachable for %v, though the provider says that it is %v", at.Sub(since).Round(time.Second), found.State)
 }
 
 // offline reports whether several nodes were reached and none can be now.

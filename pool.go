@@ -46,6 +46,8 @@ type pool struct {
 	taskSeq  atomic.Int64
 	programs programs
 
+	describing describer
+
 	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs

@@ -33,6 +33,7 @@ type poolNode struct {
 	found  []supervisor.Found // what ran there when it was attached to
 	remote *transfer.Remote
 	worker workerHost
+	rise   *rise
 
 	questions questions // that are asked before it is ready
 
@@ -69,7 +70,7 @@ func newPoolNode(p *pool, rank int) *poolNode {
 	n := &poolNode{p: p, slots: make([]bool, p.spec.concurrency())}
 	n.at.Store(int32(rank))
 	n.ctx, n.cancel = context.WithCancelCause(p.ctx)
-	n.worker.n = n
+	n.worker.n, n.rise = n, newRise(n)
 	n.worker.alone = sync.OnceValue(func() *worker.Members { return membersOf([]*poolNode{n}) })
 	return n
 }
@@ -123,22 +124,32 @@ func (n *poolNode) live(inst Instance) {
 		return
 	}
 	n.enter(NodeConnecting, nil)
+	n.p.lives.Go(func() { n.rise.watch(inst) })
 	if err := n.connect(); err != nil {
 		n.questions.end()
-		n.fail(n.p.interrupted(err))
+		n.fail(n.because(err))
 		return
 	}
 	var bringing sync.WaitGroup
 	bringing.Go(func() {
 		defer n.questions.end()
 		if err := n.bringUp(); err != nil {
-			n.fail(n.p.interrupted(err))
+			n.fail(n.because(err))
 		}
 	})
 	if why := n.guard(); why != nil {
 		n.fail(why)
 	}
 	bringing.Wait()
+}
+
+// because returns why what was tried with the machine failed: that the pool has ended, or
+// that the node was given up meanwhile, comes before an error that follows from it.
+func (n *poolNode) because(err error) error {
+	if n.ctx.Err() != nil && n.p.ctx.Err() == nil {
+		return context.Cause(n.ctx)
+	}
+	return n.p.interrupted(err)
 }
 
 // bringUp makes the node ready.
@@ -227,78 +238,12 @@ func (n *poolNode) connect() error {
 	return n.probe(ctx)
 }
 
-// explain says why a machine could not be reached, and asks the provider what
-// became of it.
-func (n *poolNode) explain(ctx context.Context, op string, err error) error {
-	if n.ctx.Err() != nil {
-		return context.Cause(n.ctx)
-	}
-	e := &Error{Provider: n.provider(), Op: op + " " + n.whereabouts(), Kind: kindOfSSH(err), Err: err}
-	e.Hint = n.advice(e.Kind)
-	if at, source := n.server.endpoint(n.inst.SSH, n.caps()); errors.Is(err, ssh.ErrAuth) && at.Password != "" && !sendsPassword(at, source) {
-		e.Err = fmt.Errorf("%w (%w)", err, errWithheld)
-	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		e.Err = fmt.Errorf("%w: %w", cause, err)
-	}
-	found, descErr := n.p.driver.Describe(n.ctx, n.inst.ID)
-	if descErr == nil && len(found) == 1 && found[0].State != InstanceRunning {
-		e.Err = fmt.Errorf("%w (the provider says that the machine is %v%s)", e.Err, found[0].State, afterColon(found[0].StateReason))
-	}
-	return e
-}
-
 // whereabouts names the machine in errors, an adopted one by its address too.
 func (n *poolNode) whereabouts() string {
-	if addr := n.inst.SSH.Addr; n.caps().Adopts && addr != "" {
+	if addr := n.machine().SSH.Addr; n.caps().Adopts && addr != "" {
 		return n.name + " at " + addr
 	}
 	return n.name
-}
-
-// stopping is how long a machine that was just launched may be told of as stopped, as
-// some are in between, until it counts as one that will not come up.
-const stopping = 30 * time.Second
-
-// awaitEndpoint asks the provider until the machine can be reached.
-func (n *poolNode) awaitEndpoint(ctx context.Context) (Instance, error) {
-	inst := n.inst
-	var stopped time.Time // since when
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		switch inst.State {
-		case InstanceRunning:
-			if inst.SSH.Addr != "" {
-				return inst, nil
-			}
-		case InstanceFailed, InstanceTerminated, InstancePreempted:
-			kind := ErrNoCapacity
-			if inst.State == InstancePreempted {
-				kind = ErrPreempted
-			}
-			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: kind, Err: fmt.Errorf("the machine is %v%s", inst.State, afterColon(inst.StateReason))}
-		}
-		switch {
-		case inst.State != InstanceStopped:
-			stopped = time.Time{}
-		case stopped.IsZero():
-			stopped = now()
-		case now().Sub(stopped) >= stopping:
-			return inst, &Error{Provider: n.provider(), Op: "launch " + n.name, Kind: ErrNoCapacity, Err: fmt.Errorf("the machine was stopped before it came up%s", afterColon(inst.StateReason))}
-		}
-		if !sleep(ctx, wait) {
-			return inst, n.explain(ctx, "launch", fmt.Errorf("the machine is %v", inst.State))
-		}
-		found, err := n.p.driver.Describe(ctx, inst.ID)
-		if err != nil && ctx.Err() == nil && !isTransient(err) {
-			return inst, err
-		}
-		if len(found) == 1 {
-			inst = found[0]
-			n.p.mu.Lock()
-			n.inst = inst
-			n.p.mu.Unlock()
-		}
-	}
 }
 
 // fail ends a node that never became ready, or was lost. Another one takes its
