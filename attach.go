@@ -56,7 +56,10 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
-	err = p.attach(kept)
+	if err = p.attach(kept); err != nil {
+		err = p.notOpened(ctx, "attach", err)
+	}
+	p.events.opened()
 	p.lives.Done()
 	if err != nil {
 		return nil, errors.Join(err, p.leavePool(err))

@@ -92,11 +92,12 @@ type events struct {
 	sink func(Event)
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	queue  eventQueue
-	wake   chan struct{}
-	closed bool
-	done   chan struct{}
+	mu       sync.Mutex
+	progress *openProgress // nil once the pool is open
+	queue    eventQueue
+	wake     chan struct{}
+	closed   bool
+	done     chan struct{}
 }
 
 func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
@@ -106,10 +107,16 @@ func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
 }
 
 func (e *events) emit(ev Event) {
+	ev.Time, ev.Pool = time.Now(), e.pool
+	e.mu.Lock()
+	progress := e.progress
+	e.mu.Unlock()
+	if progress != nil {
+		progress.note(ev)
+	}
 	if e.sink == nil && e.log == nil {
 		return
 	}
-	ev.Time, ev.Pool = time.Now(), e.pool
 	if ev.Err != nil {
 		ev.Err = reworded(ev.Err, printable.Text(ev.Err.Error()))
 	}
@@ -126,6 +133,13 @@ func (e *events) emit(ev Event) {
 	case e.wake <- struct{}{}:
 	default:
 	}
+}
+
+// opened ends the keeping of what an Open that is cut short would have waited for.
+func (e *events) opened() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.progress = nil
 }
 
 // close returns when every event has been delivered.

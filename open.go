@@ -38,7 +38,7 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	}
 	driver, err := provider.Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, cutOff(ctx, &Error{Provider: provider.Name(), Op: "open"}, "opening the provider", err)
 	}
 	keys, err := newKeys()
 	if err != nil {
@@ -49,10 +49,12 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 		who.expires = now().Add(spec.TTL)
 	}
 	p := newPool(ctx, provider.Name(), driver, spec, o, who)
-	err = p.open()
+	if err = p.open(); err != nil {
+		err = p.notOpened(ctx, "open", err)
+	}
 	p.lives.Done()
 	if err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, notDeadline(p.close()))
 	}
 	return &Compute{p: p, ctx: p.ctx}, nil
 }
@@ -72,6 +74,7 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 // open launches the nodes and waits for the first MinReady.
 func (p *pool) open() error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
+	p.events.progress.begin("asking for offers")
 	var offers []Offer
 	err := patiently(p.ctx, func() (err error) {
 		offers, err = p.candidates(p.ctx)
@@ -89,6 +92,7 @@ func (p *pool) open() error {
 	if err := p.record(); err != nil {
 		return err
 	}
+	p.events.progress.begin("making what the machines share")
 	if err := p.prepareAll(); err != nil {
 		return p.interrupted(err)
 	}
@@ -104,6 +108,7 @@ func (p *pool) open() error {
 		return err
 	}
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
+	p.events.opened()
 	return nil
 }
 
@@ -161,8 +166,15 @@ func (p *pool) interrupted(err error) error {
 	if errors.Is(err, cause) {
 		return err
 	}
-	return fmt.Errorf("%w (%v)", cause, err)
+	return &interruptedError{cause, err}
 }
+
+// An interruptedError is the end of a context, with the error that followed from it.
+type interruptedError struct{ cause, err error }
+
+func (e *interruptedError) Error() string { return fmt.Sprintf("%v (%v)", e.cause, e.err) }
+
+func (e *interruptedError) Unwrap() error { return e.cause }
 
 // enough reports whether the offers together have room for so many nodes, as far as
 // that is known.
@@ -296,6 +308,7 @@ func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o o
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	p.tasksCtx, p.endWork = context.WithCancelCause(p.ctx)
 	p.events = newEvents(p.id, o.events, o.logger)
+	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
 	p.out = newOutput(o, p.secrets)
 	p.results = newResultsDir(p.id, o.resultsDir, o.stateDir, o.limits)
 	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes

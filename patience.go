@@ -3,6 +3,7 @@ package gputrain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,15 +16,25 @@ const patience, hanging = 30 * time.Second, 10 * time.Second
 // real answer, patience is over, or ctx ends.
 func patiently(ctx context.Context, call func() error) error {
 	left := patience
+	var last error
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		begun := now()
 		err := call()
+		if err != nil && last != nil && ctx.Err() != nil && isCut(err) {
+			err = fmt.Errorf("%w; before that: %w", err, last)
+		}
+		last = err
 		left -= min(now().Sub(begun), hanging)
 		if err == nil || !isTransient(err) || left < 0 || !sleep(ctx, wait) {
 			return err
 		}
 		left -= wait
 	}
+}
+
+// isCut reports whether a call failed since its context has ended.
+func isCut(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isTransient reports whether the same call may well succeed a little later.

@@ -250,6 +250,9 @@ func (n *poolNode) whereabouts() string {
 // rank, where that may help.
 func (n *poolNode) fail(err error) {
 	state := NodeFailed
+	if n.p.ctx.Err() == nil {
+		err = notDeadline(err)
+	}
 	switch {
 	case n.p.ctx.Err() != nil:
 		state = NodeTerminated

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -25,8 +26,9 @@ type rise struct {
 	reach   chan Instance // receives the machine once its SSH server has an address
 	stopped time.Time     // since when it is
 
-	// Guarded by the pool's mu.
-	failure error // the last of the provider, since its last answer
+	mu        sync.Mutex
+	failure   error // the provider's, since its last answer
+	unreached error // why the last attempt to connect failed
 }
 
 func newRise(n *poolNode) *rise { return &rise{n: n, reach: make(chan Instance, 1)} }
@@ -59,20 +61,45 @@ func (r *rise) watch(inst Instance) {
 		if n.ctx.Err() != nil {
 			return
 		}
-		n.p.mu.Lock()
+		r.mu.Lock()
 		r.failure = err
-		if err == nil && !reached {
-			n.inst = got // later it is read without the lock
-		}
-		n.p.mu.Unlock()
+		r.mu.Unlock()
 		switch {
 		case err == nil:
-			inst = got
+			if inst = got; !reached {
+				r.found(got) // later it is read without the lock
+			}
 		case !reached && !isTransient(err):
 			r.giveUp(err)
 			return
 		}
 	}
+}
+
+// found notes how the machine was described.
+func (r *rise) found(inst Instance) {
+	r.n.p.mu.Lock()
+	defer r.n.p.mu.Unlock()
+	r.n.inst = inst
+}
+
+// notify takes in what becomes of the connection.
+func (r *rise) notify(e ssh.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unreached = e.Err
+}
+
+// failures returns what went wrong last, of the provider and of the connection.
+func (r *rise) failures() (all []error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, err := range []error{r.failure, r.unreached} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }
 
 // fate is why a machine will not come up, or nil.

@@ -38,7 +38,7 @@ func (p *pool) sshClient(n *poolNode, inst Instance) (*ssh.Client, error) {
 	}
 	cfg := ssh.Config{
 		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
-		Dial: n.dialer(inst),
+		Dial: n.dialer(inst), Notify: n.rise.notify,
 	}
 	if withheld := at.Password != "" && !sendsPassword(at, source); !n.caps().Adopts && !withheld {
 		cfg.AuthPatience = authPatience // else no key will be put in
