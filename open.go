@@ -1,12 +1,9 @@
 package gputrain
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -198,86 +195,6 @@ func (p *pool) enough(offers []Offer, nodes int) error {
 	}
 	return &Error{Provider: p.provider, Op: "offers", Kind: ErrNoCapacity, Err: fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)}
 }
-
-func rejections(why []string) string {
-	const shown = 5
-	switch {
-	case len(why) == 0:
-		return "the provider offers nothing now"
-	case len(why) > shown:
-		return fmt.Sprintf("%s; and %d more", joinSemicolons(why[:shown]), len(why)-shown)
-	}
-	return joinSemicolons(why)
-}
-
-// cheaper orders prices, with unknown ones last.
-func cheaper(a, b Price) bool {
-	x, known := a.USD()
-	y, than := b.USD()
-	return known && (!than || x < y)
-}
-
-// reject says why an offer does not satisfy the spec, or "".
-func reject(o Offer, s Spec, caps Capabilities) string {
-	switch {
-	case !s.allows(o.Region):
-		return fmt.Sprintf("is in %s; the spec allows %s", cmp.Or(o.Region, "no region that is known"), strings.Join(s.Regions, ", "))
-	case s.Arch != "" && o.Arch != "" && o.Arch != s.Arch:
-		return fmt.Sprintf("is %s; the spec asks for %s", o.Arch, s.Arch)
-	case short(o.VCPUs, s.VCPUs):
-		return fmt.Sprintf("has %g vCPUs; the spec asks for %g", o.VCPUs, s.VCPUs)
-	case short(o.MemoryGiB, s.MemoryGiB):
-		return fmt.Sprintf("has %.1f GiB of memory; the spec asks for %g", o.MemoryGiB, s.MemoryGiB)
-	case !caps.DiskResizable && short(o.DiskGiB, s.DiskGiB):
-		return fmt.Sprintf("has %.1f GiB of disk; the spec asks for %g", o.DiskGiB, s.DiskGiB)
-	case s.Accelerator.IsZero() || caps.Adopts || s.Accelerator.Matches(o.Accelerator):
-	case o.Accelerator.IsZero():
-		return fmt.Sprintf("has no accelerator; the spec asks for %v", s.Accelerator)
-	default:
-		return fmt.Sprintf("has accelerator %v; the spec asks for %v", o.Accelerator, s.Accelerator)
-	}
-	if why := rejectPrice(o, s); why != "" {
-		return why
-	}
-	switch {
-	case o.Spot && s.Allocation == OnDemand:
-		return "is spot; the spec asks for on demand"
-	case !o.Spot && s.Allocation == Spot:
-		return "is on demand; the spec asks for spot"
-	case s.RequireKnownHostKey && caps.HostKeys == HostKeyFirstContact:
-		return unknownHostKey
-	case len(s.Mounts) > 0 && !caps.Mounts:
-		return "this provider has no mounts"
-	}
-	return ""
-}
-
-// allows reports whether nodes may be in a region, or in a zone of one.
-func (s Spec) allows(region string) bool {
-	region = strings.ToLower(region)
-	return s.Regions == nil || slices.ContainsFunc(s.Regions, func(r string) bool {
-		rest, inside := strings.CutPrefix(region, strings.ToLower(r))
-		return inside && (rest == "" || rest[0] == '-')
-	})
-}
-
-// rejectPrice says why a price is not one that the spec allows, or "".
-func rejectPrice(o Offer, s Spec) string {
-	price, known := o.HourlyUSD.USD()
-	switch {
-	case known && s.MaxHourlyUSD > 0 && price > s.MaxHourlyUSD:
-		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, s.MaxHourlyUSD)
-	case known || s.AllowUnknownPrice:
-	case s.MaxHourlyUSD > 0:
-		return "its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)"
-	case s.BudgetUSD > 0:
-		return "its price is not known, and the spec has a BudgetUSD (AllowUnknownPrice takes it all the same)"
-	}
-	return ""
-}
-
-// short reports whether a known amount is less than what is asked for.
-func short(has, want float64) bool { return has > 0 && has < want }
 
 // An identity is what a pool is, whichever program has it.
 type identity struct {

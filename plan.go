@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 )
 
@@ -13,14 +14,15 @@ type Candidate struct {
 	// Offer is what can be rented. Of a member of [Cheapest] or [FirstOf] that could not be
 	// asked it has the provider alone.
 	Offer Offer
-	// Rejected says why the offer is not for the spec. It is empty for one that is.
+	// Rejected says why the offer is not for the spec: all that is against it. It is empty
+	// for one that is.
 	Rejected string
 }
 
 // Plan lists what the provider offers now: first what satisfies the spec, in the order
-// in which [Open] would try it, and then the rest, each with what speaks against it. It
-// rents nothing. A provider that offers nothing is an empty plan; [ErrAuth] and the like
-// are errors as they are from Open.
+// in which [Open] would try it, and then the rest, each with why it does not: the nearest
+// first, which are those with the right accelerator. It rents nothing. A provider that
+// offers nothing is an empty plan; [ErrAuth] and the like are errors as they are from Open.
 func Plan(ctx context.Context, provider Provider, spec Spec) (plan []Candidate, err error) {
 	driver, err := openToAsk(ctx, provider, spec)
 	if err != nil {
@@ -28,21 +30,26 @@ func Plan(ctx context.Context, provider Provider, spec Spec) (plan []Candidate, 
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	p := &pool{members: driversOf(provider.Name(), driver)}
+	var weighed []rejectedOffer
 	for offer, err := range driver.Offers(ctx, spec) {
 		out, some := errors.AsType[groupError](err)
 		if err != nil && !some {
 			return nil, err
 		}
 		for _, m := range out {
-			plan = append(plan, Candidate{Offer{Provider: m.provider}, "could not be asked: " + m.err.Error()})
+			why := rejection{reasons: []string{"could not be asked: " + m.err.Error()}, accelerator: math.MaxInt}
+			weighed = append(weighed, rejectedOffer{Offer{Provider: m.provider}, why})
 		}
 		if err == nil {
-			plan = append(plan, Candidate{offer, reject(offer, spec, p.capsOf(offer))})
+			weighed = append(weighed, rejectedOffer{offer, reject(offer, spec, p.capsOf(offer))})
 		}
 	}
-	slices.SortStableFunc(plan, func(a, b Candidate) int {
-		return cmp.Or(before(a.Rejected == "", b.Rejected == ""), p.compare(spec, a.Offer, b.Offer))
+	slices.SortStableFunc(weighed, func(a, b rejectedOffer) int {
+		return cmp.Or(before(a.why.reasons == nil, b.why.reasons == nil), a.why.compare(b.why), p.compare(spec, a.offer, b.offer))
 	})
+	for _, w := range weighed {
+		plan = append(plan, Candidate{w.offer, w.why.String()})
+	}
 	return plan, nil
 }
 
@@ -64,7 +71,7 @@ func Offers(ctx context.Context, provider Provider, spec Spec) iter.Seq2[Offer, 
 		}()
 		p := &pool{members: driversOf(provider.Name(), driver)}
 		for offer, err := range driver.Offers(ctx, spec) {
-			if err == nil && reject(offer, spec, p.capsOf(offer)) != "" {
+			if err == nil && reject(offer, spec, p.capsOf(offer)).reasons != nil {
 				continue
 			}
 			if left = !yield(offer, err) || err != nil; left {

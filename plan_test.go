@@ -186,3 +186,46 @@ func TestPlanCountsTraffic(t *testing.T) {
 		}
 	})
 }
+
+// What is rejected comes the nearest first: the right accelerator that is too dear before
+// others that are cheap. An error and a plan say all that is against an offer.
+func TestTheNearestRejectionsComeFirst(t *testing.T) {
+	h100 := accelerators.H100(accelerators.Count(8))
+	var offers []gputrain.Offer
+	for i := range 20 { // what a cloud tells of first
+		offers = append(offers, offered(fmt.Sprintf("cpu-%d", i), 0.1, false, accelerators.Accelerator{}))
+	}
+	offers = append(offers,
+		offered("other", 1, false, accelerators.T4()), offered("few", 12, false, accelerators.H100(accelerators.Count(4))),
+		offered("far-dear", 30, false, h100), offered("dear", 40, false, h100), offered("dear-spot", 35, true, h100))
+	spec := gputrain.Spec{Accelerator: h100, MaxHourlyUSD: 20, Regions: []string{"dear", "few", "cpu", "other"}}
+	inCloud(t, sim.Options{Offers: offers}, func(t *testing.T, c *simCloud) {
+		plan, err := gputrain.Plan(t.Context(), sim.Config{Cloud: c.Cloud}, spec)
+		if err != nil || len(plan) != len(offers) {
+			t.Fatalf("%d of %d offers, %v", len(plan), len(offers), err)
+		}
+		var got []string
+		for _, p := range plan[:6] {
+			got = append(got, p.Offer.Region)
+		}
+		if want := "dear far-dear dear-spot few other cpu-0"; strings.Join(got, " ") != want {
+			t.Errorf("%s; want %s", strings.Join(got, " "), want)
+		}
+		if want := "is in far-dear; the spec allows dear, few, cpu, other; and costs $30.00 an hour; MaxHourlyUSD is $20.00"; plan[1].Rejected != want {
+			t.Errorf("%s; want %s", plan[1].Rejected, want)
+		}
+		_, err = c.open(t, spec)
+		if !errors.Is(err, gputrain.ErrNoOffers) {
+			t.Fatalf("%v", err)
+		}
+		text := err.Error()
+		last := 0
+		for _, s := range []string{"small in dear: costs $40.00 an hour; MaxHourlyUSD is $20.00", "small in far-dear", "small in dear-spot", "small in few", "small in other", "and 20 more"} {
+			at := strings.Index(text, s)
+			if at < last {
+				t.Errorf("%q is not where it belongs in %s", s, text)
+			}
+			last = at
+		}
+	})
+}

@@ -58,7 +58,7 @@ func (p *pool) avoids(o Offer) (certain error, failed bool) {
 // candidates returns the offers that satisfy the spec, the best first.
 func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 	var good []Offer
-	var rejected []string
+	var rejected []rejectedOffer
 	var out groupError
 	failed := map[place]bool{}
 	for offer, err := range p.driver.Offers(ctx, p.spec) {
@@ -69,8 +69,8 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 		if err != nil {
 			return nil, p.interrupted(err)
 		}
-		if why := reject(offer, p.spec, p.capsOf(offer)); why != "" {
-			rejected = append(rejected, strings.TrimSpace(p.memberOf(offer).inGroup()+" "+offer.InstanceType)+" in "+offer.Region+": "+why)
+		if why := reject(offer, p.spec, p.capsOf(offer)); why.reasons != nil {
+			rejected = append(rejected, rejectedOffer{offer, why})
 			continue
 		}
 		certain, again := p.avoids(offer)
@@ -85,7 +85,7 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 		p.events.emit(Event{Kind: EventPool, State: "member", Err: m.err})
 	}
 	if good == nil {
-		return nil, p.noOffers(rejections(rejected), out)
+		return nil, p.noOffers(p.rejections(rejected), out)
 	}
 	slices.SortStableFunc(good, func(a, b Offer) int {
 		return cmp.Or(before(!failed[placeOf(a)], !failed[placeOf(b)]), p.compare(p.spec, a, b))
