@@ -103,6 +103,9 @@ func (g *openProgress) waitedFor(p *pool) string {
 		}
 		all = append(all, s)
 	}
+	if g.pool.State == "launching" {
+		all = append(all, oneLine(g.pool.Err))
+	}
 	if g.pool.State == "settling" {
 		all = append(all, fmt.Sprintf("until %s: %s", g.pool.Until.Format(time.TimeOnly), oneLine(g.pool.Err)))
 	}

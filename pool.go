@@ -47,6 +47,8 @@ type pool struct {
 	programs programs
 
 	describing describer
+	pace       pace
+	gathering  gathering
 
 	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup // attempts, and waits between them

@@ -39,6 +39,7 @@ type poolNode struct {
 
 	tries    int  // machines of this rank, in a row, that failed before this one
 	had      bool // one of this rank was ready
+	refused  int  // offers that have refused it one, in a row, before it had any
 	waits    int  // how often, since waiting, there was no room for one
 	waiting  time.Time
 	left     bool  // adopted, and left as it was found

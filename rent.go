@@ -75,7 +75,7 @@ func (p *pool) candidates(ctx context.Context) ([]Offer, error) {
 		}
 		certain, again := p.avoids(offer)
 		if certain != nil {
-			rejected = append(rejected, fmt.Sprintf("%s in %s: %v", offer.InstanceType, offer.Region, certain))
+			rejected = append(rejected, rejectedOffer{offer, rejection{reasons: []string{certain.Error()}}})
 			continue
 		}
 		failed[placeOf(offer)] = again
@@ -121,48 +121,6 @@ func before(a, b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// rent gets a machine for each of the nodes and has them live: from the first of
-// the offers that has room for them, and what it does not have from the next.
-func (p *pool) rent(nodes []*poolNode, offers []Offer) {
-	var errs []error
-	hopeless := map[*member]bool{} // another offer changes nothing
-	for _, o := range offers {
-		m := p.memberOf(o)
-		if hopeless[m] {
-			continue
-		}
-		nodes = p.stillWanted(nodes)
-		if len(nodes) == 0 || p.ctx.Err() != nil {
-			break
-		}
-		batch := nodes
-		if o.Available > 0 && !p.capsOf(o).Adopts {
-			batch = nodes[:min(o.Available, len(nodes))]
-		}
-		left, err := p.buy(o, batch)
-		nodes = append(left, nodes[len(batch):]...)
-		if err == nil {
-			continue
-		}
-		errs = append(errs, err)
-		if errors.Is(err, ErrBudget) {
-			continue
-		}
-		p.avoid(o)
-		if len(nodes) > 0 {
-			p.events.emit(Event{Kind: EventNode, Node: nodes[0].rank(), State: NodeLaunching.String(), Err: err})
-		}
-		if errors.Is(err, ErrLedger) || errors.Is(err, ErrFenced) {
-			break
-		}
-		_, unprepared := errors.AsType[*prepareError](err)
-		hopeless[m] = unprepared || errors.Is(err, ErrAuth) || errors.Is(err, ErrInvalid) || m.caps.Adopts
-	}
-	for _, n := range nodes {
-		n.fail(p.notLaunched(joinOnce(errs)))
-	}
 }
 
 // stillWanted leaves out nodes that were given up before they were launched.

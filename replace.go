@@ -35,7 +35,11 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 		}
 	}
 	certain := isCertain(old, why)
-	if tries > p.spec.replacements() || !replaceable(old, why, certain) {
+	refused := 0
+	if !had && isFull(why) {
+		refused = old.refused
+	}
+	if tries > p.spec.replacements() || !replaceable(old, why, certain) || refused >= p.spec.maxOffers() {
 		if elastic {
 			p.stalled = now()
 			p.changed.Broadcast()
@@ -44,7 +48,7 @@ func (p *pool) replaceLocked(old *poolNode, why error) {
 		return
 	}
 	n := newPoolNode(p, old.rank())
-	n.tries, n.had, n.waits, n.waiting = tries, had, waits, since
+	n.tries, n.had, n.waits, n.waiting, n.refused = tries, had, waits, since, refused
 	p.strandLocked(&old.pinned, old.endLocked()) // what was for this very machine
 	p.nodes[n.rank()] = n
 	p.former = append(p.former, old)
@@ -111,7 +115,7 @@ func (p *pool) replace(n *poolNode) {
 		n.fail(p.interrupted(p.ctx.Err()))
 		return
 	}
-	p.rentMore([]*poolNode{n})
+	p.rentTogether(n)
 }
 
 // isFull reports whether a launch failed since there is no room now, anywhere: nothing

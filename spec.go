@@ -31,6 +31,15 @@ type Spec struct {
 	// another one takes its place, if there is one. Zero means [DefaultReplacements], and -1
 	// that none is replaced.
 	MaxReplacements int
+	// MaxOffers is how many offers in a row may refuse a machine, over all that is tried
+	// for a rank that has had none, before that fails: by [ErrNoCapacity] and the like.
+	// The best are tried first: one after another until three have refused, then up to
+	// eight at once where several nodes are wanted, each offer for other nodes, so that
+	// never more machines are bought than are wanted. A pool begins ten launches in a
+	// second at the most, and one at a time with a BudgetUSD. A rank that had a machine
+	// may be refused as many each time that it asks again. Zero means [DefaultMaxOffers],
+	// and -1 that there is no bound.
+	MaxOffers int
 	// Concurrency is how many tasks run on a node at once: its slots. Zero
 	// means 1.
 	Concurrency int

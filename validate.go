@@ -30,6 +30,9 @@ func (s Spec) Validate() error {
 	if s.MaxReplacements < -1 {
 		f.add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
 	}
+	if s.MaxOffers < -1 {
+		f.add("MaxOffers is %d; -1 is for no bound", s.MaxOffers)
+	}
 	f.text("OnPreemption", s.OnPreemption)
 	if s.MinReady > s.nodes() {
 		f.add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
