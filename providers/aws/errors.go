@@ -141,6 +141,14 @@ func isAmbiguous(err error) bool {
 	return err != nil && (kind == nil || kind == gputrain.ErrUnavailable)
 }
 
+// isAnswered reports whether AWS itself has answered a call that failed, and not a gateway that
+// has heard nothing from it. A create is not repeated after what leaves open what it has made.
+func isAnswered(err error) bool {
+	code, _ := codeOf(err)
+	status := statusOf(err)
+	return kinds[code] != nil || status == http.StatusInternalServerError || status == http.StatusNotImplemented
+}
+
 // isGone reports whether AWS says that what was named does not exist.
 func isGone(err error) bool { return kindOf(err) == gputrain.ErrNotFound }
 

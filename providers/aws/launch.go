@@ -19,6 +19,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
@@ -261,6 +262,9 @@ func (d *driver) launched(m creation, id, zone string) gputrain.Instance {
 // tag, until the list is whole. Nothing is created again. A caller who has given up gets
 // one look.
 func (d *driver) settle(ctx context.Context, m creation, why error) ([]gputrain.Instance, error) {
+	if isAnswered(why) {
+		why = &cloud.AnsweredError{Err: why}
+	}
 	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), listLag()+cleanupTimeout)
 	defer cancel()
 	until := time.Now().Add(listLag())

@@ -81,6 +81,7 @@ func stay(req *http.Request, via []*http.Request) error {
 type retryer struct {
 	attempts int
 	open     bool // one of them has left open what it made
+	lost     bool // one of these was not answered
 }
 
 const maxAttempts = 5
@@ -94,6 +95,7 @@ const maxRetryAfter = 2 * time.Minute
 
 func (r *retryer) Retry(err error) (time.Duration, bool) {
 	r.open = r.open || isOpen(err)
+	r.lost = r.lost || isOpen(err) && !isAnswered(err)
 	if r.attempts++; r.attempts >= maxAttempts || !passes(err) {
 		return 0, false
 	}
@@ -147,7 +149,7 @@ func (c *client) insert(ctx context.Context, zone, requestID string, in *compute
 		gax.WithRetry(func() gax.Retryer { return tried }))
 	begun, err := c.operation(ctx, "instances.insert", zone, op, err)
 	if err != nil && tried.open {
-		err = &unansweredError{err}
+		err = &unansweredError{err, tried.lost}
 	}
 	return begun, err
 }

@@ -213,7 +213,10 @@ func exists(err error) bool {
 
 // An unansweredError is the failure of a call's last attempt, where an earlier one has left
 // open what it made: that the last was refused says nothing of that.
-type unansweredError struct{ error }
+type unansweredError struct {
+	error
+	lost bool // that one was not answered, either
+}
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
@@ -232,6 +235,16 @@ func isOpen(err error) bool {
 		return e.Code >= 500 || e.Code == http.StatusRequestTimeout || e.Code < 300
 	}
 	return isNetwork(err) || errors.Is(err, errAnswer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isAnswered is whether the API itself has answered every attempt of a failed call, and not a
+// gateway that has heard nothing from it.
+func isAnswered(err error) bool {
+	if u, ok := errors.AsType[*unansweredError](err); ok && u.lost {
+		return false
+	}
+	e, ok := errors.AsType[*googleapi.Error](err)
+	return ok && (e.Code <= http.StatusNotImplemented && e.Code != http.StatusRequestTimeout || e.Code == http.StatusServiceUnavailable && len(e.Errors) > 0)
 }
 
 // clean returns a failure of Google's client without secrets and without the request's

@@ -14,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // stockTime is how long Launch waits for Google to say whether it has the machine: only
@@ -152,6 +153,9 @@ func (d *driver) adopt(o order, in gputrain.Instance, there *computepb.Instance,
 // settle looks for the instance that is there already, or that a create may have made whose
 // answer was lost. Where the caller has given up, what is found is returned with why.
 func (d *driver) settle(ctx context.Context, o order, in gputrain.Instance, why error) (gputrain.Instance, error) {
+	if isAnswered(why) {
+		why = &cloud.AnsweredError{Err: why}
+	}
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime())
 	defer cancel()
 	until := time.Now().Add(createLag())

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -54,6 +55,7 @@ func launchUnder(c *trial, f Fault) {
 	case len(got) < len(wanted):
 		// Of other kinds the pool takes it that nothing was made.
 		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(wanted), len(got)), err, gputrain.ErrUnavailable)
+		p.answered(f, err)
 	case err != nil:
 		c.Logf("all machines are there, and Driver.Launch says %v", err)
 	}
@@ -61,6 +63,20 @@ func launchUnder(c *trial, f Fault) {
 		if !slices.ContainsFunc(wanted, func(n gputrain.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
 			c.Errorf("Driver.Launch returns Name %q and Rank %d, which no NodeRequest has", in.Name, in.Rank)
 		}
+	}
+}
+
+// answered compares what an error says of a call, by gputrain.CallError, with what it had: an
+// internal error is an answer, and a connection that was cut is none. A driver need not say
+// so if nothing it makes comes late.
+func (p *pool) answered(f Fault, err error) {
+	var call gputrain.CallError
+	says := errors.As(err, &call)
+	switch {
+	case f.Kind == Cut && says && call.Answered():
+		p.Errorf("Driver.Launch, which was not answered, says that it was: %v (gputrain.CallError)", err)
+	case f.Kind == Failed && p.caps.LateEffect > 0 && !p.caps.Free && !(says && call.Answered()):
+		p.Errorf("Driver.Launch was answered with an internal error, and does not say that it was answered: %v (gputrain.CallError)", err)
 	}
 }
 

@@ -122,6 +122,14 @@ var flaws = []flaw{
 			}
 			return got, nil
 		})},
+	{name: "an internal error taken for no answer", check: "ambiguous launch: failed before it was done", says: "does not say that it was answered",
+		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			got, err := d.Launch(ctx, r)
+			if err != nil {
+				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrUnavailable, Err: errors.New(err.Error())}
+			}
+			return got, err
+		})},
 	{name: "nothing adopted", check: "ambiguous launch: failed after it was done", says: "which exist too",
 		driver: editedLaunch(hasty)},
 	{name: "nothing adopted where a list fails once", check: "ambiguous launch: cut after it was done, and a list that fails", says: "which exist too",

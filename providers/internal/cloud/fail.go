@@ -114,6 +114,18 @@ func StatusKind(err error) error {
 	return nil
 }
 
+// An AnsweredError is the failure of a call that the cloud has answered, for clouds whose
+// client does not say so itself: it is a gputrain.CallError.
+type AnsweredError struct{ Err error }
+
+func (e *AnsweredError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the failure.
+func (e *AnsweredError) Unwrap() error { return e.Err }
+
+// Answered returns true.
+func (e *AnsweredError) Answered() bool { return true }
+
 // lastOf is what the last attempt of a call said. An end that is repeated, as its first
 // answer was lost, finds nothing to end.
 func lastOf(err error) error {
