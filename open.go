@@ -16,6 +16,10 @@ import (
 //
 // The pool lives until Close, or until ctx ends: that ends the pool as Close
 // does. An error leaves nothing behind, or says in a *LeakError what it left.
+//
+// If ctx ends before the pool is open, the error says what was waited for: which nodes, in
+// which phase, and what went wrong last. It is what ended ctx, by errors.Is. Times of the
+// pool's own, and of its provider, are never context.DeadlineExceeded.
 func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*Compute, error) {
 	var o options
 	for _, opt := range opts {
