@@ -24,9 +24,9 @@ func TestOpenSaysWhatItWaitedFor(t *testing.T) {
 		want  []string
 	}{
 		{"offers", sim.Options{Faults: []sim.Fault{{Op: sim.OpOffers, Kind: sim.Unavailable}}}, gputrain.Spec{}, 0,
-			[]string{"while asking for offers", "sim: offers: unavailable: 503: try again later"}},
+			[]string{"while asking for offers", "offers: unavailable: 503: try again later"}},
 		{"shared", sim.Options{Faults: []sim.Fault{{Op: sim.OpPrepare, Kind: sim.Unavailable}}}, gputrain.Spec{}, 0,
-			[]string{"while making what the machines share", "sim: prepare: unavailable: network: 503: try again later"}},
+			[]string{"while making what the machines share", "prepare: unavailable: network: 503: try again later"}},
 		{"a call that hangs", sim.Options{Faults: []sim.Fault{{Op: sim.OpPrepare, Kind: sim.Unavailable, Nth: 1}, {Op: sim.OpPrepare, Kind: sim.Delay, For: time.Hour}}}, gputrain.Spec{}, 0,
 			[]string{"while making what the machines share", "try again later"}},
 		{"launch", sim.Options{NoTokens: true, ListLag: time.Minute, Faults: []sim.Fault{{Op: sim.OpLaunch, Kind: sim.Unavailable}}}, gputrain.Spec{}, 0,
@@ -34,9 +34,9 @@ func TestOpenSaysWhatItWaitedFor(t *testing.T) {
 		{"boot", sim.Options{BootTime: time.Hour}, gputrain.Spec{Nodes: 2}, 0,
 			[]string{"waiting for 2 nodes, of which 0 are ready", "node 0 is connecting for 25s, its machine i-1 is pending", "node 1 is connecting"}},
 		{"ssh", sim.Options{Faults: []sim.Fault{{Op: sim.OpLaunch, Kind: sim.DeadSSH, Nth: 1}}}, gputrain.Spec{Nodes: 1}, 0,
-			[]string{"node 0 is connecting for 25s, its machine i-1 is running, last failure: sim: dial"}},
+			[]string{"node 0 is connecting for 25s, its machine i-1 is running, last failure: dial"}},
 		{"provider", sim.Options{BootTime: time.Hour}, gputrain.Spec{}, 5 * time.Second,
-			[]string{"node 0 is connecting for 25s, its machine i-1 is pending, last failure: sim: describe: unavailable: the cloud does not answer"}},
+			[]string{"node 0 is connecting for 25s, its machine i-1 is pending, last failure: describe: unavailable: the cloud does not answer"}},
 		{"setup", sim.Options{Exec: slow}, gputrain.Spec{Image: gputrain.Image{Setup: []string{"make"}}}, 0,
 			[]string{"node 0 is bootstrapping (setup 1/1) for 25s"}},
 		{"many", sim.Options{BootTime: time.Hour}, gputrain.Spec{Nodes: 20}, 0,
