@@ -54,7 +54,8 @@ func (k *call) answer(resp *http.Response) error {
 			k.log(status, nil)
 			return nil
 		}
-		e.effect = true
+		// It may come from a proxy or a gateway that is being restarted. What is too large would be so again.
+		e.transient, e.effect = !large, true
 		kind := cmp.Or(resp.Header.Get("Content-Type"), "no content type")
 		e.Err = c.clean(fmt.Errorf("%w (%s, %d bytes): %w", ErrAnswer, kind, len(body), err))
 	}

@@ -11,8 +11,8 @@
 //
 // A call is tried again where that may help and does no harm: after a connection
 // that could not be made, after a 429, and after a 401 where a new token can be had,
-// any call, as nothing has happened; after a 5xx, a timeout or a cut connection only
-// one that may be made twice. GET and HEAD may, so may DELETE, and what is marked
+// any call, as nothing has happened; after a 5xx, a timeout, a cut connection or a good
+// status with a body that is not understood only one that may be made twice. GET and HEAD may, so may DELETE, and what is marked
 // [Safe] or [Idempotent]. A create may not, and is never repeated when it may have
 // had its effect: its error is then [Error.Ambiguous], and the provider looks for what
 // it may have made. [Once] rules out any second attempt.

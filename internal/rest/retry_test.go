@@ -22,7 +22,7 @@ const deadline = 2 * time.Minute
 // What is repeated, and what is never: for every way an attempt can fail, how many
 // are made of a read, of a create, and of a create that may be made twice.
 func TestWhatIsRepeated(t *testing.T) {
-	const all = 3
+	const all, maxAnswer = 3, 1 << 10
 	for _, tt := range []struct {
 		name                     string
 		step                     step
@@ -52,8 +52,11 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"503", replies(503, ""), all, 1, all, true, false},
 		{"503 with Retry-After", replies(503, "", "Retry-After", "1"), all, 1, all, true, false},
 		{"504", replies(504, ""), all, 1, all, true, false},
-		{"200, not JSON", replies(200, "<html>"), 1, 1, 1, true, true},
-		{"200, empty", replies(200, ""), 1, 1, 1, true, true},
+		{"200, a page", replies(200, "<html>"), all, 1, all, true, true},
+		{"200, empty", replies(200, ""), all, 1, all, true, true},
+		{"200, not JSON", replies(200, "API requests too frequent"), all, 1, all, true, true},
+		{"200, another shape", replies(200, `[7]`), all, 1, all, true, true},
+		{"200, too large", replies(200, `"`+strings.Repeat("x", maxAnswer)+`"`), 1, 1, 1, true, true},
 		{"200, a refusal", replies(200, `{"success":false,"error":"no_such_ask"}`), 1, 1, 1, false, true},
 		{"200, a 429", replies(200, `{"error":"slow down","status":429}`), all, all, all, false, true},
 		{"200, a 503", replies(200, `{"error":"down","status":503}`), all, 1, all, true, true},
@@ -78,7 +81,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%s%s", tt.name, call.method, names(call.options)), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
-					c, api := scripted(t, Config{Attempts: all, Timeout: time.Second, Fault: readFault}, tt.step)
+					c, api := scripted(t, Config{Attempts: all, Timeout: time.Second, MaxBody: maxAnswer, Fault: readFault}, tt.step)
 					var out struct{ ID string }
 					e := failure(t, c.Do(t.Context(), call.method, "/servers", nil, &out, call.options...))
 					if got := api.attempts(); got != call.want {

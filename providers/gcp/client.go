@@ -94,8 +94,9 @@ func again() gax.CallOption {
 const maxRetryAfter = 2 * time.Minute
 
 func (r *retryer) Retry(err error) (time.Duration, bool) {
-	r.open = r.open || isOpen(err)
-	r.lost = r.lost || isOpen(err) && !isAnswered(err)
+	open := isOpen(clean(err, func(text string) string { return text }))
+	r.open = r.open || open
+	r.lost = r.lost || open && !isAnswered(err)
 	if r.attempts++; r.attempts >= maxAttempts || !passes(err) {
 		return 0, false
 	}
@@ -115,8 +116,8 @@ func (r *retryer) Retry(err error) (time.Duration, bool) {
 
 // passes is whether a failure may be gone at the next attempt.
 func passes(err error) bool {
-	if _, ok := errors.AsType[*tokenError](err); ok {
-		return false // tokens are asked for again where they are made
+	if t, ok := errors.AsType[*tokenError](err); ok {
+		return t.odd // after other failures tokens are asked for again where they are made
 	}
 	if e, ok := errors.AsType[*googleapi.Error](err); ok {
 		said := strings.ToLower(strings.Join(words(err), " "))
@@ -125,7 +126,7 @@ func passes(err error) bool {
 				return strings.Contains(said, s)
 			})
 	}
-	return isNetwork(err) && !errors.Is(err, context.Canceled)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, errTooLarge) // no answer, or one that is not understood
 }
 
 // done returns a failure as callers may see it.

@@ -261,7 +261,7 @@ func clean(err error, redact func(string) string) error {
 		return own
 	}
 	if t, ok := errors.AsType[*tokenError](err); ok {
-		return &tokenError{redact(t.text), t.refused, t.ended}
+		return &tokenError{redact(t.text), t.refused, t.odd, t.ended}
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		at := "the API"

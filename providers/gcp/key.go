@@ -139,6 +139,7 @@ func newIdentity(found *auth.Credentials, secrets []string) *identity {
 type tokenError struct {
 	text    string
 	refused bool  // the credentials are, and not the server in trouble
+	odd     bool  // the answer is not understood, as a proxy's page is not
 	ended   error // the context's, where that is why
 }
 
@@ -147,6 +148,9 @@ func (e *tokenError) Unwrap() error { return e.ended }
 
 func newTokenError(err error) *tokenError {
 	e := &tokenError{text: err.Error()}
+	_, cut := errors.AsType[*json.SyntaxError](err)
+	_, shape := errors.AsType[*json.UnmarshalTypeError](err)
+	e.odd = cut || shape
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, ended) {
 			e.ended = ended

@@ -38,7 +38,7 @@ func (c *client) authTest(ctx context.Context) (organization string, err error) 
 	}
 	const path = "/auth/test"
 	err = c.Do(ctx, http.MethodPost, path, nil, &out, rest.Safe)
-	if e, refused := cloud.Answered(err); refused && e.Status < 400 {
+	if e, refused := cloud.Answered(err); refused && e.Status < 400 { // in the API's own words
 		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: err, Hint: whereTokens}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package tensordock
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,5 +81,23 @@ func TestToken(t *testing.T) {
 	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open", testToken)
 	if err == nil || !strings.Contains(err.Error(), "success is false") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A page, or nothing, under a good status says nothing of the token: it is asked for again, and in
+// the end is no answer.
+func TestOddAnswerIsNotTheTokensFault(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for name, answer := range map[string]fakecloud.Answer{"a page": fakecloud.HTML(), "empty": fakecloud.Empty(), "garbage": fakecloud.Garbage()} {
+		f.Inject(fakecloud.Fault{Op: opAuth, Answer: answer, Times: 2})
+		cloudtest.Open(t, f.config())
+		lasting := f.Inject(fakecloud.Fault{Op: opAuth, Answer: answer, Times: -1})
+		_, err := f.config().Open(t.Context())
+		cloudtest.Is(t, err, gputrain.ErrUnavailable, "tensordock", "open", testToken)
+		if errors.Is(err, gputrain.ErrAuth) || lasting.Hits() < 2 {
+			t.Errorf("%s: after %d calls %v", name, lasting.Hits(), err)
+		}
+		lasting.Remove()
 	}
 }

@@ -139,8 +139,8 @@ func lastOf(err error) error {
 }
 
 // Answered is whether an error is an answer of the cloud's own that refuses: its status,
-// its code and its message.
+// its code and its message. A good status with a body that is not understood is none.
 func Answered(err error) (e *rest.Error, ok bool) {
 	e, ok = errors.AsType[*rest.Error](err)
-	return e, ok && e.Status != 0 && !e.Ambiguous()
+	return e, ok && e.Status != 0 && !e.Ambiguous() && !errors.Is(e.Err, rest.ErrAnswer)
 }

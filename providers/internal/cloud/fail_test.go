@@ -74,6 +74,27 @@ func TestStatusKind(t *testing.T) {
 	}
 }
 
+// A good status with a body that is not understood refuses nothing: it may be a gateway's page.
+func TestOddAnswerIsNoRefusal(t *testing.T) {
+	for name, body := range map[string]string{"a page": "<html>", "empty": "", "cut": `{"id":`, "another shape": "[7]"} {
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
+		defer api.Close()
+		c, err := rest.New(rest.Config{BaseURL: api.URL, Attempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var out struct{ ID string }
+		for _, call := range []error{
+			c.Do(t.Context(), "GET", "/", nil, &out), c.Do(t.Context(), "POST", "/", nil, &out, rest.Safe), c.Do(t.Context(), "POST", "/", nil, &out),
+		} {
+			if _, refused := cloud.Answered(call); refused || cloud.StatusKind(call) != gputrain.ErrUnavailable {
+				t.Errorf("%s: refused %v, %v: %v", name, refused, cloud.StatusKind(call), call)
+			}
+		}
+	}
+}
+
 func TestFail(t *testing.T) {
 	words := func(op string, err error) (string, error) {
 		switch {
