@@ -39,7 +39,17 @@ type Call struct {
 	contract Contract
 	server   *Server
 	lag      Lag
+
+	undone, missing bool // by the call's fault
+	obeys           bool // the handler has looked at these
 }
+
+// Undone reports that the handler is to answer as if it had done what the call asks for, and
+// to change nothing.
+func (c *Call) Undone() bool { c.obeys = true; return c.undone }
+
+// Missing reports that the handler is to answer that what the call names does not exist.
+func (c *Call) Missing() bool { c.obeys = true; return c.missing }
 
 // Decode reads Input into v, which it has to fit: the request was checked.
 func (c *Call) Decode(v any) {

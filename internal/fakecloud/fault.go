@@ -19,6 +19,10 @@ type Fault struct {
 
 	// Lag is how far behind the state is that the handler sees.
 	Lag Lag
+	// Undone has the handler answer as if it had done what the call asks for, and change
+	// nothing. Missing has it answer that what the call names does not exist. Only handlers
+	// that look at [Call.Undone] and [Call.Missing] can do so: others fail the test.
+	Undone, Missing bool
 	// After has what follows come after the handler's effect, whose answer is
 	// thrown away then, not before it.
 	After bool
@@ -110,7 +114,7 @@ func (s *Server) take(c *Call) *Injected {
 			continue
 		}
 		in.hits++
-		c.lag = in.Lag
+		c.lag, c.undone, c.missing = in.Lag, in.Undone, in.Missing
 		return in
 	}
 	return nil

@@ -146,6 +146,9 @@ func (s *Server) answer(ctx context.Context, c *Call, record *Record) (Answer, e
 		}
 	}
 	a, err := s.handle(c, handler)
+	if (c.undone || c.missing) && !c.obeys {
+		s.t.Errorf("fakecloud: %s: a fault is Undone or Missing, and the handler looks at neither", c.Op)
+	}
 	if err != nil {
 		s.t.Errorf("fakecloud: %s: the contract does not allow the fake's answer: %v", c.Op, err)
 		a = s.plain(Reply(http.StatusInternalServerError, "the contract does not allow the fake's answer: "+err.Error()))

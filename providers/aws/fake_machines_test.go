@@ -350,13 +350,21 @@ func (f *fake) describeInstances(c *fakecloud.Call) fakecloud.Answer {
 func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 	var in struct{ InstanceIds []string }
 	c.Decode(&in)
-	if unknown := f.unknown(c, in.InstanceIds); len(unknown) > 0 { // one bad ID refuses all
+	unknown := f.unknown(c, in.InstanceIds)
+	if c.Missing() {
+		unknown = in.InstanceIds
+	}
+	if len(unknown) > 0 { // one bad ID refuses all
 		return refused("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(unknown, ", "))
 	}
 	all := []row{}
 	for _, id := range in.InstanceIds {
 		r, _ := f.instances.Get(nil, id)
 		before := row{"Name": f.state(r)}
+		if c.Undone() {
+			all = append(all, row{"InstanceId": id, "PreviousState": before, "CurrentState": row{"Name": "shutting-down"}})
+			continue
+		}
 		f.end(r, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
 		all = append(all, row{"InstanceId": id, "PreviousState": before, "CurrentState": row{"Name": f.state(r)}})
 	}

@@ -314,7 +314,7 @@ func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
 	if a, done := f.replayed(c); done && !bySelf {
 		return a
 	}
-	if !f.end(c, instanceID(c.Vars["zone"], c.Vars["instance"])) {
+	if c.Missing() || !c.Undone() && !f.end(c, instanceID(c.Vars["zone"], c.Vars["instance"])) {
 		return notFound("projects/%s/zones/%s/instances/%s", f.project, c.Vars["zone"], c.Vars["instance"])
 	}
 	return f.begin(c, "delete", "", nil, 0)

@@ -101,8 +101,10 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
 	r, ok := f.machines.Get(nil, c.Vars["vm_id"])
 	switch {
-	case !ok:
+	case c.Missing() || !ok:
 		return missing("Virtual machine")
+	case c.Undone():
+		return success(nil)
 	case f.tooEarly > 0:
 		f.tooEarly--
 		return refuse(400, "bad_request", "Virtual machine is currently being created and cannot be deleted yet")

@@ -240,7 +240,7 @@ func (f *fake) why(c *fakecloud.Call) fakecloud.Answer {
 func (f *fake) destroy(c *fakecloud.Call, kind string) fakecloud.Answer {
 	r, ok := f.instances.Get(nil, c.Query.Get("machine_id"))
 	switch {
-	case !ok:
+	case c.Missing() || !ok:
 		return refuse(404, "Machine not found")
 	case elsewhere(c, r.row["region"]):
 		return notFound()
@@ -251,6 +251,9 @@ func (f *fake) destroy(c *fakecloud.Call, kind string) fakecloud.Answer {
 	}
 	if is != kind {
 		return refuse(404, "Machine not found among those of "+kind)
+	}
+	if c.Undone() {
+		return fakecloud.Reply(200, row{"sucess": "True"})
 	}
 	if r.machine != nil {
 		r.machine.Kill()

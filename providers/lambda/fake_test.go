@@ -195,10 +195,12 @@ func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 	ended := []row{}
 	for _, id := range in.IDs {
 		r, ok := f.instances.Get(nil, id)
-		if !ok {
+		if c.Missing() || !ok {
 			return failure(404, "global/object-does-not-exist", "Specified instance does not exist.")
 		}
-		f.end(c, id)
+		if !c.Undone() {
+			f.end(c, id)
+		}
 		gone := row{"status": "terminating"}
 		for k, v := range r.row {
 			if k != "status" {

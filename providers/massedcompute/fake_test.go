@@ -187,10 +187,12 @@ func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 	}
 	c.Decode(&in)
 	for _, uuid := range in.UUIDs {
-		if _, ok := f.instances.Get(nil, uuid); !ok {
+		if _, ok := f.instances.Get(nil, uuid); c.Missing() || !ok {
 			return failure(404, "Instance not found")
 		}
-		f.end(c, uuid)
+		if !c.Undone() {
+			f.end(c, uuid)
+		}
 	}
 	return fakecloud.Reply(202, row{"response": row{"data": row{"terminated_instances": []row{}}}}) // as it may be
 }

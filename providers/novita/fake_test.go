@@ -132,8 +132,11 @@ func (f *fake) handle() {
 	f.Handle(opEnd, func(c *fakecloud.Call) fakecloud.Answer {
 		id := c.Input.(row)["instanceId"].(string)
 		in, ok := f.instances.Get(nil, id)
-		if !ok {
+		if c.Missing() || !ok {
 			return failure(400, "RESOURCE_NOT_FOUND", "instance not found")
+		}
+		if c.Undone() {
+			return fakecloud.Reply(200, nil)
 		}
 		f.instances.Delete(c, id)
 		if in.machine != nil {

@@ -149,12 +149,13 @@ func (f *fake) handlePods() {
 	f.Handle(opDelete, func(c *fakecloud.Call) fakecloud.Answer {
 		p, ok := f.pods.Get(nil, c.Vars["id"])
 		switch {
-		case !ok:
+		case c.Missing() || !ok:
 			return problemAnswer(404, "pod not found")
 		case p.cluster != "":
 			return problemAnswer(409, "pod belongs to a cluster")
+		case !c.Undone():
+			f.remove(c, c.Vars["id"])
 		}
-		f.remove(c, c.Vars["id"])
 		return fakecloud.Reply(204, nil)
 	})
 }

@@ -58,6 +58,7 @@ type fake struct {
 	unpriced   bool   // products have no price
 	shortage   string // a type that is out of stock
 	failsLater bool   // a start that was granted ends as stopped
+	fallsBack  bool   // a server that starts is shown so once, and then as stopped
 	pageSize   int    // of lists of products
 	quiet      int    // how many looks for fingerprints find none; less than zero is all
 	replaced   bool   // the image makes host keys of its own, and publishes those

@@ -56,8 +56,11 @@ func (f *fake) handleServers() {
 			}
 		}
 		answer := fakecloud.Reply(200, row{"server": merged(s.row, nil)})
-		if s.row["state"] == "stopping" && s.ending == 0 { // somebody has powered it off
+		switch {
+		case s.row["state"] == "stopping" && s.ending == 0: // somebody has powered it off
 			s.row["state"] = "stopped"
+		case s.row["state"] == "starting" && f.fallsBack:
+			s.row["state"], s.row["state_detail"] = "stopped", "hypervisor failure"
 		}
 		return answer
 	}))
@@ -102,6 +105,13 @@ func (f *fake) handleActions() {
 	}
 	f.Handle(opAction, f.of(func(c *fakecloud.Call, s *fakeServer) fakecloud.Answer {
 		switch action := c.Input.(row)["action"]; {
+		case c.Missing():
+			if s.row["state"] != "running" { // it is only shown: its volume is let go of
+				f.letGoOf(c, s)
+			}
+			return unknown(c.Vars["server_id"])
+		case c.Undone():
+			return task(fmt.Sprintf("server_%v", action))
 		case action == "poweron" && s.row["state"] == "stopped":
 			if f.room == 0 {
 				return failure(503, "out_of_stock", "resource out of stock", row{"resource": s.row["commercial_type"]})
@@ -123,10 +133,14 @@ func (f *fake) handleActions() {
 		return failure(400, "invalid_arguments", "invalid argument(s)", row{"details": []row{{"argument_name": "action", "reason": "constraint", "help_message": fmt.Sprint(s.row["state"])}}})
 	}))
 	f.Handle(opDelete, f.of(func(c *fakecloud.Call, s *fakeServer) fakecloud.Answer {
-		if s.row["state"] != "stopped" {
+		switch {
+		case c.Missing():
+			return unknown(c.Vars["server_id"])
+		case s.row["state"] != "stopped":
 			return failure(400, "invalid_arguments", "instance should be powered off", nil)
+		case !c.Undone():
+			f.drop(c, s)
 		}
-		f.drop(c, s)
 		return fakecloud.Reply(204, nil)
 	}))
 }
@@ -134,7 +148,7 @@ func (f *fake) handleActions() {
 // boot starts the machine of a server.
 func (f *fake) boot(s *fakeServer) {
 	s.row["state"], s.row["state_detail"] = "starting", "allocating node"
-	if f.stall {
+	if f.stall || f.fallsBack {
 		return
 	}
 	cfg := fakecloud.MachineConfig{}
@@ -156,14 +170,19 @@ func (f *fake) boot(s *fakeServer) {
 // drop ends a server, whose volumes it only lets go of.
 func (f *fake) drop(c *fakecloud.Call, s *fakeServer) {
 	f.servers.Delete(c, s.row["id"].(string))
+	f.letGoOf(c, s)
+	if s.machine != nil {
+		s.machine.Kill()
+	}
+}
+
+// letGoOf lets go of the volumes of a server.
+func (f *fake) letGoOf(c *fakecloud.Call, s *fakeServer) {
 	for _, v := range s.row["volumes"].(row) {
 		id := v.(row)["id"].(string)
 		if v, ok := f.volumes.Get(nil, id); ok {
 			f.volumes.Put(c, id, merged(v, row{"status": "available", "let_go": f.letGo}))
 		}
-	}
-	if s.machine != nil {
-		s.machine.Kill()
 	}
 }
 

@@ -260,14 +260,16 @@ func (f *fake) get(c *fakecloud.Call) fakecloud.Answer {
 
 func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
 	r, ok := f.instances.Get(nil, c.Vars["id"])
-	if !ok {
+	if c.Missing() || !ok {
 		return failure(404, "Instance not found")
 	}
-	if r.machine != nil {
-		go r.machine.Kill()
+	if !c.Undone() {
+		if r.machine != nil {
+			go r.machine.Kill()
+		}
+		f.room++
+		f.instances.Delete(c, c.Vars["id"])
 	}
-	f.room++
-	f.instances.Delete(c, c.Vars["id"])
 	return fakecloud.Reply(200, row{"data": row{"type": "success", "attributes": row{"message": "Instance deleted successfully"}}})
 }
 

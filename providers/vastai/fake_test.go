@@ -467,7 +467,7 @@ func (f *fake) manage(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) destroy(c *fakecloud.Call) fakecloud.Answer {
-	if !f.end(c, c.Vars["id"]) {
+	if c.Missing() || !c.Undone() && !f.end(c, c.Vars["id"]) {
 		return failure(404, "no_such_instance", "Instance not found")
 	}
 	return success()
@@ -495,7 +495,9 @@ func (f *fake) end(c *fakecloud.Call, id string) bool {
 
 func (f *fake) bulk(c *fakecloud.Call) fakecloud.Answer {
 	for _, id := range input(c)["instance_ids"].([]any) {
-		f.end(c, strconv.Itoa(asInt(id)))
+		if !c.Missing() && !c.Undone() { // which it says of no single one
+			f.end(c, strconv.Itoa(asInt(id)))
+		}
 	}
 	return success()
 }

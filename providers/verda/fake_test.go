@@ -274,6 +274,14 @@ func (f *fake) act(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(207, []row{result})
 	}
 	r, ok := f.instances.Get(nil, in.IDs[0])
+	if c.Missing() {
+		if disk, _ := r.row["os_volume_id"].(string); r.row["status"] != "running" { // it is only shown: its volume is let go of
+			if _, there := f.volumes.Get(nil, disk); there {
+				f.setVolume(disk, "detached")
+			}
+		}
+		return refuse(404, "Instance not found")
+	}
 	for _, id := range in.VolumeIDs {
 		if _, there := f.volumes.Get(nil, id); !there {
 			return failure(400, "invalid_request", "Invalid volume id")
@@ -287,6 +295,8 @@ func (f *fake) act(c *fakecloud.Call) fakecloud.Answer {
 	case r.row["status"] == "provisioning" && r.refused < f.busy:
 		r.refused++
 		return refuse(403, "Can't discontinue a provisioning instance")
+	case c.Undone():
+		return fakecloud.Reply(202, []row{result})
 	}
 	disk := r.row["os_volume_id"].(string)
 	switch {

@@ -255,7 +255,7 @@ func (f *fake) destroy(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 		f.busy--
 		return failure(400, "Unable to destroy server: Server is currently being installed")
 	}
-	if !f.end(c, mode, variable(c)) {
+	if c.Missing() || !c.Undone() && !f.end(c, mode, variable(c)) {
 		return failure(404, "Invalid instance ID.")
 	}
 	return fakecloud.Reply(204, nil)
