@@ -202,7 +202,7 @@ func (p *pool) attach(kept *keptPoolState) error {
 	}
 	p.recall(kept)
 	for _, n := range nodes {
-		p.lives.Go(func() { n.live(n.inst) })
+		p.lives.Go(func() { n.live(n.inst, nil) })
 	}
 	p.mu.Lock()
 	var more []*poolNode

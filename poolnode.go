@@ -114,8 +114,9 @@ func (n *poolNode) request() NodeRequest {
 	return NodeRequest{Rank: n.rank(), Name: n.name, HostKey: n.hostKey}
 }
 
-// live takes a machine from its launch to its end.
-func (n *poolNode) live(inst Instance) {
+// live takes a machine from its launch to its end. beside is the error that came with it, if any: should
+// the machine not come up, that is the first to say why.
+func (n *poolNode) live(inst Instance, beside error) {
 	n.p.mu.Lock()
 	n.inst = inst
 	unwanted := n.state.over() // the pool has become smaller meanwhile
@@ -128,7 +129,11 @@ func (n *poolNode) live(inst Instance) {
 	n.p.lives.Go(func() { n.rise.watch(inst) })
 	if err := n.connect(); err != nil {
 		n.questions.end()
-		n.fail(n.because(err))
+		err = n.because(err)
+		if beside != nil && n.p.ctx.Err() == nil {
+			err = fmt.Errorf("%w (its launch was answered: %v)", err, beside)
+		}
+		n.fail(err)
 		return
 	}
 	var bringing sync.WaitGroup

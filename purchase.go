@@ -66,10 +66,11 @@ type askedFor struct {
 
 // An attempted is what came of one attempt.
 type attempted struct {
-	at   int // the offer
-	got  int
-	left []*poolNode
-	err  error
+	at    int // the offer
+	got   int
+	left  []*poolNode
+	about *poolNode // the first that is left, or whose machine came with the error
+	err   error
 }
 
 // rent gets a machine for each of the nodes and has them live.
@@ -132,7 +133,11 @@ func (b *purchase) start() bool {
 	b.trying++
 	b.p.lives.Go(func() {
 		left, err := b.p.buy(o.Offer, batch)
-		b.done <- attempted{at, len(batch) - len(left), left, err}
+		about := batch[0]
+		if len(left) > 0 {
+			about = left[0]
+		}
+		b.done <- attempted{at, len(batch) - len(left), left, about, err}
 	})
 	return true
 }
@@ -189,9 +194,7 @@ func (b *purchase) take(a attempted) {
 	}
 	b.single = b.single || errors.Is(a.err, ErrRateLimited)
 	b.p.avoid(o.Offer)
-	if len(a.left) > 0 {
-		b.p.events.emit(Event{Kind: EventNode, Node: a.left[0].rank(), State: NodeLaunching.String(), Err: a.err})
-	}
+	b.p.events.emit(Event{Kind: EventNode, Node: a.about.rank(), State: NodeLaunching.String(), Err: a.err})
 	if now().Sub(b.told) >= tellEvery {
 		b.tell()
 	}

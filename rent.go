@@ -155,6 +155,7 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 		return nodes, err
 	}
 	got, err := p.driver.Launch(p.ctx, req)
+	beside := err // the machines that it comes with
 	p.made(err)
 	p.adopt(got)
 	byName := map[string]Instance{}
@@ -180,7 +181,8 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 			left = append(left, n)
 			continue
 		}
-		if tooMuch := p.overpriced(inst.Offer); tooMuch != nil {
+		tooMuch := p.overpriced(inst.Offer)
+		if tooMuch != nil || beside != nil && inst.State == InstanceFailed {
 			err = errors.Join(err, tooMuch)
 			if p.discard(inst.ID) != nil {
 				p.auditSoon()
@@ -191,7 +193,7 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 		p.mu.Lock()
 		n.offer = o
 		p.mu.Unlock()
-		p.lives.Go(func() { n.live(inst) })
+		p.lives.Go(func() { n.live(inst, beside) })
 	}
 	if err == nil && len(left) > 0 {
 		err = p.notLaunched(nil)
