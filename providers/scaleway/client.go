@@ -259,18 +259,28 @@ func (c *client) userData(ctx context.Context, zone, id, key string) (text strin
 	return text, err
 }
 
-func (c *client) powerOn(ctx context.Context, zone, id string) error {
-	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "poweron"}, nil)
-}
+// An action is what a server is asked to do.
+type action string
 
-// terminate ends a server that is not stopped.
-func (c *client) terminate(ctx context.Context, zone, id string) error {
-	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "terminate"}, nil, rest.Idempotent)
-}
+const (
+	powerOn   action = "poweron"
+	powerOff  action = "poweroff"  // it becomes stopped, which is when it can be deleted
+	terminate action = "terminate" // it is not stopped, and ends
+)
 
-// powerOff has a server become stopped, which is when it can be deleted.
-func (c *client) powerOff(ctx context.Context, zone, id string) error {
-	return c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), map[string]string{"action": "poweroff"}, nil, rest.Idempotent)
+// act asks a server for an action, and reports whether the answer promises it: it names the task
+// that does so, and one that has not failed. An empty answer, though it is a success, promises
+// nothing.
+func (c *client) act(ctx context.Context, zone, id string, a action, opts ...rest.Option) (promised bool, err error) {
+	var out struct {
+		Task *struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"task"`
+	}
+	in := map[string]action{"action": a}
+	err = c.rest.Do(ctx, "POST", instances(zone, "servers", id, "action"), in, &out, append(opts, rest.EmptyAnswer)...)
+	return err == nil && out.Task != nil && out.Task.ID != "" && out.Task.Status != "failure", err
 }
 
 // deleteServer deletes a server that is stopped.

@@ -32,6 +32,7 @@ type api struct {
 	client *client
 	zones  []string
 	keys   hostKeys
+	starts starts
 }
 
 func newAPI(c Config, client *client) *api {
@@ -126,15 +127,7 @@ func (a *api) Start(ctx context.Context, id string, o cloud.Order) error {
 	if err := a.client.setUserData(ctx, zone, uuid, "cloud-init", text); err != nil {
 		return err
 	}
-	err = a.client.powerOn(ctx, zone, uuid)
-	if _, refused := cloud.Answered(err); err == nil || refused {
-		return err
-	}
-	// Nobody knows whether that was done, and a second time is an error.
-	if s, look := a.client.server(ctx, zone, uuid); look == nil && s.State != "stopped" {
-		return nil
-	}
-	return err
+	return a.boot(ctx, zone, uuid)
 }
 
 // Machines asks all zones at the same time.
@@ -205,6 +198,9 @@ func (a *api) machine(ctx context.Context, zone string, s server) (cloud.Machine
 	m := cloud.Machine{Tag: cloud.FromWords(s.Tags)}
 	m.ID, m.PublicAddr = zone+"/"+s.ID, s.ipv4()
 	m.State, m.StateReason = state(s, m.Tag.Created)
+	if a.starts.note(s) {
+		m.State, m.StateReason = gputrain.InstanceFailed, fellBack(s)
+	}
 	m.Offer = gputrain.Offer{InstanceType: s.CommercialType, Region: zone}
 	if m.State != gputrain.InstanceRunning {
 		return m, nil

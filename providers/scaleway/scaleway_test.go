@@ -117,26 +117,6 @@ func TestServerThatIsFoundIsStarted(t *testing.T) {
 	}
 }
 
-// A server that its start was granted to may fall back to stopped. For a minute that is
-// taken for not yet started.
-func TestStartThatFailsLater(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	f.failsLater = true
-	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
-	if now, why := state(server{State: "stopped"}, time.Now()); now != gputrain.InstancePending {
-		t.Errorf("at once it is %v: %s", now, why)
-	}
-	f.set(in.ID, row{"tags": f.old(in.ID)})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceStopped || !strings.Contains(now.StateReason, "no room") {
-		t.Errorf("later it is %v: %s", now.State, now.StateReason)
-	}
-	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
-		t.Errorf("%v: %+v", err, f.account())
-	}
-}
-
 // A server that runs is not said to before its fingerprints are there, for as long as they
 // may take. What it is held to is the key that it was given, and what it has published.
 func TestHostKeys(t *testing.T) {
