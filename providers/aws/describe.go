@@ -17,6 +17,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
@@ -104,13 +105,26 @@ func (d *driver) missing(id string) gputrain.Instance {
 	return in
 }
 
+// hasGone is whether a machine in such a state is gone, as EC2 knew no such instance when it was
+// asked to end it, though its lists show it: unless it may be too new.
+func (d *driver) hasGone(m machine, state gputrain.InstanceState) bool {
+	since := m.at
+	if since.IsZero() {
+		since = d.opened // it was made before that
+	}
+	return m.gone && cloud.IsOver(state) && time.Since(since) >= listLag()
+}
+
 // instance says in the pool's words what EC2 says of an instance.
 func (d *driver) instance(ctx context.Context, in types.Instance) (gputrain.Instance, error) {
 	id, tags := sdk.ToString(in.InstanceId), tagList(in.Tags)
 	m := d.remembered(id)
 	state, why := stateOf(in)
-	if state == gputrain.InstancePreempted && m.ended {
+	switch {
+	case state == gputrain.InstancePreempted && m.ended:
 		state = gputrain.InstanceTerminated // both are so, and this one was asked for
+	case d.hasGone(m, state):
+		state, why = gputrain.InstanceTerminated, cloud.NothingToEnd(why)
 	}
 	rank, err := strconv.Atoi(tags.value(tagRank))
 	if err != nil {

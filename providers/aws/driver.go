@@ -50,6 +50,7 @@ type machine struct {
 	offer gputrain.Offer
 	at    time.Time // when it was made; zero where another driver did
 	ended bool      // EC2 has taken the order to end it
+	gone  bool      // EC2 was asked to end it, and knew no such instance
 }
 
 var (

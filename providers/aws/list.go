@@ -61,7 +61,9 @@ func (d *driver) listMachines(ctx context.Context, poolID string) (all []gputrai
 	for _, in := range found {
 		tags := tagList(in.Tags)
 		r := tags.resource(kindMachine, sdk.ToString(in.InstanceId), tags.value(tagNode), d.api.region)
-		r.State, _ = stateOf(in)
+		if r.State, _ = stateOf(in); d.hasGone(d.remembered(r.ID), r.State) {
+			continue
+		}
 		r.Created = sdk.ToTime(in.LaunchTime)
 		if r.HourlyUSD = tags.price(); in.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
 			r.HourlyUSD = d.offerOf(in, d.remembered(r.ID)).HourlyUSD

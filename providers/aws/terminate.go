@@ -20,7 +20,11 @@ const perTermination = 1000
 func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !instanceForm.MatchString(id) }) // it cannot be there
 	for some := range slices.Chunk(ids, perTermination) {
-		if err := d.knownOf(some, func(known []string) error { return d.terminate(ctx, known) }); err != nil {
+		unknown, err := d.knownOf(some, func(known []string) error { return d.terminate(ctx, known) })
+		for _, id := range unknown {
+			d.remember(id, func(m *machine) { m.gone = true })
+		}
+		if err != nil {
 			return fail("terminate", err)
 		}
 	}
@@ -48,23 +52,25 @@ func (d *driver) terminate(ctx context.Context, ids []string) error {
 var instanceIDs = regexp.MustCompile(`\bi-[0-9a-f]{8,17}\b`)
 
 // knownOf calls for machines until EC2 knows all of them: one that it does not know refuses
-// the whole call. It names those, and they are left out. That a machine is not known does
-// not say that it is gone: it may be too new, and Describe tells.
-func (d *driver) knownOf(ids []string, call func(ids []string) error) error {
+// the whole call. It names those, and they are left out and returned. That a machine is not
+// known does not say that it is gone: it may be too new, and Describe tells.
+func (d *driver) knownOf(ids []string, call func(ids []string) error) (unknown []string, err error) {
 	for len(ids) > 0 {
 		err := call(ids)
 		if !isCode(err, "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidID") {
-			return err
+			return unknown, err
 		}
 		_, message := codeOf(err)
 		named := instanceIDs.FindAllString(message, -1)
-		rest := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(named, id) })
+		isNamed := func(id string) bool { return slices.Contains(named, id) }
+		rest := slices.DeleteFunc(slices.Clone(ids), isNamed)
 		if len(rest) == len(ids) {
-			return err
+			return unknown, err
 		}
+		unknown = append(unknown, slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isNamed(id) })...)
 		ids = rest
 	}
-	return nil
+	return unknown, nil
 }
 
 // MarkLease notes in a tag of the machines how long their pool's program is known to live.
@@ -80,8 +86,9 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 		}
 	}
 	tags.add(tagUntil, until.UTC().Format(time.RFC3339))
-	return fail("mark the lease", d.knownOf(ids, func(known []string) error {
+	_, err := d.knownOf(ids, func(known []string) error {
 		_, err := d.api.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: known, Tags: []types.Tag(tags)})
 		return err
-	}))
+	})
+	return fail("mark the lease", err)
 }

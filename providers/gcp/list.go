@@ -25,9 +25,20 @@ func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	var found []gputrain.Resource
 	for _, in := range scopes {
 		for _, machine := range in.items {
-			if r, ok := resourceOf(machine, in.name); ok && (poolID == "" || r.Pool == poolID) {
-				found = append(found, r)
+			r, ok := resourceOf(machine, in.name)
+			if !ok || poolID != "" && r.Pool != poolID {
+				continue
 			}
+			if d.note(r.ID, func(*node) {}).gone { // no end was found to be made: is it only still listed?
+				now, err := d.describe(ctx, r.ID)
+				if err != nil {
+					return nil, fail("list", err)
+				}
+				if now.State == gputrain.InstanceTerminated {
+					continue
+				}
+			}
+			found = append(found, r)
 		}
 	}
 	shared, err := d.listShared(ctx, poolID)

@@ -17,6 +17,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // A driver rents the machines of one pool. What it remembers spares calls and tells what
@@ -39,6 +40,7 @@ type node struct {
 	op       *computepb.Operation // that makes it, while that is not known to be done
 	seen     bool                 // it was there once
 	ended    bool                 // its end was asked for, and granted
+	gone     bool                 // its end was asked for, and the API knew no such instance
 	hostKeys []string
 }
 
@@ -152,8 +154,11 @@ func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, er
 	switch {
 	case now.State == gputrain.InstanceRunning:
 		return d.reachable(ctx, zone, now)
-	case now.State == gputrain.InstanceStopped && now.Offer.Spot && !known.ended:
-		if taken := d.preempted(ctx, zone, name); taken != "" {
+	case now.State == gputrain.InstanceStopped && now.Offer.Spot && (known.gone || !known.ended):
+		switch taken := d.preempted(ctx, zone, name); {
+		case taken != "" && known.gone:
+			now.State, now.StateReason = gputrain.InstanceTerminated, cloud.NothingToEnd(taken)
+		case taken != "":
 			now.State, now.StateReason = gputrain.InstancePreempted, taken
 		}
 	}
@@ -337,7 +342,10 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 				return nil
 			}
 			// What was asked for here and never seen may still come.
-			d.note(id, func(n *node) { n.ended = n.ended || err == nil || n.seen || n.at.IsZero() })
+			d.note(id, func(n *node) {
+				n.ended = n.ended || err == nil || n.seen || n.at.IsZero()
+				n.gone = n.gone || err != nil
+			})
 			return nil
 		})
 	}

@@ -82,12 +82,16 @@ func (d *driver) makeRule(ctx context.Context, pool gputrain.PoolInfo, rule *com
 	if err == nil || ctx.Err() != nil || !exists(err) && !isOpen(err) {
 		return err
 	}
-	// Whether it is there decides, not an answer that is lost.
+	// Whether it is there decides, not an answer that is lost. That it is not there says nothing
+	// of a call that may still be on its way.
 	there, getErr := d.api.firewall(ctx, name)
-	if getErr != nil {
-		return errors.Join(err, getErr)
+	switch {
+	case getErr == nil:
+		return ourRule(there, pool.ID)
+	case isGone(getErr):
+		getErr = errors.New("and it is not there, or not yet")
 	}
-	return ourRule(there, pool.ID)
+	return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("%w; %w", err, getErr), Hint: "prepare it again: what is there by then is taken as it is"}
 }
 
 func ourRule(rule *computepb.Firewall, poolID string) error {

@@ -1,6 +1,7 @@
 package gcp
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,57 @@ func TestPreemption(t *testing.T) {
 	f.Inject(fakecloud.Fault{Op: opZoneOps, Answer: fakecloud.GoogleError(403, "forbidden", "no"), Times: -1})
 	if s := cloudtest.Describe(t, f.open(), deleted); s.State != gputrain.InstanceTerminated {
 		t.Errorf("where operations may not be listed: %+v", s)
+	}
+}
+
+// An instance that was taken back, and that the API does not find when it is to be deleted, is gone,
+// though it is still listed.
+func TestPreemptedInstanceThatIsNotFound(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	in := mustLaunch(t, d, gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.Spot}, 0)
+	f.set(in.ID, row{"status": "TERMINATED"})
+	f.Do(func() {
+		f.preempted = append(f.preempted, row{"kind": "compute#operation", "name": "systemevent-3", "targetLink": "https://x/zones/" + testZone + "/instances/p1-0"})
+	})
+	f.Inject(fakecloud.Fault{Op: opDelete, Missing: true, Times: -1})
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePreempted {
+		t.Errorf("before its end it is %v: %s", now.State, now.StateReason)
+	}
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+		t.Errorf("it is %v: %s", now.State, now.StateReason)
+	}
+	if listed, err := d.List(t.Context(), "p1"); err != nil || len(listed) != 0 {
+		t.Errorf("%+v, %v", listed, err)
+	}
+}
+
+// A rule whose insert is not answered, and that is not there, leaves open whether it comes: it is
+// not taken for something that was not found. Prepare makes it when it is asked again.
+func TestRuleWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	for name, fault := range map[string]fakecloud.Fault{
+		"cut": {Cut: true}, "a page": {Answer: fakecloud.HTML()}, "empty": {Answer: fakecloud.Empty()}, "failed": {Answer: fakecloud.GoogleError(500, "internalError", "oops")},
+	} {
+		fault.Op, fault.Times = opAddRule, -1
+		lost := f.Inject(fault)
+		err := d.Prepare(t.Context(), info("p1"))
+		if !errors.Is(err, gputrain.ErrUnavailable) || errors.Is(err, gputrain.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+		lost.Remove()
+		if err := d.Prepare(t.Context(), info("p1")); err != nil {
+			t.Errorf("%s, and again: %v", name, err)
+		}
+		if err := d.Release(t.Context(), info("p1")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -206,6 +206,24 @@ func TestDestroyThatFails(t *testing.T) {
 	}
 }
 
+// As long as the machine shows no sign of its end it is asked for again.
+func TestDestroyIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, l4, 0)
+	f.Inject(fakecloud.Fault{Op: opDestroy, Times: 2, Answer: refuse(200, "try again")})
+	if err := d.Terminate(t.Context(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if n := len(f.Records(opDestroy)); n != 3 {
+		t.Errorf("it was asked for %d times", n)
+	}
+	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+		t.Errorf("it is %v", now.State)
+	}
+}
+
 // Where the key is refused there is nothing to wait for.
 func TestDestroyThatIsNotAllowed(t *testing.T) {
 	t.Parallel()

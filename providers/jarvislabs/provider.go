@@ -20,6 +20,8 @@ const (
 	maxPoolID = 24
 	// destroyTries is how often a machine is looked at whose end was not confirmed.
 	destroyTries = 20
+	// destroyAgain is after how many of those looks the machine is asked to end again.
+	destroyAgain = 5
 )
 
 // A provider is Jarvis Labs as package cloud wants it.
@@ -152,26 +154,32 @@ func (p *provider) describe(ctx context.Context, in instance) cloud.Machine {
 }
 
 // End destroys a machine, never pauses it, as its disk would be billed. A destroy that fails
-// may be under way all the same: the machine is looked at for a while.
+// may be under way all the same: the machine is looked at for a while, and asked to end again
+// as long as it shows no sign of that.
 func (p *provider) End(ctx context.Context, id string) error {
 	in, err := p.instance(ctx, id)
 	if err != nil {
 		return err
 	}
 	failed := p.api.destroy(ctx, in)
-	if failed == nil || !mayBeUnderWay(failed) {
-		return failed
-	}
-	for range destroyTries {
+	for tries := 1; failed != nil && mayBeUnderWay(failed); tries++ {
 		in, err = p.instance(ctx, id)
-		if err != nil && isMissing(err) {
+		if isMissing(err) {
 			return nil
 		}
-		if state, _ := stateOf(in.Status, false); err == nil && state == gputrain.InstanceTerminated {
+		now, _ := stateOf(in.Status, in.Spot.is(true))
+		ending, _ := stateOf(in.Status, false)
+		switch {
+		case err == nil && isGone(failed) && cloud.IsOver(now): // the list is the only one to show it
+			return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: failed}
+		case err == nil && ending == gputrain.InstanceTerminated:
 			return nil
-		}
-		if !launches.Pause(ctx, cloud.Second) {
+		case tries >= destroyTries:
+			return failed
+		case !launches.Pause(ctx, cloud.Second):
 			return fmt.Errorf("%w: %w", failed, context.Cause(ctx))
+		case err == nil && tries%destroyAgain == 0:
+			failed = p.api.destroy(ctx, in)
 		}
 	}
 	return failed

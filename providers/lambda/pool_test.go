@@ -64,3 +64,30 @@ func TestUnhealthyBootIsReplaced(t *testing.T) {
 	}
 	cloudtest.Empty(t, f.account())
 }
+
+// A machine that was preempted, and that Lambda does not find when it is to be terminated, is gone
+// though it is still listed: the pool ends without a leak, and its key is removed.
+func TestPreemptedMachineThatIsNotFound(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]fakecloud.Fault{
+		"not found": {Missing: true}, "nothing ended": {Answer: data(row{"terminated_instances": []row{}})},
+	} {
+		f := startFake(t)
+		pool, err := gputrain.Open(t.Context(), cloudtest.Dialed(f.config()), oneA10, gputrain.WithStateDir(t.TempDir()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		f.set(pool.Nodes()[0].ID, row{"status": "preempted"})
+		fault.Op, fault.Times = opTerminate, -1
+		f.Inject(fault)
+		if err := pool.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, r := range f.account() {
+			if r.Kind == "key" {
+				t.Errorf("%s: left: %+v", name, r)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package lambda
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -101,6 +102,9 @@ func (a *api) End(ctx context.Context, id string) error {
 		return err
 	}
 	in, err := a.client.instance(ctx, id)
+	if err == nil && in.Status == "preempted" {
+		return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("%s is preempted, and there is nothing to end", id)}
+	}
 	if err == nil && in.Status != "terminating" && in.Status != "terminated" {
 		err = odd("%s is %s, and the API says that it has ended nothing", id, in.Status)
 	}

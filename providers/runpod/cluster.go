@@ -1,6 +1,7 @@
 package runpod
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
 )
 
 const (
@@ -59,10 +61,27 @@ func (d *driver) launchCluster(ctx context.Context, o order) ([]gputrain.Instanc
 	// Whose nodes its pods are cannot be told: none can be used.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	if left := d.client.deleteCluster(ending, made.ID); left != nil && !isGone(left) {
+	if left := d.endCluster(ending, made.ID); left != nil {
 		return nil, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("%v; ending cluster %s again: %v", err, made.ID, left)}
 	}
 	return nil, err
+}
+
+// endCluster ends a cluster whose members are not known, and returns why it is not known to be
+// gone. As long as it is listed it is asked for again.
+func (d *driver) endCluster(ctx context.Context, id string) error {
+	for {
+		if err := d.client.deleteCluster(ctx, id); err != nil && !isGone(err) {
+			return err
+		}
+		all, err := d.client.clusters(ctx)
+		if err == nil && !slices.ContainsFunc(all, func(k cluster) bool { return k.ID == id }) {
+			return nil
+		}
+		if !launches.Pause(ctx, time.Second) {
+			return cmp.Or(err, fmt.Errorf("it is still there: %w", context.Cause(ctx)))
+		}
+	}
 }
 
 // members waits until a cluster's pods have their ranks, and returns them as nodes.

@@ -28,8 +28,9 @@ func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 			peopled[p.Cluster.ID] = true
 		}
 		r := resource(p, who)
-		in := d.instance(p)
-		r.State = in.State
+		if r.State = d.instance(p).State; r.State == gputrain.InstanceTerminated {
+			continue
+		}
 		resources = append(resources, r)
 	}
 	for _, k := range clusters {

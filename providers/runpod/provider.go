@@ -16,6 +16,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // listLag is how long a pod that was made may be missing from reads. It is a guess: RunPod
@@ -61,6 +62,7 @@ type driver struct {
 type launched struct {
 	at    time.Time
 	ended bool                 // RunPod has taken its end
+	gone  bool                 // RunPod was asked to end it, and found no such pod
 	node  gputrain.NodeRequest //secretvet:ignore without its private key
 	offer gputrain.Offer
 }
@@ -143,18 +145,24 @@ func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, er
 		return gputrain.Instance{}, err
 	}
 	mine := d.remembered(id)
-	since := mine.at
-	if since.IsZero() {
-		since = d.opened // another program may have launched it just before
-	}
 	in := gputrain.Instance{ID: id, Name: mine.node.Name, Rank: mine.node.Rank, Offer: mine.offer, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such pod"}
-	if !mine.ended && time.Since(since) < listLag {
+	if !mine.ended && d.isNew(mine) {
 		in.State, in.StateReason = gputrain.InstanceUnknown, "RunPod does not show the pod, or not yet"
 		if !mine.at.IsZero() {
 			in.State = gputrain.InstancePending
 		}
 	}
 	return in, nil
+}
+
+// isNew is whether a pod may be too new to be known: another program may have launched it just
+// before.
+func (d *driver) isNew(mine launched) bool {
+	since := mine.at
+	if since.IsZero() {
+		since = d.opened
+	}
+	return time.Since(since) < listLag
 }
 
 func (d *driver) remembered(id string) launched {
@@ -171,11 +179,13 @@ func (d *driver) remember(id string, node gputrain.NodeRequest, offer gputrain.O
 }
 
 // ended notes that a pod has been ended: from then on one that reads do not have is gone.
-func (d *driver) ended(id string) {
+func (d *driver) ended(id string) { d.change(id, func(mine *launched) { mine.ended = true }) }
+
+func (d *driver) change(id string, change func(*launched)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	mine := d.launched[id]
-	mine.ended = true
+	change(&mine)
 	d.launched[id] = mine
 }
 
@@ -194,6 +204,9 @@ func (d *driver) instance(p pod) gputrain.Instance {
 		in.Labels[labelCluster] = p.Cluster.ID
 	}
 	in.State, in.StateReason = stateOf(p.Status, in.Offer.Spot)
+	if mine.gone && cloud.IsOver(in.State) && !d.isNew(mine) {
+		in.State, in.StateReason = gputrain.InstanceTerminated, cloud.NothingToEnd(in.StateReason)
+	}
 	host, port, user := endpoint(p)
 	if host != "" && in.State == gputrain.InstanceRunning {
 		in.PublicAddr = host
@@ -308,8 +321,11 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		g.Go(func() error {
 			err := d.terminate(ctx, id)
-			if err == nil {
+			switch {
+			case err == nil:
 				d.ended(id)
+			case isGone(err):
+				d.change(id, func(mine *launched) { mine.gone = true })
 			}
 			mu.Lock()
 			defer mu.Unlock()

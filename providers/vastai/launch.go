@@ -126,17 +126,39 @@ func (d *driver) endLeftover(ctx context.Context, id string, f find, node gputra
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	err := d.destroy(ctx, id)
-	if err == nil && d.hasEnded(id) {
-		return nil, why
-	}
+	err := d.destroyed(ctx, id)
 	if err == nil {
-		err = errors.New("the API does not know it yet")
+		return nil, why
 	}
 	return []gputrain.Instance{{
 		ID: id, Name: node.Name, Rank: node.Rank, Offer: f.offer,
 		State: gputrain.InstanceFailed, StateReason: "made stopped by a failed rental",
 	}}, fmt.Errorf("%w; and it left instance %s, which could not be destroyed: %v", why, id, err)
+}
+
+// leftoverTries is how often an instance is asked to end that is still there.
+const leftoverTries = 3
+
+// destroyed destroys an instance, and returns why it is not known to be gone. That the API says
+// yes does not say so: as long as the instance is there, it is asked again.
+func (d *driver) destroyed(ctx context.Context, id string) error {
+	for tries := 1; ; tries++ {
+		if err := d.destroy(ctx, id); err != nil {
+			return err
+		}
+		in, err := d.api.instance(ctx, id)
+		switch ended := d.hasEnded(id); {
+		case ended && (isGone(err) || err == nil && in == nil):
+			return nil
+		case tries < leftoverTries && launches.Pause(ctx, second):
+		case err != nil && !isGone(err):
+			return err
+		case ended:
+			return errors.New("the API says yes, and it is still there")
+		default:
+			return errors.New("the API does not know it yet")
+		}
+	}
 }
 
 // settle looks for the instance that a create may have made whose answer was lost, by its

@@ -93,7 +93,11 @@ func TestWhatAFailedCreateLeavesIsDestroyedOrReturned(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		stays  bool
-	}{"400": {400, false}, "200": {200, false}, "500": {500, false}, "stays": {200, true}} {
+		undone int // so many destroys are answered and not done
+	}{
+		"400": {400, false, 0}, "200": {200, false, 0}, "500": {500, false, 0}, "stays": {200, true, 0},
+		"destroyed late": {200, false, leftoverTries - 1}, "destroyed never": {200, true, -1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := startFake(t, nil)
@@ -101,7 +105,9 @@ func TestWhatAFailedCreateLeavesIsDestroyedOrReturned(t *testing.T) {
 			d := prepared(t, f)
 			made := f.lastID + 1 // by the handler, whose answer is replaced
 			f.Inject(fakecloud.Fault{Op: opCreate, After: true, Answer: fakecloud.Failure(tt.status, row{"success": false, "error": "odd", "new_contract": made}, "")})
-			if tt.stays {
+			if tt.undone != 0 {
+				f.Inject(fakecloud.Fault{Op: opDestroy, Undone: true, Times: tt.undone})
+			} else if tt.stays {
 				f.Inject(fakecloud.Fault{Op: opDestroy, Times: -1, Answer: fakecloud.Failure(403, "", "")})
 			}
 			got, err := launch(t, d, gputrain.Spec{}, 0)

@@ -45,6 +45,7 @@ type machine struct {
 	at      time.Time // when it was made
 	ended   bool      // it was asked for, and granted
 	bulk    bool      // so, together with others
+	absent  bool      // it was asked for, and Vast.ai found nothing to end
 }
 
 var (
@@ -218,6 +219,9 @@ func (d *driver) list(ctx context.Context, poolID string) ([]gputrain.Resource, 
 		}
 		r := t.resource("machine", strconv.FormatInt(in.ID, 10))
 		now := d.describe(in)
+		if now.State == gputrain.InstanceTerminated {
+			continue
+		}
 		r.State, r.Region, r.HourlyUSD = now.State, now.Offer.Region, now.Offer.HourlyUSD
 		if r.Created.IsZero() && in.StartDate != nil {
 			r.Created = time.Unix(int64(*in.StartDate), 0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // loadTimeout is how long an image may be pulled: a host that takes longer is dead.
@@ -28,6 +29,9 @@ func (d *driver) describe(in instance) gputrain.Instance {
 	}
 	if state == gputrain.InstanceFailed && in.MachineID != 0 {
 		d.broken[in.MachineID] = true
+	}
+	if m.absent && cloud.IsOver(state) && time.Since(m.at) >= createLag() {
+		state, why = gputrain.InstanceTerminated, cloud.NothingToEnd(why)
 	}
 	out := gputrain.Instance{
 		ID: id, State: state, StateReason: why,

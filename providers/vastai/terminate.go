@@ -59,16 +59,13 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 // new, and Describe has to say that it is gone.
 func (d *driver) destroy(ctx context.Context, id string) error {
 	err := d.api.destroy(ctx, id)
-	switch {
-	case isGone(err):
-		return nil
-	case err != nil:
+	if err != nil && !isGone(err) {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if m := d.made[id]; m != nil {
-		m.ended = true
+		m.ended, m.absent = m.ended || err == nil, m.absent || err != nil
 	}
 	return nil
 }

@@ -228,23 +228,25 @@ func (v *verda) End(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	var missing error // what the API says of a machine that it does not find
 	gone := in.Status == "discontinued"
 	if !gone {
-		err = v.delete(ctx, id, in.OSVolumeID)
-		gone = isGone(err)
+		if err = v.delete(ctx, id, in.OSVolumeID); isGone(err) {
+			gone, missing, err = true, err, nil
+		}
 	}
 	if gone && in.OSVolumeID != "" { // it may have outlived its machine
-		err = v.client.deleteVolume(ctx, in.OSVolumeID)
+		if err = v.client.deleteVolume(ctx, in.OSVolumeID); isGone(err) {
+			err = nil
+		}
 	}
-	if isGone(err) {
-		err = nil
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		v.mu.Lock()
-		v.ended[id] = true
-		v.mu.Unlock()
-	}
-	return err
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ended[id] = true
+	return missing
 }
 
 // delete deletes a machine by name of its system volume, which without that is known to be

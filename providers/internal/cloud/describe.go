@@ -73,9 +73,7 @@ func (d *Driver) listAll(ctx context.Context) ([]Machine, error) {
 
 // instance is what the cloud tells of a machine, and what is known of it here.
 func (d *Driver) instance(m Machine) gputrain.Instance {
-	d.mu.Lock()
-	known := d.made[m.ID]
-	d.mu.Unlock()
+	known := d.known(m.ID)
 	in := m.Instance
 	in.Name, in.Rank = m.Tag.Name, m.Tag.Rank
 	if known.node.Name != "" {
@@ -90,6 +88,9 @@ func (d *Driver) instance(m Machine) gputrain.Instance {
 		in.Offer.Region = cmp.Or(told.Region, known.offer.Region) // of an offer for anywhere
 	}
 	in.Offer.Provider = d.provider
+	if known.absent && IsOver(in.State) && !d.isNew(known) {
+		in.State, in.StateReason = gputrain.InstanceTerminated, NothingToEnd(in.StateReason)
+	}
 	if in.SSH.Addr == "" || in.State != gputrain.InstanceRunning {
 		in.SSH = gputrain.Endpoint{}
 	} else if key := publicKey(known.node.HostKey.Public); len(in.SSH.HostKeys) == 0 && d.injects() {
@@ -116,11 +117,7 @@ func (d *Driver) missing(id string) gputrain.Instance {
 		State: gputrain.InstanceTerminated, StateReason: "the cloud does not know it",
 	}
 	in.Offer.Provider = d.provider
-	since := d.opened
-	if !known.at.IsZero() {
-		since = known.at
-	}
-	if mine && known.ended || time.Since(since) >= d.api.Capabilities().ListLag {
+	if mine && known.ended || !d.isNew(known) {
 		if d.opts.SpotVanishes && known.offer.Spot && !known.asked {
 			in.State, in.StateReason = gputrain.InstancePreempted, "it has vanished, as spot machines do that are taken back"
 		}
@@ -132,3 +129,23 @@ func (d *Driver) missing(id string) gputrain.Instance {
 	}
 	return in
 }
+
+// isNew is whether a machine may be too new for all of the cloud's answers to know it: it was
+// made a moment ago, by this driver or by one of a program that has just died.
+func (d *Driver) isNew(known made) bool {
+	since := d.opened
+	if !known.at.IsZero() {
+		since = known.at
+	}
+	return time.Since(since) < d.api.Capabilities().ListLag
+}
+
+// IsOver is whether a machine in such a state cannot come back. If the cloud, asked to end one,
+// answers that there is no such machine, it is gone, though lists may show it for a while.
+func IsOver(s gputrain.InstanceState) bool {
+	return s == gputrain.InstancePreempted || s == gputrain.InstanceFailed
+}
+
+// NothingToEnd is the StateReason of a machine that is gone by [IsOver], made of the one that
+// the cloud tells.
+func NothingToEnd(reason string) string { return reason + "; the cloud finds nothing there to end" }

@@ -8,7 +8,8 @@
 //     and looks for what such a call may have made by its node's name.
 //   - Describe leaves out nothing, knows a machine that is too new for the cloud's reads
 //     from one that is gone, and tells the price that was offered where the cloud tells none.
-//   - Terminate ends each machine by itself, and one that is gone is a success.
+//   - Terminate ends each machine by itself, and one that is gone is a success. A machine that was
+//     preempted or has failed, and that the cloud does not find when it is asked to end it, is gone.
 //   - List has what carries gputrain's mark ([Tag]), and an error where a read fails.
 //   - Failures have one form ([Fail]), and a kind by [StatusKind] where the cloud's own words say none.
 //   - A key that is registered for a pool is known from the user's own ([Keys]).

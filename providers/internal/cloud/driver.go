@@ -36,11 +36,12 @@ type Driver struct {
 
 // What was made is known of a machine that this driver has launched, or ended.
 type made struct {
-	node  gputrain.NodeRequest //secretvet:ignore without the private host key
-	offer gputrain.Offer
-	at    time.Time // when it was made
-	asked bool      // to end
-	ended bool      // that was granted
+	node   gputrain.NodeRequest //secretvet:ignore without the private host key
+	offer  gputrain.Offer
+	at     time.Time // when it was made
+	asked  bool      // to end
+	ended  bool      // that was granted
+	absent bool      // that found no such machine
 }
 
 var _ gputrain.Driver = (*Driver)(nil)
@@ -109,11 +110,11 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	}
 	resources := []gputrain.Resource{}
 	for _, m := range machines {
-		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID || m.State == gputrain.InstanceTerminated {
+		in := d.instance(m)
+		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID || in.State == gputrain.InstanceTerminated {
 			continue
 		}
 		r := m.Tag.Resource(d.provider, "machine", m.ID)
-		in := d.instance(m)
 		r.Name, r.State, r.Region, r.HourlyUSD = in.Name, in.State, in.Offer.Region, in.Offer.HourlyUSD
 		resources = append(resources, r)
 	}
@@ -145,7 +146,9 @@ func (d *Driver) Terminate(ctx context.Context, ids ...string) error {
 			switch {
 			case err == nil:
 				d.know(id, func(m *made) { m.ended = true })
-			case !d.isGone(err): // one that is not known may be too new: Describe has to say that it is gone
+			case d.isGone(err): // it may be too new: Describe has to say that it is gone
+				d.know(id, func(m *made) { m.absent = true })
+			default:
 				mu.Lock()
 				errs = append(errs, d.fail("terminate", about(id, err)))
 				mu.Unlock()
@@ -164,6 +167,13 @@ func (d *Driver) know(id string, change func(*made)) {
 	m := d.made[id]
 	change(&m)
 	d.made[id] = m
+}
+
+// known is what is known of a machine.
+func (d *Driver) known(id string) made {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.made[id]
 }
 
 // Close gives back connections. No machine is touched.

@@ -230,3 +230,54 @@ func TestDriverPassesOn(t *testing.T) {
 		t.Errorf("%v; closed: %v", err, m.closed)
 	}
 }
+
+// A machine that cannot come back, and that the cloud does not find when it is to be ended, is gone,
+// once it is too old to be only unknown yet, though lists show it. Another is what they show.
+func TestEndThatFindsNothing(t *testing.T) {
+	const lag = 10 * time.Second
+	for state, want := range map[gputrain.InstanceState]gputrain.InstanceState{
+		gputrain.InstancePreempted: gputrain.InstanceTerminated, gputrain.InstanceFailed: gputrain.InstanceTerminated,
+		gputrain.InstanceRunning: gputrain.InstanceRunning, gputrain.InstancePending: gputrain.InstancePending,
+		gputrain.InstanceStopped: gputrain.InstanceStopped, gputrain.InstanceUnknown: gputrain.InstanceUnknown,
+	} {
+		for name, opts := range map[string]cloud.Options{"by itself": {}, "by the list": {ByList: true}} {
+			t.Run(state.String()+" "+name, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					m := &memory{caps: injecting(lag)}
+					d := open(t, m, opts)
+					got, err := d.Launch(t.Context(), request(t, 1))
+					in := cloudtest.One(t, got, err)
+					m.machines[0].State = state
+					time.Sleep(lag)
+					if now := cloudtest.Describe(t, d, in.ID); now.State != state {
+						t.Errorf("before it was to be ended it is %v", now.State)
+					}
+					m.shown = true
+					if err := d.Terminate(t.Context(), in.ID); err != nil {
+						t.Error(err)
+					}
+					now := cloudtest.Describe(t, d, in.ID)
+					if now.State != want || want != state && !strings.Contains(now.StateReason, "nothing there to end") {
+						t.Errorf("it is %v: %s; want %v", now.State, now.StateReason, want)
+					}
+					listed, err := d.List(t.Context(), "p1")
+					if err != nil || (len(listed) == 0) != (want == gputrain.InstanceTerminated) {
+						t.Errorf("List has %+v, %v", listed, err)
+					}
+					// A program that has just been started does not know how old the machine is.
+					other := open(t, m, opts)
+					if err := other.Terminate(t.Context(), in.ID); err != nil {
+						t.Error(err)
+					}
+					if now := cloudtest.Describe(t, other, in.ID); now.State != state {
+						t.Errorf("to another program it is %v at once", now.State)
+					}
+					time.Sleep(lag)
+					if now := cloudtest.Describe(t, other, in.ID); now.State != want {
+						t.Errorf("to another program it is %v; want %v", now.State, want)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,28 +55,43 @@ func (d *Driver) launch(ctx context.Context, req gputrain.LaunchRequest, n gputr
 	}
 	n.HostKey.Private = ""
 	d.know(id, func(m *made) { *m = made{node: n, offer: req.Offer, at: time.Now()} })
+	in := gputrain.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: gputrain.InstancePending, Offer: req.Offer}
 	if starter, ok := d.api.(Starter); ok && err == nil {
-		if err = starter.Start(ctx, id, order); err != nil && d.undo(ctx, id) {
-			return gputrain.Instance{}, err
+		if err = starter.Start(ctx, id, order); err != nil {
+			left := d.undo(ctx, id)
+			if left == nil {
+				return gputrain.Instance{}, err
+			}
+			in.State, in.StateReason = gputrain.InstanceFailed, fmt.Sprintf("it was made and not started, and is not known to be ended: %v", left)
 		}
 	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return gputrain.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: gputrain.InstancePending, Offer: req.Offer}, err
+	return in, err
 }
 
-// undo ends a machine that was made and not started, though the caller may have given up. That
-// the cloud does not know it says nothing: it may be too new.
-func (d *Driver) undo(ctx context.Context, id string) bool {
+// undo ends a machine that was made and not started, though the caller may have given up, and
+// returns why it is not known to be gone. That the end was granted does not say so: as long as the
+// machine is there, it is asked for again.
+func (d *Driver) undo(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	if d.Terminate(ctx, id) != nil {
-		return false
+	for {
+		if err := d.Terminate(ctx, id); err != nil {
+			return err
+		}
+		if !d.known(id).ended {
+			return errors.New("the cloud does not know it, or not yet")
+		}
+		now, err := d.Describe(ctx, id)
+		if err == nil && now[0].State == gputrain.InstanceTerminated {
+			return nil
+		}
+		if !launches.Pause(ctx, Second) {
+			return cmp.Or(err, fmt.Errorf("it is still there: %w", context.Cause(ctx)))
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.made[id].ended
 }
 
 // settle looks for the machine that a create may have made whose answer was lost, until

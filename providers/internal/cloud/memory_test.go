@@ -33,6 +33,7 @@ type memory struct {
 	create func(n int) (make bool, err error) // of the nth create; nil means that it succeeds
 	hidden int                                // so many reads do not see the machines yet
 	err    error                              // of every read and end
+	shown  bool                               // reads show machines that an end does not find
 }
 
 func open(t *testing.T, m *memory, opts cloud.Options) *cloud.Driver {
@@ -113,6 +114,9 @@ func (m *memory) Machine(_ context.Context, id string) (cloud.Machine, error) {
 func (m *memory) End(_ context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.shown {
+		return errGone
+	}
 	n := len(m.machines)
 	m.machines = slices.DeleteFunc(m.machines, func(c cloud.Machine) bool { return c.ID == id })
 	if m.err == nil && len(m.machines) == n {

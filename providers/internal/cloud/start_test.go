@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bubble"
 )
 
 // A machine that was made and cannot be started is ended, and the error is of what has failed.
@@ -22,10 +23,12 @@ func TestStart(t *testing.T) {
 		"not started":                       {api: starting{fails: stock}, kind: gputrain.ErrNoCapacity},
 		"not started, and cannot be ended":  {api: starting{fails: stock, stuck: true}, left: []string{"m1"}, kind: gputrain.ErrNoCapacity},
 		"not started, and not known yet":    {api: starting{fails: stock, tooNew: true}, left: []string{"m1"}, kind: gputrain.ErrNoCapacity},
+		"not started, and ended late":       {api: starting{fails: stock, undone: 2}, kind: gputrain.ErrNoCapacity},
+		"not started, and never ended":      {api: starting{fails: stock, undone: -1}, left: []string{"m1"}, kind: gputrain.ErrNoCapacity},
 		"made by a call without its answer": {api: starting{lost: true}, left: []string{"m1"}},
 		"the same, and not started":         {api: starting{lost: true, fails: stock}, kind: gputrain.ErrNoCapacity},
 	} {
-		t.Run(name, func(t *testing.T) {
+		bubbled(t, name, func(t *testing.T) {
 			api := tt.api
 			d := New("acme", &api, Options{})
 			defer d.Close()
@@ -39,8 +42,20 @@ func TestStart(t *testing.T) {
 			if !slices.Equal(api.have, tt.left) || len(got) != len(tt.left) || api.starts != 1 {
 				t.Errorf("there is %q after %d starts, and Launch returns %+v", api.have, api.starts, got)
 			}
+			// The caller is to end at once what could not be ended here, not to wait for it.
+			if err != nil && len(got) > 0 && (got[0].State != gputrain.InstanceFailed || got[0].StateReason == "") {
+				t.Errorf("beside an error there is %+v", got)
+			}
+			if wants := tt.api.undone + 1; tt.api.undone > 0 && api.ends != wants {
+				t.Errorf("its end was asked for %d times, want %d", api.ends, wants)
+			}
 		})
 	}
+}
+
+// bubbled runs a subtest in virtual time.
+func bubbled(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { bubble.Test(t, f) })
 }
 
 // Options say whether machines are described by a list, or each by itself.
@@ -66,6 +81,8 @@ type starting struct {
 	lost   bool // Create makes it and says nothing
 	stuck  bool // End fails
 	tooNew bool // End does not know it
+	undone int  // so many ends are granted and not done; less than zero is all
+	ends   int
 	have   []string
 	starts int
 	lists  int
@@ -93,6 +110,9 @@ func (a *starting) End(context.Context, string) error {
 	if a.tooNew {
 		return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.New("no such machine")}
 	}
+	if a.ends++; a.undone < 0 || a.ends <= a.undone {
+		return nil
+	}
 	a.have = nil
 	return nil
 }
@@ -105,7 +125,10 @@ func (a *starting) Machines(context.Context, string) (all []Machine, err error) 
 	return all, nil
 }
 
-func (a *starting) Machine(context.Context, string) (Machine, error) {
+func (a *starting) Machine(_ context.Context, id string) (Machine, error) {
+	if a.undone != 0 && slices.Contains(a.have, id) {
+		return Machine{Instance: gputrain.Instance{ID: id, State: gputrain.InstanceStopped}, Tag: Tag{Pool: "p1", Name: "p1-0"}}, nil
+	}
 	return Machine{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.New("no such machine")}
 }
 func (a *starting) Capabilities() gputrain.Capabilities { return gputrain.Capabilities{} }
