@@ -52,10 +52,15 @@ func (f *fake) harness() providertest.Harness {
 	const nothing = "Prepare makes nothing: the API has no keys"
 	h := providertest.Harness{
 		Account: f.account, Calls: calls, Fault: fault, Foreign: f.foreign,
-		States: cloudtest.States(vendorStates, func(id, word string) {
-			f.Do(func() { f.newWord = vendorStates[word] == gputrain.InstanceUnknown })
-			f.set(id, row{"status": word})
-		}),
+		States: func() []providertest.StateCase {
+			cases := cloudtest.States(vendorStates, func(id, word string) {
+				f.Do(func() { f.newWord = vendorStates[word] == gputrain.InstanceUnknown })
+				f.set(id, row{"status": word})
+			})()
+			return append(cases, providertest.StateCase{Vendor: "exited, and taken back", Want: gputrain.InstancePreempted, Set: func(id string) {
+				f.set(id, row{"status": "exited", "spotStatus": "reclaimed", "spotReclaimTime": "1763631000"})
+			}})
+		},
 		Stall:    func() { f.Do(func() { f.stall = true }) },
 		Room:     func(n int) { f.Do(func() { f.room = n }) },
 		Unpriced: func() { f.Do(func() { f.unpriced = true }) },

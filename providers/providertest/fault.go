@@ -46,11 +46,16 @@ const (
 	Astray
 	// Redirected leads the caller to Fault.To, by the status of Fault.Status.
 	Redirected
+	// Undone is the API's own answer of success, and nothing is done.
+	Undone
+	// Missing is the API's own answer that what the call names does not exist, though other
+	// calls still show it.
+	Missing
 )
 
 // String returns the kind in lower case: "rate limited".
 func (k Kind) String() string {
-	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang", "astray", "redirected"}[k]
+	return [...]string{"failed", "unavailable", "rate limited", "cut", "garbage", "html", "empty", "huge", "hang", "astray", "redirected", "undone", "missing"}[k]
 }
 
 // A Fault is what goes wrong with the next calls of an Op.

@@ -97,7 +97,7 @@ type check struct {
 }
 
 func checks() []check {
-	return slices.Concat(openChecks(), offerChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), listChecks(),
+	return slices.Concat(openChecks(), offerChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
 		releaseChecks(), answerChecks(), redirectChecks(), cancelChecks(), abilityChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 

@@ -48,10 +48,13 @@ func harness(t *testing.T, f flaw) Harness {
 		},
 		Fault: func(op Op, f Fault) func() {
 			leadsTo.Store(c, f.To)
+			if f.Kind == Missing {
+				return findNothing(c)
+			}
 			kind, ok := map[Fault]sim.Kind{
 				{Kind: Failed}: sim.ErrorBefore, {Kind: Failed, After: true}: sim.ErrorAfter,
 				{Kind: Unavailable}: sim.Unavailable, {Kind: Cut}: sim.Refused, {Kind: Cut, After: true}: sim.Lost,
-				{Kind: RateLimited}: sim.RateLimited, {Kind: HTML}: sim.Garbage, {Kind: HTML, After: true}: sim.Garbage,
+				{Kind: RateLimited}: sim.RateLimited, {Kind: Undone}: sim.Ignored, {Kind: HTML}: sim.Garbage, {Kind: HTML, After: true}: sim.Garbage,
 				{Kind: Redirected}: sim.ErrorBefore, // to the driver: where it leads, only a flaw looks
 				{Kind: Hang}:       sim.Delay, {Kind: Hang, After: true}: sim.SlowAnswer,
 			}[Fault{Kind: f.Kind, After: f.After}]
@@ -105,7 +108,8 @@ func harness(t *testing.T, f flaw) Harness {
 	}
 	for _, name := range []string{"ambiguous launch: unavailable after it was done", "ambiguous launch: garbage after it was done", "ambiguous launch: empty after it was done",
 		"read that is never answered well: garbage", "read that is never answered well: empty", "read that is never answered well: huge",
-		"read that is never answered well: astray", "terminate: html before it was done", "terminate: astray before it was done"} {
+		"terminate that is not done: empty", "open that is answered well the second time: empty", "open that is never answered well: empty",
+		"read that is answered well the second time: empty", "read that is never answered well: astray", "terminate: html before it was done", "terminate: astray before it was done"} {
 		h.Without[name] = elsewhere
 	}
 	return h

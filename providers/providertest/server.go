@@ -48,6 +48,10 @@ func OnServer(api *fakecloud.Server, ops map[Op][]string) (fault func(Op, Fault)
 			in.Answer.Status = http.StatusNotFound
 		case Redirected:
 			in.Answer = fakecloud.Reply(f.Status, "").With("Location", f.To)
+		case Undone:
+			in.Undone = true
+		case Missing:
+			in.Missing = true
 		case Hang:
 			in.Hold, in.Cut = free, true
 		}

@@ -12,6 +12,7 @@ import (
 const (
 	once     = "the driver asks once, so that what a pool does about a fault can be seen"
 	noAnswer = "this API has one answer that is none, and it is told as html"
+	finds    = "this API finds what it lists"
 )
 
 // The cloud in this program, where it does not know tokens and lists lag.
@@ -114,7 +115,15 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 			"read that is answered well the second time: unavailable":  once,
 			"read that is answered well the second time: rate limited": once,
 			"read that is answered well the second time: cut":          once,
+			"read that is answered well the second time: html":         once,
+			"read that is answered well the second time: empty":        once,
+			"open that is answered well the second time: html":         once,
+			"open that is answered well the second time: empty":        once,
 			"read that waits for Retry-After":                          once,
+			"open that is never answered well: empty":                  noAnswer,
+			"terminate that is not done: empty":                        noAnswer,
+			"terminate that does not find what has ended":              finds,
+			"terminate that does not find what runs":                   finds,
 		},
 	}
 }
@@ -131,9 +140,10 @@ func inject(c *sim.Cloud, op providertest.Op, f providertest.Fault) func() {
 		{providertest.Unavailable, false}: sim.Unavailable, {providertest.Unavailable, true}: sim.ErrorAfter,
 		{providertest.RateLimited, false}: sim.RateLimited,
 		{providertest.HTML, true}:         sim.Garbage,
+		{providertest.Undone, false}:      sim.Ignored,
 		{providertest.Hang, false}:        sim.Delay, {providertest.Hang, true}: sim.SlowAnswer,
 	}[what{f.Kind, f.After}]
-	if f.Kind == providertest.HTML && (op == providertest.OpOffers || op == providertest.OpDescribe || op == providertest.OpList) {
+	if f.Kind == providertest.HTML && (op == providertest.AnyOp || op == providertest.OpOffers || op == providertest.OpDescribe || op == providertest.OpList) {
 		kind, ok = sim.Garbage, true
 	}
 	if !ok {
