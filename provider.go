@@ -22,6 +22,8 @@ type Provider interface {
 
 	// Open returns a driver for one pool. It checks what can be checked
 	// without renting anything: that a key is there, that an engine answers.
+	// An answer that is not understood is asked for again, and is [ErrUnavailable] if
+	// that does not help.
 	Open(ctx context.Context) (Driver, error)
 }
 
@@ -46,7 +48,8 @@ type Driver interface {
 	// Launch starts one machine for each of req.Nodes, tagged with the pool in
 	// the create call itself, and does not wait until they can be reached. It
 	// may return machines and an error: those machines exist and are the
-	// caller's to keep or to terminate. An ambiguous answer is settled by
+	// caller's to keep or to terminate. One in state [InstanceFailed] beside an error is
+	// terminated at once, and the error is the launch's. An ambiguous answer is settled by
 	// listing and adopting, never by creating again: a driver that does so for as long
 	// as lists lag calls [PoolInfo.Settling]; else the pool does. What is open after
 	// that is [ErrUnavailable]; other kinds mean that nothing was made but what is
@@ -64,7 +67,9 @@ type Driver interface {
 	List(ctx context.Context, poolID string) ([]Resource, error)
 
 	// Terminate ends the named machines by the verb that ends billing. It is
-	// idempotent: a machine that is gone already is a success.
+	// idempotent: a machine that is gone already is a success. It is called again as
+	// long as Describe shows the machine: that the API has answered does not say that
+	// the machine has ended.
 	Terminate(ctx context.Context, ids ...string) error
 
 	// Release removes exactly what Prepare made. It is idempotent.

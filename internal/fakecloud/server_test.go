@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -378,4 +379,28 @@ func TestFaultLags(t *testing.T) {
 			t.Error("Delete does not say what was there")
 		}
 	})
+}
+
+// A handler is told that it is to do nothing, or to find nothing. One that does not look fails the test.
+func TestFaultThatTheHandlerObeys(t *testing.T) {
+	s, keys, w := keyServer(t)
+	const op = "POST " + keysPath
+	s.Inject(Fault{Op: op, Undone: true})
+	status(t, s, "POST", keysPath, newKeyBody)
+	w.saw(t, "a fault is Undone or Missing, and the handler looks at neither")
+
+	var told []string
+	s.Handle(op, func(c *Call) Answer {
+		told = append(told, fmt.Sprint(c.Undone(), c.Missing()))
+		return Undescribed(200, nil)
+	})
+	s.Inject(Fault{Op: op, Undone: true})
+	s.Inject(Fault{Op: op, Missing: true})
+	for range 3 {
+		status(t, s, "POST", keysPath, newKeyBody)
+	}
+	if got := strings.Join(told, ", "); got != "true false, false true, false false" || len(keys.All(nil)) != 1 {
+		t.Errorf("the handler was told %s", got)
+	}
+	w.saw(t)
 }
