@@ -62,9 +62,10 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		opKeys:    {`null`, `[{"name":"gputrain-p1"}]`},
 	} {
 		for _, body := range bodies {
-			f.Inject(fakecloud.Fault{Op: op, Answer: fakecloud.Reply(200, body)})
+			odd := f.Inject(fakecloud.Fault{Op: op, Answer: fakecloud.Reply(200, body), Times: -1})
 			_, err := d.List(t.Context(), "p1")
 			cloudtest.Is(t, err, rest.ErrAnswer, "verda", "list")
+			odd.Remove()
 		}
 	}
 	f.Inject(fakecloud.Fault{Op: opGet, Answer: fakecloud.Reply(200, `{"id":"another","status":"running"}`)})
