@@ -80,6 +80,10 @@ type answer struct {
 	found []found
 }
 
+// goodbye is how long a node that is given up while it is taken over may take to say that
+// its session has ended. One that is gone never does.
+const goodbye = time.Second
+
 // openControl starts the shell and takes the pool over with it.
 func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat string) (*control, answer, error) {
 	var told answer
@@ -93,7 +97,13 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat
 	// A small buffer: hardly anything comes.
 	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
-	interrupted := context.AfterFunc(ctx, func() { s.Close() })
+	interrupted := context.AfterFunc(ctx, func() {
+		if how == again {
+			s.Close() // others may use the connection
+			return
+		}
+		s.CloseWithin(goodbye)
+	})
 	k.put([]byte(opening + "echo '" + hello + "'\n" + cfg.open(how, beat) + "gt_ready\n"))
 	if err = k.frames.greet(); err == nil {
 		err = k.opened(&told.facts)

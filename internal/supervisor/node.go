@@ -74,6 +74,9 @@ type Config struct {
 	// Plain has the shell do what runner.pl does elsewhere, with perl too. Attach goes
 	// by what the node has.
 	Plain bool
+	// Disposable means that the machine ends with the node: a Start that fails leaves what
+	// it has begun to that, and to the node's lease, and waits for nothing.
+	Disposable bool
 	// Generation says which of the programs that take the node over one after the
 	// other this is. Zero means 1.
 	Generation int
@@ -114,7 +117,8 @@ var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // Start arms the node's watcher, makes the pool's folder, and returns the node
 // ready for tasks. It must be the first thing that a pool runs on a node. A
-// Start that fails leaves nothing behind, as far as the node can be reached.
+// Start that fails leaves nothing behind, as far as the node can be reached, unless the
+// machine is disposable.
 func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	n, err := newNode(ctx, c, cfg)
 	if err != nil {
@@ -123,6 +127,9 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	k, told, err := n.open(ctx, starting)
 	if err != nil {
 		n.end(err)
+		if cfg.Disposable {
+			return nil, err
+		}
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
 		defer cancel()
 		return nil, errors.Join(err, n.Close(clean, true))
