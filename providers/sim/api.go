@@ -498,9 +498,7 @@ func (c *Cloud) stopAll(r request) {
 		}
 	}
 	c.mu.Unlock()
-	for _, m := range all {
-		m.stop()
-	}
+	c.stop(all)
 }
 
 func (c *Cloud) terminate(entry *Call, r request) (answer, error) {

@@ -113,12 +113,12 @@ func (c *Cloud) Close() error {
 	for _, s := range servers {
 		errs = append(errs, s.Close())
 	}
+	c.stop(machines)
+	c.mu.Lock()
 	for _, m := range machines {
-		m.stop()
-		c.mu.Lock()
 		m.over(gputrain.InstanceTerminated, "the cloud was closed", byCloud)
-		c.mu.Unlock()
 	}
+	c.mu.Unlock()
 	c.wg.Wait()
 	for _, m := range machines {
 		if m.node != nil {

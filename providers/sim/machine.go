@@ -135,12 +135,20 @@ func (m *machine) over(state gputrain.InstanceState, why, by string) {
 
 // stop ends what runs on the machine. c.mu is not held. It may be called again.
 func (m *machine) stop() {
-	m.c.mu.Lock()
-	n := m.node
-	m.c.mu.Unlock()
-	if n != nil {
-		n.end()
+	m.c.stop([]*machine{m})
+}
+
+// stop ends what runs on machines. c.mu is not held.
+func (c *Cloud) stop(machines []*machine) {
+	var nodes []*node
+	c.mu.Lock()
+	for _, m := range machines {
+		if m.node != nil {
+			nodes = append(nodes, m.node)
+		}
 	}
+	c.mu.Unlock()
+	endAll(nodes)
 }
 
 // end takes a machine away: in a goroutine of its own, as what runs there may need

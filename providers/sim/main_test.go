@@ -84,7 +84,7 @@ func open(t *testing.T, c *sim.Cloud) gputrain.Driver {
 // key is one that nobody has to keep secret.
 const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
 
-func request(t *testing.T, d gputrain.Driver, pool string, n int) gputrain.LaunchRequest {
+func request(t testing.TB, d gputrain.Driver, pool string, n int) gputrain.LaunchRequest {
 	t.Helper()
 	req := gputrain.LaunchRequest{Pool: info(pool), Token: pool}
 	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {

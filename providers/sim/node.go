@@ -102,10 +102,7 @@ func (c *Cloud) startNode(m *machine) (*node, error) {
 		}
 		cfg.Dir = n.home
 		cfg.Env = append(loginEnv(), homeEnv+"="+n.home)
-		n.ending = sync.OnceFunc(func() {
-			n.server.Close()
-			n.removeHome()
-		})
+		n.ending = sync.OnceFunc(func() { n.server.Close() })
 	}
 	if n.server, err = sshd.New(cfg); err != nil {
 		os.RemoveAll(n.home)
@@ -148,7 +145,21 @@ func (c *Cloud) simConfig(m *machine) simnode.Config {
 	return cfg
 }
 
-// end ends everything on the machine. It may be called again.
+// endAll ends everything on machines, at the same time. It may be called again.
+func endAll(nodes []*node) {
+	homes := map[string]bool{}
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		if n.home != "" {
+			homes[n.home] = true
+		}
+		all.Go(n.end)
+	}
+	all.Wait()
+	removeHomes(homes)
+}
+
+// end ends the server, with what it runs.
 func (n *node) end() {
 	n.mu.Lock()
 	if n.listener != nil {
@@ -261,15 +272,31 @@ while [ "$hit" = 1 ] && [ "$n" -lt 100 ]; do
 		kill -KILL "$p" 2>/dev/null && hit=1
 	done
 done
-find "$h" -type d ! -perm -700 -exec chmod u+rwx {} \; 2>/dev/null
-cd / && rm -rf -- "$h"`
+` + openFolders + `cd / && rm -rf -- "$h"`
 
-// removeHome ends what the server has not, and removes the home.
-func (n *node) removeHome() {
-	cmd := exec.Command("sh", "-c", selfDestruct, "sh", n.home)
-	cmd.Env = childenv.Of(childenv.System)
-	if cmd.Run() != nil {
-		os.RemoveAll(n.home)
+// openFolders has the folders of a home be such that they can be removed.
+const openFolders = `h=${1:-$HOME}
+find "$h" -type d ! -perm -700 -exec chmod u+rwx {} \; 2>/dev/null
+`
+
+// removeHomes ends what the servers have not, and removes the homes.
+func removeHomes(homes map[string]bool) {
+	for home := range homes {
+		if _, err := os.Lstat(filepath.Join(home, homeMark)); err != nil {
+			delete(homes, home) // it is gone already
+		}
+	}
+	if len(homes) == 0 {
+		return
+	}
+	killProcesses(homes)
+	for home := range homes {
+		if os.RemoveAll(home) == nil {
+			continue
+		}
+		cmd := exec.Command("sh", "-c", openFolders+`rm -rf -- "$h"`, "sh", home)
+		cmd.Env = childenv.Of(childenv.System)
+		_ = cmd.Run() // wait says what is left
 	}
 }
 

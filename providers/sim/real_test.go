@@ -194,3 +194,48 @@ func TestAClientIsKilled(t *testing.T) {
 		t.Errorf("%v, left %v", err, c.Live())
 	}
 }
+
+// Machines that are ended by one call are ended at once, and not by a process for each.
+func TestTerminateOfManyMachines(t *testing.T) {
+	const n = 12
+	dir := t.TempDir()
+	c := sim.New(sim.Options{Dir: dir})
+	defer c.Close()
+	d, err := sim.Config{Cloud: c}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	got, err := d.Launch(t.Context(), request(t, d, "many", n))
+	if err != nil || len(got) != n {
+		t.Fatalf("%d machines: %v", len(got), err)
+	}
+	var ids []string
+	for _, in := range got {
+		ids = append(ids, in.ID)
+	}
+	tools := t.TempDir()
+	started := tools + "/started"
+	real, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapper := "#!" + real + "\necho sh >>" + started + "\nexec " + real + ` "$@"` + "\n"
+	if err := os.WriteFile(tools+"/sh", []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	if err := d.Terminate(t.Context(), ids...); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(started)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if shells := strings.Count(string(log), "sh"); shells > 1 {
+		t.Errorf("the end of %d machines starts %d shells", n, shells)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("homes are left: %v, %v", left, err)
+	}
+}

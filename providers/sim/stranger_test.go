@@ -22,7 +22,7 @@ func TestStrangersProcess(t *testing.T) {
 		t.Errorf("the stranger opens %v", open)
 	}
 	pid := strangertest.Start(t, homeEnv+"="+home)
-	(&node{home: home}).removeHome()
+	removeHomes(map[string]bool{home: true})
 	if _, err := os.Lstat(home); err == nil {
 		t.Error("the home is still there")
 	}
