@@ -110,11 +110,28 @@
 // [Compute.Resize] sets the size by hand. Ranks are always those from 0 on: where a node
 // goes, the last one gets its rank.
 //
-// The first SIGINT or SIGTERM belongs to the program. These two lines make
-// Ctrl-C a clean end:
+// # Signals and log.Fatal
 //
-//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// The first SIGINT, SIGTERM or SIGHUP belongs to the program. These two lines make
+// Ctrl-C, and a terminal that is closed, a clean end:
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 //	defer stop()
+//
+// log.Fatal and os.Exit run no deferred Close: machines that can end themselves go on until
+// their lease has run out, all others until [Reap]. So once a pool is open, return
+// the error instead, or use [With]. A program that was killed leaves the same, and so
+// does one whose output is cut, as by "| head": SIGPIPE kills it at its next line. With
+//
+//	signal.Ignore(syscall.SIGPIPE)
+//
+// it goes on, unread, to its own end. Don't pass SIGPIPE to NotifyContext: then a broken connection
+// to one node ends the whole pool. What is left is listed by
+//
+//	go run github.com/gputrain/gputrain/examples/reap
+//
+// and ended if a provider's name follows, as in "reap vastai"; a program does the same by
+// [Pools] and [Reap].
 //
 // # Errors
 //

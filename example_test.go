@@ -17,8 +17,8 @@ import (
 )
 
 func Example() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop() // the first Ctrl-C ends the pool, and so every node
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop() // the first Ctrl-C, or a closed terminal, ends the pool, and so every node
 
 	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
 	if err != nil {

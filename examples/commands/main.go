@@ -58,8 +58,8 @@ func main() {
 		log.Fatalf("-provider %s: it is container or local", *name)
 	}
 
-	// Ctrl-C ends this context, and so the pool and everything on it.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Ctrl-C, or a closed terminal, ends this context, and so the pool and everything on it.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	rates := []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3}
 	if err := sweep(ctx, provider, image, rates, results, os.Stdout); err != nil {

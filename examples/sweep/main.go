@@ -75,8 +75,8 @@ func main() {
 		log.Fatalf("-provider %s: it is local or container", *name)
 	}
 
-	// Ctrl-C ends this context, and so the pool and everything on it.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Ctrl-C, or a closed terminal, ends this context, and so the pool and everything on it.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := sweep(ctx, provider, *nodes, grid(), os.Stdout); err != nil {
 		stop()
