@@ -78,11 +78,14 @@ func (p *pool) endStrays(ctx context.Context) error {
 		case m == nil:
 			p.strayLocked(r)
 		case !m.to.IsZero():
-			m.to = time.Time{} // that was a lie
+			m.to, m.unbilled = time.Time{}, time.Time{} // that was a lie
 		}
 	}
 	for id, m := range p.machines {
-		if m.unwanted && m.to.IsZero() {
+		switch {
+		case m.awaited:
+			delete(listed, id)
+		case m.unwanted && m.to.IsZero():
 			listed[id] = m.resource()
 		}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// releaseTimeout bounds the end of a pool, whatever became of its context.
-	releaseTimeout = 3 * time.Minute
+	// endTimeout bounds the end of a pool's machines, whatever became of its context.
+	endTimeout = 3 * time.Minute
 	// leaveTimeout bounds the tidying up of one adopted machine.
 	leaveTimeout = 30 * time.Second
 )
@@ -74,8 +74,7 @@ func (p *pool) end() error {
 	p.expire()
 	p.finish(ErrClosed)
 
-	ctx, stop := context.WithTimeout(context.WithoutCancel(p.ctx), releaseTimeout)
-	defer stop()
+	ctx := context.WithoutCancel(p.ctx)
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	fenced := p.fenced()
 	var left error
@@ -89,15 +88,26 @@ func (p *pool) end() error {
 	err := cmp.Or(fenced, p.fenced())
 	if err == nil && p.ledger != nil { // or nothing was ever made
 		p.noteClosing()
-		err = errors.Join(left, p.terminate(ctx))
-		if !errors.Is(err, ErrFenced) {
-			err = errors.Join(err, p.release(ctx))
-		}
+		err = errors.Join(left, p.endRented(ctx, endTimeout))
 	}
 	err = errors.Join(err, p.closeLedger(err == nil), p.driver.Close())
 	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})
 	p.events.close()
 	return err
+}
+
+// endRented ends every machine, within a time, and removes what they shared, within another:
+// a machine that is slow to go leaves nothing else behind.
+func (p *pool) endRented(ctx context.Context, limit time.Duration) error {
+	machines, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	err := p.terminate(machines)
+	if errors.Is(err, ErrFenced) {
+		return err
+	}
+	shared, stop := context.WithTimeout(ctx, sharedTimeout)
+	defer stop()
+	return errors.Join(err, p.release(shared))
 }
 
 // disconnect closes the connections to all nodes.
@@ -144,12 +154,15 @@ func (p *pool) leave(ctx context.Context) error {
 // terminate ends every machine and returns when the provider confirms that. What
 // a launch may have made that never was answered is waited for.
 func (p *pool) terminate(ctx context.Context) error {
+	beside := &earlyRelease{p: p}
+	defer beside.end()
 	if names := p.openIntents(); len(names) > 0 {
 		_, _ = p.endMachines(ctx, p.known()) // those need not wait; they are looked after below
 		if _, err := p.settle(ctx, names, p.wholeFrom(), nil); err != nil {
 			p.events.emit(Event{Kind: EventPool, State: "settling", Err: err})
 		}
 	}
+	p.sayWhole()
 	left := p.known()
 	var last error
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
@@ -165,6 +178,9 @@ func (p *pool) terminate(ctx context.Context) error {
 		}
 		if errors.Is(err, ErrFenced) {
 			return err
+		}
+		if err == nil && len(left) > 0 {
+			beside.begin(ctx)
 		}
 		// A list that was empty before says nothing of a machine that lied about its end.
 		if len(left) == 0 && last == nil {
@@ -219,25 +235,19 @@ func (p *pool) endMachines(ctx context.Context, left map[string]Resource) (map[s
 		left, _ = p.unconfirmed(ctx, left)
 		return left, err
 	}
+	p.noteAccepted(ids)
 	return p.unconfirmed(ctx, left)
 }
 
-// discard ends one machine now, and reports whether that is confirmed.
-func (p *pool) discard(id string) error {
+// noteAccepted notes that the provider has accepted the end of machines.
+func (p *pool) noteAccepted(ids []string) {
 	p.mu.Lock()
-	m := p.machines[id]
-	if m == nil {
-		p.mu.Unlock()
-		return nil
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		if m := p.machines[id]; m != nil && m.accepted.IsZero() {
+			m.accepted = now()
+		}
 	}
-	m.unwanted = true
-	r := m.resource()
-	p.mu.Unlock()
-	left, err := p.endMachines(p.ctx, map[string]Resource{id: r})
-	if err == nil && len(left) > 0 {
-		err = p.leaked(left, nil)
-	}
-	return err
 }
 
 // known returns the machines that are not confirmed gone, as resources.
@@ -284,43 +294,23 @@ func (p *pool) list(ctx context.Context) ([]Resource, error) {
 func (p *pool) unconfirmed(ctx context.Context, left map[string]Resource) (map[string]Resource, error) {
 	found, err := p.driver.Describe(ctx, slices.Sorted(maps.Keys(left))...) // a group may know of some and not of all
 	var gone []string
+	cheaper := false
+	p.mu.Lock()
 	for _, inst := range found {
+		if m := p.machines[inst.ID]; m != nil && m.told(inst.State) {
+			cheaper = true
+		}
 		if _, asked := left[inst.ID]; asked && inst.State == InstanceTerminated {
 			delete(left, inst.ID)
 			gone = append(gone, inst.ID)
 		}
 	}
+	p.mu.Unlock()
+	if cheaper {
+		p.events.emit(Event{Kind: EventCost, CostUSD: p.costUSD()})
+	}
 	p.gone(gone)
 	return left, err
-}
-
-// release removes what the nodes shared, and returns when the provider lists
-// nothing of the pool any more.
-func (p *pool) release(ctx context.Context) error {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		at := now()
-		err := p.driver.Release(ctx, p.infoNow())
-		listed, listErr := p.list(ctx)
-		if err == nil && listErr == nil && len(listed) == 0 && !at.Before(p.wholeFrom()) {
-			p.noteReleased()
-			return nil
-		}
-		if !sleep(ctx, p.untilWhole(wait)) {
-			if listErr != nil {
-				last, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-				listed, listErr = p.list(last)
-				stop()
-			}
-			if listErr == nil && len(listed) == 0 && err == nil && !at.Before(p.wholeFrom()) {
-				p.noteReleased()
-				return nil
-			}
-			if err != nil {
-				listed = p.unreleased(listed)
-			}
-			return &LeakError{Resources: listed, Err: errors.Join(err, listErr, ctx.Err())}
-		}
-	}
 }
 
 func sortedResources(m map[string]Resource) []Resource {

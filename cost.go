@@ -9,7 +9,10 @@ import (
 type machine struct {
 	inst     Instance  //secretvet:ignore no message formats a machine
 	from, to time.Time // to is zero until it is confirmed gone
+	accepted time.Time // when the provider accepted its end, or said last after that that it runs
+	unbilled time.Time // since when it is billed no more, as far as the provider says: see told
 	unwanted bool      // its node is over
+	awaited  bool      // its end is waited for: see awaitEnd
 	leased   bool      // it ends itself where it hears no more
 }
 
@@ -25,8 +28,8 @@ func (m *machine) resource() Resource {
 // billing counts whole. It is false where the price is not known.
 func (m *machine) usd(end time.Time) (float64, bool) {
 	perHour, known := m.inst.Offer.HourlyUSD.USD()
-	if !m.to.IsZero() {
-		end = m.to
+	if over := m.over(); !over.IsZero() {
+		end = over
 	}
 	d := max(end.Sub(m.from), 0)
 	if unit := m.inst.Offer.BillingUnit; unit > 0 {
@@ -36,6 +39,15 @@ func (m *machine) usd(end time.Time) (float64, bool) {
 		}
 	}
 	return perHour * d.Hours(), known
+}
+
+// over is when the machine ceased to be billed: when its end was accepted, or at the latest
+// when it was gone. It is zero while the machine is billed.
+func (m *machine) over() time.Time {
+	if m.unbilled.IsZero() {
+		return m.to
+	}
+	return m.unbilled
 }
 
 // A Cost is what a pool costs, as far as prices are known, by the billing units
@@ -74,7 +86,8 @@ type NodeCost struct {
 	// USD is what it has cost so far. It is 0 where the price is not known.
 	USD float64
 	// From and To are when it was launched and when it was confirmed gone. To is
-	// zero while it is there.
+	// zero while it is there, also if it is billed no more: a machine counts until its
+	// provider accepts its end, and beyond that while the provider says that it runs.
 	From, To time.Time
 }
 
@@ -107,7 +120,7 @@ func (p *pool) cost() Cost {
 			continue
 		}
 		c.USD += usd
-		if m.to.IsZero() {
+		if m.over().IsZero() {
 			perHour, _ := m.inst.Offer.HourlyUSD.USD()
 			c.HourlyUSD += perHour
 			of := p.memberOf(m.inst.Offer)

@@ -21,8 +21,9 @@ type Event struct {
 	// State is what was reached: a NodeState's name for EventNode, "opening",
 	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" where what
 	// the provider holds could not be compared or ended yet, "settling" while it is waited
-	// for what a call may have made that had no clean answer, "launching" while offers
-	// refuse, with how many were tried, "ledger" or
+	// for what a call may have made that had no clean answer or, if Err is nil, for lists
+	// that may lack what was made last, "launching" while offers refuse, with how many were
+	// tried, "ledger" or
 	// "journal" where these could not be written, "member" where one of a [Cheapest] or
 	// [FirstOf] is left out; "started", "cached", "done" or
 	// "failed" for EventPhase; "queued", "started", "done", "failed" or

@@ -84,7 +84,7 @@ func (m *member) info(pool PoolInfo) PoolInfo {
 		return pool
 	}
 	all, record := pool.Made, pool.record
-	pool.Made = nil
+	pool.Made, pool.Remaining = nil, m.ownIDs(pool.Remaining)
 	for _, r := range all {
 		if m.has(r.Name) {
 			r.ID, r.Name = m.ownID(r.ID), m.ownID(r.Name)

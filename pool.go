@@ -65,8 +65,8 @@ type pool struct {
 	former    []*poolNode          // whose place another one has taken
 	lastErr   error                // of the last of them that failed
 	inFlight  map[string]time.Time // names of machines that a launch is to make, and since when
-	whole     time.Time            // from when on a list lacks nothing that was made: see made
-	tasks     scheduler            // of those that wait
+	whole     wholeness
+	tasks     scheduler // of those that wait
 	uploads   uploads
 	machines  map[string]*machine // by id: whatever was launched
 	shared    map[string]Resource // by the ledger's rows: what else was made for the pool

@@ -218,7 +218,7 @@ func (n *poolNode) connect() error {
 	}
 	cfg := supervisor.Config{
 		PoolID: n.p.id, Name: n.name, Lease: n.p.spec.lease(), SelfDestruct: selfDestruct,
-		Disk: n.p.spec.DiskGiB > 0, Generation: n.p.generation, Root: n.root,
+		Disk: n.p.spec.DiskGiB > 0, Generation: n.p.generation, Root: n.root, Disposable: !m.caps.Adopts,
 	}
 	if !n.p.info.Expires.IsZero() {
 		cfg.TTL = max(n.p.info.Expires.Sub(now()), time.Second)
@@ -298,10 +298,10 @@ func (n *poolNode) discard() {
 	if id == "" {
 		return
 	}
-	if err := n.p.discard(id); err != nil {
+	n.p.discard(id, func(err error) {
 		n.p.events.emit(Event{Kind: EventNode, Node: n.rank(), State: n.p.nodeOf(n).State.String(), Err: err})
 		n.p.auditSoon()
-	}
+	})
 }
 
 // isOver reports whether the node was given up, or is about to be: what runs

@@ -72,7 +72,9 @@ type Driver interface {
 	// the machine has ended.
 	Terminate(ctx context.Context, ids ...string) error
 
-	// Release removes exactly what Prepare made. It is idempotent.
+	// Release removes exactly what Prepare made. It is idempotent. While pool.Remaining names
+	// machines it leaves what these still use, or need to end themselves, and does not wait
+	// for their end: it is called again.
 	Release(ctx context.Context, pool PoolInfo) error
 
 	// Close gives up what the driver itself holds. No machine is touched.
@@ -241,6 +243,9 @@ type PoolInfo struct {
 	Expires time.Time
 	// Made is what was recorded by Record and is not known to be gone.
 	Made []Resource
+	// Remaining are the IDs of machines that were asked to end and are not confirmed gone,
+	// for Release alone. Empty means that there is none.
+	Remaining []string
 
 	record   func(Resource) error
 	settling func(why error, until time.Time)

@@ -374,11 +374,9 @@ func (r *reaper) end(ctx context.Context, p *pool) error {
 	defer p.events.close()
 	defer p.cancel(ErrClosed)
 	defer p.finish(ErrClosed)
-	ctx, stop := context.WithTimeout(ctx, reapTimeout)
-	defer stop()
 	p.seen = map[string]Resource{}
 	p.look(ctx)
-	err := errors.Join(p.terminate(ctx), p.release(ctx))
+	err := p.endRented(ctx, reapTimeout)
 	if err != nil {
 		r.failed(fmt.Errorf("pool %s: %w", p.id, err))
 	}

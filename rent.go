@@ -184,9 +184,7 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 		tooMuch := p.overpriced(inst.Offer)
 		if tooMuch != nil || beside != nil && inst.State == InstanceFailed {
 			err = errors.Join(err, tooMuch)
-			if p.discard(inst.ID) != nil {
-				p.auditSoon()
-			}
+			p.discard(inst.ID, func(error) { p.auditSoon() })
 			left = append(left, n)
 			continue
 		}

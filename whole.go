@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ledger"
@@ -14,13 +15,27 @@ const createTime = 10 * time.Minute
 // provider may lack them.
 func (p *pool) made(err error) {
 	at := now()
-	if !isSettled(err) && !isAnswered(err) && !p.caps.Free { // an engine's commands have ended with the call
+	if isSettled(err) || isAnswered(err) || p.caps.Free { // an engine's commands have ended with the call
+		err = nil // only lists lag
+	} else {
 		at = at.Add(p.caps.LateEffect)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	latest(&p.whole, at.Add(p.caps.ListLag))
+	p.whole.extend(at.Add(p.caps.ListLag), err)
 	p.auditSoon()
+}
+
+// wholeness is from when on the provider's lists lack nothing that was made.
+type wholeness struct {
+	from time.Time
+	why  error // of the call without an answer that decides; nil if none does
+}
+
+func (w *wholeness) extend(from time.Time, why error) {
+	if from.After(w.from) {
+		*w = wholeness{from, why}
+	}
 }
 
 // wholeFrom returns from when on a list of the provider has whatever the pool's calls
@@ -28,7 +43,21 @@ func (p *pool) made(err error) {
 func (p *pool) wholeFrom() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.whole
+	return p.whole.from
+}
+
+// sayWhole emits until when the end of the pool waits for the provider's lists, and why.
+func (p *pool) sayWhole() {
+	p.mu.Lock()
+	w := p.whole
+	p.mu.Unlock()
+	if !w.from.After(now()) {
+		return
+	}
+	if w.why != nil {
+		w.why = fmt.Errorf("a call without an answer may still make something: %w", w.why)
+	}
+	p.settling(w.why, w.from)
 }
 
 // untilWhole is how long to wait before something is looked at again: as long as a
@@ -43,9 +72,10 @@ func (p *pool) untilWhole(wait time.Duration) time.Duration {
 // remember has the pool know of a row what made would have noted, had its program lived.
 func (p *pool) remember(row ledger.Row) {
 	var at time.Time
+	why := fmt.Errorf("%s, of a program that is gone", row.Name)
 	switch {
 	case !row.Created.IsZero():
-		at = row.Created
+		at, why = row.Created, nil
 	case !row.Gone.IsZero():
 		at = row.Gone.Add(p.caps.LateEffect)
 	default: // it may have died in the call, just now
@@ -57,8 +87,8 @@ func (p *pool) remember(row ledger.Row) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	latest(&p.whole, at.Add(p.caps.ListLag))
-	if p.whole.After(now()) {
+	p.whole.extend(at.Add(p.caps.ListLag), why)
+	if p.whole.from.After(now()) {
 		p.auditSoon()
 	}
 }

@@ -21,6 +21,7 @@ type wrapped struct {
 	dial   func(context.Context, gputrain.Instance) (net.Conn, error)
 	term   func(ids []string) error
 	rel    func() error
+	relOf  func(gputrain.PoolInfo)
 	caps   func(*gputrain.Capabilities)
 
 	mu     sync.Mutex
@@ -109,6 +110,9 @@ func (d *wrappedDriver) Terminate(ctx context.Context, ids ...string) error {
 }
 
 func (d *wrappedDriver) Release(ctx context.Context, p gputrain.PoolInfo) error {
+	if d.w.relOf != nil {
+		d.w.relOf(p)
+	}
 	if d.w.rel != nil {
 		if err := d.w.rel(); err != nil {
 			return err

@@ -41,6 +41,9 @@ func (d *driver) release(ctx context.Context, pool gputrain.PoolInfo) error {
 	}
 	var errs []error
 	for _, r := range held {
+		if len(pool.Remaining) > 0 && (r.Kind == kindProfile || r.Kind == kindGroup || r.Kind == kindPlacement || r.Kind == kindVolume) {
+			continue // a machine uses it, or ends itself by it
+		}
 		if err := d.remove(ctx, r); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", r.Kind, r.Name, err))
 		}

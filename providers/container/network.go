@@ -103,7 +103,7 @@ func (d *driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 			if err == nil || says(err, "not found", "no such network") {
 				break
 			}
-			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || !launches.Pause(ctx, settleInterval) {
+			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || len(pool.Remaining) > 0 || !launches.Pause(ctx, settleInterval) {
 				return fail("release", err)
 			}
 		}

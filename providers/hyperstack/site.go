@@ -176,7 +176,7 @@ func (p *provider) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	var errs []error
 	for _, r := range all {
 		if r.Kind == "environment" {
-			errs = append(errs, p.removeEnvironment(ctx, r))
+			errs = append(errs, p.removeEnvironment(ctx, r, len(pool.Remaining) == 0))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || len(all) == 0 {
@@ -196,7 +196,9 @@ func (p *provider) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	return errors.Join(errs...)
 }
 
-func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource) error {
+// removeEnvironment removes an environment. If it is in use by machines that are being deleted
+// it waits for that, or not.
+func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource, wait bool) error {
 	id, err := strconv.Atoi(r.ID)
 	if err != nil {
 		return err
@@ -211,7 +213,7 @@ func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource) e
 			return nil
 		case !isInUse(err):
 			return fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)
-		case time.Now().After(until) || !launches.Pause(ctx, p.cfg.TeardownPollInterval):
+		case !wait, time.Now().After(until), !launches.Pause(ctx, p.cfg.TeardownPollInterval):
 			return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: errors.Join(context.Cause(ctx), fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)),
 				Hint: "it has machines; once they are gone, gputrain.Reap removes it"}
 		}
