@@ -42,7 +42,7 @@ var unattendedPrograms = newRole("unattended", func(u unattended) error {
 		log.Fatal("no")
 	case "hangup":
 		_, err := pool.Run(gputrain.Cmd("sleep", "1h"))
-		if !errors.Is(err, gputrain.ErrClosed) {
+		if !errors.Is(err, gputrain.ErrClosed) && !errors.Is(err, context.Canceled) { // before it runs, or while it does
 			return err
 		}
 		return pool.Close()
