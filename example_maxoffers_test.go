@@ -34,6 +34,6 @@ func ExampleSpec_maxOffers() {
 	}
 	fmt.Println(tried, errors.Is(err, gputrain.ErrRateLimited))
 	// Output:
-	// sim: launch: 2 of 6 offers tried, 0 of 1 nodes have a machine; the last: sim: launch: rate limited: 429: too many requests (request sim-6)
+	// sim: launch: 2 of 6 offers tried, 0 of 1 nodes have a machine; the last: launch: rate limited: 429: too many requests (request sim-6)
 	// 2 true
 }
