@@ -234,7 +234,7 @@ sub spawn {
 		finish($t, 0, '-', 'nofork');
 		return 1;
 	}
-	command($t, $ow, $ew) unless $p;
+	command($t, $ow, $ew, $or, $er) unless $p;
 	setpgrp $p, $p; # as the command does itself: whichever comes first
 	note("P $t->{id} $p");
 	@$t{qw(pid t0)} = ($p, now());
@@ -246,15 +246,18 @@ sub spawn {
 	return 1;
 }
 
-# command becomes the command.
+# command becomes the command. What it has no use for is closed first: to open takes a
+# descriptor more, and there may be none left.
 sub command {
-	my ($t, $out, $err) = @_;
+	my ($t, $out, $err, @unused) = @_;
 	setpgrp 0, 0;
 	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
 	exit 143 if $quit; # it was meant for the task
-	open STDIN, '<', $t->{stdin};
-	open STDOUT, '>&', $out;
-	open STDERR, '>&', $err;
+	close $_ for @unused;
+	unless (open(STDIN, '<', $t->{stdin}) && open(STDOUT, '>&', $out) && open(STDERR, '>&', $err)) {
+		syswrite $err, "cannot open the command's input or output: $!\n";
+		exit 126;
+	}
 	delete $ENV{OLDPWD};
 	set("PWD=$t->{dir}", @{$t->{env}});
 	my @words = @{$t->{words}};
