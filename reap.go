@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 	known := r.byLedger(ctx)
 	r.byProvider(ctx, known)
 	_ = r.work.Wait() // the errors are the reaper's
+	slices.SortFunc(r.ended, func(a, b Resource) int {
+		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Kind, b.Kind), strings.Compare(a.ID, b.ID))
+	})
 	return r.ended, errors.Join(r.errs...)
 }
 
@@ -387,9 +391,6 @@ func (r *reaper) end(ctx context.Context, p *pool) error {
 			r.ended = append(r.ended, res)
 		}
 	}
-	slices.SortFunc(r.ended, func(a, b Resource) int {
-		return strings.Compare(a.Pool+" "+a.Kind+" "+a.ID, b.Pool+" "+b.Kind+" "+b.ID)
-	})
 	return err
 }
 

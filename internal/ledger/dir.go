@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,19 +95,20 @@ func (d *Dir) Pools() ([]string, error) {
 		return nil, err
 	}
 	var ids []string
-	orphans := map[string]bool{}
+	hasLedger := map[string]bool{}
 	for _, e := range entries {
 		id, suffix, _ := strings.Cut(e.Name(), ".")
-		switch {
-		case !idPattern.MatchString(id):
-		case suffix == "ledger":
-			ids = append(ids, id)
-		default:
-			orphans[id] = true
+		if !idPattern.MatchString(id) {
+			continue
 		}
+		isLedger := suffix == "ledger"
+		if isLedger {
+			ids = append(ids, id)
+		}
+		hasLedger[id] = hasLedger[id] || isLedger
 	}
-	for id := range orphans {
-		if !slices.Contains(ids, id) {
+	for id, has := range hasLedger {
+		if !has {
 			d.sweep(id)
 		}
 	}
@@ -122,8 +122,9 @@ func (d *Dir) sweep(id string) {
 		return
 	}
 	defer lock.Unlock()
-	if held, err := d.held(id); err == nil && held == 0 && !d.has(id) {
-		d.remove(id)
+	generations, err := d.generations(id)
+	if err == nil && d.heldOf(id, generations) == 0 && !d.has(id) {
+		d.remove(id, generations)
 	}
 }
 
@@ -133,7 +134,8 @@ func (d *Dir) has(id string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// generations returns the numbers of a pool's lock files.
+// generations returns the numbers of a pool's lock files. It reads the whole folder, so
+// what is done for each of many pools uses [Dir.generationsOf].
 func (d *Dir) generations(id string) ([]int, error) {
 	entries, err := os.ReadDir(d.path) // and no Glob: the folder's own name may have what that takes for a pattern
 	if err != nil {
@@ -150,28 +152,60 @@ func (d *Dir) generations(id string) ([]int, error) {
 	return found, nil
 }
 
-// held returns the latest generation of a pool whose program lives, or 0.
-func (d *Dir) held(id string) (int, error) {
-	generations, err := d.generations(id)
+// generationsOf returns the numbers, from one on, of the lock files of a pool whose
+// ledger has been read. A whole ledger tells of every generation before its last, and a
+// program that takes the pool makes the lock of the next one before it writes: so the
+// files after the last follow each other, and are looked for by name. A ledger that is
+// damaged, or newer, may lack any of them: there the folder is read.
+func (d *Dir) generationsOf(b *book, id string, from int) ([]int, error) {
+	if b.newer || len(b.damage) > 0 {
+		return d.generations(id)
+	}
+	var found []int
+	for n := max(1, from); ; n++ {
+		_, err := os.Lstat(d.generationLock(id, n))
+		switch {
+		case err == nil:
+			found = append(found, n)
+		case !errors.Is(err, fs.ErrNotExist):
+			return found, err
+		case n > b.generation:
+			return found, nil
+		}
+	}
+}
+
+// held returns the latest generation of a pool whose program lives, if that is not
+// before the ledger's last, or 0.
+func (d *Dir) held(b *book, id string) (int, error) {
+	generations, err := d.generationsOf(b, id, b.generation)
+	if held := d.heldOf(id, generations); held >= b.generation {
+		return held, err
+	}
+	return 0, err
+}
+
+// heldOf returns the latest of some generations of a pool whose program lives, or 0.
+func (d *Dir) heldOf(id string, generations []int) int {
 	held := 0
 	for _, n := range generations {
 		if n > held && isHeld(d.generationLock(id, n)) {
 			held = n
 		}
 	}
-	return held, err
+	return held
 }
 
 // remove removes all files of a pool but its change lock, which the caller has and
 // which goes when it lets it go. The ledger goes after what is secret, so that
-// what a crash leaves of that is known.
-func (d *Dir) remove(id string) error {
+// what a crash leaves of that is known. A lock file that is not among the generations
+// stays until the next call of Pools, which sweeps what has no ledger.
+func (d *Dir) remove(id string, generations []int) error {
 	names := []string{d.file(id, ".key"), d.file(id, ".tasks"), d.file(id, ".tasks"+record.Unfinished), d.file(id, ".ledger"), d.file(id, ".ledger"+record.Unfinished)}
-	generations, err := d.generations(id)
 	for _, n := range generations {
 		names = append(names, d.generationLock(id, n))
 	}
-	errs := []error{err}
+	var errs []error
 	for _, name := range names {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
@@ -183,6 +217,19 @@ func (d *Dir) remove(id string) error {
 // Read returns what a pool's ledger says, and changes nothing. With ErrNewer
 // there is a snapshot too, of what can be read of it.
 func (d *Dir) Read(id string) (*Snapshot, error) {
+	b, err := d.readBook(id)
+	if err != nil {
+		return nil, err
+	}
+	s := d.snapshot(b, id)
+	if s.Newer {
+		return &s, told("read", id, ErrNewer)
+	}
+	return &s, nil
+}
+
+// readBook reads a pool's ledger.
+func (d *Dir) readBook(id string) (*book, error) {
 	if !idPattern.MatchString(id) {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, id)
 	}
@@ -194,11 +241,7 @@ func (d *Dir) Read(id string) (*Snapshot, error) {
 			return nil, told("read", id, err)
 		}
 	}
-	s := d.snapshot(b, id)
-	if s.Newer {
-		return &s, told("read", id, ErrNewer)
-	}
-	return &s, nil
+	return b, nil
 }
 
 // snapshot is what the book says, and whether somebody has the pool.
@@ -209,8 +252,8 @@ func (d *Dir) snapshot(b *book, id string) Snapshot {
 }
 
 func (d *Dir) inUse(b *book, id string) bool {
-	held, err := d.held(id)
-	if err != nil || held > 0 && held >= b.generation {
+	held, err := d.held(b, id)
+	if err != nil || held > 0 {
 		return true
 	}
 	// On another host, which a machine is too before and after a boot, only the
@@ -230,20 +273,20 @@ func (d *Dir) Create(h Header, key []byte, rows ...Row) (_ *Ledger, err error) {
 		return nil, told("begin", h.Pool, err)
 	}
 	defer lock.Unlock()
-	held, err := d.held(h.Pool)
+	generations, err := d.generations(h.Pool) // there may be what a program has left that was killed here
 	switch {
 	case err != nil:
 		return nil, told("begin", h.Pool, err)
-	case d.has(h.Pool), held > 0:
+	case d.has(h.Pool), d.heldOf(h.Pool, generations) > 0:
 		return nil, told("begin", h.Pool, fmt.Errorf("%w: it is there already", ErrInUse))
 	}
 	defer func() {
 		if err != nil {
 			err = told("begin", h.Pool, err)
-			d.remove(h.Pool)
+			d.remove(h.Pool, []int{1})
 		}
 	}()
-	if err := d.remove(h.Pool); err != nil { // what a program has left that was killed here
+	if err := d.remove(h.Pool, generations); err != nil {
 		return nil, err
 	}
 	l := &Ledger{dir: d, id: h.Pool, generation: 1, lock: lock}
@@ -312,16 +355,21 @@ func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, er
 		return nil, nil, told("take", id, err)
 	}
 	defer lock.Unlock()
-	snap, err := d.Read(id)
+	was, err := d.readBook(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := d.snapshot(was, id)
+	snap := &s
 	switch {
-	case err != nil:
-		return nil, snap, err
+	case snap.Newer:
+		return nil, snap, told("read", id, ErrNewer)
 	case snap.InUse && !opts.Force:
 		return nil, snap, told("take", id, fmt.Errorf("%w: %s", ErrInUse, snap.Holder))
 	case len(snap.Damage) > 0 && !opts.Damaged:
 		return nil, snap, told("take", id, fmt.Errorf("%w: %w", ErrDamaged, errors.Join(snap.Damage...)))
 	}
-	held, err := d.held(id) // of whose taking the ledger may have lost the line
+	held, err := d.held(was, id) // of whose taking the ledger may have lost the line
 	if err != nil {
 		return nil, snap, told("take", id, err)
 	}

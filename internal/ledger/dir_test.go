@@ -308,7 +308,7 @@ func TestTakeOfWhatIsRemoved(t *testing.T) {
 	result := make(chan error)
 	go func() { _, _, err := d.Take("p-1", "h/1/2", TakeOptions{Force: true}); result <- err }()
 	time.Sleep(10 * time.Millisecond)
-	must(t, d.remove("p-1"))
+	must(t, d.remove("p-1", []int{1}))
 	lock.Unlock()
 	is(t, <-result, ErrUnknown)
 	wantFiles(t, d)
@@ -406,6 +406,50 @@ func TestTakenLineLost(t *testing.T) {
 	is(t, second.Intend(newMachine("b")), ErrFenced)
 	must(t, third.Intend(newMachine("c")))
 	wants(t, read(t, d, "p-1"), "a intended", "c intended")
+}
+
+// A damaged ledger may lack any generation, and its lock files may have gaps: a program
+// that holds one of them has the pool all the same.
+func TestLivingProgramOfADamagedLedger(t *testing.T) {
+	d := openDir(t)
+	l := create(t, d, "p-1", newMachine("a"))
+	must(t, l.Created(newMachine("a")))
+	must(t, l.Close(false))
+	path := d.file("p-1", ".ledger")
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	life, err := hold(d.generationLock("p-1", 4))
+	must(t, err)
+	defer life.Close()
+	if read(t, d, "p-1").InUse {
+		t.Error("a whole ledger tells of every generation: the fourth is none")
+	}
+	must(t, os.WriteFile(path, bytes.Replace(whole, []byte(`"at"`), []byte(`"AT"`), 1), 0o600))
+	if s := read(t, d, "p-1"); !s.InUse || len(s.Damage) == 0 {
+		t.Errorf("the fourth program lives: %+v", s)
+	}
+	_, _, err = d.Take("p-1", "h/1/2", TakeOptions{Damaged: true})
+	is(t, err, ErrInUse)
+	life.Close()
+	l, s := take(t, d, "p-1", TakeOptions{Damaged: true})
+	if s.Generation != 2 {
+		t.Errorf("generation %d", s.Generation)
+	}
+	must(t, l.Close(true))
+	wantFiles(t, d)
+}
+
+// A lock file that closing a pool does not look for, as it is of no generation of the
+// pool, goes with the next look through the folder.
+func TestLockOfNoGeneration(t *testing.T) {
+	d := openDir(t)
+	l := create(t, d, "p-1", newMachine("a"))
+	put(t, d, "p-1", ".7.lock")
+	must(t, l.Close(true))
+	wantFiles(t, d, "p-1.7.lock")
+	_, err := d.Pools()
+	must(t, err)
+	wantFiles(t, d)
 }
 
 // put a ledger there as another program would have written it.

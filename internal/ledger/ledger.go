@@ -162,11 +162,11 @@ func (l *Ledger) check() error {
 		return nil
 	}
 	// Another program holds its lock before it writes, and writes before it removes.
-	held, err := l.dir.held(l.id)
+	generations, err := l.dir.generations(l.id)
 	if err != nil {
 		return err
 	}
-	latest := max(held, l.book.Load().generation)
+	latest := max(l.dir.heldOf(l.id, generations), l.book.Load().generation)
 	if !there { // what it was before it was replaced, or removed
 		b := l.book.Load().clone()
 		if err := l.file.Missed(b.read); err == nil {
@@ -346,7 +346,10 @@ func (l *Ledger) Close(remove bool) error {
 	case errors.Is(err, ErrFenced):
 		err = nil // there is nothing here of this program's any more
 	case remove && (err == nil || errors.Is(err, ErrChanged)):
-		err = l.dir.remove(l.id)
+		var generations []int
+		if generations, err = l.dir.generationsOf(l.book.Load(), l.id, 1); err == nil {
+			err = l.dir.remove(l.id, generations)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
