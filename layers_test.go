@@ -43,7 +43,7 @@ var sdks = map[string]string{
 	"cloud.google.com/": "providers/gcp", "google.golang.org/": "providers/gcp", "github.com/googleapis/": "providers/gcp",
 	"github.com/aws/": "providers/aws",
 
-	"github.com/go-viper/": "providers/all", // which is small, and needed for configuration files alone
+	"github.com/go-viper/": "providers/internal/byname", // which is small, and needed for configuration files alone
 }
 
 func forbidden(from, to string) string {
@@ -72,7 +72,7 @@ func forbidden(from, to string) string {
 		// A notebook's runtime is a host that is adopted, and nothing else: one way to do that is enough.
 	case strings.HasPrefix(g, "providers/internal/"), f == "providers/internal/cloudtest" && g == "providers/providertest":
 		// What providers share, and what their tests share: Go itself lets nobody else have it.
-	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all":
+	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all" && f != "providers/internal/byname":
 		return "a provider imports no other"
 	case g == "secrets/keyring" && !strings.HasPrefix(f, "examples/"):
 		return "a program that wants the keyring links it, no other"

@@ -7,6 +7,12 @@
 //
 // It never touches the pool of a program that lives. The providers are as their usual
 // environment configures them, VAST_API_KEY and the like, and as the JSON says.
+//
+// It builds in seconds, as it links no vendor's client. The first time that aws or gcp is
+// named it builds itself with theirs, for which it needs the Go toolchain and some
+// minutes. A program that has them from the start is built with the tag sdk:
+//
+//	go build -tags sdk ./examples/reap
 package main
 
 import (
@@ -16,20 +22,27 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/all"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Stdout, os.Args[1:]...); err != nil {
+	err := run(ctx, os.Stdout, os.Args[1:]...)
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &ended) && ended.ExitCode() > 0:
+		os.Exit(ended.ExitCode()) // it has said why
+	default:
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -38,6 +51,9 @@ func main() {
 func run(ctx context.Context, out io.Writer, args ...string) error {
 	if len(args) == 0 {
 		return list(out)
+	}
+	if slices.ContainsFunc(args, needsSDK) {
+		return runWithSDKs(ctx, out, args)
 	}
 	var from []gputrain.Provider
 	for _, arg := range args {
@@ -70,7 +86,7 @@ func provider(arg string) (gputrain.Provider, error) {
 			return nil, fmt.Errorf("the settings of %s are not JSON: %w", name, err)
 		}
 	}
-	return all.New(name, settings)
+	return newProvider(name, settings)
 }
 
 // list shows what the ledgers tell.

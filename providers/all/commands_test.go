@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/byname"
 )
 
 // attacks are settings that run a program here, by provider.
@@ -73,77 +73,17 @@ func TestSettingsRunNothing(t *testing.T) {
 // added is, too.
 func TestEveryCredentialIsAttacked(t *testing.T) {
 	secret := reflect.TypeFor[gputrain.Secret]()
-	for _, c := range configs {
+	for _, c := range set.Configs {
 		typ := reflect.TypeOf(c)
 		for _, f := range reflect.VisibleFields(typ) {
 			if f.Type == secret && attacks("x")[c.Name()] == nil {
 				t.Errorf("%s has the credential %s", c.Name(), f.Name)
 			}
 		}
-		for _, name := range runs[c.Name()] {
+		for _, name := range byname.Runs[c.Name()] {
 			if _, ok := typ.FieldByName(name); !ok {
 				t.Errorf("%s has no setting %s", c.Name(), name)
 			}
 		}
 	}
-}
-
-func TestACommandIsFoundAnywhere(t *testing.T) {
-	type inner struct{ A, B string }
-	for want, v := range map[string]any{
-		"it": gputrain.Secret(" cmd://x"), "it[1]": []string{"", "cmd://x"}, `it["k"]`: map[string]string{"k": "cmd://x"},
-		"it[0].B": []inner{{B: "cmd://x"}}, "": []any{"CMD://x", "xcmd://", 7}[0],
-	} {
-		if got := findCommand("it", reflect.ValueOf(v)); got != want {
-			t.Errorf("in %v it is at %q, not %q", v, got, want)
-		}
-	}
-	if !slices.Contains(Names(), "container") {
-		t.Error("there is no container provider")
-	}
-}
-
-// Whatever settings say, New answers, and nothing that it takes runs a command.
-func FuzzSettings(f *testing.F) {
-	for _, seed := range [][3]string{
-		{"vastai", "min_cuda", "12.4"}, {"vastai", "APIKey", "cmd://true"}, {"ssh", "Hosts", "a"}, {"container", "Binary", "sh"},
-		{"container", "labels", "cmd://x"}, {"runpod", "Volume-GB", "-1"}, {"gcp", "Credentials", "\tcmd://x"}, {"local", "dir", "\x00"},
-	} {
-		f.Add(seed[0], seed[1], seed[2], uint8(1), 1.5)
-	}
-	f.Fuzz(func(t *testing.T, name, key, text string, shape uint8, number float64) {
-		var value any = text
-		switch shape % 8 {
-		case 1:
-			value = number
-		case 2:
-			value = []any{text, number}
-		case 3:
-			value = map[string]any{text: text}
-		case 4:
-			value = []any{map[string]any{text: text, "addr": text}}
-		case 5:
-			value = nil
-		case 6:
-			value = shape > 127
-		case 7:
-			value = []string{text}
-		}
-		p, err := New(name, map[string]any{key: value})
-		if (p == nil) == (err == nil) {
-			t.Fatalf("%v, %v", p, err)
-		}
-		if err != nil {
-			if !errors.Is(err, gputrain.ErrInvalid) {
-				t.Fatal(err)
-			}
-			return
-		}
-		v := reflect.ValueOf(p)
-		for _, field := range reflect.VisibleFields(v.Type()) {
-			if why := commandIn(name, field.Name, v.FieldByIndex(field.Index)); why != "" {
-				t.Fatal(why)
-			}
-		}
-	})
 }

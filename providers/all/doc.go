@@ -3,6 +3,7 @@
 //	provider, err := all.New("vastai", map[string]any{"MinCUDA": 12.4, "Geolocation": []string{"EU"}})
 //
 // A program that imports it links every cloud's client, which is some 40 MB and takes
-// minutes to build from nothing. One that rents from known clouds imports their
+// minutes to build from nothing. Package providers/light has all providers but aws and
+// gcp, and builds in seconds. A program that rents from known clouds imports their
 // packages and writes their Config, which the compiler checks.
 package all

@@ -1,4 +1,4 @@
-package all
+package byname
 
 import (
 	"fmt"
@@ -11,25 +11,21 @@ type Option func(*options)
 
 type options struct{ commands bool }
 
-// AllowCommands takes settings that have this computer run what they say:
-// credentials that are commands (cmd://COMMAND LINE), and of a container engine
-// its command (Binary) and what opens this computer to containers (RunArgs,
-// Devices). It is for settings that the user of this computer wrote, or
-// would run as a script.
+// AllowCommands takes settings that have this computer run what they say.
 func AllowCommands() Option { return func(o *options) { o.commands = true } }
 
-// runs are the settings, by provider, that say which program runs on this
+// Runs are the settings, by provider, that say which program runs on this
 // computer, or give what runs in a container power over it.
-var runs = map[string][]string{
+var Runs = map[string][]string{
 	"container": {"Binary", "RunArgs", "Devices"},
 }
 
 // commandScheme begins a reference that is a command line.
 const commandScheme = "cmd://"
 
-// commandIn returns why a setting has this computer run what it says, or "".
-func commandIn(provider, field string, value reflect.Value) string {
-	for _, f := range runs[provider] {
+// CommandIn returns why a setting has this computer run what it says, or "".
+func CommandIn(provider, field string, value reflect.Value) string {
+	for _, f := range Runs[provider] {
 		if f == field && !value.IsZero() {
 			return field + " says what this computer runs"
 		}

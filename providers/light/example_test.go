@@ -1,0 +1,29 @@
+package light_test
+
+import (
+	"fmt"
+
+	"github.com/gputrain/gputrain/providers/light"
+)
+
+func Example() {
+	provider, err := light.New("vastai", map[string]any{"min_reliability": 0.99, "geolocation": []string{"EU"}})
+	fmt.Println(provider.Name(), err)
+	_, err = light.New("aws", nil)
+	fmt.Println(err)
+	// Output:
+	// vastai <nil>
+	// invalid: provider "aws" is not in package light: it links its vendor's client, and is in package providers/all
+}
+
+// A settings file that this computer's user wrote may name commands.
+func ExampleAllowCommands() {
+	settings := map[string]any{"api_key": "cmd://op read op://cloud/vast/key"}
+	_, err := light.New("vastai", settings)
+	fmt.Println(err)
+	_, err = light.New("vastai", settings, light.AllowCommands())
+	fmt.Println(err)
+	// Output:
+	// vastai: configure: invalid: APIKey begins with cmd://, which this computer runs as a command; if the settings are trusted to run programs here, give New light.AllowCommands()
+	// <nil>
+}
