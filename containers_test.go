@@ -218,9 +218,13 @@ func TestContainersWithoutAnEngine(t *testing.T) {
 }
 
 // openContainers returns a pool of containers that ends with the test, and is
-// then gone without a trace.
+// then gone without a trace. They have Python, which Debian's own image lacks, if the
+// image of scripts/container-image is here.
 func openContainers(t testing.TB, cfg container.Config, spec gputrain.Spec, opts ...gputrain.Option) *gputrain.Compute {
 	t.Helper()
+	if cfg.Image == "" && exec.Command("docker", "image", "inspect", container.HomeMadeImage).Run() == nil {
+		cfg.Image = container.HomeMadeImage
+	}
 	opts = append([]gputrain.Option{gputrain.WithResultsDir(t.TempDir())}, opts...)
 	pool, err := gputrain.Open(t.Context(), cfg, spec, opts...)
 	if err != nil {

@@ -16,7 +16,8 @@ type Config struct {
 	// Binary is the engine's command: "docker", "podman", "nerdctl",
 	// "container", or a path. Empty means the first of these that is installed.
 	Binary string
-	// Image is what nodes start from. Empty means DefaultImage.
+	// Image is what nodes start from. Empty means DefaultImage if that is here or can be
+	// pulled, else HomeMadeImage if that is here.
 	Image string
 	// Platform chooses a variant of the image: "linux/arm64". Empty means the
 	// engine's own.
@@ -46,8 +47,13 @@ type Config struct {
 	PassEnv []string
 }
 
-// DefaultImage is what nodes start from where Config.Image is empty.
+// DefaultImage is what nodes start from if Config.Image is empty.
 const DefaultImage = "debian:bookworm-slim"
+
+// HomeMadeImage is what nodes start from if Config.Image is empty and DefaultImage is
+// neither here nor can be pulled. The repository's scripts/container-image makes it, from
+// Debian's packages. It has a name of its own, so that nothing takes it for Debian's image.
+const HomeMadeImage = "gputrain-debian:bookworm"
 
 const (
 	providerName = "container"
@@ -77,13 +83,6 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 		return nil, fail("open", err)
 	}
 	return d, nil
-}
-
-func (c Config) image() string {
-	if c.Image == "" {
-		return DefaultImage
-	}
-	return c.Image
 }
 
 // validate returns every fault at once.

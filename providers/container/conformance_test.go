@@ -38,7 +38,7 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 		},
 		Foreign: func() []string {
 			name := "foreign-" + value
-			machine := do(t, binary, "create", "--name", name, "--label", label, DefaultImage, "true")
+			machine := do(t, binary, "create", "--name", name, "--label", label, defaultOf(binary), "true")
 			t.Cleanup(func() { do(t, binary, "rm", "--force", machine) })
 			do(t, binary, "network", "create", "--label", label, name)
 			t.Cleanup(func() { do(t, binary, "network", "rm", name) })

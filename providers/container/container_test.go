@@ -61,11 +61,22 @@ func lacking(binary string) string {
 	if out, err := exec.Command(binary, "info").CombinedOutput(); err != nil {
 		return fmt.Sprintf("no %s here: %v %s", binary, err, tail(string(out)))
 	}
-	if exec.Command(binary, "image", "inspect", DefaultImage).Run() != nil {
-		return "no " + DefaultImage + " here: run CONTAINER_BINARY=" + binary + " scripts/container-image"
+	image := defaultOf(binary)
+	if image == "" {
+		return "neither " + DefaultImage + " nor " + HomeMadeImage + " here: run CONTAINER_BINARY=" + binary + " scripts/container-image"
 	}
-	if out, err := exec.Command(binary, "run", "--rm", "--pull", "never", DefaultImage, "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "run", "--rm", "--pull", "never", image, "true").CombinedOutput(); err != nil {
 		return fmt.Sprintf("%s does not run containers here: %s", binary, tail(string(out)))
+	}
+	return ""
+}
+
+// defaultOf returns which of the images that the zero Config takes an engine has, or "".
+func defaultOf(binary string) string {
+	for _, image := range []string{DefaultImage, HomeMadeImage} {
+		if exec.Command(binary, "image", "inspect", image).Run() == nil {
+			return image
+		}
 	}
 	return ""
 }

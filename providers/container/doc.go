@@ -28,8 +28,9 @@
 //
 //	docker image rm $(docker image ls -q localhost/gputrain/ready)
 //
-// The default is [DefaultImage]. Where no image can be pulled, the repository's
-// scripts/container-image makes it from Debian's packages under that name.
+// The default is [DefaultImage]. If that is not here and cannot be pulled, it is
+// [HomeMadeImage], which the repository's scripts/container-image makes from Debian's
+// packages.
 // Entry point, user and health of the image play no part: a node runs sshd, and
 // tasks run as root, in the image's environment.
 //

@@ -143,7 +143,7 @@ func TestLaunchAdopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := r.request(1, gputrain.Spec{})
-	args, err := r.driver.createArgs(req, req.Nodes[0], DefaultImage, time.Now())
+	args, err := r.driver.createArgs(req, req.Nodes[0], defaultOf("docker"), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

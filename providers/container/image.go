@@ -36,7 +36,7 @@ func (d *driver) readyImage(ctx context.Context) (name string, env []string, err
 	if err != nil {
 		return "", nil, err
 	}
-	lock, _ := building.LoadOrStore(d.engine.path+"\n"+os.Getenv("DOCKER_HOST")+"\n"+name, make(chan struct{}, 1))
+	lock, _ := building.LoadOrStore(d.engine.key()+"\n"+name, make(chan struct{}, 1))
 	select {
 	case lock.(chan struct{}) <- struct{}{}:
 		defer func() { <-lock.(chan struct{}) }()
@@ -50,7 +50,7 @@ func (d *driver) readyImage(ctx context.Context) (name string, env []string, err
 		return "", nil, err
 	}
 	if d.engine.dialect == apple {
-		return name, base.env, d.buildReady(ctx, name)
+		return name, base.env, d.buildReady(ctx, base, name)
 	}
 	return name, base.env, d.makeReady(ctx, base, name)
 }
@@ -66,58 +66,6 @@ func (d *driver) readyName(ctx context.Context) (string, imageReport, error) {
 	return readyRepository + ":" + hex.EncodeToString(sum[:10]), base, nil
 }
 
-// baseImage returns the user's image, pulled where it is not there.
-func (d *driver) baseImage(ctx context.Context) (imageReport, error) {
-	image := d.cfg.image()
-	r, err := d.engine.inspectImage(ctx, image, d.arch())
-	if err == nil && (d.arch() == "" || d.arch() == r.arch) {
-		return r, nil
-	}
-	if err != nil && !isMissingImage(err) {
-		return imageReport{}, err
-	}
-	args := []string{"pull"}
-	if d.engine.dialect == apple {
-		args = []string{"image", "pull"}
-	}
-	if d.cfg.Platform != "" {
-		args = append(args, "--platform", d.cfg.Platform)
-	}
-	if _, err := d.engine.run(ctx, append(args, image)...); err != nil {
-		if ctx.Err() != nil {
-			return imageReport{}, err
-		}
-		hint := "set Image to one that is here or can be pulled; a private one needs " + d.engine.dialect.String() + " login"
-		if image == DefaultImage {
-			hint = "run gputrain's scripts/container-image, which makes it here, or set Image"
-		}
-		return imageReport{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Hint: hint,
-			Err: fmt.Errorf("image %s is not here, and cannot be pulled: %w", image, err)}
-	}
-	return d.engine.inspectImage(ctx, image, d.arch())
-}
-
-// arch is the processor that Config.Platform names, or "".
-func (d *driver) arch() string {
-	parts := strings.Split(d.cfg.Platform, "/")
-	if len(parts) < 2 {
-		return ""
-	}
-	return parts[1]
-}
-
-func (e *engine) inspectImage(ctx context.Context, name, arch string) (imageReport, error) {
-	out, err := e.run(ctx, "image", "inspect", name)
-	if err != nil {
-		return imageReport{}, err
-	}
-	return e.dialect.parseImage(out, arch)
-}
-
-func isMissingImage(err error) bool {
-	return says(err, "no such image", "image not known", "no such object", "not found", "failed to find image")
-}
-
 // makeReady runs the ready script in a container of the image. Where that had to
 // install an SSH server, the container's content becomes the ready image; where
 // there was one, the ready image is but another name, which saves looking again.
@@ -128,7 +76,7 @@ func (d *driver) makeReady(ctx context.Context, base imageReport, name string) e
 	_, hash, _ := strings.Cut(name, ":")
 	source := base.id // the name may come to mean another image at any time
 	if d.engine.dialect == nerdctl {
-		source = d.cfg.image()
+		source = base.name
 	}
 	suffix := make([]byte, 4)
 	_, _ = rand.Read(suffix) // never fails
@@ -149,7 +97,7 @@ func (d *driver) makeReady(ctx context.Context, base imageReport, name string) e
 	}()
 	at, err := d.engine.start(ctx, id, readyScript, imageReady)
 	if err != nil {
-		return d.notReady(ctx, d.cfg.image(), err)
+		return d.notReady(ctx, base.name, err)
 	}
 	if strings.Contains(at.output.String(), imageChanged) {
 		_, err = d.engine.run(ctx, "commit", id, name)
@@ -163,13 +111,13 @@ func (d *driver) makeReady(ctx context.Context, base imageReport, name string) e
 }
 
 // buildReady makes the ready image with an engine that cannot commit containers.
-func (d *driver) buildReady(ctx context.Context, name string) error {
+func (d *driver) buildReady(ctx context.Context, base imageReport, name string) error {
 	dir, err := os.MkdirTemp("", "gputrain-image-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	recipe := "FROM " + d.cfg.image() + "\nUSER 0:0\nCOPY ready.sh /run/gputrain-ready.sh\n" +
+	recipe := "FROM " + base.name + "\nUSER 0:0\nCOPY ready.sh /run/gputrain-ready.sh\n" +
 		"RUN sh /run/gputrain-ready.sh </dev/null && rm /run/gputrain-ready.sh\n"
 	err = errors.Join(
 		os.WriteFile(filepath.Join(dir, "ready.sh"), []byte(readyScript), 0o600),
@@ -182,7 +130,7 @@ func (d *driver) buildReady(ctx context.Context, name string) error {
 		args = append(args, "--platform", d.cfg.Platform)
 	}
 	if _, err := d.engine.run(ctx, append(args, dir)...); err != nil {
-		return d.notReady(ctx, d.cfg.image(), err)
+		return d.notReady(ctx, base.name, err)
 	}
 	return nil
 }

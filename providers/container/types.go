@@ -107,6 +107,7 @@ func parseAppleReports(answer []byte) ([]report, error) {
 
 // An imageReport is what an engine says of an image.
 type imageReport struct {
+	name string // by which it was asked for
 	id   string // names its content
 	arch string
 	env  []string

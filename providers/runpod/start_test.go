@@ -16,7 +16,25 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-const testImage = "debian:bookworm-slim" // as scripts/container-image makes it: with an SSH server
+// testImages are what the test runs in: the first that is here. Only the one that
+// scripts/container-image makes is sure to have an SSH server.
+var testImages = []string{"gputrain-debian:bookworm", "debian:bookworm-slim"}
+
+// testImage returns the image for the test, and skips it if there is none.
+func testImage(t *testing.T) string {
+	t.Helper()
+	for _, image := range testImages {
+		if exec.Command("docker", "run", "--rm", "--pull", "never", image, "sh", "-c", "command -v sshd || test -x /usr/sbin/sshd").Run() == nil {
+			return image
+		}
+	}
+	why := fmt.Sprintf("none of %q is here with an SSH server: run scripts/container-image --force", testImages)
+	if os.Getenv("GPUTRAIN_REQUIRE_DOCKER") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+	return ""
+}
 
 // curlStub stands in for curl in a container, and notes how it was called.
 const curlStub = `#!/bin/sh
@@ -27,12 +45,7 @@ printf 204
 // A pod's start command, run for real: what SSH it brings up, and how it ends a pod
 // that nobody takes over.
 func TestStart(t *testing.T) {
-	if err := exec.Command("docker", "image", "inspect", testImage).Run(); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_DOCKER") != "" {
-			t.Fatalf("no %s here: run scripts/container-image", testImage)
-		}
-		t.Skipf("no %s here: run scripts/container-image", testImage)
-	}
+	image := testImage(t)
 	f := startFake(t)
 	d := open(t, f.config()).(*driver)
 	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 2)
@@ -52,7 +65,7 @@ func TestStart(t *testing.T) {
 	}
 	// RunPod splits the command at its blanks and takes the quotes off.
 	before, script, _ := strings.Cut(strings.TrimSuffix(startCommand(), "'"), "'")
-	args = append(append(append(args, testImage), strings.Fields(before)...), script)
+	args = append(append(append(args, image), strings.Fields(before)...), script)
 	id := strings.TrimSpace(docker(t, args...))
 	t.Cleanup(func() { exec.Command("docker", "rm", "--force", "--volumes", id).Run() })
 	addr := strings.TrimSpace(docker(t, "port", id, "22/tcp"))
