@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
@@ -42,25 +43,16 @@ func (e *BootstrapError) Unwrap() []error { return []error{ErrBootstrap, e.Err} 
 
 // bootstrap makes the node what the spec's image says.
 func (n *poolNode) bootstrap() error {
-	var lines []*lineWriter
+	output := &phaseOutput{out: n.p.out, of: fmt.Sprintf("node %d", n.rank())}
 	var base bootstrap.Base
 	err := bootstrap.Run(n.ctx, n.super, n.remote.Sync, bootstrap.Image(n.p.spec.Image), bootstrap.Options{
-		Output: func(phase string) io.Writer {
-			w, _ := n.p.out.writers(fmt.Sprintf("node %d %s", n.rank(), phase))
-			if w == nil {
-				return io.Discard
-			}
-			lines = append(lines, w)
-			return w
-		},
-		Base: func(b bootstrap.Base) { base = b },
+		Output: output.writer,
+		Base:   func(b bootstrap.Base) { base = b },
 		Event: func(phase string, state bootstrap.State, elapsed time.Duration) {
 			n.p.events.emit(Event{Kind: EventPhase, Node: n.rank(), Phase: phase, State: state.String(), Elapsed: elapsed})
 		},
 	})
-	for _, w := range lines {
-		w.flush()
-	}
+	output.flush()
 	if err == nil {
 		n.p.journal.note(keptNode, keptBase{Node: n.name, Env: base.Env, Path: base.Path})
 		return nil
@@ -72,5 +64,34 @@ func (n *poolNode) bootstrap() error {
 	return &BootstrapError{
 		Node: n.p.nodeOf(n), Phase: failed.Phase, ExitCode: failed.ExitCode, Elapsed: failed.Elapsed,
 		Tail: n.p.secrets.text(strings.Join(failed.Tail, "\n")), Err: n.p.withoutSecrets(failed.Err),
+	}
+}
+
+// A phaseOutput hands on what phases print, with a prefix that says of what and of which.
+type phaseOutput struct {
+	out *output
+	of  string // "node 0"
+
+	mu    sync.Mutex
+	lines []*lineWriter
+}
+
+func (o *phaseOutput) writer(phase string) io.Writer {
+	w, _ := o.out.writers(o.of + " " + phase)
+	if w == nil {
+		return io.Discard
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines = append(o.lines, w)
+	return w
+}
+
+// flush hands on what has no end of line yet, once the phases are over.
+func (o *phaseOutput) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range o.lines {
+		w.flush()
 	}
 }

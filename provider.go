@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"context"
+	"io"
 	"iter"
 	"net"
 	"time"
@@ -298,6 +299,9 @@ type LaunchRequest struct {
 	// Token makes the call idempotent where the API has such a thing: the same
 	// token never launches twice.
 	Token string
+	// Output returns where what a phase of Spec.Image prints goes, for a driver that runs
+	// phases before its machines start. Nil discards it.
+	Output func(phase string) io.Writer
 }
 
 // A NodeRequest asks for one machine.

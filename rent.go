@@ -154,8 +154,11 @@ func (p *pool) launch(o Offer, nodes []*poolNode) (left []*poolNode, err error) 
 	if err := p.intend(o, req); err != nil {
 		return nodes, err
 	}
+	output := &phaseOutput{out: p.out, of: "image"}
+	req.Output = output.writer
 	got, err := p.driver.Launch(p.ctx, req)
 	beside := err // the machines that it comes with
+	output.flush()
 	p.made(err)
 	p.adopt(got)
 	byName := map[string]Instance{}

@@ -51,7 +51,7 @@ func (f *Facts) add(key, value string) {
 	case "os":
 		f.OS = strings.ToLower(value)
 	case "arch":
-		f.Arch = goArch(value)
+		f.Arch = GoArch(value)
 	case "uid":
 		f.UID = int(number())
 	case "home":
@@ -98,8 +98,8 @@ func (f *Facts) check() error {
 	return nil
 }
 
-// goArch returns Go's name for what uname -m says.
-func goArch(machine string) string {
+// GoArch returns Go's name for what uname -m says.
+func GoArch(machine string) string {
 	switch machine {
 	case "x86_64", "amd64":
 		return "amd64"

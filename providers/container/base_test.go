@@ -41,6 +41,8 @@ case "$1 $2" in
 	there "$last" || { echo "Error: No such image: $last" >&2; exit 1; }
 	if [ "$3" = -f ]; then cat "images/$(echo "$last" | tr / _)"; exit; fi
 	echo '[{"Id":"sha256:'"$last"'","Architecture":"amd64"}]' ;;
+"image ls") cat list ;;
+"image rm") ;;
 "pull "*) pull "$2" ;;
 "load -i") cp "$3" "images/gputrain-debian:bookworm" ;;
 *) echo "what is $*?" >&2; exit 1 ;;
@@ -53,6 +55,14 @@ esac
 }
 
 func (s *shelf) engine() string { return filepath.Join(s.dir, "docker") }
+
+// list has the engine print a text where it lists images.
+func (s *shelf) list(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "list"), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
 
 func (s *shelf) add(image string) {
 	s.t.Helper()

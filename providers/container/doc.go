@@ -28,6 +28,18 @@
 //
 //	docker image rm $(docker image ls -q localhost/gputrain/ready)
 //
+// What Image.Apt, Python and Pip install is kept too, as localhost/gputrain/phases under a
+// tag of the ready image and of what is installed. The first pool with an image goes
+// through these phases once, in a container of its own, for all of its nodes; later pools
+// start from what was kept, with the versions that were current then. No key, file,
+// variable or task of a pool enters that container, but what pip, uv, proxies and compilers
+// read of Image.Env: if that may hold a secret, as an index's password, or if RunArgs is
+// set, the phases run on the nodes. Include and Setup always do. A phase that fails is kept
+// nowhere. The ten latest images stay; to give the disk back, and to have newer versions
+// installed:
+//
+//	docker image rm $(docker image ls -q localhost/gputrain/phases)
+//
 // The default is [DefaultImage]. If that is not here and cannot be pulled, it is
 // [HomeMadeImage], which the repository's scripts/container-image makes from Debian's
 // packages.

@@ -25,7 +25,7 @@ const (
 	imageChanged    = imageReady + " made ready"
 )
 
-// building holds one lock for each image that is being made ready, whichever pool
+// building holds one lock for each image that is being made, whichever pool
 // wants it. Two programs that do so at once are harmless: both make the same.
 var building sync.Map // map[string]chan struct{}
 
@@ -36,13 +36,11 @@ func (d *driver) readyImage(ctx context.Context) (name string, env []string, err
 	if err != nil {
 		return "", nil, err
 	}
-	lock, _ := building.LoadOrStore(d.engine.key()+"\n"+name, make(chan struct{}, 1))
-	select {
-	case lock.(chan struct{}) <- struct{}{}:
-		defer func() { <-lock.(chan struct{}) }()
-	case <-ctx.Done():
-		return "", nil, context.Cause(ctx)
+	unlock, err := d.lockImage(ctx, name)
+	if err != nil {
+		return "", nil, err
 	}
+	defer unlock()
 	switch _, err := d.engine.inspectImage(ctx, name, d.arch()); {
 	case err == nil:
 		return name, base.env, nil
@@ -53,6 +51,18 @@ func (d *driver) readyImage(ctx context.Context) (name string, env []string, err
 		return name, base.env, d.buildReady(ctx, base, name)
 	}
 	return name, base.env, d.makeReady(ctx, base, name)
+}
+
+// lockImage waits until nothing else in this program makes the image of that name.
+func (d *driver) lockImage(ctx context.Context, name string) (unlock func(), err error) {
+	held, _ := building.LoadOrStore(d.engine.key()+"\n"+name, make(chan struct{}, 1))
+	lock := held.(chan struct{})
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // readyName returns what the ready image is called, there or not: a name that

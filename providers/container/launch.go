@@ -37,6 +37,9 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 	if err != nil {
 		return nil, fail("launch", err)
 	}
+	if image, err = d.phasedImage(ctx, image, req); err != nil {
+		return nil, fail("launch", err)
+	}
 	var (
 		g    errgroup.Group
 		mu   sync.Mutex

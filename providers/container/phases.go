@@ -1,0 +1,255 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
+)
+
+const (
+	// phasesRepository holds the images that have been through phases of an Image.
+	phasesRepository = "localhost/gputrain/phases"
+	labelPhases      = labelPrefix + "phases"
+	// keptImages is how many of them stay: an older one is removed when another is made.
+	keptImages = 10
+
+	phasesReady = "gputrain: phases: begin"
+	// phasesScript keeps the builder up for as long as its program holds its input.
+	phasesScript = "echo '" + phasesReady + "'; cat >/dev/null\n"
+)
+
+// failedPhases has the images that could not be made, by engine and name, for as long as
+// this program runs: the nodes go through the phases themselves, and say what is wrong.
+var failedPhases sync.Map // map[string]bool
+
+// phasedImage returns an image that has been through the phases of the spec's Image that
+// nothing of a pool goes into: system packages, and the Python environment. It is made
+// from the ready image in a container of its own, which no pool's key, file or task ever
+// enters, and is found by a hash of the ready image and of the phases. A failed phase
+// leaves no image; the answer is the ready one, as it is if there is nothing to gain.
+func (d *driver) phasedImage(ctx context.Context, ready string, req gputrain.LaunchRequest) (string, error) {
+	img, ok := d.sharedPhases(req.Spec.Image)
+	if !ok {
+		return ready, nil
+	}
+	name, err := phasesName(ready, img)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := d.lockImage(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, failed := failedPhases.Load(d.engine.key() + "\n" + name); failed {
+		return ready, nil
+	}
+	switch _, err := d.engine.inspectImage(ctx, name, d.arch()); {
+	case err == nil:
+		return name, nil
+	case !isMissingImage(err):
+		return "", err
+	}
+	if err := d.makePhases(ctx, ready, name, img, req.Output); err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		failedPhases.Store(d.engine.key()+"\n"+name, true)
+		return ready, nil
+	}
+	d.prunePhases(ctx)
+	return name, nil
+}
+
+// buildVariables are variables of Image.Env, beside pip's and uv's own, that decide how
+// packages are fetched and built.
+var buildVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+	"CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "MAX_JOBS", "CUDA_HOME", "TORCH_CUDA_ARCH_LIST",
+}
+
+var (
+	secretName  = regexp.MustCompile(`(?i)password|passwd|token|secret|credential|username|(^|_)key($|_)`)
+	secretValue = regexp.MustCompile(`://[^/?#\s]*@`)
+)
+
+// sharedPhases returns the part of an image that every pool can share, and whether there is
+// any: not if a variable that the phases see may be a secret, which what they install could
+// keep, and not if RunArgs make nodes other than what a container of the driver's own is.
+func (d *driver) sharedPhases(image gputrain.Image) (bootstrap.Image, bool) {
+	img := bootstrap.Image{Apt: image.Apt, Python: image.Python, Pip: image.Pip, PipIndexes: image.PipIndexes, PhaseTimeout: image.PhaseTimeout}
+	if len(img.Apt) == 0 && len(img.Pip) == 0 && img.Python == "" || d.engine.dialect == apple || len(d.cfg.RunArgs) > 0 {
+		return img, false
+	}
+	for name, value := range image.Env {
+		if !strings.HasPrefix(name, "PIP_") && !strings.HasPrefix(name, "UV_") && !slices.Contains(buildVariables, name) {
+			continue
+		}
+		if secretName.MatchString(name) || secretValue.MatchString(value) {
+			return img, false
+		}
+		if img.Env == nil {
+			img.Env = map[string]string{}
+		}
+		img.Env[name] = value
+	}
+	return img, true
+}
+
+// phasesName returns what the image with the phases is called: a name that changes with
+// the image that is made ready, by its digest, and with the phases.
+func phasesName(ready string, img bootstrap.Image) (string, error) {
+	phases, err := bootstrap.Plan(img)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", gputrain.ErrInvalid, err)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n", ready)
+	for _, p := range phases {
+		fmt.Fprintf(h, "%q %q\n", p.Name, p.Key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(img.Env)) {
+		fmt.Fprintf(h, "%q %q\n", name, img.Env[name])
+	}
+	return phasesRepository + ":" + hex.EncodeToString(h.Sum(nil)[:10]), nil
+}
+
+// makePhases goes through the phases in a container of the ready image, and keeps it as an
+// image once all have succeeded. Like that of makeReady the container ends with its program.
+func (d *driver) makePhases(ctx context.Context, ready, name string, img bootstrap.Image, output func(string) io.Writer) error {
+	_, hash, _ := strings.Cut(name, ":")
+	suffix := make([]byte, 4)
+	_, _ = rand.Read(suffix) // never fails
+	box := "gputrain-phases-" + hash + "-" + hex.EncodeToString(suffix)
+	args := []string{"create", "--interactive", "--rm", "--init", "--pull", "never", "--name", box,
+		"--label", labelPhases + "=" + hash, "--user", "0:0", "--entrypoint", "sh"}
+	if d.cfg.Platform != "" {
+		args = append(args, "--platform", d.cfg.Platform)
+	}
+	id, err := d.create(ctx, append(args, ready, "-s"), func(r report) bool { return r.labels[labelPhases] == hash })
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		_ = d.remove(ctx, id) // it removes itself; this only makes it sooner
+	}()
+	at, err := d.engine.start(ctx, id, phasesScript, phasesReady)
+	if err != nil {
+		return err
+	}
+	defer at.detach()
+	b := &builder{engine: d.engine, id: id}
+	if err := b.look(ctx); err != nil {
+		return err
+	}
+	none := func(context.Context, []transfer.Entry) (transfer.Stats, error) { return transfer.Stats{}, nil }
+	changed := false
+	event := func(_ string, state bootstrap.State, _ time.Duration) { changed = changed || state == bootstrap.Done }
+	if err := bootstrap.Run(ctx, b, none, img, bootstrap.Options{Output: output, Event: event}); err != nil {
+		return err
+	}
+	if !changed { // the ready image has all of it
+		_, err = d.engine.run(ctx, "tag", ready, name)
+		return err
+	}
+	_, err = d.engine.run(ctx, "commit", id, name)
+	return err
+}
+
+// prunePhases removes all images with phases but the latest. One that is in use stays.
+func (d *driver) prunePhases(ctx context.Context) {
+	out, err := d.engine.run(ctx, "image", "ls", "--format", "{{.CreatedAt}}\t{{.Repository}}:{{.Tag}}", phasesRepository)
+	if err != nil {
+		return // there is another time
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	slices.Sort(lines)
+	for _, line := range lines[:max(0, len(lines)-keptImages)] {
+		if _, name, ok := strings.Cut(line, "\t"); ok && strings.HasPrefix(name, phasesRepository+":") {
+			_, _ = d.engine.run(ctx, "image", "rm", name)
+		}
+	}
+}
+
+// A builder is a container in which phases run: a bootstrap.Runner.
+type builder struct {
+	engine *engine
+	id     string
+	facts  supervisor.Facts
+	base   map[string]string
+}
+
+// lookScript prints what the phases want to know of a machine: its processor, and the home
+// folder that root has there by SSH. It makes the folder that nodes have everything in, as
+// they make it.
+const lookScript = `uname -m
+home=/root
+while IFS=: read -r _ _ uid _ _ dir _; do
+	[ "$uid" != 0 ] || { home=$dir; break; }
+done </etc/passwd
+umask 077
+mkdir -p "$home/.gputrain" && printf '%s\n' "$home"`
+
+// look finds out what the phases want to know.
+func (b *builder) look(ctx context.Context) error {
+	out, err := b.engine.run(ctx, "exec", "--user", "0:0", b.id, "sh", "-c", lookScript)
+	if err != nil {
+		return err
+	}
+	machine, home, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if !ok || !strings.HasPrefix(home, "/") {
+		return fmt.Errorf("%s exec: an answer that is not understood: %.80q", b.engine.dialect, out)
+	}
+	b.facts = supervisor.Facts{OS: "linux", Arch: supervisor.GoArch(machine), Home: home, CacheDir: home + "/.gputrain/cache"}
+	return nil
+}
+
+// Facts returns what look has found.
+func (b *builder) Facts() supervisor.Facts { return b.facts }
+
+// SetBase sets the environment of what runs from now on. Nothing runs after the last phase,
+// for which alone there is a path.
+func (b *builder) SetBase(env map[string]string, _ []string) { b.base = env }
+
+// Run runs a phase's commands. What is too late stays there and ends with the container.
+func (b *builder) Run(ctx context.Context, spec supervisor.Spec, sinks supervisor.Sinks) (supervisor.Exit, error) {
+	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
+	defer cancel()
+	args := []string{"exec", "--user", "0:0", "--env", "HOME=" + b.facts.Home}
+	env := maps.Clone(b.base)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, spec.Env)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		args = append(args, "--env", name+"="+env[name]) // none is a secret: see sharedPhases
+	}
+	cmd := b.engine.command(ctx, append(append(args, b.id), spec.Args...)...)
+	cmd.Stdout, cmd.Stderr = sinks.Stdout, sinks.Stderr
+	start := time.Now()
+	err := cmd.Run()
+	exit := supervisor.Exit{Cause: supervisor.Exited, Elapsed: time.Since(start)}
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
+		exit.Code, err = failed.ExitCode(), nil
+	}
+	return exit, err
+}
