@@ -69,9 +69,7 @@ func (v *victim) killAtWork(t *testing.T, lease time.Duration) string {
 	}
 	r.kill()
 	id := poolID(t, v.State)
-	if len(processesWith("GPUTRAIN_POOL="+id)) == 0 {
-		t.Error("nothing of the pool runs")
-	}
+	until(t, "a process of the pool", func() bool { return len(processesWith("GPUTRAIN_POOL="+id)) > 0 })
 	return id
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,9 +75,13 @@ func TestMachineRunsCommandsInItsHome(t *testing.T) {
 	}
 
 	// What detaches itself ends with the machine, and so does its folder.
-	pid := output(t, c, `setsid sleep 600 >/dev/null 2>&1 & echo $!`)
-	if found := marked(m.mark()); len(found) == 0 {
-		t.Fatalf("process %s is not seen as the machine's", pid)
+	number := output(t, c, `setsid sleep 600 >/dev/null 2>&1 & echo $!`)
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(awaitMarked(t, m.mark(), pid), pid) {
+		t.Fatalf("process %d is not seen as the machine's", pid)
 	}
 	output(t, c, "mkdir -p locked/in && chmod 0 locked")
 	m.Kill()
@@ -93,6 +99,17 @@ func TestMachineRunsCommandsInItsHome(t *testing.T) {
 	}
 	if _, err := Dial(t.Context(), m.PublicIP+":22"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("its public address: %v", err)
+	}
+}
+
+// awaitMarked waits until a process is among those that have a mark, and returns them. One
+// that is becoming another program shows no environment for a moment.
+func awaitMarked(t *testing.T, mark string, pid int) []int {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if found := marked(mark); slices.Contains(found, pid) || time.Now().After(deadline) {
+			return found
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // UID is the stranger's user, and group. No account has it, and no test's file.
@@ -62,7 +63,26 @@ func Start(t testing.TB, env ...string) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	awaitSleep(t, cmd.Process.Pid)
 	return cmd.Process.Pid
+}
+
+// awaitSleep waits until a process has become the program sleep. On its way there it shows
+// neither its arguments nor its environment for a moment.
+func awaitSleep(t testing.TB, pid int) {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
+		return // its environment is not to be seen here
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if strings.HasPrefix(string(line), "sleep\x00") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is not sleep, but %q", pid, line)
+		}
+	}
 }
 
 // Sleeping starts a process of this user, not the stranger's, that has these variables in
@@ -78,6 +98,7 @@ func Sleeping(t testing.TB, env ...string) int {
 	over := make(chan struct{})
 	go func() { cmd.Wait(); close(over) }()
 	t.Cleanup(func() { cmd.Process.Kill(); <-over })
+	awaitSleep(t, cmd.Process.Pid)
 	return cmd.Process.Pid
 }
 

@@ -4,7 +4,6 @@ package colab_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,13 +87,7 @@ func TestCellAfterAKilledOne(t *testing.T) {
 		t.Errorf("the endpoint is %+v, after %+v", next, e)
 	}
 	for pid, said := range old {
-		if runs(pid) {
-			t.Errorf("ngrok runs on, as process %s", pid)
-		}
-		if conn, err := net.Dial("tcp", said[len(said)-1]); err == nil {
-			conn.Close()
-			t.Error("the old SSH server runs on")
-		}
+		v.wantEnded(pid, said[len(said)-1])
 	}
 }
 

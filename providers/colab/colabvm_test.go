@@ -138,17 +138,30 @@ func runs(pid string) bool {
 	return err == nil && len(line) > 0
 }
 
+// wantEnded waits for the end of an ngrok, and of the SSH server at an address, which were
+// told to end.
+func (v *colabVM) wantEnded(pid, addr string) {
+	v.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		if !runs(pid) && err != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			v.t.Errorf("ngrok (process %s) or the SSH server at %s runs on: %t, %t", pid, addr, runs(pid), err == nil)
+			return
+		}
+	}
+}
+
 // isClosed checks that nothing of the cell runs, and that the token is in no file.
 func (v *colabVM) isClosed() {
 	v.t.Helper()
 	for pid, said := range v.agents() {
-		if runs(pid) {
-			v.t.Errorf("ngrok runs on, as process %s", pid)
-		}
-		if conn, err := net.Dial("tcp", said[len(said)-1]); err == nil {
-			conn.Close()
-			v.t.Error("the SSH server runs on")
-		}
+		v.wantEnded(pid, said[len(said)-1])
 	}
 	for _, name := range tree(v.home) {
 		if b, _ := os.ReadFile(filepath.Join(v.home, name)); bytes.Contains(b, []byte(ngrokToken)) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,7 +201,22 @@ func opened(t *testing.T, path string) *detached {
 		syscall.Kill(pid, syscall.SIGKILL) // where the test failed
 		pipe.Close()
 	})
+	awaitSleep(t, pid)
 	return &detached{pid, pipe}
+}
+
+// awaitSleep waits until a process has become the program sleep. On its way there it shows
+// neither its arguments nor its environment for a moment, in which nobody finds it by its
+// mark.
+func awaitSleep(t *testing.T, pid int) {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
+		return
+	}
+	eventually(t, "sleep", func() bool {
+		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		return errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(string(line), "sleep\x00") // it may have been ended already
+	})
 }
 
 // mustEnd waits until the process is gone, where that can be asked for: macOS

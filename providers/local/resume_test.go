@@ -376,6 +376,7 @@ func TestListEveryPoolByProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		awaitSleep(t, cmd.Process.Pid)
 	}
 	mark("container-0")
 	mark("container-1", "GPUTRAIN_HOMES="+p.dir+"/elsewhere")

@@ -46,6 +46,7 @@ func endToEndFunction(c *trial) {
 // wants the account as it was.
 func endToEnd(c *trial, work func(*gputrain.Compute)) {
 	var before []string
+	live := c.live()
 	if c.h.Account != nil {
 		before = resourceIDs(c.h.Account())
 	}
@@ -59,6 +60,7 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 		if err := pool.Close(); err != nil {
 			c.Errorf("Compute.Close: %v", err)
 		}
+		c.wantLive("after Compute.Close", live)
 		if c.h.Account == nil {
 			return
 		}

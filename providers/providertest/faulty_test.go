@@ -7,6 +7,8 @@ import (
 	"io"
 	"iter"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -215,12 +217,26 @@ func TestFlaws(t *testing.T) {
 	}
 }
 
+// A check that is left out is shown as skipped, with its reason.
+func TestWithoutSkips(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestASoundDriver$/^launch_of_what_there_is_no_room_for$").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"--- SKIP: TestASoundDriver/launch_of_what_there_is_no_room_for", "providers/sim runs it"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+}
+
 // What is left out has to be left out on purpose.
 func TestWithout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Harness)
 		says   string
 	}{
+		"nothing but the driver":    {func(h *Harness) { h.Account = nil; h.Without["Account"] = "there is none" }, "set Harness.Live"},
 		"a hook is missing":         {func(h *Harness) { h.Foreign = nil }, "needs Harness.Foreign"},
 		"no such check":             {func(h *Harness) { h.Without["offers are cheap"] = "they are not" }, "no such check"},
 		"no reason":                 {func(h *Harness) { h.Without["Room"] = "" }, "no reason"},

@@ -461,4 +461,12 @@ var flaws = []flaw{
 		driver: func(d driver) gputrain.Driver {
 			return releases{d, func(context.Context, gputrain.PoolInfo) error { return nil }}
 		}},
+	{name: "an idle driver", check: "terminate and release leave silence", says: "its SSH server answers",
+		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+	{name: "an idle driver leaves machines", check: "terminate and release leave silence", says: "want 0",
+		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+	{name: "an idle driver closes a pool", check: "end to end with a command on each node", says: "after Compute.Close, by Harness.Live",
+		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+	{name: "machines that are made up", check: "terminate and release leave silence", says: "no SSH server answers there",
+		driver: func(d driver) gputrain.Driver { return &inventor{driver: d} }},
 }
