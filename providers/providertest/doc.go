@@ -9,7 +9,7 @@
 //
 //	func TestConformance(t *testing.T) {
 //		providertest.Run(t, func(t *testing.T) providertest.Harness {
-//			f := startFake(t) // of which Server is one of internal/fakecloud
+//			f := startFake(t) // of which Server is one of StartServer
 //			fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 //				providertest.OpLaunch: {"POST /servers"},
 //				// and so on: the create alone for launch
@@ -26,11 +26,16 @@
 //		})
 //	}
 //
+// [StartServer] and [NewMachine] are the parts of a fake: an API, and machines that are
+// real SSH nodes. testdata/outside is a provider of another module with such a fake.
+//
 // Run starts the fake anew for each check. A failure names the check, and the
 // method of [gputrain.Driver] whose comment asks for what was not there.
 //
 // What a fake does not offer leaves out the checks that need it, and
-// Harness.Without has to say why: what is left out without a reason fails. A
+// Harness.Without has to say why, and the check is skipped with that: what is left out
+// without a reason fails. Harness.Live, or Account, cannot be left out: that machines are
+// gone is not believed to the driver alone. A
 // provider with an API and a fake of it leaves out next to nothing.
 //
 // The suite works in real time, or in virtual time where nothing of a provider
