@@ -29,6 +29,10 @@ type PoolRecord struct {
 	// and Unknown how many of them have a price that is not known.
 	CostUSD float64
 	Unknown int
+	// Results are the folders that the pool's results are in, as far as no folder was named
+	// by WithResultsDir: below the state directory, and in the one for temporary files if a
+	// version before this one has put them there. Close and Reap remove none of them.
+	Results []string
 	// Err is what is wrong with the ledger, or nil.
 	Err error
 }
@@ -68,16 +72,18 @@ func (d StateDir) Pools() ([]PoolRecord, error) {
 	if err != nil {
 		return nil, ledgerError("list the ledgers", err)
 	}
+	results := d.results()
 	var pools []PoolRecord
 	for _, id := range ids {
 		snap, err := dir.Read(id)
 		if snap == nil {
 			if !errors.Is(err, ledger.ErrUnknown) { // it was closed just now
-				pools = append(pools, PoolRecord{ID: id, Err: ledgerError("read the ledger", err)})
+				pools = append(pools, PoolRecord{ID: id, Results: results[id], Err: ledgerError("read the ledger", err)})
 			}
 			continue
 		}
 		r := recordOf(id, snap)
+		r.Results = results[id]
 		if err != nil {
 			r.Err = ledgerError("read the ledger", err)
 		}

@@ -32,7 +32,8 @@ const (
 // was made from another one. It never touches the pool of a program that lives: one
 // on this computer is asked for, by its lock and its process; of another computer
 // it must be certain that the pool's lease or TTL has run out, and where that cannot
-// be told the pool is left alone. Errors name what could not be ended, in a
+// be told the pool is left alone. Results that the pool's program has put on disk stay
+// where they are: Pools names the folders, before Reap has removed the ledger. Errors name what could not be ended, in a
 // [*LeakError].
 func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
 	return StateDir("").Reap(ctx, providers...)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/private"
@@ -48,10 +49,39 @@ func newResultsDir(poolID, path string, state StateDir, l Limits) *resultsDir {
 // and "" for one in the system's folder for temporary files, which every user can guess:
 // versions before this one took that if users named none.
 func keptResultsDir(poolID, path string) string {
-	if path == filepath.Join(os.TempDir(), "gputrain-results-"+poolID) {
+	if path == filepath.Join(os.TempDir(), oldResults+poolID) {
 		return ""
 	}
 	return path
+}
+
+// oldResults begins the name of a pool's folder of results in the system's folder for
+// temporary files, where versions before this one made it.
+const oldResults = "gputrain-results-"
+
+// results returns the folders of this user that results are in, by the ID of their pool.
+func (d StateDir) results() map[string][]string {
+	found := map[string][]string{}
+	add := func(parent string, idOf func(name string) (id string, ok bool)) {
+		entries, _ := os.ReadDir(parent) // of a folder that is not there there are none
+		for _, e := range entries {
+			id, ok := idOf(e.Name())
+			if !ok {
+				continue
+			}
+			if info, err := e.Info(); err == nil && private.Check(info) == nil {
+				found[id] = append(found[id], filepath.Join(parent, e.Name()))
+			}
+		}
+	}
+	if path, err := d.path(); err == nil {
+		add(filepath.Join(path, resultsFolder), func(name string) (string, bool) {
+			i := strings.LastIndexByte(name, '-') // before the token, which has none
+			return name[:max(i, 0)], i > 0
+		})
+	}
+	add(os.TempDir(), func(name string) (string, bool) { return strings.CutPrefix(name, oldResults) })
+	return found
 }
 
 // open makes the folder where it is not there, and opens it.
