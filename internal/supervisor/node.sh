@@ -134,12 +134,13 @@ gt_marked() {
 
 # gt_strays NODE kills every process of the node, but for the shell that asks: one
 # machine may carry several nodes, and other users' processes. Only Linux shows them.
+# Busybox's grep reads a line to its first NUL, so grep is to take variables as lines.
 gt_strays() {
 	gt_n=0
 	gt_self
 	while [ "$gt_n" -lt 20 ]; do
 		gt_hit=0
-		for gt_f in $(grep -lsF "GPUTRAIN_NODE=$1" /proc/[0-9]*/environ); do
+		for gt_f in $(grep -lszF "GPUTRAIN_NODE=$1" /proc/[0-9]*/environ); do
 			gt_p=${gt_f#/proc/}
 			gt_p=${gt_p%/environ}
 			[ "$gt_p" != "$gt_me" ] || continue
@@ -188,6 +189,18 @@ gt_endall() {
 	gt_strays "$1"
 } 2>/dev/null </dev/null
 
+# gt_kill PID WHAT kills a process, and the watcher's children too if the kernel lists
+# them: it is stopped first, so that no child's pid is used again. If its sleep were
+# left, gt_strays would look at all processes twice.
+gt_kill() {
+	gt_l=
+	if [ "$2" = watch ]; then
+		kill -s STOP "$1"
+		read -r gt_l <"/proc/$1/task/$1/children"
+	fi
+	kill -s KILL "$1" $gt_l
+} 2>/dev/null
+
 # gt_close ROOT NODE REMOVE GENERATION ends everything of the node, and with REMOVE 1
 # leaves nothing of it on the node. Without a ROOT it looks wherever that may be.
 # Where a client of a higher generation has come, it touches nothing.
@@ -211,7 +224,7 @@ gt_close() {
 		for gt_f in ctl watch; do
 			gt_p= gt_q= gt_r= gt_w=
 			{ read -r gt_p gt_q gt_r gt_w gt_l <"$gt_f"; } 2>/dev/null
-			if gt_alive "$gt_p" "$gt_q"; then kill -KILL "-$gt_p" || kill -s KILL "$gt_p"; fi 2>/dev/null
+			if gt_alive "$gt_p" "$gt_q"; then kill -KILL "-$gt_p" || gt_kill "$gt_p" "$gt_f"; fi 2>/dev/null
 			if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 		done
 		gt_endall "$2"

@@ -1,0 +1,41 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/growth"
+)
+
+// BenchmarkCloseGrowth is the end of all nodes that one machine carries, at once, by how
+// many there are.
+func BenchmarkCloseGrowth(b *testing.B) {
+	srv := quietServer(b)
+	growth.Report(b, []int{16, 64, 256}, func(n int) time.Duration {
+		nodes := make([]*Node, n)
+		for i := range nodes {
+			nodes[i] = start(b, connect(b, srv, ""), inHome(config(b, "perl")))
+			trueOn(b, nodes[i])
+		}
+		begun := time.Now()
+		var all sync.WaitGroup
+		for _, node := range nodes {
+			all.Go(func() {
+				if err := node.Close(b.Context(), true); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		return time.Since(begun)
+	})
+}
+
+// inHome is a node's usual place, beside others of the same user.
+func inHome(cfg Config) Config {
+	cfg.Root = ""
+	return cfg
+}
