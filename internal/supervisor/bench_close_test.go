@@ -14,7 +14,7 @@ import (
 // many there are.
 func BenchmarkCloseGrowth(b *testing.B) {
 	srv := quietServer(b)
-	growth.Report(b, []int{16, 64, 256}, func(n int) time.Duration {
+	growth.Report(b, []int{32, 128, 512}, func(n int) time.Duration {
 		nodes := make([]*Node, n)
 		for i := range nodes {
 			nodes[i] = start(b, connect(b, srv, ""), inHome(config(b, "perl")))
