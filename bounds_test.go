@@ -38,7 +38,7 @@ func TestErrorTextIsBounded(t *testing.T) {
 	}
 }
 
-// A broadcast's journal names each node once, and what a command is told of the others
+// A broadcast's journal names each node once, and what a command learns about the others
 // costs the same with any number of them.
 func TestBroadcastGrowsWithItsNodes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks")

@@ -168,7 +168,7 @@ func TestCloseReleasesBesideASlowMachine(t *testing.T) {
 	}
 }
 
-// What the machine needs stays, and the driver is told of that.
+// What the machine needs stays, and the driver is told which machine that is.
 func TestReleaseIsToldWhichMachinesRemain(t *testing.T) {
 	inCloud(t, sim.Options{}, func(t *testing.T, c *simCloud) {
 		w := &wrapped{}

@@ -56,7 +56,7 @@
 // toolchain, or given by [WithWorkerBinary]. A panic is an error with the node's
 // stack, and other calls go on. What a function prints is shown and kept as the output
 // of a command is. A [Generator] yields values as it goes, a [Consumer] takes them, a
-// [Pipe] does both; all of them wait for who is behind, and go on where they stopped
+// [Pipe] does both; a fast end waits for a slow one, and all go on where they stopped
 // when a connection was cut.
 //
 // # When something fails

@@ -8,7 +8,7 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// apiError is how the client of a made-up cloud tells of an answer that is an error.
+// apiError is how the client of a made-up cloud reports an answer that is an error.
 type apiError struct{ status int }
 
 func (e apiError) Error() string { return fmt.Sprint("the API answers ", e.status) }

@@ -70,7 +70,7 @@ func (g *openProgress) note(ev Event) {
 	}
 }
 
-// shownNodes is how many nodes an error tells of.
+// shownNodes is how many nodes an error names.
 const shownNodes = 4
 
 // waitedFor says what the pool waits for.

@@ -192,7 +192,7 @@ func TestPlanCountsTraffic(t *testing.T) {
 func TestTheNearestRejectionsComeFirst(t *testing.T) {
 	h100 := accelerators.H100(accelerators.Count(8))
 	var offers []gputrain.Offer
-	for i := range 20 { // what a cloud tells of first
+	for i := range 20 { // what a cloud lists first
 		offers = append(offers, offered(fmt.Sprintf("cpu-%d", i), 0.1, false, accelerators.Accelerator{}))
 	}
 	offers = append(offers,

@@ -153,7 +153,7 @@ func (d *Dir) generations(id string) ([]int, error) {
 }
 
 // generationsOf returns the numbers, from one on, of the lock files of a pool whose
-// ledger has been read. A whole ledger tells of every generation before its last, and a
+// ledger has been read. A whole ledger has every generation before its last, and a
 // program that takes the pool makes the lock of the next one before it writes: so the
 // files after the last follow each other, and are looked for by name. A ledger that is
 // damaged, or newer, may lack any of them: there the folder is read.

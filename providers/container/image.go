@@ -88,23 +88,11 @@ func (d *driver) makeReady(ctx context.Context, base imageReport, name string) e
 	if d.engine.dialect == nerdctl {
 		source = base.name
 	}
-	suffix := make([]byte, 4)
-	_, _ = rand.Read(suffix) // never fails
-	box := "gputrain-ready-" + hash + "-" + hex.EncodeToString(suffix)
-	args := []string{"create", "--interactive", "--rm", "--init", "--pull", "never", "--name", box,
-		"--label", labelReady + "=" + hash, "--user", "0:0", "--entrypoint", "sh"}
-	if d.cfg.Platform != "" {
-		args = append(args, "--platform", d.cfg.Platform)
-	}
-	id, err := d.create(ctx, append(args, source, "-s"), func(r report) bool { return r.labels[labelReady] == hash })
+	id, remove, err := d.createToCommit(ctx, "gputrain-ready-", labelReady, hash, source)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		_ = d.remove(ctx, id) // it removes itself; this only makes it sooner
-	}()
+	defer remove()
 	at, err := d.engine.start(ctx, id, readyScript, imageReady)
 	if err != nil {
 		return d.notReady(ctx, base.name, err)
@@ -118,6 +106,28 @@ func (d *driver) makeReady(ctx context.Context, base imageReport, name string) e
 	defer cancel()
 	at.wait(wait)
 	return err
+}
+
+// createToCommit creates a container of an image that is to become another image, under a
+// name and a label with the hash of that one. It reads a script from its standard input,
+// with which it ends; remove only makes that sooner.
+func (d *driver) createToCommit(ctx context.Context, prefix, label, hash, source string) (id string, remove func(), err error) {
+	suffix := make([]byte, 4)
+	_, _ = rand.Read(suffix) // never fails
+	args := []string{"create", "--interactive", "--rm", "--init", "--pull", "never", "--name", prefix + hash + "-" + hex.EncodeToString(suffix),
+		"--label", label + "=" + hash, "--user", "0:0", "--entrypoint", "sh"}
+	if d.cfg.Platform != "" {
+		args = append(args, "--platform", d.cfg.Platform)
+	}
+	id, err = d.create(ctx, append(args, source, "-s"), func(r report) bool { return r.labels[label] == hash })
+	if err != nil {
+		return "", nil, err
+	}
+	return id, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		_ = d.remove(ctx, id)
+	}, nil
 }
 
 // buildReady makes the ready image with an engine that cannot commit containers.

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -135,23 +134,11 @@ func phasesName(ready string, img bootstrap.Image) (string, error) {
 // image once all have succeeded. Like that of makeReady the container ends with its program.
 func (d *driver) makePhases(ctx context.Context, ready, name string, img bootstrap.Image, output func(string) io.Writer) error {
 	_, hash, _ := strings.Cut(name, ":")
-	suffix := make([]byte, 4)
-	_, _ = rand.Read(suffix) // never fails
-	box := "gputrain-phases-" + hash + "-" + hex.EncodeToString(suffix)
-	args := []string{"create", "--interactive", "--rm", "--init", "--pull", "never", "--name", box,
-		"--label", labelPhases + "=" + hash, "--user", "0:0", "--entrypoint", "sh"}
-	if d.cfg.Platform != "" {
-		args = append(args, "--platform", d.cfg.Platform)
-	}
-	id, err := d.create(ctx, append(args, ready, "-s"), func(r report) bool { return r.labels[labelPhases] == hash })
+	id, remove, err := d.createToCommit(ctx, "gputrain-phases-", labelPhases, hash, ready)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		_ = d.remove(ctx, id) // it removes itself; this only makes it sooner
-	}()
+	defer remove()
 	at, err := d.engine.start(ctx, id, phasesScript, phasesReady)
 	if err != nil {
 		return err

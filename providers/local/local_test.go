@@ -206,7 +206,7 @@ func opened(t *testing.T, path string) *detached {
 }
 
 // awaitSleep waits until a process has become the program sleep. On its way there it shows
-// neither its arguments nor its environment for a moment, in which nobody finds it by its
+// neither its arguments nor its environment for a moment, in which it cannot be found by its
 // mark.
 func awaitSleep(t *testing.T, pid int) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// An idle driver ends nothing, and tells of everything that it was to end as if it were gone.
+// An idle driver ends nothing, and reports everything that it was to end as gone.
 type idle struct {
 	driver
 	mu    sync.Mutex
@@ -48,7 +48,7 @@ func (d *idle) List(ctx context.Context, pool string) ([]gputrain.Resource, erro
 	return slices.DeleteFunc(got, func(r gputrain.Resource) bool { return r.Kind != "machine" || d.over(r.ID) }), err
 }
 
-// An inventor tells of machines that it has not made.
+// An inventor reports machines that it has not made.
 type inventor struct {
 	driver
 	mu   sync.Mutex

@@ -57,7 +57,7 @@ func (f *fake) handleServers() {
 		}
 		answer := fakecloud.Reply(200, row{"server": merged(s.row, nil)})
 		switch {
-		case s.row["state"] == "stopping" && s.ending == 0: // somebody has powered it off
+		case s.row["state"] == "stopping" && s.ending == 0: // another program has powered it off
 			s.row["state"] = "stopped"
 		case s.row["state"] == "starting" && f.fallsBack:
 			s.row["state"], s.row["state_detail"] = "stopped", "hypervisor failure"
