@@ -24,10 +24,11 @@ var mayLink = []string{
 }
 
 // maxPackages is how many packages from outside the standard library such a
-// program may contain. Whoever has to raise it says why: it was 40 before the small
+// program may contain. A change that raises it says why: it was 40 before the small
 // packages of this module that refuse what nodes, APIs and other users attack with
-// (private, localnet, printable, childenv, overdue).
-const maxPackages = 44
+// (private, localnet, printable, childenv, overdue), and 44 before the scheduler's heap
+// (least).
+const maxPackages = 45
 
 // A program links only the providers that it imports: with this one alone it
 // contains no container engine's client and no cloud's SDK.
