@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/worker"
@@ -19,8 +20,16 @@ const (
 // task that calls it has.
 type calls struct {
 	name    string
-	options Task  // Name, Timeout, Retries and Target
+	options callOptions
 	refused error // why no call can be made
+}
+
+// callOptions are the fields of a Task that a call of a function can have.
+type callOptions struct {
+	name    string
+	timeout time.Duration
+	retries int
+	target  Target
 }
 
 // register makes a function known under its name. Once Init was called it is
@@ -41,7 +50,7 @@ func register(name, position string, h worker.Handler, types ...reflect.Type) ca
 
 // with returns calls with other options.
 func (c calls) with(t Task) calls {
-	c.options = Task{Name: t.Name, Timeout: t.Timeout, Retries: t.Retries, Target: t.Target}
+	c.options = callOptions{t.Name, t.Timeout, t.Retries, t.Target}
 	rest := t
 	rest.Name, rest.Timeout, rest.Retries, rest.Target = "", 0, 0, Target{}
 	if c.refused == nil && !reflect.ValueOf(rest).IsZero() {
@@ -52,9 +61,10 @@ func (c calls) with(t Task) calls {
 
 // task returns a task that calls the function.
 func (c calls) task(marshal func() (codec.Body, error), s *worker.Stream) Task {
-	t := c.options
-	t.call = &call{function: c.name, marshal: marshal, stream: s, refused: c.refused}
-	return t
+	return Task{
+		Name: c.options.name, Timeout: c.options.timeout, Retries: c.options.retries, Target: c.options.target,
+		call: &call{function: c.name, marshal: marshal, stream: s, refused: c.refused},
+	}
 }
 
 // unsendable holds what is wrong with the types of functions.

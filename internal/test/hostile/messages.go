@@ -99,7 +99,13 @@ func Uvarints(numbers ...uint64) (b []byte) {
 	return b
 }
 
+// ResultHeader opens the payload of a result of a call that had no stream and printed
+// nothing: with the text of an error, or none.
+func ResultHeader(wireError []byte) []byte {
+	return append(Uvarints(0, 0, 0, 0, uint64(len(wireError))), wireError...)
+}
+
 // Result is a result of a call whose head is to have so many bytes, and begins so.
 func Result(id uint64, announced uint64, start []byte) Message {
-	return Message{Type: MessageResult, ID: id, Payload: append(Uvarints(0, 0, announced, 0), start...)}
+	return Message{Type: MessageResult, ID: id, Payload: append(append(ResultHeader(nil), Uvarints(announced, 0)...), start...)}
 }

@@ -201,7 +201,7 @@ var attacks = []struct {
 		// [kind, function, message, type, stack, timed out, known]
 		text := append([]byte("\x87\x01\x61f\x7a\x00\x30\x00\x00"), []byte(strings.Repeat("\x1b", 3<<20))...)
 		text = append(text, []byte("\x61t\x61s\xf4\x80")...)
-		m.Payload = append(append(hostile.Uvarints(0, uint64(len(text))), text...), hostile.Uvarints(0, 0)...)
+		m.Payload = append(hostile.ResultHeader(text), hostile.Uvarints(0, 0)...)
 		return [][]byte{m.Bytes()}
 	})},
 	{"items that nobody asked for", results(func(m hostile.Message) [][]byte {
