@@ -4,28 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/inventory"
+	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/node"
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/owner"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/uploads"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Attach takes up a pool whose program is dead, by its name or ID: the same nodes with
-// the same host keys, its tasks and their results. It goes by the ledger of this
-// computer, and by the provider, which must be configured as it was.
+// Attach resumes a pool whose program is dead, by the pool's name or ID: the same nodes with the
+// same host keys, its tasks and their results. It reads the ledger on this computer and asks the
+// provider, which must be configured as it was.
 //
-// Every task that the dead program was not given the result of is one of
-// [Compute.Jobs]: those that ended meanwhile have their results, those that run go on,
-// with their output from its start, and those that waited are run. What needs one of
-// Task.Secrets and is started, or started again, finds it in [WithSecrets], or fails. Tasks outlive
-// their program for the length of the lease: what was lost with a node runs again.
-// Functions with streams are not taken up.
+// Each task whose result the dead program did not get is one of [Compute.Jobs]: tasks that have
+// ended have their results, tasks that run go on, with their output from its start, and tasks that
+// waited are run. A task that is started, or started again, finds its Task.Secrets in
+// [WithSecrets], or fails. Tasks outlive their program for the length of the lease; a task that was
+// lost with its node runs again. Functions with streams are not resumed.
 //
-// A pool whose program lives is [ErrInUse], unless [WithTakeover] is given. Should an
-// older program come back, it finds itself fenced off: its tasks fail, as [ErrFenced],
-// and it ends nothing. A pool that was being closed is [ErrClosed]: Reap ends it.
+// Attach returns [ErrInUse] if the pool's program is alive, unless [WithTakeover] is given. If an
+// older program comes back, it is fenced off: its tasks fail with [ErrFenced], and it ends nothing.
+// For a pool that was being closed Attach returns [ErrClosed]: Reap ends it.
 func Attach(ctx context.Context, provider Provider, pool string, opts ...Option) (*Compute, error) {
 	var o options
 	for _, opt := range opts {
@@ -41,7 +49,7 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	id, err := findPool(dir, pool, provider.Name(), o.takeover)
+	id, err := findPool(dir, pool, provider.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +60,11 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	p, kept, err := takeUp(ctx, dir, id, provider.Name(), driver, o)
+	p, state, err := takeUp(ctx, dir, id, provider.Name(), driver, o)
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
-	if err = p.attach(kept); err != nil {
+	if err = p.attach(state); err != nil {
 		err = p.notOpened(ctx, "attach", err)
 	}
 	p.events.opened()
@@ -64,31 +72,25 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, errors.Join(err, p.leavePool(err))
 	}
-	p.mu.Lock()
-	p.attaching = false
-	p.mu.Unlock()
-	if ctx.Err() != nil {
-		p.finish(context.Cause(ctx))
-	}
+	p.attached(p.close)
 	return &Compute{p: p, ctx: p.ctx}, nil
 }
 
-// WithTakeover lets Attach take a pool whose program lives, or seems to: one that hangs,
-// or that runs on a computer that cannot be reached. That program is fenced off.
+// WithTakeover lets Attach take over a pool whose program is alive, or seems to be: it hangs, or
+// runs on a computer that cannot be reached. That program is fenced off.
 func WithTakeover() Option { return func(o *options) { o.takeover = true } }
 
-// WithSecrets gives Attach the values of Task.Secrets, by their names, for tasks that
-// had not begun, or are tried again: they are kept nowhere. References among them are
-// looked up by Attach.
+// WithSecrets gives Attach the values of Task.Secrets, by name, for tasks that had not begun or are
+// tried again: a pool's journal does not keep them. Attach looks up references among them.
 func WithSecrets(secrets map[string]Secret) Option {
 	return func(o *options) { o.secrets = secrets }
 }
 
-// findPool returns the ID of the pool that is meant.
-func findPool(dir *ledger.Dir, pool, provider string, takeover bool) (string, error) {
+// findPool returns the ID of the pool with this name or ID.
+func findPool(dir *ledger.Dir, pool, provider string) (string, error) {
 	ids, err := dir.Pools()
 	if err != nil {
-		return "", ledgerError("list the ledgers", err)
+		return "", inventory.LedgerError("list the ledgers", err)
 	}
 	var named, free []string
 	for _, id := range ids {
@@ -115,13 +117,13 @@ func findPool(dir *ledger.Dir, pool, provider string, takeover bool) (string, er
 	return "", &Error{Provider: provider, Op: "attach", Kind: ErrInvalid, Err: fmt.Errorf("%d pools have the name %q: %s", len(named), pool, strings.Join(named, ", ")), Hint: "give the ID of one"}
 }
 
-// takeUp makes this program the pool's, and reads what is kept of it.
-func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Driver, o options) (_ *pool, _ *keptPoolState, err error) {
+// takeUp makes this program the pool's owner, and reads what the ledger and the journal keep.
+func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.Driver, o options) (_ *pool, _ *journal.State, err error) {
 	snap, err := dir.Read(id)
 	if err != nil {
-		return nil, nil, ledgerError("attach", err)
+		return nil, nil, inventory.LedgerError("attach", err)
 	}
-	switch account := driver.Capabilities().Account; {
+	switch account := d.Capabilities().Account; {
 	case snap.Provider != provider || len(snap.Members) == 0 && snap.Account != account:
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrInvalid, Err: fmt.Errorf("pool %s is of %s in %q, not of %s in %q", id, snap.Provider, snap.Account, provider, account)}
 	case snap.Closing:
@@ -129,12 +131,12 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Dr
 	case !snap.Expires.IsZero() && now().After(snap.Expires):
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrExpired, Err: fmt.Errorf("pool %s had a TTL, until %v", id, snap.Expires), Hint: "Reap ends what is left of it"}
 	}
-	if err := takeMembers(driver, snap); err != nil {
+	if err := accountsThere(ctx, provider, d, snap); err != nil {
 		return nil, nil, err
 	}
 	l, snap, err := dir.Take(id, owner.Self().String(), ledger.TakeOptions{Force: o.takeover})
 	if err != nil {
-		return nil, nil, ledgerError("attach", err)
+		return nil, nil, inventory.LedgerError("attach", err)
 	}
 	defer func() {
 		if err != nil {
@@ -143,52 +145,55 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, driver Dr
 	}()
 	key, err := l.Key()
 	if err != nil {
-		return nil, nil, ledgerError("attach", err)
+		return nil, nil, inventory.LedgerError("attach", err)
 	}
 	signer, err := ssh.ParseKey(key)
 	if err != nil {
-		return nil, nil, ledgerError("attach", fmt.Errorf("the pool's key: %w", err))
+		return nil, nil, inventory.LedgerError("attach", fmt.Errorf("the pool's key: %w", err))
 	}
-	j, kept, err := readJournal(l.TasksPath())
+	var p *pool
+	var spec Spec
+	j, state, err := journal.Open(l.TasksPath(), &spec, func(err error) { p.journalFailed(err) })
 	if err != nil {
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrLedger, Err: fmt.Errorf("what pool %s keeps of its tasks: %w", id, err), Hint: "Reap ends the pool"}
 	}
 	if o.resultsDir == "" {
-		o.resultsDir = keptResultsDir(id, kept.spec.ResultsDir)
+		o.resultsDir = output.KeptPath(id, state.ResultsDir)
 	}
 	o.name = snap.Name
-	p := newPool(ctx, provider, driver, kept.spec.Spec, o, identity{
-		id: id, keys: keys{signer: signer, private: key, public: snap.AuthorizedKey}, expires: snap.Expires, generation: l.Generation(), attaching: true,
+	p = newPool(ctx, provider, d, spec, o, identity{
+		id: id, keys: ssh.KeyPair{Signer: signer, Private: key, Public: snap.AuthorizedKey}, expires: snap.Expires, generation: l.Generation(),
 	})
-	p.ledger, p.journal = l, j
-	j.failed = p.journalFailed
-	p.taskSeq.Store(kept.lastTask)
-	for _, up := range kept.uploads {
-		p.uploads.add(upload(up))
+	p.attaching.Store(true)
+	p.closeAtEnd(p.close)
+	p.inventory.Resume(l)
+	p.journal = recorder{j}
+	p.taskSeq.Store(state.LastTask)
+	for _, up := range state.Uploads {
+		p.uploads.Add(uploads.Upload(up))
 	}
-	return p, kept, nil
+	return p, state, nil
 }
 
-// leavePool lets a pool go that could not be attached to: it is as it was, for another
-// Attach, or Reap.
+// leavePool releases a pool that could not be attached to. The pool stays as it was, for another
+// Attach or for Reap.
 func (p *pool) leavePool(why error) error {
 	return p.closeBy(func() error {
-		p.watch()
-		p.cancel(why)
-		p.expire()
-		p.finish(why)
+		p.stop(why)
 		p.lives.Wait()
-		p.disconnect()
+		p.inventory.Wait()
+		p.fleet.Disconnect()
 		p.running.Wait()
+		p.resumption.dropRest(p)
 		p.background.Wait()
-		p.journal.close()
+		p.journal.Close()
 		defer p.events.close()
-		return errors.Join(p.closeLedger(false), p.driver.Close())
+		return errors.Join(p.inventory.Close(false), p.account.Driver.Close())
 	})
 }
 
 // attach takes up the nodes and tasks of a pool.
-func (p *pool) attach(kept *keptPoolState) error {
+func (p *pool) attach(state *journal.State) error {
 	p.events.emit(Event{Kind: EventPool, State: "attaching"})
 	nodes, err := p.takeNodes()
 	if err != nil {
@@ -200,135 +205,84 @@ func (p *pool) attach(kept *keptPoolState) error {
 	if err := p.describeNodes(nodes); err != nil {
 		return err
 	}
-	p.recall(kept)
-	for _, n := range nodes {
-		p.lives.Go(func() { n.live(n.inst, nil) })
-	}
-	p.mu.Lock()
-	var more []*poolNode
-	for len(p.nodes) < p.least {
-		more = append(more, p.addNodeLocked())
-	}
-	p.mu.Unlock()
-	if more != nil {
-		p.lives.Go(func() { p.rentMore(more) })
-	}
+	p.resume(state)
+	p.fleet.GoOn(nodes)
 	p.keepUp()
-	if err := p.awaitTaken(nodes); err != nil {
+	if err := p.fleet.AwaitEach(nodes); err != nil {
 		return err
 	}
-	p.resumeRest()
+	p.resumption.queueRest(p)
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
 	return nil
 }
 
-// takeNodes makes nodes of the ledger's machines, and finds out what has become of
-// those that a launch was about to make.
-func (p *pool) takeNodes() ([]*poolNode, error) {
-	rows := p.ledger.Snapshot().Rows
-	byRank := map[int]ledger.Row{}
-	for _, row := range rows {
-		p.remember(row)
-		p.remembered(row)
-		if row.Kind != "machine" {
+// accountsThere checks that the driver has every account in which the pool may have something.
+func accountsThere(ctx context.Context, provider string, d driver.Driver, snap *ledger.Snapshot) error {
+	have := d.Capabilities().Accounts
+	if len(have) == 0 {
+		return nil
+	}
+	missing, ids := map[string]bool{}, []string{}
+	for _, row := range snap.Rows {
+		if row.Member == "" || row.State == ledger.Gone || have[row.Member] != nil {
 			continue
 		}
-		p.named = bump(p.named, row.Rank)
-		switch {
-		case row.ID != "":
-			m := p.machineOf(row)
-			m.unwanted = row.State == ledger.Ending
-			p.machines[row.ID] = m
-			p.bought = append(p.bought, m)
-			if row.State == ledger.Created || row.State == ledger.Leased {
-				if older, twice := byRank[row.Rank]; twice {
-					p.machines[older.ID].unwanted = true
-				}
-				byRank[row.Rank] = row
-			}
-		case row.State != ledger.Gone:
-			p.inFlight[row.Name] = row.Intended
+		missing[row.Member] = true
+		if row.Kind == "machine" && row.ID != "" {
+			ids = append(ids, row.ID)
 		}
 	}
-	if names := p.openIntents(); len(names) > 0 {
-		found, err := p.settle(p.ctx, names, now().Add(p.caps.ListLag), nil)
-		if err != nil {
-			return nil, p.interrupted(err)
-		}
-		for _, inst := range found {
-			if _, taken := byRank[inst.Rank]; taken {
-				p.machines[inst.ID].unwanted = true
-				continue
-			}
-			byRank[inst.Rank] = p.rowOf(inst)
-		}
+	if len(missing) == 0 {
+		return nil
 	}
-	var nodes []*poolNode
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, rank := range sortedKeys(byRank) { // dense again, should one be missing
-		row := byRank[rank]
-		n := newPoolNode(p, len(p.nodes))
-		n.name, n.inst, n.root, n.server.earlier = row.Name, p.machines[row.ID].inst, row.Root, row.HostKeys
-		n.of.Store(p.memberOf(n.inst.Offer))
-		p.nodes = append(p.nodes, n)
-		nodes = append(nodes, n)
-		n.enterLocked(NodeLaunching, nil)
+	_, why := d.Describe(ctx, ids...) // the error has the reason for a missing account
+	return &Error{
+		Provider: provider, Op: "attach", Kind: ErrInvalid, Err: errors.Join(fmt.Errorf(
+			"pool %s has something at %s, and that is none of %s", snap.Pool, strings.Join(slices.Sorted(maps.Keys(missing)), " and "), strings.Join(slices.Sorted(maps.Keys(have)), ", ")), why),
+		Hint: "configure the provider as it was",
 	}
-	p.most = max(p.most, len(p.nodes))
-	return nodes, nil
 }
 
-func bump(counts map[int]int, rank int) map[int]int {
-	if counts == nil {
-		counts = map[int]int{}
+// takeNodes makes nodes of the pool's machines.
+func (p *pool) takeNodes() ([]*fleet.Member, error) {
+	recalled, err := p.inventory.Recall(p.ctx)
+	if err != nil {
+		return nil, p.interrupted(err)
 	}
-	counts[rank]++
-	return counts
+	var machines []node.Earlier
+	for _, m := range recalled {
+		machines = append(machines, node.Earlier{Name: m.Name, Folder: m.Root, HostKeys: m.HostKeys, Instance: m.Instance})
+	}
+	return p.fleet.Resume(machines), nil
 }
 
-func sortedKeys[V any](m map[int]V) []int {
-	var keys []int
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// resumeNodes has the machines reachable again that only their program has made so.
-func (p *pool) resumeNodes(nodes []*poolNode) error {
+// resumeNodes makes machines reachable that could be reached only through their program.
+func (p *pool) resumeNodes(nodes []*fleet.Member) error {
 	ids := make([]string, len(nodes))
 	for i, n := range nodes {
-		ids[i] = n.inst.ID
+		ids[i] = n.Node.Instance().ID
 	}
-	for _, m := range accounts(p.members) {
-		r, ok := m.driver.(Resumer)
-		own := m.ownIDs(ids)
-		if !ok || len(own) == 0 {
-			continue
-		}
-		if err := patiently(p.ctx, func() error { return r.Resume(p.ctx, m.info(p.infoNow()), own...) }); err != nil {
-			return p.interrupted(err)
-		}
+	r, ok := p.account.Driver.(driver.Resumer)
+	if !ok {
+		return nil
 	}
-	return nil
+	return p.interrupted(retry.Call(p.ctx, func() error { return r.Resume(p.ctx, p.inventory.Info(), ids...) }))
 }
 
-// describeNodes asks the provider for the machines as they are now.
-func (p *pool) describeNodes(nodes []*poolNode) error {
+// describeNodes asks the provider for the current state of the machines.
+func (p *pool) describeNodes(nodes []*fleet.Member) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	byID := map[string]*poolNode{}
+	byID := map[string]*fleet.Member{}
 	var ids []string
 	for _, n := range nodes {
-		byID[n.inst.ID] = n
-		ids = append(ids, n.inst.ID)
+		byID[n.Node.Instance().ID] = n
+		ids = append(ids, n.Node.Instance().ID)
 	}
-	var found []Instance
-	err := patiently(p.ctx, func() (err error) {
-		found, err = p.driver.Describe(p.ctx, ids...)
+	var found []driver.Instance
+	err := retry.Call(p.ctx, func() (err error) {
+		found, err = p.account.Driver.Describe(p.ctx, ids...)
 		return err
 	})
 	if err != nil {
@@ -341,29 +295,15 @@ func (p *pool) describeNodes(nodes []*poolNode) error {
 		if n == nil {
 			continue
 		}
-		offer := n.inst.Offer // what is charged was told at the launch
+		launched := n.Node.Instance()
+		offer := launched.Offer // the launch reported the price that is charged
 		if _, known := inst.Offer.HourlyUSD.USD(); !known {
+			offer.Capabilities = inst.Offer.Capabilities
 			inst.Offer = offer
 		}
-		inst.Name, inst.Rank = n.name, n.inst.Rank
-		n.inst = inst
-	}
-	return nil
-}
-
-// awaitTaken waits until each of the nodes is ready, or over.
-func (p *pool) awaitTaken(nodes []*poolNode) error {
-	stop := context.AfterFunc(p.ctx, p.changed.Broadcast)
-	defer stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range nodes {
-		for n.state != NodeReady && !n.state.over() {
-			if p.ctx.Err() != nil {
-				return p.interrupted(context.Cause(p.ctx))
-			}
-			p.changed.Wait()
-		}
+		inst.Name, inst.Rank = n.Node.Name(), launched.Rank
+		n.Node.SetInstance(inst)
+		n.Node.Assign(inst.Offer)
 	}
 	return nil
 }

@@ -1,146 +1,84 @@
 package gputrain
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"maps"
-	"strconv"
-	"syscall"
-	"time"
 
-	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/calls"
+	"github.com/gputrain/gputrain/internal/journal"
+	"github.com/gputrain/gputrain/internal/node"
+	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/worker"
 )
 
-// cancelGrace is how long a task has between TERM and KILL.
-const cancelGrace = 10 * time.Second
+// functionGrace is how long a function may go on after its context has ended: see [Func].
+// Tests set a shorter time.
+var functionGrace = worker.DefaultGrace
 
-// diskFull is the error of what found no room on the node's disk, below the
-// pool's folder there. It is syscall.ENOSPC.
-func (n *poolNode) diskFull(what string, why error) error {
-	return fmt.Errorf("%s below %s on node %d: %w (%w); free space there, or ask for more with Spec.DiskGiB",
-		what, n.facts.Root, n.rank(), syscall.ENOSPC, why)
-}
-
-var errOutputCut = errors.New("some of its output may be missing")
-
-// attempt runs a unit on a node, once. release is called when what became of it is
-// written down: until then the node remembers it. Where gone is not nil, what was
-// run goes on until it is closed.
+// attempt makes one attempt at a unit on a node. The node keeps its record of the attempt until release is called. If
+// gone is not nil, the function still runs in its slot until gone is closed.
 func (p *pool) attempt(u *unit, n *poolNode, slot int) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
 	if u.task.call != nil {
-		return n.call(u.ctx, u, slot) // which ends with the node's worker
+		return u.result(n, n.call(u, slot))
 	}
-	id := u.nodeID(slot)
 	if u.task.HoldsLease {
-		p.hold(1)
-		defer p.hold(-1)
+		p.spending.Hold(1)
+		defer p.spending.Hold(-1)
 	}
-	r, failure = n.follow(u.batch.context(n), u, id, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
-		return n.super.Run(ctx, n.spec(u, slot), sinks)
-	})
-	return r, failure, func() { n.super.Release(id) }, nil
+	return u.result(n, p.attempts.Run(u.batch.context(n), newAttemptNode(n), n.Node.Supervisor(), u.command(n, slot)))
 }
 
-// follow has a command or script run, under a name, until it has ended.
-func (n *poolNode) follow(ctx context.Context, u *unit, id string, run func(context.Context, supervisor.Sinks) (supervisor.Exit, error)) (Result, *TaskError) {
-	p := n.p
-	p.secrets.learn(u.task.Secrets)
-	outLines, errLines := p.out.writers(u.label)
-	most := p.opts.limits.outputBytes()
-	share := u.outputs()
-	stdout := newSpool(p.results, share, u.attemptID(), "stdout", most, outLines)
-	last := &tail{}
-	stderr := newSpool(p.results, share, u.attemptID(), "stderr", most, io.MultiWriter(last, errLines))
-	u.job.show(stdout, stderr)
-
-	began := now()
-	exit, err := run(ctx, supervisor.Sinks{
-		Stdout: stdout, Stderr: stderr, Live: p.out.live() || u.job != nil,
-		Started: func() { n.started(u) },
-	})
-	outLines.flush()
-	errLines.flush()
-
-	r := Result{
-		ExitCode: exit.Code, Elapsed: exit.Elapsed,
-		Stdout: stdout.kept, Stderr: stderr.kept, StdoutBytes: stdout.n, StderrBytes: stderr.n,
-		Truncated: stdout.cut() || stderr.cut(),
+// call calls a unit's function. Its argument was encoded before it was queued.
+func (n *poolNode) call(u *unit, slot int) attempt.Outcome {
+	arg, err := u.task.call.encode()
+	if err != nil {
+		return attempt.Outcome{ExitCode: -1, Failure: attempt.Failed(attempt.NeverStarted, err)}
 	}
-	if err != nil && r.Elapsed == 0 {
-		r.Elapsed = now().Sub(began) // the node cannot tell any more, and has cost all the same
+	c := &calls.Call{
+		Attempt: u.attemptOn(n), Function: u.task.call.function, Arg: arg, Stream: u.task.call.stream, Hold: u.kept,
+		Place: worker.Place{Rank: u.rank(), Slot: slot, TaskID: u.id, Attempt: u.Attempts, Accelerators: n.Node.Devices().Visible(slot, n.Slots.Slots())},
 	}
-	var outErr, errErr error
-	r.StdoutFile, outErr = stdout.close()
-	r.StderrFile, errErr = stderr.close()
-	if err == nil {
-		err = errors.Join(outErr, errErr)
+	if u.cluster != nil {
+		c.Members = u.cluster()
 	}
-	failure := n.judge(u, exit, err)
-	if failure == nil {
-		failure = n.collect(ctx, u, &r, n.super.Scratch(id), n.super.Marker(id))
-	}
-	if failure != nil && failure.Cause != CauseCancelled {
-		failure.Tail = p.secrets.text(last.String())
-	}
-	return r, failure
+	return n.calls.Call(c)
 }
 
-// outputs returns the memory for the outputs of an attempt that is about to begin. Only a
-// job keeps those of the attempts before.
-func (u *unit) outputs() *outputShare {
-	if u.share.of == nil {
-		u.share.of = u.batch.c.p.results.memory
+// command returns the unit's command, for a slot of a node.
+func (u *unit) command(n *poolNode, slot int) *attempt.Command {
+	return &attempt.Command{
+		Attempt: u.attemptOn(n), NodeID: u.nodeID(slot), Args: u.task.Args, Script: u.task.Script, Env: u.task.Env,
+		Secrets: u.task.Secrets, Stdin: u.task.Stdin, HoldsLease: u.task.HoldsLease,
+		Place: attempt.Place{
+			Node: n.Node.Name(), NodeRank: n.Rank(), Rank: u.rank(), Nodes: max(len(u.members), 1), MasterAddr: u.master(n).Node.Addr(),
+			Slot: slot, Devices: n.Node.Devices().Env(slot, n.Slots.Slots()), Index: u.index, Attempt: u.Attempts,
+		},
 	}
+}
+
+// attemptOn returns the part of an attempt that is the same for commands and functions.
+func (u *unit) attemptOn(n *poolNode) attempt.Attempt {
+	a := attempt.Attempt{
+		ID: u.attemptID(), Label: u.label, Context: u.ctx, Timeout: u.task.Timeout, Outputs: u.task.Outputs, Dir: u.task.Dir,
+		Share: u.outputs(), Started: func() { n.started(u) },
+	}
+	if u.job != nil {
+		a.Watch = u.job.show
+	}
+	return a
+}
+
+// outputs returns the memory for the output of an attempt that is about to begin. Only a job keeps the output of
+// earlier attempts.
+func (u *unit) outputs() *output.Share {
 	if u.job == nil {
-		u.share.giveBack()
+		u.share.Return()
 	}
 	return &u.share
 }
 
-func (n *poolNode) started(u *unit) {
-	n.p.events.emit(Event{Kind: EventTask, Node: n.rank(), State: "started", Task: u.id, Name: u.label, Attempt: u.attempts})
-}
-
-// spec is the unit's attempt in the supervisor's words.
-func (n *poolNode) spec(u *unit, slot int) supervisor.Spec {
-	s := supervisor.Spec{
-		ID: u.nodeID(slot), Args: u.task.Args, Script: u.task.Script, Dir: u.task.Dir,
-		Env: n.taskEnv(u, slot), Secrets: map[string]string{}, Timeout: u.task.Timeout, Grace: cancelGrace,
-		HoldsLease: u.task.HoldsLease, Scratch: true, Mark: len(u.task.Outputs) > 0,
-	}
-	maps.Copy(s.Env, u.task.Env)
-	for name, value := range u.task.Secrets {
-		s.Secrets[name] = string(value)
-	}
-	if len(u.task.Stdin) > 0 {
-		s.Stdin = bytes.NewReader(u.task.Stdin)
-	}
-	return s
-}
-
-// taskEnv tells a command where it runs, as ThisNode tells a function.
-func (n *poolNode) taskEnv(u *unit, slot int) map[string]string {
-	env := n.slotDevices().env(slot, len(n.slots))
-	if env == nil {
-		env = map[string]string{}
-	}
-	maps.Copy(env, map[string]string{
-		"GPUTRAIN_NODE":        n.name,
-		"GPUTRAIN_NODE_RANK":   strconv.Itoa(n.rank()),
-		"GPUTRAIN_RANK":        strconv.Itoa(u.rank()),
-		"GPUTRAIN_NODES":       strconv.Itoa(max(len(u.members), 1)),
-		"GPUTRAIN_MASTER_ADDR": u.master(n).addr(),
-		"GPUTRAIN_SLOT":        strconv.Itoa(slot),
-		"GPUTRAIN_TASK_INDEX":  strconv.Itoa(u.index),
-		"GPUTRAIN_ATTEMPT":     strconv.Itoa(u.attempts),
-	})
-	return env
-}
-
-// rank is the place of the unit's node among the nodes of its call.
+// rank is the index of the unit's node among the nodes of its call.
 func (u *unit) rank() int {
 	if u.members == nil {
 		return 0
@@ -148,7 +86,7 @@ func (u *unit) rank() int {
 	return u.index
 }
 
-// master is the first of the nodes of the unit's call, when it runs on n.
+// master returns the first node of the unit's call. The unit runs on n.
 func (u *unit) master(n *poolNode) *poolNode {
 	if u.members == nil {
 		return n
@@ -156,94 +94,101 @@ func (u *unit) master(n *poolNode) *poolNode {
 	return u.members[0]
 }
 
-// addr is what other nodes reach the node by.
-func (n *poolNode) addr() string {
-	n.p.mu.Lock()
-	defer n.p.mu.Unlock()
-	switch {
-	case n.inst.PrivateAddr != "":
-		return n.inst.PrivateAddr
-	case n.inst.PublicAddr != "":
-		return n.inst.PublicAddr
-	}
-	return n.name
+// causes maps an attempt's cause of failure to the user's.
+var causes = [...]Cause{
+	attempt.Exit: CauseExit, attempt.Signal: CauseSignal, attempt.OutOfMemory: CauseOutOfMemory, attempt.Timeout: CauseTimeout,
+	attempt.Cancelled: CauseCancelled, attempt.NodeLost: CauseNodeLost, attempt.NeverStarted: CauseNeverStarted,
+	attempt.Function: CauseFunction, attempt.Panic: CausePanic, attempt.WorkerLost: CauseWorkerLost, attempt.Outputs: CauseOutputs,
 }
 
-// judge tells apart why an attempt ended. Nil means success.
-func (n *poolNode) judge(u *unit, exit supervisor.Exit, err error) *TaskError {
-	switch {
-	case u.ctx.Err() != nil && (err != nil || exit.Cause == supervisor.Cancelled):
-		return u.failure(n, CauseCancelled, context.Cause(u.ctx))
-	case errors.Is(err, supervisor.ErrOverdue):
-		return u.failure(n, CauseTimeout, fmt.Errorf("ran longer than %v: %w", u.task.Timeout, err))
-	case (err != nil || exit.Cause == supervisor.Cancelled) && n.isOver():
-		return u.failure(n, CauseNodeLost, n.lastError())
-	case errors.Is(err, supervisor.ErrNotStarted) && errors.Is(err, supervisor.ErrDiskFull):
-		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(n.diskFull("start "+u.attemptID(), err)))
-	case errors.Is(err, supervisor.ErrNotStarted):
-		return u.failure(n, CauseNeverStarted, n.p.withoutSecrets(err))
-	case err != nil:
-		return u.failure(n, CauseOutputs, n.p.withoutSecrets(err))
+// result returns the outcome of an attempt as the user sees it.
+func (u *unit) result(n *poolNode, o attempt.Outcome) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
+	r = Result{
+		ExitCode: o.ExitCode, Elapsed: o.Elapsed,
+		Stdout: o.Stdout.Head, StdoutBytes: o.Stdout.Bytes, StdoutFile: o.Stdout.File,
+		Stderr: o.Stderr.Head, StderrBytes: o.Stderr.Bytes, StderrFile: o.Stderr.File,
+		Truncated: o.Truncated, OutputDir: o.OutputDir, value: o.Value,
 	}
-	var full error
-	if exit.DiskFull {
-		full = n.diskFull("run "+u.attemptID(), errOutputCut)
+	if u.task.call != nil {
+		r.function = u.task.call.function
 	}
-	var f *TaskError
-	switch exit.Cause {
-	case supervisor.Exited:
-		switch {
-		case exit.Code != 0:
-			f = u.failure(n, CauseExit, full)
-			f.ExitCode = exit.Code
-			return f
-		case full != nil: // its output may have lost bytes, and that must not look like success
-			return u.failure(n, CauseOutputs, full)
-		}
-		return nil
-	case supervisor.Signaled:
-		f = u.failure(n, CauseSignal, full)
-	case supervisor.OutOfMemory:
-		f = u.failure(n, CauseOutOfMemory, nil)
-	case supervisor.TimedOut:
-		f = u.failure(n, CauseTimeout, fmt.Errorf("ran longer than %v", u.task.Timeout))
-	case supervisor.Cancelled:
-		f = u.failure(n, CauseCancelled, nil)
-	default:
-		f = u.failure(n, CauseSignal, errors.New("the task was killed, and so was what watched it on the node"))
+	for _, f := range o.Outputs {
+		r.Outputs = append(r.Outputs, OutputFile(f))
 	}
-	f.Signal = exit.Signal
-	return f
+	if release = o.Release; release == nil {
+		release = func() {}
+	}
+	if f := o.Failure; f != nil {
+		failure = u.failure(n, causes[f.Cause], f.Err)
+		failure.ExitCode, failure.Signal, failure.Tail, failure.Stack = f.ExitCode, f.Signal, f.Tail, f.Stack
+	}
+	return r, failure, release, o.Gone
 }
 
-// lastError is why the node was given up.
-func (n *poolNode) lastError() error {
-	n.p.mu.Lock()
-	defer n.p.mu.Unlock()
-	if n.err != nil {
-		return n.err
-	}
-	return context.Cause(n.ctx)
+// started reports that an attempt has begun to run.
+func (n *poolNode) started(u *unit) {
+	n.p.events.emit(Event{Kind: EventTask, Node: n.Rank(), State: "started", Task: u.id, Name: u.label, Attempt: u.Attempts})
 }
 
-// withoutSecrets returns an error whose text has no secret of any task. What
-// it wraps is still found.
-func (p *pool) withoutSecrets(err error) error {
-	return reworded(err, p.secrets.text(err.Error()))
+// An attemptNode is a node as attempts use it.
+type attemptNode struct {
+	*node.Node
+	n *poolNode
 }
 
-// reworded returns an error that has another text.
-func reworded(err error, text string) error {
-	if text == err.Error() {
+func newAttemptNode(n *poolNode) attemptNode { return attemptNode{n.Node, n} }
+
+func (a attemptNode) Rank() int                    { return a.n.Rank() }
+func (a attemptNode) Files() attempt.Files         { return a.Node.Files() }
+func (a attemptNode) Supervisor() calls.Supervisor { return a.Node.Supervisor() }
+func (a attemptNode) SSHAddr() string              { return a.Instance().SSH.Addr }
+
+// Err returns why the node was given up.
+func (a attemptNode) Err() error {
+	a.n.p.mu.Lock()
+	defer a.n.p.mu.Unlock()
+	if err := a.n.Member.Err(); err != nil {
 		return err
 	}
-	return &rewordedError{text, err}
+	return context.Cause(a.Context())
 }
 
-type rewordedError struct {
-	text string
-	err  error
+// Describe returns what functions can learn about the node.
+func (a attemptNode) Describe() worker.NodeFacts {
+	inst := a.Instance()
+	return worker.NodeFacts{Pool: a.n.p.id, Rank: a.n.Rank(), PrivateAddr: inst.PrivateAddr, PublicAddr: inst.PublicAddr}
 }
 
-func (e *rewordedError) Error() string { return e.text }
-func (e *rewordedError) Unwrap() error { return e.err }
+func (a attemptNode) Open(ctx context.Context, command string) (io.ReadWriteCloser, error) {
+	s, err := a.Client().Open(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (a attemptNode) Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
+	return a.Client().ExecMoving(ctx, command, stdin, stdout, stderr)
+}
+
+// KeepWorker records a worker, so that the next program can take it up.
+func (a attemptNode) KeepWorker(w calls.Worker) {
+	a.n.p.journal.AddWorker(journal.Worker{Node: a.Name(), Name: w.Name, Binary: w.Binary, Starts: w.Starts})
+}
+
+// membersOf returns the nodes of a call as functions see them.
+func membersOf(nodes []*poolNode) *worker.Members {
+	addrs := make([]string, len(nodes))
+	for i, n := range nodes {
+		addrs[i] = n.Node.Addr()
+	}
+	return worker.NewMembers(addrs...)
+}
+
+// callsConfig returns the settings that are the same for all of the pool's nodes.
+func (p *pool) callsConfig() calls.Config {
+	return calls.Config{
+		Runner: &p.attempts, Programs: p.programs, Go: p.running.Go,
+		Generation: p.generation, Grace: functionGrace, ResultBytes: p.opts.limits.resultBytes(),
+	}
+}

@@ -14,10 +14,9 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// What function calls are measured against: net/rpc with gob over the standard
-// input and output of the same program, started over raw x/crypto/ssh on the
-// same OpenSSH server. Coalesced means that both of its sides collect small
-// writes, which doubles what net/rpc does by itself.
+// Function calls are compared with net/rpc with gob over the standard input and output of the same
+// program, started over raw x/crypto/ssh on the same OpenSSH server. If coalesced, both sides
+// collect small writes, which doubles the calls per second of net/rpc.
 
 const rpcVariable = "GPUTRAIN_TEST_RPC"
 
@@ -38,10 +37,10 @@ func serveRPC(conn io.ReadWriteCloser) {
 	os.Exit(0)
 }
 
-// Norm is the service that answers as the function norm does.
+// Norm is the service that answers like the function hypot.
 type Norm struct{}
 
-// Point is what it is sent: net/rpc takes exported types only.
+// Point is the argument of Norm.Of: net/rpc takes exported types only.
 type Point point
 
 // Of returns the square of a point's distance.
@@ -49,11 +48,13 @@ func (Norm) Of(p Point, result *float64) error { *result = p.X*p.X + p.Y*p.Y; re
 
 type stdio struct{}
 
-func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
-func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
-func (stdio) Close() error                { return os.Stdin.Close() }
+func (stdio) Read(p []byte) (int, error) { return os.Stdin.Read(p) }
 
-// A coalescer collects what is written while an earlier write is under way.
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+
+func (stdio) Close() error { return os.Stdin.Close() }
+
+// A coalescer combines the writes that arrive while an earlier one is in progress.
 type coalescer struct {
 	io.ReadWriteCloser
 	mu      sync.Mutex
@@ -136,13 +137,13 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// BenchmarkFunctionCall is one call at a time, each of both in turn: the
-// medians and their ratio.
+// BenchmarkFunctionCall makes one call at a time, through gputrain and net/rpc in turn. It reports
+// the medians and their ratio.
 func BenchmarkFunctionCall(b *testing.B) {
 	l := newLab(b, 1, gputrain.Spec{})
 	r := rpcClient(b, l.raw[0], "plain")
 	ours := func() {
-		if _, err := norm.Run(l.pool, point{1, 2}); err != nil {
+		if _, err := hypot.Run(l.pool, point{1, 2}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -157,7 +158,7 @@ func BenchmarkFunctionCall(b *testing.B) {
 		theirs()
 	}
 	var a, z []time.Duration
-	const run = 50 // in a row, as a program would
+	const run = 50 // calls in a row, as in a program
 	b.ResetTimer()
 	for len(a) < b.N {
 		for range run {
@@ -177,15 +178,15 @@ func BenchmarkFunctionCall(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFunctionCalls64 is calls per second with 64 of them in flight on
-// one node, beside net/rpc with writes coalesced on both sides.
+// BenchmarkFunctionCalls64 reports calls per second with 64 of them in flight on one node, beside
+// net/rpc with writes coalesced on both sides.
 func BenchmarkFunctionCalls64(b *testing.B) {
 	const inFlight, batch = 64, 10000
 	l := newLab(b, 1, gputrain.Spec{Concurrency: inFlight})
 	r := rpcClient(b, l.raw[0], "coalesced")
 	points := make([]point, batch)
 	ours := func() {
-		if _, err := norm.Gather(l.pool, points...); err != nil {
+		if _, err := hypot.Gather(l.pool, points...); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/growth"
 	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/test/growth"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// The amounts of ledgers in one folder.
+// manyLedgers are the numbers of ledgers in one folder.
 var manyLedgers = []int{125, 500, 2000}
 
 // Pools lists the ledgers of dead programs.
@@ -30,7 +31,7 @@ func BenchmarkPoolsGrowth(b *testing.B) {
 	})
 }
 
-// Reap ends the pools of dead programs at a provider that has nothing of them any more.
+// Reap ends the pools of dead programs at a provider that has nothing of them left.
 func BenchmarkReapGrowth(b *testing.B) {
 	growth.Report(b, manyLedgers, func(n int) time.Duration {
 		state := abandonedLedgers(b, n)
@@ -68,31 +69,38 @@ func abandonedLedgers(b *testing.B, n int) gputrain.StateDir {
 	return state
 }
 
-// emptyAccount is a provider whose account has no machines any more.
+// emptyAccount is a provider whose account has no machines left.
 type emptyAccount struct{}
 
-func (emptyAccount) Name() string                                    { return "empty" }
-func (a emptyAccount) Open(context.Context) (gputrain.Driver, error) { return a, nil }
-func (emptyAccount) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{Account: "empty", Free: true}
+func (emptyAccount) Name() string { return "empty" }
+
+func (a emptyAccount) Open(context.Context) (driver.Driver, error) { return a, nil }
+
+func (emptyAccount) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Account: "empty", Free: true}
 }
-func (emptyAccount) Prepare(context.Context, gputrain.PoolInfo) error          { return nil }
-func (emptyAccount) Release(context.Context, gputrain.PoolInfo) error          { return nil }
-func (emptyAccount) Terminate(context.Context, ...string) error                { return nil }
-func (emptyAccount) Close() error                                              { return nil }
+
+func (emptyAccount) Prepare(context.Context, driver.PoolInfo) error { return nil }
+
+func (emptyAccount) Release(context.Context, driver.PoolInfo) error { return nil }
+
+func (emptyAccount) Terminate(context.Context, ...string) error { return nil }
+
+func (emptyAccount) Close() error { return nil }
+
 func (emptyAccount) List(context.Context, string) ([]gputrain.Resource, error) { return nil, nil }
 
-func (emptyAccount) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+func (emptyAccount) Offers(context.Context, driver.Query) iter.Seq2[gputrain.Offer, error] {
 	return func(func(gputrain.Offer, error) bool) {}
 }
 
-func (emptyAccount) Launch(context.Context, gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+func (emptyAccount) Launch(context.Context, driver.Launch) ([]driver.Instance, error) {
 	return nil, gputrain.ErrNoCapacity
 }
 
-func (emptyAccount) Describe(_ context.Context, ids ...string) (all []gputrain.Instance, err error) {
+func (emptyAccount) Describe(_ context.Context, ids ...string) (all []driver.Instance, err error) {
 	for _, id := range ids {
-		all = append(all, gputrain.Instance{ID: id, State: gputrain.InstanceTerminated})
+		all = append(all, driver.Instance{ID: id, State: driver.InstanceTerminated})
 	}
 	return all, nil
 }

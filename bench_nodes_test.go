@@ -16,18 +16,18 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/ssh"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// servers starts OpenSSH servers and says how a pool and a raw client reach them.
+// servers starts OpenSSH servers and returns the configurations for a pool and a raw client.
 func servers(b *testing.B, n int) ([]*opensshtest.Server, ssh.Config) {
 	b.Helper()
 	var all []*opensshtest.Server
 	var cfg ssh.Config
 	for range n {
-		// An empty home: what a login script costs is not what is measured.
+		// The home is empty, so that no login script is measured.
 		s := opensshtest.Start(b, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 		all = append(all, s)
 		cfg.Hosts = append(cfg.Hosts, ssh.Host{Addr: s.Addr, User: s.User, KeyFile: s.KeyFile, HostKey: xssh.FingerprintSHA256(s.HostKey)})
@@ -35,7 +35,7 @@ func servers(b *testing.B, n int) ([]*opensshtest.Server, ssh.Config) {
 	return all, cfg
 }
 
-// plain connects as a program does that knows nothing but x/crypto/ssh's examples.
+// plain connects with the defaults of x/crypto/ssh.
 func plain(b *testing.B, s *opensshtest.Server) *xssh.Client {
 	c, err := xssh.Dial("tcp", s.Addr, &xssh.ClientConfig{
 		User: s.User, Auth: []xssh.AuthMethod{xssh.PublicKeys(s.Signer)}, HostKeyCallback: xssh.FixedHostKey(s.HostKey),
@@ -46,8 +46,8 @@ func plain(b *testing.B, s *opensshtest.Server) *xssh.Client {
 	return c
 }
 
-// medians times both in turns and reports the medians and their ratio. Each
-// returns how long it took, so that what it cleans up does not count.
+// medians runs both in turn and reports the medians of their times and the ratio. Each returns its
+// own time, so that its cleanup does not count.
 func medians(b *testing.B, what string, ours, raw func() time.Duration) {
 	ours()
 	raw()
@@ -67,8 +67,8 @@ func medians(b *testing.B, what string, ours, raw func() time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkOpen64Nodes is a pool of 64 made ready, beside raw connections to
-// the same 64 servers at once.
+// BenchmarkOpen64Nodes opens a pool of 64 nodes, beside raw connections to the same 64 servers at
+// once.
 func BenchmarkOpen64Nodes(b *testing.B) {
 	all, cfg := servers(b, 64)
 	medians(b, "x-raw", func() time.Duration {
@@ -100,8 +100,7 @@ func BenchmarkOpen64Nodes(b *testing.B) {
 	})
 }
 
-// BenchmarkFirstCommand is the way from nothing to the end of the first
-// command on a node.
+// BenchmarkFirstCommand measures the time from Open to the end of the first command on a node.
 func BenchmarkFirstCommand(b *testing.B) {
 	all, cfg := servers(b, 1)
 	medians(b, "x-raw", func() time.Duration {
@@ -131,8 +130,8 @@ func BenchmarkFirstCommand(b *testing.B) {
 // idleEnv carries the hosts to the child of BenchmarkIdleNodes.
 const idleEnv = "GPUTRAIN_BENCH_IDLE_NODES"
 
-// BenchmarkIdleNodes is what a node that does nothing costs a program: a
-// child's memory with all of them, less that of one without any.
+// BenchmarkIdleNodes reports the memory of an idle node in a program: that of a child with all
+// nodes, less that of one without any.
 func BenchmarkIdleNodes(b *testing.B) {
 	if hosts := os.Getenv(idleEnv); hosts != "" {
 		idle(b, hosts)
@@ -166,10 +165,10 @@ func BenchmarkIdleNodes(b *testing.B) {
 	}
 }
 
-// A footprint is what a program holds, in KiB, and its goroutines.
+// A footprint is a program's memory in KiB, and its number of goroutines.
 type footprint struct{ rss, heap, stacks, goroutines float64 }
 
-// idle opens a pool, waits until it does nothing, and prints what it holds.
+// idle opens a pool, waits until it is idle, and prints its footprint.
 func idle(b *testing.B, hosts string) {
 	var cfg ssh.Config
 	if err := json.Unmarshal([]byte(hosts), &cfg.Hosts); err != nil {

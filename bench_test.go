@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/container"
 	"github.com/gputrain/gputrain/providers/local"
 	"github.com/gputrain/gputrain/providers/ssh"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Figures are ratios: what gputrain takes over what golang.org/x/crypto/ssh
-// takes for the same work on the same OpenSSH servers in the same run. Raw
-// is measured beside each, so that the machine's mood counts for both.
+// Figures are ratios: gputrain's time over that of golang.org/x/crypto/ssh for the same work on the
+// same OpenSSH servers in the same run. Both are measured in turn, so that the machine's load
+// counts for both.
 
 // A lab is real OpenSSH servers, a pool on them, and raw connections to them.
 type lab struct {
@@ -31,7 +32,7 @@ func newLab(b *testing.B, nodes int, spec gputrain.Spec, oneWay ...time.Duration
 	l := &lab{}
 	var cfg ssh.Config
 	for range nodes {
-		// An empty home: what a login script costs is not what is measured.
+		// The home is empty, so that no login script is measured.
 		s := opensshtest.Start(b, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 		if len(oneWay) > 0 {
 			link := opensshtest.Proxy(b, s.Addr)
@@ -77,7 +78,7 @@ func rawRun(b testing.TB, c *xssh.Client, command string, in io.Reader, out io.W
 	}
 }
 
-// compare times both, in turns, and reports their ratio.
+// compare runs both in turn and reports the ratio of their times.
 func compare(b *testing.B, what string, ours, raw func()) {
 	ours()
 	raw()
@@ -106,7 +107,7 @@ func BenchmarkCommandLatency(b *testing.B) {
 	}, func() { rawRun(b, l.raw[0], "true", nil, nil) })
 }
 
-// BenchmarkCommandLatency20ms is the same over a round trip of 20 ms.
+// BenchmarkCommandLatency20ms measures the same over a round trip of 20 ms.
 func BenchmarkCommandLatency20ms(b *testing.B) {
 	l := newLab(b, 1, gputrain.Spec{}, 10*time.Millisecond)
 	compare(b, "x-raw", func() {
@@ -159,7 +160,7 @@ func BenchmarkStdout(b *testing.B) {
 	}, func() { rawRun(b, l.raw[0], command, nil, io.Discard) })
 }
 
-// openToFirstResult reports the parts of a pool's short life.
+// openToFirstResult reports the times of Open, of the first call and of Close.
 func openToFirstResult(b *testing.B, p gputrain.Provider) {
 	for range b.N {
 		start := time.Now()
@@ -168,7 +169,7 @@ func openToFirstResult(b *testing.B, p gputrain.Provider) {
 			b.Fatal(err)
 		}
 		opened := time.Now()
-		if _, err := norm.Run(pool, point{1, 2}); err != nil {
+		if _, err := hypot.Run(pool, point{1, 2}); err != nil {
 			b.Fatal(err)
 		}
 		first := time.Now()
@@ -184,6 +185,6 @@ func openToFirstResult(b *testing.B, p gputrain.Provider) {
 func BenchmarkOpenLocal(b *testing.B) { openToFirstResult(b, local.Config{}) }
 
 func BenchmarkOpenContainers(b *testing.B) {
-	needDocker(b)
+	e2etest.NeedDocker(b)
 	openToFirstResult(b, container.Config{})
 }

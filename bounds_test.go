@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/journal"
 )
 
-// The text of an error is short however many tasks failed and however much each says, and
-// errors.Is finds what the last of them has.
+// The text of an error is short, however many tasks failed and however long their texts are.
+// errors.Is still finds the cause of the last one.
 func TestErrorTextIsBounded(t *testing.T) {
 	const tasks = 300_000
 	b := &batch{units: make([]*unit, tasks), results: make(chan Result, tasks)}
@@ -25,7 +27,7 @@ func TestErrorTextIsBounded(t *testing.T) {
 	}
 	results, err := b.collect()
 	if len(results) != tasks || results[7].Err != nil {
-		t.Error("the results are others")
+		t.Error("the results differ from those of the tasks")
 	}
 	text := err.Error()
 	if lines := strings.Split(text, "\n"); len(lines) != 1+shownFailures || len(text) > 11*(shownBytes+10) || strings.Contains(text, "\ufffd") {
@@ -34,26 +36,26 @@ func TestErrorTextIsBounded(t *testing.T) {
 	last := results[tasks-1].Err.(*TaskError)
 	last.Cause = CauseOutOfMemory
 	if !errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrTimeout) {
-		t.Error("errors.Is does not look at each")
+		t.Error("errors.Is does not find the last error")
 	}
 }
 
-// A broadcast's journal names each node once, and what a command learns about the others
-// costs the same with any number of them.
+// A broadcast's journal names each node once, and the cost of a command's environment does not
+// depend on the number of nodes.
 func TestBroadcastGrowsWithItsNodes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks")
 	env := func(nodes int) (allocs float64) {
 		c := fakePool(t, nodes, 1)
-		c.p.journal = beginJournal(path, keptSpec{}, func(err error) { t.Error(err) })
-		for _, n := range c.p.nodes {
-			n.takeSlot()
+		c.p.journal = recorder{journal.Create(path, Spec{}, "", func(err error) { t.Error(err) })}
+		for _, n := range c.p.fleet.Members() {
+			c.p.fleet.Tasks.Take(n.Slots, 0)
 		}
 		b := c.newBatch()
 		if err := b.everywhere(Cmd("true")); err != nil {
 			t.Fatal(err)
 		}
 		for i, u := range b.units {
-			got := u.pin.taskEnv(u, 0)
+			got := u.command(u.pin, 0).Place.Env()
 			for name, want := range map[string]string{"RANK": fmt.Sprint(i), "NODE_RANK": fmt.Sprint(i), "NODES": fmt.Sprint(nodes), "MASTER_ADDR": "p-0", "NODE": fmt.Sprint("p-", i)} {
 				if got["GPUTRAIN_"+name] != want {
 					t.Fatalf("node %d of %d has %s=%s", i, nodes, name, got["GPUTRAIN_"+name])
@@ -61,9 +63,9 @@ func TestBroadcastGrowsWithItsNodes(t *testing.T) {
 			}
 		}
 		u := b.units[1]
-		allocs = testing.AllocsPerRun(10, func() { u.pin.taskEnv(u, 0) })
+		allocs = testing.AllocsPerRun(10, func() { u.command(u.pin, 0).Place.Env() })
 		b.close()
-		c.p.journal.close()
+		c.p.journal.Close()
 		return allocs
 	}
 	few := env(20)
@@ -71,13 +73,13 @@ func TestBroadcastGrowsWithItsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if many := env(400); many > few+2 {
-		t.Errorf("%v allocations for what one of 400 nodes is told, %v for one of 20", many, few)
+		t.Errorf("the environment takes %v allocations for one of 400 nodes, %v for one of 20", many, few)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(text, []byte("p-123")); n < 2 || n > 4 { // as a member, and as a place to run
+	if n := bytes.Count(text, []byte("p-123")); n < 2 || n > 4 { // as a member, and as a unit's node
 		t.Errorf("a node is named %d times in %d bytes", n, len(text))
 	}
 }
@@ -89,7 +91,7 @@ func TestJobsAreListedUntilTheirWait(t *testing.T) {
 	for range 6 {
 		b := c.newBatch()
 		b.units = []*unit{b.unit(0, Cmd("true"))}
-		j := c.newJob(b)
+		j := b.newJob()
 		j.end()
 		jobs = append(jobs, j)
 	}

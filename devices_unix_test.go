@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// fakeSMI puts an nvidia-smi into the PATH of local nodes that lists so many GPUs.
+// fakeSMI puts an nvidia-smi that lists so many GPUs into the PATH of local nodes.
 func fakeSMI(t *testing.T, gpus int) {
 	t.Helper()
 	text := "case $1 in -L)\n"
@@ -28,7 +28,7 @@ func fakeSMI(t *testing.T, gpus int) {
 	smi(t, text)
 }
 
-// smi puts an nvidia-smi into the PATH of local nodes that does what the text says.
+// smi puts an nvidia-smi with this shell text into the PATH of local nodes.
 func smi(t *testing.T, text string) {
 	t.Helper()
 	program(t, "nvidia-smi", text)
@@ -45,7 +45,7 @@ func program(t *testing.T, name, text string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// A node whose driver tells of other accelerators than the spec asks for, or of none, is not taken.
+// A node is rejected if its driver reports other accelerators than the spec asks for, or none.
 func TestAcceleratorsAreProved(t *testing.T) {
 	for name, tt := range map[string]struct{ smi, want string }{
 		"right":  {"echo 'NVIDIA A100-SXM4-80GB, 81920'; echo 'NVIDIA A100-SXM4-80GB, 81920'", ""},
@@ -57,7 +57,7 @@ func TestAcceleratorsAreProved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			smi(t, tt.smi)
 			a100 := accelerators.A100(accelerators.Count(2), accelerators.Memory(80))
-			p, err := gputrain.Open(t.Context(), &wrapped{Provider: local.Config{Dir: t.TempDir()}, offer: func(o *gputrain.Offer) { o.Accelerator = a100 }},
+			p, err := gputrain.Open(t.Context(), &e2etest.Wrapped{Provider: local.Config{Dir: t.TempDir()}, OnOffer: func(o *gputrain.Offer) { o.Accelerator = a100 }},
 				gputrain.Spec{Accelerator: a100, MaxReplacements: -1})
 			switch {
 			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
@@ -72,23 +72,16 @@ func TestAcceleratorsAreProved(t *testing.T) {
 	}
 }
 
-// A node whose driver lists its devices, and serves none, is waited for as long as it says
-// that it is not ready yet, and then not taken.
+// A node whose driver lists its devices, but cannot use them, is rejected. A test in internal/node
+// covers a driver that is not ready yet, for which the node waits.
 func TestCUDAIsProved(t *testing.T) {
 	for name, tt := range map[string]struct{ cuInit, want string }{
 		"works":         {"echo 0", ""},
 		"no CUDA":       {"", ""},
 		"broken python": {"echo oops >&2; exit 1", ""},
-		"ready later":   {`echo >>$0.calls; if [ "$(wc -l <$0.calls)" -lt 4 ]; then echo 802; else echo 0; fi`, ""},
-		"never ready":   {"echo 802", "not ready 500ms after it came up: cuInit says 802"},
 		"unusable":      {"echo 999", "CUDA cannot use them: cuInit says 999"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			patience := time.Minute
-			if name == "never ready" {
-				patience = 500 * time.Millisecond
-			}
-			gputrain.SetCUDAPatience(t, patience, 10*time.Millisecond)
 			smi(t, "echo 'NVIDIA H100 80GB HBM3, 81559'")
 			python, err := exec.LookPath("python3")
 			if err != nil {
@@ -96,7 +89,7 @@ func TestCUDAIsProved(t *testing.T) {
 			}
 			program(t, "python3", `case "$2" in *cuInit*) `+tt.cuInit+`;; *) exec `+python+` "$@";; esac`)
 			h100 := accelerators.H100()
-			p, err := gputrain.Open(t.Context(), &wrapped{Provider: local.Config{Dir: t.TempDir()}, offer: func(o *gputrain.Offer) { o.Accelerator = h100 }},
+			p, err := gputrain.Open(t.Context(), &e2etest.Wrapped{Provider: local.Config{Dir: t.TempDir()}, OnOffer: func(o *gputrain.Offer) { o.Accelerator = h100 }},
 				gputrain.Spec{Accelerator: h100, MaxReplacements: -1})
 			switch {
 			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
@@ -111,11 +104,10 @@ func TestCUDAIsProved(t *testing.T) {
 	}
 }
 
-// Tasks that run at the same time on a node have devices of their own, and
-// give them back.
+// Tasks that run at the same time on a node have devices of their own, which the next tasks get.
 func TestRunningTasksHaveTheirOwnDevices(t *testing.T) {
 	fakeSMI(t, 4)
-	pool := open(t, gputrain.Spec{Concurrency: 2})
+	pool := e2etest.Open(t, gputrain.Spec{Concurrency: 2})
 	held := t.TempDir()
 	var tasks []gputrain.Task
 	for range 12 {
@@ -151,7 +143,7 @@ func TestDevicesAreLeftAlone(t *testing.T) {
 		{"the task decides", gputrain.Spec{Concurrency: 2}, mine, "3"},
 		{"the image decides what there is", gputrain.Spec{Concurrency: 2, Image: gputrain.Image{Env: map[string]string{"CUDA_VISIBLE_DEVICES": "1,2"}}}, gputrain.Script(show), "1"},
 	} {
-		pool := open(t, tt.spec)
+		pool := e2etest.Open(t, tt.spec)
 		r, err := pool.Run(tt.task)
 		if got := strings.TrimSpace(string(r.Stdout)); got != tt.want || err != nil {
 			t.Errorf("%s: CUDA_VISIBLE_DEVICES is %s, want %s; %v", tt.what, got, tt.want, err)

@@ -1,163 +1,323 @@
 package gputrain
 
 import (
-	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// What can go wrong, as kinds that a program can test with errors.Is.
+// Kinds of failures, which a program can test for with errors.Is.
 var (
 	// ErrInvalid is a mistake in what was asked for: a Spec, a Task, a Config.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = driver.ErrInvalid
 	// ErrNoOffers means that nothing the provider has satisfies the spec.
-	ErrNoOffers = errors.New("no offers")
-	// ErrNoCapacity means that none is free there now.
-	ErrNoCapacity = errors.New("no capacity")
+	ErrNoOffers = driver.ErrNoOffers
+	// ErrNoCapacity means that nothing that satisfies the spec is free now.
+	ErrNoCapacity = driver.ErrNoCapacity
 	// ErrQuota means that this account may not have more.
-	ErrQuota = errors.New("quota exceeded")
+	ErrQuota = driver.ErrQuota
 	// ErrAuth means that a credential is missing, wrong, or not enough.
-	ErrAuth = errors.New("not authorized")
+	ErrAuth = driver.ErrAuth
 	// ErrRateLimited means that the provider wants fewer calls.
-	ErrRateLimited = errors.New("rate limited")
+	ErrRateLimited = driver.ErrRateLimited
 	// ErrNotFound means that what was named does not exist.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = driver.ErrNotFound
 	// ErrUnsupported means that the provider, or the node, cannot do this.
-	ErrUnsupported = errors.New("not supported")
+	ErrUnsupported = driver.ErrUnsupported
 	// ErrUnavailable means that the provider, its engine or a node does not
 	// answer, or not yet.
-	ErrUnavailable = errors.New("unavailable")
+	ErrUnavailable = driver.ErrUnavailable
 	// ErrPreempted means that the provider took the machine back.
-	ErrPreempted = errors.New("preempted")
+	ErrPreempted = driver.ErrPreempted
 	// ErrNodeLost means that a node was lost while it was needed, more often
 	// than the task may be started again.
-	ErrNodeLost = errors.New("node lost")
-	// ErrHostKey means that a server is not the one it was, or not the one it
-	// must be. The message names both fingerprints.
-	ErrHostKey = errors.New("host key mismatch")
+	ErrNodeLost = driver.ErrNodeLost
+	// ErrHostKey means that a server's host key has changed, or is not the one that is required.
+	// The message names both fingerprints.
+	ErrHostKey = driver.ErrHostKey
 	// ErrBootstrap means that a node could not be made ready.
-	ErrBootstrap = errors.New("bootstrap failed")
+	ErrBootstrap = driver.ErrBootstrap
 	// ErrClosed means that the pool has ended.
-	ErrClosed = errors.New("pool is closed")
+	ErrClosed = driver.ErrClosed
 	// ErrExpired means that the pool has lived for its TTL.
-	ErrExpired = errors.New("pool has expired")
+	ErrExpired = driver.ErrExpired
 	// ErrBudget means that Spec.BudgetUSD is spent, or would be.
-	ErrBudget = errors.New("budget exceeded")
-	// ErrLedger means that the pool's ledger cannot be written or read, so that
-	// nothing is rented by it.
-	ErrLedger = errors.New("ledger")
+	ErrBudget = driver.ErrBudget
+	// ErrLedger means that the pool's ledger cannot be written or read, so nothing is rented.
+	ErrLedger = driver.ErrLedger
 	// ErrInUse means that another program has the pool.
-	ErrInUse = errors.New("pool is in use by another program")
+	ErrInUse = driver.ErrInUse
 	// ErrFenced means that another program has taken the pool over with Attach.
-	ErrFenced = errors.New("pool was taken over by another program")
+	ErrFenced = driver.ErrFenced
 	// ErrNoInit means that main, or TestMain, does not call Init first.
-	ErrNoInit = errors.New("gputrain.Init was not called")
+	ErrNoInit = driver.ErrNoInit
 	// ErrUnknownFunction means that the node's program has no such function.
-	ErrUnknownFunction = errors.New("unknown function")
+	ErrUnknownFunction = driver.ErrUnknownFunction
 	// ErrTimeout means that a task ran longer than its Timeout.
-	ErrTimeout = errors.New("timed out")
+	ErrTimeout = driver.ErrTimeout
 	// ErrOutOfMemory means that the kernel ended a task for its memory.
-	ErrOutOfMemory = errors.New("out of memory")
+	ErrOutOfMemory = driver.ErrOutOfMemory
 	// ErrLimit means that a node sent more than [Limits] allow.
-	ErrLimit = errors.New("limit exceeded")
+	ErrLimit = driver.ErrLimit
 	// ErrOutsideLink means that a folder of an Upload, a Download or an Image has
 	// links that lead out of it. The message names them; a [FileOption], or
 	// Image.FollowOutsideLinks, says what else to do with such links.
 	ErrOutsideLink = transfer.ErrOutsideLink
 )
 
-// An Error is a provider's or a pool's failure. It unwraps to its kind and to
-// its cause, so that errors.Is(err, ErrQuota) and errors.As both work.
-type Error struct {
-	// Provider is the provider's name, and Op what was being done: "launch".
-	Provider, Op string
-	// Kind is one of the Err values above, or nil.
-	Kind error
-	// RequestID is for the provider's support desk, where there is one.
-	RequestID string
-	// Hint says what to do next, where that is known.
-	Hint string
-	// Err is the cause.
+// An Error is a provider's or a pool's failure. It unwraps to its kind, one of the Err values
+// above, and to its cause, so that errors.Is(err, ErrQuota) and errors.As both work. It has
+// the fields Provider, Op (what was being done), Kind, RequestID, Hint (what to do next) and
+// Err (the cause).
+type Error = driver.Error
+
+// A Cause is the reason why a task ended without success.
+type Cause int
+
+const (
+	// CauseExit is an exit code other than 0.
+	CauseExit Cause = iota
+	// CauseSignal is a signal that gputrain did not send. Exit codes 130, 141 and 143 count as
+	// SIGINT, SIGPIPE and SIGTERM, as in the shell.
+	CauseSignal
+	// CauseOutOfMemory means that the kernel ended the task for its memory.
+	CauseOutOfMemory
+	// CauseTimeout means that the task ran longer than Task.Timeout.
+	CauseTimeout
+	// CauseCancelled is the end of a context, or of the pool.
+	CauseCancelled
+	// CauseNodeLost means that nodes were lost more often than the task may be started again.
+	CauseNodeLost
+	// CauseNeverStarted means that the task never ran: its directory is missing, or its program
+	// could not be shipped.
+	CauseNeverStarted
+	// CauseFunction is an error that the function returned.
+	CauseFunction
+	// CausePanic is a panic of the function; TaskError.Stack is the node's.
+	CausePanic
+	// CauseWorkerLost means that the process that ran the function has ended.
+	CauseWorkerLost
+	// CauseOutputs means that the task succeeded, but its Outputs are missing or could not be
+	// brought back, or its result, or a value of its stream, is larger than Limits.ResultBytes.
+	CauseOutputs
+)
+
+// String returns the cause in lower case: "out of memory".
+func (c Cause) String() string {
+	return nameOf(c, "exit", "signal", "out of memory", "timed out", "cancelled", "node lost",
+		"never started", "function error", "panic", "worker lost", "outputs")
+}
+
+// If more than shownFailures tasks failed, an error shows only so many of them, with shownBytes
+// bytes each.
+const (
+	shownFailures = 10
+	shownBytes    = 300
+)
+
+// A tasksError is the error of a call of which several tasks failed. errors.Is and errors.As find
+// each of their errors.
+type tasksError struct {
+	errs    []error
+	tasks   int    // of the call
+	verdict string // what happened to tasks with an error: "failed"
+}
+
+// joinTasks returns the error of a call with so many tasks, or nil if none of them has one.
+func joinTasks(errs []error, tasks int, verdict string) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return &tasksError{errs, tasks, verdict}
+}
+
+// Error returns the text of each error, or, if there are many, a line that counts them and a line
+// for each of the first.
+func (e *tasksError) Error() string {
+	if len(e.errs) <= shownFailures {
+		return errors.Join(e.errs...).Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d tasks %s%s; %d of them:", len(e.errs), e.tasks, e.verdict, e.causes(), shownFailures)
+	for _, err := range e.errs[:shownFailures] {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		if len(line) > shownBytes {
+			line = strings.ToValidUTF8(line[:shownBytes], "") + " ..."
+		}
+		b.WriteString("\n" + line)
+	}
+	return b.String()
+}
+
+// causes counts the causes of tasks that ran: " (900 exit, 100 timed out)".
+func (e *tasksError) causes() string {
+	counts := map[Cause]int{}
+	for _, err := range e.errs {
+		if failed, ok := err.(*TaskError); ok {
+			counts[failed.Cause]++
+		}
+	}
+	var words []string
+	for _, cause := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%d %v", counts[cause], cause))
+	}
+	if words == nil {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// Unwrap returns the errors of all tasks that have one, in their order.
+func (e *tasksError) Unwrap() []error { return e.errs }
+
+// A TaskError describes why a task failed. errors.Is finds [ErrTimeout], [ErrOutOfMemory],
+// [ErrNodeLost], context.Canceled and the like in it, and syscall.ENOSPC if the disk was full: the
+// node's, or this machine's if output is kept here.
+type TaskError struct {
+	// Index and Name are the task's, and Node is the last one on which it ran.
+	Index int
+	Name  string
+	Node  Node
+	// Attempt counts from 1; 0 means that it was never started.
+	Attempt int
+	Cause   Cause
+	// ExitCode is the command's, or -1 if it did not exit by itself.
+	ExitCode int
+	// Signal is the name of the signal that ended it, without SIG: "KILL".
+	Signal string
+	// Tail is the last lines of stderr, without secrets.
+	Tail string
+	// Stack is the stack of a panic, on the node.
+	Stack string
+	// Err is the cause as an error, if there is one.
 	Err error
 }
 
-// Error returns provider, operation, kind, cause and hint in one line, each word of them
-// once, without what a terminal would act on: clouds and nodes have a say in it.
-func (e *Error) Error() string {
-	text := e.what()
-	if e.Provider != "" { // also of errors of the same provider within
-		text = strings.TrimPrefix(strings.ReplaceAll(": "+text, ": "+e.Provider+": ", ": "), ": ")
-		text = e.Provider + ": " + text
-	}
-	if e.RequestID != "" || e.Hint != "" {
-		text = strings.TrimSuffix(text, ".") // of a cloud's sentence
-	}
-	if e.RequestID != "" {
-		text += " (request " + e.RequestID + ")"
-	}
-	if e.Hint != "" {
-		text += "; " + e.Hint
-	}
-	return printable.Text(text)
-}
-
-// what returns operation, kind and cause, without the one whose words another one has.
-func (e *Error) what() string {
-	op, kind, cause := e.Op, "", ""
-	if e.Kind != nil {
-		kind = e.Kind.Error()
-	}
-	if e.Err != nil {
-		cause = e.Err.Error()
-	}
-	if cause != "" && (errors.Is(e.Err, e.Kind) || slices.Contains(strings.Split(cause, ": "), kind)) {
-		kind = ""
-	}
-	next, _, _ := strings.Cut(cmp.Or(kind, cause), ": ")
-	switch {
-	case kind != "" && hasWords(op, kind):
-		kind = ""
-	case hasWords(next, op):
-		op = ""
-	}
-	parts := slices.DeleteFunc([]string{op, kind, cause}, func(s string) bool { return s == "" })
-	if kind == "" && cause == "" {
-		parts = append(parts, "failed")
-	}
-	return strings.Join(parts, ": ")
-}
-
-// hasWords reports whether a text has all words of another one, which is not empty.
-func hasWords(text, words string) bool {
-	has := strings.Fields(text)
-	for _, word := range strings.Fields(words) {
-		if !slices.Contains(has, word) {
-			return false
+// Error names the task, its node and the cause, and ends with the last lines of stderr.
+func (e *TaskError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Name)
+	if e.Attempt > 0 {
+		fmt.Fprintf(&b, " on node %d", e.Node.Rank)
+		if e.Attempt > 1 {
+			fmt.Fprintf(&b, " (attempt %d)", e.Attempt)
 		}
 	}
-	return words != ""
-}
-
-// afterColon returns a colon and why something is so, or nothing if that is not known.
-func afterColon(why string) string {
-	if why == "" {
-		return ""
+	b.WriteString(": ")
+	switch {
+	case e.Cause == CauseExit:
+		fmt.Fprintf(&b, "exit code %d", e.ExitCode)
+		e.why(&b)
+	case e.Cause == CauseSignal:
+		if e.Signal == "" { // the shell that would know was ended too
+			b.WriteString("ended by a signal")
+		} else {
+			b.WriteString("ended by signal SIG" + e.Signal)
+		}
+		e.why(&b)
+	case e.Err != nil && (e.Cause == CauseFunction || e.Cause == CausePanic || e.Cause == CauseNodeLost && errors.Is(e.Err, ErrNodeLost)):
+		b.WriteString(e.Err.Error())
+	case e.Err != nil && e.Err.Error() != e.Cause.String() && e.Err.Error() != context.Canceled.Error():
+		fmt.Fprintf(&b, "%v: %s", e.Cause, e.beyond())
+	default:
+		b.WriteString(e.Cause.String())
 	}
-	return ": " + why
+	if e.Stack != "" {
+		b.WriteString("\n" + strings.TrimRight(e.Stack, "\n"))
+	} else if tail := strings.TrimRight(e.Tail, "\n"); tail != "" {
+		b.WriteString("\n\t" + strings.ReplaceAll(tail, "\n", "\n\t"))
+	}
+	return printable.Text(b.String())
 }
 
-// Unwrap returns the kind and the cause.
-func (e *Error) Unwrap() []error {
+// beyond returns what the error says beyond the cause's own text.
+func (e *TaskError) beyond() string {
+	text := e.Err.Error()
+	for cause, same := range map[Cause]error{CauseCancelled: context.Canceled, CauseNeverStarted: supervisor.ErrNotStarted} {
+		if e.Cause == cause {
+			text = strings.TrimPrefix(text, same.Error()+": ")
+		}
+	}
+	return text
+}
+
+// why adds the error that explains an exit code or a signal, if there is one.
+func (e *TaskError) why(b *strings.Builder) {
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+}
+
+// Unwrap returns the kind of failure, as one of the package's Err values or
+// context.Canceled, and the cause.
+func (e *TaskError) Unwrap() []error {
 	var errs []error
-	if e.Kind != nil {
-		errs = append(errs, e.Kind)
+	switch e.Cause {
+	case CauseOutOfMemory:
+		errs = append(errs, ErrOutOfMemory)
+	case CauseTimeout:
+		errs = append(errs, ErrTimeout)
+	case CauseNodeLost:
+		errs = append(errs, ErrNodeLost)
+	case CauseCancelled:
+		if !errors.Is(e.Err, context.DeadlineExceeded) {
+			errs = append(errs, context.Canceled)
+		}
 	}
 	if e.Err != nil {
 		errs = append(errs, e.Err)
 	}
 	return errs
+}
+
+// A BootstrapError describes why a node could not be made ready. errors.Is finds [ErrBootstrap] in
+// it.
+type BootstrapError struct {
+	// Node is the node, and Phase the phase that failed: "packages", "python",
+	// "pip", "files", "setup 1/2".
+	Node  Node
+	Phase string
+	// ExitCode is that of the phase's command, or -1 if there was none.
+	ExitCode int
+	// Tail is the last lines that the phase wrote, without secrets.
+	Tail string
+	// Elapsed is how long the phase ran.
+	Elapsed time.Duration
+	// Err is the cause.
+	Err error
+}
+
+// Error names node and phase, and ends with the last lines.
+func (e *BootstrapError) Error() string {
+	s := fmt.Sprintf("bootstrap of node %d: %s: %v", e.Node.Rank, e.Phase, e.Err)
+	if e.Tail != "" {
+		s += "\n\t" + strings.ReplaceAll(strings.TrimRight(e.Tail, "\n"), "\n", "\n\t")
+	}
+	return printable.Text(s)
+}
+
+// Unwrap returns ErrBootstrap and the cause.
+func (e *BootstrapError) Unwrap() []error { return []error{ErrBootstrap, e.Err} }
+
+// bootstrapError returns the error of a node's bootstrap as a [BootstrapError], and any other error
+// unchanged.
+func (n *poolNode) bootstrapError(err error) error {
+	failed, ok := errors.AsType[*bootstrap.Error](err)
+	if !ok {
+		return err
+	}
+	return &BootstrapError{
+		Node: n.p.nodeOf(n), Phase: failed.Phase, ExitCode: failed.ExitCode, Elapsed: failed.Elapsed,
+		Tail: n.p.secrets.Text(strings.Join(failed.Tail, "\n")), Err: n.p.withoutSecrets(failed.Err),
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/printable"
 )
 
@@ -15,44 +16,47 @@ type Event struct {
 	// Pool is the pool's ID.
 	Pool string
 	Kind EventKind
-	// Node is the rank of the node that it is about, or -1: also where the program
-	// is built for nodes of another platform.
+	// Node is the rank of the node that the event is about. It is -1 if there is none, as for a
+	// build of the program for another platform.
 	Node int
-	// State is what was reached: a NodeState's name for EventNode, "opening",
-	// "ready", "spent", "closing" or "closed" for EventPool, and "audit" where what
-	// the provider holds could not be compared or ended yet, "settling" while it is waited
-	// for what a call may have made that had no clean answer or, if Err is nil, for lists
-	// that may lack what was made last, "launching" while offers refuse, with how many were
-	// tried, "ledger" or
-	// "journal" where these could not be written, "member" where one of a [Cheapest] or
-	// [FirstOf] is left out; "started", "cached", "done" or
-	// "failed" for EventPhase; "queued", "started", "done", "failed" or
-	// "cancelled" for EventTask; "notice", then "done" or "failed" of Spec.OnPreemption,
-	// or "spared" where nothing was taken back, for EventPreemption. A node of an elastic
-	// pool that gets another rank tells its state once more.
+	// State is the state that was reached.
+	//
+	// For EventNode it is a NodeState's name. A node of an elastic pool that gets another
+	// rank reports its state once more.
+	//
+	// For EventPool it is "opening", "ready", "spent", "closing" or "closed"; "audit" if the
+	// provider's list could not be compared with the pool's, or a stray machine not be ended
+	// yet; "settling" while the pool waits to see what a call without a clean answer has
+	// made or, if Err is nil, until the provider's lists are complete; "launching" while
+	// offers refuse, with how many were tried; "ledger" or "journal" if these could not be
+	// written; "member" if a member of [Cheapest] or [FirstOf] is left out.
+	//
+	// For EventPhase it is "started", "cached", "done" or "failed"; for EventTask "queued",
+	// "started", "done", "failed" or "cancelled"; for EventPreemption "notice", then "done"
+	// or "failed" of Spec.OnPreemption, or "spared" if the machine was not taken back.
 	State string
 	// Phase is the phase of the bootstrap, for EventPhase, or "build for" a
 	// platform.
 	Phase string
-	// Task is the task's id, unique in the pool, Name what it is called, and
-	// Attempt which attempt at it this is, for EventTask and EventRetry.
+	// For EventTask and EventRetry, Task is the task's ID, which is unique in the pool, Name its
+	// name, and Attempt the number of the attempt.
 	Task, Name string
 	Attempt    int
-	// Elapsed is how long it took, where it is over; for EventPreemption, how long
+	// Elapsed is how long it took, if it is over; for EventPreemption, how long
 	// the node has left.
 	Elapsed time.Duration
 	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
 	// states "bootstrapping" and "ready".
 	HostKey       string
 	HostKeySource HostKeySource
-	// Until is when what is waited for is over at the latest, for "settling". Zero means
-	// that there is no such time.
+	// Until is when the wait ends at the latest, for "settling". Zero means that there is no such
+	// time.
 	Until time.Time
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
 	// Omitted is how many events were left out, for EventOmitted.
 	Omitted int
-	// Err is what went wrong, without secrets and without what a terminal would act on.
+	// Err is the error, without secrets and without characters that control a terminal.
 	Err error
 }
 
@@ -71,14 +75,13 @@ const (
 	EventTask
 	// EventRetry is a task that will be started again, and why.
 	EventRetry
-	// EventCost says what the pool has cost so far: whenever a node begins or
-	// ends to be paid for.
+	// EventCost reports what the pool has cost so far, whenever the billing of a node begins or
+	// ends.
 	EventCost
-	// EventPreemption says that a node's provider will take it back, and in Elapsed
-	// how soon.
+	// EventPreemption reports that a node's provider will take it back. Elapsed says how soon.
 	EventPreemption
-	// EventOmitted stands where events were left out since too many waited for a slow
-	// function of WithEvents: see [BacklogEvents].
+	// EventOmitted takes the place of events that were left out because too many waited for
+	// a slow function of WithEvents: see [WithEvents].
 	EventOmitted
 )
 
@@ -87,24 +90,65 @@ func (k EventKind) String() string {
 	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "omitted")
 }
 
-// events hands events to the user's callback and logger, one at a time, in
-// order, without ever making the pool wait for them. What waits is bounded.
+// These bound how many events of a kind may wait for the function of [WithEvents].
+const (
+	backlogEvents   = 100_000 // routine ones
+	backlogFailures = 10_000  // failures and retries of tasks
+)
+
+const (
+	eventKept output.Class = iota // never left out
+	eventRoutine
+	eventFailure
+)
+
+// eventBacklog says which events are left out if too many wait.
+var eventBacklog = output.Backlog[Event]{
+	Most:  []int{eventKept: 0, eventRoutine: backlogEvents, eventFailure: backlogFailures},
+	Class: (*Event).class,
+	Mark: func(first *Event) Event {
+		return Event{Time: first.Time, Pool: first.Pool, Kind: EventOmitted, Node: -1}
+	},
+	Omitted: func(ev *Event) *int {
+		if ev.Kind != EventOmitted {
+			return nil
+		}
+		return &ev.Omitted
+	},
+}
+
+func (ev *Event) class() output.Class {
+	switch {
+	case ev.Kind == EventTask && (ev.Err == nil || ev.State == "cancelled"), ev.Kind == EventPhase && ev.Err == nil, ev.Kind == EventCost:
+		return eventRoutine
+	case ev.Kind == EventTask, ev.Kind == EventRetry:
+		return eventFailure
+	}
+	return eventKept
+}
+
+// events hands a pool's events to the user's function and logger, one at a time and in order. Emitting one never blocks.
 type events struct {
-	pool string
-	sink func(Event)
-	log  *slog.Logger
+	pool    string
+	backlog *output.Events[Event] // nil without a function and a logger
 
 	mu       sync.Mutex
-	progress *openProgress // nil once the pool is open
-	queue    eventQueue
-	wake     chan struct{}
-	closed   bool
-	done     chan struct{}
+	progress *openProgress // nil after the pool has opened
 }
 
 func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
-	e := &events{pool: pool, sink: sink, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	go e.deliver()
+	e := &events{pool: pool}
+	if sink == nil && log == nil {
+		return e
+	}
+	e.backlog = output.NewEvents(eventBacklog, func(ev Event) { // sink may ask the pool for its nodes
+		if sink != nil {
+			sink(ev)
+		}
+		if log != nil {
+			ev.log(log)
+		}
+	})
 	return e
 }
 
@@ -116,73 +160,29 @@ func (e *events) emit(ev Event) {
 	if progress != nil {
 		progress.note(ev)
 	}
-	if e.sink == nil && e.log == nil {
+	if e.backlog == nil {
 		return
 	}
 	if ev.Err != nil {
-		ev.Err = reworded(ev.Err, printable.Text(ev.Err.Error()))
+		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
 	}
 	if ev.Kind == EventPool || ev.Kind == EventCost {
 		ev.Node = -1
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return
-	}
-	e.queue.push(ev)
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	e.backlog.Emit(ev)
 }
 
-// opened ends the keeping of what an Open that is cut short would have waited for.
+// opened stops recording the progress that the error of a canceled Open reports.
 func (e *events) opened() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.progress = nil
 }
 
-// close returns when every event has been delivered.
+// close returns when every event was delivered.
 func (e *events) close() {
-	e.mu.Lock()
-	if !e.closed {
-		e.closed = true
-		close(e.wake)
-	}
-	e.mu.Unlock()
-	<-e.done
-}
-
-func (e *events) deliver() {
-	defer close(e.done)
-	for range e.wake {
-		e.flush()
-	}
-	e.flush()
-}
-
-// flush hands over what has come. It holds no lock meanwhile: the callback may
-// ask the pool for its nodes.
-func (e *events) flush() {
-	for {
-		e.mu.Lock()
-		ev, ok := e.queue.pop()
-		e.mu.Unlock()
-		if !ok {
-			return
-		}
-		e.hand(ev)
-	}
-}
-
-func (e *events) hand(ev Event) {
-	if e.sink != nil {
-		e.sink(ev)
-	}
-	if e.log != nil {
-		ev.log(e.log)
+	if e.backlog != nil {
+		e.backlog.Close()
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// A program that hangs, or is out of reach, is taken over from: the same nodes and
-// tasks go on with this one. After a program that died, WithTakeover is not needed.
+// WithTakeover takes over a pool from a program that hangs, or cannot be reached: the same nodes
+// and tasks go on with this program. After a program that died, WithTakeover is not needed.
 func ExampleAttach() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "state-")
@@ -51,7 +51,7 @@ func ExamplePools() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	state := gputrain.StateDir(dir) // gputrain.Pools() is the same, of the user's own
+	state := gputrain.StateDir(dir) // gputrain.Pools() does the same in the user's own state directory
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{Nodes: 2}, gputrain.WithName("digits"), gputrain.WithStateDir(dir))
 	if err != nil {
 		log.Fatal(err)

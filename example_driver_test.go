@@ -6,10 +6,11 @@ import (
 	"log"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// A pool calls its Driver in this order. A provider's own tests can too.
+// A pool calls its Driver in this order. A provider's own tests can do so too.
 func ExampleDriver() {
 	ctx := context.Background()
 	d, err := local.Config{}.Open(ctx)
@@ -18,16 +19,16 @@ func ExampleDriver() {
 	}
 	defer d.Close()
 
-	pool := gputrain.PoolInfo{
+	pool := driver.PoolInfo{
 		ID: "example", Owner: "me",
 		AuthorizedKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPm3MKrm+mXPEjE9u0Nd1yWJ8zx8FZpoIGWQGVFfKJEO",
 	}
 	d.Prepare(ctx, pool)
 	defer d.Release(ctx, pool)
-	for offer := range d.Offers(ctx, gputrain.Spec{}) {
-		got, err := d.Launch(ctx, gputrain.LaunchRequest{Pool: pool, Offer: offer, Nodes: []gputrain.NodeRequest{{Rank: 0, Name: "example-0"}}})
+	for offer := range d.Offers(ctx, driver.Query{}) {
+		got, err := d.Launch(ctx, driver.Launch{Pool: pool, Offer: offer, Nodes: []driver.NodeRequest{{Rank: 0, Name: "example-0"}}})
 		fmt.Println(len(got), err)
-		fmt.Println(d.Terminate(ctx, got[0].ID)) // a second time is a success too
+		fmt.Println(d.Terminate(ctx, got[0].ID)) // terminating twice is a success too
 		now, _ := d.Describe(ctx, got[0].ID)
 		fmt.Println(now[0].State)
 		break
@@ -41,7 +42,7 @@ func ExampleDriver() {
 	// 0 <nil>
 }
 
-// What a provider can do decides what a pool asks of it.
+// A provider's capabilities decide what a pool asks of it.
 func ExampleCapabilities() {
 	d, err := local.Config{}.Open(context.Background())
 	if err != nil {
@@ -54,16 +55,16 @@ func ExampleCapabilities() {
 }
 
 func ExampleOffer() {
-	o := gputrain.Offer{Provider: "acme", InstanceType: "gpu.large", Region: "eu-1", HourlyUSD: gputrain.USD(1.25), Spot: true}
+	o := gputrain.Offer{Provider: "acme", InstanceType: "gpu.large", Region: "eu-1", HourlyUSD: driver.USD(1.25), Spot: true}
 	fmt.Println(o.InstanceType, "in", o.Region, "at", o.HourlyUSD)
 	// Output: gpu.large in eu-1 at $1.25
 }
 
-// An Instance tells where its SSH server is and how that proves itself.
+// An Instance says where its SSH server is and which host keys it has.
 func ExampleInstance() {
-	in := gputrain.Instance{
-		ID: "i-42", Name: "digits-0", State: gputrain.InstanceRunning, PublicAddr: "203.0.113.7",
-		SSH: gputrain.Endpoint{Addr: "203.0.113.7:40022", User: "root", HostKeys: []string{"SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"}},
+	in := driver.Instance{
+		ID: "i-42", Name: "digits-0", State: driver.InstanceRunning, PublicAddr: "203.0.113.7",
+		SSH: driver.Endpoint{Addr: "203.0.113.7:40022", User: "root", HostKeys: []string{"SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"}},
 	}
 	fmt.Println(in.ID, "is", in.State, "at", in.SSH.Addr)
 	// Output: i-42 is running at 203.0.113.7:40022

@@ -6,10 +6,11 @@ import (
 	"fmt"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// A TaskError tells the ways to fail apart.
+// A TaskError distinguishes the ways in which a task can fail.
 func ExampleTaskError() {
 	pool := start(1)
 	defer pool.Close()
@@ -32,7 +33,7 @@ func ExampleTaskError() {
 	// exit code 4; last lines: ""
 }
 
-// Whatever a provider refuses has a kind to compare with, and a hint.
+// Each error of a provider has a kind to compare with, and a hint.
 func ExampleError() {
 	_, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{VCPUs: 1e6})
 	var failed *gputrain.Error
@@ -46,7 +47,7 @@ func ExampleError() {
 	// acme: launch: quota exceeded: 8 of 8 GPUs in use (request r-17); ask for more at acme.example/quota
 }
 
-// A node that cannot be made ready says in which phase, and what it printed.
+// A BootstrapError has the phase that failed on a node, and what it printed.
 func ExampleBootstrapError() {
 	spec := gputrain.Spec{Image: gputrain.Image{Setup: []string{"true", "echo no compiler here >&2; exit 7"}}}
 	_, err := gputrain.Open(context.Background(), local.Config{}, spec)
@@ -57,10 +58,10 @@ func ExampleBootstrapError() {
 	// Output: setup 2/2 7 no compiler here
 }
 
-// What may still cost money is named. Open and Close return such an error.
+// A LeakError names what may still cost money. Open and Close return such an error.
 func ExampleLeakError() {
 	var err error = &gputrain.LeakError{
-		Resources: []gputrain.Resource{{Provider: "acme", Kind: "machine", ID: "i-42", Region: "eu-1", HourlyUSD: gputrain.USD(1.5)}},
+		Resources: []gputrain.Resource{{Provider: "acme", Kind: "machine", ID: "i-42", Region: "eu-1", HourlyUSD: driver.USD(1.5)}},
 		Err:       errors.New("the API does not answer"),
 	}
 	var leak *gputrain.LeakError

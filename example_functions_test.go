@@ -11,8 +11,9 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// Functions are registered at package level. Main, or as here TestMain, calls
-// gputrain.Init first.
+type point struct{ X, Y float64 }
+
+// Functions are registered at package level. Main, or here TestMain, calls gputrain.Init first.
 var (
 	hypot = gputrain.Func("examples/hypot", func(_ context.Context, p point) (float64, error) {
 		return p.X*p.X + p.Y*p.Y, nil
@@ -40,7 +41,7 @@ var (
 				return fmt.Errorf("at %g: %w", loss, errNegative)
 			}
 		}
-		return nil // the caller has seen enough
+		return nil // the caller has left its loop
 	})
 	mean = gputrain.ConsumerFunc("examples/mean", func(_ context.Context, ins iter.Seq[float64]) (float64, error) {
 		sum, n := 0.0, 0
@@ -71,7 +72,7 @@ func ExampleFunc() {
 	// Output: 25 <nil>
 }
 
-// What goes in and what comes back is checked by the compiler.
+// The compiler checks the types of arguments and results.
 func ExampleFunction() {
 	pool := start(2)
 	defer pool.Close()
@@ -82,7 +83,7 @@ func ExampleFunction() {
 	// Output: examples/double [2 4 6] <nil>
 }
 
-// A call is a task like any other: with a name, a timeout, retries.
+// A call is a task like any other, with a name, a timeout and retries.
 func ExampleFunction_Call() {
 	pool := start(2)
 	defer pool.Close()
@@ -115,7 +116,7 @@ func ExampleFunction_Run() {
 	// Output: 8 <nil>
 }
 
-// A call that failed has the zero value; the others have theirs.
+// A call that failed has the zero value; the others have their results.
 func ExampleFunction_Gather() {
 	pool := start(2)
 	defer pool.Close()
@@ -233,7 +234,7 @@ func ExamplePipeFunc() {
 	// 6 <nil>
 }
 
-// The caller's sequence ends with the loop, if it has no end of its own.
+// Even an endless sequence of the caller's ends with the loop.
 func ExamplePipe() {
 	pool := start(1)
 	defer pool.Close()
@@ -269,7 +270,7 @@ func ExampleThisNode() {
 	// Output: node 1 of 2, master 127.0.0.1 <nil>
 }
 
-// A function can be tested as it is: outside of a pool it is one node of one.
+// A function can be tested outside of a pool: it is then the only node of its call.
 func ExampleNodeInfo() {
 	n := gputrain.ThisNode(context.Background())
 	fmt.Println(n.Rank, n.Nodes)

@@ -1,6 +1,7 @@
 package gputrain_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -9,8 +10,8 @@ import (
 	"github.com/gputrain/gputrain"
 )
 
-// With names the calls, bounds and repeats them, and says which nodes may run them.
-// What goes in and what comes out stays checked by the compiler.
+// With sets the calls' name, timeout and retries, and says which nodes may run them. The compiler
+// still checks the types of arguments and results.
 func ExampleFunction_With() {
 	pool := start(2)
 	defer pool.Close()
@@ -59,6 +60,11 @@ func ExamplePipe_With() {
 	// 20 <nil>
 	// 42 <nil>
 }
+
+var greet = gputrain.Func("examples/greet", func(_ context.Context, name string) (string, error) {
+	fmt.Println("hello from inside,", name)
+	return "hello, " + name, nil
+})
 
 // What a function prints on its node is shown here, and is in the call's Result.
 func ExampleFunc_output() {

@@ -6,12 +6,13 @@ import (
 	"log"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
 // exampleCloud is an account at a cloud that rents one kind of machine.
 func exampleCloud(account, region string, usd float64) sim.Config {
-	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{{InstanceType: "small", Region: region, HourlyUSD: gputrain.USD(usd)}}})
+	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{{InstanceType: "small", Region: region, HourlyUSD: driver.USD(usd)}}})
 	return sim.Config{Cloud: cloud, Account: account}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// A cloud that refuses everything is asked so often and no more.
+// MaxOffers bounds how often a cloud that refuses everything is asked.
 func ExampleSpec_maxOffers() {
 	state, err := os.MkdirTemp("", "state")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func ExampleOption() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{},
 		gputrain.WithName("digits"),
-		gputrain.WithOutput(os.Stdout, nil), // what tasks write to stderr is in their results only
+		gputrain.WithOutput(os.Stdout, nil), // what tasks write to stderr is only in their results
 		gputrain.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		log.Fatal(err)
@@ -29,7 +29,7 @@ func ExampleOption() {
 	// Output: [task 0] epoch 1
 }
 
-// Lines come as they are written, each behind its task's name.
+// Lines are shown as they are written, each after its task's name.
 func ExampleWithOutput() {
 	pool := start(2, gputrain.WithOutput(os.Stdout, os.Stderr))
 	defer pool.Close()
@@ -42,7 +42,8 @@ func ExampleWithOutput() {
 	// [lr=0.3] loss 0.12
 }
 
-// A file keeps what a node prints as it came. A terminal would act on it.
+// With WithRawOutput a file gets a node's output unchanged, including what would control a
+// terminal.
 func ExampleWithRawOutput() {
 	var log bytes.Buffer
 	pool := start(1, gputrain.WithOutput(&log, nil), gputrain.WithRawOutput())
@@ -52,7 +53,7 @@ func ExampleWithRawOutput() {
 	// Output: "[task 0] \x1b[32mdone\x1b[0m\n"
 }
 
-// Of each output stream so much is in memory, the rest is on disk.
+// Of each output stream KeptOutputBytes are in memory, and all of it is on disk.
 func ExampleLimits() {
 	here, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(here)
@@ -83,7 +84,7 @@ func ExampleWithEvents() {
 	// pool closed
 }
 
-// A progress display needs the kind, the state, and how long it took.
+// A progress display needs only the kind, the state, and the elapsed time.
 func ExampleEvent() {
 	var mu sync.Mutex
 	done := 0
@@ -100,7 +101,7 @@ func ExampleEvent() {
 	// Output: 3 tasks done
 }
 
-// A function that is slower than a burst of events counts those that were left out.
+// If the function is slower than a burst of events, it learns how many were left out.
 func ExampleEvent_omitted() {
 	known, omitted := 0, 0
 	pool := start(2, gputrain.WithEvents(func(e gputrain.Event) {
@@ -113,8 +114,8 @@ func ExampleEvent_omitted() {
 	}))
 	pool.Gather(gputrain.Cmd("true"), gputrain.Cmd("true"))
 	pool.Close()
-	fmt.Println(known, "events of tasks,", omitted, "left out; up to", gputrain.BacklogEvents, "may wait")
-	// Output: 6 events of tasks, 0 left out; up to 100000 may wait
+	fmt.Println(known, "events of tasks,", omitted, "left out")
+	// Output: 6 events of tasks, 0 left out
 }
 
 func ExampleWithLogger() {
@@ -163,9 +164,8 @@ func ExampleWithResultsDir() {
 	// Output: model.bin <nil>
 }
 
-// Where there is no Go toolchain, as on a machine that only has the finished
-// program, functions run on nodes of another platform as one that was built for
-// them before:
+// On a machine that has only the built program, and no Go toolchain, functions run on nodes of
+// another platform if a program was built for them beforehand:
 //
 //	GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build -o sweep-linux .
 func ExampleWithWorkerBinary() {
@@ -176,21 +176,21 @@ func ExampleWithWorkerBinary() {
 	defer pool.Close()
 }
 
-// A program that is built with -trimpath does not know where its sources are. Nodes
-// of this computer's platform run the program itself, and need none.
+// A program that is built with -trimpath does not know where its sources are. Nodes of this
+// computer's platform run the program itself, and need no sources.
 func ExampleWithSourceDir() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{}, gputrain.WithSourceDir("examples/sweep"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	length, err := norm.Run(pool, point{3, 4})
+	length, err := hypot.Run(pool, point{3, 4})
 	fmt.Println(length, err)
 	// Output: 25 <nil>
 }
 
-// A node cannot fill this computer's disk or memory. Output beyond the limit is shown
-// and counted, and not kept; a download or a result beyond its own is an error.
+// A node cannot fill this computer's disk or memory. Output beyond the limit is shown and counted,
+// but not kept; a download or a result beyond its limit is an error.
 func ExampleWithLimits() {
 	pool := start(1, gputrain.WithLimits(gputrain.Limits{OutputBytes: 100, DownloadBytes: 100}))
 	defer pool.Close()

@@ -7,13 +7,14 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
 func ExamplePlan() {
 	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
-		{InstanceType: "a100.4", Region: "north", Accelerator: accelerators.A100(accelerators.Count(4)), HourlyUSD: gputrain.USD(9)},
-		{InstanceType: "a100.4", Region: "south", Accelerator: accelerators.A100(accelerators.Count(4)), HourlyUSD: gputrain.USD(6)},
+		{InstanceType: "a100.4", Region: "north", Accelerator: accelerators.A100(accelerators.Count(4)), HourlyUSD: driver.USD(9)},
+		{InstanceType: "a100.4", Region: "south", Accelerator: accelerators.A100(accelerators.Count(4)), HourlyUSD: driver.USD(6)},
 	}})
 	defer cloud.Close()
 	plan, err := gputrain.Plan(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{
@@ -39,7 +40,7 @@ func ExampleOffers() {
 			log.Fatal(err)
 		}
 		fmt.Println(offer.Accelerator.Name)
-		break // and no more is asked for
+		break // no more offers are asked for
 	}
 	// Output: A100
 }

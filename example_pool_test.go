@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/local"
 	"github.com/gputrain/gputrain/providers/sim"
 )
@@ -50,10 +51,10 @@ func ExampleCompute_Resize() {
 	// 1 node
 }
 
-// Printed, a cost is one line.
+// A cost prints as one line.
 func ExampleCost_String() {
 	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
-		{InstanceType: "a100", Region: "sim-east", HourlyUSD: gputrain.USD(2), BillingUnit: time.Hour},
+		{InstanceType: "a100", Region: "sim-east", HourlyUSD: driver.USD(2), BillingUnit: time.Hour},
 	}})
 	defer cloud.Close()
 	pool, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2})
@@ -68,10 +69,10 @@ func ExampleCost_String() {
 	// $4.00 so far, no machine runs
 }
 
-// What the pool has cost, and what it can cost at most should this program die now.
+// Cost returns what the pool has cost, and what it can cost at most if this program dies now.
 func ExampleCompute_Cost() {
 	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
-		{InstanceType: "a100", Region: "sim-east", HourlyUSD: gputrain.USD(2), BillingUnit: time.Hour},
+		{InstanceType: "a100", Region: "sim-east", HourlyUSD: driver.USD(2), BillingUnit: time.Hour},
 	}})
 	defer cloud.Close()
 	pool, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2, BudgetUSD: 10})
@@ -91,10 +92,10 @@ func ExampleCompute_Cost() {
 	// rank 1: $2
 }
 
-// The first hour of these two nodes costs more than the budget: nothing is rented.
+// The first hour of these two nodes costs more than the budget, so nothing is rented.
 func ExampleSpec_budget() {
 	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
-		{InstanceType: "a100", Region: "sim-east", HourlyUSD: gputrain.USD(2), BillingUnit: time.Hour},
+		{InstanceType: "a100", Region: "sim-east", HourlyUSD: driver.USD(2), BillingUnit: time.Hour},
 	}})
 	defer cloud.Close()
 	_, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2, BudgetUSD: 3})
@@ -102,7 +103,7 @@ func ExampleSpec_budget() {
 	// Output: sim: budget exceeded: the start of the pool costs $4.00 at least, and BudgetUSD is $3.00
 }
 
-// The ledger is kept in a folder of the program's own: what there is, by Pools.
+// The ledger is in a folder of the program's own, and Pools lists what it records.
 func ExampleWithStateDir() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

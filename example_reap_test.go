@@ -10,7 +10,7 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// Reap ends what dead programs have left, and nothing of a pool that lives.
+// Reap ends what dead programs have left, and nothing of a pool whose program is alive.
 func ExampleReap() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/container"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
@@ -29,7 +30,7 @@ func ExampleSpec() {
 	// Output: <nil>
 }
 
-// All mistakes come back at once. Open makes the same check first.
+// Validate returns all mistakes at once. Open makes the same check first.
 func ExampleSpec_Validate() {
 	err := gputrain.Spec{Nodes: 2, MinReady: 3, Lease: time.Second}.Validate()
 	fmt.Println(errors.Is(err, gputrain.ErrInvalid))
@@ -56,7 +57,7 @@ func ExampleImage() {
 	// Output: model tiny
 }
 
-// What a Python project asks for.
+// This is what a Python project typically needs.
 func ExampleImage_python() {
 	spec := gputrain.Spec{Image: gputrain.Image{
 		Apt:     []string{"libgomp1"},
@@ -70,7 +71,7 @@ func ExampleImage_python() {
 	// Output: <nil>
 }
 
-// Every container of the pool sees the folder, and it stays when they go.
+// Every container of the pool sees the folder, which stays when the containers go.
 func ExampleMount() {
 	spec := gputrain.Spec{Mounts: []gputrain.Mount{{Source: "/srv/datasets", Target: "/data", ReadOnly: true}}}
 	pool, err := gputrain.Open(context.Background(), container.Config{}, spec)
@@ -84,7 +85,7 @@ func ExampleMount() {
 // A price that is not known is never the same as free.
 func ExamplePrice() {
 	var unknown gputrain.Price
-	for _, p := range []gputrain.Price{unknown, gputrain.USD(0), gputrain.USD(1.25)} {
+	for _, p := range []gputrain.Price{unknown, driver.USD(0), driver.USD(1.25)} {
 		usd, known := p.USD()
 		fmt.Println(p, usd, known)
 	}
@@ -95,7 +96,7 @@ func ExamplePrice() {
 }
 
 func ExampleUSD() {
-	fmt.Println(gputrain.USD(2.4))
+	fmt.Println(driver.USD(2.4))
 	// Output: $2.40
 }
 
@@ -115,7 +116,7 @@ func ExampleNode() {
 	// true
 }
 
-// Nodes whose host key only the first contact would show are not rented.
+// Nodes whose host key is known only by the first contact are not rented.
 func ExampleSpec_hostKeys() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{RequireKnownHostKey: true})
 	if err != nil {

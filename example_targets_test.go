@@ -12,7 +12,7 @@ import (
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// The node of rank 0 prepares what all others use.
+// The node of rank 0 prepares what all other nodes use.
 func ExampleOnRank() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{Nodes: 3})
 	if err != nil {
@@ -29,8 +29,8 @@ func ExampleOnRank() {
 	// <nil>
 }
 
-// Labels are the pool's own, such as the region, and those that the provider
-// has: ssh.Host has a field for them.
+// Labels are the pool's own, such as the region, and those that the provider gives: ssh.Host has a
+// field for them.
 func ExampleOnLabels() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{Nodes: 2})
 	if err != nil {
@@ -62,7 +62,7 @@ func ExampleNode_Labels() {
 	// Output: local on-demand
 }
 
-// What a job writes can be read while it runs.
+// A job's output can be read while it runs.
 func ExampleJob_Stdout() {
 	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func ExampleTask() {
@@ -16,9 +17,9 @@ func ExampleTask() {
 	t.Name = "seed 7"
 	t.Env = map[string]string{"OMP_NUM_THREADS": "2"}
 	t.Secrets = map[string]gputrain.Secret{"WANDB_API_KEY": "env://WANDB_API_KEY"}
-	t.Timeout = 20 * time.Minute       // of running; waiting for a node does not count
-	t.Retries = 2                      // after a failure of its own
-	t.Outputs = []string{"out/*.json"} // come back when it has succeeded
+	t.Timeout = 20 * time.Minute       // while it runs; waiting for a node does not count
+	t.Retries = 2                      // if the task itself fails
+	t.Outputs = []string{"out/*.json"} // are brought back after a success
 	fmt.Println(t.Validate())
 	// Output: <nil>
 }
@@ -34,7 +35,7 @@ func ExampleTask_env() {
 	// Output: "it's\ta \"good\" day, slot 0\n"
 }
 
-// Patterns name the files that come back; sizes and hashes are checked.
+// Patterns name the files that come back. Their sizes and hashes are checked.
 func ExampleTask_outputs() {
 	here, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(here)
@@ -51,7 +52,7 @@ func ExampleTask_outputs() {
 	// Output: out/fold-1/accuracy, 5 bytes: 0.97
 }
 
-// What must come back and is not there is a failure. Logs need not be there.
+// A file that must come back and is missing is a failure. Logs are optional here.
 func ExampleOptional() {
 	here, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(here)
@@ -112,7 +113,7 @@ func ExampleTask_timeout() {
 	// Output: true
 }
 
-// Everything that is wrong comes back at once, before anything runs.
+// Validate reports all mistakes at once, before anything runs.
 func ExampleTask_Validate() {
 	t := gputrain.Cmd("train")
 	t.Retries = -1
@@ -144,7 +145,7 @@ func ExampleScript() {
 	// Output: 3 squared is 9
 }
 
-// All of a stream that is longer than what is kept in memory is in a file.
+// A stream that is too long for memory is completely in a file.
 func ExampleResult() {
 	here, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(here)
@@ -153,21 +154,21 @@ func ExampleResult() {
 
 	r, err := pool.Run(gputrain.Cmd("head", "-c", "2000000", "/dev/zero"))
 	file, _ := os.Stat(r.StdoutFile)
-	fmt.Println(len(r.Stdout) == gputrain.DefaultKeptOutputBytes, r.StdoutBytes, file.Size(), r.Node.Rank, err)
+	fmt.Println(len(r.Stdout) == 1<<20, r.StdoutBytes, file.Size(), r.Node.Rank, err)
 	// Output: true 2000000 2000000 0 <nil>
 }
 
-// Printed, a result says how the task went, without what it wrote.
+// A result prints how the task went, without the task's output.
 func ExampleResult_String() {
 	r := gputrain.Result{
-		Index: 2, Node: gputrain.Node{Rank: 1}, Attempts: 1, Elapsed: 90 * time.Second, CostUSD: gputrain.USD(0.05),
+		Index: 2, Node: gputrain.Node{Rank: 1}, Attempts: 1, Elapsed: 90 * time.Second, CostUSD: driver.USD(0.05),
 		Stdout: []byte("loss 0.31\n"), StdoutBytes: 10,
 	}
 	fmt.Println(r)
 	// Output: task 2 on node 1: done, 1m30s, $0.0500, stdout 10 B
 }
 
-// A secret reaches the task's environment and nothing that is written down.
+// A secret is in the task's environment, and is written nowhere.
 func ExampleSecret() {
 	pool := start(1)
 	defer pool.Close()
@@ -181,8 +182,7 @@ func ExampleSecret() {
 	// [redacted] map[TOKEN:[redacted]]
 }
 
-// A secret may be said by where it is: in a variable, a file, the keyring or another
-// program.
+// A secret may be a reference: to a variable, a file, the keyring or the output of another program.
 func ExampleSecret_reference() {
 	pool := start(1)
 	defer pool.Close()

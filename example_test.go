@@ -18,7 +18,7 @@ import (
 
 func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop() // the first Ctrl-C, or a closed terminal, ends the pool, and so every node
+	defer stop() // the first Ctrl-C, or a closed terminal, ends the pool and all its nodes
 
 	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
 	if err != nil {
@@ -54,8 +54,8 @@ func start(nodes int, opts ...gputrain.Option) *gputrain.Compute {
 func ExampleOpen() {
 	spec := gputrain.Spec{
 		Nodes:    3,
-		MinReady: 2,             // Open returns when two are up; the third joins
-		TTL:      8 * time.Hour, // whatever happens, no node lives longer
+		MinReady: 2,             // Open returns when two nodes are ready; the third joins later
+		TTL:      8 * time.Hour, // no node lives longer in any case
 	}
 	pool, err := gputrain.Open(context.Background(), local.Config{}, spec, gputrain.WithName("digits"))
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleOpen() {
 	// Output: 3 nodes
 }
 
-// The pool is gone when With returns, also after a panic in the body.
+// With closes the pool before it returns, even after a panic in the body.
 func ExampleWith() {
 	err := gputrain.With(context.Background(), local.Config{}, gputrain.Spec{Nodes: 2},
 		func(ctx context.Context, pool *gputrain.Compute) error {
@@ -100,7 +100,7 @@ func ExampleCompute_Run() {
 	// Output: no shell|reads $this| 0 <nil>
 }
 
-// Results are in the order of the tasks. One that fails leaves the others alone.
+// Results are in the order of the tasks. A task that fails does not affect the others.
 func ExampleCompute_Gather() {
 	pool := start(2)
 	defer pool.Close()
@@ -151,25 +151,24 @@ func ExampleCompute_Stream() {
 	// <nil>
 }
 
-// A loop that takes its time holds the tasks back, so that their results need not all be
-// in memory.
+// A slow loop slows the tasks down, so that not all of their results need be in memory.
 func ExampleCompute_Stream_slow() {
 	pool := start(2)
 	defer pool.Close()
 	tasks := make([]gputrain.Task, 6)
 	for i := range tasks {
-		tasks[i] = gputrain.Cmd("head", "-c", "1000000", "/dev/zero") // of many such, 64 MiB wait unread
+		tasks[i] = gputrain.Cmd("head", "-c", "1000000", "/dev/zero") // of many such tasks, at most 64 MiB wait unread
 	}
 	sum := int64(0)
 	for r, err := range pool.Stream(tasks...) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // what the results are for
+		time.Sleep(time.Millisecond) // stands for the use of the results
 		sum += r.StdoutBytes
 	}
-	fmt.Println(sum, "bytes, of which", gputrain.UnreadBytes, "and", gputrain.UnreadResults, "results may wait")
-	// Output: 6000000 bytes, of which 67108864 and 1000 results may wait
+	fmt.Println(sum, "bytes")
+	// Output: 6000000 bytes
 }
 
 func ExampleCompute_Start() {
@@ -191,13 +190,13 @@ func ExampleJob() {
 
 	job := pool.Start(gputrain.Cmd("sleep", "600"))
 	job.Cancel()
-	<-job.Done() // the process on the node is over too
+	<-job.Done() // the process on the node has ended too
 	_, err := job.Wait()
 	fmt.Println(err)
 	// Output: task 0 on node 0: cancelled
 }
 
-// A deadline for some calls; the pool goes on.
+// This sets a deadline for some calls; the pool goes on.
 func ExampleCompute_WithContext() {
 	pool := start(1)
 	defer pool.Close()
@@ -265,7 +264,7 @@ func ExampleCompute_Download() {
 	// 1/out/rank
 }
 
-// A link to a file beside the folder is neither followed nor sent.
+// A link to a file outside the folder is neither followed nor sent.
 func ExampleSkipOutsideLinks() {
 	pool := start(1)
 	defer pool.Close()
@@ -306,7 +305,7 @@ func ExampleFollowOutsideLinks() {
 	// Output: 1,2,3
 }
 
-// A link is placed as text; whatever it names on the node is not read.
+// A link is copied as text; its target on the node is not read.
 func ExampleKeepOutsideLinks() {
 	pool := start(1)
 	defer pool.Close()
@@ -332,7 +331,7 @@ func ExampleCompute_CostUSD() {
 	// Output: $0.00
 }
 
-// The ID is the pool's name and a random part, and tags everything.
+// The ID is the pool's name and a random part. It tags everything made for the pool.
 func ExampleCompute_ID() {
 	pool := start(1, gputrain.WithName("digits"))
 	defer pool.Close()
@@ -340,8 +339,7 @@ func ExampleCompute_ID() {
 	// Output: digits-
 }
 
-// Close says when it could not end a machine. Where a pool costs money, that
-// is an error worth looking at.
+// Close reports a machine that it could not end. In a pool that costs money, check that error.
 func ExampleCompute_Close() {
 	pool := start(1)
 	if err := pool.Close(); err != nil {

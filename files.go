@@ -11,35 +11,36 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/internal/uploads"
 )
 
-// A FileOption changes what Upload or Download does with symbolic links that lead
-// out of the folder that is copied. An absolute link counts as such a one.
+// A FileOption changes what Upload or Download does with symbolic links that lead out of the folder
+// that is copied. An absolute link counts as one that does.
 type FileOption func(*fileOptions)
 
 type fileOptions struct {
 	links []transfer.Links
 }
 
-// KeepOutsideLinks has Download place links that lead out of the folder as they are.
-// What then reads the folder, also a later Upload of another program, may follow
-// them to any file of this machine that the node chose.
+// KeepOutsideLinks makes Download keep links that lead out of the folder. A program that reads the
+// folder later, also by an Upload, may follow them to any file of this machine that the node chose.
 func KeepOutsideLinks() FileOption { return linkOption(transfer.KeepOutside) }
 
-// SkipOutsideLinks has Upload and Download leave out links that lead out of the
-// folder, without an error.
+// SkipOutsideLinks makes Upload and Download leave out links that lead out of the folder, without
+// an error.
 func SkipOutsideLinks() FileOption { return linkOption(transfer.SkipOutside) }
 
-// FollowOutsideLinks has Upload send what links lead to that lead out of the folder.
-// A link that is relative and stays inside, or leads nowhere, stays a link.
+// FollowOutsideLinks makes Upload send the targets of links that lead out of the folder. A relative
+// link that stays inside, or that leads nowhere, stays a link.
 func FollowOutsideLinks() FileOption { return linkOption(transfer.FollowOutside) }
 
 func linkOption(l transfer.Links) FileOption {
 	return func(o *fileOptions) { o.links = append(o.links, l) }
 }
 
-// linksOf returns what the options say, of which there may be one of those allowed.
+// linksOf returns what the options ask for. There may be one option, of those allowed.
 func linksOf(op string, opts []FileOption, allowed ...transfer.Links) (transfer.Links, error) {
 	var o fileOptions
 	for _, option := range opts {
@@ -56,18 +57,17 @@ func linksOf(op string, opts []FileOption, allowed ...transfer.Links) (transfer.
 	return o.links[0], nil
 }
 
-// Upload copies a file or folder of this machine to every node, to the path
-// remote: relative to the node's working directory, or absolute. A folder's
-// tree is merged into what is there. What is there already with the same size,
-// time (to the second) and permission bits is not sent again, except small
-// single files. Nodes that join later get it before their first task, as it is
-// then: all of them, where none is ready now. If another file was uploaded to the
-// same path since, they get only that one, and the earlier one need not stay on this machine.
-// A file that is written to while it is sent is an error.
+// Upload copies a file or folder of this machine to every node, to the path remote: relative to the
+// node's working directory, or absolute. A folder's tree is merged into what is there. A file that
+// is there with the same size, time (to the second) and permission bits is not sent again, except a
+// small single file. Nodes that join later get the upload before their first task, with the content
+// of that time; so do all nodes if none is ready now. If another file was uploaded to the same path
+// since, they get only that, and the earlier one need not stay on this machine. A file that is
+// written to while it is sent is an error.
 //
-// Nothing is sent that is not in the folder: a symbolic link stays one if it leads
-// to a place in the folder, and one that leads out is [ErrOutsideLink], before
-// anything is sent, unless an option says otherwise. Local itself may be any link.
+// Only what is in the folder is sent: a symbolic link to a place in the folder stays a link, and a
+// link that leads out is [ErrOutsideLink], before anything is sent, unless an option says
+// otherwise. Local itself may be any link.
 func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 	if err := c.check(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 		return err
 	}
 	if err := (transfer.Options{Links: links}).Check(local); err != nil {
-		return &Error{Op: "upload", Kind: ErrInvalid, Err: explainFiles(err, "SkipOutsideLinks or FollowOutsideLinks")}
+		return &Error{Op: "upload", Kind: ErrInvalid, Err: transfer.Explain(err, "SkipOutsideLinks or FollowOutsideLinks")}
 	}
 	if remote == "" || path.Clean(remote) == "/" {
 		return &Error{Op: "upload", Kind: ErrInvalid, Err: fmt.Errorf("%q is no place for a file", remote)}
@@ -86,17 +86,17 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 		return err
 	}
 	info, err := os.Stat(local)
-	up := upload{Local: local, Remote: remote, Links: links, File: err == nil && info.Mode().IsRegular()}
+	up := uploads.Upload{Local: local, Remote: remote, Links: links, File: err == nil && info.Mode().IsRegular()}
 	c.p.mu.Lock()
-	changed := c.p.uploads.add(up)
-	nodes := c.p.readyLocked()
-	later := c.p.spec.MaxNodes > 0 // or of those that are on their way up
-	for _, n := range c.p.nodes {
-		later = later || !n.state.over()
+	changed := c.p.uploads.Add(up)
+	nodes := c.p.readyNodes()
+	later := c.p.spec.MaxNodes > 0 // an elastic pool gets nodes later
+	for _, m := range c.p.fleet.Members() {
+		later = later || !m.State().Over()
 	}
 	c.p.mu.Unlock()
 	if changed {
-		c.p.journal.note(keptUpload, keptFiles(up))
+		c.p.journal.AddUpload(journal.Upload(up))
 	}
 	if len(nodes) == 0 && later {
 		return nil
@@ -104,16 +104,15 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error { return n.upload(ctx, up) })
 }
 
-// Download copies the file or folder remote of every node into the folder
-// local of this machine: that of node rank 0 arrives as local/0/<name>, and so on.
-// A node that does not have it is an error that names the node; what the others
-// have is there all the same.
+// Download copies the file or folder remote of every node into the folder local of this machine:
+// that of node rank 0 arrives as local/0/<name>, and so on. If a node does not have it, the error
+// names that node, and the other nodes' files still arrive.
 //
-// Nothing outside of local is written, whatever a node sends. Local may be a symbolic
-// link, but none below it is followed. A link of the node's is placed if it leads
-// to a place in the folder that is downloaded. One that leads out is left out and is
-// [ErrOutsideLink] when all else has arrived, unless an option says otherwise. More
-// than [Limits] allow is [ErrLimit].
+// Nothing outside of local is written, whatever a node sends. Local may be a symbolic link, but no
+// link below it is followed. A node's link is kept if it leads to a place in the downloaded folder.
+// A link that leads out is left out, and Download returns [ErrOutsideLink] when all else has
+// arrived, unless an option says otherwise. If a node sends more than [Limits] allow, Download
+// returns [ErrLimit].
 func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 	if err := c.check(); err != nil {
 		return err
@@ -126,46 +125,59 @@ func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 		return &Error{Op: "download", Kind: ErrInvalid, Err: errors.New("no path was given")}
 	}
 	c.p.mu.Lock()
-	nodes := c.p.readyLocked()
+	nodes := c.p.readyNodes()
 	c.p.mu.Unlock()
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error {
-		err := n.remote.Download(ctx, remote, local, transfer.DownloadOptions{
-			Below: strconv.Itoa(n.rank()), Links: links, Limits: n.p.opts.limits.transfer(),
+		err := n.Node.Files().Download(ctx, remote, local, transfer.DownloadOptions{
+			Below: strconv.Itoa(n.Rank()), Links: links, Limits: n.p.opts.limits.transfer(),
 		})
 		if err != nil {
-			return fmt.Errorf("node %d: download %s: %w", n.rank(), remote, explainFiles(err, "KeepOutsideLinks or SkipOutsideLinks"))
+			return fmt.Errorf("node %d: download %s: %w", n.Rank(), remote, transfer.Explain(err, "KeepOutsideLinks or SkipOutsideLinks"))
 		}
 		return nil
 	})
 }
 
-// explainFiles says what the caller can do about an error of internal/transfer.
-func explainFiles(err error, options string) error {
-	var limit *transfer.LimitError
-	switch {
-	case errors.As(err, &limit) && limit.Files:
-		return fmt.Errorf("%w: %w; for more set Limits.DownloadFiles, by WithLimits", ErrLimit, err)
-	case errors.As(err, &limit):
-		return fmt.Errorf("%w: %w; for more set Limits.DownloadBytes, by WithLimits", ErrLimit, err)
-	case errors.Is(err, ErrOutsideLink):
-		return fmt.Errorf("%w; see the options %s", err, options)
-	}
-	return err
-}
-
-func (n *poolNode) upload(ctx context.Context, up upload) error {
-	if err := n.remote.Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links}); err != nil {
-		return fmt.Errorf("node %d: upload %s: %w", n.rank(), up.Remote, explainFiles(err, "SkipOutsideLinks or FollowOutsideLinks"))
+func (n *poolNode) upload(ctx context.Context, up uploads.Upload) error {
+	if err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links}); err != nil {
+		return fmt.Errorf("node %d: upload %s: %w", n.Rank(), up.Remote, transfer.Explain(err, "SkipOutsideLinks or FollowOutsideLinks"))
 	}
 	return nil
 }
 
-// each does something on all nodes at once, until c's context or the node ends.
+// join makes the node ready, once it has every upload that the others have.
+func (n *poolNode) join() error {
+	for done := 0; ; {
+		n.p.mu.Lock()
+		later := n.p.uploads.After(done)
+		if len(later) == 0 {
+			n.Ready()
+			n.p.mu.Unlock()
+			return nil
+		}
+		n.p.mu.Unlock()
+		for _, up := range later {
+			if err := n.upload(n.Node.Context(), up.Upload); err != nil && !n.p.isSuperseded(up) {
+				return err
+			}
+			done = up.Number
+		}
+	}
+}
+
+// isSuperseded reports whether a later upload has replaced this one.
+func (p *pool) isSuperseded(up *uploads.Item) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return up.Superseded
+}
+
+// each calls do on all nodes at once, until c's context or the node ends.
 func (c *Compute) each(nodes []*poolNode, do func(context.Context, *poolNode) error) error {
 	if len(nodes) == 0 {
 		c.p.mu.Lock()
 		defer c.p.mu.Unlock()
-		return c.p.noNodesLocked()
+		return c.p.fleet.NoNodes()
 	}
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -173,8 +185,8 @@ func (c *Compute) each(nodes []*poolNode, do func(context.Context, *poolNode) er
 		wg.Go(func() {
 			ctx, cancel := context.WithCancelCause(c.ctx)
 			defer cancel(nil)
-			defer context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })()
-			if errs[i] = do(ctx, n); errs[i] != nil && c.ctx.Err() == nil && n.isOver() {
+			defer context.AfterFunc(n.Node.Context(), func() { cancel(context.Cause(n.Node.Context())) })()
+			if errs[i] = do(ctx, n); errs[i] != nil && c.ctx.Err() == nil && n.Node.IsOver() {
 				errs[i] = fmt.Errorf("%w: %w", ErrNodeLost, errs[i])
 			}
 			if errs[i] != nil {

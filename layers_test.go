@@ -12,7 +12,7 @@ import (
 
 const modulePath = "github.com/gputrain/gputrain"
 
-// TestImportsGoDownOnly keeps the layers apart: see CONTRIBUTING.md.
+// TestImportsGoDownOnly checks that packages import only lower layers: see CONTRIBUTING.md.
 func TestImportsGoDownOnly(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", "./...").Output()
 	if err != nil {
@@ -36,25 +36,27 @@ func TestImportsGoDownOnly(t *testing.T) {
 	}
 }
 
-// sdks are the clients that clouds make, and what else one package alone needs, by how
-// their packages begin, and who may use them: so a program links those alone whose
-// providers it imports.
+// sdks maps prefixes of packages, such as those of clouds' own clients, to the only package that
+// may import them. So a program links only the clients of the providers that it imports.
 var sdks = map[string]string{
 	"cloud.google.com/": "providers/gcp", "google.golang.org/": "providers/gcp", "github.com/googleapis/": "providers/gcp",
 	"github.com/aws/": "providers/aws",
 
-	"github.com/go-viper/": "providers/internal/byname", // which is small, and needed for configuration files alone
+	"github.com/go-viper/": "providers/internal/byname", // small, and needed only for configuration files
 }
+
+// opensPools are the packages under providers that are for programs, or test with pools.
+var opensPools = map[string]bool{"providers/providertest": true, "providers/internal/cloudtest": true, "providers/internal/readme": true}
 
 func forbidden(from, to string) string {
 	rel := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, modulePath), "/") }
 	ours := to == modulePath || strings.HasPrefix(to, modulePath+"/")
 	switch f, g := rel(from), rel(to); {
 	case !ours:
-		if f == "accelerators" && strings.Contains(to, ".") {
-			return "accelerators is a leaf: the standard library only"
+		if (f == "accelerators" || f == "providers/driver/fault") && strings.Contains(to, ".") {
+			return f + " is a leaf: the standard library only"
 		}
-		if strings.HasPrefix(f, "providers/") && strings.HasPrefix(to, "golang.org/x/crypto/ssh") && f != "providers/local" {
+		if strings.HasPrefix(f, "providers/") && strings.HasPrefix(to, "golang.org/x/crypto/ssh") {
 			return "SSH is the pool's work"
 		}
 		for sdk, provider := range sdks {
@@ -64,19 +66,36 @@ func forbidden(from, to string) string {
 		}
 	case f == "accelerators":
 		return "accelerators is a leaf"
+	case f == "internal/scheduler" && g != "internal/least" && g != "internal/stack":
+		return "the scheduler knows no SSH, no driver and no disk"
+	case g == "internal/fleet" && f != "":
+		return "only a pool has a fleet"
+	case g == "providers/driver", g == "providers/driver/fault":
+		// Every package may import the contract and its errors.
+	case f == "providers/driver/fault":
+		return "fault is a leaf: the standard library only"
+	case f == "providers/driver" && g != "accelerators" && g != "internal/printable":
+		return "driver is a leaf"
+	case g == "" && strings.HasPrefix(f, "providers/") && !opensPools[f]:
+		return "a provider knows the contract in providers/driver, and no pool"
 	case f == "" && strings.HasPrefix(g, "providers/"):
 		return "root imports no provider"
+	case f == "internal/test/e2etest":
+		// What the end-to-end suites share uses gputrain as a user's program does.
+	case g == "internal/test/e2etest":
+		return "this is for tests alone"
 	case strings.HasPrefix(f, "internal/") && (g == "" || strings.HasPrefix(g, "providers/")):
 		return "nothing under internal imports root or a provider"
 	case f == "providers/colab" && g == "providers/ssh":
-		// A notebook's runtime is a host that is adopted, and nothing else: one way to do that is enough.
+		// A notebook's runtime is an adopted host and nothing else, so it shares the code for that.
 	case strings.HasPrefix(g, "providers/internal/"), f == "providers/internal/cloudtest" && g == "providers/providertest":
-		// What providers share, and what their tests share: Go itself lets nobody else have it.
+		// Providers and their tests share these packages. Go itself keeps all others from importing
+		// them.
 	case strings.HasPrefix(f, "providers/") && strings.HasPrefix(g, "providers/") && f != "providers/all" && f != "providers/internal/byname":
 		return "a provider imports no other"
 	case g == "secrets/keyring" && !strings.HasPrefix(f, "examples/"):
 		return "a program that wants the keyring links it, no other"
-	case strings.HasPrefix(f, "providers/") && g == "internal/ssh" && f != "providers/providertest" && f != "providers/internal/cloudtest": // which play the pool's part
+	case strings.HasPrefix(f, "providers/") && g == "internal/ssh" && f != "providers/providertest" && f != "providers/internal/cloudtest": // these act as the pool
 		return "SSH is the pool's work"
 	}
 	return ""

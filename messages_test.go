@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestMessages reads every message of an error in the sources that users link. A message
-// is part of a chain, in which others stand before and after it: it neither names the
-// package that it is from nor ends as if more followed.
+// TestMessages checks every error message in the sources that users link. A message is part of a
+// chain, with others before and after it: it must not name its package, nor end with a colon or a
+// full stop.
 func TestMessages(t *testing.T) {
 	internal, err := os.ReadDir("internal")
 	if err != nil {
@@ -50,12 +50,12 @@ func twice() string {
 	return strings.Join(all, "|")
 }
 
-// forEachMessage calls f for the text of each errors.New and fmt.Errorf, also where it is
-// put together from several.
+// forEachMessage calls f for the text of each errors.New and fmt.Errorf, also if the text is a sum
+// of several.
 func forEachMessage(t *testing.T, f func(at, text string)) {
 	t.Helper()
-	tests := []string{"internal/test", "internal/fakecloud", "internal/opensshtest", "internal/usagetest", "internal/disktest", "internal/strangertest",
-		"internal/bench", "internal/seededfaults", "providers/internal/cloudtest", "providers/providertest", "tools", "examples", "scripts"}
+	tests := []string{"internal/test", "internal/test/fakecloud", "internal/test/opensshtest", "internal/test/usagetest", "internal/test/disktest", "internal/test/e2etest", "internal/test/strangertest",
+		"internal/test/bench", "internal/test/seededfaults", "providers/internal/cloudtest", "providers/providertest", "tools", "examples", "scripts"}
 	found := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -96,7 +96,7 @@ func forEachMessage(t *testing.T, f func(at, text string)) {
 	}
 }
 
-// literal returns what is known of a text: "%s" stands for the parts that are not.
+// literal returns the known parts of a text. "%s" stands for the others.
 func literal(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -4,22 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/crossbuild"
+	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/inventory"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/owner"
+	"github.com/gputrain/gputrain/internal/program"
+	"github.com/gputrain/gputrain/internal/retry"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // Open makes a pool: it finds the cheapest offer that satisfies the spec,
 // launches the nodes, and returns once Spec.MinReady of them are ready.
 //
-// The pool lives until Close, or until ctx ends: that ends the pool as Close
-// does. An error leaves nothing behind, or says in a *LeakError what it left.
+// The pool lives until Close, or until ctx ends, which ends the pool as Close does. If Open returns
+// an error, nothing is left behind, or the error wraps a *LeakError that names what is left.
 //
-// If ctx ends before the pool is open, the error says what was waited for: which nodes, in
-// which phase, and what went wrong last. It is what ended ctx, by errors.Is. Times of the
-// pool's own, and of its provider, are never context.DeadlineExceeded.
+// If ctx ends before the pool is open, the error wraps the cause of its end, and says what was
+// waited for: which nodes, in which phase, and what went wrong last. Timeouts of the pool itself,
+// and of its provider, are never context.DeadlineExceeded.
 func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*Compute, error) {
 	var o options
 	for _, opt := range opts {
@@ -37,32 +50,32 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	driver, err := provider.Open(ctx)
+	d, err := provider.Open(ctx)
 	if err != nil {
-		return nil, cutOff(ctx, &Error{Provider: provider.Name(), Op: "open"}, "opening the provider", err)
+		return nil, cutoff.While(ctx, &Error{Provider: provider.Name(), Op: "open"}, "opening the provider", err)
 	}
-	keys, err := newKeys()
+	keys, err := ssh.NewKeyPair()
 	if err != nil {
-		return nil, errors.Join(err, driver.Close())
+		return nil, errors.Join(err, d.Close())
 	}
 	who := identity{id: newPoolID(o.name), keys: keys, generation: 1}
 	if spec.TTL > 0 {
 		who.expires = now().Add(spec.TTL)
 	}
-	p := newPool(ctx, provider.Name(), driver, spec, o, who)
+	p := newPool(ctx, provider.Name(), d, spec, o, who)
+	p.closeAtEnd(p.close)
 	if err = p.open(); err != nil {
 		err = p.notOpened(ctx, "open", err)
 	}
 	p.lives.Done()
 	if err != nil {
-		return nil, errors.Join(err, notDeadline(p.close()))
+		return nil, errors.Join(err, cutoff.NotDeadline(p.close()))
 	}
 	return &Compute{p: p, ctx: p.ctx}, nil
 }
 
-// With opens a pool, runs body, and closes the pool when body returns or
-// panics. ctx inside body ends with the pool. The error joins body's and that of
-// Close.
+// With opens a pool, runs body, and closes the pool when body returns or panics. The ctx of body
+// ends with the pool. The error joins body's and that of Close.
 func With(ctx context.Context, provider Provider, spec Spec, body func(ctx context.Context, pool *Compute) error, opts ...Option) (err error) {
 	c, err := Open(ctx, provider, spec, opts...)
 	if err != nil {
@@ -77,35 +90,29 @@ func (p *pool) open() error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
 	p.events.progress.begin("asking for offers")
 	var offers []Offer
-	err := patiently(p.ctx, func() (err error) {
-		offers, err = p.candidates(p.ctx)
+	err := retry.Call(p.ctx, func() (err error) {
+		offers, err = p.fleet.Candidates()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.enough(offers, p.spec.minReady()); err != nil {
+	if err := p.market.HasRoom(offers, p.spec.minReady()); err != nil {
 		return err
 	}
-	if err := p.affordableAll(offers, p.spec.nodes()); err != nil {
+	if err := p.spending.Affordable(offers, p.spec.nodes()); err != nil {
 		return err
 	}
 	if err := p.record(); err != nil {
 		return err
 	}
 	p.events.progress.begin("making what the machines share")
-	if err := p.prepareAll(); err != nil {
+	if err := p.inventory.Prepare(p.ctx); err != nil {
 		return p.interrupted(err)
 	}
-	p.mu.Lock()
-	var nodes []*poolNode
-	for range p.spec.nodes() {
-		nodes = append(nodes, p.addNodeLocked())
-	}
-	p.mu.Unlock()
-	p.lives.Go(func() { p.rent(nodes, offers) })
+	p.fleet.Launch(offers)
 	p.keepUp()
-	if err := p.awaitReady(p.spec.minReady()); err != nil {
+	if err := p.fleet.AwaitReady(p.spec.minReady()); err != nil {
 		return err
 	}
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
@@ -113,134 +120,172 @@ func (p *pool) open() error {
 	return nil
 }
 
-// keepUp starts what looks after the pool until it ends.
+// keepUp starts the goroutines that look after the pool until it ends.
 func (p *pool) keepUp() {
-	p.lives.Go(p.scale)
-	p.lives.Go(p.audit)
-	if p.caps.Spot {
-		p.lives.Go(p.watchNotices)
-	}
+	p.fleet.Watch(p.account.Caps.Spot)
+	p.lives.Go(func() { p.inventory.Audit(p.ctx) })
 	if p.spec.BudgetUSD > 0 {
 		p.lives.Go(p.budget)
 	}
-	for _, m := range accounts(p.members) {
-		if marker, ok := m.driver.(LeaseMarker); ok {
-			p.lives.Go(func() { p.markLease(m, marker) })
-		}
+	if marker, ok := p.account.Driver.(driver.LeaseMarker); ok {
+		p.lives.Go(func() { p.inventory.MarkLease(p.ctx, marker) })
 	}
 }
 
-// awaitReady waits until so many nodes are ready, or can no longer become so.
-func (p *pool) awaitReady(want int) error {
-	defer p.wakeAtEnd(p.ctx)()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		ready, possible := 0, 0
-		for _, n := range p.nodes {
-			if n.state == NodeReady {
-				ready++
-			}
-			if !n.state.over() {
-				possible++
-			}
-		}
-		switch {
-		case ready >= want:
-			return nil
-		case p.ctx.Err() != nil:
-			return p.interrupted(context.Cause(p.ctx))
-		case possible < want:
-			return p.noNodesLocked()
-		}
-		p.changed.Wait()
-	}
-}
-
-// interrupted puts the end of the pool's context before an error that only
-// follows from it.
-func (p *pool) interrupted(err error) error {
-	if p.ctx.Err() == nil {
-		return err
-	}
-	cause := context.Cause(p.ctx)
-	if errors.Is(err, cause) {
-		return err
-	}
-	return &interruptedError{cause, err}
-}
-
-// An interruptedError is the end of a context, with the error that followed from it.
-type interruptedError struct{ cause, err error }
-
-func (e *interruptedError) Error() string { return fmt.Sprintf("%v (%v)", e.cause, e.err) }
-
-func (e *interruptedError) Unwrap() error { return e.cause }
-
-// enough reports whether the offers together have room for so many nodes, as far as
-// that is known.
-func (p *pool) enough(offers []Offer, nodes int) error {
-	room := 0
-	for _, o := range offers {
-		if o.Available == 0 {
-			return nil
-		}
-		room += o.Available
-	}
-	if room >= nodes {
-		return nil
-	}
-	if p.caps.Adopts {
-		return &Error{
-			Provider: p.provider, Op: "offers", Kind: ErrNoCapacity,
-			Err:  fmt.Errorf("%d machines are there to adopt, and the spec asks for %d", room, nodes),
-			Hint: "name more in the provider's Config (of providers/ssh a host that is listed twice carries two nodes), or ask for fewer nodes",
-		}
-	}
-	return &Error{Provider: p.provider, Op: "offers", Kind: ErrNoCapacity, Err: fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)}
-}
-
-// An identity is what a pool is, whichever program has it.
-type identity struct {
-	id         string
-	keys       keys
-	expires    time.Time // by its TTL; zero where it has none
-	generation int       // counts the programs that have had it
-	attaching  bool      // it is only being taken up: the end of the context leaves it as it is
-}
-
-// newPool makes a pool that has nothing yet.
-func newPool(ctx context.Context, provider string, driver Driver, spec Spec, o options, who identity) *pool {
-	p := &pool{
-		id: who.id, generation: who.generation, keys: who.keys, provider: provider, driver: driver, caps: driver.Capabilities(), spec: spec, opts: o,
-		machines: map[string]*machine{}, inFlight: map[string]time.Time{}, prepared: map[*member]time.Time{}, secrets: &redactor{},
-		rescaled: make(chan struct{}, 1), launched: make(chan struct{}, 1), paying: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
-		least: spec.nodes(), most: spec.maxNodes(), attaching: who.attaching,
-	}
-	p.members = driversOf(provider, driver)
-	p.changed = sync.NewCond(&p.mu)
-	p.info = PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), AuthorizedKey: who.keys.public, Expires: who.expires}
-	ctx, p.finish = context.WithCancelCause(ctx)
-	p.expire = func() {}
-	if !who.expires.IsZero() {
-		// The nodes count too, from a little later: this is the orderly end.
-		ctx, p.expire = context.WithDeadlineCause(ctx, who.expires, &Error{Op: "pool", Kind: ErrExpired, Err: fmt.Errorf("its TTL was %v", spec.TTL)})
-	}
-	p.ctx, p.cancel = context.WithCancelCause(ctx)
-	p.tasksCtx, p.endWork = context.WithCancelCause(p.ctx)
+// newPool makes a pool without machines.
+func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o options, who identity) *pool {
+	p := &pool{identity: who, account: inventory.Account{Provider: provider, Driver: d, Caps: d.Capabilities()}, spec: spec, opts: o}
+	p.begin(ctx, who.expires, spec.TTL)
+	p.market = market.New(provider, d, spec.wants())
+	info := driver.PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), AuthorizedKey: who.keys.Public, Expires: who.expires}
+	p.inventory = inventory.New(p.account, info, reporter{p})
+	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
+	p.secrets = &output.Redactor{}
 	p.events = newEvents(p.id, o.events, o.logger)
 	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
-	p.out = newOutput(o, p.secrets)
-	p.results = newResultsDir(p.id, o.resultsDir, o.stateDir, o.limits)
-	p.lives.Add(1) // the opening: an end that comes meanwhile waits for what it makes
-	p.watch = context.AfterFunc(ctx, func() {
-		p.cancel(context.Cause(ctx)) // which may be heard of here first
-		p.mu.Lock()
-		leave := p.attaching
-		p.mu.Unlock()
-		if !leave {
-			p.close()
-		}
-	})
+	p.programs = p.newPrograms()
+	p.out = output.NewPrinter(o.stdout, o.stderr, o.rawOutput, p.secrets)
+	p.results = output.NewResults(output.NewDir(p.id, o.resultsDir, o.stateDir.path), o.limits.output())
+	p.fleet = p.newFleet()
+	p.attempts = attempt.Runner{Printer: p.out, Results: p.results, Secrets: p.secrets, Files: o.limits.transfer()}
 	return p
+}
+
+// newPrograms returns what ships this program to the pool's nodes. A build is reported as an event.
+func (p *pool) newPrograms() *program.Programs {
+	return program.New(p.opts.workerBinaries, &crossbuild.Builder{
+		Context: p.ctx, Go: p.running.Go, SourceDir: p.opts.sourceDir,
+		Event: func(to crossbuild.Platform, done bool, elapsed time.Duration, err error) {
+			ev := Event{Kind: EventPhase, Node: -1, Phase: "build for " + to.String(), State: "started", Elapsed: elapsed}
+			switch {
+			case err != nil:
+				ev.State, ev.Err = "failed", err
+			case done:
+				ev.State = "done"
+			}
+			p.events.emit(ev)
+		},
+	})
+}
+
+// An openProgress is how far the opening of a pool has come, by its events. The error of an Open
+// that is cut short shows it.
+type openProgress struct {
+	ctx context.Context // events after its end only follow from that
+
+	mu    sync.Mutex
+	doing string // before there are nodes
+	pool  Event  // the last of EventPool
+	nodes map[int]*nodeProgress
+}
+
+// A nodeProgress is that of the node of one rank.
+type nodeProgress struct {
+	state, phase string
+	since        time.Time
+	failure      error // the last
+}
+
+// begin records what is done now, before there are nodes.
+func (g *openProgress) begin(doing string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.doing = doing
+}
+
+// note records an event.
+func (g *openProgress) note(ev Event) {
+	if g.ctx.Err() != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if ev.Kind == EventPool {
+		g.pool = ev
+	}
+	if ev.Kind != EventNode && ev.Kind != EventPhase || ev.Node < 0 {
+		return
+	}
+	if g.nodes == nil {
+		g.nodes = map[int]*nodeProgress{}
+	}
+	n := g.nodes[ev.Node]
+	if n == nil {
+		n = &nodeProgress{}
+		g.nodes[ev.Node] = n
+	}
+	switch {
+	case ev.Kind == EventPhase && ev.State == "started":
+		n.phase, n.since = ev.Phase, ev.Time
+	case ev.Kind == EventPhase:
+		n.phase = ""
+	case n.state != ev.State:
+		n.state, n.phase, n.since = ev.State, "", ev.Time
+	}
+	if ev.Err != nil {
+		n.failure = ev.Err
+	}
+}
+
+// shownNodes is how many nodes an error names.
+const shownNodes = 4
+
+// waitedFor describes what the pool waits for.
+func (g *openProgress) waitedFor(p *pool) string {
+	machines := p.fleet.Coming()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	ready := 0
+	for _, rank := range slices.Sorted(maps.Keys(g.nodes)) {
+		n := g.nodes[rank]
+		if n.state == NodeReady.String() {
+			ready++
+			continue
+		}
+		s := fmt.Sprintf("node %d is %s", rank, n.state)
+		if n.phase != "" {
+			s += " (" + n.phase + ")"
+		}
+		s += fmt.Sprintf(" for %v", now().Sub(n.since).Round(time.Second))
+		m := machines[rank]
+		if m.State != "" {
+			s += ", its machine " + m.State
+		}
+		if m.Failures == nil && n.failure != nil {
+			m.Failures = []error{n.failure}
+		}
+		for _, failure := range m.Failures {
+			s += ", last failure: " + cutoff.OneLine(failure)
+		}
+		all = append(all, s)
+	}
+	if g.pool.State == "launching" {
+		all = append(all, cutoff.OneLine(g.pool.Err))
+	}
+	if g.pool.State == "settling" && g.pool.Err != nil {
+		all = append(all, fmt.Sprintf("until %s: %s", g.pool.Until.Format(time.TimeOnly), cutoff.OneLine(g.pool.Err)))
+	}
+	switch {
+	case g.nodes == nil:
+		return g.doing
+	case len(all) > shownNodes:
+		all = append(all[:shownNodes:shownNodes], fmt.Sprintf("and %d more", len(all)-shownNodes))
+	}
+	return fmt.Sprintf("waiting for %d nodes, of which %d are ready: %s", len(g.nodes), ready, strings.Join(all, "; "))
+}
+
+// notOpened returns the error of a pool that has not opened: the end of its context, with what was
+// waited for, or else err, which then does not match a deadline of the caller's.
+func (p *pool) notOpened(ctx context.Context, op string, err error) error {
+	if p.ctx.Err() == nil {
+		return cutoff.NotDeadline(err)
+	}
+	if ctx.Err() == nil {
+		ctx = p.ctx // the pool itself has ended
+	}
+	if i, ok := errors.AsType[*cutoff.Interrupted](err); ok {
+		err = i.Err
+	}
+	return cutoff.While(ctx, &Error{Provider: p.account.Provider, Op: op}, p.events.progress.waitedFor(p), err)
 }

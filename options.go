@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
-// An Option is something a program injects into a pool, as opposed to what a
-// Spec says.
+// An Option is a setting that a program gives a pool beside its Spec.
 type Option func(*options)
 
 type options struct {
@@ -30,79 +33,77 @@ type options struct {
 	limits         Limits
 }
 
-// WithName names the pool. The name is part of the pool's ID and of what the
-// provider shows: letters, digits and dashes, at most 30.
+// WithName names the pool. The name is part of the pool's ID and of the tags at the provider:
+// letters, digits and dashes, at most 30.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// WithOutput streams what tasks and phases write to the two writers as it
-// comes, line by line, each line behind a prefix that names its task, or its node if
-// it is of functions that run at the same time in one process: see [Func]. Either
-// may be nil. Writes are never concurrent, also where both are the same. A writer that
-// blocks holds up the tasks that print.
+// WithOutput writes the output of tasks and phases to the two writers as it comes, line by line.
+// Each line has a prefix that names its task, or its node if functions run at the same time in one
+// process: see [Func]. Either writer may be nil. Writes are never concurrent, also if both are the
+// same. A writer that blocks holds up the tasks that print.
 //
-// A node can write what it likes, and the writers are often a terminal: lines lose
-// colours and other control characters but tabs, and bytes that are no UTF-8 become
-// U+FFFD. [WithRawOutput] changes that. Result.Stdout and Stderr are always as they came.
+// A node can write anything, and the writers are often a terminal: lines lose colours and all
+// control characters except tabs, and bytes that are not UTF-8 become U+FFFD. [WithRawOutput]
+// changes that. Result.Stdout and Stderr are always as they came.
 //
-// A line that returns to its start by carriage returns, as progress bars do, is shown
-// while it changes. An [os.File] that is a terminal (not on Windows, nor if TERM is unset or
-// "dumb") has the last state below all whole lines, renewed up to four times a second; if
-// several tasks have such a line, they take turns of a second. Any other writer, such as a
-// log file, gets the state as a line of its own every ten seconds at most. The final state
-// of a line is written once.
+// A line that returns to its start by carriage returns, as progress bars do, is shown while it
+// changes. On an [os.File] that is a terminal (not on Windows, nor if TERM is unset or "dumb") its
+// last state is below all whole lines, renewed up to four times a second; if several tasks have
+// such a line, they take turns of a second. Any other writer, such as a log file, gets the state as
+// a line of its own every ten seconds at most. The final state of a line is written once.
 func WithOutput(stdout, stderr io.Writer) Option {
 	return func(o *options) { o.stdout, o.stderr = stdout, stderr }
 }
 
-// WithRawOutput hands the bytes of each line to WithOutput's writers as they came, but
-// for secrets: with colours, and with whatever else makes a terminal act. It is for
-// nodes that are trusted, and for writers that are no terminal. What comes up to a carriage
-// return is handed over within a quarter of a second, behind a prefix like a line.
+// WithRawOutput gives WithOutput's writers the bytes of each line as they came, except for secrets:
+// with colours, and with whatever else makes a terminal act. It is for trusted nodes, and for
+// writers that are not terminals. What comes up to a carriage return is written within a quarter of
+// a second, with a prefix like a line.
 func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
-// WithEvents calls f for every event, one at a time, in order. A slow f delays
-// later events, and Close, but nothing else: if more than [BacklogEvents] wait for it, the
-// oldest that are routine are left out, and counted by an [EventOmitted]. It must not
-// close the pool.
+// WithEvents calls f for every event, one at a time, in order. A slow f delays later events, and
+// Close, but nothing else. f must not close the pool.
+//
+// At most 100 000 routine events wait for f (a task that is queued, started, done or cancelled, a
+// phase that succeeds, what the pool costs), and 10 000 failures and retries of tasks. Beyond that
+// the older half of that kind is left out, and an [EventOmitted] in its place counts them. All
+// other events, of the pool, of nodes, of preemptions and of what failed there, wait without a
+// bound.
 func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f } }
 
-// WithLogger writes every event through a logger: what went wrong at level
-// warn, the rest at level info.
+// WithLogger writes every event through a logger: failures at level warn, the rest at level info.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithResultsDir says where Outputs, and output streams longer than what is kept in
-// memory (see [Limits]), are put: one folder for each task, which only this user can enter. They stay there
-// after Close. The default is a folder in "results" of the state directory, see
-// [StateDir], whose name begins with the pool's ID; it is made once it is needed, and
-// Attach goes on with it. Results are the user's to remove: Close and Reap never do.
+// WithResultsDir names the folder for Outputs, and for output streams that are too long for memory
+// (see [Limits]): one folder for each task, which only this user can enter. They stay there after
+// Close. By default it is a folder in "results" of the state directory, see [StateDir], whose name
+// begins with the pool's ID; it is made when it is first needed, and Attach continues to use it.
+// The user removes results: Close and Reap never do.
 func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
 
-// WithWorkerBinary names a program that serves functions on nodes of its
-// platform, where that is not this program's: the same main package, built for
-// them (GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go build). Given several times, it
-// names one for each of several platforms.
+// WithWorkerBinary names a program that serves functions on nodes of another platform than this
+// program's: the same main package, built for that platform (GOOS=linux GOARCH=amd64 CGO_ENABLED=0
+// go build). Give it once for each of several platforms.
 //
-// For a platform that it names none for, the program is built with the Go
-// toolchain, with the same tags and, unless built with -trimpath, the same
-// -ldflags=-X. So it also is, statically, for nodes of its own platform that lack the
-// C libraries it was linked with. The sources are those of its module's version, by
-// the checksum that the program has of it, or are in the folder that the program was
-// built from, which it knows unless built with -trimpath, or in that of
-// [WithSourceDir]. A folder that another user can change is not used, and files that
-// are newer than the program are refused as changed.
+// For a platform without such a program, this program is built with the Go toolchain, with the same
+// tags and, unless it was built with -trimpath, the same -ldflags=-X. It is also built so,
+// statically, for nodes of its own platform that lack the C libraries it was linked with. The
+// sources are those of its module's version, by the checksum that the program has of it, or are in
+// the folder that the program was built from, which it knows unless built with -trimpath, or in
+// that of [WithSourceDir]. A folder that another user can change is not used, and files that are
+// newer than the program are refused as changed.
 func WithWorkerBinary(path string) Option {
 	return func(o *options) { o.workerBinaries = append(o.workerBinaries, path) }
 }
 
-// WithSourceDir names a folder in the module of this program, from which it is built
-// for nodes of other platforms; no other is looked at. It is for a program that was
-// built with -trimpath, or whose sources were moved. A relative path is below the
-// working directory at the time of this call. Empty means none.
+// WithSourceDir names a folder in the module of this program, from which it is built for nodes of
+// other platforms; no other folder is used. It is for a program that was built with -trimpath, or
+// whose sources were moved. A relative path is below the working directory at the time of this
+// call. Empty means none.
 //
-// The caller answers for the folder, as by go build there: it is not asked whose it is.
-// Another main package or module, other versions of dependencies, and files that are
-// newer than the program are still errors. See [WithWorkerBinary] for what is built
-// without it.
+// The caller is responsible for the folder, as with go build there: its owner is not checked.
+// Another main package or module, other versions of dependencies, and files that are newer than the
+// program are still errors. See [WithWorkerBinary] for builds without this option.
 func WithSourceDir(dir string) Option {
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {
 		dir = abs
@@ -138,4 +139,125 @@ func (o *options) validate() error {
 		f.secret(fmt.Sprintf("WithSecrets[%q]", name), value)
 	}
 	return f.err("options")
+}
+
+// Limits bound what nodes can make this program keep, in memory and on disk. A zero field means the
+// default that its comment names; -1 means no bound by this package.
+type Limits struct {
+	// ResultBytes bounds the encoded result of one call of a function, and each value that a
+	// function sends through a stream. Zero means 2 GiB. A longer one fails the call with
+	// [ErrLimit].
+	ResultBytes int64
+	// OutputBytes bounds how much of each output stream of an attempt is kept on this computer.
+	// Zero means 16 GiB. What comes beyond it is shown by WithOutput and counted in
+	// Result.StdoutBytes and StderrBytes, and is not kept.
+	OutputBytes int64
+	// KeptOutputBytes bounds how much of each output stream of an attempt is kept in memory, in
+	// Result.Stdout and Stderr. Zero means 1 MiB. A file has all of a longer stream.
+	KeptOutputBytes int64
+	// KeptTotalBytes bounds the sum of that over all tasks whose results the program has not
+	// received: those of a Gather until it returns, of a Job until Wait returns. Zero means 1 GiB.
+	// While it is used up, 4 KiB of each further stream are kept in memory, and a file has all of a
+	// longer one.
+	KeptTotalBytes int64
+	// DownloadBytes bounds what one node sends for one Download, or for the Outputs of
+	// one attempt. Zero means 256 GiB. More is [ErrLimit].
+	DownloadBytes int64
+	// DownloadFiles bounds the number of these files, folders and links. Zero means a million. More
+	// is [ErrLimit].
+	DownloadFiles int
+}
+
+// WithLimits sets [Limits] other than the defaults.
+func WithLimits(l Limits) Option { return func(o *options) { o.limits = l } }
+
+func (l Limits) validate(f *faults) {
+	for name, n := range map[string]int64{
+		"ResultBytes": l.ResultBytes, "OutputBytes": l.OutputBytes,
+		"KeptOutputBytes": l.KeptOutputBytes, "KeptTotalBytes": l.KeptTotalBytes,
+		"DownloadBytes": l.DownloadBytes, "DownloadFiles": int64(l.DownloadFiles),
+	} {
+		if n < -1 {
+			f.add("WithLimits: %s is %d; -1 is for no bound", name, n)
+		}
+	}
+}
+
+func (l Limits) resultBytes() int64   { return bound(l.ResultBytes, 2<<30) }
+func (l Limits) downloadBytes() int64 { return bound(l.DownloadBytes, 256<<30) }
+func (l Limits) downloadFiles() int64 { return bound(int64(l.DownloadFiles), 1_000_000) }
+
+// output returns the limits of what tasks print.
+func (l Limits) output() output.Limits {
+	return output.Limits{
+		Stream:       bound(l.OutputBytes, 16<<30),
+		StreamMemory: bound(l.KeptOutputBytes, 1<<20),
+		Memory:       bound(l.KeptTotalBytes, 1<<30),
+	}
+}
+
+// transfer returns the limits for the files of one Download, or of an attempt's Outputs.
+func (l Limits) transfer() transfer.Limits {
+	return transfer.Limits{Bytes: l.downloadBytes(), Files: l.downloadFiles()}
+}
+
+// bound returns the value of a field of Limits, or its default.
+func bound(n, byDefault int64) int64 {
+	switch {
+	case n == 0:
+		return byDefault
+	case n < 0:
+		return math.MaxInt64
+	}
+	return n
+}
+
+// A StateDir is a folder in which programs keep the ledgers of their pools, and results that are
+// too long for memory: see [WithStateDir]. If it is empty, that is gputrain's folder in the
+// user's state directory: $XDG_STATE_HOME/gputrain, or ~/.local/state/gputrain.
+type StateDir string
+
+// WithStateDir sets the folder of the pool's ledger: the record of everything that is made for the
+// pool, which Attach and Reap read. It must be on a disk that outlives the program, and be only
+// this user's: a folder that another user owns, can write to or can replace is [ErrLedger]. The
+// default is that of [StateDir].
+func WithStateDir(dir string) Option { return func(o *options) { o.stateDir = StateDir(dir) } }
+
+const hintStateDir = "WithStateDir, or a StateDir, names the folder to use"
+
+// path returns the folder's absolute path.
+func (d StateDir) path() (string, error) {
+	path, err := string(d), error(nil)
+	if path == "" {
+		path, err = ledger.DefaultDir()
+	}
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", &Error{Op: "find the state directory", Kind: ErrLedger, Err: err, Hint: hintStateDir}
+	}
+	return path, nil
+}
+
+func (d StateDir) open() (*ledger.Dir, error) {
+	path, err := d.path()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := ledger.OpenDir(path)
+	if err != nil {
+		return nil, &Error{Op: "open the state directory", Kind: ErrLedger, Err: err, Hint: hintStateDir}
+	}
+	return dir, nil
+}
+
+var errNoLedger = fmt.Errorf("%w: no pool of that name or ID is known here", ErrNotFound)
+
+// nameOf returns the name of a constant. Constants count from 0.
+func nameOf[T ~int](v T, names ...string) string {
+	if v < 0 || int(v) >= len(names) {
+		return fmt.Sprintf("%T(%d)", v, int(v))
+	}
+	return names[v]
 }

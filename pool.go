@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,85 +11,62 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/inventory"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/program"
+	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/uploads"
 )
 
-// A pool is the nodes, the tasks, and everything that was made for them. One
-// goroutine owns each node's life; mu guards what they share.
+// A pool is the nodes, the tasks, and everything that was made for them.
 type pool struct {
-	id         string
-	info       PoolInfo
-	generation int       // counts the programs that have had the pool
-	recalled   *recalled // what Attach has taken up; nil otherwise
-	provider   string
-	driver     Driver
-	caps       Capabilities
-	members    []*member // of which driver is made: itself, or a group's
-	spec       Spec
-	opts       options //secretvet:ignore users hold a pool by a pointer in Compute, which fmt does not follow
-	keys       keys
-	ctx        context.Context // ends with the pool
-	cancel     context.CancelCauseFunc
-	tasksCtx   context.Context         // ends with the tasks: with ctx, or before
-	endWork    context.CancelCauseFunc // ends the tasks
-	finish     context.CancelCauseFunc // ends the pool, as the end of the context given to Open does
-	watch      func() bool             // stops watching for that, and for the TTL
-	expire     func()                  // stops the TTL's clock
+	identity
+	lifetime
+	reports
+	account inventory.Account
+	spec    Spec
+	opts    options //secretvet:ignore users hold a pool by a pointer in Compute, which fmt does not follow
 
-	rescaled chan struct{}  // signals that the desired number of nodes may be another
-	launched chan struct{}  // signals that there was a launch
-	ledger   *ledger.Ledger // nil until something is about to be made
-	journal  *journal       // of tasks; nil until there is a ledger
-	events   *events
-	out      *output
-	results  *resultsDir
-	secrets  *redactor
-	taskSeq  atomic.Int64
-	programs programs
-
-	describing describer
-	pace       pace
-	gathering  gathering
-
-	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
+	inventory  *inventory.Inventory // what is made and billed
+	spending   *inventory.Spending
+	market     *market.Market
+	fleet      *fleet.Fleet // the nodes, and their tasks
+	journal    recorder     // records tasks, and nothing until there is a ledger
+	resumption *resumption  // what Attach resumes; nil otherwise
+	attempts   attempt.Runner
+	programs   *program.Programs
+	taskSeq    atomic.Int64
 	running    sync.WaitGroup // attempts, and waits between them
 	background sync.WaitGroup // jobs
+	jobs       scheduler.Jobs[*Job]
 
-	preparing chan struct{}         // has room for one, who guards
-	prepared  map[*member]time.Time // when what its machines share was last made
-
-	paying chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
-
-	mu        sync.Mutex
-	changed   *sync.Cond // a node's state
-	nodes     []*poolNode
-	former    []*poolNode          // whose place another one has taken
-	lastErr   error                // of the last of them that failed
-	inFlight  map[string]time.Time // names of machines that a launch is to make, and since when
-	whole     wholeness
-	tasks     scheduler // of those that wait
-	uploads   uploads
-	machines  map[string]*machine // by id: whatever was launched
-	shared    map[string]Resource // by the ledger's rows: what else was made for the pool
-	bought    []*machine          // the same, in order, with the strays
-	strays    map[string]*machine // by id: what an audit found beside them
-	named     map[int]int         // how many names a rank's machines were given
-	avoided   map[place]avoidance // what failed
-	least     int                 // nodes that the pool has at least,
-	most      int                 // and at most
-	woken     int                 // nodes that a broadcast wants
-	holding   int                 // tasks that run and hold their node's lease
-	stalled   time.Time           // when a node of an elastic pool could last not be had
-	jobs      jobList
-	closing   bool
-	attaching bool // the end of the context leaves the pool as it is
-
-	seen map[string]Resource // by id, what lists have had, for Reap, which alone uses it; nil otherwise
-
-	closeOnce sync.Once
-	closed    chan struct{}
-	closeErr  error
+	mu      sync.Mutex // guards the fleet's members, the scheduler's queues, and uploads
+	uploads uploads.List
 }
+
+// An identity is what identifies a pool, and the number of programs that have had it.
+type identity struct {
+	id         string
+	keys       ssh.KeyPair // what the pool logs in with; the private half is also in a file beside the ledger
+	expires    time.Time   // by its TTL; zero if it has none
+	generation int         // counts the programs that have had it
+}
+
+// reports are what a pool reports of itself and of its tasks.
+type reports struct {
+	events  *events
+	out     *output.Printer
+	results *output.Results
+	secrets *output.Redactor
+}
+
+// withoutSecrets returns an error whose text has no secret of any task, and which wraps err.
+func (r *reports) withoutSecrets(err error) error { return r.secrets.Error(err) }
 
 // newPoolID returns a name that no other pool has: "digits-k3v9x2mq".
 func newPoolID(name string) string {
@@ -103,108 +81,118 @@ func newPoolID(name string) string {
 	return name + "-" + suffix
 }
 
-// newToken returns what makes one launch idempotent.
-func newToken() string { return strings.ToLower(rand.Text()) }
-
 func now() time.Time { return time.Now() }
 
-func (p *pool) snapshot() []Node {
+// A lifetime is how long a pool lives: until it is closed, its TTL is over, or the context that was
+// given to Open ends.
+type lifetime struct {
+	ctx      context.Context // ends with the pool
+	cancel   context.CancelCauseFunc
+	tasksCtx context.Context         // ends with the tasks: with ctx, or before
+	endWork  context.CancelCauseFunc // ends the tasks
+	outer    context.Context         // the one given to Open, with the TTL
+	finish   context.CancelCauseFunc // ends the pool, as the end of outer does
+	expire   func()                  // stops the TTL's clock
+	watch    func() bool             // stops watching for the end of outer
+
+	attaching atomic.Bool    // if set, the end of outer does not end the pool
+	lives     sync.WaitGroup // the nodes' goroutines, the launch, and the opening
+
+	closeOnce sync.Once
+	closed    chan struct{}
+	closeErr  error
+}
+
+// begin makes the contexts. The pool expires at that time, unless it is zero.
+func (l *lifetime) begin(ctx context.Context, expires time.Time, ttl time.Duration) {
+	l.outer, l.finish = context.WithCancelCause(ctx)
+	l.expire = func() {}
+	if !expires.IsZero() {
+		// The nodes have the TTL too, from a little later: this is the orderly end.
+		l.outer, l.expire = context.WithDeadlineCause(l.outer, expires, &Error{Op: "pool", Kind: ErrExpired, Err: fmt.Errorf("its TTL was %v", ttl)})
+	}
+	l.ctx, l.cancel = context.WithCancelCause(l.outer)
+	l.tasksCtx, l.endWork = context.WithCancelCause(l.ctx)
+	l.lives.Add(1) // for the opening: a close waits for what the opening makes
+}
+
+// closeAtEnd calls closing at the end of outer, unless the pool is only being attached to. It is
+// called once, before the pool can be closed.
+func (l *lifetime) closeAtEnd(closing func() error) {
+	watched := make(chan struct{})
+	defer close(watched)
+	l.watch = context.AfterFunc(l.outer, func() {
+		l.cancel(context.Cause(l.outer)) // this may run before ctx has ended with outer
+		<-watched                        // closing uses watch, and outer may have ended already
+		if !l.attaching.Load() {
+			closing()
+		}
+	})
+}
+
+// attached makes the end of outer end the pool from now on, also if it has come already.
+func (l *lifetime) attached(closing func() error) {
+	l.attaching.Store(false)
+	if l.outer.Err() != nil {
+		go closing()
+	}
+}
+
+// stop ends all contexts.
+func (l *lifetime) stop(why error) {
+	l.watch()
+	l.cancel(why)
+	l.expire()
+	l.finish(why)
+}
+
+// closeBy calls end once. Every caller returns its error, when end is over.
+func (l *lifetime) closeBy(end func() error) error {
+	first := false
+	l.closeOnce.Do(func() { first, l.closed = true, make(chan struct{}) })
+	if first {
+		l.closeErr = end()
+		close(l.closed)
+	}
+	<-l.closed // not in the Once: virtual time does not go on while a goroutine waits for a Once
+	return l.closeErr
+}
+
+// interrupted returns err, with the cause of its end if the pool's context has ended.
+func (l *lifetime) interrupted(err error) error { return cutoff.By(l.ctx, err) }
+
+// endTimeout bounds the termination of a pool's machines, which needs no context of the pool.
+const endTimeout = 3 * time.Minute
+
+// close ends the pool, once. Every caller gets the same answer when the pool has ended.
+func (p *pool) close() error { return p.closeBy(p.end) }
+
+func (p *pool) end() error {
+	p.events.emit(Event{Kind: EventPool, State: "closing"})
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	nodes := make([]Node, len(p.nodes))
-	for i, n := range p.nodes {
-		nodes[i] = n.publicLocked()
-	}
-	return nodes
-}
+	p.fleet.Close()
+	p.mu.Unlock()
+	p.stop(ErrClosed)
 
-func (p *pool) nodeOf(n *poolNode) Node {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return n.publicLocked()
+	ctx := context.WithoutCancel(p.ctx)
+	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
+	p.inventory.Wait()
+	fenced := p.inventory.Fenced()
+	var left error
+	if fenced == nil {
+		left = inventory.Leave(ctx, p.fleet.Guests(), p.spec.lease())
+	}
+	p.fleet.Disconnect() // which also ends the attempts that still wait for an answer
+	p.running.Wait()
+	p.background.Wait()
+	p.journal.Close()
+	err := cmp.Or(fenced, p.inventory.Fenced())
+	if err == nil && p.inventory.Begun() {
+		p.inventory.Closing()
+		err = errors.Join(left, p.inventory.End(ctx, endTimeout, p.fleet.Terminated))
+	}
+	err = errors.Join(err, p.inventory.Close(err == nil), p.account.Driver.Close())
+	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})
+	p.events.close()
+	return err
 }
-
-// readyLocked returns the nodes that take tasks now, in rank order.
-func (p *pool) readyLocked() []*poolNode {
-	var ready []*poolNode
-	for _, n := range p.nodes {
-		if n.state == NodeReady || n.state == NodeUnreachable {
-			ready = append(ready, n)
-		}
-	}
-	return ready
-}
-
-// noNodesLocked says why there is no node, as an error that joins the nodes' own.
-func (p *pool) noNodesLocked() error {
-	var errs []error
-	lost := false
-	for _, n := range p.nodes {
-		if n.err != nil {
-			errs = append(errs, n.err)
-		}
-		lost = lost || n.state == NodeLost
-	}
-	if errs == nil && p.lastErr != nil {
-		errs = []error{p.lastErr}
-	}
-	if joined := joinOnce(errs); joined != nil {
-		return joined
-	}
-	if p.closing {
-		return p.closedError()
-	}
-	if len(p.nodes) == 0 && p.spec.MaxNodes > 0 {
-		return &Error{Provider: p.provider, Op: "pool", Kind: ErrUnavailable, Err: errors.New("it has no node now; a task gets it one")}
-	}
-	kind := ErrNoCapacity
-	if lost {
-		kind = ErrNodeLost
-	}
-	return &Error{Provider: p.provider, Op: "pool", Kind: kind, Err: errors.New("no node is left")}
-}
-
-// noneReadyLocked says why no node that a target allows is ready.
-func (p *pool) noneReadyLocked(t Target) error {
-	if p.closing {
-		return p.closedError()
-	}
-	if err := p.impossibleLocked(t); err != nil {
-		return err
-	}
-	var coming []string
-	for _, n := range p.nodes {
-		if now, later := t.matchesLocked(n); (now || later) && !n.state.over() {
-			coming = append(coming, n.name+" is "+n.state.String())
-		}
-	}
-	if coming == nil {
-		return p.noNodesLocked()
-	}
-	return &Error{Provider: p.provider, Op: "target", Kind: ErrUnavailable,
-		Err:  fmt.Errorf("no node is ready of those with %v: %s", t, joinSemicolons(coming)),
-		Hint: "Run and Gather wait for one; Compute.Nodes says when it is ready"}
-}
-
-// joinOnce joins errors, each text once: four nodes that fail alike are one line.
-func joinOnce(errs []error) error {
-	seen := map[string]bool{}
-	var unique []error
-	for _, err := range errs {
-		if !seen[err.Error()] {
-			seen[err.Error()] = true
-			unique = append(unique, err)
-		}
-	}
-	return errors.Join(unique...)
-}
-
-func (p *pool) closedError() error {
-	cause := context.Cause(p.ctx)
-	if cause == nil || errors.Is(cause, ErrClosed) {
-		return &Error{Provider: p.provider, Op: "pool", Kind: ErrClosed}
-	}
-	return &Error{Provider: p.provider, Op: "pool", Kind: ErrClosed, Err: cause}
-}
-
-func joinSemicolons(s []string) string { return strings.Join(s, "; ") }

@@ -12,8 +12,8 @@ import (
 	"github.com/gputrain/gputrain/internal/ledger"
 )
 
-// Pools names the folders that a dead program's results are in, those of older versions in
-// the folder for temporary files too. Reap leaves them there.
+// Pools names the folders with a dead program's results, including those of older versions in the
+// folder for temporary files. Reap does not remove them.
 func TestPoolsNameResults(t *testing.T) {
 	state, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -50,7 +50,7 @@ func TestPoolsNameResults(t *testing.T) {
 	}
 	for _, path := range mine {
 		if got, err := os.ReadFile(filepath.Join(path, "model")); err != nil || string(got) != "precious" {
-			t.Errorf("Reap has touched %s: %q, %v", path, got, err)
+			t.Errorf("Reap has changed %s: %q, %v", path, got, err)
 		}
 	}
 }

@@ -1,27 +1,29 @@
 package gputrain
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A Result is what became of a task.
+// A Result is the outcome of a task.
 type Result struct {
 	// Index is the task's place among those of the call; for Broadcast, the
 	// node's place.
 	Index int
-	// Node is where the last attempt ran.
+	// Node is the node on which the last attempt ran.
 	Node Node
-	// Err is why the task failed, or nil. It is the error that came with the
-	// result, mostly a *TaskError.
+	// Err is why the task failed, or nil. It is the error that was returned with the result, mostly
+	// a *TaskError.
 	Err error
-	// ExitCode is the command's, or -1 where it did not exit by itself.
+	// ExitCode is the command's, or -1 if it did not exit by itself.
 	ExitCode int
-	// Stdout and Stderr are what the last attempt wrote, as bytes: the beginning of
-	// it, if StdoutFile and StderrFile are set. Limits.KeptOutputBytes and KeptTotalBytes
-	// say how much is kept in memory. Those of a function are empty if other calls ran in
-	// its process meanwhile: see Func.
+	// Stdout and Stderr are what the last attempt wrote, as bytes: only the beginning if StdoutFile
+	// and StderrFile are set. Limits.KeptOutputBytes and KeptTotalBytes say how much is kept in
+	// memory. They are empty for a function if other calls ran in its process meanwhile: see Func.
 	Stdout, Stderr []byte
 	// StdoutBytes and StderrBytes are how much it wrote altogether.
 	StdoutBytes, StderrBytes int64
@@ -29,13 +31,13 @@ type Result struct {
 	// Stdout and Stderr have only its beginning. They are in the pool's results
 	// directory: see WithResultsDir.
 	StdoutFile, StderrFile string
-	// Truncated means that more than Limits.OutputBytes came of a stream: its file, or
-	// Stdout or Stderr, has only the start of it. StdoutBytes and StderrBytes count the
-	// rest too. For a function it can also mean that the node has not kept all.
+	// Truncated means that a stream was longer than Limits.OutputBytes: its file, or Stdout or
+	// Stderr, has only the start of it. StdoutBytes and StderrBytes count the rest too. For a
+	// function it can also mean that the node has not kept all.
 	Truncated bool
-	// OutputDir holds the files that match Task.Outputs, under their names
-	// relative to Task.Dir. Outputs lists them. Empty means that there are none. A
-	// task that failed with CauseOutputs has those that came.
+	// OutputDir holds the files that match Task.Outputs, under their names relative to Task.Dir.
+	// Outputs lists them. Empty means that there are none. A task that failed with CauseOutputs has
+	// those that arrived.
 	OutputDir string
 	Outputs   []OutputFile
 	// Attempts counts how often the task was started.
@@ -43,9 +45,9 @@ type Result struct {
 	// CostUSD is what the task has cost with all its attempts: the time they ran, at
 	// the price of their nodes, each divided by the node's slots.
 	CostUSD Price
-	// Elapsed is how long the last attempt ran on its node, also if Attach found it
-	// there. The node tells it: of commands to a hundredth of a second. It is never
-	// negative, and never longer than the time since the attempt was asked for.
+	// Elapsed is how long the last attempt ran on its node, also if Attach found it there. The node
+	// measures it, for commands to a hundredth of a second. It is never negative, and never longer
+	// than the time since the attempt was asked for.
 	Elapsed time.Duration
 
 	function string     // the function that was called
@@ -56,7 +58,118 @@ type Result struct {
 type OutputFile struct {
 	// Name is relative to Result.OutputDir, with slashes.
 	Name string
-	// Size is in bytes, and SHA256 in hex: both were the same on the node.
+	// Size is in bytes, and SHA256 in hex. Both match the file on the node.
 	Size   int64
 	SHA256 string
+}
+
+// String says in one line how the task ended, on which node, how long it ran, what that cost, and
+// how much it left. It does not contain the task's output.
+func (r Result) String() string {
+	var b strings.Builder
+	switch {
+	case r.Err != nil:
+		b.WriteString(firstLine(r.Err.Error()))
+	case r.Attempts == 0:
+		fmt.Fprintf(&b, "task %d: not run", r.Index)
+	default:
+		fmt.Fprintf(&b, "task %d on node %d: done", r.Index, r.Node.Rank)
+		if r.Attempts > 1 {
+			fmt.Fprintf(&b, " at attempt %d", r.Attempts)
+		}
+	}
+	if r.Attempts > 0 {
+		fmt.Fprintf(&b, ", %v", roundDuration(r.Elapsed))
+		if usd, known := r.CostUSD.USD(); known {
+			b.WriteString(", " + dollars(usd))
+		}
+	}
+	for _, stream := range []struct {
+		name string
+		n    int64
+	}{{"stdout", r.StdoutBytes}, {"stderr", r.StderrBytes}} {
+		if stream.n > 0 {
+			fmt.Fprintf(&b, ", %s %s", stream.name, byteSize(stream.n))
+		}
+	}
+	if n := len(r.Outputs); n > 0 {
+		fmt.Fprintf(&b, ", %s in %s", count(n, "output"), r.OutputDir)
+	}
+	return b.String()
+}
+
+// String says in one line what the pool has cost, what it costs per hour, and what it
+// costs at most.
+func (c Cost) String() string {
+	running := 0
+	for _, n := range c.Nodes {
+		if n.To.IsZero() {
+			running++
+		}
+	}
+	parts := []string{dollars(c.USD) + " so far"}
+	if running == 0 {
+		parts = append(parts, "no machine runs")
+	} else {
+		parts = append(parts, fmt.Sprintf("%s for %s an hour", count(running, "machine"), dollars(c.HourlyUSD)))
+	}
+	if c.Unknown > 0 {
+		parts = append(parts, "not counting "+count(c.Unknown, "machine")+" of unknown price")
+	}
+	switch {
+	case running == 0:
+	case c.Bounded:
+		parts = append(parts, "at most "+dollars(c.AtMostUSD)+" if this program dies now")
+	default:
+		parts = append(parts, "without a bound if this program dies now")
+	}
+	if c.OverspendUSD > 0 {
+		parts = append(parts, dollars(c.OverspendUSD)+" over the budget then")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// count returns "1 machine" or "3 machines".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// dollars formats an amount for a person. A positive amount is never shown as zero.
+func dollars(usd float64) string {
+	const least = 0.0001
+	if 0 < usd && usd < least {
+		return fmt.Sprintf("less than $%.4f", least)
+	}
+	return driver.USD(usd).String()
+}
+
+// roundDuration rounds a duration to three or four digits.
+func roundDuration(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Minute, time.Second, time.Millisecond} {
+		if d >= unit {
+			return d.Round(unit / 100)
+		}
+	}
+	return d.Round(time.Microsecond)
+}
+
+// byteSize formats a number of bytes for a person.
+func byteSize(n int64) string {
+	const step = 1 << 10
+	if n < 10*step {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, unit := float64(n)/step, 0
+	for ; size >= step && unit < 3; unit++ {
+		size /= step
+	}
+	return fmt.Sprintf("%.1f %s", size, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestResultPrints(t *testing.T) {
@@ -14,13 +16,13 @@ func TestResultPrints(t *testing.T) {
 	for want, r := range map[string]Result{
 		"task 0: not run": {},
 		"task 2 on node 1: done, 1.23s, $0.0123, stdout 22 B": {
-			Index: 2, Node: Node{Rank: 1}, Attempts: 1, Elapsed: 1234567890, CostUSD: USD(0.01234), Stdout: secret, StdoutBytes: int64(len(secret))},
+			Index: 2, Node: Node{Rank: 1}, Attempts: 1, Elapsed: 1234567890, CostUSD: driver.USD(0.01234), Stdout: secret, StdoutBytes: int64(len(secret))},
 		"task 0 on node 0: done at attempt 3, 1h2m3.6s, less than $0.0001, stdout 3.0 MiB, stderr 9999 B, 2 outputs in /results/t1-a3/outputs": {
-			Attempts: 3, Elapsed: time.Hour + 2*time.Minute + 3600*time.Millisecond, CostUSD: USD(1e-9), StdoutBytes: 3 << 20, StderrBytes: 9999,
+			Attempts: 3, Elapsed: time.Hour + 2*time.Minute + 3600*time.Millisecond, CostUSD: driver.USD(1e-9), StdoutBytes: 3 << 20, StderrBytes: 9999,
 			Outputs: make([]OutputFile, 2), OutputDir: "/results/t1-a3/outputs"},
 		"task 0 on node 0: done, 12µs": {Attempts: 1, Elapsed: 12345},
 		"train on node 4: exit code 3, 2.5ms, $0.00, stderr 12 B": {
-			Index: 7, Attempts: 1, Elapsed: 2500 * time.Microsecond, CostUSD: USD(0), StderrBytes: 12,
+			Index: 7, Attempts: 1, Elapsed: 2500 * time.Microsecond, CostUSD: driver.USD(0), StderrBytes: 12,
 			Err: &TaskError{Index: 7, Name: "train", Node: Node{Rank: 4}, Attempt: 1, ExitCode: 3, Tail: "one\ntwo"}},
 		"task: invalid: the command is empty": {Index: -1, Err: errors.New("task: invalid: the command is empty")},
 	} {
@@ -30,7 +32,7 @@ func TestResultPrints(t *testing.T) {
 			}
 		}
 		if strings.Contains(fmt.Sprintln([]Result{r}), "hunter2") {
-			t.Errorf("what the task wrote is in %v", r)
+			t.Errorf("the task's output is in %v", r)
 		}
 	}
 }

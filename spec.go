@@ -1,86 +1,92 @@
 package gputrain
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A Spec says what a pool is made of. Its zero value is one node of whatever
-// the provider's smallest offer is. Amounts are minimums and per node.
+// A Spec describes a pool. Its zero value is one node of the provider's smallest offer. Amounts are
+// minimums, per node.
 type Spec struct {
 	// Accelerator is what each node must have. The zero value asks for none.
 	Accelerator accelerators.Accelerator
-	// Nodes is how many nodes the pool has. Zero means 1, or none where MaxNodes
-	// is set: such a pool begins with its first task.
+	// Nodes is the number of nodes. Zero means 1, or none if MaxNodes is set: the first task then
+	// starts the first node.
 	Nodes int
-	// MaxNodes makes the pool elastic: it has at least Nodes nodes and, while tasks
-	// wait, up to so many. Zero means Nodes.
+	// MaxNodes makes the pool elastic: it has at least Nodes nodes and, while tasks wait, up to
+	// MaxNodes. Zero means Nodes.
 	MaxNodes int
-	// IdleTimeout is how long a node of an elastic pool is without a task before
-	// it is ended, where there are more than Nodes. Zero means [DefaultIdleTimeout].
+	// A node of an elastic pool that has had no task for IdleTimeout is ended, if there are more
+	// than Nodes. Zero means five minutes.
 	IdleTimeout time.Duration
-	// MinReady is how many nodes must be ready before Open returns; the others
-	// join as they come up. Zero means all of Nodes.
+	// Open returns once MinReady nodes are ready; the others join as they come up. Zero means all
+	// of Nodes.
 	MinReady int
-	// MaxReplacements is how often in a row the node of a rank is replaced by
-	// another machine where it is lost, or does not come up. One that was ready for
-	// [SettledAfter] counts as come up for good, and finding no place for one does
-	// not count, for as long as [CapacityPatience]. Where machines exist already
-	// ([Capabilities].Adopts), one that never became ready is not tried again for ten minutes:
-	// another one takes its place, if there is one. Zero means [DefaultReplacements], and -1
-	// that none is replaced.
+	// MaxReplacements bounds how often in a row a rank's machine is replaced because it was lost or
+	// did not come up. A node that has been ready for ten minutes resets the count. If no place has
+	// room for a lost node's replacement, the pool asks again, at least every two minutes, for half
+	// an hour, which does not count. Then it gives up the rank, with [ErrNoCapacity], [ErrNoOffers]
+	// or [ErrQuota]. A host of the user's own that never became ready is not tried again for ten
+	// minutes: another one takes its place, if there is one. Zero means 3, and -1 no replacements.
 	MaxReplacements int
-	// MaxOffers is how many offers in a row may refuse a machine, over all that is tried
-	// for a rank that has had none, before that fails: by [ErrNoCapacity] and the like.
-	// The best are tried first: one after another until three have refused, then up to
-	// eight at once where several nodes are wanted, each offer for other nodes, so that
-	// never more machines are bought than are wanted. A pool begins ten launches in a
-	// second at the most, and one at a time with a BudgetUSD. A rank that had a machine
-	// may be refused as many each time that it asks again. Zero means [DefaultMaxOffers],
-	// and -1 that there is no bound.
+	// After MaxOffers offers in a row have refused a machine, a rank that has had none fails, with
+	// [ErrNoCapacity] and the like. The count covers all tries for that rank. The best offers are
+	// tried first: one after another until three have refused, then up to eight at once if several
+	// nodes are wanted, each for a different node, so that no more machines are bought than wanted.
+	// A pool begins at most ten launches per second, and one at a time with a BudgetUSD. A rank
+	// that had a machine may be refused as often each time that it asks again. Zero means 100, and
+	// -1 no bound.
 	MaxOffers int
-	// Concurrency is how many tasks run on a node at once: its slots. Zero
-	// means 1.
+	// Concurrency is the number of tasks that run on a node at once: its slots. Zero means 1.
 	Concurrency int
 
-	// VCPUs, MemoryGiB and DiskGiB are what each node must have at least. Zero
-	// asks for nothing. A container gets exactly the vCPUs and memory.
+	// Each node has at least VCPUs, MemoryGiB and DiskGiB. Zero means any amount. A container gets
+	// exactly these vCPUs and this memory.
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
-	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty
-	// means any. A GH200, for one, is arm64.
+	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty means any. A
+	// GH200, for example, is arm64.
 	Arch string
-	// Regions are where nodes may be, in the provider's words: a zone of a region
-	// counts as that, so "us-central1" allows "us-central1-a". None means anywhere.
+	// Regions are where nodes may be, in the provider's words. A region includes its zones, so
+	// "us-central1" allows "us-central1-a". None means anywhere.
 	Regions []string
 
-	// RequireKnownHostKey passes over offers of providers whose machines' host keys are
-	// known by the first contact alone ([HostKeyFirstContact]): whoever stands between
-	// this program and such a machine at that moment could take its place.
+	// RequireKnownHostKey rejects offers of machines whose host keys are known only from the first
+	// contact ([HostKeyFirstContact]): an attacker between this program and such a machine at that
+	// moment could take its place.
 	RequireKnownHostKey bool
 
 	// Image is what a node needs before it runs tasks.
 	Image Image
-	// Mounts attach storage that outlives the pool, where the provider has it.
+	// Mounts attach storage that outlives the pool, if the provider has it.
 	Mounts []Mount
 
 	// Allocation says how nodes are rented, spot or on demand.
 	Allocation Allocation
-	// MaxHourlyUSD is the most that one node may cost for an hour, at the price
-	// that is really charged. Zero means no limit.
+	// MaxHourlyUSD is the highest price of one node for an hour, checked against the price that is
+	// really charged. Zero means no limit.
 	MaxHourlyUSD float64
-	// BudgetUSD is the most that the pool may cost, all told. Shortly before it is
-	// spent, by what the nodes cost in [CollectTime], all tasks end, as ErrBudget;
-	// when it is spent, the pool. Zero means no limit.
+	// BudgetUSD is the most that the pool may cost in total. All tasks end with ErrBudget when the
+	// rest of it pays for two more minutes of the nodes, so that results can be downloaded. When it
+	// is spent, the pool ends. Zero means no limit.
 	BudgetUSD float64
-	// IngressGiB and EgressGiB are what a node will receive from the internet, and send
-	// there, in an hour. Where that has a price, it counts when offers are compared,
-	// and in nothing else: no limit knows what a task really moves.
+	// IngressGiB and EgressGiB are the amounts that a node will receive from the internet, and send
+	// there, in an hour. Their price counts only when offers are compared, and in no limit, because
+	// a task's real traffic is not known.
 	IngressGiB, EgressGiB float64
-	// AllowUnknownPrice rents also where a limit is set and a price is not known.
-	// The limits then hold for the others only.
+	// AllowUnknownPrice rents machines whose price is not known even if a limit is set. The limits
+	// then hold for the others only.
 	AllowUnknownPrice bool
 
 	// OnPreemption is shell text that a node runs in its working directory once its
@@ -90,75 +96,47 @@ type Spec struct {
 	// machine is launched once this one is gone.
 	OnPreemption string
 
-	// Lease is how long a node goes on without hearing from this program: it
-	// then ends its tasks and, where it can, itself. The pool renews it all the
-	// time, so that a long job never dies of it. Zero means [DefaultLease]; the
-	// least is [MinLease].
+	// A node that has not heard from this program for Lease ends its tasks and, if it can, itself.
+	// The pool renews the lease all the time, so that it never ends a long job. Zero means 15
+	// minutes; the least is five seconds.
 	Lease time.Duration
-	// TTL is how long a node lives at most, whatever happens. Zero means no
-	// limit.
+	// A node ends after TTL, whatever happens. Zero means no limit.
 	TTL time.Duration
 }
 
 const (
-	// DefaultReplacements is how often in a row the node of a rank is replaced.
-	DefaultReplacements = 3
-	// SettledAfter is how long a node must have been ready for its loss to be a new
-	// one, and not one more in a row.
-	SettledAfter = 10 * time.Minute
-	// CapacityPatience is how long the rank of a lost node waits, where there is no room
-	// for another, before it is given up: as [ErrNoCapacity], [ErrNoOffers] or
-	// [ErrQuota]. It is asked for again and again, at least every two minutes.
-	CapacityPatience = 30 * time.Minute
-	// DefaultIdleTimeout outlasts the time between two steps of a program, and
+	// defaultReplacements is the default of MaxReplacements.
+	defaultReplacements = 3
+	// defaultIdleTimeout is longer than the time between two steps of most programs, and
 	// costs less than another start.
-	DefaultIdleTimeout = 5 * time.Minute
-	// CollectTime is what is left of a budget for Download and the like when the
-	// pool's tasks end.
-	CollectTime = 2 * time.Minute
+	defaultIdleTimeout = 5 * time.Minute
+	// The tasks of a pool end collectTime before its budget is spent, so that results can
+	// be downloaded.
+	collectTime = 2 * time.Minute
 
-	// DefaultLease outlasts a laptop's lid closed for a coffee, a router's
+	// defaultLease is longer than most breaks of a connection, a router's
 	// restart and a slow Attach, and bounds what a forgotten machine costs.
-	DefaultLease = 15 * time.Minute
-	// MinLease is the shortest lease that renewal over a slow link can keep.
-	MinLease = 5 * time.Second
+	defaultLease = 15 * time.Minute
+	// minLease is the shortest lease that renewal over a slow link can keep.
+	minLease = 5 * time.Second
 )
 
-// An Allocation says how nodes are rented.
-type Allocation int
-
-const (
-	// OnDemand rents at the fixed price, and is never preempted.
-	OnDemand Allocation = iota
-	// SpotIfAvailable rents spot, and on demand where there is none.
-	SpotIfAvailable
-	// Spot rents spot only.
-	Spot
-	// CheapestAllocation rents whatever costs least now.
-	CheapestAllocation
-)
-
-// String returns the allocation in lower case: "spot if available".
-func (a Allocation) String() string {
-	return nameOf(a, "on demand", "spot if available", "spot", "cheapest")
-}
-
-// An Image is what a node needs before it runs tasks. Its parts run in the
-// order of its fields, each a named phase, on all nodes at once. What a node
-// has done already, by the hash of what was asked, it does not do again.
+// An Image is what a node needs before it runs tasks. Its parts run in the order of its fields,
+// each as a named phase, on all nodes at once. A node does not repeat a phase that it has done
+// already, by the hash of what was asked.
 type Image struct {
 	// Apt are system packages, installed with apt, apk or dnf, whichever the
 	// node has. The names are the node's distribution's.
 	Apt []string
-	// Python is the version of Python that a virtual environment for the tasks
-	// is made of: "3.12". Empty means the node's python3 where Pip is set, and
-	// no environment otherwise. A version that the node lacks needs uv there.
+	// Python is the version of Python for the tasks' virtual environment: "3.12". Empty means the
+	// node's python3 if Pip is set, and no environment otherwise. A version that the node lacks
+	// needs uv there.
 	Python string
 	// Pip are Python packages, as pip takes them: "torch==2.4.0". They go into
-	// the virtual environment, by uv where the node has it.
+	// the virtual environment, by uv if the node has it.
 	Pip []string
-	// PipIndexes are further package indexes, tried beside the usual one. The
-	// address may not hold a password: put such a one into Env on the node.
+	// PipIndexes are further package indexes, tried beside the usual one. The address may not
+	// contain a password: configure such an index through Env.
 	PipIndexes []string
 	// Env is set for every task and every phase.
 	Env map[string]string
@@ -175,20 +153,264 @@ type Image struct {
 	FollowOutsideLinks bool
 	// Setup are shell commands, run in the working directory, in order.
 	Setup []string
-	// PhaseTimeout bounds each phase. Zero means [DefaultPhaseTimeout].
+	// PhaseTimeout bounds each phase. Zero means 20 minutes.
 	PhaseTimeout time.Duration
 }
 
-// DefaultPhaseTimeout bounds a phase of an Image, where the Image does not.
-const DefaultPhaseTimeout = 20 * time.Minute
+// Query returns the part of the spec that a driver is asked with: see package driver.
+func (s Spec) Query() driver.Query {
+	return driver.Query{
+		Accelerator: s.Accelerator, Nodes: s.maxNodes(), VCPUs: s.VCPUs, MemoryGiB: s.MemoryGiB, DiskGiB: s.DiskGiB, Arch: s.Arch, Regions: s.Regions,
+		Allocation: s.Allocation, MaxHourlyUSD: s.MaxHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
+	}
+}
 
-// A Mount attaches storage that outlives the pool.
-type Mount struct {
-	// Source is what is attached, in the provider's words: for containers an
-	// absolute path on the engine's machine, or the name of a volume.
-	Source string
-	// Target is where it appears on the node: an absolute path.
-	Target string
-	// ReadOnly forbids writing to it.
-	ReadOnly bool
+// packages is the part of the image that a driver may have installed before a machine starts.
+func (s Spec) packages() driver.Packages {
+	i := s.Image
+	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
+}
+
+// wants returns what the market looks for.
+func (s Spec) wants() market.Wants {
+	return market.Wants{Query: s.Query(), RequireKnownHostKey: s.RequireKnownHostKey, BudgetUSD: s.BudgetUSD}
+}
+
+// Validate reports everything that is wrong with the spec, in one error that
+// is [ErrInvalid]. Open calls it before anything is contacted.
+func (s Spec) Validate() error {
+	var f faults
+	f.count("Nodes", s.Nodes)
+	f.count("MinReady", s.MinReady)
+	f.count("Concurrency", s.Concurrency)
+	f.count("MaxNodes", s.MaxNodes)
+	f.duration("IdleTimeout", s.IdleTimeout)
+	if s.MaxNodes > 0 && s.MaxNodes < s.Nodes {
+		f.add("MaxNodes is %d, fewer than the %d of Nodes", s.MaxNodes, s.Nodes)
+	}
+	if s.IdleTimeout > 0 && s.MaxNodes == 0 {
+		f.add("IdleTimeout is %v, and without MaxNodes no node is ended for being idle", s.IdleTimeout)
+	}
+	if s.MaxReplacements < -1 {
+		f.add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
+	}
+	if s.MaxOffers < -1 {
+		f.add("MaxOffers is %d; -1 is for no bound", s.MaxOffers)
+	}
+	f.text("OnPreemption", s.OnPreemption)
+	if s.MinReady > s.nodes() {
+		f.add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
+	}
+	if goName := map[string]string{"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}[strings.ToLower(s.Arch)]; goName != "" {
+		f.add("Arch is %q; in Go's words that is %q", s.Arch, goName)
+	}
+	f.text("Arch", s.Arch)
+	for i, r := range s.Regions {
+		if strings.TrimSpace(r) == "" {
+			f.add("Regions[%d] is empty", i)
+		}
+		f.text(fmt.Sprintf("Regions[%d]", i), r)
+	}
+	f.amount("VCPUs", s.VCPUs)
+	f.amount("MemoryGiB", s.MemoryGiB)
+	f.amount("DiskGiB", s.DiskGiB)
+	f.amount("MaxHourlyUSD", s.MaxHourlyUSD)
+	f.amount("BudgetUSD", s.BudgetUSD)
+	f.amount("IngressGiB", s.IngressGiB)
+	f.amount("EgressGiB", s.EgressGiB)
+	if err := s.Accelerator.Validate(); err != nil {
+		f.add("Accelerator: %v", err)
+	}
+	if s.Allocation < OnDemand || s.Allocation > CheapestAllocation {
+		f.add("Allocation is %v; use OnDemand, SpotIfAvailable, Spot or CheapestAllocation", s.Allocation)
+	}
+	f.duration("Lease", s.Lease)
+	f.duration("TTL", s.TTL)
+	if s.Lease > 0 && s.Lease < minLease {
+		f.add("Lease is %v; the least that can be kept is %v", s.Lease, minLease)
+	}
+	if s.TTL > 0 && s.TTL < minLease {
+		f.add("TTL is %v; the least is %v", s.TTL, minLease)
+	}
+	for i, m := range s.Mounts {
+		validateMount(m, &f, fmt.Sprintf("Mounts[%d]", i))
+	}
+	s.Image.validate(&f)
+	return f.err("spec")
+}
+
+func validateMount(m Mount, f *faults, where string) {
+	switch {
+	case !path.IsAbs(m.Target):
+		f.add("%s.Target %q is not an absolute path", where, m.Target)
+	case path.Clean(m.Target) == "/":
+		f.add("%s.Target is the node's root", where)
+	}
+	if m.Source == "" {
+		f.add("%s.Source is empty", where)
+	}
+	f.text(where+".Source", m.Source)
+	f.text(where+".Target", m.Target)
+	if strings.ContainsAny(m.Source+m.Target, ",\n") {
+		f.add("%s has a comma or a newline, which no engine takes", where)
+	}
+}
+
+func (im Image) validate(f *faults) {
+	for name, list := range map[string][]string{
+		"Apt": im.Apt, "Pip": im.Pip, "PipIndexes": im.PipIndexes,
+		"Include": im.Include, "Exclude": im.Exclude, "Setup": im.Setup,
+	} {
+		for i, s := range list {
+			where := fmt.Sprintf("Image.%s[%d]", name, i)
+			if strings.TrimSpace(s) == "" {
+				f.add("%s is empty", where)
+			}
+			f.text(where, s)
+		}
+	}
+	for i, s := range append(im.Apt[:len(im.Apt):len(im.Apt)], im.Pip...) {
+		if strings.HasPrefix(s, "-") {
+			f.add("Image package %d, %q, would be read as an option", i, s)
+		}
+	}
+	for i, s := range im.PipIndexes {
+		if u, err := url.Parse(s); err != nil || u.Host == "" {
+			f.add("Image.PipIndexes[%d] is not an address", i)
+		} else if u.User != nil {
+			f.add("Image.PipIndexes[%d], at %s, holds a user or password, which would be readable on the node", i, u.Host)
+		}
+	}
+	f.text("Image.Python", im.Python)
+	f.env("Image.Env", im.Env)
+	f.duration("Image.PhaseTimeout", im.PhaseTimeout)
+}
+
+// faults collects everything that is wrong, so that one error reports all of it.
+type faults []string
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+func (f *faults) count(name string, n int) {
+	if n < 0 {
+		f.add("%s is %d; it counts, so it cannot be negative", name, n)
+	}
+}
+
+func (f *faults) amount(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		f.add("%s is %v; it must be a number from 0 up", name, v)
+	}
+}
+
+func (f *faults) duration(name string, d time.Duration) {
+	if d < 0 {
+		f.add("%s is %v; it cannot be negative", name, d)
+	}
+}
+
+// text rejects text that cannot be handed to a process.
+func (f *faults) text(name, s string) {
+	if strings.ContainsRune(s, 0) {
+		f.add("%s has a NUL byte, which no process can be given", name)
+	}
+}
+
+// secret rejects a value that cannot be handed to a process, and a malformed reference.
+func (f *faults) secret(name string, s Secret) {
+	f.text(name, string(s))
+	if err := secretref.Check(string(s)); err != nil {
+		f.add("%s: %v", name, err)
+	}
+}
+
+// env rejects names that sh cannot set. Values are not printed.
+func (f *faults) env(where string, env map[string]string) {
+	for name, value := range env {
+		f.envName(where, name)
+		f.text(fmt.Sprintf("%s[%q]", where, name), value)
+	}
+}
+
+func (f *faults) envName(where, name string) {
+	if !isEnvName(name) {
+		f.add("%s has the name %q; sh takes letters, digits and _, not starting with a digit", where, name)
+	}
+	if strings.HasPrefix(name, "GPUTRAIN_") {
+		f.add("%s has the name %q; names with GPUTRAIN_ are gputrain's own", where, name)
+	}
+}
+
+func isEnvName(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// err joins the faults into one ErrInvalid, or returns nil.
+func (f faults) err(what string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &Error{Op: what, Kind: ErrInvalid, Err: errors.New(strings.Join(f, "; "))}
+}
+
+// nodes returns the minimum number of nodes.
+func (s Spec) nodes() int {
+	if s.MaxNodes > 0 {
+		return s.Nodes
+	}
+	return max(s.Nodes, 1)
+}
+
+// maxNodes returns the maximum number of nodes.
+func (s Spec) maxNodes() int { return max(s.MaxNodes, s.nodes()) }
+
+func (s Spec) concurrency() int { return max(s.Concurrency, 1) }
+
+func (s Spec) idleTimeout() time.Duration {
+	if s.IdleTimeout == 0 {
+		return defaultIdleTimeout
+	}
+	return s.IdleTimeout
+}
+
+func (s Spec) replacements() int {
+	switch s.MaxReplacements {
+	case 0:
+		return defaultReplacements
+	case -1:
+		return 0
+	}
+	return s.MaxReplacements
+}
+
+// maxOffers returns Spec.MaxOffers or its default. No bound is a number that is larger than any
+// number of offers.
+func (s Spec) maxOffers() int {
+	switch s.MaxOffers {
+	case 0:
+		return 100
+	case -1:
+		return 1 << 30
+	}
+	return s.MaxOffers
+}
+
+func (s Spec) minReady() int {
+	if s.MinReady == 0 {
+		return s.nodes()
+	}
+	return s.MinReady
+}
+
+func (s Spec) lease() time.Duration {
+	if s.Lease == 0 {
+		return defaultLease
+	}
+	return s.Lease
 }

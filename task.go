@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -19,7 +22,7 @@ type Task struct {
 	Name string
 	// Args is the command and its arguments. They arrive byte for byte.
 	Args []string
-	// Script is shell text, run by the node's sh, where Args is empty.
+	// Script is shell text, run by the node's sh, if Args is empty.
 	Script string
 	// Env is set for the task, over what Image.Env says.
 	Env map[string]string
@@ -27,30 +30,28 @@ type Task struct {
 	// argument, file, log, event or error. Each may be a reference, such as
 	// "env://WANDB_API_KEY": see [Secret]. Functions take none.
 	Secrets map[string]Secret
-	// Dir is where the task runs: relative to the node's working directory,
-	// or absolute. Empty means the working directory.
+	// Dir is the folder that the task runs in: relative to the node's working
+	// directory, or absolute. Empty means the working directory.
 	Dir string
 	// Stdin is what the command reads.
 	Stdin []byte
 	// Timeout bounds the time that the task runs; waiting for a node does not
 	// count. Zero means no limit.
 	Timeout time.Duration
-	// Retries is how often the task is started again after a failure of its
-	// own. A node that is lost under it is another matter: see [MaxNodeLosses].
+	// Retries is how often the task is started again after a failure of its own. The loss of its
+	// node does not count: the task is then queued again, up to three times.
 	Retries int
-	// Outputs are patterns of files that come back once the task has succeeded,
-	// into Result.OutputDir. ** matches any folders. They are looked for in the
-	// attempt's own directory (GPUTRAIN_SCRATCH, NodeInfo.Scratch) and in Dir,
-	// where only files count that changed since the attempt began. Tasks that run
-	// at the same time on a node share Dir: let them write to their own.
-	// A pattern that matches nothing fails the attempt with CauseOutputs, after what
-	// the others match has come, unless it is marked by [Optional].
+	// Outputs are patterns of files that come back once the task has succeeded, into
+	// Result.OutputDir. ** matches any folders. They are looked for in the attempt's own directory
+	// (GPUTRAIN_SCRATCH, NodeInfo.Scratch) and in Dir, where only files count that changed since
+	// the attempt began. Tasks that run at the same time on a node share Dir: let each write to its
+	// own directory. A pattern that matches nothing fails the attempt with CauseOutputs, after the
+	// files that match the others have arrived, unless it is marked by [Optional].
 	Outputs []string
-	// HoldsLease keeps the node's lease while the command runs, should this program
-	// die or be out of reach: for a job that is to outlive the program by more than
-	// Spec.Lease, and be found again by Attach. The pool's TTL ends it all the same, and
-	// without a TTL the machine costs money for as long as the command runs. Functions
-	// cannot hold it.
+	// HoldsLease keeps the node's lease while the command runs, even if this program dies or cannot
+	// be reached: for a job that is to outlive the program by more than Spec.Lease, and be found
+	// again by Attach. The pool's TTL ends it all the same, and without a TTL the machine costs
+	// money for as long as the command runs. Functions cannot hold it.
 	HoldsLease bool
 	// Target says which nodes the task may run on. The zero value is any.
 	Target Target
@@ -58,11 +59,11 @@ type Task struct {
 	call *call
 }
 
-// A call is what a function is called with.
+// A call is a function's name with its argument.
 type call struct {
 	function string
 	marshal  func() (codec.Body, error)
-	stream   *worker.Stream // nil where the function has none
+	stream   *worker.Stream // nil if the function has none
 	refused  error          // why it cannot be called
 
 	once sync.Once
@@ -70,25 +71,21 @@ type call struct {
 	err  error
 }
 
-// encode returns the argument, which is encoded once, however often it is sent.
+// encode returns the argument. It encodes the argument once, however often that is sent.
 func (c *call) encode() (codec.Body, error) {
 	c.once.Do(func() { c.arg, c.err = c.marshal() })
 	return c.arg, c.err
 }
 
-// Cmd is a command with its arguments. No shell reads them.
+// Cmd returns a command with its arguments. No shell reads them.
 func Cmd(name string, args ...string) Task {
 	return Task{Args: append([]string{name}, args...)}
 }
 
-// Script is shell text, run by the node's own POSIX sh.
+// Script returns shell text, which the node's own POSIX sh runs.
 func Script(text string) Task { return Task{Script: text} }
 
-// MaxNodeLosses is how many nodes may be lost under a task before it fails
-// with [ErrNodeLost].
-const MaxNodeLosses = 3
-
-// label is the task's name in what a person reads.
+// label is the task's name in messages.
 func (t Task) label(index int) string {
 	if t.Name != "" {
 		return t.Name
@@ -108,7 +105,11 @@ func (t Task) Validate() error {
 	f.count("Retries", t.Retries)
 	f.duration("Timeout", t.Timeout)
 	t.Target.validate(&f)
-	outputPatternsOf(t.Outputs).validate(&f)
+	for i, pattern := range t.Outputs {
+		if err := attempt.CheckPattern(pattern); err != nil {
+			f.add("Outputs[%d]: %v", i, err)
+		}
+	}
 	if strings.ContainsAny(t.Name, "\x00\n\r") {
 		f.add("Name %q has a newline or NUL", t.Name)
 	}
@@ -149,4 +150,61 @@ func (t Task) validateCall(f *faults) {
 	if len(t.Env) > 0 || len(t.Secrets) > 0 || len(t.Stdin) > 0 || t.Dir != "" {
 		f.add("a call of a function takes no Env, Secrets, Stdin or Dir: calls share one process; pass what it needs in its argument")
 	}
+}
+
+// Optional marks a pattern of Task.Outputs that may match nothing: it returns "optional:" and the
+// pattern, which can also be written so. For a file whose own name begins with that, write "./"
+// before the name.
+func Optional(pattern string) string {
+	if strings.HasPrefix(pattern, attempt.OptionalMark) {
+		return pattern
+	}
+	return attempt.OptionalMark + pattern
+}
+
+// A Target says which nodes a task may run on. The zero value means any. Make
+// one with [OnRank] or [OnLabels]. For Broadcast it says which nodes take part.
+type Target struct{ allows scheduler.Target }
+
+// OnRank allows only the node of one rank. A rank that the pool does not have is an error at once,
+// and so is one whose node is lost or failed.
+func OnRank(rank int) Target { return Target{scheduler.OnRank(rank)} }
+
+// OnLabels allows any node that has all of these labels: see [Node].Labels. Labels that no node of
+// the pool has, or can come to have, are an error at once.
+func OnLabels(labels map[string]string) Target { return Target{scheduler.OnLabels(labels)} }
+
+// String returns "rank 3" or "zone=a, arch=arm64", or "any node".
+func (t Target) String() string { return t.allows.String() }
+
+func (t Target) validate(f *faults) {
+	if rank, by := t.allows.Rank(); by && rank < 0 {
+		f.add("Target is a negative rank")
+	}
+	for _, l := range t.allows.Labels() {
+		if l.Key == "" {
+			f.add("Target has a label without a name")
+		}
+	}
+}
+
+// The labels that gputrain gives every node.
+const (
+	LabelProvider     = fleet.LabelProvider
+	LabelRegion       = fleet.LabelRegion
+	LabelInstanceType = fleet.LabelInstanceType
+	LabelAccelerator  = fleet.LabelAccelerator
+	LabelOS           = fleet.LabelOS
+	LabelArch         = fleet.LabelArch
+	LabelMarket       = fleet.LabelMarket // "spot" or "on-demand"
+)
+
+// impossible returns why no node can ever run a task with this target, or nil.
+func (p *pool) impossible(t Target) error {
+	if t.allows.IsAny() {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fleet.Tasks.Impossible(t.allows)
 }

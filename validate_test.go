@@ -32,7 +32,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Error("the error has the password")
+		t.Error("the error contains the password")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestSpecsThatAreRight(t *testing.T) {
 		}
 	}
 	if err := (gputrain.Spec{MinReady: 2}).Validate(); err == nil {
-		t.Error("MinReady above the one node that zero means")
+		t.Error("Validate accepts a MinReady of more than the one node that zero Nodes means")
 	}
 }
 

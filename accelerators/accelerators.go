@@ -7,9 +7,8 @@
 // Clouds spell one device in many ways ("NVIDIA A100-SXM4-80GB", "a100_sxm",
 // "nvidia-tesla-a100"). [Parse] knows the spellings, and [ParseFrom] those that
 // mean something at one cloud only, so that a spec and an offer can be compared
-// with [Accelerator.Matches]; and so can a spec and what a machine says of its
-// devices, by [Reported]. What no table knows can still be asked for, on
-// purpose, with [Exact].
+// with [Accelerator.Matches]; and so can a spec and the devices that a machine
+// reports, by [Reported]. [Exact] asks for a device that no table has.
 package accelerators
 
 import (
@@ -25,7 +24,7 @@ import (
 type Accelerator struct {
 	// Name is the canonical name: "A100". Empty means none.
 	Name string
-	// Count is how many devices a node has. A fraction is a share of one
+	// Count is the number of devices per node. A fraction is a share of one
 	// device. Zero means 1.
 	Count float64
 	// MemoryGiB is the memory of one device, or of the share of one. Zero means
@@ -47,9 +46,9 @@ const (
 	OAM  = "OAM"
 )
 
-// tolerance is how much less memory than the nominal amount a device may
-// report. Of 288 GiB a B300 reports 268, of 24 an A10G on AWS reports 22.4, and
-// of 16 a T4 reports 14.8 under drivers before 510.
+// A device may report less memory than its nominal amount, by this fraction. Of
+// 288 GiB a B300 reports 268, of 24 an A10G on AWS reports 22.4, and of 16 a T4
+// reports 14.8 under drivers before 510.
 const tolerance = 0.08
 
 // IsZero reports whether a asks for nothing.
@@ -63,7 +62,7 @@ func (a Accelerator) count() float64 {
 	return a.Count
 }
 
-// portion is how much of one device each is: 1, or the share.
+// portion returns the part of one device that each is: 1, or the share.
 func (a Accelerator) portion() float64 {
 	if a.Count > 0 && a.Count < 1 {
 		return a.Count
@@ -97,7 +96,7 @@ func (a Accelerator) String() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Validate refuses what cannot be asked for, all faults in one error.
+// Validate reports everything that is wrong with a, in one error.
 func (a Accelerator) Validate() error {
 	if a.IsZero() {
 		return nil
@@ -134,8 +133,9 @@ func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
 // Matches reports whether an offer has what a asks for. Count and memory are
 // minimums; memory may fall a little short, since devices report less than
-// their name says. What the offer does not say, the catalogue does: of several
-// possible amounts the smallest counts. An exact name must be equal.
+// their name says. If the offer omits the memory or the form factor, the
+// catalogue completes it: of several possible amounts the smallest counts. An
+// exact name must be equal.
 func (a Accelerator) Matches(offer Accelerator) bool {
 	if a.IsZero() {
 		return true
@@ -153,7 +153,8 @@ func (a Accelerator) Matches(offer Accelerator) bool {
 		(a.FormFactor == "" || have.FormFactor == canonicalForm(a.FormFactor))
 }
 
-// implied fills in what the catalogue is sure of.
+// implied completes the memory and the form factor that the catalogue knows for
+// certain.
 func (a Accelerator) implied() Accelerator {
 	a.FormFactor = canonicalForm(a.FormFactor)
 	m, ok := Lookup(a.Name)

@@ -33,14 +33,14 @@ func TestMatches(t *testing.T) {
 		{"A100-80GB", "A100-79.2GB", true},
 		{"A100-80GB", "A100-40GB", false},
 		{"A100-40GB", "A100-80GB", true}, // a minimum
-		{"A100-80GB", "A100", false},     // it may be one of 40
+		{"A100-80GB", "A100", false},     // it may have 40 GB
 		{"A100-40GB", "A100", true},
 		{"A10G-24GB", "A10G-22.35GB", true}, // what AWS reports
 		{"L40S-48GB", "L40S-44.7GB", true},
 		{"B300-288GB", "B300-268GB", true},
 		{"H100-SXM", "H100-SXM:8", true},
 		{"H100-SXM", "H100-PCIe", false},
-		{"H100-SXM", "H100", false}, // not known
+		{"H100-SXM", "H100", false}, // the offer's form is unknown
 		{"H100-NVL-94GB", "H100-NVL", true},
 		{"L4-PCIe", "L4", true}, // it has no other form
 		{"RTX4090", "RTX4090D", false},
@@ -55,7 +55,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// An offer written with other words than the catalogue's is the same device.
+// An alias of the catalogue's name matches.
 func TestMatchesAliases(t *testing.T) {
 	if !(A6000(Form("pcie"))).Matches(Accelerator{Name: "RTX A6000", FormFactor: "PCI-E"}) {
 		t.Error("an A6000 is no RTX A6000")

@@ -11,22 +11,22 @@ import (
 type Model struct {
 	// Name is the canonical name: "A100".
 	Name string
-	// Vendor is who makes it: "NVIDIA", "AMD", "Intel", "AWS", "Google".
+	// Vendor is the maker: "NVIDIA", "AMD", "Intel", "AWS", "Google".
 	Vendor string
-	// ComputeCapability is CUDA's number for what the device can do: "8.0".
-	// Empty for a device that CUDA does not run on.
+	// ComputeCapability is CUDA's compute capability: "8.0". It is empty if
+	// CUDA does not run on the device.
 	ComputeCapability string
 	// Variants are the forms and memory sizes that it is made in.
 	Variants []Variant
-	// Aliases are further spellings, those of clouds and of drivers, beside
-	// what [Parse] understands by itself.
+	// Aliases are further spellings of clouds and drivers, beside those that
+	// [Parse] derives from Name.
 	Aliases []string
 }
 
 // A Variant is one form of a model, with its memory.
 type Variant struct {
-	// FormFactor is PCIe, SXM, NVL, OAM, or "" where there is but one form
-	// that has no name.
+	// FormFactor is PCIe, SXM, NVL, OAM, or "" if the model has only one form,
+	// without a name.
 	FormFactor string
 	MemoryGiB  float64
 }
@@ -53,7 +53,7 @@ func Lookup(name string) (Model, bool) {
 	return catalogue[i], true
 }
 
-// index finds a model's place in the catalogue by any of its spellings.
+// index has the place of each model in the catalogue, by all of its spellings.
 var index = func() map[string]int {
 	all := map[string]int{}
 	for i, m := range catalogue {
@@ -75,7 +75,7 @@ func normal(s string) string {
 	}, s)
 }
 
-// is reports whether another name is this model's too.
+// is reports whether name is one of this model's spellings.
 func (m Model) is(name string) bool {
 	other, ok := Lookup(name)
 	return ok && other.Name == m.Name
@@ -102,7 +102,7 @@ func (m Model) memories(form string) []float64 {
 			out = append(out, v.MemoryGiB)
 		}
 	}
-	return append(out, 0)[:max(1, len(out))] // 0 where there is no such form
+	return append(out, 0)[:max(1, len(out))] // 0 if there is no such form
 }
 
 func (m Model) least(form string) float64 { return slices.Min(m.memories(form)) }

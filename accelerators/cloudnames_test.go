@@ -1,8 +1,8 @@
 package accelerators
 
-// What the clouds call their devices, and what that is, as String prints it.
-// After a "!" stands a part of the error by which a name is refused, and after
-// that, where the error does not say it, why.
+// cloudNames has the clouds' names of devices, and what each means, as String
+// prints it. A refused name has a "!" and a part of the error, and after
+// another "!" the reason, if the error does not give it.
 var cloudNames = map[string]string{
 	// GpuInfo.Gpus[].Name and NeuronInfo.NeuronDevices[].Name; AcceleratorName of
 	// the instance requirements; instance types.
@@ -46,8 +46,8 @@ trn2.48xlarge       ! instance type
 inf1.24xlarge       ! instance type
 inf2.48xlarge       ! instance type`,
 
-	// guestAcceleratorType; a quota's metric, without what stands around it; machine
-	// types.
+	// guestAcceleratorType; a quota's metric, without prefix and suffix;
+	// machine types.
 	"gcp": `
 nvidia-tesla-t4       = T4
 nvidia-tesla-v100     = V100-16GB-SXM
@@ -256,7 +256,7 @@ NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb  = RTXPRO6000-24GB:0.25
 NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 2g.48gb  = RTXPRO6000-48GB:0.5
 NVIDIA RTX PRO 6000 Blackwell Workstation Edition         = RTXPRO6000
 NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition   = RTXPRO6000MaxQ
-NVIDIA A5000 Ada                    ! not told
+NVIDIA A5000 Ada                    ! may mean
 ADA_24                              ! several devices`,
 
 	// gpu_info.gpu_name; commercial types.

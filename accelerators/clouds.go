@@ -9,14 +9,14 @@ import (
 )
 
 // ParseFrom reads a name as one cloud writes it: that of a device, or of a
-// machine whose name tells its devices.
+// machine whose name has its devices in it.
 //
 //	ParseFrom("jarvislabs", "A100")             // A100-40GB: they call the other A100-80GB
 //	ParseFrom("lambda", "gpu_8x_h100_sxm5")     // H100-SXM:8
 //	ParseFrom("vultr", "vcg-a16-2c-8g-2vram")   // A16-2GB:0.125
 //
-// The clouds are called as the packages under providers are. What is said alike
-// everywhere is read as by [Parse], and so is all that another cloud says.
+// A cloud is named like its package under providers. Names that mean the same
+// everywhere are parsed as by [Parse], and so are all names of other clouds.
 func ParseFrom(cloud, s string) (Accelerator, error) {
 	text := strings.TrimSpace(s)
 	if len(text) > longest {
@@ -41,30 +41,30 @@ func ParseFrom(cloud, s string) (Accelerator, error) {
 	return a, nil
 }
 
-// A rule is about one way in which a cloud writes. Of a cloud's rules every one
-// that fits is applied, in order, and what comes out is for [Parse].
+// A rule rewrites a name that a cloud writes in its own way. All matching rules
+// of a cloud are applied, in order, and the result is for [Parse].
 type rule struct {
 	fits    *regexp.Regexp
 	means   string                // what to write instead, as Regexp.Expand takes it
-	compute func([]string) string // the same, where text alone cannot say it
+	compute func([]string) string // the same, if text alone cannot say it
 	refuse  string                // or why no device is meant
 }
 
 func say(fits, means string) rule { return rule{fits: regexp.MustCompile("(?i)" + fits), means: means} }
 func not(fits, why string) rule   { return rule{fits: regexp.MustCompile("(?i)" + fits), refuse: why} }
 
-// dialects are the clouds' own ways. A form factor that a cloud's name leaves
-// out stands here where all that the cloud has is of that form.
+// dialects has the rules by cloud. If a cloud's name omits the form factor and
+// the cloud has only one form, a rule adds it.
 var dialects = map[string][]rule{
 	"aws": {
-		not(`^[a-z]+\d+[a-z0-9-]*\.[a-z0-9-]+$`, "an instance type does not tell its devices; DescribeInstanceTypes does, in GpuInfo and NeuronInfo"),
+		not(`^[a-z]+\d+[a-z0-9-]*\.[a-z0-9-]+$`, "an instance type does not name its devices; DescribeInstanceTypes does, in GpuInfo and NeuronInfo"),
 		not(`^vu9p$`, "an FPGA is no accelerator of this package"),
 		say(`^(V100|A100|H100|H200)$`, "$1-SXM"),
 	},
 	"gcp": {
 		not(`[-_]vws$`, "it is licensed for graphics; the same device is there without"),
 		not(`^ct\d`, "a TPU is a node of the TPU API, and no machine's accelerator"),
-		not(`^[a-z]\d+[a-z]*-[a-z]+-\d+g?$`, "a machine type does not tell its devices; its list of accelerators does"),
+		not(`^[a-z]\d+[a-z]*-[a-z]+-\d+g?$`, "a machine type does not name its devices; its list of accelerators does"),
 		say(`^nvidia-tesla-p100$`, "P100-16GB-PCIe"),
 		say(`^nvidia-tesla-v100$`, "V100-16GB-SXM"),
 		say(`^nvidia-tesla-a100$`, "A100-40GB-SXM"),
@@ -95,10 +95,10 @@ var dialects = map[string][]rule{
 		say(`^6000_ada\b`, "RTX_6000_Ada"),
 	},
 	"novita": {
-		not(`^\S+\.\d+c\d+g(?:\.\S+)?$`, "a product's id is opaque; its name tells the device"),
+		not(`^\S+\.\d+c\d+g(?:\.\S+)?$`, "a product's id is opaque; its name identifies the device"),
 	},
 	"runpod": slices.Concat(driver, []rule{
-		not(`^NVIDIA A5000 Ada$`, "no card is called that, and whether the A5000 or the RTX 5000 Ada is meant is not told"),
+		not(`^NVIDIA A5000 Ada$`, "no card has this name, which may mean the A5000 or the RTX 5000 Ada"),
 		not(`^(?:AMPERE|ADA|HOPPER|BLACKWELL)_`, "a pool of serverless workers has several devices"),
 	}),
 	"scaleway": {
@@ -131,8 +131,8 @@ var dialects = map[string][]rule{
 	},
 }
 
-// vultrPlan reads a plan's name, which tells the memory of all its devices: of
-// less than a whole one where the plan is a share.
+// vultrPlan parses a plan's name, which has the memory of all its devices. If
+// the plan is a share, that is less than one device has.
 func vultrPlan(m []string) string {
 	model, ok := Lookup(m[1])
 	total, err := strconv.ParseFloat(m[2], 64)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A cloudName is a line of that list.
+// A cloudName is a line of cloudNames.
 type cloudName struct{ cloud, name, is, refused string }
 
 func listed(t *testing.T) []cloudName {
@@ -53,7 +53,8 @@ func TestCloudNames(t *testing.T) {
 	}
 }
 
-// Every rule is there for a name in the list, and every cloud has a list.
+// Every rule applies to a name in cloudNames, and every cloud with rules has
+// names there.
 func TestDialectsAreUsed(t *testing.T) {
 	for cloud, rules := range dialects {
 		for _, r := range rules {
@@ -65,7 +66,7 @@ func TestDialectsAreUsed(t *testing.T) {
 	}
 }
 
-// usesRule reports whether r applies on a name's way through the rules.
+// usesRule reports whether r applies to a name, after the rules before it.
 func usesRule(name string, rules []rule, r rule) bool {
 	for _, each := range rules {
 		m := each.fits.FindStringSubmatch(name)
@@ -82,7 +83,7 @@ func usesRule(name string, rules []rule, r rule) bool {
 	return false
 }
 
-// What a provider does not know of its own it reads as anybody would.
+// A name that no rule of the cloud matches is parsed as by Parse.
 func TestParseFromElsewhere(t *testing.T) {
 	for in, want := range map[string]string{"8x H100": "H100:8", `"own name":2`: `"own name":2`, "none": "cpu"} {
 		for _, cloud := range []string{"vultr", "colab", "acme"} {
@@ -96,7 +97,7 @@ func TestParseFromElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever a cloud's name is read as is valid, and comes back from its own text.
+// A parsed cloud name is valid, and its text parses to the same.
 func FuzzParseFrom(f *testing.F) {
 	for cloud, text := range cloudNames {
 		for line := range strings.Lines(strings.TrimSpace(text)) {

@@ -1,8 +1,7 @@
 package accelerators
 
-// What is asked for most has a function, and so is checked by the compiler:
-// every device that two clouds or more have. [Parse] knows the rest of the
-// catalogue.
+// Every device that at least two clouds have has a function, so that the
+// compiler checks its name. [Parse] knows the rest of the catalogue.
 
 // NVIDIA, for data centres.
 

@@ -12,7 +12,7 @@ var constructors = []func(...Option) Accelerator{
 	Gaudi2, Gaudi3, Inferentia2, Trainium, Trainium2, TPUv5e, TPUv5p, TPUv6e,
 }
 
-// Every constructor names something that the catalogue has.
+// Every constructor's device is in the catalogue.
 func TestConstructors(t *testing.T) {
 	for _, f := range constructors {
 		a := f(Count(2))
@@ -25,7 +25,7 @@ func TestConstructors(t *testing.T) {
 	}
 }
 
-// What several clouds have can be asked for in a program's own words.
+// A device that several clouds have has a constructor.
 func TestEveryCommonDeviceHasAConstructor(t *testing.T) {
 	has := map[string]bool{}
 	for _, f := range constructors {

@@ -12,11 +12,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// A place is where the contracts of a cloud have names of devices: under these
-// keys, be it in an answer, an example or an enum, and whatever looks like one.
+// A place finds the names of devices in a cloud's contracts: the values of
+// these keys, in an answer, an example or an enum, and all texts that match
+// looks.
 type place struct {
 	keys  []string
 	looks *regexp.Regexp // with the name as its group
@@ -38,7 +39,7 @@ var places = map[string]place{
 	"vultr":         {keys: []string{"gpu_type"}, looks: regexp.MustCompile(`^(vcg-.+|vbm-.+-gpu)$`)},
 }
 
-// A name that a contract has is known, or its refusal is in the list.
+// ParseFrom knows every name in the contracts, or cloudNames has it as refused.
 func TestContracts(t *testing.T) {
 	dir := fakecloud.Contracts(t)
 	for cloud, p := range places {
@@ -80,8 +81,8 @@ func eachDocument(t *testing.T, dir string, each func(any)) {
 	}
 }
 
-// collect adds the names in what stands under a key. The words by which a
-// schema gives an example or the possible values stand for the key above them.
+// collect adds the names in the value of a key. The keywords of a schema for
+// examples and possible values count as the key above them.
 func (p place) collect(key string, v any, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -101,7 +102,7 @@ func (p place) collect(key string, v any, names map[string]bool) {
 	}
 }
 
-// take adds a text if it is a name. One that only repeats its key, as examples
+// take adds a text if it is a name. A text that repeats its key, as examples
 // do, is none.
 func (p place) take(key, text string, names map[string]bool) {
 	if slices.Contains(p.keys, key) && text != key && !strings.Contains(text, "\n") {

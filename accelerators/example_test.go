@@ -42,10 +42,10 @@ func ExampleParseFrom() {
 	// H100-SXM:8 <nil>
 	// A16-2GB:0.125 <nil>
 	// A100-40GB <nil>
-	// accelerator "p4d.24xlarge" of aws: an instance type does not tell its devices; DescribeInstanceTypes does, in GpuInfo and NeuronInfo
+	// accelerator "p4d.24xlarge" of aws: an instance type does not name its devices; DescribeInstanceTypes does, in GpuInfo and NeuronInfo
 }
 
-// Whether a node has what was asked for.
+// Check whether a node has the requested devices.
 func ExampleReported() {
 	want := accelerators.H100(accelerators.Form(accelerators.SXM), accelerators.Memory(80))
 	has, _ := accelerators.Reported("NVIDIA H100 80GB HBM3", 81559)
@@ -137,7 +137,7 @@ func ExampleModel() {
 	// Output: Trainium2 AWS [Trn2]
 }
 
-// What has 80 GB or more, and CUDA's compute capability 8.0.
+// List models with at least 80 GB and CUDA's compute capability 8.0.
 func ExampleModels() {
 	for m := range accelerators.Models() {
 		for _, v := range m.Variants {

@@ -17,9 +17,9 @@ func unknown(name string) error {
 	return fmt.Errorf("no accelerator %s is known; %s", strconv.Quote(name), exact)
 }
 
-// nearest returns up to three names that little has to be changed for. Of those
-// that are equally near, the ones as long as name go first: a wrong digit is a
-// likelier slip than a missing one.
+// nearest returns up to three names with the smallest edit distance. Of equal
+// ones, those with the length of name go first: a wrong digit is a likelier
+// slip than a missing one.
 func nearest(name string) []string {
 	const atMost = 3
 	type near struct {
@@ -50,8 +50,8 @@ func nearest(name string) []string {
 	return names
 }
 
-// distance is how many letters must be put in, taken out, changed or swapped
-// with the next to make b of a.
+// distance returns the edit distance of two texts: the number of letters to
+// insert, delete, change, or swap with the next one.
 func distance(a, b string) int {
 	d := make([][]int, len(a)+1) // d[i][j] is that of a[:i] and b[:j]
 	for i := range d {

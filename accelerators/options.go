@@ -3,15 +3,15 @@ package accelerators
 // An Option says more about an accelerator.
 type Option func(*Accelerator)
 
-// Count is how many devices each node has. A fraction is a share of one
-// device, where a cloud sells such a thing.
+// Count sets the number of devices per node. A fraction is a share of one
+// device, if the cloud sells shares.
 func Count(n float64) Option { return func(a *Accelerator) { a.Count = n } }
 
-// Memory is the memory of one device at least, or of the share of one, in GiB:
+// Memory sets the minimum memory of one device, or of the share of one, in GiB:
 // 40 or 80 for an A100.
 func Memory(gib float64) Option { return func(a *Accelerator) { a.MemoryGiB = gib } }
 
-// Form is the form factor: [PCIe], [SXM], [NVL] or [OAM].
+// Form sets the form factor: [PCIe], [SXM], [NVL] or [OAM].
 func Form(factor string) Option {
 	return func(a *Accelerator) {
 		a.FormFactor = factor
@@ -21,8 +21,8 @@ func Form(factor string) Option {
 	}
 }
 
-// Exact passes a provider's own identifier through, for a device that this
-// package does not know: accelerators.Exact("Tesla V100-FHHL-16GB"). It means
+// Exact asks for a device by the provider's own identifier, if this package
+// does not know it: accelerators.Exact("Tesla V100-FHHL-16GB"). It means
 // nothing to other providers.
 func Exact(id string, opts ...Option) Accelerator {
 	a := of(id, opts)

@@ -13,8 +13,8 @@ import (
 // "A100-80GB:4", "H100-SXM:8", "RTX 4090", "8x H100", "NVIDIA A100-SXM4-80GB".
 // Case, spaces, dashes and underscores do not matter. "cpu" and "none" are the
 // zero value. A name in double quotes is a provider's own, as with [Exact]. An
-// unknown name is an error that names the nearest. [ParseFrom] knows what only
-// one cloud says.
+// unknown name is an error that names the nearest ones. [ParseFrom] also knows
+// the names that mean something at one cloud only.
 func Parse(s string) (Accelerator, error) {
 	a, err := parse(strings.TrimSpace(s))
 	if err != nil {
@@ -81,7 +81,7 @@ func cutCount(s string) (device string, count float64, err error) {
 	return device, count, nil
 }
 
-// parseExact reads a quoted name with what String puts behind it.
+// parseExact parses a quoted name, with the suffixes that String adds.
 func parseExact(s string) (Accelerator, error) {
 	quoted, err := strconv.QuotedPrefix(s)
 	if err != nil {
@@ -100,7 +100,7 @@ func parseExact(s string) (Accelerator, error) {
 	return a, nil
 }
 
-// longest bounds the work that a name can make.
+// longest bounds the length of a name, and so the work of parsing it.
 const longest = 200
 
 var errLong = errors.New("no accelerator has so long a name")
@@ -143,7 +143,7 @@ func parseDevice(s string) (Accelerator, error) {
 // and NVIDIA's machines and boards, HGX and DGX, have no other form.
 var sxmOnly = regexp.MustCompile(`(?i)HBM3|HGX|DGX`)
 
-// noise are words that name a device's family, and decide nothing.
+// noise has the words that name a device's family and do not identify a device.
 var noise = map[string]bool{
 	"NVIDIA": true, "AMD": true, "INTEL": true, "AWS": true, "GOOGLE": true, "HABANA": true,
 	"TESLA": true, "GEFORCE": true, "INSTINCT": true, "RADEON": true, "GRID": true, "HGX": true, "DGX": true, "NVLINK": true,
@@ -151,7 +151,7 @@ var noise = map[string]bool{
 	"HBM2": true, "HBM2E": true, "HBM3": true, "HBM3E": true, "MEGA": true,
 }
 
-// withoutNoise returns what remains of a name, as it is looked up.
+// withoutNoise returns the other words of a name, joined for find.
 func withoutNoise(s string) string {
 	var rest []string
 	for _, word := range words(s) {
@@ -165,7 +165,7 @@ func withoutNoise(s string) string {
 // glued are families that some write without a space: "geforcertx4090".
 var glued = []string{"NVIDIA", "AMD", "GEFORCE", "TESLA", "INSTINCT"}
 
-// find looks a name up, without a family in front of it.
+// find looks up a name. It ignores a family at its beginning.
 func find(key string) (Model, bool) {
 	if m, ok := Lookup(key); ok {
 		return m, true
@@ -181,7 +181,7 @@ func find(key string) (Model, bool) {
 var gluedTail = regexp.MustCompile(`^([1-9]\d*G(?:I?B)?)?(PCIE|SXM\d?|NVL|OAM)?([1-9]\d*G(?:I?B)?)?$`)
 
 // unglue reads memory and form factor at the end of one word: "A10080GB",
-// "H100SXM5". The longest name that leaves something sensible wins.
+// "H100SXM5". The longest model name with a valid rest wins.
 func (a *Accelerator) unglue(key string) (Model, bool) {
 	for i := len(key) - 1; i > 0; i-- {
 		m, ok := find(key[:i])

@@ -107,7 +107,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever Parse accepts is valid, and comes back from its own text.
+// A parsed text is valid, and its own text parses to the same.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"cpu", "A100:4", "A100-80GB:4", "H100-SXM:8", "8x H100", "RTX4090:1", "L4:0.125", `"a:b"-80GB-SXM:2`, `"\x00\xff"`,
@@ -135,7 +135,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The catalogue has no spelling for two models, and every name parses.
+// No two models of the catalogue have the same spelling, and every name parses.
 func TestCatalogue(t *testing.T) {
 	owner := map[string]string{}
 	for m := range Models() {
@@ -175,6 +175,6 @@ func TestNearest(t *testing.T) {
 		t.Errorf("nearest to RTX490: %v", got)
 	}
 	if got := nearest("completely else"); len(got) != 0 {
-		t.Errorf("nearest to something else: %v", got)
+		t.Errorf("nearest to another name: %v", got)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Reported reads what a machine says of one of its devices: the name and the
-// total memory that nvidia-smi gives, in MiB, or 0 where it gives none. A name
-// in lspci's words is read by what stands in brackets. A partition is told with
-// its profile behind the device's name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+// Reported parses a machine's report of one of its devices: the name, and the
+// total memory in MiB, as nvidia-smi prints them. A memory of 0 is unknown. In
+// a line of lspci the name is the text in brackets. A partition has its profile
+// after the device's name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
 //
-// Whether a node is what was asked for is then a matter of [Accelerator.Matches],
-// with the number of devices in Count.
+// To compare the result with a spec, set Count to the number of devices and
+// call [Accelerator.Matches].
 func Reported(name string, memoryMiB float64) (Accelerator, error) {
 	text := strings.TrimSpace(name)
 	if m := bracketed.FindStringSubmatch(text); m != nil {
@@ -35,6 +35,6 @@ func Reported(name string, memoryMiB float64) (Accelerator, error) {
 // "3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)".
 var bracketed = regexp.MustCompile(`\[([^\[\]]+)\](?:\s*\(rev [0-9a-f]+\))?$`)
 
-// driver is what NVIDIA's driver means beyond what is meant anywhere: the H200
-// whose form it does not name is the one on SXM.
+// driver has the rule for names that only NVIDIA's driver uses: its H200
+// without a form is the one on SXM.
 var driver = []rule{say(`^NVIDIA H200( MIG .+)?$`, "H200-SXM$1")}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What nvidia-smi prints for name and memory.total, and what one must have
-// asked for to be content with it.
+// The name and the memory.total of nvidia-smi satisfy the right request, and no
+// other.
 func TestReported(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -55,12 +55,13 @@ func TestReported(t *testing.T) {
 		{"NVIDIA TITAN Xp", 12288, "TitanXp-12GB", "TitanXp", "TitanV"},
 		{"AMD Instinct MI300X OAM", 196592, "MI300X-191.984375GB-OAM", "MI300X-192GB", "MI325X"},
 
-		// Shares: half of a half is not enough for a half.
+		// Shares: an eighth satisfies a request for an eighth, but not for a
+		// whole device.
 		{"NVIDIA A16-2Q", 2048, "A16-2GB:0.125", "A16:0.125", "A16"},
 		{"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9984, "H100-9.75GB-SXM:0.125", "H100-10GB:0.125", "H100"},
 		{"NVIDIA H200 MIG 1g.18gb", 16384, "H200-16GB-SXM:0.125", "H200-SXM:0.125", "H200"},
 
-		// More than the catalogue knows is there nonetheless.
+		// More memory than in the catalogue is accepted.
 		{"NVIDIA GeForce RTX 4090", 49140, "RTX4090-47.98828125GB", "RTX4090-24GB", "RTX5090"},
 
 		// lspci.

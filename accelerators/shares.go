@@ -14,12 +14,12 @@ var (
 	virtualGPU = regexp.MustCompile(`(?i)^(.+?)(-\d+)?-(\d+)[ABCQ]$`)
 )
 
-// slice is the least part of memory that a partition can have.
+// slice is the smallest part of a device's memory that a partition has.
 const slice = 1.0 / 8
 
-// virtual are the names that virtual GPUs have for a device which comes in
-// several forms: D is for double memory, X and XM for SXM, L for NVL.
-// Source: NVIDIA's "vGPU Types Reference".
+// virtual has the devices that come in several forms, by their names as virtual
+// GPUs: D is for double memory, X and XM for SXM, L for NVL. Source: NVIDIA's
+// "vGPU Types Reference".
 var virtual = map[string]Accelerator{
 	"V100":   {Name: "V100", FormFactor: PCIe, MemoryGiB: 16},
 	"V100D":  {Name: "V100", FormFactor: PCIe, MemoryGiB: 32},
@@ -36,38 +36,38 @@ var virtual = map[string]Accelerator{
 	"H200X":  {Name: "H200", FormFactor: SXM, MemoryGiB: 141},
 }
 
-// parseShare reads the name of a share. What is no such name is not ok.
+// parseShare parses the name of a share. ok is false for any other name.
 func parseShare(s string) (a Accelerator, ok bool) {
 	if m := partition.FindStringSubmatch(s); m != nil {
-		whole, err := parseDevice(m[1])
+		device, err := parseDevice(m[1])
 		if err != nil {
 			return Accelerator{}, false
 		}
-		return whole.share(m[2], slice)
+		return device.share(m[2], slice)
 	}
 	m := virtualGPU.FindStringSubmatch(s)
 	if m == nil {
 		return Accelerator{}, false
 	}
 	key := withoutNoise(m[1])
-	whole, ok := virtual[key]
+	device, ok := virtual[key]
 	if !ok {
 		model, known := find(key)
 		if !known {
 			return Accelerator{}, false
 		}
-		whole.Name = model.Name
+		device.Name = model.Name
 	}
 	step := 0.0
 	if m[2] != "" { // on a partition
 		step = slice
 	}
-	return whole.share(m[3], step)
+	return device.share(m[3], step)
 }
 
-// share is that part of a whole device which has so much memory. Its size is
-// rounded to steps, where there are any: a partition of a B200 has an eighth of
-// the memory, and is called 23 of 180 GB.
+// share returns the share of a device that has this much memory. If step is not
+// zero, the share is rounded to a multiple of it: a partition of a B200 has an
+// eighth of the memory, and is called 23 of 180 GB.
 func (a Accelerator) share(gib string, step float64) (Accelerator, bool) {
 	part, err := strconv.ParseFloat(gib, 64)
 	if err != nil || part == 0 {

@@ -2,10 +2,10 @@ package accelerators
 
 import "testing"
 
-// Shares have names of their own. MIG's are those of NVIDIA's user guide.
+// Shares have their own names. MIG's are from NVIDIA's user guide.
 func TestParseShares(t *testing.T) {
 	for in, want := range map[string]string{
-		// Partitions: their sizes are those of all the memory there is, in eighths.
+		// Partitions: their sizes are eighths of the device's memory.
 		"NVIDIA A100-SXM4-40GB MIG 1g.5gb":          "A100-5GB-SXM:0.125",
 		"NVIDIA A100-SXM4-80GB MIG 1g.10gb+me":      "A100-10GB-SXM:0.125",
 		"NVIDIA A100-SXM4-80GB MIG 1g.20gb":         "A100-20GB-SXM:0.25",
@@ -66,7 +66,7 @@ func TestMatchesShares(t *testing.T) {
 		{"L4-3GB:0.125", "L4:0.125", true}, // an eighth of 24
 		{"L4-6GB:0.25", "L4:0.25", true},
 		{"L4-24GB", "L4-24GB:1", true},
-		{"A100-40GB", "A100-40GB:0.5", false}, // half of one of 80, which is no whole one
+		{"A100-40GB", "A100-40GB:0.5", false}, // half of a device with 80 GB is not a whole device
 		{"A100-40GB:0.5", "A100-40GB", true},
 		{"A40:0.33", "A40-16Q", true},
 		{"A100:0.5", "NVIDIA A100-SXM4-80GB MIG 3g.40gb", true},

@@ -68,13 +68,13 @@ func main() {
 	}
 }
 
-// A score is what train.py writes.
+// A score is the output of train.py.
 type score struct {
 	Rate     float64 `json:"rate"`
 	Accuracy float64 `json:"accuracy"`
 }
 
-// sweep trains with every rate, puts what came of it into the folder out, and
+// sweep trains with every rate, saves the nodes' output in the folder out, and
 // writes its progress and a table to w.
 func sweep(ctx context.Context, provider gputrain.Provider, image gputrain.Image, rates []float64, out string, w io.Writer) (err error) {
 	pool, err := gputrain.Open(ctx, provider,
@@ -127,7 +127,7 @@ func sweep(ctx context.Context, provider gputrain.Provider, image gputrain.Image
 	return errors.Join(failed...)
 }
 
-// read returns the score that a task left behind.
+// read returns the score that a task has written.
 func read(r gputrain.Result) (score, error) {
 	var s score
 	if len(r.Outputs) == 0 {

@@ -5,12 +5,14 @@
 //	reap local vastai     end what dead programs have left with these providers
 //	reap 'aws={"Region": "eu-west-1"}'
 //
-// It never touches the pool of a program that lives. The providers are as their usual
-// environment configures them, VAST_API_KEY and the like, and as the JSON says.
+// It never touches the pool of a running program. The providers take their
+// usual environment variables, VAST_API_KEY and the like, and the settings in
+// the JSON.
 //
-// It builds in seconds, as it links no vendor's client. The first time that aws or gcp is
-// named it builds itself with theirs, for which it needs the Go toolchain and some
-// minutes. A program that has them from the start is built with the tag sdk:
+// It builds in seconds, as it links no vendor's client. If an argument names
+// aws or gcp, the program builds itself again with their clients, for which it
+// needs the Go toolchain and some minutes. The tag sdk builds the program with
+// these clients from the start:
 //
 //	go build -tags sdk ./examples/reap
 package main
@@ -41,7 +43,7 @@ func main() {
 	switch {
 	case err == nil:
 	case errors.As(err, &ended) && ended.ExitCode() > 0:
-		os.Exit(ended.ExitCode()) // it has said why
+		os.Exit(ended.ExitCode()) // it has printed the reason
 	default:
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -89,7 +91,7 @@ func provider(arg string) (gputrain.Provider, error) {
 	return newProvider(name, settings)
 }
 
-// list shows what the ledgers tell.
+// list prints the pools in the ledgers.
 func list(out io.Writer) error {
 	pools, err := gputrain.Pools()
 	if err != nil {

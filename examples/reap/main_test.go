@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// A pool of a program that lives is listed, and nothing of it is ended.
+// The pool of a running program is listed, and nothing of it is ended.
 func TestReapLeavesTheLivingAlone(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()

@@ -23,10 +23,11 @@ func needsSDK(arg string) bool {
 	return name == "aws" || name == "gcp"
 }
 
-// patience is how long the other program may take to end after it was interrupted.
-const patience = 10 * time.Minute
+// After an interrupt, the other program may take this long to end.
+const interruptTimeout = 10 * time.Minute
 
-// runWithSDKs builds this program with the vendors' clients, and has it do the work.
+// runWithSDKs builds this program with the vendors' clients, and runs the
+// result with the same arguments.
 func runWithSDKs(ctx context.Context, out io.Writer, args []string) error {
 	dir, err := os.MkdirTemp("", "gputrain-reap-")
 	if err != nil {
@@ -42,7 +43,7 @@ func runWithSDKs(ctx context.Context, out io.Writer, args []string) error {
 			"run this in the folder of the module, with the Go toolchain: go run -tags sdk ./examples/reap NAME", err)
 	}
 	run := exec.CommandContext(ctx, program, args...)
-	run.Stdout, run.Stderr, run.WaitDelay = out, os.Stderr, patience
-	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // it is to end in good order
+	run.Stdout, run.Stderr, run.WaitDelay = out, os.Stderr, interruptTimeout
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // so that it ends in good order
 	return run.Run()
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// goTool puts a go on PATH that builds this script as the program, or fails.
+// goTool puts a fake go command on PATH. It builds the script as the program,
+// or fails if the script is empty.
 func goTool(t *testing.T, built string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +33,8 @@ func goTool(t *testing.T, built string) {
 	})
 }
 
-// A provider with a vendor's client has the program build itself with that, and do the work.
+// If a provider needs a vendor's client, the program builds itself with the
+// clients and runs the result.
 func TestBuildsWithSDKs(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	goTool(t, `echo "ended $*"`)
@@ -45,7 +47,7 @@ func TestBuildsWithSDKs(t *testing.T) {
 	}
 }
 
-// What the other program ends with is what this one ends with.
+// The exit status of the other program is that of this one.
 func TestExitCodeWithSDKs(t *testing.T) {
 	goTool(t, "exit 3")
 	err := run(t.Context(), new(strings.Builder), "gcp")
@@ -66,7 +68,7 @@ func TestInterruptWithSDKs(t *testing.T) {
 	}
 }
 
-// A sink keeps what is written, and calls begun with the first of it.
+// A sink stores what is written to it, and calls begun at each write.
 type sink struct {
 	strings.Builder
 	begun func()

@@ -10,7 +10,7 @@ type dense struct {
 	w, b       []float64 // w is row after row, one for each output
 	dw, db     []float64 // gradients, summed over a batch
 	vw, vb     []float64 // velocities, for momentum
-	out, delta []float64 // the last output, and the loss's gradient by it
+	out, delta []float64 // the last output, and the loss's gradient with respect to it
 }
 
 // newDense returns a layer with random weights, scaled so that signals keep
@@ -40,8 +40,8 @@ func (l *dense) forward(x []float64) {
 	}
 }
 
-// backward adds to the layer's gradients what its delta says about input x,
-// and writes the loss's gradient by x to below, unless that is nil.
+// backward adds the gradients for input x to the layer's, from its delta. It
+// writes the loss's gradient with respect to x to below, unless that is nil.
 func (l *dense) backward(x, below []float64) {
 	clear(below)
 	for i, d := range l.delta {

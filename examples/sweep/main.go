@@ -25,7 +25,7 @@ import (
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// metrics is what the sweep learns about a setting.
+// metrics are the results of one setting.
 type metrics struct {
 	Accuracy float64 // on the validation part
 	Loss     float64
@@ -49,7 +49,7 @@ var train = gputrain.Func("train", func(ctx context.Context, p params) (metrics,
 })
 
 // examine trains once more, now with the validation part too, and returns the
-// accuracy on the test part, which nothing has been chosen by.
+// accuracy on the test part, which influenced no choice.
 var examine = gputrain.Func("examine", func(ctx context.Context, p params) (float64, error) {
 	data, err := digits()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A row is one line of the table: a setting, what came of it, and where.
+// A row is one line of the table: a setting, its result, and its node.
 type row struct {
 	params
 	metrics
@@ -25,7 +25,7 @@ func (p params) String() string {
 	return fmt.Sprintf("%s, learning rate %g, L2 %g", model, p.LearningRate, p.L2)
 }
 
-// rank sorts the rows, best first, and returns the best. Where accuracy does
+// rank sorts the rows, best first, and returns the best. If accuracy does
 // not decide, the loss does.
 func rank(rows []row) row {
 	slices.SortStableFunc(rows, func(a, b row) int {

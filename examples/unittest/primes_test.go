@@ -13,7 +13,7 @@ import (
 	"github.com/gputrain/gputrain/providers/container"
 )
 
-// pool is shared by all tests. It is nil where there is no container engine,
+// pool is shared by all tests. It is nil if there is no container engine,
 // and noPool then says why.
 var (
 	pool   *gputrain.Compute

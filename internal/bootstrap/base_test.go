@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// What Run hands out is what it set, so that a client that takes the node over
-// sets the same: by a cached environment as by one that is made.
+// Run reports the base that it set, cached or new, so that the next program sets the same.
 func TestBaseIsHandedOut(t *testing.T) {
 	n := newNode(t)
 	n.link("chmod")

@@ -8,25 +8,23 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// An Error is a phase that did not succeed.
+// An Error is the failure of a phase.
 type Error struct {
 	// Phase is the phase's name.
 	Phase string
-	// ExitCode is that of the phase's commands, or -1 where they did not exit,
-	// and Cause says how they ended otherwise. Cause means something only where
-	// they ran.
+	// ExitCode is that of the phase's commands, or -1 if they did not exit; Cause then is how they ended. Cause means
+	// something only if they ran.
 	ExitCode int
 	Cause    supervisor.Cause
 	// Elapsed is how long the phase ran.
 	Elapsed time.Duration
-	// Tail is the end of what the phase printed: stdout and stderr as they
-	// came, without colours.
+	// Tail is the end of the phase's output: stdout and stderr in order, without colours.
 	Tail []string
-	// Err says what went wrong. It is never nil.
+	// Err is the reason. It is never nil.
 	Err error
 }
 
-// Error says what went wrong, then gives the tail, a line each.
+// Error returns the reason, and then the tail, one line each.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bootstrap phase %q: %v", e.Phase, e.Err)
@@ -42,10 +40,10 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure is the error of something else than the phase's commands.
+// failure returns the error of something other than the phase's commands.
 func failure(p Phase, err error) *Error { return &Error{Phase: p.Name, ExitCode: -1, Err: err} }
 
-// ended is the error of commands that ended in another way than with 0.
+// ended returns the error of commands that did not exit with 0.
 func ended(p Phase, exit supervisor.Exit, limit time.Duration) *Error {
 	e := &Error{Phase: p.Name, Cause: exit.Cause, ExitCode: -1}
 	switch exit.Cause {
@@ -62,7 +60,7 @@ func ended(p Phase, exit supervisor.Exit, limit time.Duration) *Error {
 	return e
 }
 
-// late is why a phase was ended for its time.
+// late returns the error of a phase that was ended for its time.
 func late(limit time.Duration) error {
 	return fmt.Errorf("not done after %v; a longer Image.PhaseTimeout gives it more time", limit)
 }

@@ -39,7 +39,7 @@ type Image struct {
 	PhaseTimeout time.Duration
 }
 
-// DefaultPhaseTimeout bounds a phase where the image does not.
+// DefaultPhaseTimeout bounds a phase if the image does not.
 const DefaultPhaseTimeout = 20 * time.Minute
 
 func (img Image) timeout() time.Duration {
@@ -54,11 +54,10 @@ func (img Image) wantsPython() bool { return img.Python != "" || len(img.Pip) > 
 
 // A Phase is one step of making a node ready.
 type Phase struct {
-	// Name is what a person reads: "pip", "setup 1/3".
+	// Name is for people: "pip", "setup 1/3".
 	Name string
-	// Key is the hash of what the phase does, and of the phases before it
-	// where they matter to it. Facts of the node and the content of files
-	// are not in it.
+	// Key is the hash of what the phase does, and of the phases before it if they matter to it. It does not cover facts
+	// of the node and the content of files.
 	Key string
 
 	kind    kind
@@ -75,8 +74,8 @@ const (
 	setup
 )
 
-// Plan returns the image's phases in order, or everything that is wrong with
-// the image. It reads the local disk and touches no node.
+// Plan returns the image's phases in order, or all mistakes in the image. It reads the local disk and does not contact
+// a node.
 func Plan(img Image) ([]Phase, error) {
 	if err := img.validate(); err != nil {
 		return nil, err

@@ -10,9 +10,8 @@ import (
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
-// entries says where each path of Include arrives: below the working
-// directory under the path it has below the current directory, or else under
-// its last element.
+// entries returns the destination of each path of Include: below the working directory under its path below the current
+// directory, or else under its last element.
 func (img Image) entries() ([]transfer.Entry, error) {
 	if len(img.Include) == 0 {
 		return nil, nil
@@ -46,7 +45,7 @@ func (img Image) entries() ([]transfer.Entry, error) {
 	return entries, errors.Join(faults...)
 }
 
-// arrival returns where a local path arrives on the node, with slashes and
+// arrival returns the path on the node of a local path, with slashes and
 // relative to the working directory.
 func arrival(here, local string) (string, error) {
 	if local == "" {

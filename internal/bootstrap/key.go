@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// hash returns the SHA-256 of the parts. Each is written with its length, so
-// that no two lists of parts read the same.
+// hash returns the SHA-256 of the parts. Each is written with its length, so that different lists of parts have
+// different hashes.
 func hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -19,10 +19,10 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// list is a list as one part of a hash.
+// list makes a list one part of a hash.
 func list(items []string) string { return hash(items...) }
 
-// pairs is a map as one part of a hash.
+// pairs makes a map one part of a hash.
 func pairs(m map[string]string) string {
 	var flat []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -31,9 +31,8 @@ func pairs(m map[string]string) string {
 	return list(flat)
 }
 
-// venvKey is the hash of what a virtual environment is made of. Of Env only
-// what pip and uv read counts: torch is not installed again because a task's
-// learning rate has changed.
+// venvKey is the hash of everything that decides a virtual environment's content. Of Env only the variables of pip and
+// uv count: torch is not installed again because a task's learning rate has changed.
 func (img Image) venvKey() string {
 	env := make(map[string]string)
 	for name, value := range img.Env {

@@ -22,8 +22,8 @@ import (
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
-// A localNode runs what it is given on this machine, in an environment of its
-// own: a PATH that holds only what the test puts there, a home that is empty.
+// A localNode runs commands on this machine, in an environment of its own: a PATH with only the test's programs, and an
+// empty home.
 type localNode struct {
 	t     *testing.T
 	facts supervisor.Facts
@@ -34,10 +34,10 @@ type localNode struct {
 	base map[string]string
 	path []string
 	ids  []string // attempts, in order
-	lost error    // what Run answers instead of running
+	lost error    // if set, Run returns it and runs nothing
 }
 
-// tools are what the scripts may use on any node, beside sh's own.
+// tools are the programs that the scripts may use on any node, beside sh's own.
 var tools = []string{"sh", "cat", "cksum", "cut", "env", "find", "grep", "id", "mkdir", "mv", "rm", "sed", "sleep", "tr", "touch"}
 
 func newNode(t *testing.T) *localNode {
@@ -71,8 +71,8 @@ func (n *localNode) link(name string) {
 	}
 }
 
-// program puts a shell script on the node in the place of a program. Every
-// call of it is noted, and state is a folder that it shares with the others.
+// program puts a shell script on the node under a program's name. It records every call, and all scripts share the
+// folder state.
 func (n *localNode) program(name, text string) {
 	n.t.Helper()
 	head := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"%s $*\" >>'%s'\nstate='%s'\n", name, n.callsFile(), n.state())
@@ -147,7 +147,7 @@ func (n *localNode) Run(ctx context.Context, spec supervisor.Spec, sinks supervi
 	return supervisor.Exit{Cause: supervisor.Exited}, err
 }
 
-// sh runs shell text as a task of the node would be, and returns what it prints.
+// sh runs shell text like a task of the node, and returns its output.
 func (n *localNode) sh(text string) string {
 	n.t.Helper()
 	out, err := n.command(n.t.Context(), "sh", "-c", text).CombinedOutput()
@@ -157,7 +157,7 @@ func (n *localNode) sh(text string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A diary is what Run told while it ran.
+// A diary records what Run reports.
 type diary struct {
 	states []string // "pip done"
 	output bytes.Buffer
@@ -174,7 +174,7 @@ func (d *diary) options() Options {
 	}
 }
 
-// boot runs the image, which must succeed, and compares the phases' ends.
+// boot runs the image, which must succeed, and compares the results of the phases.
 func boot(t *testing.T, n Runner, img Image, want ...string) string {
 	t.Helper()
 	var d diary

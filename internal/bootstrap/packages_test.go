@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The package managers, as far as packages.sh calls them: what is installed
-// is a file of its name.
+// These fake the package managers, as far as packages.sh calls them: an installed package is a file
+// of its name.
 const (
 	fakeInstall = `for a; do case $a in -* | install | add | update | 1200 | D[Pp]kg* | Acquire*) ;; *) : >"$state/$a" ;; esac; done`
 	fakeAptGet  = `case "$*" in *update*) : >"$state/.lists"; exit ;; esac
@@ -111,7 +111,7 @@ func TestPackagesAsAnotherUser(t *testing.T) {
 	})
 }
 
-// A cloud machine's first boot reads package lists while the pool comes.
+// Another apt may hold the lock: a cloud machine reads package lists in its first boot.
 func TestPackagesWaitForAnotherApt(t *testing.T) {
 	n := newNode(t)
 	n.program("id", "echo 0")
@@ -158,7 +158,7 @@ echo 'E: Unable to locate package pyhton3' >&2; exit 100`)
 	})
 }
 
-// The real package database, where this machine has one.
+// This uses the real package database, if this machine has one.
 func TestPackagesInDpkg(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		t.Skip("this machine has no dpkg")
@@ -167,7 +167,7 @@ func TestPackagesInDpkg(t *testing.T) {
 	n.link("dpkg-query")
 	n.program("apt-get", `echo "asked for: $*"; exit 100`)
 	n.program("id", "echo 0")
-	for _, name := range []string{"coreutils", "sed=4*", "awk"} { // awk is what others provide
+	for _, name := range []string{"coreutils", "sed=4*", "awk"} { // awk is provided by other packages
 		boot(t, n, Image{Apt: []string{name}}, "packages cached")
 	}
 	for _, name := range []string{"no-such-package", "sed=3*", "wk"} {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// python makes the virtual environment, or finds it made. Where pip comes
-// next, it is used only after that.
+// python makes the virtual environment, or finds a finished one. If pip comes next, the environment is used only after
+// that.
 func (b *bootstrapper) python(ctx context.Context, p Phase) (bool, *Error) {
 	withPip := ""
 	if len(b.img.Pip) > 0 {
@@ -29,8 +29,7 @@ func (b *bootstrapper) python(ctx context.Context, p Phase) (bool, *Error) {
 	return b.venvDone, nil
 }
 
-// pip installs into the virtual environment that python has made. One that
-// was found finished holds the packages already.
+// pip installs into python's virtual environment. A finished one holds the packages already.
 func (b *bootstrapper) pip(ctx context.Context, p Phase) (bool, *Error) {
 	if b.venvDone {
 		return true, nil
@@ -47,8 +46,8 @@ func (b *bootstrapper) pip(ctx context.Context, p Phase) (bool, *Error) {
 	return false, nil
 }
 
-// files copies what Include names. There is no stamp: the copy itself looks
-// at what is there, and so mends what a task has changed.
+// files copies the paths of Include. There is no stamp: the copy compares with what exists, and so repairs what a task
+// has changed.
 func (b *bootstrapper) files(ctx context.Context, p Phase) (bool, *Error) {
 	entries, err := b.img.entries()
 	if err != nil {
@@ -68,8 +67,8 @@ func (b *bootstrapper) files(ctx context.Context, p Phase) (bool, *Error) {
 	return stats.Sent == 0, nil
 }
 
-// setup runs one command in the working directory. Its stamp lies beside that
-// directory and ends with it, so it never speaks for another pool's.
+// setup runs one command in the working directory. Its stamp is beside that directory and is removed with it, so it is
+// never another pool's.
 func (b *bootstrapper) setup(ctx context.Context, p Phase) (bool, *Error) {
 	stamp := b.facts.Root + "/phases/" + hash(p.Key, b.venv)
 	again := ""
@@ -81,6 +80,6 @@ func (b *bootstrapper) setup(ctx context.Context, p Phase) (bool, *Error) {
 	return cached, err
 }
 
-// nodeKey is the phase's key for nodes like this one: machines of different
-// platforms may share one home directory.
+// nodeKey returns the phase's key for nodes of this platform: machines of different platforms may share one home
+// directory.
 func (b *bootstrapper) nodeKey(p Phase) string { return hash(p.Key, b.facts.OS, b.facts.Arch) }

@@ -166,8 +166,7 @@ func TestIncludeArrival(t *testing.T) {
 	}
 }
 
-// Whatever is written, no message gives a password away and no name of a
-// package is an option.
+// No message has a password in it, and no accepted package name is an option.
 func FuzzPlan(f *testing.F) {
 	f.Add("git", "torch==2.4.0", "https://download.pytorch.org/whl/cu124", "3.12", "WHO", "make")
 	f.Add("-y", "git+https://pw@example.com/x", "https://u:pw@example.com/simple", "3.12.", "A=B", "\x00")

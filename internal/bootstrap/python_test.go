@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// withPython puts this machine's python3 on the node. It skips where that one
-// cannot make an environment.
+// withPython puts this machine's python3 on the node. It skips the test if that python3 cannot make
+// an environment.
 func withPython(t *testing.T, n *localNode) {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import venv, ensurepip, sys; print(sys.executable)").Output()
@@ -26,7 +26,7 @@ func withPython(t *testing.T, n *localNode) {
 	n.also = append(n.also, filepath.Dir(strings.TrimSpace(string(out))))
 }
 
-// wheel writes a package of one module to a folder that pip can find links in.
+// wheel writes a package of one module to a folder for pip's --find-links.
 func wheel(t *testing.T, name, version string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -61,7 +61,7 @@ func offline(links string) map[string]string {
 	return map[string]string{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links}
 }
 
-// A real environment, a real pip, and a package from a folder.
+// This uses a real environment, a real pip, and a package from a folder.
 func TestPipForReal(t *testing.T) {
 	n := newNode(t)
 	withPython(t, n)
@@ -81,12 +81,12 @@ func TestPipForReal(t *testing.T) {
 		t.Errorf("the cached environment is %s, want %s", got, venv)
 	}
 
-	// A learning rate is not what an environment is made of.
+	// A variable such as a learning rate does not change the environment's key.
 	img.Env["LEARNING_RATE"] = "0.1"
 	img.Setup = nil
 	boot(t, n, img, "python cached", "pip cached")
 
-	// The system's python was upgraded under it.
+	// The system's python was upgraded, which broke the environment's.
 	if err := os.Remove(filepath.Join(venv, "bin", "python")); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPipFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// Two programs make one environment at the same time.
+// Two programs can make the same environment at the same time.
 func TestPythonTwiceAtOnce(t *testing.T) {
 	a := newNode(t)
 	withPython(t, a)
@@ -131,9 +131,9 @@ func TestPythonTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// A python that is asked for by version, where there is no uv to get it.
+// A python can be asked for by its version without uv.
 func TestPythonVersion(t *testing.T) {
-	// Stands for a python: knows its version, makes an environment of itself.
+	// This fakes a python: it knows its version, and makes an environment of itself.
 	interpreter := func(version string) string {
 		return `case "$*" in
 *version_info*) echo ` + version + ` ;;
@@ -165,7 +165,7 @@ esac`
 			}
 			img := Image{Python: tt.version}
 			if tt.version == "" {
-				img.Pip = []string{"numpy"} // else nobody wants an environment
+				img.Pip = []string{"numpy"} // or no environment is needed
 			}
 			if !strings.HasPrefix(tt.want, "Python") {
 				if err := bootFails(t, n, img); err.Phase != "python" || !strings.Contains(err.Error(), tt.want) {
@@ -229,7 +229,7 @@ esac`
 	})
 }
 
-// uv, as far as it is called here: it has Python 3.11 and can get others.
+// fakeUV fakes uv, as far as it is called here: it has Python 3.11 and can get others.
 const fakeUV = `case "$1 $2" in
 "python find") [ "$3" = 3.11 ] ;;
 "python install") ;;
@@ -267,7 +267,7 @@ func TestUV(t *testing.T) {
 	}
 	boot(t, n, img, "python cached", "pip cached")
 
-	// Without an index there is no pip to seed with; uv does without.
+	// Without an index there is no pip to seed the environment with. uv does not need one.
 	boot(t, n, Image{Python: "3.11", Env: map[string]string{"NO_INDEX": "1"}}, "python done")
 	n.SetBase(nil, nil)
 	boot(t, n, Image{Python: "3.11"}, "python cached")

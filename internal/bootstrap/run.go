@@ -18,19 +18,18 @@ type Runner interface {
 	SetBase(env map[string]string, path []string)
 }
 
-// A SyncFunc copies files into the node's working directory, only what
-// changed. The Sync of a *transfer.Remote is one, with that directory as its
-// Dir and its State where it is without being set.
+// A SyncFunc copies changed files into the node's working directory. A *transfer.Remote's Sync is one, with that
+// directory as its Dir and the default State.
 type SyncFunc func(ctx context.Context, entries []transfer.Entry) (transfer.Stats, error)
 
-// A State is what has become of a phase.
+// A State is the state of a phase.
 type State int
 
 const (
 	Started State = iota // it runs
-	Cached               // the node had been through it already
+	Cached               // the node has been through it before
 	Done                 // it succeeded
-	Failed               // it did not; Run returns why
+	Failed               // it failed; Run returns why
 )
 
 // String returns the state in lower case.
@@ -48,30 +47,27 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// A Base is what the tasks of a node start from, in the words of SetBase: what
-// another client has to set again on a node that it takes over made ready.
+// A Base is what the tasks of a node start from, as the arguments of SetBase. Another client that takes over a ready
+// node has to set it again.
 type Base struct {
 	Env  map[string]string
 	Path []string
 }
 
-// Options are what a caller may watch Run with. The zero value watches nothing.
+// Options are callbacks by which a caller can watch Run. The zero value has none.
 type Options struct {
-	// Output returns where a phase's output goes while it runs, stdout and
-	// stderr in the order in which they came. Nil discards it.
+	// Output returns the writer for a phase's output, stdout and stderr in order. Nil discards it.
 	Output func(phase string) io.Writer
-	// Event is told of every change of a phase's state. It is called by Run's
-	// own goroutine.
+	// Event is called by Run's own goroutine with every change of a phase's state.
 	Event func(phase string, state State, elapsed time.Duration)
-	// Base is told of every base that the node is set to. Once Run has
-	// succeeded, the last one is that of the node's tasks.
+	// Base is called with every base that the node gets. Once Run has succeeded, the last one is that of the node's
+	// tasks.
 	Base func(Base)
 }
 
-// Run makes a node ready and sets what its later tasks start from: Env, and
-// the virtual environment. The phases run in order; the first that fails ends
-// Run with an *Error. A mistake in the image is another error, and is found
-// before the node is touched.
+// Run makes a node ready and sets what its later tasks start from: Env, and the virtual environment. The phases run in
+// order; the first that fails ends Run with an *Error. A mistake in the image is another error, and is found before the
+// node is contacted.
 func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Options) error {
 	phases, err := Plan(img)
 	if err != nil {
@@ -107,7 +103,7 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 	return nil
 }
 
-// A bootstrapper is one Run on one node: what its phases learn and hand on.
+// A bootstrapper is one Run on one node. It holds what its phases pass on.
 type bootstrapper struct {
 	node    Runner
 	sync    SyncFunc
@@ -115,16 +111,15 @@ type bootstrapper struct {
 	facts   supervisor.Facts
 	output  func(phase string) io.Writer
 	base    func(Base)
-	attempt string // makes this run's names its own
+	attempt string // part of this run's names, which no other run has
 
 	venv     string // the virtual environment's directory
 	venvDone bool   // found finished
-	manifest string // where transfer keeps on the node what it sent
-	again    bool   // a setup command has run, so those after it must
+	manifest string // the file on the node in which transfer lists what it sent
+	again    bool   // a setup command has run, so later ones must run too
 }
 
-// do runs one phase, within its time, and reports whether the node had been
-// through it already.
+// do runs one phase, within its time limit, and reports whether the node had been through it before.
 func (b *bootstrapper) do(ctx context.Context, p Phase) (cached bool, err *Error) {
 	switch p.kind {
 	case packages:

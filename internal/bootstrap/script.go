@@ -16,15 +16,14 @@ import (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// prelude goes before every script. What the script and its children print is
-// one stream, in order; what it answers to this program goes to descriptor 3.
+// prelude begins every script. The output of the script and its children is one stream, in order; the script's answer
+// to this program goes to descriptor 3.
 const prelude = "set -e\nexec 3>&1 1>&2\n"
 
-// answerLimit bounds what is kept of an answer: a word and a path.
+// answerLimit bounds an answer: a word and a path.
 const answerLimit = 8 << 10
 
-// script runs one of the embedded scripts as a phase. It reports whether the
-// script found its work done.
+// script runs one of the embedded scripts as a phase. It reports whether the script found the work done before.
 func (b *bootstrapper) script(ctx context.Context, p Phase, name string, env map[string]string, args ...string) (bool, *Error) {
 	answer, err := b.ask(ctx, p, name, env, args...)
 	return answer == "cached" || strings.HasPrefix(answer, "cached "), err
@@ -68,7 +67,7 @@ func (b *bootstrapper) ask(ctx context.Context, p Phase, name string, env map[st
 	return "", failed
 }
 
-// taskID is the phase's attempt id on the node: "boot-setup-1-3-k7f2...".
+// taskID returns the phase's attempt ID on the node: "boot-setup-1-3-k7f2...".
 func taskID(p Phase, attempt string) string {
 	return "boot-" + strings.NewReplacer(" ", "-", "/", "-").Replace(p.Name) + "-" + attempt
 }
@@ -76,7 +75,7 @@ func taskID(p Phase, attempt string) string {
 // newAttempt returns a name that no other run has.
 func newAttempt() string { return strings.ToLower(rand.Text()) }
 
-var errAnswer = errors.New("the node's answer is not what the phase's script gives; is sh there a POSIX shell?")
+var errAnswer = errors.New("the node's answer is not that of the phase's script; is sh there a POSIX shell?")
 
 // limited keeps the first answerLimit bytes.
 type limited struct {

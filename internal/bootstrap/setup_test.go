@@ -36,13 +36,13 @@ func TestSetup(t *testing.T) {
 	}
 	boot(t, n, img, "setup 1/3 cached", "setup 2/3 cached", "setup 3/3 cached")
 
-	// What comes after a change runs again, what is before it does not.
+	// Commands from the first change on run again; those before it do not.
 	img.Setup[1] = "echo two >>who"
 	boot(t, n, img, "setup 1/3 cached", "setup 2/3 done", "setup 3/3 done")
 	img.Env["WHO"] = "else"
 	boot(t, n, img, "setup 1/3 done", "setup 2/3 done", "setup 3/3 done")
 
-	// Another pool's working directory has seen none of it.
+	// A pool with another working directory runs all of it.
 	other := newNode(t)
 	other.facts.CacheDir = n.facts.CacheDir
 	boot(t, other, img, "setup 1/3 done", "setup 2/3 done", "setup 3/3 done")
@@ -95,7 +95,7 @@ func TestSetupFailure(t *testing.T) {
 	}
 }
 
-// A command with a syntax error says so, and the next one does not run.
+// A syntax error in a command fails its phase, with a message.
 func TestSetupSyntaxError(t *testing.T) {
 	err := bootFails(t, newNode(t), Image{Setup: []string{"if true; then"}})
 	if err.ExitCode == 0 || len(err.Tail) == 0 {
@@ -191,7 +191,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The scripts are POSIX: every shell that a node may have runs them alike.
+// The scripts are POSIX: they behave alike in every shell that a node may have.
 func TestShells(t *testing.T) {
 	for _, shell := range []string{"dash", "bash", "busybox"} {
 		t.Run(shell, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
@@ -27,8 +27,8 @@ type sshNode struct {
 	remote *transfer.Remote
 }
 
-// connect opens the pool's folder on a node. Its cache is in the given home,
-// not in that of whoever runs the tests.
+// connect opens the pool's folder on a node. Its cache is in the given home, not in that of the
+// user who runs the tests.
 func connect(t *testing.T, s *opensshtest.Server, pool, home string) sshNode {
 	t.Helper()
 	client := ssh.New(ssh.Config{
@@ -71,7 +71,7 @@ func (h homed) Facts() supervisor.Facts {
 	return f
 }
 
-// boot is boot over the real thing: supervisor, copy and all.
+// boot is boot with a real supervisor and a real copy.
 func (h homed) boot(t *testing.T, img Image, want ...string) {
 	t.Helper()
 	var d diary
@@ -124,7 +124,7 @@ func TestOverSSH(t *testing.T) {
 	write("src/new.py", "")
 	node.boot(t, img, "python cached", "pip cached", "files done", "setup 1/2 done", "setup 2/2 done")
 
-	// The next pool finds the environment, and none of this pool's files.
+	// The next pool finds the environment, but none of this pool's files.
 	next := homed{connect(t, server, "pool-b", home), node.cache}
 	next.boot(t, img, "python cached", "pip cached", "files done", "setup 1/2 done", "setup 2/2 done")
 

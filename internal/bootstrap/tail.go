@@ -10,7 +10,7 @@ import (
 
 const (
 	tailLines = 20
-	tailWidth = 400 // bytes of a line; its end says more than its start
+	tailWidth = 400 // bytes of a line; its end matters more than its start
 )
 
 // A tail keeps the last lines of what is written to it, in bounded memory. It
@@ -18,7 +18,7 @@ const (
 type tail struct {
 	mu    sync.Mutex
 	lines []string
-	line  []byte // the unfinished one, its last bytes
+	line  []byte // the last bytes of the unfinished line
 }
 
 // Write never fails.
@@ -45,7 +45,7 @@ func (t *tail) flush() {
 	t.line = t.line[:0]
 }
 
-// Lines ends the last line and returns what was kept.
+// Lines ends the last line and returns the kept lines.
 func (t *tail) Lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *tail) Lines() []string {
 	return append([]string(nil), t.lines...)
 }
 
-// clean makes a line printable, and bounds it.
+// clean makes a line printable, and cuts it to tailWidth.
 func clean(line string) string {
 	line = strings.ReplaceAll(printable.Line(line), "\t", " ")
 	line = strings.TrimRight(line, " ")

@@ -35,7 +35,7 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// However the output is cut into writes, the tail is the same, printable and bounded.
+// The tail is the same, printable and bounded, however the output is split into writes.
 func FuzzTail(f *testing.F) {
 	f.Add([]byte("one\ntwo\r\nthree"), 3)
 	f.Add([]byte("10%\r50%\r\x1b[31m90%\x1b[0m\n\n\n"), 1)

@@ -9,9 +9,8 @@ import (
 )
 
 var (
-	// packageName is what apt, apk and dnf take as a name, with an
-	// architecture (libc6:arm64), a version (foo=1.2-3, foo~1.2), or a
-	// repository (foo@edge). No option looks like it.
+	// packageName matches the names that apt, apk and dnf accept, with an architecture (libc6:arm64), a version
+	// (foo=1.2-3, foo~1.2), or a repository (foo@edge). It matches no option.
 	packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._:@-]*([=~<>]{1,2}[A-Za-z0-9][A-Za-z0-9+._:~*-]*)?$`)
 
 	pythonVersion = regexp.MustCompile(`^3(\.[0-9]{1,3}){0,2}$`)
@@ -22,8 +21,7 @@ var (
 	userinfo = regexp.MustCompile(`([A-Za-z0-9+.-]*)://([^/?#\s]*)@`)
 )
 
-// validate returns all faults joined. No message holds a password, nor a part
-// of an address in which one could be.
+// validate returns all mistakes joined. No message contains a password, or a part of an address that could hold one.
 func (img Image) validate() error {
 	var faults []error
 	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -82,7 +80,7 @@ func (img Image) validate() error {
 	return errors.Join(faults...)
 }
 
-// checkRequirement looks at one argument of pip install.
+// checkRequirement checks one argument of pip install.
 func checkRequirement(p string) error {
 	switch {
 	case strings.TrimSpace(p) == "":
@@ -104,8 +102,7 @@ func checkRequirement(p string) error {
 	return nil
 }
 
-// checkIndex looks at one extra package index. url.Parse's own error prints
-// the address, so it is not passed on.
+// checkIndex checks one extra package index. url.Parse's own error contains the address, so it is not used.
 func checkIndex(index string) error {
 	if userinfo.MatchString(index) {
 		return errors.New("the address holds a user or a password, which every process of the node could read; " +

@@ -1,6 +1,6 @@
-// Package childenv chooses which variables of this process's environment a
-// command that the library starts may see. The list says what the command
-// needs, so that a credential which is there for something else stays here.
+// Package childenv chooses the environment variables that a command which the library starts may
+// see. The lists name what the commands need, so that credentials for other purposes are not passed
+// on.
 package childenv
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// System is what any program needs to find its files, its language and the
-// user's settings, and to start programs of its own.
+// System has the variables that any program needs to find its files, its language and the user's
+// settings, and to start other programs.
 var System = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*", "LD_LIBRARY_PATH", "DYLD_*",
 	"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
@@ -21,14 +21,14 @@ var System = []string{
 	"PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS", "OS",
 }
 
-// Network is what a program needs to reach the internet from here. A proxy's
-// address may have a password in it.
+// Network has the variables that a program needs to reach the internet. A proxy's address may
+// contain a password.
 var Network = []string{
 	"http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "SSH_AUTH_SOCK",
 }
 
-// Go is what the go command reads, and git, which it fetches modules by.
+// Go has the variables that the go command reads, and git, with which it fetches modules.
 var Go = []string{
 	"GO111MODULE", "GOAUTH", "GOBIN", "GOCACHE", "GOCACHEPROG", "GODEBUG", "GOENV", "GOFLAGS", "GOINSECURE", "GOMODCACHE",
 	"GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY", "GOROOT", "GOSUMDB", "GOTMPDIR", "GOTOOLCHAIN", "GOVCS", "GOWORK",
@@ -39,7 +39,7 @@ var Go = []string{
 	"SSH_ASKPASS",
 }
 
-// Containers is what the command lines of Docker, podman, nerdctl and Apple's
+// Containers has the variables that the command lines of Docker, podman, nerdctl and Apple's
 // container read.
 var Containers = []string{
 	"DOCKER_API_VERSION", "DOCKER_AUTH_CONFIG", "DOCKER_CERT_PATH", "DOCKER_CLI_*", "DOCKER_CONFIG", "DOCKER_CONTENT_TRUST", "DOCKER_CONTENT_TRUST_SERVER",
@@ -51,11 +51,11 @@ var Containers = []string{
 	"DBUS_SESSION_BUS_ADDRESS",
 }
 
-// Of returns this process's variables that one of the lists names, as
-// "NAME=VALUE". It is never nil, which os/exec would take for all of them.
+// Of returns the variables of this process that one of the lists names, as "NAME=VALUE". It is
+// never nil, because os/exec would pass on the whole environment then.
 func Of(lists ...[]string) []string { return Select(os.Environ(), lists...) }
 
-// Select returns what Of does, from another environment.
+// Select does the same as Of with another environment.
 func Select(environ []string, lists ...[]string) []string {
 	kept := []string{}
 	for _, v := range environ {
@@ -67,8 +67,8 @@ func Select(environ []string, lists ...[]string) []string {
 	return kept
 }
 
-// Names reports whether a list names a variable. A name that ends in * stands
-// for all that begin so. On Windows the names of variables have no case.
+// Names reports whether a list names a variable. A name that ends in * matches all variables with
+// that prefix. On Windows the names of variables have no case.
 func Names(list []string, name string) bool { return names(list, name, runtime.GOOS == "windows") }
 
 func names(list []string, name string, anyCase bool) bool {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// keys are credentials as programs have them in their environment, some with
-// names that begin as a list's do.
+// keys are names of credentials in programs' environments. Some begin like the names in a list.
 var keys = []string{
 	"AWS_SECRET_ACCESS_KEY", "RUNPOD_API_KEY", "VAST_API_KEY", "HF_TOKEN", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_TOKEN", "GIT_TOKEN",
 	"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_API_KEY", "GOPASS", "DOCKER_PASSWORD", "DOCKER_TOKEN", "CONTAINER_REGISTRY_TOKEN", "SSH_KEY", "PASSWORD",
@@ -18,7 +17,7 @@ func TestNoListHasAKey(t *testing.T) {
 	for name, list := range map[string][]string{"System": System, "Network": Network, "Go": Go, "Containers": Containers} {
 		for _, key := range keys {
 			if names(list, key, false) || names(list, key, true) {
-				t.Errorf("%s has %s", name, key)
+				t.Errorf("list %s has the credential %s", name, key)
 			}
 		}
 	}
@@ -27,10 +26,10 @@ func TestNoListHasAKey(t *testing.T) {
 func TestSelect(t *testing.T) {
 	environ := []string{"PATH=/bin", "LC_ALL=C", "EMPTY", "HF_TOKEN=x", "DOCKER_HOST=ssh://a=b", "=C:=C:\\", "GOFLAGS=-v"}
 	if got := Select(environ, System, Containers); !slices.Equal(got, []string{"PATH=/bin", "LC_ALL=C", "DOCKER_HOST=ssh://a=b"}) {
-		t.Errorf("kept %q", got)
+		t.Errorf("Select kept %q", got)
 	}
 	if got := Select(environ); got == nil || len(got) > 0 {
-		t.Errorf("of no list %#v", got)
+		t.Errorf("without a list Select returned %#v", got)
 	}
 }
 
@@ -42,7 +41,7 @@ func TestCaseOnWindows(t *testing.T) {
 	}
 }
 
-// TestACommandSeesWhatIsChosen starts a real one.
+// TestACommandSeesWhatIsChosen starts a real command.
 func TestACommandSeesWhatIsChosen(t *testing.T) {
 	for _, key := range keys {
 		t.Setenv(key, "hunter2")
@@ -55,6 +54,6 @@ func TestACommandSeesWhatIsChosen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := string(out); strings.Contains(s, "hunter2") || !strings.Contains(s, "DOCKER_HOST=unix:///here.sock\n") || !strings.Contains(s, "\nPATH=") && !strings.HasPrefix(s, "PATH=") {
-		t.Errorf("it sees\n%s", s)
+		t.Errorf("the command sees\n%s", s)
 	}
 }

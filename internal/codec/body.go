@@ -2,20 +2,18 @@ package codec
 
 import "bytes"
 
-// MinPart is the size in bytes from which on a slice of bytes or numbers
-// travels as a part of its own.
+// A slice of bytes or numbers of at least MinPart bytes is sent as a part of its own.
 const MinPart = 64 << 10
 
-// A Body is a value on its way: CBOR, and beside it the large slices that the
-// CBOR refers to by number. Parts are the memory of the value itself, which is
-// therefore not to be changed while the body is in use: a gigabyte is never
-// copied only to be sent.
+// A Body is an encoded value: CBOR, and the large slices that the CBOR refers to by number. Parts
+// are the memory of the value itself, so that a gigabyte is not copied only to be sent. The value
+// must not be changed while the body is in use.
 type Body struct {
 	Head  []byte
 	Parts [][]byte
 }
 
-// Size returns how many bytes the body has.
+// Size returns the size of the body in bytes.
 func (b Body) Size() int {
 	n := len(b.Head)
 	for _, p := range b.Parts {
@@ -24,8 +22,7 @@ func (b Body) Size() int {
 	return n
 }
 
-// Detach returns the body with parts of its own: the value that it was made
-// from may be changed then.
+// Detach returns a copy of the body, so that the value it was made from may be changed.
 func (b Body) Detach() Body {
 	parts := b.Parts
 	b.Parts = nil

@@ -9,17 +9,17 @@ import (
 	"unsafe"
 )
 
-// A bulk slice is sent as its elements in little-endian order, under the tag
-// that RFC 8746 has for them: as one byte string, or from MinPart on as the
-// number of a part, under tagPart.
+// A bulk describes slices that are sent as their elements in little-endian order, under their tag
+// of RFC 8746: as one byte string, or, from MinPart bytes on, as the number of a part, under
+// tagPart.
 type bulk struct {
-	tag   int // 0 for bytes, which are a byte string themselves
+	tag   int // 0 for bytes, which need no tag in a byte string
 	width int
-	// native is whether the elements are in memory as they are sent.
+	// native means that the elements have the same form in memory as in the encoding.
 	native bool
 }
 
-// tagPart marks the number of a part. It is registered for nothing else.
+// tagPart marks the number of a part. It is not registered for another use.
 const tagPart = 0x67707061
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -61,7 +61,7 @@ func bulkOf(t reflect.Type) (bulk, bool) {
 	return bulk{tag, width, native}, true
 }
 
-// size counts what goes into the head.
+// size returns the number of bytes that the slice adds to the head.
 func (b bulk) size(v reflect.Value) int {
 	if n := v.Len() * b.width; n < MinPart {
 		return n
@@ -116,8 +116,7 @@ func (b bulk) decode(d *decoder, v reflect.Value) error {
 	return b.copy(d.take(n), v)
 }
 
-// bytes returns the elements as they are sent: the slice's own memory where
-// that is the same.
+// bytes returns the elements as they are sent: the slice's own memory, if the form is the same.
 func (b bulk) bytes(v reflect.Value) []byte {
 	if b.native {
 		return memory(v, b.width)
@@ -179,17 +178,17 @@ func (b bulk) copy(p []byte, v reflect.Value) error {
 	return nil
 }
 
-// take makes v a slice of the very memory of p, where that can be.
+// take makes v a slice over the memory of p, if that is possible.
 func (b bulk) take(p []byte, v reflect.Value) error {
 	if len(p) == 0 || len(p)%b.width != 0 || !b.native || uintptr(unsafe.Pointer(&p[0]))%uintptr(b.width) != 0 {
 		return b.copy(p, v)
 	}
-	// Elements are numbers: any bytes are valid ones, and hold no pointers.
+	// Elements are numbers: any bytes are valid, and contain no pointers.
 	v.Set(reflect.SliceAt(v.Type().Elem(), unsafe.Pointer(&p[0]), len(p)/b.width))
 	return nil
 }
 
-// memory returns the bytes that a slice's elements are.
+// memory returns the memory of a slice's elements.
 func memory(v reflect.Value, width int) []byte {
 	if v.Len() == 0 {
 		return nil

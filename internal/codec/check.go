@@ -12,9 +12,9 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// A TypeError says which part of a type cannot travel, and why.
+// A TypeError says which part of a type cannot be sent, and why.
 type TypeError struct {
-	// Path leads to the part, from the outer type: "settings.Hooks[]".
+	// Path leads to the part from the outer type: "settings.Hooks[]".
 	Path string
 	// Type is the part's type.
 	Type reflect.Type
@@ -27,9 +27,8 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("%s: a %s cannot be sent: %s", e.Path, e.Type, e.Reason)
 }
 
-// Check reports whether values of a type can travel, as a [*TypeError] if not.
-// Types may contain themselves. What an interface will hold is not known here:
-// [Marshal] looks at it.
+// Check returns a [*TypeError] if values of a type cannot be sent. Types may contain themselves.
+// The content of interfaces is only known to [Marshal], which checks it.
 func Check(t reflect.Type) error {
 	if err, ok := checked.Load(t); ok {
 		e, _ := err.(error)
@@ -98,8 +97,8 @@ func (c *checker) checkFields(t reflect.Type, path string) error {
 			return &TypeError{Path: at, Type: f.Type, Reason: "an embedded pointer to an unexported type cannot be set; embed the value"}
 		}
 		if f.Anonymous && structOf(f.Type) != nil && !hasMethods(f.Type) {
-			// Its fields are promoted. One that has none to offer, such as an
-			// embedded sync.Mutex, adds nothing and does no harm.
+			// Its fields are promoted. A type without exported fields, such as an embedded
+			// sync.Mutex, adds nothing.
 			if err := c.checkFields(structOf(f.Type), at); err != nil {
 				if e, ok := err.(*TypeError); !ok || e.Path != at || e.Reason != noFields {
 					return err
@@ -125,8 +124,8 @@ func (c *checker) checkFields(t reflect.Type, path string) error {
 
 const noFields = "none of its fields are exported, so nothing of it would arrive; export them or give it MarshalBinary and UnmarshalBinary"
 
-// fieldNames returns the names run together: all "_" for a type that only
-// carries options for the encoder.
+// fieldNames returns the concatenated names: only "_" if a type's sole purpose is to carry options
+// for the encoder.
 func fieldNames(t reflect.Type) string {
 	var b strings.Builder
 	for f := range t.Fields() {
@@ -145,7 +144,7 @@ func structOf(t reflect.Type) reflect.Type {
 	return nil
 }
 
-// tagOf returns the tag that the encoder goes by.
+// tagOf returns the tag that the encoder uses.
 func tagOf(f reflect.StructField) string {
 	if tag := f.Tag.Get("cbor"); tag != "" {
 		return tag
@@ -157,7 +156,7 @@ var (
 	timeType   = reflect.TypeFor[time.Time]()
 	bigIntType = reflect.TypeFor[big.Int]()
 
-	// The methods, in the order in which the encoder looks for them.
+	// These are the methods, in the order in which the encoder looks for them.
 	methods = []struct {
 		there, back         reflect.Type
 		thereName, backName string
@@ -173,14 +172,14 @@ func hasMethods(t reflect.Type) bool {
 	return own
 }
 
-// marshals reports whether a type brings its own encoding, and in the second
-// result what is wrong where it works in one direction only.
+// marshals reports whether a type has its own encoding, and what is wrong if it works in one
+// direction only.
 func marshals(t reflect.Type) (own bool, oneWay string) {
 	if t == timeType || t == bigIntType {
 		return true, ""
 	}
 	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
-		return false, "" // a pointer's methods are found at what it points to
+		return false, "" // the type that it points to has the methods
 	}
 	p := reflect.PointerTo(t)
 	for _, m := range methods {

@@ -61,7 +61,7 @@ type everything struct {
 	Hash    [4]byte
 }
 
-// roundTrip returns what v arrives as.
+// roundTrip returns v after encoding and decoding.
 func roundTrip[T any](t *testing.T, v T) T {
 	t.Helper()
 	data, err := Marshal(v)
@@ -159,7 +159,7 @@ func TestTime(t *testing.T) {
 		t.Errorf("sent %v, got %v", at, got)
 	}
 	if got := roundTrip(t, any(at)); !got.(time.Time).Equal(at) {
-		t.Errorf("in an any: got %v", got)
+		t.Errorf("as an any: got %v", got)
 	}
 	if got := roundTrip(t, time.Time{}); !got.IsZero() {
 		t.Errorf("zero: got %v", got)
@@ -320,7 +320,7 @@ type (
 	}
 )
 
-// sequence returns n numbers that differ.
+// sequence returns n numbers. They repeat after 120.
 func sequence[S ~[]E, E ~int | ~int8 | ~int64 | ~uint8 | ~uint16 | ~float32 | ~float64](n int) S {
 	s := make(S, n)
 	for i := range s {
@@ -329,8 +329,8 @@ func sequence[S ~[]E, E ~int | ~int8 | ~int64 | ~uint8 | ~uint16 | ~float32 | ~f
 	return s
 }
 
-// Large slices anywhere in a value are parts of the body: the sender's memory
-// on one side, and the receiver's on the other.
+// Large slices anywhere in a value are parts of the body, without a copy: parts alias the sender's
+// memory, and decoded slices alias the parts.
 func TestLargeSlicesAreNotCopied(t *testing.T) {
 	const n = MinPart
 	raw := sequence[[]byte](n)
@@ -355,14 +355,14 @@ func TestLargeSlicesAreNotCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, v) {
-		t.Error("it arrived changed")
+		t.Error("the value has changed on the way")
 	}
 	if &(*got.Raw)[0] != &raw[0] {
 		t.Error("the slice is a copy of the part")
 	}
 	same(t, v)
 	if got := roundTrip(t, layer{weights: weights{1}, Bias: weights{2}}); got.weights != nil || got.Bias[0] != 2 {
-		t.Errorf("an unexported field that is embedded arrived: %v", got)
+		t.Errorf("an embedded unexported field was sent: %v", got)
 	}
 }
 
@@ -382,7 +382,7 @@ func TestPartsOutOfPlace(t *testing.T) {
 
 const n64 = MinPart / 8
 
-// On a platform whose memory is not as the wire has it, elements are converted.
+// On a platform whose byte order is not that of the wire, elements are converted.
 func TestConvertedElements(t *testing.T) {
 	for _, v := range []any{
 		[]int{-1, 2, math.MaxInt}, []int8{-1, 1}, []int16{-300, 300}, []int32{-70000}, []int64{math.MinInt64}, []uint{1, math.MaxUint},
@@ -391,7 +391,7 @@ func TestConvertedElements(t *testing.T) {
 		rv := reflect.ValueOf(v)
 		b, ok := bulkOf(rv.Type())
 		if !ok {
-			t.Fatalf("%T is no bulk", v)
+			t.Fatalf("%T has no bulk encoding", v)
 		}
 		b.native = false
 		sent := b.bytes(rv)
@@ -437,11 +437,11 @@ func FuzzUnmarshal(f *testing.F) {
 			if Unmarshal(data, into) != nil {
 				continue
 			}
-			// What was understood can be sent on.
+			// A decoded value can be encoded and decoded again.
 			v := reflect.ValueOf(into).Elem().Interface()
 			if again, err := Marshal(v); err == nil {
 				if err := Unmarshal(again, reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
-					t.Fatalf("%T: %x decoded, encoded to %x and did not decode: %v", into, head, again.Head, err)
+					t.Fatalf("%T: %x was decoded and encoded as %x, which cannot be decoded: %v", into, head, again.Head, err)
 				}
 			}
 		}

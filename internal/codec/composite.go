@@ -63,7 +63,7 @@ func (p *slicePlan) decode(d *decoder, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	v.Set(reflect.MakeSlice(v.Type(), n, n)) // n items are there, a byte each at least
+	v.Set(reflect.MakeSlice(v.Type(), n, n)) // the data has n items, of at least a byte each
 	for i := range n {
 		if err := p.elem.decode(d, v.Index(i)); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
@@ -192,7 +192,7 @@ func (p *structPlan) encode(e *encoder, v reflect.Value) error {
 
 func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 	if d.null() {
-		return nil // as the cbor package does: the value stays as it is
+		return nil // like the cbor package: the value stays unchanged
 	}
 	n, err := d.head(majorMap)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 		name := string(d.take(size))
 		i, ok := p.byName[name]
 		if !ok {
-			return fmt.Errorf("the field %.40q is not there", name)
+			return fmt.Errorf("the struct has no field %.40q", name)
 		}
 		if err := p.fields[i].plan.decode(d, v.Field(p.fields[i].index)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

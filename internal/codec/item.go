@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// The parts of CBOR (RFC 8949, section 3) that plans write and read themselves.
+// These are the parts of CBOR (RFC 8949, section 3) that plans encode and decode themselves.
 const (
 	majorUint  = 0
 	majorBytes = 2
@@ -42,21 +42,21 @@ func writeHead(buf *bytes.Buffer, major byte, n int) {
 	}
 }
 
-// An encoder collects a body.
+// An encoder builds a body.
 type encoder struct {
 	bytes.Buffer
 	parts [][]byte
 }
 
-// A decoder is what is left of a head that is well-formed, and of the parts.
+// A decoder holds the rest of a well-formed head, and the parts.
 type decoder struct {
 	data  []byte
 	parts [][]byte
-	next  int // the part that must be referred to next
+	next  int // the number of the part that must be referred to next
 }
 
-// part takes a reference to a part off the front. Parts are referred to in
-// order, each once: no two slices of a value ever share memory.
+// part removes a reference to a part from the front. Parts must be referred to in order, each once,
+// so no two slices of a value share memory.
 func (d *decoder) part() ([]byte, error) {
 	tag, err := d.head(majorTag)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *decoder) part() ([]byte, error) {
 	return d.parts[n], nil
 }
 
-// null takes a null off the front, if one is there.
+// null removes a null from the front, if there is one.
 func (d *decoder) null() bool {
 	if d.data[0] != null && d.data[0] != undefined {
 		return false
@@ -85,7 +85,7 @@ func (d *decoder) null() bool {
 	return true
 }
 
-// head takes the head of an item off the front, which must be of this type.
+// head removes the head of an item from the front. The item must be of this major type.
 func (d *decoder) head(major byte) (int, error) {
 	first := d.data[0]
 	if first>>5 != major {
@@ -110,7 +110,7 @@ func (d *decoder) head(major byte) (int, error) {
 	return int(n), nil
 }
 
-// take takes n bytes off the front.
+// take removes n bytes from the front.
 func (d *decoder) take(n int) []byte {
 	p := d.data[:n]
 	d.data = d.data[n:]

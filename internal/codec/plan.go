@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// A plan encodes and decodes one type. Types without numbers in bulk go
-// through the cbor package as a whole; a plan of their own have bulk slices
-// and the structs, slices, maps and pointers that lead to one.
+// A plan encodes and decodes one type. The cbor package handles types without bulk slices. Bulk
+// slices, and the structs, slices, maps and pointers that lead to one, have plans of their own.
 type plan interface {
-	// size returns how many bytes of bulk a value adds to the head.
+	// size returns the number of bytes that a value's bulk slices add to the head.
 	size(v reflect.Value) int
 	encode(e *encoder, v reflect.Value) error
-	// decode takes one item off the front of the data, which is well-formed.
+	// decode removes one item from the front of the data, which is well-formed.
 	decode(d *decoder, v reflect.Value) error
 }
 
@@ -30,14 +29,14 @@ func planOf(t reflect.Type) plan {
 	defer compile.Unlock()
 	made := map[reflect.Type]plan{}
 	p := makePlan(t, made)
-	for t, p := range made { // only now are all of them complete
+	for t, p := range made { // all of them are complete only now
 		plans.Store(t, p)
 	}
 	return p
 }
 
-// makePlan adds the plan for t, and those for its parts, to made. A type that
-// contains itself finds its own there.
+// makePlan adds the plan for t, and those for its parts, to made. A type that contains itself finds
+// its own plan there.
 func makePlan(t reflect.Type, made map[reflect.Type]plan) plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(plan)
@@ -98,15 +97,15 @@ func isBulk(t reflect.Type, _ bool) bool {
 	return ok
 }
 
-// plainFields returns the name that each field is sent by, or "" where it is
-// not sent. An embedded struct is sent like a field. It fails where sending
-// takes more than that: fields promoted from an unexported type, names that clash.
+// plainFields returns the name by which each field is sent, or "" if it is not sent. An embedded
+// struct is sent like a field. ok is false if fields need more than that: if they are promoted from
+// an unexported type, or names clash.
 func plainFields(t reflect.Type) (names []string, ok bool) {
 	seen := map[string]bool{}
 	for f := range t.Fields() {
 		tag := tagOf(f)
-		// Options say how to spell a value, which is not needed here: both
-		// sides have the same type, and empty is told apart from nil.
+		// Options for the spelling of a value do not matter here: both ends have the same type, and
+		// empty and nil are distinct.
 		name, _, _ := strings.Cut(tag, ",")
 		switch {
 		case f.Name == "_" || tag == "-":
@@ -129,7 +128,7 @@ func plainFields(t reflect.Type) (names []string, ok bool) {
 	return names, true
 }
 
-// ordinary leaves a value to the cbor package.
+// ordinary uses the cbor package.
 type ordinary struct{}
 
 func (ordinary) size(reflect.Value) int { return 0 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// checkValue refuses what its type does not show: what interfaces hold, values
-// that contain themselves, times that the text form cannot hold.
+// checkValue returns an error for values that the type alone does not reveal: contents of
+// interfaces, values that contain themselves, and times that the text form cannot represent.
 func checkValue(v reflect.Value) error {
 	if err := Check(v.Type()); err != nil {
 		return err
@@ -19,8 +19,7 @@ func checkValue(v reflect.Value) error {
 	return walk(v, false, 0)
 }
 
-// walk goes through a value. inAny is true inside an interface, where maps
-// come to be map[string]any.
+// walk visits a value. inAny is true inside an interface, where maps become map[string]any.
 func walk(v reflect.Value, inAny bool, depth int) error {
 	t := v.Type()
 	if depth > MaxDepth {
@@ -92,7 +91,7 @@ func checkTime(v reflect.Value) error {
 	return nil
 }
 
-// isPlain reports whether values of a type are just what the type says.
+// isPlain reports whether a type alone determines how its values are sent.
 func isPlain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map, reflect.Struct:
@@ -103,8 +102,8 @@ func isPlain(t reflect.Type) bool {
 
 var hiding sync.Map // reflect.Type to bool
 
-// hidesValues reports whether values of a type must be walked before they are
-// encoded: whether it reaches an interface, a time or itself.
+// hidesValues reports whether values of a type must be checked before they are encoded: whether it
+// contains an interface, a time or itself.
 func hidesValues(t reflect.Type) bool {
 	if h, ok := hiding.Load(t); ok {
 		return h.(bool)
@@ -116,9 +115,8 @@ func hidesValues(t reflect.Type) bool {
 	return h
 }
 
-// reaches reports whether found is true for any type on the way down from t.
-// seen holds the types met so far, true for those above; again tells found
-// that t is one of them.
+// reaches reports whether found is true for any type on the way down from t. seen holds the types
+// met so far, and is true for those above t; again means that t is one of them.
 func reaches(t reflect.Type, seen map[reflect.Type]bool, found func(t reflect.Type, again bool) bool) bool {
 	above, met := seen[t]
 	if found(t, above) {

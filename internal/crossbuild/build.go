@@ -12,15 +12,14 @@ import (
 	"strings"
 )
 
-// flags are those of every go command for the program.
+// flags are the flags of every go command for the program.
 func (p *Program) flags() []string {
 	flags := []string{"-trimpath", "-buildvcs=false", "-buildmode=exe", "-race=false", "-msan=false", "-asan=false"}
-	return append(flags, "-tags="+setting(p.Info, "-tags")) // also where there are none, over what GOFLAGS says
+	return append(flags, "-tags="+setting(p.Info, "-tags")) // even if empty, to override GOFLAGS
 }
 
-// build makes the program for a platform, as the file out in the folder scratch.
-// What is there already is taken where it is up to date. Beside that, scratch is
-// empty, and the caller's to remove.
+// build builds the program for a platform, as the file out in the folder scratch. If out exists
+// already and is up to date, it is used. Otherwise scratch is empty. The caller removes it.
 func (p *Program) build(ctx context.Context, to Platform, scratch, out string) error {
 	tool, err := newToolchain(p, to)
 	if err != nil {
@@ -55,28 +54,28 @@ func (p *Program) build(ctx context.Context, to Platform, scratch, out string) e
 	return p.noSources(tried)
 }
 
-// noSources says why there are no sources, and of what.
+// noSources returns an ErrNoSources that names the program and the reason.
 func (p *Program) noSources(tried []string) error {
 	what := "package " + p.packagePath()
 	if p.byFiles() {
 		what = strings.Join(p.targets(), " ")
 	}
-	why := "none of the folders is there that it was built from"
+	why := "none of the folders that it was built from exists"
 	switch {
 	case len(tried) > 0:
 		why = "\n\t" + strings.Join(tried, "\n\t")
 	case !slices.ContainsFunc(p.Files, filepath.IsAbs):
-		why = "it was built with -trimpath, which leaves no trace of where they are"
+		why = "it was built with -trimpath, which removes the folders' names"
 	}
 	return fmt.Errorf("%w: %s: %s", ErrNoSources, what, why)
 }
 
-// buildAt builds the program from one place. It says why that is not the
-// program's, or returns what came of it.
+// buildAt builds the program from one place. If that place does not have the program, why is the
+// reason.
 func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Platform, out string) (why string, err error) {
 	var custody custody
 	if !at.named {
-		if len(at.env) == 0 { // a release's says all
+		if len(at.env) == 0 { // a release's is complete
 			if at.env, err = custody.enter(at.dir); err != nil {
 				return notOurs(err), nil
 			}
@@ -109,54 +108,54 @@ func (p *Program) buildAt(ctx context.Context, tool *toolchain, at place, to Pla
 	}
 	args = append(append(args, p.flags()...), "-ldflags="+linker, "-o", out)
 	args = append(args, at.flags...)
-	if !p.Test { // go test takes what follows for arguments of the tests
+	if !p.Test { // go test would pass the rest to the tests
 		args = append(args, "--")
 	}
 	if _, err := tool.run(ctx, at.dir, at.env, append(args, at.targets...)...); err != nil {
 		if needs := tool.cgo(ctx, p, at); len(needs) > 0 && ctx.Err() == nil {
-			err = fmt.Errorf("%w\n\t%s has C code, which is left out here (CGO_ENABLED=0): build where there is a C compiler for %v, and link statically",
+			err = fmt.Errorf("%w\n\t%s has C code, which is left out here (CGO_ENABLED=0): build on a machine with a C compiler for %v, and link statically",
 				err, strings.Join(needs, ", "), to)
 		}
 		if p.byFiles() && ctx.Err() == nil {
-			err = fmt.Errorf("%w\n\tof a program that was started by naming files, only those are known that hold functions: start it by its folder (go run .)", err)
+			err = fmt.Errorf("%w\n\tif a program is started by its files, only the files with functions are known: start it by its folder (go run .)", err)
 		}
 		return "", err
 	}
 	return p.verify(out, to)
 }
 
-// notOurs says why sources that may be changed by others are not built.
+// notOurs returns the reason why sources that other users may change are not built.
 func notOurs(err error) string {
-	return fmt.Sprintf("not built, since other users decide what is there: %v", err)
+	return fmt.Sprintf("not built, because other users can change it: %v", err)
 }
 
-// verify compares what was built with this program. It says why that is
-// another, which another place may mend, or what is wrong with it.
+// verify compares the built program with this one. If it is a different program, why is the reason,
+// and another place may have the right one.
 func (p *Program) verify(out string, to Platform) (why string, err error) {
 	if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("the go command built no %s", filepath.Base(out)) // a package without tests
 	}
 	built, err := buildinfo.ReadFile(out)
 	if err != nil {
-		return "", fmt.Errorf("what was built: %w", err)
+		return "", fmt.Errorf("the built program: %w", err)
 	}
 	format, err := Identify(out)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("what was built: %w", err)
+		return "", fmt.Errorf("the built program: %w", err)
 	case format.Platform != to:
-		return "", fmt.Errorf("what was built is for %v", format.Platform)
+		return "", fmt.Errorf("the built program is for %v", format.Platform)
 	case format.Interpreter != "":
-		return "", fmt.Errorf("what was built is not static: it wants %s", format.Interpreter)
+		return "", fmt.Errorf("the built program is not static: it needs %s", format.Interpreter)
 	case built.Path != p.Info.Path || built.Main.Path != p.Info.Main.Path:
-		return fmt.Sprintf("what is built there is %s of the module %s, and this program is %s of %s",
+		return fmt.Sprintf("it builds %s of the module %s, but this program is %s of %s",
 			built.Path, built.Main.Path, p.Info.Path, p.Info.Main.Path), nil
 	}
 	return otherVersions(built.Deps, p.Info.Deps), nil
 }
 
-// otherVersions says which module was built in another version than this
-// program has, or "". A module that only one of them has is one platform's own.
+// otherVersions describes a module whose version in the built program differs from this program's,
+// or returns "". A module that only one of them has belongs to one platform.
 func otherVersions(built, ours []*debug.Module) string {
 	versions := map[string]string{}
 	for _, m := range ours {
@@ -164,7 +163,7 @@ func otherVersions(built, ours []*debug.Module) string {
 	}
 	for _, m := range built {
 		if was, ok := versions[m.Path]; ok && was != versionOf(m) {
-			return fmt.Sprintf("it has %s %s there, and this program %s", m.Path, versionOf(m), was)
+			return fmt.Sprintf("it uses %s %s, but this program uses %s", m.Path, versionOf(m), was)
 		}
 	}
 	return ""

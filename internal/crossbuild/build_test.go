@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// target is the platform of most builds here: one that tests do not run on, or
-// as good as none.
+// target is the platform of most builds here: one that tests hardly ever run on.
 var target = Platform{"linux", "arm64"}
 
 func needGo(t *testing.T) {
@@ -25,8 +24,8 @@ func needGo(t *testing.T) {
 	}
 }
 
-// TestBuildsARealProgram has an example of this repository built for every
-// platform that is named in its documentation.
+// TestBuildsARealProgram builds an example of this repository for every platform that the
+// documentation names.
 func TestBuildsARealProgram(t *testing.T) {
 	needGo(t)
 	const module = "github.com/gputrain/gputrain"
@@ -38,7 +37,11 @@ func TestBuildsARealProgram(t *testing.T) {
 		Info:  &debug.BuildInfo{Path: module + "/examples/sweep", Main: debug.Module{Path: module}},
 		Built: time.Now().Add(time.Hour), Files: []string{filepath.Join(root, "examples", "sweep", "main.go")},
 	}
-	for _, to := range []Platform{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
+	platforms := []Platform{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+	if testing.Short() {
+		platforms = platforms[:1]
+	}
+	for _, to := range platforms {
 		t.Run(to.String(), func(t *testing.T) {
 			s := store{t.TempDir()}
 			bin, err := p.make(t.Context(), to, s)
@@ -52,7 +55,7 @@ func TestBuildsARealProgram(t *testing.T) {
 			}
 			info, err := buildinfo.ReadFile(bin.file.Name())
 			if err != nil || info.Path != p.Info.Path || setting(info, "CGO_ENABLED") != "0" || setting(info, "-trimpath") != "true" {
-				t.Errorf("it says of itself: %v, %v", info, err)
+				t.Errorf("its build information is %v, %v", info, err)
 			}
 			if sum, err := digestOf(bin.file.Name()); err != nil || sum != bin.Digest {
 				t.Errorf("its digest is %s, %v; not %s", sum, err, bin.Digest)
@@ -61,8 +64,7 @@ func TestBuildsARealProgram(t *testing.T) {
 	}
 }
 
-// newProgram writes a module with one program, and returns what such a program
-// knows of itself.
+// newProgram writes a module with one program, and returns what such a program knows about itself.
 func newProgram(t *testing.T, files map[string]string) *Program {
 	t.Helper()
 	needGo(t)
@@ -100,7 +102,7 @@ func names(t *testing.T, s store) (names []string) {
 	return names
 }
 
-// TestKeepsByContent also has several programs build the same at once.
+// TestKeepsByContent also builds the same program several times at once.
 func TestKeepsByContent(t *testing.T) {
 	p, s := newProgram(t, nil), store{filepath.Join(t.TempDir(), "a", "b")}
 	var all sync.WaitGroup
@@ -118,28 +120,28 @@ func TestKeepsByContent(t *testing.T) {
 	}
 	all.Wait()
 	if kept := names(t, s); len(kept) != 1 || kept[0] != p.key(target)+"-"+digests[0] || digests[1] != digests[0] || digests[2] != digests[0] {
-		t.Errorf("three builds of the same are %q, and %q is kept", digests, kept)
+		t.Errorf("three builds of the same program have the digests %q, and the store has %q", digests, kept)
 	}
 	if info, err := os.Stat(s.dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v, %v", info.Mode(), err)
 	}
 
-	// What is kept is no more believed than its content.
+	// A kept file is only used if its content matches its digest.
 	kept := filepath.Join(s.dir, names(t, s)[0])
 	write(t, kept, "torn")
 	bin, err := p.make(t.Context(), target, s)
 	if err != nil || bin.Digest != digests[0] {
-		t.Fatalf("over a torn file came %v, %v", bin, err)
+		t.Fatalf("with a torn file in the store the build returns %v, %v", bin, err)
 	}
 	if sum, err := digestOf(kept); err != nil || sum != digests[0] {
-		t.Errorf("the torn file is still there: %s, %v", sum, err)
+		t.Errorf("the torn file is still in the store: %s, %v", sum, err)
 	}
 
 	write(t, p.Files[0], "package main\n\nfunc main() { println(\"another\") }\n")
 	if other, err := p.make(t.Context(), target, s); err != nil || other.Digest == bin.Digest || len(names(t, s)) != 2 {
-		t.Errorf("another source became %v, %v; kept are %q", other, err, names(t, s))
+		t.Errorf("other sources are built to %v, %v; the store has %q", other, err, names(t, s))
 	}
-	// What is removed stays readable to those who have it.
+	// A removed file stays readable to processes that have it open.
 	for _, name := range names(t, s) {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
 			t.Fatal(err)
@@ -177,7 +179,7 @@ func TestStoreIsBounded(t *testing.T) {
 	s.prune()
 	kept := names(t, s)
 	if len(kept) != keptFiles+1 || kept[0] != "a-digest" || kept[len(kept)-1] != scratchPrefix+"busy" {
-		t.Errorf("kept are %q", kept)
+		t.Errorf("the store has %q", kept)
 	}
 }
 
@@ -197,14 +199,14 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 			"main.go": "package main\n\nimport \"example.com/m/c\"\n\nfunc main() { c.F() }\n",
 			"c/c.go":  "package c\n\nimport \"C\"\n\nfunc F() {}\n",
 		}, nil, nil, []string{"example.com/m/c has C code", "CGO_ENABLED=0"}},
-		{"sources have changed", nil, func(t *testing.T, p *Program) { p.Built = time.Now().Add(-time.Hour) }, ErrChanged, []string{"main.go is of "}},
+		{"sources have changed", nil, func(t *testing.T, p *Program) { p.Built = time.Now().Add(-time.Hour) }, ErrChanged, []string{"main.go was changed "}},
 		{"sources are gone", nil, func(t *testing.T, p *Program) {
 			if err := os.RemoveAll(filepath.Dir(p.Files[0])); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrNoSources, []string{"the sources of this program are not to be found", "package example.com/m", "none of the folders"}},
+		}, ErrNoSources, []string{"cannot find the sources of this program", "package example.com/m", "none of the folders"}},
 		{"it does not know where its sources are", nil, func(t *testing.T, p *Program) {
-			t.Chdir(filepath.Dir(p.Files[0])) // which says nothing
+			t.Chdir(filepath.Dir(p.Files[0])) // the working directory is not used
 			p.Files = []string{"example.com/m/main.go"}
 		}, ErrNoSources, []string{"package example.com/m", "built with -trimpath"}},
 		{"the named folder has another module", nil, func(t *testing.T, p *Program) {
@@ -214,17 +216,17 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 		{"the named folder has changed", nil, func(t *testing.T, p *Program) {
 			p.SourceDir, p.Files = filepath.Dir(p.Files[0]), nil
 			p.Built = time.Now().Add(-time.Hour)
-		}, ErrChanged, []string{"main.go is of "}},
+		}, ErrChanged, []string{"main.go was changed "}},
 		{"another module is there", nil, func(t *testing.T, p *Program) {
 			p.Info.Path, p.Info.Main.Path = "example.com/other", "example.com/other"
 		},
-			nil, []string{"not to be found", "example.com/other"}},
+			nil, []string{"cannot find the sources", "example.com/other"}},
 		{"the package has moved to another module", library, func(t *testing.T, p *Program) { p.Info.Main.Path = "example.com/former" },
-			nil, []string{"in the module example.com/m there, and this program's is example.com/former"}},
+			nil, []string{"in the module example.com/m, but this program's module is example.com/former"}},
 		{"it was started by some of its files", map[string]string{"main.go": "package main\n\nfunc main() { println(it) }\n", "it.go": "package main\n\nconst it = 1\n"},
 			func(t *testing.T, p *Program) { p.Info = &debug.BuildInfo{Path: commandLine} }, nil, []string{"undefined: it", "start it by its folder"}},
 		{"something else is built by that name", nil, func(t *testing.T, p *Program) {
-			// A released program of this version is not what lies in a working folder.
+			// A released version of this program is not built from a working folder.
 			p.Info.Main.Sum, p.Info.Main.Version = "h1:xyz", "v1.0.0"
 		}, nil, []string{"example.com/m@v1.0.0"}},
 	} {
@@ -240,7 +242,7 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 			}
 			for _, part := range tt.want {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
+					t.Errorf("the error %q does not contain %q", err, part)
 				}
 			}
 			if kept := names(t, s); len(kept) > 0 {
@@ -250,7 +252,7 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 	}
 }
 
-// TestChangedTests has the source of a test change, and nothing else.
+// TestChangedTests changes the source of a test, and nothing else.
 func TestChangedTests(t *testing.T) {
 	p := newProgram(t, map[string]string{"lib/lib.go": "package lib\n", "lib/lib_test.go": "package lib\n", "lib/other_test.go": "package lib_test\n"})
 	dir := filepath.Dir(p.Files[0])
@@ -264,7 +266,7 @@ func TestChangedTests(t *testing.T) {
 	}
 	s := store{t.TempDir()}
 	if _, err := p.make(t.Context(), target, s); err != nil {
-		t.Errorf("nothing has changed: %v", err)
+		t.Errorf("without a change: %v", err)
 	}
 	for _, name := range []string{"lib_test.go", "other_test.go"} {
 		file := filepath.Join(dir, "lib", name)
@@ -272,7 +274,7 @@ func TestChangedTests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := p.make(t.Context(), target, s); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s has changed: %v", name, err)
+			t.Errorf("after a change of %s: %v", name, err)
 		}
 		if err := os.Chtimes(file, before, before); err != nil {
 			t.Fatal(err)
@@ -291,17 +293,17 @@ func TestOtherVersionsAreAnotherProgram(t *testing.T) {
 	}
 	for _, other := range []*debug.Module{mod("a", "v2", nil), mod("b", "v1", nil), mod("b", "v1", mod("b", "v3", nil)), mod("a", "v1", mod("../a", "", nil))} {
 		if why := otherVersions([]*debug.Module{other}, ours); !strings.Contains(why, other.Path+" ") {
-			t.Errorf("%v is taken: %q", other, why)
+			t.Errorf("the versions %v are accepted: %q", other, why)
 		}
 	}
 }
 
-// TestAnEndedBuildLeavesNothing ends one in the middle.
+// TestAnEndedBuildLeavesNothing cancels a build in the middle.
 func TestAnEndedBuildLeavesNothing(t *testing.T) {
 	p, s := newProgram(t, nil), store{t.TempDir()}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
-	// A go command that is under way, for as long as it is let.
+	// This go command runs until it is ended.
 	fake := t.TempDir()
 	write(t, filepath.Join(fake, "go"), "#!/bin/sh\n: >"+fake+"/begun\nexec sleep 600\n")
 	if err := os.Chmod(filepath.Join(fake, "go"), 0o700); err != nil {
@@ -325,9 +327,9 @@ func TestAnEndedBuildLeavesNothing(t *testing.T) {
 func TestIdentifyRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"":                             "shorter",
+		"":                             "too short",
 		"#!/bin/sh\n":                  "a script",
-		"a text of some length":        "no ELF",
+		"a text of some length":        "not an ELF",
 		"\x7fELF and nothing else":     "not a program",
 		"MZ and nothing that follows":  "not a program",
 		"\xcf\xfa\xed\xfe and no more": "not a program",
@@ -339,10 +341,10 @@ func TestIdentifyRefuses(t *testing.T) {
 		}
 	}
 	if _, err := Identify(dir); err == nil {
-		t.Error("a folder is a program")
+		t.Error("Identify accepts a folder")
 	}
 	if _, err := Identify(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -365,11 +367,11 @@ func TestLinkerFlags(t *testing.T) {
 	} {
 		got, err := joinFlags(linkerFlags(recorded))
 		if err != nil || got != want {
-			t.Errorf("of %q remains %q, %v; want %q", recorded, got, err, want)
+			t.Errorf("linkerFlags(%q) is %q, %v; want %q", recorded, got, err, want)
 		}
 	}
 	if _, err := joinFlags([]string{`a"b'c`}); err == nil {
-		t.Error("no quotes hold both")
+		t.Error("joinFlags accepts a flag with both kinds of quotes")
 	}
 }
 

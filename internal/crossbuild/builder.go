@@ -12,30 +12,27 @@ import (
 	"time"
 )
 
-// retryAfter is how long a failure stands: until then all who ask get it, as
-// many as there may be, and later the build is tried again.
+// After a failed build all callers get its error for retryAfter. Then the build is tried again.
 const retryAfter = time.Minute
 
-// A Builder builds the running program, once for each platform, however many
-// ask for it.
+// A Builder builds the running program, once for each platform, however many callers ask for it.
 type Builder struct {
-	// Context ends what is being built, and closes what was.
+	// Context ends running builds and closes finished ones.
 	Context context.Context
-	// Go runs a build, which nobody may wait for any longer.
+	// Go starts a build. It may outlive the callers that wait for it.
 	Go func(build func())
-	// Event is told when a build begins and, with what came of it, when it ends.
-	// It may be nil.
+	// Event is called when a build begins, and, with its outcome, when it ends. It may be nil.
 	Event func(to Platform, done bool, elapsed time.Duration, err error)
-	// SourceDir is a folder of the program's module that the caller answers for.
-	// Empty means the folder that the program was built from.
+	// SourceDir is a folder of the program's module for which the caller is responsible. Empty
+	// means the folder that the program was built from.
 	SourceDir string
 
 	mu     sync.Mutex
 	builds map[Platform]*build
-	make   func(context.Context, Platform) (*Binary, error) // in place of the real one, for tests
+	make   func(context.Context, Platform) (*Binary, error) // replaces makeBinary in tests
 }
 
-// A build is one, and what came of it once done is closed.
+// A build is one build of the program. Its result is valid once done is closed.
 type build struct {
 	done chan struct{}
 	bin  *Binary
@@ -43,10 +40,9 @@ type build struct {
 	at   time.Time
 }
 
-// A Binary is a program that was built. It stays readable until the Builder's
-// context ends.
+// A Binary is a built program. It stays readable until the Builder's context ends.
 type Binary struct {
-	// Digest is the SHA-256 of its content, in hexadecimal.
+	// Digest is the SHA-256 of the content, in hexadecimal.
 	Digest string
 
 	size int64
@@ -62,8 +58,7 @@ type section struct{ *io.SectionReader }
 
 func (section) Close() error { return nil }
 
-// Build returns the program for a platform. The end of ctx ends the waiting,
-// not the build.
+// Build returns the program for a platform. If ctx ends, Build returns, but the build goes on.
 func (b *Builder) Build(ctx context.Context, to Platform) (*Binary, error) {
 	b.mu.Lock()
 	one := b.builds[to]
@@ -142,8 +137,8 @@ func (p *Program) make(ctx context.Context, to Platform, s store) (*Binary, erro
 	return s.keep(key, out)
 }
 
-// key tells builds apart of which one can be the next one's beginning. It need
-// not be exact: the go command decides what is up to date.
+// key identifies builds that can start from each other's result. It need not be exact: the go
+// command decides whether a result is up to date.
 func (p *Program) key(to Platform) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", p.Info.Path, p.Info.Main.Path, p.targets(), to))
 	return hex.EncodeToString(sum[:8])

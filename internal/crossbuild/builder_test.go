@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// newBuilder returns one whose builds take an hour, of a clock that is not real,
-// and answer what fail says.
+// newBuilder returns a Builder whose builds take an hour of fake time, and then return fail's
+// error.
 func newBuilder(ctx context.Context, running *sync.WaitGroup, fail func() error) (b *Builder, begun *[]string) {
 	begun = new([]string)
 	var mu sync.Mutex
@@ -41,14 +41,14 @@ func TestBuildsOnceForAllWhoAsk(t *testing.T) {
 		b, begun := newBuilder(t.Context(), &running, func() error { return nil })
 		impatient, leave := context.WithTimeout(t.Context(), time.Minute)
 		defer leave()
-		if _, err := b.Build(impatient, target); !errors.Is(err, context.DeadlineExceeded) { // the first, too
-			t.Errorf("who left got %v", err)
+		if _, err := b.Build(impatient, target); !errors.Is(err, context.DeadlineExceeded) { // although it was the first to ask
+			t.Errorf("the caller that gave up got %v", err)
 		}
 		for range 20 {
 			for _, to := range []Platform{target, {"linux", "386"}} {
 				asking.Go(func() {
 					if bin, err := b.Build(t.Context(), to); err != nil || bin.Digest != to.String() {
-						t.Errorf("%v became %v, %v", to, bin, err)
+						t.Errorf("Build(%v) returned %v, %v", to, bin, err)
 					}
 				})
 			}
@@ -56,7 +56,7 @@ func TestBuildsOnceForAllWhoAsk(t *testing.T) {
 		asking.Wait()
 		slices.Sort(*begun)
 		if !slices.Equal(*begun, []string{"linux/386", "linux/arm64"}) {
-			t.Errorf("built were %q", *begun)
+			t.Errorf("the builds were %q", *begun)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestAFailureStandsForAWhile(t *testing.T) {
 			}
 		}
 		if len(*begun) != 1 {
-			t.Errorf("was built %d times", len(*begun))
+			t.Errorf("it was built %d times", len(*begun))
 		}
 		time.Sleep(retryAfter + 1)
 		failure = nil
@@ -97,7 +97,7 @@ func TestTheEndOfThePoolEndsTheBuild(t *testing.T) {
 	})
 }
 
-// TestEventsTell has the real build fail, for want of a go command.
+// TestEventsTell runs the real build, which fails as there is no go command.
 func TestEventsTell(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("GOROOT", "")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Advice says how a person builds the program for a platform, as the file
+// Advice returns the command by which the user can build the program for a platform, as the file
 // worker: "run GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o worker …".
 func (p *Program) Advice(to Platform) string {
 	settings := fmt.Sprintf("GOOS=%s GOARCH=%s CGO_ENABLED=0", to.OS, to.Arch)
@@ -16,7 +16,7 @@ func (p *Program) Advice(to Platform) string {
 		command = "go test -c -o worker"
 	}
 	if p.released() && !p.Test {
-		// go build takes no version, and go install no -o.
+		// go build accepts no version, and go install no -o.
 		command = "go install"
 	}
 	if tags := setting(p.Info, "-tags"); tags != "" {
@@ -40,7 +40,7 @@ func (p *Program) Advice(to Platform) string {
 	return fmt.Sprintf("run %s %s%s", settings, command, where)
 }
 
-// targets is the program as an argument of the go command.
+// targets returns the program as arguments of the go command.
 func (p *Program) targets() []string {
 	if !p.byFiles() {
 		return []string{p.packagePath()}
@@ -53,7 +53,7 @@ func (p *Program) targets() []string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,~-]+$`)
 
-// quoted is an argument as it is typed.
+// quoted returns an argument as it is typed in a shell.
 func quoted(arg string) string {
 	switch {
 	case plain.MatchString(arg):
@@ -64,11 +64,11 @@ func quoted(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// linkerFlags returns the values that the recorded -ldflags set by -X. What else
-// there may be names files and linkers of this machine.
+// linkerFlags returns the -X flags of the recorded -ldflags. The others may name files and linkers
+// of this machine.
 func linkerFlags(recorded string) []string {
 	if pattern, flags, ok := strings.Cut(recorded, "="); ok && !strings.HasPrefix(recorded, "-") && !strings.ContainsAny(pattern, " \t") {
-		recorded = flags // for packages that match
+		recorded = flags // without the pattern of packages
 	}
 	var kept []string
 	words := fields(recorded)
@@ -88,8 +88,7 @@ func linkerFlags(recorded string) []string {
 	return kept
 }
 
-// fields splits flags as the go command does: at spaces, but for what stands
-// between quotes.
+// fields splits flags as the go command does: at spaces that are not within quotes.
 func fields(s string) []string {
 	var words []string
 	for s = strings.TrimLeft(s, " \t\n\r"); s != ""; s = strings.TrimLeft(s, " \t\n\r") {

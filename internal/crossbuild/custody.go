@@ -10,24 +10,24 @@ import (
 	"github.com/gputrain/gputrain/internal/private"
 )
 
-// A custody is who can change what a program is built from: for a folder that the
-// caller has not named it must be this user and root alone, or else another user
-// of the computer decides what runs on nodes.
+// A custody checks which users can change the sources of a program. In a folder that the caller has
+// not named these must be this user and root alone, because another user could otherwise decide
+// what runs on nodes.
 type custody struct{ sealed private.Sealed }
 
-// moduleFiles decide, beside the sources, what the go command builds.
+// moduleFiles are the files that, besides the sources, decide what the go command builds.
 var moduleFiles = []string{"go.mod", "go.sum", "go.work", "go.work.sum", filepath.Join("vendor", "modules.txt")}
 
-// enter checks a folder before the go command runs in it: the folder itself, that
-// of its module and the workspace's. It returns the environment that has the
-// command use the workspace that was checked, and look for no other.
+// enter checks a folder before the go command runs in it, together with the folders of its module
+// and workspace. It returns the environment that makes the command use the checked workspace and
+// look for no other.
 func (c *custody) enter(dir string) (env []string, err error) {
 	if err := c.sealed.Check(dir); err != nil {
 		return nil, err
 	}
 	inModule, work := false, "off"
 	for at := dir; ; at = filepath.Dir(at) {
-		// The nearest go.mod is the module's; folders between it and dir are its own.
+		// The nearest go.mod is the module's. Folders between it and dir belong to the module.
 		if !inModule {
 			if err := c.sealed.Check(at); err != nil {
 				return nil, fmt.Errorf("%w, and a go.mod there would decide what is built", err)
@@ -41,7 +41,7 @@ func (c *custody) enter(dir string) (env []string, err error) {
 				}
 			}
 		}
-		// A workspace that another user has put above it is none of the program's.
+		// A workspace that another user has put above the module does not belong to the program.
 		if file := filepath.Join(at, "go.work"); work == "off" && exists(file) {
 			if c.files(at) == nil {
 				work = file
@@ -58,7 +58,7 @@ func (c *custody) enter(dir string) (env []string, err error) {
 	return []string{"GOWORK=" + work}, nil
 }
 
-// files checks the module files that are in a folder.
+// files checks the module files in a folder.
 func (c *custody) files(dir string) error {
 	for _, name := range moduleFiles {
 		if _, err := c.has(dir, name); err != nil {
@@ -68,7 +68,7 @@ func (c *custody) files(dir string) error {
 	return nil
 }
 
-// has reports whether a folder has a file, which is then checked.
+// has reports whether a folder has a file, and checks the file.
 func (c *custody) has(dir, name string) (bool, error) {
 	file := filepath.Join(dir, name)
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {

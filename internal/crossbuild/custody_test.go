@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// refused makes a program, which must fail for want of sources, and returns why.
+// refused makes a program, which must fail for lack of sources, and returns the message.
 func refused(t *testing.T, p *Program) string {
 	t.Helper()
 	away, err := os.MkdirTemp("", "store") // not beside the sources
@@ -24,7 +24,7 @@ func refused(t *testing.T, p *Program) string {
 	bin, err := p.make(t.Context(), target, store{away})
 	if err == nil {
 		bin.file.Close()
-		t.Fatal("it was built")
+		t.Fatal("the program was built")
 	}
 	if !errors.Is(err, ErrNoSources) {
 		t.Errorf("got %v", err)
@@ -32,15 +32,15 @@ func refused(t *testing.T, p *Program) string {
 	return err.Error()
 }
 
-// TestSourcesOfOthersAreNotBuilt has others write in each place that decides what
-// is built. The go command is not even started where the folder itself is theirs.
+// Sources that another user owns, or can write to, are not built, in any place that decides what is
+// built. If that is the folder itself, the go command is not even started.
 func TestSourcesOfOthersAreNotBuilt(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		files  map[string]string
 		attack func(t *testing.T, dir string)
 		says   string
-		starts bool // the go command, to list what there is
+		starts bool // whether the go command starts, to list the sources
 	}{
 		{"a folder of all users", nil, func(t *testing.T, dir string) { chmod(t, dir, 0o777) }, "can be written to by other users", false},
 		{"one above", nil, func(t *testing.T, dir string) { chmod(t, filepath.Dir(dir), 0o777) }, "can be written to by other users", false},
@@ -77,7 +77,7 @@ func TestSourcesOfOthersAreNotBuilt(t *testing.T) {
 			dir := filepath.Dir(p.Files[0])
 			tt.attack(t, dir)
 			if why := refused(t, p); !strings.Contains(why, tt.says) || !strings.Contains(why, "not built") {
-				t.Errorf("it says %q; want %q", why, tt.says)
+				t.Errorf("the error is %q; want %q", why, tt.says)
 			}
 			if started() != tt.starts {
 				t.Errorf("the go command was started: %v", started())
@@ -93,7 +93,7 @@ func chmod(t *testing.T, name string, mode os.FileMode) {
 	}
 }
 
-// give makes a file or folder the stranger's.
+// give makes the stranger the owner of a file or folder.
 func give(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Chown(name, strangertest.UID, strangertest.UID); err != nil {
@@ -101,7 +101,7 @@ func give(t *testing.T, name string) {
 	}
 }
 
-// watchGo reports whether the go command was started.
+// watchGo returns a function that reports whether the go command was started.
 func watchGo(t *testing.T) (started func() bool) {
 	t.Helper()
 	real, err := findGo()
@@ -127,8 +127,8 @@ func inShared(t *testing.T, p *Program) (shared string) {
 	return shared
 }
 
-// TestAStrangersWorkspaceIsNotUsed has another user put a workspace above the
-// program's own folder, whose library it would take.
+// A workspace that another user puts above the program's own folder is not used, nor is its
+// library.
 func TestAStrangersWorkspaceIsNotUsed(t *testing.T) {
 	lib := "package lib\n\n//go:noinline\nfunc Name() string { return %NAME% }\n"
 	p := newProgram(t, map[string]string{
@@ -147,7 +147,7 @@ func TestAStrangersWorkspaceIsNotUsed(t *testing.T) {
 	}
 }
 
-// A file that belongs to no module would be in whichever another user puts above it.
+// A file without a module is not built where another user could put a module above it.
 func TestAStrangersModuleIsNotUsed(t *testing.T) {
 	p := newProgram(t, nil)
 	shared := inShared(t, p)
@@ -157,11 +157,11 @@ func TestAStrangersModuleIsNotUsed(t *testing.T) {
 	}
 	started := watchGo(t)
 	if why := refused(t, p); !strings.Contains(why, shared+" can be written to by other users") || started() {
-		t.Errorf("it says %q; the go command was started: %v", why, started())
+		t.Errorf("the error is %q; the go command was started: %v", why, started())
 	}
 }
 
-// The caller answers for a folder that it names, whoever has it.
+// A folder that the caller names is built, whichever user owns it.
 func TestANamedFolderIsBuilt(t *testing.T) {
 	p := newProgram(t, nil)
 	strangertest.Need(t)
@@ -171,10 +171,10 @@ func TestANamedFolderIsBuilt(t *testing.T) {
 	p.built(t, target)
 
 	p.Info.Path, p.Info.Main.Path, p.Files = commandLine, "", []string{"./main.go"}
-	p.built(t, target) // by its files, whose folder -trimpath has taken off
+	p.built(t, target) // by its files, whose folder -trimpath has removed
 }
 
-// What is vendored is no released version's, whatever its module says.
+// Vendored files are checked for changes, even if they belong to a released version's module.
 func TestChangedVendor(t *testing.T) {
 	p := newProgram(t, map[string]string{
 		"go.mod":                      "module example.com/m\n\ngo 1.26\n\nrequire example.com/lib v1.0.0\n",
@@ -191,11 +191,11 @@ func TestChangedVendor(t *testing.T) {
 		}
 	}
 	if _, err := p.make(t.Context(), target, store{filepath.Join(t.TempDir(), "store")}); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "l.go is of") {
-		t.Errorf("a vendored file has changed: %v", err)
+		t.Errorf("after a change of a vendored file: %v", err)
 	}
 }
 
-// What was built before begins the next build: another user's folder of it is not used.
+// Each build starts from the one before, so a store that another user owns is not used.
 func TestAStrangersStoreIsNotUsed(t *testing.T) {
 	p := newProgram(t, nil)
 	dir := filepath.Join(strangertest.Shared(t), "store")
@@ -205,7 +205,7 @@ func TestAStrangersStoreIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestGoSeesNoCredentials has a go command that tells its environment.
+// TestGoSeesNoCredentials runs a go command that records its environment.
 func TestGoSeesNoCredentials(t *testing.T) {
 	p := newProgram(t, nil)
 	dir := t.TempDir()
@@ -223,15 +223,15 @@ func TestGoSeesNoCredentials(t *testing.T) {
 	}
 	for _, want := range []string{"GOPRIVATE=example.com/secret\n", "GOARCH=" + target.Arch + "\n", "CGO_ENABLED=0\n", "PATH=" + dir, "PWD=" + filepath.Dir(p.Files[0]) + "\n"} {
 		if !strings.Contains(string(seen), want) {
-			t.Errorf("it does not see %s", want)
+			t.Errorf("the go command does not get %s", want)
 		}
 	}
 	if strings.Contains(string(seen), "hunter2") {
-		t.Errorf("it sees\n%s", seen)
+		t.Errorf("the go command gets\n%s", seen)
 	}
 }
 
-// A go command is never taken from the folder that the program is in.
+// The go command is never taken from the working directory.
 func TestGoIsNotTakenFromHere(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"go", "bin/go"} {

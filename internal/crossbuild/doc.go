@@ -1,30 +1,27 @@
-// Package crossbuild builds the program that is running again, for another
-// platform, so that nodes of that platform can serve its functions.
+// Package crossbuild builds the running program again for another platform, so that nodes of that
+// platform can serve its functions.
 //
-// The Go toolchain does it, from the sources that the program itself was built
-// from: its build information names main package, module, versions and flags.
-// The sources are
+// The Go toolchain builds it from the program's own sources: the build information names the main
+// package, module, versions and flags. The sources are
 //
-//   - for a released version those of the module whose checksum the program has;
-//   - else those in the folder that the program's own line tables name, if only this
+//   - for a released version, those of the module with the checksum that the program has;
+//   - otherwise those in the folder that the program's own line tables name, if only this
 //     user and root can change it, its files, and what decides how they are built
 //     (go.mod, go.sum, go.work, vendor, modules that are replaced by folders), and if no
 //     file is newer than the program;
-//   - or those in a folder that the caller names, and answers for.
+//   - or those in a folder that the caller names, and is responsible for.
 //
-// Nothing is looked for in the folder that the program is started in, or lies in: one
-// built with -trimpath, which has no folders in its line tables, needs the third. What
-// cannot be shown to be the same program is an error, never a guess: another module,
-// other versions of what it depends on, sources changed since.
+// No sources are searched for in the working directory, nor in the program's folder. A program that
+// was built with -trimpath has no folders in its line tables, so the caller must name one. If the
+// result cannot be shown to be the same program, that is an error, never a guess: another module,
+// other versions of its dependencies, or sources that have changed since.
 //
-// The go command sees the variables that it reads, and no other of this process. It
-// is asked for no version control, whose settings could run programs.
+// The go command gets only the environment variables that it needs. It runs no version control,
+// whose settings could start programs.
 //
-// Workspaces (go.work, GOWORK), vendor folders, -tags and what -ldflags set by -X
-// are those of the program. Two settings cannot be: a program that was built with
-// -trimpath notes no -ldflags, so that what -X set is as the source has it in the
-// result; and C code is left out.
+// Workspaces (go.work, GOWORK), vendor folders, -tags, and values that -ldflags sets by -X are the
+// program's. There are two exceptions: a program that was built with -trimpath has no record of its
+// -ldflags, so variables set by -X have the values of the source; and C code is left out.
 //
-// The result is static (CGO_ENABLED=0) and kept by its content below the user's
-// cache folder.
+// The result is static (CGO_ENABLED=0), and is stored by its content below the user's cache folder.
 package crossbuild

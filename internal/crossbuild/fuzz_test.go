@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a file holds, it is a program of a platform or an error.
+// Any content of a file is identified as a program of a platform, or is an error.
 func FuzzIdentify(f *testing.F) {
 	self, err := os.Executable()
 	if err != nil {
@@ -38,7 +38,7 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
-// interpreted is the header of a program that names an interpreter of a size.
+// interpreted returns the header of a program that names an interpreter of this size.
 func interpreted(size uint64) []byte {
 	var b bytes.Buffer
 	b.WriteString("\x7fELF\x02\x01\x01" + string(make([]byte, 9)))
@@ -63,7 +63,7 @@ func interpreted(size uint64) []byte {
 	le(2, 0)    // names
 	le(4, 3)    // PT_INTERP
 	le(4, 4)    // readable
-	le(8, 120)  // where
+	le(8, 120)  // address
 	le(8, 0)    // address
 	le(8, 0)    // address
 	le(8, size) // in the file
@@ -72,7 +72,7 @@ func interpreted(size uint64) []byte {
 	return b.Bytes()
 }
 
-// A program that names megabytes as its interpreter is none.
+// A file that names megabytes as its interpreter is not a program.
 func TestIdentifyBoundsTheInterpreter(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "program")
 	path := "/lib64/ld-linux-x86-64.so.2\x00"
@@ -86,11 +86,11 @@ func TestIdentifyBoundsTheInterpreter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if format, err := Identify(name); err == nil {
-		t.Errorf("an interpreter of %d bytes was taken", len(format.Interpreter))
+		t.Errorf("Identify accepts an interpreter of %d bytes", len(format.Interpreter))
 	}
 }
 
-// What is split from recorded flags is joined again to flags that split into the same.
+// The flags that linkerFlags keeps can be joined and split again without a change.
 func FuzzLinkerFlags(f *testing.F) {
 	for _, s := range []string{"-X main.v=1", `-X "main.v=a b" -X 'c.d=it "is"'`, "all=-X=a.b=c", `-X 'a`, "-X", `"" ''`, "-extld=/bin/sh -X a=b"} {
 		f.Add(s)
@@ -99,7 +99,7 @@ func FuzzLinkerFlags(f *testing.F) {
 		kept := linkerFlags(recorded)
 		for i, w := range kept {
 			if i%2 == 0 && w != "-X" {
-				t.Fatalf("%q keeps %q", recorded, kept)
+				t.Fatalf("linkerFlags(%q) is %q", recorded, kept)
 			}
 		}
 		joined, err := joinFlags(kept)

@@ -17,25 +17,24 @@ import (
 // A Platform is an operating system and an architecture, in Go's words.
 type Platform struct{ OS, Arch string }
 
-// Here is the platform of this program.
+// Here returns the platform of this program.
 func Here() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 // String returns "linux/arm64".
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// A Format is what a program's file says about itself.
+// A Format describes a program's file.
 type Format struct {
 	Platform
-	// Interpreter is what must be on the machine to load the program, or "" for
-	// a static one. Only that of Linux is looked for.
+	// Interpreter is the dynamic loader that the program needs, or "" for a static program. It is
+	// only determined for Linux.
 	Interpreter string
 }
 
-// maxInterpreter bounds the path of an interpreter, as systems bound paths.
+// maxInterpreter bounds the path of a loader, as systems bound paths.
 const maxInterpreter = 4096
 
-// Identify reads for which platform a program is. An error says what the file
-// is not.
+// Identify determines the platform of a program. The error says why a file is not a program.
 func Identify(name string) (Format, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -47,9 +46,9 @@ func Identify(name string) (Format, error) {
 	}
 	format, err := header(f)
 	if err != nil {
-		return Format{}, fmt.Errorf("%s is not a program of any platform known: %w", name, err)
+		return Format{}, fmt.Errorf("%s is not a program for a known platform: %w", name, err)
 	}
-	// The header tells the family of systems, Go's own note which of them.
+	// The header identifies the family of systems, and Go's build information the system itself.
 	if info, err := buildinfo.Read(f); err == nil {
 		if goos := setting(info, "GOOS"); goos != "" {
 			format.OS = goos
@@ -61,7 +60,7 @@ func Identify(name string) (Format, error) {
 func header(r io.ReaderAt) (Format, error) {
 	magic := make([]byte, 4)
 	if _, err := r.ReadAt(magic, 0); err != nil {
-		return Format{}, errors.New("it is shorter than any")
+		return Format{}, errors.New("it is too short")
 	}
 	switch {
 	case string(magic) == elf.ELFMAG:
@@ -79,7 +78,7 @@ func header(r io.ReaderAt) (Format, error) {
 	}
 	f, err := macho.NewFile(r)
 	if err != nil {
-		return Format{}, errors.New("it is no ELF, Mach-O or PE file")
+		return Format{}, errors.New("it is not an ELF, Mach-O or PE file")
 	}
 	return platformOf("darwin", f.Cpu, map[macho.Cpu]string{macho.CpuAmd64: "amd64", macho.CpuArm64: "arm64"})
 }
@@ -118,7 +117,7 @@ func platformOf[M comparable](goos string, machine M, archs map[M]string) (Forma
 	return Format{Platform: Platform{goos, arch}}, nil
 }
 
-// setting returns what a program's build information says of one flag.
+// setting returns the value of one flag in a program's build information.
 func setting(info *debug.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {

@@ -13,29 +13,28 @@ import (
 	"time"
 )
 
-// commandLine is the import path of a program that was given as files: go run
-// main.go.
+// commandLine is the import path of a program that was given as files: go run main.go.
 const commandLine = "command-line-arguments"
 
-// A Program is what a program knows of its own making.
+// A Program describes how a program was built.
 type Program struct {
-	// Info is Go's own note: main package, modules, flags.
+	// Info is Go's build information: main package, modules, flags.
 	Info *debug.BuildInfo
 	// Test is true for the binary of a package's tests.
 	Test bool
-	// Files are the sources of the main package, or of the tested one, that left
-	// code in the program, as the compiler knew them: not absolute after -trimpath.
+	// Files are the sources of the main package, or of the tested one, that have code in the
+	// program. Their names are those that the compiler saw: not absolute after -trimpath.
 	Files []string
-	// Built is when the program was linked: sources that are newer are not its own.
+	// Built is when the program was linked. Newer sources are not the program's.
 	Built time.Time
-	// SourceDir is a folder of the module that the caller names and answers for, in
-	// place of what the program knows of its sources. It may be empty.
+	// SourceDir is a folder of the module that the caller names and is responsible for. If it is
+	// not empty, it replaces what the program knows of its sources.
 	SourceDir string
 }
 
-var errNoInfo = errors.New("this program has no build information, so that its package is not known: it was not built by the go command in module mode")
+var errNoInfo = errors.New("this program has no build information, so its package is unknown: it was not built by the go command in module mode")
 
-// Running returns what the running program knows of itself.
+// Running describes the running program.
 func Running() (*Program, error) { return running() }
 
 // started is close to when the process was.
@@ -56,9 +55,8 @@ var running = sync.OnceValues(func() (*Program, error) {
 	return p, nil
 })
 
-// reused matches folders of Go's build cache from which "go run" starts a
-// program again: it has compared the sources just now, and the file's time says
-// nothing.
+// reused matches folders of Go's build cache from which "go run" starts a program again. It has
+// just compared the sources, so the file's time has no meaning.
 var reused = regexp.MustCompile(`[/\\][0-9a-f]{64}-d$`)
 
 // packagePath is the import path of the main package, or of the tested one.
@@ -72,12 +70,12 @@ func (p *Program) packagePath() string {
 // byFiles reports whether the program was given as files.
 func (p *Program) byFiles() bool { return p.packagePath() == commandLine }
 
-// released reports whether the program is of a module's released version, as
-// after "go run module/cmd@v1.2.3".
+// released reports whether the program was built from a released version of its module, as by "go
+// run module/cmd@v1.2.3".
 func (p *Program) released() bool { return p.Info.Main.Sum != "" }
 
-// ownSources walks the program's functions, and returns the sources of those
-// of its main package, or, in a test binary, of the tested one.
+// ownSources goes through the program's functions, and returns the sources of its main package or,
+// in a test binary, of the tested package.
 func ownSources(infoPath string) (test bool, files []string) {
 	var ours, tested []string
 	testedPath := symbolPrefix(strings.TrimSuffix(infoPath, ".test"))
@@ -99,9 +97,9 @@ func ownSources(infoPath string) (test bool, files []string) {
 	return test, ours
 }
 
-// functions yields where each function of the program begins and ends, from
-// the last to the first. The runtime's tables answer for every address in the
-// program's text, with the function before for what lies between two.
+// functions yields the addresses at which each function of the program begins and ends, from the
+// last to the first. For an address between two functions, the runtime's tables return the earlier
+// one.
 func functions() func(yield func(from, to uintptr) bool) {
 	pc, _, _, _ := runtime.Caller(0)
 	return func(yield func(from, to uintptr) bool) {
@@ -123,8 +121,8 @@ func functions() func(yield func(from, to uintptr) bool) {
 	}
 }
 
-// outermost returns the function that an address is in, and its file, whatever
-// is inlined there.
+// outermost returns the function that an address belongs to, and its file, ignoring functions that
+// are inlined there.
 func outermost(pc uintptr) (name, file string) {
 	for frames, more := runtime.CallersFrames([]uintptr{pc + 1}), true; more; {
 		var f runtime.Frame
@@ -134,8 +132,8 @@ func outermost(pc uintptr) (name, file string) {
 	return name, file
 }
 
-// appendSources adds the files of the functions at these addresses, also of
-// inlined ones, whose names have the prefix.
+// appendSources adds the files of functions whose names have the prefix, including inlined
+// functions.
 func appendSources(files []string, from, to uintptr, prefix string) []string {
 	width := uintptr(1)
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "386" && runtime.GOARCH != "s390x" {
@@ -154,8 +152,8 @@ func appendSources(files []string, from, to uintptr, prefix string) []string {
 	return files
 }
 
-// symbolPrefix is an import path as the names of its functions begin: the
-// linker escapes the dots of the last element, among others.
+// symbolPrefix returns an import path in the form in which names of its functions begin: the linker
+// escapes the dots of the last element, among others.
 func symbolPrefix(path string) string {
 	slash := strings.LastIndexByte(path, '/')
 	var b strings.Builder

@@ -13,8 +13,8 @@ import (
 
 var crossTargets = []Platform{{"linux", "arm64"}, {"darwin", "arm64"}}
 
-// builtHere builds a program for this machine, as its user does, and returns
-// what it knows of itself. One without paths is told its folder.
+// builtHere builds a program for this machine, as a user does, and returns what the program knows
+// about itself. With -trimpath, it names the program's folder.
 func builtHere(t *testing.T, dir, pkg string, args ...string) *Program {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "program")
@@ -71,7 +71,7 @@ func onEach(t *testing.T, p *Program, has, hasNot []string) {
 	}
 }
 
-// user has the go command do what it does for a user without settings of his own.
+// user clears the go command's settings, writes the files into a folder, and returns it.
 func user(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	needGo(t)
@@ -89,7 +89,7 @@ func user(t *testing.T, files map[string]string) (dir string) {
 
 const usesLib = "package main\n\nimport \"example.com/lib\"\n\nfunc main() { println(lib.Name()) }\n"
 
-// A library of the same workspace is taken from there: no other place has it.
+// A library of the same workspace is taken from there: it is nowhere else.
 func TestBuildsInAWorkspace(t *testing.T) {
 	for _, requires := range []string{"", "\nrequire example.com/lib v1.0.0\n"} {
 		dir := user(t, map[string]string{
@@ -102,7 +102,7 @@ func TestBuildsInAWorkspace(t *testing.T) {
 		p := builtHere(t, filepath.Join(dir, "app"), ".")
 		onEach(t, p, []string{"of-the-workspace"}, nil)
 
-		// go.work is named by a variable of the environment, and lies elsewhere.
+		// A variable of the environment names go.work, which lies elsewhere.
 		away := filepath.Join(t.TempDir(), "go.work")
 		write(t, away, "go 1.26\n\nuse "+filepath.Join(dir, "app")+"\n\nuse "+filepath.Join(dir, "lib")+"\n")
 		if err := os.Remove(filepath.Join(dir, "go.work")); err != nil {
@@ -113,7 +113,7 @@ func TestBuildsInAWorkspace(t *testing.T) {
 	}
 }
 
-// A workspace that vendors what it needs has no other copy of it.
+// A module or workspace that vendors its libraries has no other copy of them.
 func TestBuildsWhatIsVendored(t *testing.T) {
 	const modules = "# example.com/lib v1.0.0\n## explicit; go 1.26\nexample.com/lib\n"
 	lib := "package lib\n\n//go:noinline\nfunc Name() string { return \"of-the-vendor\" }\n"
@@ -140,7 +140,7 @@ func TestBuildsWhatIsVendored(t *testing.T) {
 	}
 }
 
-// What a program was built with decides what it is.
+// A build for another platform has the settings of the original build.
 func TestKeepsBuildSettings(t *testing.T) {
 	dir := user(t, map[string]string{
 		"go.mod":     "module example.com/app\n\ngo 1.26\n",
@@ -161,7 +161,7 @@ func TestKeepsBuildSettings(t *testing.T) {
 	t.Run("GOFLAGS of the user", func(t *testing.T) {
 		t.Setenv("GOFLAGS", "-tags=extra -mod=mod")
 		p := builtHere(t, dir, ".")
-		t.Setenv("GOFLAGS", "-tags=other") // of the shell that it is started from
+		t.Setenv("GOFLAGS", "-tags=other") // of the shell that starts the program
 		onEach(t, p, []string{"with-extra"}, []string{"without-extra"})
 	})
 	t.Run("trimpath", func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestKeepsBuildSettings(t *testing.T) {
 	})
 }
 
-// Go notes no -ldflags of a program that was built with -trimpath.
+// Go does not record the -ldflags of a program that was built with -trimpath.
 func TestTrimpathHidesLinkerFlags(t *testing.T) {
 	dir := user(t, map[string]string{
 		"go.mod":  "module example.com/app\n\ngo 1.26\n",
@@ -179,6 +179,6 @@ func TestTrimpathHidesLinkerFlags(t *testing.T) {
 	p := builtHere(t, dir, ".", "-trimpath", "-ldflags=-X main.version=set-by-the-linker")
 	content := p.built(t, target)
 	if noted := setting(p.Info, "-ldflags"); noted != "" || !bytes.Contains(content, []byte("unset-version")) || bytes.Contains(content, []byte("set-by-the-linker")) {
-		t.Errorf("the program has noted -ldflags=%q; the documentation says that it notes none", noted)
+		t.Errorf("the program has recorded -ldflags=%q, but the documentation says that it records none", noted)
 	}
 }

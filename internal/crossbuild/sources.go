@@ -17,22 +17,22 @@ import (
 // ErrChanged means that the sources are newer than the program.
 var ErrChanged = errors.New("the sources have changed since this program was built")
 
-// ErrNoSources means that no folder is known, or trusted, to have the sources.
-var ErrNoSources = errors.New("the sources of this program are not to be found")
+// ErrNoSources means that no known folder has the sources, or that other users can change them.
+var ErrNoSources = errors.New("cannot find the sources of this program")
 
-// A place is where the go command may find the program.
+// A place is a folder in which the go command may find the program.
 type place struct {
 	dir     string
 	targets []string
-	flags   []string // beyond those of every command
+	flags   []string // in addition to those of every command
 	env     []string
-	version string // of the module, where that is known already
-	named   bool   // by the caller, who answers for it
+	version string // of the module, if known
+	named   bool   // the caller has named it, and is responsible for it
 }
 
-// places returns the folders that may have the sources, the best first. The
-// caller names one, or the program's own line tables do. Nothing else is looked
-// at: a folder that the program happens to be started in proves nothing.
+// places returns the folders that may have the sources, the best first: the one that the caller has
+// named, or else those in the program's line tables. The working directory is never used, because
+// the program may be started anywhere.
 func (p *Program) places() []place {
 	if p.SourceDir != "" {
 		targets := p.targets()
@@ -42,7 +42,7 @@ func (p *Program) places() []place {
 		return []place{{dir: p.SourceDir, targets: targets, named: true}}
 	}
 	if p.released() {
-		return nil // the checksum of its module says more than a folder's name
+		return nil // the checksum of its module is more reliable than a folder's name
 	}
 	var found []place
 	for _, name := range p.Files {
@@ -56,8 +56,8 @@ func (p *Program) places() []place {
 	return found
 }
 
-// absolute returns files as they can be named from anywhere: what -trimpath
-// made of them is looked for in dir.
+// absolute returns files by absolute names: the names that -trimpath has shortened are looked up in
+// dir.
 func absolute(files []string, dir string) []string {
 	names := slices.Clone(files)
 	for i, name := range names {
@@ -73,9 +73,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// release is the place of a released version: the module cache, into which it
-// is downloaded where it is no longer there. What the go command notes is kept
-// in scratch.
+// release returns the place of a released version. It is in the module cache, and is downloaded if
+// necessary. The go command's own files are in scratch.
 func (t *toolchain) release(ctx context.Context, p *Program, scratch string) (place, error) {
 	main := p.Info.Main
 	out, err := t.run(ctx, scratch, []string{"GOWORK=off"}, "mod", "download", "-json", main.Path+"@"+main.Version)
@@ -89,9 +88,9 @@ func (t *toolchain) release(ctx context.Context, p *Program, scratch string) (pl
 		return place{}, fmt.Errorf("go mod download: %w", parseErr)
 	}
 	if module.Sum != main.Sum {
-		return place{}, fmt.Errorf("%s@%s is %s now, and was %s when this program was built", main.Path, main.Version, module.Sum, main.Sum)
+		return place{}, fmt.Errorf("%s@%s has the checksum %s, but had %s when this program was built", main.Path, main.Version, module.Sum, main.Sum)
 	}
-	// The cache is read-only, and go.sum need not be complete there.
+	// The cache is read-only, and its go.sum may be incomplete.
 	mod := filepath.Join(scratch, "go.mod")
 	if err := copyFile(module.GoMod, mod); err != nil {
 		return place{}, err
@@ -111,7 +110,7 @@ func copyFile(from, to string) error {
 	return copyTo(in, to)
 }
 
-// copyTo makes a file of what another one holds.
+// copyTo copies in to a new file.
 func copyTo(in io.Reader, to string) error {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
@@ -121,7 +120,7 @@ func copyTo(in io.Reader, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// A pkg is a package as go list describes it.
+// A pkg is a package in the output of go list.
 type pkg struct {
 	ImportPath, Dir, ForTest string
 	Standard                 bool
@@ -137,9 +136,8 @@ type module struct {
 	Replace                   *module
 }
 
-// immutable reports whether a module's files are those of a released version, in
-// the module cache. What is vendored is in a folder like any other, and its module
-// has no Dir.
+// immutable reports whether a module's files are those of a released version in the module cache.
+// Vendored files are not, and their module has no Dir.
 func (m *module) immutable() bool {
 	if m != nil && m.Replace != nil {
 		m = m.Replace
@@ -147,7 +145,7 @@ func (m *module) immutable() bool {
 	return m != nil && m.Version != "" && m.Dir != ""
 }
 
-// files are those that are built into the program.
+// files returns the files that are built into the program.
 func (one *pkg) files() []string {
 	names := slices.Concat(one.GoFiles, one.SFiles, one.HFiles, one.SysoFiles, one.EmbedFiles)
 	for i, name := range names {
@@ -158,16 +156,16 @@ func (one *pkg) files() []string {
 	return names
 }
 
-// made reports whether a package is none of the program's folders: Go's own, or
-// the main of tests, which go list has just made.
+// made reports whether a package has no folder of the program's: Go's own packages, and the main
+// package of tests, which go list generates.
 func (p *Program) made(one *pkg) bool {
 	return one.Standard || p.Test && one.ImportPath == p.packagePath()+".test"
 }
 
 const listFields = "-json=ImportPath,Dir,ForTest,Standard,Module,GoFiles,CgoFiles,SFiles,HFiles,SysoFiles,EmbedFiles,Error"
 
-// list returns the program's package at a place, and all that it imports. Of
-// what is tested it has the form for tests too, with their sources among its own.
+// list returns the program's package at a place, and all packages that it imports. A tested package
+// is listed in its form for tests too, which includes their sources.
 func (t *toolchain) list(ctx context.Context, p *Program, at place, env ...string) (target pkg, all []pkg, err error) {
 	args := []string{"list", "-e", "-deps", listFields}
 	if p.Test {
@@ -192,28 +190,28 @@ func (t *toolchain) list(ctx context.Context, p *Program, at place, env ...strin
 	}
 }
 
-// mismatch says why a package at a place is not the program's, or "".
+// mismatch returns why a package at a place is not the program's, or "".
 func (p *Program) mismatch(target pkg, at place) string {
 	switch module := target.Module; {
 	case target.Error != nil && target.Dir == "":
 		return target.Error.Err
 	case target.Dir == "":
-		return "it is not there"
+		return "the package is not there"
 	case p.byFiles():
-		return "" // known by their names; what they import is compared later
+		return "" // they are known by their names, and their imports are compared later
 	case module == nil && p.Info.Main.Path != "":
-		return "it is in no module there"
+		return "the package is in no module"
 	case module == nil:
 		return ""
 	case module.Path != p.Info.Main.Path:
-		return fmt.Sprintf("it is in the module %s there, and this program's is %s", module.Path, p.Info.Main.Path)
+		return fmt.Sprintf("the package is in the module %s, but this program's module is %s", module.Path, p.Info.Main.Path)
 	case p.released() && !at.named && cmp.Or(at.version, module.Version) != p.Info.Main.Version:
-		return fmt.Sprintf("it is version %q there, and this program's is %s", module.Version, p.Info.Main.Version)
+		return fmt.Sprintf("the module has version %q, but this program's version is %s", module.Version, p.Info.Main.Version)
 	}
 	return ""
 }
 
-// changed reports sources that are newer than the program.
+// changed returns an error if sources are newer than the program.
 func (p *Program) changed(all []pkg) error {
 	for _, one := range all {
 		if p.made(&one) || one.Module.immutable() {
@@ -221,7 +219,7 @@ func (p *Program) changed(all []pkg) error {
 		}
 		for _, name := range one.files() {
 			if info, err := os.Stat(name); err == nil && info.ModTime().After(p.Built) {
-				return fmt.Errorf("%w: %s is of %s, and the program of %s", ErrChanged, name,
+				return fmt.Errorf("%w: %s was changed %s, and the program was built %s", ErrChanged, name,
 					info.ModTime().Format(time.DateTime), p.Built.Format(time.DateTime))
 			}
 		}
@@ -229,8 +227,7 @@ func (p *Program) changed(all []pkg) error {
 	return nil
 }
 
-// cgo returns the packages of the program, beyond Go's own, that have C code
-// for a platform.
+// cgo returns the program's packages, except Go's own, that have C code for a platform.
 func (t *toolchain) cgo(ctx context.Context, p *Program, at place) []string {
 	_, all, err := t.list(ctx, p, at, "CGO_ENABLED=1")
 	if err != nil {

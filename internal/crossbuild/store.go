@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// keptFiles and keptBytes bound what is kept of earlier builds.
+	// keptFiles and keptBytes bound the store.
 	keptFiles = 16
 	keptBytes = 1 << 30
-	// abandonedAfter is when a build that has not ended must have been killed.
+	// A build that has not ended after abandonedAfter must have been killed.
 	abandonedAfter = 24 * time.Hour
 
 	scratchPrefix = "building-"
 )
 
-// A store keeps what was built, in a folder of its own that the programs of this user
-// share, and no other user can write to: files by what they are for and by their
-// content, which are complete from the moment they have their name.
+// A store keeps built programs in a folder that all programs of this user share, and that no other
+// user can write to. Files are named by their purpose and content, and are complete once they have
+// their name.
 type store struct{ dir string }
 
 func userStore() (store, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return store{}, fmt.Errorf("there is no folder to keep what is built: %w", err)
+		return store{}, fmt.Errorf("there is no folder for built programs: %w", err)
 	}
 	return store{filepath.Join(cache, "gputrain", "workers")}, nil
 }
 
-// scratch makes a folder for one build. What is kept begins the next build, and so
-// is in a folder of this user's alone.
+// scratch makes a folder for one build. Since the next build starts from stored files, it is in a
+// folder of this user alone.
 func (s store) scratch() (string, error) {
 	err := private.CheckPath(s.dir)
 	if err == nil {
@@ -51,13 +51,13 @@ func (s store) scratch() (string, error) {
 		err = new(private.Sealed).Check(s.dir)
 	}
 	if err != nil {
-		return "", fmt.Errorf("the folder to keep what is built: %w", err)
+		return "", fmt.Errorf("the folder for built programs: %w", err)
 	}
 	return os.MkdirTemp(s.dir, scratchPrefix)
 }
 
-// seed copies the last build of the same to a file, whole or not at all: where
-// nothing has changed, the go command takes it as it is.
+// seed copies the result of the last such build to a file, completely or not at all. If nothing has
+// changed, the go command uses it as it is.
 func (s store) seed(key, to string) {
 	for _, e := range s.entries() {
 		was, digest, _ := strings.Cut(e.Name(), "-")
@@ -71,7 +71,7 @@ func (s store) seed(key, to string) {
 	}
 }
 
-// take copies a file of the store. One that is not this user's is not taken.
+// take copies a file of the store, if it belongs to this user.
 func (s store) take(name, to string) error {
 	in, err := private.Open(filepath.Join(s.dir, name))
 	if err != nil {
@@ -86,8 +86,8 @@ func hasDigest(file, digest string) bool {
 	return err == nil && sum == digest
 }
 
-// keep gives a file its name in the store, and returns it open: it can be read
-// whatever becomes of the name.
+// keep gives a file its name in the store, and returns it open, so that it can be read even if the
+// name is removed.
 func (s store) keep(key, file string) (*Binary, error) {
 	digest, err := digestOf(file)
 	if err != nil {
@@ -98,7 +98,8 @@ func (s store) keep(key, file string) (*Binary, error) {
 		return nil, err
 	}
 	if err := os.Rename(file, name); err != nil {
-		// Windows replaces no file that another program reads. It has the same content.
+		// Windows does not replace a file that another program reads. That file has the same
+		// content.
 		if !hasDigest(name, digest) {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func (s store) keep(key, file string) (*Binary, error) {
 	return &Binary{Digest: digest, size: info.Size(), file: f}, nil
 }
 
-// entries returns what is kept, the newest first.
+// entries returns the stored files, the newest first.
 func (s store) entries() []fs.FileInfo {
 	var infos []fs.FileInfo
 	entries, _ := os.ReadDir(s.dir)
@@ -131,8 +132,8 @@ func (s store) entries() []fs.FileInfo {
 	return infos
 }
 
-// prune removes the oldest beyond the bounds, and what killed programs left.
-// Programs that still read what is removed have it open.
+// prune removes the oldest files beyond the bounds, and the files of killed programs. Programs that
+// still read a removed file have it open.
 func (s store) prune() {
 	var bytes int64
 	for i, e := range s.entries() {

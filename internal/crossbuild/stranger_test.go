@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// What another user can write to is no place for programs that are shipped to nodes.
+// A folder that another user can write to is not used for programs that are shipped to nodes.
 func TestStrangersStore(t *testing.T) {
 	shared, mine := strangertest.Shared(t), t.TempDir()
 	strangertest.Run(t, `cd "$1" && mkdir -p theirs/gputrain/workers && chmod -R 777 theirs && ln -s "$2" link`, shared, mine)
@@ -25,7 +25,7 @@ func TestStrangersStore(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(mine); err != nil || len(entries) > 0 {
-		t.Errorf("a link led to %v, %v", entries, err)
+		t.Errorf("files were made through a link: %v, %v", entries, err)
 	}
 	s := store{filepath.Join(shared, "mine", "workers")}
 	dir, err := s.scratch()
@@ -36,15 +36,15 @@ func TestStrangersStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if open := strangertest.Opens(t, filepath.Join(shared, "mine")); len(open) > 0 {
-		t.Errorf("the stranger opens %v", open)
+		t.Errorf("another user can open %v", open)
 	}
 	os.Chmod(s.dir, 0o770)
 	if _, err := s.scratch(); err == nil || !strings.Contains(err.Error(), "others can write") {
-		t.Errorf("builds where a group can write: %v", err)
+		t.Errorf("in a folder that a group can write to: %v", err)
 	}
 }
 
-// The beginning of a build is this user's own file.
+// A build starts from an earlier one only if that is this user's own file.
 func TestSeedIsNoLink(t *testing.T) {
 	s, elsewhere := store{t.TempDir()}, filepath.Join(t.TempDir(), "file")
 	sum := sha256.Sum256([]byte("secret"))
@@ -55,18 +55,18 @@ func TestSeedIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.seed("key", to); exists(to) {
-		t.Error("a link was followed")
+		t.Error("seed followed a link")
 	}
 	os.Remove(name)
 	os.WriteFile(name, []byte("secret"), 0o700)
 	if s.seed("key", to); !exists(to) {
-		t.Error("no seed was taken")
+		t.Error("seed did not copy the earlier build")
 	}
 	if os.Geteuid() == 0 {
 		os.Remove(to)
 		os.Chown(name, strangertest.UID, strangertest.UID)
 		if s.seed("key", to); exists(to) {
-			t.Error("another user's file was taken")
+			t.Error("seed copied another user's file")
 		}
 	}
 }

@@ -22,7 +22,7 @@ var ErrNoToolchain = errors.New("there is no go command in PATH or in GOROOT")
 // A toolchain runs the go command for one platform.
 type toolchain struct {
 	command string
-	env     []string // over this program's own
+	env     []string // overrides this program's environment
 }
 
 func newToolchain(p *Program, to Platform) (*toolchain, error) {
@@ -56,7 +56,7 @@ func findGo() (string, error) {
 	return "", ErrNoToolchain
 }
 
-// A commandError is a go command that failed, with the first lines of what it said.
+// A commandError is a failed go command, with the first lines of its output.
 type commandError struct {
 	what string
 	said string
@@ -72,9 +72,9 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// run runs the go command in a folder and returns its output, also of one that
-// failed. It sees what the go command needs of this program's environment, and no
-// credentials. The end of ctx interrupts it, so that it removes what it has begun.
+// run runs the go command in a folder and returns its output, even if it fails. The command gets
+// only the environment variables that it needs, and no credentials. If ctx ends, the command is
+// interrupted, so that it removes unfinished files.
 func (t *toolchain) run(ctx context.Context, dir string, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.command, args...)
 	cmd.Dir = dir
@@ -98,7 +98,7 @@ func (t *toolchain) run(ctx context.Context, dir string, env []string, args ...s
 	return out.Bytes(), &commandError{what: "go " + args[0], said: firstLines(said.String()), err: err}
 }
 
-// firstLines is what the go command complains of, without its progress.
+// firstLines returns the go command's errors, without its progress.
 func firstLines(said string) string {
 	const lines, bytes = 12, 2000
 	var kept []string

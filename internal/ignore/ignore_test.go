@@ -8,7 +8,7 @@ func TestMatch(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		patterns []string
-		ignored  []string // a slash at the end makes a folder
+		ignored  []string // a slash at the end marks a folder
 		kept     []string
 	}{
 		{"nothing", nil, nil, []string{"a", "a/b"}},
@@ -53,11 +53,11 @@ func TestMatch(t *testing.T) {
 
 func TestNilMatcher(t *testing.T) {
 	if (*Matcher)(nil).Match("a", false) || new(Matcher).Match("a", true) {
-		t.Error("a matcher without rules leaves something out")
+		t.Error("a nil Matcher excludes a path")
 	}
 }
 
-// folder splits the slash off that marks a folder.
+// folder removes the slash that marks a folder.
 func folder(p string) (string, bool) {
 	if n := len(p) - 1; n > 0 && p[n] == '/' {
 		return p[:n], true
@@ -72,10 +72,10 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pattern, path string, dir bool) {
 		m := New([]string{pattern})
 		if m.Match(path, dir) && New([]string{pattern, "!" + pattern}).matchOne(path, dir) && pattern != "" && pattern[0] != '!' {
-			t.Errorf("%q leaves out %q although its negation comes later", pattern, path)
+			t.Errorf("%q excludes %q although its negation comes later", pattern, path)
 		}
 		if path != "" && m.Match(path, dir) && !m.Match(path+"/below", false) && dir {
-			t.Errorf("%q leaves out the folder %q but not what is in it", pattern, path)
+			t.Errorf("%q excludes the folder %q but not a file in it", pattern, path)
 		}
 	})
 }

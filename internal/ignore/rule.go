@@ -35,7 +35,7 @@ func parse(lines []string) []rule {
 	return rules
 }
 
-// parseLine returns the rule of a line, and whether it has one that can match.
+// parseLine parses a line. It returns false if the line can match nothing.
 func parseLine(line string) (rule, bool) {
 	var r rule
 	if strings.HasPrefix(line, "#") {
@@ -51,7 +51,7 @@ func parseLine(line string) (rule, bool) {
 	return r, ok && glob != "" && doublestar.ValidatePattern(glob)
 }
 
-// trimSpaces removes the spaces at the end that no backslash protects.
+// trimSpaces removes spaces at the end, unless a backslash protects them.
 func trimSpaces(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {
@@ -66,8 +66,8 @@ func trimSpaces(line string) string {
 	return line[:end]
 }
 
-// widen makes a character of each byte. Git compares bytes: so "?" is one
-// byte, and names that are no valid UTF-8 stay apart.
+// widen makes a character of each byte. Git compares bytes, so "?" matches one byte, and names that
+// are not valid UTF-8 stay distinct.
 func widen(s string) string {
 	ascii := true
 	for i := range len(s) {

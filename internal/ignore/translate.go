@@ -2,10 +2,10 @@ package ignore
 
 import "strings"
 
-// translate turns git's pattern syntax into doublestar's, and reports whether
-// the pattern can match at all. An anchored one is matched against whole paths. The two differ in these: braces mean nothing
-// to git; it knows classes such as [[:digit:]] and takes "]" first in a class as
-// itself; "**" counts only as a whole element; "a/**" does not match a itself.
+// translate converts a pattern from git's syntax to doublestar's, and reports whether it can match
+// at all. An anchored pattern is matched against whole paths. The two syntaxes differ: braces have
+// no meaning in git; git has classes such as [[:digit:]], and a "]" that comes first in a class is
+// literal; "**" is special only as a whole element; and "a/**" does not match a itself.
 func translate(pattern string, anchored bool) (string, bool) {
 	var elements []string
 	var b strings.Builder
@@ -50,8 +50,8 @@ func translate(pattern string, anchored bool) (string, bool) {
 	return strings.Join(elements, "/"), true
 }
 
-// stars makes "**" of an element of two or more stars, where the pattern is
-// anchored, and one star of every other run.
+// stars replaces an element of two or more stars by "**" if the pattern is anchored, and every
+// other run of stars by one star.
 func stars(element string, anchored bool) string {
 	if anchored && len(element) > 1 && strings.Trim(element, "*") == "" {
 		return "**"
@@ -70,7 +70,7 @@ func stars(element string, anchored bool) string {
 	return b.String()
 }
 
-// escaped reports whether a backslash takes the meaning from the byte at i.
+// escaped reports whether a backslash escapes the byte at i.
 func escaped(s string, i int) bool {
 	n := 0
 	for i-n > 0 && s[i-n-1] == '\\' {

@@ -8,23 +8,23 @@ import (
 	"path/filepath"
 )
 
-// ErrFollow, returned by a WalkFunc for a link to a folder, makes the walk go
-// on inside that folder.
+// ErrFollow, returned by a WalkFunc for a link to a folder, makes the walk continue inside that
+// folder.
 var ErrFollow = errors.New("follow this link")
 
-// A WalkFunc is told of one path of a tree, relative to its root and with
+// A WalkFunc is called with one path of a tree, relative to its root and with
 // slashes. For a folder it may return fs.SkipDir, for a link ErrFollow. Any
 // other error ends the walk.
 type WalkFunc func(path string, d fs.DirEntry) error
 
-// Walk calls fn for everything below root that neither m nor a .gitignore file
-// on the way leaves out: a folder before what is in it, names in order. As git
-// does, it reads no .gitignore above root and passes over every .git.
+// Walk calls fn for everything below root that neither m nor a .gitignore file of a folder on the
+// way excludes: for a folder before its entries, in the order of the names. Like git, it reads no
+// .gitignore above root and skips every .git.
 func Walk(root string, m *Matcher, fn WalkFunc) error {
 	return walker{root, fn, true}.walk("", m)
 }
 
-// WalkAll is Walk, with m alone deciding.
+// WalkAll is like Walk, but only m excludes files.
 func WalkAll(root string, m *Matcher, fn WalkFunc) error {
 	return walker{root, fn, false}.walk("", m)
 }
@@ -32,7 +32,7 @@ func WalkAll(root string, m *Matcher, fn WalkFunc) error {
 type walker struct {
 	root string
 	fn   WalkFunc
-	git  bool // .git and .gitignore mean what they mean to git
+	git  bool // treat .git and .gitignore as git does
 }
 
 func (w walker) walk(dir string, m *Matcher) error {

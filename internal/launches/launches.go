@@ -1,4 +1,4 @@
-// Package launches is what drivers share whose cloud launches one machine by a call.
+// Package launches has helpers for drivers of clouds that launch one machine per call.
 package launches
 
 import (
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each calls launch for every node, so many at once, and returns all that was made
-// beside all that went wrong. An error is open where it leaves open whether something was
-// made. One that is not is a refusal, and what is refused to one node is refused to all:
-// those that have not begun are left out. The errors are joined by Join.
+// Each calls launch for every node, atOnce at a time, and returns everything that was made along
+// with all errors, joined by Join. An error is open if a machine may have been made in spite of it.
+// Any other error is a refusal, which applies to all nodes: launches that have not begun are
+// skipped.
 func Each[N, M any](nodes []N, atOnce int, launch func(N) ([]M, error), open func(error) bool) ([]M, error) {
 	var (
 		mu      sync.Mutex
@@ -43,12 +43,12 @@ func Each[N, M any](nodes []N, atOnce int, launch func(N) ([]M, error), open fun
 			return nil
 		})
 	}
-	_ = g.Wait() // the errors are in errs, all of them
+	_ = g.Wait() // all errors are in errs
 	return made, Join(open, errs...)
 }
 
-// Join joins the errors of several launches. Where one is open the others lose their
-// kinds, which would say of all of them that nothing was made.
+// Join joins the errors of several launches. If one of them is open, the others lose their kinds,
+// which would mean that no launch has made anything.
 func Join(open func(error) bool, errs ...error) error {
 	if slices.ContainsFunc(errs, open) {
 		for i, err := range errs {
@@ -60,7 +60,7 @@ func Join(open func(error) bool, errs ...error) error {
 	return errors.Join(errs...)
 }
 
-// Pause waits, and reports whether ctx allows more.
+// Pause waits for d, or until ctx ends, and reports whether ctx is still alive.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 var errOpen, errRefused = errors.New("open"), errors.New("refused")
@@ -30,7 +30,7 @@ func TestEach(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			made, err := Each([]int{0, 1, 2, 3}, 1, func(n int) ([]int, error) {
 				if err := tt.errs[n]; err != nil {
-					return []int{10 * n}, err // something may be there beside an error
+					return []int{10 * n}, err // an error may come with nodes that were made
 				}
 				return []int{n}, nil
 			}, isOpen)
@@ -40,12 +40,12 @@ func TestEach(t *testing.T) {
 			}
 			for _, want := range tt.is {
 				if !errors.Is(err, want) {
-					t.Errorf("%v is not %v", err, want)
+					t.Errorf("the error %v is not %v", err, want)
 				}
 			}
 			for _, not := range tt.isNot {
 				if errors.Is(err, not) {
-					t.Errorf("%v is %v", err, not)
+					t.Errorf("the error %v is %v", err, not)
 				}
 			}
 			if len(tt.errs) == 0 && err != nil {

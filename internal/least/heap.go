@@ -1,21 +1,21 @@
-// Package least has a priority queue whose items may change their place in it.
+// Package least has a priority queue whose items may change their priority.
 package least
 
-// A Heap is items of which the least comes first. It knows where each item is, so that
-// one that became greater or smaller, or is to leave, is found without a search. Each
-// change takes time that grows with the logarithm of the number of items.
+// A Heap holds items and has the least one at its top. It knows where each item is, so an item
+// whose key has changed, or that is removed, is found without a search. Each change takes time
+// proportional to the logarithm of the number of items.
 type Heap[T comparable] struct {
 	less  func(a, b T) bool
 	items []T
 	at    map[T]int
 }
 
-// New returns an empty heap with that order.
+// New returns an empty heap that is ordered by less.
 func New[T comparable](less func(a, b T) bool) *Heap[T] {
 	return &Heap[T]{less: less, at: map[T]int{}}
 }
 
-// Len returns how many items there are.
+// Len returns the number of items.
 func (h *Heap[T]) Len() int { return len(h.items) }
 
 // Top returns the least item, and false if there is none.
@@ -26,7 +26,7 @@ func (h *Heap[T]) Top() (least T, ok bool) {
 	return h.items[0], true
 }
 
-// Put adds an item, or moves it to its place if it is there already.
+// Put adds an item. If it is in the heap already, Put moves it to its new place.
 func (h *Heap[T]) Put(item T) {
 	i, has := h.at[item]
 	if !has {
@@ -37,7 +37,7 @@ func (h *Heap[T]) Put(item T) {
 	h.settle(i)
 }
 
-// Remove takes an item out, if it is there.
+// Remove removes an item, if it is in the heap.
 func (h *Heap[T]) Remove(item T) {
 	i, has := h.at[item]
 	if !has {

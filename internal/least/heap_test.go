@@ -8,7 +8,7 @@ import (
 
 type item struct{ key int }
 
-// The heap is compared with a plain list, through changes of keys too.
+// The heap agrees with a plain list, even after keys have changed.
 func TestHeapHasTheLeastOnTop(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	h := New(func(a, b *item) bool { return a.key < b.key })
@@ -32,18 +32,18 @@ func TestHeapHasTheLeastOnTop(t *testing.T) {
 			h.Remove(x)
 			want = slices.DeleteFunc(want, func(other *item) bool { return other == x })
 		default:
-			h.Remove(&item{}) // never there
+			h.Remove(&item{}) // never in the heap
 		}
 		if h.Len() != len(want) || len(h.at) != len(want) {
-			t.Fatalf("%d items, %d places, not %d", h.Len(), len(h.at), len(want))
+			t.Fatalf("the heap has %d items and %d places, want %d", h.Len(), len(h.at), len(want))
 		}
 		top, ok := h.Top()
 		if ok != (len(want) > 0) {
-			t.Fatalf("there are %d items, and Top says %t", len(want), ok)
+			t.Fatalf("there are %d items, but Top returns %t", len(want), ok)
 		}
 		for _, x := range want {
 			if x.key < top.key {
-				t.Fatalf("%d is on top of %d", top.key, x.key)
+				t.Fatalf("%d is at the top, but %d is less", top.key, x.key)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// One row put down and on disk.
+// BenchmarkAppend writes one row to disk.
 func BenchmarkAppend(b *testing.B) {
 	l := create(b, openDir(b), "p-1", newMachine("a"))
 	for b.Loop() {
@@ -15,7 +15,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// The same from 64 goroutines, which share their appends.
+// BenchmarkAppendParallel does the same from 64 goroutines, which share their appends.
 func BenchmarkAppendParallel(b *testing.B) {
 	l := create(b, openDir(b), "p-1", newMachine("a"))
 	var done atomic.Int64
@@ -33,7 +33,7 @@ func BenchmarkAppendParallel(b *testing.B) {
 	all.Wait()
 }
 
-// A ledger of a pool that has had 1000 machines.
+// BenchmarkRead reads the ledger of a pool that has had 1000 machines.
 func BenchmarkRead(b *testing.B) {
 	d := openDir(b)
 	l := create(b, d, "p-1")

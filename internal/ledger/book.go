@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,14 +11,14 @@ import (
 	"github.com/gputrain/gputrain/internal/record"
 )
 
-// What a line of a ledger tells of.
+// These are the kinds of a ledger's lines.
 const (
-	isPool     = "pool"     // the first: Header
-	isRow      = "row"      // a row as it now is, whole: so that what one line lost is told by the next
-	isTaken    = "taken"    // by another program: Generation, Owner
-	isRenewed  = "renewed"  // its owner lives
-	isReleased = "released" // its owner has let it go
-	isClosing  = "closing"  // the pool is ended
+	isPool     = "pool"     // the first line: Header
+	isRow      = "row"      // a row with all its fields, so that the next line of a row replaces a lost one
+	isTaken    = "taken"    // another program has taken the pool: Generation, Owner
+	isRenewed  = "renewed"  // the pool's owner lives
+	isReleased = "released" // its owner has released it
+	isClosing  = "closing"  // its owner is ending it
 )
 
 // An entry is one line of a ledger.
@@ -35,7 +36,7 @@ func (e entry) record() (record.Record, error) {
 	return record.Record{Head: head}, err
 }
 
-// A book is what a ledger's lines come to.
+// A book is the state that a ledger's lines describe.
 type book struct {
 	Header
 	generation int
@@ -50,7 +51,8 @@ type book struct {
 	damage     []error
 }
 
-// read takes what package record yields, and reports any error but of what the file holds.
+// read takes what package record yields. It returns only errors of reading: those in the file's
+// content become damage.
 func (b *book) read(r record.Record, err error) error {
 	switch err.(type) {
 	case nil:
@@ -64,7 +66,7 @@ func (b *book) read(r record.Record, err error) error {
 		return err
 	}
 	if b.newer {
-		return nil // its lines are not for this program to judge
+		return nil // this program cannot judge its lines
 	}
 	var e entry
 	if err := json.Unmarshal(r.Head, &e); err != nil {
@@ -72,16 +74,16 @@ func (b *book) read(r record.Record, err error) error {
 			b.Header, b.owner, b.newer = *newer, newer.Owner, true
 			return nil
 		}
-		b.damage = append(b.damage, fmt.Errorf("a line is not of a ledger: %w", err))
+		b.damage = append(b.damage, fmt.Errorf("a line of the ledger cannot be read: %w", err))
 		return nil
 	}
 	if err := b.apply(e); err != nil {
-		b.damage = append(b.damage, fmt.Errorf("the ledger says %w", err))
+		b.damage = append(b.damage, fmt.Errorf("a line of the ledger is wrong: %w", err))
 	}
 	return nil
 }
 
-// newerHeader reads what it can of a header that has another form by now.
+// newerHeader reads the fields of a newer header whose form has not changed.
 func newerHeader(line []byte) *Header {
 	var e struct {
 		Pool map[string]json.RawMessage `json:"pool"`
@@ -94,18 +96,18 @@ func newerHeader(line []byte) *Header {
 		"pool": &h.Pool, "name": &h.Name, "provider": &h.Provider, "account": &h.Account, "owner": &h.Owner,
 		"created": &h.Created, "expires": &h.Expires, "leaseNanoseconds": &h.Lease, "authorizedKey": &h.AuthorizedKey, "members": &h.Members,
 	} {
-		_ = json.Unmarshal(e.Pool[field], to) // what is another thing by now stays empty
+		_ = json.Unmarshal(e.Pool[field], to) // a field whose type has changed stays empty
 	}
 	return &h
 }
 
-// apply takes the next line. What cannot follow what was before is an error,
-// and changes nothing, unless a thing that may cost money would be lost by that.
+// apply applies the next line. A line that contradicts those before it is an error and changes
+// nothing, unless a thing that may cost money would be lost then.
 func (b *book) apply(e entry) error {
 	if b.generation == 0 && e.Is != isPool && !b.newer {
-		// The header is lost. What rows tell is still worth having.
+		// The header is lost, but the rows are still useful.
 		b.begin(Header{})
-		b.damage = append(b.damage, fmt.Errorf("the ledger does not begin with its pool"))
+		b.damage = append(b.damage, errors.New("the first line of the ledger does not describe its pool"))
 	}
 	if e.At.After(b.last) {
 		b.last = e.At
@@ -114,26 +116,26 @@ func (b *book) apply(e entry) error {
 	case isPool:
 		switch {
 		case b.generation > 0:
-			return fmt.Errorf("twice what the pool is")
+			return errors.New("it describes the pool a second time")
 		case e.Pool == nil || e.Pool.Schema < 1:
 			b.begin(Header{})
-			return fmt.Errorf("nothing of what the pool is")
+			return errors.New("it does not describe the pool")
 		}
 		b.begin(*e.Pool)
 		b.newer = e.Pool.Schema > Schema
 	case isRow:
 		if e.Row == nil {
-			return fmt.Errorf("nothing of a row")
+			return errors.New("it has no row")
 		}
 		return b.set(*e.Row)
 	case isTaken:
 		if e.Generation <= b.generation {
-			return fmt.Errorf("that generation %d came after %d", e.Generation, b.generation)
+			return fmt.Errorf("generation %d follows generation %d", e.Generation, b.generation)
 		}
 		skipped := e.Generation - b.generation - 1
 		b.generation, b.owner, b.released = e.Generation, e.Owner, false
 		if skipped > 0 {
-			return fmt.Errorf("that generation %d came, and not the %d before it", e.Generation, skipped)
+			return fmt.Errorf("generation %d follows generation %d", e.Generation, e.Generation-skipped-1)
 		}
 	case isRenewed:
 	case isReleased:
@@ -143,7 +145,7 @@ func (b *book) apply(e entry) error {
 	case isClosing:
 		b.closing = true
 	default:
-		return fmt.Errorf("%q, which is nothing that this program knows", e.Is)
+		return fmt.Errorf("this program does not know its kind %q", e.Is)
 	}
 	return nil
 }
@@ -153,44 +155,44 @@ func (b *book) begin(h Header) {
 	b.index = map[string]int{}
 }
 
-// set takes a row as a line has it.
+// set sets a row to what a line says.
 func (b *book) set(r Row) error {
 	if r.Name == "" || r.Kind == "" || r.Rank < 0 {
-		return fmt.Errorf("of a row no name, no kind or rank %d", r.Rank)
+		return fmt.Errorf("a row has no name, no kind, or the rank %d", r.Rank)
 	}
 	i, known := b.index[r.Name]
 	if !known {
 		b.index[r.Name] = len(b.rows)
 		b.rows = append(b.rows, r)
 		if r.State > Created {
-			return fmt.Errorf("that %s is %v, and nothing of it before", r.Name, r.State)
+			return fmt.Errorf("%s is %v, but was never created", r.Name, r.State)
 		}
 		return nil
 	}
 	old := b.rows[i]
 	if old.Kind != r.Kind || old.Rank != r.Rank {
-		return fmt.Errorf("that %s is %s of rank %d, after %s of rank %d", r.Name, r.Kind, r.Rank, old.Kind, old.Rank)
+		return fmt.Errorf("%s is %s of rank %d, but was %s of rank %d", r.Name, r.Kind, r.Rank, old.Kind, old.Rank)
 	}
 	if err := follows(old.State, r.State); err != nil {
-		return fmt.Errorf("of %s %w", r.Name, err)
+		return fmt.Errorf("%s %w", r.Name, err)
 	}
 	b.rows[i] = r
 	return nil
 }
 
-// follows says whether a row can go from one state to another. Staying in one
-// is telling more of the row.
+// follows returns an error if a row cannot go from one state to another. A row may stay in its
+// state, to add fields.
 func follows(from, to State) error {
 	switch {
-	case to == from, from == Gone && to <= Created: // asked for anew, or found after all
+	case to == from, from == Gone && to <= Created: // requested again, or found after all
 		return nil
 	case to < from, to == Leased && from != Created:
-		return fmt.Errorf("that it is %v after it was %v", to, from)
+		return fmt.Errorf("is %v, but was %v before", to, from)
 	}
 	return nil
 }
 
-// take has the book apply entries, and returns the records of them.
+// take applies entries to the book, and returns their records.
 func (b *book) take(entries []entry) ([]record.Record, error) {
 	recs := make([]record.Record, len(entries))
 	for i, e := range entries {
@@ -214,7 +216,7 @@ func (b *book) clone() *book {
 	return &c
 }
 
-// row returns the row of a name.
+// row returns the row with a name.
 func (b *book) row(name string) (Row, bool) {
 	i, ok := b.index[name]
 	if !ok {
@@ -223,26 +225,26 @@ func (b *book) row(name string) (Row, bool) {
 	return b.rows[i], true
 }
 
-// A Snapshot is what a ledger says at a moment.
+// A Snapshot is the state of a ledger at one moment.
 type Snapshot struct {
 	Header
-	// Generation counts the programs that have had the pool, from 1, and Holder
-	// is the last of them, as package owner writes it.
+	// Generation is the number of programs that have had the pool, from 1. Holder is the last of
+	// them, as package owner writes it.
 	Generation int
 	Holder     string
 	// Rows are in the order in which they were intended.
 	Rows []Row
-	// Closing says that the pool is being ended, by whoever has it.
+	// Closing means that the pool's program is ending it.
 	Closing bool
-	// InUse says that the last owner lives, as far as can be told.
+	// InUse means that the last owner lives, or may live.
 	InUse bool
-	// Last is when the latest line was written.
+	// Last is the time of the latest line.
 	Last time.Time
-	// Torn says that the last line is not whole: nobody was told that it is there.
+	// Torn means that the last line is incomplete. No program has been told that it was written.
 	Torn bool
-	// Damage is what cannot be read or cannot be true. The rest is in Rows.
+	// Damage lists what cannot be read or is contradictory. Rows has the rest.
 	Damage []error
-	// Newer says that a newer program has written the ledger: only the Header is read.
+	// Newer means that a newer program has written the ledger. Only the Header is read then.
 	Newer bool
 }
 

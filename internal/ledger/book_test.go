@@ -9,7 +9,7 @@ import (
 	"github.com/gputrain/gputrain/internal/record"
 )
 
-// readLines returns a book that has read lines.
+// readLines returns a book that has read these lines.
 func readLines(t testing.TB, lines ...string) *book {
 	t.Helper()
 	b := &book{}
@@ -67,7 +67,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// Whatever a ledger says, no row that was ever readable leaves it.
+// Whatever a ledger contains, a row that was once readable stays.
 func FuzzBook(f *testing.F) {
 	f.Add(pool, machine("a", "created"), machine("a", "gone"))
 	f.Add(pool, `{"is":"taken","generation":9}`, machine("b", "leased"))
@@ -84,7 +84,7 @@ func FuzzBook(f *testing.F) {
 			names = len(b.rows)
 		}
 		if err := b.read(record.Record{}, errors.New("disk")); err == nil {
-			t.Fatal("an error of reading was lost")
+			t.Fatal("an error of reading was not returned")
 		}
 	})
 }

@@ -18,30 +18,30 @@ import (
 )
 
 // DefaultDir returns gputrain's folder in the user's state directory:
-// $XDG_STATE_HOME/gputrain where that is an absolute path, else
+// $XDG_STATE_HOME/gputrain if that is an absolute path, else
 // ~/.local/state/gputrain; on Windows %LocalAppData%\gputrain. It makes nothing.
 func DefaultDir() (string, error) {
 	if runtime.GOOS == "windows" {
 		if d := os.Getenv("LocalAppData"); d != "" {
 			return filepath.Join(d, "gputrain"), nil
 		}
-		return "", errors.New("%LocalAppData% is not set: name a folder for what programs keep")
+		return "", errors.New("%LocalAppData% is not set: set it, or name a state directory")
 	}
 	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
 		return filepath.Join(d, "gputrain"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
-		return "", errors.New("neither HOME nor XDG_STATE_HOME is set: set one, or name a folder for what programs keep")
+		return "", errors.New("neither HOME nor XDG_STATE_HOME is set: set one, or name a state directory")
 	}
 	return filepath.Join(home, ".local", "state", "gputrain"), nil
 }
 
 // A Dir is a folder with the ledgers of pools.
-type Dir struct{ path string } // of the folder pools
+type Dir struct{ path string } // path is that of the subfolder "pools"
 
-// OpenDir opens a folder, and makes it where it is not there. It must be this
-// user's, and no other user may write to it or exchange it for another.
+// OpenDir opens a folder, and makes it if it does not exist. It must belong to this user, and no
+// other user may be able to write to it or replace it.
 func OpenDir(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func OpenDir(path string) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{path: filepath.Join(path, "pools")}
-	var made []string // what a ledger in it needs to be found after a crash
+	var made []string // new folders, whose names must be on disk for a ledger to survive a crash
 	for p := d.path; ; p = filepath.Dir(p) {
 		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
 			break
@@ -61,7 +61,7 @@ func OpenDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(path) // a user may have a link of their own to it
+	real, err := filepath.EvalSymlinks(path) // the user's own links are allowed
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (d *Dir) generationLock(id string, generation int) string {
 	return d.file(id, "."+strconv.Itoa(generation)+".lock")
 }
 
-// Pools returns the ids of the pools that have a ledger. What a program has left
-// of one that has none, since it was killed while it made or removed it, is removed.
+// Pools returns the IDs of the pools that have a ledger. It removes the files of pools without one,
+// which a program left because it was killed while it made or removed the pool.
 func (d *Dir) Pools() ([]string, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *Dir) Pools() ([]string, error) {
 	return ids, nil
 }
 
-// sweep removes the files of a pool that has no ledger, unless a program is at it.
+// sweep removes the files of a pool that has no ledger, unless a program is using them.
 func (d *Dir) sweep(id string) {
 	lock, err := d.lock(id, 0)
 	if err != nil {
@@ -128,16 +128,16 @@ func (d *Dir) sweep(id string) {
 	}
 }
 
-// has reports whether there may be a ledger of a pool.
+// has reports whether a pool may have a ledger.
 func (d *Dir) has(id string) bool {
 	_, err := os.Stat(d.file(id, ".ledger"))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// generations returns the numbers of a pool's lock files. It reads the whole folder, so
-// what is done for each of many pools uses [Dir.generationsOf].
+// generations returns the numbers of a pool's lock files. It reads the whole folder; operations on
+// many pools use [Dir.generationsOf] instead.
 func (d *Dir) generations(id string) ([]int, error) {
-	entries, err := os.ReadDir(d.path) // and no Glob: the folder's own name may have what that takes for a pattern
+	entries, err := os.ReadDir(d.path) // not Glob: the folder's own name may contain a pattern
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +152,11 @@ func (d *Dir) generations(id string) ([]int, error) {
 	return found, nil
 }
 
-// generationsOf returns the numbers, from one on, of the lock files of a pool whose
-// ledger has been read. A whole ledger has every generation before its last, and a
-// program that takes the pool makes the lock of the next one before it writes: so the
-// files after the last follow each other, and are looked for by name. A ledger that is
-// damaged, or newer, may lack any of them: there the folder is read.
+// generationsOf returns the numbers of a pool's lock files, from one on, once its ledger has been
+// read. An undamaged ledger has every generation before its last, and a program that takes the pool
+// makes the next generation's lock before it writes. So the numbers after the last one are
+// consecutive, and the files can be looked up by name. A damaged or newer ledger may lack any
+// generation: the folder is read then.
 func (d *Dir) generationsOf(b *book, id string, from int) ([]int, error) {
 	if b.newer || len(b.damage) > 0 {
 		return d.generations(id)
@@ -175,8 +175,8 @@ func (d *Dir) generationsOf(b *book, id string, from int) ([]int, error) {
 	}
 }
 
-// held returns the latest generation of a pool whose program lives, if that is not
-// before the ledger's last, or 0.
+// held returns the latest generation whose program lives, if it is not older than the ledger's last
+// one, or else 0.
 func (d *Dir) held(b *book, id string) (int, error) {
 	generations, err := d.generationsOf(b, id, b.generation)
 	if held := d.heldOf(id, generations); held >= b.generation {
@@ -185,7 +185,7 @@ func (d *Dir) held(b *book, id string) (int, error) {
 	return 0, err
 }
 
-// heldOf returns the latest of some generations of a pool whose program lives, or 0.
+// heldOf returns the latest of the generations whose program lives, or 0.
 func (d *Dir) heldOf(id string, generations []int) int {
 	held := 0
 	for _, n := range generations {
@@ -196,10 +196,10 @@ func (d *Dir) heldOf(id string, generations []int) int {
 	return held
 }
 
-// remove removes all files of a pool but its change lock, which the caller has and
-// which goes when it lets it go. The ledger goes after what is secret, so that
-// what a crash leaves of that is known. A lock file that is not among the generations
-// stays until the next call of Pools, which sweeps what has no ledger.
+// remove removes all files of a pool except its change lock, which the caller holds, and which is
+// removed when it is unlocked. The ledger is removed after the secret files, so that these can
+// still be found after a crash. A lock file that is not among the generations stays until the next
+// call of Pools, which removes the files of pools without a ledger.
 func (d *Dir) remove(id string, generations []int) error {
 	names := []string{d.file(id, ".key"), d.file(id, ".tasks"), d.file(id, ".tasks"+record.Unfinished), d.file(id, ".ledger"), d.file(id, ".ledger"+record.Unfinished)}
 	for _, n := range generations {
@@ -214,8 +214,8 @@ func (d *Dir) remove(id string, generations []int) error {
 	return errors.Join(append(errs, record.SyncDir(d.path))...)
 }
 
-// Read returns what a pool's ledger says, and changes nothing. With ErrNewer
-// there is a snapshot too, of what can be read of it.
+// Read returns the state of a pool's ledger, and changes nothing. With ErrNewer it also returns a
+// snapshot, of what can be read.
 func (d *Dir) Read(id string) (*Snapshot, error) {
 	b, err := d.readBook(id)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *Dir) Read(id string) (*Snapshot, error) {
 	}
 	s := d.snapshot(b, id)
 	if s.Newer {
-		return &s, told("read", id, ErrNewer)
+		return &s, wrapError("read", id, ErrNewer)
 	}
 	return &s, nil
 }
@@ -238,13 +238,13 @@ func (d *Dir) readBook(id string) (*book, error) {
 		if err := b.read(r, err); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %s", ErrUnknown, id)
 		} else if err != nil {
-			return nil, told("read", id, err)
+			return nil, wrapError("read", id, err)
 		}
 	}
 	return b, nil
 }
 
-// snapshot is what the book says, and whether somebody has the pool.
+// snapshot returns the book's snapshot, and whether a program has the pool.
 func (d *Dir) snapshot(b *book, id string) Snapshot {
 	s := b.snapshot()
 	s.InUse = d.inUse(b, id)
@@ -256,33 +256,32 @@ func (d *Dir) inUse(b *book, id string) bool {
 	if err != nil || held > 0 {
 		return true
 	}
-	// On another host, which a machine is too before and after a boot, only the
-	// lease tells.
+	// For an owner on another host, or on this host before it booted, only the lease counts.
 	who, err := owner.Parse(b.owner)
 	return err == nil && !who.SameHost() && !b.released && time.Since(b.last) < b.Lease
 }
 
-// Create begins a pool's ledger with what is about to be made, and returns once it
-// is on disk. key is the pool's private key. Where it fails, it leaves nothing.
+// Create begins a pool's ledger with rows that are about to be made, and returns once it is on
+// disk. key is the pool's private key. If Create fails, it leaves nothing.
 func (d *Dir) Create(h Header, key []byte, rows ...Row) (_ *Ledger, err error) {
 	if !idPattern.MatchString(h.Pool) {
-		return nil, fmt.Errorf("%q is not the ID of a pool: it is lower-case letters, digits and dashes, at most 63", h.Pool)
+		return nil, fmt.Errorf("%q is not the ID of a pool: an ID is at most 63 lower-case letters, digits and dashes", h.Pool)
 	}
 	lock, err := d.lock(h.Pool, lockPatience)
 	if err != nil {
-		return nil, told("begin", h.Pool, err)
+		return nil, wrapError("begin", h.Pool, err)
 	}
 	defer lock.Unlock()
-	generations, err := d.generations(h.Pool) // there may be what a program has left that was killed here
+	generations, err := d.generations(h.Pool) // a program that was killed in Create may have left some
 	switch {
 	case err != nil:
-		return nil, told("begin", h.Pool, err)
+		return nil, wrapError("begin", h.Pool, err)
 	case d.has(h.Pool), d.heldOf(h.Pool, generations) > 0:
-		return nil, told("begin", h.Pool, fmt.Errorf("%w: it is there already", ErrInUse))
+		return nil, wrapError("begin", h.Pool, fmt.Errorf("%w: its ledger exists already", ErrInUse))
 	}
 	defer func() {
 		if err != nil {
-			err = told("begin", h.Pool, err)
+			err = wrapError("begin", h.Pool, err)
 			d.remove(h.Pool, []int{1})
 		}
 	}()
@@ -336,23 +335,23 @@ func writeKey(path string, key []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// TakeOptions say what Take may do.
+// TakeOptions are options of Take.
 type TakeOptions struct {
-	// Force takes a pool whose program lives: that one is fenced off.
+	// Force takes a pool even if its program lives. That program is fenced off.
 	Force bool
-	// Damaged takes a pool whose ledger is damaged, by what can be read of it.
+	// Damaged takes a pool even if its ledger is damaged, with what can be read of it.
 	Damaged bool
 }
 
-// Take makes this program the owner of a pool: its generation is the next one,
-// and the one before writes nothing more.
+// Take makes this program the owner of a pool, with the next generation. The previous owner can no
+// longer write.
 func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, err error) {
 	if !idPattern.MatchString(id) {
 		return nil, nil, fmt.Errorf("%w: %q", ErrUnknown, id)
 	}
 	lock, err := d.lock(id, lockPatience)
 	if err != nil {
-		return nil, nil, told("take", id, err)
+		return nil, nil, wrapError("take", id, err)
 	}
 	defer lock.Unlock()
 	was, err := d.readBook(id)
@@ -363,19 +362,19 @@ func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, er
 	snap := &s
 	switch {
 	case snap.Newer:
-		return nil, snap, told("read", id, ErrNewer)
+		return nil, snap, wrapError("read", id, ErrNewer)
 	case snap.InUse && !opts.Force:
-		return nil, snap, told("take", id, fmt.Errorf("%w: %s", ErrInUse, snap.Holder))
+		return nil, snap, wrapError("take", id, fmt.Errorf("%w: %s", ErrInUse, snap.Holder))
 	case len(snap.Damage) > 0 && !opts.Damaged:
-		return nil, snap, told("take", id, fmt.Errorf("%w: %w", ErrDamaged, errors.Join(snap.Damage...)))
+		return nil, snap, wrapError("take", id, fmt.Errorf("%w: %w", ErrDamaged, errors.Join(snap.Damage...)))
 	}
-	held, err := d.held(was, id) // of whose taking the ledger may have lost the line
+	held, err := d.held(was, id) // the ledger may have lost the line that names it
 	if err != nil {
-		return nil, snap, told("take", id, err)
+		return nil, snap, wrapError("take", id, err)
 	}
 	l := &Ledger{dir: d, id: id, generation: max(snap.Generation, held) + 1, lock: lock}
 	if l.life, err = hold(d.generationLock(id, l.generation)); err != nil {
-		return nil, snap, told("take", id, err)
+		return nil, snap, wrapError("take", id, err)
 	}
 	b := &book{}
 	if l.file, err = record.Open(d.file(id, ".ledger"), b.read); err == nil {
@@ -386,7 +385,7 @@ func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, er
 		if l.file != nil {
 			l.file.Close()
 		}
-		return nil, snap, told("take", id, err)
+		return nil, snap, wrapError("take", id, err)
 	}
 	taken := l.Snapshot()
 	return l, &taken, nil

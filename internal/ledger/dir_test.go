@@ -18,7 +18,7 @@ import (
 
 func TestDefaultDir(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("it has its own")
+		t.Skip("Windows has another default folder")
 	}
 	t.Setenv("HOME", "/home/ann")
 	for xdg, want := range map[string]string{"/state": "/state/gputrain", "relative": "/home/ann/.local/state/gputrain", "": "/home/ann/.local/state/gputrain"} {
@@ -41,7 +41,7 @@ func TestOpenDir(t *testing.T) {
 	l := create(t, d, "p-1", newMachine("a"))
 	must(t, l.Close(false))
 	if runtime.GOOS == "windows" {
-		t.Skip("it has no modes")
+		t.Skip("Windows has no file modes")
 	}
 	for _, p := range []string{filepath.Dir(path), path, d.path} {
 		if info, err := os.Stat(p); err != nil || info.Mode().Perm() != 0o700 {
@@ -57,7 +57,7 @@ func TestOpenDir(t *testing.T) {
 	for _, p := range []string{path, d.path} {
 		must(t, os.Chmod(p, 0o770))
 		if _, err := OpenDir(path); err == nil {
-			t.Errorf("%s, to which others write, was taken", p)
+			t.Errorf("OpenDir accepts %s, which others can write to", p)
 		}
 		must(t, os.Chmod(p, 0o755))
 		_, err := OpenDir(path)
@@ -65,7 +65,7 @@ func TestOpenDir(t *testing.T) {
 		if os.Geteuid() == 0 {
 			must(t, os.Chown(p, 12345, -1))
 			if _, err := OpenDir(path); err == nil {
-				t.Errorf("%s, of another user, was taken", p)
+				t.Errorf("OpenDir accepts %s, which belongs to another user", p)
 			}
 			must(t, os.Chown(p, 0, -1))
 		}
@@ -76,7 +76,7 @@ func TestCreate(t *testing.T) {
 	d := openDir(t)
 	for _, bad := range []string{"", "-", "P", "a/b", "..", "a.b", "a\n"} {
 		if _, err := d.Create(Header{Pool: bad}, newKey); err == nil {
-			t.Errorf("%q is an ID", bad)
+			t.Errorf("Create accepts the ID %q", bad)
 		}
 		_, err := d.Read(bad)
 		is(t, err, ErrUnknown)
@@ -84,7 +84,7 @@ func TestCreate(t *testing.T) {
 		is(t, err, ErrUnknown)
 	}
 	if _, err := d.Create(Header{Pool: "p-1"}, newKey, Row{Name: "no kind"}); err == nil {
-		t.Error("a row that is none was taken")
+		t.Error("Create accepts an invalid row")
 	}
 	wantFiles(t, d)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -100,11 +100,11 @@ func TestCreate(t *testing.T) {
 	}
 	wants(t, read(t, d, "p-1"), "a intended")
 
-	// What cannot be written leaves nothing.
+	// A Create that cannot write leaves nothing.
 	must(t, os.MkdirAll(filepath.Join(d.path, "q-1.ledger.new", "x"), 0o700))
 	_, err := d.Create(Header{Pool: "q-1"}, newKey)
 	if err == nil {
-		t.Fatal("it was written")
+		t.Fatal("Create succeeded without being able to write")
 	}
 	must(t, os.RemoveAll(filepath.Join(d.path, "q-1.ledger.new")))
 	wantFiles(t, d, before...)
@@ -118,8 +118,8 @@ func put(t testing.TB, d *Dir, id string, suffixes ...string) {
 	}
 }
 
-// What is left by a program that was killed in Create, or while it removed a
-// pool, is removed by the next that looks, and is not in the way of Create.
+// Pools removes what a program left that was killed in Create, or while it removed a pool. These
+// files do not prevent Create.
 func TestOrphans(t *testing.T) {
 	for _, left := range [][]string{
 		{".lock"},
@@ -159,7 +159,7 @@ func TestOrphansOfTheLiving(t *testing.T) {
 	_, err = d.Pools()
 	must(t, err)
 	wantFiles(t, d, "p-1.1.lock", "p-1.key", "p-1.lock")
-	life, err := hold(d.generationLock("p-1", 1)) // a program whose ledger somebody has removed
+	life, err := hold(d.generationLock("p-1", 1)) // a program whose ledger was removed
 	must(t, err)
 	lock.Unlock()
 	for range 2 {
@@ -176,7 +176,7 @@ func TestOrphansOfTheLiving(t *testing.T) {
 	wantFiles(t, d)
 }
 
-// A pool that has come to be since Pools looked is none that was left.
+// A pool that was created after Pools has looked is not removed.
 func TestSweepOfAPool(t *testing.T) {
 	d := openDir(t)
 	must(t, create(t, d, "p-1", newMachine("a")).Close(false))
@@ -184,7 +184,7 @@ func TestSweepOfAPool(t *testing.T) {
 	wants(t, read(t, d, "p-1"), "a intended")
 }
 
-// Files that are no pool's stay, and are no pools.
+// Files that belong to no pool stay, and are not listed as pools.
 func TestOtherFiles(t *testing.T) {
 	d := openDir(t)
 	for _, name := range []string{"README", ".hidden", "A.ledger"} {
@@ -197,7 +197,7 @@ func TestOtherFiles(t *testing.T) {
 	wantFiles(t, d, ".hidden", "A.ledger", "README")
 }
 
-// Programs that list, read, take, make and end pools do not disturb each other.
+// Programs that list, read, take, create and end pools do not disturb each other.
 func TestManyAtOnce(t *testing.T) {
 	d := openDir(t)
 	shared := create(t, d, "shared", newMachine("a"))
@@ -237,7 +237,7 @@ func TestManyAtOnce(t *testing.T) {
 				}
 				l, s, err := d.Take(l.id, "h/1/2", TakeOptions{})
 				if err != nil {
-					t.Error(err) // a reader that looks at its lock does not have the pool
+					t.Error(err) // a reader that probes its lock does not hold the pool
 					return
 				}
 				if len(s.Rows) != 1 {
@@ -257,7 +257,7 @@ func TestManyAtOnce(t *testing.T) {
 	wantFiles(t, d, "shared.1.lock", "shared.key", "shared.ledger", "shared.lock")
 }
 
-// A reader that looks whether a lock is held does not keep an owner from it.
+// A reader that probes whether a lock is held does not keep an owner from it.
 func TestHoldWaitsForReaders(t *testing.T) {
 	d := openDir(t)
 	must(t, create(t, d, "p-1").Close(false))
@@ -273,7 +273,7 @@ func TestHoldWaitsForReaders(t *testing.T) {
 	l.Close()
 }
 
-// Of many programs that take a pool one has it.
+// If many programs take a pool at once, one gets it.
 func TestTakesAtOnce(t *testing.T) {
 	d := openDir(t)
 	must(t, create(t, d, "p-1", newMachine("a")).Close(false))
@@ -292,14 +292,14 @@ func TestTakesAtOnce(t *testing.T) {
 	all.Wait()
 	close(won)
 	if len(won) != 1 {
-		t.Fatalf("%d have it", len(won))
+		t.Fatalf("%d programs have the pool", len(won))
 	}
 	l := <-won
 	must(t, l.Fenced())
 	must(t, l.Close(true))
 }
 
-// A pool that is ended while another program waits for its lock is no pool any more.
+// A pool that ends while another program waits for its lock is unknown to that program.
 func TestTakeOfWhatIsRemoved(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -316,7 +316,7 @@ func TestTakeOfWhatIsRemoved(t *testing.T) {
 	wantFiles(t, d)
 }
 
-// Cut anywhere in its last line, a ledger is what it was before that.
+// A ledger that is cut anywhere in its last line has the state before that line.
 func TestTorn(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -349,7 +349,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// What an edit leaves can be read, and taken by who says so.
+// A ledger that was edited can still be read, and a program that asks for damaged ones can take it.
 func TestDamaged(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"), newMachine("b"))
@@ -381,13 +381,13 @@ func TestDamaged(t *testing.T) {
 		must(t, l.Close(false))
 		wants(t, read(t, d, "p-1"), states(&Snapshot{Rows: []Row{{Name: s.Rows[0].Name, State: Gone}, {Name: s.Rows[1].Name, State: Gone}}})...)
 		if read(t, d, "p-1").InUse {
-			t.Error("in use")
+			t.Error("the pool is still in use")
 		}
 	}
 }
 
-// Where the line is lost with which a living program took the pool, its number
-// is not given twice, and it is fenced off.
+// If the line with which a living program took the pool is lost, its generation is not given again,
+// and the program is fenced off.
 func TestTakenLineLost(t *testing.T) {
 	d := openDir(t)
 	must(t, create(t, d, "p-1", newMachine("a")).Close(false))
@@ -408,8 +408,8 @@ func TestTakenLineLost(t *testing.T) {
 	wants(t, read(t, d, "p-1"), "a intended", "c intended")
 }
 
-// A damaged ledger may lack any generation, and its lock files may have gaps: a program
-// that holds one of them has the pool all the same.
+// A damaged ledger may lack any generation, and its lock files may have gaps: a program that holds
+// one of the locks still has the pool.
 func TestLivingProgramOfADamagedLedger(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -422,11 +422,11 @@ func TestLivingProgramOfADamagedLedger(t *testing.T) {
 	must(t, err)
 	defer life.Close()
 	if read(t, d, "p-1").InUse {
-		t.Error("a whole ledger tells of every generation: the fourth is none")
+		t.Error("an undamaged ledger names every generation, but the fourth counts as one")
 	}
 	must(t, os.WriteFile(path, bytes.Replace(whole, []byte(`"at"`), []byte(`"AT"`), 1), 0o600))
 	if s := read(t, d, "p-1"); !s.InUse || len(s.Damage) == 0 {
-		t.Errorf("the fourth program lives: %+v", s)
+		t.Errorf("the fourth program lives, but the snapshot is %+v", s)
 	}
 	_, _, err = d.Take("p-1", "h/1/2", TakeOptions{Damaged: true})
 	is(t, err, ErrInUse)
@@ -439,8 +439,8 @@ func TestLivingProgramOfADamagedLedger(t *testing.T) {
 	wantFiles(t, d)
 }
 
-// A lock file that closing a pool does not look for, as it is of no generation of the
-// pool, goes with the next look through the folder.
+// Closing a pool does not look for a lock file of a generation that the pool never had. Pools
+// removes that file.
 func TestLockOfNoGeneration(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -452,7 +452,7 @@ func TestLockOfNoGeneration(t *testing.T) {
 	wantFiles(t, d)
 }
 
-// put a ledger there as another program would have written it.
+// writeLedger writes a ledger as another program would.
 func writeLedger(t testing.TB, d *Dir, id string, heads ...string) {
 	t.Helper()
 	f, err := record.Create(d.file(id, ".ledger"))
@@ -483,21 +483,21 @@ func TestNewer(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 			if after, _ := os.ReadFile(d.file("p-1", ".ledger")); !bytes.Equal(before, after) {
-				t.Error("it was changed")
+				t.Error("the newer ledger was changed")
 			}
 			wantFiles(t, d, "p-1.ledger", "p-1.lock")
 			life, err := hold(d.generationLock("p-1", 1))
 			must(t, err)
 			defer life.Close()
 			if s, _ := d.Read("p-1"); !s.InUse {
-				t.Error("its program lives")
+				t.Error("the newer ledger's program lives, but the pool does not count as in use")
 			}
 		})
 	}
 }
 
-// The owner on another host counts as alive for its lease, on this one only
-// while its lock is held.
+// An owner on another host counts as alive for its lease, and an owner on this host only while its
+// lock is held.
 func TestInUse(t *testing.T) {
 	here := owner.Self()
 	here.PID++
@@ -540,21 +540,21 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// A lock of which nothing can be told may be held.
+// A lock that cannot be probed counts as held.
 func TestUntoldLock(t *testing.T) {
 	d := openDir(t)
 	must(t, create(t, d, "p-1").Close(false))
 	must(t, os.Remove(d.generationLock("p-1", 1)))
 	if read(t, d, "p-1").InUse {
-		t.Error("no lock is held")
+		t.Error("a lock counts as held although there is none")
 	}
-	must(t, os.Mkdir(d.generationLock("p-1", 1), 0o700)) // cannot be opened to write
+	must(t, os.Mkdir(d.generationLock("p-1", 1), 0o700)) // cannot be opened for writing
 	if !read(t, d, "p-1").InUse {
-		t.Error("it is taken for free")
+		t.Error("a lock that cannot be opened counts as free")
 	}
 }
 
-// Whatever a ledger holds, what can be read of it can be taken, and stays.
+// Whatever a ledger contains, its readable rows can be taken, and stay.
 func FuzzTake(f *testing.F) {
 	d := openDir(f)
 	l := create(f, d, "p-1", newMachine("a"))
@@ -575,7 +575,7 @@ func FuzzTake(f *testing.F) {
 		}
 		must(t, err)
 		if before.Generation > 1<<30 {
-			return // as no number of programs comes to
+			return // no pool has so many programs
 		}
 		l, _, err := d.Take("p-1", "h/1/2", TakeOptions{Force: true, Damaged: true})
 		must(t, err)

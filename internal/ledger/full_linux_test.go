@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/disktest"
+	"github.com/gputrain/gputrain/internal/test/disktest"
 )
 
 func TestFullDisk(t *testing.T) {
@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 		is(t, err, ErrFull)
 		is(t, err, syscall.ENOSPC)
 		if after, _ := os.ReadFile(d.file("p-1", ".ledger")); !bytes.Equal(before, after) {
-			t.Fatal("the file is another")
+			t.Fatal("the file was replaced")
 		}
 		s := l.Snapshot()
 		wants(t, &s, "a intended")
@@ -36,8 +36,8 @@ func TestFullDisk(t *testing.T) {
 	must(t, l.Intend(long))
 	wants(t, read(t, d, "p-1"), "a intended", "b intended")
 
-	// Nor is there more of a pool that could not begin, whatever had room, and
-	// a pool is taken whole or not.
+	// A pool that could not begin leaves nothing, however little space there was, and a pool is
+	// taken either completely or not at all.
 	names := files(t, d)
 	for left := int64(0); left <= 16<<10; left += 4 << 10 {
 		disktest.Fill(t, filler, left)
@@ -68,6 +68,6 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	disktest.Fill(t, filler, 0)
-	must(t, taken.Close(true)) // to end a pool needs no room
+	must(t, taken.Close(true)) // ending a pool needs no space
 	wantFiles(t, d)
 }

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain is first of all the other program that tests start: it starts none
-// itself, and ends with its stdin or after two minutes.
+// TestMain also serves as the program that tests start. Such a program starts no other, and ends
+// with its stdin or after two minutes.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("GPUTRAIN_TEST_LEDGER"); dir != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(3) })
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play does what it is told, line by line, and answers each with one line.
+// play carries out commands, line by line, and answers each with one line.
 func play(path string) {
 	d, err := OpenDir(path)
 	var l *Ledger
@@ -83,7 +83,7 @@ func play(path string) {
 	}
 }
 
-// A program is another one, that has the same folder.
+// A program is another process that uses the same folder.
 type program struct {
 	t   testing.TB
 	cmd *exec.Cmd
@@ -106,7 +106,7 @@ func start(t testing.TB, dir string) *program {
 	return p
 }
 
-// tell has it do something, and wants its answer to be that.
+// tell sends the program a command, and checks its answer.
 func (p *program) tell(what, want string) {
 	p.t.Helper()
 	p.say(what)
@@ -126,7 +126,7 @@ func (p *program) hear() string {
 	return strings.TrimSpace(line)
 }
 
-// kill ends it at once, with no chance to do anything.
+// kill kills the program at once.
 func (p *program) kill() {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
@@ -139,7 +139,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// is fails the test where an error is not what is wanted.
+// is fails the test if an error is not the wanted one.
 func is(t testing.TB, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) || (want == nil) != (got == nil) {
@@ -149,12 +149,12 @@ func is(t testing.TB, got, want error) {
 
 func openDir(t testing.TB) *Dir {
 	t.Helper()
-	d, err := OpenDir(filepath.Join(t.TempDir(), "state[1]")) // brackets are no pattern
+	d, err := OpenDir(filepath.Join(t.TempDir(), "state[1]")) // brackets must not act as a pattern
 	must(t, err)
 	return d
 }
 
-// newKey is a private key as a pool has it.
+// newKey is a private key in the form that a pool has.
 var newKey = func() []byte {
 	_, private, _ := ed25519.GenerateKey(nil)
 	der, _ := x509.MarshalPKCS8PrivateKey(private)
@@ -184,7 +184,7 @@ func read(t testing.TB, d *Dir, id string) *Snapshot {
 	return s
 }
 
-// states is what the rows are, in order: "a leased".
+// states returns the states of the rows, in order: "a leased".
 func states(s *Snapshot) (all []string) {
 	for _, r := range s.Rows {
 		all = append(all, r.Name+" "+r.State.String())
@@ -199,7 +199,7 @@ func wants(t testing.TB, s *Snapshot, want ...string) {
 	}
 }
 
-// files are the names in the folder.
+// files returns the names in the folder.
 func files(t testing.TB, d *Dir) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(d.path)

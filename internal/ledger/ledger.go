@@ -15,10 +15,10 @@ import (
 	"github.com/gputrain/gputrain/internal/record"
 )
 
-// A Ledger is the ledger of a pool that this program has. Its methods can be
-// called at the same time; what they put down is on disk when they return.
-// After an error nothing of what they were given is in it. A nil Ledger puts
-// nothing down, and is never fenced: that of what another computer has made.
+// A Ledger is the ledger of a pool that this program has. Its methods may be called concurrently.
+// What they write is on disk when they return, and if they return an error, nothing is written. A
+// nil Ledger writes nothing, and is never fenced: it stands for the ledger of a pool from another
+// computer.
 type Ledger struct {
 	dir        *Dir
 	id         string
@@ -26,31 +26,31 @@ type Ledger struct {
 	life       *flock.Flock // of this program's generation
 
 	mu      sync.Mutex // guards waiting
-	waiting *batch     // that collects, while another one is written
+	waiting *batch     // collects changes while another batch is written
 
-	book   atomic.Pointer[book] // what is on disk; one is never changed
+	book   atomic.Pointer[book] // the state on disk; a book is replaced, never changed
 	closed atomic.Bool
 
-	writing sync.Mutex // guards what follows, and changes of book and closed
+	writing sync.Mutex // guards the fields below, and changes of book and closed
 	lock    *changeLock
 	file    *record.File
 	fenced  bool
 }
 
-// A change makes entries of the book as it then is.
+// A change makes entries from the current book.
 type change struct {
 	makes func(*book) []entry
-	err   error // what is wrong with this one, and not with the others of its batch
+	err   error // of this change, not of its batch
 }
 
-// A batch is changes that are written together.
+// A batch is a group of changes that are written together.
 type batch struct {
 	changes []*change
 	done    chan struct{}
 	err     error
 }
 
-// change puts down a change. What comes while a batch is written goes together.
+// change writes a change. Changes that arrive while a batch is written form the next batch.
 func (l *Ledger) change(makes func(*book) []entry) error {
 	if l == nil {
 		return nil
@@ -69,15 +69,15 @@ func (l *Ledger) change(makes func(*book) []entry) error {
 	} else {
 		<-b.done
 	}
-	return told("write", l.id, cmp.Or(c.err, b.err))
+	return wrapError("write", l.id, cmp.Or(c.err, b.err))
 }
 
-// lead writes a batch when it is its turn.
+// lead writes a batch when its turn comes.
 func (l *Ledger) lead(b *batch) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.Lock()
-	l.waiting = nil // who comes now is late
+	l.waiting = nil // later changes go into the next batch
 	l.mu.Unlock()
 	defer close(b.done)
 	if l.closed.Load() {
@@ -87,8 +87,7 @@ func (l *Ledger) lead(b *batch) {
 	b.err = l.owning(func() error { return l.append(b.changes...) })
 }
 
-// owning calls a function while no other program changes the pool's files, and
-// this one has the pool.
+// owning calls f while this program has the pool and no other program can change its files.
 func (l *Ledger) owning(f func() error) error {
 	if l.fenced {
 		return ErrFenced
@@ -103,8 +102,8 @@ func (l *Ledger) owning(f func() error) error {
 	return f()
 }
 
-// append appends what changes make of the book. One that cannot be is left out,
-// and told so.
+// append applies the changes to the book and appends their entries to the file. A change that
+// cannot be applied gets an error, and is left out.
 func (l *Ledger) append(changes ...*change) error {
 	next := l.book.Load().clone()
 	var recs []record.Record
@@ -114,7 +113,7 @@ func (l *Ledger) append(changes ...*change) error {
 		}
 		var made []record.Record
 		if made, c.err = next.take(c.makes(next)); c.err != nil {
-			return l.append(changes...) // of a book without the half of it
+			return l.append(changes...) // again, on a book without the failed change
 		}
 		recs = append(recs, made...)
 	}
@@ -128,8 +127,7 @@ func (l *Ledger) append(changes ...*change) error {
 	return nil
 }
 
-// begin is the first that a program writes of a pool that it has taken. b is
-// what the file holds.
+// begin writes the first line of a program that has taken the pool. b has the state of the file.
 func (l *Ledger) begin(b *book, taken entry) error {
 	rec, err := taken.record()
 	if err != nil {
@@ -138,13 +136,13 @@ func (l *Ledger) begin(b *book, taken entry) error {
 	if err := l.file.Append(true, rec); err != nil {
 		return err
 	}
-	b.torn = false // it was cut off
+	b.torn = false // the torn line was cut off
 	l.book.Store(b)
-	return b.read(rec, nil) // it may find that generations are missing
+	return b.read(rec, nil) // this may add missing generations to the damage
 }
 
-// check looks whether the file is as this program left it. It is not when another
-// one has taken the pool, or ended it; and when somebody has laid hands on it.
+// check checks that the file is as this program left it. It differs if another program has taken or
+// ended the pool, or if the file was changed by hand.
 func (l *Ledger) check() error {
 	path := l.dir.file(l.id, ".ledger")
 	have, err := l.file.Stat()
@@ -161,13 +159,13 @@ func (l *Ledger) check() error {
 	if _, err := os.Stat(next); same && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// Another program holds its lock before it writes, and writes before it removes.
+	// Another program takes its lock before it writes, and writes before it removes.
 	generations, err := l.dir.generations(l.id)
 	if err != nil {
 		return err
 	}
 	latest := max(l.dir.heldOf(l.id, generations), l.book.Load().generation)
-	if !there { // what it was before it was replaced, or removed
+	if !there { // before it was replaced or removed
 		b := l.book.Load().clone()
 		if err := l.file.Missed(b.read); err == nil {
 			latest = max(latest, b.generation)
@@ -188,22 +186,22 @@ func (l *Ledger) check() error {
 		return ErrFenced
 	case there && half: // a program was killed while it took the pool
 		return l.file.Missed(nil)
-	case same: // or before it wrote
+	case same: // or before it wrote anything
 		os.Remove(next)
 		return nil
 	}
 	return ErrChanged
 }
 
-// Intend puts down rows of what is about to be made. One that is gone begins anew.
+// Intend records rows that are about to be made. A row that is gone begins again.
 func (l *Ledger) Intend(rows ...Row) error { return l.rows(Intended, rows) }
 
-// Created puts down that rows exist, with what is known of them by now. One that was
-// not intended is added.
+// Created records that rows exist, and adds the fields that are known by now. A row that was not
+// intended is added.
 func (l *Ledger) Created(rows ...Row) error { return l.rows(Created, rows) }
 
-// Leased puts down that rows end themselves when their lease runs out. Like Created
-// it adds to what is known of a row that is further on, and leaves it there.
+// Leased records that rows end themselves when their lease runs out. Like Created, it adds fields
+// to a row that has advanced further, and leaves its state unchanged.
 func (l *Ledger) Leased(rows ...Row) error { return l.rows(Leased, rows) }
 
 func (l *Ledger) rows(s State, rows []Row) error {
@@ -219,13 +217,13 @@ func (l *Ledger) rows(s State, rows []Row) error {
 		at := time.Now()
 		for _, r := range rows {
 			old, known := b.row(r.Name)
-			if !known || s == Intended && old.State == Gone { // which is another one by the same name
+			if !known || s == Intended && old.State == Gone { // it is a new thing with the same name
 				r = r.enter(s, at)
 				es = append(es, entry{Is: isRow, At: at, Row: &r})
 				continue
 			}
 			r = old.merged(r)
-			if s == Leased && r.State == Intended { // it is there, then
+			if s == Leased && r.State == Intended { // a leased row exists
 				created := r.enter(Created, at)
 				es = append(es, entry{Is: isRow, At: at, Row: &created})
 				r = created
@@ -239,11 +237,11 @@ func (l *Ledger) rows(s State, rows []Row) error {
 	})
 }
 
-// Ending puts down that the named rows are asked to end. Names that the ledger
-// does not have, and rows that are gone, count for nothing.
+// Ending records that the named rows have been asked to end. It ignores rows that are gone, and
+// names that the ledger does not have.
 func (l *Ledger) Ending(names ...string) error { return l.enter(Ending, "", names) }
 
-// Gone puts down that the named rows do not exist, as their provider says.
+// Gone records that the named rows do not exist, as their provider says.
 func (l *Ledger) Gone(note string, names ...string) error { return l.enter(Gone, note, names) }
 
 func (l *Ledger) enter(s State, note string, names []string) error {
@@ -268,7 +266,7 @@ func (l *Ledger) enter(s State, note string, names []string) error {
 	})
 }
 
-// Closing puts down that the pool is being ended.
+// Closing records that the pool is being ended.
 func (l *Ledger) Closing() error {
 	return l.change(func(b *book) []entry {
 		if b.closing {
@@ -278,48 +276,47 @@ func (l *Ledger) Closing() error {
 	})
 }
 
-// Renew puts down that this program lives. It is for those on other machines that
-// share the folder, and has no meaning where there are none.
+// Renew records that this program lives, for programs on other machines that share the folder.
 func (l *Ledger) Renew() error {
 	return l.change(func(*book) []entry { return []entry{{Is: isRenewed, At: time.Now()}} })
 }
 
-// Generation counts the programs that have had the pool, with this one.
+// Generation returns the number of programs that have had the pool, including this one.
 func (l *Ledger) Generation() int { return l.generation }
 
-// Snapshot returns what the ledger says. It waits for nothing.
+// Snapshot returns the state of the ledger. It does not block.
 func (l *Ledger) Snapshot() Snapshot {
 	s := l.book.Load().snapshot()
 	s.InUse = !l.closed.Load()
 	return s
 }
 
-// keyBytes bounds what Key reads: no private key has as much.
+// keyBytes bounds what Key reads. Private keys are shorter.
 const keyBytes = 64 << 10
 
 // Key returns the pool's private key.
 func (l *Ledger) Key() ([]byte, error) {
 	key, err := private.ReadFile(l.dir.file(l.id, ".key"), keyBytes)
-	return key, told("read the key beside", l.id, err)
+	return key, wrapError("read the key beside", l.id, err)
 }
 
-// TasksPath returns the name of the file for what the pool keeps of its tasks.
+// TasksPath returns the name of the file for the journal of the pool's tasks.
 func (l *Ledger) TasksPath() string { return l.dir.file(l.id, ".tasks") }
 
-// Fenced returns ErrFenced where another program has taken the pool, or ended it.
-// After Close it says what was known by then.
+// Fenced returns ErrFenced if another program has taken the pool, or ended it. After Close it
+// returns what was known by then.
 func (l *Ledger) Fenced() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if l.closed.Load() && !l.fenced {
 		return nil
 	}
-	return told("read", l.id, l.owning(func() error { return nil }))
+	return wrapError("read", l.id, l.owning(func() error { return nil }))
 }
 
-// Close lets the pool go. With remove all of its files are removed, for a pool
-// of which nothing is left; otherwise they stay for whoever takes it next. Of a
-// pool that another program has taken it removes nothing.
+// Close releases the pool. If remove is true, it removes the pool's files: nothing of the pool may
+// be left then. Otherwise they stay for the next program that takes the pool. It removes nothing of
+// a pool that another program has taken.
 func (l *Ledger) Close(remove bool) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -331,7 +328,7 @@ func (l *Ledger) Close(remove bool) error {
 		if err = l.lock.Lock(lockPatience); err == nil {
 			defer l.lock.Unlock()
 			err = l.check()
-		} else if errors.Is(err, fs.ErrNotExist) { // the folder is gone, and what was in it
+		} else if errors.Is(err, fs.ErrNotExist) { // the folder and its files are gone
 			err = ErrChanged
 		}
 	}
@@ -340,11 +337,11 @@ func (l *Ledger) Close(remove bool) error {
 			return []entry{{Is: isReleased, At: time.Now(), Generation: l.generation}}
 		}})
 	}
-	// Files that are open cannot be removed everywhere.
+	// On some systems open files cannot be removed.
 	closed := errors.Join(l.file.Close(), l.life.Close())
 	switch {
 	case errors.Is(err, ErrFenced):
-		err = nil // there is nothing here of this program's any more
+		err = nil // nothing of this program is left here
 	case remove && (err == nil || errors.Is(err, ErrChanged)):
 		var generations []int
 		if generations, err = l.dir.generationsOf(l.book.Load(), l.id, 1); err == nil {
@@ -356,5 +353,5 @@ func (l *Ledger) Close(remove bool) error {
 	default:
 		err = errors.Join(err, closed)
 	}
-	return told("close", l.id, err)
+	return wrapError("close", l.id, err)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/gputrain/gputrain/internal/record"
 )
 
-// What is put down is there for another reader when the call returns.
+// A change is visible to another reader when the call returns.
 func TestLife(t *testing.T) {
 	d := openDir(t)
 	usd := 2.5
@@ -33,7 +33,7 @@ func TestLife(t *testing.T) {
 	step(l.Intend(newMachine("c")), "a intended", "b intended", "c intended")
 	step(l.Created(Row{Name: "a", Kind: "else", Rank: 7, ID: "i-1", HourlyUSD: &usd, HostKeys: []string{"ssh"}}), "a created", "b intended", "c intended")
 	step(l.Leased(Row{Name: "a", Root: "/root"}, newMachine("b")), "a leased", "b leased", "c intended")
-	step(l.Created(Row{Name: "a", Region: "r"}), "a leased", "b leased", "c intended") // more of it, and no step back
+	step(l.Created(Row{Name: "a", Region: "r"}), "a leased", "b leased", "c intended") // adds fields, and does not step back
 	step(l.Ending("a", "nobody"), "a ending", "b leased", "c intended")
 	step(l.Leased(Row{Name: "a", InstanceType: "gpu"}), "a ending", "b leased", "c intended")
 	step(l.Gone("it says so", "a", "c", "nobody"), "a gone", "b leased", "c gone")
@@ -65,7 +65,7 @@ func TestLife(t *testing.T) {
 	must(t, l.Gone("", "a", "nobody"))
 	must(t, l.Intend())
 	if l.file.Size() != size {
-		t.Error("what is known already, or of nothing, makes lines")
+		t.Error("calls that change nothing have written lines")
 	}
 	must(t, l.Renew())
 	if s := read(t, d, "p-1"); !s.Closing || l.file.Size() == size {
@@ -73,8 +73,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// A name that is gone and intended again may exist: a ledger that called it gone
-// would leak it.
+// A name that is gone and intended again may exist: a ledger that still called it gone would leak
+// the machine.
 func TestIntendedAnew(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", Row{Name: "shared", Kind: "shared"})
@@ -102,7 +102,7 @@ func TestRowsAreTheCallersOwn(t *testing.T) {
 	}
 }
 
-// One change that is wrong is refused, and none of those written with it.
+// A wrong change is refused, but not the changes that are written with it.
 func TestWrongChange(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1")
@@ -129,12 +129,12 @@ func TestWrongChange(t *testing.T) {
 	mine := l.Snapshot()
 	wants(t, &mine, states(s)...)
 	if err := l.Leased(newMachine("never heard of")); err == nil {
-		t.Error("what was not created is leased")
+		t.Error("a row that was not created can be leased")
 	}
 	wants(t, read(t, d, "p-1"), states(s)...)
 }
 
-// holdBatch calls n changes while the ledger is busy, so that they go in one batch.
+// holdBatch makes n changes while the ledger is busy, so that they are one batch.
 func holdBatch(t *testing.T, l *Ledger, n int, f func(int) error) []error {
 	t.Helper()
 	errs := make([]error, n)
@@ -162,8 +162,7 @@ func holdBatch(t *testing.T, l *Ledger, n int, f func(int) error) []error {
 	return errs
 }
 
-// What comes while the ledger is busy is one batch, which is one append and so
-// one fsync.
+// Changes that come while the ledger is busy are one batch, with one append and so one fsync.
 func TestGroup(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1")
@@ -191,7 +190,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// A change that waits is refused when the pool is closed before its turn.
+// A change that waits is refused if the pool is closed before its turn.
 func TestCloseWhileAChangeWaits(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1")
@@ -220,7 +219,7 @@ func TestAfterClose(t *testing.T) {
 		l := create(t, d, "p-1", newMachine("a"))
 		must(t, l.Close(remove))
 		must(t, l.Close(remove))
-		must(t, l.Close(true)) // which removes nothing now
+		must(t, l.Close(true)) // removes nothing now
 		before := files(t, d)
 		for name, f := range map[string]func() error{
 			"Intend": func() error { return l.Intend(newMachine("b")) }, "Created": func() error { return l.Created(newMachine("a")) },
@@ -248,7 +247,7 @@ func TestCloseAndTake(t *testing.T) {
 	must(t, os.WriteFile(l.TasksPath(), []byte("tasks"), 0o600))
 	must(t, l.Close(false))
 	if s := read(t, d, "p-1"); s.InUse {
-		t.Error("a pool that was let go is in use")
+		t.Error("a released pool is in use")
 	}
 	l, s := take(t, d, "p-1", TakeOptions{})
 	wants(t, s, "a intended")
@@ -272,7 +271,7 @@ func TestCloseAndTake(t *testing.T) {
 	wantFiles(t, d)
 }
 
-// Whoever is fenced off writes nothing, and removes nothing of the one who came.
+// A program that is fenced off writes nothing, and removes nothing of its successor.
 func TestFenced(t *testing.T) {
 	d := openDir(t)
 	old := create(t, d, "p-1", newMachine("a"))
@@ -286,7 +285,7 @@ func TestFenced(t *testing.T) {
 	must(t, l.Intend(newMachine("d")))
 	must(t, l.Close(false))
 	if read(t, d, "p-1").InUse {
-		t.Error("one that is fenced off keeps the pool in use")
+		t.Error("a program that is fenced off keeps the pool in use")
 	}
 	l, _ = take(t, d, "p-1", TakeOptions{})
 	wants(t, read(t, d, "p-1"), "a intended", "b intended", "d intended")
@@ -295,13 +294,13 @@ func TestFenced(t *testing.T) {
 	is(t, old.Fenced(), ErrFenced)
 	wantFiles(t, d, before...)
 	if !read(t, d, "p-1").InUse {
-		t.Error("the pool is not in use any more")
+		t.Error("the pool is no longer in use")
 	}
 	must(t, l.Fenced())
 }
 
-// One that has taken a pool and ended it has fenced off the other too, and
-// that leaves nothing when it comes back.
+// A program that has taken a pool and ended it has fenced off the earlier program, which leaves
+// nothing when it comes back.
 func TestEndedByAnother(t *testing.T) {
 	for name, f := range map[string]func(*Ledger) error{
 		"change": func(l *Ledger) error { return l.Intend(newMachine("b")) },
@@ -330,8 +329,8 @@ func TestEndedByAnother(t *testing.T) {
 	}
 }
 
-// Who edits, replaces or removes a ledger has not taken the pool: its program is
-// told, writes nothing, and can still end everything.
+// Editing, replacing or removing a ledger does not take the pool: its program gets an error, writes
+// nothing, and can still end everything.
 func TestChanged(t *testing.T) {
 	for name, change := range map[string]func(path string, b []byte) error{
 		"longer":  func(path string, b []byte) error { return os.WriteFile(path, append([]byte("x\n\n"), b...), 0o600) },
@@ -343,7 +342,7 @@ func TestChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" {
-				t.Skip("a file that is open stays as it is there")
+				t.Skip("Windows does not replace open files")
 			}
 			d := openDir(t)
 			l := create(t, d, "p-1", newMachine("a"))
@@ -355,7 +354,7 @@ func TestChanged(t *testing.T) {
 			is(t, l.Intend(newMachine("b")), ErrChanged)
 			is(t, l.Fenced(), ErrChanged)
 			if now, _ := os.ReadFile(path); !bytes.Equal(now, edited) {
-				t.Error("something was written")
+				t.Error("the ledger was written to")
 			}
 			s := l.Snapshot()
 			wants(t, &s, "a intended")
@@ -375,7 +374,7 @@ func TestFolderRemoved(t *testing.T) {
 	l := create(t, d, "p-1", newMachine("a"))
 	if err := os.RemoveAll(filepath.Dir(d.path)); err != nil {
 		if runtime.GOOS == "windows" {
-			t.Skip(err) // not where files are open
+			t.Skip(err) // an open file cannot be replaced here
 		}
 		t.Fatal(err)
 	}
@@ -385,8 +384,8 @@ func TestFolderRemoved(t *testing.T) {
 	must(t, l.Close(true))
 }
 
-// A program that is killed while it takes a pool may leave its lock, and half a
-// line. The one that it did not come to fence off removes that, and goes on.
+// A program that is killed while it takes a pool may leave its lock and half a line. The owner,
+// which was not fenced off, removes both and continues.
 func TestHalfATake(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))
@@ -406,7 +405,7 @@ func TestHalfATake(t *testing.T) {
 	}
 }
 
-// No file but the one with the key has any of it.
+// Only the key's file contains any of the key.
 func TestNoSecret(t *testing.T) {
 	d := openDir(t)
 	l := create(t, d, "p-1", newMachine("a"))

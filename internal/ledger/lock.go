@@ -11,22 +11,21 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockPatience is how long a program waits for another one to finish what it does
-// to a pool's files.
+// A program waits at most lockPatience until another one has changed a pool's files.
 const lockPatience = 20 * time.Second
 
-// lockPause is how long it waits before it looks again.
+// A program looks at the lock every lockPause.
 const lockPause = 2 * time.Millisecond
 
-// A changeLock is held while a program changes a pool's files. It can be locked
-// again after it was unlocked.
+// A changeLock is held while a program changes a pool's files. It can be locked again after it was
+// unlocked.
 type changeLock struct {
 	dir *Dir
 	id  string
 	f   *flock.Flock // nil while it is not held
 }
 
-// lock takes a pool's change lock.
+// lock locks a pool's change lock.
 func (d *Dir) lock(id string, patience time.Duration) (*changeLock, error) {
 	l := &changeLock{dir: d, id: id}
 	return l, l.Lock(patience)
@@ -34,8 +33,8 @@ func (d *Dir) lock(id string, patience time.Duration) (*changeLock, error) {
 
 func (l *changeLock) path() string { return l.dir.file(l.id, ".lock") }
 
-// Lock waits for the lock. A file that was removed meanwhile, with the pool, is
-// not the lock any more.
+// Lock waits for the lock. If the file was removed together with its pool meanwhile, it is no
+// longer the lock.
 func (l *changeLock) Lock(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(lockPause) {
 		f := flock.New(l.path(), flock.SetPermissions(0o600))
@@ -63,21 +62,21 @@ func (l *changeLock) isThere(f *flock.Flock) bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// Unlock lets it go. A pool that has no ledger leaves no lock.
+// Unlock releases the lock. If the pool has no ledger, it also removes the lock's file.
 func (l *changeLock) Unlock() {
 	over := !l.dir.has(l.id)
 	if over && runtime.GOOS != "windows" {
-		os.Remove(l.path()) // while it is held: so nobody else's is removed
+		os.Remove(l.path()) // while it is held, so that no other program's lock is removed
 	}
 	l.f.Close()
 	l.f = nil
-	if over && runtime.GOOS == "windows" { // a file that somebody has open stays there
+	if over && runtime.GOOS == "windows" { // an open file is not removed there
 		os.Remove(l.path())
 	}
 }
 
-// hold takes a lock for as long as this program lives. Programs that look whether
-// it is held have it for a moment, and are waited for.
+// hold locks a file for as long as this program lives. It waits for programs that hold the lock for
+// a moment to test whether it is held.
 func hold(path string) (*flock.Flock, error) {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
 		f := flock.New(path, flock.SetPermissions(0o600))
@@ -91,8 +90,7 @@ func hold(path string) (*flock.Flock, error) {
 	}
 }
 
-// isHeld reports whether a program that lives holds a lock. Where that cannot be
-// told it may.
+// isHeld reports whether a living program holds, or may hold, a lock.
 func isHeld(path string) bool {
 	f := flock.New(path, flock.SetFlag(os.O_RDWR))
 	defer f.Close()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A pool is in use for as long as its program lives, however that ends.
+// A pool is in use as long as its program is alive, however that ends.
 func TestKilled(t *testing.T) {
 	d := openDir(t)
 	p := start(t, filepath.Dir(d.path))
@@ -34,7 +34,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	must(t, l.Intend(newMachine("c")))
-	q := start(t, filepath.Dir(d.path)) // which sees what this one has
+	q := start(t, filepath.Dir(d.path)) // sees the rows of this program
 	q.tell("take p-1", ErrInUse.Error())
 	q.tell("take p-1 force", "ok")
 	is(t, l.Intend(newMachine("d")), ErrFenced)
@@ -42,8 +42,8 @@ func TestKilled(t *testing.T) {
 	wants(t, read(t, d, "p-1"), "a intended", "b intended", "c intended")
 }
 
-// A program that was stopped, as one is on a laptop that sleeps, has its pool.
-// Taken from it nonetheless, it finds that out when it goes on.
+// A stopped program, as on a sleeping laptop, keeps its pool. If the pool is taken over
+// nonetheless, the program learns that when it goes on.
 func TestStopped(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		d := openDir(t)
@@ -58,7 +58,7 @@ func TestStopped(t *testing.T) {
 		l, s := take(t, d, "p-1", TakeOptions{Force: true})
 		wants(t, s, "a intended")
 		must(t, l.Created(newMachine("a")))
-		if ended { // as Reap does
+		if ended { // as by Reap
 			must(t, l.Close(true))
 			wantFiles(t, d)
 		}
@@ -75,8 +75,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What a program was told is on disk is there whenever it is killed, in order,
-// and nothing else.
+// Whenever a program is killed, the ledger has exactly the rows that the program was told are on
+// disk, in order, and at most one more.
 func TestKilledAtAnyMoment(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
@@ -116,13 +116,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	wantFiles(t, d)
 	if acknowledged == 0 {
-		t.Error("no program got to write anything")
+		t.Error("no program wrote anything before it was killed")
 	}
 	t.Logf("%d rows by %d programs", acknowledged, rounds)
 }
 
-// Killed while it makes and ends pools, a program leaves whole ledgers, and
-// nothing else once somebody has looked.
+// A program that is killed while it creates and ends pools leaves complete ledgers, and nothing
+// else once another program has listed the pools.
 func TestKilledInCreateAndClose(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
@@ -135,7 +135,7 @@ func TestKilledInCreateAndClose(t *testing.T) {
 		p.tell("", "ok")
 		p.say("churn")
 		most := 15 * time.Millisecond
-		if ledgers == 0 { // a slow disk needs longer
+		if ledgers == 0 { // a slow disk needs more time
 			most <<= round / 8
 		}
 		time.Sleep(rand.N(most))
@@ -148,7 +148,7 @@ func TestKilledInCreateAndClose(t *testing.T) {
 		must(t, err)
 		for _, name := range files(t, d) {
 			if len(ids) != 1 || !strings.HasPrefix(name, ids[0]+".") {
-				t.Fatalf("left: %q, pools %q", files(t, d), ids)
+				t.Fatalf("the files %q are left, and the pools %q", files(t, d), ids)
 			}
 		}
 		if len(ids) == 0 && left > 0 {

@@ -6,43 +6,42 @@ import (
 	"time"
 )
 
-// Schema is the version of the ledger's form that this program writes.
+// Schema is the version of the ledger's format that this program writes.
 const Schema = 1
 
-// A Header says what a pool is. It has no place for a secret.
+// A Header describes a pool. It has no field for a secret.
 type Header struct {
 	Schema        int           `json:"schema"`
-	Pool          string        `json:"pool"` // its ID
+	Pool          string        `json:"pool"` // the pool's ID
 	Name          string        `json:"name,omitempty"`
 	Provider      string        `json:"provider,omitempty"`
 	Account       string        `json:"account,omitempty"`
-	Owner         string        `json:"owner,omitempty"` // who made the pool
+	Owner         string        `json:"owner,omitempty"` // the program that made the pool
 	Created       time.Time     `json:"created,omitzero"`
 	Expires       time.Time     `json:"expires,omitzero"`
 	Lease         time.Duration `json:"leaseNanoseconds,omitempty"`
 	AuthorizedKey string        `json:"authorizedKey,omitempty"`
-	Members       []string      `json:"members,omitempty"` // of a group of providers, their keys
+	Members       []string      `json:"members,omitempty"` // the keys of a group's members
 }
 
-// A Row is one thing that the pool makes, and what became of it. It has no place
-// for a secret.
+// A Row describes one thing that the pool makes, and its state. It has no field for a secret.
 type Row struct {
-	// Name is unique in the pool: a machine's name, "shared" for all that Prepare
-	// makes, or kind and name of one thing of that. Kind is "machine", "shared", or
-	// what that one thing is: "network", "key".
+	// Name is unique in the pool. It is a machine's name, or "shared" for everything that Prepare
+	// makes, or kind and name of one of these resources. Kind is "machine", "shared", or a
+	// resource's own kind, such as "network" or "key".
 	Name         string        `json:"name"`
 	Kind         string        `json:"kind"`
 	Rank         int           `json:"rank"`
 	ID           string        `json:"id,omitempty"`
 	Region       string        `json:"region,omitempty"`
 	InstanceType string        `json:"instanceType,omitempty"`
-	Token        string        `json:"token,omitempty"`     // that makes the create call idempotent
+	Token        string        `json:"token,omitempty"`     // makes the create call idempotent
 	HourlyUSD    *float64      `json:"hourlyUSD,omitempty"` // nil means not known
 	Spot         bool          `json:"spot,omitempty"`
 	BillingUnit  time.Duration `json:"billingUnitNanoseconds,omitempty"`
 	HostKeys     []string      `json:"hostKeys,omitempty"`
 	Root         string        `json:"root,omitempty"`   // the node's folder, once leased
-	Member       string        `json:"member,omitempty"` // of a group of providers, whose it is
+	Member       string        `json:"member,omitempty"` // the group's member that has it
 	State        State         `json:"state"`
 	Intended     time.Time     `json:"intended,omitzero"`
 	Created      time.Time     `json:"created,omitzero"`
@@ -52,20 +51,20 @@ type Row struct {
 	Note         string        `json:"note,omitempty"`
 }
 
-// A State is where a row is in its life. It only ever goes on, but for one that
-// is gone: found after all it is Created again, and asked for anew Intended.
+// A State is a stage in a row's life. It only advances, except from Gone: a resource that is found
+// after all becomes Created again, and one that is requested again becomes Intended.
 type State int
 
 const (
-	// Intended is about to be asked for: it may exist.
+	// Intended rows are about to be requested, and may exist.
 	Intended State = iota
-	// Created exists, as its provider says.
+	// Created rows exist, as their provider says.
 	Created
-	// Leased ends itself when its lease runs out.
+	// Leased rows end themselves when their lease runs out.
 	Leased
-	// Ending is asked to end.
+	// Ending rows have been asked to end.
 	Ending
-	// Gone does not exist, as its provider says.
+	// Gone rows do not exist, as their provider says.
 	Gone
 )
 
@@ -93,7 +92,7 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("%q is not a row's state", b)
 }
 
-// own returns r with nothing that its caller can still change.
+// own returns a copy of r that shares no memory with the caller's.
 func (r Row) own() Row {
 	r.HostKeys = slices.Clone(r.HostKeys)
 	if r.HourlyUSD != nil {
@@ -103,8 +102,7 @@ func (r Row) own() Row {
 	return r
 }
 
-// merged returns r with all that is known of it by now: what now has, and its
-// state and times stay r's.
+// merged returns r with the fields that now has, but with the state and times of r.
 func (r Row) merged(now Row) Row {
 	set := func(to *string, s string) {
 		if s != "" {
@@ -130,7 +128,7 @@ func (r Row) merged(now Row) Row {
 	return r
 }
 
-// enter returns r in a state, from a time on.
+// enter returns r in state s since a time.
 func (r Row) enter(s State, at time.Time) Row {
 	entered := func(to *time.Time) {
 		if to.IsZero() {

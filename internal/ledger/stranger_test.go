@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// A state directory that another user has made, or can exchange, is refused before
-// anything is made in it; one that is ours shows them nothing.
+// A state directory that another user has made, or can replace, is refused before anything is made
+// in it. This user's own is closed to other users.
 func TestStrangersStateDirectory(t *testing.T) {
 	shared, mine := strangertest.Shared(t), t.TempDir()
 	strangertest.Run(t, `cd "$1" && mkdir -m 777 theirs open && ln -s "$2" link && mkdir -m 777 open/state`, shared, mine)
@@ -24,7 +24,7 @@ func TestStrangersStateDirectory(t *testing.T) {
 	}
 	for _, dir := range []string{mine, filepath.Join(shared, "theirs"), filepath.Join(shared, "open", "state")} {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-			t.Errorf("in %s was made %v, %v", dir, entries, err)
+			t.Errorf("OpenDir made files in %s: %v, %v", dir, entries, err)
 		}
 	}
 
@@ -38,14 +38,14 @@ func TestStrangersStateDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if open := strangertest.Opens(t, state); len(open) > 0 {
-		t.Errorf("the stranger opens %v", open)
+		t.Errorf("another user can open %v", open)
 	}
 	if err := l.Close(true); err != nil {
 		t.Error(err)
 	}
 }
 
-// The key is this user's file, and read as that.
+// The key is read only from this user's own file, not through a link.
 func TestKeyIsNoLink(t *testing.T) {
 	d, err := OpenDir(t.TempDir())
 	if err != nil {
@@ -64,6 +64,6 @@ func TestKeyIsNoLink(t *testing.T) {
 	os.Remove(d.file("p-1", ".key"))
 	os.Symlink(other, d.file("p-1", ".key"))
 	if key, err := l.Key(); err == nil {
-		t.Errorf("read %q through a link", key)
+		t.Errorf("Key read %q through a link", key)
 	}
 }

@@ -1,5 +1,5 @@
-// Package localnet tells addresses that only this computer, or its link, can mean from
-// those of machines elsewhere.
+// Package localnet distinguishes local addresses, which lead to this computer or its link, from
+// addresses of machines elsewhere.
 package localnet
 
 import (
@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// ErrLocal means that nothing was sent, as an address is local.
-var ErrLocal = errors.New("no address of a machine elsewhere")
+// ErrLocal means that an address is local, so nothing was sent to it.
+var ErrLocal = errors.New("a local address cannot be a machine elsewhere")
 
-// ranges are what [net/netip] has no word for.
+// ranges are the local addresses that [net/netip] does not recognize.
 var ranges = []struct {
 	netip.Prefix
 	kind string
@@ -27,15 +27,15 @@ var ranges = []struct {
 	{netip.MustParsePrefix("255.255.255.255/32"), "for broadcasts"},
 }
 
-// Kind says what is local about an address, as the end of "127.0.0.1 is an address of this
-// computer", or returns "".
+// Kind describes a local address, as in the end of "127.0.0.1 is an address of this computer". It
+// returns "" if the address is not local.
 func Kind(a netip.Addr) string {
 	a = a.Unmap()
 	switch {
 	case !a.IsValid(), a.IsLoopback(), a.IsUnspecified():
 		return "of this computer"
 	case a.IsLinkLocalUnicast():
-		return "of this computer's link, where clouds have their metadata too"
+		return "of this computer's link, which clouds use for their metadata too"
 	case a.IsMulticast():
 		return "for multicast"
 	}
@@ -47,8 +47,8 @@ func Kind(a netip.Addr) string {
 	return ""
 }
 
-// IsURL reports whether a URL's host is local by its text: an address, or the name
-// localhost. Nothing is looked up.
+// IsURL reports whether a URL's host is a local address, or the name localhost. It looks up no
+// names.
 func IsURL(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -62,9 +62,8 @@ func IsURL(address string) bool {
 	return err == nil && Kind(a) != ""
 }
 
-// Dial connects to host:port by TCP as d does, unless that is local: then the error is
-// ErrLocal. What counts is the address of the connection, whatever a name resolved to
-// before.
+// Dial connects to host:port by TCP as d does. If the address of the connection is local, whatever
+// name resolved to it, the error is ErrLocal.
 func Dial(ctx context.Context, d net.Dialer, addr string) (net.Conn, error) {
 	d.ControlContext = func(_ context.Context, _, to string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(to)

@@ -24,7 +24,7 @@ func TestKind(t *testing.T) {
 		}
 	}
 	if Kind(netip.Addr{}) == "" {
-		t.Error("no address at all is taken for one elsewhere")
+		t.Error("the zero Addr is not taken for a local address")
 	}
 }
 
@@ -39,7 +39,7 @@ func TestIsURL(t *testing.T) {
 	}
 }
 
-// A local address is not connected to, by whatever name.
+// Dial does not connect to a local address, whatever its name.
 func TestDial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ func TestDial(t *testing.T) {
 			nc.Close()
 		}
 	}
-	nc, err := net.Dial("tcp", l.Addr().String()) // after which whatever came before is there
+	nc, err := net.Dial("tcp", l.Addr().String()) // connections before this one have been accepted after it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDial(t *testing.T) {
 	(<-came).Close()
 	select {
 	case <-came:
-		t.Error("a local address was connected to")
+		t.Error("Dial has connected to a local address")
 	default:
 	}
 }

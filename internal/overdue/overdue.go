@@ -1,5 +1,4 @@
-// Package overdue keeps time limits at the client that a node was told to keep, for
-// nodes that do not.
+// Package overdue enforces time limits at the client, in case a node does not keep them.
 package overdue
 
 import (
@@ -7,17 +6,16 @@ import (
 	"time"
 )
 
-// Grace is how long a node may take, after its time is over, to say how it used it:
-// a node that has been reachable for Grace since then, and has not said so, is lost.
-// Only time counts in which the node can be reached and this program is awake.
+// After its time limit a node has Grace to report the outcome. A node that has been reachable for Grace since then, and
+// has not reported, is lost. Only time in which the node can be reached and this program is awake counts.
 const Grace = 2 * time.Minute
 
-// tick is how often a Clock looks once its limit has passed. Each look counts for one
-// tick, however late it comes: a program that was asleep has not listened meanwhile.
+// After its limit a Clock checks once per tick. Each check counts for one tick, however late it comes, because a
+// program that was asleep has not listened meanwhile.
 const tick = time.Second
 
-// A Clock says when a node is overdue: the limit has passed, and then so much grace.
-// The owner receives from Due and then asks Over. A nil Clock is never due.
+// A Clock decides when a node is overdue: after its limit, and then its grace. The owner receives from Due and then
+// calls Over. A nil Clock is never due.
 type Clock struct {
 	limit, grace time.Duration
 	reachable    func() bool
@@ -37,7 +35,7 @@ func New(limit, grace time.Duration, reachable func() bool) *Clock {
 	}
 }
 
-// Due receives when Over is to be asked.
+// Due receives when Over is to be called.
 func (c *Clock) Due() <-chan time.Time {
 	if c == nil {
 		return nil

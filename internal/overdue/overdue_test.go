@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// over waits until the clock says that the node is overdue, and returns how long that took.
+// over waits until the node is overdue, and returns how long that took.
 func over(c *Clock) time.Duration {
 	begun := time.Now()
 	for {
@@ -28,7 +28,7 @@ func TestClockEndsAfterItsLimitAndGrace(t *testing.T) {
 	})
 }
 
-// A node that cannot be reached is given its whole grace once it can.
+// A node that cannot be reached gets its whole grace once it can be.
 func TestClockWaitsWhileTheNodeCannotBeReached(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var up atomic.Bool
@@ -40,14 +40,14 @@ func TestClockWaitsWhileTheNodeCannotBeReached(t *testing.T) {
 	})
 }
 
-// A program that was asleep for longer than limit and grace has not listened: the node
-// still gets its grace.
+// A program that slept for longer than limit and grace has not listened: the node still gets its
+// grace.
 func TestClockDoesNotCountSleep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := New(time.Minute, 10*time.Second, func() bool { return true })
 		time.Sleep(time.Hour)
 		if got := over(c); got != 10*time.Second {
-			t.Errorf("over %v after waking up", got)
+			t.Errorf("overdue %v after waking up", got)
 		}
 	})
 }
@@ -67,6 +67,6 @@ func TestNilClockIsNeverDue(t *testing.T) {
 	c.Restart()
 	c.Stop()
 	if c.Due() != nil {
-		t.Error("it is due")
+		t.Error("a nil clock is due")
 	}
 }

@@ -1,7 +1,6 @@
-// Package owner says which program has a pool, and whether that program still
-// runs. Host, process id and start are compared together: a process id alone
-// is given to another program sooner or later, and on another machine it means
-// nothing.
+// Package owner identifies the program that has a pool, and reports whether it still runs. It
+// compares host, process ID and start time together, because process IDs are used again, and mean
+// nothing on another machine.
 package owner
 
 import (
@@ -15,20 +14,20 @@ import (
 	"sync"
 )
 
-// An Owner is one process on one machine.
+// An Owner identifies a process on a machine.
 type Owner struct {
-	// Host is the machine's name and eight digits for what process ids count
-	// within: its boot and, on Linux, its PID namespace. So two containers with
-	// one host name are two hosts, and so is a machine before and after a boot.
+	// Host is the machine's name, followed by eight digits that identify its boot and, on Linux,
+	// its PID namespace. So two containers with the same host name are different hosts, and so is a
+	// machine before and after a boot.
 	Host string
-	// PID is the process id.
+	// PID is the process ID.
 	PID int
-	// Start is when the process began, in the system's own unit. It tells it
-	// from an earlier process with the same id. "0" means that it cannot be told.
+	// Start is when the process began, in the system's own unit. It distinguishes the process from
+	// an earlier one with the same ID. "0" means unknown.
 	Start string
 }
 
-// Self returns the process that asks. It costs nothing after the first call.
+// Self returns the owner that is this process. The first result is cached.
 func Self() Owner { return self() }
 
 var self = sync.OnceValue(func() Owner {
@@ -38,7 +37,7 @@ var self = sync.OnceValue(func() Owner {
 	}
 	machine, known := machine()
 	if !known {
-		machine = rand.Text() // nobody takes this machine for theirs, and a process id for one of ours
+		machine = rand.Text() // no other machine has the same one, so no process ID of this machine is taken for one there
 	}
 	sum := sha256.Sum256([]byte(machine))
 	pid := os.Getpid()
@@ -46,8 +45,8 @@ var self = sync.OnceValue(func() Owner {
 	return Owner{Host: plain(name) + "." + hex.EncodeToString(sum[:4]), PID: pid, Start: started}
 })
 
-// String returns "host/pid/start" in letters, digits, dots, dashes and slashes,
-// which is what tags of every cloud can hold.
+// String returns "host/pid/start" in letters, digits, dots, dashes and slashes, which every cloud's
+// tags can hold.
 func (o Owner) String() string {
 	return plain(o.Host) + "/" + strconv.Itoa(o.PID) + "/" + plain(o.Start)
 }
@@ -63,11 +62,11 @@ func Parse(s string) (Owner, error) {
 	return Owner{}, fmt.Errorf("%q is not an owner in the form host/pid/start", s)
 }
 
-// SameHost reports whether a process of o would have the process ids that this one sees.
+// SameHost reports whether o's process IDs are comparable with those that this process sees.
 func (o Owner) SameHost() bool { return o.Host == Self().Host }
 
-// Alive reports whether the process still runs. Where that cannot be told,
-// because it is on another machine or hidden from this user, known is false.
+// Alive reports whether the process still runs. If the process is on another machine, or hidden
+// from this user, known is false.
 func (o Owner) Alive() (alive, known bool) {
 	if !o.SameHost() {
 		return false, false
@@ -82,16 +81,16 @@ func (o Owner) Alive() (alive, known bool) {
 	return started == o.Start, true
 }
 
-// What can be said of a process id.
+// A presence is what is known of a process.
 type presence int
 
 const (
 	running presence = iota
-	gone             // no such process, or one that has ended and was not waited for
-	hidden           // there is one, and no more can be told
+	gone             // there is no such process, or a zombie
+	hidden           // the process may exist, but nothing more is known
 )
 
-// plain replaces what a tag might not hold.
+// plain replaces characters that a tag may not hold.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

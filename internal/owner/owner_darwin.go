@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine returns what process ids count within.
+// machine identifies the space in which process IDs are unique.
 func machine() (string, bool) {
 	if id, err := unix.Sysctl("kern.bootsessionuuid"); err == nil && id != "" {
 		return id, true

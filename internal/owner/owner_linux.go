@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// machine returns what process ids count within.
+// machine identifies the space in which process IDs are unique.
 func machine() (string, bool) {
 	boot, bootErr := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, spaceErr := os.Readlink("/proc/self/ns/pid")
@@ -28,8 +28,8 @@ func find(pid int) (start string, is presence) {
 	return parseStat(stat)
 }
 
-// parseStat reads /proc/PID/stat. Its second field is a program's name in
-// parentheses, which may itself hold spaces and parentheses.
+// parseStat reads /proc/PID/stat. Its second field is the program's name in parentheses, which may
+// itself contain spaces and parentheses.
 func parseStat(stat []byte) (start string, is presence) {
 	const state, starttime = 3, 22 // as proc(5) counts them
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A killed child that nobody has waited for is dead, though its id is taken.
+// A killed child that was not waited for is dead, although its process ID is still taken.
 func TestZombie(t *testing.T) {
 	_, cmd, who := start(t)
 	if err := cmd.Process.Kill(); err != nil {
@@ -16,7 +16,7 @@ func TestZombie(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		alive, known := who.Alive()
 		if !known {
-			t.Fatal("it is not known whether a zombie lives")
+			t.Fatal("known is false for a zombie")
 		}
 		if !alive {
 			break
@@ -26,7 +26,7 @@ func TestZombie(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat("/proc/" + who.String()[len(who.Host)+1:len(who.String())-len(who.Start)-1]); errors.Is(err, os.ErrNotExist) {
-		t.Error("it is no zombie: somebody waited for it")
+		t.Error("the process is not a zombie: its parent has waited for it")
 	}
 }
 
@@ -38,7 +38,7 @@ func TestStat(t *testing.T) {
 	}{
 		"7 (sh) S" + rest:                {"8123", running},
 		"7 (a) b (c) S" + rest:           {"8123", running},
-		"7 (x) Z 1 2 3) R" + rest:        {"8123", running}, // a name made to mislead
+		"7 (x) Z 1 2 3) R" + rest:        {"8123", running}, // a misleading name
 		"7 (sh) Z" + rest:                {"0", gone},
 		"7 (sh) S 1 7":                   {"0", hidden},
 		"":                               {"0", hidden},

@@ -2,8 +2,8 @@
 
 package owner
 
-// machine has nothing to go by here: every process is on a machine of its own,
-// and whether another lives is decided by its lock and its lease.
+// machine cannot identify anything here: every process counts as being on a machine of its own, and
+// its lock and lease decide whether it is alive.
 func machine() (string, bool) { return "", false }
 
 func find(int) (start string, is presence) { return "0", hidden }

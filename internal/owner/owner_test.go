@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestMain plays the programs whose life the tests look at: one that says who
-// it is, and ends when its stdin does.
+// TestMain also serves as the program that tests start: it prints its own owner, and ends when its
+// stdin does.
 func TestMain(m *testing.M) {
 	if os.Getenv("GPUTRAIN_TEST_OWNER") != "" {
 		fmt.Println(Self())
@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts another program, and returns what ends it and who it says it is.
+// start starts another program, and returns a Closer that ends it, and the process that it reports.
 func start(t *testing.T) (end io.Closer, cmd *exec.Cmd, who Owner) {
 	t.Helper()
 	switch runtime.GOOS {
 	case "linux", "darwin", "windows":
 	default:
-		t.Skip("this system does not tell of processes")
+		t.Skip("this system does not report processes")
 	}
 	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GPUTRAIN_TEST_OWNER=1")
@@ -58,20 +58,20 @@ func start(t *testing.T) (end io.Closer, cmd *exec.Cmd, who Owner) {
 func TestAnotherProcess(t *testing.T) {
 	end, cmd, who := start(t)
 	if who.PID != cmd.Process.Pid || !who.SameHost() || who == Self() {
-		t.Errorf("process %d says that it is %v; this one is %v", cmd.Process.Pid, who, Self())
+		t.Errorf("process %d reports %v as its owner; this process is %v", cmd.Process.Pid, who, Self())
 	}
 	if alive, known := who.Alive(); !alive || !known {
-		t.Errorf("a process that runs: alive %v, known %v", alive, known)
+		t.Errorf("a running process: alive %v, known %v", alive, known)
 	}
 	later := who
 	later.Start += "1"
 	if alive, known := later.Alive(); alive || !known {
-		t.Errorf("another process under its id: alive %v, known %v", alive, known)
+		t.Errorf("another process with the same ID: alive %v, known %v", alive, known)
 	}
 	untold := who
 	untold.Start = "0"
 	if alive, known := untold.Alive(); alive || known {
-		t.Errorf("one whose start was not told: alive %v, known %v", alive, known)
+		t.Errorf("a process with an unknown start: alive %v, known %v", alive, known)
 	}
 	end.Close()
 	if err := cmd.Wait(); err != nil {
@@ -88,7 +88,7 @@ func TestSelf(t *testing.T) {
 		t.Errorf("Self is %v, then %v", me, Self())
 	}
 	if got, err := Parse(me.String()); err != nil || got != me {
-		t.Errorf("%v comes back as %v, %v", me, got, err)
+		t.Errorf("Parse(%v) returns %v, %v", me, got, err)
 	}
 	elsewhere := me
 	elsewhere.Host = "other.00000000"
@@ -104,7 +104,7 @@ func TestString(t *testing.T) {
 	}
 	for _, bad := range []string{"", "h", "h/1", "h/1/", "/1/2", "h/x/2", "h/-1/2", "h/0/2", "h/01/2", "h/1/2/3", "h h/1/2", "h/1/2\n", "h/99999999999999999999/2"} {
 		if o, err := Parse(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, o)
+			t.Errorf("Parse(%q) returns %v instead of an error", bad, o)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		o, err := Parse(s)
 		if err == nil && o.String() != s {
-			t.Errorf("%q comes back as %q", s, o)
+			t.Errorf("%q is parsed as %q", s, o)
 		}
 		o.Alive()
 	})

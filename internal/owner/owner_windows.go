@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// machine returns what process ids count within: the installation. It has no
-// name for a boot, but processes' starts are absolute times there.
+// machine identifies the installation. Windows has no identifier for a boot, but the start times of
+// processes are absolute.
 func machine() (string, bool) {
 	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Cryptography`, registry.QUERY_VALUE|registry.WOW64_64KEY)
 	if err != nil {
@@ -35,7 +35,7 @@ func find(pid int) (start string, is presence) {
 	if err := windows.GetExitCodeProcess(process, &code); err != nil {
 		return "0", hidden
 	}
-	if code != stillActive { // somebody holds a handle of one that has ended
+	if code != stillActive { // it has ended, but a handle to it may be open
 		return "0", gone
 	}
 	var began, ended, kernel, user windows.Filetime

@@ -1,5 +1,5 @@
-// Package printable makes text of clouds and nodes fit for a terminal: what it prints
-// cannot move the cursor, colour, erase or reorder what stands around it.
+// Package printable makes texts from clouds and nodes safe for a terminal: they cannot move the
+// cursor, change colours, or erase or reorder the text around them.
 package printable
 
 import (
@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns what can be seen of a text of several lines. Its lines and tabs stay. Lost
-// are the sequences by which terminals are commanded, other control characters, those
-// that change the direction of writing, and invisible tags. Bytes that are no UTF-8
-// become U+FFFD. A carriage return ends a line.
+// Text returns the visible part of a text. It keeps newlines and tabs, and removes terminal control
+// sequences, other control characters, characters that change the direction of writing, and
+// invisible tags. Bytes that are not UTF-8 become U+FFFD. A carriage return ends a line.
 func Text(s string) string {
 	if isPlain(s) {
 		return s
@@ -36,15 +35,15 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text for one line, without its end. Of a line that returns to its start, as
-// progress bars do, the last state is left.
+// Line is Text for one line, without its end. If the line returns to its start, as progress bars
+// do, only its last state is kept.
 func Line(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	s = s[strings.LastIndexByte(s, '\r')+1:]
 	return strings.ReplaceAll(Text(s), "\n", " ")
 }
 
-// isPlain reports that nothing of a text would be lost, by its bytes alone.
+// isPlain reports whether Text would change nothing, by looking at the bytes alone.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
@@ -54,18 +53,18 @@ func isPlain(s string) bool {
 	return true
 }
 
-// isHidden reports whether a character commands a terminal, or is not seen and changes
-// how others are.
+// isHidden reports whether a character controls a terminal, or is invisible and changes how others
+// are shown.
 func isHidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' || 0xe0000 <= r && r <= 0xe007f
 }
 
-// longest bounds a sequence: what does not end within it is none, and loses only its
-// first character.
+// longest bounds a sequence. A sequence that does not end within it does not count as one, and only
+// its first character is removed.
 const longest = 4096
 
-// sequence returns the length of the terminal's sequence (ECMA-48) that a text begins
-// with, or 0.
+// sequence returns the length of the terminal control sequence (ECMA-48) at the start of a text, or
+// 0.
 func sequence(s string) int {
 	switch {
 	case strings.HasPrefix(s, "\x1b["):
@@ -101,8 +100,8 @@ func control(s string, n int) int {
 	return start
 }
 
-// text returns the length of a sequence that is ended by BEL or ST, such as one that sets
-// a window's title. Another control character ends it too, and is not part of it.
+// text returns the length of a sequence that BEL or ST ends, such as one that sets a window's
+// title. Another control character ends it too, and is not part of it.
 func text(s string, n int) int {
 	start := n
 	for n < len(s) && n < longest {

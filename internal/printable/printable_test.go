@@ -41,7 +41,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Whatever comes, what is left commands nothing, and nothing more is lost of it.
+// Text leaves nothing that controls a terminal, and changes nothing more when applied again.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "a\x1b[31mb", "\x1b\x1b[[31m", "\u009b\x1b]\a", "\xc2\x1b[0m\x9b", "\x1b\u009b31m", "a\r\r\nb", strings.Repeat("\x1b]", 5000)} {
 		f.Add(s)
@@ -49,11 +49,11 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Text(s)
 		if !utf8.ValidString(got) || Text(got) != got {
-			t.Errorf("Text(%q) = %q, of which Text makes %q", s, got, Text(got))
+			t.Errorf("Text(%q) = %q, and Text of that is %q", s, got, Text(got))
 		}
 		for _, r := range got {
 			if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
-				t.Errorf("Text(%q) = %q has %U", s, got, r)
+				t.Errorf("Text(%q) = %q contains %U", s, got, r)
 			}
 		}
 		if line := Line(s); strings.ContainsAny(line, "\r\n") {

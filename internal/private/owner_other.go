@@ -6,7 +6,7 @@ import "io/fs"
 
 const openFlags = 0
 
-// Owned has nothing to look at: a user's folders are the user's.
+// Owned always returns true: each user's folders are private.
 func Owned(fs.FileInfo) bool { return true }
 
 func othersWrite(fs.FileInfo) bool { return false }

@@ -1,9 +1,8 @@
-// Package private makes and checks folders and files that belong to this user alone,
-// on a computer that has other users: these may make any name in a shared folder
-// first, or place a link there.
+// Package private makes and checks folders and files that belong to this user alone, on a computer
+// with other users, who may create any name in a shared folder first, or place a link there.
 //
-// On Windows, whose users have folders of their own and rights that are not mode bits,
-// only links and kinds are looked at.
+// On Windows, whose users have folders of their own, and rights that are not mode bits, it checks
+// only for links and kinds of files.
 package private
 
 import (
@@ -15,8 +14,8 @@ import (
 	"path/filepath"
 )
 
-// Check reports what is wrong with a folder that is to be this user's alone. info is
-// what os.Lstat says of it: a link is refused.
+// Check returns an error if a folder does not belong to this user alone. info is its os.Lstat: a
+// link is refused.
 func Check(info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -31,7 +30,7 @@ func Check(info fs.FileInfo) error {
 	return nil
 }
 
-// Dir is Check of a folder by its name.
+// Dir calls Check for a folder by its name.
 func Dir(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -43,8 +42,8 @@ func Dir(path string) error {
 	return nil
 }
 
-// MakeDir makes a folder that only this user can enter, with those above it, unless it
-// is there. It is checked in both cases.
+// MakeDir makes a folder that only this user can enter, and its parents, unless it exists. It
+// checks the folder in both cases.
 func MakeDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -55,15 +54,15 @@ func MakeDir(path string) error {
 	return Dir(path)
 }
 
-// CheckPath reports what on the way to a path another user could exchange: a link of
-// theirs, a folder of theirs, or one that every user can write to and that has no
-// sticky bit. What does not exist is passed over.
+// CheckPath returns an error if another user could replace part of a path: a link or a folder that
+// belongs to another user, or a folder that every user can write to and that has no sticky bit. It
+// ignores parts that do not exist.
 func CheckPath(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	there := path // or what of it exists
+	there := path // or its longest part that exists
 	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
 		info, err := os.Lstat(p)
 		switch {
@@ -72,7 +71,7 @@ func CheckPath(path string) error {
 		case err != nil:
 			return err
 		case info.Mode()&fs.ModeSymlink != 0 && !trusted(info):
-			return fmt.Errorf("%s: it is another user's link; name the folder itself", p)
+			return fmt.Errorf("%s is another user's link; name the folder itself", p)
 		}
 	}
 	real, err := filepath.EvalSymlinks(there)
@@ -90,15 +89,15 @@ func CheckPath(path string) error {
 		case !trusted(info):
 			return fmt.Errorf("%s, above %s, is another user's; name a folder of your own", p, path)
 		case anyoneRenames(info):
-			return fmt.Errorf("every user can rename what is in %s, above %s; set its sticky bit (chmod +t), or name another folder", p, path)
+			return fmt.Errorf("every user can rename entries of %s, above %s; set its sticky bit (chmod +t), or name another folder", p, path)
 		case p == filepath.Dir(p):
 			return nil
 		}
 	}
 }
 
-// ReadFile returns the content of a regular file of this user, of at most limit bytes.
-// It follows no link at the end of the path, and waits for nothing.
+// ReadFile returns the content of a regular file that belongs to this user, of at most limit bytes.
+// It does not follow a link at the end of the path, and does not block on a pipe.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -110,13 +109,13 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("%s has more than the %d bytes that are read of it", path, limit)
+		return nil, fmt.Errorf("%s is larger than the limit of %d bytes", path, limit)
 	}
 	return data, nil
 }
 
-// Open opens a regular file of this user for reading. It follows no link at the end of
-// the path, and waits for nothing.
+// Open opens a regular file that belongs to this user for reading. It does not follow a link at the
+// end of the path, and does not block on a pipe.
 func Open(path string) (*os.File, error) {
 	named, err := os.Lstat(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestMakeDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
-	for range 2 { // it is made, and then it is there
+	for range 2 { // it is made first, and exists then
 		if err := MakeDir(path); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestMakeDir(t *testing.T) {
 	dangling := filepath.Join(t.TempDir(), "dangling")
 	os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), dangling)
 	if err := MakeDir(dangling); err == nil {
-		t.Error("a link to nothing was taken")
+		t.Error("MakeDir accepts a link to nothing")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o600)
@@ -53,17 +53,17 @@ func TestReadFile(t *testing.T) {
 	if got, err := ReadFile(file, 5); string(got) != "12345" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := ReadFile(file, 4); got != nil || err == nil || !strings.Contains(err.Error(), "more than the 4 bytes") {
-		t.Errorf("of too long a file: %q, %v", got, err)
+	if got, err := ReadFile(file, 4); got != nil || err == nil || !strings.Contains(err.Error(), "limit of 4 bytes") {
+		t.Errorf("with a file that is too long: %q, %v", got, err)
 	}
 	if _, err := ReadFile(file+"x", 4); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of none: %v", err)
+		t.Errorf("without a file: %v", err)
 	}
 	link := filepath.Join(dir, "link")
 	os.Symlink(file, link)
 	for _, path := range []string{link, dir} {
 		if got, err := ReadFile(path, 100); err == nil {
-			t.Errorf("%s: read %q", path, got)
+			t.Errorf("ReadFile(%s) returned %q instead of an error", path, got)
 		}
 	}
 }

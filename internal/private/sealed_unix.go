@@ -13,14 +13,13 @@ import (
 	"syscall"
 )
 
-// maxLinks bounds the links on the way to one path, as the system does.
+// maxLinks bounds the links in one path, as the system does.
 const maxLinks = 40
 
-// Check reports what lets another user change a file or folder, change what is in
-// the folder, or exchange either: a file, folder or link of theirs, or a mode that
-// lets others write, at the path or on the way to it. A folder on the way may be
-// writable to all if its sticky bit protects what is in it. A group that this user
-// alone is in counts as this user.
+// Check returns an error if another user can change a file or folder, change a folder's entries, or
+// replace either. That is so if the path, or a parent of it, is a file, folder or link of theirs,
+// or has a mode that lets others write. A parent may be writable to all if its sticky bit protects
+// its entries. A group whose only member is this user counts as this user.
 func (s *Sealed) Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Sealed) Check(path string) error {
 	}
 }
 
-// look checks one file, folder or link, and returns where a link leads to.
+// look checks one file, folder or link, and returns the target of a link.
 func (s *Sealed) look(path string, way bool) (to string, err error) {
 	key := sealedPath{path, way}
 	if s.fine[key] {
@@ -90,16 +89,15 @@ func othersChange(path string, info fs.FileInfo) bool {
 	return mode&0o002 != 0 || mode&0o020 != 0 && !privateGroup(path, info)
 }
 
-// privateGroup reports whether a file's group is one that this user alone is in,
-// as many systems make for each user, with files that the group can write to.
+// privateGroup reports whether this user is the only member of a file's group. Many systems make
+// such a group for each user, and files that the group can write to.
 func privateGroup(path string, info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Gid) == os.Getegid() && ownGroup() && !hasACL(path)
 }
 
-// ownGroup reports whether this user is the only member of the group of this
-// process, by the system's files: a group that is defined elsewhere has
-// unknown members.
+// ownGroup reports whether this user is the only member of the group of this process, by the
+// system's files. The members of a group that is defined elsewhere are unknown.
 var ownGroup = sync.OnceValue(func() bool {
 	gid, uid := strconv.Itoa(os.Getegid()), strconv.Itoa(os.Geteuid())
 	groups, err := os.ReadFile("/etc/group")

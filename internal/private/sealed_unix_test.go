@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// place makes a folder that is this user's alone, with a file.
+// place makes a folder with a file, which belong to this user alone.
 func place(t *testing.T, dir string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "mine", "sub"), 0o755); err != nil {
@@ -42,7 +42,7 @@ func TestSealed(t *testing.T) {
 		t.Errorf("a loop: %v", err)
 	}
 	if err := new(Sealed).Check(filepath.Join(dir, "none")); !os.IsNotExist(err) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	for path, mode := range map[string]os.FileMode{file: 0o646, mine: 0o777, filepath.Join(mine, "sub"): 0o757} {
 		was, err := os.Stat(path)
@@ -52,28 +52,28 @@ func TestSealed(t *testing.T) {
 		os.Chmod(path, mode)
 		for _, name := range []string{file, filepath.Join(mine, "up"), filepath.Join(dir, "folder", "file")} {
 			if err := new(Sealed).Check(name); err == nil || !strings.Contains(err.Error(), path+" can be written to by other users") {
-				t.Errorf("%s, where all can write to %s: %v", name, path, err)
+				t.Errorf("%s: all users can write to %s, and Check returns %v", name, path, err)
 			}
 		}
 		os.Chmod(path, was.Mode())
 	}
-	// A folder with a sticky bit protects what is in it, not itself.
+	// A sticky bit on a folder protects its entries, not the folder itself.
 	os.Chmod(mine, 0o777|os.ModeSticky)
 	if err := new(Sealed).Check(file); err != nil {
 		t.Errorf("below a sticky folder: %v", err)
 	}
 	if err := new(Sealed).Check(mine); err == nil {
-		t.Error("what is in a sticky folder is taken for ours")
+		t.Error("Check accepts a sticky folder that is writable to all")
 	}
 }
 
-// Another user makes links, folders and files in a shared folder, and changes
-// where they lead.
+// Another user makes links, folders and files in a shared folder, and changes what the links lead
+// to.
 func TestSealedFromAStranger(t *testing.T) {
 	shared := strangertest.Shared(t)
 	file := place(t, shared)
 	strangertest.Run(t, `cd "$1" && ln -s "$2" link && mkdir dir && ln -s "$2" dir/link && echo >own`, shared, file)
-	via := filepath.Join(shared, "via") // ours, and leads through what is not
+	via := filepath.Join(shared, "via") // ours, but leads through another user's link
 	if err := os.Symlink("dir/link", via); err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestLoneMember(t *testing.T) {
 		"me:x:1000:\nalias:x:1000:you\n": false,
 	} {
 		if got := loneMember(groups, users, "1000", "1000"); got != want {
-			t.Errorf("of %q: %v", groups, got)
+			t.Errorf("loneMember with the groups %q is %v", groups, got)
 		}
 	}
 	if loneMember("staff:x:1001:\n", users, "1001", "1000") {
-		t.Error("a group that is another user's own")
+		t.Error("another user's own group counts as this user's")
 	}
 }

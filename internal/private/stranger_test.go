@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// Whatever another user makes of a name in a shared folder, it is not taken for ours.
+// Nothing that another user makes in a shared folder is accepted as this user's.
 func TestStrangersFolders(t *testing.T) {
 	shared := strangertest.Shared(t)
 	mine := t.TempDir()
@@ -20,16 +20,16 @@ func TestStrangersFolders(t *testing.T) {
 	for name, says := range map[string]string{"a": "another user's", "b": "another user's", "link": "link", "file": "not a folder", "pipe": "not a folder"} {
 		path := filepath.Join(shared, name)
 		if err := MakeDir(path); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("made %s: %v", name, err)
+			t.Errorf("MakeDir with %s: %v", name, err)
 		}
 	}
 	for name, says := range map[string]string{"a/x": "another user's", "link": "another user's link", "link/x": "another user's link", "open/link/x": "another user's link", "b/x/y": "another user's"} {
 		if err := CheckPath(filepath.Join(shared, name)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("the way to %s: %v", name, err)
+			t.Errorf("CheckPath with %s: %v", name, err)
 		}
 	}
 	if _, err := ReadFile(filepath.Join(shared, "file"), 100); err == nil || !strings.Contains(err.Error(), "another user's") {
-		t.Errorf("read a stranger's file: %v", err)
+		t.Errorf("ReadFile of another user's file: %v", err)
 	}
 	if err := CheckPath(filepath.Join(shared, "mine")); err != nil {
 		t.Errorf("below a folder with a sticky bit: %v", err)
@@ -40,7 +40,7 @@ func TestStrangersFolders(t *testing.T) {
 	}
 }
 
-// A pipe that is put in a file's place is not waited for.
+// ReadFile does not block if a pipe takes a file's place.
 func TestReadFileWaitsForNothing(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

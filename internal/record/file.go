@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// keptBuffer bounds what a File keeps for its next append.
+// keptBuffer bounds the buffer that a File keeps for its next append.
 const keptBuffer = 1 << 20
 
-// A File is one to append to. Its methods can be called at the same time. It
-// knows nothing of other programs: where several append to one file, a lock
-// between them is the caller's, and so is calling [File.Missed] under it.
+// A File is a file of records that can be appended to. Its methods can be called concurrently. It
+// does not know of other programs: if several append to one file, the callers need a lock, and call
+// [File.Missed] while they hold it.
 type File struct {
 	path string
 
@@ -23,11 +23,11 @@ type File struct {
 	f      *os.File
 	end    position
 	buf    []byte
-	broken error // why nothing can be appended any more
+	broken error // if not nil, nothing can be appended any more
 }
 
-// Create makes an empty file that only this user can read, and returns once its
-// name is on disk. There must be none yet.
+// Create makes an empty file that only this user can read, and returns once its name is on disk.
+// The file must not exist.
 func Create(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -39,10 +39,9 @@ func Create(path string) (*File, error) {
 	return &File{path: path, f: f}, nil
 }
 
-// Open opens a file to append to. Before, it gives each everything that [Read]
-// would yield, and gives up with the first error that each returns. Then it cuts
-// off the last record where that is not whole; damage stays as it is. Where each
-// is nil, records are checked and not kept.
+// Open opens a file to append to. First it passes everything that [Read] would yield to each, and
+// fails if each returns an error. Then it cuts off the last record if that is incomplete; damage
+// stays as it is. If each is nil, records are checked but not kept in memory.
 func Open(path string, each func(Record, error) error) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -55,7 +54,7 @@ func Open(path string, each func(Record, error) error) (*File, error) {
 	return opened, nil
 }
 
-// Missed gives each what other programs have appended since, as [Open] does.
+// Missed passes what other programs have appended since to each, as [Open] does.
 func (f *File) Missed(each func(Record, error) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +95,7 @@ func (f *File) catchUp(each func(Record, error) error) error {
 	return nil
 }
 
-// isFinding reports whether reading goes on, or has come to the end, with err.
+// isFinding reports whether err describes the content, so that reading can go on.
 func isFinding(err error) bool {
 	if err == nil {
 		return true
@@ -108,11 +107,10 @@ func isFinding(err error) bool {
 	return ok
 }
 
-// Append appends records in one write, and with sync returns once they are on
-// disk. Where it fails nothing is appended: the file is cut back to what it was,
-// so a full disk leaves no half record before a later whole one. Where not even
-// that is possible, or the disk has lost what it had taken, this and every later
-// call say so.
+// Append appends records in one write. With sync it returns once they are on disk. If it fails,
+// nothing is appended: the file is cut back to its previous size, so that a full disk leaves no
+// half record before a later complete one. If even that fails, or the disk has lost data that it
+// had accepted, this and every later call return an error.
 func (f *File) Append(sync bool, recs ...Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +141,7 @@ func (f *File) Append(sync bool, recs ...Record) error {
 	if sync {
 		if err := f.f.Sync(); err != nil {
 			err = f.undo(int64(n), err)
-			if !IsFull(err) && f.broken == nil { // what else the disk had taken may be lost with it
+			if !IsFull(err) && f.broken == nil { // the disk may have lost earlier data too
 				f.broken = fmt.Errorf("%s cannot be relied on: %w", f.path, err)
 			}
 			return err
@@ -154,7 +152,7 @@ func (f *File) Append(sync bool, recs ...Record) error {
 	return nil
 }
 
-// undo cuts off what an append has written before it failed.
+// undo cuts off what a failed append has written.
 func (f *File) undo(written int64, why error) error {
 	info, err := f.f.Stat()
 	switch {
@@ -167,14 +165,14 @@ func (f *File) undo(written int64, why error) error {
 		err = f.truncate(f.end.offset)
 	}
 	if err != nil {
-		f.broken = fmt.Errorf("%s may end in half a record, which could not be cut off: %w; after %w", f.path, err, why)
+		f.broken = fmt.Errorf("%s may end in half a record, which could not be cut off: %w (the first error: %w)", f.path, err, why)
 		return f.broken
 	}
 	return why
 }
 
 func (f *File) truncate(size int64) error {
-	if runtime.GOOS == "windows" { // a file opened to append has no right to it there
+	if runtime.GOOS == "windows" { // which does not allow it for a file that is open for appending
 		return os.Truncate(f.path, size)
 	}
 	return f.f.Truncate(size)
@@ -194,21 +192,21 @@ func (f *File) Sync() error {
 	return nil
 }
 
-// Size returns where the next record will be.
+// Size returns the offset of the next record.
 func (f *File) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.end.offset
 }
 
-// Stat describes the file as it is, other programs' records included.
+// Stat returns information about the file as it is, including other programs' records.
 func (f *File) Stat() (fs.FileInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.f.Stat()
 }
 
-// Close closes the file. Nothing can be appended after it; calling it again does nothing.
+// Close closes the file. Nothing can be appended afterwards. Closing again does nothing.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +219,7 @@ func (f *File) Close() error {
 
 // SyncDir returns once the names in a folder are on disk.
 func SyncDir(path string) error {
-	if runtime.GOOS == "windows" { // has no such thing, and writes names as they come
+	if runtime.GOOS == "windows" { // which needs no call for that
 		return nil
 	}
 	dir, err := os.Open(path)

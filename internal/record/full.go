@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// IsFull reports whether an error is that of a full disk, or of a quota.
+// IsFull reports whether an error means that the disk is full, or a quota used up.
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

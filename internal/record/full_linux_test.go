@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/disktest"
+	"github.com/gputrain/gputrain/internal/test/disktest"
 )
 
 func TestFullDisk(t *testing.T) {
@@ -20,7 +20,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, f.Append(true, rec(`{"a":1}`)))
 	before := f.Size()
 	for _, sync := range []bool{true, false} {
-		// The first part of these fits.
+		// The first part of these records fits.
 		err = f.Append(sync, rec(`{"a":2}`), rec(`{"a":3}`, strings.Repeat("x", 100<<10)))
 		if !errors.Is(err, syscall.ENOSPC) || !IsFull(err) {
 			t.Errorf("on a full disk: %v", err)
@@ -35,14 +35,14 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("rewriting on a full disk: %v", err)
 	}
 	if names, _ := filepath.Glob(dir + "/*"); len(names) != 2 {
-		t.Errorf("left: %q", names)
+		t.Errorf("the files %q are left", names)
 	}
 	must(t, os.Remove(filler))
 	must(t, f.Append(true, rec(`{"a":5}`)))
 	wants(t, Read(path), `{"a":1}`, `{"a":5}`)
 }
 
-// Where a half record can not be cut off, nothing is appended after it.
+// If half a record cannot be cut off, nothing is appended after it.
 func TestBroken(t *testing.T) {
 	dir := disktest.Small(t, 64<<10)
 	path := filepath.Join(dir, "f")

@@ -10,13 +10,12 @@ import (
 	"os"
 )
 
-// Read yields the records of a file, one at a time, and changes nothing. With
-// each it yields no error. In between it may yield a *[DamageError] and goes on
-// with the next record that is whole, or, as the last, a *[TornError]. Any other
-// error is one of reading, and the last.
+// Read yields the records of a file, and changes nothing. The error beside a record is nil. Between
+// records Read may yield a *[DamageError], and continues with the next undamaged record, or, at the
+// end, a *[TornError]. Any other error is an error of reading, and is the last.
 //
-// What is yielded is the caller's to keep. The body that is longest, and one
-// line, bound the memory that reading takes; a length that is not true takes none.
+// The caller may keep the records. Reading needs memory for the longest body and one line; a false
+// length allocates nothing.
 func Read(path string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		f, err := os.Open(path)
@@ -34,7 +33,7 @@ func Read(path string) iter.Seq2[Record, error] {
 	}
 }
 
-// A position is where the whole records up to there end.
+// A position is the end of a number of complete records.
 type position struct {
 	offset int64
 	lines  int
@@ -44,13 +43,13 @@ type position struct {
 type scanner struct {
 	path string
 	in   *bufio.Reader
-	at   position // of what was not looked at
+	at   position // of the next byte
 	size int64
-	skip bool // bodies are checked and not kept
+	skip bool // check bodies without keeping them
 
-	long []byte // a line that does not fit into in's buffer
+	long []byte // holds a line that does not fit into in's buffer
 	bad  *DamageError
-	end  position // where the next record can be appended, once each has returned
+	end  position // of the records that were processed
 }
 
 func newScanner(r io.ReaderAt, path string, from position, size int64) *scanner {
@@ -58,10 +57,10 @@ func newScanner(r io.ReaderAt, path string, from position, size int64) *scanner 
 	return &scanner{path: path, in: bufio.NewReaderSize(section, 64<<10), at: from, size: size}
 }
 
-// errCut is a record that goes on after the end of the file.
+// errCut means that a record continues after the end of the file.
 var errCut = errors.New("cut short")
 
-// each yields what Read promises.
+// each does what Read promises.
 func (s *scanner) each(yield func(Record, error) bool) {
 	for {
 		start := s.at
@@ -110,9 +109,8 @@ func (s *scanner) each(yield func(Record, error) bool) {
 	}
 }
 
-// line returns the next line without its end, to be used before the next call.
-// Of one that is too long for a record it returns the start. It returns io.EOF
-// for one that has no end.
+// line returns the next line without its end, valid until the next call. If the line is too long
+// for a record, it returns the line's start. It returns io.EOF if the line has no end.
 func (s *scanner) line() ([]byte, error) {
 	s.long = s.long[:0]
 	for {
@@ -127,7 +125,7 @@ func (s *scanner) line() ([]byte, error) {
 		} else if err != bufio.ErrBufferFull {
 			return nil, err
 		}
-		// One byte more than a line may have makes it one that is wrong.
+		// One byte more than a line may have makes the line invalid.
 		s.long = append(s.long, b[:min(len(b), MaxHead+overhead+1-len(s.long))]...)
 		if err == nil {
 			return s.long, nil
@@ -152,18 +150,17 @@ func (s *scanner) body(length int64) (body []byte, sum uint32, err error) {
 	if err == nil {
 		var end byte
 		if end, err = s.in.ReadByte(); end != '\n' {
-			sum = ^sum // it can not be the right one
+			sum = ^sum // so that it is wrong
 		}
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF { // it has become shorter meanwhile
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file has become shorter
 		return nil, 0, errCut
 	}
 	s.at.offset += length + 1
 	return body, sum, err
 }
 
-// damage notes that no record starts at a position. What was noted before it
-// and not yet told is one with it.
+// damage remembers that no record starts at a position. It extends damage that was not yielded yet.
 func (s *scanner) damage(start position, reason string) {
 	if s.bad == nil {
 		s.bad = &DamageError{Path: s.path, Line: start.lines + 1, Offset: start.offset, Reason: reason}
@@ -171,14 +168,14 @@ func (s *scanner) damage(start position, reason string) {
 	s.bad.Length = s.at.offset - s.bad.Offset
 }
 
-// heal tells of the damage noted, since what follows is whole.
+// heal yields the damage before a valid record.
 func (s *scanner) heal(yield func(Record, error) bool) bool {
 	bad := s.bad
 	s.bad = nil
 	return bad == nil || yield(Record{}, bad)
 }
 
-// torn ends a file whose last record, at a position, is not whole.
+// torn ends the reading of a file whose last record, at a position, is incomplete.
 func (s *scanner) torn(start position, yield func(Record, error) bool) {
 	s.end = start
 	if s.heal(yield) {
@@ -186,8 +183,8 @@ func (s *scanner) torn(start position, yield func(Record, error) bool) {
 	}
 }
 
-// finish ends a file that ends where a line does. One last line that is wrong
-// is a record that was cut short; several are not.
+// finish ends the reading of a file that ends with a complete line. If only its last line is wrong,
+// that is a record that was cut short; if several are, it is damage.
 func (s *scanner) finish(yield func(Record, error) bool) {
 	if s.bad != nil && s.bad.Line == s.at.lines {
 		s.end = position{s.bad.Offset, s.bad.Line - 1}

@@ -1,18 +1,15 @@
-// Package record keeps records in a file that is only ever appended to, and
-// that survives a crash, a full disk and a careless edit: what is read back is
-// what was written, and what is missing is named.
+// Package record keeps records in a file that is only appended to, and that survives a crash, a
+// full disk and a careless edit. Reading returns what was written, and reports what is missing.
 //
-// A record is one line of JSON, its head, and after it an optional body of any
-// bytes:
+// A record is one line of JSON, its head, followed by an optional body of any bytes:
 //
 //	<checksum> <length of body> <head>\n
 //	<checksum> <length of body>:<checksum of body> <head>\n<body>\n
 //
-// Checksums are CRC-32C in eight hex digits; the first is over the rest of its
-// line. So a file without bodies is text that a person can read, and a body is
-// only looked for where its length can be trusted: nothing that a body holds is
-// taken for a record while the line before it is whole. Every record starts a
-// line, so that reading finds its way again after one that is not.
+// Checksums are CRC-32C in eight hex digits; the first covers the rest of its line. A file without
+// bodies is readable text. A body is only read if its length can be trusted, so its bytes are never
+// taken for a record as long as the line before it is valid. Every record starts a line, so reading
+// can continue after a damaged record.
 package record
 
 import (
@@ -27,50 +24,49 @@ import (
 // MaxHead is the length of the longest head, in bytes.
 const MaxHead = 1 << 20
 
-// overhead bounds what a line holds beside its head: two checksums, a length and what is between.
+// overhead bounds the rest of a line: two checksums, a length and separators.
 const overhead = 8 + 1 + 19 + 1 + 8 + 1
 
-// A Record is what was appended.
+// A Record is the unit that is appended.
 type Record struct {
-	// Head is one line of JSON. Only its being one line is checked.
+	// Head is one line of JSON. Only that it is one line is checked.
 	Head []byte
 	// Body may be empty.
 	Body []byte
 }
 
-// A DamageError tells of bytes that are no record although there are others
-// after them, or more of them than one append that was cut short explains.
+// A DamageError reports bytes that are no record, if there are others after them, or more of them
+// than an interrupted append can leave.
 type DamageError struct {
 	Path string
-	// Line counts from 1 and leaves bodies out. Offset and Length are in bytes.
+	// Line counts from 1, without bodies. Offset and Length are in bytes.
 	Line           int
 	Offset, Length int64
 	// Reason says what is wrong at Offset.
 	Reason string
 }
 
-// Error says where the damage is.
+// Error names the offset of the damage.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at line %d (byte %d): %s; %d bytes are skipped", e.Path, e.Line, e.Offset, e.Reason, e.Length)
 }
 
-// A TornError tells that the last record is not whole: its program or machine
-// ended while it was written, or writes it just now. Nobody was told that it is
-// there.
+// A TornError reports that the last record is incomplete: its program or machine ended during the
+// write, or the write is still in progress. No caller was told that the record was written.
 type TornError struct {
 	Path string
-	// Offset is where the whole records end.
+	// Offset is the end of the complete records.
 	Offset int64
 }
 
-// Error says where the whole records end.
+// Error names the offset at which the complete records end.
 func (e *TornError) Error() string {
 	return fmt.Sprintf("%s ends in an incomplete record at byte %d", e.Path, e.Offset)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendRecord appends a record as it is in a file.
+// appendRecord appends a record in the file's format.
 func appendRecord(b []byte, r Record) ([]byte, error) {
 	if len(r.Head) > MaxHead {
 		return b, fmt.Errorf("the head of a record has %d bytes, and may have %d", len(r.Head), MaxHead)
@@ -104,14 +100,14 @@ func appendSum(b []byte, sum uint32) []byte {
 	return b
 }
 
-// A line is what the line before a body says.
+// A line is the content of a record's first line.
 type line struct {
 	head    []byte
 	length  int64
 	bodySum uint32
 }
 
-// parseLine reads a line, without its end. It returns why it is none.
+// parseLine parses a line, without its end. If the line is invalid, it returns the reason.
 func parseLine(b []byte) (l line, reason string) {
 	if len(b) < 9 || b[8] != ' ' {
 		return l, "there is no checksum"
@@ -141,7 +137,7 @@ func parseLine(b []byte) (l line, reason string) {
 	return l, ""
 }
 
-// parseLength reads a number as appendRecord writes it: anything else is none.
+// parseLength parses a number in the form that appendRecord writes. Any other form is invalid.
 func parseLength(b []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	return n, err == nil && n >= 0 && n < math.MaxInt64-1 && string(b) == strconv.FormatInt(n, 10)

@@ -32,7 +32,7 @@ func rec(head string, body ...string) Record {
 	return Record{Head: []byte(head), Body: []byte(strings.Join(body, ""))}
 }
 
-// show is what a reader tells, one line each.
+// show returns what a reader yields, one line for each.
 func show(recs iter.Seq2[Record, error]) []string {
 	var lines []string
 	for r, err := range recs {
@@ -56,7 +56,7 @@ func wants(t testing.TB, recs iter.Seq2[Record, error], want ...string) {
 	}
 }
 
-// newFile is a file with some records.
+// newFile returns a file with some records.
 func newFile(t testing.TB, recs ...Record) (string, *File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
@@ -73,7 +73,7 @@ func TestFile(t *testing.T) {
 	must(t, f.Sync())
 	b, err := os.ReadFile(path)
 	must(t, err)
-	// The form is for good: programs of another version read it.
+	// This format must not change: programs of other versions read it.
 	if want := "5d30065c 0 {\"a\":1}\n27ec2f7d 11:2514f8e4 {\"a\":2}\ntwo\nlines\n\x00\n7a7536b2 0 {\"a\":3}\n"; string(b) != want {
 		t.Errorf("the file is %q", b)
 	}
@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a second file under the name: %v", err)
+		t.Errorf("a second Create of the same name: %v", err)
 	}
 	must(t, f.Close())
 	must(t, f.Close())
@@ -105,7 +105,7 @@ func TestFile(t *testing.T) {
 	}
 	for _, err := range Read(path + "x") {
 		if !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("no file: %v", err)
+			t.Errorf("without a file: %v", err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestNoRecord(t *testing.T) {
 	path, f := newFile(t, rec("{}"))
 	for _, bad := range []Record{rec(""), rec("{\n}"), {Head: make([]byte, MaxHead+1)}} {
 		if err := f.Append(true, rec(`{"good":1}`), bad); err == nil {
-			t.Errorf("%.10q was taken", bad.Head)
+			t.Errorf("Append accepts the head %.10q", bad.Head)
 		}
 	}
 	must(t, f.Append(true, Record{Head: bytes.Repeat([]byte("x"), MaxHead)}))
@@ -123,8 +123,8 @@ func TestNoRecord(t *testing.T) {
 	}
 }
 
-// Cut anywhere, a file is what it was before its last append, and one that
-// goes on from there is whole.
+// A file that is cut anywhere has the records before its last append, and after another append it
+// is undamaged.
 func TestTorn(t *testing.T) {
 	path, f := newFile(t, rec(`{"a":1}`), rec(`{"a":2}`, "body\nbody"))
 	kept := f.Size()
@@ -132,7 +132,7 @@ func TestTorn(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	must(t, err)
 	for n := kept; n < int64(len(whole)); n++ {
-		for _, tail := range [][]byte{nil, make([]byte, int64(len(whole))-n)} { // cut, or as long as it was and never written
+		for _, tail := range [][]byte{nil, make([]byte, int64(len(whole))-n)} { // cut, or of the same length with zeros
 			must(t, os.WriteFile(path, append(whole[:n:n], tail...), 0o600))
 			want := []string{`{"a":1}`, "{\"a\":2} body\nbody"}
 			if n > kept || tail != nil {
@@ -180,7 +180,7 @@ func TestDamage(t *testing.T) {
 			must(t, os.WriteFile(path, []byte(tt.file), 0o600))
 			wants(t, Read(path), tt.want...)
 			if b, err := os.ReadFile(path); err != nil || string(b) != tt.file {
-				t.Errorf("reading has changed the file: %v", err)
+				t.Errorf("reading changed the file: %v", err)
 			}
 			f, err := Open(path, nil)
 			must(t, err)
@@ -212,7 +212,7 @@ func TestMissed(t *testing.T) {
 		return nil
 	}))
 	if want := []string{`{"a":2}`, `{"a":3}`, ""}; !slices.Equal(got, want) {
-		t.Errorf("missed %q, want %q", got, want)
+		t.Errorf("Missed yields %q, want %q", got, want)
 	}
 	must(t, mine.Append(true, rec(`{"a":4}`)))
 	wants(t, Read(path), `{"a":1}`, `{"a":2}`, `{"a":3}`, `{"a":4}`)
@@ -251,7 +251,7 @@ func TestRewrite(t *testing.T) {
 	}
 	wants(t, Read(path), append(before[:2:2], `{"a":4}`)...)
 	if names, _ := filepath.Glob(filepath.Dir(path) + "/*"); len(names) != 1 {
-		t.Errorf("left: %q", names)
+		t.Errorf("the files %q are left", names)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestConcurrent(t *testing.T) {
 			}
 		})
 	}
-	for range 20 { // readers beside them see a beginning
+	for range 20 { // concurrent readers see a prefix
 		for _, err := range Read(path) {
 			if _, torn := errors.AsType[*TornError](err); err != nil && !torn {
 				t.Error(err)
@@ -289,8 +289,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// Whatever is done to a file, a reader tells of no record that was not written,
-// and tells of everything before the first change.
+// Whatever a file's change, a reader yields no record that was not written, and all records before
+// the first change.
 func TestChangedAnywhere(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -353,7 +353,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(two[:len(two)-1])
 	f.Add(append([]byte("x\n"), two...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// The same, with the checksum of the first line made right: lies are then believed.
+		// The first line's checksum is corrected, so that its false content is accepted.
 		if i := bytes.IndexByte(b, '\n'); i > 9 {
 			b = slices.Clone(b)
 			believe(b[:i])
@@ -362,7 +362,7 @@ func FuzzRead(f *testing.F) {
 		ended := false
 		for r, err := range scan(b) {
 			if ended {
-				t.Fatal("something after the end")
+				t.Fatal("a record was yielded after the last error")
 			}
 			damage, _ := errors.AsType[*DamageError](err)
 			torn, _ := errors.AsType[*TornError](err)
@@ -388,9 +388,9 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if !ended && next != int64(len(b)) {
-			t.Fatalf("%d of %d bytes are told of", next, len(b))
+			t.Fatalf("the records and errors cover %d of %d bytes", next, len(b))
 		}
-		// Kept or not, the records end at the same place.
+		// Whether bodies are kept or skipped, the records end at the same place.
 		kept, skipped := newScanner(bytes.NewReader(b), "f", position{}, int64(len(b))), newScanner(bytes.NewReader(b), "f", position{}, int64(len(b)))
 		skipped.skip = true
 		for range kept.each {
@@ -398,12 +398,12 @@ func FuzzRead(f *testing.F) {
 		for range skipped.each {
 		}
 		if kept.end != skipped.end {
-			t.Fatalf("ends at %v, and at %v", kept.end, skipped.end)
+			t.Fatalf("the records end at %v with bodies kept, and at %v with bodies skipped", kept.end, skipped.end)
 		}
 	})
 }
 
-// believe makes the checksum of a line right.
+// believe corrects the checksum of a line.
 func believe(line []byte) {
 	copy(line, sumOf(line[9:]))
 	line[8] = ' '
@@ -411,7 +411,7 @@ func believe(line []byte) {
 
 func sumOf(b []byte) []byte { return appendSum(nil, crc32.Checksum(b, castagnoli)) }
 
-// What a length says is believed only as far as there are bytes.
+// A length that exceeds the file allocates nothing.
 func TestLyingLength(t *testing.T) {
 	for _, length := range []string{"1000000000000:00000000", "1000000000:00000000", "9223372036854775807:00000000", "9223372036854775806:00000000", "99999999999999999999:00000000", "-1", "5", "0:00000000", "+5:00000000", "05:00000000"} {
 		rest := length + " {}"
@@ -453,7 +453,7 @@ func BenchmarkAppendMiB(b *testing.B) {
 	benchmark(b, false, Record{Head: []byte("{}"), Body: make([]byte, 1<<20)})
 }
 
-// BenchmarkWrite is what the system alone takes.
+// BenchmarkWrite measures the system's write alone.
 func BenchmarkWrite(b *testing.B) {
 	f, err := os.OpenFile(filepath.Join(b.TempDir(), "f"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(b, err)

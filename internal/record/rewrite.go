@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Unfinished is what the name of a file that [Rewrite] has not finished ends in.
+// Unfinished is the suffix of a file that [Rewrite] has not finished.
 const Unfinished = ".new"
 
-// Rewrite puts records into a file, in place of all that it held, and returns it
-// to append more. A crash at any moment leaves either the old file or the new
-// one, and possibly one whose name ends in [Unfinished]; that holds for a crash of
-// the machine only with sync. The first error that recs yields ends it and leaves
-// the old file, as does a full disk. A [File] that is open at path goes on with the
-// old file: close it before.
+// Rewrite replaces the content of a file with the records, and returns the file for appending more.
+// After a crash there is either the old file or the new one, and possibly a file with the suffix
+// [Unfinished]; with sync this is so even if the machine crashes. If recs yields an error, or the
+// disk is full, Rewrite stops and the old file stays. A [File] that is open at path keeps using the
+// old file: close it first.
 func Rewrite(path string, sync bool, recs iter.Seq2[Record, error]) (_ *File, err error) {
 	unfinished := path + Unfinished
 	if err := os.Remove(unfinished); err != nil && !errors.Is(err, os.ErrNotExist) {

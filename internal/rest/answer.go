@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// answer takes in the answer to one attempt. Its error is an *Error.
+// answer handles the answer to one attempt. Its error is an *Error.
 func (k *call) answer(resp *http.Response) error {
 	defer resp.Body.Close()
 	c, status := k.client, resp.StatusCode
@@ -54,7 +54,7 @@ func (k *call) answer(resp *http.Response) error {
 			k.log(status, nil)
 			return nil
 		}
-		// It may come from a proxy or a gateway that is being restarted. What is too large would be so again.
+		// It may come from a proxy or a gateway that is being restarted. An answer that is too large would be so again.
 		e.transient, e.effect = !large, true
 		kind := cmp.Or(resp.Header.Get("Content-Type"), "no content type")
 		e.Err = c.clean(fmt.Errorf("%w (%s, %d bytes): %w", ErrAnswer, kind, len(body), err))
@@ -62,11 +62,11 @@ func (k *call) answer(resp *http.Response) error {
 	return e
 }
 
-// noAnswer returns the error of an attempt that got none.
+// noAnswer returns the error of an attempt without an answer.
 func (k *call) noAnswer(err error) *Error {
 	e := k.newError(nil)
 	e.transient, _ = retryablehttp.DefaultRetryPolicy(context.Background(), nil, err)
-	permanent := !e.transient // a header or a scheme that is invalid, a certificate: all before anything is sent
+	permanent := !e.transient // an invalid header or scheme, a certificate: all before anything is sent
 	e.effect = k.connected.Load() || !(permanent || k.noConnection(err))
 	e.Err = k.client.clean(k.ended(err))
 	if k.request.Context().Err() == nil && time.Since(k.began) >= k.timeout {
@@ -75,15 +75,15 @@ func (k *call) noAnswer(err error) *Error {
 	return e
 }
 
-// noConnection reports that an attempt, as far as is told, had no connection to send
-// its request by: by a transport that tells of those, or by the error of a net.Dialer.
+// noConnection reports whether an attempt is known to have had no connection for its request: from a transport that
+// reports connections, or from the error of a net.Dialer.
 func (k *call) noConnection(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return k.dialing.Load() || ok && op.Op == "dial"
 }
 
-// interrupted returns the error of a call that ended between its attempts, or
-// before the first: the last attempt's, where there was one.
+// interrupted returns the error of a call that ended between its attempts, or before the first. It has the error of the
+// last attempt, if there was one.
 func (k *call) interrupted(err error) error {
 	err = k.ended(err)
 	e := k.newError(nil)
@@ -96,14 +96,14 @@ func (k *call) interrupted(err error) error {
 		} else {
 			err = fmt.Errorf("before it was tried again: %w", err)
 		}
-	case unsigned: // a refused token is a refused call
+	case unsigned: // a refused token makes a refused call
 		e.Status, e.Code, e.RequestID, e.RetryAfter = signing.Status, signing.Code, signing.RequestID, signing.RetryAfter
 	}
 	e.Err = k.client.clean(err)
 	return e
 }
 
-// ended returns err, or why the call's context has ended.
+// ended returns err, or the cause if the call's context has ended.
 func (k *call) ended(err error) error {
 	ctx := k.request.Context()
 	if ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (k *call) ended(err error) error {
 	return ctx.Err()
 }
 
-// newError returns an Error of this call, with what the answer's header says.
+// newError returns an Error of this call, with values from the answer's header.
 func (k *call) newError(resp *http.Response) *Error {
 	e := &Error{Method: k.request.Method, Path: k.client.Redact(k.path)}
 	if resp != nil {

@@ -2,13 +2,13 @@ package rest
 
 import "net/http"
 
-// Auth puts a credential on requests. It is made of funcs, which hold it, so that
-// nothing prints it: not fmt, not a debugger's dump of a Config.
+// Auth puts a credential on requests. Its funcs hold the credential, so that neither fmt nor a debugger's dump of a
+// Config prints it.
 type Auth struct {
-	// Sign is called before every attempt. It makes what it puts there known by hide.
+	// Sign is called before every attempt. It calls hide with the secrets that it puts there.
 	Sign func(req *http.Request, hide func(secrets ...string)) error
-	// Renew gives up the credential that a request was refused with, and reports
-	// whether Sign can get another. Nil means that there is no other.
+	// Renew discards the credential that a request was refused with, and reports whether Sign can get another. Nil
+	// means that it cannot.
 	Renew func(refused *http.Request) bool
 }
 

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// signed answers with good while the call carries one of the keys, else with a 401.
+// signed answers with good if the call has the current key, else with a 401.
 func signed(good step, keys func() string) step {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("Authorization") == "Bearer "+keys() {
@@ -22,7 +22,7 @@ func signed(good step, keys func() string) step {
 	}
 }
 
-// One token serves all callers until a minute before it ends.
+// All callers share one token until a minute before it expires.
 func TestToken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
@@ -49,7 +49,7 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// How long a token lives is what its answer says, however it says it.
+// A token lives as long as its answer states, in any form.
 func TestTokenLife(t *testing.T) {
 	for life, want := range map[string]time.Duration{
 		"3600": 59 * time.Minute, `"3600"`: 59 * time.Minute, "60": 30 * time.Second, "null": 4 * time.Minute, "-1": 4 * time.Minute, "99999999999": 68 * 365 * 24 * time.Hour,
@@ -75,8 +75,7 @@ func TestTokenLife(t *testing.T) {
 	}
 }
 
-// A token that the API no longer takes is replaced once, also under a create: what
-// is refused has no effect.
+// A token that the API no longer accepts is replaced once, even during a create: a refusal has no effect.
 func TestTokenIsRenewedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
@@ -112,7 +111,7 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 	}
 }
 
-// Between other failures a 401 is still renewed, and only once.
+// A 401 between other failures still renews the token, and only once.
 func TestTokenIsRenewedOnceAmongFailures(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
@@ -129,7 +128,7 @@ func TestTokenIsRenewedForAll(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		tokens := newTokenServer(t)
 		c, _ := scripted(t, Config{Auth: ClientCredentials(tokens.client, "/oauth2/token", "id", secret)}, func(r *http.Request) (*http.Response, error) {
-			time.Sleep(time.Second) // so that all are under way with the first
+			time.Sleep(time.Second) // so that all use the first token
 			return signed(replies(200, "{}"), func() string { return "ey.token-1" })(r)
 		})
 		var wg sync.WaitGroup
@@ -154,8 +153,8 @@ func echoesForm(r *http.Request) (*http.Response, error) {
 	return replies(400, `{"message":"no client `+r.Form.Get("client_id")+" "+r.Form.Get("client_secret")+`"}`)(r)
 }
 
-// A call for which no token can be had was not made: its error says why, with the
-// status of the refusal, and is not ambiguous.
+// A call that gets no token was not made: its error has the cause and the status of the refusal, and is not
+// ambiguous.
 func TestNoToken(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -169,7 +168,7 @@ func TestNoToken(t *testing.T) {
 		{"none in it", replies(200, `{}`), 0, "POST /servers: POST /oauth2/token: the answer is not understood: it has no access_token"},
 		{"down", fails(reset), 0, "POST /servers: POST /oauth2/token: read tcp: connection reset by peer"},
 		{"page", replies(200, `<html>`, "Content-Type", "text/html"), 200,
-			`POST /servers: 200 OK: POST /oauth2/token: 200 OK: the answer is not understood (text/html, 6 bytes): it is a page: "<html>"`},
+			`POST /servers: 200 OK: POST /oauth2/token: 200 OK: the answer is not understood (text/html, 6 bytes): it is an HTML page: "<html>"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -184,7 +183,7 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// An API that takes its time over a token keeps nobody who wants to leave.
+// A caller that gives up does not wait for an API that is slow to issue a token.
 func TestCancelWhileAnotherGetsTheToken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		tokens, _ := scripted(t, Config{Timeout: time.Hour}, hangs)

@@ -9,7 +9,7 @@ import (
 	"net/url"
 )
 
-// encode returns what is sent for in: see Do. A nil body, of no type, is none.
+// encode encodes in as Do describes. A nil body without a type means no body.
 func encode(in any) (body any, contentType string, err error) {
 	switch in := in.(type) {
 	case nil:
@@ -23,8 +23,8 @@ func encode(in any) (body any, contentType string, err error) {
 	return b, "application/json", err
 }
 
-// decode puts an answer into out: see Do. Text is often the ID of what was made, which
-// APIs send with quotes or without.
+// decode decodes an answer into out as Do describes. A text is often the ID of a new thing, which APIs send with quotes
+// or without.
 func decode(body []byte, out any, mayBeEmpty bool) error {
 	trimmed := bytes.TrimSpace(body)
 	text, isText := out.(*string)
@@ -33,8 +33,8 @@ func decode(body []byte, out any, mayBeEmpty bool) error {
 		return nil
 	case len(trimmed) == 0:
 		return errors.New("it is empty")
-	case trimmed[0] == '<': // by something between here and the API
-		return errors.New("it is a page")
+	case trimmed[0] == '<': // from a proxy before the API
+		return errors.New("it is an HTML page")
 	case out == nil:
 		return nil
 	case isText && trimmed[0] == '"':
@@ -44,7 +44,7 @@ func decode(body []byte, out any, mayBeEmpty bool) error {
 		return nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber() // a number that goes into an interface keeps its digits
+	dec.UseNumber() // a number decoded into an interface keeps its digits
 	if err := dec.Decode(out); err != nil {
 		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return err
@@ -52,7 +52,7 @@ func decode(body []byte, out any, mayBeEmpty bool) error {
 		return fmt.Errorf("it is not JSON: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("something follows its JSON")
+		return errors.New("there is more after its JSON")
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestBadRequestsAreNotSent(t *testing.T) {
 		}
 	}
 	if api.attempts() != 0 {
-		t.Errorf("%d were sent", api.attempts())
+		t.Errorf("%d requests were sent", api.attempts())
 	}
 }
 
@@ -92,15 +92,15 @@ func TestAnswer(t *testing.T) {
 		{"empty", 200, "application/json", ``, &server{}, nil, "", "it is empty"},
 		{"no content", 204, "", ``, &server{}, nil, "", "204 No Content: the answer is not understood (no content type, 0 bytes): it is empty"},
 		{"blank", 200, "", " \n", &server{}, nil, "", "it is empty"},
-		{"page", 200, html, "<html><title>Login</title>", &server{}, nil, "", `200 OK: the answer is not understood (text/html; charset=utf-8, 26 bytes): it is a page: "<html><title>Login</title>"`},
-		{"page instead of text", 200, html, "<html>", new(string), nil, "", "it is a page"},
-		{"page where nothing is due", 200, html, "<html>", nil, nil, "", "it is a page"},
+		{"page", 200, html, "<html><title>Login</title>", &server{}, nil, "", `200 OK: the answer is not understood (text/html; charset=utf-8, 26 bytes): it is an HTML page: "<html><title>Login</title>"`},
+		{"page instead of text", 200, html, "<html>", new(string), nil, "", "it is an HTML page"},
+		{"page where nothing is due", 200, html, "<html>", nil, nil, "", "it is an HTML page"},
 		{"unfinished text", 200, "", `"dead`, new(string), nil, "", "not understood"},
 		{"no text", 200, "", "", new(string), nil, "", "it is empty"},
 		{"text instead of JSON", 200, "text/plain", "API requests too frequent", &server{}, nil, "", `"API requests too frequent"`},
 		{"breaks off", 200, "", `{"id":"a`, &server{}, nil, "", "it is not JSON: unexpected EOF"},
-		{"trailing", 200, "", `{"id":"a"}{"id":"b"}`, &server{}, nil, "", "something follows its JSON"},
-		{"trailing garbage", 200, "", `{"id":"a"}]`, &server{}, nil, "", "something follows its JSON"},
+		{"trailing", 200, "", `{"id":"a"}{"id":"b"}`, &server{}, nil, "", "there is more after its JSON"},
+		{"trailing garbage", 200, "", `{"id":"a"}]`, &server{}, nil, "", "there is more after its JSON"},
 		{"other shape", 200, "", `{"id":7}`, &server{}, nil, "", "cannot unmarshal number"},
 		{"list instead of object", 200, "", `[]`, &server{}, nil, "", "cannot unmarshal array"},
 		{"number too large", 200, "", `{"n":9999999999}`, &struct{ N int32 }{}, nil, "", "cannot unmarshal number"},
@@ -151,7 +151,7 @@ func TestAnswerHeader(t *testing.T) {
 	}
 }
 
-// The envelopes of the clouds, as their sheets have them.
+// These are the clouds' error envelopes, as documented.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -192,8 +192,7 @@ func TestBodyOfAnErrorIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever comes, a call ends with an answer of the wanted shape or with an error
-// that shows no secret.
+// Whatever the answer, a call returns a result of the wanted type or an error without a secret.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", `{"id":"a"}`)
 	f.Add(200, "text/html", "<html>")
@@ -213,7 +212,7 @@ func FuzzAnswer(f *testing.F) {
 		err := c.Do(t.Context(), "POST", "/servers", nil, &out)
 		if err == nil {
 			if status > 299 || !json.Valid([]byte(body)) || len(body) > 1<<10 {
-				t.Errorf("%d with %q is taken for good", status, body)
+				t.Errorf("the status %d with %q counts as a success", status, body)
 			}
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// A call is one use of Do: one request, and as many attempts at it as it takes.
+// A call is one use of Do: one request with all its attempts.
 type call struct {
 	options
 	client  *Client
@@ -25,15 +25,15 @@ type call struct {
 	limits  []*Limiter
 
 	attempt   int
-	began     time.Time   // when this attempt did
-	dialing   atomic.Bool // this attempt: the transport tells of its connections, and looked for one
-	connected atomic.Bool // this attempt: it had one
-	waiting   bool        // for the next attempt
+	began     time.Time   // when this attempt began
+	dialing   atomic.Bool // this attempt: the transport reports its connections, and looked for one
+	connected atomic.Bool // this attempt: it had a connection
+	waiting   bool        // between two attempts
 	failure   *Error      // of the last attempt
-	renewed   bool        // a credential that was refused has been replaced
+	renewed   bool        // a refused credential was replaced
 }
 
-// newCall returns a call that is ready to be made.
+// newCall returns a call for run.
 func (c *Client) newCall(ctx context.Context, method, path string, in, out any, opts []Option) (*call, error) {
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") {
 		return nil, errors.New("a path begins with a slash, and has neither query nor fragment")
@@ -74,8 +74,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, in, out any, 
 	return k, nil
 }
 
-// run makes the call. The loop is retryablehttp's; what is repeated, and when, is
-// decided by check and backoff.
+// run makes the call. The loop is retryablehttp's; check and backoff decide whether and when it repeats the request.
 func (k *call) run() error {
 	if err := k.prepare(k.request.Request); err != nil {
 		return k.interrupted(err)
@@ -101,14 +100,13 @@ func (k *call) run() error {
 	}
 }
 
-// prepare waits for leave to make the next attempt, and signs it: not before, as a
-// token may end while the call waits.
+// prepare waits until the limits allow the next attempt, and then signs it: a token might expire while the call waits.
 func (k *call) prepare(req *http.Request) error {
 	k.waiting = true
 	if err := wait(req.Context(), k.limits...); err != nil {
 		return err
 	}
-	// An attempt that was given up may still be reading these.
+	// An abandoned attempt may still be reading these.
 	u := *req.URL
 	req.URL, req.Header = &u, req.Header.Clone()
 	if sign := k.client.cfg.Auth.Sign; sign != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 var errLeft = errors.New("the pool is closed")
@@ -20,8 +20,7 @@ func contextWithCause(t *testing.T) (context.Context, context.CancelCauseFunc) {
 	return ctx, cancel
 }
 
-// A cancelled call ends at once, wherever it is, and its error says what it was
-// cancelled for and what it may have left behind.
+// A cancelled call ends at once, in every phase, and its error has the cause and reports what it may have left behind.
 func TestCancel(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -78,7 +77,7 @@ type bodyThatHangs struct{ ctx context.Context }
 func (b bodyThatHangs) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
 func (bodyThatHangs) Close() error               { return nil }
 
-// A context that has ended before makes no call.
+// A context that has ended makes no call.
 func TestCancelledBefore(t *testing.T) {
 	c, api := scripted(t, Config{}, replies(200, "{}"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +88,7 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// A deadline ends a call that would be tried again and again.
+// A deadline ends a call that would be retried.
 func TestDeadline(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _ := scripted(t, Config{Attempts: 1000}, replies(503, ""))
@@ -103,8 +102,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// The time-out is for one attempt, without the wait for leave to make it; a call's
-// own takes its place.
+// The time-out bounds one attempt, without the wait for the limiter; a call's own time-out replaces it.
 func TestTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		after := func(d time.Duration) step {
@@ -131,8 +129,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// No span of a limiter's length sees more than its number of calls, and no more
-// time than that goes by.
+// In any span of a limiter's length there are at most its number of calls, with no needless wait.
 func TestLimiter(t *testing.T) {
 	for _, tt := range []struct {
 		n     int
@@ -176,7 +173,7 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// After a rest a limiter lets through no more than its number at once.
+// After an idle time a limiter allows no more than its number at once.
 func TestLimiterAfterARest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := NewLimiter(3, time.Minute)
@@ -200,7 +197,7 @@ func TestLimiterAfterARest(t *testing.T) {
 	})
 }
 
-// Who gives up waiting takes nobody's turn.
+// A caller that gives up waiting takes no other caller's turn.
 func TestLimiterGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := NewLimiter(1, time.Minute)
@@ -225,8 +222,8 @@ func TestLimiterGivenUp(t *testing.T) {
 	})
 }
 
-// Launches wait for their own limiter and for the client's; others do not wait for
-// launches. Second attempts wait like first ones.
+// Launches wait for their own limiter and for the client's; other calls do not wait for launches. Retries wait like
+// first attempts.
 func TestLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		launches := NewLimiter(1, 12*time.Second)

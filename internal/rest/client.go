@@ -15,47 +15,45 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 )
 
-// Config is an API as its provider sees it. Only BaseURL must be set.
+// Config describes an API. Only BaseURL must be set.
 type Config struct {
-	// BaseURL is what paths are appended to: "https://api.acme.com/v1".
+	// BaseURL is prepended to paths: "https://api.acme.com/v1".
 	BaseURL string
-	// HTTPClient makes the calls. It is copied, never changed, and redirects of reads
-	// are followed within their server only. Nil means one of the Client's own.
+	// HTTPClient makes the calls. It is copied and not changed. Redirects of reads are followed within their server
+	// only. Nil means a client of the Client's own.
 	HTTPClient *http.Client
-	// Auth signs the calls. The zero value leaves them as they are.
+	// Auth signs the calls. The zero value does not sign.
 	Auth Auth
-	// Fault reads the API's own words for a failure out of an answer, and returns nil
-	// where there are none. It is asked about answers of every status, as some APIs
-	// report failures in a 200, and must expect a body that is no JSON.
+	// Fault reads the API's own description of a failure from an answer, and returns nil if there is none. It is called
+	// for answers of every status, as some APIs report failures in a 200, and the body may not be JSON.
 	Fault func(status int, body []byte) *Fault
-	// SecretFields are the names of fields, in JSON answers of this API, whose strings
-	// are secrets: passwords, private keys, tokens.
+	// SecretFields are the names of fields in the API's JSON answers whose strings are secrets: passwords, private
+	// keys, tokens.
 	SecretFields []string
 	// Limit spaces all calls of the client. Nil means no limit.
 	Limit *Limiter
-	// Timeout bounds one attempt, from its connection to the end of the answer. Zero
-	// means that of HTTPClient, and 30 seconds where that has none.
+	// Timeout bounds one attempt, from its connection to the end of the answer. Zero means HTTPClient's timeout, and 30
+	// seconds if that has none.
 	Timeout time.Duration
-	// Attempts is how often a call is tried in all, where it may be tried again. Zero means 5.
+	// Attempts bounds the attempts at a call that may be repeated. Zero means 5.
 	Attempts int
-	// FirstWait is how long the second attempt waits at most, unless the API says for how
-	// long; those after it wait twice as long each time, up to 30 seconds, and all of them
-	// four times as long after a 429. Zero means a second.
+	// FirstWait bounds the wait before the second attempt, unless the API asks for another. Each further wait is twice
+	// as long, up to 30 seconds, and all are four times as long after a 429. Zero means a second.
 	FirstWait time.Duration
-	// MaxBody is how many bytes an answer may have. Zero means 64 MiB.
+	// MaxBody bounds the bytes of an answer. Zero means 64 MiB.
 	MaxBody int64
-	// Logger gets a line for every attempt, at debug level. Nil means none.
+	// Logger gets a line for every attempt, at debug level. Nil means no log.
 	Logger *slog.Logger
 }
 
-// A Client calls one API. It can be used by many goroutines at once.
+// A Client calls one API. It can be used concurrently.
 type Client struct {
-	cfg  Config // what was zero is filled in
+	cfg  Config // with defaults in place of zeros
 	http *http.Client
 	// secretFields matches Config.SecretFields in an answer. Nil means that there are none.
 	secretFields *regexp.Regexp
-	// What is known to be secret is held by these two alone: fmt prints the fields of
-	// a struct, whatever their types say, but not what a func holds.
+	// These two funcs hold the known secrets: fmt prints the fields of a struct, whatever their types say, but not what
+	// a func holds.
 	hide   func(secrets ...string)
 	redact func(text string, cut bool) string
 	close  func()
@@ -92,14 +90,12 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Do makes a call and decodes its answer into out. Every failure to get one is an
-// *[Error].
+// Do makes a call and decodes its answer into out. Every failure is an *[Error].
 //
-// A path begins with a slash; what varies in it goes through [url.PathEscape]. What
-// in is decides what is sent: nil nothing, [url.Values] a form, a string plain text,
-// anything else JSON. So does out for the answer: nil ignores it, a *string takes
-// text, or the one string that the JSON is; anything else is decoded from JSON, which
-// must then be there, and be all there is.
+// A path begins with a slash; variable parts of it are escaped by [url.PathEscape]. The type of in decides what is
+// sent: nil nothing, [url.Values] a form, a string plain text, anything else JSON. The type of out decides how the
+// answer is read: nil ignores it; a *string takes text, or the string if the JSON is one; anything else is decoded from
+// JSON, which must be there and complete.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any, opts ...Option) error {
 	k, err := c.newCall(ctx, method, path, in, out, opts)
 	if err != nil {
@@ -108,25 +104,23 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any, opts 
 	return k.run()
 }
 
-// Hide makes values known as secrets: they are taken out of all that the client
-// says from then on. Those of [Auth] and Config.SecretFields are known by themselves.
+// Hide makes values known as secrets: the client removes them from all texts from then on. Those of [Auth] and
+// Config.SecretFields need not be hidden.
 func (c *Client) Hide(secrets ...string) { c.hide(secrets...) }
 
-// Redact returns a text without the secrets that are known, and without what a terminal
-// would act on.
+// Redact returns a text without known secrets, and without control characters that a terminal would act on.
 func (c *Client) Redact(text string) string { return c.redact(text, false) }
 
-// Close gives back idle connections, where they are the client's own.
+// Close closes idle connections, if they are the client's own.
 func (c *Client) Close() { c.close() }
 
-// A shared transport keeps its idle connections, which may be another's, when a
-// call fails: it hides the method by which retryablehttp would close them.
+// A shared transport keeps its idle connections when a call fails, since others may use them: it hides the method by
+// which retryablehttp would close them.
 type shared struct{ http.RoundTripper }
 
-// followWithin returns a policy for redirects. A read is redirected within its
-// server, under the rules of the user's own policy. Elsewhere a redirect is the
-// answer: the key is not for another server, nor for a connection in the clear, and a
-// POST would go on as a GET, whose success says nothing of what was asked for.
+// followWithin returns a policy for redirects. A read is redirected within its server, under the rules of the user's
+// own policy. Any other redirect is returned as the answer: the key is not for another server, nor for an unencrypted
+// connection, and a POST would go on as a GET, whose success would not mean that the request succeeded.
 func followWithin(user func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		first := via[0]

@@ -16,21 +16,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestNew(t *testing.T) {
 	for _, bad := range []string{"", "api.acme.com", "ftp://api.acme.com", "https://", "https:///v1", "https://user:" + secret + "@api.acme.com", "https://api.acme.com?k=" + secret, "https://api.acme.com#a", "https://api.acme.com/%zz" + secret, ":"} {
 		if c, err := New(Config{BaseURL: bad}); err == nil {
 			c.Close()
-			t.Errorf("%q is taken", bad)
+			t.Errorf("New accepts the address %q", bad)
 		} else if strings.Contains(err.Error(), secret) {
 			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
 }
 
-// The user's client is used, and stays as it was.
+// The user's client is used, and not changed.
 func TestUsersClient(t *testing.T) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestUsersClient(t *testing.T) {
 	}
 	c.Close()
 	if theirs.Transport != transport || theirs.Jar != jar || theirs.Timeout != 7*time.Second || fmt.Sprintf("%p", theirs.CheckRedirect) != fmt.Sprintf("%p", policy) {
-		t.Errorf("it has become %+v", theirs)
+		t.Errorf("the user's client has become %+v", theirs)
 	}
 	if transport.trips.Load() != 3 || transport.closed.Load() != 0 {
 		t.Errorf("%d trips; idle connections were closed %d times", transport.trips.Load(), transport.closed.Load())
@@ -101,8 +101,8 @@ func (c *countingTransport) CloseIdleConnections() {
 	c.Transport.CloseIdleConnections()
 }
 
-// A redirect to another server is not followed, so that nothing signed gets there;
-// nor is a POST redirected at all, which would become a GET.
+// A redirect to another server is not followed, so that no signed call gets there. A POST is not
+// redirected at all, as it would become a GET.
 func TestRedirects(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Over real connections: what never left had no effect, what did may have.
+// Over real connections, an unsent request had no effect, and a sent request may have had one.
 func TestRealConnections(t *testing.T) {
 	hangUp := func(answer string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -265,7 +265,7 @@ func TestPages(t *testing.T) {
 	}); !errors.Is(err, errLeft) || fmt.Sprint(got) != "[1 2]" {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, back := range []string{"b", "c", "d"} { // to a page that has been, itself included
+	for _, back := range []string{"b", "c", "d"} { // to an earlier page, or itself
 		got, err := collect(func(cursor string) ([]int, string, error) {
 			if cursor == "d" {
 				return list[cursor], back, nil
@@ -288,7 +288,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Many calls at once, some of which are given up, under one client.
+// One client makes many calls at once, some of which are given up.
 func TestManyAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var n atomic.Int32

@@ -11,57 +11,54 @@ import (
 	"unicode/utf8"
 )
 
-// ErrAnswer means that the status was good and the body was not what is due: empty,
-// too large, not JSON, or JSON of another shape.
+// ErrAnswer means that the status was good and the body was not the expected one: empty, too large, not JSON, or JSON
+// of another shape.
 var ErrAnswer = errors.New("the answer is not understood")
 
-// A Fault is a failure in an API's own words.
+// A Fault is a failure as the API describes it.
 type Fault struct {
-	// Code is what programs tell failures apart by, Message is for people.
+	// Code identifies the failure for programs; Message is for people.
 	Code, Message string
-	// Status is for APIs that put a status of their own into the body of a 200. It
-	// takes the place of the answer's. Zero leaves that: a fault under a 200 is then a
-	// refusal, without effect.
+	// Status is for APIs that put a status of their own into the body of a 200. It replaces the answer's status. Zero
+	// keeps that: a fault under a 200 is then a refusal, without effect.
 	Status int
-	// RetryAfter is for APIs whose body says how long to wait, where no header does.
+	// RetryAfter is for APIs that ask in the body, and not in a header, how long to wait.
 	RetryAfter time.Duration
 }
 
-// An Error is a call that failed. It holds no known secret.
+// An Error is a failed call. It holds no known secret.
 type Error struct {
-	// Method and Path are the call's, without query.
+	// Method and Path are the call's, without the query.
 	Method, Path string
 	// Status is the answer's, or the Fault's. Zero means that no answer came.
 	Status int
-	// RequestID is the answer's own name, for the API's support desk.
+	// RequestID is the API's identifier of the answer, for its support desk.
 	RequestID string
 	// Code and Message are the Fault's.
 	Code, Message string
 	// Body is the beginning of the answer.
 	Body string
-	// RetryAfter is how long the API asks to wait. Zero means that it does not say.
+	// RetryAfter is how long the API asks to wait. Zero means that it does not ask.
 	RetryAfter time.Duration
-	// Err is the cause, where it is not the answer itself: a network's error,
-	// context.Canceled, ErrAnswer.
+	// Err is the cause, unless it is the answer itself: a network's error, context.Canceled, ErrAnswer.
 	Err error
 
-	transient bool // another attempt may fare better
+	transient bool // another attempt may succeed
 	effect    bool // the last attempt may have had an effect
-	ambiguous bool // so may any
-	pending   bool // so may any, later: it was sent, and the API did not answer it
+	ambiguous bool // any attempt may have had one
+	pending   bool // any attempt may have one later: it was sent, and the API did not answer it
 }
 
-// Ambiguous reports whether the call may have had an effect: it was sent, it is not
-// a read, and no answer came that can be trusted to say that it had none. What it
-// may have made must be looked for.
+// Ambiguous reports whether the call may have had an effect: it was sent, it is not a read, and no trustworthy answer
+// says that it had none. The caller must look for what it may have made.
 func (e *Error) Ambiguous() bool { return e.ambiguous }
 
-// Answered reports whether the API answered every attempt that was sent: no request is on
-// its way any more. It is what gputrain.CallError asks for.
+// Answered reports whether the API answered every attempt that was sent, so that no request is under way any more.
+// gputrain.CallError asks for it.
 func (e *Error) Answered() bool { return !e.pending }
 
-// byAPI reports whether the API itself has answered an attempt: not a gateway that has had
-// no answer from it, as far as status and words show.
+// byAPI reports whether the API itself has answered an attempt, and not a gateway that got no answer from it, as far as
+// the status and the text show.
 func (e *Error) byAPI() bool {
 	switch {
 	case e.Status == http.StatusRequestTimeout, e.Status == 499, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
@@ -72,15 +69,15 @@ func (e *Error) byAPI() bool {
 	return e.Status != 0
 }
 
-// Last returns the error of the last attempt alone, which does not speak for those before
-// it: of a delete that was repeated, a 404 says that there is nothing left to delete.
+// Last returns the error of the last attempt alone: if a repeated delete ends with a 404, there is nothing left to
+// delete.
 func (e *Error) Last() *Error {
 	last := *e
 	last.ambiguous = e.ambiguous && e.effect
 	return &last
 }
 
-// Error returns call, status, the API's words and the cause in one line.
+// Error returns the call, the status, the API's message and the cause in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Method + " " + e.Path)
@@ -112,8 +109,7 @@ const (
 	maxQuote   = 256
 )
 
-// excerpt returns the beginning of an answer for an Error. A body that was cut may
-// end within a secret.
+// excerpt returns the beginning of an answer for an Error. A truncated body may end within a secret.
 func (c *Client) excerpt(body []byte, cut bool) string {
 	const enough = 64 << 10
 	if len(body) > enough {
@@ -122,7 +118,7 @@ func (c *Client) excerpt(body []byte, cut bool) string {
 	return head(strings.ToValidUTF8(c.redact(string(body), cut), "\uFFFD"), maxExcerpt)
 }
 
-// head returns the first n bytes of s, or a rune less.
+// head returns the first n bytes of s, without a part of a rune.
 func head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -135,8 +131,8 @@ func head(s string, n int) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// clean returns a cause without secrets: without the URL that net/http puts around
-// it, and where its text has one all the same, as that text alone.
+// clean returns a cause without secrets: without the URL that net/http adds, and as plain redacted text if the text
+// still has one.
 func (c *Client) clean(err error) error {
 	if u, ok := err.(*url.Error); ok {
 		err = u.Err
@@ -147,7 +143,7 @@ func (c *Client) clean(err error) error {
 	return err
 }
 
-// A redacted error can still be compared, but not unwrapped.
+// A redacted error can be compared, but not unwrapped.
 type redacted struct {
 	text string
 	is   func(error) bool
@@ -156,7 +152,7 @@ type redacted struct {
 func (e *redacted) Error() string        { return e.text }
 func (e *redacted) Is(target error) bool { return e.is(target) }
 
-// requestID returns what the usual headers call the answer.
+// requestID returns the identifier of the answer from the usual headers.
 func requestID(h http.Header) string {
 	return cmp.Or(h.Get("X-Request-Id"), h.Get("Request-Id"), h.Get("X-Correlation-Id"), h.Get("X-Trace-Id"), h.Get("Cf-Ray"))
 }

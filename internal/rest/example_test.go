@@ -12,8 +12,8 @@ import (
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
-// A provider's client: the API's address, its key and its limits, how it words its
-// failures, and one method for each endpoint.
+// A provider's client has the API's address, its key and its limits, the form of its errors, and
+// one method for each endpoint.
 func Example() {
 	acme := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// A Limiter spaces calls: no span of its length, wherever it begins, sees more than
-// its number of them. Clients may share one.
+// A Limiter spaces calls: no span of its length, wherever it begins, has more calls than its number. Clients may share
+// one.
 //
-// A token bucket, as in golang.org/x/time/rate, lets through up to twice the number
-// in a span that begins as a rest ends, which APIs that count answer with 429.
+// A token bucket, as in golang.org/x/time/rate, allows up to twice the number in a span that begins at the end of an
+// idle time, which APIs that count answer with 429.
 type Limiter struct {
-	turn mutex // held by the call that goes next
+	turn mutex // held by the next call
 	span time.Duration
 	past []time.Time // when the last calls went, as a ring
 	next int         // the oldest of past
 }
 
-// NewLimiter returns a limiter of n calls, at least one, in a span of time.
+// NewLimiter returns a limiter of n calls, at least one, per span.
 func NewLimiter(n int, span time.Duration) *Limiter {
 	return &Limiter{turn: make(mutex, 1), span: span, past: make([]time.Time, max(n, 1))}
 }
 
-// wait returns when the next call may go by all of the limiters, in the order of
-// asking at each. A call that gives up takes nothing from the others. The first is the
-// narrowest: its turn is held while the call waits at the next, so that it counts from
-// when the call goes.
+// wait returns when all of the limiters allow the call, in the order of asking at each. A call that gives up delays no
+// other. The first limiter should be the narrowest: the call holds its turn while it waits at the next, so that it
+// counts from when it is made.
 func wait(ctx context.Context, limits ...*Limiter) error {
 	for _, l := range limits {
 		if err := l.turn.lock(ctx); err != nil {
@@ -50,7 +49,7 @@ func wait(ctx context.Context, limits ...*Limiter) error {
 	return nil
 }
 
-// A mutex is one that a context can end the wait for. It is made with room for one.
+// A mutex is a lock whose wait a context can end. It is made with a capacity of one.
 type mutex chan struct{}
 
 func (m mutex) lock(ctx context.Context) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// log says how an attempt went. No query is in it, nor a body.
+// log logs the outcome of an attempt, without the query and without a body.
 func (k *call) log(status int, err *Error) {
 	l, ctx := k.client.cfg.Logger, k.request.Context()
 	if l == nil || !l.Enabled(ctx, slog.LevelDebug) {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "sk-test/0123+abc"
 
-// A step is what one attempt meets.
+// A step answers one attempt.
 type step func(*http.Request) (*http.Response, error)
 
 // replies answers with a status, a body and headers, as name and value in turn.
@@ -54,7 +54,7 @@ func fails(err error) step {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-// hangs is an attempt that lasts until it is given up.
+// hangs is an attempt that lasts until its context ends.
 func hangs(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
@@ -65,7 +65,7 @@ var (
 	reset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 )
 
-// A script is a transport in memory: its steps in turn, the last one for ever.
+// A script is a transport in memory. Its steps answer in turn, and the last one repeats.
 type script struct {
 	steps []step
 
@@ -118,7 +118,7 @@ func newClient(t testing.TB, cfg Config) *Client {
 	return c
 }
 
-// readFault reads the envelopes that the clouds' APIs have among them.
+// readFault reads the error envelopes of the clouds' APIs.
 func readFault(status int, body []byte) *Fault {
 	var envelope struct {
 		Success *bool

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// tokenMargin is how long before its end a token counts as ended.
+	// A token counts as expired tokenMargin before its end.
 	tokenMargin = time.Minute
-	// tokenLife is how long a token is good for that does not say.
+	// A token without an expiry counts as valid for tokenLife.
 	tokenLife = 5 * time.Minute
 )
 
-// ClientCredentials signs with tokens of OAuth 2.0 (RFC 6749, section 4.4), which
-// it gets from a path of tokens, a client without Auth. A token is used until shortly
-// before it ends; callers that need the next one wait for the first to get it.
+// ClientCredentials signs with tokens of OAuth 2.0 (RFC 6749, section 4.4), which it gets from a path of tokens, a
+// client without Auth. A token is used until shortly before it expires; concurrent callers that need the next one wait
+// for the first to get it.
 func ClientCredentials(tokens *Client, path, id, secret string) Auth {
 	tokens.Hide(secret)
 	mu := make(mutex, 1)
@@ -65,7 +65,7 @@ func ClientCredentials(tokens *Client, path, id, secret string) Auth {
 				return false
 			}
 			defer mu.unlock()
-			if refused.Header.Get("Authorization") == "Bearer "+token { // else another call has been here
+			if refused.Header.Get("Authorization") == "Bearer "+token { // else another call has replaced it
 				token = ""
 			}
 			return true

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Option says more of one call.
+// An Option modifies one call.
 type Option func(*options)
 
 type options struct {
@@ -14,7 +14,7 @@ type options struct {
 	header      http.Header
 	limit       *Limiter
 	timeout     time.Duration
-	safe        bool // has no effect
+	safe        bool // the call has no effect
 	idempotent  bool // has the same effect however often it is made
 	once        bool
 	emptyAnswer bool
@@ -27,8 +27,8 @@ func Query(values url.Values) Option { return func(o *options) { o.query = value
 // Header sets a header of the request.
 func Header(name, value string) Option { return func(o *options) { o.header.Set(name, value) } }
 
-// Limit spaces this call, besides Config.Limit, with the others that have the same
-// limiter: launches, or an endpoint with a limit of its own.
+// Limit spaces this call, besides Config.Limit, with the others of the same limiter: launches, or an endpoint with a
+// limit of its own.
 func Limit(l *Limiter) Option { return func(o *options) { o.limit = l } }
 
 // Timeout bounds one attempt at this call, in place of Config.Timeout.
@@ -37,21 +37,20 @@ func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d }
 // AnswerHeader sets h to the header of the answer.
 func AnswerHeader(h *http.Header) Option { return func(o *options) { o.answered = h } }
 
-// Safe is an option for a call that changes nothing, whatever its method: a search
-// by POST, a GraphQL query. It is repeated as GET and HEAD are.
+// Safe marks a call that changes nothing, whatever its method: a search by POST, a GraphQL query. It is repeated as GET
+// and HEAD are.
 func Safe(o *options) { o.safe, o.idempotent = true, true }
 
-// Idempotent is an option for a call that has the same effect however often it is
-// made: a create with an idempotency token, an update to a given state. It is repeated
-// even where it may have had its effect. DELETE is idempotent without it.
+// Idempotent marks a call that has the same effect however often it is made: a create with an idempotency token, an
+// update to a given state. It is repeated even if it may have had its effect. DELETE is idempotent without it.
 func Idempotent(o *options) { o.idempotent = true }
 
-// Once is an option for a call that is never repeated, not even where it certainly
-// had no effect. It counts as having one: a GET may change something.
+// Once marks a call that is never repeated, not even if it certainly had no effect. It counts as having one: a GET may
+// change something.
 func Once(o *options) { o.once, o.safe, o.idempotent = true, false, false }
 
-// EmptyAnswer is an option for a call whose answer may be empty, which leaves out
-// as it is. Elsewhere nothing, where something is due, is an error.
+// EmptyAnswer marks a call whose answer may be empty; out is then unchanged. Without it an empty answer is an error if
+// out is not nil.
 func EmptyAnswer(o *options) { o.emptyAnswer = true }
 
 func newOptions(method string, opts []Option) options {

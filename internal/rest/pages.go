@@ -5,13 +5,12 @@ import (
 	"iter"
 )
 
-// maxPages ends a list that goes on for ever: a cloud's longest has thousands of items.
+// A list of more than maxPages pages is endless: a cloud's longest has thousands of items.
 const maxPages = 10_000
 
-// Pages yields the items of all pages of a list. Page gets one, by what the page
-// before named as next: a cursor, a number; "" is the first one going in, and the end
-// coming out. A next page that has been there already is an error, and so are more than
-// maxPages: a list that cannot be read to its end is never a short one.
+// Pages yields the items of all pages of a list. It calls page with "" first, and then with the cursor or number that
+// the previous call returned as next; "" ends the list. A repeated next is an error, and so are more than maxPages: a
+// list that cannot be read to its end is never taken for a short one.
 func Pages[T any](page func(cursor string) (items []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A list of which every page names another ends with an error, not with the memory.
+// A list whose pages always name another one ends with an error before memory runs out.
 func TestAListWithoutEnd(t *testing.T) {
 	asked := 0
 	var last error
@@ -22,8 +22,7 @@ func TestAListWithoutEnd(t *testing.T) {
 	}
 }
 
-// Whatever pages name each other as the next, each is asked for once, and the list is
-// whole or an error.
+// Whatever order pages have, each is requested once, and the list is complete or an error.
 func FuzzPages(f *testing.F) {
 	f.Add("a\nb\nc\n", 3)
 	f.Add("a\nb\na\n", 2)
@@ -47,7 +46,7 @@ func FuzzPages(f *testing.F) {
 			return []string{cursor}, cursors[calls-1], nil
 		}) {
 			if failed != nil {
-				t.Fatal("something after the end")
+				t.Fatal("an item was yielded after the error")
 			}
 			if failed = err; err == nil {
 				items++

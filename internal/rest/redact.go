@@ -11,19 +11,17 @@ import (
 	"github.com/gputrain/gputrain/internal/printable"
 )
 
-// shortestSecret is the length below which a value is too common to take out of
-// every text: what is that short is no secret.
+// Values shorter than shortestSecret are too common to remove from every text, and too short to be secrets.
 const shortestSecret = 4
 
 const placeholder = "[redacted]"
 
-// newRedactor returns what adds to the secrets that are known, and what takes those
-// out of a text, and makes it printable. A text that was cut may end with the beginning
-// of one.
+// newRedactor returns hide, which adds known secrets, and redact, which removes them from a text and makes it
+// printable. A text that was cut may end with the beginning of a secret.
 func newRedactor() (hide func(...string), redact func(text string, cut bool) string) {
 	var (
 		mu     sync.RWMutex
-		known  []string // the longest first: one may begin another
+		known  []string // the longest first: one may be the start of another
 		remove = strings.NewReplacer()
 	)
 	hide = func(secrets ...string) {
@@ -53,13 +51,13 @@ func newRedactor() (hide func(...string), redact func(text string, cut bool) str
 		for cut && begun(text, known) > 0 {
 			text = text[:len(text)-begun(text, known)]
 		}
-		// Again after what is not printable, which may stand within a secret.
+		// Again, since unprintable characters may have stood within a secret.
 		return remove.Replace(printable.Text(remove.Replace(text)))
 	}
 	return hide, redact
 }
 
-// begun returns how much of one of the secrets a text ends with.
+// begun returns how many bytes at the end of a text are the beginning of a secret.
 func begun(text string, secrets []string) int {
 	most := 0
 	for _, s := range secrets {
@@ -72,8 +70,7 @@ func begun(text string, secrets []string) int {
 	return most
 }
 
-// forms returns how a secret looks in what APIs send and say: as it is, in JSON, in
-// a URL, and line by line.
+// forms returns the forms of a secret in the texts of APIs: as it is, in JSON, in a URL, and line by line.
 func forms(secret string) []string {
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	if inJSON, err := json.Marshal(secret); err == nil {
@@ -85,8 +82,8 @@ func forms(secret string) []string {
 	return all
 }
 
-// fieldPattern matches fields of those names whose values are strings or numbers, the last
-// of which may be cut, also where the JSON is itself within a string.
+// fieldPattern matches fields of those names whose values are strings or numbers, even if the last one is cut, or the
+// JSON is itself within a string.
 func fieldPattern(names []string) *regexp.Regexp {
 	if len(names) == 0 {
 		return nil
@@ -98,8 +95,7 @@ func fieldPattern(names []string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)"(?:` + strings.Join(quoted, "|") + `)\\*"\s*:\s*(?:\\*"((?:[^"\\]|\\.)*)|(-?\d[\d.eE+-]*))`)
 }
 
-// secretsIn returns the values that a pattern's fields have in an answer, which need
-// be neither whole nor JSON.
+// secretsIn returns the values of a pattern's fields in an answer, which may be incomplete or no JSON.
 func secretsIn(body []byte, fields *regexp.Regexp) []string {
 	if fields == nil {
 		return nil
@@ -107,7 +103,7 @@ func secretsIn(body []byte, fields *regexp.Regexp) []string {
 	var found []string
 	for _, m := range fields.FindAllSubmatch(body, -1) {
 		value := string(m[1]) + string(m[2])
-		inner, _, _ := strings.Cut(value, `\"`) // within a string it ends there
+		inner, _, _ := strings.Cut(value, `\"`) // it ends there if the JSON is within a string
 		found = append(found, value, inner)
 		var plain string
 		if json.Unmarshal([]byte(`"`+value+`"`), &plain) == nil {

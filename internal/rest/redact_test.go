@@ -15,11 +15,10 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// everything returns all that can be read of an error: every text of its tree, and
-// its fields.
+// everything returns all that an error shows: the texts of its tree, and its fields.
 func everything(err error) string {
 	var b strings.Builder
 	var walk func(error)
@@ -44,7 +43,7 @@ func everything(err error) string {
 	return b.String()
 }
 
-// shows fails the test where a text has a secret, in any form.
+// shows fails the test if a text shows a secret, in any form.
 func shows(t *testing.T, what, text string, secrets ...string) {
 	t.Helper()
 	for _, s := range secrets {
@@ -56,7 +55,7 @@ func shows(t *testing.T, what, text string, secrets ...string) {
 	}
 }
 
-// What an API says commands no terminal, and hides no secret by that.
+// Errors pass on no control characters of an API's text, and these do not hide secrets.
 func TestErrorsArePrintable(t *testing.T) {
 	const said = "\x1b]0;pwned\a\x1b[2Kno \u202equota\u009b1A sk-\x1b[0mrest-key"
 	c := served(t, Config{
@@ -82,8 +81,8 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// Nothing that is printed has a credential in it: neither clients and their parts,
-// nor errors, nor the log, whatever the API says back.
+// Nothing that is printed shows a credential, whatever the API answers: not clients and their parts, not errors, not
+// the log.
 func TestNothingShowsASecret(t *testing.T) {
 	const password, privateKey = "hunter2 \"quoted\"/é", "-----BEGIN KEY-----\nAAAAsecretline\n-----END KEY-----\n"
 	inJSON, _ := json.Marshal(password)
@@ -184,8 +183,7 @@ func TestNothingShowsASecret(t *testing.T) {
 	}
 }
 
-// A transport of the user's may have the URL in its errors. They can still be
-// compared.
+// The user's transport may put the URL into its errors. errors.Is still finds them.
 func TestCauseWithASecret(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _ := scripted(t, Config{Auth: QueryKey("key", secret)}, func(r *http.Request) (*http.Response, error) {
@@ -220,14 +218,14 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Where a long body was cut, what is left of a secret is not shown either, however
-// much shorter the text has become without the others.
+// If a long body was cut, the beginning of a secret at its end is not shown either, even if other secrets have
+// shortened the text.
 func TestLongBodyOfSecrets(t *testing.T) {
 	var counted strings.Builder
 	for i := range 250 {
 		fmt.Fprintf(&counted, "%04d", i)
 	}
-	for _, key := range []string{counted.String(), strings.Repeat("0123456789", 100)} { // the second may begin anywhere
+	for _, key := range []string{counted.String(), strings.Repeat("0123456789", 100)} { // the second may begin at any offset
 		c, _ := scripted(t, Config{Auth: Bearer(key), Attempts: 1}, replies(500, "keys: "+strings.Repeat(key, 100)))
 		e := failure(t, c.Do(t.Context(), "GET", "/servers", nil, nil))
 		if strings.Contains(everything(e), key[:5]) || !strings.HasPrefix(e.Body, "keys: ") {
@@ -236,7 +234,7 @@ func TestLongBodyOfSecrets(t *testing.T) {
 	}
 }
 
-// A log line for every attempt, at debug level, without the query.
+// Every attempt has a log line at debug level, without the query.
 func TestLog(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -11,18 +11,18 @@ import (
 
 const (
 	firstWait = time.Second
-	// limitedWait is how many times longer the wait is after a 429 that does not say for
-	// how long: limits are commonly per minute, which this and those after it come to.
+	// Without a Retry-After the wait after a 429 is limitedWait times longer: limits are usually
+	// per minute, and the first waits then add up to a minute.
 	limitedWait = 4
 	maxWait     = 30 * time.Second
-	// maxRetryAfter is the longest Retry-After that is waited for. Longer, and the
-	// error comes at once: to call earlier would be no use, and to wait is for the caller.
+	// A call waits at most maxRetryAfter for a Retry-After. If the API asks for more, the call
+	// fails at once: an earlier attempt would be useless, and whether to wait longer is the
+	// caller's decision.
 	maxRetryAfter = 2 * time.Minute
 )
 
-// check decides after each attempt whether another follows. One rule is all there
-// is: where it may help, and where this attempt certainly had no effect or a second
-// one does no harm.
+// check decides after each attempt whether another follows. The one rule is: another follows if it may help, and if
+// this attempt certainly had no effect or a second one does no harm.
 func (k *call) check(ctx context.Context, _ *http.Response, err error) (bool, error) {
 	if err == nil {
 		return false, nil // the answer is read next, or was good
@@ -44,14 +44,14 @@ func (k *call) check(ctx context.Context, _ *http.Response, err error) (bool, er
 	return again && ctx.Err() == nil, nil
 }
 
-// judge says of the status of an answer that is a failure whether another attempt
-// may fare better, and whether the call may have had an effect all the same. What
-// refuses is believed; what fails, or stands for a server behind it, is not.
+// judge returns, for the status of a failure, whether another attempt may succeed, and whether the
+// call may have had an effect. An API's refusal is trusted; a failure, or a gateway's answer, is
+// not.
 func judge(status int) (transient, effect bool) {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return true, false
-	case status == http.StatusRequestTimeout, status == 499: // 499 is a proxy's: its client went away
+	case status == http.StatusRequestTimeout, status == 499: // a proxy answers 499 when its client has gone away
 		return true, true
 	case status >= 200 && status < 300, status >= 400 && status < 500:
 		return false, false
@@ -60,9 +60,8 @@ func judge(status int) (transient, effect bool) {
 	}
 }
 
-// backoff says how long to wait for the next attempt: as long as the server wants,
-// or twice as long each time, and in both cases a bit by chance, so that clients do
-// not come back in step.
+// backoff returns how long to wait for the next attempt: as long as the server asks, or twice as long each time, in
+// both cases with a random part, so that clients do not retry in step.
 func (k *call) backoff(_, _ time.Duration, n int, _ *http.Response) time.Duration {
 	k.waiting = true
 	wait := k.client.cfg.FirstWait
@@ -78,8 +77,7 @@ func (k *call) backoff(_, _ time.Duration, n int, _ *http.Response) time.Duratio
 	return wait - rand.N(wait/2+1)
 }
 
-// retryAfter returns how long the header of that name asks to wait. Zero means that
-// it does not say, or a time that has passed.
+// retryAfter returns how long the named header asks to wait. Zero means that it does not ask, or names a past time.
 func retryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// deadline turns a test that hangs into one that fails.
+// deadline makes a test fail that hangs.
 const deadline = 2 * time.Minute
 
-// What is repeated, and what is never: for every way an attempt can fail, how many
-// are made of a read, of a create, and of a create that may be made twice.
+// For each way in which an attempt can fail: the number of attempts of a read, of a create, and of an idempotent
+// create.
 func TestWhatIsRepeated(t *testing.T) {
 	const all, maxAnswer = 3, 1 << 10
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestWhatIsRepeated(t *testing.T) {
 	}
 }
 
-// That the last attempt was answered says nothing of one before it that was not.
+// An answer to the last attempt does not answer an earlier attempt.
 func TestAnsweredIsOfEveryAttempt(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -137,8 +137,7 @@ func names(opts []Option) string {
 	return b.String()
 }
 
-// A create is never made again once an attempt may have had an effect, whatever
-// comes before; and Ambiguous says so.
+// A create is never repeated once an attempt may have had an effect, and Ambiguous is then true.
 func TestCreateIsNeverRepeatedAfterItMayHaveWorked(t *testing.T) {
 	harmless := []step{fails(refused), replies(429, ""), replies(429, "{", "Retry-After", "2"), replies(429, "", "Retry-After", "Sun, 01 Jan 2000 00:00:30 GMT")}
 	telling := []step{fails(reset), hangs, breaksOff("{"), replies(500, "oh"), replies(502, ""), replies(503, "", "Retry-After", "1"), replies(200, "?"), replies(307, "", "Location", "/v2/servers")}
@@ -161,7 +160,7 @@ func TestCreateIsNeverRepeatedAfterItMayHaveWorked(t *testing.T) {
 	}
 }
 
-// Where one attempt may have had an effect, a later refusal does not undo it.
+// If one attempt may have had an effect, a later refusal does not change that.
 func TestAmbiguityStays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, api := scripted(t, Config{Fault: readFault}, replies(502, ""), replies(400, `{"code":"quota","message":"no more"}`))
@@ -170,13 +169,13 @@ func TestAmbiguityStays(t *testing.T) {
 			t.Errorf("%d attempts, %v", api.attempts(), e)
 		}
 		if !strings.HasSuffix(e.Error(), "; it may have taken effect") {
-			t.Errorf("it does not say so: %v", e)
+			t.Errorf("the error does not report an earlier effect: %v", e)
 		}
 	})
 }
 
-// What the transport tells of connections is told of one attempt: with one that is
-// had, the request may have left, whatever the error looks like; where none was, it did not.
+// The transport's report about connections is about one attempt: with a connection the request may have been sent,
+// whatever the error; without one it was not.
 func TestWhetherItLeft(t *testing.T) {
 	traced := func(connected bool, then step) step {
 		return func(r *http.Request) (*http.Response, error) {
@@ -213,7 +212,7 @@ func TestWhetherItLeft(t *testing.T) {
 	}
 }
 
-// A body is sent whole with every attempt.
+// Every attempt sends the whole body.
 func TestEveryAttemptSendsTheBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		reads := func(status int) step {
@@ -234,7 +233,7 @@ func TestEveryAttemptSendsTheBody(t *testing.T) {
 }
 
 func TestWaitsBetweenAttempts(t *testing.T) {
-	date := func(d time.Duration) string { // under synctest it is 2000 now
+	date := func(d time.Duration) string { // synctest starts in the year 2000
 		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
 	}
 	for _, tt := range []struct {
@@ -269,8 +268,7 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 	}
 }
 
-// A first wait of the caller's own is what the waits double from; an API's own word goes
-// before it.
+// The configured first wait doubles with each attempt; a Retry-After replaces the wait.
 func TestFirstWait(t *testing.T) {
 	const own = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -294,8 +292,7 @@ func TestFirstWait(t *testing.T) {
 	}
 }
 
-// A Retry-After beyond the bound is not waited for: it is in the error, for the
-// caller to plan by.
+// The client does not wait for a Retry-After beyond the bound. The error has it, for the caller to plan.
 func TestLongRetryAfter(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, api := scripted(t, Config{}, replies(429, "", "Retry-After", "86400"))
@@ -307,9 +304,9 @@ func TestLongRetryAfter(t *testing.T) {
 	})
 }
 
-// Of a call that is repeated the last answer may say more than all of them together.
+// The last answer to a retried call may be more certain than all answers together.
 func TestLastAttemptAlone(t *testing.T) {
-	for status, want := range map[int]bool{404: false, 501: true} { // of which the second says nothing of its effect
+	for status, want := range map[int]bool{404: false, 501: true} { // after a 501 the effect is unknown
 		bubble.Test(t, func(t *testing.T) {
 			c, _ := scripted(t, Config{}, replies(502, ""), replies(status, ""))
 			e := failure(t, c.Do(t.Context(), "DELETE", "/servers/1", nil, nil))
@@ -320,7 +317,7 @@ func TestLastAttemptAlone(t *testing.T) {
 	}
 }
 
-// What a body says of the time to wait counts as the header does, which comes first.
+// A time to wait in a body counts like the header's. The header takes precedence.
 func TestRetryAfterOfAFault(t *testing.T) {
 	for header, want := range map[string]time.Duration{"": time.Minute, "2": 2 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
@@ -335,7 +332,7 @@ func TestRetryAfterOfAFault(t *testing.T) {
 	}
 }
 
-// All the waits of a call double, up to the bound.
+// The waits of a call double, up to the bound.
 func TestBackoffIsBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const attempts = 12

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// pipeDelay is how long what a command has left behind may hold its output.
+	// Processes that a command has left behind may hold its output open for pipeDelay.
 	pipeDelay = time.Second
-	// maxStderr is how much of what a command complains about is read, and
-	// maxComplaint how much of that an error shows.
+	// At most maxStderr bytes of a command's stderr are read, and at most maxComplaint of them are
+	// in an error.
 	maxStderr    = 16 << 10
 	maxComplaint = 1 << 10
 )
 
-// fromCommand returns what a command prints. Nothing of the command's process group
-// is left when it returns.
+// fromCommand returns what a command prints. When it returns, no process of the command's process
+// group is left.
 func fromCommand(ctx context.Context, command string, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended in %v", limit))
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the command has not ended in %v", limit))
 	defer stop()
 
 	stdout := &bounded{most: maxSize, over: func() { cancel(errTooLarge) }}
@@ -40,14 +40,14 @@ func fromCommand(ctx context.Context, command string, limit time.Duration) (stri
 	case err != nil && ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrWaitDelay):
-		return "", errors.New("it has ended, and what it has started still holds its output open")
+		return "", errors.New("the command has ended, but a process that it started still holds its output open")
 	case err != nil:
 		return "", fmt.Errorf("%w%s", err, complaint(stderr, string(stdout.text), command))
 	}
 	return line(stdout.text), nil
 }
 
-// A bounded keeps the first bytes of what is written to it.
+// A bounded keeps the first bytes that are written to it.
 type bounded struct {
 	text []byte
 	most int
@@ -65,11 +65,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// complaint is what a command has said on stderr, without what it has said on stdout
-// and without its own command line, either of which may be there too.
+// complaint returns what a command has written to stderr, without its stdout and its command line,
+// which may be repeated there.
 func complaint(stderr *bounded, stdout, command string) string {
 	text := string(stderr.text)
-	if stderr.cut { // the last line may have the first half of a secret
+	if stderr.cut { // the last line may contain half of a secret
 		text = text[:strings.LastIndexByte(text, '\n')+1]
 	}
 	text = strings.TrimSpace(without(text, append(lines(stdout), commandParts(command)...)))
@@ -80,8 +80,8 @@ func complaint(stderr *bounded, stdout, command string) string {
 	return ": " + strings.ToValidUTF8(text, "")
 }
 
-// shortestSecret is the length below which a line is too common to take out of a text,
-// and shortestArgument that of an argument: what is shorter is an option or a verb.
+// Lines shorter than shortestSecret are too common to remove from a text. Arguments shorter than
+// shortestArgument are options or verbs.
 const shortestSecret, shortestArgument = 4, 8
 
 // lines returns a text and each of its lines.
@@ -93,7 +93,7 @@ func lines(text string) []string {
 	return parts
 }
 
-// commandParts returns what a shell may repeat of a command line, and the arguments.
+// commandParts returns the parts of a command line that a shell may repeat, and its arguments.
 func commandParts(command string) []string {
 	parts := lines(command)
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\r\n'\"`()<>|;&", r) })
@@ -105,7 +105,7 @@ func commandParts(command string) []string {
 	return parts
 }
 
-// without replaces parts of a text, the longest first: one may begin another.
+// without replaces parts of a text, the longest first, because one part may begin with another.
 func without(text string, parts []string) string {
 	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string

@@ -32,8 +32,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// An error has no word of what a command was about to tell, nor of its command line
-// but the first.
+// An error contains none of a command's output that may be secret, and only the first word of its
+// command line.
 func TestCommandErrors(t *testing.T) {
 	const secret, argument = "s3cr3t-0f-st0re", "passw0rd-given"
 	for _, tt := range []struct{ command, want string }{
@@ -49,8 +49,8 @@ func TestCommandErrors(t *testing.T) {
 		{"echo '" + argument, "nterminated"},
 		{"kill -9 $$", "signal: killed"},
 		{"printf 'a\\000b'", "NUL byte"},
-		{"yes " + secret, "it has more than 1 MiB"},
-		{"trap '' PIPE; yes " + secret + "; sleep 600", "it has more than 1 MiB"},
+		{"yes " + secret, "it is larger than 1 MiB"},
+		{"trap '' PIPE; yes " + secret + "; sleep 600", "it is larger than 1 MiB"},
 		{"echo " + secret + "; sleep 600 & exit 0", "holds its output open"},
 		{"echo " + secret + "; yes " + secret + " | head -n 5000 >&2; exit 7", "exit status 7"},
 	} {
@@ -61,7 +61,7 @@ func TestCommandErrors(t *testing.T) {
 		}
 		for _, s := range []string{secret, argument} {
 			if strings.Contains(err.Error(), s) || strings.Contains(err.Error(), s[:len(s)-1]) {
-				t.Errorf("%s: the error has it: %v", tt.command, err)
+				t.Errorf("%s: the error contains the secret: %v", tt.command, err)
 			}
 		}
 		if len(err.Error()) > 2*maxComplaint {
@@ -70,7 +70,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 }
 
-// A line that was cut may have the half of a secret, which nobody would know again.
+// A line that was cut may contain half of a secret, which redaction would not recognize.
 func TestAComplaintThatWasCut(t *testing.T) {
 	const secret = "s3cr3t-0f-st0re"
 	for _, stderr := range []string{"it was asked\n" + secret[:7], secret[:7]} {
@@ -82,13 +82,13 @@ func TestAComplaintThatWasCut(t *testing.T) {
 }
 
 func TestCommandThatHangs(t *testing.T) {
-	if got, err := fromCommand(t.Context(), "echo hunter2; exec sleep 600", time.Millisecond); got != "" || err == nil || err.Error() != "it has not ended in 1ms" {
+	if got, err := fromCommand(t.Context(), "echo hunter2; exec sleep 600", time.Millisecond); got != "" || err == nil || err.Error() != "the command has not ended in 1ms" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// With ctx, a command ends, and so does all that it has started: only then is the end
-// of the pipe that they all hold seen.
+// When ctx ends, a command ends with all processes that it has started: only then does the pipe
+// that they all hold end.
 func TestCommandEndsWithItsContext(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -124,7 +124,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A named pipe that nobody writes to would hold a program for ever.
+// A named pipe without a writer would block a program forever.
 func TestFileThatIsNone(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -16,8 +16,8 @@ func fromEnv(name string) (string, error) {
 	return secret, nil
 }
 
-// fromFile reads a file. Its permissions are its owner's matter: systems that mount
-// secrets often let everybody read them.
+// fromFile reads a file. It does not check permissions: systems that mount secrets often let every
+// user read them.
 func fromFile(path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, err := os.UserHomeDir()
@@ -26,7 +26,7 @@ func fromFile(path string) (string, error) {
 		}
 		path = filepath.Join(home, rest)
 	}
-	path, err := filepath.Abs(path) // which tells where a relative one was looked for
+	path, err := filepath.Abs(path) // so that an error shows the folder of a relative path
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func fromFile(path string) (string, error) {
 	case info.IsDir():
 		return "", errors.New("it is a directory")
 	case !info.Mode().IsRegular(): // opening or reading it might never return
-		return "", errors.New("it is not a regular file; use cmd://cat PATH for such a one")
+		return "", errors.New("it is not a regular file; read it with cmd://cat PATH")
 	case info.Size() > maxSize:
 		return "", errTooLarge
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// shell is a command line in a process group of its own, which ends with ctx.
+// shell returns a command line in a process group of its own, which ends with ctx.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -16,8 +16,8 @@ func shell(ctx context.Context, line string) *exec.Cmd {
 	return cmd
 }
 
-// endGroup ends what a command has left running. As long as there is any, the group's
-// id is no other's.
+// endGroup ends the processes that a command has left running. As long as there is one, no other
+// group has the same ID.
 func endGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -9,8 +9,7 @@ import (
 	"github.com/gputrain/gputrain/internal/childenv"
 )
 
-// shell is a command line as cmd.exe reads it, which ends with ctx, and its children
-// with it.
+// shell returns a command line for cmd.exe. It ends with ctx, as do its children.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /d /s /c "` + line + `"`, CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}

@@ -1,5 +1,4 @@
-// Package secretref finds what the references to secrets stand for. What they look
-// like is documented for users at gputrain.Secret.
+// Package secretref looks up references to secrets. gputrain.Secret documents their form for users.
 package secretref
 
 import (
@@ -12,18 +11,18 @@ import (
 )
 
 const (
-	// maxSize bounds what a file or a command may have to say.
+	// maxSize bounds a file, or a command's output.
 	maxSize = 1 << 20
-	// patience bounds a command, which may ask a person first.
+	// patience bounds a command, which may ask the user first.
 	patience = time.Minute
 )
 
-var errTooLarge = fmt.Errorf("it has more than %d MiB", maxSize>>20)
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxSize>>20)
 
 // A reference is a scheme and what follows it.
 type reference struct{ scheme, rest string }
 
-// parse takes a value apart. Without one of the schemes it is a literal.
+// parse splits a value. A value without one of the schemes is a literal.
 func parse(value string) reference {
 	for _, scheme := range []string{"env", "file", "store", "cmd", "literal"} {
 		if rest, ok := strings.CutPrefix(value, scheme+"://"); ok {
@@ -33,7 +32,7 @@ func parse(value string) reference {
 	return reference{"literal", value}
 }
 
-// Check reports a reference that is not well formed. It looks nothing up.
+// Check returns an error if a reference is malformed. It looks nothing up.
 func Check(value string) error {
 	switch r := parse(value); r.scheme {
 	case "env":
@@ -56,9 +55,9 @@ func Check(value string) error {
 	return nil
 }
 
-// Resolve returns what a value stands for: the value itself, unless it is a
-// reference. That is looked up anew by every call, and what is found is no reference,
-// whatever it looks like. No error has it.
+// Resolve returns the secret that a value refers to, or the value itself if it is no reference. It
+// looks the secret up in every call, and does not treat the result as a reference. No error
+// contains the secret.
 func Resolve(ctx context.Context, value string) (string, error) {
 	r := parse(value)
 	if r.scheme == "literal" {
@@ -73,7 +72,7 @@ func Resolve(ctx context.Context, value string) (string, error) {
 	case secret == "":
 		err = errors.New("it is empty")
 	case strings.ContainsRune(secret, 0):
-		err = errors.New("it has a NUL byte, as UTF-16 has and no secret that can be used")
+		err = errors.New("it has a NUL byte, so it cannot be used as a secret; is it UTF-16?")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%v: %w", r, err)
@@ -97,11 +96,11 @@ func (r reference) lookUp(ctx context.Context) (string, error) {
 	}
 }
 
-// plainWord is a command's name that cannot hold a secret, as NAME=VALUE can.
+// plainWord matches names of commands that cannot contain a secret, as NAME=VALUE can.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./\\:~+-]+$`)
 
-// String is the reference as errors have it: all of it, but of a command the first
-// word.
+// String returns the reference as errors show it: of a command only the first word, otherwise all
+// of it.
 func (r reference) String() string {
 	if r.scheme != "cmd" {
 		return fmt.Sprintf("%q", r.scheme+"://"+r.rest)
@@ -119,7 +118,7 @@ func (r reference) String() string {
 	return `"cmd://` + words[0] + ` ..."`
 }
 
-// line takes the end of a line off what a file or a command says, once.
+// line removes one newline from the end of a file's or command's text.
 func line(text []byte) string {
 	s, ended := strings.CutSuffix(string(text), "\n")
 	if ended {

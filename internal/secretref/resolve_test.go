@@ -19,8 +19,8 @@ func write(t testing.TB, path, text string) string {
 	return path
 }
 
-// place has a secret in every place that a reference can name, and is the working
-// directory and the user's home.
+// place puts a secret into every place that a reference can name, and sets the working directory
+// and the user's home.
 func place(t testing.TB) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -47,10 +47,10 @@ func place(t testing.TB) {
 	t.Cleanup(func() { RegisterKeyring(nil) })
 }
 
-// Without its client there is no keyring, and the error says where to get it.
+// Without its client there is no keyring. The error says how to get the client.
 func TestNoKeyringIsLinked(t *testing.T) {
 	_, err := Resolve(t.Context(), "store://gputrain/lambda")
-	if err == nil || !strings.Contains(err.Error(), `"store://gputrain/lambda": this program has no client of the keyring; import _ `) {
+	if err == nil || !strings.Contains(err.Error(), `"store://gputrain/lambda": this program has no client for the keyring; import _ `) {
 		t.Error(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestResolveErrors(t *testing.T) {
 		{"file://.", "it is a directory"},
 		{"file://empty", "it is empty"},
 		{"file://utf16", "NUL byte"},
-		{"file://large", "it has more than 1 MiB"},
+		{"file://large", "it is larger than 1 MiB"},
 		{"store://gputrain/vastai", `"store://gputrain/vastai": nothing for "gputrain" and "vastai"`},
 	} {
 		if err := Check(tt.value); err != nil {
@@ -122,7 +122,7 @@ func mustGetwd(t *testing.T) string {
 	return dir
 }
 
-// What is not well formed is found without looking anything up.
+// A malformed reference is found without a look-up.
 func TestCheck(t *testing.T) {
 	for value, want := range map[string]string{
 		"env://":            `"env://" names no variable; write env://NAME`,
@@ -159,7 +159,7 @@ func TestNothingIsLookedUpAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Each call looks again: nothing is kept.
+// Each call looks the reference up again: nothing is cached.
 func TestNothingIsCached(t *testing.T) {
 	place(t)
 	for _, want := range []string{"first", "second"} {
@@ -194,7 +194,7 @@ func FuzzResolve(f *testing.F) {
 		isRef := strings.HasPrefix(value, r.scheme+"://")
 		switch {
 		case isRef && r.scheme+"://"+r.rest != value, !isRef && (r.scheme != "literal" || r.rest != value):
-			t.Fatalf("%q is taken for %q and %q", value, r.scheme, r.rest)
+			t.Fatalf("%q is parsed as %q and %q", value, r.scheme, r.rest)
 		}
 		err := Check(value)
 		if r.scheme == "literal" {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// calls are what a session may say after gt_ready, as runner.pl has them. The
-// place's mu is held.
+// calls are the calls of a session after gt_ready, as in runner.pl. The place's mu is held.
 var calls = map[string]func(*place, []string){
 	"start":  (*place).start,
 	"list":   (*place).list,
@@ -28,14 +27,14 @@ var calls = map[string]func(*place, []string){
 	"release": func(*place, []string) {},
 }
 
-// list tells of every task that was not forgotten, in the order of their names: I ID,
-// 1 where it is over, and the name of its scratch directory, and J at the end.
+// list prints every task that was not forgotten, in the order of their names: I ID, 1 if it is over, and the name of
+// its scratch directory, and J at the end.
 func (p *place) list([]string) {
 	lines := map[string]string{}
 	for id, t := range p.live {
 		lines[id] = "0 " + t.scratch
 	}
-	for id, e := range p.over {
+	for id, e := range p.ended {
 		if !e.dropped {
 			lines[id] = "1 " + e.scratch
 		}
@@ -48,7 +47,7 @@ func (p *place) list([]string) {
 
 // state ID: D done, S or G going, U unknown.
 func (p *place) state(w []string) {
-	switch t, over := p.live[w[0]], p.over[w[0]]; {
+	switch t, over := p.live[w[0]], p.ended[w[0]]; {
 	case over != nil && over.dropped:
 		p.answer("U " + w[0])
 	case over != nil:
@@ -62,14 +61,14 @@ func (p *place) state(w []string) {
 	}
 }
 
-// cancel ID TENTHS ends a task, or sees to it that it never starts.
+// cancel ID TENTHS ends a task, or makes sure that it never starts.
 func (p *place) cancel(w []string) {
 	if len(w) < 2 {
 		return
 	}
 	t := p.live[w[0]]
 	switch {
-	case p.over[w[0]] != nil:
+	case p.ended[w[0]] != nil:
 		p.state(w)
 	case t == nil:
 		p.ends(w[0], "-", "0 - never - 0 0 0 ", [2][]byte{})
@@ -80,8 +79,8 @@ func (p *place) cancel(w []string) {
 	}
 }
 
-// ask TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond the
-// offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+// ask TOKEN BUDGET (ID OUT ERR FINAL)... sends each stream from the offset OUT or ERR on, up to BUDGET bytes; with
+// FINAL 1, also its length.
 func (p *place) ask(w []string) {
 	if len(w) < 2 || p.session == nil {
 		return
@@ -92,7 +91,7 @@ func (p *place) ask(w []string) {
 		out := [2][]byte{}
 		if t := p.live[id]; t != nil {
 			out = t.out
-		} else if e := p.over[id]; e != nil {
+		} else if e := p.ended[id]; e != nil {
 			out = e.out
 		}
 		for s, name := range []string{"o", "e"} {
@@ -116,14 +115,14 @@ func (p *place) ask(w []string) {
 func (p *place) forget(ids []string) {
 	p.drop(ids)
 	for _, id := range ids {
-		delete(p.over, id)
+		delete(p.ended, id)
 	}
 }
 
 // drop ID... removes the output of finished tasks that must not start again.
 func (p *place) drop(ids []string) {
 	for _, id := range ids {
-		if e := p.over[id]; e != nil {
+		if e := p.ended[id]; e != nil {
 			e.dropped, e.out = true, [2][]byte{}
 		}
 		delete(p.files, id+".in")

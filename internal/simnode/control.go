@@ -20,12 +20,12 @@ type session struct {
 	out   io.Writer
 
 	mu     sync.Mutex
-	cond   sync.Cond // signals that something below has changed
+	cond   sync.Cond // signals that a field below has changed
 	frames []byte    // to be sent
 	ended  bool
 }
 
-// shellCalls are what a control session may say before gt_ready.
+// shellCalls are the calls of a control session before gt_ready.
 var shellCalls = map[string]func(*session, []string) bool{
 	"gt_open": (*session).open,
 }
@@ -56,8 +56,8 @@ func (n *Node) control(in *input, p sshd.Program) int {
 	}
 }
 
-// obey takes messages until the session ends. One is eight digits, the length of
-// what follows, and words with NUL between them.
+// obey executes messages until the session ends. A message is eight digits, the length of the rest, and words with NUL
+// between them.
 func (s *session) obey(in *input) {
 	for {
 		for len(in.b) < 8 {
@@ -96,7 +96,7 @@ func (s *session) send(b []byte) {
 	s.cond.Broadcast()
 }
 
-// write sends what is queued until the session has ended.
+// write sends the queued frames until the session has ended.
 func (s *session) write() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *session) write() {
 	}
 }
 
-// end has write return when what is queued is sent.
+// end makes write return once the queue is sent.
 func (s *session) end() {
 	if s.place != nil {
 		s.place.leave(s)
@@ -129,9 +129,8 @@ func (s *session) end() {
 	s.cond.Broadcast()
 }
 
-// open is gt_open ROOT NAME HOW VERSION GENERATION BEAT INTERVAL LEASE TTL
-// SELFDESTRUCT DISK ...: it makes the place on the first call and takes it over on
-// every later one.
+// open is gt_open ROOT NAME HOW VERSION GENERATION BEAT INTERVAL LEASE TTL SELFDESTRUCT DISK ...: it makes the place on
+// the first call and takes it over on every later one.
 func (s *session) open(words []string) bool {
 	refuse := func(why string) bool {
 		s.answer("E " + why)
@@ -180,10 +179,10 @@ func (s *session) open(words []string) bool {
 	return true
 }
 
-// home is that of every simulated node.
+// home is the home folder on every simulated node.
 const home = "/home/sim"
 
-// facts tells what the node is.
+// facts returns the node's facts.
 func (n *Node) facts(root string, lease time.Duration, disk bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "F home %s\nF root %s\nF lease %d\nF cache %s/.gputrain/cache\nF path /usr/bin:/bin\n", home, root, int(lease.Seconds()), home)

@@ -11,9 +11,8 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 )
 
-// Lie returns a Run of a node that lies, for tests: tell is given each line of what an
-// honest node says to a program, and a function that says something. What it does not
-// say is not said. Output in 'O' frames passes as it is.
+// Lie returns a Run of a node that lies, for tests: tell is called with each line that an honest node would send, and
+// with a function that sends a line. Lines that tell does not send are dropped. Output in 'O' frames passes unchanged.
 func (n *Node) Lie(tell func(line string, say func(string))) func(context.Context, sshd.Program) int {
 	return func(ctx context.Context, p sshd.Program) int {
 		p.Stdout = &liar{w: p.Stdout, tell: tell}
@@ -21,14 +20,14 @@ func (n *Node) Lie(tell func(line string, say func(string))) func(context.Contex
 	}
 }
 
-// A liar takes what a node says apart into lines.
+// A liar splits a node's output into lines.
 type liar struct {
 	w    io.Writer
 	tell func(line string, say func(string))
 
 	mu   sync.Mutex
 	held []byte
-	raw  int // bytes of an 'O' frame that follow
+	raw  int // bytes left of an 'O' frame
 }
 
 func (l *liar) Write(b []byte) (int, error) {
@@ -59,7 +58,7 @@ func (l *liar) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close ends the session, as closing what it writes to does.
+// Close ends the session, like closing the writer below.
 func (l *liar) Close() error {
 	if c, ok := l.w.(io.Closer); ok {
 		return c.Close()

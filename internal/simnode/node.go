@@ -10,19 +10,18 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 )
 
-// Config says what a node is.
+// Config describes a node.
 type Config struct {
-	// Exec runs a task. Its result is the exit status; -n means that signal n
-	// ended it. ctx ends when the task is to end: who goes on is not listened to
-	// any more after the task's grace.
+	// Exec runs a task. Its result is the exit status; -n means that signal n ended the task. ctx ends when the task is
+	// to end: an Exec that goes on is ignored after the task's grace.
 	Exec func(ctx context.Context, cmd Command) int
-	// Lapsed is told once that the lease or the TTL ran out, when everything that
-	// ran has ended. selfDestruct is what the pool wanted done then.
+	// Lapsed is called once when the lease or the TTL has run out, and everything that ran has ended. selfDestruct is
+	// the pool's shell text for that.
 	Lapsed func(selfDestruct string)
-	// CPUs, MemoryBytes and DiskBytes are what the node has. Zero means not known.
+	// CPUs, MemoryBytes and DiskBytes are the node's resources. Zero means unknown.
 	CPUs                   int
 	MemoryBytes, DiskBytes int64
-	// GPUs are what nvidia-smi tells of.
+	// GPUs are the devices that nvidia-smi lists.
 	GPUs []GPU
 }
 
@@ -38,8 +37,7 @@ type Command struct {
 	Stdout, Stderr io.Writer
 }
 
-// A Node is a machine. Its places are what pools have made there, by the node's
-// name.
+// A Node is a machine. Its places, by the node's name, are the pools' parts of it.
 type Node struct {
 	cfg Config
 	wg  sync.WaitGroup
@@ -67,7 +65,7 @@ func (n *Node) End() {
 	}
 }
 
-// Wait returns when no task's function runs any more. It comes after End.
+// Wait returns when no task's function runs any more. Call it after End.
 func (n *Node) Wait() { n.wg.Wait() }
 
 // Run is the node's sshd.Config.Run.
@@ -77,8 +75,8 @@ func (n *Node) Run(ctx context.Context, p sshd.Program) int {
 		return refuse(p, err.Error())
 	}
 	if len(words) == 4 && words[0] == "exec" && words[1] == "sh" && words[2] == "-c" {
-		if generation, file, ok := stored(words[3]); ok {
-			return n.store(p, generation, file)
+		if s, ok := stored(words[3]); ok {
+			return n.store(p, s)
 		}
 	}
 	switch {
@@ -92,12 +90,12 @@ func (n *Node) Run(ctx context.Context, p sshd.Program) int {
 
 // A GPU is a device of a node.
 type GPU struct {
-	Name      string // as the driver has it
+	Name      string // the driver's name of the device
 	UUID      string
-	MemoryMiB int // zero means that the driver does not tell
+	MemoryMiB int // zero means that the driver does not report it
 }
 
-// smi answers what is asked of nvidia-smi.
+// smi answers a query of nvidia-smi.
 func (n *Node) smi(p sshd.Program, ask string) int {
 	for _, g := range n.cfg.GPUs {
 		memory := "[N/A]"
@@ -114,13 +112,13 @@ func (n *Node) smi(p sshd.Program, ask string) int {
 	return 0
 }
 
-// refuse tells what such a node cannot do: copying files, and a worker for functions.
+// refuse rejects what such a node cannot do: copying files, and a worker for functions.
 func refuse(p sshd.Program, why string) int {
 	io.WriteString(p.Stderr, "a simulated node has no shell and no files: "+why+"\n")
 	return 127
 }
 
-// place returns the place of a name, and makes it where that is asked for.
+// place returns the place of a name, and makes it if create is set.
 func (n *Node) place(name string, create bool) *place {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,7 +130,7 @@ func (n *Node) place(name string, create bool) *place {
 	return p
 }
 
-// forget takes a place off the node.
+// forget removes a place from the node.
 func (n *Node) forget(p *place) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,37 +10,36 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 )
 
-// A place is what one pool has on the node: its folder, watcher and tasks.
+// A place is one pool's part of the node: its folder, watcher and tasks.
 type place struct {
 	node *Node
 	name string
 
 	mu      sync.Mutex
 	root    string
-	version string // of what is spoken, as the first client wanted it
+	version string // of the protocol, as the first client set it
 	owner   int    // the highest generation of clients that has come
 	gone    bool
 	session *session // that has it now
 	env     []string // of all tasks
 	files   map[string][]byte
 	live    map[string]*task
-	over    map[string]*ended
+	ended   map[string]*ended
 	lease   lease
 }
 
 func newPlace(n *Node, name string) *place {
-	return &place{node: n, name: name, files: map[string][]byte{}, live: map[string]*task{}, over: map[string]*ended{}}
+	return &place{node: n, name: name, files: map[string][]byte{}, live: map[string]*task{}, ended: map[string]*ended{}}
 }
 
-// answer tells the session that has the place. p.mu is held.
+// answer sends a line to the session that has the place. p.mu is held.
 func (p *place) answer(line string) {
 	if p.session != nil {
 		p.session.answer(line)
 	}
 }
 
-// admits notes a client's generation, and reports whether none of a higher one has
-// come before. p.mu is held.
+// admits records a client's generation, and reports whether no higher one has come before. p.mu is held.
 func (p *place) admits(generation int) bool {
 	if generation < p.owner {
 		return false
@@ -49,17 +48,17 @@ func (p *place) admits(generation int) bool {
 	return true
 }
 
-// depose ends a session whose place another has taken. p.mu is held.
+// depose ends a session whose place another one has taken. p.mu is held.
 func (p *place) depose(s *session) {
 	if p.session == s {
 		p.session = nil
 	}
 	if c, ok := s.out.(io.Closer); ok {
-		go c.Close() // it may wait for the network
+		go c.Close() // may wait for the network
 	}
 }
 
-// leave notes that a session has ended.
+// leave records that a session has ended.
 func (p *place) leave(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +67,7 @@ func (p *place) leave(s *session) {
 	}
 }
 
-// cut ends the place with nothing said to anybody.
+// cut removes the place without a message to its sessions.
 func (p *place) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,8 +80,8 @@ func (p *place) cut() {
 	clear(p.live)
 }
 
-// close is gt_close: it ends the tasks and the watcher, and with remove leaves
-// nothing of the place. It reports whether that was this client's to do.
+// close is gt_close: it ends the tasks and the watcher, and with remove leaves nothing of the place. It reports whether
+// this client was allowed to.
 func (n *Node) close(name string, remove bool, generation int) bool {
 	p := n.place(name, false)
 	if p == nil {
@@ -106,7 +105,7 @@ func (n *Node) close(name string, remove bool, generation int) bool {
 	return true
 }
 
-// endAll ends every task: a moment to end by itself, then without.
+// endAll ends every task: with a grace first, then at once.
 func (p *place) endAll() {
 	p.mu.Lock()
 	var dones []<-chan struct{}
@@ -120,30 +119,29 @@ func (p *place) endAll() {
 	}
 }
 
-// endGrace is how long tasks have when their place ends.
+// When a place ends, its tasks have endGrace before they are killed.
 const endGrace = 2 * time.Second
 
-// fenced is the exit status of what a client of a lower generation wants to store.
+// fenced is the exit status of a store by a client of a lower generation.
 const fenced = 77
 
-// store is what internal/supervisor's store sends: stdin, or a long script.
-func (n *Node) store(p sshd.Program, generation int, file string) int {
+// store executes a store of internal/supervisor: stdin, or a long script.
+func (n *Node) store(p sshd.Program, s storage) int {
 	data, err := io.ReadAll(p.Stdin)
-	if err != nil {
+	if err != nil || len(data) != s.size {
 		return 1
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, pl := range n.places {
-		if !pl.store(data, generation, file) {
+		if !pl.store(data, s.generation, s.file) {
 			return fenced
 		}
 	}
 	return 0
 }
 
-// store keeps a file, where it is the place's. It returns false where it is, and the
-// client has been deposed.
+// store keeps a file, if it is one of the place's. It reports false if it is, and the client has been deposed.
 func (p *place) store(data []byte, generation int, file string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,9 +152,8 @@ func (p *place) store(data []byte, generation int, file string) bool {
 	return !mine || generation >= p.owner
 }
 
-// A lease is the watcher of a place. It looks at every interval, as gt_watch
-// does: it lapses up to two intervals after its time. What the first client wanted
-// of it stays.
+// A lease is the watcher of a place. It looks at every interval, as gt_watch does: it lapses up to two intervals after
+// its time. It keeps the first client's settings.
 type lease struct {
 	interval, lease, ttl time.Duration
 	armed                time.Time
@@ -183,12 +180,11 @@ func (p *place) arm(interval, lease, ttl, selfDestruct string) {
 // forever is longer than any lease.
 const forever = 100 * 365 * 24 * time.Hour
 
-// lapses returns how long it is until the watcher ends the node if nothing more is
-// heard. p.mu is held.
+// lapses returns how long it is until the watcher ends the node if no client is heard. p.mu is held.
 func (p *place) lapses() time.Duration {
 	l := &p.lease
 	steps := func(d time.Duration) time.Duration { return (d + l.interval - 1) / l.interval * l.interval }
-	// A first look sees what is new, and from there the time counts.
+	// The first look sees the beat, and the time counts from there.
 	left := max(steps(l.heard.Sub(l.armed)), l.interval) + steps(l.lease)
 	if p.held() {
 		left = forever
@@ -209,7 +205,7 @@ func (p *place) held() bool {
 	return false
 }
 
-// hear takes a beat: one that is the same as the last tells nothing. p.mu is held.
+// hear records a beat: a repeated one has no effect. p.mu is held.
 func (p *place) hear(beat string) {
 	if beat != p.lease.beat {
 		p.lease.beat = beat
@@ -217,7 +213,7 @@ func (p *place) hear(beat string) {
 	}
 }
 
-// renew has the lease count from now. p.mu is held.
+// renew makes the lease count from now. p.mu is held.
 func (p *place) renew() {
 	p.lease.heard = time.Now()
 	if t := p.lease.timer; t != nil && t.Stop() {
@@ -231,7 +227,7 @@ func (l *lease) stop() {
 	}
 }
 
-// lapse is the end of the place by its lease or TTL.
+// lapse ends the place by its lease or TTL.
 func (p *place) lapse() {
 	p.mu.Lock()
 	if p.gone {

@@ -18,8 +18,8 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// gated returns a task that prints so many lines, waits for a file, prints as many
-// again to both streams, and exits. Its scratch directory has it kept until Release.
+// gated returns a task that prints so many lines, waits for a file, prints as many again to both streams, and exits.
+// Its scratch directory keeps it until Release.
 func gated(id, gate string, lines, code int) supervisor.Spec {
 	return supervisor.Spec{
 		ID: id, Scratch: true, Env: map[string]string{"GATE": gate, "MANY": strconv.Itoa(lines), "CODE": strconv.Itoa(code)},
@@ -27,10 +27,10 @@ func gated(id, gate string, lines, code int) supervisor.Spec {
 	}
 }
 
-// open is a gate that is.
+// open is a gate that is always open.
 const open = "/"
 
-// passGate is gated's task on a simulated node.
+// passGate is the task of gated on a simulated node.
 func passGate(ctx context.Context, c simnode.Command) int {
 	lines, _ := strconv.Atoi(getenv(c, "MANY"))
 	io.WriteString(c.Stdout, strings.Repeat("begin\n", lines))
@@ -55,14 +55,14 @@ func touch(t *testing.T, file string) {
 	}
 }
 
-// An outcome is what became of a task.
+// An outcome is the result of a task.
 type outcome struct {
 	exit      supervisor.Exit
 	out, errs string
 	err       error
 }
 
-// check compares an outcome with that of a gated task that went to its end.
+// check compares an outcome with that of a gated task that ran to its end.
 func (o outcome) check(t *testing.T, what string, lines, code int) {
 	t.Helper()
 	begin, end, errs := strings.Repeat("begin\n", lines), strings.Repeat("end\n", lines), strings.Repeat("err\n", lines)
@@ -78,7 +78,7 @@ func run(ctx context.Context, n *supervisor.Node, spec supervisor.Spec) (o outco
 	return o
 }
 
-// launch returns once a task runs, and what later tells what became of it.
+// launch returns once a task runs, with a channel for its outcome.
 func launch(t *testing.T, n *supervisor.Node, spec supervisor.Spec) <-chan outcome {
 	t.Helper()
 	started, ended := make(chan struct{}), make(chan outcome, 1)
@@ -95,8 +95,7 @@ func launch(t *testing.T, n *supervisor.Node, spec supervisor.Spec) <-chan outco
 	return ended
 }
 
-// resume follows a task that was found. first, where it is given, is called with the
-// first output.
+// resume follows a found task. It calls first, if given, at the first output.
 func resume(ctx context.Context, n *supervisor.Node, id string, first func()) (o outcome) {
 	var out, errs bytes.Buffer
 	sinks := supervisor.Sinks{Stdout: &out, Stderr: &errs, Live: true}
@@ -117,7 +116,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// attach takes the rig's node over by another program, which wants another lease.
+// attach takes the rig's node over for another program, which asks for another lease.
 func (r *rig) attach(t *testing.T, generation int) (*client, *supervisor.Node, []supervisor.Found, error) {
 	t.Helper()
 	c := r.connect(t)
@@ -129,8 +128,8 @@ func (r *rig) attach(t *testing.T, generation int) (*client, *supervisor.Node, [
 	return c, n, found, err
 }
 
-// Who attaches finds what runs, what ended before and what ended while nobody was
-// there, and not what was released; and gets all of its output, from the first byte on.
+// A client that attaches finds the tasks that run, or ended before or while no client was there,
+// but not those that were released. It gets all of their output, from the first byte on.
 func TestAttach(t *testing.T) {
 	both(t, time.Minute, passGate, func(t *testing.T, r *rig) {
 		away, gate := t.TempDir()+"/away", t.TempDir()+"/gate"
@@ -140,7 +139,7 @@ func TestAttach(t *testing.T) {
 				t.Fatalf("%+v", o)
 			}
 			if spec.ID == "gone" {
-				r.node.Release("gone") // which is a lot, and so goes before the next task
+				r.node.Release("gone") // its output is large, so it goes before the next task
 			}
 		}
 		bare := gated("bare", gate, 1, 0)
@@ -166,7 +165,7 @@ func TestAttach(t *testing.T) {
 			return n, found
 		}
 		n, found := next()
-		for !slices.Contains(found, want[1]) { // the node may be about to hear of its end
+		for !slices.Contains(found, want[1]) { // the node may not have noticed its end yet
 			n, found = next()
 		}
 		if !slices.Equal(found, want) {
@@ -180,7 +179,7 @@ func TestAttach(t *testing.T) {
 				t.Errorf("%s: %+v", id, o)
 			}
 		}
-		for range 2 { // what is over stays until it is released
+		for range 2 { // a task that is over stays until it is released
 			resume(t.Context(), n, "short", nil).check(t, "short", 2, 3)
 			resume(t.Context(), n, "silent", nil).check(t, "silent", 0, 0)
 			resume(t.Context(), n, "long", nil).check(t, "long", many, 4)
@@ -195,7 +194,7 @@ func TestAttach(t *testing.T) {
 		if o := resume(ctx, n, "bare", cancel); o.err != nil || o.out != "begin\n" || o.exit.Code != 143 || o.exit.Cause != supervisor.Cancelled {
 			t.Errorf("cancelled: %+v", o)
 		}
-		goOn := func() { // with the first half of the output here, whatever the connection
+		goOn := func() { // called at the first output
 			r.server.HangUp()
 			touch(t, gate)
 		}
@@ -209,7 +208,7 @@ func TestAttach(t *testing.T) {
 			if !f.Over {
 				t.Errorf("%s is not over", f.ID)
 			}
-			if f.Scratch != "" && f.ID != "unwanted" { // the others are not kept, and go before long
+			if f.Scratch != "" && f.ID != "unwanted" { // the others are not kept, and are removed soon
 				left = append(left, f.ID)
 			}
 		}
@@ -217,7 +216,7 @@ func TestAttach(t *testing.T) {
 			t.Errorf("left: %v; want %v", left, want)
 		}
 		run(t.Context(), n, gated("newer", open, many, 0)).check(t, "newer", many, 0)
-		n.Release("long") // without a look
+		n.Release("long") // without reading it
 		n.Release("newer")
 		run(t.Context(), n, gated("newest", open, 0, 0)).check(t, "newest", 0, 0)
 		if _, found = next(); slices.ContainsFunc(found, func(f supervisor.Found) bool { return f.ID == "long" || f.ID == "newer" }) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// Close ends what runs, and who comes back after that finds nothing.
+// Close ends what runs, and a client that comes back later finds nothing.
 func TestClose(t *testing.T) {
 	exec := func(ctx context.Context, _ simnode.Command) int { return wait(ctx, 100*time.Second) }
 	both(t, time.Minute, exec, func(t *testing.T, r *rig) {
@@ -31,8 +31,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// What is closed, or was never there, cannot be attached to. Who starts finds a place
-// that is closed, or makes one where nothing is left.
+// A node that is closed, or never existed, cannot be attached to. Start finds the closed node's folder, or makes a
+// new one if nothing is left.
 func TestAttachToNothing(t *testing.T) {
 	both(t, time.Minute, passGate, func(t *testing.T, r *rig) {
 		cfg := supervisor.Config{PoolID: r.id, Root: r.node.Facts().Root + "-other", Generation: 2}

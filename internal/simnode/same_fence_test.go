@@ -13,7 +13,7 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// fencedOff checks that a client whose node was taken over is told so whatever it tries.
+// fencedOff checks that a client whose node was taken over gets ErrFenced from every call.
 func fencedOff(t *testing.T, who string, n *supervisor.Node) {
 	t.Helper()
 	<-n.Done()
@@ -39,9 +39,8 @@ func withStdin(id string) supervisor.Spec {
 	return supervisor.Spec{ID: id, Args: []string{"true"}, Stdin: strings.NewReader("x")}
 }
 
-// Of the programs that come to a node, the one of the highest generation has it. The
-// others change nothing, whether they have heard of it, come back and hear of it, come
-// late, or come at the same time.
+// Among the programs that come to a node, the one with the highest generation gets it. The others change nothing,
+// whether they know already, learn it when they reconnect, come late, or come at the same time.
 func TestFence(t *testing.T) {
 	both(t, time.Minute, passGate, func(t *testing.T, r *rig) {
 		gate := t.TempDir() + "/gate"
@@ -78,10 +77,10 @@ func TestFence(t *testing.T) {
 			}
 		}
 		if third.Err() != nil {
-			t.Errorf("those who come late: %v", third.Err())
+			t.Errorf("late clients: %v", third.Err())
 		}
 
-		// One of the same generation is the same program, as far as the node can tell.
+		// The node cannot tell programs of the same generation apart.
 		gone.Close()
 		away, equal := taken(6)
 		away.off.Store(true)
@@ -101,7 +100,7 @@ func TestFence(t *testing.T) {
 		}
 		fencedOff(t, "one that was away", equal)
 		if fourth.Err() != nil {
-			t.Errorf("those who come back: %v", fourth.Err())
+			t.Errorf("clients that come back: %v", fourth.Err())
 		}
 
 		var all sync.WaitGroup

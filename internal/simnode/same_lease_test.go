@@ -14,13 +14,13 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// A shortLease is three of the watcher's intervals: who is not heard ends after five.
+// shortLease is three of the watcher's intervals: a node that hears nothing ends after five.
 const (
 	shortLease = 3 * time.Second
 	outlivesIt = 7
 )
 
-// marker returns a task that makes a file when so many seconds are over.
+// marker returns a task that makes a file after so many seconds.
 func marker(id, file string, seconds int) supervisor.Spec {
 	return supervisor.Spec{
 		ID: id, Scratch: true, Env: map[string]string{"MARK": file, "WAIT": strconv.Itoa(seconds)},
@@ -28,7 +28,7 @@ func marker(id, file string, seconds int) supervisor.Spec {
 	}
 }
 
-// mark is marker's task on a simulated node.
+// mark is the task of marker on a simulated node.
 func mark(ctx context.Context, c simnode.Command) int {
 	seconds, _ := strconv.Atoi(getenv(c, "WAIT"))
 	if code := wait(ctx, time.Duration(seconds)*time.Second); code != 0 {
@@ -46,7 +46,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// A node that hears nothing ends its tasks and itself, and says so to who comes later.
+// A node that hears nothing ends its tasks and itself, and a client that comes later learns that.
 func TestLapse(t *testing.T) {
 	exec := func(ctx context.Context, _ simnode.Command) int { return wait(ctx, 100*time.Second) }
 	overTime(t, time.Second, exec, func(t *testing.T, r *rig) {
@@ -66,8 +66,8 @@ func TestLapse(t *testing.T) {
 	})
 }
 
-// A task that holds the lease keeps the node, with no client, until it has ended. From
-// then on the lease counts as a whole.
+// A task that holds the lease keeps the node, without a client, until the task has ended. A whole
+// lease begins then.
 func TestHeldLease(t *testing.T) {
 	overTime(t, shortLease, mark, func(t *testing.T, r *rig) {
 		file := t.TempDir() + "/mark"
@@ -80,16 +80,16 @@ func TestHeldLease(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the node has lapsed before its task was over: %v", err)
 		}
-		// A file's time is that of the last tick of the kernel's clock. In virtual time
-		// a watcher that waits for ever has lapsed too, in a hundred years.
+		// A file's time is that of the last tick of the kernel's clock. In virtual time, a watcher
+		// that waits forever also lapses, after a hundred years.
 		if left := r.lapsedAt.Sub(over.ModTime()); left < shortLease-20*time.Millisecond || left > time.Hour {
 			t.Errorf("the node has lapsed %v after its task, with a lease of %v", left, shortLease)
 		}
 	})
 }
 
-// Neither a task that does not hold the lease nor one that did keeps the node.
-func TestLeaseThatNobodyHolds(t *testing.T) {
+// Neither a task that does not hold the lease nor one that has ended keeps the node.
+func TestLeaseWithoutHolder(t *testing.T) {
 	overTime(t, shortLease, mark, func(t *testing.T, r *rig) {
 		held, cancelled, file := marker("held", t.TempDir()+"/held", 0), marker("cancelled", t.TempDir()+"/cancelled", 60), t.TempDir()+"/mark"
 		held.HoldsLease, cancelled.HoldsLease = true, true
@@ -109,10 +109,10 @@ func TestLeaseThatNobodyHolds(t *testing.T) {
 	})
 }
 
-// The lease stays what the first program wanted, and the newest one alone renews it.
+// The lease stays that of the first program, and only the newest program renews it.
 func TestLeaseAfterAttach(t *testing.T) {
 	overTime(t, shortLease, mark, func(t *testing.T, r *rig) {
-		c, second, _, err := r.attach(t, 2) // which asks for an hour
+		c, second, _, err := r.attach(t, 2) // it asks for an hour
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestLeaseAfterAttach(t *testing.T) {
 		if o := run(t.Context(), second, marker("task", file, outlivesIt)); o.err != nil || o.exit.Code != 0 || !exists(file) {
 			t.Errorf("the newest one did not renew the lease: %+v", o)
 		}
-		c.Close() // and the first one is still there
+		c.Close() // the first client is still there
 		<-r.lapsed
 		if _, _, _, err := r.attach(t, 3); !errors.Is(err, supervisor.ErrLapsed) {
 			t.Errorf("%v", err)

@@ -28,15 +28,15 @@ var (
 	long = strings.Repeat("0123456789abcde\n", 20000)
 )
 
-// scenarios are tasks as shell text and as a Go function, and what either must give.
+// scenarios are tasks as shell text and as a Go function, with the result that both must have.
 var scenarios = []struct {
 	name   string
 	script string
-	spec   supervisor.Spec // but for ID, Script and Stdin
+	spec   supervisor.Spec // without ID, Script and Stdin
 	stdin  string
 	sim    func(ctx context.Context, c simnode.Command) int
-	during func(r *rig, cancel func()) // when the task has started
-	after  func(cancel func())         // the first output
+	during func(r *rig, cancel func()) // called when the task has started
+	after  func(cancel func())         // called at the first output
 	out    string
 	errs   string
 	want   supervisor.Exit // Code, Signal and Cause
@@ -172,7 +172,7 @@ func TestSameAsTheScripts(t *testing.T) {
 	})
 }
 
-// Many tasks at once, each with its own output.
+// Many tasks run at once, each with its own output.
 func TestManyAtOnce(t *testing.T) {
 	exec := func(_ context.Context, c simnode.Command) int {
 		io.WriteString(c.Stdout, c.Args[1]+"\n")

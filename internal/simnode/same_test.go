@@ -19,41 +19,39 @@ import (
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A rig is a node, real or simulated, and how it is reached.
+// A rig is a node, real or simulated, with what is needed to reach it.
 type rig struct {
 	server   *sshd.Server
-	login    ssh.Config // but for Dial
+	login    ssh.Config // without Dial
 	client   *client    // of the program that starts the node
 	id       string     // of its pool
 	node     *supervisor.Node
 	lapsed   chan struct{} // closed when the node has ended itself
-	lapsedAt time.Time     // set then
+	lapsedAt time.Time     // set when lapsed is closed
 }
 
 // A client is a program's connection to the rig.
 type client struct {
 	*ssh.Client
-	off atomic.Bool // it cannot dial
+	off atomic.Bool // if set, it cannot dial
 }
 
-// both runs a test against real processes under the real scripts, and against a
-// simulated node.
+// both runs a test against real processes under the real scripts, and against a simulated node.
 func both(t *testing.T, lease time.Duration, exec func(context.Context, simnode.Command) int, f func(t *testing.T, r *rig)) {
 	t.Run("real", func(t *testing.T) { real(t, lease, f) })
 	t.Run("simulated", func(t *testing.T) { simulated(t, lease, exec, f) })
 }
 
-// overTime is both for what takes long: simulated it takes no time, and real it runs
-// beside the others.
+// overTime is both for long tests: simulated nodes use virtual time, and real ones run in parallel.
 func overTime(t *testing.T, lease time.Duration, exec func(context.Context, simnode.Command) int, f func(t *testing.T, r *rig)) {
 	t.Parallel()
 	t.Run("real", func(t *testing.T) { real(t, lease, f) })
@@ -145,8 +143,7 @@ func (r *rig) connect(t *testing.T) *client {
 	return c
 }
 
-// closes has a node closed at the end of the test, as far as it is still this
-// client's and can be reached.
+// closes closes a node at the end of the test, if it is still this client's and can be reached.
 func closes(t *testing.T, n *supervisor.Node) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -165,7 +162,7 @@ func newKey() (xssh.Signer, error) {
 
 var seq atomic.Int64
 
-// wait sleeps, or ends by TERM.
+// wait sleeps for d, and returns early with TERM's code if ctx ends.
 func wait(ctx context.Context, d time.Duration) int {
 	select {
 	case <-time.After(d):

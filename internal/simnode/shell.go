@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 )
 
-// greeting is what stands between the scripts and the calls of a control session.
+// greeting stands between the scripts and the calls of a control session.
 var greeting = []byte("\necho 'gputrain-supervisor ")
 
 // shell is a shell that reads its stdin: a control session, or the end of a node.
@@ -49,10 +49,10 @@ func (n *Node) shell(p sshd.Program) int {
 // An input is a shell's stdin.
 type input struct {
 	r io.Reader
-	b []byte // read and not yet taken
+	b []byte // read and not yet consumed
 }
 
-// more reads on.
+// more reads more input.
 func (in *input) more() error {
 	var chunk [8 << 10]byte
 	n, err := in.r.Read(chunk[:])
@@ -65,7 +65,7 @@ func (in *input) more() error {
 
 func (in *input) drop(n int) { in.b = in.b[n:] }
 
-// find reads until what is held has a text, and returns where.
+// find reads until the input has a text, and returns its offset.
 func (in *input) find(text []byte) (int, error) {
 	for from := 0; ; {
 		if at := bytes.Index(in.b[from:], text); at >= 0 {
@@ -78,7 +78,7 @@ func (in *input) find(text []byte) (int, error) {
 	}
 }
 
-// line takes one command line, whose quoted words may hold newlines.
+// line reads one command line, whose quoted words may hold newlines.
 func (in *input) line() ([]string, error) {
 	for from := 0; ; {
 		if n := lineEnd(in.b, from); n >= 0 {
@@ -92,7 +92,7 @@ func (in *input) line() ([]string, error) {
 	}
 }
 
-// lineEnd returns where the newline outside quotes is, or -1.
+// lineEnd returns the offset of the newline outside quotes, or -1.
 func lineEnd(b []byte, from int) int {
 	quoted := false
 	for i := from; i < len(b); i++ {
@@ -111,8 +111,8 @@ func lineEnd(b []byte, from int) int {
 
 var errQuote = errors.New("a quoted word does not end")
 
-// split splits a command line into words, as far as internal/supervisor writes
-// such: plain, in single quotes, or after a backslash.
+// split splits a command line into words, in the forms that internal/supervisor writes: plain, in single quotes, or
+// after a backslash.
 func split(s string) (words []string, err error) {
 	var word []byte
 	has := false
@@ -145,19 +145,28 @@ func split(s string) (words []string, err error) {
 	return words, nil
 }
 
-var storing = regexp.MustCompile(` -le ([0-9]+) \] \|\| exit 77; cat >(.*)\.[0-9]+ && mv -f `)
+var storing = regexp.MustCompile(` -le ([0-9]+) \] \|\| exit 77; cat >(.*)\.[0-9]+ && \{ \[ \$\(wc -c <.*\) -eq ([0-9]+) \] \|\| `)
 
-// stored returns the file that a script of internal/supervisor's store writes, and
-// its client's generation.
-func stored(script string) (generation int, file string, ok bool) {
+// A storage is a store script of internal/supervisor: its client's generation, the file and its size.
+type storage struct {
+	generation int
+	file       string
+	size       int
+}
+
+func stored(script string) (s storage, ok bool) {
 	m := storing.FindStringSubmatch(script)
 	if m == nil {
-		return 0, "", false
+		return s, false
 	}
 	words, err := split(m[2])
 	if err != nil || len(words) != 1 {
-		return 0, "", false
+		return s, false
 	}
-	generation, err = strconv.Atoi(m[1])
-	return generation, words[0], err == nil
+	s.file = words[0]
+	if s.generation, err = strconv.Atoi(m[1]); err != nil {
+		return s, false
+	}
+	s.size, err = strconv.Atoi(m[3])
+	return s, err == nil
 }

@@ -13,10 +13,10 @@ import (
 
 const (
 	short  = 4096                  // bytes of a stream that come with the end of its task
-	moment = 50 * time.Millisecond // whose task runs longer is told so
+	moment = 50 * time.Millisecond // the start of a task that runs longer is reported
 )
 
-// A task is one that runs. Its place's mu guards it.
+// A task is a running task. Its place's mu guards it.
 type task struct {
 	p            *place
 	id           string
@@ -26,8 +26,8 @@ type task struct {
 	began        time.Time
 	grace        time.Duration
 	out          [2][]byte
-	file         [2]bool // it is to be asked for
-	told         bool    // that it runs
+	file         [2]bool // the client has to ask for the stream
+	reported     bool    // the client knows that it runs
 	cancelled    bool
 	late         bool
 	over         bool
@@ -41,7 +41,7 @@ type ended struct {
 	line    string // its 'D' frame
 	scratch string
 	out     [2][]byte
-	dropped bool // it must not start again, and nothing else of it is known
+	dropped bool // it must not start again, and nothing else is known of it
 }
 
 // start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
@@ -50,10 +50,10 @@ func (p *place) start(w []string) {
 		return
 	}
 	id := w[0]
-	if e := p.over[id]; e != nil && e.dropped {
+	if e := p.ended[id]; e != nil && e.dropped {
 		return
 	}
-	if p.live[id] != nil || p.over[id] != nil {
+	if p.live[id] != nil || p.ended[id] != nil {
 		p.state(w[:1])
 		return
 	}
@@ -108,7 +108,7 @@ func (p *place) start(w []string) {
 	})
 }
 
-// after has f called later, with the place's mu held, unless the task is over.
+// after calls f later, with the place's mu held, unless the task is over.
 func (t *task) after(d time.Duration, f func()) {
 	t.timers = append(t.timers, time.AfterFunc(d, func() {
 		t.p.mu.Lock()
@@ -119,9 +119,9 @@ func (t *task) after(d time.Duration, f func()) {
 	}))
 }
 
-// tell says that the task runs, and from then on that it has output.
+// tell reports that the task runs, and from then on that it has output.
 func (t *task) tell() {
-	t.told = true
+	t.reported = true
 	if len(t.out[0])+len(t.out[1]) > 0 {
 		t.spill()
 		return
@@ -129,9 +129,9 @@ func (t *task) tell() {
 	t.p.answer("S " + t.id)
 }
 
-// spill has the output asked for.
+// spill makes the client ask for the output.
 func (t *task) spill() {
-	t.told = true
+	t.reported = true
 	first := !t.file[0] && !t.file[1]
 	for s := range t.out {
 		t.file[s] = t.file[s] || len(t.out[s]) > 0
@@ -154,19 +154,19 @@ func (w *stream) Write(b []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	w.t.out[w.s] = append(w.t.out[w.s], b...)
-	if !w.t.file[w.s] && len(w.t.out[w.s]) > 0 && (w.t.told || len(w.t.out[w.s]) > short) {
+	if !w.t.file[w.s] && len(w.t.out[w.s]) > 0 && (w.t.reported || len(w.t.out[w.s]) > short) {
 		w.t.spill()
 	}
 	return len(b), nil
 }
 
-// end asks a task to end, and sees to it that it has after a while.
+// end asks a task to end, and kills it after the grace.
 func (t *task) end(grace time.Duration) {
 	t.cancel()
 	t.after(grace, func() { t.finish(-9) })
 }
 
-// kill ends a task of which nothing is to be told.
+// kill ends a task silently.
 func (t *task) kill() {
 	t.over = true
 	t.cancel()
@@ -182,8 +182,8 @@ func (t *task) stop() {
 
 var signals = map[int]string{1: "HUP", 2: "INT", 3: "QUIT", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM"}
 
-// finish tells the end of a task: of each stream 0 says that it is empty, 1 that
-// it is to be asked for, 2 that it is quoted in what follows.
+// finish reports the end of a task: for each stream 0 means empty, 1 that the client has to ask for it, 2 that it is
+// quoted in the text that follows.
 func (t *task) finish(code int) {
 	if t.over {
 		return
@@ -222,10 +222,10 @@ func (t *task) finish(code int) {
 	t.p.ends(t.id, t.scratch, fmt.Sprintf("%d %s %s %d 0 %d %d %s", code&0xff, sig, cause, time.Since(t.began).Milliseconds(), where[0], where[1], text), t.out)
 }
 
-// ends notes and tells the end of a task.
+// ends records and reports the end of a task.
 func (p *place) ends(id, scratch, line string, out [2][]byte) {
-	p.over[id] = &ended{line: "D " + id + " " + line, scratch: scratch, out: out}
-	p.answer(p.over[id].line)
+	p.ended[id] = &ended{line: "D " + id + " " + line, scratch: scratch, out: out}
+	p.answer(p.ended[id].line)
 }
 
 // quote quotes as bash's printf %q may.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -18,7 +18,7 @@ func dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }
 
-// How long Connect tries where each attempt fails in one way, in virtual time.
+// TestAbsentPatience checks how long Connect tries if each attempt fails in the same way, in virtual time.
 func TestAbsentPatience(t *testing.T) {
 	const patience, limit = 5 * time.Second, time.Minute
 	unknown := &net.DNSError{Err: "no such host", Name: "gpu1.lab", IsNotFound: true}
@@ -26,7 +26,7 @@ func TestAbsentPatience(t *testing.T) {
 		name     string
 		err      func(attempt int) error
 		patience time.Duration
-		short    bool // it ends by AbsentPatience
+		short    bool // AbsentPatience ends it
 	}{
 		{"refused", func(int) error { return dialError(syscall.ECONNREFUSED) }, patience, true},
 		{"no route", func(int) error { return dialError(syscall.EHOSTUNREACH) }, patience, true},

@@ -16,10 +16,9 @@ import (
 // agent may ask its user.
 const agentTimeout = time.Minute
 
-// AgentSigners returns the keys of the user's SSH agent, by SSH_AUTH_SOCK.
-// The agent is asked again for every signature: no connection to it is held.
-// Servers count every key that is offered (six by default): put the keys that
-// fit best first in the one xssh.PublicKeys.
+// AgentSigners returns the keys of the user's SSH agent, found by SSH_AUTH_SOCK. Each signature asks the agent again:
+// no connection to it is held. A server counts every key that is offered and allows few (six by default): the caller
+// puts the keys that fit best first in its one xssh.PublicKeys.
 func AgentSigners() ([]xssh.Signer, error) {
 	socket := os.Getenv("SSH_AUTH_SOCK")
 	if socket == "" {
@@ -29,10 +28,10 @@ func AgentSigners() ([]xssh.Signer, error) {
 	err := askAgent(socket, func(a agent.ExtendedAgent) error {
 		keys, err := a.List()
 		for _, k := range keys {
-			// As the key and not as it is listed, whose type is that of no algorithm.
+			// The listed key has a type that is not an algorithm's; the parsed one has.
 			public, err := xssh.ParsePublicKey(k.Blob)
 			if err != nil {
-				continue // of a kind that is not known here
+				continue // of a kind that this program does not support
 			}
 			signers = append(signers, &agentSigner{socket: socket, public: public})
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A backoff spaces attempts: each wait is twice the one before, up to a
-// bound, less up to half of it by chance, so that clients do not come back in step.
+// A backoff spaces attempts. Each wait is twice the one before, up to a bound, minus a random part of up to half, so
+// that clients do not retry in step.
 type backoff struct {
 	next, most time.Duration
 }

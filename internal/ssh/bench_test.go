@@ -8,11 +8,11 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// BenchmarkConnect is one connection and its first command, raw x/crypto/ssh
-// beside ours.
+// BenchmarkConnect makes one connection and runs its first command, over raw x/crypto/ssh and over
+// Client.
 func BenchmarkConnect(b *testing.B) {
 	s := opensshtest.Start(b, opensshtest.Config("MaxStartups 1000"))
 	b.Run("raw", func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkConnect(b *testing.B) {
 	})
 }
 
-// BenchmarkExec is one command after another over one connection.
+// BenchmarkExec runs one command after another over one connection.
 func BenchmarkExec(b *testing.B) {
 	s := opensshtest.Start(b)
 	b.Run("raw", func(b *testing.B) {
@@ -56,7 +56,7 @@ func BenchmarkExec(b *testing.B) {
 	})
 }
 
-// BenchmarkStreams is bulk data through one session, each way.
+// BenchmarkStreams sends bulk data through one session, each way.
 func BenchmarkStreams(b *testing.B) {
 	const size = 64 << 20
 	s := opensshtest.Start(b)

@@ -1,9 +1,7 @@
 // Package ssh keeps one SSH connection to a node and runs everything over it.
 //
-// A [Client] connects, notices when the connection dies, and opens it again.
-// What ran over it is then lost and says so with [ErrDisconnected]; what is
-// started later waits for the new one. Host keys are always checked: see
-// [HostKeys].
+// A [Client] connects, notices when the connection dies, and reconnects. Commands that ran over the lost connection
+// fail with [ErrDisconnected]; those started later wait for the new one. Host keys are always checked: see [HostKeys].
 package ssh
 
 import (
@@ -17,71 +15,61 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Config says how a node is reached.
+// Config is how a client reaches a node.
 type Config struct {
-	// Dial opens the transport. It must heed ctx.
+	// Dial opens the transport. It must return when ctx ends.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Addr is host:port of the server. Clients of one Addr take turns while
-	// they log in, because servers limit that. Empty means no limit.
+	// Addr is host:port of the server. Clients of one Addr take turns to log in, because servers limit concurrent
+	// logins. Empty means no limit.
 	Addr string
-	// User logs in, by one of Auth. Of several methods with the same name only
-	// the first is tried: join keys in one xssh.PublicKeys.
+	// User logs in by one of Auth. Of several methods with the same name only the first is tried: join keys in one
+	// xssh.PublicKeys.
 	User string
 	Auth []xssh.AuthMethod
 	// HostKey accepts or refuses the server's key. It must not be nil.
 	HostKey xssh.HostKeyCallback
-	// HostKeyAlgorithms limits what the server may offer. Nil means any: where
-	// HostKey refuses a key, the server's keys of other kinds are then tried.
+	// HostKeyAlgorithms limits what the server may offer. Nil means any: if HostKey refuses a key, the server's keys of
+	// other kinds are tried.
 	HostKeyAlgorithms []string
 
-	// AuthPatience is how long a refused login is tried again by Connect, for
-	// machines whose key arrives after their server starts. Zero: not at all.
+	// AuthPatience is how long Connect retries a refused login, for machines whose key arrives after their server
+	// starts. Zero means not at all.
 	AuthPatience time.Duration
-	// AbsentPatience is how long Connect tries again if the port is refused, or the host or
-	// its name is not known. It is for machines that are not starting. Zero means as long
-	// as ctx, and 20 seconds for a name.
+	// AbsentPatience is how long Connect retries if the port is refused, or the host or its name is unknown. It is for
+	// machines that are already up. Zero means until ctx ends, and 20 seconds for an unknown name.
 	AbsentPatience time.Duration
-	// ReauthPatience is the same as AuthPatience for a client that was let in before and lost
-	// its connection. Zero means one minute.
+	// ReauthPatience is AuthPatience for a client that had logged in before and lost its connection. Zero means one
+	// minute.
 	ReauthPatience time.Duration
-	// HandshakeTimeout bounds dialing, and how long the server may say nothing
-	// while the client logs in: one that is slow, or one of very many at once,
-	// is waited for. Zero means 10 seconds.
+	// HandshakeTimeout bounds dialing, and how long the server may be silent during the login. A server that is slow,
+	// or busy with many clients, has this long for each answer. Zero means 10 seconds.
 	HandshakeTimeout time.Duration
-	// KeepaliveInterval is how long nothing may arrive before the server is
-	// asked for a sign of life, and KeepaliveMisses how many intervals more may
-	// bring none before the connection is given up. Zero means 15 seconds, and 3.
+	// After KeepaliveInterval without any data the client sends a keepalive, and after KeepaliveMisses further
+	// intervals without data it gives up the connection. Zero means 15 seconds, and 3.
 	KeepaliveInterval time.Duration
 	KeepaliveMisses   int
 
-	// Notify is told of every change of the connection, one at a time and in
-	// order. It must return soon and call no method of the client. Nil is fine.
+	// Notify is called with every change of the connection, one at a time and in order. It must return soon and call no
+	// method of the client. It may be nil.
 	Notify func(Event)
 }
 
-// A Client is the connection to one node. All methods can be called at the
-// same time.
+// A Client is the connection to one node. Its methods can be called concurrently.
 type Client struct {
 	cfg   Config
 	short chan struct{} // a slot for every session of Exec
 
-	// life ends by Close, or by an error that no new connection can cure. The
-	// cause is Err's answer. A client is as long-lived as a process is, and
-	// outlives the ctx of each call.
+	// life ends by Close, or by an error that no new connection can cure; its cause is what Err returns. It is a field
+	// because a client outlives the ctx of each call.
 	life context.Context
 	end  context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	connecting chan struct{} // held by the one call of Connect that connects
+	connecting chan struct{} // held by the call of Connect that connects
 	notifying  sync.Mutex
 
-	mu         sync.Mutex
-	changed    chan struct{} // closed and made anew whenever what is below changes
-	started    bool          // the first connection was made
-	main       *link         // the connection; nil while it is down
-	extras     []*link       // further ones, where sessions are used up
-	growing    bool          // one more is being opened
-	limit      int           // sessions that the server allows per connection
+	links           // mu guards the fields below too
+	started    bool // the first connection was made
 	generation int
 	since      time.Time // of the last change between up and down
 	lastErr    error     // why the last attempt to connect failed
@@ -98,18 +86,15 @@ func New(cfg Config) *Client {
 		cfg: cfg, life: life, end: end,
 		short:      make(chan struct{}, maxShort),
 		connecting: make(chan struct{}, 1),
-		changed:    make(chan struct{}),
-		limit:      defaultSessions,
+		links:      links{changed: make(chan struct{}), limit: defaultSessions},
 		since:      time.Now(),
 	}
 }
 
-// Connect makes the first connection. A server that is not there yet (refused,
-// reset, timed out: a machine on its way up) is tried again, with growing
-// pauses, until ctx ends; the error then holds the last failure too. ErrAuth
-// is tried again for Config.AuthPatience, a server that is not there for
-// Config.AbsentPatience where that is set, ErrHostKey never. Called again,
-// Connect waits until the connection is up.
+// Connect makes the first connection. While the server is not there yet (refused, reset, timed out: the machine may be
+// booting), it retries with growing pauses until ctx ends; the error then holds the last failure too. It retries
+// ErrAuth for Config.AuthPatience, an absent server for Config.AbsentPatience if that is set, and ErrHostKey never. A
+// second call waits until the connection is up.
 func (c *Client) Connect(ctx context.Context) error {
 	if c.cfg.Dial == nil || c.cfg.HostKey == nil {
 		return errors.New("an SSH client needs Config.Dial and Config.HostKey")
@@ -140,8 +125,7 @@ func (c *Client) Connect(ctx context.Context) error {
 	})
 }
 
-// Close ends the connection for good. What runs over it ends with
-// ErrDisconnected.
+// Close ends the connection for good. Commands that run over it end with ErrDisconnected.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	c.hangUp()
@@ -166,23 +150,23 @@ func (c *Client) hangUp() {
 	}
 }
 
-// Done is closed when the client has ended: by Close, or because the server's
-// host key changed or it refuses the login that it took before.
+// Done is closed when the client has ended: by Close, because the server's host key changed, or because the server
+// refuses a login that it had accepted.
 func (c *Client) Done() <-chan struct{} { return c.life.Done() }
 
-// Err says why the client has ended: ErrClosed, or an error that wraps
-// ErrHostKey or ErrAuth. It is nil before Done is closed.
+// Err returns why the client has ended: ErrClosed, or an error that wraps ErrHostKey or ErrAuth. It is nil before Done
+// is closed.
 func (c *Client) Err() error { return context.Cause(c.life) }
 
-// Down reports whether the connection is down, and since when it is up or down.
+// Down reports whether the connection is down, and when that last changed.
 func (c *Client) Down() (since time.Time, down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.since, c.main == nil || c.main.isDead()
 }
 
-// Generation counts the connections made so far. A session belongs to one
-// generation: what a caller set up in an earlier one may be gone.
+// Generation returns the number of connections made so far. What a caller set up over one
+// connection may be gone in the next.
 func (c *Client) Generation() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,13 +205,7 @@ func (c *Client) waitFor(ctx context.Context, changed <-chan struct{}) error {
 func (c *Client) waited(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return cutShort(ctx, c.where(), c.lastErr)
-}
-
-// announce wakes all who wait for a change. c.mu is held.
-func (c *Client) announce() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+	return cutShort(ctx, c.cfg.where(), c.lastErr)
 }
 
 func (c *Client) notify(e Event) {
@@ -238,10 +216,7 @@ func (c *Client) notify(e Event) {
 	}
 }
 
-// where names the server in errors.
-func (c *Client) where() string { return cmp.Or(c.cfg.Addr, "the node") }
-
-// whileAlive returns ctx, ended by the client's end too.
+// whileAlive returns ctx, which also ends with the client.
 func (c *Client) whileAlive(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(c.Err()) })

@@ -12,7 +12,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestConnectWaitsForTheMachine(t *testing.T) {
@@ -59,7 +59,7 @@ func TestConnectThroughResets(t *testing.T) {
 	}
 }
 
-// TestConnectCancelled ends ctx at every stage of connecting.
+// TestConnectCancelled ends ctx at each stage of connecting.
 func TestConnectCancelled(t *testing.T) {
 	s := opensshtest.Start(t)
 	for _, passed := range []int64{0, 1, 21, 100, 1000, 2000, 2500, 3000, 3500} {
@@ -82,7 +82,7 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// A tripwire is a connection that does something once enough has been read.
+// A tripwire is a connection that calls trip once so many bytes were read.
 type tripwire struct {
 	net.Conn
 	left int64
@@ -125,7 +125,7 @@ func TestConnectCancelledWhileItDialsOrWaits(t *testing.T) {
 	}
 }
 
-// A login takes many round trips. What counts is that each of them is answered.
+// A login takes many round trips, each of which must be answered in time.
 func TestConnectWaitsForASlowServer(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
@@ -149,7 +149,7 @@ func TestConnectTimesOutOnASilentServer(t *testing.T) {
 	if e := waitForEvent(t, seen, Reconnecting); !strings.Contains(e.Err.Error(), "does not answer") {
 		t.Error(e.Err)
 	}
-	c.Close() // from another goroutine, in the middle of it
+	c.Close() // called from another goroutine, while connecting
 	if err := <-connected; !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -236,7 +236,7 @@ func TestConnectManyAtOnce(t *testing.T) {
 	}
 }
 
-// What the server is asked to do for a connection is what it does fast.
+// The client chooses algorithms for which the server has fast code.
 func TestAlgorithms(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))

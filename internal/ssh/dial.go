@@ -15,42 +15,39 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// namePatience is how long a host name that does not resolve is asked for
-// again: a typing error should not cost the whole time a machine may take to
-// start, and a new name may need a moment.
+// A host name that does not resolve is retried for namePatience: a new name may need a moment, and a typing error
+// should not cost the whole time that a machine may take to start.
 const namePatience = 20 * time.Second
 
-// loginGrace bounds a login however much the server says: OpenSSH's own limit.
+// loginGrace bounds a login even if the server keeps sending. It is OpenSSH's own limit.
 const loginGrace = 2 * time.Minute
 
-// ciphers has those first that processors have instructions for.
+// ciphers begins with those that processors have instructions for.
 var ciphers = []string{
 	xssh.CipherAES128GCM, xssh.CipherAES256GCM, xssh.CipherChaCha20Poly1305,
 	xssh.CipherAES128CTR, xssh.CipherAES192CTR, xssh.CipherAES256CTR,
 }
 
-// keyExchanges has those first that hold against quantum computers, then the one
-// that OpenSSH has in fast code: its Curve25519 takes a sixth of all that a
-// server does for a connection.
+// keyExchanges begins with those that resist quantum computers, then the one that OpenSSH has in fast code: its
+// Curve25519 takes a sixth of the server's work for a connection.
 var keyExchanges = []string{
 	xssh.KeyExchangeMLKEM768X25519,
 	xssh.KeyExchangeECDHP256, xssh.KeyExchangeCurve25519, xssh.KeyExchangeECDHP384, xssh.KeyExchangeECDHP521,
 	xssh.KeyExchangeDH14SHA256, xssh.KeyExchangeDH16SHA512,
 }
 
-// dial connects, and tries again until ctx ends or an error comes that
-// another attempt will not change. patience is how long that does not include
-// a refused login. failed is told of every attempt that another one follows.
+// dial connects, and retries until ctx ends or an error comes that another attempt cannot change. It retries a refused
+// login for patience. It calls failed after every attempt that another one follows.
 func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(err error, attempt int)) (*link, error) {
 	pauses := backoff{next: 200 * time.Millisecond, most: 5 * time.Second}
 	var last error
-	var refused, unknown, absent time.Time // when the login was first refused, the name first not found, the server first not there
+	var refused, unknown, absent time.Time // when the login was first refused, the name first not found, the server first absent
 	unnamed := namePatience
 	if c.cfg.AbsentPatience > 0 {
 		unnamed = min(unnamed, c.cfg.AbsentPatience)
 	}
 	for attempt := 1; ; attempt++ {
-		l, err := c.attempt(ctx)
+		l, err := c.cfg.attempt(ctx)
 		switch {
 		case err == nil:
 			return l, nil
@@ -60,7 +57,7 @@ func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(e
 			if last == nil && !errors.Is(err, ctx.Err()) {
 				last = err
 			}
-			return nil, cutShort(ctx, c.where(), last)
+			return nil, cutShort(ctx, c.cfg.where(), last)
 		case isPermanent(err):
 			return nil, err
 		case errors.Is(err, ErrAuth) && past(&refused, patience):
@@ -78,12 +75,12 @@ func (c *Client) dial(ctx context.Context, patience time.Duration, failed func(e
 			if c.life.Err() != nil {
 				return nil, c.Err()
 			}
-			return nil, cutShort(ctx, c.where(), last)
+			return nil, cutShort(ctx, c.cfg.where(), last)
 		}
 	}
 }
 
-// past reports whether patience is over since the first call with this clock.
+// past reports whether patience has passed since the first call with this clock.
 func past(since *time.Time, patience time.Duration) bool {
 	if since.IsZero() {
 		*since = time.Now()
@@ -91,16 +88,15 @@ func past(since *time.Time, patience time.Duration) bool {
 	return time.Since(*since) >= patience
 }
 
-// attempt connects once. Where a key is refused and nothing says which kind of
-// key to ask for, it asks the server for its others: a pinned fingerprint does
-// not tell of what kind it is, and a server may have come to prefer another.
-func (c *Client) attempt(ctx context.Context) (*link, error) {
-	release, err := startups.acquire(ctx, c.cfg.Addr)
+// attempt connects once. If a key is refused, and it is unknown which kind of key was meant, it asks the server for its
+// other keys: a pinned fingerprint does not reveal its key's kind, and a server may have come to prefer another.
+func (c *Config) attempt(ctx context.Context) (*link, error) {
+	release, err := startups.acquire(ctx, c.Addr)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	algorithms := c.cfg.HostKeyAlgorithms
+	algorithms := c.HostKeyAlgorithms
 	var first *HostKeyError
 	for {
 		l, offered, err := c.login(ctx, algorithms)
@@ -111,7 +107,7 @@ func (c *Client) attempt(ctx context.Context) (*link, error) {
 			if first == nil {
 				first = mismatch
 			}
-			if c.cfg.HostKeyAlgorithms != nil || offered == nil || mismatch.Revoked || len(mismatch.Want) == 0 {
+			if c.HostKeyAlgorithms != nil || offered == nil || mismatch.Revoked || len(mismatch.Want) == 0 {
 				return nil, first
 			}
 			if algorithms == nil {
@@ -127,17 +123,17 @@ func (c *Client) attempt(ctx context.Context) (*link, error) {
 			return nil, first
 		case errors.As(err, &negotiation) && negotiation.What == "host key":
 			return nil, &HostKeyError{Host: c.where(), Source: "what is known of it",
-				Want: []string{strings.Join(c.cfg.HostKeyAlgorithms, " or ")}}
+				Want: []string{strings.Join(c.HostKeyAlgorithms, " or ")}}
 		default:
 			return l, err
 		}
 	}
 }
 
-// login dials, shakes hands and logs in. offered is the key the server showed.
-func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offered xssh.PublicKey, err error) {
-	dialing, cancel := context.WithTimeout(ctx, c.cfg.HandshakeTimeout)
-	nc, err := c.cfg.Dial(dialing)
+// login dials, shakes hands and logs in. offered is the key that the server showed.
+func (c *Config) login(ctx context.Context, algorithms []string) (l *link, offered xssh.PublicKey, err error) {
+	dialing, cancel := context.WithTimeout(ctx, c.HandshakeTimeout)
+	nc, err := c.Dial(dialing)
 	cancel()
 	if err != nil {
 		return nil, nil, err
@@ -146,12 +142,12 @@ func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offer
 	var refusal error
 	config := &xssh.ClientConfig{
 		Config:            xssh.Config{Ciphers: ciphers, KeyExchanges: keyExchanges},
-		User:              c.cfg.User,
-		Auth:              c.cfg.Auth,
+		User:              c.User,
+		Auth:              c.Auth,
 		HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(host string, remote net.Addr, key xssh.PublicKey) error {
 			offered = key
-			if refusal = c.cfg.HostKey(host, remote, key); refusal != nil && !errors.Is(refusal, ErrHostKey) {
+			if refusal = c.HostKey(host, remote, key); refusal != nil && !errors.Is(refusal, ErrHostKey) {
 				refusal = fmt.Errorf("%w: %w", ErrHostKey, refusal)
 			}
 			return refusal
@@ -162,7 +158,7 @@ func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offer
 	stop := context.AfterFunc(shaking, func() { t.Close() })
 	over := make(chan struct{})
 	var watch sync.WaitGroup
-	watch.Go(func() { t.hear(c.cfg.HandshakeTimeout, over, cancel) })
+	watch.Go(func() { t.hear(c.HandshakeTimeout, over, cancel) })
 	conn, chans, reqs, err := xssh.NewClientConn(t, c.where(), config)
 	stopped := stop()
 	close(over)
@@ -173,12 +169,12 @@ func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offer
 	case err != nil && !stopped:
 		return nil, nil, errors.New("ssh handshake: the server does not answer")
 	case err != nil && offered != nil && !isCut(err):
-		return nil, nil, fmt.Errorf("%w: user %q at %s: %w", ErrAuth, c.cfg.User, c.where(), err)
+		return nil, nil, fmt.Errorf("%w: user %q at %s: %w", ErrAuth, c.User, c.where(), err)
 	case err != nil:
 		return nil, nil, err
 	}
 	l = newLink(t, conn, chans, reqs)
-	if !stopped { // it came in the moment ctx or patience ended, and is closed already
+	if !stopped { // ctx or patience ended at the same moment, and the connection is closed already
 		err := cmp.Or(ctx.Err(), errSilent)
 		l.end(err)
 		l.wait()
@@ -187,14 +183,17 @@ func (c *Client) login(ctx context.Context, algorithms []string) (l *link, offer
 	return l, offered, nil
 }
 
-// isCut reports that an error is the network's and not the server's answer.
+// where names the server in errors.
+func (c *Config) where() string { return cmp.Or(c.Addr, "the node") }
+
+// isCut reports whether an error comes from the network and not from the server.
 func isCut(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
 
-// algorithmsFor lists the host key algorithms by which a key of one type is shown.
+// algorithmsFor lists the host key algorithms for keys of one type.
 func algorithmsFor(keyType string) []string {
 	switch keyType {
 	case xssh.KeyAlgoRSA:

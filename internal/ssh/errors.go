@@ -12,15 +12,14 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// What can go wrong, as kinds to test with errors.Is.
+// Kinds of errors, to test with errors.Is.
 var (
-	// ErrDisconnected means that the connection was cut while something ran over
-	// it. Whether the other side did the work is not known.
+	// ErrDisconnected means that the connection was lost while something ran over it. Whether the other side did the
+	// work is unknown.
 	ErrDisconnected = errors.New("ssh connection lost")
-	// ErrAuth means that the server does not let the user in with these keys.
+	// ErrAuth means that the server accepts none of the offered logins.
 	ErrAuth = errors.New("ssh login refused")
-	// ErrHostKey means that the server is not, or cannot be shown to be, the
-	// one that was meant. The error is a *HostKeyError.
+	// ErrHostKey means that the server did not prove to be the intended one. The error is a *HostKeyError.
 	ErrHostKey = errors.New("host key mismatch")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("ssh client is closed")
@@ -31,10 +30,10 @@ var (
 // An ExitError is a remote command that did not exit with 0.
 type ExitError struct {
 	Code   int    // exit status, or -1
-	Signal string // "KILL", where a signal ended it
+	Signal string // "KILL", if a signal ended it
 }
 
-// Error says how the command ended.
+// Error describes how the command ended.
 func (e *ExitError) Error() string {
 	if e.Signal != "" {
 		return "remote command was ended by signal " + e.Signal
@@ -42,23 +41,21 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("remote command exited with status %d", e.Code)
 }
 
-// A HostKeyError is a server that did not prove to be the one that was meant.
+// A HostKeyError is a server that did not prove to be the intended one.
 type HostKeyError struct {
-	// Host is the server's address, as it was dialed.
+	// Host is the address that was dialed.
 	Host string
-	// Want holds the fingerprints of the keys it may have. Empty means that
-	// nothing is known of it.
+	// Want holds the fingerprints of the keys that the server may have. Empty means that none is known.
 	Want []string
-	// Got is the fingerprint of the key that it showed. Empty means that it
-	// has no key of the wanted kind.
+	// Got is the fingerprint of the key that the server showed. Empty means that it has no key of the wanted kind.
 	Got string
-	// Source is where Want comes from: a known_hosts file, "first contact", "pinned".
+	// Source is the origin of Want: a known_hosts file, "first contact", "pinned".
 	Source string
-	// Revoked means that Source names Got as revoked.
+	// Revoked means that Source lists Got as revoked.
 	Revoked bool
 }
 
-// Error names both sides and what to do about it.
+// Error describes both sides and advises what to do.
 func (e *HostKeyError) Error() string {
 	host, _, err := net.SplitHostPort(e.Host)
 	if err != nil {
@@ -86,7 +83,7 @@ func (e *HostKeyError) Error() string {
 // Unwrap returns ErrHostKey.
 func (e *HostKeyError) Unwrap() error { return ErrHostKey }
 
-// scanArgs is what ssh-keyscan has to be called with for an address.
+// scanArgs returns the arguments of ssh-keyscan for an address.
 func scanArgs(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "22" {
@@ -103,8 +100,7 @@ func disconnected(cause error) error {
 	return fmt.Errorf("%w: %w", ErrDisconnected, cause)
 }
 
-// cutShort returns the error of waiting for a connection until ctx ended. It
-// is ctx's own, with what went wrong last.
+// cutShort returns the error of a wait for a connection that ctx ended: ctx's own, with the last failure.
 func cutShort(ctx context.Context, where string, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
@@ -116,8 +112,8 @@ func cutShort(ctx context.Context, where string, last error) error {
 	return fmt.Errorf("waiting for ssh to %s: %w; last failure: %w", where, err, last)
 }
 
-// isPermanent reports errors of dialing that another attempt will not change,
-// however long the machine takes to start.
+// isPermanent reports whether dialing failed with an error that another attempt cannot change, however long the machine
+// takes to start.
 func isPermanent(err error) bool {
 	var addr *net.AddrError
 	var parse *net.ParseError
@@ -127,14 +123,13 @@ func isPermanent(err error) bool {
 		errors.As(err, &negotiation) || errors.Is(err, ErrHostKey) || errors.Is(err, localnet.ErrLocal)
 }
 
-// isUnknownName reports a host name that does not resolve.
+// isUnknownName reports whether a host name does not resolve.
 func isUnknownName(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// isAbsent reports that a host answered that nothing listens at the port, or a network
-// that there is no such host.
+// isAbsent reports whether a host refused the port, or the network has no such host.
 func isAbsent(err error) bool {
 	return slices.ContainsFunc(absences, func(e error) bool { return errors.Is(err, e) })
 }

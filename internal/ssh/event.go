@@ -6,9 +6,9 @@ type EventKind int
 const (
 	// Connected: the connection is up, for the first time or again.
 	Connected EventKind = iota
-	// Disconnected: it was lost, by Err. It is being reopened.
+	// Disconnected: the connection was lost, by Err. The client reconnects.
 	Disconnected
-	// Reconnecting: an attempt to connect failed, by Err. Another follows.
+	// Reconnecting: an attempt to connect failed, by Err. The client tries again.
 	Reconnecting
 	// Ended: the client has given up for good, by Err.
 	Ended
@@ -30,8 +30,8 @@ func (k EventKind) String() string {
 // An Event is a change of a client's connection.
 type Event struct {
 	Kind EventKind
-	// Err is why; nil for Connected.
+	// Err is the reason; nil for Connected.
 	Err error
-	// Attempt counts the attempts to connect since the last connection, from 1.
+	// Attempt counts the attempts since the last connection, from 1.
 	Attempt int
 }

@@ -12,16 +12,13 @@ import (
 	"sync"
 )
 
-// Exec runs a shell command in a session of its own and waits for it. A nil
-// stdin is empty; a nil stdout or stderr is discarded. It waits for the
-// connection when that is down, and for its turn: five run at once. The error
-// is nil, an *ExitError, ctx's own (the session is then closed; what runs on
-// the node is not signalled), one of stdin's, stdout's or stderr's own, or
-// wraps ErrDisconnected.
+// Exec runs a shell command in a session of its own and waits for its end. A nil stdin is empty; a nil stdout or stderr
+// is discarded. Exec waits for the connection if that is down, and for its turn: five run at once. The error is nil, an
+// *ExitError, ctx's own (the session is then closed, but what runs on the node gets no signal), an error of stdin,
+// stdout or stderr, or one that wraps ErrDisconnected.
 //
-// After Exec has returned nothing is written to stdout and stderr. A Read of
-// stdin that blocks may go on until it returns, and what it then brings is
-// dropped: give Exec a reader of its own, and close it afterwards.
+// After Exec has returned it writes nothing to stdout and stderr. A blocked Read of stdin may go on until it returns,
+// and its data are dropped: give Exec a reader of its own, and close it afterwards.
 func (c *Client) Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
 	select {
 	case c.short <- struct{}{}:
@@ -38,9 +35,8 @@ func (c *Client) Exec(ctx context.Context, command string, stdin io.Reader, stdo
 	return s.pump(ctx, stdin, stdout, stderr)
 }
 
-// pump connects the session to its three streams until the command has ended,
-// and closes it. Its goroutines end with the session, which may be later where
-// the network is stuck: the gates then drop what they bring.
+// pump connects the session to its three streams until the command has ended, and closes it. Its goroutines end with
+// the session, which may be later if the network is stuck: the gates then drop their data.
 func (s *Session) pump(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	out := &gate{w: stdout}
 	errs := out
@@ -49,7 +45,7 @@ func (s *Session) pump(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer out.shut()
 	defer errs.shut()
-	defer s.Close() // first, whoever writes now
+	defer s.Close() // first, even if a write is under way
 	failed := make(chan error, 3)
 	finished := make(chan struct{})
 	fed := make(chan struct{})
@@ -68,7 +64,7 @@ func (s *Session) pump(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 			src  io.Reader
 		}{{"stdout", out, s}, {"stderr", errs, s.Stderr}} {
 			wg.Go(func() {
-				io.Copy(p.dst, p.src) // of errors of reading, Wait tells more
+				io.Copy(p.dst, p.src) // Wait has the better error if reading failed
 				if err := p.dst.failure(); err != nil {
 					failed <- fmt.Errorf("%s of a remote command: %w", p.name, err)
 				}
@@ -97,9 +93,8 @@ func (s *Session) pump(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	return s.err
 }
 
-// feed copies stdin to the command. That the command takes no more of it is
-// no error; that stdin itself fails is one, and the command is not told that
-// its input is complete.
+// feed copies stdin to the command. It is no error if the command stops reading. If stdin itself fails, feed returns
+// the error and does not end the command's input, which is not complete.
 func (s *Session) feed(stdin io.Reader) error {
 	if stdin != nil {
 		input := &source{r: stdin}
@@ -113,7 +108,7 @@ func (s *Session) feed(stdin io.Reader) error {
 	return nil
 }
 
-// A source tells errors of reading from those of writing.
+// A source separates errors of reading from those of writing.
 type source struct {
 	r   io.Reader
 	err error
@@ -127,8 +122,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// neverBlocks reports readers whose Read returns at once, so that the end of
-// copying them can be waited for.
+// neverBlocks reports whether a reader's Read returns at once, so that Exec can wait for the end of copying it.
 func neverBlocks(r io.Reader) bool {
 	switch r := r.(type) {
 	case nil, *bytes.Reader, *bytes.Buffer, *strings.Reader:
@@ -140,12 +134,11 @@ func neverBlocks(r io.Reader) bool {
 	return false
 }
 
-// A gate is a writer that can be shut: what comes later is dropped. It lets
-// one write in at a time.
+// A gate is a writer that can be shut, and then drops what it is given. It lets one write in at a time.
 type gate struct {
 	mu   sync.Mutex
-	w    io.Writer // nil: what comes is dropped
-	err  error     // of w
+	w    io.Writer // nil if the gate is shut
+	err  error     // the first error of w
 	done bool
 }
 
@@ -177,8 +170,7 @@ func (g *gate) shut() {
 	g.done = true
 }
 
-// isSame reports whether stdout and stderr are one writer, which then must
-// not be called by two goroutines at once.
+// isSame reports whether stdout and stderr are one writer, which two goroutines must not call at once.
 func isSame(a, b io.Writer) bool {
 	return a != nil && b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestExecBytesBothWays(t *testing.T) {
@@ -29,7 +29,7 @@ func TestExecBytesBothWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(out.Bytes(), in) || !bytes.Equal(errs.Bytes(), in) {
-		t.Fatalf("sent %d bytes, got %d and %d, or others", len(in), out.Len(), errs.Len())
+		t.Fatalf("sent %d bytes, got %d and %d, or they differ", len(in), out.Len(), errs.Len())
 	}
 }
 
@@ -74,7 +74,7 @@ func TestExecHowItEnds(t *testing.T) {
 	}
 }
 
-// A tally counts and hashes, and keeps nothing.
+// A tally counts and hashes what is written to it.
 type tally struct {
 	n    int64
 	hash hash.Hash
@@ -102,7 +102,7 @@ func TestExecMuchOutputInBoundedMemory(t *testing.T) {
 	want := sha256.New()
 	io.CopyN(want, zeros{}, size)
 	if out.n != size || !bytes.Equal(out.hash.Sum(nil), want.Sum(nil)) {
-		t.Fatalf("got %d bytes of %d, or others", out.n, size)
+		t.Fatalf("got %d bytes of %d, or they differ", out.n, size)
 	}
 	if grown := int64(after.HeapSys) - int64(before.HeapSys); grown > 64<<20 {
 		t.Fatalf("the heap grew by %d MiB", grown>>20)
@@ -129,12 +129,12 @@ func TestExecMuchInput(t *testing.T) {
 func TestExecCommandEndsBeforeItsStdin(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	r, w := io.Pipe() // blocks for as long as nobody writes
-	defer w.Close()   // or the goroutine that reads it is found by TestMain
+	r, w := io.Pipe() // blocks, as nothing is written
+	defer w.Close()   // otherwise TestMain finds the goroutine that reads it
 	if err := c.Exec(bounded(t), "true", r, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	// More than the command takes is no error either.
+	// Sending more than the command reads is no error either.
 	if err := c.Exec(bounded(t), "head -c 1", io.LimitReader(zeros{}, 32<<20), io.Discard, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestExecCancelled(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	for range 12 { // more than there are sessions: what is cancelled takes none away for good
+	for range 12 { // more than the allowed sessions: a cancelled command must release its session
 		ctx, cancel := context.WithCancel(bounded(t))
 		pid := &pidWriter{then: cancel}
 		err := c.Exec(ctx, "echo $$; exec sleep 1000000", nil, pid, nil)
@@ -182,7 +182,7 @@ type trigger struct{ fire func() }
 
 func (w *trigger) Write(p []byte) (int, error) { w.fire(); return len(p), nil }
 
-// A pidWriter takes the number of a process, and then does what it is to do.
+// A pidWriter records the process ID that is written to it, and then calls a function.
 type pidWriter struct {
 	text bytes.Buffer
 	then func()
@@ -196,7 +196,7 @@ func (w *pidWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// kill ends the process, which ran on behind its closed session.
+// kill ends the process, which outlived its closed session.
 func (w *pidWriter) kill(t *testing.T) {
 	pid, err := strconv.Atoi(strings.TrimSpace(w.text.String()))
 	if err != nil {
@@ -252,7 +252,7 @@ func TestSessionClose(t *testing.T) {
 func TestSFTP(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	for range 12 { // more than there are sessions: Close gives them back
+	for range 12 { // more than the allowed sessions: Close releases them
 		files, err := c.SFTP(bounded(t), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestSFTP(t *testing.T) {
 		}
 		f.Close()
 		if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
-			t.Fatal("other bytes arrived")
+			t.Fatal("the bytes that arrived differ")
 		}
 		r, err := files.Open(path)
 		if err != nil {
@@ -277,7 +277,7 @@ func TestSFTP(t *testing.T) {
 		}
 		var back bytes.Buffer
 		if _, err := r.WriteTo(&back); err != nil || !bytes.Equal(back.Bytes(), want) {
-			t.Fatalf("other bytes came back: %v", err)
+			t.Fatalf("the bytes that came back differ: %v", err)
 		}
 		r.Close()
 		if err := files.Close(); err != nil && !errors.Is(err, io.EOF) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a known_hosts file says, a key that it does not have is not accepted.
+// A known_hosts file with any text accepts no key that it does not contain.
 func FuzzKnownHosts(f *testing.F) {
 	known1, err := NewKeyPair()
 	if err != nil {
@@ -46,12 +46,12 @@ func FuzzKnownHosts(f *testing.F) {
 		if err := check("", &net.TCPAddr{}, unknown.Signer.PublicKey()); err == nil {
 			t.Errorf("%q accepts a key that it does not have", text)
 		} else if err.Error() == "" {
-			t.Error("an error without a word")
+			t.Error("the error has no text")
 		}
 	})
 }
 
-// Whatever is in a file that is named as a key, no error has more of it than its kind.
+// An error about a file that is named as a key reveals only what kind of file it is.
 func FuzzLoadKey(f *testing.F) {
 	k, err := NewKeyPair()
 	if err != nil {

@@ -12,20 +12,17 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Where what is known of a server comes from, in errors.
+// The origins of a known key, in errors.
 const (
 	sourcePin    = "first contact"
 	sourcePinned = "the pinned HostKey"
 )
 
-// HostKeys returns what Config.HostKey and Config.HostKeyAlgorithms have to be
-// for a server at addr, host:port.
+// HostKeys returns the Config.HostKey and Config.HostKeyAlgorithms for a server at addr, host:port.
 //
-// Each of want is a key in authorized_keys form, or a "SHA256:" fingerprint:
-// the server must show one of them. Without any, knownHosts is a file in
-// known_hosts form that must name the server. Without that too the first
-// contact decides: its key is recorded in pin, and the server held to it.
-// Whatever is refused is a *HostKeyError.
+// Each of want is a key in authorized_keys form, or a "SHA256:" fingerprint: the server must show one of them. Without
+// any, knownHosts is a file in known_hosts form that must name the server. Without that too the first contact decides:
+// its key is recorded in pin, and the server must show it from then on. A refusal is a *HostKeyError.
 func HostKeys(want []string, knownHosts, addr string, pin *Pin) (xssh.HostKeyCallback, []string, error) {
 	switch {
 	case len(want) > 0:
@@ -33,7 +30,7 @@ func HostKeys(want []string, knownHosts, addr string, pin *Pin) (xssh.HostKeyCal
 	case knownHosts != "":
 		return known(knownHosts, addr)
 	case pin == nil:
-		return nil, nil, errors.New("nothing is known of the server's host key, and there is no Pin to record it in")
+		return nil, nil, errors.New("the server's host key is unknown, and there is no Pin to record it in")
 	}
 	return func(_ string, _ net.Addr, key xssh.PublicKey) error {
 		key = plain(key)
@@ -44,7 +41,7 @@ func HostKeys(want []string, knownHosts, addr string, pin *Pin) (xssh.HostKeyCal
 	}, nil, nil
 }
 
-// pinned accepts the keys and fingerprints that want names.
+// pinned accepts the keys and fingerprints in want.
 func pinned(want []string, addr string) (xssh.HostKeyCallback, []string, error) {
 	var fingerprints, algorithms []string
 	anyKind := false
@@ -72,8 +69,7 @@ func pinned(want []string, addr string) (xssh.HostKeyCallback, []string, error) 
 	}, unique(algorithms), nil
 }
 
-// parseWant reads a key in authorized_keys form, or the fingerprint of one; of
-// that there is no key.
+// parseWant reads a key in authorized_keys form, or a fingerprint; then key is nil.
 func parseWant(s string) (key xssh.PublicKey, fingerprint string, err error) {
 	s = strings.TrimSpace(s)
 	if hash, ok := strings.CutPrefix(s, "SHA256:"); ok {
@@ -97,7 +93,7 @@ func parseWant(s string) (key xssh.PublicKey, fingerprint string, err error) {
 // Fingerprint returns a key's SHA-256 fingerprint: "SHA256:...".
 func Fingerprint(key xssh.PublicKey) string { return xssh.FingerprintSHA256(key) }
 
-// plain returns the key that a certificate is about, or key itself.
+// plain returns the key that a certificate certifies, or key itself.
 func plain(key xssh.PublicKey) xssh.PublicKey {
 	if cert, ok := key.(*xssh.Certificate); ok {
 		return cert.Key
@@ -107,7 +103,7 @@ func plain(key xssh.PublicKey) xssh.PublicKey {
 
 func isSameKey(a, b xssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-// unique removes what comes again, keeping the order.
+// unique removes duplicates and keeps the order.
 func unique(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -13,10 +13,10 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// connectWith connects by what HostKeys makes of its arguments.
+// connectWith connects with the result of HostKeys for its arguments.
 func connectWith(t *testing.T, s *opensshtest.Server, want []string, file string, pin *Pin) error {
 	t.Helper()
 	cfg := configFor(t, s, s.Addr)
@@ -65,8 +65,8 @@ func TestPinnedKeys(t *testing.T) {
 	}
 }
 
-// TestPinnedFingerprintOfAnotherKind pins the key that the server would not
-// have shown by itself, without saying of what kind that is.
+// TestPinnedFingerprintOfAnotherKind pins a key that the server would not offer by default, by a fingerprint, which
+// does not reveal the key's kind.
 func TestPinnedFingerprintOfAnotherKind(t *testing.T) {
 	dir := t.TempDir()
 	var lines, fingerprints []string
@@ -141,7 +141,7 @@ func TestKnownHosts(t *testing.T) {
 	name := "[" + host + "]:" + port
 	for _, tt := range []struct {
 		name, text string
-		says       string // "" where it connects
+		says       string // "" if it connects
 	}{
 		{"by name", name + " " + key, ""},
 		{"hashed", knownhosts.HashHostname(knownhosts.Normalize(s.Addr)) + " " + key, ""},
@@ -165,7 +165,7 @@ func TestKnownHosts(t *testing.T) {
 		case tt.says == "" && err != nil:
 			t.Errorf("%s: %v", tt.name, err)
 		case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
-			t.Errorf("%s: %v, which does not say %q", tt.name, err, tt.says)
+			t.Errorf("%s: %v, which does not contain %q", tt.name, err, tt.says)
 		}
 		if tt.says != "" && tt.name != "nonsense" && !errors.Is(err, ErrHostKey) {
 			t.Errorf("%s: %v is no ErrHostKey", tt.name, err)
@@ -228,7 +228,7 @@ func TestWantMistakes(t *testing.T) {
 		key + "\n" + key, `command="x" ` + key, "SHA256:" + strings.Repeat("!", 43),
 	} {
 		if _, _, err := HostKeys([]string{want}, "", "127.0.0.1:22", nil); err == nil {
-			t.Errorf("%q was taken", want)
+			t.Errorf("HostKeys accepts %q", want)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func FuzzParseWant(f *testing.F) {
 			return
 		}
 		if again, _, err := parseWant(authorized(key)); err != nil || !isSameKey(again, key) {
-			t.Fatalf("%q does not survive: %v", s, err)
+			t.Fatalf("the result for %q cannot be parsed again: %v", s, err)
 		}
 	})
 }

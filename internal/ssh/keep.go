@@ -2,7 +2,7 @@ package ssh
 
 import "time"
 
-// keep opens the connection again whenever it is lost.
+// keep reconnects whenever the connection is lost.
 func (c *Client) keep(l *link) {
 	for {
 		l.keepAlive(c.cfg.KeepaliveInterval, c.cfg.KeepaliveMisses, func() bool { return false })
@@ -33,7 +33,7 @@ func (c *Client) keep(l *link) {
 	}
 }
 
-// retrying notes that an attempt to connect failed and another one follows.
+// retrying records that an attempt to connect failed and another one follows.
 func (c *Client) retrying(err error, attempt int) {
 	c.mu.Lock()
 	c.lastErr = err
@@ -41,10 +41,10 @@ func (c *Client) retrying(err error, attempt int) {
 	c.notify(Event{Kind: Reconnecting, Err: err, Attempt: attempt})
 }
 
-// adopt makes l the client's connection, and does in the same moment what also
-// says. A client that has ended takes no more connections.
+// adopt makes l the client's connection, and calls also in the same critical section. A client that has ended takes no
+// more connections.
 func (c *Client) adopt(l *link, also func()) error {
-	c.notifying.Lock() // from here, so that no later event comes first
+	c.notifying.Lock() // held from here, so that no later event comes first
 	defer c.notifying.Unlock()
 	c.mu.Lock()
 	if c.life.Err() != nil {

@@ -12,8 +12,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A KeyPair is an identity made for one purpose: a pool's login, a machine's
-// host key. Its private half is a secret.
+// A KeyPair is an identity for one purpose: a pool's login, a machine's host key. Its private half is a secret.
 type KeyPair struct {
 	Signer xssh.Signer
 	// Private is the private key in OpenSSH's PEM form.
@@ -40,7 +39,7 @@ func NewKeyPair() (KeyPair, error) {
 	return KeyPair{Signer: signer, Private: pem.EncodeToMemory(block), Public: public}, nil
 }
 
-// ParseKey reads a private key that NewKeyPair has made.
+// ParseKey reads a private key that NewKeyPair made.
 func ParseKey(pem []byte) (xssh.Signer, error) { return xssh.ParsePrivateKey(pem) }
 
 // LoadKey reads a private key from a file. A leading ~ is the user's home.

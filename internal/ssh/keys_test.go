@@ -10,7 +10,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestNewKeyPair(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLoadKey(t *testing.T) {
 // startAgent runs an SSH agent until the test ends.
 func startAgent(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent") // short, as the names of sockets must be
+	dir, err := os.MkdirTemp("", "agent") // short, as a socket's path must be
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func startAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it names the socket once that is there
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it prints the socket's name once that exists
 		t.Fatal(err)
 	}
 	t.Setenv("SSH_AUTH_SOCK", socket)

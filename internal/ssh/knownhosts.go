@@ -15,9 +15,8 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// known accepts what a known_hosts file says of the server at addr: plain or
-// hashed names, [host]:port, certificate authorities, revoked keys. The
-// server is asked for keys of the kinds that the file has.
+// known accepts the server at addr if a known_hosts file does: by plain or hashed names, [host]:port, certificate
+// authorities, revoked keys. The client asks the server for keys of the kinds that the file has.
 func known(file, addr string) (xssh.HostKeyCallback, []string, error) {
 	path, err := expand(file)
 	if err != nil {
@@ -55,23 +54,23 @@ func known(file, addr string) (xssh.HostKeyCallback, []string, error) {
 			for _, k := range mismatch.Want {
 				refused.Want = append(refused.Want, Fingerprint(k.Key))
 			}
-		default: // a certificate that is not good
+		default: // an invalid certificate
 			return fmt.Errorf("%w: %s, by %s: %w", ErrHostKey, addr, path, err)
 		}
 		return refused
 	}, algorithms, nil
 }
 
-// knownAlgorithms lists what the file knows the server by. It is nil for a
-// server that the file does not name.
+// knownAlgorithms lists the algorithms of the keys that the file has for the server. It is nil if the file does not
+// name the server.
 func knownAlgorithms(check xssh.HostKeyCallback, addr string) ([]string, error) {
-	// The refusal of a key that nobody has lists those of the server.
-	nobody, err := xssh.NewPublicKey(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
+	// The refusal of an unknown key lists the known ones of the server.
+	unknown, err := xssh.NewPublicKey(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
 	if err != nil {
 		return nil, err
 	}
 	var mismatch *knownhosts.KeyError
-	if !errors.As(check(addr, address(addr), nobody), &mismatch) {
+	if !errors.As(check(addr, address(addr), unknown), &mismatch) {
 		return nil, nil
 	}
 	var certificates, keys []string
@@ -89,8 +88,8 @@ func knownAlgorithms(check xssh.HostKeyCallback, addr string) ([]string, error) 
 	return unique(append(certificates, keys...)), nil
 }
 
-// namesAuthority reports whether a line is one of a certificate authority: the
-// server then shows a certificate, of whatever kind its own key is.
+// namesAuthority reports whether a line names a certificate authority: the server then shows a certificate, whatever
+// kind its own key is.
 func namesAuthority(k knownhosts.KnownKey) (bool, error) {
 	text, err := os.ReadFile(k.Filename)
 	if err != nil {
@@ -113,7 +112,7 @@ func certificateAlgorithms() []string {
 	return out
 }
 
-// address is a net.Addr that is nothing but its text.
+// address is a net.Addr made of its text alone.
 type address string
 
 func (a address) Network() string { return "tcp" }

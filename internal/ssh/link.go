@@ -9,28 +9,27 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A link is one live connection to the server. It owns its goroutines: all of
-// them end with it.
+// A link is one live connection to the server. It owns its goroutines, which all end with it.
 type link struct {
 	conn      xssh.Conn
 	transport *transport
 
 	mu   sync.Mutex
 	wg   sync.WaitGroup
-	gone bool // somebody waits for wg: nothing may be added
+	gone bool // a caller waits for wg: nothing may be added
 
 	cause sync.Once
-	why   error         // set by end, if that comes before the connection's own end
+	why   error         // set by end, unless the connection ended before
 	dead  chan struct{} // closed when the connection has ended
-	err   error         // why, once dead is closed
+	err   error         // the reason, once dead is closed
 
-	// What runs over it, guarded by Client.mu.
-	extra     bool      // opened because another one's sessions were used up
+	// What runs over the link, guarded by Client.mu.
+	extra     bool      // opened because the sessions of another link were used up
 	open      int       // sessions that were asked for and have not ended
-	running   int       // those of them that the server has granted
-	long      int       // those of them that Open and SFTP have asked for
+	running   int       // those of open that the server has granted
+	long      int       // those of open that Open and SFTP have asked for
 	abandoned int       // sessions closed before their command ended: the server may still count them
-	fullUntil time.Time // no sessions before then
+	fullUntil time.Time // no new sessions before then
 	idle      bool      // nothing ran at the last tick
 }
 
@@ -53,8 +52,7 @@ func newLink(t *transport, conn xssh.Conn, chans <-chan xssh.NewChannel, reqs <-
 	return l
 }
 
-// refuse answers what the server asks for, such as its own keepalive, until the
-// connection ends.
+// refuse answers the server's requests, such as its keepalives, until the connection ends.
 func refuse(chans <-chan xssh.NewChannel, reqs <-chan *xssh.Request) {
 	for chans != nil || reqs != nil {
 		select {
@@ -76,12 +74,10 @@ func refuse(chans <-chan xssh.NewChannel, reqs <-chan *xssh.Request) {
 	}
 }
 
-// seal makes x/crypto's ssh refuse to write. When reading fails, it first fails
-// all channels that it knows and only then turns writers away; and the write that
-// finds the connection closed counts as a success there. A channel opened in
-// between would wait forever for its answer. So seal makes that write, while
-// reading has not failed yet. During a key exchange the write may have to wait
-// for just that failure.
+// seal makes x/crypto's ssh refuse to write. When reading fails, that package first fails all channels that it knows
+// and only then refuses writers; and it counts the write that finds the connection closed as a success. A channel
+// opened in between would wait forever for its answer. So seal makes that write while reading has not failed yet.
+// During a key exchange the write may have to wait for that very failure.
 func (l *link) seal() {
 	written := make(chan struct{})
 	if !l.spawn(func() {
@@ -101,14 +97,14 @@ func (l *link) seal() {
 // sealing bounds the wait for a write to a connection that is closed.
 const sealing = 100 * time.Millisecond
 
-// end closes the connection. Only the first cause counts.
+// end closes the connection. The first cause counts.
 func (l *link) end(cause error) {
 	l.cause.Do(func() { l.why = cause })
 	l.transport.Close()
 }
 
-// spawn runs f in a goroutine that the link owns: f must end when the
-// connection does. It reports false, and runs nothing, where that is over.
+// spawn runs f in a goroutine that the link owns: f must end when the connection does. If the link is over, spawn runs
+// nothing and reports false.
 func (l *link) spawn(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,9 +137,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// keepAlive asks for a sign of life whenever nothing has arrived for an
-// interval, and ends the link when misses intervals more bring none. It ends
-// the link too when unneeded, asked at every tick, says so.
+// keepAlive sends a keepalive after an interval without data, and ends the link after misses further intervals without
+// data. It also ends the link once unneeded, which it calls at every tick, reports true.
 func (l *link) keepAlive(interval time.Duration, misses int, unneeded func() bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -177,10 +172,10 @@ func (l *link) keepAlive(interval time.Duration, misses int, unneeded func() boo
 		}
 		asked = true
 		if answered != nil && !isClosed(answered) {
-			continue // the last one is still on its way
+			continue // the previous keepalive is still under way
 		}
 		answered = make(chan struct{})
-		go func() { // ends with the connection: keepAlive waits for it
+		go func() { // ends with the connection, for which keepAlive waits
 			defer close(answered)
 			l.conn.SendRequest("keepalive@openssh.com", true, nil)
 		}()

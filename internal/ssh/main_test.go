@@ -9,12 +9,12 @@ import (
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// configFor reaches a server, or a link in front of it, at addr.
+// configFor returns the configuration to reach a server, or a link in front of it, at addr.
 func configFor(t testing.TB, s *opensshtest.Server, addr string) Config {
 	t.Helper()
 	check, algorithms, err := HostKeys([]string{Fingerprint(s.HostKey)}, "", addr, nil)
@@ -48,7 +48,7 @@ func connect(t testing.TB, cfg Config) *Client {
 	return c
 }
 
-// bounded is a ctx that turns a test that hangs into one that fails.
+// bounded returns a ctx that ends before the test's deadline, so that a hanging test fails.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -56,14 +56,14 @@ func bounded(t testing.TB) context.Context {
 	return ctx
 }
 
-// events collects what a client reports.
+// events returns the events that a client reports.
 func events(cfg *Config) <-chan Event {
 	seen := make(chan Event, 1000)
 	cfg.Notify = func(e Event) { seen <- e }
 	return seen
 }
 
-// waitForEvent takes events until one is of a kind.
+// waitForEvent receives events until one has the kind.
 func waitForEvent(t testing.TB, seen <-chan Event, kind EventKind) Event {
 	t.Helper()
 	ctx := bounded(t)

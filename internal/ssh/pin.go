@@ -6,8 +6,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A Pin is the key that a server showed at first contact, and to which it is
-// held from then on. The zero value has met no server yet.
+// A Pin records the key that a server showed at first contact and must show from then on. The zero value has recorded
+// none.
 type Pin struct {
 	mu  sync.Mutex
 	key xssh.PublicKey
@@ -20,7 +20,7 @@ func (p *Pin) Key() xssh.PublicKey {
 	return p.key
 }
 
-// hold records the first key it is called with, and returns that.
+// hold records the key if none is recorded, and returns the recorded one.
 func (p *Pin) hold(key xssh.PublicKey) xssh.PublicKey {
 	p.mu.Lock()
 	defer p.mu.Unlock()

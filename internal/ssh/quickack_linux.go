@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickAck makes the kernel acknowledge what it has received at once. Servers
-// that write twice before they read (OpenSSH does, after the key exchange) wait
-// for that with the second write, and a delayed acknowledgement takes 40 ms.
+// quickAck makes the kernel acknowledge received data at once. A server that writes twice before it reads (OpenSSH
+// does, after the key exchange) waits for the acknowledgement before the second write, and a delayed one takes 40 ms.
 // The setting does not last: it is repeated after every read.
 func quickAck(c syscall.RawConn) {
 	c.Control(func(fd uintptr) {
-		// A refusal costs time, nothing else.
+		// If the kernel refuses, that costs time only.
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	})
 }

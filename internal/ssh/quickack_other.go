@@ -4,5 +4,5 @@ package ssh
 
 import "syscall"
 
-// quickAck does nothing where the system has no such setting.
+// quickAck does nothing: the system has no such setting.
 func quickAck(syscall.RawConn) {}

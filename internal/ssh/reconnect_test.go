@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestReconnectAfterACut(t *testing.T) {
@@ -40,7 +40,7 @@ func TestReconnectAfterACut(t *testing.T) {
 	if e := waitForEvent(t, seen, Disconnected); !errors.Is(e.Err, ErrDisconnected) {
 		t.Errorf("event: %v", e.Err)
 	}
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil { // waits
+	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil { // it waits for the connection
 		t.Fatal(err)
 	}
 	if c.Generation() != 2 {
@@ -51,7 +51,7 @@ func TestReconnectAfterACut(t *testing.T) {
 	}
 }
 
-// blocked is a stdin that brings nothing until the test ends.
+// blocked returns a stdin that blocks until the test ends.
 func blocked(t *testing.T) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })
@@ -70,8 +70,8 @@ func TestCutWhileOutputFlows(t *testing.T) {
 	}
 }
 
-// A server tells the exit status once the command has ended, and goes on with
-// what others write to its output: a cut then is no success.
+// A server sends the exit status once the command has ended, and then still sends output of other processes. A cut at
+// that time is not a success.
 func TestCutAfterTheExitStatus(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
@@ -92,7 +92,7 @@ func TestBlackholeIsNoticed(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
 	cfg := configFor(t, s, link.Addr)
-	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 300*time.Millisecond, 3 // a busy machine may be silent for a while, too
+	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 300*time.Millisecond, 3 // a busy machine may be silent for a while too
 	cfg.HandshakeTimeout = time.Second
 	seen := events(&cfg)
 	c := connect(t, cfg)
@@ -119,7 +119,7 @@ func TestBlackholeIsNoticed(t *testing.T) {
 func TestExecCancelledInABlackhole(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
-	c := connect(t, configFor(t, s, link.Addr)) // whose keepalive takes a minute
+	c := connect(t, configFor(t, s, link.Addr)) // its keepalive takes a minute
 	ctx, cancel := context.WithCancel(bounded(t))
 	out := &trigger{func() { link.Blackhole(true); cancel() }}
 	if err := c.Exec(ctx, "echo started; cat", blocked(t), out, nil); !errors.Is(err, context.Canceled) {
@@ -133,13 +133,13 @@ func TestExecCancelledInABlackhole(t *testing.T) {
 	if _, err := c.SFTP(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sftp: %v", err)
 	}
-	c.Close() // takes down what was left behind
+	c.Close() // closes the further connections
 }
 
 func TestReconnectAfterServerRestart(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	s.Restart() // as an upgrade does: our connection lives on
+	s.Restart() // as after an upgrade: existing connections stay
 	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil || c.Generation() != 1 {
 		t.Fatalf("%v, generation %d", err, c.Generation())
 	}

@@ -11,14 +11,13 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// closing is how long Close waits to hand its message to the network.
+// Close waits for closing at most to send its message.
 const closing = time.Second
 
-// A Session is one remote command with its pipes: Read is its stdout, Write
-// its stdin. Both outputs must be read: unread, they stop the command once
-// the window of 2 MiB is full. Read may say io.EOF too when the connection was
-// cut: only Wait tells. Read and Stderr may be used beside Write; Write and
-// CloseWrite are called one at a time. Its owner closes it.
+// A Session is one remote command with its pipes: Read reads its stdout, Write writes to its stdin. The caller must
+// read both outputs: the command blocks once an unread one fills the window of 2 MiB. Read returns io.EOF also if the
+// connection was cut: only Wait distinguishes. Read and Stderr may be used beside Write; Write and CloseWrite are
+// called one at a time. The owner closes a session.
 type Session struct {
 	// Stderr is the command's stderr.
 	Stderr io.Reader
@@ -31,9 +30,8 @@ type Session struct {
 	err     error
 }
 
-// Open starts a command for a long conversation. It waits for the connection
-// when that is down. The server allows few sessions per connection (10 by
-// default); where they are used up, another connection is opened.
+// Open starts a command for a long conversation. It waits for the connection if that is down. A server allows few
+// sessions per connection (10 by default); if they are used up, the client opens another connection.
 func (c *Client) Open(ctx context.Context, command string) (*Session, error) {
 	return c.open(ctx, request{name: "exec", payload: command, long: true})
 }
@@ -42,7 +40,7 @@ func (c *Client) Open(ctx context.Context, command string) (*Session, error) {
 func (s *Session) Read(p []byte) (int, error) {
 	n, err := s.channel.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = disconnected(err) // it could not ask for more
+		err = disconnected(err) // it could not ask for more data
 	}
 	return n, err
 }
@@ -53,25 +51,23 @@ func (s *Session) Write(p []byte) (int, error) { return s.channel.Write(p) }
 // CloseWrite ends the command's stdin.
 func (s *Session) CloseWrite() error { return s.channel.CloseWrite() }
 
-// Done is closed when the command has ended, or the session has.
+// Done is closed when the command or the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Wait waits for the command to end: nil, an *ExitError, or an error that
-// wraps ErrDisconnected, or ErrSessionClosed after Close. It may be called
-// again.
+// Wait waits for the end of the command and returns nil, an *ExitError, an error that wraps ErrDisconnected, or
+// ErrSessionClosed after Close. It may be called again.
 func (s *Session) Wait() error {
 	<-s.done
 	return s.err
 }
 
-// Close ends the session at once. What runs on the node is not signalled.
-// Reads and writes in progress end when the server agrees, or the connection
-// is found dead.
+// Close ends the session at once. What runs on the node gets no signal. Reads and writes in progress end when the
+// server confirms, or the connection is found dead.
 func (s *Session) Close() error {
 	s.close.Do(func() {
 		close(s.closed)
 		sent := make(chan struct{})
-		// The message may have to wait for the network. Close need not.
+		// The message may have to wait for the network. Close does not wait with it.
 		if isClosed(s.done) || !s.link.spawn(func() { defer close(sent); s.channel.Close() }) {
 			return
 		}
@@ -85,12 +81,11 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// errNotClosed means that the server did not agree to the end of a session in time.
-var errNotClosed = errors.New("the server did not end a session that was closed")
+// errNotClosed means that the server did not confirm the end of a session in time.
+var errNotClosed = errors.New("the server did not confirm the end of a session")
 
-// CloseWithin is Close, after which reads and writes in progress end within d: if the
-// server has not agreed by then, its connection is ended. OpenSSH agrees when the command
-// has ended.
+// CloseWithin is Close, after which reads and writes in progress end within d: if the server has not confirmed by then,
+// CloseWithin ends the connection. OpenSSH confirms when the command has ended.
 func (s *Session) CloseWithin(d time.Duration) {
 	s.Close()
 	s.link.spawn(func() {
@@ -105,15 +100,14 @@ func (s *Session) CloseWithin(d time.Duration) {
 	})
 }
 
-// A request is what a session is opened for.
+// A request is a request to open a session.
 type request struct {
 	name    string // "exec" or "subsystem"
 	payload string // the command, or the subsystem's name
-	long    bool   // it lasts: it does not count as one of Exec's
+	long    bool   // a long session does not count as one of Exec's
 }
 
-// start opens a session on l, where it was counted already. What it returns
-// without a session is not counted any more.
+// start opens a session on l, which has counted it already. If start fails, the session is no longer counted.
 func (c *Client) start(ctx context.Context, l *link, r request) (*Session, error) {
 	type result struct {
 		s   *Session
@@ -124,7 +118,7 @@ func (c *Client) start(ctx context.Context, l *link, r request) (*Session, error
 		s, err := c.ask(ctx, l, r)
 		select {
 		case answer <- result{s, err}:
-		case <-ctx.Done(): // nobody wants it any more
+		case <-ctx.Done(): // no caller waits for it any more
 			if s != nil {
 				s.Close()
 			}
@@ -138,11 +132,11 @@ func (c *Client) start(ctx context.Context, l *link, r request) (*Session, error
 	case a := <-answer:
 		return a.s, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("starting a command on %s: %w", c.where(), ctx.Err())
+		return nil, fmt.Errorf("starting a command on %s: %w", c.cfg.where(), ctx.Err())
 	}
 }
 
-// ask asks the server for a session, again while that has too many.
+// ask asks the server for a session, and again while the server refuses because it has too many.
 func (c *Client) ask(ctx context.Context, l *link, r request) (*Session, error) {
 	pauses := backoff{next: 8 * time.Millisecond, most: 100 * time.Millisecond}
 	for try := 1; ; try++ {
@@ -162,7 +156,7 @@ func (c *Client) ask(ctx context.Context, l *link, r request) (*Session, error) 
 	}
 }
 
-// launch makes a granted session run its command.
+// launch starts the command in a granted session.
 func (c *Client) launch(l *link, r request, ch xssh.Channel, reqs <-chan *xssh.Request) (*Session, error) {
 	c.mu.Lock()
 	l.running++
@@ -180,29 +174,15 @@ func (c *Client) launch(l *link, r request, ch xssh.Channel, reqs <-chan *xssh.R
 	switch {
 	case err != nil:
 		s.Close()
-		return nil, disconnected(fmt.Errorf("before the server said whether it started the command: %w", err))
+		return nil, disconnected(fmt.Errorf("before the server reported whether it started the command: %w", err))
 	case !ok:
 		s.Close()
-		return nil, fmt.Errorf("%s refused to start a session of kind %q (a forced command, or no shell?)", c.where(), r.name)
+		return nil, fmt.Errorf("%s refused to start a session of kind %q (a forced command, or no shell?)", c.cfg.where(), r.name)
 	}
 	return s, nil
 }
 
-// release takes a session that has ended from the count.
-func (c *Client) release(l *link, long, granted, abandoned bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.count(long, -1)
-	if granted {
-		l.running--
-	}
-	if abandoned {
-		l.abandoned++
-	}
-	c.announce()
-}
-
-// watch takes what the server says of the session until that has ended.
+// watch handles the server's messages about the session until that has ended.
 func (s *Session) watch(reqs <-chan *xssh.Request, release func(abandoned bool)) {
 	var exit struct{ Status uint32 }
 	var signal struct {
@@ -225,9 +205,8 @@ func (s *Session) watch(reqs <-chan *xssh.Request, release func(abandoned bool))
 	}
 	switch {
 	case ended && s.link.transport.over.Load():
-		// A server may tell the exit status before the last of the output. Whether
-		// that came before the connection ended cannot be known any more, and what
-		// was cut off must not pass for all of it.
+		// A server may send the exit status before the last of the output. It is then unknown whether all output came
+		// before the connection ended, and a part must not pass for the whole.
 		s.err = s.lost()
 	case ended && signal.Name != "":
 		s.err = &ExitError{Code: -1, Signal: signal.Name}
@@ -243,8 +222,8 @@ func (s *Session) watch(reqs <-chan *xssh.Request, release func(abandoned bool))
 	close(s.done)
 }
 
-// lost returns the error of a session that ended without a word on its
-// command. The connection is found dead a moment after its sessions are.
+// lost returns the error of a session that ended without a status. The connection is found dead a moment after its
+// sessions are.
 func (s *Session) lost() error {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
 func TestManyExecsAtOnce(t *testing.T) {
@@ -34,7 +34,7 @@ func TestManyExecsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLongSessions keeps ten conversations at once on servers that allow fewer.
+// TestLongSessions has ten sessions at once on servers that allow fewer.
 func TestLongSessions(t *testing.T) {
 	for _, tt := range []struct{ max, connections int }{
 		{2, 5}, {1, 10}, {10, 2}, {100, 2},
@@ -71,7 +71,7 @@ func TestLongSessions(t *testing.T) {
 					t.Errorf("session %d: %q, %v", i, got, err)
 				}
 			}
-			// Exec finds room beside them.
+			// Exec gets a session beside them.
 			if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
 				t.Error(err)
 			}
@@ -82,7 +82,7 @@ func TestLongSessions(t *testing.T) {
 				}
 				session.Close()
 			}
-			// What is not needed any more is closed.
+			// Connections that are not needed any more are closed.
 			for {
 				c.mu.Lock()
 				left, changed := len(c.extras), c.changed

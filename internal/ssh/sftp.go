@@ -11,11 +11,9 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// SFTP opens the SFTP subsystem, set for speed: many and large requests at
-// once, so that a write that fails may leave holes before its end. Its owner
-// closes it. It waits for the connection as Open does. Received, unless it is nil,
-// is told how many bytes came from the server each time some did; its error ends
-// the session.
+// SFTP opens the SFTP subsystem with many and large requests at once, so a write that fails may leave holes before its
+// end. The owner closes it. It waits for the connection as Open does. It calls received, unless that is nil, with the
+// number of bytes each time some came from the server; an error from received ends the session.
 func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Client, error) {
 	s, err := c.open(ctx, request{name: "subsystem", payload: "sftp", long: true})
 	if err != nil {
@@ -49,7 +47,7 @@ func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Cl
 	case a := <-answer:
 		if a.err != nil {
 			s.Close()
-			return nil, fmt.Errorf("sftp on %s (does its sshd_config have the subsystem?): %w", c.where(), a.err)
+			return nil, fmt.Errorf("sftp on %s (does its sshd_config have the subsystem?): %w", c.cfg.where(), a.err)
 		}
 		return a.client, nil
 	case <-ctx.Done():
@@ -68,14 +66,14 @@ func (a *answers) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
 	if a.received != nil && n > 0 {
 		if err := a.received(n); err != nil {
-			return 0, err // nothing with it, or io.ReadFull would drop the error
+			return 0, err // with no bytes, or io.ReadFull would drop the error
 		}
 	}
 	return n, err
 }
 
-// A pipe is the way to an SFTP server. Its end asks the server to end, and
-// closes the session where that takes long.
+// A pipe carries requests to an SFTP server. Its Close asks the server to end, and closes the session if that takes
+// long.
 type pipe struct {
 	s    *Session
 	once sync.Once

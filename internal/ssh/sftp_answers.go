@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// An sftpDialogue refuses answers that pkg/sftp takes for what they are not: it
-// dereferences the file, or the attributes, that a status of success does not carry.
+// An sftpDialogue refuses answers that would make pkg/sftp panic: those with a status of success and without the file,
+// or the attributes, that the request asked for.
 type sftpDialogue struct {
 	requests, answers packets
 
 	mu    sync.Mutex
-	asked map[uint32]byte // types of requests whose answer is no mere success, by id
+	asked map[uint32]byte // types of requests that expect a value, by id
 }
 
 func newSFTPDialogue() *sftpDialogue {
@@ -22,8 +22,8 @@ func newSFTPDialogue() *sftpDialogue {
 	return d
 }
 
-// valued are the requests whose answer has a value: open, lstat, fstat, read, opendir,
-// readdir, realpath, stat and readlink.
+// valued are the types of requests that expect a value: open, lstat, fstat, read, opendir, readdir, realpath, stat and
+// readlink.
 var valued = map[byte]bool{3: true, 5: true, 7: true, 8: true, 11: true, 12: true, 16: true, 17: true, 19: true}
 
 const sftpStatus, sftpOK = 101, 0
@@ -69,7 +69,7 @@ type watchedReader struct {
 	p *packets
 }
 
-// Read returns nothing of what it refuses.
+// Read fails before it returns any byte of a refused answer.
 func (r *watchedReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if refused := r.p.scan(b[:n]); refused != nil {
@@ -78,11 +78,11 @@ func (r *watchedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// packets finds the packets in a stream that comes in pieces.
+// packets finds the packets in a stream that arrives in pieces.
 type packets struct {
-	whole func(kind byte, id, code uint32) error // called for each, as soon as its start is there
+	whole func(kind byte, id, code uint32) error // called for each packet, as soon as its start is known
 	start []byte                                 // length, type, id, and a status's code
-	rest  int64                                  // of the packet, after its start
+	rest  int64                                  // bytes of the packet after its start
 }
 
 const startSize = 4 + 1 + 4 + 4
@@ -110,7 +110,7 @@ func (p *packets) scan(b []byte) error {
 	return nil
 }
 
-// begun reports a packet whose start is there.
+// begun reports a packet whose start is complete.
 func (p *packets) begun() error {
 	s := p.start
 	p.rest = 4 + int64(binary.BigEndian.Uint32(s)) - int64(len(s))

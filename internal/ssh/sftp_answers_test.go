@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sftpPacket is a packet with an id and a number after it.
+// sftpPacket returns a packet with numbers, of which the first is the id.
 func sftpPacket(kind byte, numbers ...uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(1+4*len(numbers)))
 	b = append(b, kind)
@@ -15,12 +15,12 @@ func sftpPacket(kind byte, numbers ...uint32) []byte {
 	return b
 }
 
-// A success without what was asked for is refused, however the stream is cut into pieces.
+// A success without the requested value is refused, however the stream is split.
 func TestSFTPAnswers(t *testing.T) {
 	const open, remove, status, handle = 3, 13, 101, 102
 	tests := []struct {
 		name   string
-		asked  []byte // types of requests, whose ids are 0, 1...
+		asked  []byte // types of requests, with the ids 0, 1...
 		answer []byte
 		ok     bool
 	}{

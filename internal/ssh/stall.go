@@ -10,17 +10,15 @@ import (
 	"github.com/gputrain/gputrain/internal/overdue"
 )
 
-// A node that neither takes nor sends a byte of a command of ExecMoving for StallPatience,
-// and overdue.Grace after that, while it can be reached, has stalled. That leaves time for
-// the 2 MiB that may be on their way unseen, over a link of 5 kB/s.
+// A node that can be reached has stalled if a command of ExecMoving takes and sends no byte for StallPatience, and
+// overdue.Grace after that. This leaves time for 2 MiB of buffered data over a link of 5 kB/s.
 const StallPatience = 5 * time.Minute
 
-// ErrStalled means that a node stalled: it can be reached and does nothing.
+// ErrStalled means that a node can be reached and does nothing.
 var ErrStalled = errors.New("the node has stalled")
 
-// ExecMoving is Exec for a command that is never silent for long while it is given input:
-// the end of the last command that takes all of its stdin and answers. Where nothing
-// moves it ends with ErrStalled.
+// ExecMoving is Exec for a command that always reads its stdin soon, or prints: the last command in it must read all of
+// stdin and answer. If no byte moves for too long, ExecMoving fails with ErrStalled.
 func (c *Client) ExecMoving(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
 	clock := overdue.New(StallPatience, overdue.Grace, func() bool { _, down := c.Down(); return !down })
 	defer clock.Stop()
@@ -51,7 +49,7 @@ func (c *Client) ExecMoving(ctx context.Context, command string, stdin io.Reader
 	return err
 }
 
-// A movingReader restarts a clock whenever some of it is read.
+// A movingReader restarts a clock whenever it reads something.
 type movingReader struct {
 	r     io.Reader
 	clock *overdue.Clock
@@ -62,7 +60,7 @@ func (m *movingReader) Read(p []byte) (int, error) {
 	return m.r.Read(p)
 }
 
-// movingWriter restarts a clock whenever something is written.
+// movingWriter returns a writer that restarts a clock whenever it writes something.
 func movingWriter(w io.Writer, clock *overdue.Clock) io.Writer {
 	if w == nil {
 		w = io.Discard

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/sshd"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// served runs a test with a client of a server whose commands are calls of run, in
-// virtual time.
+// served runs a test with a client of a server whose commands run executes, in virtual time.
 func served(t *testing.T, run func(context.Context, sshd.Program) int, f func(t *testing.T, c *Client)) {
 	bubble.Test(t, func(t *testing.T) {
 		host, _, _, err := sshd.Keys("", "")
@@ -40,7 +39,7 @@ func served(t *testing.T, run func(context.Context, sshd.Program) int, f func(t 
 	})
 }
 
-// A command that prints without end is ended when it has printed more than an answer may be.
+// A command with endless output is ended once its output exceeds the limit.
 func TestAnswerWithoutEnd(t *testing.T) {
 	said := 0
 	run := func(_ context.Context, p sshd.Program) int {
@@ -58,12 +57,11 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		}
 	})
 	if said > 8*MaxAnswer {
-		t.Errorf("%d bytes were said", said)
+		t.Errorf("the command could print %d bytes", said)
 	}
 }
 
-// A node that takes nothing, or has taken all and never answers, has stalled; one that is
-// slow has not.
+// A node that reads nothing, or never answers after reading all, has stalled; a slow one has not.
 func TestExecMoving(t *testing.T) {
 	input := make([]byte, 8<<20) // more than a session's window
 	const patience = StallPatience + overdue.Grace

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// maxStartups is how many connections to one address may be on their way in at
-// once. OpenSSH refuses at random from 10 on (MaxStartups 10:30:100).
+// At most maxStartups connections to one address are being set up at once. OpenSSH refuses some at random from 10 on
+// (MaxStartups 10:30:100).
 const maxStartups = 8
 
-// startups is shared by all clients of this process: the server counts them
-// together too.
+// startups is shared by all clients of this process, since the server counts them together.
 var startups = limiter{slots: map[string]*slots{}}
 
-// A limiter bounds how many do something at once, for each key apart.
+// A limiter bounds the concurrent holders of a slot, separately for each key.
 type limiter struct {
 	mu    sync.Mutex
 	slots map[string]*slots
@@ -21,7 +20,7 @@ type limiter struct {
 
 type slots struct {
 	taken chan struct{}
-	users int // those who hold a slot or wait for one
+	users int // goroutines that hold a slot or wait for one
 }
 
 // acquire waits for a slot. An empty key has no limit.

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// quickReads is how many packets are acknowledged at once: enough for the
-// handshake and the first commands after it.
+// The first quickReads packets are acknowledged at once: the handshake and the first commands after it.
 const quickReads = 64
 
-// A transport is the connection below SSH. It counts what arrives, which tells
-// whether the other side is alive, and acknowledges the first reads at once.
+// A transport is the connection below SSH. It counts the reads, which shows whether the other side is alive, and
+// acknowledges the first ones at once.
 type transport struct {
 	net.Conn
 	reads atomic.Int64
-	quick int             // packets acknowledged at once, by the one reader
-	raw   syscall.RawConn // nil where there is no TCP socket
+	quick int             // packets acknowledged at once; used by the one reader
+	raw   syscall.RawConn // nil if it is not a TCP socket
 	over  atomic.Bool     // nothing more can be read
 	last  atomic.Pointer[func()]
 }
@@ -39,14 +38,14 @@ func newTransport(nc net.Conn) *transport {
 func (t *transport) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if err != nil {
-		t.Conn.Close() // writing fails too from now on
+		t.Conn.Close() // makes writing fail too
 		t.over.Store(true)
 		if last := t.last.Load(); last != nil {
 			(*last)()
 		}
 	}
 	t.reads.Add(1)
-	// The server's version comes byte by byte, from one packet.
+	// The server sends its version in one packet, and it is read byte by byte.
 	if n > 1 && t.quick < quickReads && t.raw != nil {
 		t.quick++
 		quickAck(t.raw)
@@ -54,8 +53,7 @@ func (t *transport) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hear calls silent when nothing has arrived for patience, at most twice that,
-// unless over is closed first.
+// hear calls silent after patience without data, or at most twice that, unless over is closed first.
 func (t *transport) hear(patience time.Duration, over <-chan struct{}, silent func()) {
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
@@ -74,7 +72,7 @@ func (t *transport) hear(patience time.Duration, over <-chan struct{}, silent fu
 	}
 }
 
-// atEnd has f called when nothing more can be read, before anybody is told.
+// atEnd calls f when nothing more can be read, before the reader returns the error.
 func (t *transport) atEnd(f func()) {
 	t.last.Store(&f)
 	if t.over.Load() {

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// TestNoSessionIsOpenedOnceReadingHasFailed ends a connection so that what is
-// written to it would still be taken, as with a server that is gone, and looks at
-// the very moment before its sessions hear of it: one that is opened from then
-// on would wait forever.
+// TestNoSessionIsOpenedOnceReadingHasFailed ends a connection whose writes still succeed, as if the server were gone,
+// and opens a session just before the other sessions learn of the end. A session that is opened after that would wait
+// forever.
 func TestNoSessionIsOpenedOnceReadingHasFailed(t *testing.T) {
 	s := opensshtest.Start(t)
 	cfg := configFor(t, s, s.Addr)
@@ -39,7 +38,7 @@ func TestNoSessionIsOpenedOnceReadingHasFailed(t *testing.T) {
 		_, _, err := link.conn.OpenChannel("session", nil)
 		late <- err
 	})
-	conns[0].SetReadDeadline(time.Unix(1, 0)) // reading fails, and writing does not
+	conns[0].SetReadDeadline(time.Unix(1, 0)) // reading fails, but writing does not
 	select {
 	case err := <-late:
 		if err == nil {

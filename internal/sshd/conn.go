@@ -8,7 +8,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// serve is the life of one connection, which enterConn has noted.
+// serve serves one connection, which enterConn has recorded.
 func (s *Server) serve(nc net.Conn) {
 	defer leave(s, s.conns, nc)
 	defer nc.Close()
@@ -16,12 +16,12 @@ func (s *Server) serve(nc net.Conn) {
 	nc.SetDeadline(time.Now().Add(loginGrace))
 	_, channels, requests, err := xssh.NewServerConn(nc, s.auth)
 	if err != nil {
-		return // the client has been told, as far as it can be
+		return // the client was told why, if that was possible
 	}
 	nc.SetDeadline(time.Time{})
 
-	// As with OpenSSH, the answer to keepalive@openssh.com is a refusal: that
-	// it comes is all that the client wants to know.
+	// As with OpenSSH, the answer to keepalive@openssh.com is a refusal: the client only needs an
+	// answer.
 	s.wg.Go(func() { xssh.DiscardRequests(requests) })
 
 	var sessions atomic.Int64
@@ -30,7 +30,7 @@ func (s *Server) serve(nc net.Conn) {
 		case "session":
 			if n := sessions.Add(1); s.cfg.MaxSessions > 0 && n > int64(s.cfg.MaxSessions) {
 				sessions.Add(-1)
-				c.Reject(xssh.ConnectionFailed, "open failed") // OpenSSH's words
+				c.Reject(xssh.ConnectionFailed, "open failed") // the text that OpenSSH sends
 				continue
 			}
 			s.wg.Go(func() {

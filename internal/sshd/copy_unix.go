@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPipe is more than a pipe can hold: what is read from one past its writer's
-// end, and past so much, was not that writer's.
+// maxPipe is more than a pipe can hold. If more than that is read after the writer has ended, the
+// rest came from another process.
 const maxPipe = 1 << 20
 
-// copyOut copies what comes out of a pipe until its end, or, once the pipe's
-// read deadline has passed, what it holds at that moment: a writer that never
-// pauses does not go on for ever. It closes the pipe. Who still writes to it
-// gets SIGPIPE, as when OpenSSH closes a channel.
+// copyOut copies the content of a pipe until its end or, once the pipe's read deadline has passed,
+// the content at that moment: a writer that never pauses is not read forever. It closes the pipe. A
+// process that still writes to it gets SIGPIPE, as when OpenSSH closes a channel.
 func copyOut(dst io.Writer, src *os.File) {
 	defer src.Close()
 	raw, err := src.SyscallConn()
@@ -32,7 +31,7 @@ func copyOut(dst io.Writer, src *os.File) {
 		switch {
 		case wait && errors.Is(err, os.ErrDeadlineExceeded):
 			wait = false
-			src.SetReadDeadline(time.Time{}) // it would forbid reading at all
+			src.SetReadDeadline(time.Time{}) // a deadline would make every read fail
 			continue
 		case chunk == nil:
 			return // the pipe was closed here
@@ -49,9 +48,8 @@ func copyOut(dst io.Writer, src *os.File) {
 	}
 }
 
-// readChunk reads what a pipe holds, at its end nothing. A pipe that is waited
-// for holds no memory meanwhile. The caller returns the chunk, unless it is nil:
-// waiting failed.
+// readChunk reads the content of a pipe, and nothing at its end. While it waits it holds no memory.
+// The caller returns the chunk to the pool, unless it is nil because waiting failed.
 func readChunk(pipe syscall.RawConn, wait bool) (chunk *[chunkSize]byte, n int, err error) {
 	waitErr := pipe.Read(func(fd uintptr) bool {
 		chunk = chunks.Get().(*[chunkSize]byte)

@@ -1,14 +1,13 @@
 // Package sshd is an SSH and SFTP server inside this program.
 //
-// It is what a node of the local provider consists of, and what a fake cloud
-// boots as a machine: it answers as OpenSSH's server does, to the same
-// requests, with commands that are real processes, so that nothing which
-// drives a node can tell the two apart. Clients reach it over any [net.Conn];
-// [Server.Dial] makes one that never leaves memory.
+// A node of the local provider, and a machine of a fake cloud, is such a server. It answers the
+// same requests as OpenSSH's server does, and its commands are real processes, so that the code
+// that drives a node cannot distinguish the two. Clients reach it over any [net.Conn];
+// [Server.Dial] makes a connection in memory.
 //
-// As with OpenSSH, a connection that is cut kills nothing: what a session
-// started loses its pipes, and goes on. Only [Server.Close] ends it.
+// As with OpenSSH, a cut connection kills nothing: programs of its sessions lose their pipes and go
+// on. Only [Server.Close] ends them.
 //
-// There is no terminal, no port forwarding, and one user: the one who runs
-// this program. Whatever name a client logs in as, its key decides.
+// There is no terminal and no port forwarding, and only one user, the one that runs this program. A
+// client may log in under any name: only its key matters.
 package sshd

@@ -8,7 +8,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// forward connects a channel to a unix socket, as `ssh -L port:/path` asks for.
+// forward connects a channel to a unix socket, as `ssh -L port:/path` requests.
 func forward(c xssh.NewChannel) {
 	var target struct {
 		Path      string

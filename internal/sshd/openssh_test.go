@@ -17,10 +17,10 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// An openSSH runs the real clients against a server on the loopback.
+// An openSSH runs the real clients against a server on the loopback interface.
 type openSSH struct {
 	*testServer
-	options []string // what both ssh and sftp take
+	options []string // for both ssh and sftp
 	host    string
 	port    string
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Pipe returns the two ends of a connection in memory. What one end writes is
-// buffered, up to 1 MiB, until the other reads it: unlike with [net.Pipe], a
-// writer does not wait for a reader, which SSH needs, since both sides begin by
-// writing. A full buffer blocks, as TCP does.
+// Pipe returns the two ends of a connection in memory. Up to 1 MiB that one end has written is
+// buffered until the other reads it. Unlike with [net.Pipe], a writer does not wait for a reader,
+// because in SSH both ends begin by writing. If the buffer is full, writing blocks, as with TCP.
 //
-// Closing one end lets the other read what was written before, then io.EOF;
-// its writes fail. All of [net.Conn] works, deadlines too, inside a
-// testing/synctest bubble as well as outside.
+// After one end is closed, the other can read what was written before, then gets io.EOF, and its
+// writes fail. All of [net.Conn] works, including deadlines, inside a testing/synctest bubble and
+// outside.
 func Pipe() (client, server net.Conn) {
 	up, down := newStream(), newStream()
 	return &pipeConn{in: down, out: up}, &pipeConn{in: up, out: down}

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestPipeCarriesBytesBothWays(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPipeCarriesBytesBothWays(t *testing.T) {
 				}
 				left -= n
 			}
-			// Only this direction may end: the other is still at work.
+			// Only this direction may end: the other one is still in use.
 			ends[0].(*pipeConn).out.closeWrite()
 		})
 		wg.Go(func() {
@@ -53,7 +53,7 @@ func TestPipeCarriesBytesBothWays(t *testing.T) {
 	b.Close()
 }
 
-func TestPipeHoldsWhatNobodyReadsYet(t *testing.T) {
+func TestPipeBuffersUnreadBytes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, b := Pipe()
 		defer a.Close()
@@ -89,7 +89,7 @@ func TestPipeClose(t *testing.T) {
 	if _, err := a.Write([]byte("last words")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it is idempotent
+	for range 2 { // Close is idempotent
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
@@ -108,7 +108,7 @@ func TestPipeClose(t *testing.T) {
 	}
 }
 
-func TestPipeCloseWakesWhoWaits(t *testing.T) {
+func TestPipeCloseWakesWaiters(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, b := Pipe()
 		quiet, _ := Pipe()
@@ -163,7 +163,7 @@ func TestPipeDeadlines(t *testing.T) {
 			t.Errorf("after the deadline was lifted: %d, %v", n, err)
 		}
 
-		// A deadline that moves while a read waits for it.
+		// A deadline can move while a read waits for it.
 		a.SetReadDeadline(time.Now().Add(time.Hour))
 		start = time.Now()
 		time.AfterFunc(time.Second, func() { a.SetReadDeadline(time.Now().Add(time.Second)) })
@@ -202,7 +202,7 @@ func TestPipeDoesNotInterleaveWrites(t *testing.T) {
 	b.Close()
 }
 
-// FuzzPipe writes and reads in pieces of any size and compares with a buffer.
+// FuzzPipe writes and reads pieces of any size, and compares with a buffer.
 func FuzzPipe(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 255, 128, 0, 7})
 	f.Add(bytes.Repeat([]byte{200, 201}, 50))

@@ -1,6 +1,6 @@
 package sshd
 
-// exit says how a program ended: by a signal, named without SIG, or with a code.
+// exit describes how a program ended: by a signal, named without SIG, or with a code.
 type exit struct {
 	code   int
 	signal string

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Supported says what to do: a server's commands need what POSIX systems have,
-// sh, process groups and signals.
+// Supported returns an error: a server's commands need sh, process groups and signals, which POSIX
+// systems have.
 func Supported() error {
 	return errors.New("nodes on this machine need Linux or macOS, not " + runtime.GOOS + "; on Windows, run this program in WSL")
 }

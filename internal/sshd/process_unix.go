@@ -14,24 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linger is how long output is still waited for when a program has ended but
-// another holds its stdout or stderr open: `cmd > >(tee log)` has lines to
-// come, a server left in the background has not.
+// When a program has ended but another process holds its stdout or stderr open, output is read for
+// linger more: `cmd > >(tee log)` still has lines to come, but a background server may never end.
 const linger = 200 * time.Millisecond
 
-// Supported returns nil where a server can run: on a POSIX system.
+// Supported returns nil if a server can run here: on a POSIX system.
 func Supported() error { return nil }
 
-// A process is a program in a session and process group of its own, with pipes
-// to it. The pipes are real ones, given to the program: nothing has to copy
-// for it to end.
+// A process is a program in a session and process group of its own, with real pipes, so it can end
+// without a goroutine that copies its output.
 type process struct {
 	cmd            *exec.Cmd
 	stdin          *os.File
 	stdout, stderr *os.File
 
 	mu    sync.Mutex
-	ended bool // its id may be another's by now
+	ended bool // another process may have its ID by now
 }
 
 // startProcess starts /bin/sh with args.
@@ -70,10 +68,10 @@ func startProcess(args []string, dir string, env []string) (*process, error) {
 	return p, nil
 }
 
-// wait returns how the program ended. Its stdin is closed then, and what is
-// left of its output is read without waiting for those that inherited it.
+// wait returns how the program ended. It closes the program's stdin, and reads the rest of its
+// output without waiting for processes that inherited it.
 func (p *process) wait() exit {
-	p.cmd.Wait() // its error is the status below
+	p.cmd.Wait() // the status below has its error
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
@@ -107,11 +105,11 @@ func (p *process) signal(name string) error {
 // kill ends the process group.
 func (p *process) kill() { p.signal("KILL") }
 
-// hangUp closes the pipes, and leaves the program running.
+// hangUp closes the pipes and leaves the program running.
 func (p *process) hangUp() { p.closePipes() }
 
 func (p *process) closePipes() {
-	// A nil *os.File only answers with an error.
+	// Methods of a nil *os.File only return an error.
 	p.stdin.Close()
 	p.stdout.Close()
 	p.stderr.Close()

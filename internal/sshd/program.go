@@ -9,7 +9,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// serveProgram runs Config.Run as the session's program. args are sh's.
+// serveProgram runs Config.Run as the session's program, with sh's args.
 func (sn *session) serveProgram(args []string) {
 	p := Program{Env: sn.env, Stdin: sn.ch, Stdout: sn.ch, Stderr: sn.ch.Stderr()}
 	if len(args) > 0 {
@@ -18,12 +18,12 @@ func (sn *session) serveProgram(args []string) {
 	code := sn.srv.cfg.Run(sn.srv.life, p)
 	sn.exit(exit{code: code})
 	sn.ch.Close()
-	io.Copy(io.Discard, sn.ch) // until the client has closed the channel too
+	io.Copy(io.Discard, sn.ch) // until the client also closes the channel
 }
 
-// Keys reads what a server needs of keys from text: a private key in OpenSSH's
-// PEM form, or "" for a new one, and one in authorized_keys form, or "" for none.
-// public is the server's own in that form.
+// Keys parses a server's keys: private is a private key in OpenSSH's PEM form, or "" for a new one;
+// authorized is a public key in authorized_keys form, or "" for none. public is the server's own
+// public key in that form.
 func Keys(private, authorized string) (host xssh.Signer, public string, clients []xssh.PublicKey, err error) {
 	if private != "" {
 		host, err = xssh.ParsePrivateKey([]byte(private))

@@ -17,39 +17,40 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// loginGrace is how long a client may take to log in, as with OpenSSH.
+// A client has loginGrace to log in, as with OpenSSH.
 const loginGrace = 2 * time.Minute
 
-// Config says who may log in to a server, and what a session finds.
+// Config is a server's configuration.
 type Config struct {
-	// HostKey is what the server proves itself with.
+	// HostKey is the server's own key.
 	HostKey xssh.Signer
-	// AuthorizedKeys may log in, under any name.
+	// AuthorizedKeys are the keys that may log in, under any user name.
 	AuthorizedKeys []xssh.PublicKey
-	// Password lets in whoever has it, under any name, and with it whose key is then put
-	// into .ssh/authorized_keys of Dir, unless NoKeys is set. Empty means that neither does.
+	// Password is accepted under any user name. After that, the keys that were put into
+	// .ssh/authorized_keys of Dir are accepted too, unless NoKeys is set. If Password is empty,
+	// neither is accepted.
 	Password string
 	NoKeys   bool
-	// Dir is the home directory: where commands start and what HOME says.
+	// Dir is the home directory, in which commands start, and the value of HOME.
 	Dir string
-	// Env is the whole environment of commands, as "NAME=value", beside HOME
-	// and what the client sets. Nothing else is inherited from this program.
+	// Env is the environment of commands, as "NAME=value", in addition to HOME and the client's
+	// variables. Nothing else is inherited from this program.
 	Env []string
-	// MaxSessions is how many sessions a connection may have at once; more are
-	// refused. Zero means no limit.
+	// MaxSessions bounds the concurrent sessions of a connection; more are refused. Zero means no
+	// limit.
 	MaxSessions int
-	// Run, where it is set, is what a session starts instead of /bin/sh. Dir and
-	// Env mean nothing then, and neither SFTP nor forwarding is there: nothing of
-	// the server leaves memory, so that it can live in a testing/synctest bubble.
+	// Run, if set, is called by a session instead of starting /bin/sh. Dir and Env have no effect
+	// then, and there is neither SFTP nor forwarding. The server uses nothing outside memory, so
+	// that it can run in a testing/synctest bubble.
 	Run func(ctx context.Context, p Program) (code int)
 }
 
-// A Program is what Config.Run is to be. Its ctx ends with the server; a
-// connection that is cut ends its Stdin, as it does a process's.
+// A Program is passed to Config.Run. Its ctx ends with the server. A cut connection ends Stdin, as
+// it does for a process.
 type Program struct {
-	// Command is what the client asked for, as shell text. Empty means a shell.
+	// Command is the requested command, as shell text. Empty means a shell.
 	Command string
-	// Env is what the client has set, as "NAME=value".
+	// Env has the client's variables, as "NAME=value".
 	Env            []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -60,11 +61,11 @@ type Server struct {
 	cfg  Config
 	auth *xssh.ServerConfig
 
-	life context.Context // of what Config.Run runs
+	life context.Context // passed to Config.Run
 	end  context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of the server
 
-	passwords atomic.Int64 // how often the password was right
+	passwords atomic.Int64 // logins by password
 
 	mu        sync.Mutex
 	closed    bool
@@ -79,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("the SSH server has no host key")
 	}
 	if len(cfg.AuthorizedKeys) == 0 && cfg.Password == "" {
-		return nil, errors.New("the SSH server has no authorized keys, so that no user could log in")
+		return nil, errors.New("the SSH server has no authorized keys, so no user could log in")
 	}
 	if cfg.Run == nil {
 		if err := cfg.forProcesses(); err != nil {
@@ -112,14 +113,14 @@ func New(cfg Config) (*Server, error) {
 			return &xssh.Permissions{}, nil
 		}
 	}
-	if cfg.Run != nil { // it stays in memory: the exchange that costs least
+	if cfg.Run != nil { // the connection stays in memory, so the cheapest exchange will do
 		s.auth.KeyExchanges = []string{xssh.KeyExchangeECDHP256, xssh.KeyExchangeCurve25519}
 	}
 	s.auth.AddHostKey(cfg.HostKey)
 	return s, nil
 }
 
-// forProcesses checks what real commands need.
+// forProcesses checks the settings that real commands need.
 func (cfg *Config) forProcesses() error {
 	if err := Supported(); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (cfg *Config) forProcesses() error {
 	return nil
 }
 
-// authorize lets in whoever has one of the keys.
+// authorize accepts a login with any of the keys.
 func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*xssh.Permissions, error) {
 	var known [][]byte
 	for _, k := range keys {
@@ -153,24 +154,24 @@ func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*
 	}
 }
 
-// installed returns the keys that were put into a home directory.
+// installed returns the keys in a home directory's authorized_keys.
 func installed(home string) (keys []xssh.PublicKey) {
 	text, _ := os.ReadFile(filepath.Join(home, ".ssh", "authorized_keys")) // there may be none
 	for len(text) > 0 {
 		key, _, _, rest, err := xssh.ParseAuthorizedKey(text)
 		if err != nil {
-			break // nothing but blank lines is left
+			break // the rest is blank lines
 		}
 		keys, text = append(keys, key), rest
 	}
 	return keys
 }
 
-// PasswordLogins returns how often somebody was let in by the password.
+// PasswordLogins returns the number of logins by password.
 func (s *Server) PasswordLogins() int { return int(s.passwords.Load()) }
 
-// Serve serves every connection that l accepts, and closes l. It returns nil
-// once the server is closed.
+// Serve serves every connection that l accepts, and closes l. It returns nil once the server is
+// closed.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !enter(s, s.listeners, l) {
@@ -191,14 +192,14 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// ServeConn serves one connection, closes it, and returns when it has ended.
+// ServeConn serves a connection until it ends, and closes it.
 func (s *Server) ServeConn(nc net.Conn) {
 	if s.enterConn(nc) {
 		s.serve(nc)
 	}
 }
 
-// Dial returns a new connection to the server, in memory.
+// Dial returns a new connection to the server in memory.
 func (s *Server) Dial() (net.Conn, error) {
 	client, server := Pipe()
 	if !s.enterConn(server) {
@@ -208,9 +209,9 @@ func (s *Server) Dial() (net.Conn, error) {
 	return client, nil
 }
 
-// Close stops listening, ends all connections, kills the process group of
-// every command that a session started and that still runs, and returns when
-// all of that has ended. What detached itself into another group lives on.
+// Close stops listening, ends all connections, kills the process group of every running command
+// that a session started, and returns when all of these have ended. Processes that have moved to
+// another group are not killed.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -229,7 +230,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// HangUp ends all connections, as a network that fails does. It kills nothing.
+// HangUp cuts all connections, as a failing network does. It kills nothing.
 func (s *Server) HangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +245,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// enterConn enters a connection, and closes it if it comes too late.
+// enterConn records a connection. If the server is closed already, it closes the connection.
 func (s *Server) enterConn(nc net.Conn) bool {
 	if !enter(s, s.conns, nc) {
 		nc.Close()
@@ -253,8 +254,8 @@ func (s *Server) enterConn(nc net.Conn) bool {
 	return true
 }
 
-// enter notes something that Close has to end and to wait for. It reports false
-// if the server is closed already.
+// enter adds k to a set of things that Close has to end and wait for. It reports false if the
+// server is closed already.
 func enter[K comparable](s *Server, set map[K]bool, k K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +267,7 @@ func enter[K comparable](s *Server, set map[K]bool, k K) bool {
 	return true
 }
 
-// leave says that it has ended.
+// leave removes k after it has ended.
 func leave[K comparable](s *Server, set map[K]bool, k K) {
 	s.mu.Lock()
 	delete(set, k)

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +37,7 @@ func newKey(t testing.TB) (ed25519.PrivateKey, xssh.Signer) {
 	return key, signer
 }
 
-// A testServer is a server, the key that opens it, and what it proves itself with.
+// A testServer is a server with its login key and the configuration of a client that trusts it.
 type testServer struct {
 	*Server
 	dir    string
@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if sn.RequestPty("xterm", 24, 80, nil) == nil {
-		t.Error("a terminal was promised")
+		t.Error("the request for a terminal was accepted")
 	}
 	if sn.RequestSubsystem("nonsense") == nil {
 		t.Error("an unknown subsystem was accepted")
@@ -217,7 +217,7 @@ func TestSignalReachesTheGroup(t *testing.T) {
 	if err := sn.Signal(xssh.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	// The sleep holds stdout too: its end proves that both are gone.
+	// The sleep holds stdout too: the end of stdout proves that both processes are gone.
 	rest, _ := io.ReadAll(out)
 	var exit *xssh.ExitError
 	if err := sn.Wait(); !errors.As(err, &exit) || exit.Signal() != "KILL" || len(rest) > 0 {
@@ -226,7 +226,7 @@ func TestSignalReachesTheGroup(t *testing.T) {
 }
 
 func TestGrandchildDoesNotHoldTheSession(t *testing.T) {
-	for _, hold := range []string{"sleep 1000", "cat /dev/zero"} { // a silent one, and one that never stops
+	for _, hold := range []string{"sleep 1000", "cat /dev/zero"} { // a silent one, and one that never stops writing
 		s := newServer(t)
 		fifo(t, s.dir)
 		sn := open(t, s.client(t))
@@ -237,7 +237,7 @@ func TestGrandchildDoesNotHoldTheSession(t *testing.T) {
 			t.Error(err)
 		}
 		if n := bytes.Count(out.Bytes(), []byte("y")); n != 60000 {
-			t.Errorf("%d bytes of the program's own arrived", n)
+			t.Errorf("%d bytes of the ended program's output arrived", n)
 		}
 		if pid := firstNumber(out.Bytes()); pid > 0 {
 			syscall.Kill(pid, syscall.SIGKILL)
@@ -247,7 +247,7 @@ func TestGrandchildDoesNotHoldTheSession(t *testing.T) {
 	}
 }
 
-// firstNumber finds a line that is a number.
+// firstNumber returns the first number in a text.
 func firstNumber(b []byte) int {
 	for _, f := range strings.FieldsFunc(string(b), func(r rune) bool { return r < '0' || r > '9' }) {
 		if n, err := strconv.Atoi(f); err == nil {
@@ -259,7 +259,7 @@ func firstNumber(b []byte) int {
 
 func TestHalfClose(t *testing.T) {
 	c := newServer(t).client(t)
-	// The program ends its output and still takes input.
+	// The program closes its output and still reads input.
 	sn := open(t, c)
 	in, _ := sn.StdinPipe()
 	out, _ := sn.StdoutPipe()
@@ -274,7 +274,7 @@ func TestHalfClose(t *testing.T) {
 	if err := sn.Wait(); !errors.As(err, &exit) || exit.ExitStatus() != 7 {
 		t.Error(err)
 	}
-	// The client ends its input and still takes output.
+	// The client closes its input and still reads output.
 	sn = open(t, c)
 	sn.Stdin = strings.NewReader("in")
 	if got, err := sn.Output("cat >/dev/null; echo late"); string(got) != "late\n" || err != nil {
@@ -304,10 +304,10 @@ func TestMaxSessions(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Reason != xssh.ConnectionFailed || refused.Message != "open failed" {
 		t.Errorf("third session: %v", err)
 	}
-	open(t, s.client(t)) // the limit is a connection's
+	open(t, s.client(t)) // the limit is per connection
 	first.Close()
 	second.Close()
-	for { // a closed session counts a moment longer, as with OpenSSH
+	for { // a closed session counts a moment longer, as in OpenSSH
 		if sn, err := c.NewSession(); err == nil {
 			sn.Close()
 			break
@@ -317,8 +317,8 @@ func TestMaxSessions(t *testing.T) {
 	}
 }
 
-// fifo makes a named pipe: opening it waits for the other side, so a test
-// learns what a process does without polling.
+// fifo makes a named pipe. Opening it waits for the other side, so that a test learns what a
+// process does without polling.
 func fifo(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "fifo")
@@ -339,11 +339,11 @@ func TestCutConnectionKillsNothing(t *testing.T) {
 	}
 	io.ReadFull(out, make([]byte, len("ready\n")))
 	nc.Close()
-	// The cut ends its stdin, and it goes on.
+	// The cut ends the program's stdin, and the program goes on.
 	if got, err := os.ReadFile(path); string(got) != "survived\n" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	s.Close() // ends the sleep, or this would wait for it
+	s.Close() // ends the sleep, or the test would wait for it
 }
 
 func TestCutConnectionEndsWriters(t *testing.T) {
@@ -399,7 +399,7 @@ func TestServe(t *testing.T) {
 	if string(out) != "over TCP\n" || err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
-	// One that never logs in does not keep the server from closing.
+	// A client that never logs in does not keep the server from closing.
 	silent, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestLogin(t *testing.T) {
 	}
 	defer nc.Close()
 	if _, _, _, err := xssh.NewClientConn(nc, "node", &wrong); err == nil {
-		t.Error("a stranger's key was let in")
+		t.Error("an unauthorized key could log in")
 	}
 }
 
@@ -435,7 +435,7 @@ func TestSilentClientIsDropped(t *testing.T) {
 			s.ServeConn(server)
 			close(done)
 		}()
-		io.Copy(io.Discard, client) // until the server gives up, two minutes on
+		io.Copy(io.Discard, client) // ends when the server gives up, after two minutes
 		<-done
 		client.Close()
 	})
@@ -513,7 +513,7 @@ func TestForwardToUnixSocket(t *testing.T) {
 	}
 	<-done
 	if _, err := c.Dial("unix", filepath.Join(dir, "missing")); err == nil {
-		t.Error("connected to nothing")
+		t.Error("forwarding to a missing socket succeeded")
 	}
 }
 

@@ -10,19 +10,19 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A session is one channel of type "session": it sets variables, starts one
-// program, and lasts until the program has ended and the channel is closed.
+// A session is a channel of type "session". It sets variables, starts one program, and ends when
+// the program has ended and the channel is closed.
 type session struct {
 	srv *Server
 	ch  xssh.Channel
 	env []string
 
 	started bool
-	process *process // nil where the program is this program's own SFTP server
+	process *process // nil if the session runs the SFTP server of this package
 	wg      sync.WaitGroup
 }
 
-// The payloads of a session's requests: RFC 4254, section 6.
+// These are the payloads of a session's requests (RFC 4254, section 6).
 type (
 	envRequest       struct{ Name, Value string }
 	execRequest      struct{ Command string }
@@ -37,8 +37,8 @@ type (
 	}
 )
 
-// serveSession is the life of one session. As with OpenSSH, a session whose
-// client has gone counts until its program has ended.
+// serveSession serves one session. As with OpenSSH, a session whose client has gone still counts
+// until its program has ended.
 func (s *Server) serveSession(c xssh.NewChannel) {
 	ch, requests, err := c.Accept()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) serveSession(c xssh.NewChannel) {
 		if r.WantReply {
 			r.Reply(ok, nil)
 		}
-		if run != nil { // only now: the reply comes before any output
+		if run != nil { // only now, because the reply must come before any output
 			sn.wg.Go(run)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Server) serveSession(c xssh.NewChannel) {
 	sn.wg.Wait()
 }
 
-// request answers one request. Where that starts a program, run serves it.
+// request answers one request. If that starts a program, run serves it.
 func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
 	switch kind {
 	case "env":
@@ -93,7 +93,7 @@ func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
 		}
 		return sn.process.signal(r.Name) == nil, nil
 	}
-	return false, nil // a terminal, an agent, X11: not here
+	return false, nil // a terminal, an agent, X11: not supported
 }
 
 // start starts /bin/sh with args, as the session's one program.
@@ -108,7 +108,7 @@ func (sn *session) start(args ...string) (ok bool, run func()) {
 	}
 	p, err := startProcess(args, cfg.Dir, slices.Concat(cfg.Env, []string{"HOME=" + cfg.Dir}, sn.env))
 	if err != nil {
-		// A refusal could not say why.
+		// A refusal could not give the reason.
 		return true, func() {
 			fmt.Fprintf(sn.ch.Stderr(), "sshd: cannot start the command: %v\n", err)
 			sn.exit(exit{code: 255})
@@ -117,7 +117,7 @@ func (sn *session) start(args ...string) (ok bool, run func()) {
 	}
 	sn.process = p
 	if !enter(sn.srv, sn.srv.processes, p) {
-		p.kill() // Close came first and did not see it
+		p.kill() // Close came first and did not know the process
 		return true, sn.run
 	}
 	return true, func() {
@@ -126,7 +126,7 @@ func (sn *session) start(args ...string) (ok bool, run func()) {
 	}
 }
 
-// run carries the program's streams and reports how it ended.
+// run copies the program's streams and reports how it ended.
 func (sn *session) run() {
 	p := sn.process
 	var in, out, eof sync.WaitGroup
@@ -135,7 +135,7 @@ func (sn *session) run() {
 	out.Go(func() { copyOut(sn.ch.Stderr(), p.stderr) })
 	eof.Go(func() {
 		out.Wait()
-		sn.ch.CloseWrite() // the program may have closed both and go on
+		sn.ch.CloseWrite() // the program may go on after it has closed both
 	})
 
 	sn.exit(p.wait())
@@ -144,15 +144,15 @@ func (sn *session) run() {
 	in.Wait() // until the client has closed the channel too
 }
 
-// copyIn passes the client's data to the program's stdin. What the program does
-// not want is read all the same, so that the client is not held up.
+// copyIn copies the client's data to the program's stdin. It also reads data that the program does
+// not, so that the client is not blocked.
 func (sn *session) copyIn() {
 	io.Copy(sn.process.stdin, sn.ch)
 	sn.process.stdin.Close()
 	io.Copy(io.Discard, sn.ch)
 }
 
-// exit tells the client how the program ended.
+// exit reports to the client how the program ended.
 func (sn *session) exit(e exit) {
 	if e.signal != "" {
 		sn.ch.SendRequest("exit-signal", false, xssh.Marshal(exitSignal{Name: e.signal, Core: e.core}))

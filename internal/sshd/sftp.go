@@ -6,9 +6,9 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// serveSFTP serves the SFTP subsystem. Relative paths are below the home
-// directory; absolute ones reach all that the user may reach, as with OpenSSH.
-// One thing differs: pkg/sftp makes the target of a new symbolic link absolute.
+// serveSFTP serves the SFTP subsystem. Relative paths are below the home directory. Absolute paths
+// reach all files that the user may access, as with OpenSSH. One thing differs: pkg/sftp makes the
+// target of a new symbolic link absolute.
 func (sn *session) serveSFTP() {
 	defer sn.ch.Close()
 	server, err := sftp.NewServer(sn.ch, sftp.WithServerWorkingDirectory(sn.srv.cfg.Dir), sftp.WithMaxTxPacket(256<<10))

@@ -9,29 +9,28 @@ import (
 )
 
 const (
-	// streamSize is how much a stream holds before its writer waits.
+	// A writer blocks while its stream holds streamSize bytes.
 	streamSize = 1 << 20
-	// chunkSize holds the largest packet that x/crypto/ssh sends.
+	// A chunk of chunkSize bytes holds the largest packet that x/crypto/ssh sends.
 	chunkSize = 64 << 10
 )
 
-// chunks are pooled, so that an idle stream holds no memory and a busy one
-// allocates none.
+// Chunks are pooled, so an idle stream holds no memory and a busy one allocates none.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// A stream is one direction of a Pipe: a bounded queue of bytes. Waiting is by
-// sync.Cond only, never on a mutex that is held for long, so that a synctest
-// bubble sees its readers and writers as blocked.
+// A stream is one direction of a Pipe: a bounded queue of bytes. It waits with sync.Cond only,
+// never on a mutex that is held for long, so that a synctest bubble counts its readers and writers
+// as blocked.
 type stream struct {
 	mu   sync.Mutex
 	cond sync.Cond // signalled whenever anything below changes
 
 	queue []*[chunkSize]byte
-	head  int // where reading goes on in the first chunk
-	tail  int // where writing goes on in the last chunk
+	head  int // offset of the next read in the first chunk
+	tail  int // offset of the next write in the last chunk
 	size  int // bytes held
 
-	writing     bool // a Write is under way; others wait, so that none interleave
+	writing     bool // a Write is in progress; others wait, so that writes do not interleave
 	writeClosed bool
 	readClosed  bool
 
@@ -95,7 +94,7 @@ func (s *stream) write(b []byte) (n int, err error) {
 	}
 }
 
-// writeErr says why nothing can be written. The caller holds mu.
+// writeErr returns why nothing can be written. The caller holds mu.
 func (s *stream) writeErr() error {
 	switch {
 	case s.writeClosed:
@@ -148,7 +147,7 @@ func (s *stream) take(b []byte) (n int) {
 	return n
 }
 
-// closeWrite ends the stream: what it holds can still be read.
+// closeWrite ends the stream. Its content can still be read.
 func (s *stream) closeWrite() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *stream) closeWrite() {
 	s.cond.Broadcast()
 }
 
-// closeRead gives up what the stream holds, and fails its writer.
+// closeRead drops the stream's content and fails its writer.
 func (s *stream) closeRead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +169,7 @@ func (s *stream) closeRead() {
 	s.cond.Broadcast()
 }
 
-// A deadline is a moment after which a read or write fails. Its stream's mu
-// guards it.
+// A deadline is a time after which a read or write fails. Its stream's mu guards it.
 type deadline struct {
 	timer  *time.Timer
 	passed bool
@@ -200,14 +198,14 @@ func (s *stream) setDeadline(d *deadline, t time.Time) {
 	s.cond.Broadcast()
 }
 
-// startTimer lets d pass after a while. The caller holds mu, so that the timer
-// is known before it can fire.
+// startTimer makes the deadline pass after d. The caller holds mu, so that the timer is stored
+// before it can fire.
 func (s *stream) startTimer(d *deadline, wait time.Duration) {
 	var timer *time.Timer
 	timer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if d.timer == timer { // else it was moved while this was on its way
+		if d.timer == timer { // otherwise the deadline was moved meanwhile
 			d.passed = true
 			s.cond.Broadcast()
 		}

@@ -1,5 +1,5 @@
-// Package sshkey tells whole public keys and fingerprints from damaged ones,
-// for those who hand them on and speak no SSH themselves.
+// Package sshkey checks public keys and fingerprints for damage, for packages that only pass them
+// on and do not use SSH themselves.
 package sshkey
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Fingerprint returns the SHA256: fingerprint of what a server can be held to:
-// such a fingerprint itself, or a public key in authorized_keys form.
+// Fingerprint returns the SHA256: fingerprint of s, which is either such a fingerprint or a public
+// key in authorized_keys form.
 func Fingerprint(s string) (string, error) {
 	if sum, ok := strings.CutPrefix(s, "SHA256:"); ok {
 		if raw, err := base64.RawStdEncoding.Strict().DecodeString(sum); err != nil || len(raw) != sha256.Size {
@@ -21,7 +21,7 @@ func Fingerprint(s string) (string, error) {
 		return s, nil
 	}
 	if strings.HasPrefix(s, "MD5:") {
-		return "", errors.New("is an MD5 fingerprint, which proves nothing any more")
+		return "", errors.New("is an MD5 fingerprint, which is not secure; use the SHA256: one")
 	}
 	blob, err := public(s)
 	if err != nil {
@@ -31,14 +31,14 @@ func Fingerprint(s string) (string, error) {
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
 }
 
-// CheckPublic refuses what is not one public key in authorized_keys form.
+// CheckPublic returns an error if s is not exactly one public key in authorized_keys form.
 func CheckPublic(s string) error {
 	_, err := public(s)
 	return err
 }
 
-// public returns the key itself, in SSH's wire format (RFC 4253, 6.6): strings,
-// of which the first names its kind.
+// public returns the key in SSH's wire format (RFC 4253, 6.6): strings, of which the first is the
+// key's type.
 func public(s string) ([]byte, error) {
 	fields := strings.Fields(s)
 	if len(fields) < 2 || strings.ContainsAny(s, "\r\n") {
@@ -56,7 +56,7 @@ func public(s string) ([]byte, error) {
 	return blob, nil
 }
 
-// CutString takes a string off the front of SSH's wire format (RFC 4251, 5).
+// CutString removes a string from the front of b, which is in SSH's wire format (RFC 4251, 5).
 func CutString(b []byte) (s string, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return "", nil, false

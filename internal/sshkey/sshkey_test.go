@@ -8,7 +8,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// newKey returns a public key, in one line, and its fingerprint by another hand.
+// newKey returns a public key in one line, and its fingerprint as x/crypto/ssh computes it.
 func newKey(t *testing.T) (line, fingerprint string) {
 	t.Helper()
 	public, _, err := ed25519.GenerateKey(nil)
@@ -48,14 +48,14 @@ func TestDamagedKeys(t *testing.T) {
 		"MD5:aa:bb":                           "MD5",
 	} {
 		if got, err := Fingerprint(s); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("Fingerprint(%q) = %q, %v; want a word on %q", s, got, err, says)
+			t.Errorf("Fingerprint(%q) = %q, %v; want an error with %q", s, got, err, says)
 		}
 	}
 	if err := CheckPublic(line); err != nil {
 		t.Error(err)
 	}
 	if CheckPublic(fingerprint) == nil {
-		t.Error("a fingerprint passes for a key")
+		t.Error("CheckPublic accepts a fingerprint")
 	}
 }
 
@@ -69,7 +69,7 @@ func FuzzFingerprint(f *testing.F) {
 			return
 		}
 		if again, err := Fingerprint(got); again != got || err != nil {
-			t.Errorf("Fingerprint(%q) = %q, but that of this is %q, %v", s, got, again, err)
+			t.Errorf("Fingerprint(%q) = %q, whose own fingerprint is %q, %v", s, got, again, err)
 		}
 	})
 }

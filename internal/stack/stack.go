@@ -1,14 +1,14 @@
-// Package stack spares short goroutines the growth of their stacks. A stack
-// begins small and is copied, frame by frame, each time it doubles; deep in
-// reflection and I/O that costs more than a small call does by itself.
+// Package stack grows the stacks of short goroutines in one step. A stack begins small, and its
+// frames are copied each time it doubles. If that happens deep in reflection and I/O, it costs more
+// than a small call itself.
 package stack
 
-// Reserve makes the goroutine's stack as large as such a call needs. It is
-// called first, where there is next to nothing to copy.
+// Reserve makes the goroutine's stack large enough for such a call. Call it first, when there is
+// almost nothing to copy yet.
 func Reserve() { reserve(false) }
 
-// reserve has a frame of the size, whose room is checked on entry. It is not
-// cleared, as it is not used.
+// reserve has a frame of that size. The runtime ensures the space on entry, and does not clear the
+// array, because it is not used.
 //
 //go:noinline
 func reserve(use bool) {

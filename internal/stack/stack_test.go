@@ -2,8 +2,7 @@ package stack
 
 import "testing"
 
-// BenchmarkDeep is a new goroutine that goes as deep as a small call does,
-// with and without a reserve.
+// BenchmarkDeep starts a goroutine that goes as deep as a small call, with and without a reserve.
 func BenchmarkDeep(b *testing.B) {
 	for name, first := range map[string]func(){"grows": func() {}, "reserved": Reserve} {
 		b.Run(name, func(b *testing.B) {

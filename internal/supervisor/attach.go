@@ -12,40 +12,36 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// ErrFenced means that a client of a higher generation has taken the node over: what
-// runs there is that one's.
+// ErrFenced means that a client of a higher generation has taken the node over, with everything that runs there.
 var ErrFenced = errors.New("pool was taken over by another program")
 
-// ErrVersion means that the node was set up by a client that speaks another version
-// of what is spoken here. The error tells both.
-var ErrVersion = errors.New("the node's supervisor is of another version")
+// ErrVersion means that the node was set up by a client that speaks another version of the protocol. The error names
+// both versions.
+var ErrVersion = errors.New("the node's supervisor has another version")
 
-// ErrUnknownTask means that the node does not know the task: it was never started
-// there, or it was forgotten.
+// ErrUnknownTask means that the node does not know the task: it was never started there, or it was forgotten.
 var ErrUnknownTask = errors.New("the node does not know it")
 
 // A Found is a task that the node knows: it runs, or it is over and was not released.
 type Found struct {
 	ID string
-	// Over is true where it has ended, or whatever waited for it was killed.
+	// Over is true if the task has ended, or the process that waited for it was killed.
 	Over bool
-	// Scratch is the absolute path of its own directory, or "" without Spec.Scratch.
+	// Scratch is the absolute path of the task's own directory, or "" without Spec.Scratch.
 	Scratch string
 }
 
-// Attach is Start for a node where another client has started, and may be dead or
-// not: it needs that one's Root, and a higher generation. It makes nothing. Where the
-// pool's folder is gone the error is ErrLapsed, where the machine was restarted
-// ErrRestarted, where a client of a higher generation came before ErrFenced, and
-// where the first one spoke another version ErrVersion. In all cases the node is left
-// as it is. Lease and TTL stay those of the first client, and so does the time that
-// the TTL leaves; Config's count only where a watcher was never armed.
+// Attach is Start for a node on which another client, dead or alive, has started. It needs that client's Root, and a
+// higher generation. It makes nothing. The error is ErrLapsed if the pool's folder is gone, ErrRestarted if the machine
+// was restarted, ErrFenced if a client of a higher generation came before, and ErrVersion if the first client spoke
+// another version. In all these cases the node is left as it is. Lease and TTL stay those of the first client, and so
+// does the rest of the TTL; Config's count only if no watcher was ever armed.
 //
-// What is found is to be followed by Resume, or by End where nobody wants it; what is
-// over can also be released at once.
+// The caller follows each found task by Resume, or ends it by End if it is not wanted; a task that is over can also be
+// released at once.
 func Attach(ctx context.Context, c *ssh.Client, cfg Config) (*Node, []Found, error) {
 	if cfg.Root == "" {
-		return nil, nil, errors.New("to attach to a node takes the folder of its pool")
+		return nil, nil, errors.New("attaching to a node needs its pool's folder, Config.Root")
 	}
 	n, err := newNode(ctx, c, cfg)
 	if err != nil {
@@ -60,25 +56,25 @@ func Attach(ctx context.Context, c *ssh.Client, cfg Config) (*Node, []Found, err
 	for i, f := range told.found {
 		all[i] = Found{ID: f.id, Over: f.over}
 		if f.scratch != "" {
-			n.scratchs.of[f.id] = f.scratch
+			n.scratchs.names[f.id] = f.scratch
 			all[i].Scratch = told.facts.Root + "/s/" + f.scratch
 		}
 		if f.over && f.scratch != "" {
-			n.scratchs.over[f.id] = litter{tasks: []string{f.id}}
+			n.scratchs.pending[f.id] = litter{tasks: []string{f.id}}
 		}
 	}
 	n.begin(k, told)
 	return n, all, nil
 }
 
-// A found is a task as the node names it.
+// A found is the node's description of a task.
 type found struct {
 	id, scratch string
 	over        bool
 }
 
-// A node that lists more than mostFound tasks breaks the protocol. They are those
-// that run there and those that are over and were not released yet.
+// A node that lists more than mostFound tasks breaks the protocol. It lists those that run and those that are over and
+// were not released.
 const mostFound = 1 << 16
 
 // maxName bounds the name of a scratch directory.
@@ -86,8 +82,7 @@ const maxName = 64
 
 var scratchPattern = regexp.MustCompile(`^[A-Z0-9]+-[0-9]+$`)
 
-// listed reads the answer to a list. What the node says of tasks meanwhile it says
-// again to who follows them.
+// listed reads the answer to a list. It skips frames about tasks, which the node repeats once the tasks are followed.
 func (k *control) listed() (all []found, err error) {
 	known := map[string]bool{}
 	for {
@@ -104,9 +99,9 @@ func (k *control) listed() (all []found, err error) {
 		case len(f.words) != 3 || !idPattern.MatchString(f.words[0]) || len(f.words[2]) > maxName:
 			return nil, fmt.Errorf("%w: a task in %.80q", errFrame, f.line)
 		case len(all) == mostFound:
-			return nil, fmt.Errorf("%w: it tells of more than %d tasks", errFrame, mostFound)
+			return nil, fmt.Errorf("%w: it lists more than %d tasks", errFrame, mostFound)
 		case known[f.words[0]]:
-			return nil, fmt.Errorf("%w: it tells of task %s twice", errFrame, f.words[0])
+			return nil, fmt.Errorf("%w: it lists task %s twice", errFrame, f.words[0])
 		}
 		known[f.words[0]] = true
 		t := found{id: f.words[0], over: f.words[1] == "1"}
@@ -117,10 +112,9 @@ func (k *control) listed() (all []found, err error) {
 	}
 }
 
-// Resume follows a task that was found, as Run follows one that it starts: all of its
-// output, from the first byte on, and then its end. Of spec, ID, Dir, Grace and Timeout
-// count. since is a time before which the task cannot have been started: it bounds
-// Exit.Elapsed. Resume starts nothing: of a task that the node does not know the error is
+// Resume follows a found task, as Run follows a task that it starts: all of its output, from the first byte on, and
+// then its end. It uses the ID, Dir, Grace and Timeout of spec. since is a time before which the task cannot have been
+// started: it bounds Exit.Elapsed. Resume starts nothing: if the node does not know the task the error is
 // ErrUnknownTask.
 func (n *Node) Resume(ctx context.Context, spec Spec, since time.Time, sinks Sinks) (Exit, error) {
 	grace := cmp.Or(spec.Grace, DefaultGrace)
@@ -136,9 +130,8 @@ func (n *Node) Resume(ctx context.Context, spec Spec, since time.Time, sinks Sin
 	return n.follow(ctx, t, sinks, grace)
 }
 
-// End cancels a task that was found and that nobody wants, and has it forgotten with
-// its scratch directory. It does not wait for that. A task that is followed is not
-// touched.
+// End cancels a found task that is not wanted, and removes all of it with its scratch directory. It does not wait for
+// that. It does nothing for a task that is followed.
 func (n *Node) End(id string) {
 	t, err := adopted(id, DefaultGrace)
 	if err != nil {
@@ -155,11 +148,9 @@ func (n *Node) End(id string) {
 	if n.life.Err() != nil {
 		return
 	}
-	if n.scratchs.of[id] != "" {
-		n.scratchs.letGo[id] = true
-	}
+	n.scratchs.release(id)
 	n.wg.Go(func() {
-		_, _ = n.follow(unwanted, t, Sinks{}, DefaultGrace) // whether it ends or not, nobody is told
+		_, _ = n.follow(unwanted, t, Sinks{}, DefaultGrace) // no caller needs the result
 	})
 }
 

@@ -10,12 +10,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/disktest"
-	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/disktest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A cut while a client attaches costs nothing but time.
+// A cut while a client attaches only delays it.
 func TestAttachCut(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -48,7 +48,7 @@ func TestAttachCut(t *testing.T) {
 			}
 		}
 		for _, c := range clients[:len(clients)-1] {
-			c.Close() // else one of them may have a session just when all is looked at
+			c.Close() // otherwise one of them may have a session while the node is checked
 		}
 		if err := last.Close(t.Context(), true); err != nil {
 			t.Error(err)
@@ -58,7 +58,7 @@ func TestAttachCut(t *testing.T) {
 	})
 }
 
-// A full disk does not hinder taking over, with what was printed before.
+// A full disk does not prevent a takeover, nor lose output from before.
 func TestAttachFullDisk(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -94,13 +94,12 @@ func TestAttachFullDisk(t *testing.T) {
 	})
 }
 
-// A task whose wrapper or runner was killed while no client was there is found, and
-// is over.
+// A task whose wrapper or runner was killed while no client was there is found, and is over.
 func TestAttachVanished(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		first := begin(t, srv, config(t, shell))
-		for i := range 2 * sweepMany { // what was forgotten is not known again
+		for i := range 2 * sweepMany { // forgotten tasks are not known again
 			id := "f-" + strconv.Itoa(i)
 			if r := run(t, first.Node, Spec{ID: id, Args: []string{"true"}, Scratch: true}); r.err != nil {
 				t.Fatalf("%+v", r)

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// Who attaches finds what runs and what was not released, and gets all of it, from
+// A client that attaches finds the tasks that run and those that were not released, and gets all of their output, from
 // the first byte on.
 func TestAttach(t *testing.T) {
 	srv := opensshtest.Start(t)
@@ -82,7 +82,7 @@ func TestAttach(t *testing.T) {
 			}
 		}
 		for _, id := range over {
-			if !all[id].Over && (id != "ends" || shell != "perl") { // the runner may be about to hear of it
+			if !all[id].Over && (id != "ends" || shell != "perl") { // the runner may not have noticed yet
 				t.Errorf("%s is not over", id)
 			}
 		}
@@ -114,19 +114,19 @@ func TestAttach(t *testing.T) {
 		for id := range want {
 			n.Release(id)
 		}
-		until(t, "the word of that end", func() bool { return n.Scratch("unwanted") == "" })
+		until(t, "the report of that end", func() bool { return n.Scratch("unwanted") == "" })
 		swept(t, n)
 		if r := run(t, n, Spec{Script: `ls -A "$GPUTRAIN_SCRATCH"; echo again`, Scratch: true}); r.out != "again\n" || r.err != nil {
 			t.Errorf("%+v", r)
 		}
-		if _, all := attach(t, srv, n, 3); len(all) != 1 { // but for the last
+		if _, all := attach(t, srv, n, 3); len(all) != 1 { // only the last one is left
 			t.Errorf("left: %+v", all)
 		}
-		awaitDone(t, n) // it comes once more, to hear that it is fenced off
+		awaitDone(t, n) // it connects again, and finds itself fenced off
 	})
 }
 
-// What is over and found can be released without being looked at.
+// A found task that is over can be released without being resumed.
 func TestAttachReleases(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -144,11 +144,11 @@ func TestAttachReleases(t *testing.T) {
 		if _, all := attach(t, srv, n, 3); len(all) != 0 {
 			t.Errorf("left: %+v", all)
 		}
-		awaitDone(t, n) // it comes once more, to hear that it is fenced off
+		awaitDone(t, n) // it connects again, and finds itself fenced off
 	})
 }
 
-// There must be something to attach to, and it must speak the same.
+// Attach needs a node to attach to, with the same version of the protocol.
 func TestAttachRefused(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -172,7 +172,7 @@ func TestAttachRefused(t *testing.T) {
 		if _, _, err := Attach(t.Context(), c, none); err == nil {
 			t.Error("it attaches to nowhere")
 		}
-		if err := os.MkdirAll(cfg.Root+"/t", 0o700); err != nil { // who made it was killed at once
+		if err := os.MkdirAll(cfg.Root+"/t", 0o700); err != nil { // its maker was killed at once
 			t.Fatal(err)
 		}
 		expect(ErrLapsed)
@@ -191,13 +191,13 @@ func TestAttachRefused(t *testing.T) {
 		if err := expect(ErrVersion); !strings.Contains(err.Error(), `"99"`) || !strings.Contains(err.Error(), `"`+protocol+`"`) {
 			t.Errorf("%v", err)
 		}
-		if _, err := Start(t.Context(), c, cfg); !errors.Is(err, ErrVersion) { // which then ends what is there
+		if _, err := Start(t.Context(), c, cfg); !errors.Is(err, ErrVersion) { // Start then ends what is there
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// Whose ctx ends while it follows a task that was found ends that.
+// A Resume whose ctx ends cancels its task.
 func TestResumeCancelled(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {

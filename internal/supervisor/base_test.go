@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// What tasks have in common can change while some run, and shells wait for the
-// next: whatever starts later knows the new.
+// The common environment can change while tasks run and shells wait for the next task. Tasks that start later have the
+// new environment.
 func TestBaseChanges(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -47,7 +47,7 @@ func TestBaseChanges(t *testing.T) {
 		if r := <-done; r.err != nil || r.Code != 0 {
 			t.Errorf("the task of stage three: %+v", r)
 		}
-		for range 3 { // where the slow one ran, too
+		for range 3 { // also where the slow task ran
 			if r := run(t, n, show); r.out != "four\n" {
 				t.Errorf("in stage four a task says %q, %v", r.out, r.err)
 			}

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/growth"
+	"github.com/gputrain/gputrain/internal/test/growth"
 )
 
-// BenchmarkCloseGrowth is the end of all nodes that one machine carries, at once, by how
-// many there are.
+// BenchmarkCloseGrowth closes all nodes of one machine at once, by their number.
 func BenchmarkCloseGrowth(b *testing.B) {
 	srv := quietServer(b)
 	growth.Report(b, []int{32, 128, 512}, func(n int) time.Duration {
@@ -34,7 +33,7 @@ func BenchmarkCloseGrowth(b *testing.B) {
 	})
 }
 
-// inHome is a node's usual place, beside others of the same user.
+// inHome puts a node into its default folder, beside other nodes of the same user.
 func inHome(cfg Config) Config {
 	cfg.Root = ""
 	return cfg

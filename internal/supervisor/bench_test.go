@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// BenchmarkCommand is one command after another on a warm node, per shell of
-// the control session; BenchmarkRawSession is the same by a session of
-// x/crypto/ssh each, without any of what the supervisor promises.
+// BenchmarkCommand runs one command after another on a warm node, for each shell of the control session.
+// BenchmarkRawSession does so with one x/crypto/ssh session each, without the supervisor's guarantees.
 func BenchmarkCommand(b *testing.B) {
 	srv := quietServer(b)
 	for _, sh := range append(shells, "") {
@@ -36,7 +35,7 @@ func BenchmarkRawSession(b *testing.B) {
 	}
 }
 
-// BenchmarkFanout is 1000 commands over 16 nodes, four at once on each.
+// BenchmarkFanout runs 1000 commands over 16 nodes, four at once on each.
 func BenchmarkFanout(b *testing.B) {
 	for _, sh := range append(shells, "", "raw") {
 		b.Run(fmt.Sprintf("shell=%s", sh), func(b *testing.B) {
@@ -62,13 +61,12 @@ func BenchmarkFanout(b *testing.B) {
 	}
 }
 
-// quietServer has an empty home: what a login script costs is not what is
-// measured.
+// quietServer starts a server with an empty home, so that no login script is measured.
 func quietServer(b *testing.B) *opensshtest.Server {
 	return opensshtest.Start(b, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 }
 
-// BenchmarkStdout is the output of one command.
+// BenchmarkStdout transfers the output of one command.
 func BenchmarkStdout(b *testing.B) {
 	const size = 256 << 20
 	srv := quietServer(b)
@@ -132,7 +130,7 @@ func rawTrue(b *testing.B, c *xssh.Client) {
 	}
 }
 
-// fan does n times what nodes does, four at once on each.
+// fan calls each of nodes n times, four at once on each.
 func fan(n int, nodes []func()) {
 	var wg sync.WaitGroup
 	var next atomic.Int64

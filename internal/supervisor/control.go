@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/printable"
@@ -28,40 +29,38 @@ var sessionScript string
 //go:embed runner.pl
 var runnerScript string
 
-// What is sent is without comments and indentation, and without perl's strict: that
-// helps who writes, and takes a node as long to load as perl itself.
+// The scripts are sent without comments and indentation, and without perl's strict: these are for readers, and a node
+// takes as long to load them as perl itself.
 var script, plain, session, runner = bare(nodeScript), bare(tasksScript), bare(sessionScript), bare(runnerScript)
 
 func bare(text string) string {
 	return regexp.MustCompile(`(?m)^\t*(#.*)?\n|^\t+|^use strict;\n`).ReplaceAllString(text, "")
 }
 
-// opening is what a control session begins with, and tasks.sh is in: as text, for
-// where it is needed. A preamble has bash read it at once: by itself it reads its
-// stdin byte by byte, which takes longer than all that the script does. A bash that
-// is too old for that goes on line by line, as other shells do, which read blocks.
+// opening begins a control session. It includes tasks.sh as text, for sessions that need it. Its preamble makes bash
+// read all of it at once: otherwise bash reads its stdin byte by byte, which takes longer than everything that the
+// script does. A bash that is too old for that reads line by line, like other shells, which read blocks.
 var opening = func() string {
 	text := script + "gt_plain=" + quote(plain) + "\n"
 	return "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(text)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n" + text
 }()
 
-// A control is one session with a shell on the node that has read node.sh, and
-// goes on to run what it is sent or has made way for session.pl. Its stdout
-// carries frames.
+// A control is one session with a shell on the node. The shell has read node.sh, and then executes the calls that it is
+// sent, or has replaced itself by session.pl. Its stdout carries frames.
 type control struct {
 	s      *ssh.Session
 	frames *decoder
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	runner bool // that is what it talks to
+	runner bool // the session is session.pl's
 
 	mu    sync.Mutex
-	queue []byte        // what is to be sent: many calls go out as one write
+	queue []byte        // calls to be sent: many go out as one write
 	wake  chan struct{} // signals that queue has grown
 }
 
-// An entry is how a session comes to a pool: gt_open's HOW.
+// An entry is the way in which a session enters a pool: gt_open's HOW.
 type entry string
 
 const (
@@ -70,18 +69,18 @@ const (
 	again     entry = "again"  // it takes over from another session of this program
 )
 
-// protocol is the version of what clients and the node's files say to each other:
-// another one for every change of that.
+// protocol is the version of the protocol between clients and the node's files. Every change of it takes another
+// version.
 const protocol = "2"
 
-// An answer is what the node tells who starts or attaches.
+// An answer is the node's answer to a start or an attach.
 type answer struct {
 	facts Facts
 	found []found
 }
 
-// goodbye is how long a node that is given up while it is taken over may take to say that
-// its session has ended. One that is gone never does.
+// If a node is given up while it is taken over, it has goodbye to report the end of its session. One that is gone never
+// does.
 const goodbye = time.Second
 
 // openControl starts the shell and takes the pool over with it.
@@ -94,7 +93,7 @@ func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k := &control{s: s, frames: newDecoder(s), stop: stop, wake: make(chan struct{}, 1)}
 	complaint := &tail{}
-	// A small buffer: hardly anything comes.
+	// The buffer is small: hardly anything comes.
 	k.wg.Go(func() { io.CopyBuffer(complaint, s.Stderr, make([]byte, 512)) })
 	k.wg.Go(func() { k.write(life) })
 	interrupted := context.AfterFunc(ctx, func() {
@@ -138,13 +137,13 @@ func (k *control) opened(facts *Facts) error {
 			return refusal(f.words)
 		}
 	}
-	return fmt.Errorf("%w: it tells more than %d bytes of itself", errFrame, mostTold)
+	return fmt.Errorf("%w: its facts have more than %d bytes", errFrame, mostTold)
 }
 
-// A node that tells more than mostTold bytes of itself breaks the protocol.
+// A node whose facts have more than mostTold bytes breaks the protocol.
 const mostTold = 256 << 10
 
-// refusal is why gt_open did not take the pool.
+// refusal returns why gt_open did not take the pool.
 func refusal(words []string) error {
 	why := strings.Join(words, " ")
 	if theirs, ok := strings.CutPrefix(why, "version "); ok {
@@ -168,7 +167,7 @@ func refusal(words []string) error {
 	case "od":
 		return errors.New("the node has no od: install coreutils")
 	}
-	return fmt.Errorf("%w: refused for %.20q", errFrame, why)
+	return fmt.Errorf("%w: refused: %.20q", errFrame, why)
 }
 
 var (
@@ -180,8 +179,7 @@ var (
 func (k *control) failed(ctx context.Context, err error, complaint *tail) error {
 	ended := err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if ended {
-		// A cut connection looks like this too, and Wait knows it only of a
-		// session that was not closed here.
+		// A cut connection looks like this too, and Wait reports it only for a session that was not closed here.
 		select {
 		case <-k.s.Done():
 		case <-ctx.Done():
@@ -199,9 +197,24 @@ func (k *control) failed(ctx context.Context, err error, complaint *tail) error 
 		err = errEnded
 	}
 	if s := complaint.String(); s != "" {
-		return fmt.Errorf("%w: it says: %s", err, s)
+		return fmt.Errorf("%w: stderr: %s", err, s)
 	}
 	return err
+}
+
+// serve passes the frames of the session to handle until it ends, and records when they arrive. handle never waits for
+// a sink, so that one slow task does not hold up the others.
+func (k *control) serve(heard *atomic.Int64, handle func(*control, *frame) error) error {
+	for {
+		f, err := k.frames.next()
+		if err == nil {
+			heard.Store(time.Now().UnixNano())
+			err = handle(k, &f)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // send queues calls. It does not block.
@@ -222,7 +235,7 @@ func (k *control) put(b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.queue = append(k.queue, b...)
-	clear(b) // there may be secrets in it
+	clear(b) // it may hold secrets
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -242,28 +255,26 @@ func (k *control) write(life context.Context) {
 		k.queue = nil
 		k.mu.Unlock()
 		_, err := k.s.Write(out)
-		clear(out) // there may be secrets in it
+		clear(out) // it may hold secrets
 		if err != nil {
-			return // the reader sees the end too
+			return // the reader notices the end too
 		}
 	}
 }
 
-// abort ends the session from outside: its reader then sees the end. It does
-// not block.
+// abort ends the session from outside: its reader then gets the end. It does not block.
 func (k *control) abort() { k.wg.Go(func() { k.s.Close() }) }
 
-// close ends the session, and waits until nothing of it is left on this side.
+// close ends the session, and waits until all its goroutines here have ended.
 func (k *control) close() {
 	k.stop()
 	k.s.Close()
 	k.wg.Wait()
 }
 
-// command starts the shell that the control session talks to. Any login shell
-// understands it. With perl the shell has little to do, and sh is smaller.
-// Otherwise bash is preferred because it can put a command into a process group of
-// its own without the help of another program, and without making it ignore SIGINT.
+// command returns the command that starts the control session's shell. Any login shell understands it. With perl the
+// shell has little to do, and sh is smaller. Otherwise bash is preferred, because it can put a command into a process
+// group of its own without another program, and without making it ignore SIGINT.
 func (c Config) command() string {
 	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + " "
 	if c.Shell != "" {

@@ -8,39 +8,38 @@ import (
 	"strings"
 )
 
-// base is what every task's environment has.
+// base is the part of the environment that every task has.
 type base struct {
 	env  map[string]string
 	path string   // the login's PATH
-	head []string // put before PATH
+	head []string // folders before PATH
 }
 
-// SetBase decides the environment of every task that is started from now on.
-// A task's own Env goes before env. The folders of path are put before PATH.
+// SetBase sets the environment of every task that is started from now on. A task's own Env overrides env. The folders
+// of path precede PATH.
 func (n *Node) SetBase(env map[string]string, path []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.base.env, n.base.head = maps.Clone(env), slices.Clone(path)
 	if n.control != nil {
-		n.define()
+		n.base.define(n.control)
 	}
 }
 
-// define tells the node what the tasks have in common: a shell defines a function
-// that exports it. What no shell can export goes with every task, see run.go.
-// n.mu is held.
-func (n *Node) define() {
-	c := newCall("env", n.base.exports()...)
-	if n.control.runner {
-		n.control.send(c)
+// define sends the common environment to a session: a shell defines a function that exports it. Variables that a shell
+// cannot export are sent with every task, see run.go.
+func (b *base) define(k *control) {
+	c := newCall("env", b.exports()...)
+	if k.runner {
+		k.send(c)
 		return
 	}
-	b := []byte("gt_env() { export GPUTRAIN_POOL GPUTRAIN_NODE")
-	b = bytes.TrimSuffix(append(b, strings.TrimPrefix(c.String(), "gt_env")...), []byte("\n"))
-	n.control.put(append(b, "\n}\n"...))
+	text := []byte("gt_env() { export GPUTRAIN_POOL GPUTRAIN_NODE")
+	text = bytes.TrimSuffix(append(text, strings.TrimPrefix(c.String(), "gt_env")...), []byte("\n"))
+	k.put(append(text, "\n}\n"...))
 }
 
-// exports returns what the tasks have in common, as far as a shell can export it.
+// exports returns the common variables that a shell can export.
 func (b *base) exports() (vars []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.env)) {
 		if name != "PATH" && exportable(name) && !strings.Contains(b.env[name], "\x00") {
@@ -53,8 +52,7 @@ func (b *base) exports() (vars []string) {
 	return vars
 }
 
-// search returns the PATH of a task with the environment env, or "" where the
-// login's is right.
+// search returns the PATH of a task with the environment env, or "" if the login's PATH is right.
 func (b *base) search(env map[string]string) string {
 	path, set := env["PATH"]
 	if !set {
@@ -69,10 +67,9 @@ func (b *base) search(env map[string]string) string {
 	return strings.Join(append(slices.Clone(b.head), path), ":")
 }
 
-// variables splits the environment of a task into what the shell exports and
-// what only env(1) can set, because the shell uses the name itself or does not
-// take it for a name. Secrets may only be of the first kind: env's arguments
-// can be seen by others.
+// variables splits the environment of a task into variables that the shell exports and those that only env(1) can set,
+// because the shell uses the name itself or does not accept it as a name. Secrets must be of the first kind: other
+// users can see env's arguments.
 func (b *base) variables(env, secrets map[string]string) (exports, others []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if !exportable(name) {
@@ -106,9 +103,8 @@ func (b *base) variables(env, secrets map[string]string) (exports, others []stri
 	return exports, others, nil
 }
 
-// exportable reports whether a shell exports a variable of this name as it is: a name
-// of letters, digits and _ that means nothing to the shells, and is not node.sh's. It is
-// asked for every variable of every task.
+// exportable reports whether a shell exports a variable of this name unchanged: a name of letters, digits and _ that
+// means nothing to the shells, and is not node.sh's. It is called for every variable of every task.
 func exportable(name string) bool {
 	for i := range len(name) {
 		c := name[i]

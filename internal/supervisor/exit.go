@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Cause says why a task ended.
+// A Cause is the reason for a task's end.
 type Cause int
 
 const (
@@ -21,10 +21,9 @@ const (
 	OutOfMemory
 	// TimedOut means that it ran longer than its Timeout.
 	TimedOut
-	// Cancelled means that it was ended, or not even started, on request.
+	// Cancelled means that it was ended, or never started, on request.
 	Cancelled
-	// Vanished means that what waited for it on the node was killed, so that
-	// nothing is known of its end.
+	// Vanished means that the process that waited for it on the node was killed: nothing is known of its end.
 	Vanished
 )
 
@@ -39,64 +38,57 @@ func (c Cause) String() string {
 
 // An Exit is how a task ended.
 type Exit struct {
-	// Code is the exit status: 128 and the signal's number where a signal ended
-	// the command, -1 where nothing is known.
+	// Code is the exit status: 128 plus the signal's number if a signal ended the command, -1 if nothing is known.
 	Code int
-	// Signal is its name without SIG, "KILL", or "". Where the node has bash but no
-	// perl, statuses 130, 141 and 143 always read as INT, PIPE and TERM: bash does
-	// not tell a command that died of these from one that exited with these numbers.
+	// Signal is the signal's name without SIG, "KILL", or "". If the node has bash but no perl, statuses 130, 141 and
+	// 143 always read as INT, PIPE and TERM: bash does not distinguish a command that died of these from one that
+	// exited with these numbers.
 	Signal string
 	Cause  Cause
-	// Elapsed is how long the command ran, by the node's clock where it has one
-	// that can be read, to a hundredth of a second. It is never negative, and never
-	// longer than this side waited: from when it wanted the task to be started, or from
-	// what Resume was given, until the node reported the end.
+	// Elapsed is how long the command ran, by the node's clock if that can be read, to a hundredth of a second. It is
+	// never negative, and never longer than this side waited: from when it asked for the start of the task, or from
+	// Resume's since, until the node reported the end.
 	Elapsed time.Duration
-	// StdoutBytes and StderrBytes are how much of each was handed to the sinks.
+	// StdoutBytes and StderrBytes are how many bytes of each the sinks got.
 	StdoutBytes, StderrBytes int64
-	// DiskFull is true where the node's disk had no room left for the status or for
-	// output, some of which may be missing, or for anything when a command failed.
+	// DiskFull is true if the node's disk had no room for the status or for output, some of which may be missing, or if
+	// it was full when a command failed.
 	DiskFull bool
-	// Scratch is the absolute path of the task's own directory, with
-	// Spec.Scratch. It is there until Release.
+	// Scratch is the absolute path of the task's own directory, with Spec.Scratch. It exists until Release.
 	Scratch string
 }
 
-// ErrNotStarted means that the command was never started. Errors that wrap it say why.
+// ErrNotStarted means that the command was never started. Errors that wrap it have the reason.
 var ErrNotStarted = errors.New("not started")
 
 // ErrClosed means that the node's supervisor was closed.
 var ErrClosed = errors.New("the node's supervisor is closed")
 
-// ErrLapsed means that the node ended the pool by itself: its lease or TTL ran
-// out, or somebody removed its folder.
+// ErrLapsed means that the node ended the pool on its own: its lease or TTL ran out, or its folder was removed.
 var ErrLapsed = errors.New("the node has ended itself: its lease or TTL ran out, or its folder was removed")
 
-// ErrRestarted means that the machine, or its container, was started again:
-// whatever ran there is gone.
+// ErrRestarted means that the machine, or its container, was restarted: everything that ran there is gone.
 var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
 
-// ErrOverdue means that the node did not keep a time limit that it was given: long after
-// it the node had not said that the command has ended. The node is given up.
+// ErrOverdue means that the node did not keep a time limit: long after it the node had not reported the end of the
+// command. The node is given up.
 var ErrOverdue = errors.New("the node did not keep a time limit")
 
-// ErrDiskFull means that the node's disk has no room for what was asked.
+// ErrDiskFull means that the node's disk has no room for what was to be written.
 var ErrDiskFull = errors.New("the node's disk is full")
 
-// An outcome is what a 'D' frame tells: how a task ended, and of each stream
-// where it is.
+// An outcome is the content of a 'D' frame: how a task ended, and where each stream is.
 type outcome struct {
 	Exit
-	inFile [2]bool   // in a file, to be asked for
-	text   [2]string // otherwise: all of it
+	inFile [2]bool   // the stream is in a file, to be asked for
+	text   [2]string // otherwise all of the stream
 }
 
 var signalPattern = regexp.MustCompile(`^[A-Z0-9+-]{1,16}$`)
 
-// parseDone reads a 'D' frame: id, code, signal, cause, milliseconds, disk
-// full, for each stream 0 (empty), 1 (in its file) or 2 (in what follows), and
-// the text of those with 2, quoted as by bash's printf %q. A reason why the command
-// never started comes back as an error that wraps ErrNotStarted.
+// parseDone parses a 'D' frame: id, code, signal, cause, milliseconds, disk full, for each stream 0 (empty), 1 (in its
+// file) or 2 (in the text), and the text of those with 2, quoted as by bash's printf %q. If the command never started
+// it returns an error that wraps ErrNotStarted.
 func parseDone(s, dir string) (x outcome, err error) {
 	w := strings.SplitN(s, " ", 9)
 	if len(w) < 8 {

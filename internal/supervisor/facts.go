@@ -8,37 +8,35 @@ import (
 	"time"
 )
 
-// Facts are what one look at the node told.
+// Facts are what the node reported about itself when it was taken over.
 type Facts struct {
-	// OS and Arch are in Go's words: "linux", "amd64".
+	// OS and Arch are Go's names: "linux", "amd64".
 	OS, Arch string
 	// UID is the numeric user id of the login.
 	UID int
 	// Home is the login's home folder, and Path its PATH.
 	Home, Path string
-	// Root is the pool's folder, WorkDir the tasks' own below it, and CacheDir
-	// where what outlives a pool may be kept. CacheDir need not exist yet.
+	// Root is the pool's folder, WorkDir the tasks' own below it, and CacheDir the folder for files that outlive a
+	// pool. CacheDir need not exist yet.
 	Root, WorkDir, CacheDir string
-	// Lease is how long the node goes on without hearing from a client, as the first
-	// one wanted it.
+	// Lease is how long the node goes on without hearing from a client, as the first client set it.
 	Lease time.Duration
-	// CPUs is how many the login may use, and MemoryBytes how much memory: the
-	// machine's, or its container's limit. Zero means not known.
+	// CPUs is how many processors the login may use, and MemoryBytes how much memory: the machine's, or its container's
+	// limit. Zero means unknown.
 	CPUs        int
 	MemoryBytes int64
-	// DiskFreeBytes is what is free where WorkDir is. Zero means not known, as
-	// without Config.Disk.
+	// DiskFreeBytes is the free space of WorkDir's disk. Zero means unknown, as without Config.Disk.
 	DiskFreeBytes int64
-	// Tools has true for each program that the node has, of those that node.sh
-	// looks for: "tar", "python3". "head -c" is there where head knows -c.
+	// Tools has true for each program that the node has, of those that node.sh looks for: "tar", "python3". "head -c"
+	// is among them if head supports -c.
 	Tools map[string]bool
-	// NVIDIA are the lines of "nvidia-smi -L", as it prints them, where the node has that.
+	// NVIDIA are the lines of "nvidia-smi -L", if the node has that.
 	NVIDIA []string
-	// AMD is how many of AMD's accelerators the kernel's compute driver has.
+	// AMD is how many of AMD's accelerators the kernel's compute driver reports.
 	AMD int
 }
 
-// add takes one 'F' frame: a key and its value.
+// add adds an 'F' frame: a key and its value.
 func (f *Facts) add(key, value string) {
 	number := func() int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
@@ -88,17 +86,17 @@ func (f *Facts) add(key, value string) {
 	}
 }
 
-// check reports what is missing among the facts that nothing works without.
+// check reports a missing fact without which nothing works.
 func (f *Facts) check() error {
 	for _, s := range []struct{ name, value string }{{"uname", f.OS}, {"uname -m", f.Arch}, {"its folder", f.Root}} {
 		if s.value == "" {
-			return fmt.Errorf("%w: it does not tell %s", errFrame, s.name)
+			return fmt.Errorf("%w: it does not report %s", errFrame, s.name)
 		}
 	}
 	return nil
 }
 
-// GoArch returns Go's name for what uname -m says.
+// GoArch returns Go's name for a machine of uname -m.
 func GoArch(machine string) string {
 	switch machine {
 	case "x86_64", "amd64":
@@ -116,8 +114,8 @@ func GoArch(machine string) string {
 	return machine
 }
 
-// available reads the free bytes from a line of df -Pk, whose last columns are
-// size, used and available KiB, percentage, mount point.
+// available parses the free bytes from a line of df -Pk, whose last columns are size, used and available KiB,
+// percentage, mount point.
 func available(line string) (int64, bool) {
 	w := strings.Fields(line)
 	for i, s := range w {

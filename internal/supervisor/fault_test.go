@@ -18,13 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
-	"github.com/gputrain/gputrain/internal/disktest"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/internal/test/disktest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A connection that is cut while output flows and tasks start and end loses
-// nothing and runs nothing twice.
+// A connection that is cut while output flows and tasks start and end loses nothing, and nothing runs twice.
 func TestCut(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -32,8 +31,8 @@ func TestCut(t *testing.T) {
 		n := start(t, connect(t, srv, link.Addr), config(t, shell))
 		count := filepath.Join(t.TempDir(), "count")
 
-		// One task prints throughout, more than passes between two cuts; many
-		// short ones start and end meanwhile, each adding a line to a file.
+		// One task prints all the time, more than passes between two cuts. Many short tasks start and end meanwhile,
+		// and each adds a line to a file.
 		const size, short = 8 << 20, 60
 		var wg sync.WaitGroup
 		var out bytes.Buffer
@@ -80,7 +79,7 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// A task that ends while the connection is down is reported when it is back.
+// A task that ends while the connection is down is reported when the connection is back.
 func TestEndsWhileDown(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -110,13 +109,13 @@ func TestEndsWhileDown(t *testing.T) {
 	})
 }
 
-// What kills parts of the supervisor on the node is noticed.
+// The death of a part of the supervisor on the node is noticed.
 func TestKilled(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		n := start(t, connect(t, srv, ""), config(t, shell))
 		n.mu.Lock()
-		n.patience = time.Second
+		n.poll.patience = time.Second
 		n.mu.Unlock()
 		kill := func(file string, word int) {
 			var pid int
@@ -159,7 +158,7 @@ func TestKilled(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachAtOnce(t, func(t *testing.T, shell string) {
+	eachShell(t, func(t *testing.T, shell string) {
 		t.Run("lapses", func(t *testing.T) {
 			link := opensshtest.Proxy(t, srv.Addr)
 			cfg := config(t, shell)
@@ -173,7 +172,7 @@ func TestLease(t *testing.T) {
 			}()
 			w.await(t, "up")
 			at := n.beats.Load()
-			until(t, "eight beats", func() bool { return n.beats.Load() >= at+8 }) // renewed: nothing may happen
+			until(t, "eight beats", func() bool { return n.beats.Load() >= at+8 }) // the lease is renewed: nothing may happen
 			if _, err := os.Stat(n.facts.Root); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +224,7 @@ func TestSecrets(t *testing.T) {
 				files++
 				b, err := os.ReadFile(path)
 				if os.IsNotExist(err) {
-					return nil // it was not needed any more
+					return nil // it was no longer needed
 				}
 				if bytes.Contains(b, []byte(secret)) || bytes.Contains(b, []byte(destruct)) {
 					t.Errorf("%s holds a secret", path)
@@ -354,7 +353,7 @@ func TestDiskFull(t *testing.T) {
 		if r.err != nil || r.Code != 7 || r.Cause != Exited || !r.DiskFull {
 			t.Errorf("%+v", r)
 		}
-		if shell == "perl" { // short output needs no disk
+		if shell == "perl" { // short output needs no disk space
 			for range 3 * sweepMany {
 				if r := run(t, n, Spec{Script: "echo out; echo err >&2"}); r.err != nil || r.out != "out\n" || r.errs != "err\n" || r.DiskFull {
 					t.Fatalf("%+v", r)
@@ -366,7 +365,7 @@ func TestDiskFull(t *testing.T) {
 		if r := run(t, n, Spec{Args: []string{"cat"}, Stdin: strings.NewReader(strings.Repeat("x", 1<<20))}); !errors.Is(r.err, ErrNotStarted) || !errors.Is(r.err, ErrDiskFull) {
 			t.Errorf("%+v", r)
 		}
-		link.Cut() // a full disk does not hinder taking over
+		link.Cut() // a full disk does not prevent a takeover
 		if err := os.Remove(n.facts.WorkDir + "/big"); err != nil {
 			t.Error(err)
 		}
@@ -376,8 +375,7 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// Output of any length passes at bounded memory, and a slow sink holds up
-// nobody else.
+// Output of any length passes in bounded memory, and a slow sink delays no other task.
 func TestMuchOutput(t *testing.T) {
 	srv := opensshtest.Start(t)
 	n := start(t, connect(t, srv, ""), config(t, "perl"))
@@ -413,7 +411,7 @@ func TestMuchOutput(t *testing.T) {
 	}
 }
 
-// A counter counts bytes, and calls each now and then.
+// A counter counts bytes, and calls each from time to time.
 type counter struct {
 	n, last int64
 	each    func()
@@ -428,7 +426,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A gate blocks its writer until it is open.
+// A gate blocks its writers until it is open.
 type gate struct{ open chan struct{} }
 
 func (g *gate) Write(p []byte) (int, error) { <-g.open; return len(p), nil }
@@ -444,8 +442,7 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// A connection that carries nothing, without a word, is waited out, and a
-// cancel that fell into the hole still arrives.
+// The client waits until a dead connection is replaced, and a cancellation that was sent meanwhile still arrives.
 func TestCancelWhileDown(t *testing.T) {
 	srv := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, srv.Addr)

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A client whose node was taken over, and that lives, is told so whatever it tries,
-// and changes nothing.
+// A living client whose node was taken over gets ErrFenced from every call, and changes nothing.
 func TestFenced(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -40,7 +39,7 @@ func TestFenced(t *testing.T) {
 		}
 		awaitDone(t, second)
 
-		// One that has not heard of it yet has nothing but what the node says.
+		// A client that does not know yet learns it only from the node.
 		unaware, err := newNode(t.Context(), first.client, first.cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +58,7 @@ func TestFenced(t *testing.T) {
 				n.End("task")
 				n.Release("task")
 			}
-			if err := n.store(t.Context(), "trace.in", strings.NewReader("x")); !errors.Is(err, ErrFenced) {
+			if err := n.files.store(t.Context(), "trace.in", strings.NewReader("x")); !errors.Is(err, ErrFenced) {
 				t.Errorf("%v", err)
 			}
 			for range 2 {
@@ -92,8 +91,7 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// A start that an older client has sent just before is not carried out behind the
-// back of who has listed the tasks.
+// A start that an older client sent just before is not executed once the new client has listed the tasks.
 func TestFencedStart(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -114,7 +112,7 @@ func TestFencedStart(t *testing.T) {
 	})
 }
 
-// Two that come at once do not share the node: the higher generation has it.
+// Two clients that come at once do not share the node: the higher generation gets it.
 func TestAttachAtOnce(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	maxLine  = 40 << 10  // of a frame's head, and of a line of hex
-	maxChunk = 128 << 10 // of the data given to a handler at once
+	maxLine  = 40 << 10  // bytes of a frame's head, and of a line of hex
+	maxChunk = 128 << 10 // bytes of data given to a handler at once
 	maxNoise = 256 << 10
-	// A node that sends more than maxPiece of a stream in one frame breaks the
-	// protocol: it was asked for maxBudget at most.
+	// A node that sends more than maxPiece of a stream in one frame breaks the protocol: maxBudget at most was asked
+	// for.
 	maxPiece = maxBudget + maxChunk
-	// hello is the first line of node.sh's half. What a login prints before it
-	// is skipped.
+	// hello is the first line of node.sh. Output of the login before it is skipped.
 	hello = "gputrain-supervisor " + protocol
 )
 
-// errFrame means that the node did not speak as node.sh does.
+// errFrame means that the node broke the protocol.
 var errFrame = errors.New("the node's supervisor does not answer as it should")
 
 // A stream is one of a task's two outputs.
@@ -35,13 +34,12 @@ const (
 
 // A frame is one message of node.sh, or one piece of a long one.
 type frame struct {
-	// kind is the letter that node.sh begins it with, see the handler of each.
+	// kind is the letter that begins the frame, see the handler of each.
 	kind byte
-	// words are what follows on its line, and line is that as it came.
+	// words are the rest of the line, and line is that unsplit.
 	words []string
 	line  string
-	// data is a piece of a stream, for kinds 'O' (raw) and 'X' (was hex), valid
-	// until the next frame is asked for.
+	// data is a piece of a stream, for kinds 'O' (raw) and 'X' (was hex), valid until the next call of next.
 	data   []byte
 	offset int64
 	stream stream
@@ -57,28 +55,28 @@ func (f *frame) id() string {
 	return f.words[0]
 }
 
-// A decoder reads frames. Whatever comes, it keeps its memory bounded and
-// never gives more of a stream than was announced.
+// A decoder reads frames. Whatever the node sends, its memory is bounded and it never returns more of a stream than was
+// announced.
 type decoder struct {
-	r    *bufio.Reader
-	buf  *[maxChunk]byte // for data; nil while there is none
-	cur  frame           // the 'O' or 'X' that is being read
-	left int64           // of an 'O'
-	had  int64           // of an 'X'
+	r        *bufio.Reader
+	buf      *[maxChunk]byte // for data; nil if there are none
+	cur      frame           // the 'O' or 'X' that is being read
+	left     int64           // bytes left of an 'O'
+	received int64           // bytes received of an 'X'
 }
 
 func newDecoder(r io.Reader) *decoder {
 	return &decoder{r: bufio.NewReader(r)}
 }
 
-// greet reads up to the line that node.sh begins with.
+// greet reads up to node.sh's first line.
 func (d *decoder) greet() error {
 	for skipped := 0; skipped < maxNoise; {
 		s, err := d.line()
 		if err != nil && !errors.Is(err, errFrame) {
 			return err
 		}
-		// A login's last words may lack their newline.
+		// The login's last line may lack its newline.
 		if strings.HasSuffix(s, hello) {
 			return nil
 		}
@@ -112,7 +110,7 @@ func (d *decoder) line() (string, error) {
 
 // next reads one frame, or the next piece of one.
 func (d *decoder) next() (frame, error) {
-	if d.cur.kind == 0 && d.buf != nil { // what was in it has been taken
+	if d.cur.kind == 0 && d.buf != nil { // its content was used
 		chunks.Put(d.buf)
 		d.buf = nil
 	}
@@ -133,7 +131,7 @@ func (d *decoder) next() (frame, error) {
 	if len(s) > 1 {
 		f.line = s[2:]
 	}
-	if f.kind == 'F' { // F key value: the value is the rest, spaces and all
+	if f.kind == 'F' { // F key value: the value is the rest, with its spaces
 		f.words = strings.SplitN(s[1:], " ", 3)[1:]
 		return f, nil
 	}
@@ -148,8 +146,7 @@ func (d *decoder) next() (frame, error) {
 	return f, nil
 }
 
-// begin reads the head of an 'O' (id, stream, offset, length) or an 'X' (id,
-// stream, offset).
+// begin parses the head of an 'O' (id, stream, offset, length) or an 'X' (id, stream, offset).
 func (d *decoder) begin(f frame) error {
 	want := 3
 	if f.kind == 'O' {
@@ -183,7 +180,7 @@ func (d *decoder) begin(f frame) error {
 	return nil
 }
 
-// chunks are pooled, so that an idle node holds none.
+// chunks is a pool, so that an idle node holds no chunk.
 var chunks = sync.Pool{New: func() any { return new([maxChunk]byte) }}
 
 // maxSize bounds offsets and lengths, so that their sums never overflow.
@@ -200,7 +197,7 @@ func size(s string) (int64, error) {
 func (d *decoder) raw() (frame, error) {
 	n := min(d.left, maxChunk)
 	if n > 0 {
-		// What is here already goes on at once: a slow link must not hold it back.
+		// Data that are here already are passed on at once: a slow link must not hold them back.
 		if b := d.r.Buffered(); b > 0 && int64(b) < n {
 			n = int64(b)
 		}
@@ -215,7 +212,7 @@ func (d *decoder) raw() (frame, error) {
 
 func (d *decoder) hex() (frame, error) {
 	n := 0
-	if d.had > maxPiece {
+	if d.received > maxPiece {
 		return frame{}, fmt.Errorf("%w: output longer than anything that was asked for", errFrame)
 	}
 	for n+maxLine/2 <= maxChunk {
@@ -244,9 +241,9 @@ func (d *decoder) piece(n int64, last bool) frame {
 	f.data, f.last = d.buf[:n], last
 	d.cur.offset = min(d.cur.offset+n, maxSize)
 	d.left -= n
-	d.had += n
+	d.received += n
 	if last {
-		d.cur, d.left, d.had = frame{}, 0, 0
+		d.cur, d.left, d.received = frame{}, 0, 0
 	}
 	return f
 }

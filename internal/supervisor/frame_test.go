@@ -61,8 +61,8 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// FuzzFrames feeds whatever to the decoder and to a task. Nothing may panic,
-// and no more may come of a stream than was announced.
+// FuzzFrames feeds arbitrary bytes to the decoder and to a task. They must not panic, nor return more of a stream than
+// was announced.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("O t o 0 5\nabcdeX t e 0\n 00 ff\n.\nZ t e 2\nD t 0 - exit 1 0 1 1\n"))
 	f.Add([]byte("D t 137 KILL oom - 1 0 0\nV t\nU t\nP 1\nA\n"))
@@ -88,7 +88,7 @@ func FuzzFrames(f *testing.F) {
 			case 'O', 'X':
 				k.deliver(&fr)
 			case 'D':
-				data += len(fr.line) // short output comes in it
+				data += len(fr.line) // a D frame contains short output
 				k.done(fr.line)
 			case 'Z':
 				k.measured(fr.words)
@@ -116,7 +116,7 @@ func TestFactsAdd(t *testing.T) {
 	}
 }
 
-// FuzzAnswers feeds what a node could answer to a program that starts or attaches.
+// FuzzAnswers feeds arbitrary answers of a node to a program that starts or attaches.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte("F os Linux\nF arch x86_64\nF root /r\nF lease 900\nF df a 1 2 3 4% /\nH 1 perl\nI t1-a1-s0 1 ABCDEFGHIJ-1\nI b 0 -\nJ\n"))
 	f.Add([]byte("E version 9\n"))

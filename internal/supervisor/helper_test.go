@@ -13,27 +13,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// shells are what the node's script must run under, and perl is for runner.pl. One
-// that this machine lacks is left out, but in CI, where sshd is required, none may be.
+// shells are the shells under which the node's script must run; perl stands for runner.pl. A shell that this machine
+// lacks is skipped, except in CI, which requires sshd and every shell.
 var shells = []string{"perl", "dash", "bash", "busybox ash"}
 
-// eachShell runs a test under every shell.
+// eachShell runs a test under every shell, under all of them at once: the tests wait more than
+// they work.
 func eachShell(t *testing.T, f func(t *testing.T, shell string)) {
-	for _, sh := range shells {
-		t.Run(strings.Fields(sh)[0], func(t *testing.T) {
-			needShell(t, sh)
-			f(t, sh)
-		})
-	}
-}
-
-// eachAtOnce is eachShell for what waits more than it works.
-func eachAtOnce(t *testing.T, f func(t *testing.T, shell string)) {
 	var all sync.WaitGroup
 	for _, sh := range shells {
 		all.Go(func() {
@@ -56,8 +47,7 @@ func needShell(t testing.TB, sh string) {
 	}
 }
 
-// connect returns a client of a real OpenSSH server, by way of addr where that
-// is not empty.
+// connect returns a client of a real OpenSSH server, through addr if that is not empty.
 func connect(t testing.TB, srv *opensshtest.Server, addr string) *ssh.Client {
 	t.Helper()
 	if addr == "" {
@@ -80,7 +70,7 @@ func connect(t testing.TB, srv *opensshtest.Server, addr string) *ssh.Client {
 
 var pools atomic.Int64
 
-// config returns a Config for a pool of the test's own.
+// config returns the Config of a new pool for the test.
 func config(t testing.TB, shell string) Config {
 	plain := shell != "perl"
 	if !plain {
@@ -94,7 +84,7 @@ func config(t testing.TB, shell string) Config {
 	}
 }
 
-// start returns a node that is closed, and found clean, when the test ends.
+// start returns a node. At the end of the test it is closed and checked to be clean.
 func start(t testing.TB, c *ssh.Client, cfg Config) *Node {
 	t.Helper()
 	n, err := Start(t.Context(), c, cfg)
@@ -128,7 +118,7 @@ func clean(t testing.TB, n *Node) {
 	}
 }
 
-// processes returns the command lines of those that have the variable.
+// processes returns the command lines of the processes that have the variable.
 func processes(t testing.TB, variable string) (found []string) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -146,14 +136,14 @@ func processes(t testing.TB, variable string) (found []string) {
 
 var taskIDs atomic.Int64
 
-// A result is what one task gave.
+// A result is the result of one task.
 type result struct {
 	Exit
 	out, errs string
 	err       error
 }
 
-// run runs a spec to its end, with an id of its own where it has none.
+// run runs a spec to its end. It gives the spec an ID if it has none.
 func run(t testing.TB, n *Node, spec Spec) result {
 	t.Helper()
 	return runCtx(t.Context(), n, spec, nil)
@@ -194,7 +184,7 @@ func (w *watch) String() string {
 	return w.text.String()
 }
 
-// await waits until the text has come.
+// await waits until the text has arrived.
 func (w *watch) await(t testing.TB, text string) {
 	t.Helper()
 	for late := time.After(patient); !strings.Contains(w.String(), text); {
@@ -206,21 +196,21 @@ func (w *watch) await(t testing.TB, text string) {
 	}
 }
 
-// patient is how long is waited for what must happen: no measure of anything but a test
-// that would never end.
+// A test waits at most patient for an event that must occur. This measures nothing, and only ends tests that would run
+// forever.
 const patient = 2 * time.Minute
 
-// until waits until something is so.
+// until waits until ok returns true.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patient); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("never came: %s", what)
+			t.Fatalf("did not happen in time: %s", what)
 		}
 	}
 }
 
-// awaitDone waits until a node is of no use any more.
+// awaitDone waits until a node is lost.
 func awaitDone(t testing.TB, n *Node) {
 	t.Helper()
 	select {
@@ -230,8 +220,7 @@ func awaitDone(t testing.TB, n *Node) {
 	}
 }
 
-// await waits until a file holds something, and returns that: whoever writes one
-// makes it empty first.
+// await waits until a file has content, and returns it. The file's writer first creates it empty.
 func await(t testing.TB, file string) string {
 	t.Helper()
 	var b []byte

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A killable node is one whose program can be killed: by a connection that is cut for
-// good. What it had running is there for the one that attaches.
+// A killable is a node whose program can be killed, by cutting its connection for good. Its tasks stay for the next
+// program.
 type killable struct {
 	*Node
 	link *opensshtest.Link
 }
 
-// begin starts a node by a program that is to be killed, or to be fenced off.
+// begin starts a node with a program that will be killed or fenced off.
 func begin(t *testing.T, srv *opensshtest.Server, cfg Config) *killable {
 	t.Helper()
 	link := opensshtest.Proxy(t, srv.Addr)
@@ -36,12 +36,12 @@ func (k *killable) kill() {
 	k.link.Cut()
 }
 
-// launch has a task run, whose Run the program that is killed does not see return.
+// launch starts a task whose end the killed program does not see.
 func (k *killable) launch(t *testing.T, spec Spec) {
 	t.Helper()
 	started, over := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := k.Run(t.Context(), spec, Sinks{Started: func() { close(started) }}) // its end is the next one's
+		_, err := k.Run(t.Context(), spec, Sinks{Started: func() { close(started) }}) // the next program sees its end
 		over <- err
 	}()
 	select {
@@ -51,8 +51,8 @@ func (k *killable) launch(t *testing.T, spec Spec) {
 	}
 }
 
-// attach takes a node over with a generation. It is closed, and found clean, when
-// the test ends, unless somebody has taken it over.
+// attach takes a node over with a generation. At the end of the test the node is closed and checked to be clean,
+// unless another program has taken it over.
 func attach(t *testing.T, srv *opensshtest.Server, n *Node, generation int) (*Node, map[string]Found) {
 	t.Helper()
 	cfg := n.cfg
@@ -91,13 +91,13 @@ func resume(t *testing.T, n *Node, id string) (r result) {
 	return r
 }
 
-// swept waits until nothing is to be removed any more.
+// swept waits until nothing is left to remove.
 func swept(t *testing.T, n *Node) {
 	t.Helper()
 	until(t, "the removal of what was released", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.broom.size()+n.broom.asked.size() == 0
+		return n.cleanup.size()+n.cleanup.asked.size() == 0
 	})
 }
 

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A task that holds the lease keeps the node, with no client, for as long as it runs
-// and somebody waits for it there.
+// A task that holds the lease keeps the node, without a client, as long as the task and its wrapper run.
 func TestHeldLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachAtOnce(t, func(t *testing.T, shell string) {
+	eachShell(t, func(t *testing.T, shell string) {
 		var held sync.WaitGroup
 		defer held.Wait()
 		held.Go(func() {
@@ -45,7 +44,7 @@ func TestHeldLease(t *testing.T) {
 			n.kill()
 			lapses(t, n.Node)
 		})
-		t.Run("nobody waits", func(t *testing.T) {
+		t.Run("no caller waits", func(t *testing.T) {
 			cfg := config(t, shell)
 			cfg.Lease = 3 * time.Second
 			n := begin(t, srv, cfg)
@@ -79,11 +78,11 @@ func lapses(t *testing.T, n *Node) {
 	})
 }
 
-// Who attaches does not change what the node was started with, and a watcher that was
-// killed is followed by one that goes on with what is left.
+// A client that attaches does not change the node's settings, and a killed watcher is replaced by one that continues
+// with the rest of the time.
 func TestAttachLease(t *testing.T) {
 	srv := opensshtest.Start(t)
-	eachAtOnce(t, func(t *testing.T, shell string) {
+	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
 		cfg.TTL, cfg.Lease = 10*time.Second, 20*time.Minute
 		first := begin(t, srv, cfg)
@@ -92,7 +91,7 @@ func TestAttachLease(t *testing.T) {
 		}
 		watch, pool := file("watch"), file("pool")
 		others := &Node{cfg: first.cfg, facts: first.facts}
-		others.cfg.Lease, others.cfg.TTL = time.Second, time.Hour // what the next ones ask for
+		others.cfg.Lease, others.cfg.TTL = time.Second, time.Hour // the settings that later clients ask for
 		second, _ := attach(t, srv, others, 2)
 		if file("watch") != watch || second.cfg.Lease != cfg.Lease || second.Facts().Lease != cfg.Lease {
 			t.Errorf("the watcher was %q and is %q, the lease is %v", watch, file("watch"), second.cfg.Lease)

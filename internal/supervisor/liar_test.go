@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -27,13 +27,12 @@ type liarRig struct {
 	server *sshd.Server
 }
 
-// lying runs a test against a simulated node. tell is given each line that it says: see
-// simnode.Node.Lie.
+// lying runs a test against a simulated node. tell gets each line that an honest node would send: see simnode.Node.Lie.
 func lying(t *testing.T, tell func(line string, say func(string)), f func(t *testing.T, r *liarRig)) {
 	lyingBy(t, func(sim *simnode.Node) func(context.Context, sshd.Program) int { return sim.Lie(tell) }, f)
 }
 
-// lyingBy is lying, with commands that are what lie makes of those of a simulated node.
+// lyingBy is lying, but lie changes the commands of the simulated node.
 func lyingBy(t *testing.T, lie func(*simnode.Node) func(context.Context, sshd.Program) int, f func(t *testing.T, r *liarRig)) {
 	bubble.Test(t, func(t *testing.T) {
 		exec := func(ctx context.Context, c simnode.Command) int {
@@ -89,7 +88,7 @@ func lyingBy(t *testing.T, lie func(*simnode.Node) func(context.Context, sshd.Pr
 	})
 }
 
-// mute says all but what begins with a prefix.
+// mute passes on all lines except those with a prefix.
 func mute(prefix string) func(string, func(string)) {
 	return func(line string, say func(string)) {
 		if !strings.HasPrefix(line, prefix) {
@@ -98,8 +97,7 @@ func mute(prefix string) func(string, func(string)) {
 	}
 }
 
-// A node that never says that a task has ended is lost after the task's Timeout, and its
-// other tasks hear of that.
+// A node that never reports a task's end is lost after the task's Timeout, and its other tasks fail.
 func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
 	lying(t, mute("D late "), func(t *testing.T, r *liarRig) {
 		other := make(chan error, 1)
@@ -118,7 +116,7 @@ func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
 	})
 }
 
-// A node that is merely unreachable loses no time: the task's end is told when it is back.
+// A node that is only unreachable loses nothing: it reports the task's end when it is back.
 func TestTimeoutWhileTheNodeIsUnreachable(t *testing.T) {
 	lying(t, func(line string, say func(string)) { say(line) }, func(t *testing.T, r *liarRig) {
 		time.AfterFunc(10*time.Second, func() { r.off.Store(true); r.server.HangUp() })
@@ -130,7 +128,7 @@ func TestTimeoutWhileTheNodeIsUnreachable(t *testing.T) {
 	})
 }
 
-// A node that says that a task has ended, and does not send what it has printed, is lost.
+// A node that reports a task's end, but does not send the task's output, is lost.
 func TestOutputThatNeverComes(t *testing.T) {
 	quiet := func(line string, say func(string)) {
 		switch {
@@ -150,7 +148,7 @@ func TestOutputThatNeverComes(t *testing.T) {
 	})
 }
 
-// However long a node says that a task ran, it is no longer than this side waited.
+// A task's reported time is bounded by the time that the client waited.
 func TestElapsedIsBoundedByTheClientsClock(t *testing.T) {
 	for _, ms := range []string{"-5", "999999999999", "9223372036854775807", "99999999999999999999999", "?"} {
 		lie := func(line string, say func(string)) {
@@ -169,8 +167,7 @@ func TestElapsedIsBoundedByTheClientsClock(t *testing.T) {
 	}
 }
 
-// What breaks the protocol, again and again, ends the node with an error that says so,
-// and keeps nothing.
+// A node that breaks the protocol repeatedly is lost, with an error about that, and leaves nothing behind.
 func TestNodesThatBreakTheProtocol(t *testing.T) {
 	large := strings.Repeat("x", maxChunk)
 	for name, breach := range map[string]string{
@@ -203,7 +200,7 @@ func TestNodesThatBreakTheProtocol(t *testing.T) {
 	}
 }
 
-// A node that never takes what is to be stored on it is lost.
+// A node that never stores its input is lost.
 func TestStoreThatStalls(t *testing.T) {
 	stalls := func(sim *simnode.Node) func(context.Context, sshd.Program) int {
 		return func(ctx context.Context, p sshd.Program) int {
@@ -222,8 +219,8 @@ func TestStoreThatStalls(t *testing.T) {
 	})
 }
 
-// Of a task that was found, too, the node cannot say that it ran for longer than since a
-// time before which it was not started, and its Timeout counts from Resume.
+// The reported time of a found task is bounded too, by the time before which it was not started. Its Timeout
+// counts from Resume.
 func TestResumeBoundsWhatTheNodeSays(t *testing.T) {
 	lie := func(line string, say func(string)) {
 		switch {

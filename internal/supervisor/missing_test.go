@@ -2,13 +2,13 @@ package supervisor
 
 import "testing"
 
-// A wrapper that is dead counts when it was not found twice in a row; one that
-// does not seem to be at its task, on a busy node, only much later.
+// A dead wrapper counts when it was missing twice in a row. If it only does not seem to run its task, as on a busy
+// node, it counts much later.
 func TestMissing(t *testing.T) {
-	n, task := &Node{}, &task{}
+	looks, task := 0, &task{}
 	look := func(seen, doubtful bool) bool {
-		n.poll.looks++
-		return !seen && n.missing(task, doubtful)
+		looks++
+		return !seen && task.missing(looks, doubtful)
 	}
 	for range 3 {
 		if look(false, false) {

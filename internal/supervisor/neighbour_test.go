@@ -4,11 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// One machine may carry several nodes of a pool. The end of one must not be
-// felt on the others.
+// One machine may run several nodes of a pool. The end of one must not affect the others.
 func TestEndOfANeighbour(t *testing.T) {
 	c := connect(t, opensshtest.Start(t), "")
 	mine, theirs := config(t, "perl"), config(t, "perl")

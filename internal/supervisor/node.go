@@ -1,35 +1,29 @@
 // Package supervisor runs commands on a node, detached from the connection.
 //
-// The node's half is a POSIX shell script, node.sh, fed to a shell that one long
-// SSH session keeps open. Where the node has perl that session then belongs to
-// session.pl, and runner.pl starts the tasks and waits for them, as one small
-// process; elsewhere the shell does. A task costs one round trip: its short output comes back with
-// its exit status. It runs in a process group of its own, with longer output in
-// files, which the client follows by offset; so when the connection is cut,
-// nothing is lost: a new session takes over and goes on where the old one stopped.
+// The node's half is a POSIX shell script, node.sh, fed to a shell that one long SSH session keeps open. If the node
+// has perl, session.pl takes over that session, and runner.pl, one small process, starts the tasks and waits for them.
+// Otherwise the shell does both. A task costs one round trip: its short output comes back with its exit status. It runs
+// in a process group of its own, with longer output in files, which the client follows by offset. So a cut connection
+// loses nothing: a new session goes on where the old one stopped.
 //
-// A task's stdout and stderr are pipes, as under plain ssh: a program can open
-// /dev/stdout or /dev/stderr anew, and nothing of what it wrote is cut off. They
-// are read on the node, so that a task goes on when nobody asks for its output.
+// A task's stdout and stderr are pipes, as under plain ssh: a program can open /dev/stdout or /dev/stderr anew, and
+// none of its output is cut off. The node reads them, so a task goes on while no client asks for its output.
 //
 // # When the program is gone
 //
-// Tasks live on. A watcher on the node counts how long no client was heard: each
-// sends a beat every quarter of the lease. The node ends the pool's part of it once
-// that is the lease: after the last beat, or the end of the last task with
-// Spec.HoldsLease, by up to two of the watcher's intervals more. An interval is a tenth
-// of the lease, or of the TTL where that is less, but between one second and half a
-// minute. So with a lease of 15 minutes tasks live on for 15 to 16 minutes.
+// Tasks live on. A watcher on the node counts how long it has heard from no client: each client sends a beat every
+// quarter of the lease. The node ends the pool's part of it when that time reaches the lease, counted from the last
+// beat or from the end of the last task with Spec.HoldsLease, and up to two of the watcher's intervals later. An
+// interval is a tenth of the lease, or of the TTL if that is less, but between one second and half a minute. So with a
+// lease of 15 minutes tasks live on for 15 to 16 minutes.
 //
-// Meanwhile another program can take the node over, see [Attach]: it finds the tasks
-// that run, and those that are over and were not released. What a task with
-// Spec.Scratch has printed and how it ended stays on the node until [Node.Release], so
-// that a program can first write it down; that of others goes soon after Run has
-// returned. Only short output and the ends of tasks are in the memory of runner.pl: if
-// that is killed, its tasks count as Vanished.
+// Meanwhile another program can take the node over, see [Attach]: it finds the tasks that run, and those that are over
+// and were not released. The output and the end of a task with Spec.Scratch stay on the node until [Node.Release], so
+// that a program can record them first; those of other tasks are removed soon after Run has returned. Only short output
+// and the ends of tasks are in the memory of runner.pl: if that is killed, its tasks count as Vanished.
 //
-// Each program that takes a node over has a higher generation than those before it,
-// whatever they still try ends with [ErrFenced].
+// Each program that takes a node over has a higher generation than those before it. Whatever these still try ends with
+// [ErrFenced].
 package supervisor
 
 import (
@@ -44,70 +38,62 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// Config says what a node is to do for its pool.
+// Config configures a node for its pool.
 type Config struct {
 	// PoolID names the pool: lower-case letters, digits and dashes.
 	PoolID string
-	// Name names the node, in the same letters, and marks what runs on it. It is
-	// the node's own, since a machine can carry several. Empty means PoolID.
+	// Name names the node, in the same letters, and marks its processes. It is the node's own, since a machine can
+	// carry several nodes. Empty means PoolID.
 	Name string
-	// Lease is how long the node goes on without hearing from this program. Zero
-	// means 15 minutes. TTL is how long it goes on at most; zero means forever.
+	// Lease is how long the node goes on without hearing from this program. Zero means 15 minutes. TTL bounds its whole
+	// life; zero means no bound.
 	Lease, TTL time.Duration
-	// SelfDestruct is shell text by which the node ends itself when its lease or
-	// TTL has run out. The pool's folder is then removed only where the text is
-	// empty or sets the variable GPUTRAIN_REMOVE.
+	// SelfDestruct is shell text by which the node ends itself when its lease or TTL has run out. The pool's folder is
+	// then removed only if the text is empty or sets the variable GPUTRAIN_REMOVE.
 	SelfDestruct string
-	// Root is the pool's folder. Empty means one that the node chooses: below the
-	// home folder, or below TMPDIR (or /tmp) where that cannot be written to, by a
-	// name that no other user of the node has made.
+	// Root is the pool's folder. Empty means one that the node chooses: below the home folder, or below TMPDIR (or
+	// /tmp) if the home folder is not writable, under a name that no other user of the node has made.
 	Root string
 	// Disk asks for Facts.DiskFreeBytes, which costs the node a process.
 	Disk bool
-	// Shell is the shell of the control session, as a command. Empty means sh where
-	// the node has perl; otherwise bash, or else sh.
+	// Shell is the shell of the control session, as a command. Empty means sh if the node has perl; otherwise bash, or
+	// else sh.
 	Shell string
-	// Plain has the shell do what runner.pl does elsewhere, with perl too. Attach goes
-	// by what the node has.
+	// Plain makes the shell do runner.pl's work even if the node has perl. Attach ignores it and follows what the node
+	// has.
 	Plain bool
-	// Disposable means that the machine ends with the node: a Start that fails leaves what
-	// it has begun to that, and to the node's lease, and waits for nothing.
+	// Disposable means that the machine ends with the node: a Start that fails does not wait to clean up, since the
+	// machine's end and the node's lease do.
 	Disposable bool
-	// Generation says which of the programs that take the node over one after the
-	// other this is. Zero means 1.
+	// Generation numbers the programs that take the node over one after the other. Zero means 1.
 	Generation int
 }
 
-// A Node is a node under supervision. All methods can be called at the same time.
+// A Node is a node under supervision. Its methods can be called concurrently.
 type Node struct {
 	client *ssh.Client
 	cfg    Config
 	facts  Facts
+	files  files
 
-	// life ends by Close, or when the node is lost for good. The cause says which.
+	// life ends by Close, or when the node is lost for good, with the reason as its cause.
 	life context.Context
 	end  context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	attention chan struct{} // signals the poller that something has changed
-
-	heard atomic.Int64 // when the last frame came, in Unix nanoseconds
-	beats atomic.Int64 // the last beat
+	beats beats
 
 	mu       sync.Mutex
-	patience time.Duration
-	slack    time.Duration // overdue.Grace, unless a test is in a hurry
-	control  *control      // nil while there is none
+	control  *control // nil if there is none
 	base     base
 	tasks    map[string]*task
-	orphans  map[string]*call // of cancel, for tasks that nobody waits for
+	orphans  map[string]*call // of cancel, for tasks that no caller waits for
 	scratchs scratch
-	broom    broom
-	poll     pollState
+	cleanup  cleanup
+	poll     poller
 
 	closing sync.Mutex
 	closed  bool
@@ -115,9 +101,8 @@ type Node struct {
 
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// Start arms the node's watcher, makes the pool's folder, and returns the node
-// ready for tasks. It must be the first thing that a pool runs on a node. A
-// Start that fails leaves nothing behind, as far as the node can be reached, unless the
+// Start arms the node's watcher, makes the pool's folder, and returns the node ready for tasks. It must be the first
+// thing that a pool runs on a node. A Start that fails leaves nothing behind, if the node can be reached, unless the
 // machine is disposable.
 func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	n, err := newNode(ctx, c, cfg)
@@ -138,7 +123,7 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// newNode returns a node that nothing was asked of yet.
+// newNode returns a node that was not contacted yet.
 func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	if cfg.Name == "" {
 		cfg.Name = cfg.PoolID
@@ -162,64 +147,62 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	n := &Node{
 		client: c, cfg: cfg, life: life, end: end,
-		attention: make(chan struct{}, 1),
-		patience:  patience,
-		slack:     overdue.Grace,
-		tasks:     map[string]*task{},
-		orphans:   map[string]*call{},
-		scratchs:  newScratch(),
+		tasks:    map[string]*task{},
+		orphans:  map[string]*call{},
+		scratchs: newScratch(),
+		poll:     newPoller(),
 	}
+	n.files = files{client: c, facts: &n.facts, generation: cfg.Generation, life: life, end: end}
 	n.beats.Store(firstBeat + rand.Int64N(someBeats))
 	return n, nil
 }
 
-// begin has the node's control served, for as long as it lives.
+// begin serves the node's control for as long as it lives.
 func (n *Node) begin(k *control, told answer) {
 	n.facts = told.facts
 	n.cfg.Root = n.facts.Root // where a later session finds the pool
-	shortest := n.cfg.Lease   // beats that come more often than they need to do no harm
+	shortest := n.cfg.Lease   // more beats than needed do no harm
 	if n.facts.Lease > 0 {
 		shortest = min(shortest, n.facts.Lease)
 		n.cfg.Lease = n.facts.Lease
 	}
 	n.base.path = n.facts.Path
+	n.poll.last, n.poll.lastLook = time.Now(), time.Now()
 	n.adopt(k)
 	n.wg.Go(func() { n.keep(k) })
 	n.wg.Go(n.pollLoop)
 	n.wg.Go(func() { n.renew(shortest) })
 }
 
-// startCleanup bounds what a failed Start does to leave nothing behind.
+// startCleanup bounds the cleanup after a failed Start.
 const startCleanup = 15 * time.Second
 
-// Facts returns what is known of the node.
+// Facts returns what the node reported about itself.
 func (n *Node) Facts() Facts { return n.facts }
 
-// Done is closed when the node is lost for good, or closed. Err then says why.
+// Done is closed when the node is lost for good, or closed. Err then returns why.
 func (n *Node) Done() <-chan struct{} { return n.life.Done() }
 
 // Err is nil before Done is closed.
 func (n *Node) Err() error { return context.Cause(n.life) }
 
-// Fail gives the node up, because its owner knows that it is of no use any more. Runs in
-// flight return the reason.
+// Fail gives the node up, because its owner knows that it is of no further use. Runs in flight return the reason.
 func (n *Node) Fail(reason error) { n.end(reason) }
 
-// open opens a control session. Where the connection is cut meanwhile, it is
-// tried again.
+// open opens a control session, and tries again if the connection is cut.
 func (n *Node) open(ctx context.Context, how entry) (*control, answer, error) {
 	first := how != again
 	pause := 50 * time.Millisecond
 	for failures := 0; ; {
 		attempt, cancel := context.WithTimeout(ctx, openTimeout)
 		if _, down := n.client.Down(); down || first {
-			cancel() // the wait for a connection, or a start among very many, has no bound but ctx's
+			cancel() // only ctx bounds the wait for a connection, or a start among very many
 			attempt, cancel = context.WithCancel(ctx)
 		}
-		k, told, err := openControl(attempt, n.client, n.cfg, how, n.beat())
+		k, told, err := openControl(attempt, n.client, n.cfg, how, n.beats.next())
 		cancel()
 		if how == starting && !n.cfg.Plain && (errors.Is(err, errEnded) || errors.Is(err, errRunner) || errors.Is(err, errFrame)) {
-			n.cfg.Plain = true // there is a perl, but it cannot do what is asked of it
+			n.cfg.Plain = true // perl does not work as needed
 			continue
 		}
 		if err == nil {
@@ -244,7 +227,7 @@ func (n *Node) open(ctx context.Context, how entry) (*control, answer, error) {
 	}
 }
 
-// isFinal reports whether it is of no use to try again.
+// isFinal reports whether another try would fail too.
 func isFinal(err error) bool {
 	for _, final := range []error{ErrLapsed, ErrRestarted, ErrFenced, ErrVersion} {
 		if errors.Is(err, final) {
@@ -264,7 +247,7 @@ func (n *Node) keep(k *control) {
 	for failures := 0; ; {
 		stop := context.AfterFunc(n.life, func() { k.s.Close() })
 		since := time.Now()
-		err := n.serve(k)
+		err := k.serve(&n.poll.heard, n.handle)
 		stop()
 		n.mu.Lock()
 		n.control = nil
@@ -273,7 +256,7 @@ func (n *Node) keep(k *control) {
 		if n.life.Err() != nil {
 			return
 		}
-		// A node that does not speak as it should gets a few chances.
+		// A node that breaks the protocol gets a few more tries.
 		if failures++; !errors.Is(err, errFrame) || time.Since(since) > openTimeout {
 			failures = 0
 		}
@@ -289,13 +272,13 @@ func (n *Node) keep(k *control) {
 	}
 }
 
-// adopt makes k the node's control, and has it report on every task in flight.
+// adopt makes k the node's control, and asks it for the state of every task in flight.
 func (n *Node) adopt(k *control) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.control = k
-	n.poll = pollState{}
-	n.define()
+	n.poll.unanswered = unanswered{}
+	n.base.define(k)
 	for _, c := range n.orphans {
 		k.send(c)
 	}
@@ -307,12 +290,12 @@ func (n *Node) adopt(k *control) {
 		k.send(newCall("state", t.id))
 		t.questions += 2
 	}
-	n.resweep()
-	n.notice()
+	n.cleanup.resweep()
+	n.poll.notice()
 }
 
-// send gives a call to the control session. Without one it does nothing: the
-// next one asks for the state of every task.
+// send sends a call over the control session. Without one it does nothing: the next session asks for the state of every
+// task.
 func (n *Node) send(c *call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -321,11 +304,21 @@ func (n *Node) send(c *call) {
 	}
 }
 
-// notice has the poller look again.
-func (n *Node) notice() {
-	select {
-	case n.attention <- struct{}{}:
-	default:
+// pollLoop asks for output and cleans up until the node's life ends.
+func (n *Node) pollLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.life.Done():
+			return
+		case <-n.poll.attention:
+		case <-timer.C:
+		}
+		n.mu.Lock()
+		next := min(n.poll.turn(n.control, n.tasks), n.cleanup.turn(n.control))
+		n.mu.Unlock()
+		timer.Reset(next)
 	}
 }
 
@@ -340,30 +333,29 @@ func (n *Node) renew(lease time.Duration) {
 		case <-tick.C:
 			n.mu.Lock()
 			if n.control != nil {
-				n.control.send(newCall("beat", n.beat()))
-				n.poll.beats++
-				n.poll.asked = time.Now()
+				n.poll.beat(n.control, n.beats.next())
 			}
 			n.mu.Unlock()
-			n.notice()
+			n.poll.notice()
 		}
 	}
 }
 
-// beat returns the next beat: a number that the node has not seen lately, also not
-// from another client. All have as many digits, since they are written over each other.
-func (n *Node) beat() string { return strconv.FormatInt(n.beats.Add(1), 10) }
+// beats numbers the beats of a lease. Each number is one that the node has not seen lately, not even from another
+// client. All have the same number of digits, since they overwrite each other.
+type beats struct{ atomic.Int64 }
+
+func (b *beats) next() string { return strconv.FormatInt(b.Add(1), 10) }
 
 const (
 	firstBeat = 100_000_000_000
 	someBeats = 800_000_000_000
 )
 
-// Close ends every task and everything else that the pool runs on the node,
-// and the watcher; remove also removes the pool's folder. Runs in flight return
-// ErrClosed. Once it has succeeded, Close does nothing more; after an error it
-// can be called again. Where a later client has taken the node over, it touches
-// nothing there, and the error is ErrFenced.
+// Close ends every task and everything else that the pool runs on the node, and the watcher; if remove is set it also
+// removes the pool's folder. Runs in flight return ErrClosed. Once it has succeeded, Close does nothing more; after an
+// error it can be called again. If a later client has taken the node over, Close changes nothing there, and the error
+// is ErrFenced.
 func (n *Node) Close(ctx context.Context, remove bool) error {
 	n.closing.Lock()
 	defer n.closing.Unlock()
@@ -406,7 +398,7 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 			continue
 		}
 		if s := complaint.String(); s != "" {
-			err = fmt.Errorf("%w: it says: %s", err, s)
+			err = fmt.Errorf("%w: stderr: %s", err, s)
 		}
 		return fmt.Errorf("ending the pool's part of the node: %w", err)
 	}

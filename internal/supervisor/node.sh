@@ -3,11 +3,11 @@
 # gt_close. It must run under dash, bash and busybox ash, and on any Unix with
 # POSIX's tools. A process costs about a millisecond, a builtin nothing.
 #
-# Tasks are session.pl's and runner.pl's, where there is perl, and tasks.sh's
-# elsewhere, which comes in the variable gt_plain.
+# session.pl and runner.pl run the tasks if the node has perl. Otherwise tasks.sh
+# does, which comes in the variable gt_plain.
 
-# gt_stat PID sets gt_st to the start time of a process and fails where it does
-# not run. A pid with its start time is never mistaken for a later process.
+# gt_stat PID sets gt_st to the start time of a process and fails if it does not run. A pid with its start time is never
+# mistaken for a later process.
 gt_stat() {
 	gt_st=-
 	if [ -r /proc/self/stat ]; then
@@ -27,8 +27,8 @@ gt_alive() {
 	[ "${1:-0}" -gt 1 ] 2>/dev/null && gt_stat "$1" && [ "$gt_st" = "$2" ]
 }
 
-# gt_self sets gt_me to the pid of this very subshell ($$ is the main shell's).
-# In t/ it does so without reading a line of /proc byte by byte.
+# gt_self sets gt_me to the pid of this subshell ($$ is the main shell's). In t/ it does so without reading a line of
+# /proc byte by byte.
 gt_self() {
 	if [ -n "${BASHPID-}" ]; then
 		gt_me=$BASHPID
@@ -41,32 +41,32 @@ gt_self() {
 	fi
 }
 
-# gt_waits PID ID is true while PID is at the task. No other process has its
-# .start as stdin, so a pid that was used again is not mistaken for it.
+# gt_waits PID ID is true while PID is at the task. No other process has its .start as stdin, so a reused pid is not
+# mistaken for it.
 gt_waits() {
 	[ "${1:-0}" -gt 1 ] 2>/dev/null || return 1
 	if [ "$gt_fds" = 1 ]; then [ "/proc/$1/fd/0" -ef "$2.start" ]; else kill -0 "$1" 2>/dev/null; fi
 }
 
-# gt_fraction finds whether sleep knows parts of a second, when that is needed first.
+# gt_fraction finds out whether sleep supports fractions of a second, when that is first needed.
 gt_fraction() {
 	[ -z "$gt_frac" ] || return 0
 	gt_frac=0
 	if sleep 0.001 2>/dev/null; then gt_frac=1; fi
 }
 
-# gt_sleep SECONDS rounds up where sleep knows whole seconds only.
+# gt_sleep SECONDS rounds up if sleep supports whole seconds only.
 gt_sleep() {
 	gt_fraction
 	if [ "$gt_frac" = 1 ]; then sleep "$1"; else sleep "$((${1%.*} + 1))"; fi
 }
 
-# gt_end PID TENTHS ends a process group: TERM, and KILL after so many tenths
-# of a second. It returns as soon as the group is gone.
+# gt_end PID TENTHS ends a process group: TERM, and KILL after TENTHS tenths of a second. It returns as soon as the
+# group is gone.
 gt_end() {
 	gt_n=50
 	until kill -TERM "-$1"; do
-		# A process that is there without its group has not come to setsid yet.
+		# A process without its group has not reached setsid yet.
 		[ "$gt_n" -gt 0 ] && kill -0 "$1" || return 0
 		gt_sleep 0.02
 		gt_n=$((gt_n - 1))
@@ -94,14 +94,14 @@ gt_end() {
 	done 2>/dev/null
 } 2>/dev/null
 
-# gt_see finds whether /proc tells what a process has open. Its stdin is /dev/null.
+# gt_see finds out whether /proc shows what a process has open. Its stdin is /dev/null.
 gt_see() {
 	gt_fds=0 gt_frac=
 	if [ "/proc/$$/fd/0" -ef /dev/null ]; then gt_fds=1; fi 2>/dev/null
 }
 
-# gt_mine PID is true for a process that this user started, also if it runs as another.
-# One that another user started and that runs as this one is not.
+# gt_mine PID is true for a process that this user started, even if it runs as another user. It is false for one that
+# another user started and that runs as this one.
 gt_mine() {
 	gt_k=
 	while read -r gt_k gt_v gt_l; do
@@ -110,10 +110,9 @@ gt_mine() {
 	[ "$gt_k" = Uid: ] && [ "$gt_v" = "${gt_uid:=$(id -u)}" ]
 }
 
-# gt_marked PID NAME=VALUE is true for a process of this node with that variable. Any
-# process can have it: what has the node's token too is the node's, what has another
-# token is another node's, and what has none must be this user's. The token is not
-# given to a command, whose arguments every user can read.
+# gt_marked PID NAME=VALUE is true for a process of this node with that variable. Any process can have the variable: one
+# with the node's token too is the node's, one with another token is another node's, and one without a token must be
+# this user's. The token is not passed to a command, whose arguments every user can read.
 gt_marked() {
 	gt_a=$(tr '\n\0' ' \n' <"/proc/$1/environ" | while IFS= read -r gt_v; do
 		case $gt_v in
@@ -132,9 +131,9 @@ gt_marked() {
 	gt_mine "$1"
 }
 
-# gt_strays NODE kills every process of the node, but for the shell that asks: one
-# machine may carry several nodes, and other users' processes. Only Linux shows them.
-# Busybox's grep reads a line to its first NUL, so grep is to take variables as lines.
+# gt_strays NODE kills every process of the node except the calling shell: one machine may carry several nodes, and
+# other users' processes. Only Linux shows them. Busybox's grep reads a line up to its first NUL, so grep must treat
+# variables as lines.
 gt_strays() {
 	gt_n=0
 	gt_self
@@ -154,9 +153,8 @@ gt_strays() {
 	done
 } 2>/dev/null </dev/null
 
-# gt_fence GENERATION notes the highest generation of clients that has come to this
-# pool, in place: that works also when the disk is full. It returns 1 where a higher
-# one has come before, and 2 where it cannot be noted.
+# gt_fence GENERATION records the highest generation of clients that has come to this pool, in place, which works even
+# if the disk is full. It returns 1 if a higher one has come before, and 2 if it cannot be recorded.
 gt_fence() {
 	gt_o=
 	[ ! -e owner ] || read -r gt_o gt_l <owner
@@ -189,9 +187,8 @@ gt_endall() {
 	gt_strays "$1"
 } 2>/dev/null </dev/null
 
-# gt_kill PID WHAT kills a process, and the watcher's children too if the kernel lists
-# them: it is stopped first, so that no child's pid is used again. If its sleep were
-# left, gt_strays would look at all processes twice.
+# gt_kill PID WHAT kills a process, and the watcher's children too if the kernel lists them: it is stopped first, so
+# that no child's pid is reused. If its sleep were left, gt_strays would look at all processes twice.
 gt_kill() {
 	gt_l=
 	if [ "$2" = watch ]; then
@@ -201,9 +198,8 @@ gt_kill() {
 	kill -s KILL "$1" $gt_l
 } 2>/dev/null
 
-# gt_close ROOT NODE REMOVE GENERATION ends everything of the node, and with REMOVE 1
-# leaves nothing of it on the node. Without a ROOT it looks wherever that may be.
-# Where a client of a higher generation has come, it touches nothing.
+# gt_close ROOT NODE REMOVE GENERATION ends everything of the node, and with REMOVE 1 removes everything of it. Without
+# a ROOT it looks in all possible places. If a client of a higher generation has come, it changes nothing.
 gt_close() {
 	gt_see
 	if [ -z "$1" ]; then
@@ -220,7 +216,7 @@ gt_close() {
 		gt_fence "$4"
 		[ $? != 1 ] || { echo fenced; return 1; }
 		: >../disarmed
-		# The reporter and the watcher first: nobody starts anything from now on.
+		# The reporter and the watcher end first: nothing is started from now on.
 		for gt_f in ctl watch; do
 			gt_p= gt_q= gt_r= gt_w=
 			{ read -r gt_p gt_q gt_r gt_w gt_l <"$gt_f"; } 2>/dev/null
@@ -248,21 +244,20 @@ gt_remove() {
 	esac
 } 2>/dev/null
 
-# gt_ours DIR is true for a folder of this user, and for no link: another user may have
-# made the name first, in a folder that all users share.
+# gt_ours DIR is true for a folder of this user, and false for a link: another user may have made the name first, in a
+# folder that all users share.
 gt_ours() {
 	[ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]
 }
 
-# gt_private DIR... makes folders, the first of which is ours alone.
+# gt_private DIR... makes folders, the first of which only this user can enter.
 gt_private() {
 	if [ -e "$1" ] || [ -L "$1" ]; then gt_ours "$1" || return; fi
 	(umask 077 && exec mkdir -p "$@") 2>/dev/null && gt_ours "$1" && [ -w "$1" ]
 }
 
-# gt_temporary sets gt_base to a folder of this user alone in the one for temporary
-# files, and makes it: by a name that cannot be guessed, where another user has made the
-# usual one.
+# gt_temporary sets gt_base to a folder of this user alone in the one for temporary files, and makes it: under a name
+# that cannot be guessed, if another user has made the usual one.
 gt_temporary() {
 	gt_k=${TMPDIR:-/tmp}/gputrain-$(id -u)
 	for gt_base in "$gt_k" "$gt_k"-*; do
@@ -280,8 +275,7 @@ gt_random() {
 	[ -r /proc/sys/kernel/random/uuid ] && read -r gt_v </proc/sys/kernel/random/uuid
 }
 
-# gt_place NODE makes gt_root, which it chooses where that is empty, and sets gt_base
-# above it.
+# gt_place NODE makes gt_root, and chooses it if that is empty, and sets gt_base above it.
 gt_place() {
 	if [ -n "$gt_root" ]; then
 		gt_base=$gt_root
@@ -299,8 +293,8 @@ gt_place() {
 	gt_private "$gt_root" "$gt_root/t" "$gt_root/s" "$gt_root/work" && gt_ours "$gt_base"
 }
 
-# gt_token HOW sets and exports what proves that a process is the node's, which the
-# first session makes: also what session.pl and the tasks start has it then.
+# gt_token HOW sets and exports the token that proves that a process is the node's. The first session makes it:
+# session.pl and the tasks inherit it.
 gt_token() {
 	unset GPUTRAIN_NODE_TOKEN
 	[ -s mark ] || [ "$1" != start ] || ! gt_random || echo "$gt_v" >mark || return
@@ -309,8 +303,7 @@ gt_token() {
 	[ -z "$GPUTRAIN_NODE_TOKEN" ] || export GPUTRAIN_NODE_TOKEN
 }
 
-# gt_boot sets gt_bt to what tells one life of the machine, or of the container,
-# from the next.
+# gt_boot sets gt_bt to a value that differs after each boot of the machine, or of the container.
 gt_boot() {
 	gt_bt=-
 	if [ -r /proc/sys/kernel/random/boot_id ]; then read -r gt_bt </proc/sys/kernel/random/boot_id; fi
@@ -318,8 +311,7 @@ gt_boot() {
 	gt_bt="$gt_bt $gt_st"
 } 2>/dev/null
 
-# gt_perl is true where session.pl may run: perl must not have been told to do
-# anything but what a program says.
+# gt_perl is true if session.pl can run: no variable may make perl do anything but execute its program.
 gt_perl() {
 	[ -r /proc/uptime ] && command -v perl && [ -z "${PERL5OPT-}${PERL5DB-}${PERL_UNICODE-}${PERLIO-}" ]
 } >/dev/null
@@ -333,10 +325,9 @@ gt_depose() {
 	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 }
 
-# gt_enter makes this session the one that has the node. Of two that come at the same
-# time, one of the higher generation stays: each says first which is its own, then
-# can be deposed, and then looks whether the other has said so. One that is deposed
-# all the same, by one that had passed the fence before, comes again.
+# gt_enter makes this session the one that has the node. Of two that come at the same time, one of the higher generation
+# stays: each first records which is its own, then can be deposed, and then checks whether the other has recorded
+# itself. A session that is deposed all the same, by one that had passed the fence before, comes again.
 gt_enter() {
 	gt_stat "$$"
 	gt_k=$gt_st
@@ -355,22 +346,22 @@ gt_enter() {
 }
 
 # gt_open ROOT NODE HOW VERSION GENERATION BEAT INTERVAL LEASE TTL SELFDESTRUCT DISK
-# SESSION RUNNER takes the node's place over. HOW is "start" for the first session
-# of the client that makes it, "attach" for the first one of a later client, and
-# "again" for all others. SESSION and RUNNER are the texts of session.pl and runner.pl,
-# or empty where these are not wanted.
+# SESSION RUNNER takes the node over. HOW is "start" for the first session of the
+# client that makes the pool's folder, "attach" for the first one of a later client,
+# and "again" for all others. SESSION and RUNNER are the texts of session.pl and
+# runner.pl, or empty if these are not wanted.
 #
-# Files, in t/ of the pool's folder. What they have been since the first client came
-# stays, whatever a later one would want; the first word of "pool" is the version of
-# all others, for ever:
-#   pool    "version interval lease ttl folder": what the watcher keeps, and what is
-#           above the folder of caches
+# Files, in t/ of the pool's folder. They keep the first client's settings, whatever
+# a later one asks for; the first word of "pool" is the version of all others, for
+# ever:
+#   pool    "version interval lease ttl folder": the watcher's settings, and the
+#           folder above that of caches
 #   owner   the highest generation that has come
 #   lease   the last beat
-#   up      for how many seconds the watcher has watched, where there is a TTL
+#   up      for how many seconds the watcher has watched, if there is a TTL
 #   watch   "pid start-time ;" of the watcher
 #   ctl     "pid start-time reporter-pid start-time ;" of the session
-#   mark    what the node's processes have in their environment, and no others
+#   mark    the text that only the node's processes have in their environment
 gt_open() {
 	gt_name=$2 gt_root=$1 gt_gen=$5 gt_mode= gt_pl=0
 	gt_see
@@ -427,9 +418,8 @@ gt_open() {
 	gt_oomfind
 } </dev/null
 
-# gt_ready becomes the runner's session, or starts the reporter: from here on it
-# alone has the session's stdout, and nobody its stderr, so that the client sees
-# its death as the end of output.
+# gt_ready becomes the runner's session, or starts the reporter: from here on it alone has the session's stdout, and no
+# process its stderr, so that the client sees its death as the end of output.
 gt_ready() {
 	if [ "$gt_pl" = 1 ]; then
 		export PERL_BADLANG=0
@@ -448,9 +438,8 @@ gt_ready() {
 	trap 'gt_say Q' EXIT
 }
 
-# gt_arm SELFDESTRUCT starts the watcher, unless it runs. The watcher counts its own
-# sleeps, so that no change of the clock can matter, and goes on counting where one
-# before it was killed.
+# gt_arm SELFDESTRUCT starts the watcher, unless it runs. The watcher counts its own sleeps, so that no change of the
+# clock matters, and continues the count of a watcher that was killed.
 gt_arm() {
 	gt_p= gt_q=
 	[ ! -e watch ] || read -r gt_p gt_q gt_l <watch
@@ -481,7 +470,7 @@ gt_watch() {
 		elif gt_held; then
 			gt_age=0 gt_was=1
 		else
-			# What held it has ended since the last look: the lease counts from here.
+			# The task that held it has ended since the last look: the lease counts from here.
 			if [ "$gt_was" = 1 ]; then gt_age=0; else gt_age=$((gt_age + gt_interval)); fi
 			gt_was=0
 		fi
@@ -495,8 +484,8 @@ gt_watch() {
 	fi
 }
 
-# gt_held is true while a task runs that holds the lease. Who waits for it has said
-# so in ID.hold: "pid start-time ;".
+# gt_held is true while a task runs that holds the lease. The process that waits for such a task has written itself into
+# ID.hold: "pid start-time ;".
 gt_held() {
 	for gt_f in *.hold; do
 		gt_p= gt_q=
@@ -512,9 +501,8 @@ gt_lapse() {
 	gt_endall "$gt_name"
 }
 
-# gt_facts DISK tells what the node is, and then lists NVIDIA's devices. With DISK 1
-# it tells the free space too, which takes a process. The runner's session adds what
-# takes processes here.
+# gt_facts DISK reports the node's facts, and then lists NVIDIA's devices. With DISK 1 it reports the free space too,
+# which takes a process. The runner's session adds the facts that take processes here.
 gt_facts() {
 	gt_disk=$1 gt_all=
 	if [ "$gt_pl" = 0 ]; then
@@ -556,8 +544,8 @@ F path $PATH
 "; fi
 	done
 	if [ -e /dev/kfd ]; then
-		# AMD's are the nodes of the kernel's compute driver that have SIMD units; the
-		# others are processors. HIP_VISIBLE_DEVICES counts alike:
+		# AMD's accelerators are the nodes of the kernel's compute driver that have SIMD units; the others are
+		# processors. HIP_VISIBLE_DEVICES counts alike:
 		# https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
 		gt_n=0
 		for gt_f in /sys/class/kfd/kfd/topology/nodes/*/properties; do
@@ -574,7 +562,7 @@ F path $PATH
 	esac
 } 2>/dev/null
 
-# gt_cpus sets gt_v to how many processors this shell may use.
+# gt_cpus sets gt_v to the number of processors that this shell may use.
 gt_cpus() {
 	gt_l=
 	case ${BASH_VERSION-} in

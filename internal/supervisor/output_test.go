@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// outputShells are the shells, and bash where it must do as they do, since its
-// here-documents are files, as before 5.1.
+// outputShells are the shells, and a bash that keeps here-documents in files, as bash did before 5.1. It must behave
+// like the others.
 var outputShells = append([]string{"env BASH_COMPAT=50 bash"}, shells...)
 
-// eachOutputShell runs a test under all ways to take output.
+// eachOutputShell runs a test under each of outputShells.
 func eachOutputShell(t *testing.T, f func(t *testing.T, n *Node)) {
 	srv := opensshtest.Start(t)
 	for _, sh := range outputShells {
@@ -27,8 +27,7 @@ func eachOutputShell(t *testing.T, f func(t *testing.T, n *Node)) {
 	}
 }
 
-// What a task prints behaves like a pipe: to open it anew by name cuts nothing
-// off, and its order is kept.
+// A task's output is a pipe: opening it again by its name truncates nothing and keeps the order.
 func TestOutputOpenedByName(t *testing.T) {
 	lines := func(n int, line string) string { return strings.Repeat(line+"\n", n) }
 	eachOutputShell(t, func(t *testing.T, n *Node) {
@@ -57,7 +56,7 @@ func numbered(prefix string, n int) string {
 	return b.String()
 }
 
-// Every byte passes, at all sizes where the way that output goes changes.
+// Every byte passes, at all sizes at which output takes another path.
 func TestOutputBytes(t *testing.T) {
 	noise := make([]byte, 1<<20)
 	for i := range noise {
@@ -75,7 +74,7 @@ func TestOutputBytes(t *testing.T) {
 	eachOutputShell(t, func(t *testing.T, n *Node) {
 		for _, size := range []int{0, 1, 2, 511, 512, 513, 1025, 1026, 1027, 4095, 4096, 4097, 65535, 65536, 65537, 1 << 20} {
 			script := fmt.Sprintf("head -c %d '%s'; head -c %d '%s' >&2; exit 3", size, noiseFile, size, dotsFile)
-			if size%2 == 1 { // after a while, so that it goes by copiers
+			if size%2 == 1 { // after a pause, so that copiers carry it
 				script = "sleep 0.3; " + script
 			}
 			r := run(t, n, Spec{Script: script})
@@ -92,8 +91,8 @@ func TestOutputBytes(t *testing.T) {
 	})
 }
 
-// A daemon that keeps the pipes open does not hold up the end of its task, is
-// not killed by what it goes on to print, and what the task printed is whole.
+// A daemon that keeps the pipes open does not delay the end of its task, and survives further printing. The task's
+// output is complete.
 func TestOutputHeldByADaemon(t *testing.T) {
 	eachOutputShell(t, func(t *testing.T, n *Node) {
 		script := "setsid sh -c 'echo $$ >pid; while [ ! -e stop ]; do echo daemon; sleep 0.02; done' & until [ -s pid ]; do sleep 0.01; done; yes x | head -n 30000; echo last >&2; exit 5"
@@ -113,7 +112,7 @@ func TestOutputHeldByADaemon(t *testing.T) {
 	})
 }
 
-// A command that closes its output and runs on is neither over nor unseen.
+// A command that closes its output and runs on is not over, and its end is noticed.
 func TestOutputClosed(t *testing.T) {
 	eachOutputShell(t, func(t *testing.T, n *Node) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +127,7 @@ func TestOutputClosed(t *testing.T) {
 	})
 }
 
-// What is printed is there while the task runs on, whichever stream it is on.
+// Output of either stream is available while the task runs.
 func TestOutputLive(t *testing.T) {
 	eachOutputShell(t, func(t *testing.T, n *Node) {
 		for _, to := range []string{"1", "2"} {

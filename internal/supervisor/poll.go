@@ -1,109 +1,181 @@
 package supervisor
 
 import (
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
-// pollState is what the poller knows of its questions. Node.mu guards it.
-type pollState struct {
+// A poller decides when to ask a node for what, and records its answers. Node.mu guards it, except for attention and
+// heard.
+type poller struct {
+	attention chan struct{} // signals that something has changed
+	heard     atomic.Int64  // when the last frame came, in Unix nanoseconds
+	patience  time.Duration // how long a session may be silent
+	pause     time.Duration // between two questions, if nothing is urgent
+	last      time.Time     // when the last question was sent
+	lastLook  time.Time
+	asking    int // tasks that the last question was about
+	unanswered
+}
+
+// unanswered are the calls that a session has not answered yet.
+type unanswered struct {
 	token   int // of the last question
-	open    int // questions without an answer
-	looks   int // looks for dead wrappers begun
+	open    int // questions
+	looks   int // looks for dead wrappers
 	looking bool
-	beats   int       // of the lease, without an answer
-	asked   time.Time // when the last that needs an answer was sent
+	beats   int       // beats of the lease
+	asked   time.Time // when the last call that needs an answer was sent
 }
 
 const (
 	firstPause = 10 * time.Millisecond
-	livePause  = 100 * time.Millisecond // at most, when somebody watches
-	lazyPause  = time.Second            // at most, when nobody does
+	livePause  = 100 * time.Millisecond // at most, if a caller watches
+	lazyPause  = time.Second            // at most, if no caller does
 	lookPause  = time.Second
-	patience   = 20 * time.Second // with a session that does not answer
+	patience   = 20 * time.Second // how long a session may be silent
 	atOnce     = 24               // tasks per question: it must be shorter than PIPE_BUF
 )
 
-// pollLoop asks for the output of the tasks in flight that have some in files:
-// again at once where the last answer brought some, otherwise with growing
-// pauses; one question at a time. It also looks for dead wrappers, and sweeps.
-func (n *Node) pollLoop() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	pause := firstPause
-	last, lastLook := time.Now(), time.Now()
-	asking := 0
-	for {
-		select {
-		case <-n.life.Done():
-			return
-		case <-n.attention:
-		case <-timer.C:
-		}
-		now, next := time.Now(), time.Hour
-		n.mu.Lock()
-		if n.overdue() {
-			next = lookPause
-		}
-		if n.control != nil && !n.control.runner && len(n.tasks) > 0 {
-			next = lookPause
-			if now.Sub(lastLook) >= lookPause && !n.poll.looking {
-				lastLook = now
-				n.look()
-			}
-		}
-		if n.control != nil && n.poll.open == 0 {
-			questions, tasks, urgent, most := n.questions()
-			if tasks > asking {
-				pause = firstPause
-			}
-			asking = tasks
-			pause = min(pause, most)
-			if tasks > 0 && (urgent || now.Sub(last) >= pause) {
-				if urgent {
-					pause = firstPause
-				} else {
-					pause = min(2*pause, most)
-				}
-				last = now
-				n.ask(questions)
-			} else if tasks > 0 {
-				next = min(next, max(min(pause, most)-now.Sub(last), time.Millisecond))
-			}
-		}
-		if n.control != nil && n.broom.size() > 0 && n.broom.asked.size() == 0 {
-			if now.Sub(n.broom.since) >= sweepPause {
-				n.sweep()
-			} else {
-				next = min(next, max(sweepPause-now.Sub(n.broom.since), time.Millisecond))
-			}
-		}
-		n.mu.Unlock()
-		timer.Reset(next)
+func newPoller() poller {
+	return poller{attention: make(chan struct{}, 1), patience: patience, pause: firstPause}
+}
+
+// notice makes the node's goroutine take the next turn now.
+func (p *poller) notice() {
+	select {
+	case p.attention <- struct{}{}:
+	default:
 	}
 }
 
-// overdue reports whether an answer is awaited. A session that has been silent
-// for too long is ended, and a new one takes over: its shell may have been
-// killed, which the connection does not tell. Node.mu is held.
-func (n *Node) overdue() bool {
-	if n.control == nil || n.poll.open == 0 && n.poll.beats == 0 {
+// turn asks for output in files, of the tasks in flight that have some: again at once if the last answer brought some,
+// otherwise with growing pauses; one question at a time. It also looks for dead wrappers. It returns how long until the
+// next turn is due.
+func (p *poller) turn(k *control, tasks map[string]*task) (next time.Duration) {
+	now, next := time.Now(), time.Hour
+	if k == nil {
+		return next
+	}
+	if p.overdue(k) {
+		next = lookPause
+	}
+	if !k.runner && len(tasks) > 0 {
+		next = lookPause
+		if now.Sub(p.lastLook) >= lookPause && !p.looking {
+			p.lastLook = now
+			p.look(k, tasks)
+		}
+	}
+	if p.open == 0 {
+		next = min(next, p.ask(k, tasks, now))
+	}
+	return next
+}
+
+// overdue reports whether an answer is awaited. It ends a session that has been silent for too long, so that a new one
+// takes over: its shell may have been killed, which the connection does not show.
+func (p *poller) overdue(k *control) bool {
+	if p.open == 0 && p.beats == 0 {
 		return false
 	}
-	since := n.poll.asked
-	if heard := time.Unix(0, n.heard.Load()); heard.After(since) {
+	since := p.asked
+	if heard := time.Unix(0, p.heard.Load()); heard.After(since) {
 		since = heard
 	}
-	if time.Since(since) > n.patience {
-		n.patience *= 2 // a node may just be slow
-		n.poll.asked = time.Now()
-		n.control.abort()
+	if time.Since(since) > p.patience {
+		p.patience *= 2 // the node may just be slow
+		p.asked = time.Now()
+		k.abort()
 	}
 	return true
 }
 
-// Hasten has the output of a task asked for at once, and again every few milliseconds,
-// until stop is called. It is for a caller that knows of output and waits for it.
+// ask sends the question that is due, if any, and returns how long until the next is.
+func (p *poller) ask(k *control, all map[string]*task, now time.Time) (next time.Duration) {
+	qs, tasks, urgent, most := questions(all)
+	if tasks > p.asking {
+		p.pause = firstPause
+	}
+	p.asking = tasks
+	p.pause = min(p.pause, most)
+	switch {
+	case tasks == 0:
+		return time.Hour
+	case !urgent && now.Sub(p.last) < p.pause:
+		return max(min(p.pause, most)-now.Sub(p.last), time.Millisecond)
+	case urgent:
+		p.pause = firstPause
+	default:
+		p.pause = min(2*p.pause, most)
+	}
+	p.last = now
+	p.send(k, qs, maxBudget/len(all))
+	return time.Hour
+}
+
+// send sends questions that bring at most limit bytes of each stream.
+func (p *poller) send(k *control, qs []question, limit int) {
+	for _, q := range qs {
+		budget := 0
+		for _, t := range q.tasks {
+			budget = max(budget, t.asked(limit))
+		}
+		for _, t := range q.tasks {
+			t.allow(budget)
+		}
+		p.token++
+		p.open++
+		p.asked = time.Now()
+		c := newCall("ask", strconv.Itoa(p.token), strconv.Itoa(budget))
+		c.args(q.words...)
+		k.send(c)
+	}
+}
+
+// polled records that a question was answered.
+func (p *poller) polled() {
+	if p.open > 0 {
+		p.open--
+	}
+	p.patience = min(p.patience, patience)
+}
+
+// beat sends a beat of the lease.
+func (p *poller) beat(k *control, number string) {
+	k.send(newCall("beat", number))
+	p.beats++
+	p.asked = time.Now()
+}
+
+// beaten records that a beat was answered.
+func (p *poller) beaten() {
+	p.beats = 0
+	p.patience = min(p.patience, patience)
+}
+
+// look asks for tasks whose wrapper is dead. The runner has no wrappers, and a session ends with the runner.
+func (p *poller) look(k *control, tasks map[string]*task) {
+	var ids []string
+	for id, t := range tasks {
+		if over, _ := t.ended(); !over {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	p.looking = true
+	p.looks++
+	for some := range slices.Chunk(ids, atOnce) {
+		k.send(newCall("seek", some...))
+	}
+}
+
+// Hasten asks for the output of a task at once, and again every few milliseconds, until stop is called. It is for a
+// caller that knows that there is output and waits for it.
 func (n *Node) Hasten(id string) (stop func()) {
 	n.mu.Lock()
 	t := n.tasks[id]
@@ -112,22 +184,21 @@ func (n *Node) Hasten(id string) (stop func()) {
 		return func() {}
 	}
 	t.hasten()
-	n.notice()
+	n.poll.notice()
 	return func() { t.hasty.Add(-1) }
 }
 
-// A question is what one 'R' asks.
+// A question is the content of one 'R' call.
 type question struct {
 	words []string
 	tasks []*task
 }
 
-// questions returns what is to be asked, at once or after a pause of most at most.
-// Node.mu is held.
-func (n *Node) questions() (qs []question, tasks int, urgent bool, most time.Duration) {
+// questions returns the questions to send, at once or after a pause of at most most.
+func questions(all map[string]*task) (qs []question, tasks int, urgent bool, most time.Duration) {
 	var q question
 	most = lazyPause
-	for _, t := range n.tasks {
+	for _, t := range all {
 		words, now := t.wants()
 		switch {
 		case t.hasty.Load() > 0:
@@ -150,73 +221,4 @@ func (n *Node) questions() (qs []question, tasks int, urgent bool, most time.Dur
 		qs = append(qs, q)
 	}
 	return qs, tasks, urgent, most
-}
-
-// ask sends questions. Node.mu is held.
-func (n *Node) ask(qs []question) {
-	limit := maxBudget / max(len(n.tasks), 1)
-	for _, q := range qs {
-		budget := 0
-		for _, t := range q.tasks {
-			budget = max(budget, t.asked(limit))
-		}
-		for _, t := range q.tasks {
-			t.allow(budget)
-		}
-		n.poll.token++
-		n.poll.open++
-		n.poll.asked = time.Now()
-		c := newCall("ask", strconv.Itoa(n.poll.token), strconv.Itoa(budget))
-		c.args(q.words...)
-		n.control.send(c)
-	}
-}
-
-// polled notes that a question was answered.
-func (n *Node) polled(token string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.poll.open > 0 {
-		n.poll.open--
-	}
-	n.patience = min(n.patience, patience)
-	n.notice()
-}
-
-// beaten notes that a beat was answered.
-func (n *Node) beaten() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.poll.beats = 0
-	n.patience = min(n.patience, patience)
-}
-
-// look asks for tasks whose wrapper is dead. The runner has none, and a session
-// ends with it. Node.mu is held.
-func (n *Node) look() {
-	var ids []string
-	for id, t := range n.tasks {
-		t.mu.Lock()
-		if t.exit == nil {
-			ids = append(ids, id)
-		}
-		t.mu.Unlock()
-	}
-	if len(ids) == 0 {
-		return
-	}
-	n.poll.looking = true
-	n.poll.looks++
-	for len(ids) > atOnce {
-		n.control.send(newCall("seek", ids[:atOnce]...))
-		ids = ids[atOnce:]
-	}
-	n.control.send(newCall("seek", ids...))
-}
-
-// looked notes the end of an answer to a look.
-func (n *Node) looked() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.poll.looking = false
 }

@@ -2,32 +2,32 @@ package supervisor
 
 import "testing"
 
-// A task whose output is waited for is asked at once, and often until the waiting is over.
+// A task whose output a caller waits for is polled at once, and often until the caller is done.
 func TestHasten(t *testing.T) {
-	n := &Node{tasks: map[string]*task{"a": newTask("a"), "b": newTask("b")}, attention: make(chan struct{}, 1)}
+	n := &Node{tasks: map[string]*task{"a": newTask("a"), "b": newTask("b")}, poll: newPoller()}
 	for _, task := range n.tasks {
 		task.begin(true)
 	}
 	n.tasks["b"].live = true
-	if qs, tasks, urgent, most := n.questions(); len(qs) != 1 || tasks != 2 || urgent || most != livePause {
+	if qs, tasks, urgent, most := questions(n.tasks); len(qs) != 1 || tasks != 2 || urgent || most != livePause {
 		t.Errorf("before: %d questions about %d, urgent=%v, most %v", len(qs), tasks, urgent, most)
 	}
 	n.Hasten("unknown")()
 	stop := n.Hasten("a")
 	select {
-	case <-n.attention:
+	case <-n.poll.attention:
 	default:
-		t.Error("the poller is not told")
+		t.Error("Hasten does not wake the poller")
 	}
-	if _, _, urgent, most := n.questions(); !urgent || most != firstPause {
+	if _, _, urgent, most := questions(n.tasks); !urgent || most != firstPause {
 		t.Errorf("hastened: urgent=%v, most %v", urgent, most)
 	}
 	n.tasks["a"].asked(maxBudget)
-	if _, _, urgent, most := n.questions(); urgent || most != firstPause {
+	if _, _, urgent, most := questions(n.tasks); urgent || most != firstPause {
 		t.Errorf("asked in vain: urgent=%v, most %v", urgent, most)
 	}
 	stop()
-	if _, _, urgent, most := n.questions(); urgent || most != livePause {
+	if _, _, urgent, most := questions(n.tasks); urgent || most != livePause {
 		t.Errorf("afterwards: urgent=%v, most %v", urgent, most)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// ErrNUL means that a text holds a NUL byte, which neither an argument nor the
-// environment of any Unix process can.
-var ErrNUL = errors.New("it holds a NUL byte, which no Unix process can be given")
+// ErrNUL means that a text holds a NUL byte, which no argument and no environment variable can hold.
+var ErrNUL = errors.New("it holds a NUL byte, which cannot be passed to a Unix process")
 
 // Quote returns text that a POSIX shell reads as the one word s, byte for byte:
 // quotes, newlines, $ and bytes that are not UTF-8 included. The error is ErrNUL.
@@ -22,8 +21,7 @@ func Quote(s string) (string, error) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// unquote reads one word that bash's printf %q has quoted, up to the space
-// after it, and returns what follows that.
+// unquote reads one word that bash's printf %q has quoted, up to the space after it, and returns the rest.
 func unquote(s string) (word, rest string, err error) {
 	var b strings.Builder
 	dollar := false // within $'...'
@@ -74,7 +72,7 @@ func unquote(s string) (word, rest string, err error) {
 	return "", "", errUnquote
 }
 
-// What stands after a backslash within $'...', and what it means.
+// The characters after a backslash within $'...', and their meanings.
 const (
 	escapes = `abtnvfreE'"\?`
 	escaped = "\a\b\t\n\v\f\r\x1b\x1b'\"\\?"
@@ -82,7 +80,7 @@ const (
 
 var errUnquote = errors.New("a quoted text does not end")
 
-// A call is one of a function of node.sh, or of session.pl and runner.pl, where it has no gt_.
+// A call is a call of a function of node.sh, or of session.pl and runner.pl, whose functions have no gt_.
 type call struct {
 	words []string
 	err   error // why it cannot be sent
@@ -96,7 +94,7 @@ func newCall(function string, args ...string) *call {
 	return c
 }
 
-// args adds arguments. The first that cannot be sent is the call's error.
+// args adds arguments. If one cannot be sent, that is the call's error.
 func (c *call) args(args ...string) {
 	for _, a := range args {
 		if c.err == nil && strings.IndexByte(a, 0) >= 0 {
@@ -115,7 +113,7 @@ func (c *call) appendShell(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// appendMessage adds the call to b as session.pl takes it.
+// appendMessage adds the call to b in the form of session.pl's messages.
 func (c *call) appendMessage(b []byte) []byte {
 	n := len(c.words) - 1
 	for _, w := range c.words {

@@ -19,7 +19,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// FuzzQuote has real shells read what Quote wrote, from stdin as node.sh does.
+// FuzzQuote makes real shells read the result of Quote from stdin, as node.sh does.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "'", `\`, "\n", "a\r\nb", "$HOME", "!!", everyByte, "\xff\xfe", "-n", "~", "{a,b}", "\x01\x7f\x81\x88", "é\xc3"} {
 		f.Add(s)

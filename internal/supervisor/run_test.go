@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// everyByte has each byte but NUL, and what shells stumble over.
+// everyByte has each byte except NUL, and texts that are difficult for shells.
 var everyByte = func() string {
 	var b strings.Builder
 	for i := 1; i < 256; i++ {
@@ -141,7 +141,7 @@ func TestRun(t *testing.T) {
 				r := run(t, n, Spec{Script: "ulimit -c 0; kill -" + name + " $$; sleep 5"})
 				if r.err != nil || r.Signal != name || r.Cause != Signaled || r.Code != 128+num || r.out+r.errs != "" {
 					if shell == "busybox ash" && (name == "INT" || name == "QUIT") {
-						continue // ignored, where env(1) cannot help
+						continue // ignored, and env(1) cannot help
 					}
 					t.Errorf("%s: %+v", name, r)
 				}
@@ -207,7 +207,7 @@ func TestRun(t *testing.T) {
 			if r.Code != 6 || r.Cause != Exited {
 				t.Errorf("%+v", r)
 			}
-			until(t, "the child's end", func() bool { return gone(r.out) == nil }) // which KILL may take a moment for
+			until(t, "the child's end", func() bool { return gone(r.out) == nil }) // KILL may take a moment
 			r = run(t, n, Spec{Script: "setsid sh -c 'echo $$ >pid; exec sleep 600' & until [ -s pid ]; do sleep 0.01; done; cat pid; exit 6"})
 			if r.Code != 6 || gone(r.out) == nil {
 				t.Errorf("a daemon must stay until the pool ends: %+v", r)
@@ -243,17 +243,17 @@ type badReader struct{}
 
 func (badReader) Read([]byte) (int, error) { return 0, errBad }
 
-// sleeps reports whether a sleep of the node's runs.
+// sleeps reports whether one of the node's sleeps runs.
 func sleeps(t *testing.T, n *Node) bool {
 	return slices.ContainsFunc(processes(t, "GPUTRAIN_POOL="+n.cfg.PoolID), func(p string) bool {
 		return strings.Contains(p, "sleep 3600") || strings.Contains(p, "sleep 600")
 	})
 }
 
-// gone returns an error while the process whose pid is printed lives.
+// gone returns an error while the process with the printed ID lives.
 func gone(pid string) error {
 	if _, err := strconv.Atoi(strings.TrimSpace(pid)); err != nil {
-		panic(err) // "/proc//stat" is there for ever
+		panic(err) // "/proc//stat" would always exist
 	}
 	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
 	if err != nil || strings.Contains(string(stat), ") Z ") {

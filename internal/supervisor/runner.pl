@@ -1,6 +1,5 @@
-# The runner: one small process that forks the commands of a node, hears their
-# output, and reaps them. session.pl leaves it, and says what its files are. It
-# serves one session at a time: the newest.
+# The runner: one small process that forks the commands of a node, reads their output, and reaps them. session.pl starts
+# it, and describes its files. It serves one session at a time: the newest.
 use strict;
 
 our ($root, $EINTR, $listen);
@@ -18,10 +17,10 @@ my ($in, $out, $bits, $quit) = ('', '', '', 0);
 my ($journal, $uptime, $oomfile, $ooms, $oomtime, $oomseen) = (undef, undef, undef, 0, -1, -1);
 
 my $short = 4096;   # bytes of a stream that are kept in memory
-my $moment = 0.05;  # seconds; whose task runs longer is told so, and finds its output in files
-my $rest = 1;       # seconds for what a command has left in its group to end by itself
+my $moment = 0.05;  # seconds; if a task runs longer, the client learns that, and its output goes to files
+my $rest = 1;       # seconds in which processes that a command left in its group may end by themselves
 
-# now is in seconds and does not go back when somebody sets the clock.
+# now returns seconds of a clock that does not go back when the time is set.
 sub now {
 	sysseek $uptime, 0, 0;
 	sysread $uptime, my $b, 32;
@@ -30,8 +29,7 @@ sub now {
 
 sub answer { $out .= "$_[0]\n" if $client }
 
-# note adds a line to the journal. Where the disk is full, what is forgotten has
-# to make way.
+# note adds a line to the journal. If the disk is full, forgotten lines have to make way.
 sub note {
 	my $line = "$_[0]\n";
 	return 1 if (syswrite $journal, $line) == length $line;
@@ -39,7 +37,7 @@ sub note {
 	return (syswrite $journal, $line = current() . $line) == length $line;
 }
 
-# recover ends what a runner has left that was killed, and says that it vanished.
+# recover ends what a killed runner has left, and reports that it vanished.
 sub recover {
 	my %p;
 	seek $journal, 0, 0;
@@ -63,14 +61,14 @@ sub recover {
 	}
 }
 
-# ours reports whether an environment is one of this node's: a number may have passed to
-# a process of another user, who can write anything into it but the node's token.
+# ours reports whether an environment is that of one of this node's processes: a pid may have passed to a process of
+# another user, who can write anything into it but the node's token.
 sub ours {
 	my $token = $original{GPUTRAIN_NODE_TOKEN} // return 1;
 	return index($_[0], "\0GPUTRAIN_NODE_TOKEN=$token\0") >= 0;
 }
 
-# loop waits until something happens, and does what is to be done.
+# loop waits for events, and handles them.
 sub loop {
 	my ($r, $w) = ($bits, undef);
 	vec($w, fileno $client, 1) = 1 if length $out;
@@ -100,12 +98,12 @@ sub loop {
 	flush() if length $out;
 }
 
-# patience is how long nothing needs to be done: what is due of a task, or a look
-# at whether a child has ended just before it was waited for.
+# patience returns how long nothing needs to be done: until something of a task is due, or until the next check whether
+# a child has ended just before it was waited for.
 sub patience {
 	return 0.1 if @blocked || $quit;
 	if (!%live) {
-		exit 0 unless -e 'journal'; # somebody has removed the pool's folder
+		exit 0 unless -e 'journal'; # the pool's folder was removed
 		return 30;
 	}
 	my $due;
@@ -115,7 +113,7 @@ sub patience {
 	return $due <= 0 ? 0.002 : $due < 0.25 ? $due + 0.002 : 0.25;
 }
 
-# meet takes a new session, and leaves the old one.
+# meet accepts a new session, and drops the old one.
 sub meet {
 	accept(my $s, $listen) or return;
 	leave() if $client;
@@ -146,7 +144,7 @@ my %do = (
 	swept => sub { answer("K $_[0]") },
 );
 
-# obey does what the session says.
+# obey executes the session's messages.
 sub obey {
 	my $n = sysread $client, $in, 1 << 16, length $in;
 	return if !defined $n && ($! == 11 || $! == $EINTR);
@@ -164,15 +162,15 @@ sub set {
 	}
 }
 
-# over tells the end of a task, and remembers it until it is to be forgotten.
+# over reports the end of a task, and remembers it until it is forgotten.
 sub over {
 	my ($id, $line) = @_;
 	$over{$id} = "D $id $line";
 	answer($over{$id});
 }
 
-# list tells of every task that was not forgotten: I ID, 1 where it is over, and the
-# name of its scratch directory, and J at the end.
+# list reports every task that was not forgotten: I ID, 1 if it is over, and the name of its scratch directory, and J at
+# the end.
 sub list {
 	for my $id (sort keys %live, grep !$dropped{$_}, keys %over) {
 		answer("I $id " . ($live{$id} ? 0 : 1) . ' ' . ($scratch{$id} || '-'));
@@ -189,8 +187,8 @@ sub state {
 	else { answer($over{$id} || "U $id") }
 }
 
-# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
-# starts a task, or reports its state where it was started before.
+# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG... starts a task, or reports its state if
+# it was started before.
 sub start {
 	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $hold, $nenv, @words) = @_;
 	return if $quit || $dropped{$id};
@@ -215,7 +213,7 @@ sub start {
 	push @blocked, $t if @blocked || !spawn($t);
 }
 
-# hold has a task hold the lease until its end.
+# hold makes a task hold the lease until its end.
 sub hold {
 	my ($h, $line) = (undef, "$$ " . started($$) . " ;\n");
 	return 1 if open($h, '>', "$_[0].hold") && (syswrite $h, $line) == length $line;
@@ -223,8 +221,7 @@ sub hold {
 	return 0;
 }
 
-# spawn starts the command of a task, or returns false where that must wait: each
-# may come to need two pipes and two files.
+# spawn starts the command of a task, or returns false if that must wait: each may need two pipes and two files.
 sub spawn {
 	my ($t) = @_;
 	return 0 if keys %pid >= $most;
@@ -246,8 +243,8 @@ sub spawn {
 	return 1;
 }
 
-# command becomes the command. What it has no use for is closed first: to open takes a
-# descriptor more, and there may be none left.
+# command becomes the command. It first closes what the command does not need: opening takes one more descriptor, and
+# there may be none left.
 sub command {
 	my ($t, $out, $err, @unused) = @_;
 	setpgrp 0, 0;
@@ -276,9 +273,8 @@ sub hearken {
 	$t->{open}++;
 }
 
-# hear takes what a stream has. It reads to the end whatever happens: neither a
-# full disk nor the end of the task, which may leave others with the pipe, are to
-# block or kill who writes to it.
+# hear reads a stream. It reads to the end whatever happens: neither a full disk nor the end of the task, which may
+# leave other processes with the pipe, may block or kill the writers.
 sub hear {
 	my ($fd) = @_;
 	my ($t, $s, $h) = @{$pipe{$fd}};
@@ -304,8 +300,8 @@ sub hear {
 	}
 }
 
-# spill puts what was heard into files, where it goes from then on. On a full disk
-# what is short stays in memory.
+# spill writes the received output to files, where further output goes from then on. On a full disk what is short stays
+# in memory.
 sub spill {
 	my ($t) = @_;
 	for my $s (0, 1) {
@@ -330,14 +326,14 @@ sub keep {
 	return 1;
 }
 
-# schedule sets when a task is to be looked at while its command runs.
+# schedule sets when a task is checked next while its command runs.
 sub schedule {
 	my ($t) = @_;
 	my $due = $t->{told} ? undef : $t->{t0} + $moment;
 	for ($t->{kill}, $t->{limit} > 0 && !$t->{late} && !$t->{cancel} ? $t->{t0} + $t->{limit} : undef) {
 		$due = $_ if $_ && (!$due || $_ < $due);
 	}
-	# It has closed its output: its end tells nothing else.
+	# It has closed its output: nothing else shows its end.
 	if (!$t->{open} && (!$due || $due > now() + ($t->{nap} ||= 0.001))) {
 		$due = now() + $t->{nap};
 		$t->{nap} *= 2 if $t->{nap} < 0.1;
@@ -345,7 +341,7 @@ sub schedule {
 	$t->{due} = $due;
 }
 
-# tick does what is due of a task.
+# tick does what is due for a task.
 sub tick {
 	my ($t, $now) = @_;
 	if (!$t->{ended}) {
@@ -368,19 +364,19 @@ sub tick {
 			kill KILL => -$t->{pid};
 			($t->{kill}, $t->{giveup}) = (undef, $now + 0.5);
 		}
-		# Zombies that nobody reaps are in a group too.
+		# Zombies that no process reaps are in a group too.
 		$t->{group} = 0 if !kill(0, -$t->{pid}) || $t->{giveup} && $now >= $t->{giveup};
 		return settle($t);
 	}
-	# What the group has printed is in the pipes. Who else holds them, a daemon
-	# that was left, has a moment to end, and is not listened to for ever.
+	# The output of the group is in the pipes. Other processes that hold them, such as a daemon that was left, have a
+	# moment to end, and are not listened to for ever.
 	my $r = '';
 	for (keys %pipe) { vec($r, $_, 1) = 1 if $pipe{$_}[0] == $t }
 	$t->{gone} = 1 if ++$t->{waits} >= 600 || $t->{waits} >= 10 && !select $r, undef, undef, 0;
 	settle($t);
 }
 
-# end ends the processes of a task: TERM now, and KILL after so many seconds.
+# end ends the processes of a task: TERM now, and KILL after the grace.
 sub end {
 	my ($t, $seconds) = @_;
 	kill TERM => -$t->{pid};
@@ -389,15 +385,14 @@ sub end {
 	$t->{kill} = $at unless $t->{kill} && $t->{kill} < $at;
 }
 
-# ended takes the end of a command. What it left in its group ends with it.
+# ended handles the end of a command. What it left in its group ends with it.
 sub ended {
 	my ($t, $status) = @_;
 	my $sig = $status & 127;
 	$t->{ms} = int((now() - $t->{t0}) * 1000 + 0.5);
 	$t->{code} = $sig ? 128 + $sig : $status >> 8;
 	$t->{sig} = $sig ? $signals[$sig] || "RT$sig" : '-';
-	# Several may end at once, and the count be read between a kill and the end that
-	# it leads to.
+	# Several may end at once, and the count may be read between a kill and the end that it causes.
 	$t->{oom} = 1 if $t->{code} == 137 && oom() > $t->{ooms} && now() < $oomseen + 5;
 	$t->{ended} = 1;
 	if (kill 0, -$t->{pid}) {
@@ -421,8 +416,7 @@ sub settle {
 	}
 }
 
-# finish tells the end of a task: of each stream 0 says that it is empty, 1 that
-# it is in its file, 2 that it is quoted in what follows.
+# finish reports the end of a task: for each stream 0 means empty, 1 in its file, 2 quoted in the text that follows.
 sub finish {
 	my ($t, $code, $sig, $cause) = @_;
 	my @text = map { $_ eq '' ? '' : quote($_) } @{$t->{text}};
@@ -449,7 +443,7 @@ sub quote {
 	return "\$'$s' ";
 }
 
-# cancel ID TENTHS ends a task, or sees to it that it never starts.
+# cancel ID TENTHS ends a task, or makes sure that it never starts.
 sub cancel {
 	my ($id, $tenths) = @_;
 	my $t = $live{$id};
@@ -479,13 +473,13 @@ sub forget {
 	compact() if -s $journal > 1 << 20;
 }
 
-# current returns what the journal must tell.
+# current returns the lines that the journal must have.
 sub current {
 	return join '', map("S $_ " . ($scratch{$_} || '') . "\n", keys %over, keys %live),
 		map("X $_\n", keys %dropped), map("P $_->{id} $_->{pid}\n", grep $_->{pid}, values %live);
 }
 
-# compact leaves in the journal what is not forgotten.
+# compact leaves in the journal only what is not forgotten.
 sub compact {
 	my $text = current();
 	open my $h, '+>>', 'journal.new' or return;
@@ -512,7 +506,7 @@ sub release {
 	exit 1;
 }
 
-# lay lays the runner down, and every task with it.
+# lay ends the runner, and every task with it.
 sub lay {
 	for my $t (@blocked) { delete $live{$t->{id}} }
 	@blocked = ();

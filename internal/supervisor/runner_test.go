@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// A perl that cannot do what is asked of it, or was told to do more than its
-// program says, leaves the tasks to the shell: also in later sessions.
+// If perl does not work, or a variable changes what it runs, the shell runs the tasks, in later sessions too.
 func TestPerlThatCannot(t *testing.T) {
 	srv := opensshtest.Start(t)
 	broken := t.TempDir()
@@ -52,7 +51,7 @@ func TestPerlThatCannot(t *testing.T) {
 	}
 }
 
-// The programs for perl are right by its own strict rules.
+// The perl programs are valid under perl's strict rules.
 func TestPerlPrograms(t *testing.T) {
 	needShell(t, "perl")
 	for _, name := range []string{"session.pl", "runner.pl"} {
@@ -63,7 +62,7 @@ func TestPerlPrograms(t *testing.T) {
 	}
 }
 
-// withoutPerl returns a PATH with all programs of the usual folders but perl.
+// withoutPerl returns a PATH with all programs of the usual folders except perl.
 func withoutPerl(t *testing.T) string {
 	dir := t.TempDir()
 	for _, from := range []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin"} {
@@ -73,15 +72,14 @@ func withoutPerl(t *testing.T) string {
 		}
 		for _, p := range programs {
 			if !strings.HasPrefix(p.Name(), "perl") {
-				_ = os.Symlink(from+"/"+p.Name(), dir+"/"+p.Name()) // the first counts
+				_ = os.Symlink(from+"/"+p.Name(), dir+"/"+p.Name()) // the first one counts
 			}
 		}
 	}
 	return dir
 }
 
-// killRunner kills the process that waits for a node's tasks, and returns when
-// another one has taken its place.
+// killRunner kills a node's runner, and returns when another one has taken its place.
 func killRunner(t *testing.T, n *Node) {
 	t.Helper()
 	runner := func() (pid int) {
@@ -105,12 +103,11 @@ func killRunner(t *testing.T, n *Node) {
 	until(t, "another runner", func() bool { next := runner(); return next != pid && next != 0 })
 }
 
-// A runner knows what the one before it, that was killed, has started, also when
-// its journal was long: nothing runs twice.
+// A runner knows what its killed predecessor started, even if the journal was long: nothing runs twice.
 func TestRunnerIsKilled(t *testing.T) {
 	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))
 	once := Spec{ID: "once", Script: "echo x >>runs; echo out; exit 4", Scratch: true}
-	for range 2 { // with a scratch directory it is not forgotten
+	for range 2 { // with a scratch directory, the task is not forgotten
 		if r := run(t, n, once); r.err != nil || r.Code != 4 || r.out != "out\n" {
 			t.Errorf("%+v", r)
 		}
@@ -149,8 +146,7 @@ func TestRunnerIsKilled(t *testing.T) {
 	}
 }
 
-// What finished tasks leave is removed, though the connection is cut just when
-// the node is asked to.
+// The files of finished tasks are removed, even if the connection is cut during that request.
 func TestSweptAfterCuts(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -171,7 +167,7 @@ func TestSweptAfterCuts(t *testing.T) {
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			left, _ = filepath.Glob(n.facts.Root + "/t/sw-*")
 			dirs, _ := filepath.Glob(n.facts.Root + "/s/*")
-			// A shell makes some ahead.
+			// A shell makes some directories in advance.
 			if len(left) == 0 && len(dirs) < scratchAhead && (shell != "perl" || len(dirs) == 0) {
 				return
 			}
@@ -180,8 +176,7 @@ func TestSweptAfterCuts(t *testing.T) {
 	})
 }
 
-// Where a login may have few files open, tasks wait for their turn, and lose
-// nothing of what they print.
+// If a login allows few open files, tasks wait for their turn, and lose no output.
 func TestFewDescriptors(t *testing.T) {
 	cfg := config(t, "perl")
 	cfg.Shell = "sh -c 'ulimit -n 96; exec sh'"

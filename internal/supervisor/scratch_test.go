@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/disktest"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/disktest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// Each attempt has a directory that nobody else had or has, until its release.
+// Each attempt has a directory that no other attempt has or had, until its release.
 func TestScratch(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -53,7 +53,7 @@ func TestScratch(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		until(t, "the end of what was released", func() bool { // and only of that
+		until(t, "the end of what was released", func() bool { // and of nothing else
 			left, err := filepath.Glob(n.facts.Root + "/s/*/sub")
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +63,7 @@ func TestScratch(t *testing.T) {
 	})
 }
 
-// A task that still runs keeps what was released.
+// A running task keeps its directory after the release.
 func TestScratchReleasedEarly(t *testing.T) {
 	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))
 	r := runCtx(t.Context(), n, Spec{ID: "a", Scratch: true, Script: `sleep 1.5; echo x >"$GPUTRAIN_SCRATCH/f" && cat "$GPUTRAIN_SCRATCH/f"`}, func() { n.Release("a") })

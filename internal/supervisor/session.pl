@@ -1,26 +1,26 @@
-# A session with the runner: the node's side of commands where that is a Linux with
-# perl, as it is nearly everywhere. Together they do what the tasks' part of node.sh
-# does for half its time. They use no module, since each takes longer to load than
-# perl itself.
+# A session with the runner: the node's side of commands on a Linux with perl, which
+# nearly all nodes are. Together they do the work of tasks.sh in half the time. They
+# use no module, since each takes longer to load than perl itself.
 #
 #   perl session.pl ROOT
 #
-# takes messages from stdin and prints frames, as node.sh's reporter does. If no
-# runner serves t/sock, it first leaves one, which outlives it.
+# reads messages from stdin and prints frames, as tasks.sh's reporter does. If no
+# runner serves t/sock, it first starts one, which outlives it.
 #
 # A message is eight digits, the length of what follows, and words with NUL
-# between them: a function of node.sh without its gt_, and its arguments.
+# between them: a function of tasks.sh without its gt_, and its arguments.
 #
-# Files, in t/ of the pool's folder, where both run:
+# Files, in t/ of the pool's folder, the working directory of both:
 #   runner           "pid start-time ;"
-#   journal          "S ID SCRATCH" before a task is started, "P ID PID" after: who
-#                    reads it, since the runner was killed, starts nothing twice.
-#                    "X ID" when its output was dropped, "F ID" when it was forgotten
+#   journal          "S ID SCRATCH" before a task is started, "P ID PID" after: a
+#                    runner that reads it, since the last one was killed, starts
+#                    nothing twice. "X ID" when the task's output was dropped,
+#                    "F ID" when the task was forgotten
 #   ID.out ID.err    output that is long, or of a task that runs for a while
 #   ID.in ID.sh      stdin and a long script, put there by the client
-#   ID.start         made when the task was started, where that is asked for
-#   ID.hold          "pid start-time ;" of the runner, while a task runs that is to
-#                    hold the lease
+#   ID.start         made when the task was started, if that is asked for
+#   ID.hold          "pid start-time ;" of the runner, while a task runs that holds
+#                    the lease
 use strict;
 
 our ($root) = @ARGV;
@@ -37,7 +37,7 @@ sub put {
 	}
 }
 
-# message takes the first whole message off a buffer, or returns undef.
+# message takes the first complete message from a buffer, or returns undef.
 sub message {
 	return undef if length $_[0] < 8;
 	my $n = 8 + substr $_[0], 0, 8;
@@ -65,7 +65,7 @@ sub talk {
 		sysread STDIN, $in, 1 << 16, length $in or exit 0;
 		my $on = '';
 		while (defined(my $m = message($in))) {
-			# What is in files needs not pass the runner.
+			# Output in files need not pass the runner.
 			if (substr($m, 8, 4) eq "ask\0") { ask(split /\0/, substr($m, 12), -1) } else { $on .= $m }
 		}
 		put($s, $on);
@@ -79,16 +79,15 @@ sub fail {
 	exit 1;
 }
 
-# started returns the start time of a process, which its pid does not have for
-# itself alone.
+# started returns the start time of a process: its pid alone may be reused.
 sub started {
 	open my $h, '<', "/proc/$_[0]/stat" or return '-';
 	sysread $h, my $b, 4096;
 	return (split / /, substr $b, 2 + rindex $b, ')')[19];
 }
 
-# facts returns what takes processes to find in a shell. The platform is that of
-# perl itself, as its file tells.
+# facts returns the facts that take a shell several processes to find. The platform is that of perl itself, as its file
+# shows.
 sub facts {
 	my ($elf, $cpus) = ('', 0);
 	if (open my $h, '<', '/proc/self/exe') { sysread $h, $elf, 20 }
@@ -104,8 +103,8 @@ sub facts {
 	return "F os Linux\nF arch $arch\nF uid $>\nF cpus $cpus\n";
 }
 
-# ask TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond the
-# offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+# ask TOKEN BUDGET (ID OUT ERR FINAL)... sends each stream from the offset OUT or ERR on, up to BUDGET bytes; with FINAL
+# 1, also its length.
 sub ask {
 	my ($token, $budget, @rest) = @_;
 	while (my ($id, $out, $err, $final) = splice @rest, 0, 4) {
@@ -137,11 +136,11 @@ sub emit {
 	}
 }
 
-# serve leaves a runner.
+# serve starts a runner.
 sub serve {
 	unlink 'sock';
 	socket($listen, 1, 1, 0) && bind($listen, pack 'S a*', 1, 'sock') && listen $listen, 8 or fail();
-	my $flags = fcntl $listen, 4, 04000; # F_SETFL, O_NONBLOCK, where they are what they nearly always are
+	my $flags = fcntl $listen, 4, 04000; # F_SETFL, O_NONBLOCK, with their values on nearly all systems
 	fail() unless $flags && (fcntl $listen, 3, 0) & 04000;
 	my ($p, $h) = fork;
 	fail() unless defined $p;
@@ -154,7 +153,7 @@ sub serve {
 		close $listen;
 		return;
 	}
-	# Nobody must wait for it with the session's streams.
+	# No process may wait for it because it holds the session's streams.
 	open STDIN, '<', '/dev/null';
 	open STDOUT, '>', '/dev/null';
 	open STDERR, '>', '/dev/null';

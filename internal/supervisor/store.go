@@ -15,12 +15,20 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// longScript is from where on a script does not fit into one argument on Linux
-// (128 KiB) and goes by a file.
+// A script of longScript bytes or more does not fit into one argument on Linux (128 KiB) and is sent as a file.
 const longScript = 96 << 10
 
+// files stores the files that tasks need: long scripts, and stdin.
+type files struct {
+	client     *ssh.Client
+	facts      *Facts // the node's
+	generation int
+	life       context.Context
+	end        context.CancelCauseFunc // gives the node up
+}
+
 // script returns the command that runs a spec's script.
-func (n *Node) script(ctx context.Context, spec Spec) ([]string, error) {
+func (f *files) script(ctx context.Context, spec Spec) ([]string, error) {
 	if len(spec.Script) < longScript {
 		return []string{"sh", "-c", spec.Script}, nil
 	}
@@ -28,48 +36,35 @@ func (n *Node) script(ctx context.Context, spec Spec) ([]string, error) {
 		return nil, fmt.Errorf("%w: the script: %w", ErrNotStarted, err)
 	}
 	name := spec.ID + ".sh"
-	if err := n.store(ctx, name, strings.NewReader(spec.Script)); err != nil {
+	if err := f.store(ctx, name, strings.NewReader(spec.Script)); err != nil {
 		return nil, fmt.Errorf("script of %s: %w", spec.ID, err)
 	}
-	return []string{"sh", n.facts.Root + "/t/" + name}, nil
+	return []string{"sh", f.facts.Root + "/t/" + name}, nil
 }
 
-// store puts what r has into a task's file on the node, whole or not at all.
-// What the node says no to is ErrNotStarted.
-func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
-	rewind, done, err := repeatable(ctx, r)
+// store writes r to a task's file on the node, completely or not at all. If the node refuses, the error is
+// ErrNotStarted.
+func (f *files) store(ctx context.Context, name string, r io.Reader) error {
+	content, err := repeatable(ctx, r)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
-	defer done()
+	defer content.done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(n.life, func() { cancel(n.Err()) })()
+	defer context.AfterFunc(f.life, func() { cancel(context.Cause(f.life)) })()
 	for try := 0; ; try++ {
-		src, err := rewind()
+		src, err := content.rewind()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrNotStarted, err)
 		}
-		// A name of its own for each try: a cat that a cut connection has left
-		// behind cannot write into the file of the next.
-		dst, err := Quote(n.facts.Root + "/t/" + name)
-		if err != nil {
-			return err
-		}
-		part := dst + "." + strconv.Itoa(try)
-		owner, err := Quote(n.facts.Root + "/t/owner")
-		if err != nil {
-			return err
-		}
-		fence := "{ read -r g l <" + owner + "; } 2>/dev/null; [ \"${g:-0}\" -le " + strconv.Itoa(n.cfg.Generation) + " ] || exit " + strconv.Itoa(fencedOff) + "; "
-		text := "export LC_ALL=C; " + fence + "cat >" + part + " && mv -f " + part + " " + dst + " || { rm -f " + part + "; exit 1; }"
-		quoted, err := Quote(text)
+		quoted, err := Quote(storeScript(f.facts.Root+"/t/", name, try, f.generation, content.size))
 		if err != nil {
 			return err
 		}
 		var complaint tail
-		err = n.client.ExecMoving(ctx, "exec sh -c "+quoted, src, nil, &complaint)
-		src.revoke()
+		err = f.client.ExecMoving(ctx, "exec sh -c "+quoted, src, nil, &complaint)
+		read, ended := src.revoke()
 		var exit *ssh.ExitError
 		switch {
 		case err == nil:
@@ -77,13 +72,16 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, ssh.ErrStalled):
-			n.Fail(fmt.Errorf("storing %s: %w", name, err))
-		case errors.Is(err, ssh.ErrDisconnected) && n.client.Err() == nil:
+			f.end(fmt.Errorf("storing %s: %w", name, err))
+		case errors.Is(err, ssh.ErrDisconnected) && f.client.Err() == nil:
 			continue
 		case errors.As(err, &exit) && exit.Code == fencedOff:
 			return fmt.Errorf("%w: %w", ErrNotStarted, ErrFenced)
 		case errors.As(err, &exit) && noRoom.MatchString(complaint.String()):
 			return fmt.Errorf("%w: the node cannot store it: %w: %s", ErrNotStarted, ErrDiskFull, complaint.String())
+		case errors.As(err, &exit) && ended && read < content.size:
+			content.size = read // a file of sysfs is shorter than it claims, or this one was cut meanwhile
+			continue
 		case errors.As(err, &exit):
 			return fmt.Errorf("%w: the node cannot store it: %s", ErrNotStarted, complaint.String())
 		}
@@ -91,17 +89,29 @@ func (n *Node) store(ctx context.Context, name string, r io.Reader) error {
 	}
 }
 
-// fencedOff is the exit status of what a later client leaves nothing to.
+// storeScript returns the script that stores its stdin, of that size, as a file in a folder. If a connection is cut,
+// cat reads the end of the file as if it were complete, perhaps long after the next try: so what has another size is
+// removed, and each try has a name of its own.
+func storeScript(folder, name string, try, generation int, size int64) string {
+	dst, owner := quote(folder+name), quote(folder+"owner")
+	part := dst + "." + strconv.Itoa(try)
+	return fmt.Sprintf(`export LC_ALL=C; { read -r g l <%s; } 2>/dev/null; [ "${g:-0}" -le %d ] || exit %d; `+
+		`cat >%[4]s && { [ $(wc -c <%[4]s) -eq %[5]d ] || { echo it did not arrive complete >&2; false; }; } && mv -f %[4]s %[6]s || { rm -f %[4]s; exit 1; }`,
+		owner, generation, fencedOff, part, size, dst)
+}
+
+// fencedOff is the exit status of a store by a client that was deposed.
 const fencedOff = 77
 
-// noRoom is how a program in the C locale says that there is no room.
+// noRoom matches a full disk's message of a program in the C locale.
 var noRoom = regexp.MustCompile(`No space left on device|Disk quota exceeded`)
 
-// A revocable reader can be taken away from who reads it: once revoke has
-// returned, nothing is read any more.
+// A revocable reader can be revoked: once revoke has returned, nothing is read any more.
 type revocable struct {
-	mu sync.Mutex
-	r  io.Reader
+	mu    sync.Mutex
+	r     io.Reader
+	read  int64
+	ended bool
 }
 
 func (v *revocable) Read(p []byte) (int, error) {
@@ -110,25 +120,43 @@ func (v *revocable) Read(p []byte) (int, error) {
 	if v.r == nil {
 		return 0, io.EOF
 	}
-	return v.r.Read(p)
+	n, err := v.r.Read(p)
+	v.read += int64(n)
+	v.ended = err == io.EOF
+	return n, err
 }
 
-func (v *revocable) revoke() {
+// revoke returns how many bytes were read, and whether the reader had come to its end.
+func (v *revocable) revoke() (read int64, ended bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.r = nil
+	return v.read, v.ended
 }
 
-// repeatable returns a function that gives r's content again and again, from
-// where r stands. What cannot seek is first read whole: to memory where it is
-// short, otherwise to a temporary file that done removes.
-func repeatable(ctx context.Context, r io.Reader) (rewind func() (*revocable, error), done func(), err error) {
+// A content can be read again and again. Its size is in bytes.
+type content struct {
+	size int64
+	at   func() (io.Reader, error) // from the beginning
+	done func()
+}
+
+func (c *content) rewind() (*revocable, error) {
+	r, err := c.at()
+	return &revocable{r: io.LimitReader(r, c.size)}, err
+}
+
+// repeatable returns r's content from r's position on. A reader that cannot seek, or does not know its size, is first
+// read completely: to memory if it is short, otherwise to a temporary file that done removes.
+func repeatable(ctx context.Context, r io.Reader) (*content, error) {
 	if s, ok := r.(io.ReadSeeker); ok {
-		if at, err := s.Seek(0, io.SeekCurrent); err == nil {
-			return func() (*revocable, error) {
+		if at, size, err := remaining(s); err != nil {
+			return nil, err
+		} else if size > 0 {
+			return &content{size: size, at: func() (io.Reader, error) {
 				_, err := s.Seek(at, io.SeekStart)
-				return &revocable{r: s}, err
-			}, func() {}, nil
+				return s, err
+			}, done: func() {}}, nil
 		}
 	}
 	sp := &spool{}
@@ -140,19 +168,34 @@ func repeatable(ctx context.Context, r io.Reader) (rewind func() (*revocable, er
 		}
 		read <- err
 	}()
+	var err error
 	select {
 	case err = <-read:
 	case <-ctx.Done():
-		// As with os/exec, a Read that blocks cannot be interrupted. The
-		// goroutine ends with it, and the file with the goroutine.
+		// As with os/exec, a blocked Read cannot be interrupted. The goroutine ends with it, and the file with the
+		// goroutine.
 		go func() { <-read; sp.remove() }()
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		sp.remove()
-		return nil, nil, err
+		return nil, err
 	}
-	return func() (*revocable, error) { return sp.open(), nil }, sp.remove, nil
+	return &content{size: sp.size, at: func() (io.Reader, error) { return sp.open(), nil }, done: sp.remove}, nil
+}
+
+// remaining returns a reader's position and how many bytes follow it, as far as the reader knows: none for a pipe, and
+// for a file of procfs. The error is that of a reader that cannot go back to its position.
+func remaining(s io.Seeker) (at, size int64, err error) {
+	if at, err = s.Seek(0, io.SeekCurrent); err != nil {
+		return 0, 0, nil
+	}
+	end, err := s.Seek(0, io.SeekEnd)
+	if err != nil {
+		return at, 0, nil
+	}
+	_, err = s.Seek(at, io.SeekStart)
+	return at, max(end-at, 0), err
 }
 
 // A spool keeps what is written to it, in memory up to a limit.
@@ -185,11 +228,11 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *spool) open() *revocable {
+func (s *spool) open() io.Reader {
 	if s.file == nil {
-		return &revocable{r: bytes.NewReader(s.b.Bytes())}
+		return bytes.NewReader(s.b.Bytes())
 	}
-	return &revocable{r: io.NewSectionReader(s.file, 0, s.size)}
+	return io.NewSectionReader(s.file, 0, s.size)
 }
 
 func (s *spool) remove() {

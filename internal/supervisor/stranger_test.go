@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// Other users of a node's machine, and other pools there, have processes with the
-// node's name in their environment. The end of the node does not end them.
+// Other users of a node's machine, and other pools there, have processes with the node's name in
+// their environment. The end of the node does not end those processes.
 func TestForgedMarks(t *testing.T) {
 	strangertest.Need(t)
 	srv := opensshtest.Start(t)
@@ -28,9 +28,9 @@ func TestForgedMarks(t *testing.T) {
 		stranger := strangertest.Start(t, name)
 		wrong := strangertest.Start(t, name, "GPUTRAIN_NODE_TOKEN=wrong")
 		joined := strangertest.Sleeping(t, "GPUTRAIN_NODE_TOKEN=another", "X=\n"+name)
-		mine := strangertest.Sleeping(t, name) // as a session that was cut leaves it
+		mine := strangertest.Sleeping(t, name) // as a session leaves it that was cut
 
-		// A task of another pool that has this node's name.
+		// This is a task of another pool with this node's name in its environment.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		started, over := make(chan struct{}), make(chan result, 1)
@@ -38,7 +38,7 @@ func TestForgedMarks(t *testing.T) {
 			over <- runCtx(ctx, other, Spec{Script: "exec sleep 600", Env: map[string]string{"GPUTRAIN_NODE": cfg.PoolID}}, func() { close(started) })
 		}()
 		<-started
-		// One of its own, that has left its session.
+		// This is a process of the node itself that has left its session.
 		if r := run(t, n, Spec{Script: "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!"}); r.err != nil {
 			t.Fatal(r.err)
 		}
@@ -82,8 +82,8 @@ func tokenOf(t *testing.T, n *Node) string {
 	return strings.TrimSpace(string(token))
 }
 
-// Where the home folder cannot be written to, the pool's folder is in one that all
-// users share. Another user has made its name first.
+// If the home folder is not writable, the pool's folder is in a folder that all users share. Another user has taken
+// its name before.
 func TestStrangersFolders(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -109,7 +109,7 @@ func TestStrangersFolders(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				if open := strangertest.Opens(t, base); len(open) > 0 {
-					t.Errorf("the stranger opens %v", open)
+					t.Errorf("another user can open %v", open)
 				}
 				// Another node of the machine finds the same folder.
 				again := cfg
@@ -137,8 +137,7 @@ func TestStrangersFolders(t *testing.T) {
 	})
 }
 
-// The folder was removed, as /tmp is emptied, and another user has made it again, with
-// what would run there.
+// The folder was removed, as when /tmp is emptied, and another user made it again, with programs to be run there.
 func TestStrangerTakesThePlace(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
@@ -159,13 +158,13 @@ func TestStrangerTakesThePlace(t *testing.T) {
 			echo "2 1 60 0 $1" >t/pool && echo "system('touch $2')" | tee session.pl >runner.pl && chmod 666 t/pool *.pl`, root, evil)
 		cfg.Root, cfg.Lease = root, time.Minute
 		if m, _, err := Attach(t.Context(), connect(t, srv, ""), cfg); err == nil {
-			t.Error("attached to a stranger's folder")
+			t.Error("attached to another user's folder")
 			m.Close(t.Context(), false)
 		}
 		if _, err := os.Lstat(evil); err == nil {
-			t.Error("a stranger's program ran")
+			t.Error("another user's program ran")
 		}
-		// Whoever ends the node later is not held up by it, and removes nothing of theirs.
+		// A later close of the node does not wait for that, and keeps the other user's files.
 		later, err := newNode(t.Context(), connect(t, srv, ""), cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -174,13 +173,13 @@ func TestStrangerTakesThePlace(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Lstat(filepath.Join(root, "t", "pool")); err != nil {
-			t.Errorf("the stranger's folder was touched: %v", err)
+			t.Errorf("another user's folder was changed: %v", err)
 		}
 	})
 }
 
-// A number that has passed from a task to another user's process is not taken for the
-// task's, whatever that process says that it is.
+// If a task's process ID now belongs to another user's process, that process is not ended as the task's, whatever
+// it claims to be.
 func TestRecoveryOfForgedTasks(t *testing.T) {
 	strangertest.Need(t)
 	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))

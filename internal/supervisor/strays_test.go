@@ -10,13 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
 )
 
-// greps returns a shell command whose grep is another one, and the file to which that
-// adds a line for each look at all processes. It first gives what was killed a second to
-// end.
+// greps returns a shell command with another grep, and a file that gets a line for each search of all processes.
+// Before such a search, killed processes get a second to end.
 func greps(t *testing.T, shell, grep string) (command, counts string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,14 +27,14 @@ func greps(t *testing.T, shell, grep string) (command, counts string) {
 	return "env PATH='" + dir + "':\"$PATH\" " + shell, counts
 }
 
-// The end of an idle node, whose watcher sleeps, looks at all processes once.
+// The close of an idle node, whose watcher sleeps, searches all processes once.
 func TestCloseLooksOnce(t *testing.T) {
 	grep, err := exec.LookPath("grep")
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := opensshtest.Start(t)
-	eachAtOnce(t, func(t *testing.T, shell string) {
+	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
 		var counts string
 		cfg.Shell, counts = greps(t, cfg.Shell, grep)
@@ -60,12 +59,11 @@ func TestCloseLooksOnce(t *testing.T) {
 	})
 }
 
-// Busybox's grep finds what has left its task, whatever is before the node's name in its
-// environment.
+// Busybox's grep finds processes that have left their task, whatever precedes the node's name in their environment.
 func TestStraysByBusybox(t *testing.T) {
 	needShell(t, "busybox ash")
 	srv := opensshtest.Start(t)
-	eachAtOnce(t, func(t *testing.T, shell string) {
+	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
 		cfg.Shell, _ = greps(t, cfg.Shell, "busybox grep")
 		n := start(t, connect(t, srv, ""), cfg)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// litter is what is to be removed from the node.
+// litter lists what is to be removed from the node.
 type litter struct {
 	tasks   []string // all files of finished tasks
 	outputs []string // the output of finished tasks that must not start again
@@ -15,19 +15,18 @@ type litter struct {
 
 func (l *litter) size() int { return len(l.tasks) + len(l.outputs) + len(l.dirs) }
 
-// add adds what m has.
+// add adds m's lists.
 func (l *litter) add(m litter) {
 	l.tasks = append(l.tasks, m.tasks...)
 	l.outputs = append(l.outputs, m.outputs...)
 	l.dirs = append(l.dirs, m.dirs...)
 }
 
-// A broom sweeps, many at once, because that may be one process on the node. What
-// it asked a session for is asked for again by the next, unless the node has said
-// that it came to it. Node.mu guards it.
-type broom struct {
+// A cleanup removes litter, much at once, because that may take one process on the node. The next session repeats what
+// it asked a session for, unless the node has reported that it began. Node.mu guards it.
+type cleanup struct {
 	litter
-	asked litter    // what a session was asked for without an answer yet
+	asked litter    // asked of a session, and not yet answered
 	token int       // of the last question
 	since time.Time // since when there is litter
 }
@@ -38,52 +37,61 @@ const (
 	sweepPause = time.Second // at most, until all is asked for
 )
 
-// soil adds litter and sees to it that it is swept: now where it is much, else
-// before long. n.mu is held.
-func (n *Node) soil(l litter, much bool) {
-	if n.broom.size() == 0 {
-		n.broom.since = time.Now()
-		n.notice() // has the poller sweep, if there is no more soon
+// collect adds litter, which is removed at once if it is much, and otherwise before long. first reports that there was
+// none. Without a session k is nil.
+func (c *cleanup) collect(k *control, l litter, much bool) (first bool) {
+	first = c.size() == 0
+	if first {
+		c.since = time.Now()
 	}
-	n.broom.add(l)
-	if much || n.broom.size() >= sweepMany {
-		n.sweep()
+	c.add(l)
+	if much || c.size() >= sweepMany {
+		c.sweep(k)
 	}
+	return first
 }
 
-// sweep asks for the removal of what lies about, when the last such question is
-// answered. n.mu is held.
-func (n *Node) sweep() {
-	b := &n.broom
-	if n.control == nil || b.size() == 0 || b.asked.size() > 0 {
+// turn removes litter if that is due, and returns how long until it is.
+func (c *cleanup) turn(k *control) (next time.Duration) {
+	if k == nil || c.size() == 0 || c.asked.size() > 0 {
+		return time.Hour
+	}
+	if left := sweepPause - time.Since(c.since); left > 0 {
+		return max(left, time.Millisecond)
+	}
+	c.sweep(k)
+	return time.Hour
+}
+
+// sweep asks for the removal of the litter, once the last such question is answered.
+func (c *cleanup) sweep(k *control) {
+	if k == nil || c.size() == 0 || c.asked.size() > 0 {
 		return
 	}
-	b.asked, b.litter = b.litter, litter{}
+	c.asked, c.litter = c.litter, litter{}
 	for _, what := range []struct {
 		function string
 		names    []string
-	}{{"forget", b.asked.tasks}, {"drop", b.asked.outputs}, {"release", b.asked.dirs}} {
+	}{{"forget", c.asked.tasks}, {"drop", c.asked.outputs}, {"release", c.asked.dirs}} {
 		for many := range slices.Chunk(what.names, sweepMany) {
-			n.control.send(newCall(what.function, many...))
+			k.send(newCall(what.function, many...))
 		}
 	}
-	b.token++
-	n.control.send(newCall("swept", strconv.Itoa(b.token)))
+	c.token++
+	k.send(newCall("swept", strconv.Itoa(c.token)))
 }
 
-// swept notes that the node came to what it was asked for.
-func (n *Node) swept(token string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if token == strconv.Itoa(n.broom.token) {
-		n.broom.asked = litter{}
-		n.notice()
+// swept records that the node began a removal, and reports whether it was the last one asked for.
+func (c *cleanup) swept(token string) bool {
+	if token != strconv.Itoa(c.token) {
+		return false
 	}
+	c.asked = litter{}
+	return true
 }
 
-// resweep has a new session asked for what the last one may not have done. n.mu
-// is held.
-func (n *Node) resweep() {
-	n.broom.add(n.broom.asked)
-	n.broom.asked = litter{}
+// resweep makes the next session repeat what the last one may not have done.
+func (c *cleanup) resweep() {
+	c.add(c.asked)
+	c.asked = litter{}
 }

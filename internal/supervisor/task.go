@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,45 +11,67 @@ import (
 	"github.com/gputrain/gputrain/internal/overdue"
 )
 
-// A task is one command in flight: what the node has told of it, and the
-// output that came and was not yet given to its sinks.
+// A task is a command in flight: its state as the node reported it, and the output that its sinks have not got yet.
 type task struct {
 	id                    string
 	startCall, cancelCall *call
 	dir                   string
 	live                  bool
 	unwanted              bool           // its output is discarded
-	missed, misses        int            // the last look that found no wrapper, and how many in a row; Node.mu guards them
-	resent                bool           // its start was sent more than once; Node.mu guards it
-	restarts              int            // how often its start was sent again; Node.mu guards it
-	questions             int            // after which the node may still say that it does not know the task; Node.mu guards it
-	clock                 *overdue.Clock // its Timeout; nil without one
+	clock                 *overdue.Clock // its Timeout's; nil without one
 	since                 time.Time      // it cannot have been started before
 	wake                  chan struct{}  // signals Run that something below has changed
-	hasty                 atomic.Int32   // how many wait for its output: see Hasten
+	hasty                 atomic.Int32   // how many callers wait for its output: see Hasten
+	presence
 
 	mu      sync.Mutex
 	cancel  bool // it is to end
 	started time.Time
-	inbox   [2][]byte
-	got     [2]int64 // how much of each stream has come
-	final   [2]int64 // how long each is, once that is known; else -1
-	inlined [2]int64 // how long, by what of a file came beside the end; else -1
-	exit    *Exit    // set once it has ended
-	err     error    // why it never started
-	budget  int      // how much of each stream may come at once
-	allowed [2]int64 // how far into each stream was asked
-	more    bool     // the last poll brought something: ask again at once
-	pressed bool     // it was asked for the rest of its output, at once, when it had ended
-	files   bool     // there may be output in files, which must be asked for
+	exit    *Exit // set once it has ended
+	err     error // why it never started
+	output
+}
+
+// presence records whether the node has a task. Node.mu guards it.
+type presence struct {
+	missed, misses int  // the last look that found no wrapper, and how many in a row did
+	resent         bool // its start was sent more than once
+	restarts       int  // how often its start was sent again
+	questions      int  // after which the node may still report that it does not know the task
 }
 
 func newTask(id string) *task {
-	return &task{
-		id: id, wake: make(chan struct{}, 1), budget: minBudget, since: time.Now(),
-		final: [2]int64{-1, -1}, inlined: [2]int64{-1, -1},
-	}
+	return &task{id: id, wake: make(chan struct{}, 1), since: time.Now(), output: newOutput()}
 }
+
+// missing records that a look did not find a task's wrapper, and reports whether that counts. The wrapper may not exist
+// yet, or its last ring may arrive after this answer: only the second time in a row counts. If a process exists that
+// just does not seem to be at the task, a busy node may have delayed it: then only many times count.
+func (p *presence) missing(look int, doubtful bool) bool {
+	if p.missed != look-1 {
+		p.misses = 0
+	}
+	p.missed = look
+	p.misses++
+	if doubtful {
+		return p.misses >= doubtfulLooks
+	}
+	return p.misses >= 2
+}
+
+// doubtfulLooks are some 20 seconds.
+const doubtfulLooks = 20
+
+// again records that a start is sent again, and reports whether the task's time limit begins again with it.
+func (p *presence) again() bool {
+	p.resent = true
+	p.restarts++
+	return p.restarts < mostRestarts
+}
+
+// mostRestarts bounds how often a task's time limit may begin again, for a connection that is cut each time before its
+// start was read.
+const mostRestarts = 8
 
 // signal wakes Run. The caller need not hold t.mu.
 func (t *task) signal() {
@@ -66,7 +87,7 @@ func (t *task) cancelled() bool {
 	return t.cancel
 }
 
-// begin notes that the command runs, and whether its output is to be asked for.
+// begin records that the command runs, and whether its output must be asked for.
 func (t *task) begin(files bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +98,8 @@ func (t *task) begin(files bool) {
 	t.signal()
 }
 
-// done takes a 'D' frame. A task ends once: what a new session tells again is
-// ignored. Ask means that some output must still be asked for.
+// done handles a 'D' frame. A task ends once: a new session's repetition is ignored. ask reports whether some output
+// must still be asked for.
 func (t *task) done(line string) (ask bool, err error) {
 	x, err := parseDone(line, t.dir)
 	if err != nil && !errors.Is(err, ErrNotStarted) {
@@ -103,16 +124,7 @@ func (t *task) done(line string) (ask bool, err error) {
 		t.exit.Elapsed = time.Since(t.started)
 	}
 	t.exit.Elapsed = min(t.exit.Elapsed, time.Since(t.since))
-	for s := range t.final {
-		switch {
-		case !x.inFile[s]:
-			t.inbox[s] = append(t.inbox[s], x.text[s][min(t.got[s], int64(len(x.text[s]))):]...)
-			t.got[s] = max(t.got[s], int64(len(x.text[s])))
-			t.final[s] = t.got[s]
-		case t.inlined[s] >= 0:
-			t.final[s] = max(t.inlined[s], t.got[s])
-		}
-	}
+	t.finish(x)
 	return !t.complete(), nil
 }
 
@@ -126,7 +138,7 @@ func (t *task) lose(err error) {
 	t.signal()
 }
 
-// vanish ends a task of whose end nothing is known.
+// vanish ends a task whose end is unknown.
 func (t *task) vanish() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,37 +151,21 @@ func (t *task) vanish() {
 	t.signal()
 }
 
-// deliver takes a piece of output. The node may send again what is here
-// already; it must not leave anything out.
+// deliver adds a piece of output. The node may repeat output, but must not leave any out.
 func (t *task) deliver(f *frame) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, end := f.stream, f.offset+int64(len(f.data))
-	if f.kind == 'X' && f.last && f.offset == 0 {
-		t.inlined[s] = -1
-		if 0 < end && end < inlineBytes { // all that there is, if the task's end comes next
-			t.inlined[s] = end
-		}
+	grown, err := t.add(f)
+	if err != nil {
+		return fmt.Errorf("%w of %s", err, t.id)
 	}
-	if f.offset > t.got[s] {
-		return fmt.Errorf("%w: a gap in the output of %s", errFrame, t.id)
-	}
-	if end > t.allowed[s]+inlineBytes {
-		return fmt.Errorf("%w: more output of %s than it was asked for", errFrame, t.id)
-	}
-	if skip := t.got[s] - f.offset; skip < int64(len(f.data)) {
-		t.inbox[s] = append(t.inbox[s], f.data[skip:]...)
-		t.got[s] = end
-		t.more = true
+	if grown {
 		t.signal()
 	}
 	return nil
 }
 
-// inlineBytes is how much of a stream comes beside the end of a task at most.
-const inlineBytes = 4096
-
-// measured takes the words of a 'Z' frame.
+// measured handles the words of a 'Z' frame.
 func (t *task) measured(words []string) error {
 	if len(words) != 3 {
 		return errFrame
@@ -187,24 +183,18 @@ func (t *task) measured(words []string) error {
 	if words[1] == "e" {
 		s = stderr
 	}
-	// It cannot become shorter than what has come of it, but for somebody's meddling.
+	// It cannot become shorter than the output so far, unless another program changes it.
 	t.final[s] = max(n, t.got[s])
 	t.signal()
 	return nil
 }
 
-const (
-	minBudget = 128 << 10
-	maxBudget = 8 << 20 // for all tasks of a node together, at least minBudget each
-)
-
-// wants reports what a poll is to ask of the task: nothing while its sinks are
-// behind, or when all is here. Urgent means now.
+// wants returns what a poll is to ask for: nothing while the task's sinks are behind, or when all is here. urgent means
+// now.
 func (t *task) wants() (words []string, urgent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := len(t.inbox[stdout]) + len(t.inbox[stderr])
-	if t.unwanted || t.complete() || held >= t.budget || !t.files && t.exit == nil {
+	if t.unwanted || t.complete() || t.held() >= t.budget || !t.files && t.exit == nil {
 		return nil, false
 	}
 	ended := "0"
@@ -214,21 +204,15 @@ func (t *task) wants() (words []string, urgent bool) {
 	return []string{t.id, strconv.FormatInt(t.got[stdout], 10), strconv.FormatInt(t.got[stderr], 10), ended}, t.more || t.exit != nil && !t.pressed
 }
 
-// asked notes that the task is asked about, and returns how much may come: the
-// more, the longer its output keeps coming.
+// asked records that the task is asked about, and returns how many bytes may come.
 func (t *task) asked(limit int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.more {
-		t.budget = min(2*t.budget, max(limit, minBudget))
-	} else {
-		t.budget = minBudget
-	}
-	t.more, t.pressed = false, t.exit != nil
-	return t.budget
+	t.pressed = t.exit != nil
+	return t.grant(limit)
 }
 
-// hasten counts one more that waits for the task's output, which is asked for at once.
+// hasten counts one more caller that waits for the task's output, which is asked for at once.
 func (t *task) hasten() {
 	t.hasty.Add(1)
 	t.mu.Lock()
@@ -236,16 +220,14 @@ func (t *task) hasten() {
 	t.more = true
 }
 
-// allow notes that the node was asked for so much of each stream.
+// allow records that the node was asked for budget bytes of each stream.
 func (t *task) allow(budget int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for s := range t.allowed {
-		t.allowed[s] = max(t.allowed[s], t.got[s]+int64(budget))
-	}
+	t.expect(budget)
 }
 
-// ended reports whether the task has, and how much of its output has come.
+// ended reports whether the task has ended, and how much of its output has come.
 func (t *task) ended() (ended bool, got int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,25 +240,10 @@ func (t *task) complete() bool {
 	return t.exit != nil && (t.got == t.final || t.unwanted)
 }
 
-// take moves what has come to the caller, whose buffers it reuses.
+// take moves the received output to the caller, whose buffers it reuses.
 func (t *task) take(out *[2][]byte) (started, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for s := range out {
-		t.inbox[s], out[s] = out[s][:0], t.inbox[s]
-	}
+	t.move(out)
 	return !t.started.IsZero(), t.complete()
-}
-
-// write hands output to the sinks. Without a sink it is dropped.
-func (s *Sinks) write(out *[2][]byte) error {
-	for i, w := range []io.Writer{s.Stdout, s.Stderr} {
-		if w == nil || len(out[i]) == 0 {
-			continue
-		}
-		if _, err := w.Write(out[i]); err != nil {
-			return fmt.Errorf("the task's output cannot be written: %w", err)
-		}
-	}
-	return nil
 }

@@ -1,44 +1,43 @@
-# Commands on a node without perl, as they are runner.pl's elsewhere. The client
-# keeps sending calls of these functions: gt_start for a task. What runs for every
-# task uses builtins only.
+# Commands on a node without perl; elsewhere runner.pl runs them. The client calls
+# these functions one after the other: gt_start for a task. The code that runs for
+# every task uses builtins only.
 #
 # Files of a task, in t/ of the pool's folder:
-#   ID.start   "wrapper-pid scratch-directory", then "command-pid", then whatever the
-#              wrapper's shell prints: its word on a signal, and nothing else, since
-#              what is newer than this file is the task's. Made with noclobber: who
-#              makes it owns the task, so nothing runs twice. "dropped" where only
-#              that still counts.
-#   ID.hold    "wrapper-pid start-time ;" while the task is to hold the lease
+#   ID.start   "wrapper-pid scratch-directory", then "command-pid", then the output
+#              of the wrapper's shell: its message about a signal, and nothing else,
+#              since files newer than this one are the task's. Made with noclobber:
+#              the process that makes it owns the task, so nothing runs twice.
+#              "dropped" if only the file's existence still counts.
+#   ID.hold    "wrapper-pid start-time ;" while the task holds the lease
 #   ID.out ID.err   output that is long, or of a task that runs for a while
 #   ID.in, ID.sh    stdin and a long script
-#   ID.late ID.cancel   why it was signalled: its time was up, somebody asked.
-#              What counts is that they exist, so they work on a full disk.
+#   ID.late ID.cancel   why it was signalled: by its time limit, or on request.
+#              Their existence counts, so they work on a full disk.
 #   ID.status  "stdout stderr", then "code signal cause milliseconds ;": without
-#              the ";" it is not there. Of each stream 0 says that it is empty, 1
+#              the ";" it is incomplete. For each stream 0 means empty, and 1 means
 #              that it is in its file.
 #
 # A task's stdout and stderr are pipes, as under plain ssh: opening /dev/stdout
-# anew must not cut anything off. Copiers write what comes to files.
+# anew must not cut anything off. Copiers write the output to files.
 #
-# What the client sees on stdout are frames, written by the reporter alone, who
-# takes its orders from the FIFO bell.GENERATION: whole lines shorter than
-# PIPE_BUF, each after its length in four digits and a space. All open it
-# read-write, so that nobody ever blocks.
+# The client reads frames from stdout. The reporter alone writes them. It reads its
+# orders from the FIFO bell.GENERATION: whole lines shorter than PIPE_BUF, each
+# after its length in four digits and a space. Every process opens the FIFO
+# read-write, so that none ever blocks.
 
-# gt_say LINE gives the reporter a line.
+# gt_say LINE passes the reporter a line.
 gt_say() {
 	gt_len=000${#1}
 	printf '%s %s\n' "${gt_len#"${gt_len%????}"}" "$1" >&4
 }
 
-# gt_ring LINE does so from where a task is waited for: after a takeover, the
-# bell is another one.
+# gt_ring LINE does so from the process that waits for a task: after a takeover, the bell is another one.
 gt_ring() {
 	if [ -e "bell.$gt_g" ]; then gt_say "$1"; else read -r gt_n <gen && gt_say "$1" 4<>"bell.$gt_n"; fi
 }
 
-# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring carries
-# the status too: it arrives also when the disk is full.
+# gt_finish ID CODE SIGNAL CAUSE MS writes the status and rings. The ring carries the status too, and arrives even if
+# the disk is full.
 gt_finish() {
 	gt_text=0
 	[ ! -s "$1.out" ] || gt_text=1
@@ -84,8 +83,7 @@ gt_kill() {
 	[ -z "$gt_p" ] || gt_end "$gt_p" "$2"
 } 2>/dev/null
 
-# gt_timer ID SECONDS TENTHS ends a task that runs too long. TERM ends the
-# timer, with its sleep.
+# gt_timer ID SECONDS TENTHS ends a task that runs too long. TERM ends the timer, with its sleep.
 gt_timer() {
 	gt_o=$!
 	gt_n=$2
@@ -99,8 +97,8 @@ gt_timer() {
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
-# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
-# starts a task, or reports its state where it was started before.
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG... starts a task, or reports its state
+# if it was started before.
 gt_start() {
 	(gt_task "$@") </dev/null &
 }
@@ -117,7 +115,7 @@ gt_claim() {
 		return 1
 	fi
 	set +C
-	# Who made it, a cancel or an earlier start, may be about to write to it.
+	# Whoever made it, a cancel or an earlier start, may be about to write to it.
 	gt_n=400
 	while [ -e "$1.start" ] && [ ! -s "$1.start" ] && [ "$gt_n" -gt 0 ]; do
 		gt_sleep 0.05
@@ -127,9 +125,8 @@ gt_claim() {
 	return 1
 }
 
-# gt_pipes ID makes two pipes: 3 reads what is written to 7, and 8 what is
-# written to 9. A short here-document is a pipe in most shells, and /proc gives
-# its other end. Elsewhere they are FIFOs.
+# gt_pipes ID makes two pipes: 3 reads what is written to 7, and 8 what is written to 9. A short here-document is a pipe
+# in most shells, and /proc gives its other end. Otherwise they are FIFOs.
 gt_pipes() {
 	if [ "$gt_here" = 1 ]; then
 		exec 3<<-'E' 8<<-'E'
@@ -158,9 +155,8 @@ gt_copy() {
 	gt_ce=$!
 }
 
-# gt_copier FD FILE puts what comes from a pipe into a file. It reads to the end
-# whatever happens: neither a full disk nor the end of the task, which may leave
-# others with the pipe, are to block or kill who writes to it.
+# gt_copier FD FILE copies a pipe to a file. It reads to the end whatever happens: neither a full disk nor the end of
+# the task, which may leave other processes with the pipe, may block or kill the writers.
 gt_copier() {
 	exec 4>&- 7>&- 9>&-
 	if [ "$1" = 3 ]; then exec 8<&-; else exec 3<&8 8<&-; fi
@@ -174,9 +170,9 @@ gt_copier() {
 	exit "$gt_r"
 }
 
-# gt_settle PID waits for a copier. What the command's group has written is in the
-# pipe when it is over, and passes, however busy the node is. Who else holds the
-# pipe, a daemon that was left, is waited for only while there is something to copy.
+# gt_settle PID waits for a copier. The output of the command's group is in the pipe when the group is over, and is
+# copied, however busy the node is. Other processes that hold the pipe, such as a daemon that was left, are waited for
+# only while there is something to copy.
 gt_settle() {
 	gt_n=0 gt_s=0
 	while if [ "$gt_fds" = 1 ]; then [ -e "/proc/$1/fd/3" ]; else kill -0 "$1"; fi; do
@@ -191,8 +187,8 @@ gt_settle() {
 	wait "$1" || gt_full=1
 }
 
-# gt_idle PID is true while the process that a copier has started sleeps, which it
-# does for want of input. Where nothing tells, time must.
+# gt_idle PID is true while the process that a copier has started sleeps, which it does when its input is empty. If the
+# system does not show that, time must decide.
 gt_idle() {
 	if [ -e "/proc/$1/task/$1/children" ]; then
 		gt_l=
@@ -212,7 +208,7 @@ gt_task() {
 	gt_oom
 	gt_oom0=$gt_oomk
 	gt_claim "$gt_id" "$gt_scratch" || return 0
-	# Who has taken the node over meanwhile may have listed its tasks before.
+	# A client that has taken the node over meanwhile may have listed its tasks before.
 	read -r gt_o gt_l <owner
 	[ "$gt_o" = "$gt_gen" ] || { gt_finish "$gt_id" 0 - fenced 0; return; }
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
@@ -237,7 +233,7 @@ gt_task() {
 	{
 		gt_self
 		echo "$gt_me" >&2
-		# Who cancels from here on finds the pid. Who came before left this.
+		# A cancel from here on finds the pid. One that came before left this file.
 		[ ! -e "$gt_id.cancel" ] || exit 143
 		gt_ring "G $gt_id"
 		exec <"$gt_in"
@@ -259,8 +255,8 @@ gt_task() {
 		perl) exec "$gt_setsid" -e "$gt_perl" "$@" ;;
 		esac
 	} &
-	# No builtin may come before wait here, but in bash: dash reaps its children
-	# after each, and then says nothing of the signal that ended them.
+	# Except in bash, no builtin may come before wait here: dash reaps its children after each, and then does not report
+	# the signal that ended them.
 	case $gt_mode in m) set +m ;; esac
 	wait "$!"
 	gt_code=$? gt_pid=$!
@@ -272,8 +268,8 @@ gt_task() {
 	if [ "$gt_code" -gt 128 ]; then
 		gt_m=
 		{ read -r gt_l && read -r gt_l && read -r gt_m; } <"$gt_id.start"
-		# Only the shell's own word tells a signal from an exit with its number.
-		# Bash says nothing of INT, PIPE and TERM: these are always signals.
+		# Only the shell's message distinguishes a signal from an exit with its number. Bash prints none for INT, PIPE
+		# and TERM: these always count as signals.
 		case $gt_code in 130 | 141 | 143) gt_m=x ;; esac
 		[ -z "$gt_m" ] || gt_sig=$(kill -l "$gt_code") || gt_sig=-
 	fi
@@ -296,7 +292,7 @@ gt_task() {
 	gt_finish "$gt_id" "$gt_code" "$gt_sig" "$gt_cause" "$gt_ms"
 }
 
-# gt_cancel ID TENTHS ends a task, or sees to it that it never starts.
+# gt_cancel ID TENTHS ends a task, or makes sure that it never starts.
 gt_cancel() {
 	(
 		set -C
@@ -310,7 +306,7 @@ gt_cancel() {
 	) </dev/null >/dev/null 2>&1 &
 }
 
-# gt_state ID has the reporter tell how a task is: D done, G going, U unknown.
+# gt_state ID makes the reporter report a task's state: D done, G going, U unknown.
 gt_state() {
 	gt_e=
 	if { read -r gt_e gt_l <"$1.start"; } 2>/dev/null && [ "$gt_e" = dropped ]; then
@@ -378,10 +374,10 @@ gt_release() {
 	) </dev/null >/dev/null 2>&1 &
 }
 
-# gt_swept TOKEN says that what was asked before it is under way.
+# gt_swept TOKEN reports that the calls before it are under way.
 gt_swept() { gt_say "K $1"; }
 
-# gt_ask, gt_seek and gt_list have the reporter do gt_poll, gt_look and gt_found.
+# gt_ask, gt_seek and gt_list make the reporter call gt_poll, gt_look and gt_found.
 gt_ask() { gt_say "R $*"; }
 
 gt_list() { gt_say T; }
@@ -407,16 +403,15 @@ gt_reporter() {
 	done <&4
 }
 
-# gt_hex ID STREAM FILE OFFSET N sends what is there of N bytes: the file may be
-# gone by now, when the client has had it all.
+# gt_hex ID STREAM FILE OFFSET N sends up to N bytes: the file may be gone by now, if the client has had it all.
 gt_hex() {
 	echo "X $1 $2 $4" || return
 	od -An -v -tx1 -j "$4" -N "$5" <"$3"
 	echo .
 }
 
-# gt_poll TOKEN BUDGET (ID OUT ERR FINAL)... sends what each stream has beyond
-# the offset OUT or ERR, up to BUDGET; with FINAL 1, also how long it is.
+# gt_poll TOKEN BUDGET (ID OUT ERR FINAL)... sends each stream from the offset OUT or ERR on, up to BUDGET bytes; with
+# FINAL 1, also its length.
 gt_poll() {
 	gt_tok=$1 gt_max=$2 gt_names= gt_offs=' '
 	shift 2
@@ -458,9 +453,8 @@ gt_emit() {
 	[ "$5" -le "$gt_off" ] || gt_hex "$1" "$2" "$3" "$gt_off" "$(($5 - gt_off))"
 }
 
-# gt_blocks ID STREAM FILE OFFSET SIZE BLOCK sends whole blocks. The client
-# drops the part of the first one that it has. The frame says how many bytes
-# come, so if the file has lost some in between, zeros take their place.
+# gt_blocks ID STREAM FILE OFFSET SIZE BLOCK sends whole blocks. The client drops the part of the first one that it has.
+# The frame announces the number of bytes, so if the file has lost some in between, zeros take their place.
 gt_blocks() {
 	gt_b=$((gt_off / $6)) gt_n=$(($5 / $6 - gt_off / $6)) gt_more=0
 	[ "$((gt_n * $6))" -le "$gt_max" ] || { gt_n=$((gt_max / $6)); gt_more=1; }
@@ -482,15 +476,15 @@ gt_look() {
 		if [ ! -e "$gt_i.start" ]; then
 			echo "W $gt_i" || return
 		elif ! gt_waits "$gt_p" "$gt_i" && [ ! -s "$gt_i.status" ]; then
-			# It may be between two things, on a node that is too busy to let it go on.
+			# It may be between two steps, on a node that is too busy to let it continue.
 			if [ -n "$gt_p" ] && ! gt_stat "$gt_p"; then echo "V $gt_i"; else echo "M $gt_i"; fi || return
 		fi
 	done
 	echo "A"
 }
 
-# gt_found tells of every task that was not forgotten: I ID, 1 where it is over, and
-# the name of its scratch directory, and J at the end.
+# gt_found reports every task that was not forgotten: I ID, 1 if it is over, and the name of its scratch directory, and
+# J at the end.
 gt_found() {
 	for gt_f in *.start; do
 		gt_i=${gt_f%.start} gt_p= gt_s= gt_k=0
@@ -503,7 +497,7 @@ gt_found() {
 	echo "J"
 }
 
-# gt_pipetest prints "ab" where a here-document is a pipe that can be written to.
+# gt_pipetest prints "ab" if a here-document is a pipe that can be written to.
 gt_pipetest() {
 	exec 3<<-'E'
 		a
@@ -516,8 +510,7 @@ gt_pipetest() {
 	echo "$gt_a$gt_b"
 }
 
-# gt_tools finds how to put a command into a process group of its own, and
-# whether /proc gives both ends of a pipe.
+# gt_tools finds out how to put a command into a process group of its own, and whether /proc gives both ends of a pipe.
 gt_tools() {
 	gt_here=0
 	if [ "$(gt_pipetest)" = "ab" ]; then gt_here=1; fi 2>/dev/null
@@ -529,11 +522,9 @@ except OSError as e:
   sys.stderr.write("%s: %s\n"%(sys.argv[1],e.strerror)); sys.exit(127 if e.errno==2 else 126)'
 	gt_perl='use POSIX; $SIG{INT}=$SIG{QUIT}="DEFAULT"; POSIX::setsid(); exec {$ARGV[0]} @ARGV;
 print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
-	# Where a shell does job control without a terminal (bash), that is one
-	# process less for each task, and the command does not come to ignore INT
-	# and QUIT, as POSIX has it for what runs in the background.
-	# What counts is whether a subshell really makes a group: dash only says so.
-	# Bash is known to do both.
+	# If a shell does job control without a terminal (bash), each task needs one process less, and the command does not
+	# ignore INT and QUIT, as POSIX demands for background commands. What counts is whether a subshell really makes a
+	# group: dash only claims to. Bash is known to do both.
 	if [ -n "${BASH_VERSION-}" ]; then
 		gt_mode=m
 		return
@@ -553,11 +544,11 @@ print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
 	gt_mode=none
 } </dev/null
 
-# gt_env is replaced by the client: what every task's environment has.
+# gt_env is replaced by the client: it exports every task's common environment.
 gt_env() { :; }
 
-# gt_beat N renews the lease, in place, so that a full disk does not matter.
-# The answer shows the client that the session is alive.
+# gt_beat N renews the lease, in place, so that a full disk does not matter. The answer shows the client that the
+# session is alive.
 gt_beat() {
 	echo "$1" 1<>lease
 	gt_say B

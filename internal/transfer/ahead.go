@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	aheadFiles = 64       // how many files are read before their turn
-	aheadSize  = 64 << 10 // the largest that is
+	aheadFiles = 64       // how many files are opened before their turn
+	aheadSize  = 64 << 10 // larger files are not
 )
 
-// An ahead reads small files before their turn: that hides what it costs to
-// open them.
+// An ahead opens and reads small files before their turn, so that opening them costs no time.
 type ahead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -22,10 +21,10 @@ type ahead struct {
 	wg      sync.WaitGroup
 }
 
-// An opened is a file that is open, or was read whole, or why it is not.
+// An opened is an item's open file, or the content of a small file, or an error.
 type opened struct {
 	file *os.File
-	data []byte // where file is nil
+	data []byte // if file is nil
 	info fs.FileInfo
 	err  error
 }
@@ -66,7 +65,7 @@ func readAhead(ctx context.Context, items []item) *ahead {
 	return a
 }
 
-// open opens an item. Small ones are asked for in order.
+// open opens an item. Small ones must be asked for in order.
 func (a *ahead) open(it *item) opened {
 	if !isSmall(it) {
 		return open(it)
@@ -79,7 +78,7 @@ func (a *ahead) open(it *item) opened {
 	}
 }
 
-// stop ends the reading and waits for that.
+// stop stops reading and waits for its end.
 func (a *ahead) stop() {
 	a.cancel()
 	for result := range a.results {
@@ -91,7 +90,7 @@ func (a *ahead) stop() {
 
 func isSmall(it *item) bool { return it.mode.IsRegular() && it.size <= aheadSize }
 
-// readSmall reads a file that was small when it was listed, if it still is.
+// readSmall reads a file that was small when it was listed, unless it has grown.
 func readSmall(it *item) opened {
 	o := open(it)
 	if o.err != nil || o.info.Size() > aheadSize {

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// An archive is a tar stream on its way to a node. It is written in GNU's
-// format, the one that all tars read and that takes names of any bytes.
+// An archive is a tar stream to a node. It is in GNU's format, which all tars read and which takes names of any bytes.
 type archive struct {
 	tw    *tar.Writer
 	meter *meter
@@ -48,7 +47,7 @@ func (a *archive) addItem(folder string, it *item, ahead *ahead) error {
 	switch it.mode.Type() {
 	case fs.ModeDir:
 		h.Typeflag, h.Name = tar.TypeDir, strings.TrimSuffix(h.Name, "/")+"/"
-		h.Mode |= 0o700 // until what is in it is there
+		h.Mode |= 0o700 // until its content is there
 	case fs.ModeSymlink:
 		h.Typeflag, h.Linkname = tar.TypeSymlink, it.target
 	default:
@@ -63,7 +62,7 @@ func (a *archive) addFile(h *tar.Header, it *item, ahead *ahead) error {
 		return o.err
 	}
 	defer o.close()
-	// It may be another one than was listed, but not one that changes now.
+	// It may differ from the listed file, but must not change from here on.
 	h.Typeflag, h.Size, h.ModTime = tar.TypeReg, o.info.Size(), sentTime(o.info.ModTime())
 	if err := a.tw.WriteHeader(h); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (a *archive) addFile(h *tar.Header, it *item, ahead *ahead) error {
 	return err
 }
 
-// text writes a file that is not on disk here.
+// text writes a file whose content is in memory.
 func (a *archive) text(name string, content []byte) error {
 	err := a.tw.WriteHeader(&tar.Header{Format: tar.FormatGNU, Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Unix(0, 0), Size: int64(len(content))})
 	if err == nil {
@@ -95,8 +94,7 @@ func (a *archive) text(name string, content []byte) error {
 	return err
 }
 
-// open opens a file to be sent, which must be one still: what took its place, a
-// link or a pipe, is not read.
+// open opens a file to be sent. If something else has taken its place, such as a link or a pipe, open fails.
 func open(it *item) opened {
 	f, err := it.open()
 	if err != nil {
@@ -104,7 +102,7 @@ func open(it *item) opened {
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || !it.is(info)) {
-		err = fmt.Errorf("%s is no file any more", it.local)
+		err = fmt.Errorf("%s is no longer a file", it.local)
 	}
 	if err != nil {
 		f.Close()
@@ -124,7 +122,7 @@ func (it *item) open() (*os.File, error) {
 	return f, nil
 }
 
-// is reports whether the file that was opened is at the item's place itself.
+// is reports whether the opened file is the one at the item's path, and not one that a link leads to.
 func (it *item) is(info fs.FileInfo) bool {
 	if it.root == nil {
 		return true
@@ -133,7 +131,7 @@ func (it *item) is(info fs.FileInfo) bool {
 	return err == nil && os.SameFile(there, info)
 }
 
-// nonBlocking is a flag of opening that does not wait for a pipe's other end.
+// nonBlocking is the flag to open a pipe without waiting for its other end.
 var nonBlocking = func() int {
 	if runtime.GOOS == "windows" {
 		return 0

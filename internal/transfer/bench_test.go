@@ -17,24 +17,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Figures are ratios. In each benchmark everybody does the same work over the
-// same server in turns: ours, golang.org/x/crypto/ssh without more, and the
-// programs that people use, which share a connection that is there already.
+// Figures are ratios. In each benchmark all contenders do the same work with the same server in turn: this package,
+// golang.org/x/crypto/ssh alone, and common programs, which share an open connection.
 
 const bulkBytes = 256 << 20
 
-// A contender does the work once; to is where, on the node or here, and empty.
+// A contender does the work once. to is a path without a file, on the node or here.
 type contender struct {
 	name string
 	run  func(to string) error
 }
 
-// turns has each contender work once a round, and reports the median of each
-// and of what it takes relative to the first one.
+// turns runs each contender once a round, and reports the median time of each, and its ratio to the first.
 func turns(b *testing.B, contenders ...contender) {
 	b.Helper()
 	times := make([][]float64, len(contenders))
@@ -46,7 +44,7 @@ func turns(b *testing.B, contenders ...contender) {
 			if err := c.run(to); err != nil {
 				b.Fatalf("%s: %v", c.name, err)
 			}
-			if took := time.Since(start); round > 0 { // the first is to get warm
+			if took := time.Since(start); round > 0 { // the first round is a warm-up
 				times[i] = append(times[i], took.Seconds())
 			}
 			must(b, os.RemoveAll(to))
@@ -68,15 +66,15 @@ func median(of []float64) float64 {
 	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
-// far is the way to a server 20 ms away and back.
+// far returns the address of a link to the server with a round trip of 20 ms.
 func far(b *testing.B, s *opensshtest.Server) string {
 	l := opensshtest.Proxy(b, s.Addr)
 	l.Delay(10 * time.Millisecond)
 	return l.Addr
 }
 
-// everywhere runs a benchmark beside the server and 20 ms away. The server's
-// home folder is empty: what a login script costs is not what is measured.
+// everywhere runs a benchmark beside the server and 20 ms away. The server's home folder is empty: the cost of a login
+// script is not measured.
 func everywhere(b *testing.B, run func(b *testing.B, s *opensshtest.Server, addr string)) {
 	s := opensshtest.Start(b, opensshtest.DefaultLimits, opensshtest.Config("SetEnv HOME="+b.TempDir()))
 	b.Run("near", func(b *testing.B) { run(b, s, s.Addr) })
@@ -185,8 +183,8 @@ func smallFiles(b *testing.B, n int) string {
 	return dir
 }
 
-// installed is a program that copies to the server, where there is one. It
-// uses a connection that is there already.
+// installed returns a contender for a program that copies to the server, if this machine has it. It uses an open
+// connection.
 func installed(b *testing.B, s *opensshtest.Server, addr, name string, args ...string) []contender {
 	if _, err := exec.LookPath(name); err != nil {
 		b.Log("no " + name + " on this machine")
@@ -206,8 +204,7 @@ func installed(b *testing.B, s *opensshtest.Server, addr, name string, args ...s
 	}}}
 }
 
-// master opens a connection by OpenSSH's client and returns a program that
-// is ssh over that connection.
+// master opens a connection with OpenSSH's client, and returns an ssh program that uses it.
 func master(b *testing.B, s *opensshtest.Server, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	must(b, err)
@@ -275,7 +272,7 @@ func rawRun(c *xssh.Client, command string, in io.Reader, out io.Writer) error {
 	return s.Wait()
 }
 
-// rawTar is what one would write without this package.
+// rawTar is what a program would do without this package.
 func rawTar(c *xssh.Client, local, to string) error {
 	pr, pw := io.Pipe()
 	go func() {

@@ -15,35 +15,32 @@ import (
 )
 
 const (
-	// bulkSize is the largest file that is sent without a look at what is there,
-	// and through one session wherever the node is.
+	// A file of up to bulkSize is sent without comparing it first, and through one session however far the node is.
 	bulkSize = 8 << 20
-	// bulkStreams is how many sessions carry a larger one from farRTT on: each
-	// carries at most its window, 2 MiB, in a round trip. With the one in charge
-	// they are five of a server's usual ten.
+	// A larger file is carried by bulkStreams sessions if the round trip takes farRTT or more: each carries at most its
+	// window, 2 MiB, per round trip. With the controlling session they are five of a server's usual ten.
 	bulkStreams = 4
 	farRTT      = 3 * time.Millisecond
-	// block is what the places of the parts are multiples of.
+	// Parts begin at multiples of block.
 	block = 256 << 10
 )
 
-// uploadBulk sends a large file. The session that makes the file and puts it in
-// its place takes all of it where the node is near: there more sessions cost a
-// lot of processor time. For a node far away it only has charge of the file,
-// which arrives in parts over several others. It is told to place it when every
-// part's program has said that it wrote all it got, so that a part that was cut
-// is never taken for whole; when it hears no more it removes the file.
+// uploadBulk sends a large file. The controlling session makes the file and puts it in its place. If the node is near
+// it also carries all of the file: there more sessions cost a lot of processor time. If the node is far, the file
+// arrives in parts over several other sessions. The controlling session is told to place the file once the program of
+// every part has reported that it wrote all it got, so that an incomplete part never counts as complete. If its input
+// ends, it removes the file.
 func (r *Remote) uploadBulk(ctx context.Context, f *os.File, info fs.FileInfo, at string, m *meter) error {
 	stage := path.Join(path.Dir(at), stageName())
 	defer r.discard(ctx, stage)
 	it := item{mode: info.Mode(), size: info.Size(), mtime: info.ModTime()}
 	vars := append(fileVars(at, stage, info), "look="+it.look().String())
-	lines := make(chan string, 1) // closed when no more come
+	lines := make(chan string, 1) // closed when no more lines come
 	return r.stream(ctx, script(skipSame+prepareFile+takeOrders+placeFile, vars...), at,
 		func(w io.Writer) error {
 			d := dialogue{w.(*bufio.Writer), lines}
 			if answer := d.ask(""); answer != "ready" {
-				return nil // it is there already, or the exit status tells
+				return nil // it is there already, or the exit status has the reason
 			}
 			if d.isNear() {
 				d.ask("here")
@@ -51,7 +48,7 @@ func (r *Remote) uploadBulk(ctx context.Context, f *os.File, info fs.FileInfo, a
 			}
 			err := r.sendParts(ctx, f, info, at, stage, m)
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // removed: this session knows why
+				return nil // removed: the controlling session has the reason
 			}
 			if err == nil {
 				d.ask("place")
@@ -63,7 +60,7 @@ func (r *Remote) uploadBulk(ctx context.Context, f *os.File, info fs.FileInfo, a
 			for b := bufio.NewScanner(io.LimitReader(answers, spareBytes)); b.Scan(); {
 				select {
 				case lines <- b.Text():
-				default: // nobody asked
+				default: // does not block
 				}
 			}
 			return nil
@@ -73,7 +70,7 @@ func (r *Remote) uploadBulk(ctx context.Context, f *os.File, info fs.FileInfo, a
 const (
 	skipSame = `[ "$(stat -c '` + statFormat + `' "$p" 2>/dev/null)" != "$look" ] || exit 0
 `
-	// takeOrders answers every order with a line. Without one it was cut.
+	// takeOrders answers every order with a line. No answer means that the session was cut.
 	takeOrders = `: >"$s" || exit 1
 echo ready
 order=
@@ -85,11 +82,10 @@ while read -r order; do
 	esac
 done
 case $order in here | place) ;; *) fail "the upload was given up";; esac
-[ -f "$s" ] || fail "the upload was given up: somebody removed $s"
+[ -f "$s" ] || fail "the upload was given up: $s was removed"
 `
-	// receivePart writes into the file only while the session in charge keeps it. dd makes
-	// a file that is not there, and what is removed as dd begins would be back, for ever:
-	// where that can be had, it is given one that is open.
+	// receivePart writes into the file only while the controlling session keeps it. dd creates a missing file, so a
+	// file that is removed as dd begins would come back for good: if the shell can, it gives dd an open file instead.
 	receivePart = `[ -f "$s" ] || exit ` + missing + `
 {
 	[ ! -e /proc/self/fd/3 ] || s=/proc/self/fd/3
@@ -99,14 +95,13 @@ exit ` + missing + `
 `
 )
 
-// A dialogue is the talk with the session in charge, line by line.
+// A dialogue exchanges lines with the controlling session.
 type dialogue struct {
 	orders  *bufio.Writer
 	answers <-chan string
 }
 
-// ask sends an order, unless that is empty, and returns the answer: an empty
-// one when the session has ended.
+// ask sends an order, unless that is empty, and returns the answer, which is empty if the session has ended.
 func (d dialogue) ask(order string) string {
 	if order != "" {
 		d.orders.WriteString(order + "\n")
@@ -115,7 +110,7 @@ func (d dialogue) ask(order string) string {
 	return <-d.answers
 }
 
-// isNear reports whether one session, with its window, fills the way to the node.
+// isNear reports whether one session's window fills the connection to the node.
 func (d dialogue) isNear() bool {
 	for range 3 {
 		start := time.Now()
@@ -141,7 +136,7 @@ func (r *Remote) sendParts(ctx context.Context, f *os.File, info fs.FileInfo, at
 	return g.Wait()
 }
 
-// shareOf returns how much of a file one session carries: whole blocks.
+// shareOf returns how many bytes of a file one session carries, in whole blocks.
 func shareOf(size int64) int64 {
 	blocks := (size + block - 1) / block
 	return (blocks + bulkStreams - 1) / bulkStreams * block

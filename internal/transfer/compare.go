@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// statFormat is what the node's stat prints of a file: mode, size, time of the
-// last change of its content. Nodes without such a stat say nothing, and get all.
+// statFormat makes the node's stat print mode, size and modification time of a file. A node without such a stat prints
+// nothing and is sent everything.
 const statFormat = "%f %s %Y"
 
-// A seen is what statFormat says of something on the node.
+// A seen is what stat with statFormat reports of a file on the node.
 type seen struct {
-	mode fs.FileMode // kind, of those that are sent, and permission bits
+	mode fs.FileMode // the kind, if it is one that is sent, and permission bits
 	size int64
 	time int64 // in seconds
 }
 
-// look returns what the node would say of an item that is there already.
+// look returns what the node's stat would report of an item that was sent already.
 func (it *item) look() seen {
 	s := seen{it.mode.Type() | it.mode.Perm(), it.size, it.mtime.Unix()}
 	switch it.mode.Type() {
@@ -35,14 +35,14 @@ func (it *item) look() seen {
 	return s
 }
 
-// String is the look in statFormat.
+// String formats the result as statFormat does.
 func (s seen) String() string {
 	return fmt.Sprintf("%x %d %d", rawKind[s.mode.Type()]|int64(s.mode.Perm()), s.size, s.time)
 }
 
 var rawKind = map[fs.FileMode]int64{0: 0o100000, fs.ModeDir: 0o040000, fs.ModeSymlink: 0o120000}
 
-// parseSeen reads statFormat.
+// parseSeen parses a line of statFormat.
 func parseSeen(text string) (seen, bool) {
 	fields := strings.Split(text, " ")
 	if len(fields) != 3 {
@@ -53,19 +53,18 @@ func parseSeen(text string) (seen, bool) {
 	at, err3 := strconv.ParseInt(fields[2], 10, 64)
 	for kind, bits := range rawKind {
 		if raw&^0o7777 == bits && err1 == nil && err2 == nil && err3 == nil {
-			if kind == fs.ModeDir { // of a folder nothing else counts
+			if kind == fs.ModeDir { // size and time of a folder do not matter
 				return seen{mode: kind}, true
 			}
-			// What has a bit like setuid is not as it was sent.
+			// A bit like setuid was not sent.
 			return seen{kind | fs.FileMode(raw&0o777), size, at}, raw&0o7000 == 0
 		}
 	}
 	return seen{}, false
 }
 
-// sentTime is the time that a file is given on the node: its own, to the
-// second. One that was written to a moment ago may be so again within the
-// same second: it is given an earlier time, and so will be sent again.
+// sentTime returns the modification time that a file gets on the node: its own, to the second. A file that was just
+// written may be written again within the same second: it gets an earlier time, and so will be sent again.
 func sentTime(written time.Time) time.Time {
 	t := time.Unix(max(written.Unix(), 0), 0)
 	if time.Since(written) < 2*settled {
@@ -74,15 +73,15 @@ func sentTime(written time.Time) time.Time {
 	return t
 }
 
-// statNames prints what is there of the names that come in, which end with
-// NUL: a record each, in the order of the names. No clean name holds "//".
+// statNames reads names that end with NUL, and prints a record for each that exists, in their order. No clean name
+// holds "//".
 const statNames = `cd "$d" 2>/dev/null || exit 0
 xargs -0 stat -c '//` + statFormat + ` %n' 2>/dev/null
 exit 0
 `
 
-// lacking returns those of the items, each folder before what is in it, that
-// are not there in the node's folder at, and the folders that those are in.
+// lacking returns the items that the node's folder at lacks, and the folders that those are in. Each folder comes
+// before its content.
 func (r *Remote) lacking(ctx context.Context, at string, items []item) ([]item, error) {
 	same := make([]bool, len(items))
 	err := r.stream(ctx, script(statNames, "d="+at), at, func(w io.Writer) error {
@@ -101,7 +100,7 @@ func (r *Remote) lacking(ctx context.Context, at string, items []item) ([]item, 
 	return withFolders(items, func(i int) bool { return !same[i] }), nil
 }
 
-// compare reads statNames' answer, and marks the items that are there.
+// compare reads the answer to statNames, and marks the items that are there.
 func compare(out io.Reader, items []item, same []bool) error {
 	records := newRecords(out)
 	next := 0
@@ -115,7 +114,7 @@ func compare(out io.Reader, items []item, same []bool) error {
 			continue
 		}
 		for next < len(items) && items[next].name != name {
-			next++ // not there
+			next++ // the name does not exist
 		}
 		if next < len(items) {
 			same[next] = s == items[next].look()
@@ -135,7 +134,7 @@ func splitRecords(data []byte, atEOF bool) (advance int, record []byte, err erro
 	return 0, nil, nil
 }
 
-// withFolders returns the items that are wanted, and the folders that they are in.
+// withFolders returns the wanted items, and the folders that they are in.
 func withFolders(items []item, wanted func(i int) bool) []item {
 	needed := make(map[string]bool)
 	for i := range items {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// sentAgain uploads and returns how much content was sent.
+// sentAgain uploads and returns how many bytes of content were sent.
 func sentAgain(t *testing.T, r *Remote, local, remote string) int64 {
 	t.Helper()
 	var sent int64
@@ -25,7 +25,7 @@ func age(t *testing.T, names ...string) {
 	}
 }
 
-// TestUploadSendsWhatDiffers changes one thing after another on either side.
+// TestUploadSendsWhatDiffers changes one side or the other, and checks how many bytes are sent.
 func TestUploadSendsWhatDiffers(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		local, at := t.TempDir(), filepath.Join(r.Dir, "up")
@@ -97,7 +97,7 @@ func TestUploadKeepsTimes(t *testing.T) {
 			}
 		}
 		if sent := sentAgain(t, r, filepath.Join(local, "big"), "single/big"); sent != 0 {
-			t.Errorf("a large file that is there was sent again: %d bytes", sent)
+			t.Errorf("an unchanged large file was sent again: %d bytes", sent)
 		}
 		write(t, filepath.Join(r.Dir, "single/big"), "spoiled")
 		if sent := sentAgain(t, r, filepath.Join(local, "big"), "single/big"); sent != bulkSize+1 {
@@ -106,7 +106,7 @@ func TestUploadKeepsTimes(t *testing.T) {
 	})
 }
 
-// TestUploadOfWhatChanges writes to a file while it is on its way.
+// TestUploadOfWhatChanges writes to a file during its upload, which then fails.
 func TestUploadOfWhatChanges(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		for _, size := range []int64{4 << 20, 3 * bulkSize} {
@@ -146,7 +146,7 @@ func TestUploadOfWhatChanges(t *testing.T) {
 	})
 }
 
-// TestCompareReadsAnything feeds answers that no stat gives.
+// TestCompareReadsAnything reads invalid answers too: their files count as different, and are sent.
 func TestCompareReadsAnything(t *testing.T) {
 	items := []item{{name: "a", mode: 0o644, size: 1, mtime: time.Unix(5, 0)}, {name: "b\nc", mode: 0o644, size: 1, mtime: time.Unix(5, 9)}}
 	for answer, want := range map[string][]bool{

@@ -8,26 +8,23 @@ import (
 	"path"
 )
 
-// DownloadOptions are what Download can be told beside its paths.
+// DownloadOptions are the options of Download.
 type DownloadOptions struct {
-	// Below is a folder in localDir in which all arrives. It is made if it is not
-	// there, and must not be a link. Empty means localDir itself.
+	// Below is a folder in localDir that receives everything. It is made if it is missing, and must not be a link.
+	// Empty means localDir itself.
 	Below string
-	// Links says what happens to links that lead out of a folder.
+	// Links decides about links that lead out of a folder.
 	Links Links
 	Limits
 }
 
-// Download copies a file or a folder of the node into the folder localDir,
-// under the last element of its name. What is there already is replaced file
-// by file. Permission bits are kept, except that the owner may always read and
-// write. Pipes, sockets and devices are passed over. What is not there is an
-// error that wraps fs.ErrNotExist.
+// Download copies a file or a folder of the node into the folder localDir, under the last element of its name. It
+// replaces existing files one by one. Permission bits are kept, except that the owner may always read and write. Pipes,
+// sockets and devices are skipped. If remote does not exist the error wraps fs.ErrNotExist.
 //
-// Links inside a folder stay links if they lead to a place in it; of others
-// DownloadOptions.Links decides. By default all else arrives, and then they are
-// an error that wraps ErrOutsideLink. LocalDir may be a link, but none below it is
-// followed: one that is in the way of a folder is an error.
+// Links inside a folder stay links if they lead to a place in it; DownloadOptions.Links decides about others. By
+// default everything else is copied, and the error wraps ErrOutsideLink. LocalDir may be a link, but no link below it
+// is followed: one in the place of a folder is an error.
 func (r *Remote) Download(ctx context.Context, remote, localDir string, o DownloadOptions) error {
 	at, err := r.at(remote)
 	if err != nil {
@@ -63,7 +60,7 @@ func (r *Remote) Download(ctx context.Context, remote, localDir string, o Downlo
 	return err
 }
 
-// packOne says whether $p is a file or a folder, and archives it.
+// packOne reports whether $p is a file or a folder, and archives it.
 const packOne = `if [ -d "$p" ]; then
 	cd "$p" && echo folder && exec tar -cf - .
 elif [ -f "$p" ]; then
@@ -112,5 +109,5 @@ func readKind(b *bufio.Reader) (isFolder bool, err error) {
 	case "file\n":
 		return false, nil
 	}
-	return false, fmt.Errorf("the node says %q, and not whether it is a file or a folder: does a start-up file of its shell print something?", line)
+	return false, fmt.Errorf("the node answers %q instead of \"file\" or \"folder\": does a start-up file of its shell print something?", line)
 }

@@ -46,8 +46,7 @@ func (l *landing) getTree(ctx context.Context, c *server, at, name string, links
 	return nil
 }
 
-// getEntry brings what a listing has. Of a name with slashes the client's library
-// has left the last element.
+// getEntry brings an entry of a listing. The SFTP library has cut a name with slashes to its last element.
 func (l *landing) getEntry(ctx context.Context, c *server, from, to string, info fs.FileInfo, links Links) error {
 	switch info.Mode().Type() {
 	case fs.ModeDir:
@@ -68,11 +67,11 @@ func (l *landing) getEntry(ctx context.Context, c *server, from, to string, info
 		}
 		return err
 	}
-	_, err := l.claim(to, otherKind, 0) // passed over
+	_, err := l.claim(to, otherKind, 0) // skipped
 	return err
 }
 
-// getFile brings a file that the tally knows, as it was when it was looked at.
+// getFile brings a file that the tally has counted, unless it has changed since it was listed.
 func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, summed bool) (arrival, error) {
 	f, err := c.Open(at)
 	if err != nil {
@@ -84,7 +83,7 @@ func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, s
 	case err != nil:
 		return arrival{}, fmt.Errorf("%s on the node: %w", at, err)
 	case !opened.Mode().IsRegular():
-		return arrival{}, fmt.Errorf("%q on the node was a file, and is something else now that it is opened", at)
+		return arrival{}, fmt.Errorf("%q on the node was a file when it was listed, and is something else now", at)
 	case opened.Size() < info.Size():
 		return arrival{}, fmt.Errorf("%q on the node had %d bytes, and has %d now that it is opened: does something write to it?", at, info.Size(), opened.Size())
 	}
@@ -92,7 +91,7 @@ func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, s
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, err := f.WriteTo(pw) // many requests at once
+		_, err := f.WriteTo(pw) // with many requests at once
 		if err == nil {
 			err = fmt.Errorf("%q on the node ended before its %d bytes: %w", at, info.Size(), io.ErrUnexpectedEOF)
 		}

@@ -20,7 +20,7 @@ func TestDownloadTree(t *testing.T) {
 		local := filepath.Join(t.TempDir(), "not", "there")
 		write(t, filepath.Join(local, "out/theirs"), "kept")
 		write(t, filepath.Join(local, "out/a"), "old")
-		for range 2 { // the second meets all that the first brought
+		for range 2 { // the second download finds all files of the first
 			must(t, r.Download(t.Context(), "x/out", local, DownloadOptions{}))
 			want.compare(t, filepath.Join(local, "out"))
 		}

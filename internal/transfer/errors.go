@@ -11,9 +11,8 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// explain returns the error of a script, in the words that the node found for
-// it. The kinds are those of the local file system: fs.ErrNotExist,
-// fs.ErrPermission, syscall.ENOSPC.
+// explain returns the error of a script, with the node's own message. Its kinds are those of the local file system:
+// fs.ErrNotExist, fs.ErrPermission, syscall.ENOSPC.
 func explain(about, said string, err error) error {
 	var exit *ssh.ExitError
 	if !errors.As(err, &exit) {

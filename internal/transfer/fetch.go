@@ -16,46 +16,40 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A File is one that Fetch brought.
+// A File is a file that Fetch brought.
 type File struct {
 	Name   string // relative, with slashes
 	Size   int64
 	SHA256 string // in hex
 }
 
-// FetchOptions are what Fetch can be told beside its paths. The zero value takes
-// all that matches below the Remote's Dir.
+// FetchOptions are the options of Fetch. The zero value takes every match below the Remote's Dir.
 type FetchOptions struct {
-	// Dir is another folder for the globs to start in: absolute, or relative to
-	// the Remote's Dir.
+	// Dir is another folder in which the globs start: absolute, or relative to the Remote's Dir.
 	Dir string
-	// Since is a file on the node, absolute or relative to the Remote's Dir. Only
-	// files come of which anything changed after it was last written to.
+	// Since is a file on the node, absolute or relative to the Remote's Dir. Fetch brings only files that changed in
+	// any way after it was last written.
 	//
-	// A file's own time of change (ctime) counts, which programs cannot set: so a
-	// file counts as changed that was written, moved or linked to its place, or had
-	// its mode set, since then, even where it kept an old time of modification (cp
-	// -p, tar). Of a link the file that it leads to counts. The times are those of
-	// the node's file systems: what has the same time as the marker counts as
-	// changed, and equal times mean the same tick of its clock (1 to 10 ms on
-	// Linux, more on some network file systems). The marker should be on the file
-	// system that the files are on, and the clock must not have been set back.
+	// A file's time of change (ctime) counts, which programs cannot set: a file counts as changed if it was since
+	// written, moved or linked to its place, or had its mode set, even if it kept an old modification time (cp -p,
+	// tar). For a link the file that it leads to counts. The times are those of the node's file systems. A file with
+	// the marker's time counts as changed; equal times mean the same tick of the clock (1 to 10 ms on Linux, more on
+	// some network file systems). The marker should be on the files' file system, and the clock must not have been set
+	// back.
 	//
-	// A node whose stat does not know -c (macOS) compares by find -cnewer, and by
-	// the time of modification to the second: a file that was last written to
-	// within the marker's second counts as changed there.
+	// A node whose stat does not support -c (macOS) compares by find -cnewer, and by the modification time to the
+	// second: a file last written within the marker's second counts as changed there.
 	Since string
 	Limits
 }
 
-// Fetch brings the files of Dir that match the globs into localDir, each under
-// its name relative to Dir, and checks every one against the node's own sum.
-// A link to a file brings the file; links to folders are not looked into. The
-// files are sorted by name. That a glob matches none is no error: see
-// Unmatched. Files that arrived before an error are returned beside it.
+// Fetch brings the files of Dir that match the globs into localDir, each under its name relative to Dir, and checks
+// every one against the node's checksum. A link to a file brings the file; links to folders are not searched. The files
+// are sorted by name. A glob that matches nothing is no error: see Unmatched. Files that arrived before an error are
+// returned with it.
 //
-// Only regular files arrive, each once. When their sums have been compared they are
-// looked at again: what is returned is what was checked.
+// Only regular files arrive, each once. After their checksums were compared they are checked again: what is returned is
+// what was verified.
 func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o FetchOptions) ([]File, error) {
 	since := ""
 	if o.Since != "" {
@@ -115,7 +109,7 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o F
 	return files, nil
 }
 
-// checkNames refuses names that cannot be files here, or not beside each other.
+// checkNames refuses names that are not valid here, or that name the same file here.
 func checkNames(names []string) error {
 	taken := make(map[string]string, len(names))
 	for _, n := range names {
@@ -132,8 +126,7 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// fetch brings one batch of files, whose names start with "./", and checks it. It
-// leaves nothing here that it does not return.
+// fetch brings and checks one batch of files, whose names start with "./". It removes what it does not return.
 func (r *Remote) fetch(ctx context.Context, l *landing, names []string) (_ []File, err error) {
 	arrived := make(map[string]arrival, len(names))
 	defer func() {
@@ -171,26 +164,26 @@ func (r *Remote) fetch(ctx context.Context, l *landing, names []string) (_ []Fil
 	return l.check(arrived, names, sums)
 }
 
-// sumAll returns the command that prints the sum of each of "$@", in order.
+// sumAll returns the command that prints the checksum of each of "$@", in order.
 func (r *Remote) sumAll(names []string) string {
 	switch {
 	case r.Tools.SHA256 == "":
 		return ""
 	case slices.ContainsFunc(names, func(n string) bool { return strings.ContainsAny(n, "\n\r\\") }):
-		// Programs differ in how they print such a name.
+		// Programs differ in how they print such a name, so it comes from stdin.
 		return "for f; do " + r.Tools.SHA256 + ` <"$f" || exit 1; done` + "\n"
 	}
 	return r.Tools.SHA256 + ` "$@" || exit 1` + "\n"
 }
 
 const (
-	// sumBytes is the length of the longest line with a sum: a name may follow it.
+	// sumBytes bounds a line with a checksum: a name may follow it.
 	sumBytes = nameBytes + 1<<10
-	// paddingBytes is how much of nothing may follow an archive's end.
+	// paddingBytes bounds the zeros after an archive's end.
 	paddingBytes = 1 << 20
 )
 
-// readSums reads the n lines that sumAll's command prints, after what pads the archive.
+// readSums reads the n lines that sumAll's command prints, after the archive's padding.
 func readSums(out io.Reader, n int) ([]string, error) {
 	b := bufio.NewReaderSize(out, sumBytes)
 	if err := skipPadding(b); err != nil {
@@ -210,7 +203,7 @@ func readSums(out io.Reader, n int) ([]string, error) {
 			return nil, fmt.Errorf("the node gave more than %d sums for as many files", n)
 		}
 		if _, badHex := hex.DecodeString(string(line[:min(size, len(line))])); badHex != nil || len(line) < size || errors.Is(err, bufio.ErrBufferFull) {
-			return nil, fmt.Errorf("the node says %.100q for the sum of a file", line)
+			return nil, fmt.Errorf("the node reports %.100q as the sum of a file", line)
 		}
 		sums = append(sums, strings.ToLower(string(line[:size])))
 	}
@@ -233,11 +226,10 @@ func skipPadding(b *bufio.Reader) error {
 			return b.UnreadByte()
 		}
 	}
-	return fmt.Errorf("the node sent %d bytes of nothing after its archive", paddingBytes)
+	return fmt.Errorf("the node sent %d zero bytes after its archive", paddingBytes)
 }
 
-// check compares what arrived with what the node says of it, and looks at it again:
-// what is returned is in the landing.
+// check compares the files that arrived with the node's checksums, and verifies that they are still in the landing.
 func (l *landing) check(arrived map[string]arrival, names, sums []string) ([]File, error) {
 	files := make([]File, len(names))
 	for i, n := range names {
@@ -273,7 +265,7 @@ func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string, arri
 					return fmt.Errorf("%s on the node: %w", at, err)
 				}
 				if !info.Mode().IsRegular() {
-					return fmt.Errorf("%q on the node is no file any more", at)
+					return fmt.Errorf("%q on the node is no longer a file", at)
 				}
 				n := strings.TrimPrefix(n, "./")
 				local, err := l.claim(n, fileKind, info.Size())

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// TestFetchSince has files from before and after a marker, for each way in
-// which a node can tell them apart.
+// TestFetchSince fetches files from before and after a marker, for each way to compare their times.
 func TestFetchSince(t *testing.T) {
 	for _, tt := range []struct {
 		name, shell string
-		broken      []string // busybox's shell has its own stat, whatever is in the PATH
+		broken      []string // programs that fail; busybox's shell has its own stat, whatever is in the PATH
 	}{
 		{"dash", "dash", nil},
 		{"bash", "bash", nil},
@@ -52,18 +51,18 @@ func TestFetchSince(t *testing.T) {
 				{"deep", "old.json", "new.json", "kept", "to*", "out"},
 			} {
 				if got := fetch(marker, globs...); !slices.Equal(got, want) {
-					t.Errorf("%q brought %q, want %q", globs, got, want)
+					t.Errorf("Fetch(%q) brought %q, want %q", globs, got, want)
 				}
 			}
 			if got := fetch("", "**/old*"); len(got) != 3 {
 				t.Errorf("without a marker: %q", got)
 			}
-			// The same tick: as new as the marker is new.
+			// The file has the same time as the marker.
 			info, err := os.Stat(filepath.Join(base, "out/new"))
 			must(t, err)
 			must(t, os.Chtimes(marker, info.ModTime(), info.ModTime()))
 			if got := fetch(marker, "out/new"); len(got) != 1 {
-				t.Error("what was written in the marker's own tick does not come")
+				t.Error("a file written in the marker's own tick was not fetched")
 			}
 			must(t, os.Remove(marker))
 			if _, err := r.Fetch(t.Context(), []string{"*"}, t.TempDir(), FetchOptions{Dir: base, Since: marker}); err == nil || !strings.Contains(err.Error(), "the marker ") {
@@ -73,10 +72,10 @@ func TestFetchSince(t *testing.T) {
 	}
 }
 
-// later writes a file until its time is after the other's last change.
+// later writes a file until its time is after the last change of the file than.
 func later(t *testing.T, than, name string) {
 	t.Helper()
-	probe := than + " probe" // made now, so its time is not before the other's last change
+	probe := than + " probe" // made now, so its time is not before than's last change
 	write(t, probe, "")
 	was, err := os.Stat(probe)
 	must(t, err)
@@ -101,7 +100,7 @@ func TestFetchFromAnotherDir(t *testing.T) {
 			t.Errorf("%q: %+v, %v", dir, files, err)
 		}
 	}
-	// A marker's name is relative to the Remote's own folder, and so is Dir's.
+	// The name of a marker is relative to the Remote's folder, as Dir is.
 	write(t, filepath.Join(r.Dir, "marker"), "")
 	must(t, os.Chtimes(filepath.Join(r.Dir, "marker"), time.Now(), time.Now().Add(-time.Hour)))
 	if files, err := r.Fetch(t.Context(), []string{"a"}, t.TempDir(), FetchOptions{Dir: "out", Since: "marker"}); err != nil || len(files) != 1 {

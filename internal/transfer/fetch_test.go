@@ -68,7 +68,7 @@ func TestFetch(t *testing.T) {
 		gone := *r
 		gone.Dir = filepath.Join(r.Dir, "no such folder")
 		if got, err := gone.Fetch(t.Context(), []string{"*"}, t.TempDir(), FetchOptions{}); err != nil || got != nil {
-			t.Errorf("from a folder that is not there: %v, %v", got, err)
+			t.Errorf("from a missing folder: %v, %v", got, err)
 		}
 	})
 }
@@ -89,12 +89,12 @@ func TestFetchManyFiles(t *testing.T) {
 func TestFetchRefuses(t *testing.T) {
 	for _, g := range []string{"", "/etc/*", "../x", "a/../../b", "a/../b", "[", "{a", "a\x00", "a/.."} {
 		if got, err := parseGlob(g); err == nil {
-			t.Errorf("%q was taken as %+v", g, got)
+			t.Errorf("the pattern %q is accepted as %+v", g, got)
 		}
 	}
 }
 
-// TestFetchChecks has a node whose sums are not those of its files.
+// TestFetchChecks fetches from a node that reports wrong checksums.
 func TestFetchChecks(t *testing.T) {
 	r := node(t)
 	tree{"a": "one", "b": "two"}.make(t, r.Dir)
@@ -104,7 +104,7 @@ func TestFetchChecks(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if exists(filepath.Join(local, "a")) {
-		t.Error("a file that is not what the node has was kept")
+		t.Error("a file with a wrong checksum was kept")
 	}
 }
 
@@ -127,7 +127,7 @@ func FuzzGlob(f *testing.F) {
 func FuzzQuote(f *testing.F) {
 	f.Add("a'b\\c\n$(x)`y`")
 	f.Fuzz(func(t *testing.T, s string) {
-		// What sh would read: quotes open and close, and only \' is outside.
+		// The loop parses as sh does: quotes open and close, and only \' stands outside of them.
 		var got strings.Builder
 		rest := quote(s)
 		for rest != "" {

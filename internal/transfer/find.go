@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// findFiles lists files, and links to files, in records that begin with "//",
-// which is in none of the names: "=" and the marker's time, "#" and for which
-// glob the next ones are, or a file's time and name. $print is the command
-// that prints the latter for the files that it is given.
+// findFiles lists files, and links to files, in records that begin with "//", which occurs in no name: "=" and the
+// marker's time; "#" and the number of the glob that the next records are for; or a file's time and name. $print is the
+// command that prints the last kind for its arguments.
 const findFiles = `cd "$d" 2>/dev/null || exit 0
 files="$print \"\$@\""
 links="for f; do
@@ -43,12 +42,11 @@ fi
 `
 
 const (
-	// printNames has no times: all files count.
+	// printNames prints no times: all files count.
 	printNames = `print='printf "//- %s\n"'
 `
-	// printTimes has those of the last change of anything of a file, which
-	// nobody can set back. Where stat is another one, a file counts that the
-	// shell does not find older by its content, or find finds newer.
+	// printTimes prints the ctime, which no program can set back. If stat does not support that, a file counts unless
+	// the shell finds its content older and find does not find it newer.
 	printTimes = `[ -f "$since" ] || fail "the marker $since is not there"
 export since
 if m=$(stat -L -c %y "$since" 2>/dev/null); then
@@ -66,8 +64,8 @@ fi
 `
 )
 
-// find returns the names of the files that match, sorted; of those, where
-// since is not empty, the ones that changed after that file was written.
+// find returns the sorted names of the files that match and, if since is not empty, that changed after that file was
+// written.
 func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limits) ([]string, error) {
 	var text strings.Builder
 	if since == "" {
@@ -81,8 +79,8 @@ func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limi
 		if !g.deep {
 			limit = "." + strings.Repeat("/*", g.depth)
 		}
-		// A file or folder that goes meanwhile makes find complain; so it does
-		// of one that it may not read, which is an error.
+		// find complains about a file or folder that is removed meanwhile, which is no error, and about one that it may
+		// not read, which is one.
 		fmt.Fprintf(&text, "said=$(list %s %d %s 3>&1 1>&4 2>&3) || case $said in *denied*) fail \"$said\";; esac\n",
 			quote("./"+g.base), i, quote(limit))
 	}
@@ -94,17 +92,17 @@ func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limi
 	return names, err
 }
 
-// listingBytes is how much of a listing is read for each file that may be in it:
-// names that no pattern matches are listed too, and are not kept.
+// A listing may have listingBytes for each file that is allowed: it also has names that match no pattern, which are not
+// kept.
 const listingBytes = nameBytes
 
-// listingFiles is for how many files a listing may always be long enough.
+// A listing may always be long enough for listingFiles files.
 const listingFiles = 4 << 10
 
-// errListing means that a node's list of files is longer than any that is honest.
+// errListing means that a node's list of files is longer than any honest one.
 var errListing = errors.New("the node's list of files has no end")
 
-// matching reads findFiles' answer.
+// matching reads the answer to findFiles.
 func matching(globs []glob, out io.Reader, most Limits) ([]string, error) {
 	f := finder{globs: globs, current: -1, most: most, names: make(map[string]bool)}
 	var length, longest int64 = 0, math.MaxInt64
@@ -123,10 +121,10 @@ func matching(globs []glob, out io.Reader, most Limits) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.names)), errRecord(records.Err())
 }
 
-// A finder keeps those names of a listing that match.
+// A finder keeps the names of a listing that match.
 type finder struct {
 	globs   []glob
-	current int    // which of them the next names are for
+	current int    // which of globs the next names are for
 	base    string // what those are relative to
 	marker  time.Time
 	most    Limits
@@ -134,7 +132,7 @@ type finder struct {
 	bytes   int64 // of all names
 }
 
-// read takes one record.
+// read reads one record.
 func (f *finder) read(record string) error {
 	if record == "" {
 		return nil // before the first one
@@ -149,7 +147,7 @@ func (f *finder) read(record string) error {
 	}
 	said, name, ok := strings.Cut(record, " ./")
 	if !ok || f.current < 0 {
-		return fmt.Errorf("the node lists %.100q, which is no file of a pattern", record)
+		return fmt.Errorf("the node lists %.100q, which matches no pattern", record)
 	}
 	if name = path.Join(f.base, name); !f.globs[f.current].match(name) {
 		return nil
@@ -166,8 +164,7 @@ func (f *finder) read(record string) error {
 	return f.keep(name)
 }
 
-// turn begins the names of another glob, whose number has a dot after it where the
-// glob is a file and no folder.
+// turn begins the names of another glob. A dot follows the number if the glob names a file and not a folder.
 func (f *finder) turn(number string) error {
 	number, whole := strings.CutSuffix(number, ".")
 	n, err := strconv.Atoi(number)
@@ -181,7 +178,7 @@ func (f *finder) turn(number string) error {
 	return nil
 }
 
-// keep adds a name. All together may have 256 bytes each: that is the memory for them.
+// keep adds a name. On average names may have 256 bytes, which bounds the memory for them.
 func (f *finder) keep(name string) error {
 	const each = 256
 	if f.names[name] {
@@ -197,19 +194,19 @@ func (f *finder) keep(name string) error {
 	return nil
 }
 
-// parseTime reads a time as stat prints it.
+// parseTime parses a time as stat prints it.
 func parseTime(text string) (time.Time, error) {
 	t, err := time.Parse("2006-01-02 15:04:05.999999999 -0700", text)
 	if err != nil {
-		return t, fmt.Errorf("the node says %.100q for the time of a file", text)
+		return t, fmt.Errorf("the node reports %.100q as the time of a file", text)
 	}
 	return t, nil
 }
 
-// recordBytes is the length of the longest record: a name, and numbers before it.
+// recordBytes bounds a record: a name, and numbers before it.
 const recordBytes = nameBytes + 1<<10
 
-// newRecords splits what a node prints at "//".
+// newRecords splits a node's output at "//".
 func newRecords(out io.Reader) *bufio.Scanner {
 	records := bufio.NewScanner(out)
 	records.Buffer(nil, recordBytes)
@@ -217,7 +214,7 @@ func newRecords(out io.Reader) *bufio.Scanner {
 	return records
 }
 
-// errRecord says what it means that a scanner of records failed.
+// errRecord returns the error of a scanner of records.
 func errRecord(err error) error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		return fmt.Errorf("the node lists a name of more than %d bytes", nameBytes)

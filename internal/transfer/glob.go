@@ -9,19 +9,17 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A glob is a pattern of files on the node, as doublestar has them: "*" stays
-// within one element of a path, "**" does not. A pattern without such signs
-// that names a folder stands for all that is in it.
+// A glob is a pattern of files on the node, in doublestar's syntax: "*" matches within one element of a path, "**" any
+// number of elements. A pattern without special characters that names a folder matches all that is in it.
 type glob struct {
 	text  string
-	base  string // the folder to look in, or all of a pattern without signs
-	deep  bool   // has to look in folders within folders
-	plain bool   // has no signs
+	base  string // the folder to search, or all of a plain pattern
+	deep  bool   // the pattern needs a recursive search
+	plain bool   // the pattern has no special characters
 	depth int    // how many elements are left after base, unless deep
 }
 
-// CheckPattern reports what is wrong with a pattern of files, before anything
-// is asked of a node.
+// CheckPattern reports what is wrong with a pattern of files, without asking a node.
 func CheckPattern(text string) error {
 	_, err := parseGlob(text)
 	return err
@@ -58,10 +56,10 @@ func parseGlob(text string) (glob, error) {
 	}, nil
 }
 
-// signs are the bytes that mean something in a pattern.
+// signs are the special characters of a pattern.
 const signs = `*?[{\`
 
-// elements splits a pattern, without the elements that say nothing.
+// elements splits a pattern, and drops the elements "" and ".".
 func elements(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "/"), func(e string) bool { return e == "" || e == "." })
 }
@@ -74,7 +72,7 @@ func (g *glob) match(name string) bool {
 	return doublestar.MatchUnvalidated(g.text, name)
 }
 
-// Unmatched returns those globs that name none of the files.
+// Unmatched returns the globs that match none of the files.
 func Unmatched(globs []string, files []File) []string {
 	var none []string
 	for _, text := range globs {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// hashes remembers the SHA-256 of local files for as long as the program
-// runs, because many nodes are sent the same ones.
+// hashes caches the SHA-256 of local files as long as the program runs, because many nodes are sent the same files.
 var hashes sync.Map // absolute path to *hashed
 
 type hashed struct {
@@ -22,11 +21,11 @@ type hashed struct {
 	sum  string
 }
 
-// settled is how old a change must be before a hash is remembered: a younger
-// file can change again without its time showing it.
+// The hash of a file that changed less than settled ago is not cached: the file can change again without a change of
+// its time.
 const settled = time.Second
 
-// hashOf returns the SHA-256 of a file that is to be sent, in hex.
+// hashOf returns the SHA-256 of a file to be sent, in hex.
 func hashOf(ctx context.Context, it *item) (string, error) {
 	name, err := filepath.Abs(it.local)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// lying returns a node whose programs say what the scripts print. Each script finds
-// what was said before in the folder $LIES.
+// lying returns a node whose programs are the given shell scripts. $LIES is a folder for the scripts' use, which
+// the test sees as lies.
 func lying(t *testing.T, programs map[string]string) (r *Remote, lies string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -31,13 +31,13 @@ func lying(t *testing.T, programs map[string]string) (r *Remote, lies string) {
 	return r, lies
 }
 
-// inTurns is a tar that sends one archive after the other.
+// inTurns is a tar that sends the next archive at each call.
 const inTurns = `n=$(ls "$LIES" | grep -c sent)
 : >"$LIES/sent$n"
 cat "$LIES/archive$n"`
 
-// TestDownloadRetryFollowsNoLink has a node that places a link where a file was asked
-// for, and says the next time that it is a folder.
+// TestDownloadRetryFollowsNoLink downloads twice from a node that first sends a link for the requested file, and then
+// says that the file is a folder.
 func TestDownloadRetryFollowsNoLink(t *testing.T) {
 	for name, archives := range map[string][][]byte{
 		"a link, then a folder": {packed(t, tarLink("./x", "home/.ssh")), packed(t, tarFile("./authorized_keys"))},
@@ -61,7 +61,7 @@ func TestDownloadRetryFollowsNoLink(t *testing.T) {
 				for range archives {
 					r.Download(t.Context(), "x", local, DownloadOptions{})
 					os.RemoveAll(at)
-					must(t, os.Mkdir(at, 0o755)) // now it says that it is a folder
+					must(t, os.Mkdir(at, 0o755)) // now the node claims that it is a folder
 				}
 				tree{".ssh/config": "untouched"}.compare(t, filepath.Join(local, "home"))
 				if found, _ := os.ReadDir(filepath.Join(local, "x/d")); len(found) > 0 {
@@ -72,7 +72,7 @@ func TestDownloadRetryFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestFetchRefusesLies has a node whose archive and sums are of its own making.
+// TestFetchRefusesLies fetches from a node that invents its archive and its checksums.
 func TestFetchRefusesLies(t *testing.T) {
 	evil := sha256.Sum256([]byte("evil"))
 	sum := func(name string) string { return fmt.Sprintf("%x  ./%s\n", evil, name) }
@@ -92,9 +92,9 @@ func TestFetchRefusesLies(t *testing.T) {
 		{"other content", packed(t, tarFile("./a"), tarFile("./b")), sum("a") + strings.Repeat("0", 64) + "  ./b\n", `"b" is not what the node has`},
 		{"too few sums", packed(t, tarFile("./a"), tarFile("./b")), sum("a"), "1 sums for 2 files"},
 		{"too many sums", packed(t, tarFile("./a"), tarFile("./b")), sum("a") + sum("b") + sum("c"), "more than 2 sums"},
-		{"no sums", packed(t, tarFile("./a"), tarFile("./b")), "what\n", `says "what\n" for the sum`},
-		{"a long line", packed(t, tarFile("./a"), tarFile("./b")), fmt.Sprintf("%x", evil) + strings.Repeat("x", 1<<20), `for the sum`},
-		{"much of nothing", packed(t, tarFile("./a"), tarFile("./b")), strings.Repeat("\x00", 2<<20), "bytes of nothing"},
+		{"no sums", packed(t, tarFile("./a"), tarFile("./b")), "what\n", `reports "what\n" as the sum`},
+		{"a long line", packed(t, tarFile("./a"), tarFile("./b")), fmt.Sprintf("%x", evil) + strings.Repeat("x", 1<<20), `as the sum`},
+		{"much of nothing", packed(t, tarFile("./a"), tarFile("./b")), strings.Repeat("\x00", 2<<20), "zero bytes after its archive"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, lies := lying(t, map[string]string{"tar": `cat "$LIES/archive"`, "sha256sum": `cat "$LIES/sums"`})
@@ -113,13 +113,13 @@ func TestFetchRefusesLies(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || got != nil {
 				t.Errorf("%v, error %v, want one with %q", got, err, tt.want)
 			}
-			// Nothing stays that was not checked.
+			// No unchecked file stays.
 			tree{"secret": "secret", "in/old": "old"}.compare(t, outer)
 		})
 	}
 }
 
-// TestNodeThatDoesNotStop has a node that says more than was asked, without end.
+// TestNodeThatDoesNotStop reads from a node that prints without end.
 func TestNodeThatDoesNotStop(t *testing.T) {
 	down := func(t *testing.T, r *Remote) error {
 		return r.Download(t.Context(), "d", t.TempDir(), DownloadOptions{})
@@ -134,7 +134,7 @@ func TestNodeThatDoesNotStop(t *testing.T) {
 		want                string
 	}{
 		{"after an archive", "tar", `cat "$LIES/archive"; exec yes`, down, "not asked for"},
-		{"sums", "sha256sum", "exec yes", fetch, "for the sum"},
+		{"sums", "sha256sum", "exec yes", fetch, "as the sum"},
 		{"names", "find", "exec yes '//- ./a'", fetch, errListing.Error()},
 		{"names that do not match", "find", "exec yes '//- ./a/b'", fetch, errListing.Error()},
 		{"one name", "find", "printf '//- ./'; exec tr '\\000' n </dev/zero", fetch, "name of more than"},

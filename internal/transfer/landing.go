@@ -14,21 +14,20 @@ import (
 	"syscall"
 )
 
-// A landing is a local folder in which things from a node arrive. The node is
-// not trusted with it: whatever names and links it sends, nothing outside the
-// folder is written or read, and no link in it is followed, whoever made it.
-// Its methods may be called at the same time.
+// A landing is a local folder that receives things from a node. The node is not trusted: whatever names and links it
+// sends, nothing outside the folder is written or read, and no link in it is followed, whether the node made it or not.
+// Its methods may be called concurrently.
 type landing struct {
 	*tally
 	root *os.Root
-	name string // what errors call it
+	name string // its name in errors
 
 	mu       sync.Mutex
 	here     *os.Root // the folder that was used last, or nil
 	hereName string
 }
 
-// openLanding opens the folder dir, which the caller named: it may be a link.
+// openLanding opens the folder dir, which the caller chose: it may be a link.
 func openLanding(dir string, most Limits) (*landing, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (l *landing) close() error {
 	return l.root.Close()
 }
 
-// below opens a folder of the landing as one of its own, with the same tally.
+// below opens a folder of the landing as a landing with the same tally.
 func (l *landing) below(local string) (*landing, error) {
 	sub, _, err := enter(l.root, local)
 	if err != nil {
@@ -54,7 +53,7 @@ func (l *landing) below(local string) (*landing, error) {
 	return &landing{tally: l.tally, root: sub, name: filepath.Join(l.name, local)}, nil
 }
 
-// enter opens a folder of another one, and makes it if it is not there.
+// enter opens a folder in another one, and makes it if it is missing.
 func enter(parent *os.Root, name string) (folder *os.Root, made bool, err error) {
 	err = parent.Mkdir(name, 0o777)
 	if made = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
@@ -72,7 +71,7 @@ func enter(parent *os.Root, name string) (folder *os.Root, made bool, err error)
 		return nil, made, err
 	}
 	opened, err := folder.Stat(".")
-	if err == nil && !os.SameFile(info, opened) { // it was replaced just now
+	if err == nil && !os.SameFile(info, opened) { // it was just replaced
 		err = &notFolderError{name}
 	}
 	if err != nil {
@@ -82,15 +81,14 @@ func enter(parent *os.Root, name string) (folder *os.Root, made bool, err error)
 	return folder, made, nil
 }
 
-// A notFolderError says that something of this machine is in the way of a folder.
+// A notFolderError means that a link or a file of this machine has the name of a folder.
 type notFolderError struct{ local string }
 
 func (e *notFolderError) Error() string {
 	return fmt.Sprintf("%q is a link or a file on this machine, and the node has a folder of that name: remove it, or choose another folder", e.local)
 }
 
-// in runs do with a folder of the landing. Those that are not there are made, and
-// one on the way that is a link is an error.
+// in calls do with a folder of the landing. It makes missing folders; a link on the way is an error.
 func (l *landing) in(dir string, do func(*os.Root) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +99,7 @@ func (l *landing) in(dir string, do func(*os.Root) error) error {
 	return err
 }
 
-// folder opens a folder and keeps it open, because what comes next is most often
-// in it, or below it.
+// folder opens a folder and keeps it open, because the next entry is mostly in it, or below it.
 func (l *landing) folder(dir string) (*os.Root, error) {
 	switch {
 	case dir == ".":
@@ -142,7 +139,7 @@ func (l *landing) leave() {
 	}
 }
 
-// dir makes a folder, or keeps the one that is there.
+// dir makes a folder, unless it exists.
 func (l *landing) dir(name string, mode fs.FileMode) error {
 	local, err := l.claim(name, folderKind, 0)
 	if err != nil || local == "." {
@@ -164,15 +161,14 @@ func (l *landing) dir(name string, mode fs.FileMode) error {
 	}))
 }
 
-// An arrival is a file that arrived, and which one of this machine it is.
+// An arrival is a file that arrived, with its identity on this machine.
 type arrival struct {
 	File
 	local string
 	info  fs.FileInfo
 }
 
-// file writes a file, which the tally must know, of the given size. Its SHA-256 is
-// found if that is wanted.
+// file writes a file of the given size, which the tally must have counted. It computes its SHA-256 if summed is set.
 func (l *landing) file(name, local string, mode fs.FileMode, size int64, content io.Reader, summed bool) (arrival, error) {
 	a := arrival{File: File{Name: name, Size: size}, local: local}
 	return a, l.place(local, func(folder *os.Root, stage string) (func() error, error) {
@@ -181,7 +177,7 @@ func (l *landing) file(name, local string, mode fs.FileMode, size int64, content
 	})
 }
 
-// write fills the file that is to arrive, and closes it.
+// write fills the new file and closes it.
 func (a *arrival) write(f *os.File, mode fs.FileMode, content io.Reader, summed bool) error {
 	defer f.Close()
 	var to io.Writer = f
@@ -208,7 +204,7 @@ func (a *arrival) write(f *os.File, mode fs.FileMode, content io.Reader, summed 
 	return f.Close()
 }
 
-// symlink makes a link, unless it leads out of the landing: then links decides.
+// symlink makes a link. If the link leads out of the landing, links decides.
 func (l *landing) symlink(name, target string, links Links) error {
 	local, err := l.claim(name, otherKind, 0)
 	if err != nil {
@@ -225,21 +221,21 @@ func (l *landing) symlink(name, target string, links Links) error {
 		return nil, folder.Symlink(filepath.FromSlash(target), stage)
 	})
 	if err == nil && links != KeepOutside && leadsOut(l.root, local) {
-		// By a link that was here before.
+		// It leads out by a link that was here before.
 		l.leftOut.add(name, target)
 		err = l.root.Remove(local)
 	}
 	return err
 }
 
-// hardlink gives a file that arrived before, in the same try, a second name.
+// hardlink gives a second name to a file that arrived earlier in the same try.
 func (l *landing) hardlink(name, old string) (local string, err error) {
 	from, err := nodeName(old)
 	if err != nil {
 		return "", err
 	}
 	if !l.has(from) {
-		return "", fmt.Errorf("the node sent %q as a second name of %q, which is no file that it sent", name, old)
+		return "", fmt.Errorf("the node sent %q as a second name of %q, which is not a file that it sent", name, old)
 	}
 	if local, err = l.claim(name, fileKind, 0); err != nil {
 		return "", err
@@ -249,24 +245,24 @@ func (l *landing) hardlink(name, old string) (local string, err error) {
 	})
 }
 
-// verify looks at a file again: it is the one that arrived, and a link to none.
+// verify checks that the file that arrived is still at its place, and is not a link.
 func (l *landing) verify(a *arrival) error {
 	return l.explain(l.in(filepath.Dir(a.local), func(folder *os.Root) error {
 		info, err := folder.Lstat(filepath.Base(a.local))
 		if err == nil && (!info.Mode().IsRegular() || !os.SameFile(info, a.info) || info.Size() != a.Size) {
-			err = fmt.Errorf("%q is not the file any more that the node sent and that was checked", a.Name)
+			err = fmt.Errorf("%q was replaced after it was checked", a.Name)
 		}
 		return err
 	}))
 }
 
-// remove takes back a file that arrived.
+// remove removes a file that arrived.
 func (l *landing) remove(local string) {
 	l.in(filepath.Dir(local), func(folder *os.Root) error { return folder.Remove(filepath.Base(local)) })
 }
 
-// place makes something under another name in the same folder, and then gives
-// it its own. What begin returns, if anything, runs while others use the landing.
+// place calls begin to make something under a temporary name in the same folder, and then renames it. The func that
+// begin returns, if any, runs while others use the landing.
 func (l *landing) place(local string, begin func(folder *os.Root, stage string) (func() error, error)) error {
 	dir, base, stage := filepath.Dir(local), filepath.Base(local), stageName()
 	var finish func() error
@@ -282,15 +278,13 @@ func (l *landing) place(local string, begin func(folder *os.Root, stage string) 
 		}
 	}
 	if err != nil || finish == nil {
-		// Two names of one file are renamed into each other as a success that
-		// changes nothing: the first name then is still there.
+		// If both names are of one file, renaming succeeds and changes nothing: the first name is then still there.
 		l.in(dir, func(folder *os.Root) error { return folder.Remove(stage) })
 	}
 	return l.explain(err)
 }
 
-// explain names the folder, which the errors of os.Root leave out, and says that a
-// full disk is this machine's.
+// explain adds the folder, which the errors of os.Root leave out, and if a disk is full, that it is this machine's.
 func (l *landing) explain(err error) error {
 	var p *fs.PathError
 	var link *os.LinkError

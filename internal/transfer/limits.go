@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Limits bound what a node sends for one call. A zero field is no bound.
+// Limits bound what a node sends for one call. A zero field means no bound.
 type Limits struct {
 	Bytes int64 // of content
 	Files int64 // files, folders and links
 
-	usedBytes, usedFiles int64 // by calls before
+	usedBytes, usedFiles int64 // by earlier calls
 }
 
-// Less returns the limits of a call that shares them with one that brought files.
+// Less returns the limits for a call that shares them with a call that brought files.
 func (l Limits) Less(files []File) Limits {
 	l.usedFiles += int64(len(files))
 	for _, f := range files {
@@ -22,7 +22,7 @@ func (l Limits) Less(files []File) Limits {
 	return l
 }
 
-// bytes and files are what is left.
+// bytes and files return what is left.
 func (l Limits) bytes() int64 { return orNone(l.Bytes) - l.usedBytes }
 func (l Limits) files() int64 { return orNone(l.Files) - l.usedFiles }
 
@@ -33,9 +33,9 @@ func orNone(n int64) int64 {
 	return n
 }
 
-// A LimitError says which of the Limits a node exceeded.
+// A LimitError means that a node exceeded one of the Limits.
 type LimitError struct {
-	Files bool // it is Limits.Files; else Limits.Bytes
+	Files bool // the limit is Limits.Files, else Limits.Bytes
 	Most  int64
 }
 

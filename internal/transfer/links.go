@@ -9,26 +9,25 @@ import (
 	"strings"
 )
 
-// Links says what happens to a symbolic link that leads out of the folder that
-// is copied. A link that is absolute always counts as such a one. The numbers are
-// kept in journals.
+// Links decides about a symbolic link that leads out of the copied folder. An absolute link always counts as such. The
+// numbers are kept in journals.
 type Links int
 
 const (
-	// RefuseOutside makes them an error that wraps ErrOutsideLink.
+	// RefuseOutside fails with an error that wraps ErrOutsideLink.
 	RefuseOutside Links = iota
-	// SkipOutside leaves them out.
+	// SkipOutside leaves such links out.
 	SkipOutside
-	// KeepOutside places them as they are. It is for Download.
+	// KeepOutside makes them as they are. It is for Download.
 	KeepOutside
 	// FollowOutside sends the content that they lead to. It is for Upload and Sync.
 	FollowOutside
 )
 
-// ErrOutsideLink means that links lead out of the folder that was to be copied.
+// ErrOutsideLink means that links lead out of the folder to be copied.
 var ErrOutsideLink = errors.New("link leads outside")
 
-// outside is a list of links that lead out, of which it keeps the first few.
+// outside is a list of links that lead out. It keeps the first few.
 type outside struct {
 	links []string
 	count int
@@ -41,7 +40,7 @@ func (o *outside) add(name, target string) {
 	}
 }
 
-// err returns nil where there are none.
+// err returns nil if there are none.
 func (o *outside) err(what string) error {
 	if o.count == 0 {
 		return nil
@@ -53,15 +52,14 @@ func (o *outside) err(what string) error {
 	return fmt.Errorf("%w: %s: %s", ErrOutsideLink, what, names)
 }
 
-// staysBelow reports whether a link, by its text alone, leads to a place in the
-// folder that name is relative to. All folders that the link is in are no links
-// themselves. A ".." after a name may climb from wherever that name leads: only
-// those at the start are known to be harmless.
+// staysBelow reports whether a link, by its text alone, leads to a place in the folder that name is relative to. No
+// folder above the link may be a link. A ".." after a name may climb from wherever that name leads: only those at the
+// start are certain to be harmless.
 func staysBelow(name, target string) bool {
 	if target == "" || path.IsAbs(target) || runtime.GOOS == "windows" && strings.ContainsAny(target, `\:`) {
 		return false
 	}
-	above := strings.Count(path.Clean(name), "/") // folders that the link is in
+	above := strings.Count(path.Clean(name), "/") // number of folders above the link
 	named := false
 	for element := range strings.SplitSeq(target, "/") {
 		switch element {
@@ -77,7 +75,7 @@ func staysBelow(name, target string) bool {
 	return true
 }
 
-// leadsOut reports whether a name in root leads out of it by links, however many.
+// leadsOut reports whether a name in root leads out of it by any number of links.
 func leadsOut(root *os.Root, local string) bool {
 	_, err := root.Stat(local)
 	if err == nil {

@@ -10,22 +10,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node returns the files of a real server, in a folder of their own.
+// node returns a Remote for a real server, with its own folder.
 func node(t testing.TB) *Remote {
 	t.Helper()
 	s := opensshtest.Start(t)
 	return reach(t, s, s.Addr)
 }
 
-// linked is node with a network in between whose faults the test decides.
+// linked is node with a proxy before the server, which can cut the connection.
 func linked(t testing.TB) (*Remote, *opensshtest.Link) {
 	t.Helper()
 	s := opensshtest.Start(t)
@@ -50,7 +50,7 @@ func reach(t testing.TB, s *opensshtest.Server, addr string) *Remote {
 	return &Remote{Client: c, Tools: Tools{Tar: true, SHA256: "sha256sum"}, Dir: dir}
 }
 
-// ways runs a test with tar and over SFTP.
+// ways runs a test twice: with tar and over SFTP.
 func ways(t *testing.T, test func(*testing.T, *Remote)) {
 	t.Run("tar", func(t *testing.T) { test(t, node(t)) })
 	t.Run("sftp", func(t *testing.T) {
@@ -67,16 +67,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// write makes a file and the folders that it is in.
+// write makes a file and its parent folders.
 func write(t testing.TB, name, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	must(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
-// A tree is what a folder holds: text for a file, "-> target" for a link, "/"
-// for a folder; with the permission bits before it where those of a file are
-// not 0644, and those of a folder not 0755.
+// A tree is the content of a folder by path: the text of a file, "-> target" for a link, "/" for an empty folder. A
+// file is executable if its text starts with "#!".
 type tree map[string]string
 
 func (tr tree) make(t testing.TB, dir string) {
@@ -142,7 +141,7 @@ func (tr tree) compare(t testing.TB, dir string) {
 	}
 	for name := range got {
 		if _, ok := tr[name]; !ok {
-			t.Errorf("%q is there and should not be", name)
+			t.Errorf("there should be no %q", name)
 		}
 	}
 }

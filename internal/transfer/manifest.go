@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A manifest is what Sync sent to a node, by name relative to Dir. It is kept
-// there as fields that end with NUL: a name may hold anything else.
+// A manifest lists what Sync sent to a node, by name relative to Dir. It is stored there as fields that end with NUL: a
+// name may hold any other byte.
 type manifest map[string]entry
 
 // An entry is one file, link or folder.
@@ -34,7 +34,7 @@ const (
 	manifestEnd  = "end"
 )
 
-// encode writes the entries of items, whose order it keeps.
+// encodeManifest encodes the entries of items in their order.
 func encodeManifest(items []item) []byte {
 	var b strings.Builder
 	b.WriteString(manifestHead + "\x00")
@@ -48,8 +48,7 @@ func encodeManifest(items []item) []byte {
 
 var errManifest = errors.New("no manifest")
 
-// decodeManifest reads a manifest from the start of fields and returns what
-// follows it.
+// decodeManifest decodes a manifest from the start of fields and returns the rest.
 func decodeManifest(fields []string) (manifest, []string, error) {
 	if len(fields) == 0 || fields[0] != manifestHead {
 		return nil, nil, errManifest
@@ -73,7 +72,7 @@ func decodeManifest(fields []string) (manifest, []string, error) {
 	}
 }
 
-// isBelow reports whether a name is of something below a folder.
+// isBelow reports whether a name leads below a folder.
 func isBelow(name string) bool {
 	return name != "" && !path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." && !strings.HasPrefix(name, "../")
 }

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// nameBytes is the length of the longest path that a node may send.
+	// nameBytes bounds the length of a path that a node may send.
 	nameBytes = 4 << 10
-	// nameDepth is how many elements such a path may have.
+	// nameDepth bounds the number of its elements.
 	nameDepth = 256
 )
 
-// nodeName turns a path that the node sent into one here. A control character is
-// refused: it could make a terminal do something when the name is printed.
+// nodeName converts a path that the node sent to a local one. A control character is refused: it could make a terminal
+// do something when the name is printed.
 func nodeName(name string) (string, error) {
 	elements := strings.Split(name, "/")
 	switch {
@@ -35,22 +35,22 @@ func nodeName(name string) (string, error) {
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
-// localName turns a path with slashes into one here.
+// localName converts a path with slashes to a local one.
 func localName(name string) (string, error) {
 	local, err := strings.TrimSuffix(name, "/"), error(nil)
 	if runtime.GOOS == "windows" {
 		local, err = filepath.Localize(local)
 	}
 	if err != nil || !filepath.IsLocal(local) || strings.IndexByte(local, 0) >= 0 {
-		return "", fmt.Errorf("the node sent %q, which is no name of a file here", name)
+		return "", fmt.Errorf("the node sent %q, which is not a valid name of a file here", name)
 	}
 	return filepath.Clean(local), nil
 }
 
-// foldsCase says that this machine's file systems take A and a for one name.
+// foldsCase is true if this machine's file systems ignore the case of names.
 const foldsCase = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
 
-// folded returns what two names have in common that are one here.
+// folded returns the same text for names that are one name here.
 func folded(local string) string {
 	if foldsCase {
 		return strings.ToLower(strings.ToUpper(local))

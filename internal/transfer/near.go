@@ -13,22 +13,21 @@ import (
 
 // A Near lists the folder in which a glob looked for files.
 type Near struct {
-	// Folder is where the glob begins to differ from a plain path, or the folder above
-	// that is there: absolute, or relative to the Remote's Dir. It is empty if not even
-	// the folder is there that the glob starts in.
+	// Folder is the first folder of the glob in which names can differ, or the nearest existing folder above that:
+	// absolute, or relative to the Remote's Dir. It is empty if even the folder in which the glob starts is missing.
 	Folder string
-	// Matching are those names in Folder that the glob matches, and Others the rest:
-	// folders end in a slash. More is set if there are more than nearNames.
+	// Matching are the names in Folder that the glob matches, and Others the rest; folders end in a slash. More is set
+	// if there are more than nearNames.
 	Matching, Others []string
 	More             bool
 }
 
-// nearNames is how many names of a folder are listed.
+// At most nearNames names of a folder are listed.
 const nearNames = 100
 
-// listNear lists nearNames names, and the one that tells that there are more, of the
-// nearest folder above or at each place: "//#" and its number and the folder, then
-// "//-" and a name each.
+// listNear lists nearNames+1 names, the last of which only shows that there are more, of the
+// nearest existing folder at or above each place: "//#", its number and the folder, then "//-" and
+// a name each.
 const listNear = `cd "$d" 2>/dev/null || exit 0
 near() { # what to look near to, its number, how many names
 	b=$1
@@ -51,8 +50,8 @@ near() { # what to look near to, its number, how many names
 }
 `
 
-// Near lists what is where globs looked for files: below dir, which is relative to the
-// Remote's Dir or absolute. It is for messages, so that nothing is tried twice.
+// Near lists the folders in which globs looked for files, below dir, which is absolute or relative to the Remote's Dir.
+// It is for messages, so it does not retry.
 func (r *Remote) Near(ctx context.Context, globs []string, dir string) ([]Near, error) {
 	at := r.Dir
 	if dir != "" {
@@ -83,7 +82,7 @@ func (r *Remote) Near(ctx context.Context, globs []string, dir string) ([]Near, 
 	return l.near, err
 }
 
-// A nearList reads listNear's answer.
+// A nearList reads the answer to listNear.
 type nearList struct {
 	globs   []glob
 	dir     string
@@ -93,7 +92,7 @@ type nearList struct {
 	names   int    // how many the current folder has had
 }
 
-var errNear = errors.New("the node's list of what is near is not one")
+var errNear = errors.New("the node sent an invalid list of nearby files")
 
 func (l *nearList) read(record string) error {
 	if record == "" {
@@ -125,13 +124,13 @@ func (l *nearList) read(record string) error {
 	return nil
 }
 
-// String describes the folder and some of what is there.
+// String describes the folder and some of its names.
 func (n Near) String() string {
 	const most = 6
 	names := slices.Concat(n.Matching, n.Others)
 	switch {
 	case n.Folder == "":
-		return "" // there is none
+		return "" // no folder
 	case len(names) == 0:
 		return fmt.Sprintf("%q is empty", n.Folder)
 	}

@@ -32,7 +32,7 @@ func TestNear(t *testing.T) {
 			}
 			got, err := r.Near(t.Context(), []string{"x", "y"}, "gone")
 			if err != nil || len(got) != 2 || got[0].String() != "" || got[1].String() != "" {
-				t.Errorf("from a folder that is not there: %+v, %v", got, err)
+				t.Errorf("from a missing folder: %+v, %v", got, err)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestNearManyNames(t *testing.T) {
 	}
 }
 
-// What a node may answer instead is refused, and never kept without end.
+// Invalid answers of a node are refused, and the names that are kept are limited.
 func TestNearRefuses(t *testing.T) {
 	many := strings.Repeat("-x\x01", nearNames+2)
 	for _, answer := range []string{"-x", "#1 .", "#x .", "#0 .\x01#0 .", "#0 .\x01#1 .", "?", "#0 .\x01=x", "#0 .\x01" + many} {
@@ -77,7 +77,7 @@ func TestNearRefuses(t *testing.T) {
 			}
 		}
 		if err == nil {
-			t.Errorf("%.20q was taken as %+v", answer, l.near)
+			t.Errorf("the answer %.20q is accepted as %+v", answer, l.near)
 		}
 	}
 }

@@ -15,21 +15,20 @@ import (
 
 // An item is one thing to be sent.
 type item struct {
-	name   string      // its place in the tree, with slashes
-	local  string      // where it is here
-	mode   fs.FileMode // its kind and permission bits
+	name   string      // its path in the tree, with slashes
+	local  string      // its local path
+	mode   fs.FileMode // kind and permission bits
 	size   int64       // of a file
 	mtime  time.Time
 	target string // of a link
-	sum    string // SHA-256 of a file, where it was asked for
+	sum    string // SHA-256 of a file, if it was computed
 
-	root *os.Root // the folder that it is in, as name; nil where it is opened as local
-	path string   // in root
+	root *os.Root // the folder that holds it, if any; else it is opened by local
+	path string   // path in root
 }
 
-// scan lists what is in a folder, each folder before what is in it. See Upload
-// for how links are treated. Git says whether .gitignore files count. The items
-// are for as long as root is open, which is the folder dir.
+// scan lists the content of a folder, each folder before its content. See Upload for how links are treated. If git is
+// set, .gitignore files count. The items are valid while root, which is the folder dir, is open.
 func scan(root *os.Root, dir string, exclude []string, git bool, links Links) ([]item, error) {
 	s := &scanner{root: root, dir: dir, links: links}
 	walk := ignore.WalkAll
@@ -47,8 +46,8 @@ type scanner struct {
 	dir      string
 	links    Links
 	items    []item
-	followed []string // links whose folders are sent, outer before inner
-	leftOut  outside  // links that make it an error
+	followed []string // links to folders that are sent, outer before inner
+	leftOut  outside  // links that are an error
 }
 
 func (s *scanner) visit(name string, d fs.DirEntry) error {
@@ -81,7 +80,7 @@ func (s *scanner) visit(name string, d fs.DirEntry) error {
 	return nil
 }
 
-// follow adds a link, or what it leads to where that is outside.
+// follow adds a link, or if it leads out, what it leads to.
 func (s *scanner) follow(link item, target string) error {
 	info, err := os.Stat(link.local)
 	if errors.Is(err, fs.ErrNotExist) || s.staysInside(link.name, target) {
@@ -109,8 +108,7 @@ func (s *scanner) add(it item, info fs.FileInfo) {
 	}
 }
 
-// follower returns the innermost link to a folder through which a name was reached,
-// with a slash at its end, or "".
+// follower returns the innermost link to a folder through which a name was reached, with a slash at its end, or "".
 func (s *scanner) follower(name string) string {
 	for i := len(s.followed) - 1; i >= 0; i-- {
 		if strings.HasPrefix(name, s.followed[i]) {
@@ -120,8 +118,8 @@ func (s *scanner) follower(name string) string {
 	return ""
 }
 
-// staysInside reports whether a link leads to a place in the same tree: the
-// whole one, or the folder of another link through which it was reached.
+// staysInside reports whether a link leads to a place in the same tree: the whole one, or the folder of another link
+// through which it was reached.
 func (s *scanner) staysInside(name, target string) bool {
 	if filepath.IsAbs(target) || path.IsAbs(target) {
 		return false
@@ -130,7 +128,7 @@ func (s *scanner) staysInside(name, target string) bool {
 	return filepath.IsLocal(filepath.Join(filepath.FromSlash(path.Dir(name)), target))
 }
 
-// isLoop refuses a link to a folder that the link itself is in.
+// isLoop refuses a link to a folder that contains the link.
 func isLoop(link string) error {
 	to, err := filepath.EvalSymlinks(link)
 	if err != nil {

@@ -19,23 +19,22 @@ import (
 )
 
 const (
-	filesAtOnce    = 16 // on their way over one SFTP session
-	requestsAtOnce = 64 // of each
+	filesAtOnce    = 16 // concurrent files of one SFTP session
+	requestsAtOnce = 64 // concurrent requests of each file
 )
 
-// listedBytes is how much the server may send for one folder's listing, which is
-// in memory whole: enough for a million names.
+// listedBytes bounds one folder's listing, which is in memory as a whole: enough for a million names.
 const listedBytes = 256 << 20
 
 // A server is an SFTP session that bounds its listings.
 type server struct {
 	*sftp.Client
-	most    int64 // listedBytes
+	most    int64 // bound of a listing: listedBytes
 	listing atomic.Bool
-	left    atomic.Int64 // of most
+	left    atomic.Int64 // what is left of most
 }
 
-// received is called with the size of everything that the server sends.
+// received counts the bytes that the server sends.
 func (s *server) received(n int) error {
 	if s.listing.Load() && s.left.Add(-int64(n)) < 0 {
 		return errListing
@@ -43,7 +42,7 @@ func (s *server) received(n int) error {
 	return nil
 }
 
-// list lists a folder, while nothing else is asked of the server.
+// list lists a folder. There must be no other request under way.
 func (s *server) list(ctx context.Context, at string) ([]fs.FileInfo, error) {
 	s.left.Store(s.most)
 	s.listing.Store(true)
@@ -55,7 +54,7 @@ func (s *server) list(ctx context.Context, at string) ([]fs.FileInfo, error) {
 	return infos, err
 }
 
-// withSFTP runs do with an SFTP session that ends with ctx.
+// withSFTP calls do with an SFTP session that ends with ctx.
 func (r *Remote) withSFTP(ctx context.Context, about string, do func(*server) error) error {
 	c := &server{most: listedBytes}
 	var err error
@@ -81,8 +80,7 @@ func (r *Remote) withSFTP(ctx context.Context, about string, do func(*server) er
 	return err
 }
 
-// isGone reports whether the server answers no more. A lost connection shows
-// in too many ways to tell it by the error.
+// isGone reports whether the server no longer answers. A lost connection causes too many different errors.
 func isGone(c *sftp.Client) bool {
 	_, err := c.Getwd()
 	return err != nil
@@ -106,7 +104,7 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *mete
 			if ctx.Err() != nil {
 				break
 			}
-			if it.mode.IsDir() { // not beside others: what is in it follows
+			if it.mode.IsDir() { // one at a time: its content follows
 				if err := c.makeDir(path.Join(d.at, it.name), it.mode.Perm()|0o700); err != nil {
 					g.Wait()
 					return err
@@ -127,7 +125,7 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *mete
 	return run(after(items))
 }
 
-// discardAll removes what was not given its name yet.
+// discardAll removes what was not renamed to its place.
 func (r *Remote) discardAll(ctx context.Context, at, stage string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -137,7 +135,7 @@ func (r *Remote) discardAll(ctx context.Context, at, stage string) {
 // A putter makes things on the node by SFTP.
 type putter struct {
 	*sftp.Client
-	stage string // what the names begin with that things have until they are whole
+	stage string // the start of temporary names
 	count atomic.Int64
 }
 
@@ -146,7 +144,7 @@ func (c *putter) makeDir(at string, mode fs.FileMode) error {
 		if info, statErr := c.Stat(at); statErr == nil && info.IsDir() {
 			return nil
 		} else if statErr == nil {
-			return fmt.Errorf("%s is no folder there, and one here", at)
+			return fmt.Errorf("%s is a folder on this machine, but not on the node", at)
 		}
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -169,7 +167,7 @@ func (c *putter) putItem(at string, it *item, keepTime bool, m *meter) error {
 	return c.put(at, it.mode.Perm(), written, &exactly{opened: o, m: m})
 }
 
-// put writes a file of the node by way of another name. A zero time is its own.
+// put writes a file on the node under a temporary name, and renames it. If written is zero the file keeps its own time.
 func (c *putter) put(at string, mode fs.FileMode, written time.Time, content io.Reader) error {
 	return c.place(at, func(stage string) error {
 		f, err := c.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -193,8 +191,7 @@ func (c *putter) put(at string, mode fs.FileMode, written time.Time, content io.
 	})
 }
 
-// place makes something under another name in the same folder, and then gives
-// it its own.
+// place makes something under a temporary name in the same folder, and then renames it.
 func (c *putter) place(at string, produce func(stage string) error) error {
 	stage := path.Join(path.Dir(at), fmt.Sprintf("%s-%d", c.stage, c.count.Add(1)))
 	err := produce(stage)
@@ -208,15 +205,14 @@ func (c *putter) place(at string, produce func(stage string) error) error {
 	return nil
 }
 
-// isFull reports whether the disk that a folder is on is full. SFTP calls
-// that a failure like any other.
+// isFull reports whether a folder's disk is full. SFTP reports that as a general failure.
 func (c *putter) isFull(dir string) bool {
 	const nextToNothing = 1 << 20
 	disk, err := c.StatVFS(dir)
 	return err == nil && disk != nil && disk.Bavail*disk.Frsize < nextToNothing
 }
 
-// An exactly reads a file that stays what it was when it was opened.
+// An exactly reads a file that must keep its size.
 type exactly struct {
 	opened
 	m    *meter

@@ -15,15 +15,15 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// A liar is an SFTP server: what it lists is not what is there to open.
+// A liar is an SFTP server whose listings do not match its files.
 type liar struct {
-	lists   map[string][]liarFile // by folder
-	endless bool                  // lists the first file for ever
-	opened  liarFile              // what a handle says that it is
+	lists   map[string][]liarFile // by the folder's path
+	endless bool                  // lists files without end
+	opened  liarFile              // what Stat reports for any file
 	content string
 }
 
-// A liarFile is what the server says of a file.
+// A liarFile is a file as the server describes it.
 type liarFile struct {
 	name string
 	mode fs.FileMode
@@ -44,7 +44,7 @@ func (s *liar) Fileread(*sftp.Request) (io.ReaderAt, error) {
 
 func (s *liar) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
 	switch r.Method {
-	case "Stat": // also of what is open
+	case "Stat": // also for an open file
 		return &listing{files: []liarFile{s.opened}}, nil
 	case "Readlink":
 		for _, files := range s.lists {
@@ -78,7 +78,7 @@ func (l *listing) ListAt(to []os.FileInfo, from int64) (int, error) {
 	return len(to), nil
 }
 
-// serve connects a client to the server, in memory.
+// serve starts the server, and connects a client to it in memory.
 func (s *liar) serve(t testing.TB) *server {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -155,7 +155,7 @@ func TestSFTPRefuses(t *testing.T) {
 				tt.s.opened, tt.s.content = file("a"), "evil"
 			}
 			c := tt.s.serve(t)
-			if tt.s.endless { // or it would list for long
+			if tt.s.endless { // the default limit of 256 MiB takes long
 				c.most = 1 << 20
 				tt.want = errListing.Error()
 			}
@@ -168,7 +168,7 @@ func TestSFTPRefuses(t *testing.T) {
 	}
 }
 
-// TestSFTPReadsNoMoreThanItsSize has a file that is longer when it is read.
+// TestSFTPReadsNoMoreThanItsSize gets a file that is longer than the server reported.
 func TestSFTPReadsNoMoreThanItsSize(t *testing.T) {
 	s := &liar{lists: map[string][]liarFile{"/x": {{name: "a", mode: 0o644, size: 4}}}, opened: liarFile{name: "a", mode: 0o644, size: 4}, content: strings.Repeat("evil", 1<<20)}
 	dir := t.TempDir()
@@ -181,7 +181,7 @@ func TestSFTPReadsNoMoreThanItsSize(t *testing.T) {
 	}
 }
 
-// TestSFTPLinks has links over SFTP that lead out.
+// TestSFTPLinks downloads links over SFTP, two of which lead out of the folder.
 func TestSFTPLinks(t *testing.T) {
 	s := &liar{lists: map[string][]liarFile{"/x": {
 		{name: "in", mode: fs.ModeSymlink, link: "mine"}, {name: "out", mode: fs.ModeSymlink, link: "../../home/.ssh"}, {name: "absolute", mode: fs.ModeSymlink, link: "/etc"},

@@ -2,12 +2,12 @@ package transfer
 
 import "strings"
 
-// quote makes one word of sh of a text without NUL.
+// quote quotes a text without NUL as one word of sh.
 func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// words makes one word of sh of each text, after a space each.
+// words quotes each text as a word of sh, with a space before it.
 func words(texts []string) string {
 	var b strings.Builder
 	for _, t := range texts {
@@ -17,22 +17,22 @@ func words(texts []string) string {
 	return b.String()
 }
 
-// missing is the exit status of a script that does not find what it is to read.
+// missing is the exit status of a script that does not find the file to read.
 const missing = "66"
 
-// prelude begins every script: messages in English, and a way to fail.
+// prelude begins every script. It sets English messages and defines a way to fail.
 const prelude = `LC_ALL=C; export LC_ALL
 fail() { printf '%s\n' "$1" >&2; exit 1; }
 `
 
-// removeStage makes a script remove $s however it ends. A session that was
-// cut or closed ends its script's input first, and the script then fails.
+// removeStage makes a script remove $s however it ends. If the session is cut or closed, the script's input ends first,
+// and the script then fails.
 const removeStage = `trap 'rm -rf "$s"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
 `
 
-// script returns a command that runs text by sh, whatever the user's shell is.
-// Each of vars, "name=value", is set before.
+// script returns a command that runs text by sh, whatever the user's shell is. Each of vars, "name=value", is set
+// first.
 func script(text string, vars ...string) string {
 	var b strings.Builder
 	b.WriteString(prelude)

@@ -14,8 +14,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// withShell returns a node on which "sh" is the given program, and all others
-// are busybox's where that is it. Those that are broken fail at once.
+// withShell returns a node whose "sh" is the given program. With busybox, all other programs are busybox's. The broken
+// programs fail at once.
 func withShell(t *testing.T, shell string, broken ...string) *Remote {
 	t.Helper()
 	program, err := exec.LookPath(shell)
@@ -61,7 +61,7 @@ func withShell(t *testing.T, shell string, broken ...string) *Remote {
 	return &Remote{Client: c, Tools: Tools{Tar: true, SHA256: "sha256sum"}, Dir: filepath.Join(home, "w")}
 }
 
-// TestShells does a bit of everything under each shell.
+// TestShells runs each operation with each shell.
 func TestShells(t *testing.T) {
 	for _, shell := range []string{"dash", "bash", "busybox"} {
 		t.Run(shell, func(t *testing.T) {

@@ -14,27 +14,24 @@ import (
 )
 
 const (
-	// chunk is how much of a file is read or written at once.
+	// chunk is the size of a read or write of a file.
 	chunk = 256 << 10
-	// packet is how much SSH carries at once: what is less is gathered.
+	// packet is the size of an SSH packet: smaller writes are gathered.
 	packet = 32 << 10
-	// spareBytes is how much a command may print that nothing here reads: a start-up
-	// file's greeting, or what pads an archive.
+	// spareBytes bounds output that is not read: a start-up file's greeting, or an archive's padding.
 	spareBytes = 1 << 20
 )
 
-// closePatience is how long a command may run on after its session was closed, before its
-// connection is ended: a caller who gives up is not held up by a node that does not.
+// A command that runs on for closePatience after its session was closed loses its connection: a caller that gives up
+// does not wait for a node that does not react.
 var closePatience = 3 * time.Second
 
-// errSpare means that a command printed more than spareBytes that were not asked for.
+// errSpare means that a command printed more than spareBytes of unexpected output.
 var errSpare = fmt.Errorf("the node sent more than %d bytes that were not asked for", spareBytes)
 
-// stream runs a command on the node. feed writes its stdin and take reads its
-// stdout; either may be nil. When feed or take fails by itself, the command's
-// session is closed without an end of its input, and that error is returned;
-// else the error is ctx's cause, one of the node's own words about the file
-// that is meant, or wraps ssh.ErrDisconnected.
+// stream runs a command on the node. feed writes its stdin and take reads its stdout; either may be nil. If feed or
+// take fails on its own, the session is closed without ending the command's input, and that error is returned.
+// Otherwise the error is ctx's cause, the node's message about the file, or wraps ssh.ErrDisconnected.
 func (r *Remote) stream(ctx context.Context, command, about string, feed func(io.Writer) error, take func(io.Reader) error) error {
 	s, err := r.Client.Open(ctx, command)
 	if err != nil {
@@ -62,7 +59,7 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 			taken = errSpare
 		}
 		giveUp()
-		io.Copy(io.Discard, s) // a window at most: the node cannot send more
+		io.Copy(io.Discard, s) // at most a window: the node cannot send more
 	})
 	wg.Wait()
 	err = s.Wait()
@@ -77,8 +74,8 @@ func (r *Remote) stream(ctx context.Context, command, about string, feed func(io
 	return explain(about, said.String(), err)
 }
 
-// feedSession lets feed write the command's stdin, and ends it. That the
-// command takes no more of it is no error here: its exit status tells.
+// feedSession lets feed write the command's stdin, and ends it. It is no error if the command stops reading: its exit
+// status has the reason.
 func feedSession(s *ssh.Session, feed func(io.Writer) error, giveUp func()) error {
 	if feed != nil {
 		to := &sink{w: s}
@@ -88,7 +85,7 @@ func feedSession(s *ssh.Session, feed func(io.Writer) error, giveUp func()) erro
 			err = b.Flush()
 		}
 		if err != nil && to.err == nil {
-			giveUp() // feed's own failure: the command must not see an end
+			giveUp() // feed itself failed: the command must not see an end
 			return err
 		}
 	}
@@ -96,12 +93,12 @@ func feedSession(s *ssh.Session, feed func(io.Writer) error, giveUp func()) erro
 	return nil
 }
 
-// isCut reports errors of reading a stream that ended too early.
+// isCut reports whether an error means that a stream ended too early.
 func isCut(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// A sink remembers that writing failed.
+// A sink records that writing failed.
 type sink struct {
 	w   io.Writer
 	err error
@@ -115,8 +112,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A complaint keeps the first of what is written to it: the first one
-// is what matters.
+// A complaint keeps the beginning of what is written to it: the first message matters.
 type complaint struct{ text []byte }
 
 func (t *complaint) Write(p []byte) (int, error) {

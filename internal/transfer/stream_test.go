@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A command that runs on behind its closed session, of which a server says nothing until
-// it ends, does not hold up a caller that has given up.
+// A cancelled call does not wait for a command that outlives its closed session. A server reports nothing about
+// such a command until it ends.
 func TestCancelledWhileTheCommandRunsOn(t *testing.T) {
 	defer func(was time.Duration) { closePatience = was }(closePatience)
 	closePatience = 10 * time.Millisecond
@@ -35,7 +35,7 @@ func TestCancelledWhileTheCommandRunsOn(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a cancelled command is waited for")
 	}
-	// The connection that was ended for it is opened again.
+	// That ended the connection, and the client reconnects.
 	if err := r.stream(t.Context(), "exit 0", "it", nil, nil); err != nil {
 		t.Error(err)
 	}

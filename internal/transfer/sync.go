@@ -18,21 +18,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// An Entry is a file or folder that Sync keeps the same on the node.
+// An Entry is a file or folder that Sync copies to the node when it changes.
 type Entry struct {
-	// Local is the path here, Remote where it is on the node: relative to Dir
-	// and below it, or "." for a folder whose content lands in Dir itself.
+	// Local is the path here. Remote is the path on the node, relative to Dir and below it, or "." to put a folder's
+	// content into Dir itself.
 	Local, Remote string
-	// Exclude are patterns, as in .gitignore, of what is left out. A .gitignore
-	// inside the folder counts too; where they disagree, Exclude wins. A .git
-	// is always left out.
+	// Exclude are patterns, as in .gitignore, of files to leave out. A .gitignore inside the folder counts too; if they
+	// disagree, Exclude wins. A .git is always left out.
 	Exclude []string
-	// Links says what happens to links that lead out of a folder.
+	// Links decides about links that lead out of a folder.
 	Links Links
 }
 
-// Check returns the error that Sync would have for the entry's links, or because it
-// cannot be listed.
+// Check returns the error that Sync would return for the entry's links, or because it cannot be listed.
 func (e Entry) Check() error {
 	var open roots
 	defer open.close()
@@ -40,27 +38,24 @@ func (e Entry) Check() error {
 	return err
 }
 
-// Stats says what a Sync did.
+// Stats reports what a Sync did.
 type Stats struct {
-	Files int   // files and links there are
-	Sent  int   // of those, how many were sent
-	Bytes int64 // how much content that was
-	// Digest is a hash of everything there is: names, modes and content.
+	Files int   // number of files and links
+	Sent  int   // how many of them were sent
+	Bytes int64 // how many bytes of content were sent
+	// Digest is a hash of all names, modes and content.
 	Digest string
 }
 
-// String says it in words: "12 files, 3 sent (2048 bytes)".
+// String describes the stats: "12 files, 3 sent (2048 bytes)".
 func (s Stats) String() string {
 	return fmt.Sprintf("%d files, %d sent (%d bytes)", s.Files, s.Sent, s.Bytes)
 }
 
-// Sync makes the entries the same on the node, sending only what changed
-// since the last Sync. What that was the node itself keeps, in State. A file
-// is sent when it is another one here by its SHA-256 or mode, or when the one
-// on the node is gone or was written to since, by its time. A file that an
-// earlier Sync sent and that is not here any more is removed there; what
-// others put there is left alone. Symbolic links are treated as by Upload, as
-// Entry.Links says.
+// Sync makes the entries the same on the node, and sends only what changed since the last Sync. The node records in
+// State what was sent. A file is sent if its SHA-256 or mode here has changed, or if the node's file is missing or was
+// written since, by its time. A file that an earlier Sync sent and that no longer exists here is removed there; files
+// that Sync did not send are left alone. Symbolic links are treated as by Upload, as Entry.Links says.
 func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
 	var open roots
 	defer open.close()
@@ -80,14 +75,13 @@ func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
 	return stats, err
 }
 
-// gather lists what the entries are made of, each name once, and every folder
-// before what is in it.
+// gather lists the content of the entries, each name once, and every folder before its content.
 func (r *Remote) gather(entries []Entry, open *roots) ([]item, error) {
 	var all, parents []item
 	for _, e := range entries {
 		remote := path.Clean(e.Remote)
 		if e.Remote == "" || strings.IndexByte(remote, 0) >= 0 || remote != "." && !isBelow(remote) {
-			return nil, fmt.Errorf("%q is no path below the node's folder", e.Remote)
+			return nil, fmt.Errorf("%q is not a path below the node's folder", e.Remote)
 		}
 		items, err := list(e, open)
 		if err != nil {
@@ -101,8 +95,8 @@ func (r *Remote) gather(entries []Entry, open *roots) ([]item, error) {
 		}
 		all = append(all, items...)
 	}
-	// Where two entries bring the same name the later one counts, and either
-	// more than a folder that is only on the way.
+	// If two entries have the same name, the later one counts, and either replaces a folder that is only the parent of
+	// an entry.
 	slices.Reverse(all)
 	all = append(all, parents...)
 	slices.SortStableFunc(all, func(a, b item) int { return strings.Compare(a.name, b.name) })
@@ -110,7 +104,7 @@ func (r *Remote) gather(entries []Entry, open *roots) ([]item, error) {
 	return slices.DeleteFunc(all, func(it item) bool { return it.name == "." }), nil
 }
 
-// roots are folders that items are opened in.
+// roots are the folders in which items are opened.
 type roots []*os.Root
 
 func (r *roots) close() {
@@ -144,7 +138,7 @@ func list(e Entry, open *roots) ([]item, error) {
 	return append(items, self), err
 }
 
-// sumItems finds the SHA-256 of all files, several at once.
+// sumItems computes the SHA-256 of all files, several at once.
 func sumItems(ctx context.Context, items []item) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -182,7 +176,7 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 			return false
 		}
 		if known && was.mode.Type() != it.mode.Type() {
-			here[it.name] = false // the old one goes first
+			here[it.name] = false // the old one is removed first
 		}
 		if !it.mode.IsDir() {
 			stats.Sent++
@@ -209,19 +203,16 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 	return stats, r.send(ctx, d, newMeter(nil), func() ([]item, error) { return changed, nil })
 }
 
-// readState prints the manifest, and then each file and link that is there
-// and not newer than the manifest.
+// readState prints the manifest, and then each file and link that exists and is not newer than the manifest.
 const readState = `[ -f "$state" ] && cd "$d" 2>/dev/null || exit 0
 cat "$state" || exit 1
 find "$@" \( -type f -o -type l \) ! -newer "$state" -exec printf '%s\000' {} +
 `
 
-// stateBytes is how much of that is read: enough for a million files. If it is more,
-// all is sent.
+// stateBytes bounds that output: enough for a million files. If it is longer, everything is sent.
 const stateBytes = 256 << 20
 
-// remembered returns what was sent before, and which of it is still there and
-// was not written to since.
+// remembered returns what was sent before, and which of it still exists and was not written since.
 func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) (manifest, map[string]bool, error) {
 	tops := make([]string, len(entries))
 	for i, e := range entries {
@@ -229,7 +220,7 @@ func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) 
 	}
 	var fields []string
 	var text strings.Builder
-	// A folder that is gone makes find complain, which is an answer too.
+	// find complains about a missing folder, which is an answer too.
 	command := "set --" + words(tops) + "\n" + readState + ":\n"
 	err := r.stream(ctx, script(command, "d="+r.Dir, "state="+state), state, nil, func(out io.Reader) error {
 		n, err := io.Copy(&text, io.LimitReader(bufio.NewReaderSize(out, chunk), stateBytes+1))
@@ -247,7 +238,7 @@ func (r *Remote) remembered(ctx context.Context, entries []Entry, state string) 
 	fields = strings.Split(text.String(), "\x00")
 	old, files, err := decodeManifest(fields)
 	if errors.Is(err, errManifest) {
-		return nil, nil, nil // none, or one of another version: all is sent
+		return nil, nil, nil // no manifest, or one of another version: all is sent
 	}
 	same := make(map[string]bool, len(files))
 	for _, f := range files {

@@ -59,7 +59,7 @@ func TestSync(t *testing.T) {
 		want["sub/b"] = "#!two"
 		step("mode", Stats{Files: 7, Sent: 1, Bytes: 5})
 
-		// A file becomes a folder and a folder a file.
+		// A file becomes a folder, and a folder becomes a file.
 		must(t, os.Remove(filepath.Join(local, "a")))
 		tree{"a/in": "six"}.make(t, local)
 		must(t, os.RemoveAll(filepath.Join(local, "void")))
@@ -101,11 +101,11 @@ func TestSyncIntoDirItself(t *testing.T) {
 	}
 	for _, remote := range []string{"", "/abs", "../up", "a/../../b", "nul\x00"} {
 		if _, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: remote}}); err == nil {
-			t.Errorf("%q was taken", remote)
+			t.Errorf("Sync accepts the path %q", remote)
 		}
 	}
 	if _, err := r.Sync(t.Context(), []Entry{{Local: filepath.Join(local, "no"), Remote: "x"}}); err == nil {
-		t.Error("a path that is not here was taken")
+		t.Error("Sync accepts a missing local path")
 	}
 }
 

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// A tally is what arrived for one call, over all its tries: no name twice in one
-// try, and never more in all than Limits allow.
+// A tally counts what arrives for one call, over all its tries: no name twice in one try, and never more in all than
+// Limits allow.
 type tally struct {
 	most Limits
 
 	mu    sync.Mutex
 	try   int
 	seeds [2]maphash.Seed
-	names map[[2]uint64]claimed // by hash: names can be long, and many
-	bytes int64                 // of all names together
+	names map[[2]uint64]claimed // by hash, since names can be long and many
+	bytes int64                 // length of all names together
 
-	leftOut outside // links of this try that were not placed
+	leftOut outside // links of this try that were not made
 }
 
 // claimed is the name of something that arrived.
@@ -50,8 +50,7 @@ func (t *tally) key(local string) [2]uint64 {
 	return [2]uint64{maphash.String(t.seeds[0], local), maphash.String(t.seeds[1], local)}
 }
 
-// claim takes a name of the node's for something that is about to arrive, and
-// returns what it is here.
+// claim claims the node's name for something that is about to arrive, and returns the local name.
 func (t *tally) claim(name string, kind kind, size int64) (string, error) {
 	local, err := nodeName(name)
 	if err != nil {
@@ -63,7 +62,7 @@ func (t *tally) claim(name string, kind kind, size int64) (string, error) {
 	return local, t.count(name, local, kind, size)
 }
 
-// count is claim for a name that is known to be good.
+// count is claim for a name that was checked.
 func (t *tally) count(name, local string, kind kind, size int64) error {
 	key := t.key(local)
 	t.mu.Lock()
@@ -84,7 +83,7 @@ func (t *tally) count(name, local string, kind kind, size int64) error {
 	return nil
 }
 
-// has reports whether a file arrived under this name, in this try.
+// has reports whether a file of this name arrived in this try.
 func (t *tally) has(local string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

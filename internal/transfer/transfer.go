@@ -1,10 +1,9 @@
 // Package transfer carries files to and from a node.
 //
-// A single file goes through cat, a large one in parts over several sessions; a
-// tree goes as one tar stream, or over SFTP where the node has no tar. What is
-// there already is not sent again. A file appears at its place whole or not at all:
-// it is written beside it first. What was interrupted starts again, a few
-// times; what is given up leaves nothing on the node.
+// It sends a single file through cat, a large one in parts over several sessions, and a tree as one tar stream, or over
+// SFTP if the node has no tar. It does not send again what is there already. A file appears at its place complete or
+// not at all: it is written beside it first. An interrupted transfer starts again, a few times; a failed one leaves
+// nothing on the node.
 package transfer
 
 import (
@@ -19,37 +18,34 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
-// Tools says which programs a node has.
+// Tools lists the programs of a node.
 type Tools struct {
 	Tar, Gzip bool
-	// SHA256 is the shell command that prints "hash  name" lines for the files
-	// it is given, or "-" for its stdin: "sha256sum", "openssl dgst -sha256 -r".
-	// Empty means that there is none: then Fetch checks only sizes.
+	// SHA256 is the shell command that prints "hash  name" lines for its arguments, or "-" for its stdin: "sha256sum",
+	// "openssl dgst -sha256 -r". Empty means that there is none: Fetch then checks sizes only.
 	SHA256 string
 }
 
-// A Remote is the files of one node. All methods can be called at the same
-// time. It may be copied.
+// A Remote accesses the files of one node. Its methods can be called concurrently. It may be copied.
 type Remote struct {
 	Client *ssh.Client
 	Tools  Tools
-	// Dir is where relative paths on the node start: an absolute path.
+	// Dir is the absolute path on the node at which relative ones start.
 	Dir string
-	// State is the file on the node in which Sync keeps what it sent. Empty
-	// means Dir with ".sync" added.
+	// State is the file on the node in which Sync records what it sent. Empty means Dir with ".sync" added.
 	State string
 }
 
 const (
-	// attempts is how often something is started that a lost connection ended.
+	// A transfer that a lost connection ends is tried attempts times in all.
 	attempts = 4
-	// cleanupTimeout bounds what is done for a call that has ended already.
+	// cleanupTimeout bounds the cleanup after a call that has ended.
 	cleanupTimeout = 5 * time.Second
-	// stagePrefix begins the name of everything that is not at its place yet.
+	// stagePrefix begins the temporary names of things that are not at their place yet.
 	stagePrefix = ".gputrain-"
 )
 
-// at returns where a path of the caller's is on the node.
+// at returns the path on the node for a path of the caller's.
 func (r *Remote) at(remote string) (string, error) {
 	switch {
 	case remote == "":
@@ -61,7 +57,7 @@ func (r *Remote) at(remote string) (string, error) {
 	}
 	remote = path.Clean(remote)
 	if !path.IsAbs(remote) {
-		remote = "./" + remote // also one that starts with a dash
+		remote = "./" + remote // even one that starts with a dash
 	}
 	if remote == "/" {
 		return "", errors.New("the path on the node is its root folder; name one below")
@@ -69,11 +65,10 @@ func (r *Remote) at(remote string) (string, error) {
 	return remote, nil
 }
 
-// stageName returns a name that nothing else has.
+// stageName returns a new temporary name.
 func stageName() string { return stagePrefix + strings.ToLower(rand.Text()) }
 
-// retry calls do again when the connection was lost meanwhile. All that is
-// done so may be done twice.
+// retry calls do again if the connection was lost meanwhile. do must be safe to repeat.
 func retry(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -90,9 +85,8 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// discard removes what a call that was cancelled may have left on the node.
-// The node's own scripts do the same when their session ends; this does not
-// rely on it.
+// discard removes what a cancelled call may have left on the node. The node's own scripts do the same when their
+// session ends; discard does not rely on that.
 func (r *Remote) discard(ctx context.Context, stages ...string) {
 	if ctx.Err() == nil {
 		return

@@ -32,8 +32,8 @@ func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) er
 	})
 }
 
-// Check returns the error that Upload of a local file or folder would have for its
-// links, or because it cannot be listed.
+// Check returns the error that Upload of a local file or folder would return for its links, or because it cannot be
+// listed.
 func (o Options) Check(local string) error {
 	info, err := os.Stat(local)
 	if err != nil || !info.IsDir() || o.Links != RefuseOutside {
@@ -48,20 +48,19 @@ func (o Options) Check(local string) error {
 	return err
 }
 
-// A delivery is a tree on its way to a folder of the node, and what is to be
-// done there before it takes its place.
+// A delivery is a tree for a folder of the node, and what is to be done before it takes its place.
 type delivery struct {
 	at        string
-	mode      fs.FileMode // for the folder, where it is made
+	mode      fs.FileMode // of the folder, if it is made
 	keepTimes bool        // files get the times that they have here
-	removed   []string    // files that go, relative to at
-	emptied   []string    // folders that go when nothing is left in them, inner ones first
-	manifest  []byte      // what Sync keeps, or nil
-	state     string      // where
+	removed   []string    // files to remove, relative to at
+	emptied   []string    // folders to remove if they are empty then, inner ones first
+	manifest  []byte      // the content of Sync's state file, or nil
+	state     string      // the path of that file
 }
 
-// send brings a delivery to its place, with the items that choose returns:
-// every folder before what is in it. The node's side is started meanwhile.
+// send brings a delivery to its place, with the items that choose returns: every folder before its content. It starts
+// the node's side meanwhile.
 func (r *Remote) send(ctx context.Context, d delivery, m *meter, choose func() ([]item, error)) error {
 	if !r.Tools.Tar {
 		items, err := choose()
@@ -108,8 +107,7 @@ func (r *Remote) send(ctx context.Context, d delivery, m *meter, choose func() (
 	}, nil)
 }
 
-// awaitTree waits for the tree. Where none comes all is there already, but for
-// a folder in which nothing is.
+// awaitTree waits for the tree. If none comes, everything is there already, or the tree is an empty folder.
 const awaitTree = `read -r order || {
 	` + makeFolder + `	exit 0
 }
@@ -119,8 +117,8 @@ const makeFolder = `if [ ! -d "$d" ]; then mkdir -p "$d" && chmod "$mode" "$d" |
 cd "$d" && d=$PWD || exit 1
 `
 
-// receiveTree unpacks beside the place, and goes on only when all arrived:
-// a tar whose input was cut may not notice.
+// receiveTree unpacks beside the place, and goes on only if everything arrived: a tar whose input was cut may not
+// notice.
 const receiveTree = `fresh=
 if [ ! -e "$d" ] && [ ! -L "$d" ]; then
 	mkdir -p "$p" && cd "$p" || exit 1
@@ -134,9 +132,9 @@ tar -xp${untimed}of - || exit 1
 [ ! -f state ] || touch state || exit 1 # tar makes some links last
 `
 
-// placeTree moves what was unpacked to its place. A folder that is not there
-// yet is moved whole; into one that is, its files are, many at once. Where
-// somebody makes the folder just then, it is moved into that one first.
+// placeTree moves the unpacked tree to its place. A folder that does not exist yet is moved as a whole; into an
+// existing one its files are moved, many at once. If another process makes the folder at that moment, the tree is first
+// moved into that folder.
 const placeTree = `merge() (
 from=$1 to=$2 n=0
 cd "$from" || exit 1
@@ -149,7 +147,7 @@ for f in * .[!.]* ..?*; do
 			merge "$from/$f" "$to/$f" || exit 1
 			continue
 		fi
-		[ ! -e "$to/$f" ] && [ ! -L "$to/$f" ] || fail "$to/$f is no folder there, and one here"
+		[ ! -e "$to/$f" ] && [ ! -L "$to/$f" ] || fail "$to/$f is a folder on this machine, but not on the node"
 	elif [ -e "$f" ]; then
 		[ -L "$to/$f" ] || [ ! -d "$to/$f" ] || fail "$to/$f is a folder there, and a file here"
 	else
@@ -181,7 +179,7 @@ fi
 [ ! -f "$s/state" ] || mv -f "$s/state" "$state" || exit 1
 `
 
-// before is the script that makes room, run in the delivery's folder.
+// before returns the script that makes room, run in the delivery's folder.
 func (d *delivery) before() string {
 	var b strings.Builder
 	b.WriteString(`drop() { rm -f "$@" 2>/dev/null || for f; do if [ -L "$f" ] || [ ! -d "$f" ]; then rm -f "$f" || exit 1; fi; done; }` + "\n")
@@ -194,8 +192,7 @@ func (d *delivery) before() string {
 	return b.String() + ":\n"
 }
 
-// after is the script that closes folders in which the owner may not write.
-// Inner ones come first.
+// after returns the script that sets the modes of folders in which the owner may not write. Inner ones come first.
 func after(items []item) string {
 	var b strings.Builder
 	for i := len(items) - 1; i >= 0; i-- {
@@ -206,9 +203,8 @@ func after(items []item) string {
 	return b.String() + ":\n"
 }
 
-// batches splits names, made relative to the current folder, so that each
-// batch fits into the arguments of one command, and also into a script that
-// is one argument itself, where every quote is quoted again.
+// batches splits names, made relative to the current folder. Each batch fits into the arguments of one command, and
+// also into a script that is one argument itself, in which every quote is quoted again.
 func batches(names []string) func(yield func([]string) bool) {
 	const most = 64 << 10
 	return func(yield func([]string) bool) {

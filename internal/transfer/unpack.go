@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// headerBytes is how much of an archive may come before an entry: its header, with
-// the long names and the records of extensions, and what pads the last one.
+// headerBytes bounds how much of an archive may precede an entry: its header, with long names and extension records,
+// and the padding of the previous entry.
 const headerBytes = 4 << 20
 
-// unpack reads an archive of the node, entry by entry. What take does not read of
-// an entry's content is passed over.
+// unpack reads an archive of the node entry by entry. It skips content that take does not read.
 func unpack(archive io.Reader, take func(h *tar.Header, content io.Reader) error) error {
 	rationed := &ration{from: archive}
 	tr := tar.NewReader(rationed)
@@ -37,7 +36,7 @@ func unpack(archive io.Reader, take func(h *tar.Header, content io.Reader) error
 	}
 }
 
-// A ration ends a stream with an error where more is read of it than was allowed.
+// A ration fails a stream if more is read of it than was allowed.
 type ration struct {
 	from io.Reader
 	left int64
@@ -45,15 +44,14 @@ type ration struct {
 
 func (r *ration) Read(p []byte) (int, error) {
 	if r.left <= 0 {
-		return 0, errors.New("a header has no end")
+		return 0, errors.New("a header is too long")
 	}
 	n, err := r.from.Read(p[:min(int64(len(p)), r.left)])
 	r.left -= int64(n)
 	return n, err
 }
 
-// isSparse reports whether an entry is a file of which only parts were sent, in
-// GNU's own form or as records of PAX.
+// isSparse reports whether an entry is a sparse file, in GNU's form or by PAX records.
 func isSparse(h *tar.Header) bool {
 	for record := range h.PAXRecords {
 		if strings.HasPrefix(record, "GNU.sparse.") {
@@ -63,12 +61,12 @@ func isSparse(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeGNUSparse
 }
 
-// isFile reports whether an entry is a regular file and is named like one.
+// isFile reports whether an entry is a regular file and has a file's name.
 func isFile(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeReg && !strings.HasSuffix(h.Name, "/")
 }
 
-// unpackTree lets a folder arrive. Pipes and devices are passed over.
+// unpackTree writes a folder into the landing. It skips pipes and devices.
 func (l *landing) unpackTree(archive io.Reader, links Links) error {
 	return unpack(archive, func(h *tar.Header, content io.Reader) error {
 		name, mode := strings.TrimPrefix(h.Name, "./"), fs.FileMode(h.Mode&0o777)
@@ -96,7 +94,7 @@ func (l *landing) unpackTree(archive io.Reader, links Links) error {
 	})
 }
 
-// unpackFile lets the one file arrive that was asked for, under the name base.
+// unpackFile writes the requested file under the name base.
 func (l *landing) unpackFile(archive io.Reader, base, local string) error {
 	arrived := false
 	err := unpack(archive, func(h *tar.Header, content io.Reader) error {
@@ -119,8 +117,8 @@ func (l *landing) unpackFile(archive io.Reader, base, local string) error {
 	return err
 }
 
-// unpackFiles lets the wanted files arrive, and returns them by name. Where the
-// node has one of them under two names, the second may come as a link to the first.
+// unpackFiles writes the wanted files and returns them by name. If the node has one of them under two names, the second
+// may come as a link to the first.
 func (l *landing) unpackFiles(archive io.Reader, wanted map[string]bool, files map[string]arrival) error {
 	return unpack(archive, func(h *tar.Header, content io.Reader) error {
 		name := strings.TrimPrefix(h.Name, "./")
@@ -161,5 +159,5 @@ func errKind(h *tar.Header) error {
 	if !ok {
 		kind = fmt.Sprintf("something of the kind %q", h.Typeflag)
 	}
-	return fmt.Errorf("the node sent %q as %s, where a file is to be", h.Name, kind)
+	return fmt.Errorf("the node sent %q as %s instead of a file", h.Name, kind)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// What an archive may hold. Each file's content is "evil".
+// tarFile and the next functions return entries of archives. The content of each file is "evil".
 func tarFile(name string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o6777, Size: 4}
 }
@@ -44,17 +44,16 @@ func packed(t testing.TB, headers ...*tar.Header) []byte {
 	return b.Bytes()
 }
 
-// sparse is an archive with a file of a gigabyte that is all holes, in GNU's form,
-// or as a record of PAX.
+// sparse returns an archive with a file of 1 GiB of holes, in GNU's form or as a PAX record.
 func sparse(t testing.TB, pax bool) []byte {
 	if pax {
 		b := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "holes", Mode: 0o644, Size: 4, Format: tar.FormatPAX, PAXRecords: map[string]string{"NOT.sparse.size": "1073741824"}})
-		// The writer takes no records of its own package's.
+		// archive/tar refuses to write records in the GNU.sparse namespace.
 		return bytes.Replace(b, []byte("NOT.sparse.size"), []byte("GNU.sparse.size"), 1)
 	}
 	b := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "holes", Mode: 0o644, Format: tar.FormatGNU})
 	b[156] = tar.TypeGNUSparse
-	copy(b[483:], "00010000000\x00") // the real size
+	copy(b[483:], "00010000000\x00") // the size with holes
 	copy(b[148:], fmt.Sprintf("%06o\x00 ", checksum(b[:512])))
 	return b
 }
@@ -69,8 +68,8 @@ func checksum(header []byte) (sum int) {
 	return sum
 }
 
-// hostileFolder is a destination with a home beside it, and what was there before:
-// links that lead out, and out of the folder "in" of the download.
+// hostileFolder returns a folder that has a home and to/in, the destination of downloads. The destination has
+// files, and links that lead out of it.
 func hostileFolder(t testing.TB) (outer string) {
 	t.Helper()
 	outer = t.TempDir()
@@ -81,8 +80,7 @@ func hostileFolder(t testing.TB) (outer string) {
 	return outer
 }
 
-// checkHome checks that nothing outside of to/in changed, and that no link leads
-// there that was not there before.
+// checkHome checks that nothing outside of to/in changed, and that no new link leads out.
 func checkHome(t testing.TB, outer string) {
 	t.Helper()
 	tree{".ssh/config": "untouched"}.compare(t, filepath.Join(outer, "home"))
@@ -114,13 +112,13 @@ func checkHome(t testing.TB, outer string) {
 	}))
 }
 
-// TestUnpackTreeRefuses unpacks what no honest node sends, twice: what arrived
-// before it was refused makes the second time no more dangerous.
+// TestUnpackTreeRefuses unpacks archives that no honest node sends. It does so twice, because the files from before
+// the refusal must not make the second try dangerous.
 func TestUnpackTreeRefuses(t *testing.T) {
 	many := strings.Repeat("d/", nameDepth)
 	for _, tt := range []struct {
 		name    string
-		want    string // in the error
+		want    string // in the error's text
 		archive []byte
 	}{
 		{"climbing name", `"../evil"`, packed(t, tarFile("../evil"))},
@@ -187,7 +185,7 @@ func TestUnpackTreeRefuses(t *testing.T) {
 	}
 }
 
-// TestUnpackTreeTakes has what looks dangerous and is not.
+// TestUnpackTreeTakes unpacks entries that look dangerous but are safe.
 func TestUnpackTreeTakes(t *testing.T) {
 	outer := hostileFolder(t)
 	in := filepath.Join(outer, "to/in")
@@ -197,7 +195,7 @@ func TestUnpackTreeTakes(t *testing.T) {
 		l.begin()
 		must(t, l.unpackTree(bytes.NewReader(packed(t,
 			tarDir("."), tarKind(tar.TypeFifo, "fifo"), tarKind(tar.TypeChar, "tty"), tarKind(tar.TypeBlock, "disk"),
-			tarFile("up"), tarFile("outward"), // in the place of links
+			tarFile("up"), tarFile("outward"), // replace links
 			tarFile("d/implied"), tarHard("twin", "d/implied"), tarLink("d/l", "../mine"), tarFile("..dots"), tarFile("\xff"),
 		)), RefuseOutside))
 		must(t, l.leftOut.err("none"))
@@ -206,7 +204,7 @@ func TestUnpackTreeTakes(t *testing.T) {
 			"up": "evil", "outward": "evil", "d/implied": "evil", "twin": "evil", "d/l": "-> ../mine", "mine": "kept", "..dots": "evil", "\xff": "evil",
 			"deep/f": "kept", "deep/inward": "-> ../deep",
 		}
-		for name := range want { // their modes have x bits
+		for name := range want { // they are executable
 			if want[name] == "evil" {
 				must(t, os.Chmod(filepath.Join(in, name), 0o644))
 			}
@@ -229,7 +227,7 @@ func TestDownloadedModes(t *testing.T) {
 	}
 }
 
-// TestLinksThatLeadOut has each link by itself: it is placed, or left out and named.
+// TestLinksThatLeadOut unpacks each link alone: it is made, or left out and named in the error.
 func TestLinksThatLeadOut(t *testing.T) {
 	for _, tt := range []struct {
 		name, target string
@@ -238,8 +236,8 @@ func TestLinksThatLeadOut(t *testing.T) {
 		{"l", "mine", true}, {"l", "./mine", true}, {"l", "nowhere", true}, {"l", "deep/f", true}, {"l", ".", true}, {"l", "deep//f", true},
 		{"a/b/l", "../../mine", true}, {"a/b/l", "../..", true}, {"a/l", ".././mine", true}, {"a/l", "./../mine", true},
 		{"l", "/etc/passwd", false}, {"l", "/", false}, {"l", "..", false}, {"l", "../to", false}, {"a/b/l", "../../..", false}, {"a/b/l", "../../../x", false},
-		{"l", "deep/..", false}, {"l", "deep/inward/../../..", false}, {"a/l", "../deep/../mine", false}, // inside or not: it cannot be told by the text
-		{"l", "outward", false}, {"l", "outward/.ssh", false}, {"l", "up", false}, {"deep/l", "../up", false}, // by links of before
+		{"l", "deep/..", false}, {"l", "deep/inward/../../..", false}, {"a/l", "../deep/../mine", false}, // the text alone does not show whether the target is inside
+		{"l", "outward", false}, {"l", "outward/.ssh", false}, {"l", "up", false}, {"deep/l", "../up", false}, // through existing links
 	} {
 		t.Run(tt.name+" to "+tt.target, func(t *testing.T) {
 			for links, placed := range map[Links]bool{RefuseOutside: tt.placed, SkipOutside: tt.placed, KeepOutside: true} {
@@ -257,7 +255,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 					t.Errorf("by %v: the link leads to %q, %v", links, target, err)
 				}
 				if !exists(filepath.Join(in, "after")) {
-					t.Error("what came after the link is not there")
+					t.Error("the file after the link was not unpacked")
 				}
 				if links != KeepOutside {
 					checkHome(t, outer)
@@ -267,7 +265,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 	}
 }
 
-// TestUnpackFileRefuses sends other things than the one file x.
+// TestUnpackFileRefuses sends archives of anything but the one file x.
 func TestUnpackFileRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -304,7 +302,7 @@ func TestUnpackFileRefuses(t *testing.T) {
 	}
 }
 
-// TestUnpackFilesRefuses sends other things than the files a and b.
+// TestUnpackFilesRefuses sends archives of anything but the files a and b.
 func TestUnpackFilesRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -338,7 +336,7 @@ func TestUnpackFilesRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckLooksAgain changes what arrived before it is checked.
+// TestCheckLooksAgain changes a file between its arrival and the check.
 func TestCheckLooksAgain(t *testing.T) {
 	for name, change := range map[string]func(in string) error{
 		"a link": func(in string) error { os.Remove(in + "/a"); return os.Symlink("../victim", in+"/a") },
@@ -365,7 +363,7 @@ func TestCheckLooksAgain(t *testing.T) {
 			}
 			must(t, change(filepath.Join(outer, "in")))
 			if got, err := l.check(arrived, []string{"./a"}, sums); err == nil || got != nil {
-				t.Errorf("%v was taken for what was checked", got)
+				t.Errorf("Fetch returned %v, which was changed after the check", got)
 			}
 		})
 	}
@@ -392,7 +390,7 @@ func TestLimits(t *testing.T) {
 			l, err := openLanding(dir, tt.most)
 			must(t, err)
 			defer l.close()
-			for range 3 { // what arrives again takes no more room
+			for range 3 { // the same names again do not count twice
 				l.begin()
 				err := l.unpackTree(bytes.NewReader(tt.archive), RefuseOutside)
 				var got *LimitError
@@ -411,7 +409,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestHeaderWithoutEnd sends extensions of a header that never comes.
+// TestHeaderWithoutEnd sends extensions of a header without end. The header itself never comes.
 func TestHeaderWithoutEnd(t *testing.T) {
 	long := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("n", 200), Format: tar.FormatGNU})[:1024]
 	l, err := openLanding(t.TempDir(), Limits{})
@@ -424,7 +422,7 @@ func TestHeaderWithoutEnd(t *testing.T) {
 	}
 }
 
-// repeated is a text without end.
+// A repeated is a reader that repeats its text without end.
 type repeated struct {
 	text []byte
 	n    int
@@ -462,7 +460,7 @@ func FuzzUnpack(f *testing.F) {
 				}
 				_, err = l.check(arrived, names, sums)
 				if err != nil {
-					t.Errorf("what arrived is not what was taken: %v", err)
+					t.Errorf("the files that arrived are not those that were returned: %v", err)
 				}
 				return err
 			},

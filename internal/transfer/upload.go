@@ -11,39 +11,33 @@ import (
 	"sync"
 )
 
-// Options are what Upload can be told beside its paths.
+// Options are the options of Upload.
 type Options struct {
-	// Exclude are patterns, as in .gitignore, of what is left out of a folder.
+	// Exclude are patterns, as in .gitignore, of files to leave out of a folder.
 	Exclude []string
-	// Links says what happens to links that lead out of a folder.
+	// Links decides about links that lead out of a folder.
 	Links Links
-	// Progress is told of how many bytes of content have been sent, by one
-	// caller at a time. The count starts again where the sending does.
+	// Progress is called with the number of content bytes sent so far, by one goroutine at a time. The count starts
+	// again if the transfer does.
 	Progress func(sent int64)
 }
 
-// Upload copies a file or a folder to the node. It lands exactly at remote,
-// whose parent folders are made: a file replaces a file, a folder's tree is
-// merged into what is there, file by file. Permission bits are kept, and the
-// times of files to the second. Sockets, pipes and devices are passed over.
+// Upload copies a file or a folder to the node. It puts it exactly at remote, and makes the parent folders: a file
+// replaces a file, a folder's tree is merged into an existing folder, file by file. Permission bits are kept, and the
+// times of files to the second. Sockets, pipes and devices are skipped.
 //
-// Inside a folder a symbolic link stays one if it is relative and leads to a place
-// in the folder, there or not, by all links on the way. For others Options.Links
-// decides: by default they are an error that wraps ErrOutsideLink, before anything
-// is sent. Only local itself may be any link. What takes a file's place after the
-// folder was listed is not followed either.
+// Inside a folder a symbolic link stays one if it is relative and leads to a place in the folder, existing or not, by
+// all links on the way. Options.Links decides about others: by default they are an error that wraps ErrOutsideLink,
+// before anything is sent. Only local itself may be any link. A link that replaces a file after the folder was listed
+// is not followed either.
 //
-// What is there already with the same size, time (to the second) and
-// permission bits counts as unchanged and is not sent again, except single
-// files of up to 8 MiB, which always are. A file that was written to less than
-// two seconds before it is sent gets a time one second earlier: so a second
-// change within the same second is never taken for none.
+// A file that exists with the same size, time (to the second) and permission bits counts as unchanged and is not sent
+// again, except that single files of up to 8 MiB are always sent. A file that was written less than two seconds before
+// it is sent gets a time one second earlier: so a second change within the same second is never missed.
 //
-// When Upload returns nil, the programs on the node that wrote the files have
-// said that they wrote all of what they got, which is what was sent: SSH
-// authenticates every byte. Nothing forces it out of the node's memory to its
-// disk. A file that was written to here while it was sent, as its size or time
-// tells, is an error.
+// When Upload returns nil, the programs on the node that wrote the files have reported that they wrote everything they
+// received, which is what was sent: SSH authenticates every byte. Nothing forces it from the node's memory to its disk.
+// If a file was written here while it was sent, as its size or time shows, Upload fails.
 func (r *Remote) Upload(ctx context.Context, local, remote string, o Options) error {
 	at, err := r.at(remote)
 	if err != nil {
@@ -78,8 +72,7 @@ func (r *Remote) uploadFile(ctx context.Context, local, at string, m *meter) err
 		func(w io.Writer) error { return sendWhole(m.count(w), f, info) }, nil)
 }
 
-// sendWhole sends a file to a script that goes by its size: the last byte goes
-// only when the file is found not to have changed.
+// sendWhole sends a file to a script that expects its size: the last byte is sent only if the file has not changed.
 func sendWhole(w io.Writer, f *os.File, info fs.FileInfo) error {
 	before := max(info.Size()-1, 0)
 	if err := sendRange(w, f, info, 0, before); err != nil {
@@ -88,7 +81,7 @@ func sendWhole(w io.Writer, f *os.File, info fs.FileInfo) error {
 	return sendRange(w, f, info, before, info.Size()-before)
 }
 
-// fileVars are the variables of the scripts that receive one file.
+// fileVars returns the variables of the scripts that receive one file.
 func fileVars(at, stage string, info fs.FileInfo) []string {
 	return []string{
 		"p=" + at, "d=" + path.Dir(at), "s=" + stage,
@@ -98,8 +91,7 @@ func fileVars(at, stage string, info fs.FileInfo) []string {
 	}
 }
 
-// The scripts that receive one file: $p is its place, $d the folder of that,
-// $s where it is kept until it is whole.
+// The scripts that receive one file: $p is its place, $d the folder of that, $s its temporary path.
 const (
 	prepareFile = `[ ! -d "$p" ] || fail "it is a folder there; name the file in it"
 mkdir -p "$d" || exit 1
@@ -107,7 +99,7 @@ mkdir -p "$d" || exit 1
 `
 	receiveFile = `cat >"$s" || exit 1
 `
-	// The size is ls's word: some wc read all of the file for it.
+	// The size comes from ls: some versions of wc read the whole file for it.
 	placeFile = `ls -nd "$s" | {
 	read -r perm links user group n rest
 	[ "$n" = "$size" ]
@@ -118,12 +110,12 @@ trap - EXIT
 `
 )
 
-// sendRange sends a part of a file that must stay as info says.
+// sendRange sends a part of a file that must not change from info.
 func sendRange(w io.Writer, f *os.File, info fs.FileInfo, from, size int64) error {
 	return copyPart(w, io.NewSectionReader(f, from, size), size, f, info, make([]byte, min(chunk, max(size, 1))))
 }
 
-// copyUnchanged copies a file that must stay as info says.
+// copyUnchanged copies a file that must not change from info.
 func copyUnchanged(w io.Writer, f *os.File, info fs.FileInfo, buf []byte) error {
 	return copyPart(w, io.LimitReader(f, info.Size()), info.Size(), f, info, buf)
 }
@@ -139,8 +131,7 @@ func copyPart(w io.Writer, part io.Reader, size int64, f *os.File, info fs.FileI
 	return err
 }
 
-// checkUnchanged returns an error when an open file is not as it was, by its
-// size and time.
+// checkUnchanged returns an error if the size or time of an open file has changed.
 func checkUnchanged(f *os.File, was fs.FileInfo) error {
 	is, err := f.Stat()
 	if err != nil {
@@ -168,7 +159,7 @@ type (
 	onlyReader struct{ io.Reader }
 )
 
-// A meter counts what is sent and tells who wants to know.
+// A meter counts the bytes sent and reports them to Options.Progress.
 type meter struct {
 	mu   sync.Mutex
 	sent int64
@@ -177,7 +168,7 @@ type meter struct {
 
 func newMeter(tell func(int64)) *meter { return &meter{tell: tell} }
 
-// count returns w, with all that is written to it counted.
+// count returns w with its bytes counted.
 func (m *meter) count(w io.Writer) io.Writer {
 	if m.tell == nil {
 		return w

@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
-// farNode is a node that large files reach over several sessions. Its server
-// says of every session that it starts.
+// farNode returns a distant node, to which large files go over several sessions, which it logs.
 func farNode(t *testing.T, config ...string) (*Remote, *opensshtest.Server, *opensshtest.Link) {
 	t.Helper()
 	s := opensshtest.Start(t, opensshtest.Config(append(config, "LogLevel VERBOSE")...), opensshtest.DefaultLimits)
@@ -30,8 +29,7 @@ func farNode(t *testing.T, config ...string) (*Remote, *opensshtest.Server, *ope
 // sessions counts the commands that a server has started.
 func sessions(s *opensshtest.Server) int { return strings.Count(s.Log(), "Starting session: command") }
 
-// wantSessions waits for what the server says, which may come after the end of what it
-// is about, and compares.
+// wantSessions counts the sessions in the server's log, and waits for the log if it lags.
 func wantSessions(t *testing.T, s *opensshtest.Server, before, want int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); sessions(s)-before < want && time.Now().Before(deadline); {
@@ -42,7 +40,7 @@ func wantSessions(t *testing.T, s *opensshtest.Server, before, want int) {
 	}
 }
 
-// noise is content in which every block is another one.
+// noise returns content whose blocks all differ.
 func noise(size int) []byte {
 	content := make([]byte, size)
 	rand.NewChaCha8([32]byte{3}).Read(content)
@@ -52,7 +50,7 @@ func noise(size int) []byte {
 func arrived(t *testing.T, name string, want []byte) {
 	t.Helper()
 	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes are there, other ones than the %d that were sent: %v", len(got), len(want), err)
+		t.Errorf("%d bytes arrived, which differ from the %d that were sent: %v", len(got), len(want), err)
 	}
 }
 
@@ -79,13 +77,12 @@ func TestUploadFar(t *testing.T) {
 		}
 		noneStaged(t, r)
 		if again := sentAgain(t, r, local, "deep/-x 'q'\n\xff"); again != 0 {
-			t.Errorf("%d bytes of a file that is there were sent again", again)
+			t.Errorf("%d bytes of an unchanged file were sent again", again)
 		}
 	}
 }
 
-// TestUploadFarWithFewSessions uploads where one connection has no room for
-// the parts: they go over others.
+// TestUploadFarWithFewSessions limits the sessions of a connection: the parts use more connections.
 func TestUploadFarWithFewSessions(t *testing.T) {
 	for _, allowed := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(allowed), func(t *testing.T) {
@@ -93,15 +90,15 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 			content := noise(bulkSize + 5*block + 1)
 			name := filepath.Join(t.TempDir(), "f")
 			must(t, os.WriteFile(name, content, 0o644))
-			// What has a session keeps it until the others have gone elsewhere: were it done
-			// first, they could follow it there.
+			// Each session stays open until a second connection is open. If a session ended first, another part could
+			// use its connection.
 			deadline := time.Now().Add(time.Minute)
 			elsewhere := func(int64) {
 				for link.Dials() < 2 && time.Now().Before(deadline) {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			for range 2 { // also with the limit known
+			for range 2 { // the second time, the limit of sessions is known
 				before := sessions(s)
 				must(t, r.Upload(t.Context(), name, "f", Options{Progress: elsewhere}))
 				wantSessions(t, s, before, 1+bulkStreams)
@@ -116,8 +113,8 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 	}
 }
 
-// TestUploadFarIsCut cuts all connections once while the parts are on their
-// way: at their beginning, in the middle, and near the end.
+// TestUploadFarIsCut cuts all connections once while the parts are sent: at their beginning, in the middle, or near
+// the end.
 func TestUploadFarIsCut(t *testing.T) {
 	for _, allowed := range []int{1, 10} {
 		for _, after := range []int64{1, 5 << 20, bulkSize + 3<<20} {
@@ -146,8 +143,8 @@ func TestUploadFarIsCut(t *testing.T) {
 	}
 }
 
-// TestUploadFarIsCutAsPartsBegin cuts all connections when the parts' programs are about to
-// open the file, which is removed before they do.
+// TestUploadFarIsCutAsPartsBegin cuts all connections just before the parts' programs open the
+// staged file. The file is removed before they open it.
 func TestUploadFarIsCutAsPartsBegin(t *testing.T) {
 	real, err := exec.LookPath("dd")
 	must(t, err)
@@ -168,7 +165,7 @@ until [ -e '%[1]s/go' ]; do sleep 0.01; done
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatal("never came: " + what)
+				t.Fatal("did not happen in time: " + what)
 			}
 		}
 	}
@@ -189,7 +186,7 @@ until [ -e '%[1]s/go' ]; do sleep 0.01; done
 	noneStaged(t, r)
 }
 
-// TestUploadFarIsCutForGood cuts every attempt: what was there stays.
+// TestUploadFarIsCutForGood cuts every attempt, and the old file stays.
 func TestUploadFarIsCutForGood(t *testing.T) {
 	r, _, link := farNode(t)
 	name := filepath.Join(t.TempDir(), "f")
@@ -211,8 +208,8 @@ func TestUploadFarIsCutForGood(t *testing.T) {
 	noneStaged(t, r)
 }
 
-// TestUploadFarLosesAPart ends one part's program on the node. It says nothing
-// of why, and the file must not be taken for whole.
+// TestUploadFarLosesAPart kills the program of one part on the node. The incomplete file must not replace the
+// old one.
 func TestUploadFarLosesAPart(t *testing.T) {
 	r, _, _ := farNode(t)
 	name := filepath.Join(t.TempDir(), "f")
@@ -232,8 +229,8 @@ func TestUploadFarLosesAPart(t *testing.T) {
 	noneStaged(t, r)
 }
 
-// killPart ends one program that writes a part of a file of the node, and
-// returns how many it ended. The node is this machine.
+// killPart kills one program that writes a part of a file on the node, which is this machine. It
+// returns how many programs it killed.
 func killPart(t *testing.T, r *Remote) int {
 	t.Helper()
 	out, err := exec.Command("ps", "-axwwo", "pid=,args=").Output()

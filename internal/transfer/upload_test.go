@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/disktest"
+	"github.com/gputrain/gputrain/internal/test/disktest"
 )
 
-// odd is a tree of all that names and links can be.
+// odd is a tree with all kinds of names and links.
 var odd = tree{
 	"a":                   "one",
 	"empty":               "",
@@ -40,7 +40,7 @@ var odd = tree{
 	strings.Repeat("long/", 60) + strings.Repeat("n", 200): "nine",
 }
 
-// plain is odd without the folder controlled: no node may send such a name.
+// plain is odd without the folder controlled, whose name is refused if a node sends it.
 var plain = func() tree {
 	tr := maps.Clone(odd)
 	maps.DeleteFunc(tr, func(name, _ string) bool { return strings.HasPrefix(name, controlled+"/") })
@@ -56,7 +56,7 @@ func TestUploadTree(t *testing.T) {
 		must(t, r.Upload(t.Context(), local, "x/new tree", Options{}))
 		odd.compare(t, filepath.Join(r.Dir, "x/new tree"))
 
-		// Again, into what is there: changed, kept and new files.
+		// The second upload has changed, kept and new files.
 		write(t, filepath.Join(r.Dir, "x/new tree/sub/theirs"), "kept")
 		write(t, filepath.Join(local, "a"), "changed")
 		write(t, filepath.Join(local, "sub/added/f"), "new")
@@ -70,7 +70,7 @@ func TestUploadTree(t *testing.T) {
 	})
 }
 
-// TestUploadFollowsOutsideLinks asks for the content that links lead to.
+// TestUploadFollowsOutsideLinks uploads the targets of links that lead out.
 func TestUploadFollowsOutsideLinks(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		local, outside := t.TempDir(), t.TempDir()
@@ -98,8 +98,7 @@ func TestUploadFollowsOutsideLinks(t *testing.T) {
 	})
 }
 
-// TestUploadRefusesOutsideLinks has links that lead out in all ways, and such that
-// only look like it.
+// TestUploadRefusesOutsideLinks uploads links that lead out, and some that only seem to.
 func TestUploadRefusesOutsideLinks(t *testing.T) {
 	ways(t, func(t *testing.T, r *Remote) {
 		outer := t.TempDir()
@@ -113,7 +112,7 @@ func TestUploadRefusesOutsideLinks(t *testing.T) {
 		write(t, filepath.Join(outer, "secret"), "secret")
 		local := filepath.Join(outer, "up")
 		inside.make(t, local)
-		must(t, os.Symlink("up", filepath.Join(outer, "named"))) // by the caller: it may be a link
+		must(t, os.Symlink("up", filepath.Join(outer, "named"))) // the path that the caller names may be a link
 		must(t, r.Upload(t.Context(), filepath.Join(outer, "named"), "inside", Options{}))
 		inside.compare(t, filepath.Join(r.Dir, "inside"))
 
@@ -137,7 +136,7 @@ func TestUploadRefusesOutsideLinks(t *testing.T) {
 	})
 }
 
-// TestUploadOfWhatBecomesALink replaces files after the folder was listed.
+// TestUploadOfWhatBecomesALink replaces a file after its folder was listed.
 func TestUploadOfWhatBecomesALink(t *testing.T) {
 	for name, replace := range map[string]func(file string) error{
 		"a link out":    func(file string) error { return os.Symlink("../../secret", file) },
@@ -202,7 +201,7 @@ func TestUploadTreeMeetsOtherKinds(t *testing.T) {
 		tree{"dir/f": "x"}.make(t, local)
 		write(t, filepath.Join(r.Dir, "t/dir"), "a file")
 		err := r.Upload(t.Context(), local, "t", Options{})
-		if err == nil || !strings.Contains(err.Error(), "no folder there") {
+		if err == nil || !strings.Contains(err.Error(), "is a folder on this machine, but not on the node") {
 			t.Errorf("a folder over a file: %v", err)
 		}
 		tree{"t/dir": "a file"}.compare(t, r.Dir)
@@ -224,7 +223,7 @@ func TestUploadFile(t *testing.T) {
 		got, err := os.ReadFile(at)
 		must(t, err)
 		if !bytes.Equal(got, content) || sent != int64(size) {
-			t.Errorf("%d bytes arrived as %d, other ones, with %d reported", size, len(got), sent)
+			t.Errorf("of %d bytes %d arrived, or they differ, with %d reported", size, len(got), sent)
 		}
 		if info, _ := os.Stat(at); info.Mode() != 0o754 {
 			t.Errorf("mode is %v", info.Mode())
@@ -233,8 +232,8 @@ func TestUploadFile(t *testing.T) {
 	}
 }
 
-// noneStaged checks that nothing half done is left on the node. What a cut
-// session left goes when the server notices, so it may take a moment.
+// noneStaged checks that no incomplete file is left on the node. It waits, because the server cleans up after a cut
+// session only when it notices the cut.
 func noneStaged(t *testing.T, r *Remote) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -369,7 +368,7 @@ func TestUploadCancelled(t *testing.T) {
 			}
 			noneStaged(t, r)
 			if exists(filepath.Join(r.Dir, "x/f")) || up != local && exists(filepath.Join(r.Dir, "x")) && !isDir(filepath.Join(r.Dir, "x")) {
-				t.Error("a file that was given up is there")
+				t.Error("an abandoned upload left a file")
 			}
 			os.RemoveAll(filepath.Join(r.Dir, "x"))
 		}

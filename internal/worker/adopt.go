@@ -10,35 +10,33 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// A HeldCall is one that an earlier client made and that this one has adopted.
+// A HeldCall is a call that an earlier client made and that this one has adopted.
 type HeldCall struct {
-	// ID is what to collect or drop it by.
+	// ID identifies the call to Collect and Drop.
 	ID uint64
 	// Function and Place are as the earlier client gave them.
 	Function string
 	Place    Place
-	// Finished is true where the function had returned, or failed, when the
-	// client connected.
+	// Finished is true if the function had returned, or failed, when the client connected.
 	Finished bool
-	// Stream is true where the call has one: it cannot be collected.
+	// Stream is true if the call has a stream: it cannot be collected.
 	Stream bool
-	// Ran is how long it had run when the client connected.
+	// Ran is how long the function had run when the client connected.
 	Ran time.Duration
-	// Alone is true if no other call ran beside it until then, or until it ended. From
-	// and To are what the process had printed when it began, and when it ended.
+	// Alone is true if no other call has run beside it. From and To are the process's output counts when it began and
+	// when it ended.
 	Alone    bool
 	From, To Printed
 }
 
-// takeOver makes calls that the first welcome tells of this client's own, with
-// c.mu held.
+// takeOver adopts the calls that the first welcome lists, with c.mu held.
 func (c *Client) takeOver(held []heldCall) error {
 	if len(held) > 0 && !c.hello.Adopt || len(held) > mostHeld {
-		return fmt.Errorf("%w: it tells of %d calls to be adopted", ErrProtocol, len(held))
+		return fmt.Errorf("%w: it lists %d calls to be adopted", ErrProtocol, len(held))
 	}
 	for _, w := range held {
 		if c.earlier[w.ID] != nil {
-			return fmt.Errorf("%w: it tells of the call %d twice", ErrProtocol, w.ID)
+			return fmt.Errorf("%w: it lists the call %d twice", ErrProtocol, w.ID)
 		}
 		p := parser{b: w.Header}
 		var h callHeader
@@ -57,13 +55,12 @@ func (c *Client) takeOver(held []heldCall) error {
 	return nil
 }
 
-// A node that lists more than mostHeld calls to be adopted breaks the protocol. They
-// are those that run there and those whose results were not let go of.
+// A node that lists more than mostHeld calls to be adopted breaks the protocol. It lists those that run and those whose
+// results were not released.
 const mostHeld = 1 << 16
 
-// Held returns the calls that [Hello.Adopt] took over and that were neither
-// collected nor dropped, by ID. The node keeps them, and their results count
-// towards [MaxWaiting], until each was one or the other.
+// Held returns the calls that [Hello.Adopt] took over and that were neither collected nor dropped, by ID. The node
+// keeps each until then, and their results count towards [MaxWaiting].
 func (c *Client) Held() []HeldCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,15 +72,13 @@ func (c *Client) Held() []HeldCall {
 	return held
 }
 
-// Collect waits for a call that was adopted, as [Client.Call] waits. Each can be
-// collected once; one that is not there is [ErrUnknownCall], and one with a
-// stream [ErrStream].
+// Collect waits for an adopted call, as [Client.Call] waits. Each can be collected once. The error is [ErrUnknownCall]
+// for any other call, and [ErrStream] for one with a stream.
 func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
 	return c.collect(ctx, id, 0, nil, false)
 }
 
-// CollectHold is Collect with what [Client.Hold] has over Call. timeout is the call's,
-// and stats as [Request.Stats].
+// CollectHold is to Collect what [Client.Hold] is to Call. timeout is the call's; stats are as in [Request.Stats].
 func (c *Client) CollectHold(ctx context.Context, id uint64, timeout time.Duration, stats *Stats) (result codec.Body, release func(), err error) {
 	result, err = c.collect(ctx, id, timeout, stats, true)
 	return result, func() { c.release(id) }, err
@@ -101,7 +96,7 @@ func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, 
 		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ErrStream)
 	}
 	delete(c.earlier, id)
-	call.quiet, call.hold, call.clock, call.Stats = false, hold, c.clock(timeout), stats
+	call.quiet, call.hold, call.clock, call.Stats = false, hold, c.hello.clock(timeout), stats
 	if c.link != nil && c.calls[id] == call {
 		c.link.out.push(frameCollect, id, nil)
 	}
@@ -109,8 +104,7 @@ func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, 
 	return c.wait(ctx, call)
 }
 
-// Drop cancels a call that was adopted and that nobody wants, and has the node
-// forget it. It does nothing for any other.
+// Drop cancels an adopted call and makes the node forget it. It does nothing for any other call.
 func (c *Client) Drop(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// What the client that is killed had called. It was about to write down the
-// answers to the first two, and had not.
+// The calls of the killed client. It was killed before it recorded the answers to the first two.
 const (
 	idEcho uint64 = iota + 1
 	idFail
@@ -29,10 +28,9 @@ const (
 
 func placeOf(id uint64) Place { return Place{Slot: int(id), TaskID: fmt.Sprint("t", id), Attempt: 2} }
 
-// killedClient is the life of a client that is killed: it makes its calls, says
-// so, and waits for its end.
+// killedClient is a client that the test kills: it makes its calls, prints a line, and waits.
 func killedClient(mode string) {
-	_ = os.Unsetenv("WORKER_TEST_CLIENT") // its attach processes are no clients
+	_ = os.Unsetenv("WORKER_TEST_CLIENT") // its attach processes are not clients
 	socket, meeting, _ := strings.Cut(mode, " ")
 	c, err := Dial(context.Background(), func(context.Context) (io.ReadWriteCloser, error) {
 		return attachProcess(Env + "=" + AttachMode(socket))
@@ -55,12 +53,12 @@ func killedClient(mode string) {
 	streaming.Stream.Send(nil, body([]byte("item")))
 	streaming.Stream.Receive(nil)
 	fmt.Println(err1, err2)
-	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the test, if that does not kill it
+	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the test at the latest
 	os.Exit(1)
 }
 
-// leaveCalls has a client make its calls, and kills it once they are all under way. It
-// returns where the two that run are.
+// leaveCalls starts a client that makes its calls, and kills it once they are all under way. It returns the connections
+// of the two calls that run.
 func leaveCalls(t *testing.T, n *node) (one, two net.Conn) {
 	t.Helper()
 	m := newMeeting(t)
@@ -94,17 +92,17 @@ func heldIDs(c *Client) (ids []uint64) {
 	return ids
 }
 
-// A client that was killed leaves everything to the next: what has finished and
-// was not written down, what runs, and what cannot be taken over.
+// The next client finds all calls of a killed client: finished calls that were not recorded, running calls, and
+// streams, which it cannot collect.
 func TestAdoptFromAKilledClient(t *testing.T) {
 	n := startNode(t)
 	first, second := leaveCalls(t, n)
 
-	// One that is turned away changes nothing.
+	// A refused client changes nothing.
 	if _, err := Dial(t.Context(), n.open, Hello{Generation: 2, Digest: strings.Repeat("0", 64), Adopt: true}); !errors.Is(err, ErrBinary) {
 		t.Errorf("another binary: err = %v", err)
 	}
-	// One that says nothing of its program is let in, without functions of its own.
+	// A client without a digest is accepted. The node has only its own program's functions.
 	c := dial(t, n, Hello{Generation: 2, Adopt: true})
 	if _, err := c.Call(t.Context(), Request{Function: "the tool's own"}); !errors.Is(err, ErrUnknownFunction) {
 		t.Errorf("a function of another program: err = %v", err)
@@ -142,15 +140,15 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	c.Drop(idStream)
-	c.Drop(idEcho) // not there any more
+	c.Drop(idEcho) // was collected already
 	c.Drop(9999)
 
-	// Killed once more, before the failure was written down.
+	// The client is killed again, before it has recorded the failure.
 	if err := c.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	release() // too late
+	release() // has no effect any more
 	last := dial(t, n, Hello{Generation: 3, Adopt: true})
 	if got, want := heldIDs(last), []uint64{idFail, idRunning, idCancelled}; !slices.Equal(got, want) {
 		t.Fatalf("held %v, want %v", got, want)
@@ -161,7 +159,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 	}
 	release()
 
-	// One of those that run is wanted, and one is not: which is which, its end tells.
+	// One of the two running calls is dropped, which closes its connection.
 	last.Drop(idCancelled)
 	ended := make(chan string, 2)
 	var both sync.WaitGroup
@@ -177,7 +175,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 		t.Error(got)
 	}
 	for _, conn := range []io.ReadWriteCloser{first, second} {
-		_, _ = io.WriteString(conn, "done") // to the one that is gone, too
+		_, _ = io.WriteString(conn, "done") // also to the cancelled call
 		_ = conn.Close()
 	}
 	if got, err := last.Collect(t.Context(), idRunning); err != nil || string(got.Head) != "done" {
@@ -189,8 +187,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 	}
 }
 
-// What is neither collected nor dropped is kept over cut connections, and a
-// restart of the worker ends it.
+// Adopted calls that are neither collected nor dropped survive cut connections, but not a restart of the worker.
 func TestAdoptedCallsOverCutConnections(t *testing.T) {
 	n := startNode(t)
 	one, two := leaveCalls(t, n)
@@ -243,7 +240,7 @@ func TestAdoptedCallsOverCutConnections(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	go func() {
-		got, err := c.Collect(t.Context(), idRunning) // asked for before the cut, and answered after it
+		got, err := c.Collect(t.Context(), idRunning) // requested before the cut, answered after it
 		results <- fmt.Sprint(string(got.Head), err)
 	}()
 	if err := c.Ping(t.Context()); err != nil {
@@ -268,8 +265,7 @@ func TestAdoptedCallsOverCutConnections(t *testing.T) {
 	}
 }
 
-// Whoever comes first, the newer generation has the worker, and the older one is
-// told at each of its calls.
+// The newer generation gets the worker in any order of arrival. Each call of the older one fails with ErrFenced.
 func TestFencing(t *testing.T) {
 	t.Run("the newer one comes later", func(t *testing.T) {
 		n, m := startNode(t), newMeeting(t)
@@ -282,7 +278,7 @@ func TestFencing(t *testing.T) {
 		}
 		newer := dial(t, n, Hello{Generation: 2, Adopt: true})
 		wantFenced(t, older, ends)
-		release() // of no effect any more
+		release() // has no effect any more
 		answer(t, conn, "newer")
 		wantCollected(t, newer, map[uint64]string{1: "newer", 7: "x"})
 	})
@@ -325,7 +321,7 @@ func TestFencing(t *testing.T) {
 			}
 		}
 		answer(t, conn, "its own")
-		if err := <-ends; err != nil { // neither disturbed nor adopted
+		if err := <-ends; err != nil { // the refused clients neither disturbed nor adopted the call
 			t.Error(err)
 		}
 		if _, err := newer.Call(t.Context(), Request{Function: "echo"}); err != nil {
@@ -334,8 +330,8 @@ func TestFencing(t *testing.T) {
 	})
 }
 
-// openCalls makes a call that runs and one that streams. What each ended with comes
-// over the channel, in the order in which they end.
+// openCalls makes a call that runs and a call that streams. The channel gets their errors, in the
+// order in which they end.
 func openCalls(t *testing.T, c *Client, m meeting) <-chan error {
 	t.Helper()
 	ends := make(chan error, 2)
@@ -371,7 +367,7 @@ func wantFenced(t *testing.T, c *Client, ends <-chan error) {
 	}
 }
 
-// wantCollected takes what was adopted. Streams are dropped.
+// wantCollected collects the adopted calls and compares the results. It drops streams.
 func wantCollected(t *testing.T, c *Client, want map[uint64]string) {
 	t.Helper()
 	got := map[uint64]string{}
@@ -391,8 +387,8 @@ func wantCollected(t *testing.T, c *Client, want map[uint64]string) {
 	}
 }
 
-// A daemon without a client keeps its results within their bound, and so does one
-// whose new client has not collected them.
+// The results that wait in a daemon are limited while it has no client, and while its new client
+// has not collected them.
 func TestWaitingResultsWithoutAClient(t *testing.T) {
 	var r registry
 	started := make(chan struct{}, 10)
@@ -425,7 +421,7 @@ func TestWaitingResultsWithoutAClient(t *testing.T) {
 	}
 	d.leave(s)
 	until(t, "two results", func() bool { return finished() >= 2 })
-	d.acknowledge(s, 0) // what was still on its way from a client that is gone
+	d.acknowledge(s, 0) // a late acknowledgement of a client that is gone
 
 	s = connect(hello{Client: "newer", Generation: 2, Adopt: true})
 	for id := uint64(10); id < 12; id++ {
@@ -439,7 +435,7 @@ func TestWaitingResultsWithoutAClient(t *testing.T) {
 	default:
 	}
 	if len(s.out.buf) > 1000 {
-		t.Errorf("%d bytes were sent that nobody asked for", len(s.out.buf))
+		t.Errorf("%d unasked bytes were sent", len(s.out.buf))
 	}
 	for id := range uint64(2) {
 		d.collect(s, id)
@@ -450,7 +446,7 @@ func TestWaitingResultsWithoutAClient(t *testing.T) {
 	until(t, "two results", func() bool { return finished() >= 2 })
 }
 
-// BenchmarkAcknowledge64InFlight compares what letting go later costs with letting go at once.
+// BenchmarkAcknowledge64InFlight compares Hold, whose result the caller releases, with Call.
 func BenchmarkAcknowledge64InFlight(b *testing.B) {
 	c := dial(b, startNode(b), Hello{})
 	members, arg := NewMembers("10.0.0.1", "10.0.0.3"), body([]byte("a small argument"))

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// startTimeout is how long a daemon may take to make its socket, and
-	// restartTimeout how long a socket may be there that nobody listens to.
+	// A daemon makes its socket within startTimeout, and a socket refuses connections for restartTimeout at most: after
+	// that, no worker serves.
 	startTimeout   = 10 * time.Second
 	restartTimeout = time.Second
 )
@@ -21,12 +21,12 @@ const (
 func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
 	conn, err := waitForDaemon(socket, stdin)
 	if errors.Is(err, errHungUp) {
-		return exitGone // there is nobody to tell
+		return exitGone // the client has gone
 	}
 	if err != nil {
 		message := fmt.Sprintf("no worker serves on %s: %v", socket, err)
 		fmt.Fprintln(stderr, "gputrain: "+message)
-		tellGone(stdout, message)
+		replyGone(stdout, message)
 		return exitGone
 	}
 	defer conn.Close()
@@ -34,10 +34,9 @@ func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "gputrain: connect to the worker: %v\n", err)
 		return exitFailed
 	} else if handed {
-		// The daemon has both now. Its closing of them must be seen by whoever
-		// is at their other ends.
+		// The daemon has both files now. The other ends must notice when it closes them.
 		_, _ = stdin.Close(), stdout.Close()
-		_, _ = io.Copy(io.Discard, conn) // until the daemon lets go
+		_, _ = io.Copy(io.Discard, conn) // until the daemon closes
 		return 0
 	}
 	go func() { // ends with the process, if not before
@@ -51,11 +50,10 @@ func attach(socket string, stdin, stdout *os.File, stderr io.Writer) int {
 	return 0
 }
 
-// errHungUp means that the client has gone before a daemon was there.
+// errHungUp means that the client left before a daemon was there.
 var errHungUp = errors.New("the client has hung up")
 
-// waitForDaemon connects to the socket, which may still be on its way, for as
-// long as there is a client.
+// waitForDaemon connects to the socket, which may not be there yet, and gives up when the client hangs up.
 func waitForDaemon(socket string, client *os.File) (*net.UnixConn, error) {
 	begun := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -76,8 +74,8 @@ func waitForDaemon(socket string, client *os.File) (*net.UnixConn, error) {
 	}
 }
 
-// tellGone answers the client in the daemon's place.
-func tellGone(stdout io.Writer, why string) {
+// replyGone answers the client in place of the daemon.
+func replyGone(stdout io.Writer, why string) {
 	b := appendFrame([]byte(nodePreamble), frameReject, 0, raw(encodeWire(rejection{rejectGone, why})), 0)
-	_, _ = stdout.Write(b) // the exit code says it too
+	_, _ = stdout.Write(b) // the exit code reports it too
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A caller makes one small call.
+// A caller makes one call with a small argument.
 type caller func(ctx context.Context, arg []byte) error
 
-// callers are this package and net/rpc with gob, each over the standard input
-// and output of a process.
+// callers returns the callers that are compared: this package's, and that of net/rpc with gob. Each
+// uses the standard input and output of a process.
 func callers(b *testing.B) map[string]caller {
 	c := dial(b, startNode(b), Hello{})
 	p, err := attachProcess("WORKER_TEST_RPC=1")

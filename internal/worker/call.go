@@ -12,59 +12,50 @@ import (
 
 // A Request is one call of a function.
 type Request struct {
-	// ID identifies the call for as long as the worker may know of it. Zero
-	// means an id of the client's choice.
+	// ID identifies the call for as long as the worker may know it. Zero makes the client choose one.
 	ID uint64
 	// Function is the function's name.
 	Function string
-	// Members are the nodes of the call, and Place the call's among them.
+	// Members are the nodes of the call, and Place is the call's place among them.
 	Members *Members
 	Place   Place
-	// Arg is the encoded argument. It is not copied, may be shared by calls,
-	// and must not be changed before the call is over.
+	// Arg is the encoded argument. It is not copied, calls may share it, and it must not be changed before the call is
+	// over.
 	Arg codec.Body
-	// Stream carries items both ways while the call goes on. Nil means none.
+	// Stream carries items both ways during the call. Nil means none.
 	Stream *Stream
-	// Scratch has the call's scratch directory made before the function runs,
-	// also where that does not ask for it.
+	// Scratch makes the worker create the call's scratch directory before the function runs, even if the function does
+	// not ask for it.
 	Scratch bool
-	// Timeout is how long the function may run, counted from its start on the
-	// node. Zero means that there is no limit.
+	// Timeout bounds how long the function runs, counted from its start on the node. Zero means no limit.
 	Timeout time.Duration
 	// Stats, unless nil, is set before Call returns if the node has answered.
 	Stats *Stats
 }
 
-// Stats are what the node says of a call that has ended. Nothing else is known of it:
-// the node may say anything that is not negative.
+// Stats are what the node reports of an ended call. They are not checked, except that no number is negative.
 type Stats struct {
-	// Answered is false if the call ended otherwise, and the rest is zero then.
+	// Answered is false if the call ended without an answer; the other fields are then zero.
 	Answered bool
 	// Elapsed is how long the function ran.
 	Elapsed time.Duration
-	// Printed is how much the process had printed when the function ended. What
-	// the function itself has printed is among it.
+	// Printed is the process's output count when the function ended. It includes what the function itself printed.
 	Printed Printed
 }
 
 // Call runs a function on the node and returns its result.
 //
-// A function that failed is a [*RemoteError]. [ErrWorkerLost] means that the
-// worker's process ended while the function may have run; nothing else leaves
-// that open. A broken stream is no error: the call goes on.
+// A function that failed is a [*RemoteError]. [ErrWorkerLost] means that the worker's process ended while the function
+// may have run; no other error leaves that open. A broken stream is no error: the call goes on.
 //
-// When ctx ends, the function's context is cancelled and Call waits for it to
-// return, for the client's grace at most. A result that it returns in spite
-// of that is Call's result. Otherwise the error is that of ctx; it is
-// [ErrAbandoned] too where the function had not returned: it may run on, and
-// what it returns is dropped.
+// When ctx ends, the function's context is cancelled and Call waits for the function to return, for the client's grace
+// at most. If the function then returns a result, that is Call's result. Otherwise the error is that of ctx, and also
+// [ErrAbandoned] if the function had not returned: it may run on, and its result is dropped.
 //
-// After Timeout the function's context ends on the node, with the same grace.
-// The error is what the function returns then, with TimedOut set; for a
-// function that returns the context's error it is context.DeadlineExceeded.
-// A node that has not answered overdue.Grace after that does not keep the limit:
-// the error is then [ErrOverdue]. A result or an item of more than Hello.ResultBytes
-// is [ErrTooLarge].
+// After Timeout the function's context ends on the node, with the same grace. The error is then what the function
+// returns, with TimedOut set; if the function returns the context's error, it is context.DeadlineExceeded. A node that
+// has not answered overdue.Grace after that does not keep the limit: the error is then [ErrOverdue]. A result or an
+// item of more than Hello.ResultBytes is [ErrTooLarge].
 func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
 	call, err := c.begin(ctx, r, false)
 	if err != nil {
@@ -73,10 +64,9 @@ func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {
 	return c.wait(ctx, call)
 }
 
-// Hold is Call, but the node keeps the call after its end, with its result or
-// failure and its scratch directory, until release is called: should this client
-// be killed before, one with [Hello.Adopt] finds it there. release is never nil.
-// It costs what the acknowledgement of Call costs.
+// Hold is Call, but the node keeps the ended call, with its result or failure and its scratch directory, until release
+// is called: if this client is killed before that, a client with [Hello.Adopt] finds the call there. release is never
+// nil. It costs no more than the acknowledgement of Call.
 func (c *Client) Hold(ctx context.Context, r Request) (result codec.Body, release func(), err error) {
 	call, err := c.begin(ctx, r, true)
 	if err != nil {
@@ -93,7 +83,7 @@ func (c *Client) begin(ctx context.Context, r Request, hold bool) (*call, error)
 	return c.start(r, hold)
 }
 
-// release lets the daemon forget a call that was held.
+// release makes the daemon forget a held call.
 func (c *Client) release(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,39 +97,38 @@ func (c *Client) release(id uint64) {
 	}
 }
 
-// A call is one that the client waits for.
+// A call is a call that the client waits for.
 type call struct {
 	Request
-	adopted *HeldCall // nil where it is this client's own
-	hold    bool      // the daemon is to keep it
+	adopted *HeldCall // nil if this client made it
+	hold    bool      // the daemon keeps it after its end
 
 	done   chan struct{}
 	result codec.Body
 	err    error
 
-	// Guarded by the client.
+	// The fields below are guarded by the client.
 	cancelled bool
-	quiet     bool            // adopted and not collected: the daemon keeps what it has
-	pending   *arrivingResult // a result whose stream's items are not all there
-	members   uint64          // what the link that it is sent to knows Members by
-	sentTo    *outbox         // nil where it was not sent
-	batch     uint64          // there
-	large     *transfer       // where the argument is large
-	sends     int             // how often it was sent
+	quiet     bool            // adopted and not collected: the daemon does not send the result
+	pending   *arrivingResult // a result whose stream has items missing
+	members   uint64          // the id of Members on the link that the call is sent to
+	sentTo    *outbox         // nil if it was not sent
+	batch     uint64          // the batch in sentTo
+	large     *transfer       // if the argument is large
+	sends     int             // how often the call was sent
 
 	clock *overdue.Clock // nil without a Timeout
 }
 
-// finish sets how the call ended, once, with the client's lock held. Whoever
-// finishes a call takes it out of the client's.
+// finish records how the call ended, once, with the client's lock held. The caller removes the call from the client's.
 func (c *call) finish(result codec.Body, err error) {
 	c.result, c.err = result, err
 	close(c.done)
 }
 
-// send puts the call on a link. The caller has it written by kick.
+// send puts the call on a link. The caller then calls kick to write it.
 func (c *call) send(l *link) {
-	c.members = l.tellMembers(c.Members)
+	c.members = l.sendMembers(c.Members)
 	c.sentTo, c.large = l.out, nil
 	var moved func()
 	if c.sends++; c.clock != nil && c.sends < mostSends {
@@ -154,7 +143,7 @@ func (c *call) send(l *link) {
 	}
 	c.large = &transfer{typ: frameCall, more: frameData, id: c.ID, opening: body, moved: moved, done: func() {
 		select {
-		case <-c.done: // the stream may be another attempt's by now
+		case <-c.done: // the stream may belong to another attempt by now
 		default:
 			c.attach(l.out)
 		}
@@ -162,11 +151,11 @@ func (c *call) send(l *link) {
 	l.out.enqueue(c.large)
 }
 
-// mostSends bounds how often a call's time may begin again, for a connection that is cut
-// each time before the call was received.
+// mostSends bounds how often a call's time limit restarts, for a connection that is cut each time before the call was
+// received.
 const mostSends = 8
 
-// attach gives the stream its connection, once the call is on its way there.
+// attach connects the stream once the call is being sent.
 func (c *call) attach(out *outbox) {
 	if c.Stream != nil {
 		c.Stream.attach(c.ID, out, 0, 0)
@@ -185,7 +174,7 @@ func (c *call) appendTo(b []byte) []byte {
 	return h.appendTo(b)
 }
 
-// mayRun reports whether a worker may have begun the call.
+// mayRun reports whether a worker may have started the call.
 func (c *call) mayRun() bool {
 	switch {
 	case c.adopted != nil:
@@ -198,9 +187,8 @@ func (c *call) mayRun() bool {
 	return c.sentTo.took(c.batch)
 }
 
-// tellMembers returns what the other side knows a membership by, and tells it
-// where it does not.
-func (l *link) tellMembers(m *Members) uint64 {
+// sendMembers returns the id of a membership on this link, and sends the membership if the other side does not have it.
+func (l *link) sendMembers(m *Members) uint64 {
 	if m == nil {
 		return 0
 	}
@@ -216,15 +204,14 @@ func (l *link) tellMembers(m *Members) uint64 {
 	return key
 }
 
-// fewCalls is up to how many calls at once each is written as soon as it is
-// made. Where there are more, they go out together.
+// With up to fewCalls open calls each is written as soon as it is made. With more, they are written together.
 const fewCalls = 2
 
 func (c *Client) start(r Request, hold bool) (*call, error) {
 	if err := checkLayout(r.Arg); err != nil {
 		return nil, err
 	}
-	call := &call{Request: r, hold: hold, done: make(chan struct{}), clock: c.clock(r.Timeout)}
+	call := &call{Request: r, hold: hold, done: make(chan struct{}), clock: c.hello.clock(r.Timeout)}
 	c.mu.Lock()
 	if err := c.startLocked(call); err != nil {
 		c.mu.Unlock()
@@ -260,14 +247,15 @@ func (c *Client) startLocked(call *call) error {
 	return nil
 }
 
-// clock returns what keeps a call's Timeout on this side.
-func (c *Client) clock(timeout time.Duration) *overdue.Clock {
+// clock returns the client's clock for a call's Timeout, or nil if the call has none.
+func (h *Hello) clock(timeout time.Duration) *overdue.Clock {
 	if timeout <= 0 {
 		return nil
 	}
-	return overdue.New(timeout+c.hello.Grace, overdue.Grace, c.hello.Reachable)
+	return overdue.New(timeout+h.Grace, overdue.Grace, h.Reachable)
 }
 
+// wait waits until a call has ended. When ctx ends it cancels the call.
 func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 	defer call.clock.Stop()
 	for waiting := true; waiting; {
@@ -296,7 +284,7 @@ func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 		return result, err
 	}
 	if errors.Is(err, context.Canceled) {
-		// That is how the end of a deadline here looks there.
+		// A deadline that ends here looks like this on the node.
 		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ctx.Err())
 	}
 	return codec.Body{}, fmt.Errorf("function %s: %w: %w", call.Function, ctx.Err(), err)
@@ -304,7 +292,7 @@ func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 
 func (c *call) outcome() (codec.Body, error) { return c.result, c.err }
 
-// cancel ends the function's context, or keeps the call from being sent.
+// cancel ends the function's context, or withholds the call if it was not sent.
 func (c *Client) cancel(call *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,14 +306,13 @@ func (c *Client) cancel(call *call) {
 		delete(c.calls, call.ID)
 	case c.link != nil:
 		if call.large != nil {
-			call.sentTo.drop(call.large) // the daemon answers for what it has
+			call.sentTo.drop(call.large) // the daemon answers for what it has received
 		}
 		c.link.out.push(frameCancel, call.ID, nil)
 	}
 }
 
-// abandon stops waiting for a call. The daemon forgets it at once, or at the
-// next hello, which does not name it.
+// abandon stops waiting for a call. The daemon forgets it at once, or at the next hello, which does not list it.
 func (c *Client) abandon(call *call, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,8 +322,7 @@ func (c *Client) abandon(call *call, why error) {
 	c.giveUp(call, why)
 }
 
-// giveUp ends a call that the daemon may still answer, and has it forgotten there. c.mu
-// is held.
+// giveUp ends a call that the daemon may still answer, and makes the daemon forget it. c.mu is held.
 func (c *Client) giveUp(call *call, why error) {
 	call.finish(codec.Body{}, why)
 	delete(c.calls, call.ID)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestCall(t *testing.T) {
@@ -102,7 +102,7 @@ func TestConnectionCutWhileRunning(t *testing.T) {
 	}()
 	conn := m.accept(t)
 	n.last().cmd.Process.Kill()
-	if err := c.Ping(t.Context()); err != nil { // over the next connection
+	if err := c.Ping(t.Context()); err != nil { // over the new connection
 		t.Fatal(err)
 	}
 	answer(t, conn, "once")
@@ -162,7 +162,7 @@ func TestDaemonKilled(t *testing.T) {
 	if err := <-failed; !errors.Is(err, ErrWorkerLost) {
 		t.Errorf("err = %v", err)
 	}
-	n.start() // the client finds the new one by itself
+	n.start() // the client finds the new daemon by itself
 	n.isUp()
 	if _, err := c.Call(t.Context(), Request{Function: "echo"}); err != nil {
 		t.Errorf("after the restart: %v", err)
@@ -179,7 +179,7 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 	}()
 	m.accept(t)
 	n.kill()
-	n.start() // perhaps before the client has seen that the old one is gone
+	n.start() // perhaps before the client notices that the old daemon is gone
 	if err := <-failed; !errors.Is(err, ErrWorkerLost) {
 		t.Errorf("err = %v", err)
 	}
@@ -233,7 +233,7 @@ func TestNewerClientTakesOver(t *testing.T) {
 	if _, err := Dial(t.Context(), n.open, Hello{Generation: 1}); !errors.Is(err, ErrFenced) {
 		t.Errorf("an older client again: err = %v", err)
 	}
-	// Nobody adopted the calls: they were cancelled.
+	// No client adopted the calls, so they were cancelled.
 	for _, conn := range []net.Conn{one, two} {
 		if _, err := io.ReadAll(conn); err != nil {
 			t.Error(err)
@@ -314,7 +314,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := io.ReadAll(conn); err != nil {
-		t.Error(err) // the function has gone
+		t.Error(err) // ReadAll ends when the function does
 	}
 	if _, err := c.Call(ctx, Request{Function: "echo"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
@@ -365,7 +365,7 @@ func TestLargeBodiesAtBoundedMemory(t *testing.T) {
 			t.Errorf("got %d bytes, %v", got.Size(), err)
 		}
 	})
-	for range 20 { // these do not wait for that
+	for range 20 { // small calls do not wait for the large one
 		if _, err := c.Call(t.Context(), Request{Function: "echo", Arg: body([]byte("small"))}); err != nil {
 			t.Error(err)
 		}
@@ -430,7 +430,7 @@ func TestNoDaemon(t *testing.T) {
 	if err := dial(t, n, Hello{}).Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n.kill() // leaves its socket
+	n.kill() // the file of its socket stays
 	if _, err := Dial(t.Context(), n.open, Hello{}); !errors.Is(err, ErrWorkerLost) || !strings.Contains(err.Error(), "no worker serves") {
 		t.Errorf("err = %v", err)
 	}

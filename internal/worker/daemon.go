@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -13,8 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/stack"
 )
 
-// MaxWaiting is how many bytes of results may wait for the client before no
-// further call is started.
+// While more than MaxWaiting bytes of results wait for the client, no further call is started.
 const MaxWaiting = 1 << 30
 
 // A daemon serves the functions of this process to one client at a time.
@@ -26,11 +24,12 @@ type daemon struct {
 	printed   func() Printed // by this process so far
 
 	mu      sync.Mutex
-	current *session // the client's connection, or nil while there is none
-	owner   hello    // the last hello that was let in
+	current *session // the client's connection, or nil if there is none
+	owner   hello    // the last hello that was accepted
 	calls   map[uint64]*served
 	waiting int64         // bytes of results in calls
 	running int           // functions
+	known   Printed       // the output count when a call last ended
 	sole    *served       // the only function that has run since it began, or nil
 	taken   chan struct{} // closed, and replaced, when waiting goes down
 }
@@ -42,22 +41,21 @@ func newDaemon(functions *registry, digest func() (string, error)) *daemon {
 	}
 }
 
-// A served call is one that arrived whole: it waits to start, runs, or has its
-// result waiting.
+// A served call has its whole argument: it waits to start, runs, or has a result that waits for the client.
 type served struct {
 	id      uint64
 	header  callHeader
 	grace   time.Duration
 	cancel  context.CancelFunc
-	stream  *Stream // nil where the call has none
+	stream  *Stream // nil if the call has none
 	scratch *scratch
 
-	// Guarded by the daemon.
+	// The fields below are guarded by the daemon.
 	running  bool // its function has not returned
 	finished bool
-	quiet    bool // the client has not asked for the result, or has it
+	quiet    bool // the client has the result, or has not asked for it
 	result   codec.Body
-	items    uint64 // that the stream brought
+	items    uint64 // that the function sent on the stream
 	failure  *wireError
 	begun    time.Time     // zero before the function is called
 	elapsed  time.Duration // set with finished
@@ -73,7 +71,7 @@ func (c *served) ran() time.Duration {
 	return time.Since(c.begun)
 }
 
-// check compares what a client expects with what is here.
+// check compares the client's expectations with this process.
 func (d *daemon) check(h hello) *rejection {
 	if h.Digest != "" {
 		have, err := d.digest()
@@ -87,7 +85,7 @@ func (d *daemon) check(h hello) *rejection {
 	return nil
 }
 
-// list says which functions a program has.
+// list describes which functions a program has.
 func list(names []string) string {
 	switch {
 	case len(names) == 0:
@@ -98,9 +96,8 @@ func list(names []string) string {
 	return "the node's program has " + strings.Join(names, ", ")
 }
 
-// admit makes s the connection of the daemon's client, unless a newer one is
-// known. From here on nothing that older connections carry has an effect. The
-// welcome and the results that wait are on their way when it returns.
+// admit makes s the connection of the daemon's client, unless a newer client is known. Frames of older connections then
+// have no effect. The welcome and the waiting results are in the outbox when it returns.
 func (d *daemon) admit(s *session, h hello) *rejection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +120,7 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	}
 	d.current, d.owner = s, h
 
-	quiet := make(map[uint64]bool, len(h.Open)+len(h.Kept)) // of those that are not forgotten
+	quiet := make(map[uint64]bool, len(h.Open)+len(h.Kept)) // those that are not forgotten
 	for _, id := range h.Open {
 		quiet[id] = false
 	}
@@ -134,7 +131,7 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	for _, state := range h.Streams {
 		theirs[state.ID] = state
 	}
-	w := welcome{Instance: d.instance, PID: os.Getpid(), Functions: d.functions.names()}
+	w := welcome{Instance: d.instance, Functions: d.functions.names()}
 	for id, c := range d.calls {
 		q, named := quiet[id]
 		if !named && !h.Adopt {
@@ -165,7 +162,7 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 	return nil
 }
 
-// collect has the result of an adopted call sent, as soon as there is one.
+// collect sends the result of an adopted call, as soon as there is one.
 func (d *daemon) collect(s *session, id uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +177,7 @@ func (d *daemon) collect(s *session, id uint64) {
 	}
 }
 
-// leave tells that a connection is over.
+// leave records that a connection is over.
 func (d *daemon) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,11 +186,10 @@ func (d *daemon) leave(s *session) {
 	}
 }
 
-// start begins a call that has arrived whole. One that is known already is not
-// begun again.
+// start begins a call whose argument is complete. It ignores a call that is known already.
 func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body) {
 	meta := &Meta{Place: header.Place, Addrs: s.members[header.Members]}
-	printed := d.printed()
+	printed := d.printedBefore()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != s || d.calls[id] != nil {
@@ -216,6 +212,18 @@ func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body)
 	}()
 }
 
+// printedBefore returns the output count at the start of a call. While other calls run it is the last known count:
+// their output cannot be separated from that of the new call.
+func (d *daemon) printedBefore() Printed {
+	d.mu.Lock()
+	alone, known := d.running == 0, d.known
+	d.mu.Unlock()
+	if alone {
+		return d.printed()
+	}
+	return known
+}
+
 // begins counts a function that runs, with d.mu held.
 func (d *daemon) begins(c *served) {
 	if d.sole != nil {
@@ -226,7 +234,7 @@ func (d *daemon) begins(c *served) {
 	}
 }
 
-// run waits until there is room for results, and calls the function.
+// run waits until there is room for results, and then calls the function.
 func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
 	defer d.returned(c)
 	h, ok := d.functions.handler(c.header.Function)
@@ -267,7 +275,7 @@ func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
 	})
 }
 
-// returned notes that the function of a call has ended.
+// returned records that the function of a call has ended.
 func (d *daemon) returned(c *served) {
 	c.cancel()
 	d.mu.Lock()
@@ -282,7 +290,7 @@ func (d *daemon) returned(c *served) {
 	}
 }
 
-// room waits until fewer results are waiting than the limit allows.
+// room waits until the waiting results are within the limit.
 func (d *daemon) room(ctx context.Context) error {
 	for {
 		d.mu.Lock()
@@ -303,8 +311,8 @@ func notRun(err error) *wireError {
 	return &wireError{Kind: NotRun, Message: err.Error(), Known: sentinels.matching(err)}
 }
 
-// finish keeps how a call ended until the client has taken it, and sends it if
-// the client is there. The first word on a call counts.
+// finish records how a call ended until the client has the result, and sends it if the client is connected. Only the
+// first end of a call counts.
 func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	if err := checkLayout(result); err != nil {
 		result, failure = codec.Body{}, notRun(err)
@@ -313,12 +321,13 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	d.mu.Lock()
 	if c.finished || d.calls[c.id] != c {
 		d.mu.Unlock()
-		return // answered already, or not wanted any more
+		return // answered already, or forgotten
 	}
 	if failure != nil {
 		failure.Function = c.header.Function
 	}
 	c.elapsed, c.to = c.ran(), printed
+	d.known = printed
 	c.finished, c.result, c.failure = true, result, failure
 	if c.stream != nil {
 		c.items = c.stream.sent()
@@ -337,7 +346,7 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 	}
 }
 
-// stream returns the stream of a call, nil where there is none.
+// stream returns the stream of a call, or nil if it has none.
 func (d *daemon) stream(s *session, id uint64) *Stream {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -356,7 +365,7 @@ func (d *daemon) cancel(s *session, id uint64) {
 	}
 }
 
-// acknowledge forgets a call whose result was taken or is not wanted.
+// acknowledge forgets a call whose result the client has or does not want.
 func (d *daemon) acknowledge(s *session, id uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -365,8 +374,7 @@ func (d *daemon) acknowledge(s *session, id uint64) {
 	}
 }
 
-// forget drops a call, with d.mu held. A function that still runs is
-// cancelled, and what it returns is dropped.
+// forget drops a call, with d.mu held. A function that still runs is cancelled, and its result is dropped.
 func (d *daemon) forget(c *served) {
 	c.cancel()
 	delete(d.calls, c.id)
@@ -381,14 +389,14 @@ func (d *daemon) forget(c *served) {
 	}
 }
 
-// tidy removes what a call leaves that is over and forgotten.
+// tidy removes the files of a call that is over and forgotten.
 func (d *daemon) tidy(c *served) {
 	if c.scratch.wasMade() {
-		go c.scratch.remove() // may take long; nobody waits for it
+		go c.scratch.remove() // may take long, and no caller depends on it
 	}
 }
 
-// refuse answers a call that was cancelled before it had arrived whole.
+// refuse answers a call that was cancelled before all of it had arrived.
 func (d *daemon) refuse(s *session, id uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// duplex makes one stream of two.
+// A duplex makes one stream of a reader and a writer.
 type duplex struct {
 	io.Reader
 	io.WriteCloser
 }
 
-// Results that nobody takes keep further calls from starting, and from nothing else.
+// While too many results wait for the client, no further call starts. Nothing else changes.
 func TestWaitingResultsAreBounded(t *testing.T) {
 	var r registry
 	started := make(chan struct{}, 2)
@@ -55,7 +55,7 @@ func TestWaitingResultsAreBounded(t *testing.T) {
 	}
 }
 
-// talk sends bytes to a daemon as a client would and returns once it has hung up.
+// talk sends bytes to a daemon as a client would, and returns once the daemon has closed the connection.
 func talk(d *daemon, b []byte) {
 	in, client := io.Pipe()
 	var g errgroup.Group
@@ -67,7 +67,7 @@ func talk(d *daemon, b []byte) {
 	_ = g.Wait()
 }
 
-// nopWriteCloser takes everything, and ends reading when it is closed.
+// A nopWriteCloser discards writes. Its Close ends the reads from in.
 type nopWriteCloser struct{ in *io.PipeReader }
 
 func (nopWriteCloser) Write(p []byte) (int, error) { return len(p), nil }
@@ -84,7 +84,7 @@ func join(parts ...[]byte) (all []byte) {
 	return all
 }
 
-// echoStream returns what it is given, items too.
+// echoStream returns its argument, and sends each item back.
 func echoStream(ctx context.Context, arg codec.Body, s *Stream) (codec.Body, error) {
 	for s != nil {
 		item, ok := s.Receive(ctx.Done())
@@ -95,7 +95,7 @@ func echoStream(ctx context.Context, arg codec.Body, s *Stream) (codec.Body, err
 	return arg, ctx.Err()
 }
 
-// FuzzDaemon feeds a daemon what a client could send.
+// FuzzDaemon sends arbitrary bytes to a daemon, as a client would.
 func FuzzDaemon(f *testing.F) {
 	greeting := frame(frameHello, 0, encodeHello(hello{Client: "c", Open: []uint64{1}, Kept: []uint64{2}}))
 	members := frame(frameMembers, 1, encodeWire([]string{"a"}))
@@ -127,12 +127,12 @@ func FuzzDaemon(f *testing.F) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, c := range d.calls {
-			d.forget(c) // what still waits for items
+			d.forget(c) // calls that still wait for items
 		}
 	})
 }
 
-// FuzzHello checks what the first frame of a stranger may hold.
+// FuzzHello decodes arbitrary first frames.
 func FuzzHello(f *testing.F) {
 	f.Add(encodeHello(hello{Client: "c", Digest: "d", Open: []uint64{1, 2}, Adopt: true}))
 	f.Add([]byte(helloMagic))
@@ -147,7 +147,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzClient feeds a client what a node could send.
+// FuzzClient sends arbitrary bytes to a client, as a node would.
 func FuzzClient(f *testing.F) {
 	held := []heldCall{{ID: 1, Header: (&callHeader{Function: "echo"}).appendTo(nil)}}
 	greeting := join([]byte("motd"), []byte(nodePreamble), frame(frameWelcome, 0, encodeWire(welcome{Instance: "i", Functions: []string{"echo"}, Known: []uint64{1}, Held: held})))
@@ -178,11 +178,11 @@ func FuzzClient(f *testing.F) {
 			case s := <-streams:
 				return s, nil
 			default:
-				end() // the first stream is over
+				end() // the first stream has ended
 				if !dialed.Load() {
-					return nil, ErrWorkerLost // and so is Dial
+					return nil, ErrWorkerLost // Dial ends too
 				}
-				<-ctx.Done() // Close ends this one
+				<-ctx.Done() // until Close
 				return nil, ctx.Err()
 			}
 		}, Hello{Adopt: true})

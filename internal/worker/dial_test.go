@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestDialOutlastsCutConnections loses the first streams in the two ways in
-// which a cut connection shows itself.
+// TestDialOutlastsCutConnections fails the first stream, and closes the second one at once.
 func TestDialOutlastsCutConnections(t *testing.T) {
 	n := startNode(t)
 	opened := 0

@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// SelfDigest returns a path from which the running program can be read, and
-// the SHA-256 of its content in hexadecimal. Under Linux that is the file that
-// is running, also where another one has taken its place since.
+// SelfDigest returns a path from which the running program can be read, and the SHA-256 of its content in hexadecimal.
+// On Linux this is the file that is running, even if another one has replaced it since.
 func SelfDigest() (path, digest string, err error) {
 	d, err := selfDigest()
 	return d.path, d.sum, err
@@ -52,6 +51,3 @@ func selfPath() (string, error) {
 	}
 	return running, nil
 }
-
-// BuildInfo returns the platform that this program was built for.
-func BuildInfo() (goos, goarch string) { return runtime.GOOS, runtime.GOARCH }

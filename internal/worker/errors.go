@@ -7,38 +7,36 @@ import (
 )
 
 var (
-	// ErrProtocol means that the other side does not speak this version of the
-	// protocol, or does not speak it at all.
+	// ErrProtocol means that the other side speaks another version of the protocol, or none.
 	ErrProtocol = errors.New("worker protocol mismatch")
-	// ErrBinary means that the node runs another program than the client has.
+	// ErrBinary means that the node runs another program than the client expects.
 	ErrBinary = errors.New("the node runs another program")
 	// ErrUnknownFunction means that the node's program has no such function.
 	ErrUnknownFunction = errors.New("unknown function")
-	// ErrUnknownCall means that a call that was to be collected is not among
-	// those that were adopted, or was collected or dropped already.
+	// ErrUnknownCall means that a call to be collected was not adopted, or was collected or dropped already.
 	ErrUnknownCall = errors.New("unknown call")
-	// ErrStream means that a call that was to be collected has a stream. What its
-	// items were to is gone with the client that made it: it can only be dropped.
+	// ErrStream means that a call to be collected has a stream. Its items belonged to the client that made it: the call
+	// can only be dropped.
 	ErrStream = errors.New("a call with a stream cannot be taken over")
 	// ErrFenced means that a newer client has taken over the worker.
 	ErrFenced = errors.New("a newer client has taken over the worker")
-	// ErrWorkerLost means that the worker's process ended, or was not there,
-	// while a call needed it. Whether the function ran is not known.
+	// ErrWorkerLost means that the worker's process ended, or was not there, while a call needed it. Whether the
+	// function ran is unknown.
 	ErrWorkerLost = errors.New("the worker is gone")
-	// ErrAbandoned means that a function went on after its context had ended
-	// and the grace was over. It may still be running; its result is dropped.
+	// ErrAbandoned means that a function ignored the end of its context for longer than the grace. It may still run;
+	// its result is dropped.
 	ErrAbandoned = errors.New("the function ignores that its context has ended")
 	// ErrTooLarge means that a result, or an item of a stream, is longer than
 	// [Hello.ResultBytes].
 	ErrTooLarge = errors.New("larger than the limit")
-	// ErrOverdue means that the node did not keep a call's Timeout: long after it the
-	// node had not answered. The caller gives the node up.
+	// ErrOverdue means that the node did not enforce a call's Timeout, and had not answered long after it. The caller
+	// gives the node up.
 	ErrOverdue = errors.New("the node did not keep a time limit")
 	// ErrClosed means that the client was closed.
 	ErrClosed = errors.New("the worker client is closed")
 )
 
-// A Kind says how a function failed.
+// A Kind is the way in which a function failed.
 type Kind string
 
 const (
@@ -53,10 +51,8 @@ const (
 	NotRun Kind = "not run"
 )
 
-// A RemoteError is how a function failed on the node. It unwraps to those
-// values that were known to the node's program and are known to this one:
-// the context's errors, a few of the standard library's, and what
-// [RegisterError] added.
+// A RemoteError is the failure of a function on the node. It unwraps to those error values that both the node's program
+// and this one know: the context's errors, a few of the standard library's, and those added by [RegisterError].
 type RemoteError struct {
 	// Function is the name of the function.
 	Function string
@@ -65,16 +61,16 @@ type RemoteError struct {
 	Message string
 	// Type is the Go type of the error or of the panic's value.
 	Type string
-	// Stack is the goroutine's stack where it panicked.
+	// Stack is the goroutine's stack at the panic.
 	Stack string
-	// TimedOut is true where the call had run for its whole Timeout.
+	// TimedOut is true if the call had run for its whole Timeout.
 	TimedOut bool
 
 	known []error
 }
 
-// Error returns the message of an error, without what a terminal would act on. For
-// panics it says so.
+// Error returns the message without control characters that a terminal would act on. For a panic it begins with
+// "panic".
 func (e *RemoteError) Error() string {
 	message := printable.Text(e.Message)
 	switch e.Kind {
@@ -86,5 +82,5 @@ func (e *RemoteError) Error() string {
 	return message
 }
 
-// Unwrap returns the registered errors that the error on the node was.
+// Unwrap returns the registered errors that the error on the node matched.
 func (e *RemoteError) Unwrap() []error { return e.known }

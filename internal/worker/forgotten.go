@@ -1,15 +1,13 @@
 package worker
 
-// forgotten are the calls that a client has given up or is done with, and that the
-// daemon may still say something of: it had not heard of that. Everything else that is
-// said of a call that is not open breaks the protocol.
+// forgotten are the calls that a client has given up or is done with. The daemon may still send frames about them,
+// since it may not know yet. Any other frame about a call that is not open breaks the protocol.
 type forgotten struct {
 	ids   map[uint64]bool
 	order []uint64
 }
 
-// mostForgotten bounds how many are remembered: what is said of an older one breaks the
-// protocol.
+// mostForgotten bounds how many are remembered: a frame about an older one breaks the protocol.
 const mostForgotten = 1 << 16
 
 func (f *forgotten) add(id uint64) {
@@ -28,5 +26,5 @@ func (f *forgotten) add(id uint64) {
 
 func (f *forgotten) has(id uint64) bool { return f.ids[id] }
 
-// clear forgets them all: what a new link brings is about what its hello names.
+// clear forgets them all: a new link carries only frames about the calls in its hello.
 func (f *forgotten) clear() { f.ids, f.order = nil, nil }

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// A frameType says what a frame is. The comments say who sends it.
+// A frameType is the type of a frame. The comments name the sender.
 type frameType uint8
 
 const (
@@ -16,34 +16,33 @@ const (
 	frameReject                        // node: the answer, and the last frame
 	frameFenced                        // node: a newer client is there; the last frame
 	frameMembers                       // client: the nodes that calls of this connection refer to by the id
-	frameCall                          // client: a call with the start of its argument
+	frameCall                          // client: a call, with the start of its argument
 	frameResult                        // node: how a call ended, with the start of its result
 	frameData                          // both: more of the argument or the result
 	frameItem                          // both: an item of the call's stream, with its start
 	frameItemData                      // both: more of the item
 	frameCredit                        // both: how many items were taken
 	frameCancel                        // client: end the function's context
-	frameAck                           // client: the result is taken, or not wanted any more
-	frameCollect                       // client: an adopted call's result is wanted
+	frameAck                           // client: the client has the result, or does not want it
+	frameCollect                       // client: collect the result of an adopted call
 	framePing                          // client
 	framePong                          // node
 	frameEnd
 )
 
 const (
-	// chunkSize is how much of one body goes into a frame: what a small frame
-	// may have to wait for.
+	// A frame carries chunkSize of one body at most, so that a small frame waits for no more than that.
 	chunkSize = 256 << 10
-	// maxSmall is how large a body may be to be sent with others, in one piece.
+	// A body of up to maxSmall is sent in one piece, together with others.
 	maxSmall = 64 << 10
-	// maxPayload bounds what a frame can make the other side allocate. The
-	// largest are hellos and welcomes that name many open calls.
+	// maxPayload bounds what a frame can make the other side allocate. The largest payloads are hellos and welcomes
+	// with many open calls.
 	maxPayload = 4 << 20
 	// headSize is a frame's length, type and call id.
 	headSize = 4 + 1 + 8
 )
 
-// A frameHead is what comes before a frame's payload.
+// A frameHead precedes a frame's payload.
 type frameHead struct {
 	size int
 	typ  frameType
@@ -56,16 +55,15 @@ func (h frameHead) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, h.id)
 }
 
-// A payload writes itself.
+// A payload appends itself to a buffer.
 type payload interface{ appendTo(b []byte) []byte }
 
-// raw is a payload that is there already.
+// raw is an encoded payload.
 type raw []byte
 
 func (p raw) appendTo(b []byte) []byte { return append(b, p...) }
 
-// appendFrame adds a frame whose payload is p and then tail bytes that the
-// caller writes after it.
+// appendFrame adds a frame whose payload is p and then tail bytes, which the caller writes after it.
 func appendFrame(b []byte, typ frameType, id uint64, p payload, tail int) []byte {
 	at := len(b)
 	b = frameHead{0, typ, id}.append(b)
@@ -76,7 +74,7 @@ func appendFrame(b []byte, typ frameType, id uint64, p payload, tail int) []byte
 	return b
 }
 
-// A frameReader takes frames off a stream.
+// A frameReader reads frames from a stream.
 type frameReader struct{ r *bufio.Reader }
 
 func newFrameReader(r io.Reader) frameReader {
@@ -101,7 +99,7 @@ func (r frameReader) next() (frameHead, error) {
 	return h, err
 }
 
-// payload returns a frame's payload in memory of its own.
+// payload returns a frame's payload in newly allocated memory.
 func (r frameReader) payload(h frameHead) ([]byte, error) {
 	b := make([]byte, h.size)
 	_, err := io.ReadFull(r.r, b)

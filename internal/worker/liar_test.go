@@ -12,21 +12,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/sshd"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
-// A liar is a node that answers a client as the test likes.
+// A liar is a node whose answers the test chooses.
 type liar struct {
 	frameReader
 	conn  io.ReadWriteCloser
 	hello hello
 }
 
-// lies returns a client of a node that welcomes each connection as welcome says, and then
-// does what the test likes. It must run in a bubble.
+// lies returns a client of a node that answers each hello with the result of answer, and then runs serve. It must run
+// in a bubble.
 func lies(t *testing.T, h Hello, answer func(hello) welcome, serve func(*liar)) (*Client, error) {
 	c, err := Dial(t.Context(), func(context.Context) (io.ReadWriteCloser, error) {
 		near, far := sshd.Pipe()
@@ -57,10 +57,10 @@ func lies(t *testing.T, h Hello, answer func(hello) welcome, serve func(*liar)) 
 
 func (l *liar) say(b []byte) { _, _ = l.conn.Write(b) }
 
-// honest is a welcome of a node that has a function.
+// honest returns the welcome of a node that has the function echo.
 func honest(hello) welcome { return welcome{Instance: "i", Functions: []string{"echo"}} }
 
-// calls reads on until the client ends, and has answer answer each call.
+// calls reads frames until the client ends the connection, and runs answer for each call.
 func (l *liar) calls(answer func(id uint64)) {
 	for {
 		head, err := l.next()
@@ -80,8 +80,8 @@ func resultOf(id uint64, text string) []byte {
 	return frame(frameResult, id, opening{&resultHeader{}, body([]byte(text))}.appendTo(nil))
 }
 
-// What a node says that it was not asked for ends the client, and says so: none of it is
-// kept, and no call succeeds by it.
+// A frame that breaks the protocol ends the client with an error that says so. Nothing of the frame is kept, and no
+// call succeeds because of it.
 func TestNodesThatBreakTheProtocol(t *testing.T) {
 	item := func(id, n uint64, text string) []byte {
 		return frame(frameItem, id, opening{&itemHeader{Number: n}, body([]byte(text))}.appendTo(nil))
@@ -128,7 +128,7 @@ func TestNodesThatBreakTheProtocol(t *testing.T) {
 	}
 }
 
-// A result that came once does not come again.
+// A second result of a call breaks the protocol.
 func TestResultAfterTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, err := lies(t, Hello{}, honest, func(l *liar) {
@@ -147,7 +147,7 @@ func TestResultAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A call that was given up may still be answered, once the node has not heard of that.
+// A node may answer a call that the client gave up, because it may not know that yet.
 func TestAnswerToACallThatWasGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var late uint64
@@ -174,7 +174,7 @@ func TestAnswerToACallThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// Welcomes that list calls which the hello did not name are refused, before much is made of them.
+// A welcome that lies, for example about open calls, is refused before it takes much memory.
 func TestWelcomesThatLie(t *testing.T) {
 	many := make([]heldCall, mostHeld+1)
 	for i := range many {
@@ -209,8 +209,7 @@ func TestWelcomesThatLie(t *testing.T) {
 	}
 }
 
-// A result or an item of more than the limit fails its call, takes no memory, and leaves
-// the other calls alone.
+// A result or item above the limit fails its call only, and allocates little memory.
 func TestResultBytes(t *testing.T) {
 	const most = 1 << 20
 	announced := func(id uint64, typ frameType, header payload) []byte {
@@ -255,7 +254,7 @@ func TestResultBytes(t *testing.T) {
 					t.Errorf("the next call: %q, %v", got.Head, err)
 				}
 				runtime.ReadMemStats(&after)
-				// What the node itself made of its lies is in the same process.
+				// The lying node is in the same process, so its own allocations count too.
 				if grew := int64(after.TotalAlloc) - int64(before.TotalAlloc); grew > 64<<20 {
 					t.Errorf("%d bytes were allocated", grew)
 				}
@@ -264,8 +263,7 @@ func TestResultBytes(t *testing.T) {
 	}
 }
 
-// A node that does not answer long after a call's Timeout is overdue, and one that cannot
-// be reached meanwhile is not.
+// A call whose node does not answer long after the Timeout is overdue, but not if the node was unreachable.
 func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, err := lies(t, Hello{Grace: time.Second}, honest, func(l *liar) { l.calls(func(uint64) {}) })
@@ -298,7 +296,7 @@ func TestTimeoutThatTheNodeDoesNotKeep(t *testing.T) {
 	})
 }
 
-// What is kept of a failure is bounded, and its function is the one that was called.
+// The size of a reported failure is limited, and its function is the one that was called.
 func TestFailuresThatLie(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1<<20)
@@ -326,8 +324,8 @@ func TestFailuresThatLie(t *testing.T) {
 	})
 }
 
-// FuzzResults feeds a client that waits for calls what a node could answer: nothing may
-// panic, and no more is kept than the limit and the window of the stream allow.
+// FuzzResults feeds arbitrary answers to a client with open calls. The client must not panic, and must not keep more
+// bytes than the limit and the stream's window allow.
 func FuzzResults(f *testing.F) {
 	const most = 1 << 10
 	small := func(id uint64) []byte { return resultOf(id, "it") }
@@ -356,7 +354,7 @@ func FuzzResults(f *testing.F) {
 			_, _ = node.Write(b)
 			_ = node.Close()
 		}()
-		if err := c.receive(l); err == nil {
+		if err := newReceiver(c, l).run(); err == nil {
 			t.Fatal("it ended without a reason")
 		}
 		for _, call := range calls {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A link is one connection between a client and a daemon, seen from either
-// end: frames are read by its user and written by way of its outbox.
+// A link is one connection between a client and a daemon, at either end: its user reads the frames, and its outbox
+// writes them.
 type link struct {
 	frameReader
 	out *outbox
@@ -15,8 +15,7 @@ type link struct {
 	once   sync.Once
 	writer sync.WaitGroup
 
-	// members are the memberships that the other side was told of. They are
-	// the client's, guarded by it.
+	// members are the memberships that the other side was sent. They are the client's, guarded by it.
 	members map[string]uint64
 }
 
@@ -24,8 +23,8 @@ type link struct {
 func newLink(conn io.ReadWriteCloser, preamble string) *link {
 	l := &link{frameReader: newFrameReader(conn), out: newOutbox(conn), conn: conn}
 	l.writer.Go(func() {
-		defer l.cut()           // the reader then ends too
-		_ = l.out.run(preamble) // the reader reports that the link is broken
+		defer l.cut()           // which also ends the reader
+		_ = l.out.run(preamble) // the reader reports the broken link
 	})
 	return l
 }
@@ -39,8 +38,7 @@ func (l *link) next() (frameHead, error) {
 	return h, err
 }
 
-// acknowledge lets the daemon forget a call: at once where that frees much
-// memory, and else with what goes there next.
+// acknowledge makes the daemon forget a call: at once if that frees much memory, otherwise with the next frame.
 func (l *link) acknowledge(id uint64, large bool) {
 	if large {
 		l.out.push(frameAck, id, nil)
@@ -54,7 +52,7 @@ func (l *link) cut() {
 	l.once.Do(func() { _ = l.conn.Close() }) // it is broken, or not needed any more
 }
 
-// close ends the link. Nothing of it runs afterwards.
+// close ends the link. None of its goroutines run afterwards.
 func (l *link) close() {
 	l.cut()
 	l.out.end(0, nil)

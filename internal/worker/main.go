@@ -18,18 +18,18 @@ func ServeMode(socket string) string { return "serve:" + socket }
 // AttachMode: see [ServeMode].
 func AttachMode(socket string) string { return "attach:" + socket }
 
-// What the process ends with.
+// Exit codes of the process.
 const (
 	exitFailed = 1  // the message on standard error says why
 	exitUsage  = 64 // the mode, or the program, is wrong
-	exitGone   = 69 // nobody serves there
+	exitGone   = 69 // no worker serves there
 )
 
 // Main is the life of a worker's process. It never returns.
 func Main(mode string) { os.Exit(run(mode, os.Stderr)) }
 
 func run(mode string, stderr io.Writer) int {
-	// What the functions start is no worker.
+	// Processes that the functions start are not workers.
 	_ = os.Unsetenv(Env)
 	verb, socket, _ := strings.Cut(mode, ":")
 	if socket == "" || verb != "serve" && verb != "attach" {

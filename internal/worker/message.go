@@ -9,34 +9,32 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// protocolVersion changes with everything that an older side would not
-// understand. Client and node are the same program, so there is no need to
-// speak two; the check is for programs that were mixed up.
+// protocolVersion changes with everything that an older side would not understand. Client and node are the same
+// program, so neither supports two versions; the check detects programs that were mixed up.
 const protocolVersion = 4
 
 const (
-	// helloMagic and the version after it start every hello, in every version,
-	// and so does the shape of a rejection stay.
+	// Every hello, in every version, begins with helloMagic and the version. The form of a rejection never changes
+	// either.
 	helloMagic = "gputrain"
-	// nodePreamble comes before the node's first frame. What comes before it,
-	// such as text printed by a package's init or a login script, is skipped.
+	// nodePreamble precedes the node's first frame. Anything before it, such as text printed by a package's init or a
+	// login script, is skipped.
 	nodePreamble = "\x00\x01gputrain-worker\x01\x00"
 )
 
-// hello is what a client says first.
+// hello is a client's first frame.
 type hello struct {
 	Digest     string
 	Generation uint64
 	// Client is random, made by Dial; Attempt counts its connections.
 	Client  string
 	Attempt uint64
-	// Open are the calls that the client waits for, and Streams where it is in
-	// those that have one. Kept are further ones that the daemon is to keep, and
-	// whose results are not to be sent.
+	// Open are the calls that the client waits for, and Streams the states of those with a stream. Kept are further
+	// calls for the daemon to keep without sending their results.
 	Open    []uint64
 	Streams []streamState
 	Kept    []uint64
-	// Adopt keeps all calls that the daemon has, as if they were in Kept.
+	// Adopt keeps all calls that the daemon has, as if Kept listed them.
 	Adopt bool
 	// Grace is how long functions may go on after their context has ended.
 	Grace time.Duration
@@ -45,15 +43,14 @@ type hello struct {
 
 // welcome is the daemon's answer.
 type welcome struct {
-	// Instance is random, made by each daemon's process.
+	// Instance is random, made by each daemon process.
 	Instance  string
-	PID       int
 	Functions []string
-	// Known are those of hello.Open and hello.Kept that the daemon has, or all
-	// that it has, and Streams where it is in those that have one.
+	// Known are the calls of hello.Open and hello.Kept that the daemon has, or with Adopt all that it has. Streams are
+	// the states of those with a stream.
 	Known   []uint64
 	Streams []streamState
-	// Held tells of all of them where that was asked for.
+	// Held describes all of them if the hello has Adopt.
 	Held []heldCall
 }
 
@@ -64,7 +61,7 @@ func (w *welcome) check(h hello) error {
 	}
 	if h.Adopt {
 		if len(w.Known) > mostHeld+len(h.Open)+len(h.Kept) || len(w.Streams) > len(w.Known) {
-			return fmt.Errorf("%w: it tells of %d calls", ErrProtocol, len(w.Known))
+			return fmt.Errorf("%w: it lists %d calls", ErrProtocol, len(w.Known))
 		}
 		return nil
 	}
@@ -77,7 +74,7 @@ func (w *welcome) check(h hello) error {
 	}
 	for _, id := range w.Known {
 		if !named[id] {
-			return fmt.Errorf("%w: it knows the call %d, which nobody named", ErrProtocol, id)
+			return fmt.Errorf("%w: it knows the call %d, which the hello does not name", ErrProtocol, id)
 		}
 	}
 	return nil
@@ -86,7 +83,7 @@ func (w *welcome) check(h hello) error {
 // mostInstance bounds a daemon's instance id.
 const mostInstance = 256
 
-// A heldCall tells a client of a call that it did not make.
+// A heldCall describes a call to a client that did not make it.
 type heldCall struct {
 	_        struct{} `cbor:",toarray"`
 	ID       uint64
@@ -97,15 +94,15 @@ type heldCall struct {
 	From, To Printed
 }
 
-// A streamState says how far one side is with the items from the other.
+// A streamState is one side's progress with the items from the other.
 type streamState struct {
 	_        struct{} `cbor:",toarray"`
 	ID       uint64
-	Received uint64 // whole
-	Taken    uint64 // by who reads them
+	Received uint64 // complete
+	Taken    uint64 // by the reader
 }
 
-// rejection is the other answer.
+// rejection is the daemon's answer to a client that it refuses.
 type rejection struct {
 	Code    rejectCode
 	Message string
@@ -120,7 +117,7 @@ const (
 	rejectGone     rejectCode = "gone" // from the attach process
 )
 
-// err returns the rejection as the client's user sees it.
+// err returns the error of a rejection for the caller of Dial.
 func (r rejection) err() error {
 	kind := map[rejectCode]error{
 		rejectBinary: ErrBinary, rejectFenced: ErrFenced, rejectGone: ErrWorkerLost,
@@ -131,8 +128,8 @@ func (r rejection) err() error {
 	return fmt.Errorf("%w: %.2000s", kind, r.Message)
 }
 
-// callHeader opens a call, before the layout of its argument. It holds only
-// numbers and short names: what calls have in common was sent once.
+// callHeader begins a call, before the layout of its argument. It holds only numbers and short names: what calls have
+// in common was sent once.
 type callHeader struct {
 	Function string
 	Timeout  time.Duration
@@ -160,7 +157,7 @@ func (h *callHeader) appendTo(b []byte) []byte {
 	return b
 }
 
-// parse undoes appendTo. A mistake is noted by the parser.
+// parse reverses appendTo. The parser records mistakes.
 func (h *callHeader) parse(p *parser) {
 	h.Function = string(p.bytes())
 	h.Timeout = time.Duration(p.uint())
@@ -173,13 +170,13 @@ func (h *callHeader) parse(p *parser) {
 	}
 }
 
-// resultHeader opens a result, before its layout.
+// resultHeader begins a result, before its layout.
 type resultHeader struct {
-	// Items is how many items the call's stream brought.
+	// Items is how many items the function sent on the call's stream.
 	Items uint64
 	// Elapsed is how long the function ran.
 	Elapsed time.Duration
-	// Printed is what the process had printed when the function ended.
+	// Printed is the process's output count when the function ended.
 	Printed Printed
 	Error   *wireError
 }
@@ -204,10 +201,10 @@ func (h *resultHeader) parse(p *parser) error {
 	return nil
 }
 
-// itemHeader opens an item of a stream, before its layout.
+// itemHeader begins an item of a stream, before its layout.
 type itemHeader struct {
 	Number uint64 // from 0
-	End    bool   // there is none of this number, and no further one
+	End    bool   // the stream has no item of this number and no further one
 }
 
 func (h *itemHeader) appendTo(b []byte) []byte {
@@ -233,7 +230,7 @@ var wire = func() cbor.DecMode {
 		IndefLength: cbor.IndefLengthForbidden,
 		TagsMd:      cbor.TagsForbidden,
 		UTF8:        cbor.UTF8DecodeInvalid, // error messages may hold anything
-		// A payload is bounded already, and may be full of call ids.
+		// A payload is bounded already, and may consist of call ids.
 		MaxArrayElements: maxPayload,
 	}.DecMode()
 	if err != nil {
@@ -242,7 +239,7 @@ var wire = func() cbor.DecMode {
 	return mode
 }()
 
-// encodeWire encodes what this package alone defines.
+// encodeWire encodes the types of this package.
 func encodeWire(v any) []byte {
 	b, err := cbor.Marshal(v)
 	if err != nil {
@@ -263,7 +260,7 @@ func encodeHello(h hello) []byte {
 	return append(b, encodeWire(h)...)
 }
 
-// decodeHello also returns the version, which it can do for every version.
+// decodeHello also returns the version, which it can read in every version.
 func decodeHello(b []byte) (h hello, version uint32, err error) {
 	const prefix = len(helloMagic) + 4
 	if len(b) < prefix || string(b[:len(helloMagic)]) != helloMagic {

@@ -9,66 +9,61 @@ import (
 	"time"
 )
 
-// An outbox is what is to be written to a stream. Adding to it never blocks;
-// its size is bounded by the calls that are open, whose arguments and results
-// it refers to. Small frames go out together and first, then a chunk of each
-// source in turn.
+// An outbox holds what is to be written to a stream. Adding to it never blocks. The open calls, to whose arguments and
+// results it refers, bound its size. Small frames are written together and first, then a chunk of each source in turn.
 //
-// A goroutine of its own writes. Where nothing else is going on, whoever has
-// added a frame writes it by itself, which saves the way through the
-// scheduler.
+// A goroutine writes. If it is idle, the goroutine that adds a frame writes it directly, which saves a switch of
+// goroutines.
 type outbox struct {
-	w      io.Writer
-	wake   chan struct{} // holds a token when there is something to do
-	trust  atomic.Int64  // bytes that may be written by others than run
-	timely *time.Timer   // for what is lazy
+	w          io.Writer
+	wake       chan struct{} // holds a token when there is something to do
+	inlineLeft atomic.Int64  // bytes that may still be written by goroutines other than run's
+	timely     *time.Timer   // flushes lazy frames
 
 	mu      sync.Mutex
 	buf     []byte // small frames
 	spare   []byte
 	batch   uint64 // counts the bufs that were taken for writing
-	lazy    int    // frames in buf that can wait for company
+	lazy    int    // frames in buf that can wait for others
 	bulk    []source
-	current source // what is being written from
-	dropped bool   // current is not wanted any more
+	current source // the source that is being written
+	dropped bool   // current was dropped
 	writing bool
-	ending  bool // write what is there, then end
+	ending  bool // write what is buffered, then end
 	err     error
 }
 
-// A source has more to write than goes out at once.
+// A source has more data than fits into one write.
 type source interface {
-	// fill adds frames to b, and may return a chunk to be written after them.
-	// more is whether there is more to write. One goroutine at a time calls it.
+	// fill adds frames to b, and may return a chunk to be written after them. more reports whether the source has more
+	// to write. One goroutine at a time calls it.
 	fill(b []byte) (frames, chunk []byte, more bool)
 }
 
 const (
-	// maxLazy is how many frames wait for company, and lazyWait for how long.
+	// Up to maxLazy lazy frames wait, for lazyWait at most, to be written with others.
 	maxLazy  = 64
 	lazyWait = 50 * time.Millisecond
-	// maxTrust is how much is written inline without a word from the other side.
-	// So much fits into the buffers of every pipe and socket: such a write does
-	// not block, also where the network is gone.
-	maxTrust = 16 << 10
+	// Goroutines other than run's write maxInline bytes at most before the other side answers. This much fits into the
+	// buffers of every pipe and socket, so such a write does not block, even on a dead network.
+	maxInline = 16 << 10
 	// maxSpare bounds the buffers that are kept.
 	maxSpare = 1 << 20
 )
 
-// newOutbox returns one to which nothing is written before run.
+// newOutbox returns an outbox that writes nothing before run.
 func newOutbox(w io.Writer) *outbox {
 	o := &outbox{w: w, wake: make(chan struct{}, 1), writing: true}
 	o.timely = time.AfterFunc(time.Hour, o.signal)
 	o.timely.Stop()
-	o.trust.Store(maxTrust)
+	o.inlineLeft.Store(maxInline)
 	return o
 }
 
-// heard notes that the other side reads and answers.
-func (o *outbox) heard() { o.trust.Store(maxTrust) }
+// heard records that the other side reads and answers.
+func (o *outbox) heard() { o.inlineLeft.Store(maxInline) }
 
-// add adds a small frame, to be followed by kick. It returns the frame's
-// batch: see took.
+// add adds a small frame, to be followed by kick. It returns the frame's batch, for took.
 func (o *outbox) add(typ frameType, id uint64, p payload) (batch uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,14 +73,14 @@ func (o *outbox) add(typ frameType, id uint64, p payload) (batch uint64) {
 	return o.batch
 }
 
-// push adds a small frame and has it written.
+// push adds a small frame and makes the outbox write it.
 func (o *outbox) push(typ frameType, id uint64, p payload) {
 	o.add(typ, id, p)
 	o.signal()
 }
 
-// pushLazy adds a small frame that is in no hurry: it goes out with the next
-// one that is, or with others of its kind, or soon.
+// pushLazy adds a small frame that is not urgent: it is written with the next urgent frame, with maxLazy of its kind,
+// or after lazyWait.
 func (o *outbox) pushLazy(typ frameType, id uint64, p payload) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,16 +105,15 @@ func (o *outbox) enqueue(s source) {
 	o.signal()
 }
 
-// kick has what was added written: by this goroutine, if that is wanted and
-// nothing else goes on.
+// kick makes the outbox write what was added: in this goroutine, if inline is set and the outbox is idle.
 func (o *outbox) kick(inline bool) {
 	o.mu.Lock()
 	n := len(o.buf)
 	switch {
-	case o.writing || n == 0 || o.err != nil: // who writes looks again
+	case o.writing || n == 0 || o.err != nil: // the writing goroutine looks again
 		o.mu.Unlock()
 		return
-	case !inline || len(o.bulk) > 0 || o.ending || o.trust.Add(int64(-n)) < 0:
+	case !inline || len(o.bulk) > 0 || o.ending || o.inlineLeft.Add(int64(-n)) < 0:
 		o.mu.Unlock()
 		o.signal()
 		return
@@ -141,8 +135,7 @@ func (o *outbox) took(batch uint64) bool {
 	return batch < o.batch
 }
 
-// drop takes out what is left of a transfer and reports whether any of it may
-// have been written.
+// drop removes what is left of a transfer and reports whether any of it may have been written.
 func (o *outbox) drop(t *transfer) (started bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,8 +146,8 @@ func (o *outbox) drop(t *transfer) (started bool) {
 	return t.started
 }
 
-// end makes a frame the last one, or nothing if typ is 0: what waits is
-// dropped, and run returns once it is written.
+// end makes a frame the last one, or ends without one if typ is 0: what waits is dropped, and run returns once the
+// frame is written.
 func (o *outbox) end(typ frameType, p payload) {
 	o.mu.Lock()
 	o.buf, o.bulk, o.dropped, o.ending = nil, nil, true, true
@@ -173,8 +166,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// run writes the preamble, and then what is added until the outbox ends or
-// writing fails.
+// run writes the preamble, and then everything that is added, until the outbox ends or writing fails.
 func (o *outbox) run(preamble string) error {
 	if preamble != "" {
 		if _, err := io.WriteString(o.w, preamble); err != nil {
@@ -198,7 +190,7 @@ func (o *outbox) drain() (over bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.writing {
-		return false, nil // it will wake run if there is more
+		return false, nil // that goroutine wakes run if there is more
 	}
 	o.writing = true
 	defer func() { o.writing = false }()
@@ -207,7 +199,7 @@ func (o *outbox) drain() (over bool, err error) {
 		case len(o.buf) == 0 && len(o.bulk) == 0:
 			return o.ending, nil
 		case !waited && len(o.bulk) == 0 && len(o.buf) < maxSmall:
-			// Others may be about to add what could go out in the same write.
+			// Other goroutines may be about to add frames that fit into the same write.
 			o.mu.Unlock()
 			runtime.Gosched()
 			o.mu.Lock()
@@ -220,9 +212,8 @@ func (o *outbox) drain() (over bool, err error) {
 	return true, o.err
 }
 
-// writeLocked writes the small frames that are there and what the first source
-// has, which goes to the back of the line until it is done. It lets go of o.mu
-// meanwhile.
+// writeLocked writes the buffered small frames and data of the first source, which then moves to the end of the queue.
+// It unlocks o.mu while it writes.
 func (o *outbox) writeLocked() {
 	buf := o.buf
 	o.buf, o.spare, o.lazy = o.spare[:0], nil, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// wireError is a RemoteError on its way.
+// wireError is a RemoteError as it is sent.
 type wireError struct {
 	_        struct{} `cbor:",toarray"`
 	Kind     Kind
@@ -24,11 +24,11 @@ type wireError struct {
 // maxErrorText bounds messages and stacks.
 const maxErrorText = 64 << 10
 
-// A call that failed keeps mostKnown of the errors that its own was, at most.
+// A failed call keeps at most mostKnown of the known errors that its error matched.
 const mostKnown = 64
 
-// remote is the failure of one of the client's calls. The node may say anything: what is
-// kept of it is bounded, and nothing of what the client knows itself is taken from it.
+// remote returns the failure of one of the client's calls. The node is not trusted: the sizes are bounded, and what the
+// client knows is not taken from it.
 func (e *wireError) remote(c *call) *RemoteError {
 	kind := e.Kind
 	if kind != Panic && kind != Goexit && kind != NotRun {
@@ -40,12 +40,11 @@ func (e *wireError) remote(c *call) *RemoteError {
 	}
 }
 
-// mayTimeOut reports whether the call may have a time limit: of one that was adopted this
-// client does not know.
+// mayTimeOut reports whether the call may have a time limit: the client does not know the limits of adopted calls.
 func (c *call) mayTimeOut() bool { return c.Timeout > 0 || c.adopted != nil }
 
-// invoke runs a handler and reports how it ended. After runtime.Goexit nothing
-// but deferred calls runs in a goroutine: so finish does in any case.
+// invoke runs a handler and reports how it ended. After runtime.Goexit only deferred calls run in a goroutine, so
+// finish is always deferred.
 func invoke(ctx context.Context, h Handler, arg codec.Body, s *Stream, finish func(result codec.Body, failure *wireError)) {
 	var (
 		result  codec.Body

@@ -4,8 +4,8 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// fionread asks how many bytes wait in a pipe.
+// fionread reads how many bytes wait in a pipe.
 const fionread = 0x4004667f
 
-// moveAtOnce is not to be had here.
+// moveAtOnce is not available on this system.
 func moveAtOnce(from, to int) (int, error) { return 0, unix.ENOSYS }

@@ -7,39 +7,34 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// An outputMeter counts what this process prints, by whatever means, and what the
-// processes print that it starts. File descriptors 1 and 2 are pipes to the meter,
-// which passes everything on to the stdout and stderr that the process was given.
+// An outputMeter counts what this process and its children print, by whatever means. File descriptors 1 and 2 are pipes
+// to the meter, which copies everything to the stdout and stderr that the process was given.
 //
-// What a dying process has in these pipes is passed on by a keeper: a shell that waits
-// for the end of this process. It does the same as soon as the Go runtime reports a
-// crash, because no goroutine runs from then on.
+// When the process dies, a keeper copies what is left in these pipes: a shell that waits for the end of the process. It
+// does the same as soon as the Go runtime reports a crash, because no goroutine runs from then on.
 type outputMeter struct {
 	streams [2]*meteredStream
 }
 
 // A meteredStream is stdout or stderr.
 type meteredStream struct {
-	pipe  *os.File // what is printed comes out here
+	pipe  *os.File // the end from which the meter reads
+	in    int      // its file descriptor
 	given int      // the file descriptor that the process was given
-	begin func()   // called before the first byte is passed on
 
 	mu     sync.Mutex
-	begun  bool
 	passed int64
-	copies bool // what is passed on cannot be moved
-	lost   bool // what is passed on is not read
+	copies bool // bytes cannot be moved from pipe to pipe
+	lost   bool // the given descriptor has no reader
 }
 
-// meterOutput begins to count. It returns nil where that is not possible, and then
-// everything is printed as it was.
+// meterOutput begins to count. If it cannot, it returns nil and leaves the output as it was.
 func meterOutput() *outputMeter {
 	m := &outputMeter{}
 	var printing [2]*os.File
@@ -59,8 +54,7 @@ func meterOutput() *outputMeter {
 	if err != nil {
 		return nil
 	}
-	for i, s := range m.streams {
-		s.begin = func() { _, _ = life.WriteString(strconv.Itoa(i + 1)) } // a keeper that is gone needs nothing
+	for i := range m.streams {
 		w := int(printing[i].Fd())
 		err := unix.SetNonblock(w, false) // as programs expect
 		if err == nil {
@@ -71,48 +65,33 @@ func meterOutput() *outputMeter {
 			return nil
 		}
 	}
-	// The keeper takes a copy of the crash for the sign that it is.
+	// A copy of the crash report is the keeper's sign.
 	_ = debug.SetCrashOutput(life, debug.CrashOptions{})
 	for _, s := range m.streams {
+		s.mark()
 		go s.run() // until the pipe is closed; mostly the process ends first
 	}
 	return m
 }
 
-// restore gives the first streams back what the process was given.
+// restore gives the first streams their original descriptors back.
 func (m *outputMeter) restore(streams int) {
 	for i := range streams {
 		_ = unix.Dup2(m.streams[i].given, i+1)
 	}
 }
 
-// keeperScript reads single bytes from 3: 1 and 2 say that stdout and stderr have their
-// mark. Anything else is a crash, and the end is the end of the process. It passes on
-// what waits in 4 to 5, and in 6 to 7, with the mark if there is anything.
-const keeperScript = `out= err=
-while :; do
-	case $(dd bs=1 count=1 <&3 2>/dev/null) in
-	1) out=1 ;;
-	2) err=1 ;;
-	*) break ;;
-	esac
-done
-pass() {
-	if [ ! "$1" ]; then
-		set -- $(dd bs=1 count=1 2>/dev/null | od -b)
-		[ "$2" ] || return
-		printf '\000\001gputrain-output\001\000'"\\$2"
-	fi
-	cat
-}
+// keeperScript waits until it can read from 3, which is the report of a crash, or for the end of 3, which is that of
+// the process. It then copies what is left in 4 to 5, and in 6 to 7.
+const keeperScript = `dd bs=1 count=1 <&3 >/dev/null 2>&1
 (exec <&3 >/dev/null 3<&- 4<&- 5>&- 6<&- 7>&-; cat) &
-(exec <&4 >&5 3<&- 4<&- 5>&- 6<&- 7>&-; pass "$out") &
-(exec <&6 >&7 3<&- 4<&- 5>&- 6<&- 7>&-; pass "$err") &
+(exec <&4 >&5 3<&- 4<&- 5>&- 6<&- 7>&-; cat) &
+(exec <&6 >&7 3<&- 4<&- 5>&- 6<&- 7>&-; cat) &
 exec 3<&- 4<&- 5>&- 6<&- 7>&-
 wait`
 
-// startKeeper starts the keeper, and returns the pipe that it listens to. It is in a
-// session of its own: what ends this process does not end the keeper too early.
+// startKeeper starts the keeper, and returns the pipe that it reads. The keeper has a session of its own, so that
+// signals that end this process do not end the keeper too.
 func (m *outputMeter) startKeeper() (life *os.File, err error) {
 	ear, life, err := os.Pipe()
 	if err != nil {
@@ -140,48 +119,65 @@ func (m *outputMeter) startKeeper() (life *os.File, err error) {
 	return life, nil
 }
 
-// printed returns what was printed so far.
+// printed returns what was printed so far. Every call of a function asks for it: one system call finds out that both
+// pipes are empty.
 func (m *outputMeter) printed() (p Printed) {
 	if m == nil {
 		return p
 	}
+	var waiting [2]unix.PollFd
 	for i, s := range m.streams {
-		p[i] = s.printed()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		waiting[i] = unix.PollFd{Fd: int32(s.in), Events: unix.POLLIN}
+	}
+	_, err := unix.Poll(waiting[:], 0)
+	for i, s := range m.streams {
+		p[i] = s.passed
+		if err != nil || waiting[i].Revents&unix.POLLIN != 0 {
+			p[i] += s.waiting()
+		}
 	}
 	return p
 }
 
 func newMeteredStream(pipe *os.File, given int) *meteredStream {
-	return &meteredStream{pipe: pipe, given: given, begin: func() {}}
+	return &meteredStream{pipe: pipe, in: int(pipe.Fd()), given: given}
 }
 
-func (s *meteredStream) printed() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	waiting, err := unix.IoctlGetInt(int(s.pipe.Fd()), fionread)
+// mark writes the mark before the process serves, so that a process that dies as it first prints has written the mark
+// exactly once.
+func (s *meteredStream) mark() {
+	ready(s.given, unix.POLLOUT)
+	_, err := io.WriteString(fdWriter(s.given), OutputMark)
+	s.lost = err != nil
+}
+
+// waiting returns how many bytes are in the pipe.
+func (s *meteredStream) waiting() int64 {
+	n, err := unix.IoctlGetInt(s.in, fionread)
 	if err != nil {
-		return s.passed
+		return 0
 	}
-	return s.passed + int64(waiting)
+	return int64(n)
 }
 
-// run passes on what is printed until the pipe is closed.
+// run copies what is printed until the pipe is closed.
 func (s *meteredStream) run() {
-	in := int(s.pipe.Fd())
 	for {
-		if !ready(in, unix.POLLIN) {
+		if !ready(s.in, unix.POLLIN) {
 			return
 		}
 		if !s.lost {
-			ready(s.given, unix.POLLOUT) // only a full pipe is waited for, with no lock held
+			ready(s.given, unix.POLLOUT) // waits only for a full pipe, with no lock held
 		}
-		if over := s.pass(in); over {
+		if over := s.pass(s.in); over {
 			return
 		}
 	}
 }
 
-// ready waits until something can be read, or written. It is false at the end.
+// ready waits until a descriptor can be read, or written. It reports false at the end.
 func ready(fd int, events int16) bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
@@ -196,16 +192,10 @@ func ready(fd int, events int16) bool {
 	}
 }
 
-// pass passes on what waits, as far as that can be done at once.
+// pass copies what waits, as far as it can without blocking.
 func (s *meteredStream) pass(in int) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun {
-		s.begun = true
-		s.begin()
-		_, err := io.WriteString(fdWriter(s.given), OutputMark)
-		s.lost = err != nil
-	}
 	if !s.copies && !s.lost {
 		n, err := moveAtOnce(in, s.given)
 		s.passed += int64(max(n, 0))
@@ -217,7 +207,7 @@ func (s *meteredStream) pass(in int) (over bool) {
 		}
 		s.copies = true
 	}
-	// So much can be written to a pipe that is ready, everywhere.
+	// A pipe that is ready takes a piece without blocking on every system.
 	const piece = 512
 	var buf [piece]byte
 	n, err := unix.Read(in, buf[:])

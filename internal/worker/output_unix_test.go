@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metered returns a stream, what prints to it, and what comes of that.
+// metered returns a metered stream, the file that prints to it, and the file with its output.
 func metered(t *testing.T, copies bool) (s *meteredStream, printing, shown *os.File) {
 	t.Helper()
 	in, printing, err := os.Pipe()
@@ -35,6 +35,7 @@ func metered(t *testing.T, copies bool) (s *meteredStream, printing, shown *os.F
 	given.Close()
 	s = newMeteredStream(in, fd)
 	s.copies = copies
+	s.mark()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -50,18 +51,23 @@ func metered(t *testing.T, copies bool) (s *meteredStream, printing, shown *os.F
 	return s, printing, shown
 }
 
-// What was printed is counted when it was printed, whether it was passed on or not.
+// counted returns how many bytes were printed to a stream.
+func counted(s *meteredStream) int64 {
+	return (&outputMeter{streams: [2]*meteredStream{s, newMeteredStream(s.pipe, s.given)}}).printed()[0]
+}
+
+// Bytes count as soon as they are printed, even if they are not passed on yet.
 func TestMeterCountsAndPassesOn(t *testing.T) {
 	for name, copies := range map[string]bool{"moved": false, "copied": true} {
 		s, printing, shown := metered(t, copies)
 		want, got := []byte(OutputMark), make(chan []byte, 1)
-		for i := range 3 { // so much fits into both pipes
+		for i := range 3 { // the two pipes can hold all of this
 			p := bytes.Repeat([]byte{byte('a' + i)}, 30_000)
 			if _, err := printing.Write(p); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, p...)
-			if n := s.printed(); n != int64(30_000*(i+1)) {
+			if n := counted(s); n != int64(30_000*(i+1)) {
 				t.Errorf("%s: %d bytes are printed after %d writes", name, n, i+1)
 			}
 		}
@@ -75,7 +81,7 @@ func TestMeterCountsAndPassesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = append(want, p...)
-			if n := s.printed(); n != int64(len(want)-len(OutputMark)) {
+			if n := counted(s); n != int64(len(want)-len(OutputMark)) {
 				t.Fatalf("%s: %d bytes are printed, and %d are counted", name, len(want)-len(OutputMark), n)
 			}
 		}
@@ -86,7 +92,7 @@ func TestMeterCountsAndPassesOn(t *testing.T) {
 	}
 }
 
-// If what is passed on is not read, a program prints on, and nothing blocks.
+// If the given stdout has no reader, the program can still print, and nothing blocks.
 func TestMeterWithoutAReader(t *testing.T) {
 	for name, copies := range map[string]bool{"moved": false, "copied": true} {
 		s, printing, shown := metered(t, copies)
@@ -96,7 +102,7 @@ func TestMeterWithoutAReader(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		if n := s.printed(); n != 1_000_000 {
+		if n := counted(s); n != 1_000_000 {
 			t.Errorf("%s: %d bytes are counted", name, n)
 		}
 	}
@@ -148,10 +154,9 @@ func dialPrinter(t *testing.T, p *printer) *Client {
 	return c
 }
 
-// What a process printed last comes also if it is killed at once: before it was read,
-// before it was passed on, and if it is the first.
+// The last output of a killed process is not lost, even if the process had not read or copied it yet.
 func TestOutputOfAKilledDaemon(t *testing.T) {
-	for _, size := range []int{0, 1, 100_000} { // more than one pipe holds, and less than two
+	for _, size := range []int{0, 1, 100_000} { // 100,000 bytes are more than one pipe holds, and less than two
 		p := startPrinter(t)
 		c := dialPrinter(t, p)
 		var stats Stats
@@ -164,13 +169,10 @@ func TestOutputOfAKilledDaemon(t *testing.T) {
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		early := "an early word\n" // of a package's init, which is not counted
-		want := early + strings.Repeat("x", size)
-		if size > 0 {
-			want = early + OutputMark + strings.Repeat("x", size)
-		}
+		early := "an early word\n" // printed by a package's init, and not counted
+		want := early + OutputMark + strings.Repeat("x", size)
 		for name, r := range map[string]*os.File{"stdout": p.out, "stderr": p.err} {
-			got, err := io.ReadAll(r) // ends when the keeper has
+			got, err := io.ReadAll(r) // ends when the keeper does
 			if err != nil || string(got) != want {
 				t.Errorf("%d bytes to %s: %d came, %v: %.60q", size, name, len(got), err, got)
 			}
@@ -178,7 +180,7 @@ func TestOutputOfAKilledDaemon(t *testing.T) {
 	}
 }
 
-// A crash whose report is larger than a pipe comes whole, though no goroutine reads.
+// A crash report that is larger than a pipe is complete, although no goroutine reads the pipe then.
 func TestOutputOfACrash(t *testing.T) {
 	p := startPrinter(t)
 	c := dialPrinter(t, p)
@@ -186,5 +188,20 @@ func TestOutputOfACrash(t *testing.T) {
 	got, err := io.ReadAll(p.err)
 	if err != nil || !bytes.Contains(got, []byte("panic: "+strings.Repeat("x", crashBytes))) || !bytes.Contains(got, []byte("goroutine ")) {
 		t.Errorf("%d bytes, %v: %.100q", len(got), err, got)
+	}
+}
+
+// A process that exits right after its first output writes the mark once, before that output.
+func TestOutputOfADaemonThatExits(t *testing.T) {
+	for range 20 {
+		p := startPrinter(t)
+		c := dialPrinter(t, p)
+		go func() { _, _ = c.Call(t.Context(), Request{Function: "exit"}) }() // ends with the client
+		for name, r := range map[string]*os.File{"stdout": p.out, "stderr": p.err} {
+			if got, err := io.ReadAll(r); err != nil || string(got) != "an early word\n"+OutputMark+"last words" {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+		c.Close()
 	}
 }

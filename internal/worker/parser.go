@@ -5,11 +5,10 @@ import (
 	"math"
 )
 
-// maxSize bounds what is announced: no arithmetic on it overflows.
+// maxSize bounds announced sizes, so that arithmetic on them does not overflow.
 const maxSize = math.MaxInt >> 8
 
-// A parser takes the fields of a binary header off its front. After a mistake
-// everything is zero and bad is set.
+// A parser reads the fields of a binary header. After a mistake every field is zero and bad is set.
 type parser struct {
 	b   []byte
 	bad bool

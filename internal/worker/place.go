@@ -9,42 +9,35 @@ import (
 	"sync"
 )
 
-// NodeFacts are what functions can know of their node and of the pool around
-// it. A client sends them when it connects.
+// NodeFacts are what functions can know about their node and its pool. A client sends them when it connects.
 type NodeFacts struct {
 	// Pool is the pool's ID.
 	Pool string
 	// Rank is the node's index in the pool.
 	Rank int
-	// PrivateAddr and PublicAddr are the node's addresses, where they are known.
+	// PrivateAddr and PublicAddr are the node's addresses, if they are known.
 	PrivateAddr, PublicAddr string
-	// Scratch is the directory in which attempts have theirs. Empty means that
-	// they have none.
+	// Scratch is the directory of the scratch directories. Empty means that attempts have none.
 	Scratch string
 }
 
-// Members are the addresses of the nodes of a call, by rank, as the nodes
-// reach each other. They are sent once per connection, however many calls
-// refer to them.
+// Members are the addresses of a call's nodes, by rank, as the nodes reach each other. They are sent once per
+// connection, however many calls refer to them.
 type Members struct {
 	addrs []string
 	key   string
 }
 
-// NewMembers returns a membership.
+// NewMembers returns the membership of nodes with these addresses.
 func NewMembers(addrs ...string) *Members {
 	return &Members{addrs: addrs, key: strings.Join(addrs, "\x00")}
 }
 
-// Len returns how many nodes there are.
-func (m *Members) Len() int { return len(m.addrs) }
-
-// Place is what a function can know of its own call.
+// Place is what a function can know about its own call.
 type Place struct {
 	// Rank is the node's index among the call's nodes.
 	Rank int
-	// Slot is which of the node's slots the call runs in, and Accelerators the
-	// devices that are that slot's.
+	// Slot is the node's slot that the call runs in, and Accelerators are that slot's devices.
 	Slot         int
 	Accelerators []string
 	// TaskID names the task, and Attempt counts its attempts.
@@ -52,17 +45,17 @@ type Place struct {
 	Attempt int
 }
 
-// Meta is what a function can know of where it runs.
+// Meta is everything that a function can know about where it runs.
 type Meta struct {
 	Node  NodeFacts
-	Addrs []string // those of Members
+	Addrs []string // the addresses in Members
 	Place Place
 
 	scratch *scratch
 }
 
-// Scratch returns the attempt's own directory, which exists once this was
-// called. It goes when the client has let go of the call.
+// Scratch returns the attempt's own directory, and makes it at the first call. It is removed once the client has
+// released the call.
 func (m Meta) Scratch() (string, error) {
 	if m.scratch == nil {
 		return "", nil
@@ -77,8 +70,7 @@ func ContextWithMeta(ctx context.Context, m *Meta) context.Context {
 	return context.WithValue(ctx, metaKey{}, m)
 }
 
-// MetaFrom returns what the context of a call carries. It is false outside of
-// a call.
+// MetaFrom returns the Meta that the context of a call carries. It reports false outside of a call.
 func MetaFrom(ctx context.Context) (Meta, bool) {
 	m, ok := ctx.Value(metaKey{}).(*Meta)
 	if !ok {
@@ -92,12 +84,10 @@ func ScratchName(p Place) string {
 	return p.TaskID + "-a" + strconv.Itoa(p.Attempt)
 }
 
-// MarkSuffix follows the name of a scratch directory in that of the file that
-// marks when the attempt began.
+// MarkSuffix, after the name of a scratch directory, makes the name of the file that marks when the attempt began.
 const MarkSuffix = ".start"
 
-// A scratch is an attempt's directory. It is made when it is first asked for,
-// since most functions need none.
+// A scratch is an attempt's directory. It is made when it is first asked for, since most functions need none.
 type scratch struct {
 	parent string
 	place  Place
@@ -108,10 +98,10 @@ type scratch struct {
 	gone   bool
 }
 
-// dir is the directory's path.
+// dir returns the directory's path.
 func (s *scratch) dir() string { return filepath.Join(s.parent, ScratchName(s.place)) }
 
-// mark makes the directory, and the file that tells what is newer than the attempt.
+// mark makes the directory, and a file that is as old as the attempt.
 func (s *scratch) mark() error {
 	if _, err := s.make(); err != nil {
 		return err
@@ -129,7 +119,7 @@ func (s *scratch) make() (string, error) {
 	if s.made || s.gone {
 		return dir, nil
 	}
-	// What an earlier life of the pool left under this name is not this attempt's.
+	// A directory that an earlier generation of the pool left under this name is not this attempt's.
 	if err := os.RemoveAll(dir); err != nil {
 		return dir, err
 	}
@@ -140,7 +130,7 @@ func (s *scratch) make() (string, error) {
 	return dir, nil
 }
 
-// remove takes the directory away, for good.
+// remove removes the directory for good.
 func (s *scratch) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +152,7 @@ func (s *scratch) wasMade() bool {
 	return s.made
 }
 
-// newScratch returns nil where attempts have none, or the name is no name.
+// newScratch returns nil if attempts have no scratch directories, or the name is invalid.
 func newScratch(facts NodeFacts, p Place) *scratch {
 	if facts.Scratch == "" || p.TaskID == "" || p.TaskID != filepath.Base(p.TaskID) {
 		return nil

@@ -25,10 +25,10 @@ import (
 
 var errRegistered = errors.New("registered")
 
-// crashBytes are more than a pipe holds.
+// crashBytes is more than a pipe holds.
 const crashBytes = 300_000
 
-// count panics for a nil map.
+// count panics if m is nil.
 func count(m map[string]int) { m["x"]++ }
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	Register("goexit", onBytes(func(context.Context, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil }))
 	Register("meta", onBytes(func(ctx context.Context, _ []byte) ([]byte, error) {
 		m, ok := MetaFrom(ctx)
-		m.scratch = nil // a pointer
+		m.scratch = nil // it would print as an address
 		return []byte(fmt.Sprintf("%v %+v", ok, m)), nil
 	}))
 	Register("wait", onBytes(func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -85,7 +85,7 @@ func TestMain(m *testing.M) {
 	Register("gigabyte", func(context.Context, codec.Body, *Stream) (codec.Body, error) {
 		out := make([]byte, 1<<30)
 		for i := 0; i < len(out); i += 4096 {
-			out[i] = 1 // or it would take no memory
+			out[i] = 1 // memory that is not written to would not count
 		}
 		out[len(out)-1] = 1
 		return codec.Body{Head: []byte("x"), Parts: [][]byte{out}}, nil
@@ -107,6 +107,12 @@ func TestMain(m *testing.M) {
 	Register("crash", onBytes(func(context.Context, []byte) ([]byte, error) {
 		go panic(strings.Repeat("x", crashBytes))
 		select {}
+	}))
+	Register("exit", onBytes(func(context.Context, []byte) ([]byte, error) {
+		fmt.Fprint(os.Stdout, "last words")
+		fmt.Fprint(os.Stderr, "last words")
+		os.Exit(3)
+		return nil, nil
 	}))
 	RegisterError("worker_test.errRegistered", errRegistered)
 
@@ -136,7 +142,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onBytes is a handler of bodies that are one head.
+// onBytes returns a handler for bodies that have only a head.
 func onBytes(f func(ctx context.Context, arg []byte) ([]byte, error)) Handler {
 	return func(ctx context.Context, arg codec.Body, _ *Stream) (codec.Body, error) {
 		out, err := f(ctx, arg.Head)
@@ -144,11 +150,10 @@ func onBytes(f func(ctx context.Context, arg []byte) ([]byte, error)) Handler {
 	}
 }
 
-// body is a body that is one head.
+// body returns a body that has only a head.
 func body(b []byte) codec.Body { return codec.Body{Head: b} }
 
-// meet connects to an address, so that a test sees that the call runs, and
-// returns what it is told there.
+// meet connects to an address, to show that the call runs, and returns what it reads there.
 func meet(ctx context.Context, arg []byte) ([]byte, error) {
 	meetings.Add(1)
 	conn, err := net.Dial("tcp", string(arg))
@@ -165,7 +170,7 @@ func meet(ctx context.Context, arg []byte) ([]byte, error) {
 
 var meetings atomic.Int64
 
-// A meeting is where calls of "meet" arrive.
+// A meeting is the listener that calls of "meet" connect to.
 type meeting struct{ net.Listener }
 
 func newMeeting(t *testing.T) meeting {
@@ -241,8 +246,7 @@ func (n *node) start() {
 	}
 }
 
-// isUp waits until the daemon serves: over a socket that another one has left it is not
-// waited for long.
+// isUp waits until the daemon serves. A client waits only briefly at a killed daemon's socket.
 func (n *node) isUp() {
 	n.t.Helper()
 	until(n.t, "the daemon", func() bool {
@@ -320,10 +324,10 @@ func dial(t testing.TB, n *node, h Hello) *Client {
 	return c
 }
 
-// Echo is the service that calls are measured against.
+// Echo is the net/rpc service of the comparison.
 type Echo struct{}
 
-// Echo answers with what it was sent.
+// Echo returns its argument.
 func (Echo) Echo(arg []byte, result *[]byte) error { *result = arg; return nil }
 
 func serveRPC() {
@@ -339,14 +343,14 @@ func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdio) Close() error                { return os.Stdin.Close() }
 
-const patience = 2 * time.Minute // for what must happen, however slow the machine
+const patience = 2 * time.Minute // for an event that must come, however slow the machine
 
-// until waits until something is so.
+// until waits until ok returns true.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("never came: %s", what)
+			t.Fatalf("did not happen in time: %s", what)
 		}
 	}
 }

@@ -9,40 +9,45 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// An arrivingResult is one that is not whole yet, or whose stream is not.
+// An arrivingResult is a result that is incomplete, or whose stream is.
 type arrivingResult struct {
 	incoming
 	header resultHeader
 }
 
-// What arrives over one link and is not whole yet, by call.
-type arrivals struct {
-	results map[uint64]*arrivingResult
+// A receiver handles the frames of one link, and passes complete results and items to the client's calls.
+type receiver struct {
+	client  *Client
+	link    *link
+	results map[uint64]*arrivingResult // incomplete results, by call
 	items   map[uint64]*arrivingItem
 }
 
-// receive handles what the daemon sends, until the link breaks.
-func (c *Client) receive(l *link) error {
-	a := arrivals{map[uint64]*arrivingResult{}, map[uint64]*arrivingItem{}}
+func newReceiver(c *Client, l *link) *receiver {
+	return &receiver{client: c, link: l, results: map[uint64]*arrivingResult{}, items: map[uint64]*arrivingItem{}}
+}
+
+// run handles the daemon's frames until the link breaks.
+func (r *receiver) run() error {
 	for {
-		h, err := l.next()
+		h, err := r.link.next()
 		if err != nil {
 			return err
 		}
 		switch h.typ {
 		case frameResult:
-			err = c.resultOpens(l, h, a)
+			err = r.resultOpens(h)
 		case frameData:
-			err = c.resultGoesOn(l, h, a)
+			err = r.resultGoesOn(h)
 		case frameItem:
-			err = c.itemOpens(l, h, a)
+			err = r.itemOpens(h)
 		case frameItemData:
-			err = c.itemGoesOn(l, h, a)
+			err = r.itemGoesOn(h)
 		case frameCredit:
-			err = c.credit(l, h)
+			err = r.credit(h)
 		case framePong:
-			c.pong(h.id)
-			err = l.skip(h)
+			r.client.pong(h.id)
+			err = r.link.skip(h)
 		case frameFenced:
 			err = ErrFenced
 		default:
@@ -54,194 +59,193 @@ func (c *Client) receive(l *link) error {
 	}
 }
 
-// awaited returns the call that a frame is about, or nil, if the client has given it up
-// or is done with it. What it never asked for, or was told already, breaks the protocol.
-func (c *Client) awaited(h frameHead) (*call, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	call := c.calls[h.id]
+// awaited returns the call that a frame is about, or nil if the client has given it up or is done with it. A frame
+// about any other call breaks the protocol.
+func (r *receiver) awaited(h frameHead) (*call, error) {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	call := r.client.calls[h.id]
 	switch {
 	case call != nil && call.quiet:
 		return nil, fmt.Errorf("%w: a frame of type %d about the call %d, which was not collected", ErrProtocol, h.typ, h.id)
-	case call != nil || c.err != nil || c.gone.has(h.id):
+	case call != nil || r.client.err != nil || r.client.gone.has(h.id):
 		return call, nil
 	}
 	return nil, fmt.Errorf("%w: a frame of type %d about the call %d, which is not open", ErrProtocol, h.typ, h.id)
 }
 
-// tooLarge fails a call whose result, or whose item, is larger than it may be, and
-// passes over the rest of it. Any other mistake breaks the protocol.
-func (c *Client) tooLarge(call *call, err error) error {
+// tooLarge fails a call whose result or item is too large, and skips the rest of it. Any other mistake breaks the
+// protocol.
+func (r *receiver) tooLarge(call *call, err error) error {
 	if !errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls[call.ID] == call {
-		c.giveUp(call, fmt.Errorf("function %s: %w", call.Function, err))
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	if r.client.calls[call.ID] == call {
+		r.client.giveUp(call, fmt.Errorf("function %s: %w", call.Function, err))
 	}
 	return nil
 }
 
-func (c *Client) resultOpens(l *link, h frameHead, a arrivals) error {
-	call, err := c.awaited(h)
+func (r *receiver) resultOpens(h frameHead) error {
+	call, err := r.awaited(h)
 	if call == nil {
-		return cmp.Or(err, l.skip(h))
+		return cmp.Or(err, r.link.skip(h))
 	}
-	if a.results[h.id] != nil || call.pending != nil {
+	if r.results[h.id] != nil || call.pending != nil {
 		return fmt.Errorf("%w: a second result of the call %d", ErrProtocol, h.id)
 	}
-	payload, err := l.payload(h)
+	payload, err := r.link.payload(h)
 	if err != nil {
 		return err
 	}
-	p, r := parser{b: payload}, &arrivingResult{}
-	if err := r.header.parse(&p); err != nil {
+	p, result := parser{b: payload}, &arrivingResult{}
+	if err := result.header.parse(&p); err != nil {
 		return err
 	}
-	if err := r.open(&p, c.hello.ResultBytes); err != nil {
-		return c.tooLarge(call, err)
+	if err := result.open(&p, r.client.hello.ResultBytes); err != nil {
+		return r.tooLarge(call, err)
 	}
-	if !r.complete() {
-		a.results[h.id] = r
+	if !result.complete() {
+		r.results[h.id] = result
 		return nil
 	}
-	c.finish(l, h.id, r)
+	r.finish(h.id, result)
 	return nil
 }
 
-func (c *Client) resultGoesOn(l *link, h frameHead, a arrivals) error {
-	call, err := c.awaited(h)
+func (r *receiver) resultGoesOn(h frameHead) error {
+	call, err := r.awaited(h)
 	if call == nil {
-		delete(a.results, h.id)
-		return cmp.Or(err, l.skip(h))
+		delete(r.results, h.id)
+		return cmp.Or(err, r.link.skip(h))
 	}
-	r := a.results[h.id]
-	if r == nil {
+	result := r.results[h.id]
+	if result == nil {
 		return fmt.Errorf("%w: a result goes on that has not begun", ErrProtocol)
 	}
-	if err := r.more(l.frameReader, h); err != nil {
+	if err := result.more(r.link.frameReader, h); err != nil {
 		return err
 	}
-	if r.complete() {
-		delete(a.results, h.id)
-		c.finish(l, h.id, r)
+	if result.complete() {
+		delete(r.results, h.id)
+		r.finish(h.id, result)
 	}
 	return nil
 }
 
-// finish hands a result to its call, if that still waits, and lets the daemon
-// forget it, unless it is to be held. The result of a call with a stream waits
-// for the last item.
-func (c *Client) finish(l *link, id uint64, r *arrivingResult) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	call := c.calls[id]
+// finish passes a result to its call, if that still waits, and makes the daemon forget the call, unless it is held. The
+// result of a call with a stream waits for the last item.
+func (r *receiver) finish(id uint64, result *arrivingResult) {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	call := r.client.calls[id]
 	switch {
-	case call != nil && call.Stream != nil && !call.Stream.has(r.header.Items):
-		call.pending = r
+	case call != nil && call.Stream != nil && !call.Stream.has(result.header.Items):
+		call.pending = result
 		return
 	case call != nil:
-		delete(c.calls, id)
+		delete(r.client.calls, id)
 		if call.Stats != nil {
-			*call.Stats = Stats{Answered: true, Elapsed: r.header.Elapsed, Printed: r.header.Printed}
+			*call.Stats = Stats{Answered: true, Elapsed: result.header.Elapsed, Printed: result.header.Printed}
 		}
 		if call.Stream != nil {
-			c.gone.add(id) // the end of the items may follow, and what was taken
+			r.client.gone.add(id) // the end of the items and a credit may still come
 		}
-		if failure := r.header.Error; failure != nil {
+		if failure := result.header.Error; failure != nil {
 			call.finish(codec.Body{}, failure.remote(call))
 		} else {
-			call.finish(r.body, nil)
+			call.finish(result.body, nil)
 		}
 		if call.hold {
-			c.held[id] = !isSmall(r.body)
+			r.client.held[id] = !isSmall(result.body)
 			return
 		}
 	}
-	l.acknowledge(id, !isSmall(r.body))
+	r.link.acknowledge(id, !isSmall(result.body))
 }
 
-func (c *Client) itemOpens(l *link, h frameHead, a arrivals) error {
-	call, err := c.awaited(h)
+func (r *receiver) itemOpens(h frameHead) error {
+	call, err := r.awaited(h)
 	switch {
 	case call == nil:
-		return cmp.Or(err, l.skip(h))
+		return cmp.Or(err, r.link.skip(h))
 	case call.Stream == nil:
 		return fmt.Errorf("%w: an item for a call without a stream", ErrProtocol)
-	case a.items[h.id] != nil:
+	case r.items[h.id] != nil:
 		return fmt.Errorf("%w: an item begins before the last one is whole", ErrProtocol)
 	}
-	payload, err := l.payload(h)
+	payload, err := r.link.payload(h)
 	if err != nil {
 		return err
 	}
-	item, err := parseItem(payload, c.hello.ResultBytes)
+	item, err := parseItem(payload, r.client.hello.ResultBytes)
 	if err != nil {
-		return c.tooLarge(call, err)
+		return r.tooLarge(call, err)
 	}
 	if err := call.Stream.admits(item); err != nil {
 		return err
 	}
 	if !item.complete() {
-		a.items[h.id] = item
+		r.items[h.id] = item
 		return nil
 	}
-	return c.itemArrived(l, h.id, item)
+	return r.itemArrived(h.id, item)
 }
 
-func (c *Client) itemGoesOn(l *link, h frameHead, a arrivals) error {
-	call, err := c.awaited(h)
+func (r *receiver) itemGoesOn(h frameHead) error {
+	call, err := r.awaited(h)
 	if call == nil {
-		delete(a.items, h.id)
-		return cmp.Or(err, l.skip(h))
+		delete(r.items, h.id)
+		return cmp.Or(err, r.link.skip(h))
 	}
-	item := a.items[h.id]
+	item := r.items[h.id]
 	if item == nil {
 		return fmt.Errorf("%w: an item goes on that has not begun", ErrProtocol)
 	}
-	if err := item.more(l.frameReader, h); err != nil {
+	if err := item.more(r.link.frameReader, h); err != nil {
 		return err
 	}
 	if item.complete() {
-		delete(a.items, h.id)
-		return c.itemArrived(l, h.id, item)
+		delete(r.items, h.id)
+		return r.itemArrived(h.id, item)
 	}
 	return nil
 }
 
-func (c *Client) itemArrived(l *link, id uint64, item *arrivingItem) error {
-	c.mu.Lock()
-	call := c.calls[id]
+func (r *receiver) itemArrived(id uint64, item *arrivingItem) error {
+	r.client.mu.Lock()
+	call := r.client.calls[id]
 	if call == nil {
-		c.mu.Unlock()
+		r.client.mu.Unlock()
 		return nil // abandoned
 	}
 	err := call.Stream.deliver(item.header, item.body)
 	pending := call.pending
-	c.mu.Unlock()
+	r.client.mu.Unlock()
 	if err == nil && pending != nil {
-		c.finish(l, id, pending)
+		r.finish(id, pending)
 	}
 	return err
 }
 
-func (c *Client) credit(l *link, h frameHead) error {
+func (r *receiver) credit(h frameHead) error {
 	if h.size > binary.MaxVarintLen64 {
 		return fmt.Errorf("%w: a credit of %d bytes", ErrProtocol, h.size)
 	}
-	if call, err := c.awaited(h); call == nil {
-		return cmp.Or(err, l.skip(h))
+	if call, err := r.awaited(h); call == nil {
+		return cmp.Or(err, r.link.skip(h))
 	}
-	payload, err := l.payload(h)
+	payload, err := r.link.payload(h)
 	if err != nil {
 		return err
 	}
 	p := parser{b: payload}
 	taken := p.uint()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	call := c.calls[h.id]
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	call := r.client.calls[h.id]
 	switch {
 	case p.bad || call != nil && call.Stream == nil:
 		return fmt.Errorf("%w: a credit for nothing", ErrProtocol)
@@ -249,13 +253,4 @@ func (c *Client) credit(l *link, h frameHead) error {
 		return nil
 	}
 	return call.Stream.credit(taken)
-}
-
-func (c *Client) pong(id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if answered, ok := c.pings[id]; ok {
-		close(answered)
-		delete(c.pings, id)
-	}
 }

@@ -20,11 +20,11 @@ const (
 	lastBackoff  = 5 * time.Second
 )
 
-// run owns the client's links, one after another.
+// run keeps the client linked, with one link after another.
 func (c *Client) run(ctx context.Context, l *link) {
 	defer close(c.done)
 	for {
-		err := c.receive(l)
+		err := newReceiver(c, l).run()
 		c.mu.Lock()
 		c.link = nil
 		c.mu.Unlock()
@@ -40,11 +40,11 @@ func (c *Client) run(ctx context.Context, l *link) {
 	}
 }
 
-// dialAttempts is how often Dial tries where the connection may have been cut.
+// Dial makes at most dialAttempts attempts if the connection may have been cut.
 const dialAttempts = 6
 
-// firstConnect connects a client that never was connected. A program that does not
-// speak the protocol at all looks like a cut connection: it gets a few chances.
+// firstConnect makes the client's first connection. A program that does not speak the protocol looks like a cut
+// connection: it gets a few attempts.
 func (c *Client) firstConnect(ctx context.Context) (*link, error) {
 	for attempt, pause := 1, firstBackoff; ; attempt, pause = attempt+1, 2*pause {
 		l, err := c.connect(ctx)
@@ -59,12 +59,11 @@ func (c *Client) firstConnect(ctx context.Context) (*link, error) {
 	}
 }
 
-// errSilent is part of the error where the node's side never began to speak the
-// protocol. A cut connection can look like that: it ends no client that had been
-// connected, and Dial only after some attempts.
+// errSilent means that the node's side never began to speak the protocol. A cut connection can look like that: so it
+// does not end a client that had been connected, and Dial only after some attempts.
 var errSilent = errors.New("no worker spoke")
 
-// isFinal reports whether another stream would change nothing.
+// isFinal reports whether another stream would fail in the same way.
 func isFinal(err error) bool {
 	if errors.Is(err, errSilent) {
 		return false
@@ -72,8 +71,7 @@ func isFinal(err error) bool {
 	return errors.Is(err, ErrProtocol) || errors.Is(err, ErrBinary) || errors.Is(err, ErrFenced)
 }
 
-// reconnect tries until it has a link, until ctx ends, or until trying again
-// would change nothing.
+// reconnect tries until it has a link, until ctx ends, or until an error is final.
 func (c *Client) reconnect(ctx context.Context) (*link, error) {
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
 		l, err := c.connect(ctx)
@@ -94,8 +92,7 @@ func (c *Client) reconnect(ctx context.Context) (*link, error) {
 	}
 }
 
-// loseCalls fails the calls that a dead worker may have begun. The others can
-// wait for the next one.
+// loseCalls fails the calls that a dead worker may have started. The others wait for the next worker.
 func (c *Client) loseCalls(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +104,8 @@ func (c *Client) loseCalls(err error) {
 	}
 }
 
-// connect opens a stream, says hello and puts the client's calls in order. Its
-// errors are final, ErrWorkerLost, or worth another try.
+// connect opens a stream, sends the hello and matches the client's calls with the daemon's. Its errors are final,
+// ErrWorkerLost, or worth another attempt.
 func (c *Client) connect(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -123,7 +120,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	c.gone.clear()
 	h := hello{
 		Digest: c.hello.Digest, Generation: c.hello.Generation, Client: c.name, Attempt: c.attempt,
-		Adopt: c.hello.Adopt && c.node.Instance == "", // from here on it knows the calls
+		Adopt: c.hello.Adopt && c.node.Instance == "", // later hellos list the calls
 		Kept:  slices.Collect(maps.Keys(c.held)),
 		Grace: c.hello.Grace, Node: c.hello.Node,
 	}
@@ -159,7 +156,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// greet says hello and returns the answer.
+// greet sends the hello and returns the answer.
 func greet(l *link, h hello) (w welcome, err error) {
 	payload := encodeHello(h)
 	if len(payload) > maxPayload {
@@ -191,7 +188,7 @@ func greet(l *link, h hello) (w welcome, err error) {
 	return w, fmt.Errorf("%w: found a frame of type %d instead of a welcome", ErrProtocol, head.typ)
 }
 
-// skipToPreamble passes over what was printed before the protocol began.
+// skipToPreamble skips what was printed before the protocol began.
 func skipToPreamble(r *bufio.Reader) error {
 	const most = 64 << 10
 	var seen []byte
@@ -212,8 +209,8 @@ func skipToPreamble(r *bufio.Reader) error {
 	return nil
 }
 
-// adopt makes l the client's link. Calls that the daemon has are waited for,
-// the others are sent, unless a daemon that is no more may have begun them.
+// adopt makes l the client's link. Calls that the daemon has are awaited. The others are sent, unless an earlier daemon
+// may have started them.
 func (c *Client) adopt(l *link, w welcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,14 +238,14 @@ func (c *Client) adopt(l *link, w welcome) error {
 	}
 	for id := range known {
 		if _, held := c.held[id]; !held && c.calls[id] == nil {
-			l.acknowledge(id, true) // let go of while the hello was on its way
+			l.acknowledge(id, true) // released while the hello was under way
 		}
 	}
 	for id, call := range c.calls {
 		switch {
 		case known[id]:
 			if call.adopted != nil && !call.quiet {
-				l.out.push(frameCollect, id, nil) // again, where the hello said so
+				l.out.push(frameCollect, id, nil) // again, if the hello had it
 			}
 			if call.Stream != nil {
 				call.Stream.attach(id, l.out, streams[id].Received, streams[id].Taken)
@@ -269,9 +266,7 @@ func (c *Client) adopt(l *link, w welcome) error {
 			call.send(l)
 		}
 	}
-	for id := range c.pings {
-		l.out.push(framePing, id, nil)
-	}
+	c.pings.send(l)
 	l.out.kick(false)
 	return nil
 }

@@ -10,25 +10,23 @@ import (
 	"sync"
 )
 
-// functions are those of this process.
+// functions are the functions of this process.
 var functions registry
 
-// Register makes h callable under a name. It is called while packages are
-// initialized, by the client and on the node alike. A bad name or one that is taken is
-// not a panic: [RegistrationError] reports it.
+// Register makes h callable under a name. Packages call it while they are initialized, in the client and on the node
+// alike. A bad name or a duplicate does not panic: [RegistrationError] reports it.
 func Register(name string, h Handler) { RegisterAt(name, CallerPosition(1), h) }
 
-// RegisterAt is [Register] with the position in the source to report.
+// RegisterAt is [Register] with the position in the source for error messages.
 func RegisterAt(name, position string, h Handler) { functions.add(name, position, h) }
 
-// RegistrationError returns everything that was wrong with calls of Register
-// and RegisterError, or nil.
+// RegistrationError returns all mistakes in calls of Register and RegisterError, or nil.
 func RegistrationError() error { return errors.Join(functions.err(), sentinels.err()) }
 
-// Names returns the names of all registered functions in order.
+// Names returns the sorted names of all registered functions.
 func Names() []string { return functions.names() }
 
-// Registered reports whether there is a function of this name.
+// Registered reports whether a function of this name is registered.
 func Registered(name string) bool {
 	_, ok := functions.handler(name)
 	return ok

@@ -12,10 +12,9 @@ import (
 	"sync"
 )
 
-// RegisterError lets an error value cross from the node: where an error that a
-// function returns Is err, so is the [RemoteError] at the client. The name
-// must be the same on both sides, as it is where one program registers it
-// while its packages are initialized.
+// RegisterError makes an error value survive the way from the node: if a function's error Is err, so is the
+// [RemoteError] at the client. The name must be the same on both sides; it is if one program registers it while its
+// packages are initialized.
 func RegisterError(name string, err error) { sentinels.add(name, CallerPosition(1), err) }
 
 var sentinels = sentinelRegistry{byName: map[string]sentinel{
@@ -67,8 +66,7 @@ func (r *sentinelRegistry) err() error {
 	return errors.Join(r.errs...)
 }
 
-// matching returns the names of the values that err is. It runs methods of the
-// user's error types.
+// matching returns the names of the registered values that err matches. It runs methods of the user's error types.
 func (r *sentinelRegistry) matching(err error) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

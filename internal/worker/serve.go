@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain/internal/private"
 )
 
-// serve is the daemon's life. It returns only if it cannot go on.
+// serve runs the daemon. It returns only if the daemon cannot go on.
 func serve(socket string) error {
 	outliveTerminal()
 	l, err := listen(socket)
@@ -42,8 +42,7 @@ func serve(socket string) error {
 	}
 }
 
-// listen makes the socket, in a folder of this user alone and for this user only. One that a dead daemon left is
-// replaced.
+// listen makes the socket, in a folder that only this user can use. It replaces the socket of a dead daemon.
 func listen(socket string) (*net.UnixListener, error) {
 	if err := private.Dir(filepath.Dir(socket)); err != nil {
 		return nil, err
@@ -67,8 +66,7 @@ func listen(socket string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// dialSocket connects to a socket in a folder of this user alone: elsewhere another user
-// may serve it.
+// dialSocket connects to a socket in a folder that only this user can use: elsewhere another user could serve it.
 func dialSocket(socket string) (conn *net.UnixConn, err error) {
 	if err := private.Dir(filepath.Dir(socket)); err != nil {
 		return nil, err
@@ -80,10 +78,9 @@ func dialSocket(socket string) (conn *net.UnixConn, err error) {
 	return conn, err
 }
 
-// withShortPath calls use with a path that fits into a socket address (103
-// bytes on macOS, 107 on Linux): where socket does not, by going to its
-// directory for the time of the call. It is for the start of a process, when
-// nothing else depends on the working directory.
+// withShortPath calls use with a path that fits into a socket address (103 bytes on macOS, 107 on Linux): if socket is
+// longer, it changes to the socket's directory during the call. It is for the start of a process, when nothing else
+// depends on the working directory.
 func withShortPath(socket string, use func(path string) error) error {
 	const longest = 100
 	if len(socket) <= longest {

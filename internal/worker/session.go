@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// handshakeTimeout bounds how long either side waits for the other's first
-// words.
+// handshakeTimeout bounds how long either side waits for the other's first frame.
 const handshakeTimeout = 30 * time.Second
 
-// A session is one connection of a client, seen from the daemon. What is not
-// shared is its reader's.
+// A session is the daemon's side of one connection. Fields that are not shared belong to its reader.
 type session struct {
 	*link
 	d        *daemon
@@ -21,7 +19,7 @@ type session struct {
 	members  map[uint64][]string
 }
 
-// An arriving call is one whose argument is not whole yet.
+// An arriving call is a call whose argument is incomplete.
 type arriving struct {
 	incoming
 	header callHeader
@@ -31,7 +29,7 @@ func newSession(l *link, d *daemon) *session {
 	return &session{link: l, d: d, arriving: map[uint64]*arriving{}, items: map[uint64]*arrivingItem{}, members: map[uint64][]string{}}
 }
 
-// serve talks to one client until its connection ends.
+// serve serves one client until its connection ends.
 func (d *daemon) serve(conn io.ReadWriteCloser) {
 	s := newSession(newLink(conn, nodePreamble), d)
 	defer s.close()
@@ -47,12 +45,12 @@ func (d *daemon) serve(conn io.ReadWriteCloser) {
 	defer d.leave(s)
 	for {
 		if err := s.handleNext(); err != nil {
-			return // the client will come back if it is still there
+			return // the client reconnects if it is still there
 		}
 	}
 }
 
-// greet reads the hello and has it answered.
+// greet reads the hello and answers it.
 func (s *session) greet() *rejection {
 	head, err := s.next()
 	if err == nil && head.typ != frameHello {
@@ -78,10 +76,10 @@ func (s *session) greet() *rejection {
 	return s.d.admit(s, h)
 }
 
-// expel tells the client that a newer one has come, and ends the connection.
+// expel tells the client that a newer one has connected, and ends the connection.
 func (s *session) expel() {
 	s.out.end(frameFenced, nil)
-	time.AfterFunc(handshakeTimeout, s.cut) // for one that does not listen
+	time.AfterFunc(handshakeTimeout, s.cut) // for a client that does not read
 }
 
 func (s *session) handleNext() error {
@@ -104,7 +102,7 @@ func (s *session) handleNext() error {
 		return s.credit(h)
 	case frameCancel:
 		if a := s.arriving[h.id]; a != nil {
-			// The client has stopped sending it.
+			// The client has stopped sending the call.
 			delete(s.arriving, h.id)
 			s.d.refuse(s, h.id)
 		}
@@ -159,7 +157,7 @@ func (s *session) callOpens(h frameHead) error {
 func (s *session) callGoesOn(h frameHead) error {
 	a := s.arriving[h.id]
 	if a == nil {
-		return s.skip(h) // cancelled while this was on its way
+		return s.skip(h) // cancelled while the frame was under way
 	}
 	if err := a.more(s.frameReader, h); err != nil {
 		return err
@@ -183,7 +181,7 @@ func (s *session) itemOpens(h frameHead) error {
 	stream := s.d.stream(s, h.id)
 	switch {
 	case stream == nil:
-		delete(s.items, h.id) // the call is over: so is what follows of this
+		delete(s.items, h.id) // the call is over, so the rest of the item is skipped
 		return nil
 	case item.complete():
 		return stream.deliver(item.header, item.body)
@@ -226,8 +224,7 @@ func (s *session) credit(h frameHead) error {
 	return nil
 }
 
-// sendResult adds a result, with the daemon's lock held. The caller has it
-// written by kick.
+// sendResult adds a result to the outbox, with the daemon's lock held. The caller calls kick to write it.
 func (s *session) sendResult(c *served) {
 	o := opening{&resultHeader{Items: c.items, Elapsed: c.elapsed, Printed: c.to, Error: c.failure}, c.result}
 	if isSmall(c.result) {

@@ -8,43 +8,42 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// How far who sends the items of a stream may be ahead of who takes them. One
-// item may always be on its way, however large it is.
+// A sender blocks while this many items, or bytes, were not taken by the other end. One item is always allowed, however
+// large.
 const (
 	StreamItems = 64
 	StreamBytes = 4 << 20
 )
 
-// A Stream is one end of the items that go with a call, in both directions.
-// Items are numbered, and kept until the other end has taken them: what a
-// broken connection lost is sent again over the next one, and nothing twice.
+// A Stream is one end of a call's items, which go in both directions. Items are numbered, and kept until the other end
+// has taken them: what a broken connection lost is sent again over the next one, and nothing arrives twice.
 //
 // One goroutine at a time may send, and one receive.
 type Stream struct {
 	space chan struct{} // holds a token when there may be room to send
 	came  chan struct{} // holds a token when there may be something to receive
 
-	mu  sync.Mutex
-	id  uint64
-	out *outbox    // nil while there is no connection
-	way *streamWay // to out
+	mu     sync.Mutex
+	id     uint64
+	out    *outbox       // nil if there is no connection
+	source *streamSource // the stream's source in out
 
-	// To the other end.
-	items  []codec.Body // not taken there yet
+	// Items for the other end.
+	items  []codec.Body // not yet taken by the other end
 	base   uint64       // the number of items[0]
 	bytes  int          // in items
-	closed bool         // there will be no more
-	next   uint64       // the number of the next to write on this connection; the end has one too
-	large  *transfer    // the one that is being written
+	closed bool         // no more items follow
+	next   uint64       // the number of the next item to write on this connection; the end has one too
+	large  *transfer    // the item that is being written
 
-	// From the other end.
-	queue    []codec.Body // not taken yet
-	queued   int          // bytes in queue
-	received uint64
-	taken    uint64
-	told     uint64 // how many the other end knows to be taken
-	untold   int    // bytes of those that it does not know of
-	ended    bool
+	// Items from the other end.
+	queue      []codec.Body // not yet taken by the reader
+	queued     int          // bytes in queue
+	received   uint64
+	taken      uint64
+	credited   uint64 // how many the other end was told are taken
+	uncredited int    // bytes of the taken items that it was not told of
+	ended      bool
 }
 
 // NewStream returns a stream for a [Request].
@@ -59,9 +58,8 @@ func wakeUp(c chan struct{}) {
 	}
 }
 
-// Send adds an item. It waits while the other end is behind by more than the
-// window, and reports false if stop ends that. The item's memory may not be
-// changed afterwards.
+// Send adds an item. It blocks while the other end is behind by more than the window, and reports false if stop ends
+// that. The item's memory must not be changed afterwards.
 func (s *Stream) Send(stop <-chan struct{}, item codec.Body) bool {
 	size := item.Size()
 	for {
@@ -87,7 +85,7 @@ func (s *Stream) Send(stop <-chan struct{}, item codec.Body) bool {
 	}
 }
 
-// CloseSend says that there are no more items.
+// CloseSend sends the end of the items.
 func (s *Stream) CloseSend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,15 +93,14 @@ func (s *Stream) CloseSend() {
 	s.write()
 }
 
-// write has what was added written, with s.mu held.
+// write makes the outbox write what was added, with s.mu held.
 func (s *Stream) write() {
 	if s.out != nil {
-		s.out.enqueue(s.way)
+		s.out.enqueue(s.source)
 	}
 }
 
-// Receive returns the next item. It is false after the last one, and when stop
-// has ended while there was none.
+// Receive returns the next item. It reports false after the last one, and if stop ended while it waited.
 func (s *Stream) Receive(stop <-chan struct{}) (codec.Body, bool) {
 	for stopped := false; ; {
 		s.mu.Lock()
@@ -114,12 +111,12 @@ func (s *Stream) Receive(stop <-chan struct{}) (codec.Body, bool) {
 			size := item.Size()
 			s.queued -= size
 			s.taken++
-			s.untold += size
-			s.tell(s.taken-s.told >= StreamItems/4 || s.untold >= StreamBytes/4)
+			s.uncredited += size
+			s.sendCredit(s.taken-s.credited >= StreamItems/4 || s.uncredited >= StreamBytes/4)
 			s.mu.Unlock()
 			return item, true
 		}
-		s.tell(s.told < s.taken) // or the other end might wait for this one, and this for it
+		s.sendCredit(s.credited < s.taken) // otherwise both ends might wait for each other
 		ended := s.ended
 		s.mu.Unlock()
 		if ended || stopped {
@@ -133,54 +130,52 @@ func (s *Stream) Receive(stop <-chan struct{}) (codec.Body, bool) {
 	}
 }
 
-// tell lets the other end know what was taken, with s.mu held.
-func (s *Stream) tell(now bool) {
+// sendCredit tells the other end how many items were taken, with s.mu held.
+func (s *Stream) sendCredit(now bool) {
 	if !now || s.out == nil {
 		return
 	}
-	s.told, s.untold = s.taken, 0
+	s.credited, s.uncredited = s.taken, 0
 	s.out.push(frameCredit, s.id, number(s.taken))
 }
 
-// Rewind prepares the stream for another attempt at its call, once the last
-// one is over. It reports false, and does nothing, where items were taken at
-// either end: then there can be no other attempt.
+// Rewind prepares the stream for another attempt at its call, once the last attempt is over. If either end has taken
+// items there can be no other attempt: Rewind then does nothing and reports false.
 func (s *Stream) Rewind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.base > 0 || s.taken > 0 {
 		return false
 	}
-	s.out, s.way, s.next, s.large = nil, nil, 0, nil
-	s.queue, s.queued, s.received, s.told, s.untold, s.ended = nil, 0, 0, 0, 0, false
+	s.out, s.source, s.next, s.large = nil, nil, 0, nil
+	s.queue, s.queued, s.received, s.credited, s.uncredited, s.ended = nil, 0, 0, 0, 0, false
 	return true
 }
 
-// attach gives the stream a connection, on which the other end has received
-// and taken so many items.
+// attach gives the stream a connection over which the other end has received and taken so many items.
 func (s *Stream) attach(id uint64, out *outbox, received, taken uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id, s.out, s.way = id, out, &streamWay{s}
+	s.id, s.out, s.source = id, out, &streamSource{s}
 	s.large = nil
 	s.next = min(max(received, s.base), s.base+uint64(len(s.items)))
 	if taken > s.base {
-		_ = s.creditLocked(taken) // what is wrong with it shows with the next one
+		_ = s.creditLocked(taken) // a mistake in it appears with the next credit
 	}
-	// What hello or welcome has said of that may be old by now, and the other end
-	// would wait for ever for what it does not know to be taken.
-	s.tell(s.taken > 0)
-	out.enqueue(s.way)
+	// The count in the hello or welcome may be old by now, and the other end would wait for ever for a credit that it
+	// does not have.
+	s.sendCredit(s.taken > 0)
+	out.enqueue(s.source)
 }
 
-// state is for hello and welcome.
+// state returns the state for hello and welcome.
 func (s *Stream) state(id uint64) streamState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return streamState{ID: id, Received: s.received, Taken: s.taken}
 }
 
-// sent returns how many items there were.
+// sent returns how many items were sent.
 func (s *Stream) sent() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,17 +189,15 @@ func (s *Stream) has(n uint64) bool {
 	return s.received >= n
 }
 
-// A streamWay is what a stream is for one outbox. The writer of a connection
-// that is over may still come to ask: it gets nothing.
-type streamWay struct{ s *Stream }
+// A streamSource is a stream as a source of one outbox. Once the outbox's connection is over the source is empty.
+type streamSource struct{ s *Stream }
 
-// fill writes what there is to write: small items together, a large one in
-// chunks.
-func (w *streamWay) fill(b []byte) (frames, chunk []byte, more bool) {
+// fill writes small items together, and a large one in chunks.
+func (w *streamSource) fill(b []byte) (frames, chunk []byte, more bool) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.way != w {
+	if s.source != w {
 		return b, nil, false
 	}
 	for {
@@ -243,7 +236,7 @@ func (s *Stream) unwritten() bool {
 	return s.next < end || s.next == end && s.closed
 }
 
-// credit notes that the other end has taken items.
+// credit records that the other end has taken items.
 func (s *Stream) credit(taken uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,13 +262,12 @@ func (s *Stream) creditLocked(taken uint64) error {
 
 var errOverrun = errors.New("more items than the window allows")
 
-// admits reports an item that is larger than the other end may send now, before memory
-// is used for it.
+// admits reports an item that is larger than the other end may send now, before memory is used for it.
 func (s *Stream) admits(item *arrivingItem) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := item.header; h.Number != s.received || h.End {
-		return nil // passed over, or a mistake that deliver tells
+		return nil // deliver skips it, or reports the mistake
 	}
 	if len(s.queue) >= StreamItems || len(s.queue) > 0 && s.queued+item.size() > StreamBytes {
 		return fmt.Errorf("%w: %w", ErrProtocol, errOverrun)
@@ -283,8 +275,7 @@ func (s *Stream) admits(item *arrivingItem) error {
 	return nil
 }
 
-// deliver takes an item from the other end. One that was received over an
-// earlier connection is passed over.
+// deliver accepts an item from the other end. It skips one that was received over an earlier connection.
 func (s *Stream) deliver(h itemHeader, item codec.Body) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +298,7 @@ func (s *Stream) deliver(h itemHeader, item codec.Body) error {
 	return nil
 }
 
-// An arrivingItem is one that is not whole yet.
+// An arrivingItem is an item that is incomplete.
 type arrivingItem struct {
 	incoming
 	header itemHeader

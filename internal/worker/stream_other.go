@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// outliveTerminal has nothing to do: there is no hang-up signal here.
+// outliveTerminal does nothing: this system has no hang-up signal.
 func outliveTerminal() {}
 
-// listenPrivate relies on the directory's rights.
+// listenPrivate relies on the directory's permissions.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// hangsUp only waits: a pipe cannot be asked without reading from it.
+// hangsUp only waits: a pipe's end shows only by reading from it.
 func hangsUp(_ *os.File, wait time.Duration) bool {
 	time.Sleep(wait)
 	return false
 }
 
-// outputMeter counts nothing here: all output is the process's.
+// outputMeter does not count on this system.
 type outputMeter struct{}
 
 func meterOutput() *outputMeter         { return nil }
 func (m *outputMeter) printed() Printed { return Printed{} }
 
-// sendStream leaves it to the attach process to copy.
+// sendStream lets the attach process copy.
 func sendStream(*net.UnixConn, *os.File, *os.File) (handed bool, err error) { return false, nil }
 
 func receiveStream(conn *net.UnixConn) (io.ReadWriteCloser, error) { return conn, nil }

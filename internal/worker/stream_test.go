@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func numbered(i, size int) codec.Body {
@@ -34,8 +34,7 @@ func checkNumbered(t *testing.T, b codec.Body, i, size int) {
 	}
 }
 
-// Items cross in both directions, in order and once, while the connection is
-// cut again and again.
+// Items cross in both directions, each once and in order, while the connection is cut many times.
 func TestItemsOverConnectionsThatAreCut(t *testing.T) {
 	for name, tt := range map[string]struct{ items, size, cuts int }{
 		"small": {3000, 0, 6},
@@ -81,7 +80,7 @@ func TestItemsOverConnectionsThatAreCut(t *testing.T) {
 	}
 }
 
-// Who sends waits when the other end takes nothing, and calls beside it do not.
+// A sender blocks if the other end takes no items. Other calls go on.
 func TestStreamWindow(t *testing.T) {
 	c := dial(t, startNode(t), Hello{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +95,7 @@ func TestStreamWindow(t *testing.T) {
 	if _, ok := s.Receive(over); !ok {
 		t.Fatal(outcome)
 	}
-	for !s.has(StreamItems) { // what may be on its way is
+	for !s.has(StreamItems) { // until the full window has arrived
 		if err := c.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +106,7 @@ func TestStreamWindow(t *testing.T) {
 		}
 	}
 	if sent := s.state(0).Received; sent > StreamItems+1 {
-		t.Errorf("%d items came, and one was taken", sent)
+		t.Errorf("%d items were sent, although only one was received", sent)
 	}
 	cancel()
 	if <-over; !errors.Is(outcome, context.Canceled) {
@@ -133,18 +132,18 @@ func TestStreamIsRewound(t *testing.T) {
 	s.CloseSend()
 	o := newOutbox(io.Discard)
 	s.attach(1, o, 0, 0)
-	if _, _, more := s.way.fill(nil); more || s.next != 4 {
+	if _, _, more := s.source.fill(nil); more || s.next != 4 {
 		t.Fatalf("%d were written", s.next)
 	}
-	old := s.way
+	old := s.source
 	if err := s.deliver(itemHeader{Number: 0}, numbered(7, 0)); err != nil || !s.Rewind() {
-		t.Fatal("nobody has seen anything", err)
+		t.Fatal("no item was taken", err)
 	}
 	s.attach(2, o, 0, 0)
 	if frames, _, _ := old.fill(nil); len(frames) > 0 {
-		t.Error("the old way still carries")
+		t.Error("the old source still has items")
 	}
-	if frames, _, _ := s.way.fill(nil); bytes.Count(frames, []byte{byte(frameItem), 0, 0, 0, 0, 0, 0, 0, 2}) != 4 {
+	if frames, _, _ := s.source.fill(nil); bytes.Count(frames, []byte{byte(frameItem), 0, 0, 0, 0, 0, 0, 0, 2}) != 4 {
 		t.Errorf("wrote %x", frames)
 	}
 	if err := s.credit(5); !errors.Is(err, ErrProtocol) {
@@ -158,8 +157,8 @@ func TestStreamIsRewound(t *testing.T) {
 	}
 }
 
-// Items that are taken after a hello has told how many were, and before its connection
-// is there, are told of too: the other end may wait for nothing else.
+// Items that are taken after a hello was encoded, but before its connection is open, are credited over that
+// connection. The other end may wait for nothing but this credit.
 func TestStreamTellsWhatWasTakenMeanwhile(t *testing.T) {
 	s := NewStream()
 	old := newOutbox(io.Discard)
@@ -180,7 +179,7 @@ func TestStreamTellsWhatWasTakenMeanwhile(t *testing.T) {
 	o := newOutbox(io.Discard)
 	s.attach(1, o, 0, 0)
 	if want := appendFrame(nil, frameCredit, 1, number(StreamItems), 0); !bytes.Equal(o.buf, want) {
-		t.Errorf("the new connection is told %x; want %x", o.buf, want)
+		t.Errorf("the new connection got %x; want %x", o.buf, want)
 	}
 }
 
@@ -196,14 +195,14 @@ func TestStreamRefusesMoreThanItsWindow(t *testing.T) {
 	}
 	s = NewStream()
 	if err := s.deliver(itemHeader{}, numbered(0, 2*StreamBytes)); err != nil {
-		t.Error(err) // one is always let in
+		t.Error(err) // a single item is always accepted
 	}
 	if err := s.deliver(itemHeader{Number: 1}, numbered(1, 1)); !errors.Is(err, errOverrun) {
 		t.Error(err)
 	}
 }
 
-// What is announced is not reserved before some of it has come.
+// Memory of an announced size is not allocated before some of the content has arrived.
 func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 	layout := appendLayout(nil, codec.Body{Head: []byte("h")})
 	layout[1] = 1
@@ -222,10 +221,10 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A gigabyte in and out takes the memory of one, here and there.
+// An argument or a result of 1 GiB takes memory for one copy at each end, and for no second one.
 func TestGigabyte(t *testing.T) {
 	if testing.Short() || bubble.Race {
-		t.Skip("1 GiB each way, with memory counted")
+		t.Skip("scripts/test -long runs it: 1 GiB each way, with memory counted, and without the race detector")
 	}
 	const size, slack = 1 << 30, 64 << 20
 	if _, err := peakMemory(); err != nil {
@@ -243,7 +242,7 @@ func TestGigabyte(t *testing.T) {
 	}
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600); err != nil {
-		t.Skip(err) // the peak is that of earlier tests
+		t.Skip(err) // the peak would be that of earlier tests
 	}
 	arg := make([]byte, size)
 	for i := 0; i < size; i += 4096 {
@@ -273,12 +272,12 @@ func TestGigabyte(t *testing.T) {
 	if peak, _ := peakMemory(); peak-before > size+slack {
 		t.Errorf("receiving %d MiB took %d", size>>20, (peak-before)>>20)
 	}
-	if extra := nodePeak() - nodeBefore; extra > 2*size+slack { // the argument may not have been collected
+	if extra := nodePeak() - nodeBefore; extra > 2*size+slack { // the argument may still be in memory
 		t.Errorf("the node took %d MiB in all", extra>>20)
 	}
 }
 
-// status returns a number of KiB from /proc/self/status, in bytes.
+// status returns a field of /proc/self/status, converted from KiB to bytes.
 func status(field string) (int, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -300,8 +299,8 @@ func memoryNow(t *testing.T) int {
 	return n
 }
 
-// A scratch directory is there when it must be, and goes with its call; a call
-// that is held keeps it, over broken connections too.
+// A scratch directory exists only for a call that needs it, and is removed with the call. A held call keeps it,
+// even over cut connections.
 func TestScratch(t *testing.T) {
 	n := startNode(t)
 	dir := t.TempDir()

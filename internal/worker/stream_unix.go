@@ -16,16 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How an attach process connects its files to the daemon: the first byte on
-// the socket.
+// The first byte on the socket is the way in which an attach process connects its files to the daemon.
 const (
 	streamHanded = 'f' // the files come with this byte
-	streamCopied = 'c' // what they carry follows on the socket
+	streamCopied = 'c' // the files' content follows on the socket
 )
 
-// outliveTerminal keeps the process from ending with what started it. The
-// signals are caught, not ignored, so that processes which functions start
-// get them as usual.
+// outliveTerminal keeps the process alive when its starter ends. The signals are caught, not ignored, so that processes
+// that functions start get them as usual.
 func outliveTerminal() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 }
@@ -37,10 +35,9 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// hangsUp waits, and reports whether whoever writes to a pipe or socket has
-// closed it meanwhile. What was written before stays to be read.
+// hangsUp waits, and reports whether the writer of a pipe or socket has closed it meanwhile. Unread data remain.
 func hangsUp(f *os.File, wait time.Duration) bool {
-	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // that a hang-up is wanted need not be said
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // a hang-up is always reported
 	n, err := unix.Poll(fds, int(wait.Milliseconds()))
 	if err != nil || n == 0 {
 		return false
@@ -48,13 +45,12 @@ func hangsUp(f *os.File, wait time.Duration) bool {
 	if fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
 		return true
 	}
-	time.Sleep(wait) // it is no open file
+	time.Sleep(wait) // the descriptor is not open
 	return false
 }
 
-// sendStream hands stdin and stdout to the daemon if they are what sshd gives
-// its sessions, pipes or sockets. Then nothing needs to be copied, which halves
-// the time of a small call.
+// sendStream passes stdin and stdout to the daemon if they are pipes or sockets, as sshd gives its sessions. Then
+// nothing needs to be copied, which halves the time of a small call.
 func sendStream(conn *net.UnixConn, stdin, stdout *os.File) (handed bool, err error) {
 	if !isPipe(stdin) || !isPipe(stdout) {
 		_, err := conn.Write([]byte{streamCopied})
@@ -104,7 +100,7 @@ func filesOf(rights []byte) (files []*os.File, err error) {
 			continue // not files
 		}
 		for _, fd := range fds {
-			syscall.CloseOnExec(fd) // functions start processes, which must not hold the session open
+			syscall.CloseOnExec(fd) // child processes must not hold the session open
 			if err := syscall.SetNonblock(fd, true); err != nil {
 				return nil, fmt.Errorf("use the session's files: %w", err)
 			}
@@ -114,8 +110,7 @@ func filesOf(rights []byte) (files []*os.File, err error) {
 	return files, nil
 }
 
-// A handedStream is an attach process's standard input and output. It ends
-// with the process, which the socket shows.
+// A handedStream is the stdin and stdout of an attach process. It ends with the process, whose end closes the socket.
 type handedStream struct {
 	in, out *os.File
 	conn    *net.UnixConn

@@ -36,8 +36,7 @@ func TestCopiedStream(t *testing.T) {
 	}
 }
 
-// An attach process whose output is a file copies, and ends with the daemon's
-// last word.
+// An attach process whose stdout is a file copies, and ends after the daemon's last frame.
 func TestAttachCopies(t *testing.T) {
 	n := startNode(t)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -65,9 +64,8 @@ func TestAttachCopies(t *testing.T) {
 	}
 }
 
-// An attach process that waits for a daemon ends with its client, and does not
-// wait until it could say that there is none. What the client has written is
-// unread then.
+// An attach process that waits for a daemon ends as soon as its client closes stdin, and not only at its time limit. It
+// does not read what the client wrote.
 func TestAttachEndsWithItsClient(t *testing.T) {
 	pipe := func() (stdin, client *os.File, err error) { return os.Pipe() }
 	socket := func() (stdin, client *os.File, err error) {

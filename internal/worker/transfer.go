@@ -8,7 +8,7 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 )
 
-// isSmall reports whether a body goes out in one piece.
+// isSmall reports whether a body is sent in one piece.
 func isSmall(b codec.Body) bool { return len(b.Parts) == 0 && len(b.Head) <= maxSmall }
 
 // checkLayout refuses a body whose list of parts does not fit into a frame.
@@ -19,7 +19,7 @@ func checkLayout(b codec.Body) error {
 	return nil
 }
 
-// appendLayout adds the sizes of what follows: the head's, and the parts'.
+// appendLayout adds the sizes of the head and of the parts.
 func appendLayout(b []byte, body codec.Body) []byte {
 	b = binary.AppendUvarint(b, uint64(len(body.Head)))
 	b = binary.AppendUvarint(b, uint64(len(body.Parts)))
@@ -29,8 +29,7 @@ func appendLayout(b []byte, body codec.Body) []byte {
 	return b
 }
 
-// An opening is the payload that begins a body: a header, the layout, and the
-// body itself where that is small.
+// An opening is the payload that begins a body: a header, the layout, and the body itself if that is small.
 type opening struct {
 	header payload
 	body   codec.Body
@@ -47,22 +46,21 @@ type bareOpening opening
 
 func (o bareOpening) appendTo(b []byte) []byte { return appendLayout(o.header.appendTo(b), o.body) }
 
-// A transfer is a large body on its way out: a frame that opens it and is
-// followed by chunks, which are the body's own memory.
+// A transfer sends a large body: a frame that opens it, followed by chunks, which are slices of the body's own memory.
 type transfer struct {
 	typ, more frameType
 	id        uint64
 	opening
-	moved func() // called as each chunk is about to be written; may be nil
+	moved func() // called before each chunk is written; may be nil
 	done  func() // called when the last chunk has been written; may be nil
 
 	started bool // guarded by the outbox
 	opened  bool
-	piece   int // 0 is the head, then the parts
-	sent    int // bytes of the piece
+	piece   int // 0 for the head, then the parts
+	sent    int // bytes sent of the piece
 }
 
-// fill is the transfer's part as a source.
+// fill makes the transfer a source.
 func (t *transfer) fill(b []byte) (frames, chunk []byte, more bool) {
 	chunk = t.next()
 	if t.moved != nil {
@@ -81,7 +79,7 @@ func (t *transfer) fill(b []byte) (frames, chunk []byte, more bool) {
 	return b, chunk, t.next() != nil
 }
 
-// next returns the chunk that follows, nil at the end. A chunk is of one piece.
+// next returns the next chunk, or nil at the end. A chunk is part of one piece.
 func (t *transfer) next() []byte {
 	for ; t.piece <= len(t.body.Parts); t.piece, t.sent = t.piece+1, 0 {
 		p := t.body.Head
@@ -95,17 +93,16 @@ func (t *transfer) next() []byte {
 	return nil
 }
 
-// An incoming body is put together from its frames.
+// An incoming body is assembled from its frames.
 type incoming struct {
 	body  codec.Body
-	sizes []int  // the head's and the parts'
-	only  [1]int // sizes, where there are no parts
-	piece int    // the one that is being filled
+	sizes []int  // of the head and the parts
+	only  [1]int // sizes, if there are no parts
+	piece int    // the piece that is being filled
 }
 
-// open reads the layout from the end of a payload, and what follows it there:
-// the start of the head.
-// A body that is larger than most is ErrTooLarge: nothing is kept of it.
+// open reads the layout from the end of a payload, and the start of the head, which follows it there. A body that is
+// larger than most is ErrTooLarge, and none of it is kept.
 func (in *incoming) open(p *parser, most int64) error {
 	head, parts := p.size(), p.size()
 	if p.bad || parts > len(p.b) || parts > 0 && head == 0 {
@@ -140,14 +137,12 @@ func (in *incoming) open(p *parser, most int64) error {
 	return nil
 }
 
-// reach bounds how much memory is reserved for what was announced: this many times as
-// much as has arrived. It is not touched before its content arrives.
+// reach bounds how much memory is reserved: this many times what has arrived. Reserved memory is not touched before its
+// content arrives.
 const reach = 64
 
-// more reads a frame's payload to the end of the body, into the memory where
-// it stays. The sizes that the other side announced are not reserved on its
-// word: what is reserved follows what arrives. An honest sender's piece is
-// moved twice at most, when less than a sixtieth of it is there.
+// more reads a frame's payload into the memory of the body. It does not reserve announced sizes at once: the reserved
+// memory grows with what arrives. A piece is moved twice at most, while less than a sixtieth of it has arrived.
 func (in *incoming) more(r frameReader, h frameHead) error {
 	if in.complete() {
 		return fmt.Errorf("%w: a body goes on after its end", ErrProtocol)
@@ -184,7 +179,7 @@ func (in *incoming) more(r frameReader, h frameHead) error {
 
 func (in *incoming) complete() bool { return in.piece == len(in.sizes) }
 
-// size returns how large the whole body will be.
+// size returns the size of the whole body.
 func (in *incoming) size() (sum int) {
 	for _, n := range in.sizes {
 		sum += n

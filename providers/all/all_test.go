@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/all"
 	"github.com/gputrain/gputrain/providers/colab"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/runpod"
 	"github.com/gputrain/gputrain/providers/ssh"
 	"github.com/gputrain/gputrain/providers/vastai"
 )
 
-// Whatever package there is under providers with a Config is here.
+// Every package under providers that has a Config is in package all.
 func TestEveryProvider(t *testing.T) {
 	configs, err := filepath.Glob("../*/config.go")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestEveryProvider(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name, settings string // as JSON
-		want           gputrain.Provider
+		want           driver.Provider
 	}{
 		{"vastai", `{"min_cuda": 12.4, "Geolocation": ["EU"], "instance-timeout": "90s", "APIKey": "env://KEY", "allow_unverified": true}`,
 			vastai.Config{MinCUDA: 12.4, Geolocation: []string{"EU"}, InstanceTimeout: 90 * time.Second, APIKey: "env://KEY", AllowUnverified: true}},
@@ -81,7 +81,7 @@ func TestBadSettings(t *testing.T) {
 		{"ssh", map[string]any{"Hosts": []any{map[string]any{"Address": "a"}}}, []string{"Hosts: it must be a list"}},
 	} {
 		p, err := all.New(tt.name, tt.settings)
-		if p != nil || !errors.Is(err, gputrain.ErrInvalid) {
+		if p != nil || !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s %v: %v, %v", tt.name, tt.settings, p, err)
 			continue
 		}

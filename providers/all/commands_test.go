@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/byname"
 )
 
@@ -28,12 +28,12 @@ func attacks(command string) map[string]map[string]any {
 		"sim":           {"Token": ref},
 		"tensordock":    {"APIToken": ref},
 		"vastai":        {"APIKey": ref},
-		"verda":         {"ClientID": ref, "ClientSecret": "x"}, // a plain string, and looked up all the same
+		"verda":         {"ClientID": ref, "ClientSecret": "x"}, // a plain string, but also looked up
 		"vultr":         {"APIKey": ref},
 	}
 }
 
-// What a settings file says is not run, unless the program says so.
+// New runs no command from settings, unless the program allows it.
 func TestSettingsRunNothing(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
 	for name, settings := range attacks("echo>" + ran) {
@@ -41,7 +41,7 @@ func TestSettingsRunNothing(t *testing.T) {
 		if p != nil {
 			_, _ = p.Open(t.Context())
 		}
-		if !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "cmd://") || !strings.Contains(err.Error(), "AllowCommands") {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "cmd://") || !strings.Contains(err.Error(), "AllowCommands") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), ran) {
@@ -57,7 +57,7 @@ func TestSettingsRunNothing(t *testing.T) {
 	}
 	for field, value := range map[string]any{"Binary": engine, "run_args": []any{"--volume=/:/host"}, "devices": []any{"/dev/sda"}} {
 		p, err := New("container", map[string]any{field: value, "image": "debian"})
-		if p != nil || !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs") {
+		if p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs") {
 			t.Errorf("container, %s: %v", field, err)
 		}
 		if _, err := New("container", map[string]any{field: value}, AllowCommands()); err != nil {
@@ -65,14 +65,13 @@ func TestSettingsRunNothing(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a settings file had something run")
+		t.Error("New ran a command of the settings")
 	}
 }
 
-// Every credential that a file can hold is among the attacks: a provider that is
-// added is, too.
+// The attacks have every credential that a file can hold, also those of a new provider.
 func TestEveryCredentialIsAttacked(t *testing.T) {
-	secret := reflect.TypeFor[gputrain.Secret]()
+	secret := reflect.TypeFor[driver.Secret]()
 	for _, c := range set.Configs {
 		typ := reflect.TypeOf(c)
 		for _, f := range reflect.VisibleFields(typ) {

@@ -1,9 +1,9 @@
-// Package all knows every provider by its name, for configuration files and command lines:
+// Package all makes every provider by its name, for configuration files and command lines:
 //
 //	provider, err := all.New("vastai", map[string]any{"MinCUDA": 12.4, "Geolocation": []string{"EU"}})
 //
-// A program that imports it links every cloud's client, which is some 40 MB and takes
-// minutes to build from nothing. Package providers/light has all providers but aws and
-// gcp, and builds in seconds. A program that rents from known clouds imports their
-// packages and writes their Config, which the compiler checks.
+// A program that imports it links every cloud's client, which is some 40 MB and takes minutes
+// to build from scratch. Package providers/light has all providers except aws and gcp, and
+// builds in seconds. A program for known clouds imports their packages and writes their Config,
+// which the compiler checks.
 package all

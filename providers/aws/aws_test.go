@@ -12,7 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 	second = 20 * time.Millisecond
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testKeyID, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_SESSION_TOKEN": "",
-		// Nothing of who runs the tests, nor of the machine.
+		// Ignore the AWS settings of the user that runs the tests, and of the machine.
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 		"AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EC2": "", "AWS_ENDPOINT_URL_STS": "",
 		"AWS_ENDPOINT_URL_SSM": "", "AWS_ENDPOINT_URL_PRICING": "", "AWS_ENDPOINT_URL_IAM": "",
@@ -34,22 +35,22 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// hostKey is one of no machine: tests that use it boot none.
-var hostKey = gputrain.HostKey{Private: "-----BEGIN OPENSSH PRIVATE KEY-----\nnotAKey\n-----END OPENSSH PRIVATE KEY-----\n", Public: cloudtest.PoolKey + " host"}
+// hostKey belongs to no machine: tests that use it boot none.
+var hostKey = driver.HostKey{Private: "-----BEGIN OPENSSH PRIVATE KEY-----\nnotAKey\n-----END OPENSSH PRIVATE KEY-----\n", Public: cloudtest.PoolKey + " host"}
 
 func (f *fake) config() Config { return Config{Endpoint: f.URL} }
 
-func (f *fake) open(change ...func(*Config)) *driver {
+func (f *fake) open(change ...func(*Config)) *awsDriver {
 	f.t.Helper()
 	cfg := f.config()
 	for _, c := range change {
 		c(&cfg)
 	}
-	return cloudtest.Open(f.t, cfg).(*driver)
+	return cloudtest.Open(f.t, cfg).(*awsDriver)
 }
 
-// prepared is a driver whose pool p1 is prepared, of a fake without machines.
-func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
+// prepared returns a driver of a fake without machines, with pool p1 prepared.
+func prepared(t *testing.T, f *fake, change ...func(*Config)) *awsDriver {
 	t.Helper()
 	f.noMachines = true
 	d := f.open(change...)
@@ -60,27 +61,27 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
 }
 
 // offer returns the offer of an instance type.
-func offer(t *testing.T, d *driver, spec gputrain.Spec, name string) gputrain.Offer {
+func offer(t *testing.T, d *awsDriver, spec gputrain.Spec, name string) driver.Offer {
 	t.Helper()
-	for _, o := range cloudtest.Offers(t, d, spec) {
-		if o.InstanceType == name && o.Spot == (spec.Allocation == gputrain.Spot) {
+	for _, o := range cloudtest.Offers(t, d, spec.Query()) {
+		if o.InstanceType == name && o.Spot == (spec.Allocation == driver.Spot) {
 			return o
 		}
 	}
 	t.Fatalf("there is no offer of %s", name)
-	return gputrain.Offer{}
+	return driver.Offer{}
 }
 
 // request asks for n nodes of an offer.
-func request(spec gputrain.Spec, o gputrain.Offer, n int) gputrain.LaunchRequest {
-	req := gputrain.LaunchRequest{Pool: cloudtest.Info("p1"), Offer: o, Spec: spec, Token: "token"}
+func request(spec gputrain.Spec, o driver.Offer, n int) driver.Launch {
+	req := driver.Launch{Pool: cloudtest.Info("p1"), Offer: o, Query: spec.Query(), Token: "token"}
 	for rank := range n {
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: hostKey})
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: hostKey})
 	}
 	return req
 }
 
-func mustLaunch(t *testing.T, d *driver, req gputrain.LaunchRequest) []gputrain.Instance {
+func mustLaunch(t *testing.T, d *awsDriver, req driver.Launch) []driver.Instance {
 	t.Helper()
 	got, err := d.Launch(t.Context(), req)
 	if err != nil || len(got) != len(req.Nodes) {
@@ -89,23 +90,23 @@ func mustLaunch(t *testing.T, d *driver, req gputrain.LaunchRequest) []gputrain.
 	return got
 }
 
-// is looks whether an error is of a kind, and formed as all are.
+// is checks that an error has a kind, and the form that all errors have.
 func is(t *testing.T, err, kind error, op string) {
 	t.Helper()
 	cloudtest.Is(t, err, kind, "aws", op, testSecret)
 }
 
-// rental returns what the fake has of an instance.
+// rental returns the fake's record of an instance.
 func (f *fake) rental(id string) (r *rental) {
 	f.Do(func() { r, _ = f.instances.Get(nil, id) })
 	return r
 }
 
-// account returns all that the account holds.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all resources in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		add := func(kind string, id, name any) {
-			all = append(all, gputrain.Resource{Kind: kind, ID: fmt.Sprint(id), Name: fmt.Sprint(name)})
+			all = append(all, driver.Resource{Kind: kind, ID: fmt.Sprint(id), Name: fmt.Sprint(name)})
 		}
 		for _, r := range f.instances.All(nil) {
 			if s := f.state(r); s != "shutting-down" && s != "terminated" {
@@ -138,7 +139,7 @@ func (f *fake) account() (all []gputrain.Resource) {
 	return all
 }
 
-// live is the account in words.
+// live returns the account as sorted lines of kind and name.
 func (f *fake) live() (all []string) {
 	for _, r := range f.account() {
 		all = append(all, r.Kind+" "+r.Name)
@@ -147,8 +148,8 @@ func (f *fake) live() (all []string) {
 	return all
 }
 
-// foreign puts into the account what is somebody else's, some of it with tags and names
-// that resemble ours.
+// foreign puts resources that are not gputrain's into the account, some with tags and
+// names that resemble gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		tags := []tagRow{{"Name", "gputrain-web"}, {"gputrain", "true"}, {"team", "pool"}}
@@ -184,21 +185,21 @@ func (f *fake) foreign() (ids []string) {
 	return ids
 }
 
-// A dialed provider's machines are reached by fakecloud.Dial, as EC2 knows no port but 22.
+// A dialed provider reaches its machines by fakecloud.Dial, as EC2 knows no port but 22.
 type dialed struct{ Config }
 
-func (p dialed) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p dialed) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dialedDriver{d.(*driver)}, nil
+	return dialedDriver{d.(*awsDriver)}, nil
 }
 
-type dialedDriver struct{ *driver }
+type dialedDriver struct{ *awsDriver }
 
-func (dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+func (dialedDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	return fakecloud.Dial(ctx, in.SSH.Addr)
 }
 
-const patience = 30 * time.Second
+const eventTimeout = 30 * time.Second

@@ -23,35 +23,35 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
-	// maxAnswer is how long an answer may be. A page of a hundred types has half a MiB.
+	// maxAnswer bounds the size of an answer. A page of a hundred types has half a MiB.
 	maxAnswer = 64 << 20
-	// maxAttempts is how often a call is made that may be made again.
+	// maxAttempts bounds the attempts at a call that may be repeated.
 	maxAttempts = 5
-	// credentialTimeout bounds the search for credentials: off EC2 the last place to
-	// look, the machine's role, does not answer.
+	// credentialTimeout bounds the search for credentials. Outside EC2 its last step, the
+	// machine's role, gets no answer.
 	credentialTimeout = 20 * time.Second
 )
 
-// second is what pauses are counted in. Tests have a shorter one.
+// second is the unit of all waiting. Tests shorten it.
 var second = time.Second
 
-// A client has the services that the driver calls. EC2 and STS go by AWS's SDK; of SSM,
-// Price List and IAM a few calls are made, which do not need their packages: those take
-// as long to build as the rest of this one.
+// A client has the services that the driver calls. EC2 and STS use AWS's SDK. Of SSM, Price
+// List and IAM the driver makes only a few calls, without the SDK's packages, which take as
+// long to build as the rest of this package.
 type client struct {
 	region  string
-	local   bool // so is EC2's address
+	local   bool // the region's EC2 endpoint is on this computer
 	ec2     *ec2.Client
 	sts     *sts.Client
 	ssm     *rest.Client
-	pricing *rest.Client // nil where nobody tells prices in USD
+	pricing *rest.Client // nil if no service lists prices in USD
 	iam     *iamClient
 	http    *http.Client // for calls that are not signed
 	close   func()
@@ -104,12 +104,12 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 	}
 	if err != nil {
 		cl.end()
-		return nil, fmt.Errorf("%w: the address of a service: %w", gputrain.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the address of a service: %w", driver.ErrInvalid, err)
 	}
 	return cl, nil
 }
 
-// load finds region and credentials, as AWS's command line does.
+// load finds the region and the credentials as AWS's command line does.
 func load(ctx context.Context, c Config) (sdk.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialTimeout)
 	defer cancel()
@@ -122,17 +122,17 @@ func load(ctx context.Context, c Config) (sdk.Config, error) {
 	}
 	var searching *http.Client
 	options = append(options, config.WithAPIOptions([]func(*middleware.Stack) error{sentBy(func() *http.Client { return searching })}))
-	if c.HTTPClient != nil && os.Getenv("AWS_CA_BUNDLE") == "" { // which the SDK adds to no client but its own
+	if c.HTTPClient != nil && os.Getenv("AWS_CA_BUNDLE") == "" { // the SDK adds it to its own client only
 		searching = unredirected(*c.HTTPClient)
 		options = append(options, config.WithHTTPClient(searching))
 	}
 	if c.AccessKeyID != "" {
 		var given [3]string
-		for i, s := range []gputrain.Secret{c.AccessKeyID, c.SecretAccessKey, c.SessionToken} {
+		for i, s := range []driver.Secret{c.AccessKeyID, c.SecretAccessKey, c.SessionToken} {
 			var err error
 			if given[i], err = secretref.Resolve(ctx, string(s)); err != nil {
 				field := [...]string{"Config.AccessKeyID", "Config.SecretAccessKey", "Config.SessionToken"}[i]
-				return sdk.Config{}, &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("%s: %w", field, err)}
+				return sdk.Config{}, &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("%s: %w", field, err)}
 			}
 			given[i] = strings.TrimSpace(given[i])
 		}
@@ -147,7 +147,7 @@ func load(ctx context.Context, c Config) (sdk.Config, error) {
 		searching, closeIdle = searchClient(cfg)
 		defer closeIdle()
 	}
-	cfg.APIOptions = nil // which the credentials have; the driver's own clients have theirs
+	cfg.APIOptions = nil // those are for the credentials; the driver's own clients have theirs
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return cfg, noCredentials(err)
 	}
@@ -156,7 +156,7 @@ func load(ctx context.Context, c Config) (sdk.Config, error) {
 }
 
 func noCredentials(err error) error {
-	return &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("there are no credentials: %w", err),
+	return &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("no credentials found: %w", err),
 		Hint: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, Config.Profile, or run \"aws configure\" or \"aws sso login\""}
 }
 
@@ -164,7 +164,7 @@ func ignoresAddresses() bool {
 	return strings.EqualFold(os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), "true")
 }
 
-// addressOf is where AWS has a service that is not called by the SDK.
+// addressOf returns the address of a service that is called without the SDK.
 func addressOf(service, region string) string {
 	domain := "amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {
@@ -181,8 +181,8 @@ func addressOf(service, region string) string {
 	return "https://" + service + "." + region + "." + domain
 }
 
-// pricingRegion is the nearest of the few regions that know prices in USD. There is none, "",
-// for accounts of GovCloud, which the Price List does not know, and of China, which pay in CNY.
+// pricingRegion returns the nearest region that lists prices in USD. It returns "" for
+// GovCloud, which the Price List does not have, and for China, which bills in CNY.
 func pricingRegion(region string) string {
 	if strings.HasPrefix(region, "us-gov-") || !paysUSD(region) {
 		return ""
@@ -199,7 +199,7 @@ func pricingRegion(region string) string {
 // paysUSD reports whether EC2's prices in a region are in USD.
 func paysUSD(region string) bool { return !strings.HasPrefix(region, "cn-") }
 
-// iamRegion is the one region of a partition that IAM is in.
+// iamRegion returns the only region of a partition that has IAM.
 func iamRegion(region string) string {
 	switch {
 	case strings.HasPrefix(region, "cn-"):
@@ -210,7 +210,7 @@ func iamRegion(region string) string {
 	return defaultRegion
 }
 
-// end gives back idle connections.
+// end closes idle connections.
 func (cl *client) end() {
 	for _, r := range []*rest.Client{cl.ssm, cl.pricing} {
 		if r != nil {
@@ -227,13 +227,13 @@ func (cl *client) accountID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if sdk.ToString(out.Account) == "" {
-		return "", fmt.Errorf("%w: GetCallerIdentity names no account", rest.ErrAnswer)
+		return "", fmt.Errorf("%w: GetCallerIdentity: the answer has no account", rest.ErrAnswer)
 	}
 	return *out.Account, nil
 }
 
-// again is how a call is repeated after what is retryable, after a call too many, and as
-// late as the API asks for.
+// again returns the SDK's policy for repeated calls: after a retryable failure or a rate limit,
+// no earlier than the API asks for.
 func again(retryables ...retry.IsErrorRetryable) sdk.Retryer {
 	tooMany := retry.IsErrorRetryableFunc(func(err error) sdk.Ternary {
 		if statusOf(err) == http.StatusTooManyRequests {
@@ -258,15 +258,15 @@ func again(retryables ...retry.IsErrorRetryable) sdk.Retryer {
 	})
 }
 
-// once is the option of a call that makes something: it is repeated only where it
-// certainly had no effect, after a call too many. EC2 says InsufficientInstanceCapacity
-// with a status after which the SDK would repeat the launch by itself.
+// once is the option of a call that creates something. The SDK repeats it only after a rate
+// limit, or if the call certainly had no effect. InsufficientInstanceCapacity comes with a
+// status after which the SDK would otherwise repeat the launch.
 func once(o *ec2.Options) {
 	o.Retryer = again(retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes})
 }
 
-// answers reads an answer whole before the SDK does, which takes what it does not
-// understand under a good status for an answer without content.
+// answers reads an answer to its end before the SDK does. The SDK takes a body that it does not
+// understand, under a good status, for an empty answer.
 type answers struct{ http *http.Client }
 
 func (a answers) Do(req *http.Request) (*http.Response, error) {
@@ -280,7 +280,7 @@ func (a answers) Do(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("%w: it is longer than %d MiB", rest.ErrAnswer, maxAnswer>>20)
+		return nil, fmt.Errorf("%w: the answer is longer than %d MiB", rest.ErrAnswer, maxAnswer>>20)
 	case resp.StatusCode < 300:
 		if err := isAnswer(body); err != nil {
 			return nil, err
@@ -290,13 +290,13 @@ func (a answers) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// isAnswer says what is wrong with a body that should be an answer: XML whose root is
-// there to its end, and is called after an action.
+// isAnswer returns an error unless a body is a complete answer: XML whose root is closed and
+// named after an action.
 func isAnswer(body []byte) error {
 	for dec := xml.NewDecoder(bytes.NewReader(body)); ; {
 		token, err := dec.Token()
 		if err != nil {
-			return fmt.Errorf("%w: it is not XML", rest.ErrAnswer)
+			return fmt.Errorf("%w: the answer is not XML", rest.ErrAnswer)
 		}
 		root, ok := token.(xml.StartElement)
 		if !ok {
@@ -304,7 +304,7 @@ func isAnswer(body []byte) error {
 		}
 		name := root.Name.Local
 		if !strings.HasSuffix(name, "Response") || !bytes.HasSuffix(bytes.TrimSpace(body), []byte("</"+name+">")) {
-			return fmt.Errorf("%w: it is no whole answer of the API, but <%s>", rest.ErrAnswer, name)
+			return fmt.Errorf("%w: not a complete answer of the API: <%s>", rest.ErrAnswer, name)
 		}
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -40,14 +40,14 @@ func TestBadConfig(t *testing.T) {
 		"timeout":               {InstanceTimeout: time.Millisecond},
 	} {
 		_, err := cfg.Open(t.Context())
-		is(t, err, gputrain.ErrInvalid, "open")
+		is(t, err, driver.ErrInvalid, "open")
 		if !strings.Contains(fmt.Sprint(err), field) || strings.Contains(fmt.Sprint(err), "secret@") {
-			t.Errorf("%v does not name %s, or tells a secret", err, field)
+			t.Errorf("%v does not name %s, or shows a secret", err, field)
 		}
 	}
 }
 
-// The zero value works; what is left out has the defaults that the documentation tells.
+// The zero value works, and fields left out have the documented defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	c := Config{}.complete()
@@ -65,8 +65,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Credentials and region are found where AWS's command line has them, and Config's come
-// first.
+// Credentials and region are found where AWS's command line finds them. Those in Config
+// come first.
 func TestCredentials(t *testing.T) {
 	f := startFake(t)
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestCredentials(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	_, err := f.config().Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		if !strings.Contains(fmt.Sprint(err), name) {
 			t.Errorf("%v does not name %s", err, name)
@@ -92,11 +92,11 @@ func TestCredentials(t *testing.T) {
 		t.Error(d.api.region)
 	}
 	_, err = Config{Endpoint: f.URL, Profile: "nobody"}.Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 
 	t.Setenv("TEST_AWS_SECRET", testSecret)
 	byReference := func(c *Config) {
-		c.AccessKeyID, c.SecretAccessKey = testKeyID, gputrain.Secret("file://"+write("secret", testSecret+"\n"))
+		c.AccessKeyID, c.SecretAccessKey = testKeyID, driver.Secret("file://"+write("secret", testSecret+"\n"))
 	}
 	t.Setenv("AWS_REGION", "ap-south-1")
 	d := f.open(byReference)
@@ -112,7 +112,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		c.Endpoint = f.URL
 		_, err := c.Open(t.Context())
-		is(t, err, gputrain.ErrAuth, "open")
+		is(t, err, driver.ErrAuth, "open")
 	}
 }
 
@@ -120,7 +120,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// All calls go by the user's client, and to Endpoint.
+// All calls use the user's HTTP client and go to Endpoint.
 func TestHTTPClient(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -133,8 +133,8 @@ func TestHTTPClient(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(r)
 	})}
 	d := f.open(func(c *Config) { c.HTTPClient = own })
-	cloudtest.Offers(t, d, a10g)
-	if _, err := d.image(t.Context(), "amd64", plain); err != nil {
+	cloudtest.Offers(t, d, a10g.Query())
+	if _, err := d.launcher.images.forNode(t.Context(), "amd64", plain); err != nil {
 		t.Error(err)
 	}
 	if len(hosts) != 1 || !hosts[strings.TrimPrefix(f.URL, "http://")] || own.Timeout != 0 {
@@ -143,7 +143,7 @@ func TestHTTPClient(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// Without Endpoint they go to AWS, each service where it is.
+// Without Endpoint, calls go to AWS, each service at its own address.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range [][3]string{
@@ -162,7 +162,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds nobody up for longer than RequestTimeout a try.
+// If a server does not answer, a try takes no longer than RequestTimeout.
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	own := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -173,7 +173,7 @@ func TestRequestTimeout(t *testing.T) {
 		return nil, context.DeadlineExceeded
 	})}
 	_, err := Config{Endpoint: "http://192.0.2.1", HTTPClient: own}.Open(t.Context())
-	is(t, err, gputrain.ErrUnavailable, "open")
+	is(t, err, driver.ErrUnavailable, "open")
 	if strings.Contains(fmt.Sprint(err), "no deadline") {
 		t.Error(err)
 	}

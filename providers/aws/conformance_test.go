@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// The suite runs with all that a pool can share. What it does not, pool_test.go has.
+// The suite runs with everything that a pool can share. pool_test.go tests a pool without it.
 func TestConformance(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
@@ -17,7 +18,7 @@ func TestConformance(t *testing.T) {
 		cfg := f.config()
 		cfg.ImportKeyPair, cfg.ClusterPlacement = true, true
 		cfg.InstanceProfileARN, cfg.InstanceProfilePolicy = autoProfile, `{"Version":"2012-10-17","Statement":[]}`
-		cfg.ExcludeBurstable = true // which no placement group takes
+		cfg.ExcludeBurstable = true // no placement group takes a burstable type
 		wrong, missing := cfg, cfg
 		wrong.AccessKeyID, wrong.SecretAccessKey = testKeyID, "wrong"
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
@@ -31,7 +32,7 @@ func TestConformance(t *testing.T) {
 		})
 		return providertest.Harness{
 			Provider:    cfg,
-			Spec:        gputrain.Spec{Allocation: gputrain.CheapestAllocation},
+			Spec:        gputrain.Spec{Allocation: driver.CheapestAllocation},
 			Account:     f.account,
 			Fault:       fault,
 			Calls:       calls,
@@ -58,7 +59,7 @@ func (f *fake) running() (n int) {
 	return n
 }
 
-// states are EC2's, and one that it has not.
+// states returns EC2's states, and one that EC2 does not have.
 func (f *fake) states() []providertest.StateCase {
 	set := func(state, code string) func(id string) {
 		return func(id string) {
@@ -79,14 +80,14 @@ func (f *fake) states() []providertest.StateCase {
 		}
 	}
 	return []providertest.StateCase{
-		{Vendor: "pending", Set: set("pending", ""), Want: gputrain.InstancePending},
-		{Vendor: "running", Set: set("running", ""), Want: gputrain.InstanceRunning},
-		{Vendor: "stopping", Set: set("stopping", "Client.UserInitiatedShutdown"), Want: gputrain.InstanceStopped},
-		{Vendor: "stopped", Set: set("stopped", "Client.UserInitiatedShutdown"), Want: gputrain.InstanceStopped},
-		{Vendor: "shutting-down", Set: set("shutting-down", "Client.InstanceInitiatedShutdown"), Want: gputrain.InstanceTerminated},
-		{Vendor: "terminated", Set: set("terminated", "Server.InsufficientInstanceCapacity"), Want: gputrain.InstanceTerminated},
-		{Vendor: "shutting-down", Set: set("shutting-down", "Server.SpotInstanceShutdown"), Want: gputrain.InstancePreempted},
-		{Vendor: "terminated", Set: set("terminated", "Server.SpotInstanceTermination"), Want: gputrain.InstancePreempted},
-		{Vendor: "hibernating", Set: set("hibernating", ""), Want: gputrain.InstanceUnknown},
+		{Vendor: "pending", Set: set("pending", ""), Want: driver.InstancePending},
+		{Vendor: "running", Set: set("running", ""), Want: driver.InstanceRunning},
+		{Vendor: "stopping", Set: set("stopping", "Client.UserInitiatedShutdown"), Want: driver.InstanceStopped},
+		{Vendor: "stopped", Set: set("stopped", "Client.UserInitiatedShutdown"), Want: driver.InstanceStopped},
+		{Vendor: "shutting-down", Set: set("shutting-down", "Client.InstanceInitiatedShutdown"), Want: driver.InstanceTerminated},
+		{Vendor: "terminated", Set: set("terminated", "Server.InsufficientInstanceCapacity"), Want: driver.InstanceTerminated},
+		{Vendor: "shutting-down", Set: set("shutting-down", "Server.SpotInstanceShutdown"), Want: driver.InstancePreempted},
+		{Vendor: "terminated", Set: set("terminated", "Server.SpotInstanceTermination"), Want: driver.InstancePreempted},
+		{Vendor: "hibernating", Set: set("hibernating", ""), Want: driver.InstanceUnknown},
 	}
 }

@@ -1,4 +1,4 @@
-# To shut down is to be terminated: see InstanceInitiatedShutdownBehavior.
+# A shutdown terminates the machine: see InstanceInitiatedShutdownBehavior.
 until sudo -n shutdown -h now || shutdown -h now || sudo -n systemctl poweroff || systemctl poweroff; do
 	sleep 5
 done

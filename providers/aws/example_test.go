@@ -10,6 +10,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/aws"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func ExampleConfig() {
@@ -28,7 +29,7 @@ func ExampleConfig() {
 	}
 }
 
-// Four nodes close to each other, on spot where there is room, that may read one bucket.
+// Four nodes close to each other, on spot if there is capacity, with the right to read one bucket.
 func ExampleConfig_cluster() {
 	oregon := aws.Config{
 		Region:             "us-west-2",
@@ -40,7 +41,7 @@ func ExampleConfig_cluster() {
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.A100(accelerators.Count(8), accelerators.Memory(40)),
 		Nodes:        4,
-		Allocation:   gputrain.SpotIfAvailable,
+		Allocation:   driver.SpotIfAvailable,
 		MaxHourlyUSD: 25,
 	}
 	plan, err := gputrain.Plan(context.Background(), oregon, spec) // rents nothing
@@ -52,7 +53,7 @@ func ExampleConfig_cluster() {
 	}
 }
 
-// A configuration that cannot be right is refused before anything is called.
+// Open rejects a configuration that cannot be right before it calls AWS.
 func ExampleConfig_Open() {
 	_, err := aws.Config{Region: "Virginia"}.Open(context.Background())
 	fmt.Println(err)

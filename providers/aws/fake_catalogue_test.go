@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
 func (f *fake) describeTypes(c *fakecloud.Call) fakecloud.Answer {
@@ -93,7 +93,7 @@ func (f *fake) describeSpotPrices(c *fakecloud.Call) fakecloud.Answer {
 			})
 		}
 	}
-	// The first page is never all: who stops there misses zones.
+	// The first page is never complete: a caller that stops there misses zones.
 	half := len(all) / 2
 	if in.NextToken == "" && half > 0 {
 		return fakecloud.Reply(200, row{"SpotPriceHistory": all[:half], "NextToken": "more"})

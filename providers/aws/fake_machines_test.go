@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
 func (f *fake) createTags(c *fakecloud.Call) fakecloud.Answer {
@@ -43,7 +43,7 @@ func (f *fake) unknown(c *fakecloud.Call, ids []string) (all []string) {
 	return all
 }
 
-// once answers a call with a client token as it was answered before.
+// once repeats its first answer to every later call with the same client token.
 func (f *fake) once(c *fakecloud.Call, token string, do func() fakecloud.Answer) fakecloud.Answer {
 	if token == "" || len(token) > 64 {
 		f.t.Errorf("%s: the client token is %q", c.Op, token)
@@ -142,7 +142,7 @@ func (f *fake) runInstances(c *fakecloud.Call) fakecloud.Answer {
 	})
 }
 
-// start starts a machine, or says why it does not.
+// start starts a machine, or returns the error code and message if it does not.
 func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice string) (id, code, message string) {
 	zone := ""
 	for z, subnet := range testSubnets {
@@ -168,7 +168,7 @@ func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice str
 	case err != nil || len(user) > maxUserData:
 		return refuse("InvalidUserData.Malformed", "user data of %d bytes: %v", len(user), err)
 	case data.InstanceInitiatedShutdownBehavior != "terminate" || data.MetadataOptions.HttpTokens != "required" || !data.NetworkInterfaces[0].AssociatePublicIpAddress:
-		f.t.Errorf("a machine is launched that would stay, or tell its metadata to whoever asks, or have no address: %+v", data)
+		f.t.Errorf("the launched machine would outlive its shutdown, give its metadata without a token, or have no address: %+v", data)
 	case len(data.BlockDeviceMappings) != 1 || data.BlockDeviceMappings[0].DeviceName != rootOf(image) || !data.BlockDeviceMappings[0].Ebs.DeleteOnTermination,
 		data.BlockDeviceMappings[0].Ebs.VolumeSize < image["size"].(int):
 		return refuse("InvalidBlockDeviceMapping", "Volume of size %d is smaller than the snapshot", data.BlockDeviceMappings[0].Ebs.VolumeSize)
@@ -236,7 +236,7 @@ func (f *fake) instanceTags(c *fakecloud.Call, data launchData) []tagRow {
 	return f.tagsOf(c, data.TagSpecifications, "instance")
 }
 
-// A cloudConfig is user data, as cloud-init reads it.
+// A cloudConfig is user data as cloud-init reads it.
 type cloudConfig struct {
 	SSHDeleteKeys     bool              `yaml:"ssh_deletekeys"`
 	SSHKeys           map[string]string `yaml:"ssh_keys"`
@@ -260,7 +260,7 @@ func readCloudConfig(t testing.TB, text string) (c cloudConfig) {
 func (f *fake) boot(r *rental, user []byte) {
 	c := readCloudConfig(f.t, string(user))
 	if len(c.SSHAuthorizedKeys) != 1 || c.SSHKeys["ed25519_private"] == "" || !c.SSHDeleteKeys {
-		f.t.Errorf("nobody could log in by this user data, or know the machine")
+		f.t.Errorf("this user data allows no login, or has no host key")
 		return
 	}
 	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: c.SSHAuthorizedKeys[0], HostKey: c.SSHKeys["ed25519_private"], User: "ubuntu"})
@@ -270,8 +270,8 @@ func (f *fake) boot(r *rental, user []byte) {
 	}
 }
 
-// state is an instance's present state: machines shut themselves down, and what shuts
-// down is gone after a while.
+// state returns an instance's present state. A machine that has shut down is terminated
+// after linger.
 func (f *fake) state(r *rental) string {
 	if r.machine != nil && r.ended.IsZero() {
 		if state, why := r.machine.State(); state == fakecloud.Down && why != "killed" {
@@ -284,7 +284,7 @@ func (f *fake) state(r *rental) string {
 	return r.row["State"].(row)["Name"].(string)
 }
 
-// end has an instance shut down.
+// end shuts an instance down.
 func (f *fake) end(r *rental, code, why string) {
 	if !r.ended.IsZero() {
 		return
@@ -294,11 +294,11 @@ func (f *fake) end(r *rental, code, why string) {
 	r.row["StateReason"] = row{"Code": code, "Message": why}
 	delete(r.row, "PublicIpAddress")
 	if r.machine != nil {
-		go r.machine.Kill() // not in this handler: the machine that asks for its end is among those that end
+		go r.machine.Kill() // not in this handler: the machine that asks to be terminated is one of those that Kill ends
 	}
 }
 
-// told is an instance as the API tells of it.
+// told returns an instance as the API describes it.
 func (f *fake) told(r *rental) row {
 	f.state(r)
 	out := maps.Clone(r.row)
@@ -354,7 +354,7 @@ func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 	if c.Missing() {
 		unknown = in.InstanceIds
 	}
-	if len(unknown) > 0 { // one bad ID refuses all
+	if len(unknown) > 0 { // one bad ID makes EC2 reject the whole call
 		return refused("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(unknown, ", "))
 	}
 	all := []row{}

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// other answers the services that no contract describes: the JSON protocol by the header
-// X-Amz-Target, the query protocol by its Action.
+// other answers the services that no contract describes: the JSON protocol by the
+// header X-Amz-Target, the query protocol by its Action.
 func (f *fake) other(c *fakecloud.Call) fakecloud.Answer {
 	op := c.Header.Get("X-Amz-Target")
 	form, _ := url.ParseQuery(string(c.Body))
@@ -62,7 +62,7 @@ func iamError(status int, code, message string) fakecloud.Answer {
 	return fakecloud.Reply(status, "<ErrorResponse><Error><Type>Sender</Type><Code>"+code+"</Code><Message>"+b.String()+"</Message></Error></ErrorResponse>").With("Content-Type", "text/xml")
 }
 
-// products pages after every second price.
+// products returns two prices a page.
 func (f *fake) products(c *fakecloud.Call) fakecloud.Answer {
 	var in struct {
 		ServiceCode, NextToken string
@@ -103,7 +103,7 @@ func (f *fake) products(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, out)
 }
 
-// iam answers IAM, which has roles and profiles of one name.
+// iam answers IAM calls. A role and its profile have the same name.
 func (f *fake) iam(op string, form url.Values) (a fakecloud.Answer, ok bool) {
 	name := form.Get("InstanceProfileName")
 	if name == "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
 func (f *fake) describeGroups(c *fakecloud.Call) fakecloud.Answer {
@@ -134,7 +134,7 @@ func (f *fake) importKey(c *fakecloud.Call) fakecloud.Answer {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// deleteKey is a success for what is not there, as EC2's is.
+// deleteKey succeeds for a key that does not exist, as EC2's does.
 func (f *fake) deleteKey(c *fakecloud.Call) fakecloud.Answer {
 	var in struct{ KeyPairId, KeyName string }
 	c.Decode(&in)

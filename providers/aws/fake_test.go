@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
 const (
@@ -30,11 +30,11 @@ type fakeType struct {
 	name, arch   string
 	vcpus        int
 	memoryMiB    int
-	gpu          string // and its number and MiB
+	gpu          string // the device's name; count and size are its number and MiB
 	count, size  int
 	neuron       bool
-	usd, spotUSD float64  // spotUSD is zone a's; b's is a tenth more, c's two
-	usage        []string // nil means on-demand and spot
+	usd, spotUSD float64  // per hour; spotUSD is for zone a, 10% more in b, 20% more in c
+	usage        []string // usage classes; nil means on-demand and spot
 	burstable    bool
 	old          bool     // not of the current generation
 	zones        []string // nil means all
@@ -60,8 +60,8 @@ func fakeTypes() []fakeType {
 	}
 }
 
-// A fake is AWS with its quirks. What it holds is only to be touched by its handlers and
-// in Do.
+// A fake is AWS with its quirks. Only its handlers and functions passed to Do may touch
+// its fields.
 type fake struct {
 	*fakecloud.Server
 	t        testing.TB
@@ -77,24 +77,24 @@ type fake struct {
 	profiles   map[string]*fakeProfile // by name
 	tokens     map[string]replay       // by action and client token
 
-	room       int // less than zero means any number of machines
+	room       int // how many machines may run; negative means any number
 	spotRoom   int
-	full       []string        // zones without room
-	denied     map[string]bool // actions
-	noFleets   bool            // their limit is none
-	noImages   bool            // the parameters are not there
+	full       []string        // zones without capacity, or "cluster" for placement groups
+	denied     map[string]bool // denied actions
+	noFleets   bool            // the account's limit of fleets is 0
+	noImages   bool            // the SSM parameters of images do not exist
 	noVPC      bool
 	unpriced   bool
-	noMachines bool          // instances are rows only, nothing runs
-	stall      bool          // what is launched stays pending
-	lateIP     int           // so many descriptions lack the address of what runs
-	linger     time.Duration // between the end of a machine and that nothing uses its group
-	pageSize   int           // of types
-	listPage   int           // how many rows other lists have on a page; 0 means all
+	noMachines bool          // instances are only rows, with no machine behind them
+	stall      bool          // launched instances stay pending
+	lateIP     int           // how many descriptions lack the address of a running instance
+	linger     time.Duration // from a machine's end until its security group is free
+	pageSize   int           // instance types per page
+	listPage   int           // rows per page of other lists; 0 means all
 	lastID     int
 }
 
-// A rental is an instance, and the machine that it is.
+// A rental is an instance and the machine behind it.
 type rental struct {
 	row     row
 	data    launchData
@@ -115,7 +115,7 @@ type template struct {
 
 type fakeProfile struct {
 	Role, Policy, Profile, Added bool
-	Tries                        int // launches that do not know it yet
+	Tries                        int // launches that still fail because EC2 does not know the profile
 }
 
 type replay struct {
@@ -123,7 +123,7 @@ type replay struct {
 	answer fakecloud.Answer
 }
 
-// launchData is what RunInstances and a launch template say of a machine.
+// launchData is how RunInstances and a launch template describe a machine.
 type launchData struct {
 	ImageId, InstanceType, KeyName, UserData, ClientToken string
 	SubnetId                                              string
@@ -164,7 +164,7 @@ func startFake(t testing.TB) *fake {
 		t: t, types: fakeTypes(), room: -1, spotRoom: -1, denied: map[string]bool{}, profiles: map[string]*fakeProfile{}, tokens: map[string]replay{},
 		pageSize: 100, linger: 30 * time.Millisecond,
 	}
-	// What the model is too old for, and the SDK's request snapshots have.
+	// The SDK's request snapshots have this parameter, which the model is too old for.
 	f.contract = fakecloud.EC2(t, "aws/ec2-2016-11-15.trimmed.json", "TerminateInstances.SkipOsShutdown")
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{f.contract, fakecloud.Unchecked(opOther, opAddress)},
@@ -207,7 +207,7 @@ func denial(op string) fakecloud.Answer {
 func refused(code, format string, args ...any) fakecloud.Answer {
 	status := 400
 	if strings.HasPrefix(code, "Insufficient") {
-		status = 500 // as EC2 has it, so that its SDK tries again
+		status = 500 // as EC2 does, so that its SDK tries again
 	}
 	return fakecloud.EC2Error(status, code, fmt.Sprintf(format, args...))
 }
@@ -217,7 +217,7 @@ func (f *fake) newID(prefix string) string {
 	return fmt.Sprintf("%s-%08x", prefix, f.lastID)
 }
 
-// A filters is a request's filters.
+// filters are the filters of a request.
 type filters struct {
 	Filters []struct {
 		Name   string
@@ -225,7 +225,7 @@ type filters struct {
 	}
 }
 
-// passes applies filters, of which the fake knows those by tags and by what is given.
+// passes reports whether a row passes the filters. The fake knows filters by tag, and by fields.
 func (f *fake) passes(c *fakecloud.Call, in filters, tags []tagRow, fields map[string]string) bool {
 	for _, flt := range in.Filters {
 		has := func(value string) bool {
@@ -256,7 +256,7 @@ func (f *fake) passes(c *fakecloud.Call, in filters, tags []tagRow, fields map[s
 	return true
 }
 
-// tagsOf returns the tags that a request gives to a kind of thing.
+// tagsOf returns the tags that a request gives to one kind of resource.
 func (f *fake) tagsOf(c *fakecloud.Call, specs []struct {
 	ResourceType string
 	Tags         []tagRow
@@ -296,7 +296,7 @@ type tagged struct {
 
 func rowTags(r row) []tagRow { tags, _ := r["Tags"].([]tagRow); return tags }
 
-// paged is a page of rows, which a token leads on from.
+// paged returns one page of rows, with a token for the next.
 func paged(c *fakecloud.Call, key string, all []row, size int) fakecloud.Answer {
 	var in struct{ NextToken string }
 	c.Decode(&in)

@@ -14,15 +14,14 @@ import (
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
-// An iamClient calls IAM, by forms that are answered with XML. Every call that is made of
-// it has the same effect however often it is made.
+// An iamClient calls IAM: forms in, XML out. All its calls are idempotent.
 type iamClient struct {
 	address string
 	http    answers
 	sign    func(req *http.Request, hide func(...string)) error
 }
 
-// do makes a call, and reads its answer into out unless that is nil.
+// do makes a call and reads its answer into out, unless out is nil.
 func (c *iamClient) do(ctx context.Context, action string, form url.Values, out any) (err error) {
 	form.Set("Action", action)
 	form.Set("Version", "2010-05-08")

@@ -7,63 +7,76 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// An image is what a node starts from.
+// An image is a disk image that nodes start from.
 type image struct {
 	id, user, arch string
 	root           string // the name of its root device
-	diskGB         int    // the least that its disk needs
+	diskGB         int    // the smallest disk that it fits on
 }
 
-// image returns the image for an architecture and its accelerators. It is looked up once.
-func (d *driver) image(ctx context.Context, arch string, s software) (image, error) {
+// images finds the images that nodes start from.
+type images struct {
+	api      *client
+	ami      string // the user's; if empty, Canonical's or AWS's newest
+	ubuntu   string // the release of the default images
+	username string // the user's; if empty, the image's
+
+	mu    sync.Mutex
+	known map[string]image // by architecture and software
+}
+
+// forNode returns the image for an architecture and its accelerators. It looks an image up
+// once.
+func (i *images) forNode(ctx context.Context, arch string, s software) (image, error) {
 	key := arch + "/" + string(s)
-	if d.cfg.AMI != "" {
-		key = d.cfg.AMI
+	if i.ami != "" {
+		key = i.ami
 	}
-	d.mu.Lock()
-	im, known := d.images[key]
-	d.mu.Unlock()
+	i.mu.Lock()
+	im, known := i.known[key]
+	i.mu.Unlock()
 	if known {
 		return im, nil
 	}
-	found, err := d.findImage(ctx, arch, s)
+	found, err := i.find(ctx, arch, s)
 	if err != nil {
 		return image{}, err
 	}
-	if im, err = d.readImage(found); err != nil {
+	if im, err = i.read(found); err != nil {
 		return image{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.images[key] = im
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.known[key] = im
 	return im, nil
 }
 
-// findImage finds an image by the parameter that names the newest one, or, where that may
-// not be read or is not there, by its owner and name.
-func (d *driver) findImage(ctx context.Context, arch string, s software) (types.Image, error) {
-	if d.cfg.AMI != "" {
-		return d.describeImage(ctx, d.cfg.AMI)
+// find finds an image by the parameter that names the newest one. If that parameter is missing
+// or may not be read, it finds the image by owner and name.
+func (i *images) find(ctx context.Context, arch string, s software) (types.Image, error) {
+	if i.ami != "" {
+		return i.byID(ctx, i.ami)
 	}
-	path := parameter(d.cfg.UbuntuVersion, arch, s)
-	id, err := d.readParameter(ctx, path)
+	path := parameter(i.ubuntu, arch, s)
+	id, err := i.readParameter(ctx, path)
 	if err == nil {
-		return d.describeImage(ctx, id)
+		return i.byID(ctx, id)
 	}
-	owner, name := ownerAndName(d.cfg.UbuntuVersion, arch, s)
+	owner, name := ownerAndName(i.ubuntu, arch, s)
 	if !isDenied(err) && !isGone(err) || owner == "" {
 		return types.Image{}, fmt.Errorf("%s: %w", path, err)
 	}
-	out, err := d.api.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+	out, err := i.api.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
 		Owners:  []string{owner},
 		Filters: []types.Filter{filter("name", name), filter("state", "available"), filter("architecture", archOf(arch))},
 	})
@@ -71,39 +84,39 @@ func (d *driver) findImage(ctx context.Context, arch string, s software) (types.
 		return types.Image{}, err
 	}
 	if len(out.Images) == 0 {
-		return types.Image{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Hint: "set Config.AMI",
-			Err: fmt.Errorf("there is no image for %s: neither by the parameter %s nor of %s by the name %q", arch, path, owner, name)}
+		return types.Image{}, &driver.Error{Kind: driver.ErrNotFound, Hint: "set Config.AMI",
+			Err: fmt.Errorf("no image for %s: the parameter %s names none, and %s owns none named %q", arch, path, owner, name)}
 	}
 	return slices.MaxFunc(out.Images, func(a, b types.Image) int {
 		return cmp.Compare(sdk.ToString(a.CreationDate), sdk.ToString(b.CreationDate))
 	}), nil
 }
 
-func (d *driver) describeImage(ctx context.Context, id string) (types.Image, error) {
-	out, err := d.api.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+func (i *images) byID(ctx context.Context, id string) (types.Image, error) {
+	out, err := i.api.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
 	if err != nil {
 		return types.Image{}, err
 	}
 	if len(out.Images) != 1 {
-		return types.Image{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("there is no image %s in %s", id, d.api.region),
-			Hint: "images belong to a region, and can be withdrawn: set Config.AMI to one of this region's"}
+		return types.Image{}, &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("there is no image %s in %s", id, i.api.region),
+			Hint: "images belong to a region and can be withdrawn: set Config.AMI to an image of this region"}
 	}
 	return out.Images[0], nil
 }
 
-// readParameter reads one of the public parameters.
-func (d *driver) readParameter(ctx context.Context, path string) (string, error) {
+// readParameter reads a public parameter.
+func (i *images) readParameter(ctx context.Context, path string) (string, error) {
 	var out struct {
 		Parameter struct{ Value string }
 	}
-	err := jsonCall(ctx, d.api.ssm, "AmazonSSM.GetParameter", map[string]string{"Name": path}, &out)
+	err := jsonCall(ctx, i.api.ssm, "AmazonSSM.GetParameter", map[string]string{"Name": path}, &out)
 	if err == nil && !imageForm.MatchString(out.Parameter.Value) {
-		err = fmt.Errorf("GetParameter: %w: its value %q is not the ID of an image", rest.ErrAnswer, out.Parameter.Value)
+		err = fmt.Errorf("GetParameter: %w: the value %q is not an image ID", rest.ErrAnswer, out.Parameter.Value)
 	}
 	return out.Parameter.Value, err
 }
 
-// archOf is EC2's word for an architecture.
+// archOf returns EC2's name of an architecture.
 func archOf(arch string) string {
 	if arch == "amd64" {
 		return "x86_64"
@@ -111,7 +124,8 @@ func archOf(arch string) string {
 	return arch
 }
 
-// parameter names the newest image. Canonical and AWS call one architecture differently.
+// parameter returns the parameter that names the newest image. Canonical and AWS have different
+// names for an architecture.
 func parameter(ubuntu, arch string, s software) string {
 	switch s {
 	case nvidia:
@@ -126,8 +140,8 @@ func parameter(ubuntu, arch string, s software) string {
 	return "/aws/service/canonical/ubuntu/server/" + ubuntu + "/stable/current/" + arch + "/hvm/" + disk + "/ami-id"
 }
 
-// ownerAndName are whose images those are, and what they are called. Of Neuron's images no
-// name is known.
+// ownerAndName returns the owner and the name of the default images. The name of Neuron's
+// images is not known.
 func ownerAndName(ubuntu, arch string, s software) (owner, name string) {
 	switch s {
 	case nvidia:
@@ -146,11 +160,11 @@ func ownerAndName(ubuntu, arch string, s software) (owner, name string) {
 	return "099720109477", "ubuntu/images/" + disk + "/ubuntu-" + code + "-" + ubuntu + "-" + arch + "-server-*"
 }
 
-var errNoRoot = errors.New("it has no root device on EBS")
+var errNoRoot = errors.New("no root device on EBS")
 
-// readImage reads what a launch has to know of an image.
-func (d *driver) readImage(found types.Image) (image, error) {
-	im := image{id: sdk.ToString(found.ImageId), root: sdk.ToString(found.RootDeviceName), user: cmp.Or(d.cfg.Username, userOf(found))}
+// read returns what a launch needs of an image.
+func (i *images) read(found types.Image) (image, error) {
+	im := image{id: sdk.ToString(found.ImageId), root: sdk.ToString(found.RootDeviceName), user: cmp.Or(i.username, userOf(found))}
 	switch found.Architecture {
 	case types.ArchitectureValuesX8664:
 		im.arch = "amd64"
@@ -163,12 +177,43 @@ func (d *driver) readImage(found types.Image) (image, error) {
 		}
 	}
 	if im.id == "" || im.root == "" || im.arch == "" {
-		return image{}, fmt.Errorf("%w: image %s: %w", gputrain.ErrInvalid, im.id, errNoRoot)
+		return image{}, fmt.Errorf("%w: image %s: %w", driver.ErrInvalid, im.id, errNoRoot)
 	}
 	return im, nil
 }
 
-// userOf is whom an image lets log in, by what it is called.
+// user returns the user to log in as on an instance. It is in the instance's tags, as the image
+// may have been withdrawn since. Without a tag, the user of AWS's own images is known, and that
+// of another image is looked up once.
+func (i *images) user(ctx context.Context, tags tagList) (string, error) {
+	user := cmp.Or(i.username, tags.value(tagUser))
+	if user != "" || i.ami == "" {
+		return cmp.Or(user, "ubuntu"), nil
+	}
+	im, err := i.forNode(ctx, "", plain)
+	return im.user, err
+}
+
+// ownArch returns the architecture of the user's own image, or "" if there is none.
+func (i *images) ownArch(ctx context.Context) (string, error) {
+	if i.ami == "" {
+		return "", nil
+	}
+	im, err := i.forNode(ctx, "", plain)
+	return im.arch, err
+}
+
+// canBoot reports whether an image exists for an instance type. ownArch is the architecture of
+// the user's own image.
+func (i *images) canBoot(k kind, ownArch string) bool {
+	if i.ami != "" {
+		return ownArch == k.arch
+	}
+	s, ok := softwareFor(k.accelerator)
+	return ok && (s == plain || i.ubuntu != "20.04")
+}
+
+// userOf returns the login user of an image, by the image's name.
 func userOf(found types.Image) string {
 	said := strings.ToLower(sdk.ToString(found.Name) + " " + sdk.ToString(found.Description))
 	for _, s := range []struct{ text, user string }{

@@ -8,17 +8,17 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// leastMemoryGiB is what a node's system needs: t4g.nano has less.
+// leastMemoryGiB is the memory that a node's system needs. t4g.nano has less.
 const leastMemoryGiB = 1
 
-// A kind is an instance type, as far as it matters.
+// A kind has the properties of an instance type that the driver uses.
 type kind struct {
 	name        string
-	arch        string // in Go's words
+	arch        string // by Go's name
 	vcpus       float64
 	memoryGiB   float64
 	accelerator accelerators.Accelerator
@@ -27,8 +27,8 @@ type kind struct {
 	burstable   bool
 }
 
-// kindOfType reads an instance type. It is not ok where gputrain could not use it: without a
-// fixed price, on hardware of one's own, with a part of a GPU, for which no driver is free.
+// kindOfType reads an instance type. ok is false if gputrain cannot use it: it has no fixed
+// price, needs dedicated hardware, or has a part of a GPU, which no free driver supports.
 func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
 	k = kind{
 		name:      string(t.InstanceType),
@@ -58,8 +58,8 @@ func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
 	return k, k.readDevices(t)
 }
 
-// readDevices reads the accelerators. Inferentia stands in NeuronInfo and in
-// InferenceAcceleratorInfo too, and is counted once.
+// readDevices reads the accelerators. Inferentia is in both NeuronInfo and
+// InferenceAcceleratorInfo, and is counted once.
 func (k *kind) readDevices(t types.InstanceTypeInfo) bool {
 	switch {
 	case t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1:
@@ -76,7 +76,7 @@ func (k *kind) readDevices(t types.InstanceTypeInfo) bool {
 			size = sdk.ToInt32(n.MemoryInfo.SizeInMiB)
 		}
 		if sdk.ToString(n.Name) == "Trainium2" {
-			size = 0 // EC2 tells the memory of more than one device
+			size = 0 // EC2 reports the sum for several devices
 		}
 		k.accelerator = device(sdk.ToString(n.Name), sdk.ToInt32(n.Count), size)
 	case t.GpuInfo == nil && t.NeuronInfo == nil && t.FpgaInfo == nil && t.MediaAcceleratorInfo == nil && t.InferenceAcceleratorInfo == nil:
@@ -85,7 +85,7 @@ func (k *kind) readDevices(t types.InstanceTypeInfo) bool {
 	return k.accelerator.Count > 0
 }
 
-// device reads EC2's name for a device. One that no catalogue has goes through.
+// device translates EC2's name of a device. It keeps a name that no catalogue has.
 func device(name string, count, memoryMiB int32) accelerators.Accelerator {
 	if name == "" || count <= 0 {
 		return accelerators.Accelerator{}
@@ -101,7 +101,7 @@ func device(name string, count, memoryMiB int32) accelerators.Accelerator {
 	return a
 }
 
-// software is what an image brings for the accelerators.
+// software names the drivers that an image has for accelerators.
 type software string
 
 const (
@@ -110,8 +110,8 @@ const (
 	neuron software = "neuron"
 )
 
-// softwareFor returns what an accelerator needs. It is not ok where AWS has no image that
-// could drive it.
+// softwareFor returns the software that an accelerator needs. ok is false if no image of AWS's
+// can drive it.
 func softwareFor(a accelerators.Accelerator) (s software, ok bool) {
 	if a.IsZero() {
 		return plain, true
@@ -121,16 +121,16 @@ func softwareFor(a accelerators.Accelerator) (s software, ok bool) {
 	case !known || a.Exact:
 		return nvidia, false
 	case m.Vendor == "NVIDIA":
-		return nvidia, m.Name != "V100" // which the open driver of the image cannot drive
+		return nvidia, m.Name != "V100" // the image's open driver cannot drive it
 	case m.Vendor == "AWS":
 		return neuron, true
 	}
 	return plain, false
 }
 
-// fits reports whether an instance type is what a spec asks for. Devices come in certain
-// numbers, and more of them at a multiple of the price: a number has to be the one.
-func (k kind) fits(spec gputrain.Spec) bool {
+// fits reports whether an instance type matches a spec. Devices come in fixed numbers, and more
+// of them cost a multiple: the number must match exactly.
+func (k kind) fits(spec driver.Query) bool {
 	switch {
 	case spec.Arch != "" && spec.Arch != k.arch, k.vcpus < spec.VCPUs, k.memoryGiB < spec.MemoryGiB:
 		return false
@@ -140,10 +140,10 @@ func (k kind) fits(spec gputrain.Spec) bool {
 	return spec.Accelerator.Matches(k.accelerator) && k.accelerator.Count == devices(spec)
 }
 
-// devices is how many devices a spec asks for: a whole number, as there are no parts.
-func devices(spec gputrain.Spec) float64 { return math.Ceil(max(spec.Accelerator.Count, 1)) }
+// devices returns the number of devices that a spec asks for, rounded up: there are no parts.
+func devices(spec driver.Query) float64 { return math.Ceil(max(spec.Accelerator.Count, 1)) }
 
-// acceleratedFamilies are the names of all types with accelerators, and of some others.
+// acceleratedFamilies match all types with accelerators, and some others.
 var acceleratedFamilies = []string{"g*", "p*", "inf*", "trn*", "dl*"}
 
 // canBePlaced reports whether a type can be in a cluster placement group.

@@ -12,36 +12,54 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// launchesAtOnce is how many machines are launched at the same time.
+	// launchesAtOnce bounds the machines that are launched at the same time.
 	launchesAtOnce = 4
-	// cleanupTimeout bounds what must be done though the caller has given up.
+	// cleanupTimeout bounds calls that are made even after the caller has given up.
 	cleanupTimeout = 20 * time.Second
 )
 
-// Launch creates an instance for each node, by a fleet of one that may choose the zone:
-// user data is a launch's, and each node has a host key of its own. The zone of the first
-// is tried first for the others, as traffic between zones costs.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// A launcher creates machines.
+type launcher struct {
+	cfg       Config //secretvet:ignore complete, without credentials
+	api       *client
+	networks  *networks
+	catalogue *catalogue
+	spot      *spotPrices
+	extras    extras
+	images    *images
+	groups    *securityGroups
+	profiles  *instanceProfiles
+	templates *launchTemplates
+	instances *instances
+	zones     *poolZones
+
+	noFleet atomic.Bool // the account may not make fleets: machines are run one by one
+}
+
+// launch makes a machine for each node: the first alone, then the others.
+func (l *launcher) launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	if len(req.Nodes) == 0 {
 		return nil, nil
 	}
-	o, err := d.order(ctx, req)
+	o, err := l.order(ctx, req)
 	if err != nil {
 		return nil, fail("launch", err)
 	}
-	launch := func(node gputrain.NodeRequest) ([]gputrain.Instance, error) {
-		got, err := d.launch(ctx, o, node)
+	launch := func(node driver.NodeRequest) ([]driver.Instance, error) {
+		got, err := l.launchNode(ctx, o, node)
 		if err != nil {
 			err = fail("launch", fmt.Errorf("%s: %w", node.Name, err))
 		}
@@ -52,13 +70,13 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 		others, othersErr := launches.Each(req.Nodes[1:], launchesAtOnce, launch, isAmbiguous)
 		made, err = append(made, others...), launches.Join(isAmbiguous, err, othersErr)
 	}
-	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	slices.SortFunc(made, func(a, b driver.Instance) int { return a.Rank - b.Rank })
 	return made, err
 }
 
-// An order is a launch with all that it needs looked up.
+// An order is a launch with everything that it needs looked up.
 type order struct {
-	req       gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
+	req       driver.Launch //secretvet:ignore for the time of a launch, and no message formats it
 	net       *network
 	zones     []string // those with the type, the cheapest first
 	image     image
@@ -70,67 +88,65 @@ type order struct {
 	maxUSD    string // the most that a spot machine may cost
 }
 
-func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (o order, err error) {
-	if err := checkPool(req.Pool.ID); err != nil {
+func (l *launcher) order(ctx context.Context, req driver.Launch) (o order, err error) {
+	if err := pooltag.CheckPool(req.Pool.ID); err != nil {
 		return o, err
 	}
-	if req.Offer.InstanceType == "" || req.Offer.Region != d.api.region {
-		return o, fmt.Errorf("%w: %s in %q is no offer of EC2's in %s", gputrain.ErrInvalid, cmp.Or(req.Offer.InstanceType, "nothing"), req.Offer.Region, d.api.region)
+	if req.Offer.InstanceType == "" || req.Offer.Region != l.api.region {
+		return o, fmt.Errorf("%w: EC2 has no offer %s in %q; the region is %s", driver.ErrInvalid, cmp.Or(req.Offer.InstanceType, "nothing"), req.Offer.Region, l.api.region)
 	}
-	o = order{req: req, profile: d.cfg.InstanceProfileARN}
-	if o.net, err = d.network(ctx); err != nil {
+	o = order{req: req, profile: l.cfg.InstanceProfileARN}
+	if o.net, err = l.networks.find(ctx); err != nil {
 		return o, err
 	}
-	if o.zones, err = d.zonesFor(ctx, req); err != nil {
+	if o.zones, err = l.zonesFor(ctx, req); err != nil {
 		return o, err
 	}
 	s, _ := softwareFor(req.Offer.Accelerator)
-	if o.image, err = d.image(ctx, cmp.Or(req.Offer.Arch, "amd64"), s); err != nil {
+	if o.image, err = l.images.forNode(ctx, cmp.Or(req.Offer.Arch, "amd64"), s); err != nil {
 		return o, err
 	}
-	o.diskGB = int32(max(d.diskGB(req.Spec), o.image.diskGB))
-	if req.Spec.DiskGiB > 0 { // of room for tasks, beside what the image takes
-		o.diskGB = int32(d.diskGB(req.Spec) + o.image.diskGB)
+	o.diskGB = int32(max(l.extras.diskGB(req.Query), o.image.diskGB))
+	if req.Query.DiskGiB > 0 { // room for tasks, on top of what the image takes
+		o.diskGB = int32(l.extras.diskGB(req.Query) + o.image.diskGB)
 	}
-	if o.group, err = d.groupOf(ctx, req.Pool); err != nil {
+	if o.group, err = l.groups.id(ctx, req.Pool.ID); err != nil {
 		return o, err
 	}
 	if o.profile == autoProfile {
-		if o.profile, err = d.profileARN(ctx, req.Pool); err != nil {
+		if o.profile, err = l.profiles.arn(ctx, req.Pool); err != nil {
 			return o, err
 		}
 	}
-	if d.cfg.ImportKeyPair {
-		o.key = nameOf(req.Pool.ID)
+	if l.cfg.ImportKeyPair {
+		o.key = pooltag.SharedName(req.Pool.ID)
 	}
-	if d.cfg.ClusterPlacement && canBePlaced(req.Offer.InstanceType) {
-		o.placement = nameOf(req.Pool.ID)
+	if l.cfg.ClusterPlacement && canBePlaced(req.Offer.InstanceType) {
+		o.placement = pooltag.SharedName(req.Pool.ID)
 	}
-	if most := req.Spec.MaxHourlyUSD - d.extras(req.Spec); req.Spec.MaxHourlyUSD > 0 && req.Offer.Spot && paysUSD(d.api.region) {
+	if most := req.Query.MaxHourlyUSD - l.extras.usd(req.Query); req.Query.MaxHourlyUSD > 0 && req.Offer.Spot && paysUSD(l.api.region) {
 		o.maxUSD = strconv.FormatFloat(math.Floor(max(most, 0.0001)*1e4)/1e4, 'f', 4, 64)
 	}
 	return o, nil
 }
 
-// zonesFor returns the zones that have the type, by the price of a spot machine there, and
-// without those where it costs more than it may.
-func (d *driver) zonesFor(ctx context.Context, req gputrain.LaunchRequest) ([]string, error) {
-	known, err := d.zonesOf(ctx, []string{req.Offer.InstanceType})
+// zonesFor returns the zones that have the type, cheapest spot price first, without those that
+// charge more than the spec allows.
+func (l *launcher) zonesFor(ctx context.Context, req driver.Launch) ([]string, error) {
+	known, err := l.catalogue.zonesOf(ctx, []string{req.Offer.InstanceType})
 	if err != nil {
 		return nil, err
 	}
 	zones := slices.Clone(known[req.Offer.InstanceType])
 	if req.Offer.Spot {
-		d.mu.Lock()
-		prices := d.spot[req.Offer.InstanceType]
-		d.mu.Unlock()
+		prices := l.spot.latest(req.Offer.InstanceType)
 		slices.SortStableFunc(zones, func(a, b string) int { return cmp.Compare(orMost(prices[a]), orMost(prices[b])) })
-		if most := req.Spec.MaxHourlyUSD; most > 0 {
-			zones = slices.DeleteFunc(zones, func(zone string) bool { return prices[zone]+d.extras(req.Spec) > most })
+		if most := req.Query.MaxHourlyUSD; most > 0 {
+			zones = slices.DeleteFunc(zones, func(zone string) bool { return prices[zone]+l.extras.usd(req.Query) > most })
 		}
 	}
 	if len(zones) == 0 {
-		return nil, &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("%s: %w", req.Offer.InstanceType, errNoZone)}
+		return nil, &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("%s: %w", req.Offer.InstanceType, errNoZone)}
 	}
 	return zones, nil
 }
@@ -142,20 +158,17 @@ func orMost(usd float64) float64 {
 	return usd
 }
 
-// An attempt is one of the ways to get a machine.
+// An attempt is one way to get a machine.
 type attempt struct {
 	zones     []string
 	placement string
 }
 
-// attempts are the ways to get a machine of an order, the best first. Nodes that are to be
-// close to each other stay in one zone.
-func (d *driver) attempts(o order) []attempt {
-	d.mu.Lock()
-	pinned := d.pinned[o.req.Pool.ID]
-	d.mu.Unlock()
+// attempts returns the ways to get a machine of an order, best first. Nodes that must be close
+// to each other stay in one zone.
+func (l *launcher) attempts(o order) []attempt {
 	first := o.zones
-	if slices.Contains(o.zones, pinned) {
+	if pinned := l.zones.zone(o.req.Pool.ID); slices.Contains(o.zones, pinned) {
 		first = []string{pinned}
 	}
 	all := []attempt{{first, o.placement}}
@@ -163,50 +176,50 @@ func (d *driver) attempts(o order) []attempt {
 	switch {
 	case o.placement != "":
 		all = append(all, attempt{first, ""})
-	case len(others) > 0 && !d.cfg.ClusterPlacement:
+	case len(others) > 0 && !l.cfg.ClusterPlacement:
 		all = append(all, attempt{others, ""})
 	}
 	return all
 }
 
-// launch gets a machine for one node. Should a create be given up in its midst, what it has
-// made is returned beside why.
-func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest) (got []gputrain.Instance, err error) {
+// launchNode gets a machine for one node. If the caller gives up during a create, it returns
+// the machine together with the error.
+func (l *launcher) launchNode(ctx context.Context, o order, node driver.NodeRequest) (got []driver.Instance, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	text, err := d.userData(o.req, node, time.Now())
+	text, err := userData(o.req, node, l.cfg.InstanceTimeout, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	m := creation{order: o, node: node, userData: base64.StdEncoding.EncodeToString([]byte(text)), tags: nodeTags(o.req, node)}
 	m.tags.add(tagUser, o.image.user)
-	for i, a := range d.attempts(o) {
+	for i, a := range l.attempts(o) {
 		m.attempt = a
 		for again := 0; ; again++ {
 			m.token = token(o.req.Token, node.Name, o.req.Offer.ID, strconv.Itoa(i), strconv.Itoa(again))
-			if got, err = d.create(ctx, m); !isTooNew(err) || again == profileTries || !launches.Pause(ctx, 2*second) {
+			if got, err = l.create(ctx, m); !isTooNew(err) || again == profileTries || !launches.Pause(ctx, 2*second) {
 				break
 			}
 		}
-		if len(got) > 0 || err == nil || kindOf(err) != gputrain.ErrNoCapacity {
+		if len(got) > 0 || err == nil || kindOf(err) != driver.ErrNoCapacity {
 			return got, err
 		}
 	}
 	return nil, err
 }
 
-// profileTries is how often a launch is tried with an instance profile that EC2 does not
-// know yet, which takes about ten seconds.
+// profileTries bounds the attempts at a launch while EC2 does not know its instance profile
+// yet, which takes about ten seconds.
 const profileTries = 15
 
-// isTooNew reports whether a launch was refused since its instance profile is too new.
+// isTooNew reports whether EC2 refused a launch because its instance profile is too new.
 func isTooNew(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Invalid IAM Instance Profile")
 }
 
-// token makes a create's token out of what is its own. The same token with anything else
-// would be refused.
+// token derives a create's token from its parts. EC2 refuses a token that comes again with
+// other parameters.
 func token(of ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(of, "\n")))
 	return hex.EncodeToString(sum[:])[:48]
@@ -216,82 +229,58 @@ func token(of ...string) string {
 type creation struct {
 	order
 	attempt
-	node     gputrain.NodeRequest //secretvet:ignore for the time of a launch, and no message formats it
-	userData string               // as EC2 takes it
+	node     driver.NodeRequest //secretvet:ignore for the time of a launch, and no message formats it
+	userData string             // encoded as EC2 takes it
 	tags     tagList
 	token    string
 }
 
-// create makes one machine, in whichever of the zones has room.
-func (d *driver) create(ctx context.Context, m creation) ([]gputrain.Instance, error) {
-	d.mu.Lock()
-	noFleet := d.noFleet
-	d.mu.Unlock()
-	if !noFleet {
-		got, err := d.fleet(ctx, m)
+// create makes one machine, in any of the zones that has room.
+func (l *launcher) create(ctx context.Context, m creation) ([]driver.Instance, error) {
+	if !l.noFleet.Load() {
+		got, err := l.fleet(ctx, m)
 		if len(got) > 0 || !errors.Is(err, errNoFleet) {
 			return got, err
 		}
-		d.mu.Lock()
-		d.noFleet = true
-		d.mu.Unlock()
+		l.noFleet.Store(true)
 	}
-	return d.run(ctx, m)
+	return l.run(ctx, m)
 }
 
-// launched notes a machine that was made, and returns it.
-func (d *driver) launched(m creation, id, zone string) gputrain.Instance {
+// launched records a new machine and returns it.
+func (l *launcher) launched(m creation, id, zone string) driver.Instance {
 	offer := m.req.Offer
 	node := m.node
 	node.HostKey.Private = ""
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if offer.Spot {
-		if usd := d.spot[offer.InstanceType][zone]; usd > 0 {
-			offer.HourlyUSD = d.withExtras(usd, m.req.Spec)
+		if usd := l.spot.latest(offer.InstanceType)[zone]; usd > 0 {
+			offer.HourlyUSD = l.extras.add(usd, m.req.Query)
 		}
 	}
-	d.made[id] = machine{node: node, offer: offer, at: time.Now()}
-	if zone != "" && d.pinned[m.req.Pool.ID] == "" {
-		d.pinned[m.req.Pool.ID] = zone
-	}
-	return gputrain.Instance{ID: id, Name: node.Name, Rank: node.Rank, State: gputrain.InstancePending, Offer: offer}
+	l.instances.remember(id, func(known *machine) { *known = machine{node: node, offer: offer, launched: time.Now()} })
+	l.zones.pin(m.req.Pool.ID, zone)
+	return driver.Instance{ID: id, Name: node.Name, Rank: node.Rank, State: driver.InstancePending, Offer: offer}
 }
 
-// settle looks for the machine that a create may have made whose answer was lost, by its
-// tag, until the list is whole. Nothing is created again. A caller who has given up gets
-// one look.
-func (d *driver) settle(ctx context.Context, m creation, why error) ([]gputrain.Instance, error) {
+// settle looks by tags for the machine of a create whose answer was lost.
+func (l *launcher) settle(ctx context.Context, m creation, why error) ([]driver.Instance, error) {
 	if isAnswered(why) {
 		why = &cloud.AnsweredError{Err: why}
 	}
-	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), listLag()+cleanupTimeout)
-	defer cancel()
-	until := time.Now().Add(listLag())
-	m.req.Pool.Settling(fmt.Errorf("%s may have been made: %w", m.node.Name, why), until)
-	for {
-		asked := time.Now()
-		found, err := d.instances(looking, filter("tag:"+tagNode, m.node.Name), filter("tag:"+tagPool, m.req.Pool.ID))
-		var got []gputrain.Instance
-		for _, in := range found {
-			if in.State != nil && in.State.Name != types.InstanceStateNameTerminated && in.State.Name != types.InstanceStateNameShuttingDown {
-				got = append(got, d.launched(m, sdk.ToString(in.InstanceId), zoneOf(in)))
+	got, err := cloud.Search[[]driver.Instance]{
+		Pool: m.req.Pool, Name: m.node.Name, Why: why, Lag: listLag(), Pause: second, Grace: cleanupTimeout,
+		Find: func(ctx context.Context) (got []driver.Instance, ok bool, err error) {
+			found, err := l.instances.find(ctx, filter("tag:"+tagNode, m.node.Name), filter("tag:"+tagPool, m.req.Pool.ID))
+			for _, in := range found {
+				if in.State != nil && in.State.Name != types.InstanceStateNameTerminated && in.State.Name != types.InstanceStateNameShuttingDown {
+					got = append(got, l.launched(m, sdk.ToString(in.InstanceId), zoneOf(in)))
+				}
 			}
-		}
-		switch {
-		case len(got) > 0:
-			return got, context.Cause(ctx)
-		case ctx.Err() != nil:
-			return nil, errors.Join(context.Cause(ctx), why)
-		case err == nil && asked.After(until) || !launches.Pause(looking, second):
-			return nil, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: why, Hint: "a machine may have been made all the same: List has it"}
-		}
+			return got, len(got) > 0, err
+		},
+	}.Settle(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(cause, err)
 	}
-}
-
-func zoneOf(in types.Instance) string {
-	if in.Placement == nil {
-		return ""
-	}
-	return sdk.ToString(in.Placement.AvailabilityZone)
+	return got, err
 }

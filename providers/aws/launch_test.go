@@ -13,33 +13,34 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var a10g = gputrain.Spec{Accelerator: accelerators.A10G()}
 
-// Everything that is known of a machine is in the call that makes it, and what a launch
-// needed besides is gone after it.
+// The create call has all that is known of the machine, and the launch template is gone
+// after the launch.
 func TestLaunchByAFleet(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	req := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
 	req.Pool.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
-	req.Spec.DiskGiB = 10 // which the node must have free, beside the 75 of the image
+	req.Query.DiskGiB = 10 // which the node must have free, beside the image's 75
 	got := mustLaunch(t, d, req)[0]
-	if got.Name != "p1-0" || got.State != gputrain.InstancePending || got.Offer != req.Offer {
+	if got.Name != "p1-0" || got.State != driver.InstancePending || got.Offer != req.Offer {
 		t.Errorf("%+v", got)
 	}
 	r := f.rental(got.ID)
 	tags := rowTags(r.row)
 	for key, want := range map[string]string{
 		"Name": "p1-0", tagManaged: "true", tagPool: "p1", tagNode: "p1-0", tagRank: "0", tagOwner: "host.12ab34cd/1/2", tagLease: "60",
-		tagExpires: req.Pool.Expires.UTC().Format(time.RFC3339), tagHostKey: cloudtest.PoolKey, tagAccelerator: "A10G:1",
+		tagExpires: req.Pool.Expires.UTC().Format(time.RFC3339), tagHostKey: cloudtest.PoolKey, tagAccelerator: "A10G-22.3515625GB",
 	} {
-		if v := tagOf(tags, key); v != want && !(key == tagAccelerator && strings.HasPrefix(v, "A10G")) {
+		if v := tagOf(tags, key); v != want {
 			t.Errorf("tag %s is %q, want %q", key, v, want)
 		}
 	}
@@ -59,7 +60,7 @@ func TestLaunchByAFleet(t *testing.T) {
 	}
 }
 
-// A disk is never smaller than the image, which EC2 would refuse.
+// A disk is never smaller than the image: EC2 rejects a smaller one.
 func TestDiskOfTheImage(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -70,7 +71,7 @@ func TestDiskOfTheImage(t *testing.T) {
 	}
 }
 
-// A fleet can have errors beside the machine that it has made: no ID is thrown away.
+// If a fleet's answer has errors beside the machine that it made, the machine's ID is kept.
 func TestFleetWithMachinesAndErrors(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -82,7 +83,7 @@ func TestFleetWithMachinesAndErrors(t *testing.T) {
 			t.Errorf("%s is in %s", in.ID, zone)
 		}
 	}
-	// The zone of the first is tried alone for the others.
+	// The other nodes try only the first node's zone.
 	for _, r := range f.Records("CreateFleet")[1:] {
 		if strings.Contains(r.Body, "Overrides.2") {
 			t.Errorf("%s", r.Body)
@@ -90,14 +91,14 @@ func TestFleetWithMachinesAndErrors(t *testing.T) {
 	}
 }
 
-// Where the zone of the first has no more room, another is taken, and a spot price is that
-// of the zone.
+// If the first node's zone is full, another zone is used, and the spot price is that
+// zone's.
 func TestZoneThatIsFull(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	spec := a10g
-	spec.Allocation = gputrain.Spot
+	spec.Allocation = driver.Spot
 	o := offer(t, d, spec, "g5.xlarge")
 	if usd, _ := o.HourlyUSD.USD(); !near(usd, 0.4+100*diskUSD+addressUSD) {
 		t.Errorf("offered at %v", o.HourlyUSD)
@@ -118,17 +119,17 @@ func TestZoneThatIsFull(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 }
 
-// A spot machine cannot come to cost more than the spec allows.
+// A spot machine's price cannot rise above the spec's limit.
 func TestSpotHasAHighestPrice(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	spec := a10g
-	spec.Allocation, spec.MaxHourlyUSD = gputrain.Spot, 0.43
+	spec.Allocation, spec.MaxHourlyUSD = driver.Spot, 0.43
 	o := offer(t, d, spec, "g5.xlarge")
 	f.full = []string{"us-east-1a"}
 	_, err := d.Launch(t.Context(), request(spec, o, 1))
-	is(t, err, gputrain.ErrNoCapacity, "launch") // zone b would cost more
+	is(t, err, driver.ErrNoCapacity, "launch") // zone b would cost more
 	for _, r := range f.Records("CreateFleet") {
 		form, _ := url.ParseQuery(r.Body)
 		if form.Get("LaunchTemplateConfigs.1.Overrides.1.MaxPrice") != "0.4140" || form.Get("LaunchTemplateConfigs.1.Overrides.2.SubnetId") != "" ||
@@ -138,8 +139,8 @@ func TestSpotHasAHighestPrice(t *testing.T) {
 	}
 }
 
-// Without the right to make launch templates, or where the limit of fleets is none,
-// machines are run one by one.
+// Without the right to make launch templates, or if the limit of fleets is 0, machines
+// are launched one by one.
 func TestNoFleets(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(*fake){
@@ -154,7 +155,7 @@ func TestNoFleets(t *testing.T) {
 			break_(f)
 			f.full = []string{"us-east-1a"}
 			spec := a10g
-			spec.Allocation = gputrain.Spot
+			spec.Allocation = driver.Spot
 			got := mustLaunch(t, d, request(spec, offer(t, d, spec, "g5.xlarge"), 2))
 			if in := cloudtest.Describe(t, d, got[0].ID); in.Labels[labelZone] != "us-east-1b" || !in.Offer.Spot {
 				t.Errorf("%+v", in)
@@ -165,7 +166,7 @@ func TestNoFleets(t *testing.T) {
 			if live := f.live(); len(live) != 3 {
 				t.Errorf("left: %v", live)
 			}
-			// The zone has no room by a status after which the SDK would try again by itself.
+			// A full zone answers with a status after which the SDK would by itself try again.
 			if n := len(f.Records("RunInstances")); n != 3 {
 				t.Errorf("%d calls of RunInstances", n)
 			}
@@ -173,7 +174,7 @@ func TestNoFleets(t *testing.T) {
 	}
 }
 
-// A launch that could not tag is refused, and never made without tags.
+// A launch without the right to tag fails. Nothing is made without tags.
 func TestCreateTagsDenied(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -181,22 +182,22 @@ func TestCreateTagsDenied(t *testing.T) {
 	o := offer(t, d, a10g, "g5.xlarge")
 	f.denied["CreateLaunchTemplate"], f.denied["RunInstances"] = true, true
 	got, err := d.Launch(t.Context(), request(a10g, o, 2))
-	is(t, err, gputrain.ErrAuth, "launch")
+	is(t, err, driver.ErrAuth, "launch")
 	if len(got) != 0 || len(f.Records("RunInstances")) != 1 || !strings.Contains(err.Error(), "not authorized to perform: ec2:RunInstances") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// A fleet wraps the refusal to make its role into a lack of capacity.
+// If EC2 may not create its service-linked role, the fleet's "no capacity" becomes ErrAuth.
 func TestFleetWithoutItsRole(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]error{
-		"UnfulfillableCapacity: The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.": gputrain.ErrAuth,
-		"UnfulfillableCapacity: Unable to fulfill capacity due to your request configuration.":                                             gputrain.ErrNoCapacity,
-		"VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 0 allows":                                gputrain.ErrQuota,
-		"InternalError: An internal error has occurred":                                                                                    gputrain.ErrUnavailable, // which is no refusal
-		"InvalidInstanceType: no such type":                                                                                                gputrain.ErrUnsupported,
-		"SomethingNew: nobody has heard of this before":                                                                                    gputrain.ErrNoCapacity,
+		"UnfulfillableCapacity: The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.": driver.ErrAuth,
+		"UnfulfillableCapacity: Unable to fulfill capacity due to your request configuration.":                                             driver.ErrNoCapacity,
+		"VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 0 allows":                                driver.ErrQuota,
+		"InternalError: An internal error has occurred":                                                                                    driver.ErrUnavailable, // the result is unknown: this is no refusal
+		"InvalidInstanceType: no such type":                                                                                                driver.ErrUnsupported,
+		"SomethingNew: nobody has heard of this before":                                                                                    driver.ErrNoCapacity,
 	} {
 		f := startFake(t)
 		d := prepared(t, f)
@@ -213,7 +214,7 @@ func TestFleetWithoutItsRole(t *testing.T) {
 	}
 }
 
-// A create whose answer is lost is settled by the node's tag, and never made again.
+// A create whose answer is lost is found by the node's tag and adopted. It is never repeated.
 func TestCreateIsNeverRepeated(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -241,7 +242,7 @@ func TestCreateIsNeverRepeated(t *testing.T) {
 				t.Errorf("it was made, and is not adopted: %+v, %v", got, err)
 			}
 			if !tt.made {
-				is(t, err, gputrain.ErrUnavailable, "launch")
+				is(t, err, driver.ErrUnavailable, "launch")
 			}
 			if n := len(f.Records("CreateFleet")); n != 1 {
 				t.Errorf("%d creates", n)
@@ -253,7 +254,7 @@ func TestCreateIsNeverRepeated(t *testing.T) {
 	}
 }
 
-// The same token never launches twice, and what it has launched is found.
+// The same token never launches twice: the second launch finds the machine of the first.
 func TestSameTokenAgain(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -274,7 +275,7 @@ func TestSameTokenAgain(t *testing.T) {
 	}
 }
 
-// Throttled launches had no effect, and are made again.
+// A throttled launch had no effect, and is repeated.
 func TestThrottleStorm(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -293,10 +294,10 @@ func TestThrottleStorm(t *testing.T) {
 	req := request(a10g, o, 1)
 	req.Token = "other"
 	_, err := d.Launch(t.Context(), req)
-	is(t, err, gputrain.ErrRateLimited, "launch")
+	is(t, err, driver.ErrRateLimited, "launch")
 }
 
-// Who gives up in the midst of a create is told at once what it has made.
+// A caller that cancels during a create learns at once what it has made.
 func TestLaunchGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, made := range []bool{true, false} {
@@ -321,15 +322,15 @@ func TestLaunchGivenUp(t *testing.T) {
 	}
 }
 
-// One launch that leaves open what it has made leaves it open for all.
+// If one launch has an unknown outcome, the joined error has an unknown outcome too.
 func TestJoined(t *testing.T) {
 	t.Parallel()
-	full := fail("launch", &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New("no room")})
-	open := fail("launch", &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: errors.New("no answer")})
-	if err := launches.Join(isAmbiguous, full, open); errors.Is(err, gputrain.ErrNoCapacity) || !errors.Is(err, gputrain.ErrUnavailable) || !strings.Contains(err.Error(), "no room") {
+	full := fail("launch", &driver.Error{Kind: driver.ErrNoCapacity, Err: errors.New("no room")})
+	open := fail("launch", &driver.Error{Kind: driver.ErrUnavailable, Err: errors.New("no answer")})
+	if err := launches.Join(isAmbiguous, full, open); errors.Is(err, driver.ErrNoCapacity) || !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("%v", err)
 	}
-	if err := launches.Join(isAmbiguous, full, full); !errors.Is(err, gputrain.ErrNoCapacity) {
+	if err := launches.Join(isAmbiguous, full, full); !errors.Is(err, driver.ErrNoCapacity) {
 		t.Errorf("%v", err)
 	}
 	if err := launches.Join(isAmbiguous); err != nil {
@@ -337,8 +338,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// A placement group raises the chance that there is no room: then it is done without, in
-// the same zone.
+// If there is no capacity in the placement group, the machine is launched in the same
+// zone without it.
 func TestClusterPlacement(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -357,12 +358,12 @@ func TestClusterPlacement(t *testing.T) {
 	f.Do(func() { f.full = []string{"cluster", "us-east-1a"} })
 	req.Token, req.Nodes[0].Name = "third", "p1-1-r1"
 	_, err := d.Launch(t.Context(), req)
-	is(t, err, gputrain.ErrNoCapacity, "launch") // and not in another zone
+	is(t, err, driver.ErrNoCapacity, "launch") // not in another zone
 	burstable := offer(t, d, gputrain.Spec{}, "t3.medium")
 	req = request(gputrain.Spec{}, burstable, 3)
 	req.Nodes, req.Token = req.Nodes[2:], "fourth"
 	f.Do(func() { f.full = nil })
-	mustLaunch(t, d, req) // outside of the group, which takes no such type
+	mustLaunch(t, d, req) // outside the group, which does not take this type
 	for name, want := range map[string]bool{"m7i.large": true, "m7i-flex.large": false, "t4g.small": false} {
 		if canBePlaced(name) != want {
 			t.Errorf("%s: %v", name, !want)
@@ -370,7 +371,7 @@ func TestClusterPlacement(t *testing.T) {
 	}
 }
 
-// An instance profile that was just made is not known to EC2 for some seconds.
+// EC2 does not know a new instance profile for some seconds.
 func TestInstanceProfile(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -398,11 +399,11 @@ func TestInstanceProfile(t *testing.T) {
 	if live := f.live(); len(live) != 0 {
 		t.Errorf("left: %v", live)
 	}
-	// A program that dies after the role leaves no profile to list: the ledger has its name.
+	// If a program dies after it made the role, no profile is listed. The ledger has the name.
 	f.denied["CreateInstanceProfile"] = true
-	is(t, d.Prepare(t.Context(), cloudtest.Info("p2")), gputrain.ErrAuth, "prepare")
+	is(t, d.Prepare(t.Context(), cloudtest.Info("p2")), driver.ErrAuth, "prepare")
 	p2 := cloudtest.Info("p2")
-	p2.Made = []gputrain.Resource{{Kind: kindProfile, Name: "gputrain-p2"}}
+	p2.Made = []driver.Resource{{Kind: kindProfile, Name: "gputrain-p2"}}
 	if err := d.Release(t.Context(), p2); err != nil {
 		t.Error(err)
 	}
@@ -411,34 +412,34 @@ func TestInstanceProfile(t *testing.T) {
 	}
 }
 
-// What a launch cannot do is refused before anything is made.
+// A launch that cannot work is rejected before anything is made.
 func TestLaunchOfNonsense(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	good := request(a10g, offer(t, d, a10g, "g5.xlarge"), 1)
-	for name, change := range map[string]func(*gputrain.LaunchRequest){
-		"another region":    func(r *gputrain.LaunchRequest) { r.Offer.Region = "eu-west-1" },
-		"no type":           func(r *gputrain.LaunchRequest) { r.Offer.InstanceType = "" },
-		"no host key":       func(r *gputrain.LaunchRequest) { r.Nodes = []gputrain.NodeRequest{{Name: "p1-0"}} },
-		"two keys":          func(r *gputrain.LaunchRequest) { r.Pool.AuthorizedKey = cloudtest.PoolKey + "\n" + cloudtest.PoolKey },
-		"a pool of no ID":   func(r *gputrain.LaunchRequest) { r.Pool.ID = "Pool 1" },
-		"a pool unprepared": func(r *gputrain.LaunchRequest) { r.Pool.ID = "p9" },
+	for name, change := range map[string]func(*driver.Launch){
+		"another region":    func(r *driver.Launch) { r.Offer.Region = "eu-west-1" },
+		"no type":           func(r *driver.Launch) { r.Offer.InstanceType = "" },
+		"no host key":       func(r *driver.Launch) { r.Nodes = []driver.NodeRequest{{Name: "p1-0"}} },
+		"two keys":          func(r *driver.Launch) { r.Pool.AuthorizedKey = cloudtest.PoolKey + "\n" + cloudtest.PoolKey },
+		"a pool of no ID":   func(r *driver.Launch) { r.Pool.ID = "Pool 1" },
+		"a pool unprepared": func(r *driver.Launch) { r.Pool.ID = "p9" },
 	} {
 		req := good
 		change(&req)
 		got, err := d.Launch(t.Context(), req)
-		is(t, err, gputrain.ErrInvalid, "launch")
+		is(t, err, driver.ErrInvalid, "launch")
 		if len(got) > 0 || len(f.Records("CreateFleet")) > 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got, err := d.Launch(t.Context(), gputrain.LaunchRequest{}); got != nil || err != nil {
+	if got, err := d.Launch(t.Context(), driver.Launch{}); got != nil || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// User data is what cloud-init takes, with the keys that only a node's own system may have.
+// User data has the form that cloud-init reads, and holds the keys that only the node may have.
 func TestUserData(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -462,7 +463,7 @@ func TestUserData(t *testing.T) {
 		t.Errorf("%q", script)
 	}
 	req.Pool.AuthorizedKey = "ssh-rsa " + strings.Repeat("A", maxUserData)
-	if _, err := d.userData(req, req.Nodes[0], time.Now()); !errors.Is(err, gputrain.ErrInvalid) {
+	if _, err := userData(req, req.Nodes[0], time.Minute, time.Now()); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// launched is the driver of a fake with n machines that are rows only.
-func launched(t *testing.T, n int, change ...func(*Config)) (*fake, *driver, []string) {
+// launched returns a fake, its driver, and the IDs of n launched instances without machines.
+func launched(t *testing.T, n int, change ...func(*Config)) (*fake, *awsDriver, []string) {
 	t.Helper()
 	f := startFake(t)
 	d := prepared(t, f, change...)
@@ -23,7 +23,7 @@ func launched(t *testing.T, n int, change ...func(*Config)) (*fake, *driver, []s
 	return f, d, ids
 }
 
-// EC2 can say for some minutes that it does not know what it has just made.
+// EC2 may answer for some minutes that it does not know an instance that it just made.
 func TestNotFoundRightAfterLaunch(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 2)
@@ -32,34 +32,34 @@ func TestNotFoundRightAfterLaunch(t *testing.T) {
 			f.Inject(fakecloud.Fault{Op: "DescribeInstances", Lag: fakecloud.Lag{For: time.Hour}})
 		}
 		got, err := d.Describe(t.Context(), ids...)
-		want := map[bool]gputrain.InstanceState{true: gputrain.InstancePending, false: gputrain.InstanceRunning}[lag]
+		want := map[bool]driver.InstanceState{true: driver.InstancePending, false: driver.InstanceRunning}[lag]
 		if err != nil || len(got) != 2 || got[1].State != want || got[1].Name != "p1-1" || got[1].Rank != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	// Who has not launched it cannot tell at first: another program may have, just now.
+	// Another program cannot know at first: the instance may be just launched.
 	other := f.open()
-	for opened, want := range map[time.Time]gputrain.InstanceState{
-		time.Now().Add(time.Hour): gputrain.InstanceUnknown, time.Now().Add(-time.Hour): gputrain.InstanceTerminated,
+	for opened, want := range map[time.Time]driver.InstanceState{
+		time.Now().Add(time.Hour): driver.InstanceUnknown, time.Now().Add(-time.Hour): driver.InstanceTerminated,
 	} {
-		other.opened = opened
+		other.instances.opened = opened
 		if in := cloudtest.Describe(t, other, "i-0123456789abcdef0"); in.State != want {
 			t.Errorf("%+v, want %v", in, want)
 		}
 	}
-	// After a while it is gone.
-	d.remember(ids[0], func(m *machine) { m.at = time.Now().Add(-2 * visibleAfter) })
+	// After a while, an unknown instance is terminated.
+	d.instances.remember(ids[0], func(m *machine) { m.launched = time.Now().Add(-2 * visibleAfter) })
 	f.Do(func() { f.instances.Delete(nil, ids[0]) })
-	if in := cloudtest.Describe(t, d, ids[0]); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, d, ids[0]); in.State != driver.InstanceTerminated {
 		t.Errorf("%+v", in)
 	}
 }
 
-// An address can come some seconds after a machine runs.
+// An address can come some seconds after the machine runs.
 func TestRunningWithoutAddress(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 1)
-	if in := cloudtest.Describe(t, d, ids[0]); in.State != gputrain.InstanceRunning || in.SSH.Addr != "" || in.PrivateAddr == "" {
+	if in := cloudtest.Describe(t, d, ids[0]); in.State != driver.InstanceRunning || in.SSH.Addr != "" || in.PrivateAddr == "" {
 		t.Errorf("%+v", in)
 	}
 	f.Do(func() { f.rentalRow(ids[0])["PublicIpAddress"] = "203.0.113.7" })
@@ -67,7 +67,7 @@ func TestRunningWithoutAddress(t *testing.T) {
 	if in.SSH.Addr != "203.0.113.7:22" || in.SSH.User != "ubuntu" || !slices.Equal(in.SSH.HostKeys, []string{cloudtest.PoolKey}) {
 		t.Errorf("%+v", in.SSH)
 	}
-	// Another program knows as much, by the tags.
+	// Another program learns the same from the tags.
 	other := cloudtest.Describe(t, f.open(), ids[0])
 	if other.SSH.Addr != in.SSH.Addr || !slices.Equal(other.SSH.HostKeys, in.SSH.HostKeys) || other.Offer.HourlyUSD != in.Offer.HourlyUSD ||
 		other.Offer.Accelerator.Name != "A10G" || other.Offer.Arch != "amd64" {
@@ -80,7 +80,7 @@ func (f *fake) rentalRow(id string) row {
 	return r.row
 }
 
-// Whose image says so is logged in to as another user.
+// The login user is the one of the machine's image, unless Config names another.
 func TestUserOfTheImage(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 1, func(c *Config) { c.AMI = "ami-00000006" })
@@ -88,7 +88,7 @@ func TestUserOfTheImage(t *testing.T) {
 	if in := cloudtest.Describe(t, d, ids[0]); in.SSH.User != "ec2-user" || f.rental(ids[0]).data.BlockDeviceMappings[0].DeviceName != "/dev/xvda" {
 		t.Errorf("%+v", in.SSH)
 	}
-	gone := f.open(func(c *Config) { c.AMI = "ami-0badbadbad" }) // as one that was withdrawn
+	gone := f.open(func(c *Config) { c.AMI = "ami-0badbadbad" }) // as if it was withdrawn
 	if in := cloudtest.Describe(t, gone, ids[0]); in.SSH.User != "ec2-user" {
 		t.Errorf("%+v", in.SSH)
 	}
@@ -98,7 +98,7 @@ func TestUserOfTheImage(t *testing.T) {
 	}
 }
 
-// One bad ID refuses a whole call: the others are ended all the same.
+// EC2 rejects a call with one bad ID. The other machines are terminated nevertheless.
 func TestTerminateWithOneThatIsUnknown(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 3)
@@ -111,12 +111,12 @@ func TestTerminateWithOneThatIsUnknown(t *testing.T) {
 			t.Errorf("%s", r.Body)
 		}
 	}
-	for i, want := range []gputrain.InstanceState{gputrain.InstanceTerminated, gputrain.InstanceTerminated, gputrain.InstanceRunning} {
+	for i, want := range []driver.InstanceState{driver.InstanceTerminated, driver.InstanceTerminated, driver.InstanceRunning} {
 		if in := cloudtest.Describe(t, d, ids[i]); in.State != want {
 			t.Errorf("%d: %+v", i, in)
 		}
 	}
-	// An API that does not know how to skip the shutdown ends them with it.
+	// If the API does not know SkipOsShutdown, machines are terminated without it.
 	f.Inject(fakecloud.Fault{Op: "TerminateInstances", Answer: refused("UnknownParameter", "The parameter SkipOsShutdown is not recognized")})
 	if err := d.Terminate(t.Context(), ids[2]); err != nil {
 		t.Error(err)
@@ -126,7 +126,7 @@ func TestTerminateWithOneThatIsUnknown(t *testing.T) {
 	}
 }
 
-// A group is in use while a machine shuts down, and what a launch has left is removed too.
+// Release waits for groups in use while a machine shuts down, and removes a launch's leftovers.
 func TestReleaseWaitsForWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 1, func(c *Config) { c.ClusterPlacement, c.ImportKeyPair = true, true })
@@ -160,18 +160,18 @@ func TestReleaseWaitsForWhatIsInUse(t *testing.T) {
 	}
 }
 
-// What goes on being in use is said, and left.
+// Release reports what stays in use, and leaves it.
 func TestReleaseWhileMachinesRun(t *testing.T) {
 	t.Parallel()
 	f, d, _ := launched(t, 1)
-	is(t, d.Release(t.Context(), cloudtest.Info("p1")), gputrain.ErrUnavailable, "release")
+	is(t, d.Release(t.Context(), cloudtest.Info("p1")), driver.ErrUnavailable, "release")
 	if live := f.live(); len(live) != 2 {
 		t.Errorf("left: %v", live)
 	}
 }
 
-// A machine that shut itself down, by its lease or at the user's word, is gone for good;
-// one that EC2 took back is preempted, until its pool ends it.
+// A machine that shut itself down, because its lease ended or the user shut it down, is
+// terminated. A machine that EC2 took back is preempted until its pool terminates it.
 func TestEndsOfMachines(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 2)
@@ -182,18 +182,18 @@ func TestEndsOfMachines(t *testing.T) {
 		f.end(b, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated by Spot Service")
 	})
 	a, b := cloudtest.Describe(t, d, ids[0]), cloudtest.Describe(t, d, ids[1])
-	if a.State != gputrain.InstanceTerminated || !strings.Contains(a.StateReason, "Instance initiated") || b.State != gputrain.InstancePreempted || !strings.Contains(b.StateReason, "Spot Service") {
+	if a.State != driver.InstanceTerminated || !strings.Contains(a.StateReason, "Instance initiated") || b.State != driver.InstancePreempted || !strings.Contains(b.StateReason, "Spot Service") {
 		t.Errorf("%+v, %+v", a, b)
 	}
 	if err := d.Terminate(t.Context(), ids...); err != nil {
 		t.Error(err)
 	}
-	if b := cloudtest.Describe(t, d, ids[1]); b.State != gputrain.InstanceTerminated {
+	if b := cloudtest.Describe(t, d, ids[1]); b.State != driver.InstanceTerminated {
 		t.Errorf("%+v", b)
 	}
 }
 
-// An answer that is none is never an empty list: the SDK would take it for one.
+// An invalid answer is an error, never an empty list. The SDK would read it as an empty list.
 func TestAnswersThatAreNone(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 1)
@@ -207,7 +207,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 		_, err := d.Describe(t.Context(), ids...)
-		is(t, err, gputrain.ErrUnavailable, "describe")
+		is(t, err, driver.ErrUnavailable, "describe")
 		fault.Remove()
 	}
 	cloudtest.Describe(t, d, ids[0])
@@ -217,7 +217,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// An address that has changed since is let in when a pool is attached to.
+// Attaching to a pool lets in the caller's new address.
 func TestResumeLetsInAnotherAddress(t *testing.T) {
 	t.Parallel()
 	f, d, ids := launched(t, 1)
@@ -233,7 +233,7 @@ func TestResumeLetsInAnotherAddress(t *testing.T) {
 		})
 		return all
 	}
-	if got := rules(); !slices.Equal(got, []string{"127.0.0.1/32"}) { // from where the fake is reached
+	if got := rules(); !slices.Equal(got, []string{"127.0.0.1/32"}) { // the address from which the fake is called
 		t.Errorf("%v", got)
 	}
 	other := f.open(func(c *Config) { c.AddressURL = f.URL + "/address" })
@@ -254,13 +254,13 @@ func TestResumeLetsInAnotherAddress(t *testing.T) {
 	}
 	lost := f.open(func(c *Config) { c.AddressURL = f.URL + "/address" })
 	f.Inject(fakecloud.Fault{Op: opAddress, Answer: fakecloud.HTML()})
-	is(t, lost.Resume(t.Context(), cloudtest.Info("p1")), gputrain.ErrUnavailable, "resume")
+	is(t, lost.Resume(t.Context(), cloudtest.Info("p1")), driver.ErrUnavailable, "resume")
 	if err := lost.Resume(t.Context(), cloudtest.Info("never-prepared")); err != nil {
 		t.Error(err)
 	}
 }
 
-// What bears the pool's name and not its tags is somebody else's, and is not touched.
+// A group with the pool's name but without its tags is not gputrain's, and is not changed.
 func TestPrepareWhereTheNameIsTaken(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -268,7 +268,7 @@ func TestPrepareWhereTheNameIsTaken(t *testing.T) {
 		f.groups.Put(nil, "sg-00000009", &group{row: row{"GroupId": "sg-00000009", "GroupName": "gputrain-p1", "VpcId": testVPC, "Tags": []tagRow{}}})
 	})
 	d := f.open()
-	is(t, d.Prepare(t.Context(), cloudtest.Info("p1")), gputrain.ErrInvalid, "prepare")
+	is(t, d.Prepare(t.Context(), cloudtest.Info("p1")), driver.ErrInvalid, "prepare")
 	if len(f.Records("AuthorizeSecurityGroupIngress")) > 0 {
 		t.Error("it was changed")
 	}
@@ -281,7 +281,7 @@ func TestPrepareWhereTheNameIsTaken(t *testing.T) {
 	}
 }
 
-// What was made just now is not known everywhere at once.
+// EC2 may not know a new resource everywhere at once: the driver tries again.
 func TestEventualConsistency(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -293,12 +293,12 @@ func TestEventualConsistency(t *testing.T) {
 	if n := len(f.Records("CreateSecurityGroup")); n != 1 || len(f.live()) != 2 {
 		t.Errorf("%d groups were made: %v", n, f.live())
 	}
-	// What is never known is given up.
+	// If EC2 never knows it, the driver gives up.
 	f.Inject(fakecloud.Fault{Op: "CreateFleet", Times: -1, Answer: refused("InvalidLaunchTemplateId.NotFound", "The launch template lt-1 does not exist")})
 	req := request(a10g, offer(t, d, a10g, "g5.xlarge"), 2)
 	req.Nodes, req.Token = req.Nodes[1:], "other"
 	_, err := d.Launch(t.Context(), req)
-	is(t, err, gputrain.ErrNotFound, "launch")
+	is(t, err, driver.ErrNotFound, "launch")
 	f.Inject(fakecloud.Fault{Op: "DescribeSecurityGroups", Times: -1, Lag: fakecloud.Lag{For: time.Hour}})
-	is(t, f.open().Prepare(t.Context(), cloudtest.Info("p2")), gputrain.ErrUnavailable, "prepare")
+	is(t, f.open().Prepare(t.Context(), cloudtest.Info("p2")), driver.ErrUnavailable, "prepare")
 }

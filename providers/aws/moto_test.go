@@ -13,11 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// A second opinion on how EC2 is called: that of moto, a fake that others made. It knows
-// no placement groups.
+// moto, a fake that others made, gives a second opinion on how EC2 is called. It has no
+// placement groups.
 func TestMoto(t *testing.T) {
 	if out, err := exec.Command("python3", "-c", "import moto.server").CombinedOutput(); err != nil {
 		if os.Getenv("GPUTRAIN_MOTO") != "" {
@@ -40,7 +41,7 @@ func TestMoto(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // it tells nobody when it listens
+	for until := time.Now().Add(eventTimeout); ; time.Sleep(50 * time.Millisecond) { // moto does not report when it listens
 		if nc, err := net.Dial("tcp", address); err == nil {
 			nc.Close()
 			break
@@ -51,45 +52,45 @@ func TestMoto(t *testing.T) {
 	own := &http.Client{Transport: &http.Transport{}}
 	defer own.CloseIdleConnections()
 
-	open := func(image string) *driver {
+	open := func(image string) *awsDriver {
 		d, err := Config{Endpoint: "http://" + address, HTTPClient: own, AMI: image, Username: "ec2-user"}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { d.Close() })
-		return d.(*driver)
+		return d.(*awsDriver)
 	}
 	images, err := open("").api.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: []types.Filter{filter("architecture", "x86_64")}})
 	if err != nil || len(images.Images) == 0 {
 		t.Fatalf("%+v, %v", images, err)
 	}
 	d := open(sdk.ToString(images.Images[0].ImageId))
-	list := func() ([]gputrain.Resource, error) {
-		return d.list(t.Context(), "p1", d.listMachines, d.listVolumes, d.listGroups, d.listKeys, d.listTemplates)
+	list := func() ([]driver.Resource, error) {
+		return listOf(t.Context(), "p1", []lister{d.instances.list, (&volumes{d.api}).list, d.groups.list, (&keyPairs{d.api}).list, (&launchTemplates{d.api}).list})
 	}
 	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Fatal(err)
 	}
-	o := gputrain.Offer{Provider: providerName, InstanceType: "m5.large", Region: "us-east-1", Arch: "amd64", HourlyUSD: gputrain.USD(0.1)}
+	o := driver.Offer{Provider: providerName, InstanceType: "m5.large", Region: "us-east-1", Arch: "amd64", HourlyUSD: driver.USD(0.1)}
 	got := mustLaunch(t, d, request(gputrain.Spec{}, o, 2))
 	found, err := list()
 	if err != nil || len(found) != 3 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	for i, in := range got {
-		if now := cloudtest.Describe(t, open(""), in.ID); now.State != gputrain.InstanceRunning || now.Rank != i || now.Name != in.Name {
+		if now := cloudtest.Describe(t, open(""), in.ID); now.State != driver.InstanceRunning || now.Rank != i || now.Name != in.Name {
 			t.Errorf("%+v", now)
 		}
 		if err := d.Terminate(t.Context(), in.ID); err != nil {
 			t.Error(err)
 		}
-		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceTerminated {
 			t.Errorf("%+v", now)
 		}
 	}
 	for _, r := range found {
 		if r.Kind == kindGroup {
-			if err := d.remove(t.Context(), r); err != nil {
+			if err := d.groups.shared().remove(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 		}

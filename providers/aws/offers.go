@@ -7,50 +7,53 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const typesPerPage = 100
 
-// Offers yields the instance types that the zones of the nodes' subnets have: a page of
-// types at a time, and of each an offer on spot and one on demand, as far as the spec
-// wants them. A spot price is that of the cheapest zone.
-func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		for o, err := range d.offers(ctx, spec) {
-			if !yield(o, fail("offers", err)) {
-				return
-			}
-		}
-	}
+// A catalogue looks up the instance types that the region has for the nodes' subnets, with
+// their zones and prices.
+type catalogue struct {
+	api              *client
+	networks         *networks
+	images           *images
+	onDemand         *priceList
+	spot             *spotPrices
+	extras           extras
+	excludeBurstable bool
+
+	mu    sync.Mutex
+	zones map[string][]string // by instance type
 }
 
-func (d *driver) offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		arch, err := d.ownArch(ctx)
+// offers yields what the zones of the nodes' subnets have, page by page.
+func (c *catalogue) offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		arch, err := c.images.ownArch(ctx)
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
 		found, others := 0, map[string]bool{}
-		for page, err := range d.typePages(ctx, spec) {
+		for page, err := range c.typePages(ctx, spec) {
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			var good []kind
 			for _, t := range page {
 				k, ok := kindOfType(t)
 				switch {
-				case !ok, d.cfg.ExcludeBurstable && k.burstable, !d.canRun(k, arch):
+				case !ok, c.excludeBurstable && k.burstable, !c.images.canBoot(k, arch):
 				case k.fits(spec):
 					good = append(good, k)
 				case !spec.Accelerator.IsZero() && spec.Accelerator.Matches(k.accelerator):
@@ -58,9 +61,9 @@ func (d *driver) offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 				}
 			}
 			slices.SortFunc(good, func(a, b kind) int { return cmp.Compare(a.name, b.name) })
-			offers, err := d.priced(ctx, good, spec)
+			offers, err := c.priced(ctx, good, spec)
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, o := range offers {
@@ -71,15 +74,15 @@ func (d *driver) offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 			}
 		}
 		if found == 0 && len(others) > 0 {
-			yield(gputrain.Offer{}, &gputrain.Error{Kind: gputrain.ErrNoOffers,
-				Err:  fmt.Errorf("EC2 has no machine with just %v", spec.Accelerator),
-				Hint: "ask for the Count of one that it has: " + strings.Join(slices.Sorted(maps.Keys(others)), ", ")})
+			yield(driver.Offer{}, &driver.Error{Kind: driver.ErrNoOffers,
+				Err:  fmt.Errorf("EC2 has no machine with exactly %v", spec.Accelerator),
+				Hint: "ask for a Count that it has: " + strings.Join(slices.Sorted(maps.Keys(others)), ", ")})
 		}
 	}
 }
 
 // typePages yields the instance types of the region, page by page.
-func (d *driver) typePages(ctx context.Context, spec gputrain.Spec) iter.Seq2[[]types.InstanceTypeInfo, error] {
+func (c *catalogue) typePages(ctx context.Context, spec driver.Query) iter.Seq2[[]types.InstanceTypeInfo, error] {
 	return func(yield func([]types.InstanceTypeInfo, error) bool) {
 		in := ec2.DescribeInstanceTypesInput{MaxResults: sdk.Int32(typesPerPage)}
 		if spec.Accelerator.IsZero() {
@@ -87,7 +90,7 @@ func (d *driver) typePages(ctx context.Context, spec gputrain.Spec) iter.Seq2[[]
 		} else {
 			in.Filters = []types.Filter{filter("instance-type", acceleratedFamilies...)}
 		}
-		pages := ec2.NewDescribeInstanceTypesPaginator(d.api.ec2, &in)
+		pages := ec2.NewDescribeInstanceTypesPaginator(c.api.ec2, &in)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -101,26 +104,8 @@ func (d *driver) typePages(ctx context.Context, spec gputrain.Spec) iter.Seq2[[]
 	}
 }
 
-// ownArch returns the architecture of the user's own image, or "".
-func (d *driver) ownArch(ctx context.Context) (string, error) {
-	if d.cfg.AMI == "" {
-		return "", nil
-	}
-	im, err := d.image(ctx, "", plain)
-	return im.arch, err
-}
-
-// canRun reports whether there is an image for an instance type.
-func (d *driver) canRun(k kind, ownArch string) bool {
-	if d.cfg.AMI != "" {
-		return ownArch == k.arch
-	}
-	s, ok := softwareFor(k.accelerator)
-	return ok && (s == plain || d.cfg.UbuntuVersion != "20.04")
-}
-
-// priced makes offers of instance types.
-func (d *driver) priced(ctx context.Context, kinds []kind, spec gputrain.Spec) ([]gputrain.Offer, error) {
+// priced turns instance types into offers.
+func (c *catalogue) priced(ctx context.Context, kinds []kind, spec driver.Query) ([]driver.Offer, error) {
 	if len(kinds) == 0 {
 		return nil, nil
 	}
@@ -128,48 +113,48 @@ func (d *driver) priced(ctx context.Context, kinds []kind, spec gputrain.Spec) (
 	for _, k := range kinds {
 		names = append(names, k.name)
 	}
-	zones, err := d.zonesOf(ctx, names)
+	zones, err := c.zonesOf(ctx, names)
 	if err != nil {
 		return nil, err
 	}
 	kinds = slices.DeleteFunc(kinds, func(k kind) bool { return len(zones[k.name]) == 0 })
 	for _, k := range kinds {
-		if k.spot && spec.Allocation != gputrain.OnDemand {
+		if k.spot && spec.Allocation != driver.OnDemand {
 			forSpot = append(forSpot, k.name)
 		}
-		if k.onDemand && spec.Allocation != gputrain.Spot {
+		if k.onDemand && spec.Allocation != driver.Spot {
 			onDemand = append(onDemand, k.name)
 		}
 	}
-	spot, err := d.spotPrices(ctx, forSpot)
+	spot, err := c.spot.ask(ctx, forSpot)
 	if err != nil {
 		return nil, err
 	}
-	prices, err := d.onDemandPrices(ctx, onDemand)
+	prices, err := c.onDemand.ask(ctx, onDemand)
 	if err != nil {
 		return nil, err
 	}
-	var offers []gputrain.Offer
+	var offers []driver.Offer
 	for _, k := range kinds {
-		o := gputrain.Offer{
-			Provider: providerName, InstanceType: k.name, Region: d.api.region, Accelerator: k.accelerator, Arch: k.arch,
-			VCPUs: k.vcpus, MemoryGiB: k.memoryGiB, DiskGiB: float64(d.diskGB(spec)),
+		o := driver.Offer{
+			Provider: providerName, InstanceType: k.name, Region: c.api.region, Accelerator: k.accelerator, Arch: k.arch,
+			VCPUs: k.vcpus, MemoryGiB: k.memoryGiB, DiskGiB: float64(c.extras.diskGB(spec)),
 		}
 		if slices.Contains(forSpot, k.name) {
-			o.Spot, o.ID = true, d.api.region+"/"+k.name+"/spot"
-			o.HourlyUSD = d.withExtras(least(spot[k.name], zones[k.name]), spec)
+			o.Spot, o.ID = true, c.api.region+"/"+k.name+"/spot"
+			o.HourlyUSD = c.extras.add(least(spot[k.name], zones[k.name]), spec)
 			offers = append(offers, o)
 		}
 		if slices.Contains(onDemand, k.name) {
-			o.Spot, o.ID = false, d.api.region+"/"+k.name+"/on-demand"
-			o.HourlyUSD = d.withExtras(prices[k.name], spec)
+			o.Spot, o.ID = false, c.api.region+"/"+k.name+"/on-demand"
+			o.HourlyUSD = c.extras.add(prices[k.name], spec)
 			offers = append(offers, o)
 		}
 	}
 	return offers, nil
 }
 
-// least returns the least price that one of the zones has, or 0.
+// least returns the lowest price in any of the zones, or 0.
 func least(prices map[string]float64, zones []string) (usd float64) {
 	for _, zone := range zones {
 		if p := prices[zone]; p > 0 && (usd == 0 || p < usd) {
@@ -179,54 +164,27 @@ func least(prices map[string]float64, zones []string) (usd float64) {
 	return usd
 }
 
-const (
-	// diskUSD and addressUSD are what a GB of a gp3 disk and a public address cost for
-	// an hour, to within a cent an hour in all regions.
-	diskUSD, addressUSD = 0.08 / 730, 0.005
-)
-
-// withExtras is the price of a machine with its disk and its address. What is not known
-// stays so.
-func (d *driver) withExtras(usd float64, spec gputrain.Spec) gputrain.Price {
-	if usd <= 0 {
-		return gputrain.Price{}
-	}
-	return gputrain.USD(math.Round((usd+d.extras(spec))*1e6) / 1e6)
-}
-
-func (d *driver) extras(spec gputrain.Spec) float64 {
-	return float64(d.diskGB(spec))*diskUSD + addressUSD
-}
-
-// diskGB is the size of the disk that a node gets. An image can need more.
-func (d *driver) diskGB(spec gputrain.Spec) int {
-	if spec.DiskGiB <= 0 {
-		return d.cfg.DiskGB
-	}
-	return int(math.Ceil(spec.DiskGiB))
-}
-
 // zonesOf returns the zones of the nodes' subnets that have each of the types.
-func (d *driver) zonesOf(ctx context.Context, names []string) (map[string][]string, error) {
-	net, err := d.network(ctx)
+func (c *catalogue) zonesOf(ctx context.Context, names []string) (map[string][]string, error) {
+	net, err := c.networks.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string][]string{}
-	d.mu.Lock()
+	c.mu.Lock()
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		zones, ok := d.zones[name]
+		zones, ok := c.zones[name]
 		known[name] = zones
 		return ok
 	})
-	d.mu.Unlock()
+	c.mu.Unlock()
 	if len(missing) == 0 {
 		return known, nil
 	}
 	for _, name := range missing {
 		known[name] = nil
 	}
-	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(d.api.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
+	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(c.api.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: types.LocationTypeAvailabilityZone, Filters: []types.Filter{filter("instance-type", missing...)},
 	})
 	for pages.HasMorePages() {
@@ -241,13 +199,13 @@ func (d *driver) zonesOf(ctx context.Context, names []string) (map[string][]stri
 			}
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, name := range missing {
 		slices.Sort(known[name])
-		d.zones[name] = known[name]
+		c.zones[name] = known[name]
 	}
 	return known, nil
 }
 
-var errNoZone = errors.New("none of the zones that the nodes' subnets are in has it")
+var errNoZone = errors.New("no zone of the nodes' subnets has it")

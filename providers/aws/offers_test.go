@@ -8,11 +8,12 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-func named(all []gputrain.Offer) (names []string) {
+func named(all []driver.Offer) (names []string) {
 	for _, o := range all {
 		if o.Spot {
 			names = append(names, o.InstanceType+" spot")
@@ -25,17 +26,17 @@ func named(all []gputrain.Offer) (names []string) {
 
 func TestOffers(t *testing.T) {
 	t.Parallel()
-	cheapest := gputrain.CheapestAllocation
+	cheapest := driver.CheapestAllocation
 	for name, tt := range map[string]struct {
 		spec gputrain.Spec
 		cfg  func(*Config)
 		want []string
 	}{
-		"anything":                     {gputrain.Spec{}, nil, []string{"c7i.large", "m7g.medium", "t3.medium"}}, // nothing old, nothing tiny, nothing with accelerators
+		"anything":                     {gputrain.Spec{}, nil, []string{"c7i.large", "m7g.medium", "t3.medium"}}, // no old type, no tiny one, none with accelerators
 		"not burstable":                {gputrain.Spec{}, func(c *Config) { c.ExcludeBurstable = true }, []string{"c7i.large", "m7g.medium"}},
 		"arm64":                        {gputrain.Spec{Arch: "arm64"}, nil, []string{"m7g.medium"}},
 		"both markets":                 {gputrain.Spec{VCPUs: 2, Allocation: cheapest}, nil, []string{"c7i.large spot", "c7i.large", "t3.medium spot", "t3.medium"}},
-		"spot":                         {gputrain.Spec{VCPUs: 2, Allocation: gputrain.Spot}, nil, []string{"c7i.large spot", "t3.medium spot"}},
+		"spot":                         {gputrain.Spec{VCPUs: 2, Allocation: driver.Spot}, nil, []string{"c7i.large spot", "t3.medium spot"}},
 		"one A10G":                     {gputrain.Spec{Accelerator: accelerators.A10G()}, nil, []string{"g5.xlarge"}},
 		"its nominal memory":           {gputrain.Spec{Accelerator: accelerators.A10G(accelerators.Memory(24))}, nil, []string{"g5.xlarge"}},
 		"four":                         {gputrain.Spec{Accelerator: accelerators.A10G(accelerators.Count(4))}, nil, []string{"g5.12xlarge"}},
@@ -59,7 +60,7 @@ func TestOffers(t *testing.T) {
 			if change == nil {
 				change = func(*Config) {}
 			}
-			got := cloudtest.Offers(t, f.open(change), tt.spec)
+			got := cloudtest.Offers(t, f.open(change), tt.spec.Query())
 			if !slices.Equal(named(got), tt.want) {
 				t.Errorf("%q, want %q", named(got), tt.want)
 			}
@@ -72,25 +73,25 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// There is no machine with one A100, and nobody gets eight who has asked for one.
+// There is no machine with one A100, and a query for one gets no offer of eight.
 func TestDevicesComeInNumbers(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open()
 	var err error
-	for _, e := range d.Offers(t.Context(), gputrain.Spec{Accelerator: accelerators.A100()}) {
+	for _, e := range d.Offers(t.Context(), driver.Query{Accelerator: accelerators.A100()}) {
 		err = e
 	}
-	is(t, err, gputrain.ErrNoOffers, "offers")
+	is(t, err, driver.ErrNoOffers, "offers")
 	if !strings.Contains(fmt.Sprint(err), "p4d.24xlarge") || !strings.Contains(fmt.Sprint(err), ":8") {
 		t.Errorf("%v", err)
 	}
 }
 
-// What EC2 tells of devices is read with care for what it tells wrongly.
+// Wrong numbers in EC2's description of devices are corrected.
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open()
-	trn := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.Trainium2(accelerators.Count(16))})[0]
+	trn := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Trainium2(accelerators.Count(16))})[0]
 	if trn.Accelerator.MemoryGiB > 96 {
 		t.Errorf("a Trainium2 of %v GiB", trn.Accelerator.MemoryGiB)
 	}
@@ -98,40 +99,40 @@ func TestDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: inf}); len(all) != 1 || all[0].Accelerator.Count != 1 || all[0].InstanceType != "inf1.xlarge" {
+	if all := cloudtest.Offers(t, d, driver.Query{Accelerator: inf}); len(all) != 1 || all[0].Accelerator.Count != 1 || all[0].InstanceType != "inf1.xlarge" {
 		t.Errorf("%+v", all)
 	}
 }
 
-// The price is the machine's, with its disk and address; on spot that of the cheapest of
-// all zones, whichever page they are on.
+// The price is the machine's, with its disk and address. On spot it is the cheapest of
+// all zones, on every page.
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	spec := gputrain.Spec{Accelerator: accelerators.A10G(), DiskGiB: 500, Allocation: gputrain.CheapestAllocation}
+	spec := gputrain.Spec{Accelerator: accelerators.A10G(), DiskGiB: 500, Allocation: driver.CheapestAllocation}
 	extra := 500*diskUSD + addressUSD
-	all := cloudtest.Offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec.Query())
 	spot, _ := all[0].HourlyUSD.USD()
 	onDemand, _ := all[1].HourlyUSD.USD()
 	if !near(spot, 0.4+extra) || !near(onDemand, 1.006+extra) || all[0].DiskGiB != 500 {
 		t.Errorf("%+v", all)
 	}
 	n := len(f.Records(opOther))
-	cloudtest.Offers(t, d, spec)
+	cloudtest.Offers(t, d, spec.Query())
 	if more := len(f.Records(opOther)) - n; more != 0 {
-		t.Errorf("prices on demand are asked for again: %d calls", more)
+		t.Errorf("prices on demand are requested again: %d calls", more)
 	}
 }
 
-// Many prices are asked for at once, page by page.
+// Prices of many types are fetched together, page by page.
 func TestPricesOfMany(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for i := range manyPrices {
 		f.types = append(f.types, fakeType{name: fmt.Sprintf("m9.%02dxlarge", i), arch: "x86_64", vcpus: 8, memoryMiB: 32768, usd: 1 + float64(i)})
 	}
-	all := cloudtest.Offers(t, f.open(), gputrain.Spec{VCPUs: 8})
+	all := cloudtest.Offers(t, f.open(), driver.Query{VCPUs: 8})
 	if len(all) != manyPrices {
 		t.Fatalf("%d offers", len(all))
 	}
@@ -147,32 +148,32 @@ func TestPricesOfMany(t *testing.T) {
 	}
 }
 
-// A price that may not be asked for is not known, which is not the same as nothing.
+// A price that the account may not read is unknown, which is not zero.
 func TestPricesDenied(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.denied["AWSPriceListService.GetProducts"], f.denied["DescribeSpotPriceHistory"] = true, true
 	d := f.open()
-	all := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.A10G(), Allocation: gputrain.CheapestAllocation})
-	if len(all) != 2 || all[0].HourlyUSD != (gputrain.Price{}) || all[1].HourlyUSD != (gputrain.Price{}) {
+	all := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.A10G(), Allocation: driver.CheapestAllocation})
+	if len(all) != 2 || all[0].HourlyUSD != (driver.Price{}) || all[1].HourlyUSD != (driver.Price{}) {
 		t.Errorf("%+v", all)
 	}
 	f.denied["DescribeInstanceTypes"] = true
-	for _, err := range d.Offers(t.Context(), gputrain.Spec{}) {
-		is(t, err, gputrain.ErrAuth, "offers")
+	for _, err := range d.Offers(t.Context(), driver.Query{}) {
+		is(t, err, driver.ErrAuth, "offers")
 	}
 }
 
-// China's prices are no dollars, and GovCloud's accounts cannot ask the Price List.
+// China's prices are not in dollars, and GovCloud's accounts cannot call the Price List.
 func TestPricesElsewhere(t *testing.T) {
 	t.Parallel()
 	for region, spotIsKnown := range map[string]bool{"cn-north-1": false, "us-gov-west-1": true} {
 		f := startFake(t)
 		d := prepared(t, f, func(c *Config) { c.Region = region })
 		spec := a10g
-		spec.Allocation, spec.MaxHourlyUSD, spec.AllowUnknownPrice = gputrain.CheapestAllocation, 1, true
-		all := cloudtest.Offers(t, d, spec)
-		if len(all) != 2 || (all[0].HourlyUSD != gputrain.Price{}) != spotIsKnown || all[1].HourlyUSD != (gputrain.Price{}) {
+		spec.Allocation, spec.MaxHourlyUSD, spec.AllowUnknownPrice = driver.CheapestAllocation, 1, true
+		all := cloudtest.Offers(t, d, spec.Query())
+		if len(all) != 2 || (all[0].HourlyUSD != driver.Price{}) != spotIsKnown || all[1].HourlyUSD != (driver.Price{}) {
 			t.Fatalf("%s: %+v", region, all)
 		}
 		mustLaunch(t, d, request(spec, all[0], 1))
@@ -182,7 +183,7 @@ func TestPricesElsewhere(t *testing.T) {
 	}
 }
 
-// Items of the Price List that are none.
+// Items of the Price List that have no usable price count as 0.
 func TestProducts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]float64{
@@ -197,7 +198,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// Images are found by their parameters, and by their names where those are denied or gone.
+// Images are found by their SSM parameters, or by name if those are denied or missing.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -218,8 +219,8 @@ func TestImages(t *testing.T) {
 		"older by name":         {"amd64", plain, "22.04", func(f *fake) { f.noImages = true }, "ami-00000007", nil},
 		"NVIDIA by name":        {"amd64", nvidia, "24.04", func(f *fake) { f.noImages = true }, "ami-00000003", nil},
 		"NVIDIA, arm64 by name": {"arm64", nvidia, "24.04", func(f *fake) { f.noImages = true }, "ami-00000004", nil},
-		"Neuron has no name":    {"amd64", neuron, "24.04", func(f *fake) { f.noImages = true }, "", gputrain.ErrNotFound},
-		"there is none":         {"arm64", plain, "20.04", nil, "", gputrain.ErrNotFound},
+		"Neuron has no name":    {"amd64", neuron, "24.04", func(f *fake) { f.noImages = true }, "", driver.ErrNotFound},
+		"there is none":         {"arm64", plain, "20.04", nil, "", driver.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +229,7 @@ func TestImages(t *testing.T) {
 				tt.change(f)
 			}
 			d := f.open(func(c *Config) { c.UbuntuVersion = tt.ubuntu })
-			im, err := d.image(t.Context(), tt.arch, tt.s)
+			im, err := d.launcher.images.forNode(t.Context(), tt.arch, tt.s)
 			if im.id != tt.want || (err != nil) != (tt.nothing != nil) {
 				t.Fatalf("%+v, %v", im, err)
 			}
@@ -240,29 +241,29 @@ func TestImages(t *testing.T) {
 				t.Errorf("%+v", im)
 			}
 			n := len(f.Records())
-			if _, err := d.image(t.Context(), tt.arch, tt.s); err != nil || len(f.Records()) != n {
+			if _, err := d.launcher.images.forNode(t.Context(), tt.arch, tt.s); err != nil || len(f.Records()) != n {
 				t.Errorf("it is looked up again: %v", err)
 			}
 		})
 	}
 }
 
-// An image that is not there, or not of this region, is said to be so.
+// An image that does not exist in this region is reported as not found.
 func TestImageThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open(func(c *Config) { c.AMI = "ami-0badbadbad" })
-	for _, err := range d.Offers(t.Context(), gputrain.Spec{}) {
-		is(t, err, gputrain.ErrNotFound, "offers")
+	for _, err := range d.Offers(t.Context(), driver.Query{}) {
+		is(t, err, driver.ErrNotFound, "offers")
 	}
 }
 
-// Without a default VPC somebody has to say where.
+// Without a default VPC, the user must set SubnetID.
 func TestNoDefaultVPC(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.noVPC = true
 	err := f.open().Prepare(t.Context(), cloudtest.Info("p1"))
-	is(t, err, gputrain.ErrInvalid, "prepare")
+	is(t, err, driver.ErrInvalid, "prepare")
 	if !strings.Contains(fmt.Sprint(err), "SubnetID") {
 		t.Errorf("%v", err)
 	}
@@ -271,10 +272,10 @@ func TestNoDefaultVPC(t *testing.T) {
 		t.Error(err)
 	}
 	wrong := f.open(func(c *Config) { c.SubnetID = "subnet-0badbadb" })
-	is(t, wrong.Prepare(t.Context(), cloudtest.Info("p1")), gputrain.ErrNotFound, "prepare")
+	is(t, wrong.Prepare(t.Context(), cloudtest.Info("p1")), driver.ErrNotFound, "prepare")
 }
 
-// What has no price in the API is refused by the pool under a price cap.
+// Under a price limit, the pool rejects an offer whose price is unknown.
 func TestUnknownPriceUnderACap(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -285,5 +286,5 @@ func TestUnknownPriceUnderACap(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: "DescribeVpcs", Times: -1, Answer: fakecloud.EC2Error(403, "AuthFailure", "not able to validate the provided access credentials")})
 	_, err = gputrain.Plan(t.Context(), f.config(), gputrain.Spec{})
-	is(t, err, gputrain.ErrAuth, "offers")
+	is(t, err, driver.ErrAuth, "offers")
 }

@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The policy in the documentation has all that the driver calls, and nothing else but the
-// role that spot and fleets need once for an account.
+// The documented policy allows all that the driver calls, and nothing else except the
+// role that spot and fleets need once per account.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	spec := a10g
-	spec.Allocation = gputrain.CheapestAllocation
-	o := cloudtest.Offers(t, d, spec)[1]
+	spec.Allocation = driver.CheapestAllocation
+	o := cloudtest.Offers(t, d, spec.Query())[1]
 	got := mustLaunch(t, d, request(a10g, o, 1))
 	f.Do(func() {
 		f.noFleets = true

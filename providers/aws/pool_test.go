@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -54,8 +55,8 @@ func closeToNothing(t *testing.T, f *fake, pool *gputrain.Compute) {
 	}
 }
 
-// From Open to an empty account, with real SSH nodes, of which the calls fail in every way
-// that they can, while addresses come late.
+// A pool works from Open to an empty account, with real SSH nodes, while calls fail in
+// many ways and addresses come late.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -83,13 +84,13 @@ func TestPoolUnderFaults(t *testing.T) {
 	closeToNothing(t, f, pool)
 }
 
-// What has no room on spot is rented on demand, with client tokens of its own, and the
-// price of that.
+// A node without spot capacity is launched on demand, with its own client token, at the
+// on-demand price.
 func TestSpotFallsBackToOnDemand(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.spotRoom = 1
-	pool := openPool(t, f, gputrain.Spec{Nodes: 2, VCPUs: 2, MemoryGiB: 4, Allocation: gputrain.SpotIfAvailable})
+	pool := openPool(t, f, gputrain.Spec{Nodes: 2, VCPUs: 2, MemoryGiB: 4, Allocation: driver.SpotIfAvailable})
 	use(t, pool)
 	f.Do(func() {
 		spot := 0
@@ -115,7 +116,7 @@ func TestSpotFallsBackToOnDemand(t *testing.T) {
 func TestPreemptedNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Allocation: gputrain.Spot}, func(id string) {
+	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Allocation: driver.Spot}, func(id string) {
 		f.Do(func() {
 			r, _ := f.instances.Get(nil, id)
 			f.end(r, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated by Spot Service")
@@ -126,7 +127,7 @@ func TestPreemptedNodeIsReplaced(t *testing.T) {
 	}
 }
 
-// A machine that shuts itself down, as it does when its lease is over, is terminated.
+// A machine that shuts itself down, as it does when its lease ends, is terminated.
 func TestSelfDestruct(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -134,14 +135,14 @@ func TestSelfDestruct(t *testing.T) {
 	id := pool.Nodes()[0].ID
 	r := f.rental(id)
 	bin := strings.TrimSuffix(r.machine.Home, "home") + "bin"
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", (&driver{}).SelfDestruct(gputrain.Instance{}))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", (&awsDriver{}).Scripts(driver.Instance{}).SelfDestruct)
 	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "FAKECLOUD_MACHINE=" + strings.TrimSuffix(r.machine.Home, "/home")}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	select {
 	case <-r.machine.Down():
-	case <-time.After(patience):
+	case <-time.After(eventTimeout):
 		t.Fatal("it does not shut down")
 	}
 	f.Do(func() {
@@ -152,13 +153,13 @@ func TestSelfDestruct(t *testing.T) {
 	closeToNothing(t, f, pool)
 }
 
-// A pool that there is no room for leaves nothing.
+// A pool that finds no capacity leaves nothing.
 func TestPoolWithoutRoom(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.room = 1
 	_, err := gputrain.Open(t.Context(), dialed{f.config()}, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, gputrain.WithStateDir(t.TempDir()))
-	if !errors.Is(err, gputrain.ErrNoCapacity) {
+	if !errors.Is(err, driver.ErrNoCapacity) {
 		t.Errorf("%v", err)
 	}
 	if live := f.live(); len(live) > 0 {
@@ -166,8 +167,8 @@ func TestPoolWithoutRoom(t *testing.T) {
 	}
 }
 
-// A program that dies between a create and its answer leaves what Reap finds by its tags:
-// the machine, and the launch template that nobody has removed.
+// If a program dies between a create and its answer, Reap finds the machine and the
+// launch template by their tags.
 func TestListFindsWhatACrashLeaves(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -199,7 +200,7 @@ func TestListFindsWhatACrashLeaves(t *testing.T) {
 	}
 }
 
-// A pool is attached to from another network, which its security group lets in then.
+// After Attach from another network, the security group lets that network in.
 func TestAttachFromElsewhere(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -225,7 +226,7 @@ func TestAttachFromElsewhere(t *testing.T) {
 	closeToNothing(t, f, pool)
 }
 
-// What another computer's program has left is ended once its lease is certainly over.
+// Reap ends what another computer's program left, once its lease is certainly over.
 func TestReap(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -254,6 +255,6 @@ func TestReap(t *testing.T) {
 		}
 	}
 	if live := f.live(); len(live) != 8 {
-		t.Errorf("what is somebody else's: %v", live)
+		t.Errorf("other users' things: %v", live)
 	}
 }

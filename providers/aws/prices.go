@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,27 +17,63 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
-	// priceAge is how long a price on demand is taken for the present one.
+	// A price on demand expires after priceAge.
 	priceAge = 24 * time.Hour
-	// pricesAtOnce is how many prices are asked for at the same time, and manyPrices from
-	// how many on it is quicker to ask for all that the region has.
+	// At most pricesAtOnce prices are requested at the same time. From manyPrices on, all
+	// prices of the region are requested, which is quicker.
 	pricesAtOnce, manyPrices = 10, 30
+	// diskUSD and addressUSD are the hourly prices of a GB of a gp3 disk and of a public
+	// address, to within a cent an hour in all regions.
+	diskUSD, addressUSD = 0.08 / 730, 0.005
 )
 
-// A prices table is what is known of prices on demand, in USD an hour.
-type prices struct {
-	mu  sync.Mutex
-	usd map[string]float64 // by instance type; 0 is one that is not known
-	at  time.Time
+// extras are billed beside a machine: its disk and its public address.
+type extras struct {
+	defaultDiskGB int // if the spec asks for none
 }
 
-// spotPrices returns the present prices of instance types, by their zones.
-func (d *driver) spotPrices(ctx context.Context, names []string) (map[string]map[string]float64, error) {
+// diskGB returns the size of a node's disk. An image can need more.
+func (e extras) diskGB(spec driver.Query) int {
+	if spec.DiskGiB <= 0 {
+		return e.defaultDiskGB
+	}
+	return int(math.Ceil(spec.DiskGiB))
+}
+
+func (e extras) usd(spec driver.Query) float64 {
+	return float64(e.diskGB(spec))*diskUSD + addressUSD
+}
+
+// add returns the price of a machine with its extras. A usd of 0 means unknown.
+func (e extras) add(usd float64, spec driver.Query) driver.Price {
+	if usd <= 0 {
+		return driver.Price{}
+	}
+	return driver.USD(math.Round((usd+e.usd(spec))*1e6) / 1e6)
+}
+
+// spotPrices are the spot prices that were seen last, in USD an hour.
+type spotPrices struct {
+	api *client
+	mu  sync.Mutex
+	usd map[string]map[string]float64 // by instance type and zone; the inner maps are never changed
+}
+
+// latest returns the prices of an instance type that were seen last, by zone.
+func (p *spotPrices) latest(instanceType string) map[string]float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.usd[instanceType]
+}
+
+// ask returns the present prices of instance types, by zone.
+func (p *spotPrices) ask(ctx context.Context, names []string) (map[string]map[string]float64, error) {
 	found := map[string]map[string]float64{}
-	if len(names) == 0 || !paysUSD(d.api.region) {
+	if len(names) == 0 || !paysUSD(p.api.region) {
 		return found, nil
 	}
 	in := ec2.DescribeSpotPriceHistoryInput{ProductDescriptions: []string{"Linux/UNIX"}, StartTime: sdk.Time(time.Now())}
@@ -44,19 +81,19 @@ func (d *driver) spotPrices(ctx context.Context, names []string) (map[string]map
 		in.InstanceTypes = append(in.InstanceTypes, types.InstanceType(name))
 	}
 	newest := map[[2]string]time.Time{}
-	pages := ec2.NewDescribeSpotPriceHistoryPaginator(d.api.ec2, &in)
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(p.api.ec2, &in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if isDenied(err) {
-			return map[string]map[string]float64{}, nil // not known
+			return map[string]map[string]float64{}, nil // unknown
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range page.SpotPriceHistory {
-			name, zone := string(p.InstanceType), sdk.ToString(p.AvailabilityZone)
-			usd, err := strconv.ParseFloat(sdk.ToString(p.SpotPrice), 64)
-			at := sdk.ToTime(p.Timestamp)
+		for _, said := range page.SpotPriceHistory {
+			name, zone := string(said.InstanceType), sdk.ToString(said.AvailabilityZone)
+			usd, err := strconv.ParseFloat(sdk.ToString(said.SpotPrice), 64)
+			at := sdk.ToTime(said.Timestamp)
 			if err != nil || usd <= 0 || at.Before(newest[[2]string{name, zone}]) {
 				continue
 			}
@@ -67,20 +104,27 @@ func (d *driver) spotPrices(ctx context.Context, names []string) (map[string]map
 			found[name][zone] = usd
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for name, zones := range found {
-		d.spot[name] = zones
+		p.usd[name] = zones
 	}
 	return found, nil
 }
 
-// onDemandPrices returns the prices of instance types, where they are known.
-func (d *driver) onDemandPrices(ctx context.Context, names []string) (map[string]float64, error) {
-	if d.api.pricing == nil {
-		return map[string]float64{}, nil // not known
+// A priceList holds the prices on demand that were read from AWS's Price List, in USD an hour.
+type priceList struct {
+	api *client
+	mu  sync.Mutex         // held during requests
+	usd map[string]float64 // by instance type; 0 means unknown
+	at  time.Time
+}
+
+// ask returns the prices of instance types. An unknown price is 0 or missing.
+func (p *priceList) ask(ctx context.Context, names []string) (map[string]float64, error) {
+	if p.api.pricing == nil {
+		return map[string]float64{}, nil // unknown
 	}
-	p := &d.prices
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.at) > priceAge {
@@ -102,7 +146,7 @@ func (d *driver) onDemandPrices(ctx context.Context, names []string) (map[string
 	}
 	for _, name := range missing {
 		g.Go(func() error {
-			found, err := d.products(gctx, name)
+			found, err := p.products(gctx, name)
 			if err == nil && name != "" {
 				found = map[string]float64{name: found[name]}
 			}
@@ -112,19 +156,19 @@ func (d *driver) onDemandPrices(ctx context.Context, names []string) (map[string
 	}
 	if err := g.Wait(); err != nil {
 		if isDenied(err) {
-			return map[string]float64{}, nil // not known
+			return map[string]float64{}, nil // unknown
 		}
 		return nil, err
 	}
 	return maps.Clone(p.usd), nil
 }
 
-// products asks the Price List for an instance type, or for all of the region.
-func (d *driver) products(ctx context.Context, name string) (map[string]float64, error) {
+// products asks the Price List for an instance type, or for all types of the region.
+func (p *priceList) products(ctx context.Context, name string) (map[string]float64, error) {
 	type match struct{ Type, Field, Value string }
 	filters := []match{}
 	for _, f := range [][2]string{
-		{"regionCode", d.api.region}, {"operatingSystem", "Linux"}, {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"}, {"instanceType", name},
+		{"regionCode", p.api.region}, {"operatingSystem", "Linux"}, {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"}, {"instanceType", name},
 	} {
 		if f[1] != "" {
 			filters = append(filters, match{"TERM_MATCH", f[0], f[1]})
@@ -140,11 +184,11 @@ func (d *driver) products(ctx context.Context, name string) (map[string]float64,
 			PriceList *[]string
 			NextToken string
 		}
-		if err := jsonCall(ctx, d.api.pricing, "AWSPriceListService.GetProducts", in, &out); err != nil {
+		if err := jsonCall(ctx, p.api.pricing, "AWSPriceListService.GetProducts", in, &out); err != nil {
 			return nil, "", err
 		}
 		if out.PriceList == nil {
-			return nil, "", fmt.Errorf("GetProducts: %w: it has no list of prices, not even an empty one", rest.ErrAnswer)
+			return nil, "", fmt.Errorf("GetProducts: %w: the answer has no list of prices, not even an empty one", rest.ErrAnswer)
 		}
 		return *out.PriceList, out.NextToken, nil
 	}) {
@@ -158,7 +202,7 @@ func (d *driver) products(ctx context.Context, name string) (map[string]float64,
 	return found, nil
 }
 
-// product reads an item of the Price List: the type, and what an hour of it costs.
+// product reads an item of the Price List: the type and its hourly price.
 func product(text string) (name string, usd float64) {
 	var p struct {
 		Product struct {

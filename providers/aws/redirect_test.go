@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Whoever is asked for credentials cannot send on what it was asked with: neither by the
-// SDK's own client, nor by the user's, whatever that follows by itself.
+// A server that is asked for credentials cannot redirect the request to another server,
+// with the SDK's client or with a user's client, even one that follows redirects.
 func TestSearchForCredentialsFollowsNoRedirect(t *testing.T) {
 	var mu sync.Mutex
 	var strange []string

@@ -8,34 +8,34 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// run gets a machine without a fleet: from the first of the zones that has room.
-func (d *driver) run(ctx context.Context, m creation) (got []gputrain.Instance, err error) {
+// run gets a machine without a fleet, from the first zone that has room.
+func (l *launcher) run(ctx context.Context, m creation) (got []driver.Instance, err error) {
 	for _, zone := range m.attempt.zones {
 		in := m.runOf(zone)
-		out, runErr := d.api.ec2.RunInstances(ctx, in, once)
+		out, runErr := l.api.ec2.RunInstances(ctx, in, once)
 		switch {
 		case isAmbiguous(runErr), isCode(runErr, "IdempotentParameterMismatch"):
-			return d.settle(ctx, m, runErr)
-		case kindOf(runErr) == gputrain.ErrNoCapacity:
+			return l.settle(ctx, m, runErr)
+		case kindOf(runErr) == driver.ErrNoCapacity:
 			err = runErr
 			continue
 		case runErr != nil:
 			return nil, runErr
 		case len(out.Instances) == 0:
-			return d.settle(ctx, m, errors.New("RunInstances: the answer has no instances"))
+			return l.settle(ctx, m, errors.New("RunInstances: the answer has no instances"))
 		}
 		for _, in := range out.Instances {
-			got = append(got, d.launched(m, sdk.ToString(in.InstanceId), zone))
+			got = append(got, l.launched(m, sdk.ToString(in.InstanceId), zone))
 		}
 		return got, nil
 	}
 	return nil, err
 }
 
-// runOf is the request for one machine in a zone.
+// runOf returns the request for one machine in a zone.
 func (m creation) runOf(zone string) *ec2.RunInstancesInput {
 	in := &ec2.RunInstancesInput{
 		ImageId: &m.image.id, InstanceType: types.InstanceType(m.req.Offer.InstanceType), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1),
@@ -51,7 +51,7 @@ func (m creation) runOf(zone string) *ec2.RunInstancesInput {
 			DeviceIndex: sdk.Int32(0), SubnetId: sdk.String(m.net.subnetIn(zone)), Groups: []string{m.group},
 			AssociatePublicIpAddress: sdk.Bool(true), DeleteOnTermination: sdk.Bool(true),
 		}},
-		TagSpecifications: m.tags.on(types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface),
+		TagSpecifications: m.tags.specifications(types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface),
 	}
 	if m.key != "" {
 		in.KeyName = &m.key
@@ -70,7 +70,7 @@ func (m creation) runOf(zone string) *ec2.RunInstancesInput {
 			spot.MaxPrice = &m.maxUSD
 		}
 		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot, SpotOptions: spot}
-		in.TagSpecifications = append(in.TagSpecifications, m.tags.on(types.ResourceTypeSpotInstancesRequest)...)
+		in.TagSpecifications = append(in.TagSpecifications, m.tags.specifications(types.ResourceTypeSpotInstancesRequest)...)
 	}
 	return in
 }

@@ -15,18 +15,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A notice is looked for as the metadata service wants it: with a token.
+// The preemption watch asks the metadata service with a token.
 func TestPreemptionWatch(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("GPUTRAIN_REQUIRE_CURL") != "" {
 			t.Fatal("there is no curl, and GPUTRAIN_REQUIRE_CURL is set")
 		}
-		t.Skip("there is no curl")
+		t.Skip("no curl on this machine: install curl")
 	}
 	var action atomic.Value
 	action.Store("")
@@ -43,7 +43,7 @@ func TestPreemptionWatch(t *testing.T) {
 		}
 	}))
 	defer imds.Close()
-	text := (&driver{}).PreemptionWatch(gputrain.Instance{})
+	text := (&awsDriver{}).Scripts(driver.Instance{}).PreemptionWatch
 	look := func(at string) string {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
 		cmd.Env = append(os.Environ(), "imds="+at)
@@ -76,7 +76,7 @@ func TestPreemptionWatch(t *testing.T) {
 	}
 }
 
-// A node that nobody takes over shuts down; one that is taken over does not.
+// A node that no program takes over shuts down. A node that is taken over does not.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func TestUnclaimed(t *testing.T) {
 	}
 	name := "aws-unclaimed-" + strconv.Itoa(os.Getpid())
 	if !run(name) {
-		t.Error("a node that nobody has taken over does not shut down")
+		t.Error("an unclaimed node does not shut down")
 	}
 	taken := exec.CommandContext(t.Context(), "sleep", "60")
 	taken.Env = []string{"GPUTRAIN_NODE=" + name}

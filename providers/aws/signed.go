@@ -16,15 +16,15 @@ import (
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
-// signer signs requests for a service of AWS's that its SDK does not call here.
+// signer signs requests for an AWS service that is called without the SDK.
 func signer(cfg sdk.Config, service, region string) func(req *http.Request, hide func(...string)) error {
 	v := v4.NewSigner()
 	return func(req *http.Request, hide func(...string)) error {
-		who, err := cfg.Credentials.Retrieve(req.Context())
+		creds, err := cfg.Credentials.Retrieve(req.Context())
 		if err != nil {
 			return noCredentials(err)
 		}
-		hide(who.SecretAccessKey, who.SessionToken)
+		hide(creds.SecretAccessKey, creds.SessionToken)
 		var body []byte
 		if req.GetBody != nil {
 			r, err := req.GetBody()
@@ -36,18 +36,18 @@ func signer(cfg sdk.Config, service, region string) func(req *http.Request, hide
 			}
 		}
 		sum := sha256.Sum256(body)
-		return v.SignHTTP(req.Context(), who, req, hex.EncodeToString(sum[:]), service, region, time.Now())
+		return v.SignHTTP(req.Context(), creds, req, hex.EncodeToString(sum[:]), service, region, time.Now())
 	}
 }
 
-// jsonService returns a client of a service of the JSON protocol.
+// jsonService returns a client of a service that speaks the JSON protocol.
 func jsonService(own *http.Client, address string, sign func(*http.Request, func(...string)) error) (*rest.Client, error) {
 	return rest.New(rest.Config{
 		BaseURL: address, HTTPClient: own, Timeout: own.Timeout, Attempts: maxAttempts, Fault: fault, Auth: rest.Auth{Sign: sign},
 	})
 }
 
-// jsonCall makes a call of the JSON protocol that changes nothing.
+// jsonCall makes a read-only call of the JSON protocol.
 func jsonCall(ctx context.Context, service *rest.Client, operation string, in, out any) error {
 	return service.Do(ctx, "POST", "/", in, out, rest.Safe,
 		rest.Header("X-Amz-Target", operation), rest.Header("Content-Type", "application/x-amz-json-1.1"))

@@ -10,51 +10,56 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// perTermination is how many machines one call may end.
+// perTermination is the largest number of machines that one call ends.
 const perTermination = 1000
 
-// Terminate ends the machines, and with them their disks.
-func (d *driver) Terminate(ctx context.Context, ids ...string) error {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !instanceForm.MatchString(id) }) // it cannot be there
-	for some := range slices.Chunk(ids, perTermination) {
-		unknown, err := d.knownOf(some, func(known []string) error { return d.terminate(ctx, known) })
+// terminate ends the machines, and with them their disks.
+func (i *instances) terminate(ctx context.Context, ids []string) error {
+	for some := range slices.Chunk(valid(ids), perTermination) {
+		unknown, err := knownOf(some, func(known []string) error { return i.end(ctx, known) })
 		for _, id := range unknown {
-			d.remember(id, func(m *machine) { m.gone = true })
+			i.remember(id, func(m *machine) { m.gone = true })
 		}
 		if err != nil {
-			return fail("terminate", err)
+			return err
 		}
 	}
 	return nil
 }
 
-// terminate ends machines. That the system does not shut down first saves minutes on those
-// with GPUs; where that cannot be had, it does.
-func (d *driver) terminate(ctx context.Context, ids []string) error {
+// valid returns the IDs that have the form of an instance ID. No machine has any other.
+func valid(ids []string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !instanceForm.MatchString(id) })
+}
+
+// end ends machines in one call. Unless EC2 refuses that, their systems do not shut down first,
+// which saves minutes on machines with GPUs.
+func (i *instances) end(ctx context.Context, ids []string) error {
 	in := &ec2.TerminateInstancesInput{InstanceIds: ids, SkipOsShutdown: sdk.Bool(true)}
-	out, err := d.api.ec2.TerminateInstances(ctx, in)
+	out, err := i.api.ec2.TerminateInstances(ctx, in)
 	if isCode(err, "UnknownParameter", "UnsupportedOperation", "InvalidParameterCombination", "InvalidParameterValue") {
 		in.SkipOsShutdown = nil
-		out, err = d.api.ec2.TerminateInstances(ctx, in)
+		out, err = i.api.ec2.TerminateInstances(ctx, in)
 	}
 	if err != nil {
 		return err
 	}
 	for _, ended := range out.TerminatingInstances {
-		d.remember(sdk.ToString(ended.InstanceId), func(m *machine) { m.ended = true })
+		i.remember(sdk.ToString(ended.InstanceId), func(m *machine) { m.ended = true })
 	}
 	return nil
 }
 
 var instanceIDs = regexp.MustCompile(`\bi-[0-9a-f]{8,17}\b`)
 
-// knownOf calls for machines until EC2 knows all of them: one that it does not know refuses
-// the whole call. It names those, and they are left out and returned. That a machine is not
-// known does not say that it is gone: it may be too new, and Describe tells.
-func (d *driver) knownOf(ids []string, call func(ids []string) error) (unknown []string, err error) {
+// knownOf makes a call for machines. EC2 refuses the whole call because of one ID that it does
+// not know, and names it. knownOf repeats the call without such IDs and returns them. They may
+// be gone or too new; Describe decides.
+func knownOf(ids []string, call func(ids []string) error) (unknown []string, err error) {
 	for len(ids) > 0 {
 		err := call(ids)
 		if !isCode(err, "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidID") {
@@ -73,12 +78,12 @@ func (d *driver) knownOf(ids []string, call func(ids []string) error) (unknown [
 	return unknown, nil
 }
 
-// MarkLease notes in a tag of the machines how long their pool's program is known to live.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
-	if err := checkPool(pool.ID); err != nil {
-		return fail("mark the lease", err)
+// markLease records in a tag of the machines until when their pool's program has extended the
+// lease.
+func (i *instances) markLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids []string) error {
+	if err := pooltag.CheckPool(pool.ID); err != nil {
+		return err
 	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !instanceForm.MatchString(id) })
 	var tags tagList
 	for _, t := range poolTags(pool, "") {
 		if key := sdk.ToString(t.Key); key != tagManaged && key != tagPool {
@@ -86,9 +91,9 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 		}
 	}
 	tags.add(tagUntil, until.UTC().Format(time.RFC3339))
-	_, err := d.knownOf(ids, func(known []string) error {
-		_, err := d.api.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: known, Tags: []types.Tag(tags)})
+	_, err := knownOf(valid(ids), func(known []string) error {
+		_, err := i.api.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: known, Tags: []types.Tag(tags)})
 		return err
 	})
-	return fail("mark the lease", err)
+	return err
 }

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// maxUserData is how long user data may be, before it is encoded.
+	// maxUserData bounds user data before it is encoded.
 	maxUserData = 16 << 10
-	// afterTTL is how long after a pool's TTL a node ends itself that has not been ended.
+	// A node that was not ended shuts itself down afterTTL after the pool's TTL.
 	afterTTL = 10 * time.Minute
 )
 
@@ -28,21 +29,21 @@ var (
 	noticeScript string
 )
 
-// userData is a node's user data for cloud-init: its host key, the pool's key, and the
-// deadlines that need no client. To shut down is to be terminated.
+// userData returns a node's user data for cloud-init: its host key, the pool's key, and the
+// deadlines that need no client. A shutdown terminates the machine.
 //
-// The private host key can be read by all who may read the instance's user data, and by
-// every process on the node. It is made for this one machine.
-func (d *driver) userData(req gputrain.LaunchRequest, node gputrain.NodeRequest, now time.Time) (string, error) {
-	public := publicKey(node.HostKey)
+// Every user of the account with permission to read the instance's user data, and every process
+// on the node, can read the private host key. It serves this machine only.
+func userData(req driver.Launch, node driver.NodeRequest, unclaimedFor time.Duration, now time.Time) (string, error) {
+	public := pooltag.PublicKey(node.HostKey.Public)
 	algorithm, ok := map[string]string{"ssh-ed25519": "ed25519", "ssh-rsa": "rsa", "ecdsa-sha2-nistp256": "ecdsa"}[strings.Split(public, " ")[0]]
 	private := strings.TrimSpace(string(node.HostKey.Private))
 	if !ok || private == "" {
-		return "", fmt.Errorf("%w: %s has no host key that cloud-init knows", gputrain.ErrInvalid, node.Name)
+		return "", fmt.Errorf("%w: %s has no host key of a type that cloud-init knows", driver.ErrInvalid, node.Name)
 	}
 	authorized := strings.TrimSpace(req.Pool.AuthorizedKey)
 	if authorized == "" || strings.ContainsAny(authorized, "\n\r") {
-		return "", fmt.Errorf("%w: the pool's public key is not one line in authorized_keys form", gputrain.ErrInvalid)
+		return "", fmt.Errorf("%w: the pool's public key is not one line in authorized_keys form", driver.ErrInvalid)
 	}
 	var b strings.Builder
 	b.WriteString("#cloud-config\nssh_deletekeys: true\nssh_keys:\n")
@@ -52,19 +53,19 @@ func (d *driver) userData(req gputrain.LaunchRequest, node gputrain.NodeRequest,
 	}
 	fmt.Fprintf(&b, "  %s_public: %s\n", algorithm, quoted(public))
 	fmt.Fprintf(&b, "ssh_authorized_keys:\n  - %s\nruncmd:\n", quoted(authorized))
-	unclaimed := fmt.Sprintf("node=%s wait=%d\n%s", cloud.Quote(node.Name), int(math.Ceil(d.cfg.InstanceTimeout.Seconds())), cloud.Script(unclaimedScript))
+	unclaimed := fmt.Sprintf("node=%s wait=%d\n%s", cloud.Quote(node.Name), int(math.Ceil(unclaimedFor.Seconds())), cloud.Script(unclaimedScript))
 	b.WriteString("  - " + command("systemd-run", "--unit=gputrain-unclaimed", "sh", "-c", unclaimed) + "\n")
 	if !req.Pool.Expires.IsZero() {
 		left := int(math.Ceil((max(req.Pool.Expires.Sub(now), 0) + afterTTL).Seconds()))
 		b.WriteString("  - " + command("systemd-run", "--unit=gputrain-last", fmt.Sprintf("--on-active=%d", left), "shutdown", "-h", "now") + "\n")
 	}
 	if b.Len() > maxUserData {
-		return "", fmt.Errorf("%w: user data of %d bytes; EC2 takes %d", gputrain.ErrInvalid, b.Len(), maxUserData)
+		return "", fmt.Errorf("%w: the user data has %d bytes; EC2 takes %d", driver.ErrInvalid, b.Len(), maxUserData)
 	}
 	return b.String(), nil
 }
 
-// command is a command as YAML, which takes JSON.
+// command returns a command in YAML, as JSON, which YAML includes.
 func command(words ...string) string {
 	var all []string
 	for _, w := range words {
@@ -80,10 +81,3 @@ func quoted(s string) string {
 	}
 	return string(text)
 }
-
-// SelfDestruct returns shell text that shuts the machine down, which terminates it.
-func (d *driver) SelfDestruct(gputrain.Instance) string { return cloud.Script(destructScript) }
-
-// PreemptionWatch returns shell text that asks the machine's metadata service for an
-// interruption.
-func (d *driver) PreemptionWatch(gputrain.Instance) string { return cloud.Script(noticeScript) }

@@ -1,9 +1,9 @@
 # gputrain: lets one SSH key into this Colab runtime, through an ngrok TCP tunnel.
 #
 # Colab's terms do not allow SSH, or use as a worker, on runtimes without a positive balance of
-# compute units: such runtimes may be ended without warning. Set this to True where they allow it.
+# compute units: such runtimes may be ended without warning. Set this to True if they allow it.
 I_MAY_AUTOMATE_THIS_RUNTIME = False
-PUBLIC_KEY = ""  # one line of a .pub file; asked for where it is empty
+PUBLIC_KEY = ""  # one line of a .pub file; if it is empty, the cell asks for it
 
 import base64, getpass, hashlib, json, os, pathlib, pwd, re, shutil, signal, socket, struct, subprocess, sys, time, urllib.request
 
@@ -16,7 +16,7 @@ CONFIG, SSHD_PID = STATE / "sshd_config", STATE / "sshd.pid"
 LOG, NGROK_PID = STATE / "ngrok.log", STATE / "ngrok.pid"
 HOST_KEY, AUTHORIZED = STATE / "host_ed25519", STATE / "authorized_keys"
 
-# What a notebook's processes have and an SSH session lacks, but nothing secret.
+# The variables of a notebook's processes that an SSH session gets, too. None may be secret.
 KEPT = re.compile(r"(HOME|PATH|LD_LIBRARY_PATH|LIBRARY_PATH|PYTHONPATH|LANG|LC_ALL|(CUDA|NVIDIA|COLAB|TF|TPU|XRT|PJRT|NCCL)_.*)")
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CRED|AUTH", re.I)
 
@@ -63,15 +63,15 @@ def token():
 
 
 def stop(pid_file, name):
-    """Stops what an earlier run of this cell has left."""
+    """Stops the process that an earlier run of this cell has left."""
     try:
         pid = int(pid_file.read_text())
         process = pathlib.Path(f"/proc/{pid}")
         if name not in (process / "cmdline").read_bytes():
-            return  # somebody else's by now
+            return  # another process has this ID by now
         os.kill(pid, signal.SIGTERM)
         for _ in range(100):
-            if not (process / "cmdline").read_bytes():  # nobody may ever collect it
+            if not (process / "cmdline").read_bytes():  # a zombie, which may never be reaped
                 return
             time.sleep(0.05)
     except (OSError, ValueError):
@@ -107,14 +107,14 @@ def start_sshd(key):
     install_sshd()
     stop(NGROK_PID, b"ngrok")
     stop(SSHD_PID, b"sshd")
-    if not HOST_KEY.exists():  # one baked into an image that many have proves nothing
+    if not HOST_KEY.exists():  # a key from an image that many runtimes share proves nothing
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gputrain-colab", "-f", str(HOST_KEY))
     AUTHORIZED.write_text(f"restrict,port-forwarding,pty {key}\n")
     AUTHORIZED.chmod(0o600)
     if os.getuid() == 0:
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
         if re.search(r"^root:!", pathlib.Path(SHADOW).read_text(), re.M):
-            run("usermod", "-p", "*", "root")  # "!" keeps keys out as well; "*" lets no password in either
+            run("usermod", "-p", "*", "root")  # "!" refuses keys as well; "*" refuses only passwords
     port = free_port()
     lines = [
         f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {HOST_KEY}", f"PidFile {SSHD_PID}",
@@ -125,7 +125,7 @@ def start_sshd(key):
         "ClientAliveInterval 30", "ClientAliveCountMax 6", "LoginGraceTime 30", "MaxSessions 64", "MaxStartups 32:30:128",
         "Subsystem sftp internal-sftp", f"SetEnv {session_environment()}",
     ]
-    # Everybody comes from 127.0.0.1: what strangers try must not shut the user out. Before 9.8 there is no such thing.
+    # All connections come from 127.0.0.1: a stranger's attempts must not shut the user out. OpenSSH before 9.8 lacks this option.
     CONFIG.write_text("\n".join(lines + ["PerSourcePenalties no", ""]))
     if subprocess.run([SSHD, "-t", "-f", str(CONFIG)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         CONFIG.write_text("\n".join(lines + [""]))
@@ -146,7 +146,7 @@ def ngrok():
 
 
 def public_address(port):
-    """The host and port of the tunnel to a local port, once ngrok has them. The agent may be the notebook's own, with others."""
+    """Returns the host and port of the tunnel to a local port, or None. The agent may be the notebook's own, with other tunnels."""
     try:
         with urllib.request.urlopen(AGENT, timeout=3) as answer:
             for tunnel in json.load(answer).get("tunnels", []):
@@ -250,7 +250,7 @@ def main():
                 if not answers(*address):
                     print("The tunnel is open, but the SSH server does not answer through it yet.", flush=True)
                 announce(*address, host_key)
-                process.wait()  # a cell that runs keeps the runtime busy; nothing else is pretended
+                process.wait()  # a running cell keeps the runtime busy; it pretends no other activity
                 print("\nThe tunnel has ended. The next one has another address.", flush=True)
             except RuntimeError as failure:
                 failures += 1
@@ -262,7 +262,7 @@ def main():
         pass
     finally:
         close_tunnel(process)
-        LOG.unlink(missing_ok=True)  # it may have what ngrok was given
+        LOG.unlink(missing_ok=True)  # it may have ngrok's token
         stop(SSHD_PID, b"sshd")
         print("The tunnel and the SSH server are closed. The runtime goes on, and uses compute units, until you disconnect it.", flush=True)
 

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/colab"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestBootstrapCell(t *testing.T) {
@@ -33,17 +33,17 @@ func TestBootstrapCell(t *testing.T) {
 	for key, says := range map[string]string{
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----": "private key",
 		exampleKey + "\n" + exampleKey: "line break",
-		exampleKey + " ключ":           "not ASCII",
+		exampleKey + " ключ":           "non-ASCII",
 		exampleKey[:40]:                "whole public key",
 		exampleFingerprint:             "public key",
 	} {
-		if text, err := colab.BootstrapCell(key); text != "" || !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), says) {
+		if text, err := colab.BootstrapCell(key); text != "" || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("for %q: %v; want a word on %q", key, err, says)
 		}
 	}
 }
 
-// What a user pastes is Python, with and without a key.
+// The cell's text is valid Python, with and without a key.
 func TestCellCompiles(t *testing.T) {
 	for _, key := range []string{"", exampleKey} {
 		text, err := colab.BootstrapCell(key)
@@ -56,7 +56,7 @@ func TestCellCompiles(t *testing.T) {
 	}
 }
 
-// python runs a program and returns what it prints.
+// python runs a program and returns its output.
 func python(t *testing.T, program string) string {
 	t.Helper()
 	out, err := exec.Command(interpreter(t), "-c", program).Output()
@@ -64,7 +64,7 @@ func python(t *testing.T, program string) string {
 	return string(out)
 }
 
-// interpreter returns where Python really is.
+// interpreter returns the path of the Python interpreter.
 func interpreter(t *testing.T) string {
 	t.Helper()
 	path, err := findPython()
@@ -77,7 +77,7 @@ func interpreter(t *testing.T) string {
 	return path
 }
 
-// findPython asks Python itself: what PATH has may be a launcher that looks below HOME.
+// findPython asks Python itself: the one in PATH may be a launcher that looks below HOME.
 var findPython = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	return strings.TrimSpace(string(out)), err
@@ -90,7 +90,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// script makes a program for the shell.
+// script writes an executable shell script.
 func script(t testing.TB, path, text string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))

@@ -18,8 +18,7 @@ import (
 	"github.com/gputrain/gputrain/providers/colab"
 )
 
-// From the notebook's cell to work on its runtime, through a tunnel that is opened
-// anew, to the end of the cell.
+// The cell's endpoint serves a pool, also through a reopened tunnel, until the cell ends.
 func TestCell(t *testing.T) {
 	v := newColabVM(t)
 	must(t, os.WriteFile(filepath.Join(v.home, "train.ipynb"), nil, 0o600))
@@ -67,14 +66,14 @@ func TestCell(t *testing.T) {
 	}
 	v.isClosed()
 
-	again := v.run() // the same runtime is known again
+	again := v.run() // the same runtime, recognised by its host key
 	if e := again.endpoint(); e.HostKey != next.HostKey {
 		t.Errorf("after another run the host key is %s, and was %s", e.HostKey, next.HostKey)
 	}
 }
 
-// A notebook whose kernel was killed has its tunnel and its server still. The cell ends
-// both, or else it would announce the old tunnel.
+// After its kernel was killed, a notebook still has its tunnel and server. The cell ends both;
+// otherwise it would announce the old tunnel.
 func TestCellAfterAKilledOne(t *testing.T) {
 	v := newColabVM(t)
 	first := v.run()
@@ -91,8 +90,8 @@ func TestCellAfterAKilledOne(t *testing.T) {
 	}
 }
 
-// Strangers knock at a public tunnel. The server lets one key in, and that only from
-// the tunnel's end.
+// Strangers can connect through a public tunnel. The server accepts only one key, and only
+// from the tunnel's end.
 func TestCellsServer(t *testing.T) {
 	v := newColabVM(t)
 	cell := v.run()
@@ -123,7 +122,7 @@ func TestCellsServer(t *testing.T) {
 	}
 }
 
-// What goes wrong in a notebook is said, with what to do, and leaves nothing running.
+// For each problem in a notebook the cell prints what to do, and leaves nothing running.
 func TestCellRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -148,7 +147,8 @@ func TestCellRefuses(t *testing.T) {
 	}
 }
 
-// A runtime may lack an SSH server, have its root locked, and keep no secret.
+// The cell works on a runtime without an SSH server, with a locked root account and without a
+// stored secret.
 func TestCellOnABareRuntime(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root has a password to unlock and packages to install")

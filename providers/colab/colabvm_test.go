@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/colab"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -33,18 +33,18 @@ const (
 	sshd       = "/usr/sbin/sshd"
 )
 
-// A colabVM stands in for what the cell needs of a runtime: the notebook's secrets,
+// A colabVM simulates the parts of a runtime that the cell needs: the notebook's secrets,
 // ngrok with its API, nvidia-smi, and the system's files. Its SSH server is real.
 type colabVM struct {
 	t     *testing.T
 	home  string
 	bin   string // first in PATH
-	said  string // where ngrok's arguments and token go: file by process id
+	said  string // folder of ngrok's tokens and arguments, one file per process
 	lib   string // first in PYTHONPATH
-	key   string // the private one, whose public half the cell gets
+	key   string // the private key; the cell gets its public half
 	stdin string
-	calls string            // the file of what the system was asked to change
-	edits map[string]string // of the cell's text
+	calls string            // file of the commands that would change the system
+	edits map[string]string // replacements in the cell's text
 
 	tunnels map[string]*opensshtest.Link // by ngrok's process id
 }
@@ -95,12 +95,13 @@ func newColabVM(t *testing.T) *colabVM {
 	return v
 }
 
-// ngrok says what ngrok does once it has noted its arguments and token.
+// ngrok installs a fake ngrok that records its token and arguments, and then runs a shell
+// script.
 func (v *colabVM) ngrok(does string) {
 	script(v.t, filepath.Join(v.bin, "ngrok"), fmt.Sprintf(`f='%s'/$$; printf '%%s\n' "$NGROK_AUTHTOKEN" "$@" >"$f.new"; mv "$f.new" "$f"; `, v.said)+does)
 }
 
-// agents lists ngrok's processes, of which each has noted what it was given.
+// agents returns the recorded token and arguments of ngrok's processes.
 func (v *colabVM) agents() map[string][]string {
 	found := map[string][]string{}
 	files, _ := filepath.Glob(filepath.Join(v.said, "*[0-9]"))
@@ -112,8 +113,8 @@ func (v *colabVM) agents() map[string][]string {
 	return found
 }
 
-// open answers as the agent of the ngrok that runs does: its tunnel leads to the
-// address that it was given. The notebook has another of its own.
+// open answers like ngrok's agent: with a tunnel to the running ngrok's address, and another
+// tunnel of the notebook's own.
 func (v *colabVM) open() []any {
 	answer := []any{tunnelTo("tcp://another.invalid:1", "localhost:7860")}
 	for pid, said := range v.agents() {
@@ -132,14 +133,13 @@ func tunnelTo(url, addr string) map[string]any {
 	return map[string]any{"name": "command_line", "proto": "tcp", "public_url": url, "config": map[string]any{"addr": addr}}
 }
 
-// runs reports whether there is such a process, and it has not ended.
+// runs reports whether a process exists and has not ended.
 func runs(pid string) bool {
 	line, err := os.ReadFile("/proc/" + pid + "/cmdline")
 	return err == nil && len(line) > 0
 }
 
-// wantEnded waits for the end of an ngrok, and of the SSH server at an address, which were
-// told to end.
+// wantEnded waits until an ngrok, and the SSH server at an address, have ended.
 func (v *colabVM) wantEnded(pid, addr string) {
 	v.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -157,7 +157,7 @@ func (v *colabVM) wantEnded(pid, addr string) {
 	}
 }
 
-// isClosed checks that nothing of the cell runs, and that the token is in no file.
+// isClosed checks that no process of the cell runs, and that no file has the token.
 func (v *colabVM) isClosed() {
 	v.t.Helper()
 	for pid, said := range v.agents() {
@@ -170,7 +170,7 @@ func (v *colabVM) isClosed() {
 	}
 }
 
-// processesOf lists the processes that have a path below the folder in their command line.
+// processesOf returns the processes whose command line has a path below the folder.
 func processesOf(dir string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range all {
@@ -182,14 +182,14 @@ func processesOf(dir string) (pids []int) {
 	return pids
 }
 
-// A cellRun is the cell, running.
+// A cellRun is a running cell.
 type cellRun struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	text *bufio.Scanner
 
 	wait func() error
-	out  bytes.Buffer // all that it has printed so far
+	out  bytes.Buffer // its output so far
 }
 
 func (v *colabVM) run() *cellRun {
@@ -232,7 +232,7 @@ func (v *colabVM) run() *cellRun {
 	return c
 }
 
-// until reads what the cell prints up to a line that begins so, which it returns.
+// until reads the cell's output up to a line with this beginning, and returns the line.
 func (c *cellRun) until(start string) string {
 	c.t.Helper()
 	for c.text.Scan() {
@@ -244,8 +244,7 @@ func (c *cellRun) until(start string) string {
 	return ""
 }
 
-// endpoint reads an announcement: the JSON, which must be as its contract has it, and
-// the Go that says the same.
+// endpoint reads an announcement: the JSON, which must match its contract, and the equal Go.
 func (c *cellRun) endpoint() colab.Endpoint {
 	c.t.Helper()
 	document := []byte(c.until("{"))
@@ -268,7 +267,7 @@ func (c *cellRun) endpoint() colab.Endpoint {
 	return e
 }
 
-// snippet reads the announcement's Go.
+// snippet reads the Go in an announcement.
 func (c *cellRun) snippet() string {
 	text := c.until("endpoint := ") + "\n"
 	for c.text.Scan() {
@@ -280,7 +279,7 @@ func (c *cellRun) snippet() string {
 	return text
 }
 
-// fromGo reads a composite literal of an Endpoint, which must be formatted.
+// fromGo parses a composite literal of an Endpoint, which must be formatted.
 func fromGo(t *testing.T, text string) (e colab.Endpoint) {
 	t.Helper()
 	if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
@@ -309,7 +308,7 @@ func fromGo(t *testing.T, text string) (e colab.Endpoint) {
 	return e
 }
 
-// ends waits for the cell's end, and returns all that it has printed.
+// ends waits for the cell's end, and returns all of its output.
 func (c *cellRun) ends(code int) string {
 	c.t.Helper()
 	for c.text.Scan() {

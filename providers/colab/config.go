@@ -8,26 +8,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/ssh"
 )
 
-// Config adopts the runtime of one Colab notebook. Its zero value names none,
-// which Open refuses.
+// Config adopts the runtime of one Colab notebook. Open refuses the zero value, which names
+// none.
 type Config struct {
-	// Endpoint is where the runtime is reached: what the notebook's cell has
-	// printed last.
+	// Endpoint is the runtime's endpoint, from the last output of the notebook's cell.
 	Endpoint Endpoint
-	// KeyFile is the private half of the key that the cell was given; it may begin
-	// with "~/". Empty means the SSH agent's keys or, without an agent, the first
-	// key of ~/.ssh that ssh(1) would use.
+	// KeyFile is the private half of the cell's key; it may begin with "~/". If empty, it is
+	// the SSH agent's keys or, without an agent, the first key of ~/.ssh that ssh(1) would use.
 	KeyFile string
-	// AcceptAnyGPU takes the runtime whatever Spec.Accelerator asks for. False
-	// refuses one that has something else.
+	// AcceptAnyGPU accepts the runtime whatever Spec.Accelerator is. False refuses another
+	// accelerator.
 	AcceptAnyGPU bool
-	// KeepCache leaves ~/.gputrain/cache on the runtime, so that the next pool there
-	// sends less through the tunnel. False leaves the runtime as it was found.
+	// KeepCache leaves ~/.gputrain/cache on the runtime, so that the next pool there sends less
+	// through the tunnel. False removes it.
 	KeepCache bool
 }
 
@@ -36,8 +34,8 @@ const provider = "colab"
 // Name returns "colab".
 func (Config) Name() string { return provider }
 
-// Open checks the configuration and contacts nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the configuration. It contacts nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	host, err := c.Endpoint.host()
 	if err != nil {
 		return nil, err
@@ -51,17 +49,17 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err != nil {
 		return nil, ofColab(err)
 	}
-	return &driver{Driver: hosts, id: id, addr: host.Addr, acceptAny: c.AcceptAnyGPU}, nil
+	return &colabDriver{Driver: hosts, id: id, addr: host.Addr, acceptAny: c.AcceptAnyGPU}, nil
 }
 
-// host is the runtime as providers/ssh adopts it.
+// host returns the runtime as a host of providers/ssh.
 func (e Endpoint) host() (ssh.Host, error) {
 	switch {
 	case e.Host == "":
 		return ssh.Host{}, invalid(hintCell, "Endpoint.Host is empty")
 	case strings.ContainsFunc(e.Host, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("/@[]", r) }),
 		strings.HasPrefix(e.Host, "-"), strings.Contains(e.Host, ":") && net.ParseIP(e.Host) == nil:
-		return ssh.Host{}, invalid(`write "0.tcp.ngrok.io", and the port into Endpoint.Port`, "Endpoint.Host %q is not a host's name alone", e.Host)
+		return ssh.Host{}, invalid(`write "0.tcp.ngrok.io", and the port into Endpoint.Port`, "Endpoint.Host %q is not only a host name", e.Host)
 	case e.Port < 1 || e.Port > 65535:
 		return ssh.Host{}, invalid(hintCell, "Endpoint.Port %d is not from 1 to 65535", e.Port)
 	}
@@ -72,12 +70,12 @@ func (e Endpoint) host() (ssh.Host, error) {
 	return ssh.Host{Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)), User: user, HostKey: e.HostKey}, nil
 }
 
-// fingerprint is that of the host key, without which no runtime is adopted: the
-// address of a public tunnel may be a stranger's a moment later.
+// fingerprint returns the fingerprint of the host key. No runtime is adopted without one: the
+// address of a public tunnel may lead to a stranger's machine a moment later.
 func (e Endpoint) fingerprint() (string, error) {
 	key := strings.TrimSpace(e.HostKey)
 	if key == "" {
-		return "", invalid(hintCell, "Endpoint.HostKey is empty, and by nothing else a runtime behind a public tunnel can be told from a stranger's machine")
+		return "", invalid(hintCell, "Endpoint.HostKey is empty; only the host key distinguishes a runtime behind a public tunnel from a stranger's machine")
 	}
 	fingerprint, err := sshkey.Fingerprint(key)
 	if err != nil {
@@ -86,16 +84,16 @@ func (e Endpoint) fingerprint() (string, error) {
 	return fingerprint, nil
 }
 
-const hintCell = "paste all of what the cell of BootstrapCell prints in the notebook"
+const hintCell = "paste the whole output of BootstrapCell's cell in the notebook"
 
 func invalid(hint, format string, args ...any) error {
-	return &gputrain.Error{Provider: provider, Op: "open", Kind: gputrain.ErrInvalid, Err: fmt.Errorf(format, args...), Hint: hint}
+	return &driver.Error{Provider: provider, Op: "open", Kind: driver.ErrInvalid, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// ofColab makes an error of providers/ssh one of this provider's. What that says of
-// the place among its hosts is left out: there is only one.
+// ofColab turns an error of providers/ssh into one of this provider. It omits the place among
+// that one's hosts, as there is only one.
 func ofColab(err error) error {
-	e, ok := errors.AsType[*gputrain.Error](err)
+	e, ok := errors.AsType[*driver.Error](err)
 	if !ok {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/colab"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// What the cell's document has in its contract's example.
+// The values in the example of the document's contract.
 const (
 	exampleKey         = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDNyNGLRG6o70LJhEEwiC2vXdZJr5QXvSgNxJIZjNmC4"
 	exampleFingerprint = "SHA256:mxOsLnbHgAba+NLrDmMi6BANO1ckgGA7jmbIOGFbZtU"
@@ -22,7 +22,7 @@ const (
 
 var example = colab.Endpoint{Host: "0.tcp.ngrok.io", Port: 14022, User: "root", HostKey: exampleKey}
 
-// withAgent leaves the SSH agent to log in by, which nobody asks before a connection.
+// withAgent sets an SSH agent for logins. Open does not contact it.
 func withAgent(t *testing.T) {
 	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", filepath.Join(t.TempDir(), "agent"))
@@ -48,21 +48,21 @@ func TestOpenRefuses(t *testing.T) {
 		kind error
 		says string
 	}{
-		{"nothing", colab.Config{}, gputrain.ErrInvalid, "BootstrapCell"},
-		{"no host", host(""), gputrain.ErrInvalid, "Host is empty"},
-		{"a URL", host("tcp://0.tcp.ngrok.io"), gputrain.ErrInvalid, "not a host's name alone"},
-		{"with its port", host("0.tcp.ngrok.io:14022"), gputrain.ErrInvalid, "into Endpoint.Port"},
-		{"with its user", host("root@0.tcp.ngrok.io"), gputrain.ErrInvalid, "not a host's name alone"},
-		{"an option", host("-oProxyCommand=x"), gputrain.ErrInvalid, "not a host's name alone"},
-		{"a line break", host("a\nb"), gputrain.ErrInvalid, "not a host's name alone"},
-		{"no port", port(0), gputrain.ErrInvalid, "Port 0"},
-		{"too high a port", port(65536), gputrain.ErrInvalid, "Port 65536"},
-		{"no host key", pin(""), gputrain.ErrInvalid, "HostKey is empty"},
-		{"white space for a host key", pin(" \n"), gputrain.ErrInvalid, "HostKey is empty"},
-		{"half a host key", pin(exampleKey[:40]), gputrain.ErrInvalid, "HostKey"},
-		{"half a fingerprint", pin("SHA256:mxOs.."), gputrain.ErrInvalid, "43 characters"},
-		{"no such key file", with(func(c *colab.Config) { c.KeyFile = "/no/such/key" }), gputrain.ErrInvalid, "KeyFile: there is no file /no/such/key"},
-		{"text for a key file", with(func(c *colab.Config) { c.KeyFile = sealed }), gputrain.ErrAuth, "ssh-keygen"},
+		{"nothing", colab.Config{}, driver.ErrInvalid, "BootstrapCell"},
+		{"no host", host(""), driver.ErrInvalid, "Host is empty"},
+		{"a URL", host("tcp://0.tcp.ngrok.io"), driver.ErrInvalid, "not only a host name"},
+		{"with its port", host("0.tcp.ngrok.io:14022"), driver.ErrInvalid, "into Endpoint.Port"},
+		{"with its user", host("root@0.tcp.ngrok.io"), driver.ErrInvalid, "not only a host name"},
+		{"an option", host("-oProxyCommand=x"), driver.ErrInvalid, "not only a host name"},
+		{"a line break", host("a\nb"), driver.ErrInvalid, "not only a host name"},
+		{"no port", port(0), driver.ErrInvalid, "Port 0"},
+		{"too high a port", port(65536), driver.ErrInvalid, "Port 65536"},
+		{"no host key", pin(""), driver.ErrInvalid, "HostKey is empty"},
+		{"white space for a host key", pin(" \n"), driver.ErrInvalid, "HostKey is empty"},
+		{"half a host key", pin(exampleKey[:40]), driver.ErrInvalid, "HostKey"},
+		{"half a fingerprint", pin("SHA256:mxOs.."), driver.ErrInvalid, "43 characters"},
+		{"no such key file", with(func(c *colab.Config) { c.KeyFile = "/no/such/key" }), driver.ErrInvalid, "KeyFile: there is no file /no/such/key"},
+		{"text for a key file", with(func(c *colab.Config) { c.KeyFile = sealed }), driver.ErrAuth, "ssh-keygen"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tt.c.Open(t.Context())
@@ -94,7 +94,7 @@ func TestOpenTakes(t *testing.T) {
 	}
 }
 
-// The example in the cell's contract is read, and what is damaged is not.
+// ParseEndpoint reads the example in the document's contract, and refuses damaged documents.
 func TestParseEndpoint(t *testing.T) {
 	var schema struct{ Examples []map[string]any }
 	fakecloud.ReadSample(t, "colab/endpoint.schema.json", &schema)
@@ -134,7 +134,7 @@ func TestParseEndpoint(t *testing.T) {
 		{map[string]any{"host_key": "ssh-ed25519 AAAA"}, "whole public key"},
 		{map[string]any{"host_key_sha256": "SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"}, "host_key has the fingerprint " + exampleFingerprint},
 	} {
-		if got, err := parse(tt.change); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(fmt.Sprint(err), tt.says) {
+		if got, err := parse(tt.change); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(fmt.Sprint(err), tt.says) {
 			t.Errorf("with %v: got %+v, %v; want a word on %q", tt.change, got, err, tt.says)
 		}
 	}
@@ -143,7 +143,7 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// Whatever ParseEndpoint takes, Open takes too.
+// Open accepts every Endpoint that ParseEndpoint returns.
 func FuzzParseEndpoint(f *testing.F) {
 	f.Add([]byte(`{"version":1,"provider":"colab","host":"h","port":1,"user":"root","host_key":"` + exampleKey + `"}`))
 	f.Add([]byte(`{"version":1,"provider":"colab","host":"::1","port":1,"host_key":"` + exampleFingerprint + `"}`))

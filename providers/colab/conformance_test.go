@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// One runtime behind a tunnel, which is left as it was found.
+// The suite runs on one runtime behind a tunnel, which is left as it was found.
 func TestConformance(t *testing.T) {
 	n := newNotebook(t, t4)
 	private, err := os.ReadFile(n.srv.KeyFile)
@@ -26,13 +26,13 @@ func TestConformance(t *testing.T) {
 		return providertest.Harness{
 			Provider: n.config(),
 			Machines: 1,
-			Account: func() (files []gputrain.Resource) {
+			Account: func() (files []driver.Resource) {
 				for _, name := range tree(n.home) {
-					files = append(files, gputrain.Resource{Kind: "file", ID: filepath.Join(n.home, name)})
+					files = append(files, driver.Resource{Kind: "file", ID: filepath.Join(n.home, name)})
 				}
 				return files
 			},
-			Secrets: []string{strings.Split(string(private), "\n")[4]}, // which stays in its file
+			Secrets: []string{strings.Split(string(private), "\n")[4]}, // which is never sent
 			Without: map[string]string{
 				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
 				"MissingKey": noKeys, "WrongKey": noKeys,

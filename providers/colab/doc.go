@@ -1,8 +1,7 @@
-// Package colab makes a pool of one Google Colab runtime: the machine, often with a
-// GPU, behind a notebook that its user has opened. The user runs one cell there, which
-// lets a key in by SSH through an ngrok TCP tunnel and prints the endpoint. The runtime
-// is adopted as it is, never started, stopped or paid for by this package, and left as
-// it was found.
+// Package colab makes a pool of one Google Colab runtime: the machine, often with a GPU, behind
+// a notebook that its user has opened. The user runs one cell there. The cell authorizes a key
+// for SSH through an ngrok TCP tunnel and prints the endpoint. This package adopts the runtime
+// as it is, never starts, stops or pays for it, and leaves it as it was.
 //
 //	endpoint := colab.Endpoint{ // as the cell has printed it
 //		Host:    "0.tcp.ngrok.io",
@@ -27,65 +26,64 @@
 //
 // # Google's terms
 //
-// On runtimes without a positive balance of compute units Google does not allow remote
-// control such as SSH shells, going around the notebook's interface, or use as a worker
-// of distributed computing: such runtimes can be ended without warning. With paid
-// compute units these restrictions are lifted, as Colab's FAQ has it. The terms change,
-// and whether they allow this is for the notebook's user to find out. The cell does
-// nothing before that user has set I_MAY_AUTOMATE_THIS_RUNTIME in it to True.
+// On runtimes without a positive balance of compute units, Google forbids remote control such
+// as SSH shells, going around the notebook's interface, and use as a worker of distributed
+// computing: such runtimes can be ended without warning. According to Colab's FAQ, paid compute
+// units lift these restrictions. The terms change, and the notebook's user must find out
+// whether they allow this. The cell does nothing before that user has set
+// I_MAY_AUTOMATE_THIS_RUNTIME in it to True.
 //
 // # The cell
 //
-// [BootstrapCell] makes its text for a public key. In a notebook with the runtime type
-// that is wanted (Runtime > Change runtime type), paste it, set the switch, and run it.
-// It installs an OpenSSH server where there is none, with a host key made there, that
-// listens on the loopback only and takes only this key; fetches ngrok where there is
-// none; opens the tunnel; and prints the endpoint in Go, as JSON for [ParseEndpoint],
-// and as a line for known_hosts. It then has to go on running. Should the tunnel end it
-// opens another, which has another address, and prints that. Stopped, it closes tunnel
-// and server.
+// [BootstrapCell] makes its text for a public key. Choose the runtime type (Runtime > Change
+// runtime type) in a notebook, paste the cell, set the switch, and run it. It installs an
+// OpenSSH server if there is none, with a new host key, that listens only on the loopback and
+// accepts only this key; fetches ngrok if it is missing; opens the tunnel; and prints the
+// endpoint in Go, as JSON for [ParseEndpoint], and as a line for known_hosts. It must keep
+// running. If the tunnel ends, it opens another one with another address, and prints that. When
+// it is stopped, it closes the tunnel and the server.
 //
-// ngrok's token is the notebook's secret NGROK_AUTHTOKEN, or is asked for; it goes into
-// ngrok's environment, and nowhere else. On ngrok's free plan a TCP tunnel needs a payment
-// card on file (ERR_NGROK_8013), and about 1 GB a month goes out of the tunnel: keep data
-// sets out of it, and set [Config.KeepCache] where one pool follows another.
+// ngrok's token is the notebook's secret NGROK_AUTHTOKEN; without it the cell asks. It goes
+// only into ngrok's environment. On ngrok's free plan a TCP tunnel needs a payment card on file
+// (ERR_NGROK_8013) and carries out about 1 GB a month: keep data sets out of it, and set
+// [Config.KeepCache] for several pools in a row.
 //
-// Any other tunnel that ends at a host and a port will do, also one on this machine, such
-// as that of "cloudflared access tcp": name its end, and the key that the cell has made.
+// Any other tunnel that ends at a host and a port will do, also one on this machine, such as
+// that of "cloudflared access tcp": name its end, and the cell's host key.
 //
-// # Who is who
+// # Authentication
 //
-// The user proves themselves with [Config.KeyFile], or as with providers/ssh. The runtime
-// proves itself with [Endpoint.HostKey], which is never left out and never learned at
-// first contact: addresses of public tunnels go from one stranger to the next. A runtime is
-// known by that key, not by its address. So [gputrain.Attach] with the endpoint that the
-// cell has printed last takes up a pool whose tunnel was opened anew, with its tasks.
+// The user logs in with [Config.KeyFile], or as with providers/ssh. [Endpoint.HostKey] verifies
+// the runtime. It is mandatory and never learned at first contact: addresses of public tunnels
+// go from one stranger to the next. That key identifies a runtime, not its address. So
+// [gputrain.Attach] with the cell's last endpoint takes over a pool whose tunnel was reopened,
+// with its tasks.
 //
 // # The runtime
 //
-// It is one node, at a price of 0: what it costs in compute units is not metered here.
-// Which accelerator it has is found out once it is reached, and shown as
-// [gputrain.Node.Accelerator]; one that is not what Spec.Accelerator asks for is refused, as
-// [gputrain.ErrUnsupported], unless [Config.AcceptAnyGPU] is set. A TPU is told, but not of
-// which kind. Versions of drivers, CUDA and Python are those of Colab's image, which changes.
-// Packages that a pool installs are the notebook's too.
+// It is one node, at a price of 0: its compute units are not metered here. Its accelerator is
+// found out once it is reached, and is [gputrain.Node.Accelerator]. One that differs from
+// Spec.Accelerator is refused as [driver.ErrUnsupported], unless [Config.AcceptAnyGPU] is set.
+// A TPU is reported without its kind. Versions of drivers, CUDA and Python are those of Colab's
+// image, which changes. The notebook shares the packages that a pool installs.
 //
-// Its disk and memory are gone when it ends: after at most 12 hours on the free plan, 24 with
-// Pro+ in the background, when it is idle for some 90 minutes, or when its memory is used up.
-// A pool then loses its node.
+// Its disk and memory are lost when it ends: after at most 12 hours on the free plan, 24 with
+// Pro+ in the background, after some 90 idle minutes, or when its memory is used up. A pool
+// then loses its node.
 //
 // # What stays behind
 //
-// Nothing of the pool, once it is closed or its lease has run out. The runtime itself goes on,
-// and goes on using compute units, until it is disconnected in the notebook (Runtime >
-// Disconnect and delete runtime), however the pool has ended.
+// Nothing of the pool, once it is closed or its lease has run out. The runtime itself goes on
+// and uses compute units, however the pool has ended, until it is disconnected in the notebook
+// (Runtime > Disconnect and delete runtime).
 //
 // # What can go wrong
 //
-//   - [gputrain.ErrInvalid] from Open: the endpoint is not whole. Paste all that the cell prints.
-//   - [gputrain.ErrHostKey]: another machine is at that address. Nothing was sent to it. Take the endpoint that the cell has printed last.
-//   - [gputrain.ErrAuth]: the cell was given another key than that of KeyFile.
-//   - [gputrain.ErrUnavailable]: the tunnel is gone: its port was refused, or its name unknown, for five seconds, or
-//     nothing answered for half a minute. See whether the cell still runs.
-//   - [gputrain.ErrUnsupported]: the runtime has another accelerator.
+//   - [driver.ErrInvalid] from Open: the endpoint is incomplete. Paste the cell's whole output.
+//   - [driver.ErrHostKey]: another machine is at that address. Nothing was sent to it. Take the
+//     cell's last endpoint.
+//   - [driver.ErrAuth]: the cell has another key than KeyFile's.
+//   - [driver.ErrUnavailable]: the tunnel is gone: its port was refused, or its name unknown,
+//     for five seconds, or nothing answered for half a minute. Check that the cell still runs.
+//   - [driver.ErrUnsupported]: the runtime has another accelerator.
 package colab

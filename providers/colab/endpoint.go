@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// An Endpoint is where a notebook's runtime is reached, and how it proves to be
-// that. The cell prints it in Go, and as JSON for [ParseEndpoint].
+// An Endpoint is the address of a notebook's runtime and its host key. The cell prints it in
+// Go, and as JSON for [ParseEndpoint].
 type Endpoint struct {
-	// Host and Port are the public end of the tunnel. They change whenever the
-	// tunnel is opened anew.
+	// Host and Port are the public end of the tunnel. They change whenever the tunnel is
+	// reopened.
 	Host string
 	Port int
-	// User is whom to log in as. Empty means "root".
+	// User is the user to log in as. If empty, it is "root".
 	User string
-	// HostKey is the public key of the runtime's SSH server in one line, or its
-	// "SHA256:" fingerprint. It is never left out.
+	// HostKey is the public key of the runtime's SSH server in one line, or its "SHA256:"
+	// fingerprint. It is mandatory.
 	HostKey string
 }
 
@@ -28,8 +28,8 @@ const (
 	newest = 1
 )
 
-// ParseEndpoint reads the JSON that the cell prints. Fields that it does not know
-// are ignored, and a document of a newer version is refused.
+// ParseEndpoint reads the JSON that the cell prints. It ignores unknown fields, and refuses a
+// document of a newer version.
 func ParseEndpoint(document []byte) (Endpoint, error) {
 	var d struct {
 		Version  int    `json:"version"`
@@ -41,13 +41,13 @@ func ParseEndpoint(document []byte) (Endpoint, error) {
 		SHA256   string `json:"host_key_sha256"`
 	}
 	if err := json.Unmarshal(document, &d); err != nil {
-		return Endpoint{}, unreadable("take the one line of JSON that the cell prints, and nothing else", err)
+		return Endpoint{}, unreadable("pass only the one line of JSON that the cell prints", err)
 	}
 	switch {
 	case d.Provider != provider:
 		return Endpoint{}, unreadable(hintCell, fmt.Errorf("its provider is %q, not %q", d.Provider, provider))
 	case d.Version > newest:
-		return Endpoint{}, unreadable("update gputrain, or run the cell that its BootstrapCell makes", fmt.Errorf("it is of version %d, and this program reads up to %d", d.Version, newest))
+		return Endpoint{}, unreadable("update gputrain, or run the cell of its BootstrapCell", fmt.Errorf("its version is %d; this program reads up to %d", d.Version, newest))
 	case d.Version < 1:
 		return Endpoint{}, unreadable(hintCell, errors.New("it has no version"))
 	}
@@ -60,11 +60,11 @@ func ParseEndpoint(document []byte) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	if d.SHA256 != "" && d.SHA256 != fingerprint {
-		return Endpoint{}, unreadable(hintCell, fmt.Errorf("host_key has the fingerprint %s, and host_key_sha256 says %s", fingerprint, d.SHA256))
+		return Endpoint{}, unreadable(hintCell, fmt.Errorf("host_key has the fingerprint %s, but host_key_sha256 is %s", fingerprint, d.SHA256))
 	}
 	return e, nil
 }
 
 func unreadable(hint string, err error) error {
-	return &gputrain.Error{Provider: provider, Op: "read the endpoint", Kind: gputrain.ErrInvalid, Err: err, Hint: hint}
+	return &driver.Error{Provider: provider, Op: "read the endpoint", Kind: driver.ErrInvalid, Err: err, Hint: hint}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain/providers/colab"
 )
 
-// The text to paste into a notebook, for the user's own key.
+// Print the text of the cell for the user's own key.
 func ExampleBootstrapCell() {
 	public, err := os.ReadFile(os.ExpandEnv("$HOME/.ssh/id_ed25519.pub"))
 	if err != nil {
@@ -24,7 +24,7 @@ func ExampleBootstrapCell() {
 	fmt.Print(cell)
 }
 
-// A pool of the runtime that the cell has let a key into.
+// Open a pool of a runtime whose cell authorized a key.
 func ExampleConfig() {
 	notebook := colab.Config{Endpoint: colab.Endpoint{ // pasted
 		Host:    "0.tcp.ngrok.io",
@@ -53,12 +53,12 @@ func ExampleParseEndpoint() {
 	// Output: 0.tcp.ngrok.io 14022 <nil>
 }
 
-// Without a host key nothing is adopted.
+// Open refuses an endpoint without a host key.
 func ExampleConfig_Open() {
 	_, err := colab.Config{Endpoint: colab.Endpoint{Host: "0.tcp.ngrok.io", Port: 14022}}.Open(context.Background())
 	fmt.Println(err)
 	// Output:
-	// colab: open: invalid: Endpoint.HostKey is empty, and by nothing else a runtime behind a public tunnel can be told from a stranger's machine; paste all of what the cell of BootstrapCell prints in the notebook
+	// colab: open: invalid: Endpoint.HostKey is empty; only the host key distinguishes a runtime behind a public tunnel from a stranger's machine; paste the whole output of BootstrapCell's cell in the notebook
 }
 
 func ExampleConfig_Name() {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain serves functions where this program is on a node, as a user's does.
+// TestMain serves functions if this program runs on a node, as a user's program does.
 func TestMain(m *testing.M) {
 	gputrain.Init()
 	state, err := os.MkdirTemp("", "gputrain-state-")

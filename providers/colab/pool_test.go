@@ -19,8 +19,9 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/colab"
+	"github.com/gputrain/gputrain/providers/driver"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -31,14 +32,14 @@ type notebook struct {
 	home   string
 }
 
-// What nvidia-smi says on runtimes of several types.
+// The output of nvidia-smi on several types of runtime.
 const (
 	t4    = "Tesla T4, 15360\n"
 	noGPU = ""
 )
 
-// newNotebook opens a notebook whose nvidia-smi prints gpus. When the test ends the
-// runtime must be as it was found.
+// newNotebook opens a notebook whose nvidia-smi prints gpus. When the test ends, the runtime
+// must be as it was found.
 func newNotebook(t *testing.T, gpus string) *notebook {
 	t.Helper()
 	home := filepath.Join(t.TempDir(), "root")
@@ -55,7 +56,7 @@ func newNotebook(t *testing.T, gpus string) *notebook {
 	return &notebook{srv: srv, tunnel: opensshtest.Proxy(t, srv.Addr), home: home}
 }
 
-// config is what its user writes, with what the cell has printed.
+// config returns the user's Config, with the printed endpoint.
 func (n *notebook) config() colab.Config {
 	return colab.Config{Endpoint: n.endpoint(n.tunnel), KeyFile: n.srv.KeyFile}
 }
@@ -70,7 +71,7 @@ func line(key xssh.PublicKey) string {
 	return strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key)))
 }
 
-// tree lists what is below a folder.
+// tree lists the files below a folder.
 func tree(dir string) (files []string) {
 	filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if path != dir {
@@ -92,7 +93,7 @@ func use(t *testing.T, pool *gputrain.Compute) {
 	}
 }
 
-// From the cell's endpoint to work on the runtime, which is left as it was found.
+// A pool of the cell's endpoint works, and leaves the runtime as it was found.
 func TestPool(t *testing.T) {
 	n := newNotebook(t, t4)
 	pool, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{Accelerator: accelerators.T4(), MaxHourlyUSD: 0.01})
@@ -106,12 +107,12 @@ func TestPool(t *testing.T) {
 		t.Errorf("labels %v", labels)
 	}
 	must(t, pool.Close())
-	if _, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{Nodes: 2}); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "a runtime is one") {
+	if _, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{Nodes: 2}); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "a runtime is one") {
 		t.Errorf("two nodes: %v", err)
 	}
 }
 
-// onceOnly fails the test if the runtime is tried twice: it is the same one each time.
+// onceOnly fails the test if the pool tries again: that would be the same runtime.
 func onceOnly(t *testing.T) gputrain.Option {
 	var attempts atomic.Int32
 	return gputrain.WithEvents(func(e gputrain.Event) {
@@ -121,7 +122,7 @@ func onceOnly(t *testing.T) gputrain.Option {
 	})
 }
 
-// Whoever is not who they should be gets nothing, and the error says what to do.
+// A server with an unexpected key receives nothing, and the error says what to do.
 func TestStrangers(t *testing.T) {
 	other := opensshtest.Start(t)
 	for _, tt := range []struct {
@@ -130,9 +131,9 @@ func TestStrangers(t *testing.T) {
 		kind error
 		says string
 	}{
-		{"host key", func(c *colab.Config) { c.Endpoint.HostKey = line(other.HostKey) }, gputrain.ErrHostKey, "run the cell again"},
-		{"fingerprint", func(c *colab.Config) { c.Endpoint.HostKey = xssh.FingerprintSHA256(other.HostKey) }, gputrain.ErrHostKey, "run the cell again"},
-		{"key", func(c *colab.Config) { c.KeyFile = other.KeyFile }, gputrain.ErrAuth, "see BootstrapCell"},
+		{"host key", func(c *colab.Config) { c.Endpoint.HostKey = line(other.HostKey) }, driver.ErrHostKey, "run the cell again"},
+		{"fingerprint", func(c *colab.Config) { c.Endpoint.HostKey = xssh.FingerprintSHA256(other.HostKey) }, driver.ErrHostKey, "run the cell again"},
+		{"key", func(c *colab.Config) { c.KeyFile = other.KeyFile }, driver.ErrAuth, "see BootstrapCell"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newNotebook(t, t4)
@@ -145,7 +146,7 @@ func TestStrangers(t *testing.T) {
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v; want %v and %q", err, tt.kind, tt.says)
 			}
-			if log := n.srv.Log(); strings.Contains(log, "Accepted") || tt.kind == gputrain.ErrHostKey && strings.Contains(log, "authenticating user") {
+			if log := n.srv.Log(); strings.Contains(log, "Accepted") || tt.kind == driver.ErrHostKey && strings.Contains(log, "authenticating user") {
 				t.Errorf("the server was told too much:\n%s", log)
 			}
 		})
@@ -156,25 +157,26 @@ func TestStrangers(t *testing.T) {
 type impatient struct{ colab.Config }
 
 type impatientDriver struct {
-	gputrain.Driver
-	gputrain.Prober
+	driver.Driver
+	driver.Scripter
+	driver.Adviser
 }
 
-func (p impatient) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p impatient) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return impatientDriver{d, d.(gputrain.Prober)}, nil
+	return impatientDriver{d, d.(driver.Scripter), d.(driver.Adviser)}, nil
 }
 
-func (d impatientDriver) Capabilities() gputrain.Capabilities {
+func (d impatientDriver) Capabilities() driver.Capabilities {
 	caps := d.Driver.Capabilities()
 	caps.ProvisionTimeout = time.Second
 	return caps
 }
 
-// A tunnel that is gone is no runtime's fault: the error says where to look.
+// If the tunnel is gone, the error says where to look.
 func TestTunnelIsGone(t *testing.T) {
 	n := newNotebook(t, t4)
 	n.tunnel.Refuse(true)
@@ -182,12 +184,12 @@ func TestTunnelIsGone(t *testing.T) {
 	if err == nil {
 		pool.Close()
 	}
-	if !errors.Is(err, gputrain.ErrUnavailable) || !strings.Contains(err.Error(), "look whether the cell still runs") || !strings.Contains(err.Error(), n.tunnel.Addr) {
+	if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "check that the cell still runs") || !strings.Contains(err.Error(), n.tunnel.Addr) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A runtime of another type than the spec asks for is refused, unless any will do.
+// A runtime with another accelerator than the spec's is refused, unless AcceptAnyGPU is set.
 func TestAccelerators(t *testing.T) {
 	for _, tt := range []struct {
 		name, gpus string
@@ -205,7 +207,7 @@ func TestAccelerators(t *testing.T) {
 			if err == nil {
 				pool.Close()
 			}
-			if !errors.Is(err, gputrain.ErrUnsupported) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "Change runtime type") {
+			if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "Change runtime type") {
 				t.Errorf("got %v; want %q", err, tt.says)
 			}
 			c.AcceptAnyGPU = true
@@ -216,8 +218,8 @@ func TestAccelerators(t *testing.T) {
 	}
 }
 
-// A tunnel that was opened anew has another address, and leads to the same runtime:
-// the pool is taken up there, with what runs.
+// A reopened tunnel has another address and leads to the same runtime: Attach takes over the
+// pool there, with its tasks.
 func TestAttachAtTheNextAddress(t *testing.T) {
 	n := newNotebook(t, t4)
 	first, err := gputrain.Open(t.Context(), n.config(), gputrain.Spec{})
@@ -243,7 +245,7 @@ func TestAttachAtTheNextAddress(t *testing.T) {
 		t.Errorf("the node has %v", got.Accelerator)
 	}
 	must(t, second.Close())
-	if err := first.Close(); !errors.Is(err, gputrain.ErrFenced) {
+	if err := first.Close(); !errors.Is(err, driver.ErrFenced) {
 		t.Errorf("the first program: %v", err)
 	}
 }

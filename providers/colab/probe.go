@@ -5,28 +5,31 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Probe looks for what the notebook's runtime type has brought. It prints a line for
+// probeScript looks for the accelerators of the notebook's runtime type. It prints a line for
 // each GPU, or one for TPUs.
-func (d *driver) Probe(gputrain.Instance) string {
-	return `gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null) || gpus=
+const probeScript = `gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null) || gpus=
 if [ -n "$gpus" ]; then
 	printf '%s\n' "$gpus"
 elif ls /dev/accel* >/dev/null 2>&1 || env | grep '^TPU_' >/dev/null; then
 	echo tpu
 fi`
+
+// Scripts returns the probe of the runtime.
+func (d *colabDriver) Scripts(driver.Instance) driver.Scripts {
+	return driver.Scripts{Probe: probeScript, Probed: d.probed}
 }
 
-// Probed refuses a runtime that has another accelerator than the spec wants.
-func (d *driver) Probed(_ gputrain.Instance, spec gputrain.Spec, printed string) (accelerators.Accelerator, error) {
+// probed refuses a runtime with another accelerator than the query wants.
+func (d *colabDriver) probed(query driver.Query, printed string) (accelerators.Accelerator, error) {
 	has := parse(printed)
-	if want := spec.Accelerator; !want.IsZero() && !d.acceptAny && !want.Matches(has) {
+	if want := query.Accelerator; !want.IsZero() && !d.acceptAny && !want.Matches(has) {
 		// Not ErrNoOffers: the pool would adopt the same runtime again.
-		return has, &gputrain.Error{
-			Provider: provider, Op: "probe", Kind: gputrain.ErrUnsupported,
+		return has, &driver.Error{
+			Provider: provider, Op: "probe", Kind: driver.ErrUnsupported,
 			Err:  fmt.Errorf("the runtime has %s; the spec asks for %v", named(has), want),
 			Hint: "choose another by Runtime > Change runtime type in the notebook, and run the cell again; or set AcceptAnyGPU",
 		}
@@ -41,19 +44,19 @@ func named(a accelerators.Accelerator) string {
 	return a.String()
 }
 
-// parse reads what Probe's text prints. What is no GPU's name and memory, such as
-// "No devices were found", is none.
+// parse reads the output of probeScript. A line without a GPU's name and memory, such as "No
+// devices were found", is no GPU.
 func parse(printed string) accelerators.Accelerator {
 	var found accelerators.Accelerator
 	for line := range strings.Lines(printed) {
 		name, memory, ok := strings.Cut(strings.TrimSpace(line), ", ")
 		switch {
 		case name == "tpu" && !ok:
-			return accelerators.Exact("TPU") // of a kind that it does not tell
+			return accelerators.Exact("TPU") // of an unknown kind
 		case !ok:
 			continue
 		case found.IsZero():
-			mib, _ := strconv.ParseFloat(memory, 64) // "[N/A]" is not known
+			mib, _ := strconv.ParseFloat(memory, 64) // "[N/A]" means unknown
 			var err error
 			if found, err = accelerators.Reported(name, mib); err != nil {
 				found = accelerators.Exact(name, accelerators.Memory(mib/1024))
@@ -65,15 +68,15 @@ func parse(printed string) accelerators.Accelerator {
 	return found
 }
 
-// Advise says what to do where the runtime cannot be reached.
-func (d *driver) Advise(kind error) string {
+// Advise returns a hint for a runtime that cannot be reached.
+func (d *colabDriver) Advise(_ driver.Instance, kind error) string {
 	switch kind {
-	case gputrain.ErrHostKey:
-		return "the tunnel's address may be a stranger's by now: run the cell again and take the whole endpoint that it prints"
-	case gputrain.ErrAuth:
-		return "KeyFile must be the private half of the key that the cell was given: see BootstrapCell"
-	case gputrain.ErrUnavailable:
-		return "look whether the cell still runs, and take the endpoint that it has printed last: a tunnel that is opened anew has another address, and a runtime ends after hours, or when it is idle"
+	case driver.ErrHostKey:
+		return "the tunnel's address may lead to a stranger's machine by now: run the cell again and take the whole endpoint that it prints"
+	case driver.ErrAuth:
+		return "KeyFile must be the private half of the cell's key: see BootstrapCell"
+	case driver.ErrUnavailable:
+		return "check that the cell still runs, and take the last endpoint that it printed: a reopened tunnel has another address, and a runtime ends after hours, or when it is idle"
 	}
 	return ""
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/colab"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-func open(t *testing.T, c colab.Config) gputrain.Driver {
+func open(t *testing.T, c colab.Config) driver.Driver {
 	t.Helper()
 	withAgent(t)
 	d, err := c.Open(t.Context())
@@ -23,9 +23,9 @@ func open(t *testing.T, c colab.Config) gputrain.Driver {
 	return d
 }
 
-func offers(t *testing.T, d gputrain.Driver) (all []gputrain.Offer) {
+func offers(t *testing.T, d driver.Driver) (all []driver.Offer) {
 	t.Helper()
-	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+	for o, err := range d.Offers(t.Context(), driver.Query{}) {
 		must(t, err)
 		all = append(all, o)
 	}
@@ -35,45 +35,45 @@ func offers(t *testing.T, d gputrain.Driver) (all []gputrain.Offer) {
 func TestLifeOfARuntime(t *testing.T) {
 	d := open(t, colab.Config{Endpoint: example})
 	caps := d.Capabilities()
-	if !caps.Adopts || !caps.Free || caps.KeepCache || caps.Spot || caps.HostKeys != gputrain.HostKeyConfigured || caps.ProvisionTimeout == 0 {
+	if !caps.Adopts || !caps.Free || caps.KeepCache || caps.Spot || caps.HostKeys != driver.HostKeyConfigured || caps.ProvisionTimeout == 0 {
 		t.Errorf("capabilities %+v", caps)
 	}
-	want := gputrain.Offer{Provider: "colab", ID: exampleFingerprint, InstanceType: "runtime", Region: "colab", HourlyUSD: gputrain.USD(0), Available: 1}
+	want := driver.Offer{Provider: "colab", ID: exampleFingerprint, InstanceType: "runtime", Region: "colab", HourlyUSD: driver.USD(0), Available: 1}
 	if got := offers(t, d); len(got) != 1 || got[0] != want {
 		t.Fatalf("offers %+v, want %+v alone", got, want)
 	}
-	request := func(ranks ...int) gputrain.LaunchRequest {
-		req := gputrain.LaunchRequest{Offer: want}
+	request := func(ranks ...int) driver.Launch {
+		req := driver.Launch{Offer: want}
 		for _, rank := range ranks {
-			req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprint("p-", rank)})
+			req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: fmt.Sprint("p-", rank)})
 		}
 		return req
 	}
-	if got, err := d.Launch(t.Context(), request(0, 1)); len(got) != 0 || !errors.Is(err, gputrain.ErrInvalid) {
+	if got, err := d.Launch(t.Context(), request(0, 1)); len(got) != 0 || !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("two nodes: %+v, %v", got, err)
 	}
 	got, err := d.Launch(t.Context(), request(0))
 	must(t, err)
-	if in := got[0]; len(got) != 1 || in.ID != exampleFingerprint || in.Name != "p-0" || in.State != gputrain.InstanceRunning || in.Offer != want ||
+	if in := got[0]; len(got) != 1 || in.ID != exampleFingerprint || in.Name != "p-0" || in.State != driver.InstanceRunning || in.Offer != want ||
 		in.SSH.Addr != "0.tcp.ngrok.io:14022" || in.SSH.User != "root" || in.PrivateAddr != "127.0.0.1" || len(in.SSH.HostKeys) != 1 || in.SSH.HostKeys[0] != exampleKey {
 		t.Errorf("launched %+v", got)
 	}
 	if got := offers(t, d); len(got) != 0 {
 		t.Errorf("a runtime that is taken is offered: %+v", got)
 	}
-	if got, err := d.Launch(t.Context(), request(1)); len(got) != 0 || !errors.Is(err, gputrain.ErrNoCapacity) || strings.Contains(err.Error(), "Hosts") {
+	if got, err := d.Launch(t.Context(), request(1)); len(got) != 0 || !errors.Is(err, driver.ErrNoCapacity) || strings.Contains(err.Error(), "Hosts") {
 		t.Errorf("a second node: %+v, %v", got, err)
 	}
 	if left, err := d.List(t.Context(), ""); len(left) != 0 || err != nil {
 		t.Errorf("listed %+v, %v", left, err)
 	}
-	for range 2 { // what is gone is a success
+	for range 2 { // the second is a repetition
 		must(t, d.Terminate(t.Context(), exampleFingerprint, "unheard of"))
 	}
 	found, err := d.Describe(t.Context(), exampleFingerprint, "unheard of")
 	must(t, err)
-	if len(found) != 2 || found[0].State != gputrain.InstanceTerminated || !strings.Contains(found[0].StateReason, "disconnect it in the notebook") ||
-		found[1].ID != "unheard of" || found[1].State != gputrain.InstanceTerminated || !strings.Contains(found[1].StateReason, "another host key") {
+	if len(found) != 2 || found[0].State != driver.InstanceTerminated || !strings.Contains(found[0].StateReason, "disconnect it in the notebook") ||
+		found[1].ID != "unheard of" || found[1].State != driver.InstanceTerminated || !strings.Contains(found[1].StateReason, "another host key") {
 		t.Errorf("described %+v", found)
 	}
 	if got := offers(t, d); len(got) != 1 {
@@ -81,13 +81,13 @@ func TestLifeOfARuntime(t *testing.T) {
 	}
 }
 
-// Another program that is told of the runtime by its next address takes it up.
+// Another program with the runtime's next address takes it over.
 func TestTakeUp(t *testing.T) {
 	next := colab.Endpoint{Host: "4.tcp.eu.ngrok.io", Port: 10001, HostKey: exampleFingerprint}
 	d := open(t, colab.Config{Endpoint: next, KeepCache: true})
 	found, err := d.Describe(t.Context(), exampleFingerprint)
 	must(t, err)
-	if in := found[0]; in.State != gputrain.InstanceRunning || in.SSH.Addr != "4.tcp.eu.ngrok.io:10001" {
+	if in := found[0]; in.State != driver.InstanceRunning || in.SSH.Addr != "4.tcp.eu.ngrok.io:10001" {
 		t.Errorf("described %+v", in)
 	}
 	if !d.Capabilities().KeepCache {
@@ -95,16 +95,16 @@ func TestTakeUp(t *testing.T) {
 	}
 }
 
-// What the runtime has, as its nvidia-smi tells.
+// The probe reports the runtime's accelerators by its nvidia-smi.
 func TestProbe(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip(err)
 	}
-	prober := open(t, colab.Config{Endpoint: example}).(gputrain.Prober)
+	scripts := open(t, colab.Config{Endpoint: example}).(driver.Scripter).Scripts(driver.Instance{})
 	for _, tt := range []struct {
 		name string
-		smi  string // what nvidia-smi does; "" where there is none
+		smi  string // the script of nvidia-smi; "" if there is none
 		env  string
 		want accelerators.Accelerator
 	}{
@@ -113,7 +113,7 @@ func TestProbe(t *testing.T) {
 		{"A100", "echo NVIDIA A100-SXM4-40GB, 40960", "", accelerators.A100(accelerators.Count(1), accelerators.Memory(40), accelerators.Form(accelerators.SXM))},
 		{"a name that the driver cuts short", "echo NVIDIA H200, 143771", "", accelerators.H200(accelerators.Count(1), accelerators.Memory(143771./1024), accelerators.Form(accelerators.SXM))},
 		{"two", "echo NVIDIA L4, 23034; echo NVIDIA L4, 23034", "", accelerators.L4(accelerators.Count(2), accelerators.Memory(23034./1024))},
-		{"a name that nobody knows", "echo NVIDIA Z9, 1024", "", accelerators.Exact("NVIDIA Z9", accelerators.Count(1), accelerators.Memory(1))},
+		{"an unknown name", "echo NVIDIA Z9, 1024", "", accelerators.Exact("NVIDIA Z9", accelerators.Count(1), accelerators.Memory(1))},
 		{"memory that is not told", "echo 'Tesla T4, [N/A]'", "", accelerators.T4(accelerators.Count(1))},
 		{"no devices", "echo No devices were found", "", accelerators.Accelerator{}},
 		{"a driver that fails", "echo NVIDIA-SMI has failed, 0; exit 9", "", accelerators.Accelerator{}},
@@ -127,28 +127,28 @@ func TestProbe(t *testing.T) {
 				smi = `[ "$1" = --query-gpu=name,memory.total ] || exit 2; ` + tt.smi
 			}
 			script(t, filepath.Join(bin, "nvidia-smi"), smi)
-			cmd := exec.Command(sh, "-c", prober.Probe(gputrain.Instance{}))
+			cmd := exec.Command(sh, "-c", scripts.Probe)
 			cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), tt.env}
 			out, err := cmd.Output()
 			must(t, err)
-			if got, err := prober.Probed(gputrain.Instance{}, gputrain.Spec{}, string(out)); got != tt.want || err != nil {
+			if got, err := scripts.Probed(driver.Query{}, string(out)); got != tt.want || err != nil {
 				t.Errorf("of %q it makes %+v, %v; want %+v", out, got, err, tt.want)
 			}
 		})
 	}
 }
 
-// Every kind of trouble in reaching the runtime has its advice, and no other has.
+// Advise has a hint for every kind of error of an unreachable runtime, and for no other.
 func TestAdvise(t *testing.T) {
-	prober := open(t, colab.Config{Endpoint: example}).(gputrain.Prober)
+	adviser := open(t, colab.Config{Endpoint: example}).(driver.Adviser)
 	for kind, says := range map[error]string{
-		gputrain.ErrHostKey: "whole endpoint", gputrain.ErrAuth: "KeyFile", gputrain.ErrUnavailable: "printed last",
+		driver.ErrHostKey: "whole endpoint", driver.ErrAuth: "KeyFile", driver.ErrUnavailable: "the last endpoint that it printed",
 	} {
-		if got := prober.Advise(kind); !strings.Contains(got, says) {
+		if got := adviser.Advise(driver.Instance{}, kind); !strings.Contains(got, says) {
 			t.Errorf("for %v: %q", kind, got)
 		}
 	}
-	if got := prober.Advise(gputrain.ErrFenced); got != "" {
+	if got := adviser.Advise(driver.Instance{}, driver.ErrFenced); got != "" {
 		t.Errorf("for a pool that was taken over: %q", got)
 	}
 }

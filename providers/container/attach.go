@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// An attachment is a container that was started with its output followed and its
-// standard input held. Its owner calls detach.
+// An attachment is a started container whose output is read and whose standard input is held
+// open. Its owner calls detach.
 type attachment struct {
 	stdin  io.WriteCloser
 	cancel context.CancelFunc
@@ -18,12 +18,12 @@ type attachment struct {
 	output *watcher
 }
 
-// errEnded means that the container ended before it said what it was to say.
+// errEnded means that the container ended before it printed the marker.
 var errEnded = errors.New("the container ended")
 
-// start starts a created container, hands it a script on its standard input, and
-// returns once the container has printed marker. Attaching before the start is the
-// one way to see the last words of a container that the engine removes at its end.
+// start starts a created container, writes a script to its standard input, and returns once the
+// container has printed marker. It attaches before the start, because the engine removes the
+// container at its end, and its last output with it.
 func (e *engine) start(ctx context.Context, id, script, marker string) (*attachment, error) {
 	run, cancel := context.WithCancel(ctx)
 	cmd := e.command(run, "start", "--attach", "--interactive", id)
@@ -44,7 +44,7 @@ func (e *engine) start(ctx context.Context, id, script, marker string) (*attachm
 		defer close(a.ended)
 		ending = cmd.Wait()
 	}()
-	// A container that ends at once breaks the pipe; its output then says why.
+	// A container that ends at once breaks the pipe; its output then has the reason.
 	_, _ = io.WriteString(stdin, script)
 
 	select {
@@ -62,14 +62,14 @@ func (e *engine) start(ctx context.Context, id, script, marker string) (*attachm
 	return nil, &commandError{command: e.dialect.String() + " start", stderr: tail(a.output.String()), err: ending}
 }
 
-// detach lets go of the container. It goes on; its standard input has ended.
+// detach ends the attachment and the container's standard input. The container goes on.
 func (a *attachment) detach() {
 	a.stdin.Close()
 	a.cancel()
 	<-a.ended
 }
 
-// wait lets the container's standard input end, and waits for its own end.
+// wait closes the container's standard input and waits for the container's end.
 func (a *attachment) wait(ctx context.Context) {
 	a.stdin.Close()
 	select {
@@ -79,13 +79,13 @@ func (a *attachment) wait(ctx context.Context) {
 	a.detach()
 }
 
-// keepOutput is how much of a container's output a watcher holds.
+// keepOutput bounds the output of a container that a watcher keeps.
 const keepOutput = 16 << 10
 
-// A watcher keeps the end of what is written to it, and looks for the marker.
+// A watcher keeps the end of its input and looks for the marker.
 type watcher struct {
 	marker []byte
-	seen   chan struct{} // closed when the marker was written
+	seen   chan struct{} // closed at the marker
 
 	mu   sync.Mutex
 	held []byte

@@ -8,42 +8,42 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// defaultPullTimeout bounds a pull of DefaultImage where HomeMadeImage can take its place.
+// defaultPullTimeout bounds a pull of DefaultImage if HomeMadeImage can take its place.
 const defaultPullTimeout = time.Minute
 
-// unpullable has the engines that could not pull DefaultImage, for as long as this program
-// runs: each pool would otherwise wait for a registry that does not answer.
+// unpullable has the engines that could not pull DefaultImage, until this program ends.
+// Otherwise each pool would wait for a registry that does not answer.
 var unpullable sync.Map // map[string]bool
 
-// key tells an engine from others that this program may talk to.
+// key identifies an engine among those that this program may use.
 func (e *engine) key() string { return e.path + "\n" + os.Getenv("DOCKER_HOST") }
 
-// baseImage returns the image that nodes start from, before it is made ready. It is pulled
-// if it is not here.
-func (d *driver) baseImage(ctx context.Context) (imageReport, error) {
-	if d.cfg.Image != "" {
-		return d.hereOrPulled(ctx, d.cfg.Image)
+// baseImage returns the image that nodes start from, before it is made ready. It pulls a
+// missing image.
+func (m *images) baseImage(ctx context.Context) (imageReport, error) {
+	if m.image != "" {
+		return m.localOrPulled(ctx, m.image)
 	}
-	if r, there, err := d.here(ctx, DefaultImage); there || err != nil {
+	if r, there, err := m.localImage(ctx, DefaultImage); there || err != nil {
 		return r, err
 	}
-	homeMade, there, err := d.here(ctx, HomeMadeImage)
+	homeMade, there, err := m.localImage(ctx, HomeMadeImage)
 	if err != nil {
 		return imageReport{}, err
 	}
 	if !there {
-		return d.hereOrPulled(ctx, DefaultImage)
+		return m.localOrPulled(ctx, DefaultImage)
 	}
-	unpulled := d.engine.key() + "\n" + d.cfg.Platform
+	unpulled := m.engine.key() + "\n" + m.platform
 	if _, known := unpullable.Load(unpulled); known {
 		return homeMade, nil
 	}
 	pull, cancel := context.WithTimeout(ctx, defaultPullTimeout)
 	defer cancel()
-	r, err := d.hereOrPulled(pull, DefaultImage)
+	r, err := m.localOrPulled(pull, DefaultImage)
 	if err != nil && ctx.Err() == nil {
 		unpullable.Store(unpulled, true)
 		return homeMade, nil
@@ -51,50 +51,50 @@ func (d *driver) baseImage(ctx context.Context) (imageReport, error) {
 	return r, err
 }
 
-// here returns an image, and whether it is here for the platform that is wanted.
-func (d *driver) here(ctx context.Context, image string) (r imageReport, there bool, err error) {
-	r, err = d.engine.inspectImage(ctx, image, d.arch())
+// localImage returns an image, and whether the engine has it for the wanted platform.
+func (m *images) localImage(ctx context.Context, image string) (r imageReport, there bool, err error) {
+	r, err = m.engine.inspectImage(ctx, image, m.arch())
 	switch {
 	case err == nil:
 		r.name = image
-		return r, d.arch() == "" || d.arch() == r.arch, nil
+		return r, m.arch() == "" || m.arch() == r.arch, nil
 	case isMissingImage(err):
 		return r, false, nil
 	}
 	return r, false, err
 }
 
-// hereOrPulled returns an image, pulled if it is not here.
-func (d *driver) hereOrPulled(ctx context.Context, image string) (imageReport, error) {
-	if r, there, err := d.here(ctx, image); there || err != nil {
+// localOrPulled returns an image. It pulls a missing one.
+func (m *images) localOrPulled(ctx context.Context, image string) (imageReport, error) {
+	if r, there, err := m.localImage(ctx, image); there || err != nil {
 		return r, err
 	}
 	args := []string{"pull"}
-	if d.engine.dialect == apple {
+	if m.engine.dialect == apple {
 		args = []string{"image", "pull"}
 	}
-	if d.cfg.Platform != "" {
-		args = append(args, "--platform", d.cfg.Platform)
+	if m.platform != "" {
+		args = append(args, "--platform", m.platform)
 	}
-	if _, err := d.engine.run(ctx, append(args, image)...); err != nil {
+	if _, err := m.engine.run(ctx, append(args, image)...); err != nil {
 		if ctx.Err() != nil {
 			return imageReport{}, err
 		}
-		hint := "set Image to one that is here or can be pulled; a private one needs " + d.engine.dialect.String() + " login"
+		hint := "set Image to an image that the engine has or can pull; a private image needs " + m.engine.dialect.String() + " login"
 		if image == DefaultImage {
-			hint = "run gputrain's scripts/container-image, which makes " + HomeMadeImage + " here for that, or set Image"
+			hint = "run gputrain's scripts/container-image, which makes " + HomeMadeImage + " instead, or set Image"
 		}
-		return imageReport{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Hint: hint,
-			Err: fmt.Errorf("image %s is not here, and cannot be pulled: %w", image, err)}
+		return imageReport{}, &driver.Error{Kind: driver.ErrNotFound, Hint: hint,
+			Err: fmt.Errorf("the engine does not have image %s and cannot pull it: %w", image, err)}
 	}
-	r, err := d.engine.inspectImage(ctx, image, d.arch())
+	r, err := m.engine.inspectImage(ctx, image, m.arch())
 	r.name = image
 	return r, err
 }
 
-// arch is the processor that Config.Platform names, or "".
-func (d *driver) arch() string {
-	parts := strings.Split(d.cfg.Platform, "/")
+// arch returns the processor in Config.Platform, or "".
+func (m *images) arch() string {
+	parts := strings.Split(m.platform, "/")
 	if len(parts) < 2 {
 		return ""
 	}

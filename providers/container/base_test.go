@@ -9,18 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A shelf is a fake engine with a shelf of images, each a file by its name, and with the
-// calls that it was given.
+// A shelf is a fake engine. Its images are files, and it records its calls.
 type shelf struct {
 	t   *testing.T
 	dir string
 }
 
-// newShelf puts a fake docker with these images there. pull is shell text that says what
-// becomes of a pull of the image $1.
+// newShelf installs a fake docker with these images. pull is the shell script of a pull of
+// image $1.
 func newShelf(t *testing.T, pull string, images ...string) *shelf {
 	s := &shelf{t, t.TempDir()}
 	for _, image := range images {
@@ -56,7 +55,7 @@ esac
 
 func (s *shelf) engine() string { return filepath.Join(s.dir, "docker") }
 
-// list has the engine print a text where it lists images.
+// list sets the engine's output of a list of images.
 func (s *shelf) list(text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, "list"), []byte(text), 0o600); err != nil {
@@ -72,7 +71,7 @@ func (s *shelf) add(image string) {
 	}
 }
 
-// count returns how many calls began so.
+// count returns the number of calls that begin with a text.
 func (s *shelf) count(call string) (n int) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "calls"))
@@ -92,8 +91,8 @@ const (
 	pullFails = `echo "Error: no such host" >&2; exit 1`
 )
 
-// Without Config.Image nodes start from Debian's own image if that is here or can be
-// pulled, and else from the one that was made here.
+// Without Config.Image, nodes start from Debian's own image if the engine has it or can pull
+// it, and otherwise from HomeMadeImage.
 func TestDefaultImage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pull   string
@@ -115,10 +114,10 @@ func TestDefaultImage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := d.(*driver).baseImage(t.Context())
+				got, err := d.(*containerDriver).images.baseImage(t.Context())
 				if tt.want == "" {
-					e, ok := errors.AsType[*gputrain.Error](err)
-					if !ok || !errors.Is(err, gputrain.ErrNotFound) || !strings.Contains(e.Hint, "scripts/container-image") || !strings.Contains(err.Error(), "no such host") {
+					e, ok := errors.AsType[*driver.Error](err)
+					if !ok || !errors.Is(err, driver.ErrNotFound) || !strings.Contains(e.Hint, "scripts/container-image") || !strings.Contains(err.Error(), "no such host") {
 						t.Fatalf("got %+v, %v", got, err)
 					}
 					continue
@@ -134,14 +133,14 @@ func TestDefaultImage(t *testing.T) {
 	}
 }
 
-// An image that the user names is that one or none.
+// An image that the user names has no substitute.
 func TestNamedImageHasNoSubstitute(t *testing.T) {
 	s := newShelf(t, pullFails, HomeMadeImage)
 	d, err := Config{Binary: s.engine(), Image: DefaultImage}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := d.(*driver).baseImage(t.Context()); !errors.Is(err, gputrain.ErrNotFound) {
+	if got, err := d.(*containerDriver).images.baseImage(t.Context()); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Cancelling at any point leaves nothing that List does not know of.
+// After cancelling at any point, List reports everything that exists.
 func TestCancelling(t *testing.T) {
 	onEngines(t, func(t *testing.T, binary string) {
 		for _, stage := range []string{"network create", "create", "start", "inspect"} {
@@ -27,9 +28,9 @@ func TestCancelling(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := rigFor(t, d.(*driver))
+				r := rigFor(t, d.(*containerDriver))
 				err = r.driver.Prepare(ctx, r.pool)
-				var nodes []gputrain.Instance
+				var nodes []driver.Instance
 				if err == nil {
 					nodes, err = r.driver.Launch(ctx, r.request(2, gputrain.Spec{}))
 				}
@@ -53,8 +54,8 @@ func TestCancelling(t *testing.T) {
 	})
 }
 
-// wrapEngine is the engine's command behind one that calls cancel as soon as the
-// command of a stage has begun its work, which then goes on for a moment.
+// wrapEngine returns a wrapper of the engine's command. It calls cancel as soon as the command
+// of a stage has begun, which then goes on for a moment.
 func wrapEngine(t *testing.T, binary, stage string, cancel context.CancelFunc) string {
 	t.Helper()
 	real, err := exec.LookPath(binary)
@@ -66,7 +67,7 @@ func wrapEngine(t *testing.T, binary, stage string, cancel context.CancelFunc) s
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bell, err := os.OpenFile(fifo, os.O_RDWR, 0) // both ends: opening waits for nobody
+	bell, err := os.OpenFile(fifo, os.O_RDWR, 0) // both ends, so that opening does not block
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/childenv"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A dialect is an engine's way with the command line that Docker began.
+// A dialect is an engine's variant of docker's command line.
 type dialect int
 
 const (
@@ -32,19 +32,19 @@ func (d dialect) String() string {
 type engine struct {
 	path    string
 	dialect dialect
-	pass    []string // variables that its commands see beyond what engines need
+	pass    []string // variables that its commands see beside those that engines need
 }
 
 const (
-	// answerTimeout bounds the first calls: an engine behind a dead link would
-	// otherwise hold Open for as long as its context lasts.
+	// answerTimeout bounds the first calls. Without it an engine behind a dead link would block
+	// Open until its context ends.
 	answerTimeout = 30 * time.Second
-	// pipeDelay is how long a killed command's own children may hold its pipes.
+	// After its end, a killed command's children may hold its pipes for pipeDelay.
 	pipeDelay = 5 * time.Second
 )
 
-// findEngine returns the named engine, or the first that is installed. Its
-// commands see the variables that pass names, too.
+// findEngine returns the named engine, or the first installed one. Its commands also see the
+// variables in pass.
 func findEngine(ctx context.Context, binary string, pass []string) (*engine, error) {
 	names := []string{binary}
 	if binary == "" {
@@ -58,7 +58,7 @@ func findEngine(ctx context.Context, binary string, pass []string) (*engine, err
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		e := &engine{path: path, pass: pass}
-		// The version tells who answers: podman often goes by the name of docker.
+		// The version identifies the engine: podman often runs under the name of docker.
 		out, err := e.run(ctx, "--version")
 		if err != nil {
 			return nil, err
@@ -68,12 +68,12 @@ func findEngine(ctx context.Context, binary string, pass []string) (*engine, err
 		}
 		return e, nil
 	}
-	kind := gputrain.ErrUnavailable
+	kind := driver.ErrUnavailable
 	if binary != "" {
-		return nil, &gputrain.Error{Kind: kind, Err: fmt.Errorf("there is no %q on this machine", binary),
+		return nil, &driver.Error{Kind: kind, Err: fmt.Errorf("there is no %q on this machine", binary),
 			Hint: "install it, or set Binary to the engine's command"}
 	}
-	return nil, &gputrain.Error{Kind: kind, Err: errors.New("no container engine on this machine"),
+	return nil, &driver.Error{Kind: kind, Err: errors.New("there is no container engine on this machine"),
 		Hint: "install Docker or podman, or set Binary to the engine's command"}
 }
 
@@ -88,11 +88,11 @@ func dialectOf(version string) (dialect, error) {
 		}
 	}
 	line, _, _ := strings.Cut(v, "\n")
-	return 0, fmt.Errorf("%w: an engine that is none of docker, podman, nerdctl and container: %.80q", gputrain.ErrUnsupported, line)
+	return 0, fmt.Errorf("%w: the engine is none of docker, podman, nerdctl and container: %.80q", driver.ErrUnsupported, line)
 }
 
-// run runs one command and returns what it prints. A failure is a [*commandError],
-// or the context's error where that is why.
+// run runs one command and returns its output. A failure is a [*commandError], or the context's
+// error if the context has ended.
 func (e *engine) run(ctx context.Context, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := e.command(ctx, args...)
@@ -106,9 +106,9 @@ func (e *engine) run(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// command prepares a command that a Ctrl-C in the terminal does not reach: the
-// signal is the user's program's, which then ends its pool in good order. It sees
-// the part of this program's environment that engines need, not its credentials.
+// command prepares a command that a Ctrl-C in the terminal does not reach: the user's program
+// handles the signal and then closes its pool in order. The command sees the variables of this
+// program's environment that engines need, not its credentials.
 func (e *engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.path, args...)
 	cmd.Env = childenv.Of(childenv.System, childenv.Network, childenv.Containers, e.pass)
@@ -117,8 +117,8 @@ func (e *engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// verb is the part of the arguments that is safe and useful to print: "network
-// rm". What follows can hold what a user has put into RunArgs.
+// verb returns the part of the arguments that is safe and useful to print: "network rm". The
+// rest may contain the user's RunArgs.
 func verb(args []string) string {
 	if len(args) > 1 && (args[0] == "network" || args[0] == "image" || args[0] == "context" || args[0] == "system") {
 		return args[0] + " " + args[1]
@@ -126,7 +126,7 @@ func verb(args []string) string {
 	return args[0]
 }
 
-// A commandError is a command that ended with other than success.
+// A commandError is a failed command.
 type commandError struct {
 	command string
 	stderr  string
@@ -142,7 +142,7 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// tailLines is how much of a command's or a node's output an error shows.
+// tailLines bounds the lines of a command's or a node's output in an error.
 const tailLines = 12
 
 // tail returns the last lines of a text.

@@ -8,51 +8,50 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Config runs nodes in containers. The zero value works wherever an engine does.
+// Config runs nodes in containers. The zero value works on every machine with an engine.
 type Config struct {
-	// Binary is the engine's command: "docker", "podman", "nerdctl",
-	// "container", or a path. Empty means the first of these that is installed.
+	// Binary is the engine's command: "docker", "podman", "nerdctl", "container", or a path. If
+	// empty, it is the first of these that is installed.
 	Binary string
-	// Image is what nodes start from. Empty means DefaultImage if that is here or can be
-	// pulled, else HomeMadeImage if that is here.
+	// Image is the image that nodes start from. If empty, it is DefaultImage if the engine has
+	// it or can pull it, else HomeMadeImage if the engine has that.
 	Image string
-	// Platform chooses a variant of the image: "linux/arm64". Empty means the
-	// engine's own.
+	// Platform chooses a variant of the image: "linux/arm64". If empty, it is the engine's own.
 	Platform string
-	// ShmSizeGiB is the size of /dev/shm, which data loaders of PyTorch pass
-	// their batches through. Zero means the engine's default, often 64 MiB.
+	// ShmSizeGiB is the size of /dev/shm, through which PyTorch's data loaders pass their
+	// batches. Zero means the engine's default, often 64 MiB.
 	ShmSizeGiB float64
-	// GPUs gives GPUs to every node, in the words of docker's --gpus: "all",
-	// "2", "device=0,1". Podman gets the same ones as CDI devices. Empty gives
-	// none. The pool takes it at your word that they are what the spec asks for.
+	// GPUs gives GPUs to every node, in the syntax of docker's --gpus: "all", "2",
+	// "device=0,1". Podman gets the same ones as CDI devices. Empty gives none. The pool does
+	// not check whether they match the spec.
 	GPUs string
 	// Devices gives further devices: paths ("/dev/fuse") or CDI names
 	// ("nvidia.com/gpu=0").
 	Devices []string
-	// Labels are put on every container and on the network. Those that begin
-	// with "gputrain." are the pool's own.
+	// Labels are put on every container and on the network. Labels that begin with "gputrain."
+	// are reserved for the pool.
 	Labels map[string]string
-	// RunArgs are further arguments of the engine's create command, for what has
-	// no field here. They are visible to all who can see this machine's processes.
+	// RunArgs are further arguments of the engine's create command, for options that have no
+	// field here. All users who can see this machine's processes can see them.
 	//
-	// A variable that they name without a value ("--env", "HF_HOME") is taken from this
-	// program's environment.
+	// A variable without a value ("--env", "HF_HOME") gets its value from this program's
+	// environment.
 	RunArgs []string
-	// PassEnv names variables of this program's environment that the engine's command
-	// sees besides those that engines need: for a credential helper "AWS_PROFILE", or
-	// "AWS_*" for all that begin so. Empty adds none.
+	// PassEnv names variables of this program's environment that the engine's command sees
+	// beside those that engines need: "AWS_PROFILE" for a credential helper, or "AWS_*" for all
+	// with that prefix. Empty adds none.
 	PassEnv []string
 }
 
-// DefaultImage is what nodes start from if Config.Image is empty.
+// DefaultImage is the image that nodes start from if Config.Image is empty.
 const DefaultImage = "debian:bookworm-slim"
 
-// HomeMadeImage is what nodes start from if Config.Image is empty and DefaultImage is
-// neither here nor can be pulled. The repository's scripts/container-image makes it, from
-// Debian's packages. It has a name of its own, so that nothing takes it for Debian's image.
+// HomeMadeImage is the image that nodes start from if Config.Image is empty and the engine
+// neither has DefaultImage nor can pull it. The repository's scripts/container-image makes it
+// from Debian's packages. Its own name distinguishes it from Debian's image.
 const HomeMadeImage = "gputrain-debian:bookworm"
 
 const (
@@ -60,13 +59,13 @@ const (
 	labelPrefix  = "gputrain."
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "container".
 func (Config) Name() string { return providerName }
 
 // Open finds the engine and checks that it answers. It starts nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, fail("open", err)
 	}
@@ -78,18 +77,18 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	if err != nil {
 		return nil, fail("open", err)
 	}
-	d := &driver{cfg: c.clone(), engine: e, facts: facts}
+	d := &containerDriver{cfg: c.clone(), engine: e, facts: facts, images: newImages(e, c)}
 	if _, err := d.deviceArgs(); err != nil {
 		return nil, fail("open", err)
 	}
 	return d, nil
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var faults []error
 	invalid := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{gputrain.ErrInvalid}, args...)...))
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...))
 	}
 	if strings.HasPrefix(c.Image, "-") || strings.ContainsAny(c.Image, " \t\n\x00") {
 		invalid("Image %q is not the name of an image", c.Image)
@@ -118,8 +117,8 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// namedVariables returns the variables that arguments of a create command name
-// without a value: the engine looks for that in its own environment.
+// namedVariables returns the variables that arguments of a create command name without a value:
+// the engine reads those from its own environment.
 func namedVariables(args []string) (names []string) {
 	for i, a := range args {
 		name, joined := strings.CutPrefix(a, "--env=")
@@ -133,7 +132,7 @@ func namedVariables(args []string) (names []string) {
 	return names
 }
 
-// clone copies what a caller could go on changing.
+// clone copies everything that a caller could go on changing.
 func (c Config) clone() Config {
 	c.Devices = append([]string(nil), c.Devices...)
 	c.RunArgs = append([]string(nil), c.RunArgs...)

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// The engines for real. What a check makes in one carries a label of its own, as
-// others may use the engine too.
+// The suite runs on real engines. The things of each check have a label of their own, as other
+// programs may use the engine too.
 func TestConformance(t *testing.T) {
 	onEngines(t, func(t *testing.T, binary string) {
 		providertest.Run(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })
@@ -26,13 +26,13 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 	)
 	return providertest.Harness{
 		Provider: Config{Binary: binary, Labels: map[string]string{name: value}},
-		Account: func() (all []gputrain.Resource) {
+		Account: func() (all []driver.Resource) {
 			for line := range strings.Lines(do(t, binary, "ps", "--all", "--no-trunc", "--filter", "label="+label, "--format", "{{.ID}} {{.Names}}")) {
 				id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-				all = append(all, gputrain.Resource{Kind: "machine", ID: id, Name: name})
+				all = append(all, driver.Resource{Kind: "machine", ID: id, Name: name})
 			}
 			for _, name := range strings.Fields(do(t, binary, "network", "ls", "--filter", "label="+label, "--format", "{{.Name}}")) {
-				all = append(all, gputrain.Resource{Kind: "network", ID: name, Name: name})
+				all = append(all, driver.Resource{Kind: "network", ID: name, Name: name})
 			}
 			return all
 		},
@@ -46,9 +46,9 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 		},
 		States: func() []providertest.StateCase {
 			return []providertest.StateCase{
-				{Vendor: "running", Set: func(string) {}, Want: gputrain.InstanceRunning},
-				{Vendor: "paused", Set: func(id string) { do(t, binary, "pause", id) }, Want: gputrain.InstanceStopped},
-				{Vendor: "killed", Set: func(id string) { do(t, binary, "kill", id) }, Want: gputrain.InstanceTerminated},
+				{Vendor: "running", Set: func(string) {}, Want: driver.InstanceRunning},
+				{Vendor: "paused", Set: func(id string) { do(t, binary, "pause", id) }, Want: driver.InstanceStopped},
+				{Vendor: "killed", Set: func(id string) { do(t, binary, "kill", id) }, Want: driver.InstanceTerminated},
 			}
 		},
 		Without: map[string]string{

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestMain(m *testing.M) {
@@ -27,9 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// onEngines runs a test with Docker, and with podman where that is installed and
-// works. Without Docker or its default image the test skips, or fails where
-// GPUTRAIN_REQUIRE_DOCKER is set.
+// onEngines runs a test with Docker, and with podman if that is installed and works. Without
+// Docker or its default image the test is skipped, or fails if GPUTRAIN_REQUIRE_DOCKER is set.
 func onEngines(t *testing.T, test func(t *testing.T, binary string)) {
 	t.Helper()
 	t.Run("docker", func(t *testing.T) {
@@ -56,7 +56,7 @@ func requireDocker(t testing.TB) {
 	t.Skip(missing)
 }
 
-// lacking says what an engine lacks for the tests, or nothing.
+// lacking returns what an engine lacks for the tests, or "".
 func lacking(binary string) string {
 	if out, err := exec.Command(binary, "info").CombinedOutput(); err != nil {
 		return fmt.Sprintf("no %s here: %v %s", binary, err, tail(string(out)))
@@ -71,7 +71,7 @@ func lacking(binary string) string {
 	return ""
 }
 
-// defaultOf returns which of the images that the zero Config takes an engine has, or "".
+// defaultOf returns the default image that an engine has, or "".
 func defaultOf(binary string) string {
 	for _, image := range []string{DefaultImage, HomeMadeImage} {
 		if exec.Command(binary, "image", "inspect", image).Run() == nil {
@@ -81,7 +81,7 @@ func defaultOf(binary string) string {
 	return ""
 }
 
-// do runs the engine's command beside the provider, and returns what it prints.
+// do runs the engine's command directly, and returns its output.
 func do(t testing.TB, binary string, args ...string) string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -94,11 +94,11 @@ func do(t testing.TB, binary string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A rig is a driver with a pool's identity, and leaves nothing behind.
+// A rig is a driver for a pool, which is removed with the test.
 type rig struct {
 	testing.TB
-	driver *driver
-	pool   gputrain.PoolInfo
+	driver *containerDriver
+	pool   driver.PoolInfo
 	signer ssh.Signer
 	hosts  map[string]ssh.PublicKey // by node name
 }
@@ -109,15 +109,15 @@ func newRig(t testing.TB, cfg Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rigFor(t, d.(*driver))
+	return rigFor(t, d.(*containerDriver))
 }
 
-func rigFor(t testing.TB, d *driver) *rig {
+func rigFor(t testing.TB, d *containerDriver) *rig {
 	t.Helper()
 	id := make([]byte, 6)
 	rand.Read(id)
 	signer, _ := newKey(t)
-	r := &rig{TB: t, driver: d, signer: signer, hosts: map[string]ssh.PublicKey{}, pool: gputrain.PoolInfo{
+	r := &rig{TB: t, driver: d, signer: signer, hosts: map[string]ssh.PublicKey{}, pool: driver.PoolInfo{
 		ID:            "test-" + hex.EncodeToString(id),
 		Owner:         "a test of the container provider",
 		AuthorizedKey: string(ssh.MarshalAuthorizedKey(signer.PublicKey())),
@@ -137,7 +137,7 @@ func rigFor(t testing.TB, d *driver) *rig {
 	return r
 }
 
-// end terminates whatever the pool has, and releases the rest.
+// end terminates the pool's nodes and releases the rest.
 func (r *rig) end(ctx context.Context) {
 	r.Helper()
 	for _, res := range r.list(ctx) {
@@ -152,13 +152,13 @@ func (r *rig) end(ctx context.Context) {
 	}
 }
 
-// do runs the engine's command beside the driver.
+// do runs the engine's command directly.
 func (r *rig) do(args ...string) string {
 	r.Helper()
 	return do(r, r.driver.engine.path, args...)
 }
 
-func (r *rig) list(ctx context.Context) []gputrain.Resource {
+func (r *rig) list(ctx context.Context) []driver.Resource {
 	r.Helper()
 	list, err := r.driver.List(ctx, r.pool.ID)
 	if err != nil {
@@ -167,16 +167,21 @@ func (r *rig) list(ctx context.Context) []gputrain.Resource {
 	return list
 }
 
+// packagesOf returns the packages of an image.
+func packagesOf(i gputrain.Image) driver.Packages {
+	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
+}
+
 // request asks for n nodes, each with a host key of its own.
-func (r *rig) request(n int, spec gputrain.Spec) gputrain.LaunchRequest {
+func (r *rig) request(n int, spec gputrain.Spec) driver.Launch {
 	r.Helper()
-	req := gputrain.LaunchRequest{Pool: r.pool, Spec: spec, Token: "token"}
+	req := driver.Launch{Pool: r.pool, Query: spec.Query(), Packages: packagesOf(spec.Image), Token: "token"}
 	for rank := range n {
 		signer, private := newKey(r)
 		name := r.pool.ID + "-" + string(rune('0'+rank))
 		r.hosts[name] = signer.PublicKey()
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: name, HostKey: gputrain.HostKey{
-			Private: gputrain.Secret(private),
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: name, HostKey: driver.HostKey{
+			Private: driver.Secret(private),
 			Public:  strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))) + " made by a test",
 		}})
 	}
@@ -184,7 +189,7 @@ func (r *rig) request(n int, spec gputrain.Spec) gputrain.LaunchRequest {
 }
 
 // up prepares the pool and launches n nodes.
-func (r *rig) up(n int, spec gputrain.Spec) []gputrain.Instance {
+func (r *rig) up(n int, spec gputrain.Spec) []driver.Instance {
 	r.Helper()
 	if err := r.driver.Prepare(r.Context(), r.pool); err != nil {
 		r.Fatal(err)
@@ -196,8 +201,8 @@ func (r *rig) up(n int, spec gputrain.Spec) []gputrain.Instance {
 	return nodes
 }
 
-// connect opens an SSH connection that holds the node to its injected key.
-func (r *rig) connect(in gputrain.Instance) *ssh.Client {
+// connect opens an SSH connection that accepts only the node's injected key.
+func (r *rig) connect(in driver.Instance) *ssh.Client {
 	r.Helper()
 	conn, err := r.driver.Dial(r.Context(), in)
 	if err != nil {
@@ -217,7 +222,7 @@ func (r *rig) connect(in gputrain.Instance) *ssh.Client {
 	return client
 }
 
-// sh runs shell text on a node and returns what it prints.
+// sh runs a shell script on a node and returns its output.
 func (r *rig) sh(c *ssh.Client, text string) string {
 	r.Helper()
 	s, err := c.NewSession()
@@ -244,7 +249,7 @@ func (r *rig) gone(id string) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if got[0].State == gputrain.InstanceTerminated {
+		if got[0].State == driver.InstanceTerminated {
 			return
 		}
 		launches.Pause(ctx, settleInterval)

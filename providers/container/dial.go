@@ -13,18 +13,17 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// tunnels is whether nodes are reached through the engine, for want of a port
-// that this machine could reach.
-func (d *driver) tunnels() bool { return d.facts.remote || d.engine.dialect == apple }
+// tunnels reports whether nodes are reached through the engine, because this machine cannot
+// reach their ports.
+func (d *containerDriver) tunnels() bool { return d.facts.remote || d.engine.dialect == apple }
 
-// Dial connects to a node's SSH server: at its port, or through the engine where
-// that runs on another machine. A port that nobody listens at is tried through the
-// engine too: this program may itself be in a container that was lent the
-// engine's socket, and has a 127.0.0.1 of its own.
-func (d *driver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+// Dial connects to a node's SSH server: at its port, or through the engine if that runs on
+// another machine. If nothing listens at the port, Dial tries the engine, too: this program may
+// itself be in a container that has the engine's socket, and a 127.0.0.1 of its own.
+func (d *containerDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	if !d.tunnels() && in.SSH.Addr != "" {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", in.SSH.Addr)
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
@@ -38,8 +37,8 @@ func (d *driver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, erro
 	return conn, nil
 }
 
-// tunnel runs an SSH server for one connection inside a container, and connects to
-// it by the command's standard input and output.
+// tunnel runs an SSH server for one connection inside a container, and connects to it by the
+// command's standard input and output.
 func (e *engine) tunnel(ctx context.Context, id string) (net.Conn, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -51,7 +50,7 @@ func (e *engine) tunnel(ctx context.Context, id string) (net.Conn, error) {
 		in.Close()
 		return nil, err
 	}
-	// The connection outlives the dialing: it ends by Close.
+	// The connection outlives the dialing; Close ends it.
 	t := &tunnelConn{id: id, in: in, out: out, reader: bufio.NewReaderSize(out, 64<<10)}
 	t.cmd = e.command(context.WithoutCancel(ctx), "exec", "--interactive", "--user", "0:0", id, "sh", "-c", tunnelScript)
 	t.cmd.Stdin, t.cmd.Stdout, t.cmd.Stderr = theirIn, theirOut, &t.stderr
@@ -63,7 +62,7 @@ func (e *engine) tunnel(ctx context.Context, id string) (net.Conn, error) {
 		out.Close()
 		return nil, err
 	}
-	// The server speaks first. What it does not say, the engine says instead.
+	// The server speaks first. If it is silent, the engine's output has the reason.
 	stop := context.AfterFunc(ctx, t.kill)
 	_, err = t.reader.Peek(1)
 	if !stop() && ctx.Err() != nil {
@@ -83,7 +82,7 @@ type tunnelConn struct {
 	cmd     *exec.Cmd
 	in, out *os.File
 	reader  *bufio.Reader
-	stderr  bytes.Buffer // read after the command's end only
+	stderr  bytes.Buffer // read only after the command's end
 	closing sync.Once
 }
 
@@ -96,7 +95,7 @@ func (t *tunnelConn) Close() error {
 		t.in.Close()
 		t.out.Close()
 		t.kill()
-		_ = t.cmd.Wait() // killed, and known to be
+		_ = t.cmd.Wait() // killed, so the error is known
 	})
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The engine's command sees what engines need and what Config names, and none of
-// this program's credentials.
+// The engine's command sees the variables that engines need and that Config names, and no
+// credentials of this program.
 func TestEngineSeesNoCredentials(t *testing.T) {
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")

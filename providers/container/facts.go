@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// facts asks the engine what it has, which is also how it shows that it answers.
+// facts asks the engine for its properties, which also checks that it answers.
 func (e *engine) facts(ctx context.Context) (facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if e.dialect == apple {
-		// It runs on this machine only, and has no word on the machine itself.
+		// It runs on this machine only, and reports nothing about the machine itself.
 		if _, err := e.run(ctx, "system", "status"); err != nil {
 			return facts{}, err
 		}
@@ -41,15 +41,15 @@ func (e *engine) facts(ctx context.Context) (facts, error) {
 	return f, err
 }
 
-// remoteContext reads the answer of "docker context inspect", in which DOCKER_HOST
-// and DOCKER_CONTEXT are accounted for. A TCP address counts as remote even where
-// it is this machine's: it may be a tunnel's end.
+// remoteContext reads the answer of "docker context inspect", which takes account of
+// DOCKER_HOST and DOCKER_CONTEXT. A TCP address counts as remote even if it is this machine's:
+// it may be the end of a tunnel.
 func remoteContext(answer []byte) (bool, error) {
 	var list []struct {
 		Endpoints map[string]struct{ Host string }
 	}
 	if err := json.Unmarshal(answer, &list); err != nil || len(list) == 0 {
-		return false, fmt.Errorf("docker context inspect: an answer that is not understood: %w", err)
+		return false, fmt.Errorf("docker context inspect: cannot read the answer: %w", err)
 	}
 	scheme, _, _ := strings.Cut(list[0].Endpoints["docker"].Host, "://")
 	switch scheme {

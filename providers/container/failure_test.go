@@ -11,29 +11,30 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestNoEngine(t *testing.T) {
 	t.Run("no such command", func(t *testing.T) {
-		wantFailure(t, Config{Binary: "/nonexistent/docker"}, gputrain.ErrUnavailable, "Binary")
+		wantFailure(t, Config{Binary: "/nonexistent/docker"}, driver.ErrUnavailable, "Binary")
 	})
 	t.Run("no command at all", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		wantFailure(t, Config{}, gputrain.ErrUnavailable, "install Docker or podman")
+		wantFailure(t, Config{}, driver.ErrUnavailable, "install Docker or podman")
 	})
-	t.Run("something else", func(t *testing.T) {
-		wantFailure(t, Config{Binary: fakeEngine(t, `echo GNU sed 4.9`)}, gputrain.ErrUnsupported, "none of docker")
+	t.Run("another program", func(t *testing.T) {
+		wantFailure(t, Config{Binary: fakeEngine(t, `echo GNU sed 4.9`)}, driver.ErrUnsupported, "none of docker")
 	})
 	t.Run("no rights", func(t *testing.T) {
 		wantFailure(t, Config{Binary: fakeEngine(t, `case $1 in
 			--version) echo Docker version 28.2.2, build e6534b4 ;;
 			*) echo 'permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock' >&2; exit 1 ;;
-			esac`)}, gputrain.ErrAuth, "docker group")
+			esac`)}, driver.ErrAuth, "docker group")
 	})
 	t.Run("not running", func(t *testing.T) {
 		requireDocker(t)
 		t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-		wantFailure(t, Config{}, gputrain.ErrUnavailable, "start the engine")
+		wantFailure(t, Config{}, driver.ErrUnavailable, "start the engine")
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +48,7 @@ func TestNoEngine(t *testing.T) {
 func wantFailure(t *testing.T, cfg Config, kind error, hint string) {
 	t.Helper()
 	_, err := cfg.Open(t.Context())
-	var e *gputrain.Error
+	var e *driver.Error
 	if !errors.As(err, &e) || !errors.Is(err, kind) || !strings.Contains(err.Error(), hint) {
 		t.Fatalf("Open: %v, want a %v that says %q", err, kind, hint)
 	}
@@ -56,7 +57,7 @@ func wantFailure(t *testing.T, cfg Config, kind error, hint string) {
 	}
 }
 
-// fakeEngine is a command that answers as a shell script does.
+// fakeEngine returns an engine's command that runs a shell script.
 func fakeEngine(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "engine")
@@ -76,7 +77,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"label":    {Labels: map[string]string{"gputrain.pool": "mine"}},
 		"args":     {RunArgs: []string{"a\x00b"}},
 	} {
-		if _, err := cfg.Open(t.Context()); !errors.Is(err, gputrain.ErrInvalid) {
+		if _, err := cfg.Open(t.Context()); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -118,7 +119,7 @@ func TestLaunchFailures(t *testing.T) {
 		if err == nil {
 			t.Skip("this engine has GPUs")
 		}
-		if len(got) != 0 || !errors.Is(err, gputrain.ErrUnsupported) {
+		if len(got) != 0 || !errors.Is(err, driver.ErrUnsupported) {
 			t.Errorf("Launch: %v %v", got, err)
 		}
 	})
@@ -127,15 +128,15 @@ func TestLaunchFailures(t *testing.T) {
 		if err := r.driver.Prepare(t.Context(), r.pool); err != nil {
 			t.Fatal(err)
 		}
-		spec := gputrain.Spec{Mounts: []gputrain.Mount{{Source: "/nonexistent/data", Target: "/data"}}}
-		if _, err := r.driver.Launch(t.Context(), r.request(1, spec)); !errors.Is(err, gputrain.ErrNotFound) {
+		spec := gputrain.Spec{Mounts: []driver.Mount{{Source: "/nonexistent/data", Target: "/data"}}}
+		if _, err := r.driver.Launch(t.Context(), r.request(1, spec)); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Launch: %v", err)
 		}
 	})
 }
 
-// A launch that is repeated, as after an answer that was lost, makes no second
-// machine, and takes no machine that is another's.
+// A repeated launch, as after a lost answer, makes no second machine, and adopts no other
+// pool's machine.
 func TestLaunchAdopts(t *testing.T) {
 	requireDocker(t)
 	r := newRig(t, Config{})
@@ -163,7 +164,7 @@ func TestLaunchAdopts(t *testing.T) {
 	}
 }
 
-// The engine's command can fail when the container is made: its answer is lost.
+// The engine's command can fail although it has made the container.
 func TestLaunchAdoptsAfterALostAnswer(t *testing.T) {
 	requireDocker(t)
 	real, err := exec.LookPath("docker")

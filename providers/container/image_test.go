@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A layout is the root folder of an image that a test makes.
@@ -49,8 +50,8 @@ func (l *layout) link(path, to string) {
 	l.add(&tar.Header{Name: path, Linkname: to, Typeflag: tar.TypeSymlink}, nil)
 }
 
-// program adds a program of this machine, at a path of its own, and the libraries
-// that it needs, where it looks for them.
+// program adds a program of this machine at another path, with its libraries at the paths
+// where it looks for them.
 func (l *layout) program(path, command string) {
 	l.t.Helper()
 	found, err := exec.LookPath(command)
@@ -78,8 +79,8 @@ func (l *layout) program(path, command string) {
 	}
 }
 
-// build imports the layout as an image, which is removed at the end of the test
-// together with what was made of it.
+// build imports the layout as an image. The image, and images made from it, are removed at the
+// end of the test.
 func (l *layout) build(name string, changes ...string) string {
 	l.t.Helper()
 	if err := l.tar.Close(); err != nil {
@@ -98,7 +99,7 @@ func (l *layout) build(name string, changes ...string) string {
 		ctx := context.Background()
 		d, err := Config{Image: name}.Open(ctx)
 		if err == nil {
-			if ready, _, err := d.(*driver).readyName(ctx); err == nil {
+			if ready, _, err := d.(*containerDriver).images.readyName(ctx); err == nil {
 				_ = exec.Command("docker", "image", "rm", ready).Run()
 			}
 		}
@@ -107,8 +108,8 @@ func (l *layout) build(name string, changes ...string) string {
 	return name
 }
 
-// alpineLike is an image of busybox without an SSH server, whose root account is
-// locked, and whose apk is a stand-in that unpacks a prepared server.
+// alpineLike builds an image of busybox without an SSH server, with a locked root account, and
+// with a fake apk that unpacks a prepared server.
 func alpineLike(t testing.TB, name string) string {
 	t.Helper()
 	l := newLayout(t)
@@ -126,7 +127,7 @@ func alpineLike(t testing.TB, name string) string {
 	l.file("etc/group", "root:x:0:\n")
 	l.file("etc/shadow", "root:!:20000:0:::::\n")
 	l.file("etc/ssh/ssh_host_ed25519_key", "a key that came with the package\n")
-	l.program("opt/package/sshd", "/usr/sbin/sshd") // where only the stand-in finds it
+	l.program("opt/package/sshd", "/usr/sbin/sshd") // where only the fake apk finds it
 	const session = "/usr/lib/openssh/sshd-session" // the other half of sshd, since OpenSSH 9.8
 	if _, err := os.Stat(session); err == nil {
 		l.program(strings.TrimPrefix(session, "/"), session)
@@ -151,13 +152,13 @@ func TestImageIsMadeReadyOnce(t *testing.T) {
 	image := alpineLike(t, "gputrain-test/alpine-like:once")
 	r := newRig(t, Config{Image: image})
 
-	// Many pools at once want the same image: it is made once.
+	// Many pools that need the same image at once make it once.
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			d, err := Config{Image: image}.Open(t.Context())
 			if err == nil {
-				_, _, err = d.(*driver).readyImage(t.Context())
+				_, _, err = d.(*containerDriver).images.readyImage(t.Context())
 			}
 			if err != nil {
 				t.Error(err)
@@ -165,7 +166,7 @@ func TestImageIsMadeReadyOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	ready, env, err := r.driver.readyImage(t.Context())
+	ready, env, err := r.driver.images.readyImage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestImageWithSSHServerIsUsedAsItIs(t *testing.T) {
 	onEngines(t, func(t *testing.T, binary string) {
 		image := imageWithSSHServer(t, binary)
 		r := newRig(t, Config{Binary: binary, Image: image})
-		ready, _, err := r.driver.readyImage(t.Context())
+		ready, _, err := r.driver.images.readyImage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,15 +237,15 @@ func TestImageThatCannotBeMadeReady(t *testing.T) {
 		kind        error
 		text        string
 	}{
-		{"no shell", empty.build("gputrain-test/empty:1"), gputrain.ErrUnsupported, "has no shell"},
-		{"no package manager", bare.build("gputrain-test/bare:1"), gputrain.ErrUnsupported, "none of apt-get, apk, dnf"},
-		{"no mirror", broken.build("gputrain-test/broken:1"), gputrain.ErrBootstrap, "mirror is out of reach"},
-		{"no image", "registry.invalid/nothing:1", gputrain.ErrNotFound, "cannot be pulled"},
+		{"no shell", empty.build("gputrain-test/empty:1"), driver.ErrUnsupported, "has no shell"},
+		{"no package manager", bare.build("gputrain-test/bare:1"), driver.ErrUnsupported, "none of apt-get, apk, dnf"},
+		{"no mirror", broken.build("gputrain-test/broken:1"), driver.ErrBootstrap, "mirror is out of reach"},
+		{"no image", "registry.invalid/nothing:1", driver.ErrNotFound, "cannot pull it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, Config{Image: tt.image})
 			err := r.driver.Prepare(t.Context(), r.pool)
-			var e *gputrain.Error
+			var e *driver.Error
 			if !errors.As(err, &e) || !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) || e.Hint == "" {
 				t.Errorf("Prepare: %v", err)
 			}
@@ -258,8 +259,7 @@ func TestImageThatCannotBeMadeReady(t *testing.T) {
 	}
 }
 
-// A program that gives up while an image is made ready leaves no container, and
-// no image.
+// If a program gives up while an image is made ready, no container and no image is left.
 func TestCancellingWhileMadeReady(t *testing.T) {
 	requireDocker(t)
 	l := newLayout(t)
@@ -267,7 +267,7 @@ func TestCancellingWhileMadeReady(t *testing.T) {
 	l.program("bin/sleep", "sleep")
 	l.file("usr/bin/apt-get", "#!/bin/sh\nexec sleep 1000\n")
 	r := newRig(t, Config{Image: l.build("gputrain-test/slow:1")})
-	ready, _, err := r.driver.readyName(t.Context())
+	ready, _, err := r.driver.images.readyName(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +293,8 @@ func TestCancellingWhileMadeReady(t *testing.T) {
 	}
 }
 
-// The real thing: Debian's own apt-get in an image that lacks an SSH server. It
-// needs a package mirror, and skips where containers do not reach one.
+// Debian's own apt-get installs the SSH server that an image lacks. This needs a package
+// mirror; the test is skipped if containers do not reach one.
 func TestDebianIsMadeReady(t *testing.T) {
 	requireDocker(t)
 	const name = "gputrain-test/debian-without-sshd:1"

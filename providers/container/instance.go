@@ -5,18 +5,18 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// instance says in the pool's words what an engine says of a container.
-func (d *driver) instance(r report) gputrain.Instance {
+// instance translates an engine's report of a container.
+func (d *containerDriver) instance(r report) driver.Instance {
 	rank, _ := strconv.Atoi(r.labels[labelRank])
-	i := gputrain.Instance{
+	i := driver.Instance{
 		ID:          r.id,
 		Name:        r.name,
 		Rank:        rank,
 		PrivateAddr: r.addr,
-		SSH:         gputrain.Endpoint{User: "root"},
+		SSH:         driver.Endpoint{User: "root"},
 		Offer:       d.offer(),
 	}
 	if key := r.labels[labelHostKey]; key != "" {
@@ -28,20 +28,20 @@ func (d *driver) instance(r report) gputrain.Instance {
 		i.SSH.Addr = r.published
 		i.PublicAddr, _, _ = net.SplitHostPort(r.published)
 	case r.addr != "":
-		i.SSH.Addr = net.JoinHostPort(r.addr, "22") // Dial goes there by a tunnel
+		i.SSH.Addr = net.JoinHostPort(r.addr, "22") // Dial reaches it through a tunnel
 	}
 	return i
 }
 
 // stateOf is the table of the engines' states.
-func stateOf(r report) (gputrain.InstanceState, string) {
+func stateOf(r report) (driver.InstanceState, string) {
 	switch r.status {
 	case "created", "initialized", "configured", "restarting":
-		return gputrain.InstancePending, r.status
+		return driver.InstancePending, r.status
 	case "running":
-		return gputrain.InstanceRunning, ""
+		return driver.InstanceRunning, ""
 	case "paused", "pausing", "removing", "stopping":
-		return gputrain.InstanceStopped, r.status
+		return driver.InstanceStopped, r.status
 	case "exited", "dead", "stopped":
 		reason := fmt.Sprintf("%s with code %d", r.status, r.exitCode)
 		if r.oomKilled {
@@ -50,7 +50,7 @@ func stateOf(r report) (gputrain.InstanceState, string) {
 		if r.message != "" {
 			reason += ": " + r.message
 		}
-		return gputrain.InstanceFailed, reason
+		return driver.InstanceFailed, reason
 	}
-	return gputrain.InstanceUnknown, r.status
+	return driver.InstanceUnknown, r.status
 }

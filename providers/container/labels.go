@@ -1,11 +1,10 @@
 package container
 
 import (
-	"math"
-	"strconv"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
@@ -18,18 +17,22 @@ const (
 	labelHostKey = labelPrefix + "hostkey"
 )
 
-// labelArgs are the labels of everything that is made for a pool, as of now.
-func (d *driver) labelArgs(pool gputrain.PoolInfo, now time.Time) []string {
+// form are the labels that identify the owner of a thing. A node's also have its rank and host
+// key.
+var form = pooltag.Form{
+	Keys: []pooltag.Key{
+		{Field: pooltag.Pool, Name: labelPool}, {Field: pooltag.Owner, Name: labelOwner}, {Field: pooltag.Created, Name: labelCreated},
+		{Field: pooltag.Lease, Name: labelLease}, {Field: pooltag.Expires, Name: labelExpires},
+	},
+	RFC3339: true, Lease: pooltag.Exact, Empty: []pooltag.Field{pooltag.Owner},
+}
+
+// labelArgs returns the labels of everything that is made for a pool now.
+func (d *containerDriver) labelArgs(pool driver.PoolInfo, now time.Time) []string {
 	var args []string
 	add := func(name, value string) { args = append(args, "--label", name+"="+value) }
-	add(labelPool, pool.ID)
-	add(labelOwner, pool.Owner)
-	add(labelCreated, now.UTC().Format(time.RFC3339))
-	if pool.Lease > 0 {
-		add(labelLease, strconv.FormatFloat(pool.Lease.Seconds(), 'f', -1, 64))
-	}
-	if !pool.Expires.IsZero() {
-		add(labelExpires, pool.Expires.UTC().Format(time.RFC3339))
+	for _, p := range form.Pairs(pooltag.Of(pool, now)) {
+		add(p.Key, p.Value)
 	}
 	for _, k := range sortedKeys(d.cfg.Labels) {
 		add(k, d.cfg.Labels[k])
@@ -37,7 +40,7 @@ func (d *driver) labelArgs(pool gputrain.PoolInfo, now time.Time) []string {
 	return args
 }
 
-// labelFilter chooses by a pool's label, or by that of any pool.
+// labelFilter selects by a pool's label, or by that of any pool.
 func labelFilter(poolID string) string {
 	if poolID == "" {
 		return "label=" + labelPool
@@ -51,21 +54,10 @@ func isOf(poolID string, labels map[string]string) bool {
 	return labelled && (poolID == "" || pool == poolID)
 }
 
-// resource is what the labels say of what is held for a pool. A label that is
-// missing, as older versions' are, or makes no sense, says nothing.
-func resource(kind, id, name string, labels map[string]string) gputrain.Resource {
-	moment := func(label string) time.Time {
-		t, _ := time.Parse(time.RFC3339, labels[label])
-		return t
-	}
-	r := gputrain.Resource{
-		Provider: providerName, Kind: kind, ID: id, Name: name, HourlyUSD: gputrain.USD(0),
-		Pool: labels[labelPool], Owner: labels[labelOwner],
-		Created: moment(labelCreated), Expires: moment(labelExpires),
-	}
-	const most = float64(math.MaxInt64 / int64(time.Second))
-	if lease, err := strconv.ParseFloat(labels[labelLease], 64); err == nil && lease > 0 && lease < most {
-		r.Lease = time.Duration(lease * float64(time.Second))
-	}
+// resource describes a thing of a pool by its labels. It ignores a label that is missing, as
+// older versions' are, or malformed.
+func resource(kind, id, name string, labels map[string]string) driver.Resource {
+	r := form.ReadMap(labels).Resource(providerName, kind, id)
+	r.Name, r.HourlyUSD = name, driver.USD(0)
 	return r
 }

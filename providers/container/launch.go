@@ -16,34 +16,34 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
-	// startAtOnce is how many nodes are started at the same time.
+	// startAtOnce bounds the nodes that are started at the same time.
 	startAtOnce = 8
-	// startAttempts is how often a node is started whose port another program
-	// took before the engine could.
+	// startAttempts bounds the starts of a node whose port another program takes before the
+	// engine can.
 	startAttempts = 3
 )
 
-// Launch starts the nodes and returns when each runs its SSH server. A node that
-// did not come up is removed again; those that did are returned beside the error.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// Launch starts the nodes and returns once each runs its SSH server. It removes a node that did
+// not come up, and returns the others together with the error.
+func (d *containerDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	if err := checkLaunch(req); err != nil {
 		return nil, fail("launch", err)
 	}
-	image, env, err := d.readyImage(ctx)
+	image, env, err := d.images.readyImage(ctx)
 	if err != nil {
 		return nil, fail("launch", err)
 	}
-	if image, err = d.phasedImage(ctx, image, req); err != nil {
+	if image, err = d.images.phasedImage(ctx, image, req); err != nil {
 		return nil, fail("launch", err)
 	}
 	var (
 		g    errgroup.Group
 		mu   sync.Mutex
-		made []gputrain.Instance
+		made []driver.Instance
 		errs []error
 	)
 	g.SetLimit(startAtOnce)
@@ -53,7 +53,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 			mu.Lock()
 			defer mu.Unlock()
 			if id != "" {
-				made = append(made, gputrain.Instance{ID: id, Name: node.Name, Rank: node.Rank})
+				made = append(made, driver.Instance{ID: id, Name: node.Name, Rank: node.Rank})
 			}
 			if err != nil {
 				errs = append(errs, fail("launch", fmt.Errorf("%s: %w", node.Name, err)))
@@ -61,12 +61,12 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 			return nil
 		})
 	}
-	_ = g.Wait() // the errors are in errs, all of them
+	_ = g.Wait() // errs has all errors
 
-	// What exists is reported even to a caller that has given up.
+	// Report what exists even to a caller that has given up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	slices.SortFunc(made, func(a, b driver.Instance) int { return a.Rank - b.Rank })
 	ids := make([]string, len(made))
 	for i, in := range made {
 		ids[i] = in.ID
@@ -79,7 +79,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 }
 
 // launchNode returns the ID of a container that exists, or none.
-func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, node gputrain.NodeRequest, image string, env []string) (string, error) {
+func (d *containerDriver) launchNode(ctx context.Context, req driver.Launch, node driver.NodeRequest, image string, env []string) (string, error) {
 	args, err := d.createArgs(req, node, image, time.Now())
 	if err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, nod
 		return r.labels[labelPool] == req.Pool.ID && r.labels[labelHostKey] == hostKeyLabel(node) && r.status != "exited"
 	}
 	for attempt := 1; ; attempt++ {
-		id, err := d.create(ctx, args, ours)
+		id, err := d.engine.create(ctx, args, ours)
 		if err != nil {
 			return "", err
 		}
@@ -98,7 +98,7 @@ func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, nod
 			return id, nil
 		}
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		left := d.remove(cleanup, id)
+		left := d.engine.remove(cleanup, id)
 		cancel()
 		if left != nil {
 			return id, errors.Join(err, left)
@@ -109,45 +109,14 @@ func (d *driver) launchNode(ctx context.Context, req gputrain.LaunchRequest, nod
 	}
 }
 
-// create creates a container and returns its ID. It cannot be cut short, and where
-// it fails, as when an answer is lost or says that the name is taken, a container of
-// that name that is ours is adopted: so none is ever made twice, or forgotten.
-func (d *driver) create(ctx context.Context, args []string, ours func(report) bool) (string, error) {
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	create, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
-	defer cancel()
-	out, err := d.engine.run(create, args...)
-	if err == nil {
-		id := lastLine(out)
-		if id == "" {
-			return "", fmt.Errorf("%s create: an answer without id", d.engine.dialect)
-		}
-		return id, nil
-	}
-	name := args[slices.Index(args, "--name")+1]
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	reports, lookErr := d.inspect(look, []string{name})
-	if lookErr != nil {
-		return "", errors.Join(err, lookErr)
-	}
-	if len(reports) == 1 && ours(reports[0]) {
-		return reports[0].id, nil
-	}
-	return "", err
-}
-
-// createArgs are the arguments that make a node's container, as of now. Nothing in
-// them is secret.
-func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeRequest, image string, now time.Time) ([]string, error) {
+// createArgs returns the arguments that make a node's container. They contain no secret.
+func (d *containerDriver) createArgs(req driver.Launch, node driver.NodeRequest, image string, now time.Time) ([]string, error) {
 	kind := d.engine.dialect
 	args := []string{"create", "--interactive", "--rm", "--name", node.Name, "--network", networkName(req.Pool.ID)}
 	if kind != apple {
 		alias := "node-" + strconv.Itoa(node.Rank)
 		args = append(args, "--init", "--pull", "never", "--hostname", node.Name)
-		if kind != nerdctl { // which resolves names, and has no aliases
+		if kind != nerdctl { // nerdctl resolves names, but has no aliases
 			args = append(args, "--network-alias", alias)
 		}
 		if !d.tunnels() {
@@ -159,24 +128,24 @@ func (d *driver) createArgs(req gputrain.LaunchRequest, node gputrain.NodeReques
 	if d.cfg.Platform != "" {
 		args = append(args, "--platform", d.cfg.Platform)
 	}
-	args = append(args, d.limitArgs(req.Spec)...)
+	args = append(args, d.limitArgs(req.Query)...)
 	devices, err := d.deviceArgs()
 	if err != nil {
 		return nil, err
 	}
 	args = append(args, devices...)
-	for _, m := range req.Spec.Mounts {
+	for _, m := range req.Query.Mounts {
 		args = append(args, "--mount", mountArg(m))
 	}
 	args = append(args, d.cfg.RunArgs...)
 	return append(args, "--user", "0:0", "--entrypoint", "sh", image, "-c", enterScript, node.Name), nil
 }
 
-// limitArgs are what a node may use.
-func (d *driver) limitArgs(spec gputrain.Spec) []string {
+// limitArgs returns the limits of a node.
+func (d *containerDriver) limitArgs(spec driver.Query) []string {
 	var args []string
 	bytes := func(gibs float64) string { return strconv.FormatInt(int64(math.Ceil(gibs*gib)), 10) }
-	if d.engine.dialect == apple { // whose nodes are virtual machines, in whole CPUs and MiB
+	if d.engine.dialect == apple { // its nodes are virtual machines, in whole CPUs and MiB
 		if spec.VCPUs > 0 {
 			args = append(args, "--cpus", strconv.Itoa(int(math.Ceil(spec.VCPUs))))
 		}
@@ -200,20 +169,20 @@ func (d *driver) limitArgs(spec gputrain.Spec) []string {
 	return args
 }
 
-// deviceArgs give a node its GPUs and other devices.
-func (d *driver) deviceArgs() ([]string, error) {
+// deviceArgs returns the arguments for GPUs and other devices.
+func (d *containerDriver) deviceArgs() ([]string, error) {
 	var args []string
 	gpus := strings.Trim(d.cfg.GPUs, `"`)
 	list, named := strings.CutPrefix(gpus, "device=")
 	count, countErr := strconv.Atoi(gpus)
 	switch kind := d.engine.dialect; {
 	case kind == apple && (gpus != "" || len(d.cfg.Devices) > 0 || d.cfg.ShmSizeGiB > 0):
-		return nil, &gputrain.Error{Kind: gputrain.ErrUnsupported,
-			Err:  errors.New("the container program of Apple has no GPUs, devices or shared memory size to give"),
+		return nil, &driver.Error{Kind: driver.ErrUnsupported,
+			Err:  errors.New("the container tool of Apple supports no GPUs, devices or shared memory size"),
 			Hint: "leave GPUs, Devices and ShmSizeGiB empty, or use another engine"}
 	case gpus == "":
 	case !named && gpus != "all" && (countErr != nil || count < 1):
-		return nil, fmt.Errorf(`%w: GPUs is %q, and must be like "all", "2" or "device=0,1"`, gputrain.ErrInvalid, d.cfg.GPUs)
+		return nil, fmt.Errorf(`%w: GPUs is %q; it must be like "all", "2" or "device=0,1"`, driver.ErrInvalid, d.cfg.GPUs)
 	case kind == podman && named:
 		for _, name := range strings.Split(list, ",") {
 			args = append(args, "--device", "nvidia.com/gpu="+name)
@@ -225,7 +194,7 @@ func (d *driver) deviceArgs() ([]string, error) {
 			args = append(args, "--device", "nvidia.com/gpu="+strconv.Itoa(i))
 		}
 	case named:
-		args = append(args, "--gpus", `"`+gpus+`"`) // the engine takes a comma for the next option otherwise
+		args = append(args, "--gpus", `"`+gpus+`"`) // without quotes the engine reads a comma as the next option
 	default:
 		args = append(args, "--gpus", gpus)
 	}
@@ -235,8 +204,8 @@ func (d *driver) deviceArgs() ([]string, error) {
 	return args, nil
 }
 
-// mountArg is the value of --mount, which the engines read as a line of CSV.
-func mountArg(m gputrain.Mount) string {
+// mountArg returns the value of --mount, which the engines read as a line of CSV.
+func mountArg(m driver.Mount) string {
 	kind := "volume"
 	if strings.HasPrefix(m.Source, "/") || (len(m.Source) > 2 && m.Source[1] == ':') { // C:\data
 		kind = "bind"
@@ -247,28 +216,28 @@ func mountArg(m gputrain.Mount) string {
 	}
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	_ = w.Write(fields) // a bytes.Buffer takes everything
+	_ = w.Write(fields) // a bytes.Buffer never fails
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// hostKeyLabel is the node's public host key without its comment: Describe reports
-// it to a program that did not launch the node.
-func hostKeyLabel(node gputrain.NodeRequest) string {
+// hostKeyLabel returns the node's public host key without its comment. Describe reports it to
+// programs that did not launch the node.
+func hostKeyLabel(node driver.NodeRequest) string {
 	fields := strings.Fields(node.HostKey.Public)
 	return strings.Join(fields[:min(len(fields), 2)], " ")
 }
 
-func checkLaunch(req gputrain.LaunchRequest) error {
+func checkLaunch(req driver.Launch) error {
 	if err := checkPool(req.Pool.ID); err != nil {
 		return err
 	}
 	if req.Pool.AuthorizedKey == "" || strings.ContainsAny(strings.TrimSpace(req.Pool.AuthorizedKey), "\n\r\x00") {
-		return fmt.Errorf("%w: the pool's public key is not one line", gputrain.ErrInvalid)
+		return fmt.Errorf("%w: the pool's public key is not one line", driver.ErrInvalid)
 	}
 	for _, n := range req.Nodes {
 		if n.Name == "" || n.HostKey.Private == "" || n.HostKey.Public == "" {
-			return fmt.Errorf("%w: node %d has no name or no host key", gputrain.ErrInvalid, n.Rank)
+			return fmt.Errorf("%w: node %d has no name or no host key", driver.ErrInvalid, n.Rank)
 		}
 	}
 	return nil

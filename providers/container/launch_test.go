@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestCreateArgs(t *testing.T) {
-	req := gputrain.LaunchRequest{
-		Pool: gputrain.PoolInfo{ID: "p", Owner: "me", Lease: 15 * time.Minute, Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
-		Spec: gputrain.Spec{VCPUs: 1.5, MemoryGiB: 2, DiskGiB: 10, Mounts: []gputrain.Mount{{Source: "/d", Target: "/t", ReadOnly: true}}},
+	req := driver.Launch{
+		Pool:  driver.PoolInfo{ID: "p", Owner: "me", Lease: 15 * time.Minute, Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Query: driver.Query{VCPUs: 1.5, MemoryGiB: 2, DiskGiB: 10, Mounts: []driver.Mount{{Source: "/d", Target: "/t", ReadOnly: true}}},
 	}
-	node := gputrain.NodeRequest{Rank: 3, Name: "p-3", HostKey: gputrain.HostKey{Private: "PRIVATE", Public: "ssh-ed25519 AAAA comment"}}
+	node := driver.NodeRequest{Rank: 3, Name: "p-3", HostKey: driver.HostKey{Private: "PRIVATE", Public: "ssh-ed25519 AAAA comment"}}
 	cfg := Config{ShmSizeGiB: 1, GPUs: "device=0,1", Devices: []string{"/dev/fuse"}, Labels: map[string]string{"b": "2", "a": "1"},
 		RunArgs: []string{"--privileged"}, Platform: "linux/arm64"}
 	labels := " --label gputrain.pool=p --label gputrain.owner=me --label gputrain.created=2030-01-02T02:04:05Z" +
@@ -46,7 +46,7 @@ func TestCreateArgs(t *testing.T) {
 		if tt.kind == apple {
 			cfg.GPUs, cfg.Devices, cfg.ShmSizeGiB = "", nil, 0
 		}
-		d := &driver{cfg: cfg, engine: &engine{dialect: tt.kind}, facts: tt.facts}
+		d := &containerDriver{cfg: cfg, engine: &engine{dialect: tt.kind}, facts: tt.facts}
 		args, err := d.createArgs(req, node, "image", req.Pool.Expires.Add(-time.Hour).Local())
 		if got := strings.Join(args, " "); err != nil || got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s\n%v", tt.name, got, tt.want, err)
@@ -69,25 +69,25 @@ func TestGPUs(t *testing.T) {
 		{podman, "all", "--device nvidia.com/gpu=all"},
 		{podman, "2", "--device nvidia.com/gpu=0 --device nvidia.com/gpu=1"},
 	} {
-		d := &driver{cfg: Config{GPUs: tt.gpus}, engine: &engine{dialect: tt.kind}}
+		d := &containerDriver{cfg: Config{GPUs: tt.gpus}, engine: &engine{dialect: tt.kind}}
 		args, err := d.deviceArgs()
 		if got := strings.Join(args, " "); err != nil || got != tt.want {
 			t.Errorf("%s %q: %q %v", tt.kind, tt.gpus, got, err)
 		}
 	}
 	for _, wrong := range []string{"0", "-1", "many", "--privileged"} {
-		d := &driver{cfg: Config{GPUs: wrong}, engine: &engine{}}
-		if args, err := d.deviceArgs(); !errors.Is(err, gputrain.ErrInvalid) {
+		d := &containerDriver{cfg: Config{GPUs: wrong}, engine: &engine{}}
+		if args, err := d.deviceArgs(); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("GPUs %q: %q %v", wrong, args, err)
 		}
 	}
-	d := &driver{cfg: Config{GPUs: "all"}, engine: &engine{dialect: apple}}
-	if _, err := d.deviceArgs(); !errors.Is(err, gputrain.ErrUnsupported) {
+	d := &containerDriver{cfg: Config{GPUs: "all"}, engine: &engine{dialect: apple}}
+	if _, err := d.deviceArgs(); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("GPUs for Apple's engine: %v", err)
 	}
 }
 
-// A mount's fields come out of the engine's reader as they went in.
+// The engine's CSV reader returns the fields of a mount unchanged.
 func FuzzMountArg(f *testing.F) {
 	f.Add("/data", "/data", true)
 	f.Add(`/with "quotes", and commas`, "/t", false)
@@ -96,7 +96,7 @@ func FuzzMountArg(f *testing.F) {
 		if strings.Contains(source+target, "\r") || strings.ContainsRune(source+target, 0) {
 			t.Skip("no such path reaches the provider")
 		}
-		record, err := csv.NewReader(strings.NewReader(mountArg(gputrain.Mount{Source: source, Target: target, ReadOnly: readOnly}))).Read()
+		record, err := csv.NewReader(strings.NewReader(mountArg(driver.Mount{Source: source, Target: target, ReadOnly: readOnly}))).Read()
 		if err != nil || record[1] != "source="+source || record[2] != "target="+target || slices.Contains(record[3:], "readonly") != readOnly {
 			t.Errorf("%q %v", record, err)
 		}

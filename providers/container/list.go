@@ -9,29 +9,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// List reports the pool's containers, whatever their state, and its networks, or
-// those of every pool.
-func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
+// List lists the pool's containers, in any state, and its networks, or those of every pool.
+func (d *containerDriver) List(ctx context.Context, poolID string) ([]driver.Resource, error) {
 	if poolID != "" {
 		if err := checkPool(poolID); err != nil {
 			return nil, fail("list", err)
 		}
 	}
-	machines, err := d.containers(ctx, poolID)
+	machines, err := d.engine.containers(ctx, poolID)
 	if err != nil {
 		return nil, fail("list", err)
 	}
-	networks, err := d.networkReports(ctx, poolID)
+	networks, err := d.engine.networkReports(ctx, poolID)
 	if err != nil {
 		return nil, fail("list", err)
 	}
-	var resources []gputrain.Resource
-	add := func(r gputrain.Resource) {
+	var resources []driver.Resource
+	add := func(r driver.Resource) {
 		r.Pool = cmp.Or(r.Pool, poolID)
-		if poolName.MatchString(r.Pool) { // else somebody put our label on his own
+		if poolName.MatchString(r.Pool) { // else a user has put our label on another container
 			resources = append(resources, r)
 		}
 	}
@@ -43,70 +42,70 @@ func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	for _, n := range networks {
 		r := resource("network", n.Name, n.Name, n.Labels)
 		if pool, named := strings.CutPrefix(n.Name, networkName("")); named && r.Pool == "" {
-			r.Pool = pool // podman before 4 does not show labels
+			r.Pool = pool // podman before 4 shows no labels
 		}
 		add(r)
 	}
 	return resources, nil
 }
 
-func (d *driver) containers(ctx context.Context, poolID string) ([]report, error) {
-	if d.engine.dialect == apple {
-		out, err := d.engine.run(ctx, "list", "--all", "--format", "json")
+func (e *engine) containers(ctx context.Context, poolID string) ([]report, error) {
+	if e.dialect == apple {
+		out, err := e.run(ctx, "list", "--all", "--format", "json")
 		if err != nil {
 			return nil, err
 		}
 		reports, err := parseAppleReports(out)
 		return slices.DeleteFunc(reports, func(r report) bool { return !isOf(poolID, r.labels) }), err
 	}
-	out, err := d.engine.run(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", labelFilter(poolID))
+	out, err := e.run(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", labelFilter(poolID))
 	if err != nil {
 		return nil, err
 	}
 	ids := strings.Fields(string(out))
 	for _, id := range ids {
 		if !containerID.MatchString(id) {
-			return nil, fmt.Errorf("%s ps: an answer that is not understood: %.80q", d.engine.dialect, id)
+			return nil, fmt.Errorf("%s ps: cannot read the answer: %.80q", e.dialect, id)
 		}
 	}
-	return d.inspect(ctx, ids)
+	return e.inspect(ctx, ids)
 }
 
-// networkReports is networks with what the labels say.
-func (d *driver) networkReports(ctx context.Context, poolID string) ([]networkReport, error) {
-	if d.engine.dialect == apple {
-		out, err := d.engine.run(ctx, "network", "list", "--format", "json")
+// networkReports returns the pool's networks, or every pool's, with their labels.
+func (e *engine) networkReports(ctx context.Context, poolID string) ([]networkReport, error) {
+	if e.dialect == apple {
+		out, err := e.run(ctx, "network", "list", "--format", "json")
 		if err != nil {
 			return nil, err
 		}
 		return parseAppleNetworks(out, poolID)
 	}
-	names, err := d.networks(ctx, poolID)
+	names, err := e.networks(ctx, poolID)
 	if err != nil {
 		return nil, err
 	}
-	return d.inspectNetworks(ctx, names)
+	return e.inspectNetworks(ctx, names)
 }
 
-// inspectNetworks reports those of the named networks that exist: another
-// program may remove its own at any moment.
-func (d *driver) inspectNetworks(ctx context.Context, names []string) ([]networkReport, error) {
+// inspectNetworks reports those of the named networks that exist: another program may remove
+// its own at any moment.
+func (e *engine) inspectNetworks(ctx context.Context, names []string) ([]networkReport, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	out, err := d.engine.run(ctx, append([]string{"network", "inspect"}, names...)...)
+	out, err := e.run(ctx, append([]string{"network", "inspect"}, names...)...)
 	switch {
 	case err == nil:
-		return d.engine.dialect.parseNetworks(out)
+		return e.dialect.parseNetworks(out)
 	case !says(err, "not found", "no such network", "no network found", "unable to find any network"):
 		return nil, err
 	case len(names) == 1:
 		return nil, nil
 	}
-	// What engines answer beside the failure differs: each is asked for alone.
+	// Engines differ in what they answer beside the failure: ask for each alone.
 	var reports []networkReport
 	for _, name := range names {
-		more, err := d.inspectNetworks(ctx, []string{name})
+		more, err := e.inspectNetworks(ctx, []string{name})
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +114,7 @@ func (d *driver) inspectNetworks(ctx context.Context, names []string) ([]network
 	return reports, nil
 }
 
-// A networkReport is what an engine says of a network.
+// A networkReport is an engine's report of a network.
 type networkReport struct {
 	Name   string
 	Labels map[string]string
@@ -125,25 +124,25 @@ type networkReport struct {
 func (d dialect) parseNetworks(answer []byte) ([]networkReport, error) {
 	var list []networkReport
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("%s network inspect: an answer that is not understood: %w", d, err)
+		return nil, fmt.Errorf("%s network inspect: cannot read the answer: %w", d, err)
 	}
 	for _, n := range list {
 		if n.Name == "" {
-			return nil, fmt.Errorf("%s network inspect: an answer without name", d)
+			return nil, fmt.Errorf("%s network inspect: the answer has no name", d)
 		}
 	}
 	return list, nil
 }
 
-// parseAppleNetworks reads what Apple's "container network list --format json"
-// prints. A pool's network is known by its name, those of all pools by the label.
+// parseAppleNetworks reads the output of Apple's "container network list --format json". It
+// finds a pool's network by its name, and those of all pools by the label.
 func parseAppleNetworks(answer []byte, poolID string) ([]networkReport, error) {
 	var list []struct {
 		ID     string
 		Config struct{ Labels map[string]string }
 	}
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("container network list: an answer that is not understood: %w", err)
+		return nil, fmt.Errorf("container network list: cannot read the answer: %w", err)
 	}
 	var reports []networkReport
 	for _, n := range list {
@@ -161,7 +160,7 @@ var (
 
 func checkPool(id string) error {
 	if !poolName.MatchString(id) {
-		return fmt.Errorf("%w: %q is not the ID of a pool", gputrain.ErrInvalid, id)
+		return fmt.Errorf("%w: %q is not the ID of a pool", driver.ErrInvalid, id)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestParseNetworks(t *testing.T) {
@@ -41,8 +42,8 @@ func TestLabelsThatSayNothing(t *testing.T) {
 	}
 }
 
-// listing is a driver whose engine answers List with files.
-func listing(t *testing.T, answers map[string]string) (d *driver, calls func() []string) {
+// listing returns a driver whose engine answers List from files.
+func listing(t *testing.T, answers map[string]string) (d *containerDriver, calls func() []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range answers {
@@ -62,7 +63,7 @@ func listing(t *testing.T, answers map[string]string) (d *driver, calls func() [
 		"network inspect gputrain-sample") cat network ;;
 		"network inspect "*) echo 'Cannot connect to the Docker daemon' >&2; exit 1 ;;
 		esac`)
-	return &driver{engine: &engine{path: path}}, func() []string {
+	return &containerDriver{engine: &engine{path: path}}, func() []string {
 		made, err := os.ReadFile(log)
 		if err != nil {
 			t.Fatal(err)
@@ -80,10 +81,10 @@ func TestListEveryPool(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatalf("listed %+v, %v", got, err)
 	}
-	if m := got[0]; m.Kind != "machine" || m.ID != id || m.Pool != "sample" || m.State != gputrain.InstanceRunning || m.Owner != "" {
+	if m := got[0]; m.Kind != "machine" || m.ID != id || m.Pool != "sample" || m.State != driver.InstanceRunning || m.Owner != "" {
 		t.Errorf("%+v", m)
 	}
-	if n := got[1]; n.Kind != "network" || n.ID != "gputrain-sample" || n.Pool != "sample" || n.State != gputrain.InstanceUnknown || n.Owner != "host/1/2" {
+	if n := got[1]; n.Kind != "network" || n.ID != "gputrain-sample" || n.Pool != "sample" || n.State != driver.InstanceUnknown || n.Owner != "host/1/2" {
 		t.Errorf("%+v", n)
 	}
 	made := calls()
@@ -96,7 +97,7 @@ func TestListEveryPool(t *testing.T) {
 		}
 	}
 
-	// What a user labelled himself is no pool's.
+	// A container that a user labelled is no pool's.
 	answers["inspect"] = strings.ReplaceAll(answers["inspect"], `"gputrain.pool": "sample"`, `"gputrain.pool": "My Pool"`)
 	d, _ = listing(t, answers)
 	if got, err := d.List(t.Context(), ""); err != nil || len(got) != 1 || got[0].Kind != "network" {
@@ -104,12 +105,12 @@ func TestListEveryPool(t *testing.T) {
 	}
 	answers["ls"] = "another\n"
 	d, _ = listing(t, answers)
-	if got, err := d.List(t.Context(), ""); !errors.Is(err, gputrain.ErrUnavailable) || got != nil {
+	if got, err := d.List(t.Context(), ""); !errors.Is(err, driver.ErrUnavailable) || got != nil {
 		t.Errorf("an engine that fails: %+v, %v", got, err)
 	}
 }
 
-// Another program finds everything by the engine alone.
+// Another program lists everything with the engine's data alone.
 func TestListByAnotherProgram(t *testing.T) { onEngines(t, testListByAnotherProgram) }
 
 func testListByAnotherProgram(t *testing.T, binary string) {
@@ -128,8 +129,8 @@ func testListByAnotherProgram(t *testing.T, binary string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := slices.DeleteFunc(all, func(res gputrain.Resource) bool { return res.Pool != r.pool.ID })
-		if len(ours) != 2 || ours[0].ID != node.ID || ours[0].State != gputrain.InstanceRunning ||
+		ours := slices.DeleteFunc(all, func(res driver.Resource) bool { return res.Pool != r.pool.ID })
+		if len(ours) != 2 || ours[0].ID != node.ID || ours[0].State != driver.InstanceRunning ||
 			ours[1].Kind != "network" || ours[1].ID != networkName(r.pool.ID) {
 			t.Errorf("pool %q: listed %+v", pool, ours)
 		}

@@ -8,43 +8,43 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
-	// cleanupTimeout bounds what is done after a caller has given up.
+	// cleanupTimeout bounds calls that are made after a caller has given up.
 	cleanupTimeout = 30 * time.Second
-	// createTimeout bounds a create, which no caller can cut short: whatever the
-	// engine makes must come to be known.
+	// createTimeout bounds a create, which no caller can cancel: everything that the engine
+	// makes must become known.
 	createTimeout = 2 * time.Minute
-	// settleInterval is how often the engine is asked whether it is done.
+	// settleInterval is the pause between two checks whether the engine is done.
 	settleInterval = 100 * time.Millisecond
 )
 
 func networkName(poolID string) string { return "gputrain-" + poolID }
 
-// Prepare makes the pool's network, and the image ready, at the same time.
-func (d *driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+// Prepare makes the pool's network and the ready image, at the same time.
+func (d *containerDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	if err := checkPool(pool.ID); err != nil {
 		return fail("prepare", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.makeNetwork(ctx, pool) })
 	g.Go(func() error {
-		_, _, err := d.readyImage(ctx)
+		_, _, err := d.images.readyImage(ctx)
 		return err
 	})
 	return fail("prepare", g.Wait())
 }
 
-func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo) error {
+func (d *containerDriver) makeNetwork(ctx context.Context, pool driver.PoolInfo) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	network := gputrain.Resource{Kind: "network", Name: networkName(pool.ID), HourlyUSD: gputrain.USD(0)}
+	network := driver.Resource{Kind: "network", Name: networkName(pool.ID), HourlyUSD: driver.USD(0)}
 	if err := pool.Record(network); err != nil {
 		return err
 	}
@@ -57,17 +57,17 @@ func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo) error 
 	if !says(err, "already exists") {
 		return err
 	}
-	names, err := d.networks(ctx, pool.ID)
+	names, err := d.engine.networks(ctx, pool.ID)
 	if err != nil || len(names) > 0 {
 		return err
 	}
-	return fmt.Errorf("%w: there is a network %s already, and it is not this pool's", gputrain.ErrInvalid, networkName(pool.ID))
+	return fmt.Errorf("%w: network %s exists already and is not this pool's", driver.ErrInvalid, networkName(pool.ID))
 }
 
 // networks returns the names of the pool's networks, or of every pool's.
-func (d *driver) networks(ctx context.Context, poolID string) ([]string, error) {
-	if d.engine.dialect == apple {
-		out, err := d.engine.run(ctx, "network", "list", "--format", "json")
+func (e *engine) networks(ctx context.Context, poolID string) ([]string, error) {
+	if e.dialect == apple {
+		out, err := e.run(ctx, "network", "list", "--format", "json")
 		if err != nil {
 			return nil, err
 		}
@@ -78,22 +78,22 @@ func (d *driver) networks(ctx context.Context, poolID string) ([]string, error) 
 		}
 		return names, err
 	}
-	out, err := d.engine.run(ctx, "network", "ls", "--filter", labelFilter(poolID), "--format", "{{.Name}}")
+	out, err := e.run(ctx, "network", "ls", "--filter", labelFilter(poolID), "--format", "{{.Name}}")
 	if err != nil {
 		return nil, err
 	}
 	return strings.Fields(string(out)), nil
 }
 
-// Release removes the pool's network. Nodes that are on their way out hold on to
-// it for a moment, and so it is tried until the context, or cleanupTimeout, ends.
-func (d *driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+// Release removes the pool's network. Ending nodes still use it for a moment, so Release
+// repeats the call until the context, or cleanupTimeout, ends.
+func (d *containerDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
 	if err := checkPool(pool.ID); err != nil {
 		return fail("release", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	names, err := d.networks(ctx, pool.ID)
+	names, err := d.engine.networks(ctx, pool.ID)
 	if err != nil {
 		return fail("release", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestNodes(t *testing.T) { onEngines(t, testNodes) }
@@ -13,12 +14,12 @@ func TestNodes(t *testing.T) { onEngines(t, testNodes) }
 func testNodes(t *testing.T, binary string) {
 	r := newRig(t, Config{Binary: binary, ShmSizeGiB: 0.25, Labels: map[string]string{"team": "vision, and more"}, RunArgs: []string{"--env", "FROM_RUN=1"}})
 	dir := t.TempDir()
-	nodes := r.up(4, gputrain.Spec{VCPUs: 0.5, MemoryGiB: 0.25, Mounts: []gputrain.Mount{{Source: dir, Target: "/data, here", ReadOnly: true}}})
+	nodes := r.up(4, gputrain.Spec{VCPUs: 0.5, MemoryGiB: 0.25, Mounts: []driver.Mount{{Source: dir, Target: "/data, here", ReadOnly: true}}})
 	if len(nodes) != 4 {
 		t.Fatalf("%d nodes", len(nodes))
 	}
 	for rank, in := range nodes {
-		if in.Rank != rank || in.State != gputrain.InstanceRunning || in.Name != fmt.Sprintf("%s-%d", r.pool.ID, rank) ||
+		if in.Rank != rank || in.State != driver.InstanceRunning || in.Name != fmt.Sprintf("%s-%d", r.pool.ID, rank) ||
 			!loopback(in.SSH.Addr) || in.SSH.User != "root" || in.PrivateAddr == "" || len(in.SSH.HostKeys) != 1 {
 			t.Errorf("node %d: %+v", rank, in)
 		}
@@ -97,7 +98,7 @@ func testNodes(t *testing.T, binary string) {
 		}
 	})
 	t.Run("terminate", func(t *testing.T) {
-		r.do("kill", nodes[3].ID) // by someone else
+		r.do("kill", nodes[3].ID) // by another user
 		r.gone(nodes[3].ID)
 		ids := []string{nodes[2].ID, nodes[3].ID}
 		for range 2 {
@@ -109,7 +110,7 @@ func testNodes(t *testing.T, binary string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []gputrain.InstanceState{gputrain.InstanceRunning, gputrain.InstanceTerminated, gputrain.InstanceRunning, gputrain.InstanceTerminated} {
+		for i, want := range []driver.InstanceState{driver.InstanceRunning, driver.InstanceTerminated, driver.InstanceRunning, driver.InstanceTerminated} {
 			if got[i].State != want {
 				t.Errorf("described as %v, want %v: %+v", got[i].State, want, got[i])
 			}
@@ -118,14 +119,14 @@ func testNodes(t *testing.T, binary string) {
 	t.Run("pause", func(t *testing.T) {
 		r.do("pause", nodes[0].ID)
 		got, err := r.driver.Describe(t.Context(), nodes[0].ID)
-		if err != nil || got[0].State != gputrain.InstanceStopped || got[0].StateReason != "paused" {
+		if err != nil || got[0].State != driver.InstanceStopped || got[0].StateReason != "paused" {
 			t.Errorf("a paused node: %+v %v", got, err)
 		}
 		r.do("unpause", nodes[0].ID)
 	})
 	t.Run("restart", func(t *testing.T) {
 		r.do("restart", "--time", "1", nodes[0].ID)
-		r.gone(nodes[0].ID) // for what it ran is gone too
+		r.gone(nodes[0].ID) // its tasks are lost
 	})
 	t.Run("self-destruct", func(t *testing.T) {
 		s, err := second.NewSession()
@@ -133,7 +134,7 @@ func testNodes(t *testing.T, binary string) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		_ = s.Run(r.driver.SelfDestruct(nodes[1])) // ends with its node
+		_ = s.Run(r.driver.Scripts(nodes[1]).SelfDestruct) // the session ends with its node
 		r.gone(nodes[1].ID)
 	})
 	t.Run("prepare and release again", func(t *testing.T) {

@@ -15,35 +15,35 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
 	// phasesRepository holds the images that have been through phases of an Image.
 	phasesRepository = "localhost/gputrain/phases"
 	labelPhases      = labelPrefix + "phases"
-	// keptImages is how many of them stay: an older one is removed when another is made.
+	// keptImages bounds those images: a new one replaces the oldest.
 	keptImages = 10
 
 	phasesReady = "gputrain: phases: begin"
-	// phasesScript keeps the builder up for as long as its program holds its input.
+	// phasesScript keeps the builder up while its program holds its input.
 	phasesScript = "echo '" + phasesReady + "'; cat >/dev/null\n"
 )
 
-// failedPhases has the images that could not be made, by engine and name, for as long as
-// this program runs: the nodes go through the phases themselves, and say what is wrong.
+// failedPhases has the images that could not be made, by engine and name, until this program
+// ends. The nodes then run the phases themselves and report the error.
 var failedPhases sync.Map // map[string]bool
 
-// phasedImage returns an image that has been through the phases of the spec's Image that
-// nothing of a pool goes into: system packages, and the Python environment. It is made
-// from the ready image in a container of its own, which no pool's key, file or task ever
-// enters, and is found by a hash of the ready image and of the phases. A failed phase
-// leaves no image; the answer is the ready one, as it is if there is nothing to gain.
-func (d *driver) phasedImage(ctx context.Context, ready string, req gputrain.LaunchRequest) (string, error) {
-	img, ok := d.sharedPhases(req.Spec.Image)
+// phasedImage returns an image that has been through those phases of the spec's Image that use
+// nothing of a pool: system packages and the Python environment. It is made from the ready
+// image in a container of its own, which no pool's key, file or task ever enters, and is found
+// by a hash of the ready image and of the phases. If a phase fails, or if there is nothing to
+// gain, phasedImage returns the ready image.
+func (m *images) phasedImage(ctx context.Context, ready string, req driver.Launch) (string, error) {
+	img, ok := m.sharedPhases(req.Packages)
 	if !ok {
 		return ready, nil
 	}
@@ -51,32 +51,32 @@ func (d *driver) phasedImage(ctx context.Context, ready string, req gputrain.Lau
 	if err != nil {
 		return "", err
 	}
-	unlock, err := d.lockImage(ctx, name)
+	unlock, err := m.lockImage(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if _, failed := failedPhases.Load(d.engine.key() + "\n" + name); failed {
+	if _, failed := failedPhases.Load(m.engine.key() + "\n" + name); failed {
 		return ready, nil
 	}
-	switch _, err := d.engine.inspectImage(ctx, name, d.arch()); {
+	switch _, err := m.engine.inspectImage(ctx, name, m.arch()); {
 	case err == nil:
 		return name, nil
 	case !isMissingImage(err):
 		return "", err
 	}
-	if err := d.makePhases(ctx, ready, name, img, req.Output); err != nil {
+	if err := m.makePhases(ctx, ready, name, img, req.Output); err != nil {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		failedPhases.Store(d.engine.key()+"\n"+name, true)
+		failedPhases.Store(m.engine.key()+"\n"+name, true)
 		return ready, nil
 	}
-	d.prunePhases(ctx)
+	m.prunePhases(ctx)
 	return name, nil
 }
 
-// buildVariables are variables of Image.Env, beside pip's and uv's own, that decide how
+// buildVariables are variables of Image.Env, beside pip's and uv's own, that determine how
 // packages are fetched and built.
 var buildVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -90,11 +90,11 @@ var (
 )
 
 // sharedPhases returns the part of an image that every pool can share, and whether there is
-// any: not if a variable that the phases see may be a secret, which what they install could
-// keep, and not if RunArgs make nodes other than what a container of the driver's own is.
-func (d *driver) sharedPhases(image gputrain.Image) (bootstrap.Image, bool) {
+// one. There is none if a variable that the phases see may be a secret, which the installed
+// packages could keep, or if RunArgs make nodes different from the driver's own containers.
+func (m *images) sharedPhases(image driver.Packages) (bootstrap.Image, bool) {
 	img := bootstrap.Image{Apt: image.Apt, Python: image.Python, Pip: image.Pip, PipIndexes: image.PipIndexes, PhaseTimeout: image.PhaseTimeout}
-	if len(img.Apt) == 0 && len(img.Pip) == 0 && img.Python == "" || d.engine.dialect == apple || len(d.cfg.RunArgs) > 0 {
+	if len(img.Apt) == 0 && len(img.Pip) == 0 && img.Python == "" || m.engine.dialect == apple || m.runArgs {
 		return img, false
 	}
 	for name, value := range image.Env {
@@ -112,12 +112,12 @@ func (d *driver) sharedPhases(image gputrain.Image) (bootstrap.Image, bool) {
 	return img, true
 }
 
-// phasesName returns what the image with the phases is called: a name that changes with
-// the image that is made ready, by its digest, and with the phases.
+// phasesName returns the name of the image with the phases. It depends on the digest of the
+// ready image and on the phases.
 func phasesName(ready string, img bootstrap.Image) (string, error) {
 	phases, err := bootstrap.Plan(img)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", gputrain.ErrInvalid, err)
+		return "", fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", ready)
@@ -130,21 +130,21 @@ func phasesName(ready string, img bootstrap.Image) (string, error) {
 	return phasesRepository + ":" + hex.EncodeToString(h.Sum(nil)[:10]), nil
 }
 
-// makePhases goes through the phases in a container of the ready image, and keeps it as an
-// image once all have succeeded. Like that of makeReady the container ends with its program.
-func (d *driver) makePhases(ctx context.Context, ready, name string, img bootstrap.Image, output func(string) io.Writer) error {
+// makePhases runs the phases in a container of the ready image, and keeps it as an image once
+// all have succeeded. Like makeReady's, the container ends with its program.
+func (m *images) makePhases(ctx context.Context, ready, name string, img bootstrap.Image, output func(string) io.Writer) error {
 	_, hash, _ := strings.Cut(name, ":")
-	id, remove, err := d.createToCommit(ctx, "gputrain-phases-", labelPhases, hash, ready)
+	id, remove, err := m.createToCommit(ctx, "gputrain-phases-", labelPhases, hash, ready)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	at, err := d.engine.start(ctx, id, phasesScript, phasesReady)
+	at, err := m.engine.start(ctx, id, phasesScript, phasesReady)
 	if err != nil {
 		return err
 	}
 	defer at.detach()
-	b := &builder{engine: d.engine, id: id}
+	b := &builder{engine: m.engine, id: id}
 	if err := b.look(ctx); err != nil {
 		return err
 	}
@@ -154,25 +154,25 @@ func (d *driver) makePhases(ctx context.Context, ready, name string, img bootstr
 	if err := bootstrap.Run(ctx, b, none, img, bootstrap.Options{Output: output, Event: event}); err != nil {
 		return err
 	}
-	if !changed { // the ready image has all of it
-		_, err = d.engine.run(ctx, "tag", ready, name)
+	if !changed { // the ready image has everything
+		_, err = m.engine.run(ctx, "tag", ready, name)
 		return err
 	}
-	_, err = d.engine.run(ctx, "commit", id, name)
+	_, err = m.engine.run(ctx, "commit", id, name)
 	return err
 }
 
-// prunePhases removes all images with phases but the latest. One that is in use stays.
-func (d *driver) prunePhases(ctx context.Context) {
-	out, err := d.engine.run(ctx, "image", "ls", "--format", "{{.CreatedAt}}\t{{.Repository}}:{{.Tag}}", phasesRepository)
+// prunePhases removes all but the latest images with phases. An image in use stays.
+func (m *images) prunePhases(ctx context.Context) {
+	out, err := m.engine.run(ctx, "image", "ls", "--format", "{{.CreatedAt}}\t{{.Repository}}:{{.Tag}}", phasesRepository)
 	if err != nil {
-		return // there is another time
+		return // the next pool tries again
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	for _, line := range lines[:max(0, len(lines)-keptImages)] {
 		if _, name, ok := strings.Cut(line, "\t"); ok && strings.HasPrefix(name, phasesRepository+":") {
-			_, _ = d.engine.run(ctx, "image", "rm", name)
+			_, _ = m.engine.run(ctx, "image", "rm", name)
 		}
 	}
 }
@@ -185,9 +185,8 @@ type builder struct {
 	base   map[string]string
 }
 
-// lookScript prints what the phases want to know of a machine: its processor, and the home
-// folder that root has there by SSH. It makes the folder that nodes have everything in, as
-// they make it.
+// lookScript prints the facts about a machine that the phases need: its processor, and root's
+// home folder by SSH. It makes the folder for everything on a node, as nodes make it.
 const lookScript = `uname -m
 home=/root
 while IFS=: read -r _ _ uid _ _ dir _; do
@@ -196,7 +195,7 @@ done </etc/passwd
 umask 077
 mkdir -p "$home/.gputrain" && printf '%s\n' "$home"`
 
-// look finds out what the phases want to know.
+// look reads the facts that the phases need.
 func (b *builder) look(ctx context.Context) error {
 	out, err := b.engine.run(ctx, "exec", "--user", "0:0", b.id, "sh", "-c", lookScript)
 	if err != nil {
@@ -204,20 +203,21 @@ func (b *builder) look(ctx context.Context) error {
 	}
 	machine, home, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if !ok || !strings.HasPrefix(home, "/") {
-		return fmt.Errorf("%s exec: an answer that is not understood: %.80q", b.engine.dialect, out)
+		return fmt.Errorf("%s exec: cannot read the answer: %.80q", b.engine.dialect, out)
 	}
 	b.facts = supervisor.Facts{OS: "linux", Arch: supervisor.GoArch(machine), Home: home, CacheDir: home + "/.gputrain/cache"}
 	return nil
 }
 
-// Facts returns what look has found.
+// Facts returns the result of look.
 func (b *builder) Facts() supervisor.Facts { return b.facts }
 
-// SetBase sets the environment of what runs from now on. Nothing runs after the last phase,
-// for which alone there is a path.
+// SetBase sets the environment of later commands. It ignores the path, which matters only after
+// the last phase, when nothing runs any more.
 func (b *builder) SetBase(env map[string]string, _ []string) { b.base = env }
 
-// Run runs a phase's commands. What is too late stays there and ends with the container.
+// Run runs a phase's commands. A command that runs too long stays there and ends with the
+// container.
 func (b *builder) Run(ctx context.Context, spec supervisor.Spec, sinks supervisor.Sinks) (supervisor.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()

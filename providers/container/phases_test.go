@@ -14,17 +14,18 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // phasesOf returns the image that a spec's nodes start from once its phases are kept. It is
 // removed with the test.
 func (r *rig) phasesOf(spec gputrain.Spec) string {
 	r.Helper()
-	ready, _, err := r.driver.readyImage(r.Context())
+	ready, _, err := r.driver.images.readyImage(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}
-	img, ok := r.driver.sharedPhases(spec.Image)
+	img, ok := r.driver.images.sharedPhases(packagesOf(spec.Image))
 	if !ok {
 		r.Fatal("there is nothing to keep")
 	}
@@ -33,7 +34,7 @@ func (r *rig) phasesOf(spec gputrain.Spec) string {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
-		r.end(context.Background()) // what uses it
+		r.end(context.Background()) // the containers that use it
 		_ = exec.Command(r.driver.engine.path, "image", "rm", name).Run()
 	})
 	return name
@@ -44,8 +45,8 @@ func (r *rig) hasImage(name string) bool {
 	return exec.Command(r.driver.engine.path, "image", "inspect", name).Run() == nil
 }
 
-// What an Image says is installed once, in a container of its own, and the nodes of this
-// pool and of later ones start from that.
+// The packages of an Image are installed once, in a container of their own, and the nodes of
+// this and later pools start from the result.
 func TestPhasesAreKept(t *testing.T) {
 	requireDocker(t)
 	image := alpineLike(t, "gputrain-test/alpine-like:phases")
@@ -72,15 +73,14 @@ func TestPhasesAreKept(t *testing.T) {
 	if left := do(t, "docker", "ps", "--all", "--quiet", "--filter", "name=gputrain-phases-"+strings.TrimPrefix(name, phasesRepository+":")); left != "" {
 		t.Errorf("the container that made it is left: %s", left)
 	}
-	plain := newRig(t, Config{Image: image}) // what it does not ask for it does not get
+	plain := newRig(t, Config{Image: image}) // which asks for no packages and gets none
 	nodes = plain.up(1, gputrain.Spec{})
 	if got := plain.sh(plain.connect(nodes[0]), "ls /installed 2>/dev/null || echo none"); got != "none" {
 		t.Errorf("without an Image it has %q", got)
 	}
 }
 
-// The image holds nothing of a pool, and no variable of Image.Env that the phases have no
-// use for.
+// The image holds nothing of a pool, and no variable of Image.Env that the phases do not need.
 func TestPhasesHoldNothingOfAPool(t *testing.T) {
 	requireDocker(t)
 	r := newRig(t, Config{Image: alpineLike(t, "gputrain-test/alpine-like:clean")})
@@ -109,8 +109,8 @@ func TestPhasesHoldNothingOfAPool(t *testing.T) {
 	}
 }
 
-// Phases that fail are kept nowhere, and tried in a container of their own only once. The
-// nodes come up all the same: there they fail as they do elsewhere, and say why.
+// A failed phase is not kept, and is tried in its own container only once. The nodes come up
+// nevertheless: the phase fails there too, with the reason.
 func TestFailedPhasesAreNotKept(t *testing.T) {
 	requireDocker(t)
 	r := newRig(t, Config{Image: alpineLike(t, "gputrain-test/alpine-like:failed")})
@@ -142,7 +142,7 @@ func TestFailedPhasesAreNotKept(t *testing.T) {
 	}
 }
 
-// A labelled writer keeps what phases print, with their names.
+// A labelled writer stores the output of phases, with their names.
 type labelled struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -168,15 +168,15 @@ func (l *labelledPhase) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pools that want the same image at once wait for it, and it is made once. A pool that
-// gives up while it waits does not hold the others up.
+// Pools that need the same image at once wait while one of them makes it. A pool that gives up
+// does not delay the others.
 func TestPhasesOfManyPoolsAtOnce(t *testing.T) {
 	requireDocker(t)
 	image := alpineLike(t, "gputrain-test/alpine-like:at-once")
 	r := newRig(t, Config{Image: image})
 	spec := gputrain.Spec{Image: gputrain.Image{Apt: []string{"tool"}}}
 	name := r.phasesOf(spec)
-	ready, _, err := r.driver.readyImage(t.Context())
+	ready, _, err := r.driver.images.readyImage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestPhasesOfManyPoolsAtOnce(t *testing.T) {
 			if i == 0 {
 				ctx = gone
 			}
-			got, err := r.driver.phasedImage(ctx, ready, gputrain.LaunchRequest{Spec: spec})
+			got, err := r.driver.images.phasedImage(ctx, ready, driver.Launch{Query: spec.Query(), Packages: packagesOf(spec.Image)})
 			if (err != nil) != (i == 0) || err == nil && got != name {
 				t.Errorf("%d: %q, %v", i, got, err)
 			}
@@ -207,12 +207,12 @@ func TestPhasesOfManyPoolsAtOnce(t *testing.T) {
 	}
 }
 
-// The name of an image with phases changes with all that decides what is in it, and with
-// nothing else. What may be a secret keeps an image from being shared.
+// The name of an image with phases depends on everything that determines its content, and on
+// nothing else. An image with a possible secret is not shared.
 func TestPhasesName(t *testing.T) {
-	d := &driver{engine: &engine{dialect: docker}}
+	shared := newImages(&engine{dialect: docker}, Config{})
 	name := func(ready string, image gputrain.Image) string {
-		img, ok := d.sharedPhases(image)
+		img, ok := shared.sharedPhases(packagesOf(image))
 		if !ok {
 			return ""
 		}
@@ -264,8 +264,8 @@ func TestPhasesName(t *testing.T) {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
-	d.cfg.RunArgs = []string{"--tmpfs", "/root"}
-	if _, ok := d.sharedPhases(base); ok {
+	shared = newImages(&engine{dialect: docker}, Config{RunArgs: []string{"--tmpfs", "/root"}})
+	if _, ok := shared.sharedPhases(packagesOf(base)); ok {
 		t.Error("with RunArgs a node is not what the driver knows")
 	}
 	if _, err := phasesName("ready:1", bootstrap.Image{Apt: []string{"--force"}}); err == nil {
@@ -273,7 +273,7 @@ func TestPhasesName(t *testing.T) {
 	}
 }
 
-// Old images go when a new one is made.
+// A new image replaces the oldest one.
 func TestOldPhasesAreRemoved(t *testing.T) {
 	var here []string
 	for i := range keptImages + 3 {
@@ -286,7 +286,7 @@ func TestOldPhasesAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.(*driver).prunePhases(t.Context())
+	d.(*containerDriver).images.prunePhases(t.Context())
 	for i := range keptImages + 3 {
 		removed := s.count(fmt.Sprintf("image rm %s:%d\n", phasesRepository, i))
 		if want := i < 3; (removed == 1) != want {

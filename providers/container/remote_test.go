@@ -12,10 +12,11 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// overTCP puts the engine behind a TCP address, as a remote one is, and points
-// DOCKER_HOST there for the rest of the test.
+// overTCP serves the engine at a TCP address, like a remote one, and sets DOCKER_HOST to it
+// for the rest of the test.
 func overTCP(t *testing.T) {
 	t.Helper()
 	if os.Getenv("DOCKER_HOST") != "" {
@@ -77,7 +78,7 @@ func TestRemoteEngine(t *testing.T) {
 	}
 	nodes := r.up(2, gputrain.Spec{})
 	for _, in := range nodes {
-		if in.State != gputrain.InstanceRunning || in.SSH.Addr != net.JoinHostPort(in.PrivateAddr, "22") || in.PublicAddr != "" {
+		if in.State != driver.InstanceRunning || in.SSH.Addr != net.JoinHostPort(in.PrivateAddr, "22") || in.PublicAddr != "" {
 			t.Errorf("%+v", in)
 		}
 		if ports := r.do("port", in.ID); ports != "" {
@@ -88,7 +89,7 @@ func TestRemoteEngine(t *testing.T) {
 	if got := r.sh(c, "hostname"); got != nodes[0].Name {
 		t.Errorf("the node is %q", got)
 	}
-	// Binary, and much of it, both ways.
+	// Much binary data, in both directions.
 	s, err := c.NewSession()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestRemoteEngine(t *testing.T) {
 	if err != nil || len(out) != 8<<20 || strings.Trim(string(out), "\x00") != "" {
 		t.Errorf("%d bytes came back: %v", len(out), err)
 	}
-	// A connection that is closed leaves no server behind in the container.
+	// A closed connection leaves no server in the container.
 	other := r.connect(nodes[1])
 	c.Close()
 	other.Close()
@@ -108,7 +109,7 @@ func TestRemoteEngine(t *testing.T) {
 	}
 
 	dial := func(ctx context.Context, id string) error {
-		conn, err := r.driver.Dial(ctx, gputrain.Instance{ID: id})
+		conn, err := r.driver.Dial(ctx, driver.Instance{ID: id})
 		if err == nil {
 			conn.Close()
 		}
@@ -124,7 +125,7 @@ func TestRemoteEngine(t *testing.T) {
 	}
 }
 
-// A program in a container of its own has another 127.0.0.1 than the engine.
+// A program in a container has another 127.0.0.1 than the engine.
 func TestDialFallsBackToTheEngine(t *testing.T) {
 	requireDocker(t)
 	r := newRig(t, Config{})
@@ -134,7 +135,7 @@ func TestDialFallsBackToTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.SSH.Addr = l.Addr().String()
-	l.Close() // nobody listens there now
+	l.Close() // nothing listens there now
 	if got := r.sh(r.connect(in), "hostname"); got != in.Name {
 		t.Errorf("the node is %q", got)
 	}

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 var (
@@ -19,10 +19,10 @@ var (
 )
 
 const (
-	// listening is what sshd has said, in these words, for twenty years.
+	// listening is sshd's message, unchanged for twenty years.
 	listening = "Server listening on"
-	// enterScript reads what nodeInput makes. A container that is started again has
-	// lost its tasks, its port and whoever would send that, and so it ends at once.
+	// enterScript reads the text of nodeInput. A restarted container has lost its tasks, its
+	// port and its launcher, so it ends at once.
 	enterScript = `{ read -r was </run/gputrain/node; } 2>/dev/null
 [ "$was" != "$0" ] || { echo "gputrain: a node cannot be started again" >&2; exit 1; }
 exec sh -s`
@@ -30,10 +30,10 @@ exec sh -s`
 	tunnelScript = "exec sh /run/gputrain/sshd -i"
 )
 
-// nodeInput is what a node reads from its standard input at the start: shell
-// text that puts the node's files in place and becomes its SSH server. It is one
-// function, so that a shell that gets half of it runs nothing.
-func nodeInput(node gputrain.NodeRequest, authorizedKey string, env []string) string {
+// nodeInput returns the standard input of a starting node: a shell script that writes the
+// node's files and becomes its SSH server. It is one function, so that a shell that gets half
+// of it runs nothing.
+func nodeInput(node driver.NodeRequest, authorizedKey string, env []string) string {
 	var b strings.Builder
 	b.WriteString("main() {\n\tumask 077\n\tmkdir -p /run/gputrain || exit 1\n")
 	file := func(name, text string) {
@@ -50,11 +50,10 @@ func nodeInput(node gputrain.NodeRequest, authorizedKey string, env []string) st
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// keyOptions gives sessions the image's environment, which sshd would otherwise
-// keep from them: without its PATH, an image of conda's has no python. The options
-// of a key are understood by every sshd, old ones too. What cannot be written
-// there (a line break, a backslash at the end) is left out, and so is what a login
-// decides.
+// keyOptions gives sessions the image's environment, which sshd would otherwise hide: without
+// its PATH, an image of conda's has no python. Every sshd, even an old one, understands these
+// options of a key. Values that the form cannot hold (a line break, a backslash at the end) are
+// left out, and so are variables that a login sets.
 func keyOptions(env []string) string {
 	var options []string
 	for _, kv := range env {

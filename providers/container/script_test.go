@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestNodeInputKeepsToOneFunction(t *testing.T) {
-	node := gputrain.NodeRequest{HostKey: gputrain.HostKey{Private: "-----BEGIN KEY-----\nabc\n-----END KEY-----\n"}}
+	node := driver.NodeRequest{HostKey: driver.HostKey{Private: "-----BEGIN KEY-----\nabc\n-----END KEY-----\n"}}
 	text := nodeInput(node, "ssh-ed25519 AAAA pool\n", []string{"PATH=/bin"})
 	if !strings.HasPrefix(text, "main() {\n") || !strings.HasSuffix(text, "}\nmain\n") {
 		t.Errorf("a shell that gets half of this would run it:\n%s", text)
@@ -33,7 +33,7 @@ func TestKeyOptions(t *testing.T) {
 	}
 }
 
-// Whatever an image's environment is, the line stays one line with the pool's key.
+// For any environment of an image, the line stays one line with the pool's key.
 func FuzzKeyOptions(f *testing.F) {
 	f.Add("PATH", "/bin")
 	f.Add("Q", `"`)

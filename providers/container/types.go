@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A report is what an engine says of a container, whichever engine it is.
+// A report is an engine's report of a container, in one form for all engines.
 type report struct {
 	id, name  string
-	status    string // as the engine has it: "running"
+	status    string // in the engine's words: "running"
 	exitCode  int
 	oomKilled bool
 	message   string
 	labels    map[string]string
 	addr      string // on the pool's network
-	published string // where port 22 is on the engine's machine: host:port
+	published string // the address of port 22 on the engine's machine: host:port
 }
 
 // parseReports reads the answer of inspect.
@@ -42,12 +42,12 @@ func (d dialect) parseReports(answer []byte) ([]report, error) {
 		}
 	}
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("%s inspect: an answer that is not understood: %w", d, err)
+		return nil, fmt.Errorf("%s inspect: cannot read the answer: %w", d, err)
 	}
 	var reports []report
 	for _, c := range list {
 		if c.ID == "" || c.State.Status == "" {
-			return nil, fmt.Errorf("%s inspect: an answer without id or state", d)
+			return nil, fmt.Errorf("%s inspect: the answer has no id or state", d)
 		}
 		r := report{
 			id:        c.ID,
@@ -61,7 +61,7 @@ func (d dialect) parseReports(answer []byte) ([]report, error) {
 		r.addr = c.NetworkSettings.Networks[networkName(r.labels[labelPool])].IPAddress
 		for _, n := range c.NetworkSettings.Networks {
 			if len(c.NetworkSettings.Networks) == 1 {
-				r.addr = n.IPAddress // nerdctl does not know it by its name
+				r.addr = n.IPAddress // nerdctl does not report its name
 			}
 		}
 		for _, b := range c.NetworkSettings.Ports["22/tcp"] {
@@ -75,8 +75,8 @@ func (d dialect) parseReports(answer []byte) ([]report, error) {
 	return reports, nil
 }
 
-// parseAppleReports reads what Apple's "container inspect" and "container list
-// --format json" print. Releases differ in where they put the address.
+// parseAppleReports reads the output of Apple's "container inspect" and "container list
+// --format json". Releases differ in the place of the address.
 func parseAppleReports(answer []byte) ([]report, error) {
 	var list []struct {
 		Status        string
@@ -87,12 +87,12 @@ func parseAppleReports(answer []byte) ([]report, error) {
 		Networks []struct{ Network, Address, IPv4Address string }
 	}
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("container inspect: an answer that is not understood: %w", err)
+		return nil, fmt.Errorf("container inspect: cannot read the answer: %w", err)
 	}
 	var reports []report
 	for _, c := range list {
 		if c.Configuration.ID == "" || c.Status == "" {
-			return nil, fmt.Errorf("container inspect: an answer without id or status")
+			return nil, fmt.Errorf("container inspect: the answer has no id or status")
 		}
 		r := report{id: c.Configuration.ID, name: c.Configuration.ID, status: c.Status, labels: c.Configuration.Labels}
 		for _, n := range c.Networks {
@@ -105,10 +105,10 @@ func parseAppleReports(answer []byte) ([]report, error) {
 	return reports, nil
 }
 
-// An imageReport is what an engine says of an image.
+// An imageReport is an engine's report of an image.
 type imageReport struct {
-	name string // by which it was asked for
-	id   string // names its content
+	name string // as it was asked for
+	id   string // identifies its content
 	arch string
 	env  []string
 }
@@ -128,10 +128,10 @@ func (d dialect) parseImage(answer []byte, arch string) (imageReport, error) {
 		}
 	}
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return imageReport{}, fmt.Errorf("%s image inspect: an answer that is not understood: %w", d, err)
+		return imageReport{}, fmt.Errorf("%s image inspect: cannot read the answer: %w", d, err)
 	}
 	if len(list) == 0 {
-		return imageReport{}, fmt.Errorf("%s image inspect: an empty answer", d)
+		return imageReport{}, fmt.Errorf("%s image inspect: the answer is empty", d)
 	}
 	i := list[0]
 	r := imageReport{id: i.ID, arch: i.Architecture, env: i.Config.Env}
@@ -144,24 +144,24 @@ func (d dialect) parseImage(answer []byte, arch string) (imageReport, error) {
 		}
 	}
 	if r.id == "" {
-		return imageReport{}, fmt.Errorf("%s image inspect: an answer without id", d)
+		return imageReport{}, fmt.Errorf("%s image inspect: the answer has no id", d)
 	}
 	return r, nil
 }
 
-// facts is what is worth knowing of an engine.
+// facts are the properties of an engine that the driver uses.
 type facts struct {
-	// account tells it from every other engine, also after a restart.
+	// account distinguishes it from every other engine, also after a restart.
 	account   string
 	vcpus     float64
 	memoryGiB float64
-	// remote is true where 127.0.0.1 of the engine is not this machine's.
+	// remote is true if the engine's 127.0.0.1 is not this machine's.
 	remote bool
-	// sizedDisk is true where a container's disk can be given a size.
+	// sizedDisk is true if a container's disk can have a size.
 	sizedDisk bool
 }
 
-// parseFacts reads the answer of info. It does not know of docker's contexts.
+// parseFacts reads the answer of info, which lacks docker's contexts.
 func (d dialect) parseFacts(answer []byte) (facts, error) {
 	var info struct {
 		// Docker and nerdctl.
@@ -183,10 +183,10 @@ func (d dialect) parseFacts(answer []byte) (facts, error) {
 		Store struct{ GraphRoot string }
 	}
 	if err := json.Unmarshal(answer, &info); err != nil {
-		return facts{}, fmt.Errorf("%s info: an answer that is not understood: %w", d, err)
+		return facts{}, fmt.Errorf("%s info: cannot read the answer: %w", d, err)
 	}
 	if len(info.ServerErrors) > 0 {
-		// Some releases of docker succeed without an engine.
+		// Some releases of docker report success without an engine.
 		return facts{}, &commandError{command: d.String() + " info", stderr: strings.Join(info.ServerErrors, "\n")}
 	}
 	if d == podman {
@@ -198,11 +198,11 @@ func (d dialect) parseFacts(answer []byte) (facts, error) {
 	case d == nerdctl:
 		f.account += "/" + cmp.Or(os.Getenv("CONTAINERD_NAMESPACE"), "default")
 	case info.ID == "" || info.ProductLicense == "Apache-2.0":
-		// Podman in docker's clothes makes up an ID for every answer.
+		// Podman posing as docker makes up an ID for every answer.
 		f.account = info.Name + ":" + info.DockerRootDir
 	}
 	if info.NCPU == 0 {
-		return facts{}, fmt.Errorf("%s info: an answer without NCPU", d)
+		return facts{}, fmt.Errorf("%s info: the answer has no NCPU", d)
 	}
 	f.sizedDisk = d == docker && (info.Driver == "btrfs" || info.Driver == "zfs")
 	return f, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func sample(t testing.TB, name string) []byte {
@@ -20,7 +20,7 @@ func sample(t testing.TB, name string) []byte {
 
 var dialects = []dialect{docker, podman, nerdctl, apple}
 
-// file is the name under which testdata has a dialect's answers.
+// file returns the name of the file in testdata with a dialect's answer.
 func (d dialect) file(answer string) string {
 	if d == apple {
 		return "apple-" + answer + ".json"
@@ -41,8 +41,8 @@ func TestParseReports(t *testing.T) {
 		if r.name != "sample-0" || r.status != "running" || r.labels[labelPool] != "sample" || r.published != published[d] || r.addr != addr[d] {
 			t.Errorf("%s: %+v", d, r)
 		}
-		in := (&driver{engine: &engine{dialect: d}}).instance(r)
-		if in.State != gputrain.InstanceRunning || in.PrivateAddr != addr[d] || in.SSH.Addr == "" || in.SSH.HostKeys[0] != "ssh-ed25519 AAAAC3Nz" {
+		in := (&containerDriver{engine: &engine{dialect: d}}).instance(r)
+		if in.State != driver.InstanceRunning || in.PrivateAddr != addr[d] || in.SSH.Addr == "" || in.SSH.HostKeys[0] != "ssh-ed25519 AAAAC3Nz" {
 			t.Errorf("%s: %+v", d, in)
 		}
 	}
@@ -127,10 +127,10 @@ func TestParseAppleNetworks(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	for status, want := range map[string]gputrain.InstanceState{
-		"created": gputrain.InstancePending, "restarting": gputrain.InstancePending, "running": gputrain.InstanceRunning,
-		"paused": gputrain.InstanceStopped, "removing": gputrain.InstanceStopped, "exited": gputrain.InstanceFailed,
-		"dead": gputrain.InstanceFailed, "new in a later release": gputrain.InstanceUnknown,
+	for status, want := range map[string]driver.InstanceState{
+		"created": driver.InstancePending, "restarting": driver.InstancePending, "running": driver.InstanceRunning,
+		"paused": driver.InstanceStopped, "removing": driver.InstanceStopped, "exited": driver.InstanceFailed,
+		"dead": driver.InstanceFailed, "new in a later release": driver.InstanceUnknown,
 	} {
 		if got, _ := stateOf(report{status: status}); got != want {
 			t.Errorf("%s is %v", status, got)
@@ -154,8 +154,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Whatever an engine answers, it is understood or an error: never a panic, and
-// never a machine without an ID.
+// Every answer of an engine is understood or an error, never a panic or a machine without an
+// ID.
 func FuzzAnswers(f *testing.F) {
 	for _, d := range dialects {
 		for _, answer := range []string{"inspect", "image"} {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
@@ -24,9 +23,9 @@ import (
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
-// A client is the API: one method for each call, no waiting for effects, no policy. Every
-// call may be repeated: those that change something carry a request ID, by which Google
-// does them once.
+// A client makes the API's calls: one method for each call, without waiting for effects and
+// without policy. Every call may be repeated: calls that change something carry a request ID,
+// so that Google performs them once.
 type client struct {
 	project   string
 	transport *transport
@@ -44,17 +43,17 @@ type client struct {
 }
 
 func newClient(ctx context.Context, cfg Config, base http.RoundTripper, id *identity) (*client, error) {
-	t := &transport{base: base, id: id, timeout: cfg.RequestTimeout}
-	hc := &http.Client{Transport: t, CheckRedirect: stay}
+	t := &transport{base: base, id: id}
+	hc := &http.Client{Transport: t, CheckRedirect: stay, Timeout: cfg.RequestTimeout} // bounds one attempt; gax.WithTimeout bounds all
 	c := &client{project: cfg.ProjectID, transport: t}
 	var err error
 	if c.billing, err = rest.New(rest.Config{BaseURL: cfg.billing(), HTTPClient: hc, Timeout: cfg.RequestTimeout, Attempts: 2, Fault: billingFault}); err != nil {
 		return nil, fmt.Errorf("reading Endpoint: %w", err)
 	}
 	t.hide = c.billing.Hide
-	// With an HTTP client of ours Google's looks for no credentials, nor for an address.
+	// With an HTTP client given, Google's client looks for neither credentials nor an address.
 	opts := []option.ClientOption{option.WithEndpoint(cfg.compute()), option.WithHTTPClient(hc)}
-	// They hold nothing that would have to be closed: the connections are base's.
+	// Their Close would do nothing: the connections belong to base.
 	var errs [9]error
 	c.instances, errs[0] = compute.NewInstancesRESTClient(ctx, opts...)
 	c.machines, errs[1] = compute.NewMachineTypesRESTClient(ctx, opts...)
@@ -68,7 +67,8 @@ func newClient(ctx context.Context, cfg Config, base http.RoundTripper, id *iden
 	return c, errors.Join(errs[:]...)
 }
 
-// stay follows redirects of reads within their server only: the token is for no other.
+// stay follows redirects of reads, and only within their server: no other server may get the
+// token.
 func stay(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if first.Method != http.MethodGet || req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host || len(via) >= 10 {
@@ -77,30 +77,39 @@ func stay(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// A retryer says what is tried again, and when.
+// A retryer repeats failures that neither Google's client nor a gax.Retryer repeats: a refusal
+// for a reason that passes, whatever its status, and a call without an answer. It waits at
+// least as long as Retry-After asks for, and remembers whether an attempt may have taken
+// effect.
 type retryer struct {
+	gax.Backoff
 	attempts int
-	open     bool // one of them has left open what it made
-	lost     bool // one of these was not answered
+	open     bool // an attempt may have created something
+	lost     bool // such an attempt got no answer
 }
 
 const maxAttempts = 5
 
-func again() gax.CallOption {
-	return gax.WithRetry(func() gax.Retryer { return &retryer{} })
+func newRetryer() *retryer {
+	return &retryer{Backoff: gax.Backoff{Initial: 2 * second, Max: 30 * second, Multiplier: 2}}
 }
 
-// maxRetryAfter is the longest Retry-After that is waited for.
+// again returns the option of a call that is repeated.
+func again() gax.CallOption {
+	return gax.WithRetry(func() gax.Retryer { return newRetryer() })
+}
+
+// maxRetryAfter bounds the Retry-After that a call waits for.
 const maxRetryAfter = 2 * time.Minute
 
 func (r *retryer) Retry(err error) (time.Duration, bool) {
-	open := isOpen(clean(err, func(text string) string { return text }))
+	open := isOpen(err)
 	r.open = r.open || open
 	r.lost = r.lost || open && !isAnswered(err)
 	if r.attempts++; r.attempts >= maxAttempts || !passes(err) {
 		return 0, false
 	}
-	wait := second << (r.attempts - 1)
+	wait := r.Pause()
 	if e, ok := errors.AsType[*googleapi.Error](err); ok {
 		if seconds, err := strconv.ParseUint(strings.TrimSpace(e.Header.Get("Retry-After")), 10, 31); err == nil && seconds > 0 {
 			after := time.Duration(seconds) * time.Second
@@ -110,26 +119,27 @@ func (r *retryer) Retry(err error) (time.Duration, bool) {
 			wait *= 4 // limits are per minute
 		}
 	}
-	wait = min(wait, 30*second)
-	return wait - mathrand.N(wait/2+1), true
+	return min(wait, r.Max), true
 }
 
-// passes is whether a failure may be gone at the next attempt.
+// passing are reasons of refusals that the next attempt may not meet.
+var passing = []string{"ratelimitexceeded", "resourcenotready", "resource_not_ready", "concurrent_operations_quota_exceeded"}
+
+// passes reports whether the next attempt may succeed.
 func passes(err error) bool {
 	if t, ok := errors.AsType[*tokenError](err); ok {
-		return t.odd // after other failures tokens are asked for again where they are made
+		return t.odd // after other failures the credentials themselves ask for a token again
 	}
 	if e, ok := errors.AsType[*googleapi.Error](err); ok {
-		said := strings.ToLower(strings.Join(words(err), " "))
+		said := words(err)
 		return e.Code == http.StatusTooManyRequests || e.Code == http.StatusRequestTimeout || e.Code >= 500 && e.Code != http.StatusNotImplemented ||
-			slices.ContainsFunc([]string{"ratelimitexceeded", "resourcenotready", "resource_not_ready", "concurrent_operations_quota_exceeded"}, func(s string) bool {
-				return strings.Contains(said, s)
-			})
+			slices.ContainsFunc(passing, func(reason string) bool { return strings.Contains(said, reason) })
 	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, errTooLarge) // no answer, or one that is not understood
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	return !errors.Is(err, context.Canceled) && !tooLarge // no answer, or an unreadable one
 }
 
-// done returns a failure as callers may see it.
+// done names the call that failed, and removes secrets from its error.
 func (c *client) done(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -141,11 +151,11 @@ func (c *client) done(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: %w", what, cleaned)
 }
 
-// newRequestID returns one that no other call has.
+// newRequestID returns a unique request ID.
 func newRequestID() string { return uuid(rand.Text()) }
 
 func (c *client) insert(ctx context.Context, zone, requestID string, in *computepb.Instance) (*computepb.Operation, error) {
-	tried := &retryer{}
+	tried := newRetryer()
 	op, err := c.instances.Insert(ctx, &computepb.InsertInstanceRequest{Project: c.project, Zone: zone, RequestId: &requestID, InstanceResource: in},
 		gax.WithRetry(func() gax.Retryer { return tried }))
 	begun, err := c.operation(ctx, "instances.insert", zone, op, err)
@@ -159,7 +169,7 @@ func (c *client) insert(ctx context.Context, zone, requestID string, in *compute
 func (c *client) instance(ctx context.Context, zone, name string) (*computepb.Instance, error) {
 	in, err := c.instances.Get(ctx, &computepb.GetInstanceRequest{Project: c.project, Zone: zone, Instance: name}, again())
 	if err == nil && in.GetName() != name {
-		err = fmt.Errorf("%w: it is no instance %s", errAnswer, name)
+		err = fmt.Errorf("%w: the answer is not instance %s", errAnswer, name)
 	}
 	return in, c.done(ctx, "instances.get", err)
 }
@@ -179,14 +189,14 @@ func (c *client) setLabels(ctx context.Context, zone, name, fingerprint string, 
 	return err
 }
 
-// hostKeys returns what the guest agent has published, by the keys' types.
+// hostKeys returns the keys that the guest agent has published, by type.
 func (c *client) hostKeys(ctx context.Context, zone, name string) (map[string]string, error) {
 	got, err := c.instances.GetGuestAttributes(ctx, &computepb.GetGuestAttributesInstanceRequest{
 		Project: c.project, Zone: zone, Instance: name, QueryPath: proto.String("hostkeys/"),
 	}, again())
 	if err = c.done(ctx, "instances.getGuestAttributes", err); err != nil {
 		if isGone(err) {
-			return nil, nil // nothing is published yet
+			return nil, nil // nothing published yet
 		}
 		return nil, err
 	}
@@ -199,21 +209,21 @@ func (c *client) hostKeys(ctx context.Context, zone, name string) (map[string]st
 	return keys, nil
 }
 
-// A scope is what an aggregated list has of one zone, or region.
+// A scope is one zone's or region's part of an aggregated list.
 type scope[T any] struct {
 	name  string
 	items []T
 }
 
-// seen returns an error where a list says that it has not seen all of a scope.
+// seen returns an error if a list's warning says that a scope is incomplete.
 func seen(name string, w *computepb.Warning) error {
 	if code := w.GetCode(); w != nil && code != computepb.Warning_NO_RESULTS_ON_PAGE.String() {
-		return fmt.Errorf("%w: %s was not seen: %s: %s", errAnswer, name, code, w.GetMessage())
+		return fmt.Errorf("%w: the list lacks %s: %s: %s", errAnswer, name, code, w.GetMessage())
 	}
 	return nil
 }
 
-// filterOf is what restricts a list to what is gputrain's.
+// filterOf restricts a list to a pool, or to everything that gputrain made.
 func filterOf(poolID string) *string {
 	if poolID == "" {
 		return proto.String("labels." + labelManaged + "=true")
@@ -224,37 +234,33 @@ func filterOf(poolID string) *string {
 const pageSize = 500
 
 func (c *client) listInstances(ctx context.Context, poolID string) ([]scope[*computepb.Instance], error) {
-	ctx, done := c.transport.listing(ctx)
-	defer done()
-	it := c.instances.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{Project: c.project, Filter: filterOf(poolID), MaxResults: proto.Uint32(pageSize)}, again())
+	pairs, err := listAll(ctx, c, "instances.aggregatedList", "compute#instanceAggregatedList", func(ctx context.Context) (func() (compute.InstancesScopedListPair, error), func() any) {
+		it := c.instances.AggregatedList(ctx, &computepb.AggregatedListInstancesRequest{Project: c.project, Filter: filterOf(poolID), MaxResults: proto.Uint32(pageSize)}, again())
+		return it.Next, func() any { return it.Response }
+	})
 	var all []scope[*computepb.Instance]
-	for pair, err := range pages(it.Next, func() any { return it.Response }, "compute#instanceAggregatedList") {
-		if err == nil {
-			err = seen(pair.Key, pair.Value.GetWarning())
-		}
-		if err != nil {
+	for _, pair := range pairs {
+		if err := seen(pair.Key, pair.Value.GetWarning()); err != nil {
 			return nil, c.done(ctx, "instances.aggregatedList", err)
 		}
 		all = append(all, scope[*computepb.Instance]{last(pair.Key), pair.Value.GetInstances()})
 	}
-	return all, nil
+	return all, err
 }
 
 func (c *client) listDisks(ctx context.Context, poolID string) ([]scope[*computepb.Disk], error) {
-	ctx, done := c.transport.listing(ctx)
-	defer done()
-	it := c.disks.AggregatedList(ctx, &computepb.AggregatedListDisksRequest{Project: c.project, Filter: filterOf(poolID), MaxResults: proto.Uint32(pageSize)}, again())
+	pairs, err := listAll(ctx, c, "disks.aggregatedList", "compute#diskAggregatedList", func(ctx context.Context) (func() (compute.DisksScopedListPair, error), func() any) {
+		it := c.disks.AggregatedList(ctx, &computepb.AggregatedListDisksRequest{Project: c.project, Filter: filterOf(poolID), MaxResults: proto.Uint32(pageSize)}, again())
+		return it.Next, func() any { return it.Response }
+	})
 	var all []scope[*computepb.Disk]
-	for pair, err := range pages(it.Next, func() any { return it.Response }, "compute#diskAggregatedList") {
-		if err == nil {
-			err = seen(pair.Key, pair.Value.GetWarning())
-		}
-		if err != nil {
+	for _, pair := range pairs {
+		if err := seen(pair.Key, pair.Value.GetWarning()); err != nil {
 			return nil, c.done(ctx, "disks.aggregatedList", err)
 		}
 		all = append(all, scope[*computepb.Disk]{last(pair.Key), pair.Value.GetDisks()})
 	}
-	return all, nil
+	return all, err
 }
 
 func (c *client) deleteDisk(ctx context.Context, zone, name string) (*computepb.Operation, error) {
@@ -262,38 +268,25 @@ func (c *client) deleteDisk(ctx context.Context, zone, name string) (*computepb.
 	return c.operation(ctx, "disks.delete", zone, op, err)
 }
 
-func (c *client) machineTypes(ctx context.Context, zone string) iter.Seq2[*computepb.MachineType, error] {
-	return func(yield func(*computepb.MachineType, error) bool) {
-		ctx, done := c.transport.listing(ctx)
-		defer done()
+func (c *client) machineTypes(ctx context.Context, zone string) ([]*computepb.MachineType, error) {
+	return listAll(ctx, c, "machineTypes.list", "compute#machineTypeList", func(ctx context.Context) (func() (*computepb.MachineType, error), func() any) {
 		it := c.machines.List(ctx, &computepb.ListMachineTypesRequest{Project: c.project, Zone: zone, MaxResults: proto.Uint32(pageSize)}, again())
-		for m, err := range pages(it.Next, func() any { return it.Response }, "compute#machineTypeList") {
-			if !yield(m, c.done(ctx, "machineTypes.list", err)) {
-				return
-			}
-		}
-	}
+		return it.Next, func() any { return it.Response }
+	})
 }
 
 func (c *client) acceleratorTypes(ctx context.Context, zone string) ([]*computepb.AcceleratorType, error) {
-	ctx, done := c.transport.listing(ctx)
-	defer done()
-	it := c.accelerators.List(ctx, &computepb.ListAcceleratorTypesRequest{Project: c.project, Zone: zone, MaxResults: proto.Uint32(pageSize)}, again())
-	var all []*computepb.AcceleratorType
-	for a, err := range pages(it.Next, func() any { return it.Response }, "compute#acceleratorTypeList") {
-		if err != nil {
-			return nil, c.done(ctx, "acceleratorTypes.list", err)
-		}
-		all = append(all, a)
-	}
-	return all, nil
+	return listAll(ctx, c, "acceleratorTypes.list", "compute#acceleratorTypeList", func(ctx context.Context) (func() (*computepb.AcceleratorType, error), func() any) {
+		it := c.accelerators.List(ctx, &computepb.ListAcceleratorTypesRequest{Project: c.project, Zone: zone, MaxResults: proto.Uint32(pageSize)}, again())
+		return it.Next, func() any { return it.Response }
+	})
 }
 
 // zones returns the zones of a region, in alphabetical order.
 func (c *client) zones(ctx context.Context, region string) ([]string, error) {
 	r, err := c.regions.Get(ctx, &computepb.GetRegionRequest{Project: c.project, Region: region}, again())
 	if err == nil && r.GetName() != region {
-		err = fmt.Errorf("%w: it is no region", errAnswer)
+		err = fmt.Errorf("%w: the answer is not a region", errAnswer)
 	}
 	if err != nil {
 		return nil, c.done(ctx, "regions.get", err)
@@ -309,7 +302,7 @@ func (c *client) zones(ctx context.Context, region string) ([]string, error) {
 func (c *client) imageOf(ctx context.Context, project, family string) (*computepb.Image, error) {
 	image, err := c.images.GetFromFamily(ctx, &computepb.GetFromFamilyImageRequest{Project: project, Family: family}, again())
 	if err == nil && image.GetSelfLink() == "" {
-		err = fmt.Errorf("%w: it is no image", errAnswer)
+		err = fmt.Errorf("%w: the answer is not an image", errAnswer)
 	}
 	return image, c.done(ctx, "images.getFromFamily", err)
 }
@@ -323,23 +316,16 @@ func (c *client) insertFirewall(ctx context.Context, rule *computepb.Firewall) (
 func (c *client) firewall(ctx context.Context, name string) (*computepb.Firewall, error) {
 	rule, err := c.firewalls.Get(ctx, &computepb.GetFirewallRequest{Project: c.project, Firewall: name}, again())
 	if err == nil && rule.GetName() != name {
-		err = fmt.Errorf("%w: it is no rule %s", errAnswer, name)
+		err = fmt.Errorf("%w: the answer is not rule %s", errAnswer, name)
 	}
 	return rule, c.done(ctx, "firewalls.get", err)
 }
 
 func (c *client) listFirewalls(ctx context.Context) ([]*computepb.Firewall, error) {
-	ctx, done := c.transport.listing(ctx)
-	defer done()
-	it := c.firewalls.List(ctx, &computepb.ListFirewallsRequest{Project: c.project, MaxResults: proto.Uint32(pageSize)}, again())
-	var all []*computepb.Firewall
-	for rule, err := range pages(it.Next, func() any { return it.Response }, "compute#firewallList") {
-		if err != nil {
-			return nil, c.done(ctx, "firewalls.list", err)
-		}
-		all = append(all, rule)
-	}
-	return all, nil
+	return listAll(ctx, c, "firewalls.list", "compute#firewallList", func(ctx context.Context) (func() (*computepb.Firewall, error), func() any) {
+		it := c.firewalls.List(ctx, &computepb.ListFirewallsRequest{Project: c.project, MaxResults: proto.Uint32(pageSize)}, again())
+		return it.Next, func() any { return it.Response }
+	})
 }
 
 func (c *client) deleteFirewall(ctx context.Context, name string) (*computepb.Operation, error) {
@@ -347,7 +333,7 @@ func (c *client) deleteFirewall(ctx context.Context, name string) (*computepb.Op
 	return c.operation(ctx, "firewalls.delete", "", op, err)
 }
 
-// poll returns an operation as it is now.
+// poll returns the present state of an operation.
 func (c *client) poll(ctx context.Context, op *computepb.Operation) (*computepb.Operation, error) {
 	var now *computepb.Operation
 	var err error
@@ -362,24 +348,18 @@ func (c *client) poll(ctx context.Context, op *computepb.Operation) (*computepb.
 	return now, c.done(ctx, "operations.get", err)
 }
 
-// preemptions returns the preemptions in a zone that are remembered.
+// preemptions returns the preemptions in a zone that Google still lists.
 func (c *client) preemptions(ctx context.Context, zone string) ([]*computepb.Operation, error) {
-	ctx, done := c.transport.listing(ctx)
-	defer done()
-	it := c.zoneOps.List(ctx, &computepb.ListZoneOperationsRequest{
-		Project: c.project, Zone: zone, Filter: proto.String(`operationType="compute.instances.preempted"`), MaxResults: proto.Uint32(pageSize),
-	}, again())
-	var all []*computepb.Operation
-	for op, err := range pages(it.Next, func() any { return it.Response }, "compute#operationList") {
-		if err != nil {
-			return nil, c.done(ctx, "zoneOperations.list", err)
-		}
-		all = append(all, op)
-	}
-	return all, nil
+	return listAll(ctx, c, "zoneOperations.list", "compute#operationList", func(ctx context.Context) (func() (*computepb.Operation, error), func() any) {
+		it := c.zoneOps.List(ctx, &computepb.ListZoneOperationsRequest{
+			Project: c.project, Zone: zone, Filter: proto.String(`operationType="compute.instances.preempted"`), MaxResults: proto.Uint32(pageSize),
+		}, again())
+		return it.Next, func() any { return it.Response }
+	})
 }
 
-// operation returns what a call has begun, in a zone or, where that is empty, everywhere.
+// operation returns the operation that a call has begun: in a zone or, if that is empty, a
+// global one.
 func (c *client) operation(ctx context.Context, what, zone string, op *compute.Operation, err error) (*computepb.Operation, error) {
 	if err == nil {
 		err = checkOperation(op.Proto(), zone)
@@ -390,48 +370,52 @@ func (c *client) operation(ctx context.Context, what, zone string, op *compute.O
 	return op.Proto(), nil
 }
 
-// checkOperation returns what is wrong with an operation, and puts down where it is, by
-// which it is asked for again.
+// checkOperation returns an error if an answer is not an operation. It records the operation's
+// zone, which the next poll needs.
 func checkOperation(op *computepb.Operation, zone string) error {
 	if op.GetName() == "" || !isKind(op, "compute#operation") {
-		return fmt.Errorf("%w: it is no operation", errAnswer)
+		return fmt.Errorf("%w: the answer is not an operation", errAnswer)
 	}
 	op.Zone = &zone
 	return nil
 }
 
-// pages yields what a list has, page by page as it is asked for, of answers that are what
-// they should be: Google's client takes any JSON for an empty list.
-func pages[T any](next func() (T, error), answer func() any, kind string) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		var checked any
-		for {
-			item, err := next()
-			if ended := errors.Is(err, iterator.Done); err != nil && !ended {
-				yield(none, err)
-				return
-			} else if page := answer(); page != checked || page == nil {
+// listAll returns all items of a list. begin starts it and returns its iterator's Next and its
+// last answer. Each answer must be of the given kind, as Google's client takes any JSON for an
+// empty list.
+func listAll[T any](ctx context.Context, c *client, what, kind string, begin func(ctx context.Context) (next func() (T, error), answer func() any)) ([]T, error) {
+	ctx, done := c.transport.listing(ctx)
+	defer done()
+	next, answer := begin(ctx)
+	var all []T
+	var checked any
+	for {
+		item, err := next()
+		if err == nil || errors.Is(err, iterator.Done) {
+			if page := answer(); page != checked || page == nil {
 				if err := checkPage(page, kind); err != nil {
-					yield(none, err)
-					return
+					return nil, c.done(ctx, what, err)
 				}
 				checked = page
 			}
-			if err != nil || !yield(item, nil) {
-				return
-			}
 		}
+		switch {
+		case errors.Is(err, iterator.Done):
+			return all, nil
+		case err != nil:
+			return nil, c.done(ctx, what, err)
+		}
+		all = append(all, item)
 	}
 }
 
-// checkPage returns what is wrong with a page of a list.
+// checkPage returns an error for a page of a list that has another kind or is incomplete.
 func checkPage(page any, kind string) error {
 	if list, ok := page.(resource); !ok || !isKind(list, kind) {
-		return fmt.Errorf("%w: it is no %s", errAnswer, kind)
+		return fmt.Errorf("%w: the answer is not a %s", errAnswer, kind)
 	}
 	if list, ok := page.(interface{ GetUnreachables() []string }); ok && len(list.GetUnreachables()) > 0 {
-		return fmt.Errorf("%w: not seen: %v", errAnswer, list.GetUnreachables())
+		return fmt.Errorf("%w: the list lacks %v", errAnswer, list.GetUnreachables())
 	}
 	if list, ok := page.(interface{ GetWarning() *computepb.Warning }); ok {
 		return seen("all of it", list.GetWarning())
@@ -439,17 +423,16 @@ func checkPage(page any, kind string) error {
 	return nil
 }
 
-// A resource is what the API answers with.
+// A resource is an answer of the API.
 type resource interface {
 	proto.Message
 	GetKind() string
 }
 
-// isKind is whether an answer is of a kind. One that does not say so has to say something
-// else.
+// isKind reports whether an answer has a kind. An answer without a kind must have content.
 func isKind(r resource, kind string) bool {
 	return r.GetKind() == kind || r.GetKind() == "" && proto.Size(r) > 0
 }
 
-// last returns the name at the end of an address.
+// last returns the last name of an address.
 func last(address string) string { return address[strings.LastIndexByte(address, '/')+1:] }

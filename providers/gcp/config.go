@@ -13,93 +13,93 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Google Compute Engine. The zero value works where
-// GOOGLE_APPLICATION_CREDENTIALS names a key with a project, on a machine of Google's,
-// and where gcloud has logged in and GOOGLE_CLOUD_PROJECT is set.
+// Config rents from Google Compute Engine. The zero value works if
+// GOOGLE_APPLICATION_CREDENTIALS names a key with a project, on a machine of Google's, or if
+// gcloud has logged in and GOOGLE_CLOUD_PROJECT is set.
 type Config struct {
-	// ProjectID is the project that pays. Empty means the GOOGLE_CLOUD_PROJECT variable,
+	// ProjectID is the project that pays. If empty, it is the GOOGLE_CLOUD_PROJECT variable,
 	// then GCLOUD_PROJECT, then the credentials' own.
 	ProjectID string
-	// Credentials are a service account's key, or what gcloud keeps of a user: as JSON,
-	// or as the path of a file with it. It may be a reference. Empty means Application
-	// Default Credentials, and where Endpoint is set, or HTTPClient without the
-	// GOOGLE_APPLICATION_CREDENTIALS variable, none: then whoever stands there is to
-	// know who calls.
-	Credentials gputrain.Secret
+	// Credentials are a service account's key, or the file that gcloud keeps for a user: as
+	// JSON or as a path. They may be a reference. If empty, Application Default Credentials are
+	// used. There are none if Endpoint is set, or if HTTPClient is set without the
+	// GOOGLE_APPLICATION_CREDENTIALS variable: then that server or client must identify the
+	// caller.
+	Credentials driver.Secret
 
 	// Region allows all zones of a region: "us-central1".
 	Region string
-	// Zone is where nodes are: "us-central1-a". With Region, too, it is only tried
-	// first. Where both are empty nodes are where Spec.Regions allows, and without those
-	// in us-central1-a.
+	// Zone is the zone of the nodes: "us-central1-a". If Region is set too, Zone is only tried
+	// first. If both are empty, nodes are in the zones that Spec.Regions allows, or, without
+	// those, in us-central1-a.
 	Zone string
-	// MachineType offers one type only: "g2-standard-8", or for GPUs that are added to
-	// machines of the N1 series "n1-standard-16". Empty means all that fit.
+	// MachineType restricts the offers to one type: "g2-standard-8", or "n1-standard-16" for
+	// GPUs that are added to machines of the N1 series. If empty, all types that fit are
+	// offered.
 	MachineType string
-	// Image is what nodes start from: "projects/P/global/images/family/F", or
-	// "projects/P/global/images/NAME"; one with Google's guest agent. Empty means a Deep
-	// Learning image with NVIDIA's driver and CUDA, and plain Ubuntu 24.04 where there is
-	// no GPU.
+	// Image is the image that nodes start from: "projects/P/global/images/family/F", or
+	// "projects/P/global/images/NAME". It needs Google's guest agent. If empty, it is a Deep
+	// Learning image with NVIDIA's driver and CUDA, or plain Ubuntu 24.04 for pools without
+	// GPUs.
 	Image string
-	// DiskSizeGB is the size of a node's disk in GiB, which Google calls GB, where
-	// Spec.DiskGiB is zero. Zero means 200; the least is 10.
+	// DiskSizeGB is the size of a node's disk in GiB, which Google calls GB, if Spec.DiskGiB is
+	// zero. Zero means 200; the minimum is 10.
 	DiskSizeGB int
-	// DiskType is the kind of that disk. Empty means pd-balanced, and hyperdisk-balanced
-	// for machines that take no other.
+	// DiskType is the type of that disk. If empty, it is pd-balanced, or hyperdisk-balanced for
+	// machines that take no other.
 	DiskType string
 
-	// Network is the VPC network: a name, or "projects/P/global/networks/N" for one of
-	// another project. Empty means "default".
+	// Network is the VPC network: a name, or "projects/P/global/networks/N" for a network of
+	// another project. If empty, it is "default".
 	Network string
 	// Subnet is a subnetwork in the zone's region: a name, or
-	// "projects/P/regions/R/subnetworks/S". Empty means the network's own.
+	// "projects/P/regions/R/subnetworks/S". If empty, it is the network's own.
 	Subnet string
-	// SourceRanges are the addresses that may reach the nodes' SSH server:
-	// "203.0.113.0/24". None means all: only the pool's key lets anybody in.
+	// SourceRanges are the addresses that may reach the nodes' SSH server: "203.0.113.0/24".
+	// None means all addresses; a login still needs the pool's key.
 	SourceRanges []string
-	// NoFirewall makes no firewall rules, for networks that are somebody else's. They
-	// have to let SSH in, and nodes reach each other.
+	// NoFirewall makes no firewall rules, for networks that another team manages. Their rules
+	// must let SSH in and let nodes reach each other.
 	NoFirewall bool
-	// PrivateIP gives nodes no public address. They are reached by their private one,
+	// PrivateIP gives nodes no public address. The caller reaches them by their private one,
 	// over a VPN or from within the network.
 	PrivateIP bool
-	// ServiceAccount is the identity that nodes have: an email address. With the
-	// permission compute.instances.delete they end themselves by it when their pool is
-	// gone. Empty means none.
+	// ServiceAccount is the identity of the nodes: an email address. If it has the permission
+	// compute.instances.delete, nodes delete themselves when their pool is gone. Empty means
+	// none.
 	ServiceAccount string
-	// SSHUser is whom the nodes' image is told to let in, never root. Empty means
-	// "gputrain".
+	// SSHUser is the login user of the nodes' image, never root. If empty, it is "gputrain".
 	SSHUser string
-	// SSHPort is where the image's SSH server listens. Zero means 22.
+	// SSHPort is the port of the image's SSH server. Zero means 22.
 	SSHPort int
-	// TrustFirstContact takes the host key that a node shows at the first contact, for
-	// images that do not publish theirs, and for organisations that forbid that.
+	// TrustFirstContact accepts the host key that a node shows at the first contact, for images
+	// that do not publish their keys and organisations that forbid publishing.
 	TrustFirstContact bool
 
-	// InstanceTimeout is how long a node waits after its start to be taken over by its
-	// pool; then it ends itself. Zero means 5 minutes. It does not bound how long a node
-	// lives after that: see Spec.Lease and Spec.TTL.
+	// InstanceTimeout bounds how long a started node waits for its pool; then it shuts itself
+	// down. Zero means 5 minutes. It does not bound a node's life after that: see Spec.Lease
+	// and Spec.TTL.
 	InstanceTimeout time.Duration
-	// MaxRunDuration is how long Google itself lets a node run before it deletes it, from
-	// 30 seconds to 120 days. Zero means ten minutes beyond Spec.TTL, and where there is
-	// no TTL no limit.
+	// MaxRunDuration is the run time after which Google itself deletes a node, from 30 seconds
+	// to 120 days. Zero means ten minutes beyond Spec.TTL, or no limit without a TTL.
 	MaxRunDuration time.Duration
-	// ThreadPoolSize is how many calls for different nodes are made at once. Zero means 8.
+	// ThreadPoolSize bounds the calls for different nodes at the same time. Zero means 8.
 	ThreadPoolSize int
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 60 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 60 seconds.
 	RequestTimeout time.Duration
-	// NoPrices asks for no prices, which takes seconds and needs the Cloud Billing API.
+	// NoPrices skips the request for prices, which takes seconds and needs the Cloud Billing
+	// API.
 	NoPrices bool
 
-	// Endpoint replaces the addresses of Google's APIs, of Compute Engine as of Cloud
-	// Billing: a proxy, a gateway, a test server. Nodes end themselves there, too. Empty
-	// means Google's own.
+	// Endpoint replaces the addresses of Google's APIs, Compute Engine and Cloud Billing: a
+	// proxy, a gateway, a test server. Nodes use it too, to delete themselves. If empty, they
+	// are Google's own.
 	Endpoint string
-	// HTTPClient makes the calls, by its transport. Nil means one with sane timeouts.
+	// HTTPClient makes the calls with its transport. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
@@ -116,14 +116,13 @@ const (
 	oldProjectVariable = "GCLOUD_PROJECT"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "gcp".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters and finds the credentials and the project. It calls nothing
-// of the API.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters and finds the credentials and the project. It makes no API call.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, fail("open", err)
 	}
@@ -137,7 +136,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	return d, nil
 }
 
-func (c Config) open(ctx context.Context, base http.RoundTripper) (*driver, error) {
+func (c Config) open(ctx context.Context, base http.RoundTripper) (*gcpDriver, error) {
 	id, err := c.identity(ctx, base)
 	if err != nil {
 		return nil, err
@@ -147,17 +146,17 @@ func (c Config) open(ctx context.Context, base http.RoundTripper) (*driver, erro
 		c.ProjectID = id.project(ctx)
 	}
 	if c.ProjectID == "" {
-		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: errors.New("there is no project"),
+		return nil, &driver.Error{Kind: driver.ErrInvalid, Err: errors.New("no project is set"),
 			Hint: "set " + projectVariable + " or Config.ProjectID"}
 	}
 	if !projectForm.MatchString(c.ProjectID) {
-		return nil, fmt.Errorf("%w: %q is not the ID of a project", gputrain.ErrInvalid, c.ProjectID)
+		return nil, fmt.Errorf("%w: %q is not the ID of a project", driver.ErrInvalid, c.ProjectID)
 	}
 	return newDriver(ctx, c.complete(), base, id)
 }
 
-// complete returns the configuration with its defaults, without the credentials, which a
-// driver must not hold where something could print them.
+// complete returns the configuration with its defaults and without the credentials: a driver
+// must not hold those in a field that could be printed.
 func (c Config) complete() Config {
 	c.Credentials = ""
 	c.DiskSizeGB = cmp.Or(c.DiskSizeGB, 200)
@@ -187,14 +186,10 @@ var (
 	emailForm   = regexp.MustCompile(`^[^@\s'"]+@[^@\s'"]+$`)
 )
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
-	var faults []error
-	require := func(good bool, format string, args ...any) {
-		if !good {
-			faults = append(faults, fmt.Errorf("%w: "+format, append([]any{gputrain.ErrInvalid}, args...)...))
-		}
-	}
+	var faults cloud.Faults
+	require := faults.Require
 	is := func(form *regexp.Regexp, s string) bool { return s == "" || form.MatchString(s) }
 	require(is(projectForm, c.ProjectID), "ProjectID %q is not the ID of a project", c.ProjectID)
 	require(is(regionForm, c.Region), "Region %q is not like us-central1", c.Region)
@@ -213,14 +208,13 @@ func (c Config) validate() error {
 	require(is(emailForm, c.ServiceAccount), "ServiceAccount %q is not an email address", c.ServiceAccount)
 	require(is(userForm, c.SSHUser) && c.SSHUser != "root", "SSHUser %q is not the name of a user other than root", c.SSHUser)
 	require(c.SSHPort >= 0 && c.SSHPort < 1<<16, "SSHPort is %d", c.SSHPort)
-	require(c.InstanceTimeout == 0 || c.InstanceTimeout >= time.Second, "InstanceTimeout is %v; the least is a second", c.InstanceTimeout)
+	faults.Timeout("InstanceTimeout", c.InstanceTimeout)
 	require(c.MaxRunDuration == 0 || c.MaxRunDuration >= minRun && c.MaxRunDuration <= maxRun, "MaxRunDuration is %v; it is from 30s to 120 days", c.MaxRunDuration)
 	require(c.ThreadPoolSize >= 0, "ThreadPoolSize is %d", c.ThreadPoolSize)
-	require(c.RequestTimeout == 0 || c.RequestTimeout >= time.Second, "RequestTimeout is %v; the least is a second", c.RequestTimeout)
+	faults.Timeout("RequestTimeout", c.RequestTimeout)
 	require(!strings.ContainsAny(c.Endpoint, "'\"\\ \n\x00?#"), "Endpoint is not like %s", computeEndpoint)
-	var endpoint cloud.Faults
-	endpoint.Endpoint("Endpoint", c.Endpoint, computeEndpoint)
-	return errors.Join(append(faults, endpoint.Err())...)
+	faults.Endpoint("Endpoint", c.Endpoint, computeEndpoint)
+	return faults.Err()
 }
 
 // regionOf returns the region of a zone.
@@ -234,8 +228,8 @@ func regionOf(zone string) string {
 func (c Config) compute() string { return cmp.Or(c.Endpoint, computeEndpoint) }
 func (c Config) billing() string { return cmp.Or(c.Endpoint, billingEndpoint) }
 
-// diskGB is the size of the disk that a node gets.
-func (c Config) diskGB(spec gputrain.Spec) int64 {
+// diskGB returns the size of a node's disk.
+func (c Config) diskGB(spec driver.Query) int64 {
 	if spec.DiskGiB <= 0 {
 		return int64(c.DiskSizeGB)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		"Endpoint":        {Endpoint: "http://x/?a=b"},
 	} {
 		_, err := c.Open(t.Context())
-		is(t, err, gputrain.ErrInvalid, "open")
+		is(t, err, driver.ErrInvalid, "open")
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 	}
 	for _, address := range []string{"ftp://x", "https://me:s3cret@x", "https://x/?key=s3cret", "x"} {
 		_, err = Config{ProjectID: "p1", Endpoint: address}.Open(t.Context())
-		is(t, err, gputrain.ErrInvalid, "open")
+		is(t, err, driver.ErrInvalid, "open")
 		if strings.Contains(fmt.Sprint(err), "s3cret") {
 			t.Error(err)
 		}
@@ -77,7 +77,7 @@ func TestCredentials(t *testing.T) {
 	for name, given := range map[string]string{
 		"text": right, "indented": "\n " + right, "path": path, "variable": "env://GPUTRAIN_TEST_KEY", "file": "file://" + path,
 	} {
-		d := f.open(func(c *Config) { c.Credentials, c.ProjectID = gputrain.Secret(given), "" })
+		d := f.open(func(c *Config) { c.Credentials, c.ProjectID = driver.Secret(given), "" })
 		if _, err := d.List(t.Context(), ""); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -96,35 +96,35 @@ func TestCredentials(t *testing.T) {
 		"variable": "env://GPUTRAIN_TEST_NONE",
 	} {
 		c := f.config()
-		c.Credentials = gputrain.Secret(given)
+		c.Credentials = driver.Secret(given)
 		d, err := c.Open(t.Context())
-		if err == nil { // it may be found out when it signs
+		if err == nil { // a bad key may be found only when it signs
 			_, err = d.List(t.Context(), "")
 			d.Close()
 			if err != nil {
-				is(t, err, gputrain.ErrAuth, "list")
+				is(t, err, driver.ErrAuth, "list")
 				continue
 			}
 		}
-		is(t, err, gputrain.ErrAuth, "open")
+		is(t, err, driver.ErrAuth, "open")
 		if err != nil && strings.Contains(err.Error(), "rm -rf") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A server of tokens that is down says nothing of the key.
+// If the token server is down, the error is ErrUnavailable: it does not blame the key.
 func TestTokenServerIsDown(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.tokens = true
 	f.Inject(fakecloud.Fault{Op: opToken, Cut: true, Times: -1})
-	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	d := f.open(func(c *Config) { c.Credentials = driver.Secret(f.account(rightKey())) })
 	_, err := d.List(t.Context(), "")
-	is(t, err, gputrain.ErrUnavailable, "list")
+	is(t, err, driver.ErrUnavailable, "list")
 }
 
-// A client's own transport gets all calls.
+// A router is the transport of a user's own client. It sends all calls to one server.
 type router struct {
 	to   string
 	seen []string
@@ -137,36 +137,36 @@ func (r *router) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(own)
 }
 
-// With an HTTP client of the user's own nothing of Google's is needed; the variable still
+// With a user's own HTTP client, no Google credentials are needed. The variable still
 // counts.
 func TestHTTPClient(t *testing.T) {
 	t.Setenv(keyVariable, "")
 	f := startFake(t)
 	r := &router{to: f.URL}
 	cfg := Config{ProjectID: f.project, HTTPClient: &http.Client{Transport: r}}
-	open := func() *driver {
+	open := func() *gcpDriver {
 		d, err := cfg.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { d.Close() })
-		return d.(*driver)
+		return d.(*gcpDriver)
 	}
-	cloudtest.Offers(t, open(), oneL4)
+	cloudtest.Offers(t, open(), oneL4.Query())
 	hosts := strings.Join(r.seen, "\n")
 	if !strings.Contains(hosts, "compute.googleapis.com ") || !strings.Contains(hosts, "cloudbilling.googleapis.com ") || strings.Contains(hosts, "Bearer") {
 		t.Errorf("%q", hosts)
 	}
 	f.Do(func() { f.tokens = true })
 	t.Setenv(keyVariable, keyFile(t, f.account(rightKey())))
-	cloudtest.Offers(t, open(), oneL4)
+	cloudtest.Offers(t, open(), oneL4.Query())
 	if last := r.seen[len(r.seen)-1]; !strings.HasSuffix(last, "Bearer "+testToken) {
 		t.Errorf("%q", r.seen)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// At somebody else's address nothing is sent that was not given for it.
+// An Endpoint that is not Google's gets no credentials except those in Config.
 func TestEndpointGetsNoDefaultCredentials(t *testing.T) {
 	f := startFake(t)
 	t.Setenv(keyVariable, keyFile(t, f.account(rightKey())))
@@ -191,7 +191,7 @@ func TestProject(t *testing.T) {
 	t.Setenv(projectVariable, "")
 	t.Setenv(oldProjectVariable, "")
 	_, err := Config{Endpoint: f.URL}.Open(t.Context())
-	is(t, err, gputrain.ErrInvalid, "open")
+	is(t, err, driver.ErrInvalid, "open")
 	if !strings.Contains(fmt.Sprint(err), projectVariable) {
 		t.Error(err)
 	}
@@ -211,12 +211,12 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// A token is for one server: a redirect elsewhere is not followed.
+// A redirect to another server is not followed: the token is for one server only.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	f, other := startFake(t), startFake(t)
 	f.tokens = true
-	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	d := f.open(func(c *Config) { c.Credentials = driver.Secret(f.account(rightKey())) })
 	to := fakecloud.Reply(302, "").With("Location", other.URL+"/compute/v1/projects/p/aggregated/instances")
 	f.Inject(fakecloud.Fault{Op: opAll, Answer: to, Times: -1})
 	f.Inject(fakecloud.Fault{Op: opDelete, Answer: to, Times: -1})
@@ -231,12 +231,12 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// The same holds for the key that a token is asked for with: the server of tokens cannot send it on.
+// The token server cannot redirect the signed assertion to another server either.
 func TestRedirectOfATokenCall(t *testing.T) {
 	t.Parallel()
 	f, other := startFake(t), startFake(t)
 	f.tokens = true
-	d := f.open(func(c *Config) { c.Credentials = gputrain.Secret(f.account(rightKey())) })
+	d := f.open(func(c *Config) { c.Credentials = driver.Secret(f.account(rightKey())) })
 	f.Inject(fakecloud.Fault{Op: opToken, Answer: fakecloud.Reply(307, "").With("Location", other.URL+"/token"), Times: -1})
 	if list, err := d.List(t.Context(), ""); err == nil {
 		t.Errorf("%v", list)
@@ -246,8 +246,8 @@ func TestRedirectOfATokenCall(t *testing.T) {
 	}
 }
 
-// A call ends with its context wherever it is, also in a list, whose requests Google's
-// client does not end by itself.
+// Every call ends with its context, also a list, whose requests Google's client does
+// not end by itself.
 func TestListEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -261,7 +261,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 		}()
 		var err error
 		if op == opTypes || op == opSKUs {
-			for _, err = range d.Offers(ctx, oneL4) {
+			for _, err = range d.Offers(ctx, oneL4.Query()) {
 			}
 		} else {
 			_, err = d.List(ctx, "")

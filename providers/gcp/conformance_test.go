@@ -6,7 +6,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
@@ -26,9 +27,9 @@ func TestConformance(t *testing.T) {
 		})
 		cfg := f.config()
 		cfg.Region, cfg.Zone = "us-central1", testZone
-		cfg.Credentials = gputrain.Secret(f.account(rightKey()))
+		cfg.Credentials = driver.Secret(f.account(rightKey()))
 		wrong := cfg
-		wrong.Credentials = gputrain.Secret(f.account(wrongKey()))
+		wrong.Credentials = driver.Secret(f.account(wrongKey()))
 		return providertest.Harness{
 			Provider: cfg,
 			Spec:     gputrain.Spec{Accelerator: accelerators.L4()},
@@ -40,7 +41,7 @@ func TestConformance(t *testing.T) {
 			Stall:    func() { f.Do(func() { f.status = "STAGING" }) },
 			Room:     func(n int) { f.Do(func() { f.room = n }) },
 			Unpriced: func() { f.Do(func() { f.skus = nil }) },
-			// Each zone is a list of its own.
+			// Each zone has its own list.
 			PagedOffers: true,
 			MissingKey:  &providertest.MissingKey{Provider: Config{ProjectID: f.project}, Names: keyVariable},
 			WrongKey:    wrong,
@@ -53,24 +54,24 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// everything is what the project holds, whoever made it.
-func (f *fake) everything() (all []gputrain.Resource) {
+// everything returns all resources in the project, with those that gputrain did not make.
+func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, v := range f.instances.All(nil) {
 			name := text(v.row["name"])
-			all = append(all, gputrain.Resource{Kind: "machine", ID: instanceID(last(text(v.row["zone"])), name), Name: name})
+			all = append(all, driver.Resource{Kind: "machine", ID: instanceID(last(text(v.row["zone"])), name), Name: name})
 		}
 		for _, r := range f.rules.All(nil) {
-			all = append(all, gputrain.Resource{Kind: kindFirewall, ID: text(r["name"]), Name: text(r["name"])})
+			all = append(all, driver.Resource{Kind: kindFirewall, ID: text(r["name"]), Name: text(r["name"])})
 		}
 		for _, d := range f.disks.All(nil) {
-			all = append(all, gputrain.Resource{Kind: kindVolume, ID: instanceID(last(text(d["zone"])), text(d["name"])), Name: text(d["name"])})
+			all = append(all, driver.Resource{Kind: kindVolume, ID: instanceID(last(text(d["zone"])), text(d["name"])), Name: text(d["name"])})
 		}
 	})
 	return all
 }
 
-// foreign puts into the project what looks like gputrain's and is not.
+// foreign puts resources into the project that look like gputrain's but are not.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		f.noMachines = true
@@ -90,15 +91,15 @@ func (f *fake) foreign() (ids []string) {
 }
 
 func (f *fake) states() []providertest.StateCase {
-	state := func(vendor string, want gputrain.InstanceState) providertest.StateCase {
+	state := func(vendor string, want driver.InstanceState) providertest.StateCase {
 		return providertest.StateCase{Vendor: vendor, Want: want, Set: func(id string) { f.set(id, row{"status": vendor}) }}
 	}
 	return []providertest.StateCase{
-		state("PENDING", gputrain.InstancePending), state("PROVISIONING", gputrain.InstancePending), state("STAGING", gputrain.InstancePending),
-		state("REPAIRING", gputrain.InstancePending), state("RUNNING", gputrain.InstanceRunning),
-		state("STOPPING", gputrain.InstanceStopped), state("SUSPENDING", gputrain.InstanceStopped), state("SUSPENDED", gputrain.InstanceStopped),
-		state("TERMINATED", gputrain.InstanceStopped), state("STOPPED", gputrain.InstanceStopped), state("PENDING_STOP", gputrain.InstanceStopped),
-		state("DEPROVISIONING", gputrain.InstanceStopped),
-		state("HIBERNATING", gputrain.InstanceUnknown),
+		state("PENDING", driver.InstancePending), state("PROVISIONING", driver.InstancePending), state("STAGING", driver.InstancePending),
+		state("REPAIRING", driver.InstancePending), state("RUNNING", driver.InstanceRunning),
+		state("STOPPING", driver.InstanceStopped), state("SUSPENDING", driver.InstanceStopped), state("SUSPENDED", driver.InstanceStopped),
+		state("TERMINATED", driver.InstanceStopped), state("STOPPED", driver.InstanceStopped), state("PENDING_STOP", driver.InstanceStopped),
+		state("DEPROVISIONING", driver.InstanceStopped),
+		state("HIBERNATING", driver.InstanceUnknown),
 	}
 }

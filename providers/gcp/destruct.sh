@@ -1,6 +1,6 @@
-# gcp_end ends the machine. Where it has an identity it deletes itself by that, with its
-# disk; the token is in no argument, where others would see it. Otherwise, or where it may
-# not, it shuts down, which ends all billing but the disk's.
+# gcp_end ends the machine. If the machine has an identity, it deletes itself with its disk.
+# The token is in no argument, where other users would see it. Without an identity, or without
+# the permission, the machine shuts down, which ends all billing except the disk's.
 gcp_meta() {
 	curl -fsS -m 10 -H 'Metadata-Flavor: Google' "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/$1"
 }

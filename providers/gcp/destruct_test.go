@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// patience is how long what must happen may take.
-const patience = 30 * time.Second
+// A test waits for an event for at most eventTimeout.
+const eventTimeout = 30 * time.Second
 
-// metadata is a machine's metadata server: one with an identity gives out tokens. It
-// returns its host and port.
+// metadata starts a machine's metadata server, which gives out tokens if the machine
+// has an identity. It returns its host and port.
 func metadata(t *testing.T, identity bool, preempted string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := strings.TrimPrefix(r.URL.Path, "/computeMetadata/v1/instance/"); {
@@ -41,11 +41,11 @@ func metadata(t *testing.T, identity bool, preempted string) string {
 
 func needsCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed, which Google's images have")
+		t.Skip("no curl on this machine, which Google's images have: install curl")
 	}
 }
 
-// on runs a text on a machine of the fake, as its own processes run.
+// on returns a command that runs a script as the processes of a fake's machine run.
 func on(t *testing.T, m *fakecloud.Machine, text, metadata string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
 	dir := filepath.Dir(m.Home)
@@ -53,7 +53,7 @@ func on(t *testing.T, m *fakecloud.Machine, text, metadata string) *exec.Cmd {
 	return cmd
 }
 
-// A machine with an identity deletes itself, and one without shuts down.
+// A machine with an identity deletes itself. One without an identity shuts down.
 func TestSelfDestruct(t *testing.T) {
 	needsCurl(t)
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestSelfDestruct(t *testing.T) {
 				v, _ := f.instances.Get(nil, in.ID)
 				machine = v.machine
 			})
-			text := d.SelfDestruct(in)
+			text := d.Scripts(in).SelfDestruct
 			if strings.Contains(text, testToken) {
 				t.Error("a token is in the text")
 			}
@@ -80,10 +80,10 @@ func TestSelfDestruct(t *testing.T) {
 			defer func() { _ = cmd.Wait() }()
 			select {
 			case <-machine.Down():
-			case <-time.After(patience):
+			case <-time.After(eventTimeout):
 				t.Error("the machine goes on")
 			}
-			_ = cmd.Process.Kill() // where the machine's end has not reached it
+			_ = cmd.Process.Kill() // if the machine's end did not end it
 			if live := f.live(); (len(live) == 0) != identity {
 				t.Errorf("left: %v", live)
 			}
@@ -94,15 +94,15 @@ func TestSelfDestruct(t *testing.T) {
 	}
 }
 
-// A node that nobody takes over ends itself.
-func TestNodeThatNobodyTakesOver(t *testing.T) {
+// An unclaimed node ends itself.
+func TestUnclaimedNode(t *testing.T) {
 	needsCurl(t)
 	t.Parallel()
 	f := startFake(t)
 	f.runScripts, f.selfDelete, f.metadataURL = true, true, metadata(t, true, "")
 	d := f.open(func(c *Config) { c.InstanceTimeout = time.Second })
-	req := request(oneL4, cloudtest.Offers(t, d, oneL4)[0], 0)
-	// The script looks at all processes of the computer, where other tests have their nodes.
+	req := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[0], 0)
+	// The script looks at all processes of this computer, and other tests have nodes on it.
 	req.Nodes[0].Name = "p1-" + strings.ToLower(rand.Text())
 	got, err := d.Launch(t.Context(), req)
 	if err != nil {
@@ -116,11 +116,11 @@ func TestNodeThatNobodyTakesOver(t *testing.T) {
 		}
 	})
 	if machine == nil {
-		return // it is gone already
+		return // the machine is gone already
 	}
 	select {
 	case <-machine.Down():
-	case <-time.After(patience):
+	case <-time.After(eventTimeout):
 		t.Error("the machine goes on")
 	}
 	if live := f.live(); len(live) != 0 {
@@ -128,7 +128,7 @@ func TestNodeThatNobodyTakesOver(t *testing.T) {
 	}
 }
 
-// One that was taken over is left to its lease.
+// A node that was taken over does not end itself. It runs until its lease ends.
 func TestNodeThatIsTakenOver(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -142,7 +142,7 @@ func TestNodeThatIsTakenOver(t *testing.T) {
 	}
 	defer func() { _ = work.Wait() }()
 	defer func() { _ = work.Process.Kill() }()
-	if out, err := on(t, m, d.startScript(instanceID(testZone, name), name)+"wait\n", "127.0.0.1:1").CombinedOutput(); err != nil {
+	if out, err := on(t, m, d.cfg.startScript(instanceID(testZone, name), name)+"wait\n", "127.0.0.1:1").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	if state, why := m.State(); state != fakecloud.Up {
@@ -157,12 +157,12 @@ func TestPreemptionWatch(t *testing.T) {
 	d := f.open()
 	m := fakecloud.NewMachine(t, fakecloud.MachineConfig{AuthorizedKey: cloudtest.PoolKey})
 	for answer, want := range map[string]string{"TRUE": "30\n", "FALSE": "", "": ""} {
-		out, err := on(t, m, d.PreemptionWatch(gputrain.Instance{}), metadata(t, false, answer)).Output()
+		out, err := on(t, m, d.Scripts(driver.Instance{}).PreemptionWatch, metadata(t, false, answer)).Output()
 		if err != nil || string(out) != want {
 			t.Errorf("%q: %q, %v", answer, out, err)
 		}
 	}
-	if out, err := on(t, m, d.PreemptionWatch(gputrain.Instance{}), "127.0.0.1:1").Output(); err != nil || len(out) != 0 {
+	if out, err := on(t, m, d.Scripts(driver.Instance{}).PreemptionWatch, "127.0.0.1:1").Output(); err != nil || len(out) != 0 {
 		t.Errorf("without a metadata server: %q, %v", out, err)
 	}
 }

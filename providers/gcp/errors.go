@@ -13,41 +13,28 @@ import (
 
 	"google.golang.org/api/googleapi"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// errAnswer means that the status was good and the body was not what is due.
-var errAnswer = errors.New("the answer is not understood")
+// errAnswer means that the status was good but the body was not the expected one.
+var errAnswer = errors.New("unexpected answer")
 
-// fail gives a failure the form that callers see.
+// fail puts a failure into the form that callers see.
 func fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := &gputrain.Error{Provider: providerName, Op: op, Err: err}
-	if known, ok := errors.AsType[*gputrain.Error](err); ok {
-		if known.Provider != "" {
-			return err // it has its form
-		}
-		e.Kind, e.Hint = known.Kind, known.Hint
-		if err == error(known) {
-			e.Err = known.Err
-		}
-	} else {
-		e.Kind = kindOf(err)
-	}
-	if o, ok := errors.AsType[*operationError](err); ok {
-		e.RequestID = o.name
-	}
-	if e.Hint == "" {
+	return cloud.Form(providerName, op, err, func(err error) driver.Error {
+		e := driver.Error{Kind: kindOf(err)}
 		e.Hint = hintOf(e.Kind, err)
-	}
-	return e
+		if o, ok := errors.AsType[*operationError](err); ok {
+			e.RequestID = o.name
+		}
+		return e
+	})
 }
 
 func hintOf(kind error, err error) string {
-	said := strings.ToLower(strings.Join(words(err), " "))
+	said := words(err)
 	has := func(text string) bool { return strings.Contains(said, text) }
 	switch {
 	case has("accessnotconfigured"), has("service_disabled"):
@@ -57,198 +44,173 @@ func hintOf(kind error, err error) string {
 	case has("gpus_all_regions"):
 		return "a new project may have no GPU at all: ask for the quota GPUS_ALL_REGIONS at https://console.cloud.google.com/iam-admin/quotas"
 	case has("conditionnotmet"):
-		return "a policy of the organisation forbids it; see what it says"
+		return "a policy of the organisation forbids it; see its message"
 	}
 	switch kind {
-	case gputrain.ErrAuth:
-		return "see that the credentials are right, and have the permissions that the package's documentation lists: roles/compute.admin does"
-	case gputrain.ErrQuota:
+	case driver.ErrAuth:
+		return "see that the credentials are right, and have the permissions in the package's documentation, as roles/compute.admin has"
+	case driver.ErrQuota:
 		return "ask for more at https://console.cloud.google.com/iam-admin/quotas, or use another region"
-	case gputrain.ErrRateLimited:
+	case driver.ErrRateLimited:
 		return "other programs use this project at the same time: try again in a minute"
 	}
 	return ""
 }
 
-// symptoms are what the API calls a failure: reasons of calls, codes of operations, and
-// where those say little their text. All is in lower case; the first that is found counts.
+// symptoms map the API's reasons of calls, codes of operations and, if those are vague, texts
+// to kinds of failures. All are in lower case; the first match counts.
 var symptoms = []struct {
 	text string
 	kind error
 }{
-	{"resource_pool_exhausted", gputrain.ErrNoCapacity},
-	{"vm_min_count_not_reached", gputrain.ErrNoCapacity},
-	{"stockout", gputrain.ErrNoCapacity},
-	{"resource_availability", gputrain.ErrNoCapacity},
-	{"does not have enough resources", gputrain.ErrNoCapacity},
-	{"currently unavailable in the", gputrain.ErrNoCapacity},
-	{"concurrent_operations_quota_exceeded", gputrain.ErrRateLimited},
-	{"rate_limit_exceeded", gputrain.ErrRateLimited},
-	{"ratelimitexceeded", gputrain.ErrRateLimited},
-	{"operation_rate_exceeded", gputrain.ErrRateLimited},
-	{"quota_exceeded", gputrain.ErrQuota},
-	{"quotaexceeded", gputrain.ErrQuota},
-	{"accessnotconfigured", gputrain.ErrAuth},
-	{"service_disabled", gputrain.ErrAuth},
-	{"billing_disabled", gputrain.ErrAuth},
-	{"permission_denied", gputrain.ErrAuth},
-	{"permissions_error", gputrain.ErrAuth},
-	{"forbidden", gputrain.ErrAuth},
-	{"resource_not_ready", gputrain.ErrUnavailable},
-	{"resourcenotready", gputrain.ErrUnavailable},
-	{"unsupported_operation", gputrain.ErrUnsupported},
-	{"conditionnotmet", gputrain.ErrUnsupported},
-	{"condition_not_met", gputrain.ErrUnsupported},
-	{"resource_not_found", gputrain.ErrNotFound},
-	{"invalid_field_value", gputrain.ErrInvalid},
+	{"resource_pool_exhausted", driver.ErrNoCapacity},
+	{"vm_min_count_not_reached", driver.ErrNoCapacity},
+	{"stockout", driver.ErrNoCapacity},
+	{"resource_availability", driver.ErrNoCapacity},
+	{"does not have enough resources", driver.ErrNoCapacity},
+	{"currently unavailable in the", driver.ErrNoCapacity},
+	{"concurrent_operations_quota_exceeded", driver.ErrRateLimited},
+	{"rate_limit_exceeded", driver.ErrRateLimited},
+	{"ratelimitexceeded", driver.ErrRateLimited},
+	{"operation_rate_exceeded", driver.ErrRateLimited},
+	{"quota_exceeded", driver.ErrQuota},
+	{"quotaexceeded", driver.ErrQuota},
+	{"accessnotconfigured", driver.ErrAuth},
+	{"service_disabled", driver.ErrAuth},
+	{"billing_disabled", driver.ErrAuth},
+	{"permission_denied", driver.ErrAuth},
+	{"permissions_error", driver.ErrAuth},
+	{"forbidden", driver.ErrAuth},
+	{"resource_not_ready", driver.ErrUnavailable},
+	{"resourcenotready", driver.ErrUnavailable},
+	{"unsupported_operation", driver.ErrUnsupported},
+	{"conditionnotmet", driver.ErrUnsupported},
+	{"condition_not_met", driver.ErrUnsupported},
+	{"resource_not_found", driver.ErrNotFound},
+	{"invalid_field_value", driver.ErrInvalid},
 }
 
-// placeless are kinds of things that a zone may lack and another one have.
+// placeless are kinds of things that one zone may lack and another may have.
 var placeless = []string{"/machinetypes/", "/acceleratortypes/", "/disktypes/"}
 
-// words are what the API says of a failure.
-func words(err error) []string {
-	var said []string
-	if o, ok := errors.AsType[*operationError](err); ok {
-		for _, e := range o.errors {
-			said = append(said, e.code)
-			said = append(said, e.reasons...)
-			said = append(said, e.message)
+// words returns the API's text of a failure, in lower case.
+func words(err error) string {
+	e, ok := errors.AsType[*googleapi.Error](err)
+	if !ok {
+		return ""
+	}
+	said := []string{e.Message}
+	for _, item := range e.Errors {
+		said = append(said, item.Reason, item.Message)
+	}
+	for _, detail := range e.Details { // google.rpc.ErrorInfo
+		if fields, ok := detail.(map[string]any); ok && fields["reason"] != nil {
+			said = append(said, fmt.Sprint(fields["reason"]))
 		}
 	}
-	if e, ok := errors.AsType[*googleapi.Error](err); ok {
-		for _, item := range e.Errors {
-			said = append(said, item.Reason)
-		}
-		for _, detail := range e.Details { // google.rpc.ErrorInfo
-			if fields, ok := detail.(map[string]any); ok && fields["reason"] != nil {
-				said = append(said, fmt.Sprint(fields["reason"]))
-			}
-		}
-		said = append(said, e.Message)
-	}
-	return said
+	return strings.ToLower(strings.Join(said, "\n"))
 }
 
-// kindOf says what kind of failure an error is: by the API's words before its status.
+// kindOf returns the kind of a failure, by the API's text before its status, or nil.
 func kindOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	if known, ok := errors.AsType[*gputrain.Error](err); ok {
+	if known, ok := errors.AsType[*driver.Error](err); ok {
 		return known.Kind
 	}
 	if t, ok := errors.AsType[*tokenError](err); ok {
 		if t.refused {
-			return gputrain.ErrAuth
+			return driver.ErrAuth
 		}
-		return gputrain.ErrUnavailable
+		return driver.ErrUnavailable
 	}
-	said := strings.ToLower(strings.Join(words(err), "\n"))
 	e, answered := errors.AsType[*googleapi.Error](err)
-	notFound := answered && e.Code == http.StatusNotFound || strings.Contains(said, "not_found") || strings.Contains(said, "does not exist")
-	if (notFound || answered && e.Code == http.StatusBadRequest) && slices.ContainsFunc(placeless, func(p string) bool { return strings.Contains(said, p) }) {
-		return gputrain.ErrNoCapacity // there, not everywhere
+	if !answered {
+		if errors.Is(err, driver.ErrInvalid) {
+			return driver.ErrInvalid
+		}
+		_, noAnswer := errors.AsType[*url.Error](err)
+		_, billing := errors.AsType[*rest.Error](err)
+		if noAnswer || billing || errors.Is(err, errAnswer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return driver.ErrUnavailable
+		}
+		return nil
+	}
+	said, refused := words(err), !isOperation(err)
+	notFound := refused && (e.Code == http.StatusNotFound || e.Code == http.StatusBadRequest) || strings.Contains(said, "not_found") || strings.Contains(said, "does not exist")
+	if notFound && slices.ContainsFunc(placeless, func(p string) bool { return strings.Contains(said, p) }) {
+		return driver.ErrNoCapacity // missing in that zone, not everywhere
 	}
 	for _, s := range symptoms {
 		if strings.Contains(said, s.text) {
 			return s.kind
 		}
 	}
-	if !answered {
-		switch o, failed := errors.AsType[*operationError](err); {
-		case failed && o.status == 0, failed && o.status >= 500:
-			return gputrain.ErrUnavailable
-		case failed:
-			e = &googleapi.Error{Code: o.status}
-		case errors.Is(err, gputrain.ErrInvalid):
-			return gputrain.ErrInvalid
-		case isNetwork(err), errors.Is(err, errAnswer), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			return gputrain.ErrUnavailable
-		default:
-			return nil
-		}
+	switch e.Code {
+	case 0: // an operation without a status
+		return driver.ErrUnavailable
+	case http.StatusPreconditionFailed:
+		return driver.ErrUnsupported
 	}
-	switch {
-	case e.Code == http.StatusBadRequest:
-		return gputrain.ErrInvalid
-	case e.Code == http.StatusUnauthorized, e.Code == http.StatusForbidden:
-		return gputrain.ErrAuth
-	case e.Code == http.StatusNotFound:
-		return gputrain.ErrNotFound
-	case e.Code == http.StatusPreconditionFailed:
-		return gputrain.ErrUnsupported
-	case e.Code == http.StatusTooManyRequests:
-		return gputrain.ErrRateLimited
-	case e.Code >= 300 && e.Code < 400, e.Code == http.StatusRequestTimeout, e.Code == http.StatusConflict, e.Code >= 500:
-		return gputrain.ErrUnavailable
-	}
-	return nil
+	return cloud.StatusKind(&rest.Error{Status: e.Code})
 }
 
-// isNetwork is whether a call got no answer, or not all of it.
-func isNetwork(err error) bool {
-	_, noAnswer := errors.AsType[*url.Error](err)
-	_, broken := errors.AsType[*brokenError](err)
-	_, billing := errors.AsType[*rest.Error](err)
-	return noAnswer || broken || billing
+// isOperation reports whether an operation failed, as opposed to a refused call.
+func isOperation(err error) bool {
+	_, ok := errors.AsType[*operationError](err)
+	return ok
 }
 
-// ofProject is in what the API says of a project that it does not know.
+// ofProject matches the API's messages about an unknown project.
 var ofProject = regexp.MustCompile(`(?i)project '|find project|'projects/[^/']+'`)
 
-// isGone is whether the API says that what was named does not exist. A 404 that is not
-// its own does not say so, nor does one of a project.
+// isGone reports whether the API answered that the thing does not exist. A 404 from another
+// server does not count, nor does one about a project.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*googleapi.Error](err)
 	return ok && e.Code == http.StatusNotFound && !ofProject.MatchString(e.Message) &&
 		slices.ContainsFunc(e.Errors, func(item googleapi.ErrorItem) bool { return item.Reason == "notFound" })
 }
 
-// exists is whether the API refuses to make what is there already.
+// exists reports whether the API refuses a create because the thing exists.
 func exists(err error) bool {
 	e, ok := errors.AsType[*googleapi.Error](err)
-	return ok && e.Code == http.StatusConflict || slices.Contains(words(err), "RESOURCE_ALREADY_EXISTS")
+	return ok && (e.Code == http.StatusConflict && !isOperation(err) || strings.Contains(words(err), "resource_already_exists"))
 }
 
-// An unansweredError is the failure of a call's last attempt, where an earlier one has left
-// open what it made: that the last was refused says nothing of that.
+// An unansweredError is the failure of a call's last attempt after an earlier attempt that may
+// have created something. The refusal of the last attempt does not settle that.
 type unansweredError struct {
 	error
-	lost bool // that one was not answered, either
+	lost bool // the last attempt got no answer either
 }
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// isOpen is whether a failed call leaves open what it has made: the API has not said no.
+// isOpen reports whether a failed call may have created something: the API has not refused it.
 func isOpen(err error) bool {
 	if _, ok := errors.AsType[*unansweredError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*operationError](err); ok {
+	if _, ok := errors.AsType[*tokenError](err); ok || err == nil || isOperation(err) {
 		return false
 	}
-	if _, ok := errors.AsType[*tokenError](err); ok {
-		return false
-	}
-	if e, ok := errors.AsType[*googleapi.Error](err); ok {
-		return e.Code >= 500 || e.Code == http.StatusRequestTimeout || e.Code < 300
-	}
-	return isNetwork(err) || errors.Is(err, errAnswer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	e, answered := errors.AsType[*googleapi.Error](err)
+	return !answered || e.Code >= 500 || e.Code == http.StatusRequestTimeout || e.Code < 300
 }
 
-// isAnswered is whether the API itself has answered every attempt of a failed call, and not a
+// isAnswered reports whether the API itself answered every attempt of a failed call, not a
 // gateway that has heard nothing from it.
 func isAnswered(err error) bool {
-	if u, ok := errors.AsType[*unansweredError](err); ok && u.lost {
+	if u, ok := errors.AsType[*unansweredError](err); ok && u.lost || isOperation(err) {
 		return false
 	}
 	e, ok := errors.AsType[*googleapi.Error](err)
 	return ok && (e.Code <= http.StatusNotImplemented && e.Code != http.StatusRequestTimeout || e.Code == http.StatusServiceUnavailable && len(e.Errors) > 0)
 }
 
-// clean returns a failure of Google's client without secrets and without the request's
-// query.
+// clean returns a failure of Google's client without secrets and without the request's query.
 func clean(err error, redact func(string) string) error {
 	if e, ok := errors.AsType[*googleapi.Error](err); ok {
 		own := &googleapi.Error{Code: e.Code, Message: head(redact(e.Message)), Body: head(redact(e.Body))}
@@ -270,16 +232,16 @@ func clean(err error, redact func(string) string) error {
 		}
 		return &url.Error{Op: e.Op, URL: at, Err: e.Err}
 	}
-	if errors.Is(err, errAnswer) || isNetwork(err) {
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fmt.Errorf("%w: it is larger than %d bytes", errAnswer, e.Limit)
+	}
+	if errors.Is(err, errAnswer) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", errAnswer, redact(err.Error())) // it could not be decoded
+	return fmt.Errorf("%w: %s", errAnswer, redact(err.Error())) // it broke off, or could not be decoded
 }
 
-// head is the beginning of a text.
+// head returns the beginning of a text.
 func head(s string) string {
 	const most = 4 << 10
 	if len(s) <= most {

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/api/googleapi"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func refusal(status int, reason, message string) error {
@@ -27,32 +27,32 @@ func TestKinds(t *testing.T) {
 		kind error
 		hint string
 	}{
-		"wrong token":    {refusal(401, "authError", "Invalid Credentials"), gputrain.ErrAuth, "permissions"},
-		"forbidden":      {refusal(403, "forbidden", "Required 'compute.instances.create' permission"), gputrain.ErrAuth, "permissions"},
-		"not enabled":    {refusal(403, "accessNotConfigured", "Access Not Configured."), gputrain.ErrAuth, "gcloud services enable"},
-		"disabled":       {detailed, gputrain.ErrAuth, "gcloud services enable"},
-		"rate":           {refusal(403, "rateLimitExceeded", "Rate Limit Exceeded"), gputrain.ErrRateLimited, "try again"},
-		"user's rate":    {refusal(403, "userRateLimitExceeded", "User Rate Limit Exceeded"), gputrain.ErrRateLimited, ""},
-		"429":            {refusal(429, "", "Too many"), gputrain.ErrRateLimited, ""},
-		"quota":          {refusal(403, "quotaExceeded", "Quota 'NVIDIA_L4_GPUS' exceeded. Limit: 1.0 in region us-central1."), gputrain.ErrQuota, "iam-admin/quotas"},
-		"new project":    {refusal(403, "quotaExceeded", "Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally."), gputrain.ErrQuota, "a new project"},
-		"not ready":      {refusal(400, "resourceNotReady", "The resource is not ready"), gputrain.ErrUnavailable, ""},
-		"invalid":        {refusal(400, "invalid", "Invalid value for field"), gputrain.ErrInvalid, ""},
-		"no such type":   {refusal(404, "notFound", "The resource 'projects/p/zones/z/machineTypes/g2' was not found"), gputrain.ErrNoCapacity, ""},
-		"no such GPU":    {refusal(400, "invalid", "Invalid value for field 'acceleratorType': 'projects/p/zones/z/acceleratorTypes/t4'. The referenced resource does not exist."), gputrain.ErrNoCapacity, ""},
-		"no such image":  {refusal(404, "notFound", "The resource 'projects/p/global/images/i' was not found"), gputrain.ErrNotFound, ""},
-		"org policy":     {refusal(412, "conditionNotMet", "Constraint constraints/compute.vmExternalIpAccess violated"), gputrain.ErrUnsupported, "organisation"},
-		"conflict":       {refusal(409, "alreadyExists", "exists"), gputrain.ErrUnavailable, ""},
-		"server":         {refusal(503, "backendError", "Backend Error"), gputrain.ErrUnavailable, ""},
-		"network":        {&url.Error{Op: "Get", URL: "https://x/y?filter=z", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, gputrain.ErrUnavailable, ""},
-		"odd answer":     {fmt.Errorf("%w: no list", errAnswer), gputrain.ErrUnavailable, ""},
-		"key refused":    {&tokenError{text: "invalid_grant", refused: true}, gputrain.ErrAuth, "credentials"},
-		"no token now":   {&tokenError{text: "503"}, gputrain.ErrUnavailable, ""},
-		"operation":      {&operationError{name: "operation-1", status: 400, errors: []operationFault{{code: "ODD", message: "no"}}}, gputrain.ErrInvalid, ""},
-		"operation, 500": {&operationError{name: "operation-1", status: 500, errors: []operationFault{{code: "INTERNAL_ERROR", message: "no"}}}, gputrain.ErrUnavailable, ""},
+		"wrong token":    {refusal(401, "authError", "Invalid Credentials"), driver.ErrAuth, "permissions"},
+		"forbidden":      {refusal(403, "forbidden", "Required 'compute.instances.create' permission"), driver.ErrAuth, "permissions"},
+		"not enabled":    {refusal(403, "accessNotConfigured", "Access Not Configured."), driver.ErrAuth, "gcloud services enable"},
+		"disabled":       {detailed, driver.ErrAuth, "gcloud services enable"},
+		"rate":           {refusal(403, "rateLimitExceeded", "Rate Limit Exceeded"), driver.ErrRateLimited, "try again"},
+		"user's rate":    {refusal(403, "userRateLimitExceeded", "User Rate Limit Exceeded"), driver.ErrRateLimited, ""},
+		"429":            {refusal(429, "", "Too many"), driver.ErrRateLimited, ""},
+		"quota":          {refusal(403, "quotaExceeded", "Quota 'NVIDIA_L4_GPUS' exceeded. Limit: 1.0 in region us-central1."), driver.ErrQuota, "iam-admin/quotas"},
+		"new project":    {refusal(403, "quotaExceeded", "Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally."), driver.ErrQuota, "a new project"},
+		"not ready":      {refusal(400, "resourceNotReady", "The resource is not ready"), driver.ErrUnavailable, ""},
+		"invalid":        {refusal(400, "invalid", "Invalid value for field"), driver.ErrInvalid, ""},
+		"no such type":   {refusal(404, "notFound", "The resource 'projects/p/zones/z/machineTypes/g2' was not found"), driver.ErrNoCapacity, ""},
+		"no such GPU":    {refusal(400, "invalid", "Invalid value for field 'acceleratorType': 'projects/p/zones/z/acceleratorTypes/t4'. The referenced resource does not exist."), driver.ErrNoCapacity, ""},
+		"no such image":  {refusal(404, "notFound", "The resource 'projects/p/global/images/i' was not found"), driver.ErrNotFound, ""},
+		"org policy":     {refusal(412, "conditionNotMet", "Constraint constraints/compute.vmExternalIpAccess violated"), driver.ErrUnsupported, "organisation"},
+		"conflict":       {refusal(409, "alreadyExists", "exists"), driver.ErrUnavailable, ""},
+		"server":         {refusal(503, "backendError", "Backend Error"), driver.ErrUnavailable, ""},
+		"network":        {&url.Error{Op: "Get", URL: "https://x/y?filter=z", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, driver.ErrUnavailable, ""},
+		"odd answer":     {fmt.Errorf("%w: no list", errAnswer), driver.ErrUnavailable, ""},
+		"key refused":    {&tokenError{text: "invalid_grant", refused: true}, driver.ErrAuth, "credentials"},
+		"no token now":   {&tokenError{text: "503"}, driver.ErrUnavailable, ""},
+		"operation":      {&operationError{"operation-1", &googleapi.Error{Code: 400, Errors: []googleapi.ErrorItem{{Reason: "ODD", Message: "no"}}}}, driver.ErrInvalid, ""},
+		"operation, 500": {&operationError{"operation-1", &googleapi.Error{Code: 500, Errors: []googleapi.ErrorItem{{Reason: "INTERNAL_ERROR", Message: "no"}}}}, driver.ErrUnavailable, ""},
 	} {
 		err := fail("launch", test.err)
-		var e *gputrain.Error
+		var e *driver.Error
 		if !errors.As(err, &e) || e.Kind != test.kind || !strings.Contains(e.Hint, test.hint) {
 			t.Errorf("%s: %v (%q); want %v with a hint of %q", name, err, e.Hint, test.kind, test.hint)
 		}
@@ -62,7 +62,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What a server echoes of a token is in no error, nor is the query of a call.
+// No error shows a token that a server echoes, or the query of a call.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	redact := strings.NewReplacer("s3cret", "[redacted]").Replace
@@ -81,7 +81,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s: %.200s", name, e.Body)
 		}
 	}
-	if said := words(clean(echo, redact)); !slices.Contains(said, "ODD") {
+	if said := words(clean(echo, redact)); !slices.Contains(strings.Split(said, "\n"), "odd") {
 		t.Errorf("the reason is lost: %q", said)
 	}
 	if err := clean(&url.Error{Op: "Get", URL: "https://x", Err: context.Canceled}, redact); !errors.Is(err, context.Canceled) {

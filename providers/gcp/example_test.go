@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/gcp"
 )
 
@@ -16,7 +17,7 @@ func ExampleConfig() {
 	spec := gputrain.Spec{
 		Accelerator: accelerators.L4(),
 		DiskGiB:     200,
-		TTL:         8 * time.Hour, // after which Google itself deletes what is left
+		TTL:         8 * time.Hour, // after the TTL, Google itself deletes the nodes
 	}
 	pool, err := gputrain.Open(context.Background(), gcp.Config{Zone: "europe-west4-a"}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
 	if err != nil {
@@ -28,7 +29,7 @@ func ExampleConfig() {
 	}
 }
 
-// Spot machines wherever a region has them, with a key from a secret store, and nodes that
+// Spot machines in any zone of a region, with a key from a secret store, and nodes that
 // can delete themselves.
 func ExampleConfig_spot() {
 	europe := gcp.Config{
@@ -41,7 +42,7 @@ func ExampleConfig_spot() {
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.A100(accelerators.Memory(80)),
 		Nodes:        2,
-		Allocation:   gputrain.Spot,
+		Allocation:   driver.Spot,
 		MaxHourlyUSD: 3,
 	}
 	plan, err := gputrain.Plan(context.Background(), europe, spec) // rents nothing

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
 func machineType(name string, vcpus, memoryMB int, changed row) row {
@@ -56,7 +56,7 @@ func acceleratorTypes() []row {
 	return all
 }
 
-// skuRow is a price of the catalogue.
+// skuRow returns a price of the catalogue.
 func skuRow(description, usage, unit string, nanos int, regions ...string) row {
 	if regions == nil {
 		regions = []string{"us-central1"}
@@ -85,7 +85,7 @@ func testSKUs() []row {
 		skuRow("Nvidia Tesla A100 80GB GPU running in Americas", "OnDemand", "h", 3926900000),
 		skuRow("SSD backed Local Storage", "OnDemand", "GiBy.mo", 80000000),
 		skuRow("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", "OnDemand", "h", 4954200000),
-		// What must not be mistaken for any of these.
+		// These must not be mistaken for any of the above.
 		skuRow("G2 Sole Tenancy Instance Core running in Americas", "OnDemand", "h", 990000000),
 		skuRow("G2 Custom Instance Core running in Americas", "OnDemand", "h", 990000000),
 		skuRow("Reserved Nvidia L4 GPU running in Americas", "OnDemand", "h", 1000000),

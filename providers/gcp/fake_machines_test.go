@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// begin makes an operation, or returns the one that the request ID has already.
+// begin makes an operation for a request ID.
 func (f *fake) begin(c *fakecloud.Call, kind, target string, errors []row, status int) fakecloud.Answer {
 	f.lastID++
 	name := fmt.Sprintf("operation-%d", f.lastID)
@@ -25,7 +25,7 @@ func (f *fake) begin(c *fakecloud.Call, kind, target string, errors []row, statu
 	return fakecloud.Reply(200, maps.Clone(r)) // answers are written while other handlers run
 }
 
-// replayed returns the operation that a request ID has already.
+// replayed returns the operation of a request ID that was used before.
 func (f *fake) replayed(c *fakecloud.Call) (fakecloud.Answer, bool) {
 	id := c.Query.Get("requestId")
 	if !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(id) {
@@ -67,7 +67,7 @@ func text(v any) string {
 	return s
 }
 
-// insert makes an instance, by the rules that the description does not tell.
+// insert makes an instance, by rules that the API's description does not have.
 func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 	if a, done := f.replayed(c); done {
 		return a
@@ -175,7 +175,7 @@ func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 	return f.begin(c, "insert", target, nil, 0)
 }
 
-// put makes an instance of what was asked for.
+// put makes an instance from an insert's body.
 func (f *fake) put(c *fakecloud.Call, zone, name string, asked row) *vm {
 	f.lastID++
 	v := &vm{row: maps.Clone(asked), at: time.Now()}
@@ -216,7 +216,7 @@ func (f *fake) get(c *fakecloud.Call) fakecloud.Answer {
 	return f.described(v.row["status"], maps.Clone(v.row))
 }
 
-// described answers with what the contract knows, or with a status that it does not.
+// described answers by the contract, unless the status is one that the contract does not have.
 func (f *fake) described(status any, body row) fakecloud.Answer {
 	if status == "HIBERNATING" {
 		return fakecloud.Undescribed(200, body)
@@ -266,7 +266,7 @@ func (f *fake) scopes(c *fakecloud.Call, kind, field string, found map[string][]
 func labelled(c *fakecloud.Call, labels any) bool {
 	m := labelFilter.FindStringSubmatch(c.Query.Get("filter"))
 	if m == nil {
-		return false // the API would refuse other filters
+		return false // the API rejects other filters
 	}
 	switch have := labels.(type) {
 	case row:
@@ -310,7 +310,7 @@ func (f *fake) deleteDisk(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
-	bySelf := f.selfDelete && c.Header.Get("Authorization") == "Bearer "+testToken && c.Query.Get("requestId") == "" // which is optional
+	bySelf := f.selfDelete && c.Header.Get("Authorization") == "Bearer "+testToken && c.Query.Get("requestId") == "" // the request ID is optional
 	if a, done := f.replayed(c); done && !bySelf {
 		return a
 	}
@@ -322,13 +322,13 @@ func (f *fake) delete(c *fakecloud.Call) fakecloud.Answer {
 
 func (f *fake) end(c *fakecloud.Call, id string) bool {
 	if v, ok := f.instances.Get(nil, id); ok && v.machine != nil {
-		// Not in this handler: the machine that asks for its end is among those that end.
+		// Not in this handler: the machine that asks to be deleted is one of those that Kill ends.
 		go v.machine.Kill()
 	}
 	return f.instances.Delete(c, id)
 }
 
-// preempt takes an instance back.
+// preempt takes an instance back, as Google does.
 func (f *fake) preempt(id string) {
 	f.Do(func() {
 		zone, name, _ := parseID(id)

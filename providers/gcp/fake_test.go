@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opInsert    = "compute.instances.insert"
 	opGet       = "compute.instances.get"
@@ -47,8 +47,8 @@ const (
 
 type row = map[string]any
 
-// A fake is Compute Engine with its quirks. What it holds is only to be touched by its
-// handlers and in Do.
+// A fake is Compute Engine with its quirks. Only its handlers and functions passed to
+// Do may touch its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -64,13 +64,13 @@ type fake struct {
 	families  map[string]row
 	skus      []row
 
-	room        int           // machines that there is room for; less than zero: any
-	stockout    []row         // errors of an operation that finds no room
-	failStatus  int           // its httpErrorStatusCode, which may be missing
-	status      string        // of what is made
-	bootAfter   time.Duration // until the guest agent has published the host keys
+	room        int           // how many machines may start; negative means any number
+	stockout    []row         // errors of an operation that finds no capacity
+	failStatus  int           // that operation's httpErrorStatusCode; 0 means none
+	status      string        // of a new instance
+	bootAfter   time.Duration // from an insert until the guest agent publishes the host keys
 	noAddress   bool
-	noMachines  bool // instances are rows only
+	noMachines  bool // instances are only rows, with no machine behind them
 	silent      bool // the guest agent publishes nothing
 	slow        int  // polls until an operation is done
 	warnings    map[string]row
@@ -79,12 +79,12 @@ type fake struct {
 	lastID      int
 	runScripts  bool
 	tokens      bool   // calls need a token
-	emptyZone   string // has no room
-	selfDelete  bool   // machines delete themselves, by curl
+	emptyZone   string // a zone without capacity
+	selfDelete  bool   // machines delete themselves by curl, without a requestId
 	metadataURL string // host:port, for scripts on the machines
 }
 
-// A vm is an instance, and the machine that it is.
+// A vm is an instance and the machine behind it.
 type vm struct {
 	row     row
 	machine *fakecloud.Machine
@@ -138,14 +138,14 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// allowed lets in calls with a token of the fake's, and unless tokens are set those
-// without any, as a proxy does that signs itself.
+// allowed lets in calls with the fake's token. Unless tokens is set, it also lets in
+// calls without a token, as a proxy does that signs calls itself.
 func (f *fake) allowed(c *fakecloud.Call) bool {
 	given := c.Header.Get("Authorization")
 	return given == "Bearer "+testToken || given == "" && !f.tokens
 }
 
-// paged answers a list in pages.
+// paged returns one page of a list.
 func paged[T any](f *fake, c *fakecloud.Call, kind string, all []T) row {
 	from, _ := strconv.Atoi(c.Query.Get("pageToken"))
 	size := f.pageSize
@@ -205,7 +205,7 @@ func (f *fake) deleteRule(c *fakecloud.Call) fakecloud.Answer {
 	return f.begin(c, "delete", "", nil, 0)
 }
 
-// token answers an assertion that is signed with the service account's key.
+// token gives out a token if the assertion is signed with the service account's key.
 func (f *fake) token(c *fakecloud.Call) fakecloud.Answer {
 	form, err := parseForm(c.Body)
 	if err != nil || form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || !isSigned(form.Get("assertion"), f.URL+"/token") {
@@ -226,7 +226,7 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// live returns the names of all that the project holds.
+// live returns the names of all resources in the project.
 func (f *fake) live() (all []string) {
 	f.Do(func() {
 		for _, v := range f.instances.All(nil) {
@@ -242,7 +242,7 @@ func (f *fake) live() (all []string) {
 	return all
 }
 
-// asked returns what the last insert had.
+// asked returns the body of the last insert.
 func (f *fake) asked() row {
 	f.t.Helper()
 	records := f.Records(opInsert)

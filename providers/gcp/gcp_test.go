@@ -15,7 +15,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 func (f *fake) config() Config { return Config{ProjectID: f.project, Endpoint: f.URL} }
 
-func (f *fake) open(change ...func(*Config)) *driver {
+func (f *fake) open(change ...func(*Config)) *gcpDriver {
 	f.t.Helper()
 	cfg := f.config()
 	for _, c := range change {
@@ -42,82 +43,82 @@ func (f *fake) open(change ...func(*Config)) *driver {
 			f.t.Error(err)
 		}
 	})
-	return d.(*driver)
+	return d.(*gcpDriver)
 }
 
-func info(pool string) gputrain.PoolInfo {
-	return gputrain.PoolInfo{ID: pool, Owner: "Host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: cloudtest.PoolKey + " comment"}
+func info(pool string) driver.PoolInfo {
+	return driver.PoolInfo{ID: pool, Owner: "Host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: cloudtest.PoolKey + " comment"}
 }
 
 var oneL4 = gputrain.Spec{Accelerator: accelerators.L4()}
 
-func request(spec gputrain.Spec, o gputrain.Offer, ranks ...int) gputrain.LaunchRequest {
-	req := gputrain.LaunchRequest{Pool: info("p1"), Offer: o, Spec: spec, Token: "token-1"}
+func request(spec gputrain.Spec, o driver.Offer, ranks ...int) driver.Launch {
+	req := driver.Launch{Pool: info("p1"), Offer: o, Query: spec.Query(), Token: "token-1"}
 	for _, rank := range ranks {
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)})
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)})
 	}
 	return req
 }
 
-// launch asks for nodes of the first offer that the spec finds.
-func launch(t *testing.T, d *driver, spec gputrain.Spec, ranks ...int) ([]gputrain.Instance, error) {
+// launch launches nodes of the first offer for the spec.
+func launch(t *testing.T, d *gcpDriver, spec gputrain.Spec, ranks ...int) ([]driver.Instance, error) {
 	t.Helper()
-	all := cloudtest.Offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec.Query())
 	if len(all) == 0 {
 		t.Fatal("no offers")
 	}
 	return d.Launch(t.Context(), request(spec, all[0], ranks...))
 }
 
-func mustLaunch(t *testing.T, d *driver, spec gputrain.Spec, rank int) gputrain.Instance {
+func mustLaunch(t *testing.T, d *gcpDriver, spec gputrain.Spec, rank int) driver.Instance {
 	t.Helper()
 	got, err := launch(t, d, spec, rank)
 	return cloudtest.One(t, got, err)
 }
 
-// is looks whether an error is of a kind, and formed as all are.
+// is checks that an error has a kind, and the form that all errors have.
 func is(t *testing.T, err, kind error, op string) {
 	t.Helper()
 	cloudtest.Is(t, err, kind, "gcp", op)
 }
 
-// runScript runs what a machine runs at its start.
+// runScript runs a machine's startup script.
 func (f *fake) runScript(m *fakecloud.Machine, script string, env []string) {
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = m.Home
 	dir := filepath.Dir(m.Home)
-	// As the machine's own processes have it, so that this ends with the machine.
+	// With the environment of the machine's own processes, the script ends with the machine.
 	cmd.Env = append(env, "HOME="+m.Home, "PATH="+filepath.Join(dir, "bin")+":/usr/local/bin:/usr/bin:/bin", "FAKECLOUD_MACHINE="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.t.Errorf("startup-script: %v: %s", err, out)
 	}
 }
 
-// A dialed provider reaches the machines of the fake, whose API knows no port but 22.
+// A dialed provider reaches its machines by fakecloud.Dial, as the API knows no port but 22.
 type dialed struct{ Config }
 
-func (p dialed) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p dialed) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dialedDriver{d.(*driver)}, nil
+	return dialedDriver{d.(*gcpDriver)}, nil
 }
 
-type dialedDriver struct{ *driver }
+type dialedDriver struct{ *gcpDriver }
 
-func (dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+func (dialedDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	return fakecloud.Dial(ctx, in.SSH.Addr)
 }
 
 var hostPID = gputrain.Func("gcp.pid", func(_ context.Context, _ int) (int, error) { return os.Getpid(), nil })
 
-// From Open to an empty project, with real SSH nodes.
+// A pool works from Open to an empty project, with real SSH nodes.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]gputrain.Spec{
 		"on demand": {Accelerator: accelerators.L4(), Nodes: 2, TTL: time.Hour},
-		"spot":      {Accelerator: accelerators.L4(), Nodes: 2, Allocation: gputrain.Spot, MaxHourlyUSD: 1, DiskGiB: 60},
+		"spot":      {Accelerator: accelerators.L4(), Nodes: 2, Allocation: driver.Spot, MaxHourlyUSD: 1, DiskGiB: 60},
 		"no GPU":    {Nodes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A source is what a node's disk begins with.
+// A source is the image that a node's disk starts from.
 type source struct {
 	link   string
-	diskGB int64 // at least; zero where that is not known
+	diskGB int64 // the smallest disk that it fits on; zero if unknown
 }
 
-// A familyName is a family of images: its newest one is taken.
+// A familyName is a family of images; its newest image is used.
 type familyName struct{ project, family string }
 
-// families are the default images, the best first: Google retires them at short notice.
+// families returns the default images, best first. Google retires them at short notice.
 func families(gpu bool, arch string) []familyName {
 	const learning, ubuntu, driver = "deeplearning-platform-release", "ubuntu-os-cloud", "ubuntu-os-accelerator-images"
 	switch {
@@ -34,25 +35,34 @@ func families(gpu bool, arch string) []familyName {
 	return []familyName{{ubuntu, "ubuntu-2404-lts-amd64"}, {ubuntu, "ubuntu-2204-lts"}}
 }
 
-// image returns what nodes start from. It is looked up once, so that all nodes have the
-// same.
-func (d *driver) image(ctx context.Context, gpu bool, arch string) (source, error) {
+// images finds the images that nodes start from.
+type images struct {
+	api   *client
+	given string // the user's; if empty, the first of Google's families that exists
+
+	mu    sync.Mutex
+	known map[familyName]source
+}
+
+// forNode returns the image that nodes start from. It is looked up once, so that all nodes have
+// the same one.
+func (i *images) forNode(ctx context.Context, gpu bool, arch string) (source, error) {
 	candidates := families(gpu, arch)
-	if m := imageForm.FindStringSubmatch(d.cfg.Image); m != nil {
+	if m := imageForm.FindStringSubmatch(i.given); m != nil {
 		if m[2] == "" {
-			return source{link: d.cfg.Image}, nil
+			return source{link: i.given}, nil
 		}
 		candidates = []familyName{{m[1], m[3]}}
 	}
-	d.mu.Lock()
-	found, ok := d.images[candidates[0]]
-	d.mu.Unlock()
+	i.mu.Lock()
+	found, ok := i.known[candidates[0]]
+	i.mu.Unlock()
 	if ok {
 		return found, nil
 	}
 	var errs []error
 	for _, f := range candidates {
-		image, err := d.api.imageOf(ctx, f.project, f.family)
+		image, err := i.api.imageOf(ctx, f.project, f.family)
 		if isGone(err) {
 			errs = append(errs, fmt.Errorf("family %s of %s: %w", f.family, f.project, err))
 			continue
@@ -61,10 +71,10 @@ func (d *driver) image(ctx context.Context, gpu bool, arch string) (source, erro
 			return source{}, notMade(err)
 		}
 		found := source{link: image.GetSelfLink(), diskGB: image.GetDiskSizeGb()}
-		d.mu.Lock()
-		d.images[candidates[0]] = found
-		d.mu.Unlock()
+		i.mu.Lock()
+		i.known[candidates[0]] = found
+		i.mu.Unlock()
 		return found, nil
 	}
-	return source{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.Join(errs...), Hint: "set Config.Image to an image or a family that is there"}
+	return source{}, &driver.Error{Kind: driver.ErrNotFound, Err: errors.Join(errs...), Hint: "set Config.Image to an image or a family that exists"}
 }

@@ -13,8 +13,8 @@ import (
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
@@ -22,24 +22,24 @@ const (
 	cloudScope  = "https://www.googleapis.com/auth/cloud-platform"
 )
 
-// An identity is who calls. It is made of funcs, which hold the credentials, so that
-// nothing prints them.
+// An identity identifies the caller to Google. It consists of funcs, which hold the
+// credentials, so that nothing prints them.
 type identity struct {
-	// sign puts a token on a request, and hide makes what is secret in it known.
+	// sign puts a token on a request, and passes its secrets to hide.
 	sign func(req *http.Request, hide func(...string)) error
 	// project returns the credentials' own project, or "".
 	project func(ctx context.Context) string
 }
 
-// identity finds the credentials. It is nil where a call needs none.
+// identity finds the credentials. It returns nil if calls need none.
 func (c Config) identity(ctx context.Context, base http.RoundTripper) (*identity, error) {
 	opts := &credentials.DetectOptions{
 		Scopes: []string{cloudScope}, DisableAsyncRefresh: true,
-		Client: &http.Client{Transport: base, Timeout: c.complete().RequestTimeout, CheckRedirect: stay}, // a key is exchanged by it
+		Client: &http.Client{Transport: base, Timeout: c.complete().RequestTimeout, CheckRedirect: stay}, // exchanges a key for a token
 	}
 	given, err := secretref.Resolve(ctx, string(c.Credentials))
 	if err != nil {
-		return nil, &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("Config.Credentials: %w", err)}
+		return nil, &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("Config.Credentials: %w", err)}
 	}
 	given = strings.TrimSpace(given)
 	switch {
@@ -50,33 +50,33 @@ func (c Config) identity(ctx context.Context, base http.RoundTripper) (*identity
 	}
 	found, err := credentials.DetectDefault(opts)
 	if err != nil {
-		return nil, &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("there are no usable credentials: %w", err),
+		return nil, &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("no usable credentials: %w", err),
 			Hint: "set " + keyVariable + " or Config.Credentials to a service account's key, or run: gcloud auth application-default login"}
 	}
 	return newIdentity(found, nil), nil
 }
 
-// isGoogle is whether an address is one of Google's own, which may have any token.
+// isGoogle reports whether an address is one of Google's own, which may get any token.
 func isGoogle(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && u.Scheme == "https" && strings.HasSuffix(u.Hostname(), ".googleapis.com")
 }
 
-// kinds are the kinds of credentials that Config.Credentials may be. Others name programs
-// to run and addresses to ask, and are only taken where the user's own variable says so.
+// kinds are the kinds of credentials that Config.Credentials may be. Others name programs to
+// run and addresses to ask; only the user's own variable may name those.
 var kinds = []credentials.CredType{credentials.ServiceAccount, credentials.AuthorizedUser, credentials.ImpersonatedServiceAccount}
 
-// fromKey reads Config.Credentials. No text of it is in an error.
+// fromKey reads Config.Credentials. Its errors contain no text of it.
 func fromKey(given string, opts *credentials.DetectOptions) (*identity, error) {
 	invalid := func(why string) error {
-		return &gputrain.Error{Kind: gputrain.ErrAuth, Err: errors.New("Config.Credentials: " + why),
-			Hint: "it is the JSON of a service account's key, or the path of a file with it"}
+		return &driver.Error{Kind: driver.ErrAuth, Err: errors.New("Config.Credentials: " + why),
+			Hint: "set it to the JSON of a service account's key, or to the path of a file with it"}
 	}
 	text := []byte(given)
 	if !strings.HasPrefix(given, "{") {
 		var err error
 		if text, err = os.ReadFile(given); err != nil {
-			return nil, invalid("the file cannot be read: " + reason(err))
+			return nil, invalid("cannot read the file: " + reason(err))
 		}
 	}
 	var key struct {
@@ -87,7 +87,7 @@ func fromKey(given string, opts *credentials.DetectOptions) (*identity, error) {
 		RefreshToken string `json:"refresh_token"`
 	}
 	if json.Unmarshal(text, &key) != nil {
-		return nil, invalid("it is no JSON")
+		return nil, invalid("it is not JSON")
 	}
 	for _, kind := range kinds {
 		if string(kind) != key.Type {
@@ -95,14 +95,15 @@ func fromKey(given string, opts *credentials.DetectOptions) (*identity, error) {
 		}
 		found, err := credentials.NewCredentialsFromJSON(kind, text, opts)
 		if err != nil {
-			return nil, invalid("the " + key.Type + " is not whole")
+			return nil, invalid("the " + key.Type + " is incomplete")
 		}
 		return newIdentity(found, []string{key.PrivateKey, key.PrivateKeyID, key.ClientSecret, key.RefreshToken}), nil
 	}
 	return nil, invalid(fmt.Sprintf("type %q is not one of %q; for others set the variable %s", key.Type, kinds, keyVariable))
 }
 
-// reason is what is wrong with a file, without its name, which may be a key by mistake.
+// reason returns what is wrong with a file, without the file's name, which may be a key by
+// mistake.
 func reason(err error) string {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err.Error()
@@ -135,12 +136,12 @@ func newIdentity(found *auth.Credentials, secrets []string) *identity {
 	}
 }
 
-// A tokenError is why there is no token.
+// A tokenError is the reason why there is no token.
 type tokenError struct {
 	text    string
-	refused bool  // the credentials are, and not the server in trouble
-	odd     bool  // the answer is not understood, as a proxy's page is not
-	ended   error // the context's, where that is why
+	refused bool  // the credentials are refused; the server is not in trouble
+	odd     bool  // the answer is unreadable, such as a proxy's page
+	ended   error // the context's error, if that is the reason
 }
 
 func (e *tokenError) Error() string { return "no token: " + e.text }

@@ -8,11 +8,11 @@ import (
 
 	"cloud.google.com/go/auth/credentials"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Whatever credentials look like, they are of a kind that runs and asks nothing, or an
-// error that shows none of them.
+// Any credentials are either of a kind that runs no program, or rejected by an error
+// that does not show them.
 func FuzzFromKey(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"service_account","private_key":"hunter2hunter2","client_email":"a@b","project_id":"p"}`,
@@ -25,7 +25,7 @@ func FuzzFromKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		if !strings.HasPrefix(given, "{") {
-			return // the name of a file
+			return // a file's name, not a key
 		}
 		_, err := fromKey(given, &credentials.DetectOptions{Scopes: []string{cloudScope}})
 		if err == nil {
@@ -37,7 +37,7 @@ func FuzzFromKey(f *testing.F) {
 			}
 			return
 		}
-		if !errors.Is(err, gputrain.ErrAuth) || strings.Contains(err.Error(), "hunter2hunter2") {
+		if !errors.Is(err, driver.ErrAuth) || strings.Contains(err.Error(), "hunter2hunter2") {
 			t.Errorf("got %v", err)
 		}
 	})

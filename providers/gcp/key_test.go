@@ -17,7 +17,7 @@ import (
 
 const testAccount = "trainer@test-project.iam.gserviceaccount.com"
 
-// rightKey is the service account's, and wrongKey nobody's.
+// rightKey is the service account's key. wrongKey belongs to no account.
 var rightKey, wrongKey = sync.OnceValue(newKey), sync.OnceValue(newKey)
 
 func newKey() *rsa.PrivateKey {
@@ -28,7 +28,7 @@ func newKey() *rsa.PrivateKey {
 	return key
 }
 
-// account is a service account's key as JSON, whose tokens the fake gives out.
+// account returns a service account's key as JSON, with the fake as its token server.
 func (f *fake) account(key *rsa.PrivateKey) string {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *fake) account(key *rsa.PrivateKey) string {
 	return string(text)
 }
 
-// privateLine is a line of a private key, as it is in its JSON.
+// privateLine returns one line of a private key, as the key's JSON has it.
 func privateLine(t testing.TB, key *rsa.PrivateKey) string {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -55,8 +55,8 @@ func privateLine(t testing.TB, key *rsa.PrivateKey) string {
 
 func parseForm(body []byte) (url.Values, error) { return url.ParseQuery(string(body)) }
 
-// isSigned checks a JSON Web Token: its signature by the service account, whom it is for,
-// and what it asks for.
+// isSigned checks a JSON Web Token: the service account's signature, the audience and
+// the scope.
 func isSigned(token, audience string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -11,30 +11,39 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// stockTime is how long Launch waits for Google to say whether it has the machine: only
-// the finished operation tells that it has not, usually within half a minute.
+// stockTime bounds how long Launch waits for Google to report whether it has the machine. Only
+// the finished operation reports a stock-out, usually within half a minute.
 func stockTime() time.Duration { return 120 * second }
 
-// settleTime is how long it may take to find out what became of a create.
-func settleTime() time.Duration { return createLag() + 30*time.Second }
+// If an answer was lost, failed reads are repeated until settleGrace after createLag.
+const settleGrace = 30 * time.Second
 
-// Launch inserts an instance for each node, and waits until Google has found room for it.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// A launcher inserts instances.
+type launcher struct {
+	cfg       Config //secretvet:ignore complete, without credentials
+	api       *client
+	images    *images
+	instances *instances
+}
+
+// launch inserts an instance for each node and waits until Google has found room for it.
+func (l *launcher) launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	if len(req.Nodes) == 0 {
 		return nil, nil
 	}
-	o, err := d.order(ctx, req)
+	o, err := l.order(ctx, req)
 	if err != nil {
 		return nil, fail("launch", err)
 	}
-	made, err := launches.Each(req.Nodes, d.cfg.ThreadPoolSize, func(n gputrain.NodeRequest) (got []gputrain.Instance, err error) {
-		in, err := d.launch(ctx, o, n)
+	made, err := launches.Each(req.Nodes, l.cfg.ThreadPoolSize, func(n driver.NodeRequest) (got []driver.Instance, err error) {
+		in, err := l.launchNode(ctx, o, n)
 		if in.ID != "" {
 			got = append(got, in)
 		}
@@ -42,21 +51,21 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 			err = fail("launch", fmt.Errorf("%s: %w", n.Name, err))
 		}
 		return got, err
-	}, func(err error) bool { return errors.Is(err, gputrain.ErrUnavailable) })
-	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+	}, func(err error) bool { return errors.Is(err, driver.ErrUnavailable) })
+	slices.SortFunc(made, func(a, b driver.Instance) int { return a.Rank - b.Rank })
 	return made, err
 }
 
-// An order is a launch with all that is looked up for it.
+// An order is a launch with everything that it needs looked up.
 type order struct {
 	place
-	req   gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
+	req   driver.Launch //secretvet:ignore for the time of a launch, and no message formats it
 	gpu   bool
 	image source
-	tag   tag
+	begun time.Time
 }
 
-func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (order, error) {
+func (l *launcher) order(ctx context.Context, req driver.Launch) (order, error) {
 	at, err := parseOffer(req.Offer.ID)
 	if err != nil {
 		return order{}, err
@@ -64,121 +73,119 @@ func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (order, 
 	if err := check(req); err != nil {
 		return order{}, err
 	}
-	o := order{place: at, req: req, gpu: at.gpu != "" || !req.Offer.Accelerator.IsZero(), tag: tagOf(req.Pool, time.Now())}
-	o.image, err = d.image(ctx, o.gpu, req.Offer.Arch)
+	o := order{place: at, req: req, gpu: at.gpu != "" || !req.Offer.Accelerator.IsZero(), begun: time.Now()}
+	o.image, err = l.images.forNode(ctx, o.gpu, req.Offer.Arch)
 	return o, err
 }
 
-func check(req gputrain.LaunchRequest) error {
+func check(req driver.Launch) error {
 	if err := checkPool(req.Pool.ID); err != nil {
 		return err
 	}
 	if sshkey.CheckPublic(req.Pool.AuthorizedKey) != nil || strings.ContainsAny(strings.TrimSpace(req.Pool.AuthorizedKey), "\n\r\x00") {
-		return fmt.Errorf("%w: the pool's public key is not one line in authorized_keys form", gputrain.ErrInvalid)
+		return fmt.Errorf("%w: the pool's public key is not one line in authorized_keys form", driver.ErrInvalid)
 	}
 	for _, n := range req.Nodes {
 		if !nameForm.MatchString(n.Name) {
-			return fmt.Errorf("%w: %q is not the name of an instance", gputrain.ErrInvalid, n.Name)
+			return fmt.Errorf("%w: %q is not a valid instance name", driver.ErrInvalid, n.Name)
 		}
 	}
 	return nil
 }
 
-// notMade is the error of what was looked up before anything was made, so that nobody
-// has to look for it.
+// notMade returns the error of a lookup before anything was made, so that no create is settled.
 func notMade(err error) error {
-	if kind := kindOf(err); kind != gputrain.ErrUnavailable && kind != nil {
+	if kind := kindOf(err); kind != driver.ErrUnavailable && kind != nil {
 		return err
 	}
-	return &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("nothing was asked for: %w", err)}
+	return &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("no machine was requested: %w", err)}
 }
 
-// launch inserts one node's instance. An answer that leaves open what was made is settled
-// by the instance's name, which no two can have in a zone.
-func (d *driver) launch(ctx context.Context, o order, n gputrain.NodeRequest) (gputrain.Instance, error) {
+// launchNode inserts one node's instance. If the answer leaves open what was made, the
+// instance's name settles it, which is unique in a zone.
+func (l *launcher) launchNode(ctx context.Context, o order, n driver.NodeRequest) (driver.Instance, error) {
 	if ctx.Err() != nil {
-		return gputrain.Instance{}, context.Cause(ctx)
+		return driver.Instance{}, context.Cause(ctx)
 	}
-	in := gputrain.Instance{
-		ID: instanceID(o.zone, n.Name), Name: n.Name, Rank: n.Rank, State: gputrain.InstancePending, StateReason: "being made", Offer: o.req.Offer,
+	in := driver.Instance{
+		ID: instanceID(o.zone, n.Name), Name: n.Name, Rank: n.Rank, State: driver.InstancePending, StateReason: "being made", Offer: o.req.Offer,
 		Labels: map[string]string{"gcp.zone": o.zone},
 	}
-	d.note(in.ID, func(known *node) { *known = node{offer: o.req.Offer, at: time.Now()} })
+	l.instances.note(in.ID, func(known *node) { *known = node{offer: o.req.Offer, launched: time.Now()} })
 	requestID := newRequestID()
 	if o.req.Token != "" {
 		requestID = uuid(strings.Join([]string{o.req.Token, o.req.Offer.ID, n.Name}, "\n"))
 	}
-	op, err := d.api.insert(ctx, o.zone, requestID, d.body(o, n))
+	op, err := l.api.insert(ctx, o.zone, requestID, l.body(o, n))
 	switch {
 	case exists(err), isOpen(err):
-		return d.settle(ctx, o, in, err)
+		return l.settle(ctx, o, in, err)
 	case err != nil:
-		return gputrain.Instance{}, err
+		return driver.Instance{}, err
 	}
-	d.note(in.ID, func(known *node) { known.op = op })
+	l.instances.note(in.ID, func(known *node) { known.op = op })
 	waiting, cancel := context.WithTimeout(ctx, stockTime())
 	defer cancel()
-	err = d.api.await(waiting, op)
+	err = l.api.await(waiting, op)
 	_, refused := errors.AsType[*operationError](err)
 	switch {
 	case err == nil:
-		d.note(in.ID, func(known *node) { known.op, known.seen = nil, true })
+		l.instances.note(in.ID, func(known *node) { known.op, known.seen = nil, true })
 		return in, nil
 	case !refused:
-		return in, context.Cause(ctx) // it is being made; what becomes of it Describe will tell
+		return in, context.Cause(ctx) // the instance is being made; Describe reports the outcome
 	case exists(err):
-		return d.settle(ctx, o, in, err)
+		return l.settle(ctx, o, in, err)
 	}
-	d.note(in.ID, func(known *node) { known.op, known.ended = nil, true })
-	return gputrain.Instance{}, err
+	l.instances.note(in.ID, func(known *node) { known.op, known.ended = nil, true })
+	return driver.Instance{}, err
 }
 
-// adopt takes an instance that is there already, where it is this very node.
-func (d *driver) adopt(o order, in gputrain.Instance, there *computepb.Instance, why error) (gputrain.Instance, error) {
+// adopt takes over an existing instance if it is this very node.
+func (l *launcher) adopt(o order, in driver.Instance, there *computepb.Instance, why error) (driver.Instance, error) {
 	t := tagIn(there)
 	if t.Pool != o.req.Pool.ID {
-		return gputrain.Instance{}, fmt.Errorf("%w: instance %s is there already, and not of pool %s: %w", gputrain.ErrInvalid, in.ID, o.req.Pool.ID, why)
+		return driver.Instance{}, fmt.Errorf("%w: instance %s exists already, but not for pool %s: %w", driver.ErrInvalid, in.ID, o.req.Pool.ID, why)
 	}
 	if t.Type != "" {
-		in.Offer = t.offer(o.zone) // what it is, and costs
+		in.Offer = t.offer(o.zone) // its type and its price
 	}
 	in.State, in.StateReason = stateOf(there.GetStatus(), there.GetStatusMessage())
-	if in.State == gputrain.InstanceRunning {
-		in.State = gputrain.InstancePending // Describe looks whether it can be reached
+	if in.State == driver.InstanceRunning {
+		in.State = driver.InstancePending // Describe checks whether it can be reached
 	}
-	d.note(in.ID, func(known *node) { known.offer, known.seen, known.op = in.Offer, true, nil })
+	l.instances.note(in.ID, func(known *node) { known.offer, known.seen, known.op = in.Offer, true, nil })
 	return in, nil
 }
 
-// settle looks for the instance that is there already, or that a create may have made whose
-// answer was lost. Where the caller has given up, what is found is returned with why.
-func (d *driver) settle(ctx context.Context, o order, in gputrain.Instance, why error) (gputrain.Instance, error) {
+// settle looks for an instance that exists already, or that a create with a lost answer may
+// have made. If the caller has given up, settle returns the instance together with the error.
+func (l *launcher) settle(ctx context.Context, o order, in driver.Instance, why error) (driver.Instance, error) {
 	if isAnswered(why) {
 		why = &cloud.AnsweredError{Err: why}
 	}
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime())
-	defer cancel()
-	until := time.Now().Add(createLag())
-	o.req.Pool.Settling(fmt.Errorf("%s may have been made: %w", in.Name, why), until)
-	for {
-		asked := time.Now()
-		there, err := d.api.instance(settling, o.zone, in.Name)
-		if err == nil {
-			found, err := d.adopt(o, in, there, why)
-			return found, errors.Join(err, context.Cause(ctx))
-		}
-		// Who has given up is not kept waiting: whether the pool's list has it is looked at later.
-		if asked.After(until) || ctx.Err() != nil || !launches.Pause(settling, second) {
-			return gputrain.Instance{}, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: why, Hint: "an instance may have been made all the same: List has it"}
-		}
+	there, err := cloud.Search[*computepb.Instance]{
+		Pool: o.req.Pool, Name: in.Name, Why: why, Lag: createLag(), Pause: second, Grace: settleGrace,
+		Find: func(ctx context.Context) (*computepb.Instance, bool, error) {
+			there, err := l.api.instance(ctx, o.zone, in.Name)
+			if isGone(err) {
+				err = nil
+			}
+			return there, err == nil && there != nil, err
+		},
+	}.Settle(ctx)
+	if err != nil {
+		return driver.Instance{}, err
 	}
+	found, err := l.adopt(o, in, there, why)
+	return found, errors.Join(err, context.Cause(ctx))
 }
 
-// body is what an instance is made of.
-func (d *driver) body(o order, n gputrain.NodeRequest) *computepb.Instance {
-	t := o.tag.machine(n.Rank, o.req.Offer)
+// body returns the request for a node's instance.
+func (l *launcher) body(o order, n driver.NodeRequest) *computepb.Instance {
+	node := pooltag.OfNode(o.req.Pool, n, o.begun)
 	fam := family(o.name)
-	diskType := d.cfg.DiskType
+	diskType := l.cfg.DiskType
 	if diskType == "" {
 		if diskType = "pd-balanced"; isHyperdisk(fam) {
 			diskType = "hyperdisk-balanced"
@@ -188,46 +195,46 @@ func (d *driver) body(o order, n gputrain.NodeRequest) *computepb.Instance {
 		Name:        proto.String(n.Name),
 		Description: proto.String("node of gputrain's pool " + o.req.Pool.ID),
 		MachineType: proto.String("zones/" + o.zone + "/machineTypes/" + o.name),
-		Labels:      t.labels(),
+		Labels:      labelsOf(node),
 		Tags:        &computepb.Tags{Items: []string{networkTag(o.req.Pool.ID)}},
 		Disks: []*computepb.AttachedDisk{{
 			Boot: proto.Bool(true), AutoDelete: proto.Bool(true),
 			InitializeParams: &computepb.AttachedDiskInitializeParams{
 				SourceImage: proto.String(o.image.link),
-				DiskSizeGb:  proto.Int64(max(d.cfg.diskGB(o.req.Spec), o.image.diskGB)),
+				DiskSizeGb:  proto.Int64(max(l.cfg.diskGB(o.req.Query), o.image.diskGB)),
 				DiskType:    proto.String("zones/" + o.zone + "/diskTypes/" + diskType),
-				Labels:      t.labels(),
+				Labels:      labelsOf(node),
 			},
 		}},
-		NetworkInterfaces: []*computepb.NetworkInterface{d.card(o.zone, fam)},
-		Scheduling:        d.scheduling(o),
-		Metadata:          &computepb.Metadata{Items: d.metadata(o, n, t)},
+		NetworkInterfaces: []*computepb.NetworkInterface{l.card(o.zone, fam)},
+		Scheduling:        l.scheduling(o),
+		Metadata:          &computepb.Metadata{Items: l.metadata(o, n, tagOf(node).machine(o.req.Offer))},
 	}
 	if o.gpuAdded() {
 		in.GuestAccelerators = []*computepb.AcceleratorConfig{{
-			AcceleratorType:  proto.String("projects/" + d.cfg.ProjectID + "/zones/" + o.zone + "/acceleratorTypes/" + o.place.gpu),
+			AcceleratorType:  proto.String("projects/" + l.cfg.ProjectID + "/zones/" + o.zone + "/acceleratorTypes/" + o.place.gpu),
 			AcceleratorCount: proto.Int32(int32(o.gpus)),
 		}}
 	}
-	if d.cfg.ServiceAccount != "" {
-		in.ServiceAccounts = []*computepb.ServiceAccount{{Email: proto.String(d.cfg.ServiceAccount), Scopes: []string{cloudScope}}}
+	if l.cfg.ServiceAccount != "" {
+		in.ServiceAccounts = []*computepb.ServiceAccount{{Email: proto.String(l.cfg.ServiceAccount), Scopes: []string{cloudScope}}}
 	}
 	return in
 }
 
-// gpuAdded is whether GPUs are added to the machine, and not its own.
+// gpuAdded reports whether GPUs are added to the machine, as opposed to being its own.
 func (o order) gpuAdded() bool { return o.place.gpu != "" }
 
-// card is the node's network card.
-func (d *driver) card(zone, fam string) *computepb.NetworkInterface {
+// card returns the request for the node's network card.
+func (l *launcher) card(zone, fam string) *computepb.NetworkInterface {
 	card := &computepb.NetworkInterface{}
-	switch network := d.cfg.Network; {
+	switch network := l.cfg.Network; {
 	case strings.Contains(network, "/"):
 		card.Network = &network
 	default:
 		card.Network = proto.String("global/networks/" + network)
 	}
-	switch subnet := d.cfg.Subnet; {
+	switch subnet := l.cfg.Subnet; {
 	case strings.Contains(subnet, "/"):
 		card.Subnetwork = &subnet
 	case subnet != "":
@@ -236,7 +243,7 @@ func (d *driver) card(zone, fam string) *computepb.NetworkInterface {
 	if hasGVNIC(fam) {
 		card.NicType = proto.String("GVNIC")
 	}
-	if !d.cfg.PrivateIP {
+	if !l.cfg.PrivateIP {
 		card.AccessConfigs = []*computepb.AccessConfig{{
 			Type: proto.String("ONE_TO_ONE_NAT"), Name: proto.String("External NAT"), NetworkTier: proto.String("PREMIUM"),
 		}}
@@ -244,8 +251,8 @@ func (d *driver) card(zone, fam string) *computepb.NetworkInterface {
 	return card
 }
 
-// scheduling says in which market the node is rented, and when Google itself deletes it.
-func (d *driver) scheduling(o order) *computepb.Scheduling {
+// scheduling sets the market in which the node is rented, and when Google itself deletes it.
+func (l *launcher) scheduling(o order) *computepb.Scheduling {
 	s := &computepb.Scheduling{ProvisioningModel: proto.String("STANDARD"), AutomaticRestart: proto.Bool(false)}
 	if o.spot {
 		s.ProvisioningModel, s.InstanceTerminationAction = proto.String("SPOT"), proto.String("DELETE")
@@ -253,7 +260,7 @@ func (d *driver) scheduling(o order) *computepb.Scheduling {
 	if o.spot || o.gpu {
 		s.OnHostMaintenance = proto.String("TERMINATE")
 	}
-	limit := d.cfg.MaxRunDuration
+	limit := l.cfg.MaxRunDuration
 	if expires := o.req.Pool.Expires; limit == 0 && !expires.IsZero() {
 		limit = min(max(time.Until(expires)+afterTTL, minRun), maxRun)
 	}
@@ -264,21 +271,21 @@ func (d *driver) scheduling(o order) *computepb.Scheduling {
 	return s
 }
 
-// metadata is what the node's agents go by. Every process on the node can read it.
-func (d *driver) metadata(o order, n gputrain.NodeRequest, t tag) []*computepb.Items {
+// metadata instructs the node's agents. Every process on the node can read it.
+func (l *launcher) metadata(o order, n driver.NodeRequest, t tag) []*computepb.Items {
 	var items []*computepb.Items
 	add := func(key, value string) {
 		items = append(items, &computepb.Items{Key: &key, Value: &value})
 	}
 	fields := strings.Fields(o.req.Pool.AuthorizedKey)
-	add("ssh-keys", d.cfg.SSHUser+":"+fields[0]+" "+fields[1]+" gputrain")
+	add("ssh-keys", l.cfg.SSHUser+":"+fields[0]+" "+fields[1]+" gputrain")
 	add("block-project-ssh-keys", "TRUE")
-	add("enable-oslogin", "FALSE") // with which the key would be ignored
+	add("enable-oslogin", "FALSE") // OS Login would ignore the key
 	add("enable-guest-attributes", "TRUE")
 	if o.gpu {
 		add("install-nvidia-driver", "True")
 	}
-	add("startup-script", d.startScript(instanceID(o.zone, n.Name), n.Name))
+	add("startup-script", l.cfg.startScript(instanceID(o.zone, n.Name), n.Name))
 	add(tagKey, t.String())
 	return items
 }

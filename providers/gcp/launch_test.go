@@ -9,11 +9,12 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// at returns what is at a path of JSON: "disks.0.boot".
+// at returns the value at a path of JSON, such as "disks.0.boot".
 func at(v any, path string) any {
 	for key := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {
@@ -39,7 +40,7 @@ func TestLaunchBody(t *testing.T) {
 		spec   gputrain.Spec
 		change func(*Config)
 		ttl    time.Duration
-		want   row // by path; nil means that it must not be there
+		want   row // by path; nil means that the path must be missing
 	}{
 		"GPU of its own": {spec: oneL4, want: row{
 			"machineType": "zones/us-central1-a/machineTypes/g2-standard-4", "guestAccelerators": nil,
@@ -55,7 +56,7 @@ func TestLaunchBody(t *testing.T) {
 			"machineType": "zones/us-central1-a/machineTypes/n1-standard-8", "guestAccelerators.0.acceleratorCount": 1.0,
 			"scheduling.onHostMaintenance": "TERMINATE", "networkInterfaces.0.nicType": nil,
 		}},
-		"spot": {spec: gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.Spot}, want: row{
+		"spot": {spec: gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.Spot}, want: row{
 			"scheduling.provisioningModel": "SPOT", "scheduling.instanceTerminationAction": "DELETE", "scheduling.onHostMaintenance": "TERMINATE",
 			"scheduling.automaticRestart": false, "scheduling.preemptible": nil,
 		}},
@@ -93,7 +94,7 @@ func TestLaunchBody(t *testing.T) {
 				change = append(change, test.change)
 			}
 			d := f.open(change...)
-			req := request(test.spec, cloudtest.Offers(t, d, test.spec)[0], 3)
+			req := request(test.spec, cloudtest.Offers(t, d, test.spec.Query())[0], 3)
 			if test.ttl > 0 {
 				req.Pool.Expires = time.Now().Add(test.ttl)
 			}
@@ -110,8 +111,8 @@ func TestLaunchBody(t *testing.T) {
 	}
 }
 
-// What the agents on a node go by: without enable-oslogin=FALSE a project's OS Login
-// ignores the key.
+// The node's metadata has what its agents need. Without enable-oslogin=FALSE, a
+// project's OS Login ignores the key.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -135,7 +136,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// A stock-out is told by the finished operation alone, in any of its entries.
+// A stock-out is read from any error of the finished operation. No other answer reports it.
 func TestStockOutIsReadFromTheOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -143,13 +144,13 @@ func TestStockOutIsReadFromTheOperation(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"stock-out":     {[]row{{"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": "The zone 'us-central1-a' does not have enough resources."}}, gputrain.ErrNoCapacity, "does not have enough"},
-		"summary first": {[]row{{"code": "VM_MIN_COUNT_NOT_REACHED", "message": "0 of 1"}, {"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": "gone"}}, gputrain.ErrNoCapacity, "WITH_DETAILS"},
-		"by its reason": {[]row{{"code": "SOMETHING_NEW", "message": "sorry", "errorDetails": []row{{"errorInfo": row{"reason": "stockout"}}}}}, gputrain.ErrNoCapacity, "sorry"},
+		"stock-out":     {[]row{{"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": "The zone 'us-central1-a' does not have enough resources."}}, driver.ErrNoCapacity, "does not have enough"},
+		"summary first": {[]row{{"code": "VM_MIN_COUNT_NOT_REACHED", "message": "0 of 1"}, {"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": "gone"}}, driver.ErrNoCapacity, "WITH_DETAILS"},
+		"by its reason": {[]row{{"code": "SOMETHING_NEW", "message": "sorry", "errorDetails": []row{{"errorInfo": row{"reason": "stockout"}}}}}, driver.ErrNoCapacity, "sorry"},
 		"quota": {[]row{{"code": "QUOTA_EXCEEDED", "message": "Quota 'GPUS_ALL_REGIONS' exceeded.", "errorDetails": []row{{"quotaInfo": row{"metricName": "compute.googleapis.com/gpus_all_regions", "limit": 0}}}}},
-			gputrain.ErrQuota, "a new project may have no GPU"},
-		"busy":        {[]row{{"code": "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "message": "wait"}}, gputrain.ErrRateLimited, ""},
-		"unsupported": {[]row{{"code": "UNSUPPORTED_OPERATION", "message": "not with this machine"}}, gputrain.ErrUnsupported, ""},
+			driver.ErrQuota, "a new project may have no GPU"},
+		"busy":        {[]row{{"code": "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "message": "wait"}}, driver.ErrRateLimited, ""},
+		"unsupported": {[]row{{"code": "UNSUPPORTED_OPERATION", "message": "not with this machine"}}, driver.ErrUnsupported, ""},
 	} {
 		for status, told := range map[int]string{503: "told", 0: "not told"} {
 			t.Run(name+", status "+told, func(t *testing.T) {
@@ -163,11 +164,11 @@ func TestStockOutIsReadFromTheOperation(t *testing.T) {
 				if len(got) != 0 || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%+v, %v", got, err)
 				}
-				var e *gputrain.Error
+				var e *driver.Error
 				if errors.As(err, &e); !strings.HasPrefix(e.RequestID, "operation-") {
 					t.Errorf("RequestID is %q, want the operation's name", e.RequestID)
 				}
-				if s := cloudtest.Describe(t, d, testZone+"/p1-0"); s.State != gputrain.InstanceTerminated {
+				if s := cloudtest.Describe(t, d, testZone+"/p1-0"); s.State != driver.InstanceTerminated {
 					t.Errorf("%+v", s)
 				}
 			})
@@ -175,14 +176,14 @@ func TestStockOutIsReadFromTheOperation(t *testing.T) {
 	}
 }
 
-// The same request ID is the same machine, and no two machines have the same.
+// A repeated insert has the same request ID, and different machines have different ones.
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.noMachines = true
 	d := f.open()
 	f.Inject(fakecloud.Fault{Op: opInsert, After: true, Cut: true})
-	got, err := launch(t, d, gputrain.Spec{Allocation: gputrain.SpotIfAvailable}, 0, 1)
+	got, err := launch(t, d, gputrain.Spec{Allocation: driver.SpotIfAvailable}, 0, 1)
 	if err != nil || len(got) != 2 || len(f.live()) != 2 {
 		t.Fatalf("%+v, %v; there are %v", got, err, f.live())
 	}
@@ -195,7 +196,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// That an attempt is refused says nothing of the one before, whose answer was lost.
+// If an insert's answer is lost and the repeat is rejected, the first one's machine is adopted.
 func TestRefusedAfterAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]fakecloud.Answer{
@@ -217,34 +218,34 @@ func TestRefusedAfterAnswerWasLost(t *testing.T) {
 	}
 }
 
-// On demand after spot is a new request, though the name and the token are the same: the old
-// one's answer is that there is no room.
+// On demand after spot is a new request, with the same name and token. The answer of
+// the old one is that there is no capacity.
 func TestOnDemandAfterSpot(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.noMachines, f.room = true, 0
 	d := f.open()
-	both := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.SpotIfAvailable})
+	both := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
 	_, err := d.Launch(t.Context(), request(oneL4, both[0], 0))
-	is(t, err, gputrain.ErrNoCapacity, "launch")
+	is(t, err, driver.ErrNoCapacity, "launch")
 	f.Do(func() { f.room = 1 })
 	if got, err := d.Launch(t.Context(), request(oneL4, both[1], 0)); err != nil || len(got) != 1 || got[0].Offer.Spot {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// A name that is there already is this node, or somebody else's.
+// An existing instance of the node's name is adopted if it is this node, and left alone if not.
 func TestExistingName(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.noMachines = true
 	d := f.open()
-	o := cloudtest.Offers(t, d, oneL4)[0]
+	o := cloudtest.Offers(t, d, oneL4.Query())[0]
 	first, err := d.Launch(t.Context(), request(oneL4, o, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := request(oneL4, cloudtest.Offers(t, d, oneL4)[1], 0) // a larger machine
+	again := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[1], 0) // an offer of a larger machine
 	again.Token = "token-2"
 	got, err := f.open().Launch(t.Context(), again)
 	if err != nil || len(got) != 1 || got[0].ID != first[0].ID || got[0].Offer.InstanceType != "g2-standard-4" || got[0].Offer.HourlyUSD != o.HourlyUSD {
@@ -252,13 +253,13 @@ func TestExistingName(t *testing.T) {
 	}
 	f.Do(func() { f.put(nil, testZone, "p1-7", row{"labels": row{}}) })
 	got, err = d.Launch(t.Context(), request(oneL4, o, 7))
-	is(t, err, gputrain.ErrInvalid, "launch")
+	is(t, err, driver.ErrInvalid, "launch")
 	if len(got) != 0 {
-		t.Errorf("somebody else's machine is taken for ours: %+v", got)
+		t.Errorf("another pool's machine is adopted: %+v", got)
 	}
 }
 
-// Launch does not wait for ever: what comes of a slow operation Describe tells.
+// Launch does not wait for ever: Describe reports the result of a slow operation.
 func TestSlowOperation(t *testing.T) {
 	t.Parallel()
 	for name, room := range map[string]int{"made": 1, "stock-out": 0} {
@@ -271,7 +272,7 @@ func TestSlowOperation(t *testing.T) {
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if s := cloudtest.Describe(t, d, got[0].ID); s.State != gputrain.InstancePending {
+			if s := cloudtest.Describe(t, d, got[0].ID); s.State != driver.InstancePending {
 				t.Errorf("while it is being made: %+v", s)
 			}
 			f.Do(func() {
@@ -280,20 +281,20 @@ func TestSlowOperation(t *testing.T) {
 				}
 			})
 			s := cloudtest.Describe(t, d, got[0].ID)
-			if room == 1 && s.State != gputrain.InstancePending || room == 0 && (s.State != gputrain.InstanceTerminated || !strings.Contains(s.StateReason, "POOL_EXHAUSTED")) {
+			if room == 1 && s.State != driver.InstancePending || room == 0 && (s.State != driver.InstanceTerminated || !strings.Contains(s.StateReason, "POOL_EXHAUSTED")) {
 				t.Errorf("when that is done: %+v", s)
 			}
 		})
 	}
 }
 
-// Who gives up while Google looks for room is told of the machine all the same.
+// A caller that cancels while Google looks for capacity still learns of the machine.
 func TestLaunchGivenUp(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.slow, f.noMachines = 1<<30, true
 	d := f.open()
-	o := cloudtest.Offers(t, d, oneL4)[0]
+	o := cloudtest.Offers(t, d, oneL4.Query())[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	polled := f.Inject(fakecloud.Fault{Op: opZoneOp, After: true})
@@ -307,7 +308,7 @@ func TestLaunchGivenUp(t *testing.T) {
 	}
 }
 
-// That the operation may not be looked at does not mean that it made nothing.
+// If the operation may not be read, its machine is still adopted.
 func TestOperationMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -319,19 +320,19 @@ func TestOperationMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A zone that has not what another has is no reason to give up the others.
+// If a zone lacks a type or GPU, the error is ErrNoCapacity, so that other zones are tried.
 func TestMachineTypeThatAZoneLacks(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	o := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.T4()})[0]
+	o := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.T4()})[0]
 	f.Do(func() { f.gpus[testZone] = nil })
 	_, err := d.Launch(t.Context(), request(oneL4, o, 0))
-	is(t, err, gputrain.ErrNoCapacity, "launch")
-	o = cloudtest.Offers(t, d, oneL4)[0]
+	is(t, err, driver.ErrNoCapacity, "launch")
+	o = cloudtest.Offers(t, d, oneL4.Query())[0]
 	f.Do(func() { f.zones[testZone] = nil })
 	_, err = d.Launch(t.Context(), request(oneL4, o, 0))
-	is(t, err, gputrain.ErrNoCapacity, "launch")
+	is(t, err, driver.ErrNoCapacity, "launch")
 }
 
 func TestWhatIsTriedAgain(t *testing.T) {
@@ -354,13 +355,13 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	before := len(f.Records())
 	f.Inject(fakecloud.Fault{Op: opInsert, Answer: fakecloud.GoogleError(403, "forbidden", "Required 'compute.instances.create' permission")})
 	_, err = launch(t, d, oneL4, 1)
-	is(t, err, gputrain.ErrAuth, "launch")
+	is(t, err, driver.ErrAuth, "launch")
 	if n := len(f.Records(opInsert)); n != 4 {
 		t.Errorf("%d inserts of %d calls: what is refused is not tried again", n, len(f.Records())-before)
 	}
 }
 
-// Families of images are retired at short notice.
+// If an image family was retired, an older one is used: Google retires families at short notice.
 func TestImageFamilies(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -379,7 +380,7 @@ func TestImageFamilies(t *testing.T) {
 	}
 	own := f.open(func(c *Config) { c.Image = "projects/mine/global/images/family/lab" })
 	_, err := launch(t, own, oneL4, 5)
-	is(t, err, gputrain.ErrNotFound, "launch")
+	is(t, err, driver.ErrNotFound, "launch")
 	arm := f.open(func(c *Config) { c.MachineType = "t2a-standard-1" })
 	f.Do(func() {
 		f.families["ubuntu-os-cloud/ubuntu-2404-lts-arm64"] = row{"selfLink": "https://arm", "diskSizeGb": "10"}
@@ -394,21 +395,21 @@ func TestLaunchOfWhatIsNoOffer(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	good := request(oneL4, cloudtest.Offers(t, d, oneL4)[0], 0)
-	for name, change := range map[string]func(*gputrain.LaunchRequest){
-		"offer": func(r *gputrain.LaunchRequest) { r.Offer.ID = "runpod-17" },
-		"pool":  func(r *gputrain.LaunchRequest) { r.Pool.ID = "P one" },
-		"key": func(r *gputrain.LaunchRequest) {
+	good := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[0], 0)
+	for name, change := range map[string]func(*driver.Launch){
+		"offer": func(r *driver.Launch) { r.Offer.ID = "runpod-17" },
+		"pool":  func(r *driver.Launch) { r.Pool.ID = "P one" },
+		"key": func(r *driver.Launch) {
 			r.Pool.AuthorizedKey = cloudtest.PoolKey + "\nroot:" + cloudtest.PoolKey
 		},
-		"name": func(r *gputrain.LaunchRequest) { r.Nodes[0].Name = "../p1-0" },
+		"name": func(r *driver.Launch) { r.Nodes[0].Name = "../p1-0" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := good
-			req.Nodes = []gputrain.NodeRequest{good.Nodes[0]}
+			req.Nodes = []driver.NodeRequest{good.Nodes[0]}
 			change(&req)
 			_, err := d.Launch(t.Context(), req)
-			is(t, err, gputrain.ErrInvalid, "launch")
+			is(t, err, driver.ErrInvalid, "launch")
 		})
 	}
 	if n := len(f.Records(opInsert)); n != 0 {

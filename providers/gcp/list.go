@@ -8,74 +8,64 @@ import (
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// List reports machines, rules and leftover disks, of all zones.
-func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	if poolID != "" {
-		if err := checkPool(poolID); err != nil {
-			return nil, fail("list", err)
-		}
-	}
-	scopes, err := d.api.listInstances(ctx, poolID)
+// list reports the machines of a pool, or of all pools.
+func (i *instances) list(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	scopes, err := i.api.listInstances(ctx, poolID)
 	if err != nil {
-		return nil, fail("list", err)
+		return nil, err
 	}
-	var found []gputrain.Resource
+	var found []driver.Resource
 	for _, in := range scopes {
 		for _, machine := range in.items {
 			r, ok := resourceOf(machine, in.name)
 			if !ok || poolID != "" && r.Pool != poolID {
 				continue
 			}
-			if d.note(r.ID, func(*node) {}).gone { // no end was found to be made: is it only still listed?
-				now, err := d.describe(ctx, r.ID)
+			if i.note(r.ID, func(*node) {}).gone { // no such instance was found to delete: lists may lag
+				now, err := i.one(ctx, r.ID)
 				if err != nil {
-					return nil, fail("list", err)
+					return nil, err
 				}
-				if now.State == gputrain.InstanceTerminated {
+				if now.State == driver.InstanceTerminated {
 					continue
 				}
 			}
 			found = append(found, r)
 		}
 	}
-	shared, err := d.listShared(ctx, poolID)
-	if err != nil {
-		return nil, fail("list", err)
-	}
-	return append(found, shared...), nil
+	return found, nil
 }
 
-// resourceOf reports whether an instance is gputrain's, and what is known of it.
-func resourceOf(in *computepb.Instance, zone string) (gputrain.Resource, bool) {
+// resourceOf describes an instance. It returns false if gputrain did not make it.
+func resourceOf(in *computepb.Instance, zone string) (driver.Resource, bool) {
 	t := tagIn(in)
 	if t.Pool == "" {
-		return gputrain.Resource{}, false
+		return driver.Resource{}, false
 	}
 	r := t.resource("machine", instanceID(zone, in.GetName()), in.GetName(), zone)
 	r.HourlyUSD = t.price()
 	r.State, _ = stateOf(in.GetStatus(), "")
-	r.LeaseUntil = labelTime(in.GetLabels(), labelUntil)
+	r.LeaseUntil = labelForm.ReadMap(in.GetLabels()).Until
 	if at := created(in.GetCreationTimestamp()); !at.IsZero() {
 		r.Created = at
 	}
 	return r, true
 }
 
-// MarkLease notes in a label of the machines how long their pool's program is known to
-// live.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+// markLease records in a label of the machines until when the lease runs.
+func (i *instances) markLease(ctx context.Context, poolID string, until time.Time, ids []string) error {
 	var errs []error
 	for _, id := range ids {
 		zone, name, ok := parseID(id)
 		if !ok {
 			continue
 		}
-		err := d.mark(ctx, pool.ID, zone, name, until)
-		if kindOf(err) == gputrain.ErrUnsupported { // somebody changed a label at the same time
-			err = d.mark(ctx, pool.ID, zone, name, until)
+		err := i.mark(ctx, poolID, zone, name, until)
+		if kindOf(err) == driver.ErrUnsupported { // another program has changed a label at the same time
+			err = i.mark(ctx, poolID, zone, name, until)
 		}
 		if err != nil && !isGone(err) {
 			errs = append(errs, fail("mark the lease", fmt.Errorf("%s: %w", id, err)))
@@ -84,15 +74,15 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 	return errors.Join(errs...)
 }
 
-func (d *driver) mark(ctx context.Context, poolID, zone, name string, until time.Time) error {
-	in, err := d.api.instance(ctx, zone, name)
+func (i *instances) mark(ctx context.Context, poolID, zone, name string, until time.Time) error {
+	in, err := i.api.instance(ctx, zone, name)
 	if err != nil {
 		return err
 	}
 	labels := in.GetLabels()
 	if tagIn(in).Pool != poolID {
-		return nil // its labels were edited: it is not ours to change again
+		return nil // its labels were edited: leave it alone
 	}
 	labels[labelUntil] = fmt.Sprint(until.Unix())
-	return d.api.setLabels(ctx, zone, name, in.GetLabelFingerprint(), labels)
+	return i.api.setLabels(ctx, zone, name, in.GetLabelFingerprint(), labels)
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestListOfSeveralPagesAndZones(t *testing.T) {
@@ -28,7 +28,7 @@ func TestListOfSeveralPagesAndZones(t *testing.T) {
 	}
 }
 
-// What a list says that it has not seen is not "nothing there".
+// A list that is not complete is an error, never an empty list.
 func TestListThatHasNotSeenAll(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fake){
@@ -58,16 +58,16 @@ func TestListThatHasNotSeenAll(t *testing.T) {
 			if err == nil || list != nil {
 				t.Errorf("%+v, %v", list, err)
 			}
-			var kind error = gputrain.ErrUnavailable
+			var kind error = driver.ErrUnavailable
 			if name == "no disks" {
-				kind = gputrain.ErrAuth
+				kind = driver.ErrAuth
 			}
 			is(t, err, kind, "list")
 		})
 	}
 }
 
-// A disk that has outlived its machine is billed: it is listed, and removed with the pool.
+// A disk that outlived its machine is billed. It is listed, and removed with the pool.
 func TestDiskThatIsLeft(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -120,11 +120,11 @@ func TestMarkLease(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opLabels, Answer: fakecloud.GoogleError(412, "conditionNotMet", "Labels fingerprint either invalid or resource labels have changed")})
 	if err := mark("p1", in.ID); err != nil {
-		t.Errorf("somebody changed a label at the same time: %v", err)
+		t.Errorf("another program changed a label at the same time: %v", err)
 	}
 }
 
-// Rules that are there are the pool's, or somebody else's.
+// Existing firewall rules that are not the pool's are neither used nor removed.
 func TestFirewallRules(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -143,14 +143,14 @@ func TestFirewallRules(t *testing.T) {
 		}
 		f.rules.Put(nil, "gputrain-ssh-p2", row{"kind": "compute#firewall", "name": "gputrain-ssh-p2", "description": "mine"})
 	})
-	is(t, d.Prepare(t.Context(), info("p2")), gputrain.ErrInvalid, "prepare")
+	is(t, d.Prepare(t.Context(), info("p2")), driver.ErrInvalid, "prepare")
 	pool := info("p2")
-	pool.Made = []gputrain.Resource{{Kind: kindFirewall, ID: "gputrain-ssh-p2", Name: "gputrain-ssh-p2"}}
+	pool.Made = []driver.Resource{{Kind: kindFirewall, ID: "gputrain-ssh-p2", Name: "gputrain-ssh-p2"}}
 	if err := d.Release(t.Context(), pool); err != nil {
 		t.Error(err)
 	}
 	if live := f.live(); !slices.Contains(live, "firewall gputrain-ssh-p2") {
-		t.Error("somebody else's rule was removed")
+		t.Error("another user's rule was removed")
 	}
 	without := f.open(func(c *Config) { c.NoFirewall = true })
 	f.Inject(fakecloud.Fault{Op: "compute.firewalls.*", Answer: fakecloud.GoogleError(403, "forbidden", "no"), Times: -1})

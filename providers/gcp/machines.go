@@ -11,26 +11,26 @@ import (
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A machine is a machine type, with the GPUs that are added to it where it is of the N1
-// series: others have theirs.
+// A machine is a machine type. GPUs may be added to those of the N1 series; others have GPUs of
+// their own.
 type machine struct {
 	name   string // machineTypes/NAME
-	arch   string // in Go's words
-	shared bool   // its vCPUs are parts of some, and priced so
+	arch   string // by Go's name
+	shared bool   // its vCPUs are shared, and priced so
 	vcpus  int
 	memory float64 // GiB
 	ssd    float64 // GiB of local disks that come with it
-	gpu    string  // acceleratorTypes/NAME; empty where there is none
+	gpu    string  // acceleratorTypes/NAME; empty if there is none
 	gpus   int
 	added  bool
 }
 
-// kind is the machine in one word: "g2-standard-4", "n1-standard-8+nvidia-tesla-t4:1".
+// kind returns the machine as one word: "g2-standard-4", "n1-standard-8+nvidia-tesla-t4:1".
 func (m machine) kind() string {
 	if m.added {
 		return fmt.Sprintf("%s+%s:%d", m.name, m.gpu, m.gpus)
@@ -47,9 +47,9 @@ func offerID(zone, kind string, spot bool) string {
 
 var offerForm = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+-[a-z][a-z0-9]*)/([a-z][-a-z0-9]*)(?:\+([a-z][-a-z0-9]*):([0-9]{1,2}))?(/spot)?$`)
 
-// A place is what an offer's ID says: which machine, where, and in which market.
+// A place is a zone, a machine in it and a market. It is the content of an offer's ID.
 type place struct {
-	zone, name, gpu string // gpu only where it is added
+	zone, name, gpu string // gpu only if it is added
 	gpus            int
 	spot            bool
 }
@@ -57,13 +57,13 @@ type place struct {
 func parseOffer(id string) (place, error) {
 	f := offerForm.FindStringSubmatch(id)
 	if f == nil {
-		return place{}, fmt.Errorf("%w: offer %q is not one of this provider's", gputrain.ErrInvalid, id)
+		return place{}, fmt.Errorf("%w: offer %q is not this provider's", driver.ErrInvalid, id)
 	}
-	gpus, _ := strconv.Atoi(f[4]) // digits, or nothing
+	gpus, _ := strconv.Atoi(f[4]) // digits, or empty
 	return place{zone: f[1], name: f[2], gpu: f[3], gpus: gpus, spot: f[5] != ""}, nil
 }
 
-// family is what a machine type's name begins with: "a2".
+// family returns the beginning of a machine type's name: "a2".
 func family(name string) string {
 	name, _, _ = strings.Cut(name, "-")
 	return name
@@ -72,21 +72,21 @@ func family(name string) string {
 // general are the families of plain machines, which pools without GPUs get.
 var general = []string{"e2", "n1", "n2", "n2d", "n4", "n4a", "n4d", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "t2a", "t2d"}
 
-// isHyperdisk is whether machines of a family take no other kind of persistent disk.
+// isHyperdisk reports whether machines of a family take only hyperdisks as persistent disks.
 func isHyperdisk(family string) bool {
 	return slices.ContainsFunc([]string{"c4", "n4", "h3", "m4", "a4", "g4"}, func(prefix string) bool { return strings.HasPrefix(family, prefix) })
 }
 
-// hasGVNIC is whether machines of a family want Google's own network card.
+// hasGVNIC reports whether machines of a family need Google's own network card.
 func hasGVNIC(family string) bool { return family[0] == 'a' || family[0] == 'g' }
 
 var spotOnly = regexp.MustCompile(`^(?:a3-highgpu-[124]g|a3-ultragpu-.+|a4x?-.+)$`)
 
-// isSold is whether a machine type is sold in a market. Some are on demand only with a
+// isSold reports whether a machine type is sold in a market. Some are on demand only by
 // reservation.
 func isSold(name string, spot bool) bool { return spot || !spotOnly.MatchString(name) }
 
-// limits are how many vCPUs and how much memory an N1 machine may have with some GPUs.
+// limits bound the vCPUs and the memory of an N1 machine by its GPUs.
 var limits = map[string]map[int]struct {
 	vcpus  int
 	memory float64
@@ -97,10 +97,10 @@ var limits = map[string]map[int]struct {
 	"nvidia-tesla-p4":   {1: {24, 156}, 2: {48, 312}, 4: {96, 624}},
 }
 
-// usual is how many vCPUs an N1 machine gets for a number of GPUs.
+// usual has the vCPUs that an N1 machine gets for a number of GPUs.
 var usual = map[int]int{1: 8, 2: 16, 4: 32, 8: 96}
 
-// toMachine reads a machine type. It reports whether it can be rented as it is.
+// toMachine reads a machine type. It returns false if the type cannot be rented as it is.
 func toMachine(t *computepb.MachineType) (machine, bool) {
 	m := machine{name: t.GetName(), shared: t.GetIsSharedCpu(), vcpus: int(t.GetGuestCpus()), memory: float64(t.GetMemoryMb()) / 1024}
 	switch t.GetArchitecture() {
@@ -121,8 +121,9 @@ func toMachine(t *computepb.MachineType) (machine, bool) {
 	return m, nameForm.MatchString(m.name) && m.vcpus > 0 && (state == "" || state == "ACTIVE") && !strings.HasSuffix(m.name, "-metal")
 }
 
-// accelerator is what GPUs are called everywhere. It is zero where there are none, and
-// known is false for what is no GPU of ours: licences for graphics, TPUs.
+// accelerator returns the machine's GPUs by the names of package accelerators. It is zero if
+// there are none. known is false for anything that is not such a GPU: licences for graphics,
+// TPUs.
 func (m machine) accelerator(asked accelerators.Accelerator) (a accelerators.Accelerator, known bool) {
 	if m.gpu != "" && (!strings.HasPrefix(m.gpu, "nvidia-") || strings.HasSuffix(m.gpu, "-vws")) {
 		return a, false
@@ -131,7 +132,7 @@ func (m machine) accelerator(asked accelerators.Accelerator) (a accelerators.Acc
 }
 
 // choose returns the machines of a zone for a spec, the smallest first.
-func (c Config) choose(types []*computepb.MachineType, offered []*computepb.AcceleratorType, spec gputrain.Spec) []machine {
+func (c Config) choose(types []*computepb.MachineType, offered []*computepb.AcceleratorType, spec driver.Query) []machine {
 	var found, n1 []machine
 	for _, t := range types {
 		m, ok := toMachine(t)
@@ -165,9 +166,9 @@ func (c Config) choose(types []*computepb.MachineType, offered []*computepb.Acce
 	return found
 }
 
-// withAdded returns N1 machines with GPUs of a type: for each number of them the usual
-// machine, or where that is too small for the spec the smallest that is not.
-func (c Config) withAdded(n1 []machine, a *computepb.AcceleratorType, spec gputrain.Spec) []machine {
+// withAdded returns N1 machines with GPUs of a type: for each number of them the usual machine
+// or, if that is too small for the spec, the smallest one that fits.
+func (c Config) withAdded(n1 []machine, a *computepb.AcceleratorType, spec driver.Query) []machine {
 	var found []machine
 	for gpus, limit := range limits[a.GetName()] {
 		if most := int(a.GetMaximumCardsPerInstance()); most > 0 && gpus > most {

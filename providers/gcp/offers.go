@@ -8,24 +8,30 @@ import (
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Offers yields what each zone has, zone by zone as it is asked for, the smallest machines
-// first. That a machine is offered does not say that it is there: Google tells of what it
-// is out of only when it is asked for a machine.
-func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		zones, err := d.zones(ctx, spec)
+// A catalogue looks up the machine types of zones, and their prices.
+type catalogue struct {
+	cfg    Config //secretvet:ignore complete, without credentials
+	api    *client
+	priced *priceList
+}
+
+// offers yields what each zone has, zone by zone. It asks a zone only when the caller gets
+// there.
+func (c *catalogue) offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		zones, err := c.zones(ctx, spec)
 		if err != nil {
-			yield(gputrain.Offer{}, fail("offers", err))
+			yield(driver.Offer{}, err)
 			return
 		}
 		for _, zone := range zones {
-			found, err := d.offersIn(ctx, zone, spec)
+			found, err := c.offersIn(ctx, zone, spec)
 			if err != nil {
-				yield(gputrain.Offer{}, fail("offers", err))
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, o := range found {
@@ -37,15 +43,15 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 	}
 }
 
-// zones returns where nodes may be, in the order in which they are tried.
-func (d *driver) zones(ctx context.Context, spec gputrain.Spec) ([]string, error) {
+// zones returns the zones that nodes may be in, in the order in which they are tried.
+func (c *catalogue) zones(ctx context.Context, spec driver.Query) ([]string, error) {
 	switch {
-	case d.cfg.Zone != "" && d.cfg.Region == "":
-		return []string{d.cfg.Zone}, nil
-	case d.cfg.Region != "":
-		all, err := d.api.zones(ctx, d.cfg.Region)
-		if i := slices.Index(all, d.cfg.Zone); i > 0 {
-			all = slices.Insert(slices.Delete(all, i, i+1), 0, d.cfg.Zone)
+	case c.cfg.Zone != "" && c.cfg.Region == "":
+		return []string{c.cfg.Zone}, nil
+	case c.cfg.Region != "":
+		all, err := c.api.zones(ctx, c.cfg.Region)
+		if i := slices.Index(all, c.cfg.Zone); i > 0 {
+			all = slices.Insert(slices.Delete(all, i, i+1), 0, c.cfg.Zone)
 		}
 		return all, err
 	case len(spec.Regions) == 0:
@@ -60,7 +66,7 @@ func (d *driver) zones(ctx context.Context, spec gputrain.Spec) ([]string, error
 		if !regionForm.MatchString(name) {
 			continue // another provider's
 		}
-		all, err := d.api.zones(ctx, name)
+		all, err := c.api.zones(ctx, name)
 		if err != nil && !isGone(err) {
 			return nil, err
 		}
@@ -70,41 +76,37 @@ func (d *driver) zones(ctx context.Context, spec gputrain.Spec) ([]string, error
 	return slices.Compact(zones), nil
 }
 
-func (d *driver) offersIn(ctx context.Context, zone string, spec gputrain.Spec) ([]gputrain.Offer, error) {
-	var types []*computepb.MachineType
-	for t, err := range d.api.machineTypes(ctx, zone) {
-		if isGone(err) {
-			return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: err, Hint: "see that Zone is one of Google's"}
-		}
-		if err != nil {
-			return nil, err
-		}
-		types = append(types, t)
+func (c *catalogue) offersIn(ctx context.Context, zone string, spec driver.Query) ([]driver.Offer, error) {
+	types, err := c.api.machineTypes(ctx, zone)
+	if isGone(err) {
+		return nil, &driver.Error{Kind: driver.ErrInvalid, Err: err, Hint: "check that Zone is a zone of Google's"}
 	}
-	var added []*computepb.AcceleratorType
-	if !spec.Accelerator.IsZero() {
-		var err error
-		if added, err = d.api.acceleratorTypes(ctx, zone); err != nil {
-			return nil, err
-		}
-	}
-	machines := d.cfg.choose(types, added, spec)
-	if len(machines) == 0 {
-		return nil, nil
-	}
-	prices, err := d.prices(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []gputrain.Offer
+	var added []*computepb.AcceleratorType
+	if !spec.Accelerator.IsZero() {
+		if added, err = c.api.acceleratorTypes(ctx, zone); err != nil {
+			return nil, err
+		}
+	}
+	machines := c.cfg.choose(types, added, spec)
+	if len(machines) == 0 {
+		return nil, nil
+	}
+	prices, err := c.prices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []driver.Offer
 	for _, m := range machines {
 		a, _ := m.accelerator(spec.Accelerator)
 		for _, spot := range cloud.Markets(spec.Allocation) {
 			if isSold(m.name, spot) {
-				found = append(found, gputrain.Offer{
+				found = append(found, driver.Offer{
 					Provider: providerName, ID: offerID(zone, m.kind(), spot), InstanceType: m.kind(), Region: zone,
-					Accelerator: a, Arch: m.arch, VCPUs: float64(m.vcpus), MemoryGiB: m.memory, DiskGiB: float64(d.cfg.diskGB(spec)),
-					HourlyUSD: prices.of(m, regionOf(zone), spot), Spot: spot,
+					Accelerator: a, Arch: m.arch, VCPUs: float64(m.vcpus), MemoryGiB: m.memory, DiskGiB: float64(c.cfg.diskGB(spec)),
+					HourlyUSD: prices.machine(m, regionOf(zone), spot), Spot: spot,
 				})
 			}
 		}
@@ -112,13 +114,13 @@ func (d *driver) offersIn(ctx context.Context, zone string, spec gputrain.Spec) 
 	return found, nil
 }
 
-// prices returns what is known of them. That nothing is, is no error: the pool decides
-// whether to rent what has no known price.
-func (d *driver) prices(ctx context.Context) (prices, error) {
-	if d.cfg.NoPrices {
+// prices returns the known prices. It is no error if none is known: the pool decides whether to
+// rent at an unknown price.
+func (c *catalogue) prices(ctx context.Context) (prices, error) {
+	if c.cfg.NoPrices {
 		return nil, nil
 	}
-	p, err := d.catalogue.prices(ctx, d.api.billing)
+	p, err := c.priced.prices(ctx, c.api.billing)
 	if err != nil && ctx.Err() != nil {
 		return nil, errors.Join(context.Cause(ctx), err)
 	}

@@ -10,17 +10,18 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestOffers(t *testing.T) {
 	t.Parallel()
-	both := gputrain.SpotIfAvailable
+	both := driver.SpotIfAvailable
 	for name, test := range map[string]struct {
 		spec   gputrain.Spec
 		change func(*Config)
-		want   []string // type, price, and where it is not the default one zone
+		want   []string // type, price, and the zone if it is not the default
 	}{
 		"no GPU, the smallest first": {gputrain.Spec{}, nil, []string{
 			"n1-standard-1 $0.0475", "t2a-standard-1 unknown", "c4-standard-2 unknown", "e2-standard-2 $0.0670", "n1-standard-8 $0.38",
@@ -33,7 +34,7 @@ func TestOffers(t *testing.T) {
 		"beyond most limits":   {gputrain.Spec{Accelerator: accelerators.T4(), VCPUs: 64}, nil, []string{"n1-standard-96+nvidia-tesla-t4:4 $5.96"}},
 		"four":                 {gputrain.Spec{Accelerator: accelerators.T4(accelerators.Count(4))}, nil, []string{"n1-standard-32+nvidia-tesla-t4:4 $2.92"}},
 		"V100 has its own":     {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, nil, []string{"n1-standard-96+nvidia-tesla-v100:8 unknown"}},
-		"one machine type":     {gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.Spot}, func(c *Config) { c.MachineType = "g2-standard-8" }, []string{"g2-standard-8/spot $0.34"}},
+		"one machine type":     {gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.Spot}, func(c *Config) { c.MachineType = "g2-standard-8" }, []string{"g2-standard-8/spot $0.34"}},
 		"one of N1":            {gputrain.Spec{Accelerator: accelerators.T4()}, func(c *Config) { c.MachineType = "n1-standard-1" }, []string{"n1-standard-1+nvidia-tesla-t4:1 $0.40", "n1-standard-1+nvidia-tesla-t4:2 $0.75", "n1-standard-1+nvidia-tesla-t4:4 $1.45"}},
 		"any type by name":     {gputrain.Spec{}, func(c *Config) { c.MachineType = "m1-megamem-96" }, []string{"m1-megamem-96 unknown"}},
 		"part of a vCPU":       {gputrain.Spec{}, func(c *Config) { c.MachineType = "e2-micro" }, []string{"e2-micro unknown"}},
@@ -61,7 +62,7 @@ func TestOffers(t *testing.T) {
 				change = append(change, test.change)
 			}
 			var have []string
-			for _, o := range cloudtest.Offers(t, f.open(change...), test.spec) {
+			for _, o := range cloudtest.Offers(t, f.open(change...), test.spec.Query()) {
 				line := fmt.Sprintf("%s %s", strings.TrimPrefix(o.ID, o.Region+"/"), o.HourlyUSD)
 				if o.Region != testZone {
 					line += " " + o.Region
@@ -85,7 +86,7 @@ func TestOffersOfNoZone(t *testing.T) {
 		"zone":   func(c *Config) { c.Zone = "us-central1-x" },
 		"region": func(c *Config) { c.Region = "us-middle7" },
 	} {
-		for _, err := range f.open(change).Offers(t.Context(), oneL4) {
+		for _, err := range f.open(change).Offers(t.Context(), oneL4.Query()) {
 			if err == nil {
 				t.Errorf("%s: an offer", name)
 			}
@@ -96,12 +97,12 @@ func TestOffersOfNoZone(t *testing.T) {
 	}
 }
 
-// The catalogue has tens of thousands of rows, which are asked for once a day.
+// The catalogue of tens of thousands of rows is fetched once a day.
 func TestPricesAreKept(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for range 2 {
-		cloudtest.Offers(t, f.open(), oneL4)
+		cloudtest.Offers(t, f.open(), oneL4.Query())
 	}
 	if n := len(f.Records(opSKUs)); n != 2 {
 		t.Errorf("%d pages for two drivers; want two for the first, and none for the second", n)
@@ -109,7 +110,7 @@ func TestPricesAreKept(t *testing.T) {
 	refused := startFake(t)
 	refused.skus = nil
 	for range 2 {
-		for _, o := range cloudtest.Offers(t, refused.open(), oneL4) {
+		for _, o := range cloudtest.Offers(t, refused.open(), oneL4.Query()) {
 			if _, known := o.HourlyUSD.USD(); known {
 				t.Errorf("%+v", o)
 			}
@@ -118,17 +119,17 @@ func TestPricesAreKept(t *testing.T) {
 	if n := len(refused.Records(opSKUs)); n != 1 {
 		t.Errorf("%d calls of an API that is not enabled", n)
 	}
-	c := catalogueOf(Config{ProjectID: refused.project, Endpoint: refused.URL})
+	c := priceListOf(Config{ProjectID: refused.project, Endpoint: refused.URL})
 	c.mu.Lock()
 	c.failed = time.Now().Add(-failureFor)
 	c.mu.Unlock()
 	refused.Do(func() { refused.skus = testSKUs() })
-	if usd, known := cloudtest.Offers(t, refused.open(), oneL4)[0].HourlyUSD.USD(); !known || usd <= 0 {
-		t.Error("prices are not asked for again")
+	if usd, known := cloudtest.Offers(t, refused.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || usd <= 0 {
+		t.Error("prices are not requested again")
 	}
 }
 
-// Where the catalogue's words are not what they were, a price is not known, never wrong.
+// If the catalogue's words have changed, a price is unknown, never wrong.
 func TestPricesThatAreNotUnderstood(t *testing.T) {
 	t.Parallel()
 	change := func(description string, changed func(row)) []row {
@@ -157,7 +158,7 @@ func TestPricesThatAreNotUnderstood(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
 			f.skus = skus
-			for _, o := range cloudtest.Offers(t, f.open(), oneL4) {
+			for _, o := range cloudtest.Offers(t, f.open(), oneL4.Query()) {
 				if usd, known := o.HourlyUSD.USD(); known {
 					t.Errorf("%s costs $%v", o.InstanceType, usd)
 				}
@@ -165,8 +166,8 @@ func TestPricesThatAreNotUnderstood(t *testing.T) {
 		})
 	}
 	f := startFake(t)
-	f.skus = append(testSKUs(), skuRow(core, "OnDemand", "h", 24988000)) // twice the same
-	if usd, known := cloudtest.Offers(t, f.open(), oneL4)[0].HourlyUSD.USD(); !known || math.Abs(usd-0.706824) > 1e-9 {
+	f.skus = append(testSKUs(), skuRow(core, "OnDemand", "h", 24988000)) // the same price twice
+	if usd, known := cloudtest.Offers(t, f.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || math.Abs(usd-0.706824) > 1e-9 {
 		t.Errorf("$%v, %v", usd, known)
 	}
 }
@@ -212,13 +213,13 @@ func TestOfferIDs(t *testing.T) {
 	}
 }
 
-// Leaving the loop asks no further zone.
+// If the caller leaves the loop, no further zone is asked for offers.
 func TestOffersAreLazy(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open(func(c *Config) { c.Region = "us-central1" })
 	f.Inject(fakecloud.Fault{Op: opTypes, Skip: 1, Answer: fakecloud.GoogleError(500, "internalError", "no")})
-	for _, err := range d.Offers(t.Context(), oneL4) {
+	for _, err := range d.Offers(t.Context(), oneL4.Query()) {
 		if err != nil {
 			t.Error(err)
 		}

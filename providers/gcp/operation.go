@@ -8,61 +8,58 @@ import (
 	"time"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
+	"google.golang.org/api/googleapi"
+
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// second is what waiting is counted in. Tests have a shorter one.
+// second is the unit of all waiting. Tests shorten it.
 var second = time.Second
 
-// An operationError is an operation that has failed. Nothing is left of what it made.
+// An operationError is a failed operation. Nothing remains of what it made.
 type operationError struct {
-	name   string
-	status int // as the call would have had it; zero where that is not told
-	errors []operationFault
-}
-
-// An operationFault is one of the reasons. The first may be a summary only.
-type operationFault struct {
-	code, message string
-	reasons       []string
+	name string
+	// said is the failure in the form of a refused call. Its code is 0 if the operation has
+	// none. Its items are the operation's errors, the first of which may be only a summary.
+	said *googleapi.Error
 }
 
 func (e *operationError) Error() string {
-	var said []string
-	for _, f := range e.errors {
-		said = append(said, f.code+": "+f.message)
-	}
-	return fmt.Sprintf("operation %s: %s", e.name, strings.Join(said, "; "))
+	items := cloud.Each(e.said.Errors, func(item googleapi.ErrorItem) string { return item.Reason + ": " + item.Message })
+	return fmt.Sprintf("operation %s: %s", e.name, strings.Join(items, "; "))
 }
 
-// failed returns why an operation has failed, or nil. Google's client looks at the status
-// alone, which may be missing.
+func (e *operationError) Unwrap() error { return e.said }
+
+// failed returns why an operation has failed, or nil. Google's client checks only the status,
+// which may be missing, and has the reasons only as text.
 func failed(op *computepb.Operation) error {
 	status := int(op.GetHttpErrorStatusCode())
 	if op.GetError() == nil && status < 400 {
 		return nil
 	}
-	e := &operationError{name: op.GetName(), status: status}
+	said := &googleapi.Error{Code: status}
 	for _, f := range op.GetError().GetErrors() {
-		fault := operationFault{code: f.GetCode(), message: f.GetMessage()}
+		item := googleapi.ErrorItem{Reason: f.GetCode(), Message: f.GetMessage()}
 		for _, detail := range f.GetErrorDetails() {
 			if info := detail.GetErrorInfo(); info != nil {
-				fault.reasons = append(fault.reasons, info.GetReason())
+				said.Details = append(said.Details, map[string]any{"reason": info.GetReason()})
 			}
 			if quota := detail.GetQuotaInfo(); quota != nil {
-				fault.message += fmt.Sprintf(" (%s, limit %v)", quota.GetMetricName(), quota.GetLimit())
+				item.Message += fmt.Sprintf(" (%s, limit %v)", quota.GetMetricName(), quota.GetLimit())
 			}
 		}
-		e.errors = append(e.errors, fault)
+		said.Errors = append(said.Errors, item)
 	}
-	if len(e.errors) == 0 {
-		e.errors = []operationFault{{code: fmt.Sprint(status), message: op.GetHttpErrorMessage()}}
+	if len(said.Errors) == 0 {
+		said.Errors = []googleapi.ErrorItem{{Reason: fmt.Sprint(status), Message: op.GetHttpErrorMessage()}}
 	}
-	return e
+	return &operationError{op.GetName(), said}
 }
 
-// await waits until an operation is done, and returns how it ended. The error of one that
-// is not done in time is ctx's.
+// await waits until an operation is done, and returns its failure, if any. If ctx ends first,
+// it returns ctx's error. The Wait of Google's client polls up to a minute apart.
 func (c *client) await(ctx context.Context, op *computepb.Operation) error {
 	for wait := second / 2; ; wait = min(2*wait, 3*second) {
 		if op.GetStatus() == computepb.Operation_DONE {
@@ -79,9 +76,9 @@ func (c *client) await(ctx context.Context, op *computepb.Operation) error {
 	}
 }
 
-// uuid returns a request ID for a text: the same for the same text.
+// uuid derives a request ID from a text.
 func uuid(of string) string {
 	b := sha256.Sum256([]byte(of))
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // as one of random bytes
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // the bits of a random UUID
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -38,7 +38,7 @@ func TestPoolUnderFaults(t *testing.T) {
 	if results, err := pool.Broadcast(gputrain.Cmd("true")); err != nil || len(results) != 2 {
 		t.Errorf("%v, %v", results, err)
 	}
-	if live := f.live(); len(live) != 4 { // two nodes, two rules
+	if live := f.live(); len(live) != 4 { // two nodes and two rules
 		t.Errorf("%v", live)
 	}
 	if err := pool.Close(); err != nil {
@@ -49,7 +49,7 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
-// Where one zone is out of machines the next one is taken.
+// If one zone has no capacity, the next zone is used.
 func TestPoolInTheNextZone(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -69,13 +69,13 @@ func TestPoolInTheNextZone(t *testing.T) {
 	}
 }
 
-// A quota that is used up is told as such, with what to do.
+// A used-up quota is reported as ErrQuota.
 func TestPoolWithoutQuota(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.room, f.stockout = 0, []row{{"code": "QUOTA_EXCEEDED", "message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."}}
 	_, err := gputrain.Open(t.Context(), dialed{f.config()}, oneL4, gputrain.WithStateDir(t.TempDir()))
-	if !errors.Is(err, gputrain.ErrQuota) {
+	if !errors.Is(err, driver.ErrQuota) {
 		t.Error(err)
 	}
 	if live := f.live(); len(live) != 0 {
@@ -83,11 +83,11 @@ func TestPoolWithoutQuota(t *testing.T) {
 	}
 }
 
-// A spot node that is taken back is replaced, and nothing of it is left.
+// A spot node that Google takes back is replaced, and nothing is left.
 func TestPreemptedNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.Spot}, f.preempt)
+	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.Spot}, f.preempt)
 	if live := f.live(); len(live) != 0 {
 		t.Errorf("left: %v", live)
 	}

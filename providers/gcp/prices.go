@@ -12,41 +12,40 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// The catalogue of Cloud Billing has prices by the hour for parts of machines, which are
-// told apart by what their descriptions say:
+// The catalogue of Cloud Billing has hourly prices of parts of machines. Only their
+// descriptions identify the parts:
 //
 //	G2 Instance Core running in Americas
 //	Spot Preemptible A2 Instance Ram running in Netherlands
 //	Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa
 //
-// A part that is not found, or found twice at different prices, leaves the price of a
-// machine unknown.
+// A part that is missing, or found twice at different prices, makes the price of a machine
+// unknown.
 
 const (
 	computeService = "/v1/services/6F81-5844-456A/skus"
-	// pricesFor is how long prices are good for, and failureFor how long they are not
-	// asked for again where they were refused.
+	// Prices expire after pricesFor. After a refusal they are requested again after failureFor.
 	pricesFor     = 24 * time.Hour
 	failureFor    = 10 * time.Minute
 	hoursPerMonth = 730
 )
 
-// A part is what has a price.
+// A part is a thing that has a price.
 type part struct {
 	what   string // "core g2", "ram g2", "gpu nvidia-l4", "slice nvidia-b200", "ssd"
 	region string
 	spot   bool
 }
 
-// prices are in USD an hour: of one vCPU, of one GiB, of one GPU. What was found at two
-// prices is not a number.
+// prices are in USD an hour: of one vCPU, of one GiB, of one GPU. A part with two prices is
+// NaN.
 type prices map[part]float64
 
-// A sku is what the catalogue has a price for, as far as it is read.
+// A sku is an item of the catalogue, with the fields that are read.
 type sku struct {
 	Description string `json:"description"`
 	Category    struct {
@@ -67,7 +66,7 @@ type sku struct {
 	} `json:"pricingInfo"`
 }
 
-// others are what is not the price of a machine that anybody can rent now.
+// others matches descriptions of items that are not rented by the hour on demand or on spot.
 var others = regexp.MustCompile(`(?i)sole tenancy|reserved|premium|custom|suspended|commitment|\bDWS\b|capacity optimized`)
 
 var (
@@ -78,17 +77,17 @@ var (
 	spotText  = regexp.MustCompile(`(?i)^(?:spot )?preemptible `)
 )
 
-// gpuNames are GPUs that the catalogue calls otherwise than the API does.
+// gpuNames are GPUs whose name in the catalogue differs from the API's.
 var gpuNames = map[string]string{
 	"nvidia-tesla-a100-80gb": "nvidia-a100-80gb",
 	"nvidia-h100-80gb-mega":  "nvidia-h100-mega-80gb",
 	"nvidia-h100-80gb-plus":  "nvidia-h100-mega-80gb",
 }
 
-// decoration is what may stand between a family's name and "core" or "ram".
+// decoration are words that may stand between a family's name and "core" or "ram".
 var decoration = []string{"instance", "predefined", "amd", "arm"}
 
-// partOf reads a description, and says by which unit what it describes is charged.
+// partOf reads a description and returns the part and the unit of its price.
 func partOf(description string) (what, unit string) {
 	text := spotText.ReplaceAllString(description, "")
 	name := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "-") }
@@ -122,7 +121,7 @@ func partOf(description string) (what, unit string) {
 	return "", ""
 }
 
-// add takes in what a SKU tells.
+// add adds a SKU's prices.
 func (p prices) add(s sku) {
 	spot := s.Category.UsageType == "Preemptible" || spotText.MatchString(s.Description)
 	if s.Category.UsageType != "OnDemand" && s.Category.UsageType != "Preemptible" || others.MatchString(s.Description) || len(s.PricingInfo) == 0 {
@@ -155,8 +154,8 @@ func (p prices) add(s sku) {
 	}
 }
 
-// of returns the price of a machine, without its disk and its address.
-func (p prices) of(m machine, region string, spot bool) gputrain.Price {
+// machine returns the price of a machine, without its disk and its address.
+func (p prices) machine(m machine, region string, spot bool) driver.Price {
 	sum := 0.0
 	take := func(n float64, what string) {
 		usd, known := p[part{what, region, spot}]
@@ -168,7 +167,7 @@ func (p prices) of(m machine, region string, spot bool) gputrain.Price {
 		}
 	}
 	if _, sliced := p[part{"slice " + m.gpu, region, spot}]; sliced && m.gpu != "" {
-		take(float64(m.gpus), "slice "+m.gpu) // with all that belongs to one GPU
+		take(float64(m.gpus), "slice "+m.gpu) // includes everything that belongs to one GPU
 	} else {
 		take(float64(m.vcpus), "core "+priceFamily(m.name))
 		take(m.memory, "ram "+priceFamily(m.name))
@@ -176,12 +175,12 @@ func (p prices) of(m machine, region string, spot bool) gputrain.Price {
 		take(m.ssd, "ssd")
 	}
 	if math.IsNaN(sum) || m.shared {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(math.Round(sum*1e6) / 1e6)
+	return driver.USD(math.Round(sum*1e6) / 1e6)
 }
 
-// priceFamily is what the catalogue calls a family of machines.
+// priceFamily returns the catalogue's name of a family of machines.
 func priceFamily(name string) string {
 	switch {
 	case strings.HasPrefix(name, "a3-megagpu-"):
@@ -192,25 +191,25 @@ func priceFamily(name string) string {
 	return family(name)
 }
 
-// A catalogue is what is known of prices, for all drivers of a program in one project.
-type catalogue struct {
+// A priceList holds the known prices, for all drivers of a program in one project.
+type priceList struct {
 	mu     sync.Mutex
 	known  prices
 	at     time.Time
 	failed time.Time
 }
 
-var catalogues sync.Map // of catalogueKey
+var priceLists sync.Map // by priceListKey
 
-// A catalogueKey is where prices are asked for, and by whom.
-type catalogueKey struct{ endpoint, project string }
+// A priceListKey is the address that prices come from, and the project that asks.
+type priceListKey struct{ endpoint, project string }
 
-func catalogueOf(cfg Config) *catalogue {
-	c, _ := catalogues.LoadOrStore(catalogueKey{cfg.billing(), cfg.ProjectID}, &catalogue{})
-	return c.(*catalogue)
+func priceListOf(cfg Config) *priceList {
+	c, _ := priceLists.LoadOrStore(priceListKey{cfg.billing(), cfg.ProjectID}, &priceList{})
+	return c.(*priceList)
 }
 
-func (c *catalogue) prices(ctx context.Context, api *rest.Client) (prices, error) {
+func (c *priceList) prices(ctx context.Context, api *rest.Client) (prices, error) {
 	c.mu.Lock()
 	known, at, failed := c.known, c.at, c.failed
 	c.mu.Unlock()
@@ -253,7 +252,7 @@ func fetchPrices(ctx context.Context, api *rest.Client) (prices, error) {
 	}
 }
 
-// billingFault reads a failure in Google's words.
+// billingFault reads a failure of the Billing API.
 func billingFault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Error struct {

@@ -1,4 +1,4 @@
-# Whoever takes the node over marks what he runs there, and keeps a lease from then on.
+# A program that takes the node over marks its processes there, and renews a lease from then on.
 (
 	gcp_n=0
 	until grep -qsF "GPUTRAIN_NODE=$gcp_node" /proc/[0-9]*/environ; do

@@ -4,31 +4,50 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
-	"strconv"
+	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// Labels are what lists are filtered by, and what can be changed later. They hold little:
-// what else there is to say of a machine is the tag in its metadata.
+// Lists are filtered by labels, and labels can be changed later. They hold little. The tag in
+// its metadata has all other facts about a machine.
 const (
-	labelManaged = "gputrain-managed"
+	labelManaged = "gputrain-managed" // "true"
 	labelPool    = "gputrain-run"
-	labelRank    = "gputrain-node"
-	labelExpires = "gputrain-expires" // Unix time
-	labelUntil   = "gputrain-until"   // Unix time: Resource.LeaseUntil
-	labelLease   = "gputrain-lease"   // seconds; disks have no metadata
+	labelUntil   = "gputrain-until" // Unix time: Resource.LeaseUntil
+	labelLease   = "gputrain-lease" // seconds; disks have no metadata
 
 	// tagKey is the key of the metadata that holds the tag.
 	tagKey = "gputrain"
 )
 
-// A tag is what is put down with a machine or a firewall rule of what it was made for, as
-// JSON: in a machine's metadata and in a rule's description, as rules have no labels. It
-// never changes. Times are Unix time.
+// labelForm are the labels of a machine and its disk, beside labelManaged.
+var labelForm = pooltag.Form{Keys: []pooltag.Key{
+	{Field: pooltag.Pool, Name: labelPool}, {Field: pooltag.Rank, Name: "gputrain-node"}, {Field: pooltag.Expires, Name: "gputrain-expires"},
+	{Field: pooltag.Lease, Name: labelLease}, {Field: pooltag.Until, Name: labelUntil},
+}}
+
+// labelsOf returns the labels of a machine and its disk.
+func labelsOf(t pooltag.Tag) map[string]string {
+	labels := labelForm.Map(t)
+	labels[labelManaged] = "true"
+	return labels
+}
+
+// fromLabels reads labels. The tag is empty if they are not gputrain's.
+func fromLabels(labels map[string]string) pooltag.Tag {
+	t := labelForm.ReadMap(labels)
+	if labels[labelManaged] == "" || checkPool(t.Pool) != nil {
+		return pooltag.Tag{}
+	}
+	return t
+}
+
+// A tag identifies the pool of a machine or a firewall rule, as JSON: in a machine's metadata,
+// and in a rule's description, as rules have no labels. It never changes. Times are Unix time.
 type tag struct {
 	Pool    string `json:"pool"`
 	Owner   string `json:"owner,omitempty"`
@@ -36,7 +55,7 @@ type tag struct {
 	Expires int64  `json:"expires,omitempty"`
 	Created int64  `json:"created"`
 
-	// What follows only machines have.
+	// Only machines have the following.
 	Rank   int                      `json:"rank,omitempty"`
 	Type   string                   `json:"type,omitempty"`
 	GPU    accelerators.Accelerator `json:"gpu,omitzero"`
@@ -48,20 +67,70 @@ type tag struct {
 	Spot   bool                     `json:"spot,omitempty"`
 }
 
-var poolForm = regexp.MustCompile(`^[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?$`)
-
+// checkPool refuses an invalid ID of a pool. No name in the cloud may end in a dash.
 func checkPool(id string) error {
-	if !poolForm.MatchString(id) {
-		return fmt.Errorf("%w: %q is not the ID of a pool", gputrain.ErrInvalid, id)
+	if strings.HasSuffix(id, "-") {
+		return fmt.Errorf("%w: the ID of pool %q ends in a dash", driver.ErrInvalid, id)
 	}
-	return nil
+	return pooltag.CheckPool(id)
 }
 
-func unix(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+func tagOf(t pooltag.Tag) tag {
+	out := tag{Pool: t.Pool, Owner: t.Owner, Lease: int64(math.Ceil(t.Lease.Seconds())), Created: t.Created.Unix(), Rank: t.Rank}
+	if !t.Expires.IsZero() {
+		out.Expires = t.Expires.Unix()
 	}
-	return t.Unix()
+	return out
+}
+
+// machine returns the tag of a machine that was rented by an offer.
+func (t tag) machine(o driver.Offer) tag {
+	t.Type, t.GPU, t.Arch, t.VCPUs, t.Memory, t.Disk, t.Spot = o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB, o.DiskGiB, o.Spot
+	if usd, known := o.HourlyUSD.USD(); known {
+		t.USD = &usd
+	}
+	return t
+}
+
+// offer returns the offer that the machine was rented by.
+func (t tag) offer(zone string) driver.Offer {
+	return driver.Offer{
+		Provider: providerName, ID: offerID(zone, t.Type, t.Spot), InstanceType: t.Type, Region: zone, Arch: t.Arch,
+		Accelerator: t.GPU, VCPUs: t.VCPUs, MemoryGiB: t.Memory, DiskGiB: t.Disk, HourlyUSD: t.price(), Spot: t.Spot,
+	}
+}
+
+func (t tag) price() driver.Price {
+	if t.USD == nil {
+		return driver.Price{}
+	}
+	return driver.USD(*t.USD)
+}
+
+func (t tag) String() string {
+	text, err := json.Marshal(t)
+	if err != nil { // a price or an amount that is not a number
+		t.USD, t.GPU, t.VCPUs, t.Memory, t.Disk = nil, accelerators.Accelerator{}, 0, 0, 0
+		text, _ = json.Marshal(t)
+	}
+	return string(text)
+}
+
+// parseTag reads a tag. ok is false if it is not gputrain's.
+func parseTag(text string) (t tag, ok bool) {
+	if json.Unmarshal([]byte(text), &t) != nil || checkPool(t.Pool) != nil {
+		return tag{}, false
+	}
+	return t, true
+}
+
+// resource describes a thing of a pool that costs nothing, by its tag.
+func (t tag) resource(kind, id, name, place string) driver.Resource {
+	r := pooltag.Tag{
+		Pool: t.Pool, Owner: t.Owner, Lease: time.Duration(t.Lease) * time.Second, Created: fromUnix(t.Created), Expires: fromUnix(t.Expires),
+	}.Resource(providerName, kind, id)
+	r.Name, r.Region, r.HourlyUSD = name, place, driver.USD(0)
+	return r
 }
 
 func fromUnix(n int64) time.Time {
@@ -69,78 +138,4 @@ func fromUnix(n int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(n, 0)
-}
-
-func tagOf(pool gputrain.PoolInfo, now time.Time) tag {
-	return tag{Pool: pool.ID, Owner: pool.Owner, Lease: int64(math.Ceil(pool.Lease.Seconds())), Expires: unix(pool.Expires), Created: now.Unix()}
-}
-
-// machine returns the tag of a machine.
-func (t tag) machine(rank int, o gputrain.Offer) tag {
-	t.Rank, t.Type, t.GPU, t.Arch, t.VCPUs, t.Memory, t.Disk, t.Spot = rank, o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB, o.DiskGiB, o.Spot
-	if usd, known := o.HourlyUSD.USD(); known {
-		t.USD = &usd
-	}
-	return t
-}
-
-// offer returns what was rented.
-func (t tag) offer(zone string) gputrain.Offer {
-	return gputrain.Offer{
-		Provider: providerName, ID: offerID(zone, t.Type, t.Spot), InstanceType: t.Type, Region: zone, Arch: t.Arch,
-		Accelerator: t.GPU, VCPUs: t.VCPUs, MemoryGiB: t.Memory, DiskGiB: t.Disk, HourlyUSD: t.price(), Spot: t.Spot,
-	}
-}
-
-func (t tag) price() gputrain.Price {
-	if t.USD == nil {
-		return gputrain.Price{}
-	}
-	return gputrain.USD(*t.USD)
-}
-
-func (t tag) String() string {
-	text, err := json.Marshal(t)
-	if err != nil { // a price or an amount that is no number
-		t.USD, t.GPU, t.VCPUs, t.Memory, t.Disk = nil, accelerators.Accelerator{}, 0, 0, 0
-		text, _ = json.Marshal(t)
-	}
-	return string(text)
-}
-
-// parseTag reads a tag, and reports whether it is one of gputrain's.
-func parseTag(text string) (t tag, ok bool) {
-	if json.Unmarshal([]byte(text), &t) != nil || !poolForm.MatchString(t.Pool) {
-		return tag{}, false
-	}
-	return t, true
-}
-
-// resource is what a tag says of what is held for a pool.
-func (t tag) resource(kind, id, name, place string) gputrain.Resource {
-	return gputrain.Resource{
-		Provider: providerName, Kind: kind, ID: id, Name: name, Region: place, HourlyUSD: gputrain.USD(0),
-		Pool: t.Pool, Owner: t.Owner, Created: fromUnix(t.Created), Lease: time.Duration(t.Lease) * time.Second, Expires: fromUnix(t.Expires),
-	}
-}
-
-// labels are those of a machine and its disk.
-func (t tag) labels() map[string]string {
-	labels := map[string]string{labelManaged: "true", labelPool: t.Pool, labelRank: strconv.Itoa(t.Rank)}
-	if t.Expires > 0 {
-		labels[labelExpires] = strconv.FormatInt(t.Expires, 10)
-	}
-	if t.Lease > 0 {
-		labels[labelLease] = strconv.FormatInt(t.Lease, 10)
-	}
-	return labels
-}
-
-// labelTime reads a label with a time.
-func labelTime(labels map[string]string, name string) time.Time {
-	n, err := strconv.ParseInt(labels[name], 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return fromUnix(n)
 }

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -19,7 +19,7 @@ func newClient(c Config, key string) (*client, error) {
 	r, err := rest.New(rest.Config{
 		BaseURL: c.Endpoint, HTTPClient: c.HTTPClient, Auth: rest.HeaderKey("api_key", key), Timeout: c.RequestTimeout,
 		FirstWait: cloud.Second, Fault: fault,
-		// About 500 calls a minute are let through from an address.
+		// An address may make about 500 calls a minute.
 		Limit: cloud.Limiter(1, cloud.Second*12/100, c.Endpoint),
 	})
 	return &client{r}, err
@@ -27,7 +27,7 @@ func newClient(c Config, key string) (*client, error) {
 
 func (c *client) close() { c.rest.Close() }
 
-// fault reads the API's own words, which may be under a 200.
+// fault reads a failure of the API, which may come under a 200.
 func fault(status int, body []byte) *rest.Fault {
 	var f struct {
 		Status  *bool  `json:"status"`
@@ -50,7 +50,7 @@ func (c *client) me(ctx context.Context) (user, error) {
 	}
 	err := c.get(ctx, "/auth/me", nil, &out)
 	if err == nil && out.User == nil {
-		return user{}, odd("GET /auth/me names no user")
+		return user{}, odd("GET /auth/me: the answer names no user")
 	}
 	if err != nil {
 		return user{}, err
@@ -66,7 +66,7 @@ func (c *client) credit(ctx context.Context) (credit, error) {
 	return out.Data, err
 }
 
-// flavors lists those of a region, or of all where it is empty.
+// flavors returns the flavours of a region, or of all if it is empty.
 func (c *client) flavors(ctx context.Context, region string) ([]flavor, error) {
 	query := url.Values{}
 	if region != "" {
@@ -83,13 +83,13 @@ func (c *client) flavors(ctx context.Context, region string) ([]flavor, error) {
 		return nil, err
 	}
 	if out.Data == nil {
-		return nil, odd("GET /core/flavors has no list of them")
+		return nil, odd("GET /core/flavors: the answer has no list")
 	}
 	var all []flavor
 	for _, group := range *out.Data {
 		for _, f := range group.Flavors {
 			if f.Name == "" {
-				return nil, odd("GET /core/flavors has one without a name")
+				return nil, odd("GET /core/flavors: a flavour has no name")
 			}
 			all = append(all, f)
 		}
@@ -105,19 +105,19 @@ func (c *client) stocks(ctx context.Context) ([]stock, error) {
 		return nil, err
 	}
 	if out.Stocks == nil {
-		return nil, odd("GET /core/stocks has no list of them")
+		return nil, odd("GET /core/stocks: the answer has no list")
 	}
 	return *out.Stocks, nil
 }
 
-// prices are per GPU and hour.
+// prices returns the prices per GPU and hour.
 func (c *client) prices(ctx context.Context) ([]price, error) {
 	var out *[]price
 	if err := c.get(ctx, "/pricebook", nil, &out); err != nil {
 		return nil, err
 	}
 	if out == nil {
-		return nil, odd("GET /pricebook is no list")
+		return nil, odd("GET /pricebook: the answer is not a list")
 	}
 	return *out, nil
 }
@@ -134,7 +134,7 @@ func (c *client) images(ctx context.Context, region string) ([]image, error) {
 			return nil, 0, err
 		}
 		if out.Images == nil {
-			return nil, 0, odd("GET /core/images has no list of them")
+			return nil, 0, odd("GET /core/images: the answer has no list")
 		}
 		var all []image
 		for _, group := range *out.Images {
@@ -144,7 +144,7 @@ func (c *client) images(ctx context.Context, region string) ([]image, error) {
 	})
 }
 
-// environments lists those whose name has a text in it.
+// environments returns the environments whose name contains a text.
 func (c *client) environments(ctx context.Context, search string) ([]environment, error) {
 	return pages(func(e environment) int { return e.ID }, func(page int) ([]environment, int, error) {
 		var out struct {
@@ -160,7 +160,7 @@ func (c *client) createEnvironment(ctx context.Context, name, region string) err
 	return c.rest.Do(ctx, http.MethodPost, "/core/environments", map[string]string{"name": name, "region": region}, nil)
 }
 
-// subnet returns the addresses of an environment's machines, or "" where that is not known.
+// subnet returns the network of an environment's machines, or "" if it is unknown.
 func (c *client) subnet(ctx context.Context, environment int) (string, error) {
 	var out struct {
 		CIDR string `json:"cidr"`
@@ -189,7 +189,7 @@ func (c *client) addKeypair(ctx context.Context, environment, name, line string)
 	return c.rest.Do(ctx, http.MethodPost, "/core/keypairs", in, nil)
 }
 
-// deleteKeypair's path has the singular, other than the others'.
+// deleteKeypair uses a path with the singular, unlike the others.
 func (c *client) deleteKeypair(ctx context.Context, id string) error {
 	return c.rest.Do(ctx, http.MethodDelete, "/core/keypair/"+url.PathEscape(id), nil, nil)
 }
@@ -202,7 +202,7 @@ func (c *client) createMachine(ctx context.Context, in createMachine) (machine, 
 		return machine{}, err
 	}
 	if len(out.Instances) != 1 || out.Instances[0].ID == 0 {
-		return machine{}, odd("POST /core/virtual-machines has not named the one machine")
+		return machine{}, odd("POST /core/virtual-machines: the answer does not name one machine")
 	}
 	return out.Instances[0], nil
 }
@@ -216,7 +216,7 @@ func (c *client) machine(ctx context.Context, id string) (machine, error) {
 	}
 	err := c.get(ctx, machinePath(id), nil, &out)
 	if err == nil && strconv.Itoa(out.Instance.ID) != id {
-		return machine{}, odd("GET %s tells of machine %d", machinePath(id), out.Instance.ID)
+		return machine{}, odd("GET %s: the answer is machine %d", machinePath(id), out.Instance.ID)
 	}
 	return out.Instance, err
 }
@@ -253,11 +253,11 @@ func (c *client) deleteMachine(ctx context.Context, id string) error {
 
 func machinePath(id string) string { return "/core/virtual-machines/" + url.PathEscape(id) }
 
-// checkID refuses what can be no machine's ID: the API has other words for that than for a
+// checkID refuses an impossible ID of a machine, for which the API has other words than for a
 // machine that is gone.
 func checkID(id string) error {
 	if _, err := strconv.ParseUint(id, 10, 63); err != nil {
-		return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("%q is not the ID of a machine", id)}
+		return &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("%q is not a machine ID", id)}
 	}
 	return nil
 }

@@ -8,42 +8,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Hyperstack. The zero value works when HYPERSTACK_API_KEY is set.
+// Config rents from Hyperstack. The zero value works if HYPERSTACK_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. It may be a reference. Empty means the
+	// APIKey authenticates every call. It may be a reference. If empty, it is the
 	// HYPERSTACK_API_KEY variable.
-	APIKey gputrain.Secret
-	// Regions are where nodes may be: "CANADA-1", "NORWAY-1", "US-1", in any letter case.
-	// None means anywhere. Spec.Regions narrows it further.
+	APIKey driver.Secret
+	// Regions are the regions of the nodes: "CANADA-1", "NORWAY-1", "US-1", in any letter case.
+	// None means any. Spec.Regions narrows them further.
 	Regions []string
-	// Image is the name of the nodes' image. Empty means the newest Ubuntu with CUDA that
-	// the region has, and where it has none the newest Ubuntu.
+	// Image is the name of the nodes' image. If empty, it is the region's newest Ubuntu with
+	// CUDA or, if there is none, the newest Ubuntu.
 	Image string
-	// SSHUser is whom to log in as. Empty means "ubuntu", who has sudo.
+	// SSHUser is the user to log in as. If empty, it is "ubuntu", which has sudo.
 	SSHUser string
 
-	// NetworkOptimised takes machines only that have the fast network: of flavours, in
-	// regions and in environments that have it.
+	// NetworkOptimised restricts machines to those with the fast network: flavours, regions and
+	// environments must have it.
 	NetworkOptimised bool
-	// NetworkOptimisedRegions are the regions that have the fast network. None means
-	// CANADA-1 and US-1.
+	// NetworkOptimisedRegions are the regions with the fast network. None means CANADA-1 and
+	// US-1.
 	NetworkOptimisedRegions []string
 
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
-	// TeardownTimeout bounds how long a machine that is still being made may refuse to be
-	// ended, and how long an environment is waited for whose machines are being deleted.
-	// Zero means 2 minutes.
+	// TeardownTimeout bounds the wait for a machine that is still being made and refuses to
+	// end, and for an environment whose machines are being deleted. Zero means 2 minutes.
 	TeardownTimeout time.Duration
-	// TeardownPollInterval is how long it is until the next look meanwhile. Zero means 2
+	// TeardownPollInterval is the pause between two checks during these waits. Zero means 2
 	// seconds.
 	TeardownPollInterval time.Duration
 
-	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty means
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
 	// https://infrahub-api.nexgencloud.com/v1.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
@@ -56,13 +55,13 @@ const (
 	defaultEndpoint = "https://infrahub-api.nexgencloud.com/v1"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "hyperstack".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the key. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the key by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	fail := func(err error) error { return cloud.Fail(providerName, "open", err, classify) }
 	c = c.complete()
 	if err := c.validate(); err != nil {
@@ -83,7 +82,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 		return nil, fail(err)
 	}
 	p := &provider{cfg: c, api: api, account: cmp.Or(me.Username, me.Name), making: make(chan struct{}, 1), sites: map[string]site{}}
-	return &driver{Driver: cloud.New(providerName, p, cloud.Options{}), p: p}, nil
+	return &hyperstackDriver{Driver: cloud.New(providerName, p, cloud.Options{}), p: p}, nil
 }
 
 // complete returns the configuration with its defaults, and with lists of its own.
@@ -100,7 +99,7 @@ func (c Config) complete() Config {
 	return c
 }
 
-// upper returns names of regions in the vendor's letter case, each once.
+// upper returns names of regions in the vendor's letter case, without duplicates.
 func upper(names []string) []string {
 	var all []string
 	for _, name := range names {
@@ -111,7 +110,7 @@ func upper(names []string) []string {
 	return all
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	for _, name := range slices.Concat(c.Regions, c.NetworkOptimisedRegions) {
@@ -120,12 +119,12 @@ func (c Config) validate() error {
 	}
 	for _, name := range c.Regions {
 		f.Require(!c.NetworkOptimised || slices.Contains(c.NetworkOptimisedRegions, name),
-			"NetworkOptimised is set, and region %s is not one of NetworkOptimisedRegions", name)
+			"NetworkOptimised is set, but region %s is not one of NetworkOptimisedRegions", name)
 	}
 	f.Word("SSHUser", c.SSHUser)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
-	f.Require(c.TeardownTimeout > 0, "TeardownTimeout is %v; it is more than nothing", c.TeardownTimeout)
-	f.Require(c.TeardownPollInterval > 0, "TeardownPollInterval is %v; it is more than nothing", c.TeardownPollInterval)
+	f.Require(c.TeardownTimeout > 0, "TeardownTimeout is %v; it must be positive", c.TeardownTimeout)
+	f.Require(c.TeardownPollInterval > 0, "TeardownPollInterval is %v; it must be positive", c.TeardownPollInterval)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
 	return f.Err()
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -16,7 +16,7 @@ func TestConfigFaultsAllAtOnce(t *testing.T) {
 		APIKey: testKey, Regions: []string{"", "CANADA 1", "NORWAY-1"}, NetworkOptimised: true, SSHUser: "a b", RequestTimeout: time.Millisecond,
 		TeardownTimeout: -1, TeardownPollInterval: -1, Endpoint: "https://u:secret@example.com/v1?key=1",
 	}.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "open", testKey, "secret")
+	cloudtest.Is(t, err, driver.ErrInvalid, providerName, "open", testKey, "secret")
 	for _, field := range []string{"Regions has an empty name", "CANADA 1", "region NORWAY-1 is not one of NetworkOptimisedRegions", "SSHUser", "RequestTimeout", "TeardownTimeout", "TeardownPollInterval", "Endpoint"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v; want something about %s", err, field)
@@ -36,7 +36,7 @@ func TestConfigFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// The driver has lists of its own.
+// Changing a Config after Open does not change its driver.
 func TestConfigIsAValue(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -44,7 +44,7 @@ func TestConfigIsAValue(t *testing.T) {
 	cfg.Regions = []string{"US-1"}
 	d := cloudtest.Open(t, cfg)
 	cfg.Regions[0] = "NORWAY-1"
-	if all := cloudtest.Offers(t, d, h100); len(all) != 1 || all[0].Region != "US-1" {
+	if all := cloudtest.Offers(t, d, h100.Query()); len(all) != 1 || all[0].Region != "US-1" {
 		t.Errorf("%+v", all)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v"} {
@@ -60,7 +60,7 @@ func TestImageAndUserOfTheConfig(t *testing.T) {
 	cfg := f.config()
 	cfg.Image, cfg.SSHUser = "Ubuntu Server 22.04 LTS R535 CUDA 12.2", "ada"
 	d := cloudtest.Prepared(t, cfg)
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	if _, asked := f.created(); asked.ImageName != cfg.Image {
 		t.Errorf("%+v", asked)
 	}
@@ -68,6 +68,6 @@ func TestImageAndUserOfTheConfig(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	cfg.Image = "Mine"
-	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), h100, 1)
-	cloudtest.Is(t, err, gputrain.ErrUnsupported, providerName, "launch", testKey)
+	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), h100.Query(), 1)
+	cloudtest.Is(t, err, driver.ErrUnsupported, providerName, "launch", testKey)
 }

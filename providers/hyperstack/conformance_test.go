@@ -6,7 +6,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
@@ -23,7 +24,7 @@ func TestConformance(t *testing.T) {
 			providertest.OpDescribe:  {opMachine, opMachines},
 			providertest.OpList:      {opMachines},
 			providertest.OpTerminate: {opDelete},
-			providertest.OpRelease:   {opEnvs}, // all that there is to do where no machine was made
+			providertest.OpRelease:   {opEnvs}, // the only call if no machine was made
 		})
 		cfg := f.config()
 		cfg.Regions = []string{"CANADA-1", "US-1"}
@@ -36,11 +37,11 @@ func TestConformance(t *testing.T) {
 			Calls:    calls,
 			Fault:    fault,
 			Foreign:  f.foreign,
-			States: cloudtest.States(map[string]gputrain.InstanceState{
-				"CREATING": gputrain.InstancePending, "BUILD": gputrain.InstancePending, "RESTORING": gputrain.InstancePending,
-				"ACTIVE": gputrain.InstanceRunning, "active": gputrain.InstanceRunning, "SHUTOFF": gputrain.InstanceStopped,
-				"HIBERNATING": gputrain.InstanceStopped, "HIBERNATED": gputrain.InstanceStopped, "ERROR": gputrain.InstanceFailed,
-				"DELETING": gputrain.InstanceStopped, "DELETED": gputrain.InstanceTerminated, "RESCUED": gputrain.InstanceUnknown,
+			States: cloudtest.States(map[string]driver.InstanceState{
+				"CREATING": driver.InstancePending, "BUILD": driver.InstancePending, "RESTORING": driver.InstancePending,
+				"ACTIVE": driver.InstanceRunning, "active": driver.InstanceRunning, "SHUTOFF": driver.InstanceStopped,
+				"HIBERNATING": driver.InstanceStopped, "HIBERNATED": driver.InstanceStopped, "ERROR": driver.InstanceFailed,
+				"DELETING": driver.InstanceStopped, "DELETED": driver.InstanceTerminated, "RESCUED": driver.InstanceUnknown,
 			}, func(id, word string) { f.set(id, row{"status": word}) }),
 			Stall:       func() { f.Do(func() { f.status = "BUILD" }) },
 			Room:        func(n int) { f.Do(func() { f.full, f.room = true, n }) },
@@ -54,7 +55,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// foreign puts into the account what looks like gputrain's and is not.
+// foreign puts things into the account that look like gputrain's and are not.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, e := range [][2]string{{"lab", "CANADA-1"}, {"gputrain-p1-us-1", "CANADA-1"}, {"gputrain--us-1", "US-1"}} {

@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// The API's words for refusals, of which it publishes no list: by what has been seen, and
-// for want of stock and quota by what the words can be.
+// The API's texts of refusals, of which it publishes no list: those that were seen, and likely
+// ones for lack of stock and quota.
 var (
 	tooEarlyWords = regexp.MustCompile(`currently being created`)
 	goneWords     = regexp.MustCompile(`not_found|does not exist`) // they write "does not exists"
@@ -21,7 +21,7 @@ var (
 	quotaWords    = regexp.MustCompile(`quota|limit|maximum|exceed`)
 )
 
-// classify is the table of refusals. The words count before the status.
+// classify maps refusals to kinds. The text counts before the status.
 func classify(op string, err error) (hint string, kind error) {
 	e, refused := cloud.Answered(err)
 	if !refused {
@@ -31,31 +31,31 @@ func classify(op string, err error) (hint string, kind error) {
 	launch := op == "launch"
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return "Hyperstack lets through about 500 calls a minute from one address", gputrain.ErrRateLimited
+		return "Hyperstack allows about 500 calls a minute from one address", driver.ErrRateLimited
 	case e.Status == http.StatusUnauthorized, strings.Contains(said, "unauthorized"):
-		return "see in Hyperstack's console under API keys that the key is there", gputrain.ErrAuth
+		return "check in Hyperstack's console under API keys that the key exists", driver.ErrAuth
 	case tooEarlyWords.MatchString(said):
-		return "a machine cannot be ended while it is being made; end it again later", gputrain.ErrUnavailable
+		return "a machine cannot be ended while it is being made; end it again later", driver.ErrUnavailable
 	case e.Status == http.StatusPaymentRequired, creditWords.MatchString(said):
-		return addCredit, gputrain.ErrQuota
+		return addCredit, driver.ErrQuota
 	case launch && stockWords.MatchString(said):
-		return "", gputrain.ErrNoCapacity
+		return "", driver.ErrNoCapacity
 	case launch && quotaWords.MatchString(said):
-		return "ask Hyperstack's support for a higher quota", gputrain.ErrQuota
+		return "ask Hyperstack's support for a higher quota", driver.ErrQuota
 	case launch && goneWords.MatchString(said):
-		return "the flavour or the image is no more", gputrain.ErrUnsupported
+		return "the flavour or the image no longer exists", driver.ErrUnsupported
 	case goneWords.MatchString(said):
-		return "", gputrain.ErrNotFound
-	case e.Status == http.StatusNotFound: // not the API's own words: what stands in front of it
-		return "", gputrain.ErrUnavailable
+		return "", driver.ErrNotFound
+	case e.Status == http.StatusNotFound: // from a gateway, not from the API
+		return "", driver.ErrUnavailable
 	}
 	return "", nil
 }
 
 const addCredit = "add credit in Hyperstack's console under Billing"
 
-// lastAnswer is what the last attempt of a call was told: a deletion that is repeated, as its
-// first answer was lost, finds nothing to delete.
+// lastAnswer returns the answer to the last attempt of a call: a deletion that is repeated
+// because its first answer was lost finds nothing to delete.
 func lastAnswer(err error) (*rest.Error, bool) {
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
@@ -64,22 +64,22 @@ func lastAnswer(err error) (*rest.Error, bool) {
 	return cloud.Answered(e.Last())
 }
 
-// isGone is whether the API says that what was named does not exist.
+// isGone reports whether the API answers that the thing does not exist.
 func isGone(err error) bool {
 	if e, answered := lastAnswer(err); answered {
 		_, kind := classify("", e)
-		return kind == gputrain.ErrNotFound
+		return kind == driver.ErrNotFound
 	}
-	return errors.Is(err, gputrain.ErrNotFound)
+	return errors.Is(err, driver.ErrNotFound)
 }
 
-// isTooEarly is whether a machine cannot be ended yet.
+// isTooEarly reports whether a machine cannot be ended yet.
 func isTooEarly(err error) bool {
 	e, refused := lastAnswer(err)
 	return refused && tooEarlyWords.MatchString(strings.ToLower(e.Message))
 }
 
-// isInUse is whether an environment refuses to be removed, as it does while it has machines.
+// isInUse reports whether an environment cannot be removed because it has machines.
 func isInUse(err error) bool {
 	e, refused := lastAnswer(err)
 	return refused && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict) && !isGone(err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -41,7 +41,7 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	return success(row{"instances": []row{r.row}})
 }
 
-// put makes a row. Its rules hang as the API tells of them.
+// put adds a machine, with its rules in the form that the API reports.
 func (f *fake) put(c *fakecloud.Call, e row, in createMachine) *rental {
 	f.lastID++
 	rules := []row{}

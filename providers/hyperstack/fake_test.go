@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opMe         = "GET /auth/me"
 	opCredit     = "GET /billing/user-credit/credit"
@@ -42,8 +42,9 @@ const (
 type row = cloudtest.Row
 
 // A fake is Hyperstack with its quirks: failures under a 200, numbers as texts, times without
-// a zone, environments that refuse while they have machines, machines that refuse while they
-// are made. What it holds is only to be touched by its handlers and in Do.
+// a zone, environments that cannot be removed while they have machines, machines that refuse
+// to end while they are made. Only its handlers and functions passed to Do may touch its
+// fields.
 type fake struct {
 	*fakecloud.Server
 	t            testing.TB
@@ -55,23 +56,23 @@ type fake struct {
 	prices       []row
 	images       []row
 
-	status       string // of what is created
-	noAddress    bool   // of what is created: the floating IP comes later
-	noMachines   bool   // machines are rows only, nothing runs
-	slow         bool   // a machine that is deleted goes on being told of, as DELETING
-	tooEarly     int    // so many deletions of a machine are refused as too early
-	full         bool   // there is room for no more than room
+	status       string // of a new machine
+	noAddress    bool   // a new machine gets its floating IP later
+	noMachines   bool   // machines are only rows, with no machine behind them
+	slow         bool   // a deleted machine is still reported, as DELETING
+	tooEarly     int    // how many deletions of a machine are refused as too early
+	full         bool   // capacity is limited to room more machines
 	room         int
-	refusal      string // of creates
+	refusal      string // the answer to creates, if set
 	noCredit     bool
 	optimised    bool   // environments have the fast network
-	keepKeys     bool   // environments do not take their key pairs along
+	keepKeys     bool   // key pairs outlive their environments
 	cidr         string // of environments
 	lastID       int
 	mostPageSize int
 }
 
-// A rental is a machine's row, and the machine.
+// A rental is a machine's row and the machine behind it.
 type rental struct {
 	row     row
 	create  createMachine
@@ -131,7 +132,7 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// contracts is the API's description. It is large, and read once.
+// contracts returns the API's description. It is large, and read only once.
 func contracts(t testing.TB) []fakecloud.Contract {
 	t.Helper()
 	described.Do(func() {
@@ -175,7 +176,7 @@ func success(more row) fakecloud.Answer {
 	return fakecloud.Reply(200, out)
 }
 
-// page cuts a list as the query asks, though never longer than mostPageSize.
+// page returns the requested page, with at most mostPageSize items.
 func page[T any](f *fake, c *fakecloud.Call, size string, all []T) []T {
 	n, _ := strconv.Atoi(c.Query.Get(size))
 	n = min(max(n, 1), f.mostPageSize)
@@ -294,17 +295,17 @@ func (f *fake) deleteKey(c *fakecloud.Call) fakecloud.Answer {
 	return success(nil)
 }
 
-// everything is what the account holds, whoever made it.
-func (f *fake) everything() (all []gputrain.Resource) {
+// everything returns all things in the account.
+func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.machines.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "machine", ID: fmt.Sprint(r.row["id"]), Name: strings.TrimPrefix(fmt.Sprint(r.row["name"]), "gputrain-")})
+			all = append(all, driver.Resource{Kind: "machine", ID: fmt.Sprint(r.row["id"]), Name: strings.TrimPrefix(fmt.Sprint(r.row["name"]), "gputrain-")})
 		}
 		for _, e := range f.environments.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "environment", ID: fmt.Sprint(e["id"]), Name: fmt.Sprint(e["name"])})
+			all = append(all, driver.Resource{Kind: "environment", ID: fmt.Sprint(e["id"]), Name: fmt.Sprint(e["name"])})
 		}
 		for _, k := range f.keys.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: fmt.Sprint(k["name"])})
+			all = append(all, driver.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: fmt.Sprint(k["name"])})
 		}
 	})
 	return all

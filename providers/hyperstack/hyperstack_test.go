@@ -11,14 +11,16 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 var h100 = gputrain.Spec{Accelerator: accelerators.H100()}
 
-// created returns what the last create has asked for, as it was sent.
+// created returns the body of the last create, as text and decoded.
 func (f *fake) created() (sent string, in createMachine) {
 	records := f.Records(opCreate)
 	sent = records[len(records)-1].Body
@@ -32,7 +34,7 @@ func TestPortRandomizationIsOffAndSSHIsOpen(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	sent, asked := f.created()
 	if !strings.Contains(sent, `"enable_port_randomization":false`) || !asked.AssignFloatingIP || asked.Count != 1 {
 		t.Errorf("%s", sent)
@@ -52,14 +54,14 @@ func TestPortRandomizationIsOffAndSSHIsOpen(t *testing.T) {
 	}
 }
 
-// Without the environment's addresses nothing is opened to them, and no private address is
-// promised.
-func TestSubnetThatIsNotTold(t *testing.T) {
+// If the API does not report the environment's network, nothing is opened to it, and no
+// private address is reported.
+func TestUnknownSubnet(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.cidr = ""
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	if _, asked := f.created(); len(asked.SecurityRules) != 1 {
 		t.Errorf("%+v", asked.SecurityRules)
 	}
@@ -67,7 +69,7 @@ func TestSubnetThatIsNotTold(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	f.Do(func() { f.cidr = "10.0.0.0/16" })
-	cloudtest.MustLaunch(t, d, h100, 1)
+	cloudtest.MustLaunch(t, d, h100.Query(), 1)
 	if _, asked := f.created(); len(asked.SecurityRules) != 2 {
 		t.Errorf("the environment's addresses are known by now: %+v", asked.SecurityRules)
 	}
@@ -78,12 +80,12 @@ func TestAddressComesLaterThanActive(t *testing.T) {
 	f := startFake(t)
 	f.noAddress = true
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePending || now.SSH.Addr != "" {
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.SSH.Addr != "" {
 		t.Errorf("%+v", now)
 	}
 	f.set(in.ID, row{"floating_ip": "198.18.0.1"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning || now.SSH.Addr != "198.18.0.1:22" {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning || now.SSH.Addr != "198.18.0.1:22" {
 		t.Errorf("%+v", now)
 	}
 }
@@ -92,9 +94,9 @@ func TestErrorIsExplainedByEvents(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.set(in.ID, row{"status": "ERROR"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceFailed || now.StateReason != "ERROR: scheduler No valid host was found" {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceFailed || now.StateReason != "ERROR: scheduler No valid host was found" {
 		t.Errorf("%+v", now)
 	}
 }
@@ -104,12 +106,12 @@ func TestFailureUnderAGoodStatus(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Reply(200, row{"status": false, "message": "Flavor n3-H100x1 is out of stock"})})
-	_, err := cloudtest.Launch(t, d, h100, 0)
-	cloudtest.Is(t, err, gputrain.ErrNoCapacity, providerName, "launch", testKey)
+	_, err := cloudtest.Launch(t, d, h100.Query(), 0)
+	cloudtest.Is(t, err, driver.ErrNoCapacity, providerName, "launch", testKey)
 }
 
-// skyward reads "virtual_machines", and its list is always empty: a list without its field
-// is an error here.
+// Another client, skyward, reads "virtual_machines" and always gets an empty list. Here a list
+// without its field is an error.
 func TestListWithoutItsFieldIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	for op, answer := range map[string]any{
@@ -119,7 +121,7 @@ func TestListWithoutItsFieldIsNotEmpty(t *testing.T) {
 		d := cloudtest.Open(t, f.config())
 		f.Inject(fakecloud.Fault{Op: op, Answer: fakecloud.Reply(200, answer), Times: -1})
 		_, err := d.List(t.Context(), "")
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "list", testKey)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "list", testKey)
 	}
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
@@ -139,10 +141,10 @@ func TestAnotherMachineThanAskedFor(t *testing.T) {
 	d := cloudtest.Open(t, f.config())
 	f.Inject(fakecloud.Fault{Op: opMachine, Answer: fakecloud.Reply(200, row{"instance": row{"id": 8, "status": "ACTIVE"}})})
 	_, err := d.Describe(t.Context(), "7")
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "describe", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "describe", testKey)
 }
 
-// A list goes on as long as there is more, also where the pages are smaller than was asked for.
+// A list is read to its end even if its pages are smaller than requested.
 func TestPagesThatAreSmallerThanAskedFor(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -157,31 +159,31 @@ func TestPagesThatAreSmallerThanAskedFor(t *testing.T) {
 	if err != nil || len(all) != 8 {
 		t.Errorf("%d, %v", len(all), err)
 	}
-	// The list of images does not count them.
+	// The list of images has no count.
 	f.Do(func() { f.mostPageSize = 1 })
-	cloudtest.MustLaunch(t, d, h100, 9)
+	cloudtest.MustLaunch(t, d, h100.Query(), 9)
 	if _, asked := f.created(); asked.ImageName != newestUbuntu {
 		t.Errorf("%+v", asked)
 	}
 }
 
-// What stands in front of the API answers 404 too: a machine is gone only where the API says
-// so itself.
+// Gateways in front of the API answer 404 too: a machine is gone only if the API itself says
+// so.
 func TestNotFoundIsTheAPIsOwnWord(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.Inject(fakecloud.Fault{Op: opMachine, Answer: fakecloud.Reply(404, "<html>no such page</html>")})
 	_, err := d.Describe(t.Context(), in.ID)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "describe", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "describe", testKey)
 }
 
 func TestMachineWithoutItsLabels(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.set(in.ID, row{"labels": []string{"mine"}})
 	all, err := cloudtest.Open(t, f.config()).List(t.Context(), "p1")
 	if err != nil || len(all) != 3 || all[0].ID != in.ID || all[0].Name != "p1-0" {
@@ -193,17 +195,17 @@ func TestMarkLeaseKeepsOtherLabels(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	_, asked := f.created()
 	f.set(in.ID, row{"labels": append([]string{"team-x"}, asked.Labels...)})
 	until := time.Now().Add(time.Hour).Truncate(time.Second)
-	if err := d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, "999999"); err != nil {
+	if err := d.(driver.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, "999999"); err != nil {
 		t.Fatal(err)
 	}
 	f.Do(func() {
 		r, _ := f.machines.Get(nil, in.ID)
 		labels := r.row["labels"].([]string)
-		if tag := cloud.FromWords(labels); labels[0] != "team-x" || !tag.Until.Equal(until) || tag.Name != "p1-0" || tag.HostKey == "" {
+		if tag := pooltag.FromWords(labels); labels[0] != "team-x" || !tag.Until.Equal(until) || tag.Name != "p1-0" || tag.HostKey == "" {
 			t.Errorf("%q", labels)
 		}
 	})
@@ -215,7 +217,7 @@ func TestCreditIsLookedAtBeforeAnythingIsMade(t *testing.T) {
 	f.noCredit = true
 	d := cloudtest.Open(t, f.config())
 	err := d.Prepare(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, gputrain.ErrQuota, providerName, "prepare", testKey)
+	cloudtest.Is(t, err, driver.ErrQuota, providerName, "prepare", testKey)
 	f.Inject(fakecloud.Fault{Op: opCredit, Answer: refuse(403, "forbidden", "not for this role")})
 	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Errorf("a key that may not see the credit is good enough: %v", err)
@@ -230,7 +232,7 @@ func TestPoolIDThatLeavesNoRoom(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	err := d.Prepare(t.Context(), cloudtest.Info("p"+strings.Repeat("x", maxPoolID)))
-	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "prepare", testKey)
+	cloudtest.Is(t, err, driver.ErrInvalid, providerName, "prepare", testKey)
 	if !strings.Contains(err.Error(), "WithName") {
 		t.Errorf("%v", err)
 	}
@@ -244,21 +246,21 @@ func TestOfferThatIsNotUnderstood(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	for _, id := range []string{"", "n3-H100x1", "/n3-H100x1", "CANADA-1/"} {
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, h100, gputrain.Offer{ID: id}, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "launch", testKey)
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, h100.Query(), driver.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, providerName, "launch", testKey)
 	}
 	if all := f.everything(); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// A machine that is still being made is ended once it can be.
+// A machine that is still being made is ended as soon as possible.
 func TestEndThatIsTooEarly(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	cfg := f.config()
 	d := cloudtest.Prepared(t, cfg)
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.Do(func() { f.tooEarly = 3 })
 	if err := d.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
@@ -266,7 +268,7 @@ func TestEndThatIsTooEarly(t *testing.T) {
 	if n := len(f.Records(opDelete)); n != 4 {
 		t.Errorf("%d deletions", n)
 	}
-	in = cloudtest.MustLaunch(t, d, h100, 1)
+	in = cloudtest.MustLaunch(t, d, h100.Query(), 1)
 	f.Do(func() { f.tooEarly = 1 << 20 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -275,22 +277,22 @@ func TestEndThatIsTooEarly(t *testing.T) {
 	}
 	cfg.TeardownTimeout = 20 * time.Millisecond
 	err := cloudtest.Open(t, cfg).Terminate(t.Context(), in.ID)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "terminate", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "terminate", testKey)
 }
 
-// A deletion takes its time: until it is done the machine is held, and asked to end again it
-// is on its way.
+// A deletion takes time: until it is done the machine exists, and ending it again is a
+// success.
 func TestDeletionThatTakesItsTime(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, h100, 0)
+	in := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.Do(func() { f.slow = true })
 	for range 2 {
 		if err := d.Terminate(t.Context(), in.ID); err != nil {
 			t.Error(err)
 		}
-		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceStopped {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceStopped {
 			t.Errorf("%+v", now)
 		}
 	}
@@ -298,7 +300,7 @@ func TestDeletionThatTakesItsTime(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	f.Do(func() { f.machines.Delete(nil, in.ID) })
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceTerminated {
 		t.Errorf("%+v", now)
 	}
 }
@@ -310,26 +312,26 @@ func TestErrors(t *testing.T) {
 		reason, says   string
 		launch, others error
 	}{
-		{401, "unauthorized", "Unauthorized", gputrain.ErrAuth, gputrain.ErrAuth},
-		{403, "forbidden", "role", gputrain.ErrAuth, gputrain.ErrAuth},
-		{400, "bad_request", "Flavor is out of stock", gputrain.ErrNoCapacity, gputrain.ErrInvalid},
-		{409, "conflict", "Insufficient resources", gputrain.ErrNoCapacity, gputrain.ErrUnavailable},
-		{403, "forbidden", "Insufficient permissions", gputrain.ErrAuth, gputrain.ErrAuth},
-		{400, "bad_request", "Quota exceeded for cores", gputrain.ErrQuota, gputrain.ErrInvalid},
-		{400, "bad_request", "Your credit is used up", gputrain.ErrQuota, gputrain.ErrQuota},
-		{402, "", "Payment required", gputrain.ErrQuota, gputrain.ErrQuota},
-		{404, "not_found", "Flavor does not exists", gputrain.ErrUnsupported, gputrain.ErrNotFound},
-		{404, "", "", gputrain.ErrUnavailable, gputrain.ErrUnavailable},
-		{429, "", "rate limit", gputrain.ErrRateLimited, gputrain.ErrRateLimited},
-		{400, "bad_request", "Virtual machine is currently being created and cannot be deleted yet", gputrain.ErrUnavailable, gputrain.ErrUnavailable},
-		{500, "", "", gputrain.ErrUnavailable, gputrain.ErrUnavailable},
+		{401, "unauthorized", "Unauthorized", driver.ErrAuth, driver.ErrAuth},
+		{403, "forbidden", "role", driver.ErrAuth, driver.ErrAuth},
+		{400, "bad_request", "Flavor is out of stock", driver.ErrNoCapacity, driver.ErrInvalid},
+		{409, "conflict", "Insufficient resources", driver.ErrNoCapacity, driver.ErrUnavailable},
+		{403, "forbidden", "Insufficient permissions", driver.ErrAuth, driver.ErrAuth},
+		{400, "bad_request", "Quota exceeded for cores", driver.ErrQuota, driver.ErrInvalid},
+		{400, "bad_request", "Your credit is used up", driver.ErrQuota, driver.ErrQuota},
+		{402, "", "Payment required", driver.ErrQuota, driver.ErrQuota},
+		{404, "not_found", "Flavor does not exists", driver.ErrUnsupported, driver.ErrNotFound},
+		{404, "", "", driver.ErrUnavailable, driver.ErrUnavailable},
+		{429, "", "rate limit", driver.ErrRateLimited, driver.ErrRateLimited},
+		{400, "bad_request", "Virtual machine is currently being created and cannot be deleted yet", driver.ErrUnavailable, driver.ErrUnavailable},
+		{500, "", "", driver.ErrUnavailable, driver.ErrUnavailable},
 	} {
 		f := startFake(t)
 		cfg := f.config()
 		d := cloudtest.Open(t, cfg)
 		f.Inject(fakecloud.Fault{Op: opMachines, Times: -1, Answer: refuse(tt.status, tt.reason, tt.says)})
 		f.Inject(fakecloud.Fault{Op: opMachine, Times: -1, Answer: refuse(tt.status, tt.reason, tt.says)})
-		p := d.(*driver).p
+		p := d.(*hyperstackDriver).p
 		_, err := p.api.machines(t.Context())
 		for op, want := range map[string]error{"launch": tt.launch, "list": tt.others} {
 			cloudtest.Is(t, cloud.Fail(providerName, op, err, classify), want, providerName, op, testKey)

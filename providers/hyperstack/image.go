@@ -7,19 +7,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// imageName is how the vendor calls its images: "Ubuntu Server 24.04 LTS R570 CUDA 12.8
-// with Docker".
+// imageName matches the vendor's names of images: "Ubuntu Server 24.04 LTS R570 CUDA 12.8 with
+// Docker".
 var imageName = regexp.MustCompile(`^Ubuntu Server (\d+)\.(\d+) LTS(?: R(\d+))?(?: CUDA (\d+)\.(\d+))?( with Docker)?$`)
 
-// choose returns the name of the image of a node: what Config says, or the newest Ubuntu
-// with CUDA, or the newest Ubuntu. Images have no date: their names tell what is newer.
+// choose returns the name of a node's image: Config's, or the newest Ubuntu with CUDA, or the
+// newest Ubuntu. Images have no date; their names show which is newer.
 func choose(images []image, wanted, flavor string) (string, error) {
 	if wanted != "" {
 		if !slices.ContainsFunc(images, func(i image) bool { return i.Name == wanted }) {
-			return "", &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: errNoImage, Hint: "the region has no image " + strconv.Quote(wanted)}
+			return "", &driver.Error{Kind: driver.ErrUnsupported, Err: errNoImage, Hint: "the region has no image " + strconv.Quote(wanted)}
 		}
 		return wanted, nil
 	}
@@ -31,13 +31,13 @@ func choose(images []image, wanted, flavor string) (string, error) {
 		}
 	}
 	if bestRank == nil {
-		return "", &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: errNoImage, Hint: "set Config.Image: the region has no Ubuntu for " + flavor}
+		return "", &driver.Error{Kind: driver.ErrUnsupported, Err: errNoImage, Hint: "set Config.Image: the region has no Ubuntu for " + flavor}
 	}
 	return best.Name, nil
 }
 
-// rank orders images: with CUDA or not, then by Ubuntu, CUDA, driver, Docker and ID. It is
-// nil for what is no Ubuntu.
+// rank orders images: with CUDA or not, then by Ubuntu, CUDA, driver, Docker and ID. It returns
+// nil for an image that is not Ubuntu.
 func rank(i image) []int {
 	m := imageName.FindStringSubmatch(i.Name)
 	if m == nil {
@@ -47,8 +47,8 @@ func rank(i image) []int {
 	return []int{min(1, len(m[4])), n(m[1]), n(m[2]), n(m[4]), n(m[5]), n(m[3]), min(1, len(m[6])), cmp.Or(i.ID, 1)}
 }
 
-// fits is whether an image's restrictions, whose form is not documented, let a flavour
-// have it: they are none, or name it.
+// fits reports whether an image's restrictions allow a flavour: there are none, or they name
+// it. Their form is not documented.
 func (i image) fits(flavor string) bool {
 	switch text := string(i.Restrictions); text {
 	case "", "null", "{}", "[]":

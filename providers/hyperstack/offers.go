@@ -7,25 +7,25 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const spotSuffix = "-spot"
 
-// Offers yields the flavours that are in stock, region by region: those without GPU where
-// the spec asks for none.
-func (p *provider) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields the flavours in stock, region by region. Flavours without GPU are yielded only
+// if the spec asks for none.
+func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		m, err := p.market(ctx)
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
-		for _, region := range p.asked() {
+		for _, region := range p.regionsToList() {
 			flavors, err := p.api.flavors(ctx, region)
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, f := range flavors {
@@ -37,8 +37,8 @@ func (p *provider) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gpu
 	}
 }
 
-// asked returns the regions to ask for: "" stands for all of them.
-func (p *provider) asked() []string {
+// regionsToList returns the regions to list: "" means all of them.
+func (p *provider) regionsToList() []string {
 	switch {
 	case len(p.cfg.Regions) > 0:
 		return p.cfg.Regions
@@ -48,7 +48,7 @@ func (p *provider) asked() []string {
 	return []string{""}
 }
 
-// A market is what counts for all regions.
+// A market holds the facts that apply to all regions.
 type market struct {
 	prices map[string]number // by the name of the GPU
 	stocks []stock
@@ -67,8 +67,8 @@ func (p *provider) market(ctx context.Context) (market, error) {
 	return m, err
 }
 
-// left is how many machines of a flavour can be had, and whether that is told.
-func (m market) left(f flavor) (n int, told bool) {
+// stock returns the stock of a flavour, and whether the API reports it.
+func (m market) stock(f flavor) (n int, known bool) {
 	for _, s := range m.stocks {
 		if !strings.EqualFold(s.Region, f.Region) {
 			continue
@@ -82,23 +82,23 @@ func (m market) left(f flavor) (n int, told bool) {
 	return 0, false
 }
 
-func (p *provider) offer(f flavor, m market, spec gputrain.Spec) (gputrain.Offer, bool) {
-	o := gputrain.Offer{
+func (p *provider) offer(f flavor, m market, spec driver.Query) (driver.Offer, bool) {
+	o := driver.Offer{
 		ID: f.Region + "/" + f.Name, InstanceType: f.Name, Region: f.Region, Accelerator: cloud.Accelerator(providerName, f.GPU, f.GPUCount, 0, spec.Accelerator), Arch: "amd64",
 		VCPUs: f.CPU, MemoryGiB: f.RAM, DiskGiB: f.Disk, Spot: f.isSpot(), BillingUnit: billingUnit,
 	}
 	if strings.HasPrefix(f.GPU, "GH200") {
 		o.Arch = "arm64"
 	}
-	left, told := m.left(f)
+	left, known := m.stock(f)
 	switch {
 	case len(spec.Regions) > 0 && !slices.Contains(upper(spec.Regions), strings.ToUpper(f.Region)):
 		return o, false
-	case f.Region == "", f.InStock != nil && !*f.InStock, told && left <= 0:
+	case f.Region == "", f.InStock != nil && !*f.InStock, known && left <= 0:
 		return o, false
 	case spec.Accelerator.IsZero() != (f.GPU == ""), !spec.Accelerator.Matches(o.Accelerator):
 		return o, false
-	case o.Spot && spec.Allocation == gputrain.OnDemand, !o.Spot && spec.Allocation == gputrain.Spot:
+	case o.Spot && spec.Allocation == driver.OnDemand, !o.Spot && spec.Allocation == driver.Spot:
 		return o, false
 	case p.cfg.NetworkOptimised && f.Optimised.Network != nil && !*f.Optimised.Network:
 		return o, false
@@ -109,12 +109,12 @@ func (p *provider) offer(f flavor, m market, spec gputrain.Spec) (gputrain.Offer
 		name += spotSuffix
 	}
 	if v := m.prices[name]; name != "" && v.known && v.value > 0 {
-		o.HourlyUSD = gputrain.USD(v.value * float64(f.GPUCount))
+		o.HourlyUSD = driver.USD(v.value * float64(f.GPUCount))
 	}
 	return o, true
 }
 
-// isSpot is whether a flavour is a spot one, which is in its name alone, or in its GPU's.
+// isSpot reports whether a flavour is a spot one, which only its name or its GPU's name shows.
 func (f flavor) isSpot() bool {
 	return strings.HasSuffix(f.Name, spotSuffix) || strings.HasSuffix(f.GPU, spotSuffix)
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -24,7 +25,7 @@ func TestOffers(t *testing.T) {
 			"CANADA-1/n3-H100x1 H100-80GB-PCIe $1.90 48", "CANADA-1/n3-H100x8 H100-80GB-PCIe:8 $15.20 2", "US-1/n3-H100x1 H100-80GB-PCIe $1.90 0",
 		}},
 		{"names of prices in any letter case", Config{}, gputrain.Spec{Accelerator: accelerators.A100()}, []string{"NORWAY-1/n3-A100x1 A100-80GB-PCIe $1.35 0"}},
-		{"spot only where it is asked for", Config{}, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.Spot}, []string{
+		{"spot only where it is asked for", Config{}, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: driver.Spot}, []string{
 			"CANADA-1/n3-H100x1-spot H100-80GB-PCIe $1.52 0 spot",
 		}},
 		{"without GPU, at no known price", Config{}, gputrain.Spec{}, []string{"NORWAY-1/n1-cpu-small cpu unknown 0"}},
@@ -38,7 +39,7 @@ func TestOffers(t *testing.T) {
 		cfg := f.config()
 		cfg.Regions = tt.config.Regions
 		var got []string
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec) {
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec.Query()) {
 			s := fmt.Sprintf("%s %v %v %d", o.ID, o.Accelerator, o.HourlyUSD, o.Available)
 			if o.Spot {
 				s += " spot"
@@ -57,24 +58,24 @@ func TestOffers(t *testing.T) {
 func TestOffersThatAreNotInStock(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	f.flavors[0]["stock_available"] = false // one, and of eight none is left:
+	f.flavors[0]["stock_available"] = false // of one size; the other is sold out:
 	f.stocks[0]["models"].([]row)[0]["configurations"] = row{"1x": 48, "8x": 0}
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), h100) {
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), h100.Query()) {
 		if o.Region == "CANADA-1" {
 			t.Errorf("%+v is not in stock", o)
 		}
 	}
 }
 
-func TestOffersOfAGPUThatNobodyKnows(t *testing.T) {
+func TestOffersOfAnUnknownGPU(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.flavors = []row{flavorRow("US-1", "n9-Z9000x2", "Z9000-512G", 2, true), flavorRow("US-1", "n3-GH200x1", "GH200-96G", 1, true)}
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{Accelerator: accelerators.Exact("Z9000-512G", accelerators.Count(2))})
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Exact("Z9000-512G", accelerators.Count(2))})
 	if len(all) != 1 || !all[0].Accelerator.Exact || all[0].Accelerator.Count != 2 {
 		t.Errorf("%+v", all)
 	}
-	all = cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{Accelerator: accelerators.Accelerator{Name: "GH200"}})
+	all = cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Accelerator{Name: "GH200"}})
 	if len(all) != 1 || all[0].Arch != "arm64" {
 		t.Errorf("%+v", all)
 	}
@@ -87,12 +88,12 @@ func TestListsOfTheMarketThatAreNone(t *testing.T) {
 		d := cloudtest.Open(t, f.config())
 		f.Inject(fakecloud.Fault{Op: op, Answer: fakecloud.Reply(200, []byte(mustJSON(answer)))})
 		var err error
-		for _, err = range d.Offers(t.Context(), h100) {
+		for _, err = range d.Offers(t.Context(), h100.Query()) {
 			if err != nil {
 				break
 			}
 		}
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "offers", testKey)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "offers", testKey)
 	}
 }
 
@@ -104,7 +105,7 @@ func mustJSON(v any) string {
 	return string(text)
 }
 
-// Images have no date: their names tell what is newer.
+// Images have no date: their names show which is newer.
 func TestNewestImageByItsName(t *testing.T) {
 	t.Parallel()
 	const (
@@ -122,7 +123,7 @@ func TestNewestImageByItsName(t *testing.T) {
 		{[]string{driver, cuda}, driver},
 		{[]string{cuda + " with Docker", cuda}, cuda + " with Docker"},
 		{[]string{driver, ten}, ten},
-		{[]string{plain, "Ubuntu Server 26.04 LTS", old}, old}, // CUDA before all
+		{[]string{plain, "Ubuntu Server 26.04 LTS", old}, old}, // CUDA counts first
 		{[]string{plain, "Ubuntu Server 22.04 LTS", "Debian 12"}, plain},
 		{[]string{"Windows Server 2022", "Ubuntu Desktop 24.04"}, ""},
 		{nil, ""},
@@ -150,16 +151,16 @@ func TestNewestImageByItsName(t *testing.T) {
 	}
 }
 
-// Spot is a flavour of its own, at a price of its own.
+// Spot machines are flavours of their own, at prices of their own.
 func TestSpotIsAFlavour(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.Spot}, 0)
+	in := cloudtest.MustLaunch(t, d, driver.Query{Accelerator: accelerators.H100(), Allocation: driver.Spot}, 0)
 	if _, asked := f.created(); asked.FlavorName != "n3-H100x1-spot" {
 		t.Errorf("%+v", asked)
 	}
-	for _, d := range []gputrain.Driver{d, cloudtest.Open(t, f.config())} {
+	for _, d := range []driver.Driver{d, cloudtest.Open(t, f.config())} {
 		if o := cloudtest.Describe(t, d, in.ID).Offer; !o.Spot || o.InstanceType != "n3-H100x1-spot" || o.Region != "CANADA-1" || o.Accelerator.FormFactor != accelerators.PCIe {
 			t.Errorf("%+v", o)
 		}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// pageSize is what a page of a list is asked to have. The API's own is not documented.
+// pageSize is the requested size of a list's page. The API's own is not documented.
 const pageSize = 100
 
 func pageQuery(page int, search string) url.Values {
@@ -18,7 +18,7 @@ func pageQuery(page int, search string) url.Values {
 
 func listed[T any](items *[]T, count int, what string, err error) ([]T, int, error) {
 	if err == nil && items == nil {
-		err = odd("GET /core/%s has no list of them", what)
+		err = odd("GET /core/%s: the answer has no list", what)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -26,8 +26,8 @@ func listed[T any](items *[]T, count int, what string, err error) ([]T, int, err
 	return *items, count, nil
 }
 
-// pages reads a list to its end: until as many are there as the answer counts and a page is
-// not full, or a page has nothing new, as the last one has where the answer does not count.
+// pages reads a list to its end: until it has as many items as the answer counts and a page is
+// not full, or until a page has nothing new, as the last page does if the answer has no count.
 func pages[T any](id func(T) int, get func(page int) (items []T, count int, err error)) ([]T, error) {
 	var all []T
 	seen := map[int]bool{}
@@ -40,7 +40,7 @@ func pages[T any](id func(T) int, get func(page int) (items []T, count int, err 
 		for _, item := range items {
 			switch n := id(item); {
 			case n == 0:
-				return nil, odd("the list has something without an ID")
+				return nil, odd("the list has an item without an ID")
 			case !seen[n]:
 				seen[n] = true
 				all = append(all, item)
@@ -50,7 +50,7 @@ func pages[T any](id func(T) int, get func(page int) (items []T, count int, err 
 			continue
 		}
 		if len(all) < count {
-			return nil, odd("the list has %d, and counts %d", len(all), count)
+			return nil, odd("the list has %d items but counts %d", len(all), count)
 		}
 		return all, nil
 	}

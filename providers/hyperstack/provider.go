@@ -10,71 +10,72 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
 	billingUnit = time.Minute
-	// maxName is how long the name of anything may be.
+	// maxName bounds the length of every name.
 	maxName = 50
 	// maxPoolID leaves room in names for "gputrain-" and for a region or a rank.
 	maxPoolID = 32
 )
 
-var errNoImage = errors.New("there is no such image")
+var errNoImage = errors.New("no such image")
 
-// A provider is Hyperstack as package cloud wants it.
+// A provider is Hyperstack's [cloud.API].
 type provider struct {
 	cfg     Config //secretvet:ignore without the key
 	api     *client
 	account string
-	making  chan struct{}   // held by who makes a site, and guards sites
+	making  chan struct{}   // held to make a site; guards sites
 	sites   map[string]site // by the name of their environment
 }
 
-// Capabilities are what there is. The times are estimates: nobody has measured them.
-func (p *provider) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities describes what Hyperstack can do. The times are estimates, not measured.
+func (p *provider) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account: p.account, ListLag: 15 * cloud.Second, LateEffect: time.Minute, Spot: true, EndsBilling: "delete",
 		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
-		PrivateNetwork: true, Tags: true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
+		PrivateNetwork: true, Tags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
 	}
 }
 
 func (p *provider) Close() { p.api.close() }
 
-// Classify is classify.
+// Classify returns the kind of a failure, and a hint.
 func (p *provider) Classify(op string, err error) (string, error) { return classify(op, err) }
 
-// Prepare makes nothing yet, as the region is not known: it refuses what would fail later.
-func (p *provider) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+// Prepare makes nothing yet, as the region is unknown: it refuses what would fail later.
+func (p *provider) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	if len(pool.ID) > maxPoolID {
-		return &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
+		return &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
 			Hint: "Hyperstack's names have 50 characters at most: give WithName a shorter name"}
 	}
 	credit, err := p.api.credit(ctx)
 	if e, refused := cloud.Answered(err); refused && (e.Status == http.StatusForbidden || isGone(err)) {
-		return nil // the key may not see it, or the account is billed otherwise
+		return nil // the key may not read it, or the account is billed in another way
 	}
 	if err == nil && credit.CanCreate != nil && !*credit.CanCreate {
-		return &gputrain.Error{Kind: gputrain.ErrQuota, Err: errors.New("the account's credit allows no new machines"), Hint: addCredit}
+		return &driver.Error{Kind: driver.ErrQuota, Err: errors.New("the account's credit allows no new machines"), Hint: addCredit}
 	}
 	return err
 }
 
-// Create makes one machine, in the pool's environment of the offer's region. It asks for
-// one at a time, so that each has its own name and host key.
+// Create makes one machine, in the pool's environment in the offer's region. It makes one at a
+// time, so that each has its own name and host key.
 func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error) {
 	region, flavor, ok := strings.Cut(order.Offer.ID, "/")
 	if !ok || region == "" || flavor == "" {
-		return "", fmt.Errorf("%w: offer %q is not like CANADA-1/n3-H100x1", gputrain.ErrInvalid, order.Offer.ID)
+		return "", fmt.Errorf("%w: offer %q is not like CANADA-1/n3-H100x1", driver.ErrInvalid, order.Offer.ID)
 	}
 	if len(order.Name()) > maxName {
-		return "", fmt.Errorf("%w: the name %s is longer than %d characters", gputrain.ErrInvalid, order.Name(), maxName)
+		return "", fmt.Errorf("%w: the name %s is longer than %d characters", driver.ErrInvalid, order.Name(), maxName)
 	}
 	s, err := p.site(ctx, order.Pool, region)
 	if err != nil {
@@ -99,7 +100,7 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	return strconv.Itoa(m.ID), nil
 }
 
-// rules open what is closed otherwise: SSH for everybody, who needs the key, and all for
+// rules opens closed ports: SSH to all addresses, where a login needs the key, and all ports to
 // the other machines of the environment.
 func rules(subnet string) []rule {
 	open := []rule{{Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", RemoteIPPrefix: "0.0.0.0/0", PortRangeMin: 22, PortRangeMax: 22}}
@@ -118,8 +119,8 @@ func (p *provider) Machine(ctx context.Context, id string) (cloud.Machine, error
 	return p.describe(ctx, m), nil
 }
 
-// Machines returns those whose labels, or the names of whose environments, are gputrain's.
-// A query by label there is not.
+// Machines returns the machines whose labels or environments' names are gputrain's. The API has
+// no query by label.
 func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine, error) {
 	all, err := p.api.machines(ctx)
 	if err != nil {
@@ -134,40 +135,41 @@ func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine
 	return found, nil
 }
 
-// tagOf is what a machine's labels say, or where somebody has removed them its name.
-func tagOf(m machine) cloud.Tag {
-	t := cloud.FromWords(m.Labels)
+// tagOf reads a machine's labels or, if they were removed, its name.
+func tagOf(m machine) pooltag.Tag {
+	t := pooltag.FromWords(m.Labels)
 	if pool, ok := poolOf(m.Environment); ok && t.Pool == "" {
-		if t = cloud.FromName(m.Name); t.Pool != pool {
-			t = cloud.Tag{Pool: pool, Name: m.Name}
+		if t = pooltag.FromName(m.Name); t.Pool != pool {
+			t = pooltag.Tag{Pool: pool, Name: m.Name}
 		}
 	}
 	return t
 }
 
 func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
-	in := gputrain.Instance{ID: strconv.Itoa(m.ID), PublicAddr: m.FloatingIP, PrivateAddr: privateAddr(m)}
+	in := driver.Instance{ID: strconv.Itoa(m.ID), PublicAddr: m.FloatingIP, PrivateAddr: privateAddr(m)}
 	in.State, in.StateReason = stateOf(m.Status)
-	if in.State == gputrain.InstanceFailed {
-		// What went wrong is among the events. Without it the state says enough.
+	if in.State == driver.InstanceFailed {
+		// The events name the cause. Without them the state suffices.
 		if events, err := p.api.events(ctx, in.ID); err == nil && len(events) > 0 {
 			last := events[len(events)-1]
 			in.StateReason = strings.TrimSpace(m.Status + ": " + last.Reason + " " + last.Message)
 		}
 	}
-	if m.FloatingIP != "" { // which comes later than ACTIVE
-		in.SSH = gputrain.Endpoint{Addr: m.FloatingIP + ":22", User: p.cfg.SSHUser}
-	} else if in.State == gputrain.InstanceRunning {
-		in.State, in.StateReason = gputrain.InstancePending, "it has no address yet"
+	if m.FloatingIP != "" { // it comes later than ACTIVE
+		in.SSH = driver.Endpoint{Addr: m.FloatingIP + ":22", User: p.cfg.SSHUser}
+	} else if in.State == driver.InstanceRunning {
+		in.State, in.StateReason = driver.InstancePending, "it has no address yet"
 	}
-	in.Offer = gputrain.Offer{
+	in.Offer = driver.Offer{
 		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
 		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit,
 	}
 	return cloud.Machine{Instance: in, Tag: tagOf(m)}
 }
 
-// privateAddr is the machine's address on its environment's network, if the others are let in.
+// privateAddr returns the machine's address on its environment's network, if the other machines
+// are let in.
 func privateAddr(m machine) string {
 	addr, err := netip.ParseAddr(m.FixedIP)
 	for _, r := range m.Rules {
@@ -178,7 +180,7 @@ func privateAddr(m machine) string {
 	return ""
 }
 
-// End deletes a machine. One that is still being made refuses that for a while.
+// End deletes a machine. A machine that is still being made refuses that for a while.
 func (p *provider) End(ctx context.Context, id string) error {
 	for until := time.Now().Add(p.cfg.TeardownTimeout); ; {
 		err := p.api.deleteMachine(ctx, id)
@@ -187,7 +189,7 @@ func (p *provider) End(ctx context.Context, id string) error {
 			return err
 		case !isTooEarly(err), time.Now().After(until):
 			if m, lookErr := p.api.machine(ctx, id); lookErr == nil && strings.EqualFold(m.Status, "DELETING") {
-				return nil // by an earlier deletion
+				return nil // an earlier deletion ended it
 			}
 			return err
 		}
@@ -197,17 +199,17 @@ func (p *provider) End(ctx context.Context, id string) error {
 	}
 }
 
-// A driver is the cloud's, and one that can change a machine's labels later.
-type driver struct {
+// A hyperstackDriver is the cloud's driver that can also change a machine's labels.
+type hyperstackDriver struct {
 	*cloud.Driver
 	p *provider
 }
 
-var _ gputrain.LeaseMarker = (*driver)(nil)
+var _ driver.LeaseMarker = (*hyperstackDriver)(nil)
 
-// MarkLease notes on machines until when their pool's program is known to live. Other
-// people's labels stay as they are, and machines that are gone are left out.
-func (d *driver) MarkLease(ctx context.Context, _ gputrain.PoolInfo, until time.Time, ids ...string) error {
+// MarkLease records on machines until when the lease runs. Other labels stay as they are, and
+// gone machines are skipped.
+func (d *hyperstackDriver) MarkLease(ctx context.Context, _ driver.PoolInfo, until time.Time, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
 		m, err := d.p.api.machine(ctx, id)
@@ -225,7 +227,7 @@ func (d *driver) MarkLease(ctx context.Context, _ gputrain.PoolInfo, until time.
 
 func others(labels []string) (all []string) {
 	for _, l := range labels {
-		if l+"-" != cloud.Prefix && !strings.HasPrefix(l, cloud.Prefix) {
+		if l+"-" != pooltag.Prefix && !strings.HasPrefix(l, pooltag.Prefix) {
 			all = append(all, l)
 		}
 	}

@@ -9,22 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A site is what a pool's machines in one region share.
+// A site has the things that a pool's machines in one region share.
 type site struct {
 	environment environment
-	key         string // the name of the pool's key pair, which is in the environment
+	key         string // the name of the pool's key pair in the environment
 	subnet      string
 	images      []image
 }
 
-// environmentName is the name of a pool's environment in a region, and of its key pair.
+// environmentName returns the name of a pool's environment in a region, and of its key pair.
 func environmentName(poolID, region string) string {
-	return cloud.SharedName(poolID) + "-" + strings.ToLower(region)
+	return pooltag.SharedName(poolID) + "-" + strings.ToLower(region)
 }
 
 // poolOf reads the name of an environment.
@@ -33,12 +34,12 @@ func poolOf(e environment) (poolID string, ok bool) {
 	if !ok || e.Region == "" {
 		return "", false
 	}
-	return cloud.PoolOf(name)
+	return pooltag.PoolOf(name)
 }
 
-// site returns the pool's site in a region, and makes it where there is none. Nodes that
-// are created at the same time wait for the first.
-func (p *provider) site(ctx context.Context, pool gputrain.PoolInfo, region string) (site, error) {
+// site returns the pool's site in a region. If there is none, it makes one; nodes that are
+// created at the same time wait for the first.
+func (p *provider) site(ctx context.Context, pool driver.PoolInfo, region string) (site, error) {
 	select {
 	case p.making <- struct{}{}:
 		defer func() { <-p.making }()
@@ -47,7 +48,7 @@ func (p *provider) site(ctx context.Context, pool gputrain.PoolInfo, region stri
 	}
 	name := environmentName(pool.ID, region)
 	if len(name) > maxName {
-		return site{}, fmt.Errorf("%w: the name %s is longer than %d characters", gputrain.ErrInvalid, name, maxName)
+		return site{}, fmt.Errorf("%w: the name %s is longer than %d characters", driver.ErrInvalid, name, maxName)
 	}
 	s, made := p.sites[name]
 	if made && s.subnet != "" {
@@ -60,9 +61,9 @@ func (p *provider) site(ctx context.Context, pool gputrain.PoolInfo, region stri
 	return s, nil
 }
 
-// make fills in a site, as far as it is not there yet.
-func (p *provider) make(ctx context.Context, s *site, pool gputrain.PoolInfo, name, region string) (err error) {
-	if s.images == nil { // which shows, before anything is made, that the region is one
+// make completes a site.
+func (p *provider) make(ctx context.Context, s *site, pool driver.PoolInfo, name, region string) (err error) {
+	if s.images == nil { // this checks the region before anything is made
 		if s.images, err = p.api.images(ctx, region); err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func (p *provider) make(ctx context.Context, s *site, pool gputrain.PoolInfo, na
 		}
 	}
 	if p.cfg.NetworkOptimised && !s.environment.Features.NetworkOptimised {
-		return &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("environment %s has no optimised network", name),
+		return &driver.Error{Kind: driver.ErrUnsupported, Err: fmt.Errorf("environment %s has no optimised network", name),
 			Hint: "leave " + region + " out of NetworkOptimisedRegions"}
 	}
 	if s.key == "" {
@@ -87,25 +88,25 @@ func (p *provider) make(ctx context.Context, s *site, pool gputrain.PoolInfo, na
 	return err
 }
 
-// environment returns the pool's environment of a name, and makes it where there is none.
-func (p *provider) environment(ctx context.Context, pool gputrain.PoolInfo, name, region string) (environment, error) {
+// environment returns the pool's environment of a name. It makes a missing one.
+func (p *provider) environment(ctx context.Context, pool driver.PoolInfo, name, region string) (environment, error) {
 	e, err := p.find(ctx, name)
 	if err != nil {
 		return e, err
 	}
-	r := gputrain.Resource{Kind: "environment", Name: name, Region: region, HourlyUSD: gputrain.USD(0)}
+	r := driver.Resource{Kind: "environment", Name: name, Region: region, HourlyUSD: driver.USD(0)}
 	if e.ID == 0 {
 		if err := pool.Record(r); err != nil {
 			return e, err
 		}
-		// The answer may be lost, or call a duplicate what another attempt has made: whether
-		// the environment is there decides.
+		// Only the environment's existence counts: the answer may be lost, or call a duplicate
+		// what another attempt has made.
 		makeErr := p.api.createEnvironment(ctx, name, region)
 		if e, err = p.find(ctx, name); err != nil {
 			return e, errors.Join(makeErr, err)
 		}
 		if e.ID == 0 {
-			return e, cmp.Or(makeErr, fmt.Errorf("environment %s was made, and is not listed", name))
+			return e, cmp.Or(makeErr, fmt.Errorf("environment %s was made but is not listed", name))
 		}
 	}
 	r.ID = strconv.Itoa(e.ID)
@@ -122,7 +123,7 @@ func (p *provider) find(ctx context.Context, name string) (environment, error) {
 	return environment{}, err
 }
 
-// keys are the key pairs of an environment. The pool's has its name.
+// keys returns the key pairs of an environment. The pool's has its name.
 func (p *provider) keys(e environment) cloud.Keys {
 	return cloud.Keys{
 		List: func(ctx context.Context) (all []cloud.Key, err error) {
@@ -140,8 +141,8 @@ func (p *provider) keys(e environment) cloud.Keys {
 }
 
 // Shared returns environments and key pairs by their names.
-func (p *provider) Shared(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	environments, err := p.api.environments(ctx, cloud.Prefix)
+func (p *provider) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	environments, err := p.api.environments(ctx, pooltag.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +150,10 @@ func (p *provider) Shared(ctx context.Context, poolID string) ([]gputrain.Resour
 	if err != nil {
 		return nil, err
 	}
-	var all []gputrain.Resource
+	var all []driver.Resource
 	add := func(kind string, id int, e environment) {
 		if pool, ours := poolOf(e); ours && (poolID == "" || pool == poolID) {
-			all = append(all, gputrain.Resource{Kind: kind, ID: strconv.Itoa(id), Name: e.Name, Region: e.Region, Pool: pool, HourlyUSD: gputrain.USD(0)})
+			all = append(all, driver.Resource{Kind: kind, ID: strconv.Itoa(id), Name: e.Name, Region: e.Region, Pool: pool, HourlyUSD: driver.USD(0)})
 		}
 	}
 	for _, e := range environments {
@@ -166,9 +167,9 @@ func (p *provider) Shared(ctx context.Context, poolID string) ([]gputrain.Resour
 	return all, nil
 }
 
-// Release removes the pool's environments, which refuse that while they have machines, also
-// such as are being deleted. Their key pairs end with them, or are removed.
-func (p *provider) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+// Release removes the pool's environments, which is refused while they have machines, even ones
+// that are being deleted. Their key pairs end with them, or are removed.
+func (p *provider) Release(ctx context.Context, pool driver.PoolInfo) error {
 	all, err := p.Shared(ctx, pool.ID)
 	if err != nil {
 		return err
@@ -196,9 +197,9 @@ func (p *provider) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	return errors.Join(errs...)
 }
 
-// removeEnvironment removes an environment. If it is in use by machines that are being deleted
-// it waits for that, or not.
-func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource, wait bool) error {
+// removeEnvironment removes an environment. If wait is set, it waits for machines that are
+// being deleted.
+func (p *provider) removeEnvironment(ctx context.Context, r driver.Resource, wait bool) error {
 	id, err := strconv.Atoi(r.ID)
 	if err != nil {
 		return err
@@ -214,8 +215,8 @@ func (p *provider) removeEnvironment(ctx context.Context, r gputrain.Resource, w
 		case !isInUse(err):
 			return fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)
 		case !wait, time.Now().After(until), !launches.Pause(ctx, p.cfg.TeardownPollInterval):
-			return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: errors.Join(context.Cause(ctx), fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)),
-				Hint: "it has machines; once they are gone, gputrain.Reap removes it"}
+			return &driver.Error{Kind: driver.ErrUnavailable, Err: errors.Join(context.Cause(ctx), fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)),
+				Hint: "it still has machines; gputrain.Reap removes it once they are gone"}
 		}
 	}
 }

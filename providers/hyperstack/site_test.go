@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// kinds counts what the account holds.
+// kinds counts the things in the account.
 func (f *fake) kinds() map[string]int {
 	n := map[string]int{}
 	for _, r := range f.everything() {
@@ -25,38 +25,38 @@ func (f *fake) kinds() map[string]int {
 }
 
 // in returns an offer of a region.
-func in(t *testing.T, d gputrain.Driver, region string) gputrain.Offer {
+func in(t *testing.T, d driver.Driver, region string) driver.Offer {
 	t.Helper()
-	all := cloudtest.Offers(t, d, h100)
-	i := slices.IndexFunc(all, func(o gputrain.Offer) bool { return o.Region == region })
+	all := cloudtest.Offers(t, d, h100.Query())
+	i := slices.IndexFunc(all, func(o driver.Offer) bool { return o.Region == region })
 	if i < 0 {
 		t.Fatalf("%s has no offers: %+v", region, all)
 	}
 	return all[i]
 }
 
-// Nodes that are made at the same time share one environment, and each region has its own.
+// Nodes that are made at the same time share one environment. Each region has its own.
 func TestOneEnvironmentPerPoolAndRegion(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	var mu sync.Mutex
 	var recorded []string
-	pool := cloudtest.Info("p1").WithRecord(func(r gputrain.Resource) error {
+	pool := cloudtest.Info("p1").WithRecord(func(r driver.Resource) error {
 		mu.Lock()
 		defer mu.Unlock()
 		recorded = append(recorded, fmt.Sprintf("%s %s %v", r.Kind, r.Name, r.ID != ""))
 		return nil
 	})
-	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
+	req := cloudtest.Request(t, h100.Query(), in(t, d, "CANADA-1"), 0)
 	for rank := range 2 {
-		req.Nodes = append(req.Nodes, cloudtest.Request(t, h100, req.Offer, rank+1).Nodes...)
+		req.Nodes = append(req.Nodes, cloudtest.Request(t, h100.Query(), req.Offer, rank+1).Nodes...)
 	}
 	req.Pool = pool
 	if got, err := d.Launch(t.Context(), req); err != nil || len(got) != 3 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	req = cloudtest.Request(t, h100, in(t, d, "US-1"), 3)
+	req = cloudtest.Request(t, h100.Query(), in(t, d, "US-1"), 3)
 	req.Pool = pool
 	if _, err := d.Launch(t.Context(), req); err != nil {
 		t.Fatal(err)
@@ -78,14 +78,14 @@ func TestOneEnvironmentPerPoolAndRegion(t *testing.T) {
 	}
 }
 
-// What cannot be put down is not made.
+// An environment that cannot be recorded is not made.
 func TestEnvironmentIsRecordedBeforeItIsMade(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	full := errors.New("the ledger's disk is full")
-	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
-	req.Pool = req.Pool.WithRecord(func(gputrain.Resource) error { return full })
+	req := cloudtest.Request(t, h100.Query(), in(t, d, "CANADA-1"), 0)
+	req.Pool = req.Pool.WithRecord(func(driver.Resource) error { return full })
 	if _, err := d.Launch(t.Context(), req); !errors.Is(err, full) {
 		t.Errorf("%v", err)
 	}
@@ -94,14 +94,14 @@ func TestEnvironmentIsRecordedBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// An environment and a key pair whose answers are lost are found again by their names.
+// An environment and a key pair whose answers are lost are found by their names.
 func TestEnvironmentWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.Inject(fakecloud.Fault{Op: opAddEnv, After: true, Cut: true})
 	f.Inject(fakecloud.Fault{Op: opAddKey, After: true, Cut: true})
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100, 0)
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100, 1) // by another program
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100.Query(), 0)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), h100.Query(), 1) // by another program
 	if n := f.kinds(); n["environment"] != 1 || n["key"] != 1 || n["machine"] != 2 {
 		t.Errorf("%v", n)
 	}
@@ -113,31 +113,32 @@ func TestReleaseRemovesEnvironmentsAndKeys(t *testing.T) {
 		f := startFake(t)
 		f.keepKeys = keep
 		d := cloudtest.Prepared(t, f.config())
-		first := cloudtest.MustLaunch(t, d, h100, 0)
+		first := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 		if err := d.Terminate(t.Context(), first.ID); err != nil {
 			t.Error(err)
 		}
 		if err := cloudtest.Open(t, f.config()).Release(t.Context(), cloudtest.Info("p1")); err != nil {
 			t.Error(err)
 		}
-		// A key pair whose environment is gone is not found by it, but it is removed with it.
+		// Without its environment a key pair cannot be found, so it must have been removed
+		// with it.
 		if all := f.everything(); len(all) > 0 {
 			t.Errorf("environments take their key pairs along: %v; left: %+v", !keep, all)
 		}
 	}
 }
 
-// An environment refuses while its machines are being deleted, which is waited for, and by
-// its name where that takes too long.
+// An environment cannot be removed while its machines are being deleted. Release waits for
+// that. If it takes too long, the error names the environment.
 func TestEnvironmentThatHasMachinesStill(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	cfg := f.config()
 	d := cloudtest.Prepared(t, cfg)
-	machine := cloudtest.MustLaunch(t, d, h100, 0)
+	machine := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	cfg.TeardownTimeout = 20 * time.Millisecond
 	err := cloudtest.Open(t, cfg).Release(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "release", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "release", testKey)
 	if !strings.Contains(err.Error(), "environment gputrain-p1-canada-1 (") {
 		t.Errorf("%v", err)
 	}
@@ -161,16 +162,16 @@ func TestEnvironmentThatHasMachinesStill(t *testing.T) {
 	if all := f.everything(); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
-	cloudtest.MustLaunch(t, d, h100, 1) // makes another environment
+	cloudtest.MustLaunch(t, d, h100.Query(), 1) // makes another environment
 }
 
-// What a deletion found whose first answer was lost is what its last answer says.
+// If the first answer to a deletion is lost, the last one counts.
 func TestDeletionsWhoseAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.keepKeys = true
 	d := cloudtest.Prepared(t, f.config())
-	machine := cloudtest.MustLaunch(t, d, h100, 0)
+	machine := cloudtest.MustLaunch(t, d, h100.Query(), 0)
 	f.Do(func() { f.tooEarly = 1 })
 	f.Inject(fakecloud.Fault{Op: opDelete, Cut: true})
 	if err := d.Terminate(t.Context(), machine.ID); err != nil {
@@ -193,12 +194,12 @@ func TestNetworkOptimised(t *testing.T) {
 	cfg.NetworkOptimised = true
 	f.flavors = append(f.flavors, flavorRow("CANADA-1", "n3-L40x1", "L40", 1, false))
 	d := cloudtest.Prepared(t, cfg)
-	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{}) {
+	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
 		t.Errorf("%s in %s has no optimised network", o.InstanceType, o.Region)
 	}
-	req := cloudtest.Request(t, h100, in(t, d, "CANADA-1"), 0)
+	req := cloudtest.Request(t, h100.Query(), in(t, d, "CANADA-1"), 0)
 	_, err := d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrUnsupported, providerName, "launch", testKey)
+	cloudtest.Is(t, err, driver.ErrUnsupported, providerName, "launch", testKey)
 	if n := f.kinds()["machine"]; n > 0 {
 		t.Errorf("%d machines", n)
 	}

@@ -3,27 +3,27 @@ package hyperstack
 import (
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// stateOf maps the API's states, of which it publishes no whole list. Power state and the
-// like are not looked at: their values are not documented.
-func stateOf(status string) (state gputrain.InstanceState, why string) {
+// stateOf maps the API's states, of which it publishes no complete list. It ignores the power
+// state and the like: their values are not documented.
+func stateOf(status string) (state driver.InstanceState, why string) {
 	switch strings.ToUpper(status) {
 	case "CREATING", "BUILD", "RESTORING":
-		return gputrain.InstancePending, status
+		return driver.InstancePending, status
 	case "ACTIVE":
-		return gputrain.InstanceRunning, status
+		return driver.InstanceRunning, status
 	case "SHUTOFF":
-		return gputrain.InstanceStopped, "SHUTOFF: it is billed in full until it is deleted"
+		return driver.InstanceStopped, "SHUTOFF: it is billed in full until it is deleted"
 	case "HIBERNATING", "HIBERNATED":
-		return gputrain.InstanceStopped, status + ": its disk and address are billed until it is deleted"
+		return driver.InstanceStopped, status + ": its disk and address are billed until it is deleted"
 	case "ERROR":
-		return gputrain.InstanceFailed, status
-	case "DELETING": // which may come to nothing
-		return gputrain.InstanceStopped, status
+		return driver.InstanceFailed, status
+	case "DELETING": // which may fail
+		return driver.InstanceStopped, status
 	case "DELETED":
-		return gputrain.InstanceTerminated, status
+		return driver.InstanceTerminated, status
 	}
-	return gputrain.InstanceUnknown, status
+	return driver.InstanceUnknown, status
 }

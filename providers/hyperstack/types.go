@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What the API takes and answers, as far as it matters here. Times are left out: they come
-// with and without a zone, and nothing here goes by them.
+// Parts of the API's requests and answers. Times are left out: they come with and without a
+// zone, and the driver does not need them.
 
 type user struct {
 	Username string `json:"username"`
@@ -23,7 +23,7 @@ type flavor struct {
 	Region    string  `json:"region_name"`
 	CPU       float64 `json:"cpu"`
 	RAM       float64 `json:"ram"`  // GB
-	Disk      float64 `json:"disk"` // GB, of the root disk
+	Disk      float64 `json:"disk"` // GB, the root disk's
 	GPU       string  `json:"gpu"`
 	GPUCount  int     `json:"gpu_count"`
 	InStock   *bool   `json:"stock_available"`
@@ -45,8 +45,7 @@ type price struct {
 	Value number `json:"value"`
 }
 
-// A number comes as a number, or as its text: "1.9", "0E-9". What is null or no number is
-// not known.
+// A number is a number or its text: "1.9", "0E-9". Null or anything else means unknown.
 type number struct {
 	value float64
 	known bool
@@ -88,7 +87,7 @@ type createMachine struct {
 	KeyName           string   `json:"key_name"`
 	Count             int      `json:"count"`
 	AssignFloatingIP  bool     `json:"assign_floating_ip"`
-	PortRandomization bool     `json:"enable_port_randomization"` // which they do where it is left out
+	PortRandomization bool     `json:"enable_port_randomization"` // true if it is left out
 	Labels            []string `json:"labels"`
 	UserData          string   `json:"user_data"`
 	SecurityRules     []rule   `json:"security_rules"`

@@ -11,17 +11,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client calls the host of the account, and the hosts of regions for what is there.
+// A client calls the account's host, and the hosts of regions for the machines there.
 type client struct {
 	account *rest.Client
 	regions []region
 	hosts   map[string]*rest.Client // by the internal names of regions
-	slow    time.Duration           // that a create may take
+	slow    time.Duration           // the timeout of a create
 }
 
 func newClient(c Config, key string) (*client, error) {
@@ -48,26 +48,28 @@ func (c *client) close() {
 	}
 }
 
-// at is the host of a region. One that no table has is refused, not guessed.
+// at returns the host of a region. It refuses a region that no table has.
 func (c *client) at(name string) (*rest.Client, region, error) {
 	for _, r := range c.regions {
 		if r.internal == name {
 			return c.hosts[name], r, nil
 		}
 	}
-	return nil, region{}, &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("region %q is not known", name),
+	return nil, region{}, &driver.Error{Kind: driver.ErrUnsupported, Err: fmt.Errorf("region %q is unknown", name),
 		Hint: "add its address to Config.RegionEndpoints"}
 }
 
-// An envelope is what any answer may have: the flag is misspelt at times, and a text at others.
+// An envelope has the fields that any answer may have. The flag is misspelt at times, and a
+// text at others.
 type envelope struct {
 	Success, Sucess word
 	Message, Error  word
 	Detail          json.RawMessage
 }
 
-// says is why something failed: detail is a text, or a list of what is wrong where.
-func (e envelope) says() string {
+// reason returns the reason of a failure. detail is a text, or a list of faults with their
+// places.
+func (e envelope) reason() string {
 	if e.Message != "" {
 		return string(e.Message)
 	}
@@ -82,7 +84,7 @@ func (e envelope) says() string {
 		Loc []word
 		Msg string
 	}
-	_ = json.Unmarshal(e.Detail, &all) // what it is not says nothing
+	_ = json.Unmarshal(e.Detail, &all) // another form has no reason
 	var parts []string
 	for _, d := range all {
 		var at []string
@@ -97,7 +99,7 @@ func (e envelope) says() string {
 // refused is the code of a failure under a 200.
 const refused = "success is false"
 
-// fault reads the API's own words, and failures under a 200.
+// fault reads a failure of the API, which may come under a 200.
 func fault(status int, body []byte) *rest.Fault {
 	var e envelope
 	if json.Unmarshal(body, &e) != nil {
@@ -105,9 +107,9 @@ func fault(status int, body []byte) *rest.Fault {
 	}
 	switch {
 	case e.Success.is(false), e.Sucess.is(false):
-		return &rest.Fault{Code: refused, Message: e.says()}
-	case status >= 300 && e.says() != "":
-		return &rest.Fault{Message: e.says()}
+		return &rest.Fault{Code: refused, Message: e.reason()}
+	case status >= 300 && e.reason() != "":
+		return &rest.Fault{Message: e.reason()}
 	}
 	return nil
 }
@@ -118,7 +120,7 @@ func (c *client) balance(ctx context.Context) error {
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/users/balance", nil, &out)
 	if _, told := out.Balance.number(); err == nil && !told {
-		return odd("GET /users/balance tells of none")
+		return odd("GET /users/balance: the answer has no balance")
 	}
 	return err
 }
@@ -172,7 +174,7 @@ func (c *client) deleteKey(ctx context.Context, id string) error {
 	return c.account.Do(ctx, http.MethodDelete, "/ssh/"+url.PathEscape(id), nil, nil)
 }
 
-// create returns the ID of a machine. A 200 without one is a failure, as far as it says why.
+// create returns the ID of a machine. A 200 without one is a failure, with the answer's reason.
 func (c *client) create(ctx context.Context, template string, in createInstance) (string, error) {
 	host, _, err := c.at(in.Region)
 	if err != nil {
@@ -189,13 +191,13 @@ func (c *client) create(ctx context.Context, template string, in createInstance)
 	if id := out.MachineID.id(); id != "" {
 		return id, nil
 	}
-	if why := out.says(); why != "" {
+	if why := out.reason(); why != "" {
 		return "", &rest.Error{Method: http.MethodPost, Path: path, Status: http.StatusOK, Code: refused, Message: host.Redact(why)}
 	}
-	return "", odd("POST %s names no machine, and does not say why", path)
+	return "", odd("POST %s: the answer has neither a machine nor a reason", path)
 }
 
-// failure is why a machine did not come up, or "".
+// failure returns the reason why a machine did not come up, or "".
 func (c *client) failure(ctx context.Context, in instance) (string, error) {
 	host, _, err := c.at(string(in.Region))
 	if err != nil {
@@ -212,12 +214,12 @@ func (c *client) instance(ctx context.Context, id string) (instance, error) {
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/users/fetch/"+url.PathEscape(id), nil, &out)
 	if got := out.Instance.MachineID; err == nil && got != "" && got.id() != id {
-		return instance{}, odd("GET /users/fetch/%s tells of machine %s", id, got)
+		return instance{}, odd("GET /users/fetch/%s: the answer is machine %s", id, got)
 	}
 	return out.Instance, err
 }
 
-// instances lists the machines of all regions.
+// instances returns the machines of all regions.
 func (c *client) instances(ctx context.Context) ([]instance, error) {
 	var out struct {
 		Instances *[]instance `json:"instances"`
@@ -226,8 +228,8 @@ func (c *client) instances(ctx context.Context) ([]instance, error) {
 	return list(out.Instances, "GET /users/fetch", err, func(i instance) bool { return i.MachineID.id() != "" })
 }
 
-// destroy has a path for each kind of machine. It may be repeated: what is destroyed already
-// is an error of its own.
+// destroy has a path for each kind of machine. It may be repeated: a destroyed machine has an
+// error of its own.
 func (c *client) destroy(ctx context.Context, in instance) error {
 	host, _, err := c.at(string(in.Region))
 	if err != nil {
@@ -245,17 +247,17 @@ func (c *client) destroy(ctx context.Context, in instance) error {
 
 func machineID(in instance) url.Values { return url.Values{"machine_id": {in.MachineID.id()}} }
 
-// list is a list that is there, and whose items are whole.
-func list[T any](items *[]T, call string, err error, whole func(T) bool) ([]T, error) {
+// list returns a list, or an error if it is missing or an item is incomplete.
+func list[T any](items *[]T, call string, err error, complete func(T) bool) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
 	if items == nil {
-		return nil, odd("%s has no list", call)
+		return nil, odd("%s: the answer has no list", call)
 	}
 	for _, item := range *items {
-		if !whole(item) {
-			return nil, odd("%s lists something without its name or ID", call)
+		if !complete(item) {
+			return nil, odd("%s: an item has no name or no ID", call)
 		}
 	}
 	return *items, nil

@@ -11,44 +11,45 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Jarvis Labs. The zero value works when JL_API_KEY is set.
+// Config rents from Jarvis Labs. The zero value works if JL_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. It may be a reference. Empty means the JL_API_KEY
+	// APIKey authenticates every call. It may be a reference. If empty, it is the JL_API_KEY
 	// variable.
-	APIKey gputrain.Secret
-	// Region is where nodes may be: "IN1", "IN2" or "EU1", or as the API has it, such as
-	// "india-noida-01". Empty means anywhere. Spec.Regions narrows it further.
+	APIKey driver.Secret
+	// Region is the region of the nodes: "IN1", "IN2" or "EU1", or the API's name, such as
+	// "india-noida-01". Empty means any. Spec.Regions narrows it further.
 	Region string
-	// Template is what the nodes are: a container with a framework, such as "tensorflow", or
-	// "vm", a machine with a kernel of its own. Empty means DefaultTemplate.
+	// Template is the kind of node: a container with a framework, such as "tensorflow", or
+	// "vm", a machine with a kernel of its own. If empty, it is DefaultTemplate.
 	Template string
-	// StorageGB is the size of a node's disk where Spec.DiskGiB is zero. It is billed. Zero
-	// means 50. What is less than a region or a template takes is raised to that: 100 in EU1
-	// and for "vm". The most is 2000.
+	// StorageGB is the size of a node's disk if Spec.DiskGiB is zero. It is billed. Zero means
+	// 50. It is raised to the minimum of the region or template: 100 in EU1 and for "vm". The
+	// maximum is 2000.
 	StorageGB int
-	// ThreadPoolSize bounds how many nodes are created, or destroyed, at the same time. Zero means 8.
+	// ThreadPoolSize bounds the nodes that are created, or destroyed, at the same time. Zero
+	// means 8.
 	ThreadPoolSize int
 
-	// RequestTimeout bounds one attempt at a call of the API, other than a create, which may
-	// take 2 minutes at least. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call, except a create, which may take at
+	// least 2 minutes. Zero means 30 seconds.
 	RequestTimeout time.Duration
 
-	// Endpoint replaces the addresses of the API, that of the account and those of all
-	// regions: a proxy, a gateway, a test server. Empty means the vendor's own.
+	// Endpoint replaces all addresses of the API, the account's and the regions': a proxy, a
+	// gateway, a test server. If empty, they are the vendor's own.
 	Endpoint string
-	// RegionEndpoints adds to the regions, or replaces their addresses, by the names that the
-	// API has for them: "india-noida-01". Nil means those that are known.
+	// RegionEndpoints adds regions, or replaces their addresses, by the API's names:
+	// "india-noida-01". Nil means the known regions.
 	RegionEndpoints map[string]string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// DefaultTemplate is the nodes' template where Config.Template is empty.
+// DefaultTemplate is the nodes' template if Config.Template is empty.
 const DefaultTemplate = "pytorch"
 
 const (
@@ -59,13 +60,13 @@ const (
 	vmTemplate      = "vm"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "jarvislabs".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the key. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the key by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	fail := func(err error) error { return cloud.Fail(providerName, "open", err, classify) }
 	if err := c.validate(); err != nil {
 		return nil, fail(err)
@@ -90,19 +91,19 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.ThreadPoolSize, 8), SpotVanishes: true}), nil
 }
 
-// A region is a place, and the host that has its machines.
+// A region is a region with the host of its machines.
 type region struct{ public, internal, host string }
 
-// name is what offers call it.
+// name returns the region's name in offers.
 func (r region) name() string { return cmp.Or(r.public, r.internal) }
 
-// is whether somebody means the region by a name.
+// is reports whether a name means the region.
 func (r region) is(name string) bool {
 	return strings.EqualFold(name, r.internal) || r.public != "" && strings.EqualFold(name, r.public)
 }
 
-// regions are those that are known, in the order in which they are tried, and what Config
-// adds. IN1 was at another host, as india-01, until April 2026.
+// regions returns the known regions, in the order in which they are tried, and Config's. IN1
+// was at another host, as india-01, until April 2026.
 func (c Config) regions() []region {
 	all := []region{
 		{"IN2", "india-noida-01", accountEndpoint},
@@ -124,24 +125,24 @@ func (c Config) regions() []region {
 	return all
 }
 
-// isLocal reports whether any address of the API is this computer's, or its link's.
+// isLocal reports whether any address of the API is on this computer, or its link.
 func (c Config) isLocal() bool {
 	return localnet.IsURL(c.Endpoint) || slices.ContainsFunc(c.regions(), func(r region) bool { return localnet.IsURL(r.host) })
 }
 
-// europe has less than the others: no spot, no machines but of one GPU or eight.
+// europe has no spot, and only machines with one GPU or eight.
 const europe = "EU1"
 
 var templateForm = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Require(c.Region == "" || slices.ContainsFunc(c.regions(), func(r region) bool { return r.is(c.Region) }),
 		"Region %q is not IN1, IN2, EU1 or one of RegionEndpoints", c.Region)
-	f.Require(c.Template == "" || templateForm.MatchString(c.Template), "Template %q is not the name of a template", c.Template)
-	f.Require(c.StorageGB >= 0 && c.StorageGB <= maxStorage, "StorageGB is %d; the most is %d", c.StorageGB, maxStorage)
-	f.Require(c.ThreadPoolSize >= 0, "ThreadPoolSize is %d; it is not less than 0", c.ThreadPoolSize)
+	f.Require(c.Template == "" || templateForm.MatchString(c.Template), "Template %q is not a template name", c.Template)
+	f.Require(c.StorageGB >= 0 && c.StorageGB <= maxStorage, "StorageGB is %d; the maximum is %d", c.StorageGB, maxStorage)
+	f.Require(c.ThreadPoolSize >= 0, "ThreadPoolSize is %d; it must not be negative", c.ThreadPoolSize)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, accountEndpoint)
 	for name, address := range c.RegionEndpoints {
@@ -151,8 +152,8 @@ func (c Config) validate() error {
 	return f.Err()
 }
 
-// storage is the size of a node's disk in a region.
-func (c Config) storage(spec gputrain.Spec, r region) int {
+// storage returns the size of a node's disk in a region.
+func (c Config) storage(spec driver.Query, r region) int {
 	size := c.StorageGB
 	if spec.DiskGiB > 0 {
 		size = int(math.Ceil(min(spec.DiskGiB, maxStorage+1)))

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -17,7 +17,7 @@ func TestConfigFaultsAllAtOnce(t *testing.T) {
 		APIKey: testKey, Region: "IN9", Template: "../pytorch", StorageGB: 2001, ThreadPoolSize: -1, RequestTimeout: time.Millisecond,
 		Endpoint: "https://u:secret@example.com?key=1", RegionEndpoints: map[string]string{noida: "", "x": "ftp://example.com"},
 	}.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "open", testKey, "secret")
+	cloudtest.Is(t, err, driver.ErrInvalid, providerName, "open", testKey, "secret")
 	for _, field := range []string{`Region "IN9"`, "Template", "StorageGB", "ThreadPoolSize", "RequestTimeout", "Endpoint is", "an empty name or address", "RegionEndpoints is"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v; want something about %s", err, field)
@@ -41,10 +41,10 @@ func TestConfigFromTheEnvironment(t *testing.T) {
 	cloudtest.Open(t, cfg)
 	f.Inject(fakecloud.Fault{Op: opBalance, Answer: fakecloud.Reply(200, row{})})
 	_, err := cfg.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "open", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "open", testKey)
 }
 
-// The driver has a table of regions of its own, and does not print the key.
+// The driver copies the Config's table of regions, and does not print the key.
 func TestConfigIsAValue(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -53,7 +53,7 @@ func TestConfigIsAValue(t *testing.T) {
 	cfg.Region = "mars-01"
 	d := cloudtest.Prepared(t, cfg)
 	cfg.RegionEndpoints["mars-01"] = "https://example.invalid"
-	if all := cloudtest.Offers(t, d, l4); len(all) != 1 || all[0].Region != "mars-01" {
+	if all := cloudtest.Offers(t, d, l4.Query()); len(all) != 1 || all[0].Region != "mars-01" {
 		t.Errorf("%+v", all)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v"} {

@@ -7,20 +7,21 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// These tests are not parallel to others: the suite looks for goroutines that are left.
+// These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
-func TestConformance(t *testing.T) { conform(t, gputrain.OnDemand, nil) }
+func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 
-// The same of spot machines, of which a paused one was preempted.
-func TestConformanceOfSpot(t *testing.T) { conform(t, gputrain.Spot, cloudtest.Reads()) }
+// The suite also passes on spot, where a paused machine was preempted.
+func TestConformanceOfSpot(t *testing.T) { conform(t, driver.Spot, cloudtest.Reads()) }
 
-func conform(t *testing.T, allocation gputrain.Allocation, without map[string]string) {
+func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
@@ -33,19 +34,19 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 			providertest.OpRelease:   {opDelKey},
 		})
 		cfg := f.config()
-		if allocation == gputrain.OnDemand { // with clients of the driver's own
+		if allocation == driver.OnDemand { // with clients of the driver's own
 			cfg = Config{APIKey: testKey, Endpoint: f.URL}
 		}
 		wrong, missing := cfg, cfg
 		wrong.APIKey, missing.APIKey = "wrong", ""
-		words := map[string]gputrain.InstanceState{
-			"Creating": gputrain.InstancePending, "Resuming": gputrain.InstancePending, "Running": gputrain.InstanceRunning, "running": gputrain.InstanceRunning,
-			"Failed": gputrain.InstanceFailed, "Destroying": gputrain.InstanceTerminated, "Migrating": gputrain.InstanceUnknown,
-			"Pausing": gputrain.InstanceStopped, "Paused": gputrain.InstanceStopped, "vanished": gputrain.InstanceTerminated,
+		words := map[string]driver.InstanceState{
+			"Creating": driver.InstancePending, "Resuming": driver.InstancePending, "Running": driver.InstanceRunning, "running": driver.InstanceRunning,
+			"Failed": driver.InstanceFailed, "Destroying": driver.InstanceTerminated, "Migrating": driver.InstanceUnknown,
+			"Pausing": driver.InstanceStopped, "Paused": driver.InstanceStopped, "vanished": driver.InstanceTerminated,
 		}
-		if allocation == gputrain.Spot {
+		if allocation == driver.Spot {
 			for _, word := range []string{"Pausing", "Paused", "Destroying", "vanished"} {
-				words[word] = gputrain.InstancePreempted
+				words[word] = driver.InstancePreempted
 			}
 		}
 		h := providertest.Harness{
@@ -62,17 +63,17 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
 			WrongKey:   wrong,
 			Secrets:    []string{testKey},
-			Without:    map[string]string{"PagedOffers": "all that there is comes in one answer"},
+			Without:    map[string]string{"PagedOffers": "all offers come in one answer"},
 		}
-		if allocation == gputrain.Spot { // which a price of null says that there is none of
-			h.Unpriced, h.Without["Unpriced"] = nil, "where there is no spot price there is no spot"
+		if allocation == driver.Spot { // a price of null means that there is no spot
+			h.Unpriced, h.Without["Unpriced"] = nil, "without a spot price there is no spot"
 		}
 		maps.Copy(h.Without, without)
 		return h
 	})
 }
 
-// become brings an instance into a state.
+// become puts an instance into a state.
 func (f *fake) become(id, state string) {
 	if state == "vanished" {
 		f.Do(func() { f.instances.Delete(nil, id) })
@@ -87,7 +88,7 @@ func (f *fake) forgetPrices() {
 	}
 }
 
-// foreign puts into the account what looks like gputrain's and is not.
+// foreign puts things into the account that look like gputrain's and are not.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, name := range []string{"gputrain", "gputrain-p1", "mine", "gputrain-P1-0"} {

@@ -4,10 +4,10 @@
 //		Accelerator: accelerators.A100(accelerators.Memory(80)), DiskGiB: 200,
 //	})
 //
-// A node is what [Config].Template says: a container with a framework, logged in to as root,
-// or with "vm" a machine with a kernel and a Docker of its own. There is neither a Docker image
-// of one's own nor an environment to be given: Spec.Image is set up over SSH, as everywhere.
-// Machines without GPU, which Jarvis Labs has too, are not rented.
+// [Config].Template chooses the kind of node: a container with a framework, whose login user is
+// root, or with "vm" a machine with its own kernel and Docker. The API takes neither a Docker
+// image nor an environment: Spec.Image is set up over SSH, as everywhere. Jarvis Labs' machines
+// without GPU are not rented.
 //
 // # At a glance
 //
@@ -25,77 +25,77 @@
 //
 // # Credentials
 //
-// The key is [Config].APIKey, else the variable JL_API_KEY. Keys are made in the console
-// under Settings, API Keys, and may do all that the account may.
+// The key is [Config].APIKey, else the variable JL_API_KEY. Keys are made in the console under
+// Settings, API Keys, and have all rights of the account.
 //
 // # Regions
 //
-// IN2 (Noida), IN1 (Chennai) and EU1 each have a host of their own for what is done to
-// machines there; [Config].RegionEndpoints adds to the table. A machine in a region that it
-// does not have is listed, and not touched. EU1 has one GPU in a node or eight, disks of
-// 100 GB at least, and no spot. A spec that asks for more processors or memory than its GPUs
-// come with gets a node of more GPUs.
+// IN2 (Noida), IN1 (Chennai) and EU1 each have a host of their own for calls about machines
+// there; [Config].RegionEndpoints adds to the table. A machine in a region outside the table is
+// listed, but not touched. EU1 has nodes with one GPU or eight, disks of at least 100 GB, and
+// no spot. A spec that asks for more processors or memory than its GPUs come with gets a node
+// with more GPUs.
 //
 // # Names
 //
-// Machines have no tags: the pool is told by the name alone, which has 40 characters at most.
-// A pool's ID has 24. Who renames a machine hides it from [gputrain.Reap]; and a pool's program
-// and lease are known to nobody but its own ledger.
+// Machines have no tags: only the name identifies the pool. It has 40 characters at most, and a
+// pool's ID has 24. Renaming a machine hides it from [gputrain.Reap]. Only the ledger of a pool
+// knows its program and lease.
 //
 // # SSH keys
 //
 // The pool's key is registered with the account when the pool opens, and removed when it
-// closes. All keys of the account go into every machine that is made meanwhile, also those of
+// closes. Every machine made meanwhile gets all keys of the account, including machines of
 // other people's pools. An account has 10 keys at most.
 //
 // # Spot
 //
-// Containers in India can be had at a fixed lower price. What happens when one is taken back
-// is not documented: a spot node that is paused, is being destroyed or has vanished counts as
-// preempted, and is replaced.
+// Containers in India can be rented at a fixed lower price. Preemption is not documented: a
+// spot node that is paused, is being destroyed or has vanished counts as preempted, and is
+// replaced.
 //
 // # Billing
 //
-// By the minute, from a prepaid wallet. A price is that of the GPUs and of the disk, at
-// 0.00014 USD per GB and hour, which is not published and may change. Where the API tells
-// prices in another currency they are not known: Spec.AllowUnknownPrice decides. The disk is billed while a
-// machine is paused, too: machines are destroyed, never paused. When the wallet is empty Jarvis
-// Labs pauses machines, and later deletes their data. File systems are billed by themselves,
-// and none is made.
+// By the minute, from a prepaid wallet. A price includes the GPUs and the disk, at 0.00014 USD
+// per GB and hour, which is not published and may change. If the API reports prices in another
+// currency, they are unknown: Spec.AllowUnknownPrice decides. The disk of a paused machine is
+// billed, too: gputrain destroys machines and never pauses them. When the wallet is empty,
+// Jarvis Labs pauses machines, and later deletes their data. File systems are billed by
+// themselves, and gputrain makes none.
 //
 // # When the client is gone
 //
-// Nothing in a container ends its billing: a poweroff there does not exist, and the account's
-// key is never put there. A node whose lease has run out ends its tasks, and goes on being billed
-// until [gputrain.Reap] or the pool's own program ends it.
+// Nothing in a container can end its billing: it has no poweroff, and the account's key is
+// never put there. A node whose lease has run out ends its tasks, and is billed until
+// [gputrain.Reap] or the pool's own program ends it.
 //
 // # Host keys
 //
-// Jarvis Labs neither publishes nor takes host keys, and has no call for a node's log: the
-// first contact decides. Containers share hosts, and are told apart by port. Whoever stands
-// between this program and the node at that moment can take its place, and is given what the
-// pool sends, with the secrets of tasks. [gputrain.Spec].RequireKnownHostKey passes over all
+// Jarvis Labs neither publishes nor accepts host keys, and has no call for a node's log: the
+// first contact decides. Containers share hosts and differ by port. An attacker between this
+// program and the node at that moment can take its place, and receives everything that the pool
+// sends, including the secrets of tasks. [gputrain.Spec].RequireKnownHostKey rejects all
 // offers.
 //
 // # Networks and storage
 //
-// Nodes have no private addresses. Spec.Mounts is not understood.
+// Nodes have no private addresses. Spec.Mounts is not supported.
 //
 // # Errors
 //
 //   - ErrAuth: the key is wrong.
-//   - ErrQuota: the wallet is empty, or the account has as many SSH keys as it may.
-//   - ErrNoCapacity: somebody else was faster; the next offer is taken.
+//   - ErrQuota: the wallet is empty, or the account has reached its limit of SSH keys.
+//   - ErrNoCapacity: another customer was faster; the pool takes the next offer.
 //   - ErrInvalid: there is no such template, or the pool's name is too long.
 //
-// A create that fails is often answered with 200, and by words alone: those that are not
-// known leave open whether there is a machine, which is then looked for by its name.
+// A failed create is often answered with 200 and a text. An unknown text leaves open whether a
+// machine exists; the driver then looks for its name.
 //
 // # What this was checked against
 //
 // Jarvis Labs publishes no description of its API. This follows its own clients
 // (https://github.com/jarvislabsai/jarvislabs, https://github.com/jarvislabsai/JLClient) and
-// what others found who use it. No call was made to the live service. Guessed are the words for a
-// want of stock or money, how long lists lag, whom a VM lets in (ubuntu, unless it says
-// otherwise), and how a spot machine ends.
+// reports of other users. No call was made to the live service. Guessed are the texts for a
+// lack of stock or money, the lag of lists, the login user of a VM (ubuntu, unless the API
+// names another), and the end of a spot machine.
 package jarvislabs

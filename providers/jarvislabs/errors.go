@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// The words of refusals, which have no codes, by what the vendor's own clients look for.
+// The texts of refusals, which have no codes, from the vendor's own clients.
 var (
 	balanceWords = regexp.MustCompile(`balance|funds|recharge`)
 	foreignWords = regexp.MustCompile(`does not belong`)
@@ -20,7 +20,7 @@ var (
 	goneWords    = regexp.MustCompile(`not found|no such|does not exist`)
 )
 
-// classify is the table of refusals. The words count before the status.
+// classify maps refusals to kinds. The text counts before the status.
 func classify(op string, err error) (hint string, kind error) {
 	e, answered := cloud.Answered(err)
 	if !answered {
@@ -29,27 +29,27 @@ func classify(op string, err error) (hint string, kind error) {
 	said := strings.ToLower(e.Message)
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return "", gputrain.ErrRateLimited
+		return "", driver.ErrRateLimited
 	case balanceWords.MatchString(said):
-		return "the wallet is prepaid: add to it in Jarvis Labs' console under Billing", gputrain.ErrQuota
-	case foreignWords.MatchString(said): // which is how a machine that is not the account's is said
-		return "", gputrain.ErrNotFound
+		return "the wallet is prepaid: add to it in Jarvis Labs' console under Billing", driver.ErrQuota
+	case foreignWords.MatchString(said): // the text for a machine of another account
+		return "", driver.ErrNotFound
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		return "see in Jarvis Labs' console under Settings, API Keys, that the key is there", gputrain.ErrAuth
+		return "check in Jarvis Labs' console under Settings, API Keys, that the key exists", driver.ErrAuth
 	case op == "launch" && stockWords.MatchString(said):
-		return "", gputrain.ErrNoCapacity
+		return "", driver.ErrNoCapacity
 	case (op == "launch" || op == "prepare") && quotaWords.MatchString(said):
-		return "an account has 10 SSH keys at most, and a number of machines", gputrain.ErrQuota
+		return "an account has 10 SSH keys at most, and a number of machines", driver.ErrQuota
 	case op == "launch" && e.Status == http.StatusNotFound && said != "":
-		return "the region does not have this template", gputrain.ErrUnsupported
+		return "the region does not have this template", driver.ErrUnsupported
 	case e.Status == http.StatusNotFound, e.Status == http.StatusOK && op != "launch":
-		return "", gputrain.ErrUnavailable // that a machine is gone the list of all has to say
+		return "", driver.ErrUnavailable // only the list of all machines proves that one is gone
 	}
 	return "", nil
 }
 
-// isGone is whether an answer about one thing says that it does not exist: in the API's own
-// words, or under a 200 without any.
+// isGone reports whether an answer about one thing means that it does not exist: by the API's
+// text, or by a 200 without any.
 func isGone(err error) bool {
 	e, answered := cloud.Answered(err)
 	if !answered {
@@ -60,18 +60,18 @@ func isGone(err error) bool {
 	return known && goneWords.MatchString(said) || e.Code == refused && said == "" || foreignWords.MatchString(said)
 }
 
-// isMissing is whether a machine is in no list.
+// isMissing reports whether a machine is in no list.
 func isMissing(err error) bool {
-	e, ok := errors.AsType[*gputrain.Error](err)
-	return ok && e.Kind == gputrain.ErrNotFound
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Kind == driver.ErrNotFound
 }
 
-// mayBeUnderWay is whether a destroy that failed so may have had its effect, or an earlier
-// one: unless it was refused for the key's sake.
+// mayBeUnderWay reports whether a failed destroy, or an earlier one, may have taken effect:
+// unless the key was refused.
 func mayBeUnderWay(err error) bool {
-	if e, ok := errors.AsType[*gputrain.Error](err); ok {
-		return e.Kind != gputrain.ErrUnsupported
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Kind != driver.ErrUnsupported
 	}
 	_, kind := classify("terminate", err)
-	return kind != gputrain.ErrAuth && kind != gputrain.ErrRateLimited && !errors.Is(err, context.Canceled)
+	return kind != driver.ErrAuth && kind != driver.ErrRateLimited && !errors.Is(err, context.Canceled)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/jarvislabs"
 )
 
@@ -33,7 +34,7 @@ func ExampleConfig_spot() {
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.L4(),
 		Nodes:        4,
-		Allocation:   gputrain.Spot,
+		Allocation:   driver.Spot,
 		MaxHourlyUSD: 0.40,
 	}
 	plan, err := gputrain.Plan(context.Background(), jarvislabs.Config{Region: "IN1"}, spec) // rents nothing

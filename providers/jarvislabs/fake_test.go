@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opBalance    = "GET /users/balance"
 	opGroups     = "GET /misc/server_meta"
@@ -41,8 +41,8 @@ type row = cloudtest.Row
 var hosts = map[string]string{noida: "backendn.jarvislabs.net", chennai: "backendc.jarvislabs.net", eu: "backendeu.jarvislabs.net"}
 
 // A fake is Jarvis Labs with its quirks: hosts by region, failures under a 200, types that
-// vary, keys that go into every machine. What it holds is only to be touched by its handlers
-// and in Do.
+// vary, keys that go into every machine. Only its handlers and functions passed to Do may
+// touch its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -52,14 +52,14 @@ type fake struct {
 	groups    []row
 	currency  string
 
-	status     string // of what is created
-	noMachines bool   // instances are rows only, nothing runs
-	full       bool   // there is room for no more than room
+	status     string // of a new instance
+	noMachines bool   // instances are only rows, with no machine behind them
+	full       bool   // capacity is limited to room more instances
 	room       int
 	lastID     int
 }
 
-// A rental is a machine's row, and the machine.
+// A rental is an instance's row and the machine behind it.
 type rental struct {
 	row     row
 	machine *fakecloud.Machine
@@ -101,7 +101,7 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// config is a Config that believes to talk to the vendor's hosts.
+// config returns a Config for the vendor's hosts, whose calls go to the fake.
 func (f *fake) config() Config {
 	to, err := url.Parse(f.URL)
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *fake) config() Config {
 	return Config{APIKey: testKey, HTTPClient: &http.Client{Transport: toFake{to, &http.Transport{DisableKeepAlives: true}}}}
 }
 
-// toFake sends all calls to the fake, which sees by the header for which host they were.
+// toFake sends all calls to the fake, with a header that names the original host.
 type toFake struct {
 	to   *url.URL
 	next http.RoundTripper
@@ -168,7 +168,8 @@ func (f *fake) deleteKey(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"success": f.keys.Delete(c, c.Vars["key_id"])})
 }
 
-// elsewhere is whether a call is for a host of the vendor's that does not have the region.
+// elsewhere reports whether a call went to a host of the vendor's that does not have the
+// region.
 func elsewhere(c *fakecloud.Call, region any) bool {
 	host := c.Header.Get("Host")
 	return strings.HasSuffix(host, ".jarvislabs.net") && host != hosts[fmt.Sprint(region)]
@@ -262,20 +263,20 @@ func (f *fake) destroy(c *fakecloud.Call, kind string) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"sucess": "True"})
 }
 
-// everything is what the account holds, whoever made it.
-func (f *fake) everything() (all []gputrain.Resource) {
+// everything returns all things in the account.
+func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "machine", ID: fmt.Sprint(r.row["machine_id"]), Name: strings.TrimPrefix(fmt.Sprint(r.row["instance_name"]), "gputrain-")})
+			all = append(all, driver.Resource{Kind: "machine", ID: fmt.Sprint(r.row["machine_id"]), Name: strings.TrimPrefix(fmt.Sprint(r.row["instance_name"]), "gputrain-")})
 		}
 		for _, k := range f.keys.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "key", ID: fmt.Sprint(k["key_id"]), Name: fmt.Sprint(k["key_name"])})
+			all = append(all, driver.Resource{Kind: "key", ID: fmt.Sprint(k["key_id"]), Name: fmt.Sprint(k["key_name"])})
 		}
 	})
 	return all
 }
 
-// set changes columns of an instance.
+// set changes fields of an instance.
 func (f *fake) set(id string, changed row) {
 	f.t.Helper()
 	f.Do(func() {
@@ -290,7 +291,7 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// created returns what the last create has asked for, and of which host.
+// created returns the body and the host of the last create.
 func (f *fake) created() (in createInstance, host string) {
 	records := f.Records(opCreate)
 	last := records[len(records)-1]

@@ -9,19 +9,21 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 var l4 = gputrain.Spec{Accelerator: accelerators.L4()}
 
-// from launches a node of the first offer of a region.
-func from(t *testing.T, d gputrain.Driver, spec gputrain.Spec, region string, rank int) gputrain.Instance {
+// from launches a node of a region's first offer.
+func from(t *testing.T, d driver.Driver, spec gputrain.Spec, region string, rank int) driver.Instance {
 	t.Helper()
-	for _, o := range cloudtest.Offers(t, d, spec) {
+	for _, o := range cloudtest.Offers(t, d, spec.Query()) {
 		if o.Region == region {
-			got, err := d.Launch(t.Context(), cloudtest.Request(t, spec, o, rank))
+			got, err := d.Launch(t.Context(), cloudtest.Request(t, spec.Query(), o, rank))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,10 +31,10 @@ func from(t *testing.T, d gputrain.Driver, spec gputrain.Spec, region string, ra
 		}
 	}
 	t.Fatalf("%s has no offers", region)
-	return gputrain.Instance{}
+	return driver.Instance{}
 }
 
-// Whatever is done to a machine goes to the host of its region. The fake has it nowhere else.
+// All calls about a machine go to the host of its region: in the fake, no other host has it.
 func TestRegionsHaveTheirOwnHosts(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -72,12 +74,12 @@ func TestRegionThatIsNotKnown(t *testing.T) {
 	})
 	d := cloudtest.Prepared(t, f.config())
 	err := d.Terminate(t.Context(), id)
-	cloudtest.Is(t, err, gputrain.ErrUnsupported, providerName, "terminate", testKey)
+	cloudtest.Is(t, err, driver.ErrUnsupported, providerName, "terminate", testKey)
 	if all, err := d.List(t.Context(), "p1"); err != nil || len(all) != 2 || all[0].Region != "mars-01" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	_, err = d.Launch(t.Context(), cloudtest.Request(t, l4, gputrain.Offer{ID: "mars-01/L4/1/on-demand"}, 0))
-	cloudtest.Is(t, err, gputrain.ErrUnsupported, providerName, "launch", testKey)
+	_, err = d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), driver.Offer{ID: "mars-01/L4/1/on-demand"}, 0))
+	cloudtest.Is(t, err, driver.ErrUnsupported, providerName, "launch", testKey)
 	cfg := f.config()
 	cfg.RegionEndpoints = map[string]string{"mars-01": f.URL}
 	if err := cloudtest.Open(t, cfg).Terminate(t.Context(), id); err != nil {
@@ -85,27 +87,27 @@ func TestRegionThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// The 200 that is a failure, in all its spellings.
+// A failure under a 200 is found in all its spellings.
 func TestFailureUnderAGoodStatus(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		answer any
 		kind   error
 	}{
-		{row{"success": false, "message": "Requested GPU is not available at the moment"}, gputrain.ErrNoCapacity},
-		{row{"sucess": false, "error": "out of stock"}, gputrain.ErrNoCapacity},
-		{row{"success": "False", "detail": "no capacity"}, gputrain.ErrNoCapacity},
-		{row{"success": "false", "message": "Insufficient balance"}, gputrain.ErrQuota},
-		{row{"message": "Maximum number of instances reached"}, gputrain.ErrQuota}, // without an ID
-		{row{"success": true, "machine_id": 0, "message": "no capacity"}, gputrain.ErrNoCapacity},
-		{row{"success": true, "machine_id": nil}, gputrain.ErrUnavailable},
-		{row{"success": false}, gputrain.ErrUnavailable},
-		{row{"success": false, "message": "Something else"}, gputrain.ErrUnavailable},
+		{row{"success": false, "message": "Requested GPU is not available at the moment"}, driver.ErrNoCapacity},
+		{row{"sucess": false, "error": "out of stock"}, driver.ErrNoCapacity},
+		{row{"success": "False", "detail": "no capacity"}, driver.ErrNoCapacity},
+		{row{"success": "false", "message": "Insufficient balance"}, driver.ErrQuota},
+		{row{"message": "Maximum number of instances reached"}, driver.ErrQuota}, // without an ID
+		{row{"success": true, "machine_id": 0, "message": "no capacity"}, driver.ErrNoCapacity},
+		{row{"success": true, "machine_id": nil}, driver.ErrUnavailable},
+		{row{"success": false}, driver.ErrUnavailable},
+		{row{"success": false, "message": "Something else"}, driver.ErrUnavailable},
 	} {
 		f := startFake(t)
 		d := cloudtest.Prepared(t, f.config())
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Reply(200, tt.answer)})
-		got, err := cloudtest.Launch(t, d, l4, 0)
+		got, err := cloudtest.Launch(t, d, l4.Query(), 0)
 		cloudtest.Is(t, err, tt.kind, providerName, "launch", testKey)
 		if len(got) > 0 || len(f.Records(opCreate)) != 1 {
 			t.Errorf("%v: %+v after %d creates", tt.answer, got, len(f.Records(opCreate)))
@@ -120,39 +122,40 @@ func TestMachineIDs(t *testing.T) {
 		f := startFake(t)
 		d := cloudtest.Prepared(t, f.config())
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Reply(200, row{"machine_id": id})})
-		if in := cloudtest.MustLaunch(t, d, l4, 0); in.ID != "123456" {
+		if in := cloudtest.MustLaunch(t, d, l4.Query(), 0); in.ID != "123456" {
 			t.Errorf("%v is %q", id, in.ID)
 		}
 		f.Inject(fakecloud.Fault{Op: opShow, Answer: fakecloud.Reply(200, row{"instance": row{"machine_id": id, "status": "Creating"}})})
-		if in := cloudtest.Describe(t, d, "123456"); in.State != gputrain.InstancePending {
+		if in := cloudtest.Describe(t, d, "123456"); in.State != driver.InstancePending {
 			t.Errorf("%+v", in)
 		}
 	}
 }
 
-// That the API does not find a machine by its ID counts only where the list of all lacks it, too.
+// A machine that the API does not find by its ID is gone only if the list of all machines
+// lacks it, too.
 func TestNotFoundByItsID(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	for _, answer := range []fakecloud.Answer{
 		fakecloud.Reply(200, row{"success": false}), fakecloud.Reply(200, row{"success": true}), refuse(200, "Machine not found"),
 		fakecloud.Reply(404, row{"detail": "Not Found"}), fakecloud.Reply(403, row{"message": "Machine does not belong to this user"}),
 	} {
 		f.Inject(fakecloud.Fault{Op: opShow, Answer: answer})
-		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning {
 			t.Errorf("%s: %+v", answer.Body, now)
 		}
 		f.Inject(fakecloud.Fault{Op: opShow, Answer: answer})
 		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, row{"success": false})})
 		_, err := d.Describe(t.Context(), in.ID)
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "describe", testKey)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "describe", testKey)
 	}
 	for _, answer := range []fakecloud.Answer{fakecloud.Reply(404, "<html>"), refuse(200, "Database error"), fakecloud.Reply(200, row{"instance": row{"machine_id": 8}})} {
 		f.Inject(fakecloud.Fault{Op: opShow, Answer: answer})
 		_, err := d.Describe(t.Context(), in.ID)
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "describe", testKey)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "describe", testKey)
 	}
 }
 
@@ -165,11 +168,11 @@ func TestListsThatAreNone(t *testing.T) {
 		d := cloudtest.Open(t, f.config())
 		f.Inject(fakecloud.Fault{Op: strings.TrimSpace(op), Answer: fakecloud.Reply(200, answer), Times: -1})
 		_, err := d.List(t.Context(), "")
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "list", testKey)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "list", testKey)
 	}
 }
 
-// Each kind of machine is destroyed at a path of its own, and none is ever paused.
+// Each kind of machine is destroyed at its own path, and none is ever paused.
 func TestDestroyByKind(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -188,15 +191,15 @@ func TestDestroyByKind(t *testing.T) {
 	}
 }
 
-// A destroy that fails may be under way: whether the machine is there decides.
+// A failed destroy may be under way: whether the machine still exists decides.
 func TestDestroyThatFails(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	f.Inject(fakecloud.Fault{Op: opDestroy, Times: -1, Answer: refuse(200, "try again")})
 	err := d.Terminate(t.Context(), in.ID)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, providerName, "terminate", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "terminate", testKey)
 	if n := len(f.Records(opShow)); n != destroyTries+1 {
 		t.Errorf("it was looked at %d times", n)
 	}
@@ -206,12 +209,12 @@ func TestDestroyThatFails(t *testing.T) {
 	}
 }
 
-// As long as the machine shows no sign of its end it is asked for again.
+// A destroy is repeated while the machine shows no sign of it.
 func TestDestroyIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	f.Inject(fakecloud.Fault{Op: opDestroy, Times: 2, Answer: refuse(200, "try again")})
 	if err := d.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
@@ -219,19 +222,19 @@ func TestDestroyIsAskedForAgain(t *testing.T) {
 	if n := len(f.Records(opDestroy)); n != 3 {
 		t.Errorf("it was asked for %d times", n)
 	}
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceTerminated {
 		t.Errorf("it is %v", now.State)
 	}
 }
 
-// Where the key is refused there is nothing to wait for.
+// If the key is refused, End does not wait.
 func TestDestroyThatIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.Inject(fakecloud.Fault{Op: opDestroy, Answer: fakecloud.Reply(403, row{"message": "Not authenticated"})})
 	d := cloudtest.Prepared(t, f.config())
-	err := d.Terminate(t.Context(), cloudtest.MustLaunch(t, d, l4, 0).ID)
-	cloudtest.Is(t, err, gputrain.ErrAuth, providerName, "terminate", testKey)
+	err := d.Terminate(t.Context(), cloudtest.MustLaunch(t, d, l4.Query(), 0).ID)
+	cloudtest.Is(t, err, driver.ErrAuth, providerName, "terminate", testKey)
 	if n := len(f.Records(opShow)); n != 1 {
 		t.Errorf("it was looked at %d times", n)
 	}
@@ -253,15 +256,15 @@ func TestFailedMachineSaysWhy(t *testing.T) {
 	d := cloudtest.Prepared(t, f.config())
 	in := from(t, d, l4, "IN1", 0)
 	f.set(in.ID, row{"status": "Failed"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceFailed || now.StateReason != "Failed: container failed to start 500" {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceFailed || now.StateReason != "Failed: container failed to start 500" {
 		t.Errorf("%+v", now)
 	}
 	f.set(in.ID, row{"status": "Creating", "ssh_str": "ssh -p 1 root@old.example.net"})
 	if now := cloudtest.Describe(t, d, in.ID); now.SSH.Addr != "" {
-		t.Errorf("what is told of SSH is old unless the machine runs: %+v", now)
+		t.Errorf("the SSH address is outdated unless the machine runs: %+v", now)
 	}
 	f.set(in.ID, row{"status": "Running", "ssh_str": nil})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePending {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending {
 		t.Errorf("%+v", now)
 	}
 }
@@ -271,7 +274,7 @@ func TestPoolIDThatLeavesNoRoom(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	err := d.Prepare(t.Context(), cloudtest.Info("p"+strings.Repeat("x", maxPoolID)))
-	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "prepare", testKey)
+	cloudtest.Is(t, err, driver.ErrInvalid, providerName, "prepare", testKey)
 	if !strings.Contains(err.Error(), "WithName") || len(f.everything()) > 0 {
 		t.Errorf("%v, %+v", err, f.everything())
 	}
@@ -279,13 +282,13 @@ func TestPoolIDThatLeavesNoRoom(t *testing.T) {
 	if err := d.Prepare(t.Context(), cloudtest.Info(longest)); err != nil {
 		t.Error(err)
 	}
-	if name := cloud.Prefix + longest + "-99-r99"; len(name) > maxName {
+	if name := pooltag.Prefix + longest + "-99-r99"; len(name) > maxName {
 		t.Errorf("%s is too long", name)
 	}
-	req := cloudtest.Request(t, l4, cloudtest.Offers(t, d, l4)[0], 0)
+	req := cloudtest.Request(t, l4.Query(), cloudtest.Offers(t, d, l4.Query())[0], 0)
 	req.Pool, req.Nodes[0].Name = cloudtest.Info(longest), longest+"-99999-r999"
 	_, err = d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "launch", testKey)
+	cloudtest.Is(t, err, driver.ErrInvalid, providerName, "launch", testKey)
 }
 
 func TestAccountHasTenKeysAtMost(t *testing.T) {
@@ -297,7 +300,7 @@ func TestAccountHasTenKeysAtMost(t *testing.T) {
 		}
 	})
 	err := cloudtest.Open(t, f.config()).Prepare(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, gputrain.ErrQuota, providerName, "prepare", testKey)
+	cloudtest.Is(t, err, driver.ErrQuota, providerName, "prepare", testKey)
 }
 
 func TestOfferThatIsNotUnderstood(t *testing.T) {
@@ -305,8 +308,8 @@ func TestOfferThatIsNotUnderstood(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	for _, id := range []string{"", "IN2/L4", noida + "/L4/0/spot", noida + "/L4/1/cheap", noida + "//1/spot", noida + "/L4/01/spot"} {
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, l4, gputrain.Offer{ID: id}, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, providerName, "launch", testKey)
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), driver.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, providerName, "launch", testKey)
 	}
 	if n := len(f.Records(opCreate)); n > 0 {
 		t.Errorf("%d creates", n)
@@ -320,18 +323,18 @@ func TestErrors(t *testing.T) {
 		body           any
 		launch, others error
 	}{
-		{401, row{"message": "Invalid token"}, gputrain.ErrAuth, gputrain.ErrAuth},
-		{403, row{"message": "Not authenticated"}, gputrain.ErrAuth, gputrain.ErrAuth},
-		{403, row{"message": "Insufficient balance"}, gputrain.ErrQuota, gputrain.ErrQuota},
-		{404, row{"detail": "Not Found"}, gputrain.ErrUnsupported, gputrain.ErrUnavailable},
-		{404, "<html>", gputrain.ErrUnavailable, gputrain.ErrUnavailable},
-		{422, row{"detail": []row{{"loc": []any{"query", 1}, "msg": "field required"}}}, gputrain.ErrInvalid, gputrain.ErrInvalid},
-		{400, row{"error": "out of stock"}, gputrain.ErrNoCapacity, gputrain.ErrInvalid},
-		{409, row{"detail": "no capacity"}, gputrain.ErrNoCapacity, gputrain.ErrUnavailable},
-		{400, row{"message": "limit reached"}, gputrain.ErrQuota, gputrain.ErrInvalid},
-		{429, row{"message": "rate limit"}, gputrain.ErrRateLimited, gputrain.ErrRateLimited},
-		{503, "", gputrain.ErrUnavailable, gputrain.ErrUnavailable},
-		{200, row{"success": false}, nil, gputrain.ErrUnavailable},
+		{401, row{"message": "Invalid token"}, driver.ErrAuth, driver.ErrAuth},
+		{403, row{"message": "Not authenticated"}, driver.ErrAuth, driver.ErrAuth},
+		{403, row{"message": "Insufficient balance"}, driver.ErrQuota, driver.ErrQuota},
+		{404, row{"detail": "Not Found"}, driver.ErrUnsupported, driver.ErrUnavailable},
+		{404, "<html>", driver.ErrUnavailable, driver.ErrUnavailable},
+		{422, row{"detail": []row{{"loc": []any{"query", 1}, "msg": "field required"}}}, driver.ErrInvalid, driver.ErrInvalid},
+		{400, row{"error": "out of stock"}, driver.ErrNoCapacity, driver.ErrInvalid},
+		{409, row{"detail": "no capacity"}, driver.ErrNoCapacity, driver.ErrUnavailable},
+		{400, row{"message": "limit reached"}, driver.ErrQuota, driver.ErrInvalid},
+		{429, row{"message": "rate limit"}, driver.ErrRateLimited, driver.ErrRateLimited},
+		{503, "", driver.ErrUnavailable, driver.ErrUnavailable},
+		{200, row{"success": false}, nil, driver.ErrUnavailable},
 	} {
 		f := startFake(t)
 		d := cloudtest.Open(t, f.config())
@@ -353,7 +356,7 @@ func TestVM(t *testing.T) {
 	cfg := f.config()
 	cfg.Template = "vm"
 	d := cloudtest.Prepared(t, cfg)
-	spec := gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.SpotIfAvailable}
+	spec := gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable}
 	in := from(t, d, spec, "IN2", 0)
 	if asked, _ := f.created(); asked.Storage != 100 || asked.Spot || f.Records(opCreate)[0].Path != "/templates/vm/create" {
 		t.Errorf("%+v", asked)
@@ -372,7 +375,7 @@ func TestVM(t *testing.T) {
 	}
 }
 
-// The same instance, in the words that other answers have.
+// The same instance, in the fields of other answers.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -389,7 +392,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// A create may take long: it is not cut off after the time of a read.
+// A create may take longer than the timeout of a read.
 func TestCreateMayTakeLong(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -399,7 +402,7 @@ func TestCreateMayTakeLong(t *testing.T) {
 	free := make(chan struct{})
 	time.AfterFunc(1500*time.Millisecond, func() { close(free) })
 	f.Inject(fakecloud.Fault{Op: opCreate, Hold: free})
-	cloudtest.MustLaunch(t, d, l4, 0)
+	cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	if n := len(f.Records(opCreate)); n != 1 {
 		t.Errorf("%d creates", n)
 	}

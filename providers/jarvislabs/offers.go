@@ -10,24 +10,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
 	maxGPUs     = 8
 	billingUnit = time.Minute
-	// storageUSD is what has been seen of a disk's price, per GB and hour.
+	// storageUSD is an observed price of a disk, per GB and hour.
 	storageUSD = 0.00014
 )
 
-// Offers yields kinds of GPU by region, with as many of it as the spec asks for.
-func (p *provider) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields kinds of GPU by region, with the number of GPUs that the spec asks for.
+func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		found, err := p.find(ctx, spec)
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
 		for _, o := range found {
@@ -38,23 +38,23 @@ func (p *provider) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gpu
 	}
 }
 
-func (p *provider) find(ctx context.Context, spec gputrain.Spec) ([]gputrain.Offer, error) {
+func (p *provider) find(ctx context.Context, spec driver.Query) ([]driver.Offer, error) {
 	if spec.DiskGiB > maxStorage {
-		return nil, &gputrain.Error{Kind: gputrain.ErrNoOffers, Err: fmt.Errorf("no disk has %v GiB", spec.DiskGiB), Hint: "Spec.DiskGiB is 2000 at most"}
+		return nil, &driver.Error{Kind: driver.ErrNoOffers, Err: fmt.Errorf("no disk has %v GiB", spec.DiskGiB), Hint: "the maximum of Spec.DiskGiB is 2000"}
 	}
 	known, err := p.api.templates(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(known, p.cfg.Template) {
-		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("there is no template %q", p.cfg.Template),
-			Hint: "Config.Template is one of " + strings.Join(known, ", ")}
+		return nil, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("no template %q", p.cfg.Template),
+			Hint: "set Config.Template to one of " + strings.Join(known, ", ")}
 	}
 	groups, err := p.api.groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []gputrain.Offer
+	var found []driver.Offer
 	for _, r := range p.api.regions {
 		if p.cfg.Region != "" && !r.is(p.cfg.Region) || len(spec.Regions) > 0 && !slices.ContainsFunc(spec.Regions, r.is) {
 			continue
@@ -66,20 +66,20 @@ func (p *provider) find(ctx context.Context, spec gputrain.Spec) ([]gputrain.Off
 	return found, nil
 }
 
-// markets are those that an allocation takes from and a region has: spot is true.
-func (p *provider) markets(a gputrain.Allocation, r region) (all []bool) {
-	if a != gputrain.OnDemand && r.public != europe && p.cfg.Template != vmTemplate {
+// markets returns the markets that the allocation allows and the region has: true is spot.
+func (p *provider) markets(a driver.Allocation, r region) (all []bool) {
+	if a != driver.OnDemand && r.public != europe && p.cfg.Template != vmTemplate {
 		all = append(all, true)
 	}
-	if a != gputrain.Spot {
+	if a != driver.Spot {
 		all = append(all, false)
 	}
 	return all
 }
 
-// offers are those of one region and market. Each kind of GPU has several groups of servers,
-// and a machine is in one of them: what is free in all of them together says nothing.
-func (p *provider) offers(r region, spot bool, groups []group, spec gputrain.Spec) (found []gputrain.Offer) {
+// offers returns the offers of one region and market. Each kind of GPU has several groups of
+// servers, and a machine is in one of them, so the sum of their free GPUs means nothing.
+func (p *provider) offers(r region, spot bool, groups []group, spec driver.Query) (found []driver.Offer) {
 	for _, g := range groups {
 		n := g.size(spec, r)
 		free := g.free(spot)
@@ -90,7 +90,7 @@ func (p *provider) offers(r region, spot bool, groups []group, spec gputrain.Spe
 		if !spec.Accelerator.Matches(a) {
 			continue
 		}
-		o := gputrain.Offer{
+		o := driver.Offer{
 			ID: placement{r.internal, g.GPU, n, spot}.String(), InstanceType: fmt.Sprintf("%dx %s", n, g.GPU), Region: r.name(), Accelerator: a,
 			Arch: g.arch(), DiskGiB: float64(p.cfg.storage(spec, r)), Spot: spot, BillingUnit: billingUnit, Available: free / n,
 			HourlyUSD: g.price(spot, n, p.cfg.storage(spec, r)),
@@ -98,7 +98,7 @@ func (p *provider) offers(r region, spot bool, groups []group, spec gputrain.Spe
 		cpus, _ := g.CPUs.number()
 		ram, _ := g.RAM.number()
 		o.VCPUs, o.MemoryGiB = cpus*float64(n), ram*float64(n)
-		if i := slices.IndexFunc(found, func(f gputrain.Offer) bool { return f.ID == o.ID }); i >= 0 {
+		if i := slices.IndexFunc(found, func(f driver.Offer) bool { return f.ID == o.ID }); i >= 0 {
 			found[i] = together(found[i], o)
 			continue
 		}
@@ -107,9 +107,9 @@ func (p *provider) offers(r region, spot bool, groups []group, spec gputrain.Spe
 	return found
 }
 
-// together is the offer of two groups: which of them a machine will be in is not known, so it
-// promises the less of each, at the higher price.
-func together(a, b gputrain.Offer) gputrain.Offer {
+// together returns the offer of two groups. The machine's group is unknown, so the offer
+// promises the smaller amounts at the higher price.
+func together(a, b driver.Offer) driver.Offer {
 	a.Available += b.Available
 	a.VCPUs, a.MemoryGiB = min(a.VCPUs, b.VCPUs), min(a.MemoryGiB, b.MemoryGiB)
 	x, known := a.HourlyUSD.USD()
@@ -118,19 +118,20 @@ func together(a, b gputrain.Offer) gputrain.Offer {
 		a.HourlyUSD = b.HourlyUSD
 	}
 	if !too {
-		a.HourlyUSD = gputrain.Price{}
+		a.HourlyUSD = driver.Price{}
 	}
 	return a
 }
 
-// takes is whether a group has what the template is: a container or a machine. Null is both.
+// takes reports whether a group has the template's kind of node: a container or a machine. Null
+// means both.
 func (p *provider) takes(g group) bool {
 	return g.Workload == "" || (g.Workload == "vm") == (p.cfg.Template == vmTemplate)
 }
 
-// size is how many GPUs a node has: as many as the spec asks for, or as its processors and
-// memory come with. Europe has one or eight.
-func (g group) size(spec gputrain.Spec, r region) int {
+// size returns the number of a node's GPUs: as many as the spec asks for, or as its processors
+// and memory come with. Europe has one or eight.
+func (g group) size(spec driver.Query, r region) int {
 	n := max(1, math.Ceil(spec.Accelerator.Count))
 	if cpus, ok := g.CPUs.number(); ok && cpus > 0 {
 		n = max(n, math.Ceil(spec.VCPUs/cpus))
@@ -144,7 +145,7 @@ func (g group) size(spec gputrain.Spec, r region) int {
 	return int(min(n, maxGPUs+1))
 }
 
-// free is how many GPUs a market has. On demand it is not all that are free.
+// free returns the free GPUs of a market. On demand not all free ones count.
 func (g group) free(spot bool) int {
 	n, known := g.EffectiveFree.number()
 	if spot || !known {
@@ -156,17 +157,17 @@ func (g group) free(spot bool) int {
 	return int(n)
 }
 
-// price is that of a node, with its disk. In another currency than USD it is not known.
-func (g group) price(spot bool, gpus, storage int) gputrain.Price {
+// price returns the price of a node with its disk. In another currency than USD it is unknown.
+func (g group) price(spot bool, gpus, storage int) driver.Price {
 	w := g.Price
 	if spot {
 		w = g.SpotPrice
 	}
 	usd, known := w.number()
 	if !known || usd <= 0 || g.foreign {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(usd*float64(gpus) + storageUSD*float64(storage))
+	return driver.USD(usd*float64(gpus) + storageUSD*float64(storage))
 }
 
 func (g group) arch() string {
@@ -176,7 +177,8 @@ func (g group) arch() string {
 	return "amd64"
 }
 
-// accelerator is what a group has. Only where no table knows its name its memory is told.
+// accelerator returns a group's accelerator. It reports the memory only if no table has the
+// name.
 func accelerator(g group, n int, asked accelerators.Accelerator) accelerators.Accelerator {
 	a := cloud.Accelerator(providerName, g.GPU, n, 0, asked)
 	if gib, ok := g.VRAM.number(); ok && a.Exact {
@@ -185,7 +187,7 @@ func accelerator(g group, n int, asked accelerators.Accelerator) accelerators.Ac
 	return a
 }
 
-// A placement is what an offer's ID says: "india-noida-01/L4/2/spot".
+// A placement is the content of an offer's ID: "india-noida-01/L4/2/spot".
 type placement struct {
 	region, gpu string
 	count       int
@@ -207,5 +209,5 @@ func parsePlacement(id string) (placement, error) {
 			return p, nil
 		}
 	}
-	return placement{}, fmt.Errorf("%w: offer %q is not like india-noida-01/L4/1/on-demand", gputrain.ErrInvalid, id)
+	return placement{}, fmt.Errorf("%w: offer %q is not like india-noida-01/L4/1/on-demand", driver.ErrInvalid, id)
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -30,12 +31,12 @@ func TestOffers(t *testing.T) {
 		{"groups of one kind together, in the order of regions", "", "", l4, []string{
 			"IN2 L4 $0.45 14 " + noida + "/L4/1/on-demand", "IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand",
 		}},
-		// Six and eight are free: of seven there is one machine, and not two.
+		// Six and eight GPUs are free: that is one machine with seven, not two.
 		{"a machine is in one group", "", "", spec(accelerators.L4(accelerators.Count(7)), nil), []string{"IN2 L4:7 $3.09 1 " + noida + "/L4/7/on-demand"}},
-		{"spot first where both will do", "in2", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.Allocation = gputrain.SpotIfAvailable }), []string{
+		{"spot first where both will do", "in2", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.Allocation = driver.SpotIfAvailable }), []string{
 			"IN2 L4 $0.30 14 " + noida + "/L4/1/spot spot", "IN2 L4 $0.45 14 " + noida + "/L4/1/on-demand",
 		}},
-		{"no spot in Europe", "EU1", "", spec(accelerators.H100(), func(s *gputrain.Spec) { s.Allocation = gputrain.Spot }), nil},
+		{"no spot in Europe", "EU1", "", spec(accelerators.H100(), func(s *gputrain.Spec) { s.Allocation = driver.Spot }), nil},
 		{"one GPU in Europe", "", "", spec(accelerators.H100(), nil), []string{"EU1 H100-SXM $3.00 8 " + eu + "/H100/1/on-demand"}},
 		{"or eight", "", "", spec(accelerators.H100(accelerators.Count(2)), nil), []string{"EU1 H100-SXM:8 $23.93 1 " + eu + "/H100/8/on-demand"}},
 		{"more GPUs for their processors", "IN1", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.VCPUs = 57 }), []string{"IN1 L4:3 $1.33 1 " + chennai + "/L4/3/on-demand"}},
@@ -53,7 +54,7 @@ func TestOffers(t *testing.T) {
 		cfg := f.config()
 		cfg.Region, cfg.Template = tt.region, tt.template
 		var got []string
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec) {
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec.Query()) {
 			s := fmt.Sprintf("%s %v %v %d %s", o.Region, o.Accelerator, o.HourlyUSD, o.Available, o.ID)
 			if o.Spot {
 				s += " spot"
@@ -66,7 +67,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// What two groups have in common is promised, at the higher price.
+// An offer promises what both groups have, at the higher price.
 func TestOffersOfUnequalGroups(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -76,28 +77,28 @@ func TestOffersOfUnequalGroups(t *testing.T) {
 		groupRow("X9000", chennai, 1, row{"vram": "512"}),
 	}
 	d := cloudtest.Open(t, f.config())
-	all := cloudtest.Offers(t, d, l4)
+	all := cloudtest.Offers(t, d, l4.Query())
 	if len(all) != 2 {
 		t.Fatalf("%+v", all)
 	}
-	if o := all[0]; o.VCPUs != 16 || o.MemoryGiB != 64 || o.HourlyUSD != gputrain.USD(0.5+50*storageUSD) || o.Available != 4 || o.DiskGiB != 50 {
+	if o := all[0]; o.VCPUs != 16 || o.MemoryGiB != 64 || o.HourlyUSD != driver.USD(0.5+50*storageUSD) || o.Available != 4 || o.DiskGiB != 50 {
 		t.Errorf("%+v", o)
 	}
 	if _, known := all[1].HourlyUSD.USD(); known {
 		t.Errorf("one of the two prices is not known: %+v", all[1])
 	}
-	all = cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.Exact("X9000")})
+	all = cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Exact("X9000")})
 	if len(all) != 1 || !all[0].Accelerator.Exact || all[0].Accelerator.MemoryGiB != 512 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// A price in another currency is not known, and no spot is missed for that.
+// A price in another currency is unknown. Spot is offered nevertheless.
 func TestOffersInAnotherCurrency(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.currency = "INR"
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{Accelerator: accelerators.L4(), Allocation: gputrain.SpotIfAvailable})
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
 	if len(all) != 4 {
 		t.Errorf("%+v", all)
 	}
@@ -118,11 +119,11 @@ func TestOffersThatCannotBe(t *testing.T) {
 		answer   any
 		kind     error
 	}{
-		{"jax", l4, "", nil, gputrain.ErrInvalid},
-		{"", gputrain.Spec{DiskGiB: 2001}, "", nil, gputrain.ErrNoOffers},
-		{"", l4, opGroups, row{"currency": "USD"}, gputrain.ErrUnavailable},
-		{"", l4, opGroups, row{"server_meta": []row{{"region": noida}}}, gputrain.ErrUnavailable},
-		{"", l4, opTemplates, row{}, gputrain.ErrUnavailable},
+		{"jax", l4, "", nil, driver.ErrInvalid},
+		{"", gputrain.Spec{DiskGiB: 2001}, "", nil, driver.ErrNoOffers},
+		{"", l4, opGroups, row{"currency": "USD"}, driver.ErrUnavailable},
+		{"", l4, opGroups, row{"server_meta": []row{{"region": noida}}}, driver.ErrUnavailable},
+		{"", l4, opTemplates, row{}, driver.ErrUnavailable},
 	} {
 		cfg := f.config()
 		cfg.Template = tt.template
@@ -131,7 +132,7 @@ func TestOffersThatCannotBe(t *testing.T) {
 			f.Inject(fakecloud.Fault{Op: tt.op, Answer: fakecloud.Reply(200, tt.answer)})
 		}
 		var err error
-		for _, err = range d.Offers(t.Context(), tt.spec) {
+		for _, err = range d.Offers(t.Context(), tt.spec.Query()) {
 			if err != nil {
 				break
 			}

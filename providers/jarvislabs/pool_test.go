@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -21,8 +21,7 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and has
-// made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

@@ -7,24 +7,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// maxName is how long the name of a machine may be.
+	// maxName bounds the length of a machine's name.
 	maxName = 40
-	// maxPoolID leaves room in it for "gputrain-", a rank, and the number of a replacement.
+	// maxPoolID leaves room in a name for "gputrain-", a rank, and the number of a replacement.
 	maxPoolID = 24
-	// destroyTries is how often a machine is looked at whose end was not confirmed.
+	// destroyTries bounds the looks at a machine whose end was not confirmed.
 	destroyTries = 20
-	// destroyAgain is after how many of those looks the machine is asked to end again.
+	// Every destroyAgain looks, the machine is asked to end again.
 	destroyAgain = 5
 )
 
-// A provider is Jarvis Labs as package cloud wants it.
+// A provider is Jarvis Labs' [cloud.API].
 type provider struct {
 	cloud.OnlyKeys
 	cfg     Config //secretvet:ignore without the key
@@ -32,25 +33,25 @@ type provider struct {
 	account string
 }
 
-// Capabilities are what there is. The times are estimates: nobody has measured them.
-func (p *provider) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities describes what Jarvis Labs can do. The times are estimates, not measured.
+func (p *provider) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account: p.account, ListLag: 10 * cloud.Second, LateEffect: 2 * time.Minute, Spot: p.cfg.Template != vmTemplate,
 		LocalAddresses: p.cfg.isLocal(),
-		EndsBilling:    "destroy", DiskResizable: true, HostKeys: gputrain.HostKeyFirstContact,
+		EndsBilling:    "destroy", DiskResizable: true, HostKeys: driver.HostKeyFirstContact,
 	}
 }
 
 func (p *provider) Close() { p.api.close() }
 
-// Classify is classify.
+// Classify returns the kind of a failure, and a hint.
 func (p *provider) Classify(op string, err error) (string, error) { return classify(op, err) }
 
-// Prepare registers the pool's key. It must be there before the first machine: all keys that
-// the account has go into each, and a VM without any does not start.
-func (p *provider) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+// Prepare registers the pool's key. It must exist before the first machine: each machine gets
+// all keys of the account, and a VM without any does not start.
+func (p *provider) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	if len(pool.ID) > maxPoolID {
-		return &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
+		return &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
 			Hint: "Jarvis Labs' names have 40 characters at most: give WithName a shorter name"}
 	}
 	return p.OnlyKeys.Prepare(ctx, pool)
@@ -63,7 +64,7 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 		return "", err
 	}
 	if len(order.Name()) > maxName {
-		return "", fmt.Errorf("%w: the name %s is longer than %d characters", gputrain.ErrInvalid, order.Name(), maxName)
+		return "", fmt.Errorf("%w: the name %s is longer than %d characters", driver.ErrInvalid, order.Name(), maxName)
 	}
 	_, r, err := p.api.at(at.region)
 	if err != nil {
@@ -75,8 +76,8 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	})
 }
 
-// Machine returns one machine. That the API does not find it by its ID, which it says in
-// words that may mean anything, counts only where the list of all does not have it either.
+// Machine returns one machine. The API's text for an unknown ID is ambiguous, and counts only
+// if the list of all lacks the machine, too.
 func (p *provider) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	in, err := p.instance(ctx, id)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p *provider) Machine(ctx context.Context, id string) (cloud.Machine, error
 }
 
 func (p *provider) instance(ctx context.Context, id string) (instance, error) {
-	gone := &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("there is no machine %s", id)}
+	gone := &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("no machine %s", id)}
 	if _, err := strconv.ParseUint(id, 10, 63); err != nil {
 		return instance{}, gone
 	}
@@ -106,8 +107,8 @@ func (p *provider) instance(ctx context.Context, id string) (instance, error) {
 	return instance{}, gone
 }
 
-// Machines returns those whose names are gputrain's. Workers of serverless deployments, which
-// are among them, are not.
+// Machines returns the machines with gputrain's names, without the workers of serverless
+// deployments among them.
 func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine, error) {
 	all, err := p.api.instances(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine
 	}
 	var found []cloud.Machine
 	for _, in := range all {
-		if t := cloud.FromName(in.name()); t.Pool != "" && in.Deployment == "" && (poolID == "" || t.Pool == poolID) {
+		if t := pooltag.FromName(in.name()); t.Pool != "" && in.Deployment == "" && (poolID == "" || t.Pool == poolID) {
 			found = append(found, p.describe(ctx, in))
 		}
 	}
@@ -123,16 +124,16 @@ func (p *provider) Machines(ctx context.Context, poolID string) ([]cloud.Machine
 }
 
 func (p *provider) describe(ctx context.Context, in instance) cloud.Machine {
-	m := gputrain.Instance{ID: in.MachineID.id(), PublicAddr: string(in.PublicIP)}
+	m := driver.Instance{ID: in.MachineID.id(), PublicAddr: string(in.PublicIP)}
 	m.State, m.StateReason = stateOf(in.Status, in.Spot.is(true))
 	switch m.State {
-	case gputrain.InstanceFailed: // without the reason the state says enough
+	case driver.InstanceFailed: // without a reason the state suffices
 		if why, err := p.api.failure(ctx, in); err == nil && why != "" {
 			m.StateReason += ": " + why
 		}
-	case gputrain.InstanceRunning:
+	case driver.InstanceRunning:
 		if m.SSH = endpoint(in); m.SSH.Addr == "" {
-			m.State, m.StateReason = gputrain.InstancePending, "it has no SSH server yet"
+			m.State, m.StateReason = driver.InstancePending, "it has no SSH server yet"
 		}
 	}
 	name := string(in.Region)
@@ -143,19 +144,19 @@ func (p *provider) describe(ctx context.Context, in instance) cloud.Machine {
 	cpus, _ := in.CPUs.number()
 	ram, _ := in.RAM.number()
 	disk, _ := in.Storage.number()
-	m.Offer = gputrain.Offer{
+	m.Offer = driver.Offer{
 		InstanceType: fmt.Sprintf("%vx %s", gpus, in.GPU), Region: name, VCPUs: cpus, MemoryGiB: ram, DiskGiB: disk,
 		Spot: in.Spot.is(true), BillingUnit: billingUnit,
 	}
 	if !strings.EqualFold(string(in.GPU), "cpu") {
 		m.Offer.Accelerator = cloud.Accelerator(providerName, string(in.GPU), int(gpus), 0, accelerators.Accelerator{})
 	}
-	return cloud.Machine{Instance: m, Tag: cloud.FromName(in.name())}
+	return cloud.Machine{Instance: m, Tag: pooltag.FromName(in.name())}
 }
 
-// End destroys a machine, never pauses it, as its disk would be billed. A destroy that fails
-// may be under way all the same: the machine is looked at for a while, and asked to end again
-// as long as it shows no sign of that.
+// End destroys a machine. It never pauses one, as the disk would be billed. A failed destroy
+// may be under way nevertheless: End watches the machine for a while, and repeats the call as
+// long as the machine shows no sign of it.
 func (p *provider) End(ctx context.Context, id string) error {
 	in, err := p.instance(ctx, id)
 	if err != nil {
@@ -170,9 +171,9 @@ func (p *provider) End(ctx context.Context, id string) error {
 		now, _ := stateOf(in.Status, in.Spot.is(true))
 		ending, _ := stateOf(in.Status, false)
 		switch {
-		case err == nil && isGone(failed) && cloud.IsOver(now): // the list is the only one to show it
-			return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: failed}
-		case err == nil && ending == gputrain.InstanceTerminated:
+		case err == nil && isGone(failed) && cloud.IsOver(now): // only the list still shows it
+			return &driver.Error{Kind: driver.ErrNotFound, Err: failed}
+		case err == nil && ending == driver.InstanceTerminated:
 			return nil
 		case tries >= destroyTries:
 			return failed

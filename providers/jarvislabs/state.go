@@ -5,52 +5,53 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// stateOf maps the API's states. No pool pauses anything: what is paused has lost its spot
-// place, or its account's balance has run out, and its disk is billed. A spot machine that is
-// being destroyed has lost its place, too, unless it was ended here, which shows when it is gone.
-func stateOf(status string, spot bool) (state gputrain.InstanceState, why string) {
+// stateOf maps the API's states. No pool pauses anything: a paused machine was preempted, or
+// its account's balance has run out, and its disk is billed. A spot machine that is being
+// destroyed was preempted, too, unless this driver ended it, which shows once it is gone.
+func stateOf(status string, spot bool) (state driver.InstanceState, why string) {
 	switch strings.ToLower(status) {
 	case "creating", "resuming":
-		return gputrain.InstancePending, status
+		return driver.InstancePending, status
 	case "running":
-		return gputrain.InstanceRunning, status
+		return driver.InstanceRunning, status
 	case "pausing", "paused":
 		if spot {
-			return gputrain.InstancePreempted, status + ": its disk is billed until it is destroyed"
+			return driver.InstancePreempted, status + ": its disk is billed until it is destroyed"
 		}
-		return gputrain.InstanceStopped, status + ", as where the balance has run out: its disk is billed until it is destroyed"
+		return driver.InstanceStopped, status + ", for example because the balance has run out: its disk is billed until it is destroyed"
 	case "failed":
-		return gputrain.InstanceFailed, status
+		return driver.InstanceFailed, status
 	case "destroying", "destroyed":
 		if spot {
-			return gputrain.InstancePreempted, status
+			return driver.InstancePreempted, status
 		}
-		return gputrain.InstanceTerminated, status
+		return driver.InstanceTerminated, status
 	}
-	return gputrain.InstanceUnknown, status
+	return driver.InstanceUnknown, status
 }
 
-// endpoint is where a machine's SSH server is. What it says is old unless the machine runs.
-func endpoint(in instance) gputrain.Endpoint {
+// endpoint returns the address of a machine's SSH server. It is outdated unless the machine
+// runs.
+func endpoint(in instance) driver.Endpoint {
 	user, addr, ok := parseSSH(in.ssh())
 	if ip := string(in.PublicIP); !ok && in.isVM() && ip != "" {
 		user, addr, ok = "", net.JoinHostPort(ip, "22"), true
 	}
 	switch {
 	case !ok:
-		return gputrain.Endpoint{}
+		return driver.Endpoint{}
 	case user == "" && in.isVM():
 		user = "ubuntu"
 	case user == "":
 		user = "root"
 	}
-	return gputrain.Endpoint{Addr: addr, User: user}
+	return driver.Endpoint{Addr: addr, User: user}
 }
 
-// parseSSH reads the command line of an SSH client, where the port may come before or after
+// parseSSH reads the command line of an SSH client, in which the port may come before or after
 // the host: "ssh -o StrictHostKeyChecking=no -p 11014 root@sshn.example.net".
 func parseSSH(command string) (user, addr string, ok bool) {
 	fields := strings.Fields(command)
@@ -61,7 +62,7 @@ func parseSSH(command string) (user, addr string, ok bool) {
 	for i := 1; i < len(fields); i++ {
 		f := fields[i]
 		switch {
-		case len(f) == 2 && f[0] == '-' && strings.Contains("bcDEeFIiJLlmOopQRSWw", f[1:]): // and its value
+		case len(f) == 2 && f[0] == '-' && strings.Contains("bcDEeFIiJLlmOopQRSWw", f[1:]): // with its value
 			i++
 			if i == len(fields) {
 				return "", "", false

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// What the API takes and answers, as far as it matters here. It is loose with types.
+// The parts of the API's requests and answers that are used. The API is loose with types.
 
-// A word is a text, or a number or a boolean as one. Null, and the text "None", are none.
+// A word is a text, or a number or a boolean as text. Null, and the text "None", are empty.
 type word string
 
 func (w *word) UnmarshalJSON(text []byte) error {
@@ -27,13 +27,13 @@ func (w *word) UnmarshalJSON(text []byte) error {
 
 var leading = regexp.MustCompile(`^-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`)
 
-// number reads what is a number, perhaps with a unit: "124GB".
+// number reads a number, which may have a unit: "124GB".
 func (w word) number() (n float64, known bool) {
 	n, err := strconv.ParseFloat(leading.FindString(string(w)), 64)
 	return n, err == nil
 }
 
-// id is a number's text as an ID, or "".
+// id returns a number's text as an ID, or "".
 func (w word) id() string {
 	if n, err := strconv.ParseUint(string(w), 10, 63); err == nil && n > 0 {
 		return strconv.FormatUint(n, 10)
@@ -41,16 +41,16 @@ func (w word) id() string {
 	return ""
 }
 
-// is reads a boolean in any of their forms.
+// is reports whether the word is a boolean of that value, in any of its forms.
 func (w word) is(b bool) bool { return strings.EqualFold(string(w), strconv.FormatBool(b)) }
 
-// A group is a number of servers of one kind in one place.
+// A group is a group of servers of one kind in one place.
 type group struct {
 	GPU           string `json:"gpu_type"`
 	Region        string `json:"region"`
 	Free          word   `json:"num_free_devices"`
 	EffectiveFree word   `json:"effective_num_free_devices"`
-	Price         word   `json:"price_per_hour"` // of a GPU
+	Price         word   `json:"price_per_hour"` // of one GPU
 	SpotPrice     word   `json:"spot_price"`
 	VRAM          word   `json:"vram"`
 	CPUs          word   `json:"cpus_per_gpu"`
@@ -77,7 +77,7 @@ type createInstance struct {
 	Arguments string  `json:"arguments"`
 }
 
-// An instance goes by several names in different answers.
+// An instance has several names for a field in different answers.
 type instance struct {
 	MachineID    word   `json:"machine_id"`
 	Status       string `json:"status"`

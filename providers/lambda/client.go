@@ -33,10 +33,10 @@ func newClient(c Config, key string) (*client, error) {
 
 func (c *client) close() { c.rest.Close() }
 
-// banned is what an answer says that shuts the caller out for a while.
+// banned matches an answer that shuts the caller out for a while.
 var banned = regexp.MustCompile(`(?i)\bbann?ed\b|\btemporar(?:y|ily) (?:ban|block)`)
 
-// fault reads a failure in the API's words: {"error":{"code","message","suggestion"}}.
+// fault reads a failure of the API: {"error":{"code","message","suggestion"}}.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Error *struct{ Code, Message, Suggestion string }
@@ -64,7 +64,7 @@ func do[T any](ctx context.Context, c *client, method, path string, in any, opts
 		return none, err
 	}
 	if out.Data == nil {
-		return none, odd("%s %s has no data", method, path)
+		return none, odd("%s %s: the answer has no data", method, path)
 	}
 	return *out.Data, nil
 }
@@ -73,7 +73,7 @@ func odd(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{rest.ErrAnswer}, args...)...)
 }
 
-// types returns what there is to rent, by name.
+// types returns the types of machines by name.
 func (c *client) types(ctx context.Context) (map[string]item, error) {
 	return do[map[string]item](ctx, c, "GET", "/instance-types", nil)
 }
@@ -84,14 +84,14 @@ func (c *client) keys(ctx context.Context) ([]cloud.Key, error) {
 	var keys []cloud.Key
 	for _, k := range all {
 		if k.ID == "" || k.Name == "" {
-			return nil, odd("GET /ssh-keys lists one without ID or name")
+			return nil, odd("GET /ssh-keys: a key has no ID or no name")
 		}
 		keys = append(keys, cloud.Key{ID: k.ID, Name: k.Name, Line: k.PublicKey})
 	}
 	return keys, err
 }
 
-// addKey registers a public key. Without one the service would make a pair, and tell the
+// addKey registers a public key. Without one the service would make a pair, and return the
 // private half.
 func (c *client) addKey(ctx context.Context, name, line string) error {
 	_, err := do[sshKey](ctx, c, "POST", "/ssh-keys", map[string]string{"name": name, "public_key": line})
@@ -102,13 +102,13 @@ func (c *client) deleteKey(ctx context.Context, id string) error {
 	return c.rest.Do(ctx, "DELETE", "/ssh-keys/"+url.PathEscape(id), nil, nil)
 }
 
-// launch rents a machine. The API has no idempotency keys: it is never repeated.
+// launch rents a machine. It is never repeated: the API has no idempotency keys.
 func (c *client) launch(ctx context.Context, in launch) (id string, err error) {
 	out, err := do[struct {
 		IDs []string `json:"instance_ids"`
 	}](ctx, c, "POST", "/instance-operations/launch", in, rest.Limit(c.launches))
 	if err == nil && (len(out.IDs) != 1 || out.IDs[0] == "") {
-		err = odd("the launch of one machine names %q", out.IDs)
+		err = odd("the answer to the launch of one machine names %q", out.IDs)
 	}
 	if err != nil {
 		return "", err
@@ -121,7 +121,7 @@ func (c *client) instances(ctx context.Context) ([]instance, error) {
 	all, err := do[[]instance](ctx, c, "GET", "/instances", nil)
 	for _, in := range all {
 		if in.ID == "" || in.Status == "" {
-			return nil, odd("GET /instances lists one without ID or status")
+			return nil, odd("GET /instances: a machine has no ID or no status")
 		}
 	}
 	return all, err
@@ -131,19 +131,19 @@ func (c *client) instance(ctx context.Context, id string) (instance, error) {
 	path := "/instances/" + url.PathEscape(id)
 	in, err := do[instance](ctx, c, "GET", path, nil)
 	if err == nil && (in.ID != id || in.Status == "") {
-		err = odd("GET %s tells of %q, which is %q", path, in.ID, in.Status)
+		err = odd("GET %s: the answer is machine %q in state %q", path, in.ID, in.Status)
 	}
 	return in, err
 }
 
-// terminate ends one machine, and returns those that the service has ended by that. Of
-// several one wrong ID would fail them all.
+// terminate ends one machine, and returns the machines that the call has ended. It takes one,
+// as one wrong ID would fail a call for several.
 func (c *client) terminate(ctx context.Context, id string) ([]instance, error) {
 	out, err := do[struct {
 		Ended *[]instance `json:"terminated_instances"`
 	}](ctx, c, "POST", "/instance-operations/terminate", map[string][]string{"instance_ids": {id}}, rest.Idempotent)
 	if err == nil && out.Ended == nil {
-		err = odd("the end of %s has no list of what has ended", id)
+		err = odd("the end of %s: the answer has no list of ended machines", id)
 	}
 	if err != nil {
 		return nil, err

@@ -8,32 +8,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Lambda Cloud. The zero value works when LAMBDA_API_KEY is set.
+// Config rents from Lambda Cloud. The zero value works if LAMBDA_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. It may be a reference. Empty means the
+	// APIKey authenticates every call. It may be a reference. If empty, it is the
 	// LAMBDA_API_KEY variable.
-	APIKey gputrain.Secret
-	// Region is where nodes are: "us-south-2". Empty means where there is room.
+	APIKey driver.Secret
+	// Region is the region of the nodes: "us-south-2". Empty means any with room.
 	Region string
-	// ImageFamily is what nodes start from, in its newest build: "lambda-stack-24-04",
-	// "gpu-base-24-04", with a driver only, "ubuntu-24-04", without one. Empty means the newest
-	// Lambda Stack.
+	// ImageFamily is the family of images that nodes start from, in its newest build:
+	// "lambda-stack-24-04", "gpu-base-24-04" with only a driver, "ubuntu-24-04" without one. If
+	// empty, it is the newest Lambda Stack.
 	ImageFamily string
-	// FileSystems are the names of file systems of Region that nodes have at
+	// FileSystems are the names of file systems of Region, which nodes have at
 	// /lambda/nfs/NAME. They must exist. Empty means none.
 	FileSystems []string
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
-	// LaunchInterval is the least time between two launches by this program. Zero means 12
-	// seconds, which is what Lambda allows.
+	// LaunchInterval is the minimum time between two launches by this program. Zero means 12
+	// seconds, Lambda's limit.
 	LaunchInterval time.Duration
 
-	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty means
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
 	// https://cloud.lambda.ai.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
@@ -47,13 +47,13 @@ const (
 	keyHint         = "make one at https://cloud.lambda.ai/api-keys/cloud-api"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "lambda".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the key. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the key by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	a, err := c.open(ctx)
 	if err != nil {
 		return nil, cloud.Fail(providerName, "open", err, (*api)(nil).Classify)
@@ -84,13 +84,13 @@ func (c Config) open(ctx context.Context) (*api, error) {
 	}, nil
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Word("Region", c.Region)
 	f.Word("ImageFamily", c.ImageFamily)
 	f.Require(!slices.Contains(c.FileSystems, ""), "FileSystems has an empty name")
-	f.Require(len(c.FileSystems) == 0 || c.Region != "", "FileSystems are in one region, and nodes must be in the same: set Region")
+	f.Require(len(c.FileSystems) == 0 || c.Region != "", "FileSystems are in one region, which must be the nodes' too: set Region")
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Require(c.LaunchInterval >= 0, "LaunchInterval is %v", c.LaunchInterval)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)

@@ -3,15 +3,15 @@ package lambda
 import (
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// TestConformance is not parallel to others: the suite looks for goroutines that are left.
+// TestConformance does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
@@ -51,8 +51,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// foreign puts into the account what somebody made by other means, under names that are
-// nearly ours or just so.
+// foreign puts things into the account that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, name := range []string{"web", "gputrain-p1-0"} {
@@ -71,14 +71,14 @@ func (f *fake) foreign() (ids []string) {
 }
 
 func (f *fake) states() []providertest.StateCase {
-	return append(cloudtest.States(map[string]gputrain.InstanceState{
-		"booting": gputrain.InstancePending, "active": gputrain.InstanceRunning, "unhealthy": gputrain.InstanceFailed,
-		"terminating": gputrain.InstanceStopped, "terminated": gputrain.InstanceTerminated, "preempted": gputrain.InstancePreempted,
-		"hibernating": gputrain.InstanceUnknown,
+	return append(cloudtest.States(map[string]driver.InstanceState{
+		"booting": driver.InstancePending, "active": driver.InstanceRunning, "unhealthy": driver.InstanceFailed,
+		"terminating": driver.InstanceStopped, "terminated": driver.InstanceTerminated, "preempted": driver.InstancePreempted,
+		"hibernating": driver.InstanceUnknown,
 	}, func(id, word string) {
 		f.Do(func() { f.newWord = word == "hibernating" })
 		f.set(id, row{"status": word})
-	})(), providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+	})(), providertest.StateCase{Vendor: "gone", Want: driver.InstanceTerminated, Set: func(id string) {
 		f.Do(func() { f.end(nil, id) })
 	}})
 }

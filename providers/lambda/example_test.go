@@ -28,7 +28,7 @@ func ExampleConfig() {
 	}
 }
 
-// Machines that have a file system of the account at /lambda/nfs/datasets.
+// Machines with a file system of the account at /lambda/nfs/datasets.
 func ExampleConfig_fileSystems() {
 	texas := lambda.Config{Region: "us-south-2", FileSystems: []string{"datasets"}}
 	spec := gputrain.Spec{Accelerator: accelerators.A100(), Arch: "amd64", MaxHourlyUSD: 2}

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opTypes     = "GET /api/v1/instance-types"
 	opKeys      = "GET /api/v1/ssh-keys"
@@ -27,8 +27,8 @@ const testKey = "secret_test_0123456789abcdef0123456789abcdef.0123456789abcdef01
 
 type row = cloudtest.Row
 
-// A fake is Lambda Cloud with its quirks. What it holds is only to be touched by its
-// handlers and in Do.
+// A fake is Lambda Cloud with its quirks. Only its handlers and functions passed to Do may
+// touch its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -36,17 +36,17 @@ type fake struct {
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
 
-	noMachines bool // instances are rows only, nothing runs
-	stalled    bool // what is launched stays booting
-	unhealthy  int  // so many of what is launched next come up unhealthy
-	echoes     bool // a launch is refused with what it has sent
-	full       bool // there is room for no more than room
+	noMachines bool // instances are only rows, with no machine behind them
+	stalled    bool // launched instances stay booting
+	unhealthy  int  // how many of the next launched instances come up unhealthy
+	echoes     bool // the refusal of a launch repeats the request
+	full       bool // capacity is limited to room more instances
 	room       int
-	newWord    bool // an instance is in a state that the contract does not know
+	newWord    bool // an instance is in a state that the contract does not have
 	lastID     int
 }
 
-// A rental is an instance, what it was launched by, and the machine that it is.
+// A rental is an instance, its launch, and the machine behind it.
 type rental struct {
 	row     row
 	launch  launch
@@ -81,7 +81,7 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// offer adds a type of machine, which is free in some regions.
+// offer adds a type of machine, which is available in some regions.
 func (f *fake) offer(name, gpus string, cents, count int, regions ...string) {
 	free := []row{}
 	for _, r := range regions {
@@ -106,7 +106,7 @@ func (f *fake) nextID() string {
 	return fmt.Sprintf("%032x", f.lastID)
 }
 
-// addKey wants names and keys once each, as the service does.
+// addKey refuses a duplicate name or key, as the service does.
 func (f *fake) addKey(c *fakecloud.Call) fakecloud.Answer {
 	var in sshKey
 	c.Decode(&in)
@@ -186,7 +186,7 @@ func actions() row {
 	return row{"migrate": available, "rebuild": available, "restart": available, "cold_reboot": available, "terminate": available}
 }
 
-// terminate fails as a whole where one of the machines does not exist.
+// terminate fails entirely if one of the machines does not exist.
 func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 	var in struct {
 		IDs []string `json:"instance_ids"`
@@ -235,7 +235,7 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 	return f.told(r.row)
 }
 
-// told is an answer about instances.
+// told answers about instances.
 func (f *fake) told(v any) fakecloud.Answer {
 	if f.newWord {
 		return fakecloud.Undescribed(200, row{"data": v})
@@ -243,7 +243,7 @@ func (f *fake) told(v any) fakecloud.Answer {
 	return data(v)
 }
 
-// set changes fields of an instance. What is nil is left out.
+// set changes fields of an instance. A nil value removes the field.
 func (f *fake) set(id string, changed row) {
 	f.Do(func() {
 		r, ok := f.instances.Get(nil, id)
@@ -258,14 +258,14 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// launched are the launches of machines that exist.
+// launched returns the launches of the existing machines.
 func (f *fake) launched() (all []launch) {
 	f.Do(func() { all = cloud.Each(f.instances.All(nil), func(r *rental) launch { return r.launch }) })
 	return all
 }
 
-// account returns all that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all things in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			all = append(all, cloudtest.Machine(r.row["id"], r.row["name"]))

@@ -9,13 +9,14 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var oneA10 = gputrain.Spec{Accelerator: accelerators.A10()}
 
-// idle is a fake whose instances are rows only.
+// idle returns a fake whose instances are only rows.
 func idle(t *testing.T) *fake {
 	f := startFake(t)
 	f.noMachines = true
@@ -35,18 +36,18 @@ func TestConfigFaults(t *testing.T) {
 	} {
 		cfg.APIKey = testKey
 		_, err := cfg.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "lambda", "open", testKey, "user:secret")
+		cloudtest.Is(t, err, driver.ErrInvalid, "lambda", "open", testKey, "user:secret")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
 }
 
-// Prices are of the whole machine, whatever it has; what is free nowhere is no offer.
+// Prices are for the complete machine. A type that no region has is not offered.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
-	f.offer("gpu_2x_x900", "X900 (640 GB)", 999, 2, "mars-1") // neither the table nor the regions know it
+	f.offer("gpu_2x_x900", "X900 (640 GB)", 999, 2, "mars-1") // an unknown GPU in an unknown region
 	for _, tt := range []struct {
 		region string
 		want   []string
@@ -65,9 +66,9 @@ func TestOffers(t *testing.T) {
 	} {
 		cfg := f.config()
 		cfg.Region = tt.region
-		f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(f.items)}) // the contract knows no Mars
+		f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(f.items)}) // the contract does not have that region
 		var got []string
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), gputrain.Spec{}) {
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}) {
 			got = append(got, fmt.Sprintf("%s %s %v %s %v", o.InstanceType, o.Region, o.Accelerator, o.Arch, o.HourlyUSD))
 		}
 		slices.Sort(got)
@@ -78,14 +79,14 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// What the vendor's own sample has is read whole.
+// The vendor's own sample is read completely.
 func TestOffersOfTheSample(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	var sample struct{ Data map[string]row }
 	fakecloud.ReadSample(t, "lambda/samples/instance_types.json", &sample)
 	f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(sample.Data)})
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{})
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{})
 	if len(all) == 0 {
 		t.Error("no offers")
 	}
@@ -101,7 +102,7 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	f := idle(t)
 	cfg := f.config()
 	cfg.Region, cfg.ImageFamily, cfg.FileSystems = "us-west-1", "gpu-base-24-04", []string{"data"}
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10, 0)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10.Query(), 0)
 	got := f.launched()[0]
 	if got.Region != "us-west-1" || got.Type != "gpu_1x_a10" || got.Image == nil || got.Image.Family != "gpu-base-24-04" ||
 		!slices.Equal(got.FileSystems, []string{"data"}) || !slices.Equal(got.SSHKeys, []string{"gputrain-p1"}) || got.Name != "gputrain-p1-0" {
@@ -112,22 +113,22 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	}
 }
 
-// The same key may be there under a name of the user's: a launch has to say that one, and
-// it is not removed.
+// If the user has registered the same key under another name, launches use that name, and the
+// key is not removed.
 func TestKeyThatIsThereUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.Do(func() { f.putKey(nil, "macbook", cloudtest.PoolKey+" me@macbook") })
-	cloudtest.UsersKey(t, f.Server, f.config(), oneA10, "macbook", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
+	cloudtest.UsersKey(t, f.Server, f.config(), oneA10.Query(), "macbook", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
 }
 
 func TestLaunchWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
-	cloudtest.NoKey(t, f.Server, f.config(), oneA10, opLaunch)
+	cloudtest.NoKey(t, f.Server, f.config(), oneA10.Query(), opLaunch)
 }
 
-// Launches are as far apart as Lambda wants, by all drivers of a key together.
+// All drivers of a key together keep Lambda's interval between launches.
 func TestLaunchesAreSpaced(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
@@ -135,14 +136,14 @@ func TestLaunchesAreSpaced(t *testing.T) {
 	cfg.LaunchInterval = 300 * time.Millisecond
 	begun := time.Now()
 	for rank := range 3 {
-		cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10, rank)
+		cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneA10.Query(), rank)
 	}
 	if took := time.Since(begun); took < 2*cfg.LaunchInterval {
 		t.Errorf("three launches took %v", took)
 	}
 }
 
-// Who calls too often is shut out for a minute, which only the text of the answer says.
+// A caller with too many calls is shut out for a minute, which only the answer's text shows.
 func TestBanIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
@@ -152,17 +153,17 @@ func TestBanIsWaitedFor(t *testing.T) {
 	if _, err := d.List(t.Context(), "p1"); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took < 600*time.Millisecond { // of seconds that are a hundredth
+	if took := time.Since(begun); took < 600*time.Millisecond { // a minute, as the test's seconds are a hundredth
 		t.Errorf("the call was repeated after %v", took)
 	}
 }
 
-// An address may be another after a restart.
+// An address may change with a restart.
 func TestAddressIsReadAgain(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneA10.Query(), 0).ID
 	for ip, want := range map[string]string{"198.51.100.7": "198.51.100.7:22", "198.51.100.8": "198.51.100.8:22"} {
 		f.set(id, row{"ip": ip})
 		if in := cloudtest.Describe(t, d, id); in.SSH.Addr != want || in.PublicAddr != ip || in.PrivateAddr != "" {
@@ -170,17 +171,17 @@ func TestAddressIsReadAgain(t *testing.T) {
 		}
 	}
 	f.set(id, row{"ip": nil})
-	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstancePending || in.SSH.Addr != "" {
+	if in := cloudtest.Describe(t, d, id); in.State != driver.InstancePending || in.SSH.Addr != "" {
 		t.Errorf("active, without an address: %+v", in)
 	}
 }
 
-// Tags come first; only an answer that has none at all leaves it to the name.
+// Tags come first. The name counts only if the answer has no tags at all.
 func TestTagsBeforeName(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneA10.Query(), 0).ID
 	for _, tt := range []struct {
 		tags any
 		want int
@@ -199,54 +200,54 @@ func TestTagsBeforeName(t *testing.T) {
 	}
 }
 
-// What stands in front of the API answers 404, too: no machine is gone by that.
+// A gateway in front of the API answers 404 too: no machine is gone because of that.
 func TestNotFoundByTheEdgeIsNotGone(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneA10.Query(), 0).ID
 	edge := fakecloud.Failure(404, "<html>Not Found</html>", "").With("Content-Type", "text/html")
 	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: edge})
-	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "lambda", "terminate", testKey)
+	cloudtest.Is(t, d.Terminate(t.Context(), id), driver.ErrUnavailable, "lambda", "terminate", testKey)
 	f.Inject(fakecloud.Fault{Op: opList, Lag: fakecloud.Lag{Calls: 100}})
 	f.Inject(fakecloud.Fault{Op: opShow, Answer: edge})
 	_, err := d.Describe(t.Context(), id)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, "lambda", "describe", testKey)
+	cloudtest.Is(t, err, driver.ErrUnavailable, "lambda", "describe", testKey)
 }
 
-// An end that has ended nothing is a success only where the machine is on its way.
+// An end that ends nothing is a success only if the machine is ending already.
 func TestEndThatEndsNothing(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneA10, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneA10.Query(), 0).ID
 	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: data(row{"terminated_instances": []row{}}), Times: 2})
-	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "lambda", "terminate", testKey)
+	cloudtest.Is(t, d.Terminate(t.Context(), id), driver.ErrUnavailable, "lambda", "terminate", testKey)
 	f.set(id, row{"status": "terminating"})
 	if err := d.Terminate(t.Context(), id); err != nil {
 		t.Error(err)
 	}
 }
 
-// One wrong ID would fail them all.
+// One wrong ID would fail a call for several machines.
 func TestEachMachineIsEndedByItself(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	a, b := cloudtest.MustLaunch(t, d, oneA10, 0).ID, cloudtest.MustLaunch(t, d, oneA10, 1).ID
+	a, b := cloudtest.MustLaunch(t, d, oneA10.Query(), 0).ID, cloudtest.MustLaunch(t, d, oneA10.Query(), 1).ID
 	if err := d.Terminate(t.Context(), a, "no-such-machine", b); err != nil || len(f.launched()) != 0 {
 		t.Errorf("%v; left: %+v", err, f.launched())
 	}
 }
 
-// The service may say back what it was sent, with the private host key.
+// The service may repeat a request, with the private host key: no error shows it.
 func TestHostKeyIsNotInErrors(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.echoes = true
 	d := cloudtest.Prepared(t, f.config())
-	req := cloudtest.Request(t, oneA10, cloudtest.Offers(t, d, oneA10)[0], 0)
+	req := cloudtest.Request(t, oneA10.Query(), cloudtest.Offers(t, d, oneA10.Query())[0], 0)
 	_, err := d.Launch(t.Context(), req)
 	lines := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "lambda", "launch", testKey, lines[1], lines[2])
+	cloudtest.Is(t, err, driver.ErrInvalid, "lambda", "launch", testKey, lines[1], lines[2])
 }

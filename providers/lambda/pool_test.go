@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// From Open to an empty account, with real SSH nodes.
+// A pool works from Open to an empty account, with real SSH nodes.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -22,8 +22,7 @@ func TestPool(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -49,7 +48,7 @@ func TestPoolUnderFaults(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
-// A machine that comes up unhealthy, as GH200s do, is ended, and another takes its place.
+// A machine that comes up unhealthy, as GH200s do, is ended and replaced.
 func TestUnhealthyBootIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -65,8 +64,8 @@ func TestUnhealthyBootIsReplaced(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
-// A machine that was preempted, and that Lambda does not find when it is to be terminated, is gone
-// though it is still listed: the pool ends without a leak, and its key is removed.
+// A preempted machine that Lambda does not find at its termination is gone, though it is still
+// listed: the pool ends without a leak, and its key is removed.
 func TestPreemptedMachineThatIsNotFound(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]fakecloud.Fault{

@@ -7,53 +7,53 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
-	// listLag is how many seconds a machine may be missing from the API's reads, and
-	// lateEffect how long a launch may still happen that nobody waits for any more. Lambda
-	// says neither: these are estimates.
+	// The API's reads may lack a new machine for listLag seconds. A launch may still take
+	// effect until lateEffect after its caller has given up. These are estimates; Lambda
+	// documents neither.
 	listLag    = 30
 	lateEffect = time.Minute
-	// provisionTimeout is a good deal more than the slowest boots that were told of, 15
-	// minutes with eight GPUs.
+	// provisionTimeout is well above the slowest boots that users report: 15 minutes, with
+	// eight GPUs.
 	provisionTimeout = 20 * time.Minute
 )
 
-// api is Lambda Cloud.
+// An api is Lambda Cloud's [cloud.API].
 type api struct {
-	cloud.OnlyKeys      // a launch names the pool's
+	cloud.OnlyKeys      // a launch names the pool's key
 	client              *client
 	account             string
 	region, imageFamily string
-	local               bool // so is the API's address
+	local               bool // the API's address is on this computer
 	fileSystems         []string
 }
 
 var _ cloud.API = (*api)(nil)
 
-// Capabilities are the same for all machines.
-func (a *api) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities returns the same for all machines.
+func (a *api) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account: a.account, ListLag: listLag * cloud.Second, LateEffect: lateEffect, EndsBilling: "terminate",
 		LocalAddresses: a.local,
-		Tags:           true, HostKeys: gputrain.HostKeyInjected, ProvisionTimeout: provisionTimeout,
+		Tags:           true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: provisionTimeout,
 	}
 }
 
-// keysOf are the keys of the account.
+// keysOf returns the account's keys.
 func keysOf(c *client) cloud.OnlyKeys {
 	return cloud.OnlyKeys{Keys: cloud.Keys{List: c.keys, Add: c.addKey, Delete: c.deleteKey, Gone: isGone}}
 }
 
 func isGone(err error) bool {
 	_, kind := (*api)(nil).Classify("", err)
-	return kind == gputrain.ErrNotFound
+	return kind == driver.ErrNotFound
 }
 
-// Create launches a machine, with the name under which the account has the pool's key.
+// Create launches a machine, with the account's name for the pool's key.
 func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	region, product, err := place(order.Offer)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	return a.client.launch(ctx, in)
 }
 
-// Machines returns all machines of the account: the API's list knows no filter.
+// Machines returns all machines of the account: the API's list has no filter.
 func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	all, err := a.client.instances(ctx)
 	return cloud.Each(all, machine), err
@@ -94,8 +94,8 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	return machine(in), err
 }
 
-// End terminates a machine. The answer lists what was ended by it: one that is not among
-// those must be on its way already.
+// End terminates a machine. The answer lists the machines that the call has ended: a missing
+// one must be ending already.
 func (a *api) End(ctx context.Context, id string) error {
 	ended, err := a.client.terminate(ctx, id)
 	if err != nil || slices.ContainsFunc(ended, func(in instance) bool { return in.ID == id }) {
@@ -103,13 +103,13 @@ func (a *api) End(ctx context.Context, id string) error {
 	}
 	in, err := a.client.instance(ctx, id)
 	if err == nil && in.Status == "preempted" {
-		return &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("%s is preempted, and there is nothing to end", id)}
+		return &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("%s is preempted; there is nothing to end", id)}
 	}
 	if err == nil && in.Status != "terminating" && in.Status != "terminated" {
-		err = odd("%s is %s, and the API says that it has ended nothing", id, in.Status)
+		err = odd("%s is %s, but the API reports that it has ended nothing", id, in.Status)
 	}
 	return err
 }
 
-// Close gives back connections.
+// Close closes connections.
 func (a *api) Close() { a.client.close() }

@@ -3,41 +3,41 @@ package lambda
 import (
 	"net"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// user is whom all images let in.
+// user is the login user of all images.
 const user = "ubuntu"
 
-// machine is an instance in gputrain's words. Its private address is left out: that others
-// of its region reach it there is promised of few types of machine.
+// machine translates an instance. It omits the private address: few types of machine are
+// promised to reach each other there within a region.
 func machine(in instance) cloud.Machine {
-	m := cloud.Machine{Tag: in.tag(), Instance: gputrain.Instance{ID: in.ID, PublicAddr: in.IP, Offer: offerOf(in.Type, in.Region.Name, gputrain.Spec{})}}
+	m := cloud.Machine{Tag: in.tag(), Instance: driver.Instance{ID: in.ID, PublicAddr: in.IP, Offer: offerOf(in.Type, in.Region.Name, driver.Query{})}}
 	m.State, m.StateReason = stateOf(in)
-	if m.State == gputrain.InstanceRunning {
-		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: user}
+	if m.State == driver.InstanceRunning {
+		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: user}
 	}
 	return m
 }
 
-func stateOf(in instance) (gputrain.InstanceState, string) {
+func stateOf(in instance) (driver.InstanceState, string) {
 	switch in.Status {
 	case "booting":
-		return gputrain.InstancePending, in.Status
+		return driver.InstancePending, in.Status
 	case "active":
 		if in.IP == "" {
-			return gputrain.InstancePending, "active, and without an address yet"
+			return driver.InstancePending, "active, without an address yet"
 		}
-		return gputrain.InstanceRunning, in.Status
+		return driver.InstanceRunning, in.Status
 	case "unhealthy":
-		return gputrain.InstanceFailed, "unhealthy: it has failed Lambda's checks"
+		return driver.InstanceFailed, "unhealthy: it has failed Lambda's checks"
 	case "terminating":
-		return gputrain.InstanceStopped, in.Status
+		return driver.InstanceStopped, in.Status
 	case "terminated":
-		return gputrain.InstanceTerminated, in.Status
+		return driver.InstanceTerminated, in.Status
 	case "preempted":
-		return gputrain.InstancePreempted, in.Status
+		return driver.InstancePreempted, in.Status
 	}
-	return gputrain.InstanceUnknown, in.Status
+	return driver.InstanceUnknown, in.Status
 }

@@ -1,8 +1,10 @@
 package lambda
 
-import "github.com/gputrain/gputrain/providers/internal/cloud"
+import (
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
+)
 
-// An item is a type of machine, and where some are free.
+// An item is a type of machine, and the regions that have some free.
 type item struct {
 	Type    instanceType `json:"instance_type"`
 	Regions []region     `json:"regions_with_capacity_available"`
@@ -61,14 +63,14 @@ type instance struct {
 	Tags   *[]tag       `json:"tags"`
 }
 
-// tag is whose a machine is. Where the answer has no tags at all, the name tells.
-func (in instance) tag() cloud.Tag {
+// tag returns the owner of a machine. If the answer has no tags at all, the name identifies it.
+func (in instance) tag() pooltag.Tag {
 	if in.Tags == nil {
-		return cloud.FromName(in.Name)
+		return pooltag.FromName(in.Name)
 	}
 	pairs := map[string]string{}
 	for _, t := range *in.Tags {
 		pairs[t.Key] = t.Value
 	}
-	return cloud.FromPairs(pairs)
+	return pooltag.FromPairs(pairs)
 }

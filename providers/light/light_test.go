@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/light"
 )
 
-// Whatever package there is under providers with a Config is here, but the two that link
-// their vendors' clients: New says where those are.
+// Every package under providers that has a Config is in package light, except the two that
+// link their vendors' clients. For those, New names the right package.
 func TestEveryLightProvider(t *testing.T) {
 	configs, err := filepath.Glob("../*/config.go")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestEveryLightProvider(t *testing.T) {
 			want = append(want, name)
 			continue
 		}
-		if p, err := light.New(name, nil); p != nil || !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "providers/all") {
+		if p, err := light.New(name, nil); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "providers/all") {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestEveryLightProvider(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	if p, err := light.New("acme", nil); p != nil || !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "there are colab, container") {
+	if p, err := light.New("acme", nil); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "there are colab, container") {
 		t.Errorf("%v, %v", p, err)
 	}
 }

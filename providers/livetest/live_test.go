@@ -7,6 +7,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/aws"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/gcp"
 	"github.com/gputrain/gputrain/providers/hyperstack"
 	"github.com/gputrain/gputrain/providers/jarvislabs"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func TestLive(t *testing.T) {
 	for name, cloud := range map[string]struct {
-		provider    gputrain.Provider
+		provider    driver.Provider
 		accelerator accelerators.Accelerator
 	}{
 		"aws":           {aws.Config{}, accelerators.T4()},
@@ -50,7 +51,7 @@ func TestLive(t *testing.T) {
 		"the cheapest":  {gputrain.Cheapest(vastai.Config{}, runpod.Config{}, aws.Config{}, gcp.Config{}), accelerators.RTX3090()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.Live(t, cloud.provider, gputrain.Spec{Accelerator: cloud.accelerator, Allocation: gputrain.CheapestAllocation})
+			providertest.Live(t, cloud.provider, gputrain.Spec{Accelerator: cloud.accelerator, Allocation: driver.CheapestAllocation})
 		})
 	}
 }

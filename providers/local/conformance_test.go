@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
@@ -21,13 +21,13 @@ func TestConformance(t *testing.T) {
 		)
 		return providertest.Harness{
 			Provider: Config{Dir: dir},
-			Account: func() []gputrain.Resource {
-				var all []gputrain.Resource
+			Account: func() []driver.Resource {
+				var all []driver.Resource
 				for _, name := range names(t, dir) {
 					if id, ok := strings.CutPrefix(name, "gputrain-"); ok {
-						all = append(all, gputrain.Resource{Kind: "machine", ID: id, Name: id})
+						all = append(all, driver.Resource{Kind: "machine", ID: id, Name: id})
 					}
-					all = append(all, gputrain.Resource{Kind: "directory", ID: filepath.Join(dir, name), Name: name})
+					all = append(all, driver.Resource{Kind: "directory", ID: filepath.Join(dir, name), Name: name})
 				}
 				return all
 			},
@@ -40,8 +40,8 @@ func TestConformance(t *testing.T) {
 			},
 			States: func() []providertest.StateCase {
 				return []providertest.StateCase{
-					{Vendor: "there", Set: func(string) {}, Want: gputrain.InstanceRunning},
-					{Vendor: "its home is gone", Set: func(id string) { os.RemoveAll(homePath(dir, id)) }, Want: gputrain.InstanceTerminated},
+					{Vendor: "there", Set: func(string) {}, Want: driver.InstanceRunning},
+					{Vendor: "its home is gone", Set: func(id string) { os.RemoveAll(homePath(dir, id)) }, Want: driver.InstanceTerminated},
 				}
 			},
 			Without: map[string]string{

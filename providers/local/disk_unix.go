@@ -4,8 +4,7 @@ package local
 
 import "golang.org/x/sys/unix"
 
-// diskGiB is what is free for this user where dir is, or 0 where that cannot
-// be known.
+// diskGiB returns the free space for this user at dir, or 0 if it is unknown.
 func diskGiB(dir string) float64 {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

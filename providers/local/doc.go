@@ -1,16 +1,14 @@
-// Package local makes nodes of this machine: the default of every example, and
-// what a program is tried on before it rents anything.
+// Package local makes nodes of this machine. It is the default of every example, and lets a
+// program be tried before it rents anything.
 //
 //	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4})
 //
-// Nothing is needed but Linux or macOS: no key, no port, no engine, no set-up.
-// Nothing is billed.
+// It needs only Linux or macOS: no key, no port, no engine, no set-up. It costs nothing.
 //
-// A node is a home directory of its own and an SSH server inside this program,
-// reached over memory. Commands are real processes of this machine, run as the
-// user who runs this program, so that a node is a place to work, not a wall
-// around it: nodes share the machine's processors, memory, disk and network,
-// and reach each other at 127.0.0.1. For walls take providers/container.
+// A node is a home directory of its own and an SSH server inside this program, reached over
+// memory. Commands are real processes of this machine with this program's user. A node isolates
+// nothing: nodes share the machine's processors, memory, disk and network, and reach each other
+// at 127.0.0.1. For isolation use providers/container.
 //
 // # At a glance
 //
@@ -27,30 +25,27 @@
 //
 // # What a node sees
 //
-// HOME is the node's own directory, where commands start. Of this program's
-// environment a node sees what a login on the same machine would set: the
-// search path, the language, the time zone, where temporary files and the
-// internet are. It does not see the rest, such as an exported API key;
-// [Config].PassEnv adds to the list. GPUTRAIN_POOL, GPUTRAIN_NODE and
+// HOME is the node's own directory, in which commands start. Of this program's environment a
+// node sees what a login on the same machine would set: the search path, the language, the time
+// zone, the directory of temporary files and the proxies. It does not see the rest, such as an
+// exported API key; [Config].PassEnv adds to the list. GPUTRAIN_POOL, GPUTRAIN_NODE and
 // GPUTRAIN_HOMES name the pool, the node and the directory of the homes, and
-// GPUTRAIN_LOCAL_TOKEN marks every process that belongs there.
+// GPUTRAIN_LOCAL_TOKEN marks every process of the node.
 //
 // # Other users of this machine
 //
-// Homes are in a directory that only this user can enter. What another user makes in
-// the directory for temporary files, or writes into the environment of a process, is
-// not taken for a node's: nothing there is read, removed, ended or waited for.
+// Homes are in a directory that only this user can enter. Files that another user makes in the
+// directory for temporary files, and variables in another user's processes, never count as a
+// node's: nothing there is read, removed, ended or waited for.
 //
 // # How a node ends
 //
-// Terminating a node ends its server, kills every process marked as its own,
-// also one that detached itself, and removes its home. If this program is
-// killed before it can do that, the node does so itself once its lease is over.
-// Until then another program of this user can find it by List, end it, or take it
-// over: a home holds its host key, in a file that only this user can read, so
-// that it can be served again as the same node, and what detached itself there
-// goes on.
+// Terminating a node ends its server, kills every process with its mark, even a detached one,
+// and removes its home. If this program is killed before that, the node does so itself once its
+// lease is over. Until then another program of this user can find it by List, end it, or take
+// it over: a home holds its host key, in a file that only this user can read, so that another
+// program can serve it again as the same node. Its detached processes go on.
 //
-// On macOS the system hides the marks of its own programs, such as /bin/sleep:
-// one that detached itself is then not found.
+// On macOS the system hides the marks of its own programs, such as /bin/sleep: a detached one
+// is then not found.
 package local

@@ -7,9 +7,9 @@ import (
 	"github.com/gputrain/gputrain/internal/childenv"
 )
 
-// loginEnv is what a node sees of this program's environment: what a login on
-// the same machine would set, and what a program needs to run or to reach the
-// internet here. A name that ends in * stands for all that begin so.
+// loginEnv are the variables of this program's environment that a node sees: those that a login
+// on the same machine would set, and those that a program needs to run or to reach the
+// internet. A name that ends in * is a prefix.
 var loginEnv = []string{
 	"PATH", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
 	"LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES",
@@ -18,8 +18,8 @@ var loginEnv = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 }
 
-// environment returns the part of environ that nodes see: what loginEnv names,
-// unless it holds a password, and what pass names.
+// environment returns the part of environ that nodes see: the names in loginEnv, without values
+// that hold a password, and the names in pass.
 func environment(environ, pass []string) []string {
 	var env []string
 	for _, v := range environ {
@@ -31,14 +31,13 @@ func environment(environ, pass []string) []string {
 	return env
 }
 
-// holdsPassword reports whether a value, such as a proxy's, is an address with
-// a password in it.
+// holdsPassword reports whether a value, such as a proxy's, is an address with a password.
 func holdsPassword(value string) bool {
 	if !strings.Contains(value, "@") {
 		return false
 	}
 	if !strings.Contains(value, "://") {
-		value = "http://" + value // proxies are often written without
+		value = "http://" + value // proxies are often written without it
 	}
 	u, err := url.Parse(value)
 	return err != nil || u.User != nil

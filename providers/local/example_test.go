@@ -31,7 +31,7 @@ func ExampleConfig_Open() {
 	_, err := local.Config{Dir: "/no/such/place"}.Open(context.Background())
 	fmt.Println(err)
 	// Output:
-	// local: open: invalid: the directory for the nodes' homes: stat /no/such/place: no such file or directory; make it, or set Config.Dir to one that exists
+	// local: open: invalid: the directory for the nodes' homes: stat /no/such/place: no such file or directory; make it, or set Config.Dir to an existing one
 }
 
 func ExampleConfig_Name() {

@@ -4,10 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/machine"
 )
 
-// Whatever a home's mark holds, reading it is an error or a mark that is written back
-// the same, and homes are listed in both cases.
+// Reading a home's mark of any content is an error, or a mark that is written back the same.
+// Homes are listed in both cases.
 func FuzzMark(f *testing.F) {
 	f.Add([]byte(`{"pool":"p-1","rank":0}`))
 	f.Add([]byte(`{"pool":7}`))
@@ -15,15 +17,15 @@ func FuzzMark(f *testing.F) {
 	f.Add([]byte(``))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
-		home := filepath.Join(dir, homePrefix+"p-1-0")
-		if err := os.Mkdir(home, 0o700); err != nil {
+		home := machine.Home(filepath.Join(dir, homePrefix+"p-1-0"))
+		if err := home.Make(); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(home, markFile), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(string(home), markFile), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m, err := readMark(home)
-		listed, listErr := homes(dir).of("p-1")
+		listed, listErr := homes(dir).ofPool("p-1")
 		if listErr != nil {
 			t.Fatal(listErr)
 		}

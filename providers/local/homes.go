@@ -10,26 +10,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/machine"
 	"github.com/gputrain/gputrain/internal/private"
 )
 
-// homes is the folder that was named for nodes' homes. Where other users can write to
-// it, homes are in a folder of this user alone within it, so that no name in it can be
-// taken, redirected or looked into by others.
+// homes is the configured folder for nodes' homes. If other users can write to it, homes are in
+// a private folder of this user within it, so that others cannot take, redirect or read any
+// name there.
 type homes string
 
-// ownName is the name of that folder, and begins the names of those that take its place
-// where another user has made it.
+// ownName returns the name of that folder. If another user has made it, names that replace it
+// begin with it.
 func ownName() string { return "gputrain.local-" + strconv.Itoa(os.Getuid()) }
 
-// isOwn reports whether no other user can write to the folder itself.
+// isOwn reports whether no other user can write to the folder.
 func (h homes) isOwn() (bool, error) {
 	info, err := os.Stat(string(h))
 	return err == nil && private.Check(info) == nil, err
 }
 
-// own returns the folder of this user alone, or "" where there is none yet. Every
-// program of this user finds the same one.
+// own returns the private folder of this user, or "" if there is none yet. Every program of
+// this user finds the same one.
 func (h homes) own() (string, error) {
 	if own, err := h.isOwn(); own || err != nil {
 		return string(h), err
@@ -47,7 +48,7 @@ func (h homes) own() (string, error) {
 	return "", nil
 }
 
-// make returns the folder of this user alone, and makes it where there is none.
+// make returns the private folder of this user, and makes a missing one.
 func (h homes) make() (string, error) {
 	name := ownName()
 	for {
@@ -57,24 +58,24 @@ func (h homes) make() (string, error) {
 		path := filepath.Join(string(h), name)
 		err := os.Mkdir(path, 0o700)
 		if err == nil {
-			err = private.Dir(path) // a disk that knows no owners makes none for one user
+			err = private.Dir(path) // it fails on a disk without owners
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
-		name = ownName() + "-" + strings.ToLower(rand.Text()) // should that be another user's
+		name = ownName() + "-" + strings.ToLower(rand.Text()) // in case that is another user's
 	}
 }
 
-// tidy removes the folder of this user alone if nothing is in it.
+// tidy removes the private folder if it is empty.
 func (h homes) tidy() {
 	if own, err := h.own(); err == nil && own != "" && own != string(h) {
 		os.Remove(own)
 	}
 }
 
-// folders returns where homes of this user may be: in the folder of this user alone,
-// and where older versions made them.
+// folders returns the folders that may have homes of this user: the private folder, and those
+// of older versions.
 func (h homes) folders() ([]string, error) {
 	own, err := h.own()
 	if err != nil {
@@ -84,34 +85,34 @@ func (h homes) folders() ([]string, error) {
 }
 
 // newHome makes a home for a node.
-func (h homes) newHome(id string, m mark, hostKey []byte) (string, error) {
+func (h homes) newHome(id string, m mark, hostKey []byte) (machine.Home, error) {
 	for {
 		own, err := h.make()
 		if err != nil {
 			return "", err
 		}
-		home := homePath(own, id)
-		if err = makeHome(home, m, hostKey); errors.Is(err, fs.ErrNotExist) && !exists(own) {
-			continue // another program has found it empty, and removed it
+		home := machine.Home(homePath(own, id))
+		if err = makeHome(home, m, hostKey); errors.Is(err, fs.ErrNotExist) && !machine.Home(own).Exists() {
+			continue // another program has found it empty and removed it
 		}
 		return home, err
 	}
 }
 
-// find returns the home of a node, or "" where it has none. What another user has made
-// of its name is none.
-func (h homes) find(id string) string {
+// find returns the home of a node, or "" if it has none. It ignores a folder of that name from
+// another user.
+func (h homes) find(id string) machine.Home {
 	dirs, _ := h.folders()
 	for _, dir := range dirs {
 		if home := homePath(dir, id); h.holds(home) {
-			return home
+			return machine.Home(home)
 		}
 	}
 	return ""
 }
 
-// holds reports whether a folder is this user's. Beside those of other users it must be
-// as makeHome has left it; elsewhere a task may have changed its rights.
+// holds reports whether a folder is this user's. Next to those of other users it must be as
+// makeHome left it; elsewhere a task may have changed its permissions.
 func (h homes) holds(home string) bool {
 	info, err := os.Lstat(home)
 	if err != nil || !info.IsDir() || !private.Owned(info) {
@@ -124,31 +125,31 @@ func (h homes) holds(home string) bool {
 	return err == nil && own || private.Check(info) == nil
 }
 
-// hasOther reports whether a process has the token of another node than the one that it
-// names: a task can change the name.
-func (h homes) hasOther(p marked) bool {
-	if p.token == "" {
+// hasOther reports whether a process has the token of another node than the one in its name: a
+// task can change the name.
+func (h homes) hasOther(m marks) bool {
+	if m.token == "" {
 		return false
 	}
-	all, _ := h.of("")
+	all, _ := h.ofPool("")
 	for id, home := range all {
-		if home.mark.Token == p.token {
-			return id != p.node
+		if home.mark.Token == m.token {
+			return id != m.node
 		}
 	}
 	return false
 }
 
-// A home is one that a node of this user has, or had.
+// A home is a home that a node of this user has, or had.
 type home struct {
 	path string
 	mark mark
 }
 
-// of returns a pool's homes by the IDs of their nodes, also of nodes that another
-// program made. A home that lost its mark belongs to the pool that its name begins
-// with. An empty poolID stands for every pool of this user.
-func (h homes) of(poolID string) (map[string]home, error) {
+// ofPool returns a pool's homes by the IDs of their nodes, including nodes that another program
+// made. A home that lost its mark belongs to the pool in its name's prefix. An empty poolID
+// means every pool of this user.
+func (h homes) ofPool(poolID string) (map[string]home, error) {
 	dirs, err := h.folders()
 	if err != nil {
 		return nil, err
@@ -165,14 +166,14 @@ func (h homes) of(poolID string) (map[string]home, error) {
 			if _, known := found[id]; known || !isHome || !validID(id) || !strings.HasPrefix(id, poolID) || !h.holds(path) {
 				continue
 			}
-			m, err := readMark(path)
+			m, err := readMark(machine.Home(path))
 			switch {
 			case err != nil && poolID == "":
 				m = mark{Pool: poolOf(id)}
 			case err != nil:
 				m = mark{Pool: poolID}
 			}
-			if poolID == "" || m.Pool == poolID && strings.HasPrefix(id, poolID+"-") { // pool "a" is not to take the nodes of pool "a-b"
+			if poolID == "" || m.Pool == poolID && strings.HasPrefix(id, poolID+"-") { // pool "a" must not take the nodes of pool "a-b"
 				found[id] = home{path, m}
 			}
 		}

@@ -5,28 +5,29 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// List finds the pool's homes on disk and its processes by their marks, whoever
-// made them. A home is listed as a "directory", and its node as a "machine",
-// whose ID Terminate takes and which ends both. It takes only what is certain to be
-// this driver's and this user's: homes in its directory, and processes that say that
-// theirs is there.
-func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, error) {
-	homes, err := d.homes.of(poolID)
+// List finds the pool's homes on disk and its processes by their marks, from any program. It
+// lists a home as a "directory", and its node as a "machine". Terminate takes the machine's ID
+// and ends both. List reports only what is certainly this driver's and this user's: homes in
+// its directory, and processes whose environment names that directory.
+func (d *localDriver) List(_ context.Context, poolID string) ([]driver.Resource, error) {
+	homes, err := d.homes.ofPool(poolID)
 	if err != nil {
 		return nil, fail("list", nil, err)
 	}
 	found := map[string]mark{}
-	states := map[string]gputrain.InstanceState{}
+	states := map[string]driver.InstanceState{}
 	for id, h := range homes {
-		found[id], states[id] = h.mark, gputrain.InstanceStopped
+		found[id], states[id] = h.mark, driver.InstanceStopped
 	}
-	for p := range markedProcesses() {
-		if _, known := found[p.node]; !known && d.holds(p, poolID) && !d.homes.hasOther(p) {
-			found[p.node] = mark{Pool: p.pool}
-			states[p.node] = gputrain.InstanceStopped
+	for p := range machine.Processes() {
+		m := marksOf(p)
+		if _, known := found[m.node]; !known && d.holds(m, poolID) && p.IsOurs() && !d.homes.hasOther(m) {
+			found[m.node] = mark{Pool: m.pool}
+			states[m.node] = driver.InstanceStopped
 		}
 	}
 	d.mu.Lock()
@@ -35,15 +36,15 @@ func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, er
 			continue
 		}
 		if _, housed := homes[id]; housed {
-			states[id] = gputrain.InstanceRunning
+			states[id] = driver.InstanceRunning
 		} else if _, runs := states[id]; !runs {
-			states[id] = gputrain.InstanceTerminated // it ended itself; only its server is left
+			states[id] = driver.InstanceTerminated // it ended itself; only its server is left
 		}
 		found[id] = n.mark
 	}
 	d.mu.Unlock()
 
-	var list []gputrain.Resource
+	var list []driver.Resource
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		r := found[id].resource("machine", id, id)
 		r.State = states[id]
@@ -55,13 +56,14 @@ func (d *driver) List(_ context.Context, poolID string) ([]gputrain.Resource, er
 	return list, nil
 }
 
-// holds reports whether a process is listed for a pool, or for all of them.
-func (d *driver) holds(p marked, poolID string) bool {
-	if !validID(p.node) || !validID(p.pool) {
+// holds reports whether a process of this user with these marks is listed for a pool, or for
+// all pools.
+func (d *localDriver) holds(m marks, poolID string) bool {
+	if !validID(m.node) || !validID(m.pool) {
 		return false
 	}
-	if poolID != "" && p.pool != poolID {
+	if poolID != "" && m.pool != poolID {
 		return false
 	}
-	return p.homes == d.real && isOurProcess(p.pid)
+	return m.homes == d.real
 }

@@ -5,7 +5,6 @@ package local
 import (
 	"bufio"
 	"bytes"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -23,14 +22,16 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/providers/driver"
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init() // this program is also what runs functions on nodes
-	// Where a test asks for it, this program is one that is killed. It is asked
-	// once: nothing that it starts is told.
+	// A test can start this program as a victim, which is killed. The programs that the victim
+	// starts must not become victims.
 	if text, ok := os.LookupEnv(victimEnv); ok {
 		os.Unsetenv(victimEnv)
 		if err := runVictim(text); err != nil {
@@ -39,23 +40,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// Or it is a user who is not root.
-	if home := os.Getenv("LOCAL_TEST_REMOVE_HOME"); home != "" {
-		if err := removeHome(home); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	goleak.VerifyTestMain(m)
 }
 
-// A testPool is a driver, and the pool it works for.
+// A testPool is a driver and its pool.
 type testPool struct {
-	gputrain.Driver
+	driver.Driver
 	t      *testing.T
 	dir    string
-	info   gputrain.PoolInfo
+	info   driver.PoolInfo
 	signer xssh.Signer
 }
 
@@ -70,42 +63,42 @@ func newPool(t *testing.T, cfg Config) *testPool {
 	}
 	t.Cleanup(func() { d.Close() })
 	_, signer := newKey(t)
-	// A name that no other run of the tests has: processes are found by it.
+	// No other run of the tests has this ID: processes are found by it.
 	id := strings.Map(func(r rune) rune {
 		if strings.ContainsRune("/_", r) {
 			return '-'
 		}
 		return r
 	}, strings.ToLower(fmt.Sprintf("t%d-%s", os.Getpid(), t.Name())))
-	return &testPool{d, t, cfg.Dir, gputrain.PoolInfo{
+	return &testPool{d, t, cfg.Dir, driver.PoolInfo{
 		ID:            id[:min(len(id), 40)],
 		Owner:         "test",
 		AuthorizedKey: string(xssh.MarshalAuthorizedKey(signer.PublicKey())),
 	}, signer}
 }
 
-func newKey(t *testing.T) (ed25519.PrivateKey, xssh.Signer) {
+// newKey returns a key for logins or for a server, and its OpenSSH PEM form.
+func newKey(t *testing.T) (private string, signer xssh.Signer) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
+	private, err := machine.NewHostKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := xssh.NewSignerFromKey(key)
-	if err != nil {
+	if signer, err = xssh.ParsePrivateKey([]byte(private)); err != nil {
 		t.Fatal(err)
 	}
-	return key, signer
+	return private, signer
 }
 
-func (p *testPool) request(nodes int) gputrain.LaunchRequest {
-	req := gputrain.LaunchRequest{Pool: p.info, Offer: gputrain.Offer{Provider: "local", HourlyUSD: gputrain.USD(0)}}
+func (p *testPool) request(nodes int) driver.Launch {
+	req := driver.Launch{Pool: p.info, Offer: driver.Offer{Provider: "local", HourlyUSD: driver.USD(0)}}
 	for rank := range nodes {
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: p.info.ID + "-" + strconv.Itoa(rank)})
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: p.info.ID + "-" + strconv.Itoa(rank)})
 	}
 	return req
 }
 
-func (p *testPool) launch(nodes int) []gputrain.Instance {
+func (p *testPool) launch(nodes int) []driver.Instance {
 	p.t.Helper()
 	got, err := p.Launch(p.t.Context(), p.request(nodes))
 	if err != nil {
@@ -120,13 +113,13 @@ func (p *testPool) launch(nodes int) []gputrain.Instance {
 }
 
 // open starts a command on a node, over SSH, with the host key pinned.
-func (p *testPool) open(in gputrain.Instance) *xssh.Session {
+func (p *testPool) open(in driver.Instance) *xssh.Session {
 	p.t.Helper()
 	key, _, _, _, err := xssh.ParseAuthorizedKey([]byte(in.SSH.HostKeys[0]))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	nc, err := p.Driver.(gputrain.Dialer).Dial(p.t.Context(), in)
+	nc, err := p.Driver.(driver.Dialer).Dial(p.t.Context(), in)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -147,7 +140,7 @@ func (p *testPool) open(in gputrain.Instance) *xssh.Session {
 	return session
 }
 
-func (p *testPool) output(in gputrain.Instance, command string) string {
+func (p *testPool) output(in driver.Instance, command string) string {
 	p.t.Helper()
 	var stderr bytes.Buffer
 	session := p.open(in)
@@ -159,14 +152,14 @@ func (p *testPool) output(in gputrain.Instance, command string) string {
 	return string(out)
 }
 
-// A detached process has left the session that started it. It holds a pipe
-// open, whose end tells that it is gone.
+// A detached process has left the session that started it. It holds a pipe open, whose end
+// shows that the process is gone.
 type detached struct {
 	pid  int
 	pipe *os.File
 }
 
-func (p *testPool) detach(in gputrain.Instance) *detached {
+func (p *testPool) detach(in driver.Instance) *detached {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -176,13 +169,13 @@ func (p *testPool) detach(in gputrain.Instance) *detached {
 	return opened(p.t, path)
 }
 
-// detaching is a command that leaves a process behind, which writes its number
-// into a pipe and holds that open.
+// detaching returns a command that leaves a process behind. That process writes its ID into a
+// pipe and holds the pipe open.
 func detaching(pipe string) string {
-	return `{ $(command -v setsid) sh -c 'echo $$; exec sleep 1000' >` + quote(pipe) + ` & } >/dev/null 2>&1`
+	return `{ $(command -v setsid) sh -c 'echo $$; exec sleep 1000' >'` + pipe + `' & } >/dev/null 2>&1`
 }
 
-// opened finds such a process.
+// opened returns the process that holds a pipe open.
 func opened(t *testing.T, path string) *detached {
 	t.Helper()
 	pipe, err := os.Open(path) // waits for the process
@@ -198,16 +191,15 @@ func opened(t *testing.T, path string) *detached {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		syscall.Kill(pid, syscall.SIGKILL) // where the test failed
+		syscall.Kill(pid, syscall.SIGKILL) // if the test failed
 		pipe.Close()
 	})
 	awaitSleep(t, pid)
 	return &detached{pid, pipe}
 }
 
-// awaitSleep waits until a process has become the program sleep. On its way there it shows
-// neither its arguments nor its environment for a moment, in which it cannot be found by its
-// mark.
+// awaitSleep waits until a process has become the program sleep. For a moment before that, it
+// shows neither arguments nor environment, so that its mark cannot be found.
 func awaitSleep(t *testing.T, pid int) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
@@ -219,8 +211,8 @@ func awaitSleep(t *testing.T, pid int) {
 	})
 }
 
-// mustEnd waits until the process is gone, where that can be asked for: macOS
-// hides the marks of its own sleep.
+// mustEnd waits until the process is gone. It does nothing on macOS, which hides the marks of
+// its own sleep.
 func (d *detached) mustEnd(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -247,8 +239,8 @@ func names(t *testing.T, dir string) []string {
 
 func TestOffer(t *testing.T) {
 	p := newPool(t, Config{})
-	var offers []gputrain.Offer
-	for o, err := range p.Offers(t.Context(), gputrain.Spec{Accelerator: accelerators.Accelerator{Name: "A100", Count: 8}}) {
+	var offers []driver.Offer
+	for o, err := range p.Offers(t.Context(), driver.Query{Accelerator: accelerators.Accelerator{Name: "A100", Count: 8}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +270,7 @@ func TestLifeOfANode(t *testing.T) {
 		if info, err := os.Stat(home); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("home: %v, %v", info, err)
 		}
-		if in.Rank != rank || in.State != gputrain.InstanceRunning || in.PrivateAddr != "127.0.0.1" {
+		if in.Rank != rank || in.State != driver.InstanceRunning || in.PrivateAddr != "127.0.0.1" {
 			t.Errorf("instance %+v", in)
 		}
 		want := home + " " + home + " " + p.info.ID + " " + in.Name + " x unset\n"
@@ -287,7 +279,7 @@ func TestLifeOfANode(t *testing.T) {
 			t.Errorf("on the node: %q; want %q", got, want)
 		}
 	}
-	// Asked twice, it launches once.
+	// A repeated launch makes no second node.
 	again, err := p.Launch(t.Context(), p.request(2))
 	if err != nil || again[0].SSH.HostKeys[0] != nodes[0].SSH.HostKeys[0] {
 		t.Errorf("launched again: %+v, %v", again, err)
@@ -308,7 +300,7 @@ func TestLifeOfANode(t *testing.T) {
 	if left := names(t, p.dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := p.Driver.(gputrain.Dialer).Dial(t.Context(), nodes[0]); !errors.Is(err, gputrain.ErrNotFound) {
+	if _, err := p.Driver.(driver.Dialer).Dial(t.Context(), nodes[0]); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("dialed a node that is gone: %v", err)
 	}
 	if held, err := p.List(t.Context(), p.info.ID); len(held) > 0 || err != nil {
@@ -318,14 +310,10 @@ func TestLifeOfANode(t *testing.T) {
 
 func TestInjectedHostKey(t *testing.T) {
 	p := newPool(t, Config{})
-	key, signer := newKey(t)
-	kept, err := marshalKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept, signer := newKey(t)
 	public := strings.TrimSpace(string(xssh.MarshalAuthorizedKey(signer.PublicKey())))
 	req := p.request(1)
-	req.Nodes[0].HostKey = gputrain.HostKey{Private: gputrain.Secret(kept), Public: public}
+	req.Nodes[0].HostKey = driver.HostKey{Private: driver.Secret(kept), Public: public}
 	nodes, err := p.Launch(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +334,7 @@ func TestInjectedHostKey(t *testing.T) {
 	}
 }
 
-// A program that dies leaves homes and processes; another finds and ends them.
+// If a program dies, another one finds and ends its homes and processes.
 func TestReapAfterARestart(t *testing.T) {
 	p := newPool(t, Config{})
 	nodes := p.launch(2)
@@ -354,7 +342,7 @@ func TestReapAfterARestart(t *testing.T) {
 	p.Close()
 
 	other := newPool(t, Config{Dir: p.dir})
-	if got, _ := other.Describe(t.Context(), nodes[1].ID); got[0].State != gputrain.InstanceStopped || got[0].Rank != 1 {
+	if got, _ := other.Describe(t.Context(), nodes[1].ID); got[0].State != driver.InstanceStopped || got[0].Rank != 1 {
 		t.Errorf("described %+v", got)
 	}
 	held, err := other.List(t.Context(), p.info.ID)
@@ -371,7 +359,7 @@ func TestReapAfterARestart(t *testing.T) {
 	if want := []string{"machine", "machine", "directory", "directory"}; !slices.Equal(kinds, want) {
 		t.Errorf("listed %v; want %v", kinds, want)
 	}
-	// A pool whose name is the beginning of another's holds nothing of it.
+	// A pool whose ID is the beginning of another's has nothing of it.
 	if held, _ := other.List(t.Context(), strings.TrimSuffix(p.info.ID[:strings.LastIndex(p.info.ID, "-")], "-")); len(held) > 0 {
 		t.Errorf("another pool holds %v", held)
 	}
@@ -401,7 +389,7 @@ func TestTerminateRefusesWhatIsNoNode(t *testing.T) {
 			t.Errorf("terminated %q", id)
 		}
 	}
-	if !exists(outside) {
+	if !machine.Home(outside).Exists() {
 		t.Error("removed a directory that is not a home")
 	}
 }
@@ -411,13 +399,13 @@ func TestLaunchFailsWhole(t *testing.T) {
 	req := p.request(3)
 	os.Mkdir(homePath(p.dir, req.Nodes[1].Name), 0o700) // not this driver's to take over
 	got, err := p.Launch(t.Context(), req)
-	var failure *gputrain.Error
+	var failure *driver.Error
 	if len(got) != 1 || !errors.As(err, &failure) || failure.Op != "launch" || !errors.Is(err, os.ErrExist) {
 		t.Errorf("launched %d, %v", len(got), err)
 	}
 	p.Terminate(t.Context(), req.Nodes[0].Name)
 	req.Pool.AuthorizedKey = "nonsense"
-	if _, err := p.Launch(t.Context(), req); !errors.Is(err, gputrain.ErrInvalid) {
+	if _, err := p.Launch(t.Context(), req); !errors.Is(err, driver.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -426,13 +414,13 @@ func TestOpenChecksItsDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o600)
 	for _, dir := range []string{file, file + "x"} {
-		if _, err := (Config{Dir: dir}).Open(t.Context()); !errors.Is(err, gputrain.ErrInvalid) {
+		if _, err := (Config{Dir: dir}).Open(t.Context()); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("opened in %s: %v", dir, err)
 		}
 	}
 }
 
-// The shells that a node may run it with.
+// The script runs in every shell that a node may have.
 func TestSelfDestruct(t *testing.T) {
 	for _, shell := range []string{"sh", "dash", "bash", "busybox sh"} {
 		t.Run(shell, func(t *testing.T) {
@@ -448,69 +436,25 @@ func TestSelfDestruct(t *testing.T) {
 			p := newPool(t, Config{Dir: dir})
 			nodes := p.launch(2)
 			process, other := p.detach(nodes[0]), p.detach(nodes[1])
-			// From the node itself, as its watcher would.
-			text := p.Driver.(gputrain.SelfDestructor).SelfDestruct(nodes[0])
+			// Run it on the node itself, as the watcher does.
+			text := p.Driver.(driver.Scripter).Scripts(nodes[0]).SelfDestruct
 			cmd := exec.Command(args[0], append(args[1:], text)...)
 			cmd.Dir = homePath(dir, nodes[0].ID)
 			cmd.Env = append(os.Environ(), "GPUTRAIN_NODE="+nodes[0].ID)
 			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%v: %s", err, out)
 			}
-			if exists(cmd.Dir) {
+			if machine.Home(cmd.Dir).Exists() {
 				t.Error("the home is still there")
 			}
 			process.mustEnd(t)
-			if syscall.Kill(other.pid, 0) != nil || !exists(homePath(dir, nodes[1].ID)) {
+			if syscall.Kill(other.pid, 0) != nil || !machine.Home(homePath(dir, nodes[1].ID)).Exists() {
 				t.Error("another node was hit")
 			}
 			got, err := p.Describe(t.Context(), nodes[0].ID)
-			if err != nil || got[0].State != gputrain.InstanceTerminated || got[0].StateReason == "" {
+			if err != nil || got[0].State != driver.InstanceTerminated || got[0].StateReason == "" {
 				t.Errorf("described %+v, %v", got, err)
 			}
 		})
-	}
-}
-
-// Root may remove anything, so this is tried as nobody.
-func TestRemoveHomeThatForbidsIt(t *testing.T) {
-	home := filepath.Join(t.TempDir(), "home")
-	locked := filepath.Join(home, "a", "b")
-	if err := os.MkdirAll(locked, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(filepath.Join(locked, "file"), nil, 0o400)
-	os.Symlink("/", filepath.Join(locked, "link"))
-
-	test := filepath.Join(t.TempDir(), "test")
-	binary, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(test, binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(test)
-	cmd.Env = append(os.Environ(), "LOCAL_TEST_REMOVE_HOME="+home)
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		for _, path := range []string{filepath.Dir(home), filepath.Dir(test), filepath.Dir(filepath.Dir(test))} {
-			if err := os.Chmod(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, path := range []string{filepath.Dir(home), home, filepath.Dir(locked), locked} {
-			if err := os.Chown(path, nobody, nobody); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
-	os.Chmod(locked, 0)
-	os.Chmod(filepath.Dir(locked), 0o500)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	if exists(home) {
-		t.Error("the home is still there")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gputrain/gputrain/providers/local"
 )
 
-// What ends a node's processes goes by a mark that tasks have to inherit, through
-// all that stands between them and the node's server.
+// A node's processes are ended by a mark, which tasks must inherit through all processes
+// between them and the node's server.
 func TestTasksCarryTheMark(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

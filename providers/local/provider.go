@@ -8,19 +8,18 @@ import (
 	"maps"
 	"net"
 	"os"
-	"os/user"
 	"runtime"
 	"slices"
 	"sync"
 
-	"github.com/gputrain/gputrain"
-	xssh "golang.org/x/crypto/ssh"
+	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A driver keeps the nodes of one pool. A node's ID is its name.
-type driver struct {
-	dir   string // where homes are
-	real  string // the same by the one name that all programs have for it
+// A localDriver holds the nodes of one pool. A node's ID is its name.
+type localDriver struct {
+	dir   string // the folder of the homes
+	real  string // the same by the name that all programs use
 	homes homes
 	host  string   // this machine
 	pass  []string // Config.PassEnv
@@ -30,31 +29,31 @@ type driver struct {
 }
 
 var (
-	_ gputrain.Provider       = Config{}
-	_ gputrain.Driver         = (*driver)(nil)
-	_ gputrain.Dialer         = (*driver)(nil)
-	_ gputrain.SelfDestructor = (*driver)(nil)
-	_ gputrain.Resumer        = (*driver)(nil)
+	_ driver.Provider = Config{}
+	_ driver.Driver   = (*localDriver)(nil)
+	_ driver.Dialer   = (*localDriver)(nil)
+	_ driver.Scripter = (*localDriver)(nil)
+	_ driver.Resumer  = (*localDriver)(nil)
 )
 
-func (d *driver) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+func (d *localDriver) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account:        d.host + ":" + d.real,
 		Free:           true,
 		EndsBilling:    "terminate",
 		PrivateNetwork: true,
 		Tags:           true,
-		HostKeys:       gputrain.HostKeyInjected,
+		HostKeys:       driver.HostKeyInjected,
 	}
 }
 
-// Offers yields this machine, without an accelerator, as often as one likes.
-func (d *driver) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) { yield(d.offer(), nil) }
+// Offers yields this machine, without an accelerator, any number of times.
+func (d *localDriver) Offers(context.Context, driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) { yield(d.offer(), nil) }
 }
 
-func (d *driver) offer() gputrain.Offer {
-	return gputrain.Offer{
+func (d *localDriver) offer() driver.Offer {
+	return driver.Offer{
 		Provider:     name,
 		ID:           name,
 		InstanceType: name,
@@ -63,7 +62,7 @@ func (d *driver) offer() gputrain.Offer {
 		VCPUs:        float64(runtime.NumCPU()),
 		MemoryGiB:    memoryGiB(),
 		DiskGiB:      diskGiB(d.dir),
-		HourlyUSD:    gputrain.USD(0),
+		HourlyUSD:    driver.USD(0),
 	}
 }
 
@@ -75,23 +74,22 @@ func hostName() string {
 	return host
 }
 
-// Prepare has nothing to make: nodes share nothing.
-func (*driver) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+// Prepare does nothing: nodes share nothing.
+func (*localDriver) Prepare(context.Context, driver.PoolInfo) error { return nil }
 
-// Release has nothing to remove.
-func (*driver) Release(context.Context, gputrain.PoolInfo) error { return nil }
+// Release does nothing.
+func (*localDriver) Release(context.Context, driver.PoolInfo) error { return nil }
 
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
-	authorized, _, _, _, err := xssh.ParseAuthorizedKey([]byte(req.Pool.AuthorizedKey))
-	if err != nil {
-		return nil, fail("launch", gputrain.ErrInvalid, fmt.Errorf("the pool's authorized key: %w", err))
+func (d *localDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
+	if err := machine.CheckKey(req.Pool.AuthorizedKey); err != nil {
+		return nil, fail("launch", driver.ErrInvalid, fmt.Errorf("the pool's authorized key: %w", err))
 	}
-	var launched []gputrain.Instance
+	var launched []driver.Instance
 	for _, want := range req.Nodes {
 		if err := ctx.Err(); err != nil {
 			return launched, fail("launch", nil, err)
 		}
-		n, err := d.launch(req, want, authorized)
+		n, err := d.launch(req, want)
 		if err != nil {
 			return launched, fail("launch", nil, fmt.Errorf("%s: %w", want.Name, err))
 		}
@@ -101,16 +99,16 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 }
 
 // launch starts one node, unless it runs here already.
-func (d *driver) launch(req gputrain.LaunchRequest, want gputrain.NodeRequest, authorized xssh.PublicKey) (*node, error) {
+func (d *localDriver) launch(req driver.Launch, want driver.NodeRequest) (*node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.nodes[want.Name]; n != nil {
-		if exists(n.home) {
+		if n.machine.Home().Exists() {
 			return n, nil
 		}
-		n.server.Close() // it ended itself
+		n.machine.Close() // it ended itself
 	}
-	n, err := d.startNode(req, want, authorized)
+	n, err := d.startNode(req, want)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +116,10 @@ func (d *driver) launch(req gputrain.LaunchRequest, want gputrain.NodeRequest, a
 	return n, nil
 }
 
-// Describe finds what this driver does not serve by its home: the node of a
-// program that ended without ending it.
-func (d *driver) Describe(_ context.Context, ids ...string) ([]gputrain.Instance, error) {
-	var found []gputrain.Instance
+// Describe finds a node that this driver does not serve by its home: its program ended without
+// ending it.
+func (d *localDriver) Describe(_ context.Context, ids ...string) ([]driver.Instance, error) {
+	var found []driver.Instance
 	for _, id := range ids {
 		in, err := d.describe(id)
 		if err != nil {
@@ -132,13 +130,13 @@ func (d *driver) Describe(_ context.Context, ids ...string) ([]gputrain.Instance
 	return found, nil
 }
 
-func (d *driver) describe(id string) (gputrain.Instance, error) {
+func (d *localDriver) describe(id string) (driver.Instance, error) {
 	if n := d.node(id); n != nil {
 		return n.instance(), nil
 	}
-	in := gputrain.Instance{ID: id, Name: id, State: gputrain.InstanceTerminated}
+	in := driver.Instance{ID: id, Name: id, State: driver.InstanceTerminated}
 	if !validID(id) {
-		return in, nil // nothing was ever made under such a name
+		return in, nil // no node ever had that name
 	}
 	home := d.homes.find(id)
 	if home == "" {
@@ -147,42 +145,38 @@ func (d *driver) describe(id string) (gputrain.Instance, error) {
 	switch mark, err := readMark(home); {
 	case err == nil:
 		in.Rank, in.Offer = mark.Rank, d.offer()
-	case !exists(home):
+	case !home.Exists():
 		return in, nil
 	case errors.Is(err, os.ErrNotExist):
-		in.State, in.StateReason = gputrain.InstanceFailed, "its home has no "+markFile+": its launch was cut short, or somebody removed the file"
+		in.State, in.StateReason = driver.InstanceFailed, "its home has no "+markFile+": its launch was cut short, or another program removed the file"
 		return in, nil
 	default:
 		return in, err
 	}
-	in.State, in.StateReason = gputrain.InstanceStopped, "this program does not serve it"
+	in.State, in.StateReason = driver.InstanceStopped, "this program does not serve it"
 	return in, nil
 }
 
-// Terminate ends servers first, then what detached itself from them, then the
-// homes, which nobody writes to any more.
-func (d *driver) Terminate(ctx context.Context, ids ...string) error {
+// Terminate ends servers first, then processes detached from them, then the homes, when nothing
+// writes to them any more.
+func (d *localDriver) Terminate(ctx context.Context, ids ...string) error {
 	var errs []error
-	ending := map[string]ending{}
+	ending := map[string]*machine.Machine{}
 	for _, id := range ids {
 		if !validID(id) {
-			errs = append(errs, fmt.Errorf("%q is not the ID of a node", id))
+			errs = append(errs, fmt.Errorf("%q is not a node's ID", id))
 			continue
 		}
-		ending[id] = d.ending(id)
+		ending[id] = d.machine(id)
 	}
-	errs = append(errs, endProcesses(ctx, ending))
-	for id, node := range ending {
-		if node.home != "" {
-			if err := removeHome(node.home); err != nil {
-				errs = append(errs, fmt.Errorf("the home of %s: %w", id, err))
-				continue
-			}
+	errs = append(errs, machine.End(ctx, slices.Collect(maps.Values(ending))...))
+	d.mu.Lock()
+	for id, m := range ending {
+		if !m.Home().Exists() {
+			delete(d.nodes, id)
 		}
-		d.mu.Lock()
-		delete(d.nodes, id)
-		d.mu.Unlock()
 	}
+	d.mu.Unlock()
 	d.homes.tidy()
 	if err := errors.Join(errs...); err != nil {
 		return fail("terminate", nil, err)
@@ -190,57 +184,47 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// ending ends a node's server, and returns by what the rest of it is found.
-func (d *driver) ending(id string) ending {
+// machine returns the machine of a node, or the remains of one from another program.
+func (d *localDriver) machine(id string) *machine.Machine {
 	if n := d.node(id); n != nil {
-		n.server.Close()
-		return ending{n.home, n.mark.Token, d}
+		return n.machine
 	}
-	e := ending{home: d.homes.find(id), at: d}
-	if e.home != "" {
-		m, _ := readMark(e.home) // without one its processes have no token that is known
-		e.token = m.Token
+	home, token := d.homes.find(id), ""
+	if home != "" {
+		m, _ := readMark(home) // without a mark the token of its processes is unknown
+		token = m.Token
 	}
-	return e
+	return machine.Left(id, home, nodeMark(id), d.owns(token))
 }
 
-// Close ends the servers, which are this program's. What was not terminated
-// stays on disk, where List finds it.
-func (d *driver) Close() error {
+// Close ends the servers of this program. Nodes that were not terminated stay on disk, and List
+// finds them.
+func (d *localDriver) Close() error {
 	d.mu.Lock()
 	nodes := slices.Collect(maps.Values(d.nodes))
 	clear(d.nodes)
 	d.mu.Unlock()
 	for _, n := range nodes {
-		n.server.Close()
+		n.machine.Close()
 	}
 	return nil
 }
 
 // Dial connects to the node's server, in memory.
-func (d *driver) Dial(_ context.Context, in gputrain.Instance) (net.Conn, error) {
+func (d *localDriver) Dial(_ context.Context, in driver.Instance) (net.Conn, error) {
 	n := d.node(in.ID)
-	if n == nil || !exists(n.home) {
-		return nil, fail("dial", gputrain.ErrNotFound, fmt.Errorf("%s is gone", in.ID))
+	if n == nil || !n.machine.Home().Exists() {
+		return nil, fail("dial", driver.ErrNotFound, fmt.Errorf("%s is gone", in.ID))
 	}
-	nc, err := n.server.Dial()
+	nc, err := n.machine.Dial()
 	if err != nil {
-		return nil, fail("dial", gputrain.ErrNotFound, err)
+		return nil, fail("dial", driver.ErrNotFound, err)
 	}
 	return nc, nil
 }
 
-func (d *driver) node(id string) *node {
+func (d *localDriver) node(id string) *node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nodes[id]
-}
-
-// userName is whom nodes run as.
-func userName() (string, error) {
-	u, err := user.Current()
-	if err != nil {
-		return "", err
-	}
-	return u.Username, nil
 }

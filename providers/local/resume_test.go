@@ -19,26 +19,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/providers/driver"
 	xssh "golang.org/x/crypto/ssh"
 )
 
 const (
 	// victimEnv makes this program the one that TestResumeAfterAKill kills.
 	victimEnv = "LOCAL_TEST_VICTIM"
-	// victimTime is how long that lives at most, whatever becomes of its parent.
+	// A victim ends itself after victimTime, whatever becomes of its parent.
 	victimTime = 2 * time.Minute
 )
 
-// A victim is what the program that is killed is told, on its environment.
+// A victim configures the program that is killed, by its environment.
 type victim struct {
-	Dir, Pipe string // the homes' directory, and where the detached process says who it is
-	Pool      gputrain.PoolInfo
+	Dir, Pipe string // the homes' directory, and the pipe for the detached process's ID
+	Pool      driver.PoolInfo
 	Key       []byte // the pool's private key, of no use beyond the test
 }
 
-// runVictim launches a node, detaches a process there over SSH, prints the node,
-// and waits to be killed. It starts no program but that.
+// runVictim launches a node, detaches a process there over SSH, prints the node, and waits to
+// be killed. It starts no other program.
 func runVictim(text string) error {
 	time.AfterFunc(victimTime, func() { os.Exit(3) })
 	var v victim
@@ -54,11 +55,11 @@ func runVictim(text string) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := d.Launch(ctx, gputrain.LaunchRequest{Pool: v.Pool, Nodes: []gputrain.NodeRequest{{Rank: 7, Name: v.Pool.ID + "-7"}}})
+	nodes, err := d.Launch(ctx, driver.Launch{Pool: v.Pool, Nodes: []driver.NodeRequest{{Rank: 7, Name: v.Pool.ID + "-7"}}})
 	if err != nil {
 		return err
 	}
-	nc, err := d.(gputrain.Dialer).Dial(ctx, nodes[0])
+	nc, err := d.(driver.Dialer).Dial(ctx, nodes[0])
 	if err != nil {
 		return err
 	}
@@ -84,18 +85,14 @@ func runVictim(text string) error {
 
 func TestResumeAfterAKill(t *testing.T) {
 	p := newPool(t, Config{})
-	key, signer := newKey(t)
-	kept, err := marshalKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept, signer := newKey(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	first := p.info
 	first.Owner, first.AuthorizedKey = "the victim", string(xssh.MarshalAuthorizedKey(signer.PublicKey()))
-	text, err := json.Marshal(victim{p.dir, pipe, first, kept})
+	text, err := json.Marshal(victim{p.dir, pipe, first, []byte(kept)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,18 +101,18 @@ func TestResumeAfterAKill(t *testing.T) {
 	t.Cleanup(func() { p.Terminate(context.Background(), id) })
 
 	described, err := p.Describe(t.Context(), id)
-	if err != nil || described[0].State != gputrain.InstanceStopped || described[0].Rank != 7 {
+	if err != nil || described[0].State != driver.InstanceStopped || described[0].Rank != 7 {
 		t.Fatalf("described %+v, %v", described, err)
 	}
 	p.info.Lease, p.info.Expires = 90*time.Second, time.Now().Add(time.Hour).Truncate(time.Second)
-	resume := p.Driver.(gputrain.Resumer).Resume
+	resume := p.Driver.(driver.Resumer).Resume
 	for range 2 {
 		if err := resume(t.Context(), p.info, id, p.info.ID+"-99"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	described, err = p.Describe(t.Context(), id)
-	if err != nil || described[0].State != gputrain.InstanceRunning || described[0].Rank != 7 ||
+	if err != nil || described[0].State != driver.InstanceRunning || described[0].Rank != 7 ||
 		!slices.Equal(described[0].SSH.HostKeys, node.in.SSH.HostKeys) {
 		t.Fatalf("described %+v, %v", described, err)
 	}
@@ -141,14 +138,14 @@ func TestResumeAfterAKill(t *testing.T) {
 	}
 }
 
-// A killedNode is what a victim leaves.
+// A killedNode is the node of a killed victim, with its detached process.
 type killedNode struct {
-	in      gputrain.Instance
+	in      driver.Instance
 	process *detached
 }
 
-// killVictim runs a victim and kills it once its node works. find is called
-// before, while the detached process is sure to hold its pipe.
+// killVictim runs a victim and kills it once its node works. It calls find before that, while
+// the detached process holds its pipe.
 func killVictim(t *testing.T, text string, find func() *detached) killedNode {
 	t.Helper()
 	self, err := os.Executable()
@@ -188,9 +185,9 @@ func killVictim(t *testing.T, text string, find func() *detached) killedNode {
 	return node
 }
 
-// restarted is a pool whose program has ended without ending it, and that
-// another program's driver works for now, with another key.
-func restarted(t *testing.T, nodes int) (before []gputrain.Instance, after *testPool) {
+// restarted returns the nodes of a pool whose program ended without ending them, and the
+// driver of another program for that pool, with another key.
+func restarted(t *testing.T, nodes int) (before []driver.Instance, after *testPool) {
 	t.Helper()
 	p := newPool(t, Config{})
 	before = p.launch(nodes)
@@ -206,7 +203,7 @@ func restarted(t *testing.T, nodes int) (before []gputrain.Instance, after *test
 
 func TestResumeAdmitsOnlyThePoolsKey(t *testing.T) {
 	nodes, p := restarted(t, 1)
-	resume := p.Driver.(gputrain.Resumer).Resume
+	resume := p.Driver.(driver.Resumer).Resume
 	if err := resume(t.Context(), p.info, nodes[0].ID); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +215,7 @@ func TestResumeAdmitsOnlyThePoolsKey(t *testing.T) {
 	if err := resume(t.Context(), info, nodes[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := p.Driver.(gputrain.Dialer).Dial(t.Context(), nodes[0])
+	nc, err := p.Driver.(driver.Dialer).Dial(t.Context(), nodes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,50 +230,51 @@ func TestResumeAdmitsOnlyThePoolsKey(t *testing.T) {
 
 func TestResumeRefuses(t *testing.T) {
 	nodes, p := restarted(t, 2)
-	resume := func(info gputrain.PoolInfo, ids ...string) error {
-		return p.Driver.(gputrain.Resumer).Resume(t.Context(), info, ids...)
+	resume := func(info driver.PoolInfo, ids ...string) error {
+		return p.Driver.(driver.Resumer).Resume(t.Context(), info, ids...)
 	}
 	another := p.info
 	another.ID = "another"
-	if err := resume(another, nodes[0].ID); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), nodes[0].ID) {
+	if err := resume(another, nodes[0].ID); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), nodes[0].ID) {
 		t.Errorf("resumed another pool's node: %v", err)
 	}
-	if err := resume(p.info, "../x"); !errors.Is(err, gputrain.ErrInvalid) {
+	if err := resume(p.info, "../x"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("resumed what is no node: %v", err)
 	}
 	broken := p.info
 	broken.AuthorizedKey = "nonsense"
-	if err := resume(broken, nodes[0].ID); !errors.Is(err, gputrain.ErrInvalid) {
+	if err := resume(broken, nodes[0].ID); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("resumed for a broken key: %v", err)
 	}
-	// One that an older version made has no key: it is named, and the other resumed.
+	// A home of an older version has no key: the error names it, and the other home is
+	// resumed.
 	if err := os.Remove(filepath.Join(homePath(p.dir, nodes[0].ID), hostKeyFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := resume(p.info, nodes[0].ID, nodes[1].ID); err == nil || !strings.Contains(err.Error(), nodes[0].ID+": its host key") {
 		t.Errorf("resumed without a host key: %v", err)
 	}
-	states(t, p, nodes, gputrain.InstanceStopped, gputrain.InstanceRunning)
+	states(t, p, nodes, driver.InstanceStopped, driver.InstanceRunning)
 }
 
-// What was killed between making a home and marking it never was a node.
+// A launch that was killed between making a home and marking it left no node.
 func TestResumeLeavesOutALaunchThatWasCutShort(t *testing.T) {
 	p := newPool(t, Config{})
 	id := p.info.ID + "-0"
 	if err := os.Mkdir(homePath(p.dir, id), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Driver.(gputrain.Resumer).Resume(t.Context(), p.info, id); err != nil {
+	if err := p.Driver.(driver.Resumer).Resume(t.Context(), p.info, id); err != nil {
 		t.Error(err)
 	}
-	states(t, p, []gputrain.Instance{{ID: id}}, gputrain.InstanceFailed)
+	states(t, p, []driver.Instance{{ID: id}}, driver.InstanceFailed)
 	held, err := p.List(t.Context(), "")
 	if err != nil || len(held) != 2 || held[0].Pool != p.info.ID || held[0].ID != id {
 		t.Errorf("listed %+v, %v", held, err)
 	}
 }
 
-func states(t *testing.T, p *testPool, nodes []gputrain.Instance, want ...gputrain.InstanceState) {
+func states(t *testing.T, p *testPool, nodes []driver.Instance, want ...driver.InstanceState) {
 	t.Helper()
 	for i, in := range nodes {
 		got, err := p.Describe(t.Context(), in.ID)
@@ -301,7 +299,7 @@ func TestListEveryPool(t *testing.T) {
 		os.WriteFile(filepath.Join(home, markFile), []byte(`{"pool":"old-pool","owner":"me","rank":0}`), 0o600) != nil {
 		t.Fatal("no home of an older version")
 	}
-	if os.Getuid() == 0 { // another user's is not ours to end
+	if os.Getuid() == 0 { // another user's home must not be ended
 		foreign := homePath(p.dir, "foreign-0")
 		if err := os.Mkdir(foreign, 0o700); err != nil {
 			t.Fatal(err)
@@ -312,16 +310,16 @@ func TestListEveryPool(t *testing.T) {
 		defer os.Remove(foreign)
 		info := p.info
 		info.ID = "foreign"
-		if err := p.Driver.(gputrain.Resumer).Resume(t.Context(), info, "foreign-0"); err != nil {
+		if err := p.Driver.(driver.Resumer).Resume(t.Context(), info, "foreign-0"); err != nil {
 			t.Errorf("another user's folder is in the way: %v", err)
 		}
-		states(t, p, []gputrain.Instance{{ID: "foreign-0"}}, gputrain.InstanceTerminated)
+		states(t, p, []driver.Instance{{ID: "foreign-0"}}, driver.InstanceTerminated)
 	}
 	held, err := p.List(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]gputrain.Resource{}
+	got := map[string]driver.Resource{}
 	for _, r := range held {
 		got[r.Kind+" "+r.Name+" of "+r.Pool] = r
 	}
@@ -341,10 +339,10 @@ func TestListEveryPool(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := got["machine "+p.info.ID+"-0 of "+p.info.ID]; r.State != gputrain.InstanceRunning {
+	if r := got["machine "+p.info.ID+"-0 of "+p.info.ID]; r.State != driver.InstanceRunning {
 		t.Errorf("its own node is %v", r.State)
 	}
-	if r := got["machine "+q.info.ID+"-0 of "+q.info.ID]; r.State != gputrain.InstanceStopped {
+	if r := got["machine "+q.info.ID+"-0 of "+q.info.ID]; r.State != driver.InstanceStopped {
 		t.Errorf("another program's node is %v", r.State)
 	}
 	if r := got["machine old-pool-0 of old-pool"]; r.Owner != "me" || r.Lease != 0 || !r.Created.IsZero() {
@@ -352,8 +350,8 @@ func TestListEveryPool(t *testing.T) {
 	}
 }
 
-// Containers' processes have the pool's and the node's marks too: for every pool
-// only those count that say that their home is here.
+// Containers' processes have the pool's and the node's marks too. If all pools are listed,
+// only processes whose mark names this directory of homes count.
 func TestListEveryPoolByProcesses(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no environments of processes to be seen here")
@@ -361,7 +359,7 @@ func TestListEveryPoolByProcesses(t *testing.T) {
 	p := newPool(t, Config{})
 	in := p.launch(1)[0]
 	process := p.detach(in)
-	if err := removeHome(homePath(p.dir, in.ID)); err != nil {
+	if err := machine.Home(homePath(p.dir, in.ID)).Remove(); err != nil {
 		t.Fatal(err)
 	}
 	p.Close()
@@ -369,7 +367,7 @@ func TestListEveryPoolByProcesses(t *testing.T) {
 	mark := func(node string, env ...string) {
 		cmd := exec.CommandContext(t.Context(), "sleep", "100")
 		cmd.Env = append(env, "GPUTRAIN_POOL=container", "GPUTRAIN_NODE="+node)
-		if strings.HasPrefix(node, "nobody") {
+		if strings.HasPrefix(node, "stranger") {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		if err := cmd.Start(); err != nil {
@@ -381,10 +379,10 @@ func TestListEveryPoolByProcesses(t *testing.T) {
 	mark("container-0")
 	mark("container-1", "GPUTRAIN_HOMES="+p.dir+"/elsewhere")
 	if os.Getuid() == 0 {
-		mark("nobody-0", "GPUTRAIN_HOMES="+p.dir)
+		mark("stranger-0", "GPUTRAIN_HOMES="+p.dir)
 	}
 	held, err := p.List(t.Context(), "")
-	if err != nil || len(held) != 1 || held[0].ID != in.ID || held[0].Pool != p.info.ID || held[0].State != gputrain.InstanceStopped {
+	if err != nil || len(held) != 1 || held[0].ID != in.ID || held[0].Pool != p.info.ID || held[0].State != driver.InstanceStopped {
 		t.Errorf("listed %+v, %v", held, err)
 	}
 	if err := p.Terminate(t.Context(), in.ID); err != nil {

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/strangertest"
+	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/internal/test/strangertest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // Another user makes every name in the shared folder that this driver may take there.
@@ -28,12 +29,12 @@ func TestStrangersHomes(t *testing.T) {
 			id := p.request(1).Nodes[0].Name
 			strangertest.Run(t, `cd "$1" && mkdir -m 777 "gputrain-$3" "gputrain-$3-r1" && `+strings.ReplaceAll(makeOwn, `"$1"`, `"$4"`),
 				shared, precious, id, ownName())
-			// What they put where a mark is read, in a home that may be ours.
+			// Another user also makes files at the places of marks.
 			strangertest.Run(t, `mkfifo "$1/gputrain-$2/.gputrain-node" && ln -s /etc/passwd "$1/gputrain-$2-r1/.gputrain-node"`, shared, id)
 			theirs := names(t, shared)
 
 			in := p.launch(1)[0]
-			home := p.Driver.(*driver).homes.find(in.ID)
+			home := string(p.Driver.(*localDriver).homes.find(in.ID))
 			if got := p.output(in, "pwd"); got != home+"\n" || filepath.Dir(home) == shared {
 				t.Errorf("the home is %q, and the node works in %q", home, got)
 			}
@@ -50,10 +51,10 @@ func TestStrangersHomes(t *testing.T) {
 				}
 			}
 
-			// Another program of this user finds the same, and ends it.
+			// Another program of this user finds the same home, and ends it.
 			p.Close()
 			other := newPool(t, Config{Dir: shared})
-			if got, err := other.Describe(t.Context(), in.ID, in.ID+"-r1"); err != nil || got[0].State != gputrain.InstanceStopped || got[1].State != gputrain.InstanceTerminated {
+			if got, err := other.Describe(t.Context(), in.ID, in.ID+"-r1"); err != nil || got[0].State != driver.InstanceStopped || got[1].State != driver.InstanceTerminated {
 				t.Errorf("described %+v, %v", got, err)
 			}
 			if got := other.Capabilities().Account; got != p.Capabilities().Account {
@@ -80,10 +81,10 @@ func TestHomesOfOlderVersions(t *testing.T) {
 	shared := strangertest.Shared(t)
 	p := newPool(t, Config{Dir: shared})
 	old := p.info.ID + "-7"
-	if err := makeHome(homePath(shared, old), mark{Rank: 7}.of(p.info), nil); err != nil {
+	if err := makeHome(machine.Home(homePath(shared, old)), mark{Rank: 7}.renewed(p.info), nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.Describe(t.Context(), old); err != nil || got[0].State != gputrain.InstanceStopped || got[0].Rank != 7 {
+	if got, err := p.Describe(t.Context(), old); err != nil || got[0].State != driver.InstanceStopped || got[0].Rank != 7 {
 		t.Errorf("described %+v, %v", got, err)
 	}
 	if held, err := p.List(t.Context(), p.info.ID); err != nil || len(held) != 2 || held[1].ID != homePath(shared, old) {
@@ -95,7 +96,7 @@ func TestHomesOfOlderVersions(t *testing.T) {
 	if left := names(t, shared); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	// A folder that others can write to is none that a version of this one has made.
+	// A folder that others can write to is no home, as no version makes it so.
 	os.Mkdir(homePath(shared, old), 0o700)
 	os.Chmod(homePath(shared, old), 0o777)
 	if held, err := p.List(t.Context(), ""); len(held) > 0 || err != nil {
@@ -103,12 +104,12 @@ func TestHomesOfOlderVersions(t *testing.T) {
 	}
 }
 
-// A mark, which tasks can write to, is read as a bounded file.
+// A mark, which tasks can write to, is read only if it is a regular file of limited size.
 func TestMarksAreRegularFiles(t *testing.T) {
 	for name, place := range map[string]func(path string) error{
 		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"link": func(path string) error { return os.Symlink("/dev/zero", path) },
-		"long": func(path string) error { return os.WriteFile(path, make([]byte, markBytes+1), 0o600) },
+		"long": func(path string) error { return os.WriteFile(path, make([]byte, machine.MaxFile+1), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, Config{})
@@ -119,7 +120,7 @@ func TestMarksAreRegularFiles(t *testing.T) {
 			if err := place(path); err != nil {
 				t.Fatal(err)
 			}
-			if m, err := readMark(filepath.Dir(path)); err == nil {
+			if m, err := readMark(machine.Home(filepath.Dir(path))); err == nil {
 				t.Errorf("read %+v", m)
 			}
 			if held, err := p.List(t.Context(), p.info.ID); err != nil || len(held) != 2 || held[0].Pool != p.info.ID {
@@ -132,13 +133,13 @@ func TestMarksAreRegularFiles(t *testing.T) {
 	}
 }
 
-// forged is what any process can have in its environment of a node: names.
+// forged returns the marks of a node that any process can have: the names.
 func forged(p *testPool, id string) []string {
-	return []string{poolEnv + "=" + p.info.ID, nodeEnv + "=" + id, homesEnv + "=" + p.Driver.(*driver).real}
+	return []string{poolEnv + "=" + p.info.ID, nodeEnv + "=" + id, homesEnv + "=" + p.Driver.(*localDriver).real}
 }
 
-// A process with a forged mark is neither ended as the node's nor waited for: another
-// user's, and one of this user that belongs elsewhere. All that the node started is.
+// A process with a forged mark is neither ended with the node nor waited for, be it another
+// user's or one of this user's from elsewhere. All processes that the node started are ended.
 func TestForgedMarks(t *testing.T) {
 	needMarks(t)
 	strangertest.Need(t)
@@ -160,14 +161,14 @@ func TestForgedMarks(t *testing.T) {
 			t.Errorf("process %d was ended", pid)
 		}
 	}
-	// The node is gone: what still says that it is there is this user's, or counts for nothing.
+	// After the node's end, only this user's processes still count as the node's.
 	if held, err := p.List(t.Context(), p.info.ID); err != nil || len(held) != 1 || held[0].ID != in.ID {
 		t.Errorf("listed %+v, %v", held, err)
 	}
 	if err := p.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "end of the process without a home", func() bool { return !strangertest.Lives(t, other) }) // which KILL may take a moment for
+	eventually(t, "end of the process without a home", func() bool { return !strangertest.Lives(t, other) }) // the kill may take a moment
 	if !strangertest.Lives(t, stranger) || !strangertest.Lives(t, wrong) {
 		t.Error("the end of a node without a home is not that of this user's processes alone")
 	}
@@ -178,7 +179,7 @@ func TestForgedMarks(t *testing.T) {
 	}
 }
 
-// A program that runs as this user because its file says so is the one's who started it.
+// A setuid program that runs as this user belongs to the user that started it.
 func TestForgedMarkOfASetuidProgram(t *testing.T) {
 	needMarks(t)
 	shared := strangertest.Shared(t)
@@ -217,13 +218,13 @@ func TestForgedMarkOfASetuidProgram(t *testing.T) {
 	}
 }
 
-// What a node has started and that became another user's ends with it: it has the token.
+// A process of a node that changes to another user ends with the node: it has the token.
 func TestProcessesThatGiveUpRightsEnd(t *testing.T) {
 	needMarks(t)
 	strangertest.Need(t)
 	p := newPool(t, Config{})
 	in := p.launch(1)[0]
-	token := p.Driver.(*driver).node(in.ID).mark.Token
+	token := p.Driver.(*localDriver).node(in.ID).mark.Token
 	pid := strangertest.Start(t, append(forged(p, in.ID), tokenEnv+"="+token)...)
 	if err := p.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
@@ -231,7 +232,7 @@ func TestProcessesThatGiveUpRightsEnd(t *testing.T) {
 	eventually(t, "the end of a process with the node's token", func() bool { return !strangertest.Lives(t, pid) })
 }
 
-// A node's own script goes by the token too.
+// A node's own script checks the token, too.
 func TestSelfDestructOfForgedMarks(t *testing.T) {
 	needMarks(t)
 	p := newPool(t, Config{})
@@ -239,12 +240,12 @@ func TestSelfDestructOfForgedMarks(t *testing.T) {
 	own := p.detach(in)
 	stranger := strangertest.Start(t, forged(p, in.ID)...)
 	other := strangertest.Sleeping(t, append(forged(p, in.ID), tokenEnv+"=of-another-node")...)
-	text := p.Driver.(gputrain.SelfDestructor).SelfDestruct(in)
-	if strings.Contains(text, p.Driver.(*driver).node(in.ID).mark.Token) {
+	text := p.Driver.(driver.Scripter).Scripts(in).SelfDestruct
+	if strings.Contains(text, p.Driver.(*localDriver).node(in.ID).mark.Token) {
 		t.Error("a command line that every user can read has the token")
 	}
 	cmd := exec.Command("sh", "-c", text)
-	cmd.Env = append(os.Environ(), nodeEnv+"="+in.ID, tokenEnv+"="+p.Driver.(*driver).node(in.ID).mark.Token)
+	cmd.Env = append(os.Environ(), nodeEnv+"="+in.ID, tokenEnv+"="+p.Driver.(*localDriver).node(in.ID).mark.Token)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -261,7 +262,7 @@ func needMarks(t *testing.T) {
 	}
 }
 
-// becomes waits until a process has become a program.
+// becomes waits until a process runs a program.
 func becomes(t *testing.T, pid int, program string) {
 	t.Helper()
 	eventually(t, program, func() bool {
@@ -270,7 +271,7 @@ func becomes(t *testing.T, pid int, program string) {
 	})
 }
 
-// eventually waits for something that comes by itself.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for ; !is(); time.Sleep(time.Millisecond) {

@@ -8,15 +8,16 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // A client calls the VM API, version 1.
 type client struct{ rest *rest.Client }
 
-// The limits are not published: about a call a second is what other clients keep to.
+// newClient returns a client of the API. Its limits are not published: other clients keep to
+// about a call a second.
 func newClient(c Config, key string) (*client, error) {
 	r, err := rest.New(rest.Config{
 		BaseURL: c.Endpoint + "/api/v1", HTTPClient: c.HTTPClient, Auth: rest.Bearer(key), Timeout: cmp.Or(c.RequestTimeout, 30*time.Second),
@@ -53,13 +54,13 @@ func odd(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{rest.ErrAnswer}, args...)...)
 }
 
-// validate asks whether the key is good.
+// validate checks the key.
 func (c *client) validate(ctx context.Context) error {
 	var out struct{ Message string }
 	return c.rest.Do(ctx, "POST", "/account/token/validation", struct{}{}, &out, rest.Safe)
 }
 
-// inventory returns what there is to rent, by name.
+// inventory returns the products by name.
 func (c *client) inventory(ctx context.Context) (map[string]item, error) {
 	var out struct {
 		Inventory *map[string]item `json:"gpu_inventory"`
@@ -68,7 +69,7 @@ func (c *client) inventory(ctx context.Context) (map[string]item, error) {
 		return nil, err
 	}
 	if out.Inventory == nil {
-		return nil, odd("GET /gpu-inventory has no inventory")
+		return nil, odd("GET /gpu-inventory: the answer has no inventory")
 	}
 	return *out.Inventory, nil
 }
@@ -82,12 +83,12 @@ func (c *client) keys(ctx context.Context) ([]cloud.Key, error) {
 		return nil, err
 	}
 	if out.Keys == nil {
-		return nil, odd("GET /ssh-keys has no list")
+		return nil, odd("GET /ssh-keys: the answer has no list")
 	}
 	var keys []cloud.Key
 	for _, k := range *out.Keys {
 		if k.ID == "" || k.Name == "" {
-			return nil, odd("GET /ssh-keys lists one without ID or name")
+			return nil, odd("GET /ssh-keys: a key has no ID or no name")
 		}
 		keys = append(keys, cloud.Key{ID: k.ID, Name: k.Name, Line: k.PublicKey})
 	}
@@ -102,14 +103,14 @@ func (c *client) deleteKey(ctx context.Context, id string) error {
 	return c.rest.Do(ctx, "DELETE", "/ssh-keys/"+url.PathEscape(id), nil, nil)
 }
 
-// launch rents a machine. The API has no idempotency keys: it is never repeated.
+// launch rents a machine. It is never repeated: the API has no idempotency keys.
 func (c *client) launch(ctx context.Context, in launch) (uuid string, err error) {
 	var out struct{ Response string }
 	if err := c.rest.Do(ctx, "POST", "/instance/launch", in, &out); err != nil {
 		return "", err
 	}
 	if out.Response == "" {
-		return "", odd("the launch names no machine")
+		return "", odd("the launch's answer names no machine")
 	}
 	return out.Response, nil
 }
@@ -121,17 +122,17 @@ func (c *client) instances(ctx context.Context) ([]instance, error) {
 		return nil, err
 	}
 	if out.Running == nil {
-		return nil, odd("GET /instance has no list")
+		return nil, odd("GET /instance: the answer has no list")
 	}
 	for _, in := range *out.Running {
 		if in.UUID == "" {
-			return nil, odd("GET /instance lists one without UUID")
+			return nil, odd("GET /instance: a machine has no UUID")
 		}
 	}
 	return *out.Running, nil
 }
 
-// instance returns one machine. An empty list says that it does not exist, or not yet.
+// instance returns one machine. An empty list means that it does not exist, or not yet.
 func (c *client) instance(ctx context.Context, uuid string) (instance, error) {
 	path := "/instance/" + url.PathEscape(uuid)
 	var out instances
@@ -143,21 +144,21 @@ func (c *client) instance(ctx context.Context, uuid string) (instance, error) {
 	}
 	switch {
 	case out.Running == nil:
-		return instance{}, odd("GET %s has no machine", path)
+		return instance{}, odd("GET %s: the answer has no list of machines", path)
 	case len(*out.Running) == 0:
-		return instance{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Err: fmt.Errorf("GET %s has none", path)}
+		return instance{}, &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("GET %s: no such machine", path)}
 	case len(*out.Running) != 1 || (*out.Running)[0].UUID != uuid:
-		return instance{}, odd("GET %s tells of another machine", path)
+		return instance{}, odd("GET %s: the answer is another machine", path)
 	}
 	return (*out.Running)[0], nil
 }
 
-// terminate ends one machine. What the answer lists may be nothing at all.
+// terminate ends one machine. The answer's list may be empty.
 func (c *client) terminate(ctx context.Context, uuid string) error {
 	var out struct{ Response json.RawMessage }
 	err := c.rest.Do(ctx, "POST", "/instance/terminate", map[string][]string{"instanceUuids": {uuid}}, &out, rest.Idempotent)
 	if err == nil && out.Response == nil {
-		err = odd("the end of %s has no response", uuid)
+		err = odd("the end of %s: the answer has no response", uuid)
 	}
 	return err
 }

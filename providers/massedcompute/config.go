@@ -7,36 +7,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Massed Compute. The zero value works when MASSED_API_KEY is set.
+// Config rents from Massed Compute. The zero value works if MASSED_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. It may be a reference. Empty means the
-	// MASSED_API_KEY variable, and where that is empty too MASSED_COMPUTE_API_KEY.
-	APIKey gputrain.Secret
+	// APIKey authenticates every call. It may be a reference. If empty, it is the
+	// MASSED_API_KEY variable, then MASSED_COMPUTE_API_KEY.
+	APIKey driver.Secret
 	// ImageID is the image that nodes start from, by its number: see GET /images of the
 	// API. Zero means DefaultImage.
 	ImageID int
-	// Coupon is named at every launch. The service ignores one that it does not know.
-	// Empty means none.
+	// Coupon is sent with every launch. The service ignores an unknown one. Empty means none.
 	Coupon string
-	// KeepPassword leaves a node's password usable, by which the account's owner can
-	// otherwise log in. False locks it at the first boot.
+	// KeepPassword leaves a node's password usable, with which the account's owner can also log
+	// in. False locks it at the first boot.
 	KeepPassword bool
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
 
-	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty means
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
 	// https://vm.massedcompute.com.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// DefaultImage is the nodes' image where Config.ImageID is zero: Ubuntu Server 24.04, with
+// DefaultImage is the nodes' image if Config.ImageID is zero: Ubuntu Server 24.04, with
 // NVIDIA's driver.
 const DefaultImage = 184
 
@@ -48,13 +47,13 @@ const (
 	keyHint         = "make one with full access: https://vm-docs.massedcompute.com/docs/settings/api-settings"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "massedcompute".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the key. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the key by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	a, err := c.open(ctx)
 	if err != nil {
 		return nil, cloud.Fail(providerName, "open", err, (*api)(nil).Classify)
@@ -86,7 +85,7 @@ func (c Config) open(ctx context.Context) (*api, error) {
 	return a, nil
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Require(c.ImageID >= 0, "ImageID is %d; images are numbered, and zero is the default", c.ImageID)

@@ -5,25 +5,25 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// These tests are not parallel to others: the suite looks for goroutines that are left.
+// These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
 func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
 
-// The same where a product is a spot one, which differs in what is launched and in how it
-// ends.
+// The suite also passes with a spot product, which differs in its launch and in its end.
 func TestConformanceOfSpot(t *testing.T) {
 	without := cloudtest.Reads()
 	for _, op := range []providertest.Op{providertest.OpOffers, providertest.OpPrepare, providertest.OpDescribe, providertest.OpList, providertest.OpTerminate, providertest.OpRelease} {
 		without["cancel in the midst of "+string(op)] = "TestConformance has it: this is the same whatever is rented"
 	}
-	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
+	conform(t, gputrain.Spec{Allocation: driver.Spot}, without)
 }
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
@@ -48,7 +48,7 @@ func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 			Calls:    calls,
 			Fault:    fault,
 			Foreign:  f.foreign,
-			States:   func() []providertest.StateCase { return f.states(spec.Allocation == gputrain.Spot) },
+			States:   func() []providertest.StateCase { return f.states(spec.Allocation == driver.Spot) },
 			Stall:    func() { f.Do(func() { f.stalled = true }) },
 			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 			Unpriced: func() {
@@ -69,8 +69,8 @@ func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 	})
 }
 
-// foreign puts into the account what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts things into the account that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for i, name := range []string{"web", "gputrain-web", "gputrain", "Gputrain-p1-0"} {
@@ -86,20 +86,20 @@ func (f *fake) foreign() (ids []string) {
 }
 
 func (f *fake) states(spot bool) []providertest.StateCase {
-	vanished := gputrain.InstanceTerminated
+	vanished := driver.InstanceTerminated
 	if spot {
-		vanished = gputrain.InstancePreempted
+		vanished = driver.InstancePreempted
 	}
-	words := map[string]gputrain.InstanceState{
-		"pending": gputrain.InstancePending, "booting": gputrain.InstancePending, "provisioning": gputrain.InstancePending, "starting": gputrain.InstancePending,
-		"active": gputrain.InstanceRunning, "Running": gputrain.InstanceRunning, "RENTED": gputrain.InstanceRunning,
-		"stopping": gputrain.InstanceStopped, "Stopped": gputrain.InstanceStopped, "terminating": gputrain.InstanceStopped, "deleting": gputrain.InstanceStopped,
-		"failed": gputrain.InstanceFailed, "error": gputrain.InstanceFailed, "terminated": gputrain.InstanceTerminated, "deleted": gputrain.InstanceTerminated,
-		"hibernating": gputrain.InstanceUnknown,
+	words := map[string]driver.InstanceState{
+		"pending": driver.InstancePending, "booting": driver.InstancePending, "provisioning": driver.InstancePending, "starting": driver.InstancePending,
+		"active": driver.InstanceRunning, "Running": driver.InstanceRunning, "RENTED": driver.InstanceRunning,
+		"stopping": driver.InstanceStopped, "Stopped": driver.InstanceStopped, "terminating": driver.InstanceStopped, "deleting": driver.InstanceStopped,
+		"failed": driver.InstanceFailed, "error": driver.InstanceFailed, "terminated": driver.InstanceTerminated, "deleted": driver.InstanceTerminated,
+		"hibernating": driver.InstanceUnknown,
 	}
 	return append(cloudtest.States(words, func(id, word string) { f.set(id, row{"status": word}) })(),
-		providertest.StateCase{Vendor: "rented, not booted", Want: gputrain.InstancePending, Set: func(id string) { f.set(id, row{"os_booted": 0}) }},
-		providertest.StateCase{Vendor: "rented, without address", Want: gputrain.InstancePending, Set: func(id string) { f.set(id, row{"ip": ""}) }},
+		providertest.StateCase{Vendor: "rented, not booted", Want: driver.InstancePending, Set: func(id string) { f.set(id, row{"os_booted": 0}) }},
+		providertest.StateCase{Vendor: "rented, without address", Want: driver.InstancePending, Set: func(id string) { f.set(id, row{"ip": ""}) }},
 		providertest.StateCase{Vendor: "gone", Want: vanished, Set: func(id string) { f.Do(func() { f.end(nil, id) }) }})
 }
 

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -15,7 +15,7 @@ var (
 	noQuota    = regexp.MustCompile(`(?i)quota|limit exceeded`)
 )
 
-// Classify goes by the texts of refusals, as the API has no codes.
+// Classify returns the kind of a refusal by its text, as the API has no codes, and a hint.
 func (*api) Classify(op string, err error) (hint string, kind error) {
 	e, ok := cloud.Answered(err)
 	if !ok || e.Status >= 500 || e.Err != nil {
@@ -24,23 +24,23 @@ func (*api) Classify(op string, err error) (hint string, kind error) {
 	text := e.Message + " " + e.Body
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return "other programs use this account at the same time: try again in a minute", gputrain.ErrRateLimited
+		return "other programs use this account at the same time: try again in a minute", driver.ErrRateLimited
 	case wrongImage.MatchString(text):
-		return "set ImageID to one that fits the product, or ask for another accelerator", gputrain.ErrInvalid
+		return "set ImageID to an image that fits the product, or ask for another accelerator", driver.ErrInvalid
 	case e.Status == http.StatusUnauthorized:
-		return "see that the key is right, or " + keyHint, gputrain.ErrAuth
+		return "check that the key is right, or " + keyHint, driver.ErrAuth
 	case e.Status == http.StatusForbidden:
-		return "a key for reading only cannot do this: " + keyHint, gputrain.ErrAuth
+		return "a read-only key cannot do this: " + keyHint, driver.ErrAuth
 	case e.Status == http.StatusPaymentRequired:
-		return "set the amount and the threshold of the automatic recharge in the account's billing settings", gputrain.ErrQuota
+		return "set the amount and the threshold of the automatic recharge in the account's billing settings", driver.ErrQuota
 	case noQuota.MatchString(text):
-		return "ask Massed Compute's support for a higher quota, or end other machines", gputrain.ErrQuota
+		return "ask Massed Compute's support for a higher quota, or end other machines", driver.ErrQuota
 	case op == "launch" && (e.Status == http.StatusConflict || noRoom.MatchString(text)):
-		return "ask for another accelerator, or later", gputrain.ErrNoCapacity
+		return "ask for another accelerator, or later", driver.ErrNoCapacity
 	case e.Status == http.StatusNotFound && strings.HasPrefix(strings.TrimSpace(e.Body), "<"):
-		return "see that Endpoint is the API's address", gputrain.ErrUnavailable // a page: the API did not say it
+		return "check that Endpoint is the API's address", driver.ErrUnavailable // a page: the API did not say it
 	case e.Status == http.StatusNotFound && op == "launch":
-		return "see that ImageID exists", gputrain.ErrInvalid
+		return "check that ImageID exists", driver.ErrInvalid
 	}
 	return "", nil
 }

@@ -3,12 +3,13 @@ package massedcompute
 import (
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Every row of the sheet's table of errors, in each of the forms that an error may have.
+// Every failure in the sheet's table becomes the right kind of driver.Error, in each of its
+// forms.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -16,24 +17,24 @@ func TestErrors(t *testing.T) {
 		answer fakecloud.Answer
 		want   error
 	}{
-		"wrong key":             {opList, failure(401, "Invalid Token"), gputrain.ErrAuth},
-		"key for reading":       {opLaunch, failure(403, "Forbidden"), gputrain.ErrAuth},
-		"no recharge":           {opLaunch, failure(402, "Recharge amount is not set"), gputrain.ErrQuota},
-		"unknown product":       {opLaunch, failure(404, "Product not found"), gputrain.ErrInvalid},
-		"conflict":              {opLaunch, failure(409, ""), gputrain.ErrNoCapacity},
-		"no capacity":           {opLaunch, failure(400, "No Capacity available"), gputrain.ErrNoCapacity},
-		"out of stock":          {opLaunch, fakecloud.Failure(400, row{"error": "out of stock"}, ""), gputrain.ErrNoCapacity},
-		"no longer there":       {opLaunch, fakecloud.Failure(422, row{"error": row{"message": "it is no longer available"}}, ""), gputrain.ErrNoCapacity},
-		"no capacity, as text":  {opLaunch, fakecloud.Failure(400, "no capacity", ""), gputrain.ErrNoCapacity},
-		"quota":                 {opLaunch, failure(400, "Instance limit exceeded"), gputrain.ErrQuota},
-		"wrong image":           {opLaunch, failure(400, "Product does not support the VM Image"), gputrain.ErrInvalid},
-		"rate limit":            {opLaunch, fakecloud.Failure(429, "Too Many Requests", ""), gputrain.ErrRateLimited},
-		"server at capacity":    {opList, fakecloud.Failure(503, "over capacity", ""), gputrain.ErrUnavailable},
-		"launch, at capacity":   {opLaunch, fakecloud.Failure(503, "over capacity", ""), gputrain.ErrUnavailable},
-		"list without its list": {opList, fakecloud.Reply(200, row{}), gputrain.ErrUnavailable},
-		"list without UUIDs":    {opList, fakecloud.Reply(200, row{"runningInstances": []row{{"name": "x"}}}), gputrain.ErrUnavailable},
-		"keys without a list":   {opKeys, fakecloud.Reply(200, row{}), gputrain.ErrUnavailable},
-		"launch of nothing":     {opLaunch, fakecloud.Reply(202, row{"response": ""}), gputrain.ErrUnavailable},
+		"wrong key":             {opList, failure(401, "Invalid Token"), driver.ErrAuth},
+		"key for reading":       {opLaunch, failure(403, "Forbidden"), driver.ErrAuth},
+		"no recharge":           {opLaunch, failure(402, "Recharge amount is not set"), driver.ErrQuota},
+		"unknown product":       {opLaunch, failure(404, "Product not found"), driver.ErrInvalid},
+		"conflict":              {opLaunch, failure(409, ""), driver.ErrNoCapacity},
+		"no capacity":           {opLaunch, failure(400, "No Capacity available"), driver.ErrNoCapacity},
+		"out of stock":          {opLaunch, fakecloud.Failure(400, row{"error": "out of stock"}, ""), driver.ErrNoCapacity},
+		"no longer there":       {opLaunch, fakecloud.Failure(422, row{"error": row{"message": "it is no longer available"}}, ""), driver.ErrNoCapacity},
+		"no capacity, as text":  {opLaunch, fakecloud.Failure(400, "no capacity", ""), driver.ErrNoCapacity},
+		"quota":                 {opLaunch, failure(400, "Instance limit exceeded"), driver.ErrQuota},
+		"wrong image":           {opLaunch, failure(400, "Product does not support the VM Image"), driver.ErrInvalid},
+		"rate limit":            {opLaunch, fakecloud.Failure(429, "Too Many Requests", ""), driver.ErrRateLimited},
+		"server at capacity":    {opList, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable},
+		"launch, at capacity":   {opLaunch, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable},
+		"list without its list": {opList, fakecloud.Reply(200, row{}), driver.ErrUnavailable},
+		"list without UUIDs":    {opList, fakecloud.Reply(200, row{"runningInstances": []row{{"name": "x"}}}), driver.ErrUnavailable},
+		"keys without a list":   {opKeys, fakecloud.Reply(200, row{}), driver.ErrUnavailable},
+		"launch of nothing":     {opLaunch, fakecloud.Reply(202, row{"response": ""}), driver.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +45,7 @@ func TestErrors(t *testing.T) {
 			op := "list"
 			if tt.op == opLaunch {
 				op = "launch"
-				_, err = cloudtest.Launch(t, d, oneL40, 0)
+				_, err = cloudtest.Launch(t, d, oneL40.Query(), 0)
 			} else {
 				_, err = d.List(t.Context(), "")
 			}
@@ -53,7 +54,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What a fault is read from is whatever the service sends.
+// A fault can be read from any body.
 func FuzzFault(f *testing.F) {
 	for _, s := range []string{``, `{}`, `{"message":"Valid Token"}`, `{"error":"x"}`, `{"error":{"message":"x"}}`, `{"error":null}`, `{"error":[1]}`, `[]`, `null`, `{"message":7}`} {
 		f.Add(400, []byte(s))

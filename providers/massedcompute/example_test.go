@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/massedcompute"
 )
 
@@ -28,9 +29,9 @@ func ExampleConfig() {
 	}
 }
 
-// What spot machines cost, beside those on demand.
+// Compare the prices of spot machines with those on demand.
 func ExampleConfig_spot() {
-	spec := gputrain.Spec{Accelerator: accelerators.A6000(), Allocation: gputrain.CheapestAllocation}
+	spec := gputrain.Spec{Accelerator: accelerators.A6000(), Allocation: driver.CheapestAllocation}
 	plan, err := gputrain.Plan(context.Background(), massedcompute.Config{Coupon: "SPRING"}, spec) // rents nothing
 	if err != nil {
 		log.Fatal(err)

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opValidate  = "POST /account/token/validation"
 	opInventory = "GET /gpu-inventory"
@@ -33,8 +33,8 @@ const (
 
 type row = cloudtest.Row
 
-// A fake is Massed Compute with its quirks. What it holds is only to be touched by its
-// handlers and in Do.
+// A fake is Massed Compute with its quirks. Only its handlers and functions passed to Do may
+// touch its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -42,16 +42,16 @@ type fake struct {
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
 
-	noMachines bool   // instances are rows only, nothing runs
-	stalled    bool   // what is launched has not booted
+	noMachines bool   // instances are only rows, with no machine behind them
+	stalled    bool   // launched instances do not boot
 	failing    string // a product whose machines do not come up
-	described  bool   // one machine is told as the description has it, not as the service does
-	full       bool   // there is room for no more than room
+	described  bool   // one machine is answered as in the description, not as by the service
+	full       bool   // capacity is limited to room more instances
 	room       int
 	lastID     int
 }
 
-// A rental is an instance, what it was launched by, and the machine that it is.
+// A rental is an instance, its launch, and the machine behind it.
 type rental struct {
 	row     row
 	launch  launch
@@ -88,7 +88,7 @@ func failure(status int, text string) fakecloud.Answer {
 	return fakecloud.Reply(status, row{"message": text})
 }
 
-// offer adds a product, of which so many are free.
+// offer adds a product, with that many free machines.
 func (f *fake) offer(name, description string, cents, capacity int) {
 	regions := []row{}
 	if capacity > 0 {
@@ -108,7 +108,7 @@ func (f *fake) nextID() int {
 	return f.lastID
 }
 
-// addKey takes names of letters, digits and spaces, and each once.
+// addKey accepts names of letters, digits and spaces, each only once.
 func (f *fake) addKey(c *fakecloud.Call) fakecloud.Answer {
 	var in struct{ Name, PublicKey string }
 	c.Decode(&in)
@@ -143,7 +143,7 @@ func (f *fake) launch(c *fakecloud.Call) fakecloud.Answer {
 	product := f.inventory[in.Product]
 	switch {
 	case i < 0:
-		f.t.Errorf("a launch names the keys %q, which the account does not have: nobody could log in", in.SSHKeys)
+		f.t.Errorf("a launch names the keys %q, which the account does not have: no login would be possible", in.SSHKeys)
 		return failure(400, "SSH key not found")
 	case in.Region != "any":
 		return failure(400, "regionName must be any")
@@ -194,7 +194,7 @@ func (f *fake) terminate(c *fakecloud.Call) fakecloud.Answer {
 			f.end(c, uuid)
 		}
 	}
-	return fakecloud.Reply(202, row{"response": row{"data": row{"terminated_instances": []row{}}}}) // as it may be
+	return fakecloud.Reply(202, row{"response": row{"data": row{"terminated_instances": []row{}}}}) // the list may be empty
 }
 
 func (f *fake) end(c *fakecloud.Call, uuid string) {
@@ -212,7 +212,7 @@ func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"runningInstances": rows})
 }
 
-// show answers with a list, which is empty for what does not exist.
+// show answers with a list, which is empty if the machine does not exist.
 func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 	r, ok := f.instances.Get(c, c.Vars["uuid"])
 	switch {
@@ -237,14 +237,14 @@ func (f *fake) set(uuid string, changed row) {
 	})
 }
 
-// launched are the launches of machines that exist.
+// launched returns the launches of the existing machines.
 func (f *fake) launched() (all []launch) {
 	f.Do(func() { all = cloud.Each(f.instances.All(nil), func(r *rental) launch { return r.launch }) })
 	return all
 }
 
-// account returns all that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all things in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			all = append(all, cloudtest.Machine(r.row["uuid"], r.row["name"]))

@@ -9,13 +9,14 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var oneL40 = gputrain.Spec{Accelerator: accelerators.L40()}
 
-// idle is a fake whose instances are rows only.
+// idle returns a fake whose instances are only rows.
 func idle(t *testing.T) *fake {
 	f := startFake(t)
 	f.noMachines = true
@@ -32,14 +33,14 @@ func TestConfigFaults(t *testing.T) {
 	} {
 		cfg.APIKey = testKey
 		_, err := cfg.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "massedcompute", "open", testKey)
+		cloudtest.Is(t, err, driver.ErrInvalid, "massedcompute", "open", testKey)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
 }
 
-// The vendor's own tools have a variable of their own, which comes second.
+// The variable of the vendor's own tools comes second.
 func TestVariables(t *testing.T) {
 	f := idle(t)
 	cfg := f.config()
@@ -49,16 +50,16 @@ func TestVariables(t *testing.T) {
 	cloudtest.Open(t, cfg)
 	t.Setenv(keyVariable, "wrong")
 	_, err := cfg.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrAuth, "massedcompute", "open", testKey)
+	cloudtest.Is(t, err, driver.ErrAuth, "massedcompute", "open", testKey)
 }
 
-// Spot machines are products, told by their names or by their descriptions.
+// Spot machines are products, marked by their names or their descriptions.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.offer("gpu_2x_h100", "2x H100 (80GB) [Spot]", 396, 1) // by the description alone
 	f.offer("gpu_1x_a6000_spot_low_ram", "1x A6000 (48GB)", 45, 4)
-	f.offer("gpu_1x_x900", "1x X900 (640GB)", 999, 1) // no table knows it
+	f.offer("gpu_1x_x900", "1x X900 (640GB)", 999, 1) // an unknown GPU
 	f.offer("cpu_8x", "8x CPU", 20, 3)
 	onDemand := []string{
 		`cpu_8x cpu $0.20 3`,
@@ -73,12 +74,12 @@ func TestOffers(t *testing.T) {
 		`gpu_4x_h200_nvl_nvlink_discount H200-141GB-NVL:4 $9.80 2 spot`,
 	}
 	d := cloudtest.Open(t, f.config())
-	for allocation, want := range map[gputrain.Allocation][]string{
-		gputrain.OnDemand: onDemand, gputrain.Spot: spot,
-		gputrain.SpotIfAvailable: slices.Concat(onDemand, spot), gputrain.CheapestAllocation: slices.Concat(onDemand, spot),
+	for allocation, want := range map[driver.Allocation][]string{
+		driver.OnDemand: onDemand, driver.Spot: spot,
+		driver.SpotIfAvailable: slices.Concat(onDemand, spot), driver.CheapestAllocation: slices.Concat(onDemand, spot),
 	} {
 		var got []string
-		for _, o := range cloudtest.Offers(t, d, gputrain.Spec{Allocation: allocation}) {
+		for _, o := range cloudtest.Offers(t, d, driver.Query{Allocation: allocation}) {
 			line := fmt.Sprintf("%s %v %v %d", o.InstanceType, o.Accelerator, o.HourlyUSD, o.Available)
 			if o.Spot {
 				line += " spot"
@@ -96,8 +97,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Where the number of free machines is missing, a region that has some counts.
-func TestCapacityThatIsNotTold(t *testing.T) {
+// If the number of free machines is missing, a region with stock counts.
+func TestUnknownCapacity(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.Do(func() {
@@ -105,7 +106,7 @@ func TestCapacityThatIsNotTold(t *testing.T) {
 			delete(it, "capacity_available")
 		}
 	})
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{}) {
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{}) {
 		if o.Available != 0 || o.InstanceType == "gpu_1x_a30" {
 			t.Errorf("%+v", o)
 		}
@@ -116,9 +117,9 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	cfg := f.config()
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneL40, 0)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneL40.Query(), 0)
 	cfg.Coupon, cfg.KeepPassword = "SPRING", true
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{Accelerator: accelerators.A100()}, 1)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), driver.Query{Accelerator: accelerators.A100()}, 1)
 	plain, other := f.launched()[0], f.launched()[1]
 	if plain.ImageID != 184 || plain.Product != "gpu_1x_l40" || plain.Coupon != "" || plain.Name != "gputrain-p1-0" ||
 		!slices.Equal(plain.SSHKeys, []string{"gputrainXpoolXp1"}) || !strings.Contains(plain.Command, "passwd --lock") {
@@ -129,35 +130,35 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	}
 }
 
-// An image that does not fit a product never will: it is not asked for again.
+// A launch with an image that does not fit the product is not repeated.
 func TestImageThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	cfg := f.config()
 	cfg.ImageID = 7
-	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), oneL40, 0)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "massedcompute", "launch", testKey)
+	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), oneL40.Query(), 0)
+	cloudtest.Is(t, err, driver.ErrInvalid, "massedcompute", "launch", testKey)
 	if n := len(f.Records(opLaunch)); n != 1 || !strings.Contains(fmt.Sprint(err), "ImageID") {
 		t.Errorf("%d launches; %v", n, err)
 	}
 }
 
-// The same key may be there under a name of the user's: a launch has to say that one, and
-// it is not removed.
+// If the user has registered the same key under another name, launches use that name, and the
+// key is not removed.
 func TestKeyThatIsThereUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	f.Do(func() { f.putKey(nil, "my laptop", cloudtest.PoolKey+" me@laptop") })
-	cloudtest.UsersKey(t, f.Server, f.config(), oneL40, "my laptop", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
+	cloudtest.UsersKey(t, f.Server, f.config(), oneL40.Query(), "my laptop", func() []string { return f.launched()[0].SSHKeys }, opAddKey, opDelKey)
 }
 
 func TestLaunchWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
-	cloudtest.NoKey(t, f.Server, f.config(), oneL40, opLaunch)
+	cloudtest.NoKey(t, f.Server, f.config(), oneL40.Query(), opLaunch)
 }
 
-// Names of keys have letters and digits only, and tell the pool all the same.
+// Names of keys have only letters and digits, and still identify the pool.
 func TestKeyNames(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"p1", "train-7", "a--b-", "x0"} {
@@ -172,18 +173,18 @@ func TestKeyNames(t *testing.T) {
 	}
 }
 
-// A machine is told in a list of one, or by itself as the description has it; its user by
-// "Ubuntu", whom no image has.
+// A machine is answered in a list of one, or alone as in the description. Its user is reported
+// as "Ubuntu", which no image has.
 func TestBothEnvelopes(t *testing.T) {
 	t.Parallel()
 	for _, described := range []bool{false, true} {
 		f := idle(t)
 		f.described = described
 		d := cloudtest.Prepared(t, f.config())
-		id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
-		f.Inject(fakecloud.Fault{Op: opList, Lag: fakecloud.Lag{Calls: 100}}) // so that the machine itself is asked for
+		id := cloudtest.MustLaunch(t, d, oneL40.Query(), 0).ID
+		f.Inject(fakecloud.Fault{Op: opList, Lag: fakecloud.Lag{Calls: 100}}) // so that the machine is read by its ID
 		in := cloudtest.Describe(t, d, id)
-		if in.State != gputrain.InstanceRunning || in.SSH.User != "ubuntu" || in.SSH.Addr != "203.0.113.7:22" || in.SSH.Password != "" || in.Offer.Region != "us-central-1" {
+		if in.State != driver.InstanceRunning || in.SSH.User != "ubuntu" || in.SSH.Addr != "203.0.113.7:22" || in.SSH.Password != "" || in.Offer.Region != "us-central-1" {
 			t.Errorf("described %v: %+v", described, in)
 		}
 		if n := len(f.Records(opShow)); n != 1 {
@@ -192,39 +193,39 @@ func TestBothEnvelopes(t *testing.T) {
 	}
 }
 
-// A coupon makes a machine cheaper than its offer, which only the machine tells.
+// A coupon makes a machine cheaper than its offer. Only the machine shows that.
 func TestPriceAfterCoupon(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneL40.Query(), 0).ID
 	f.Do(func() {
 		r, _ := f.instances.Get(nil, id)
 		r.row["product"].(row)["final_price_hr"] = "0.430000"
 	})
-	if in := cloudtest.Describe(t, d, id); in.Offer.HourlyUSD != gputrain.USD(0.43) {
+	if in := cloudtest.Describe(t, d, id); in.Offer.HourlyUSD != driver.USD(0.43) {
 		t.Errorf("%v", in.Offer.HourlyUSD)
 	}
 }
 
-// An end repeated after its answer was lost finds nothing to end.
+// An end that is repeated because its answer was lost finds nothing to end.
 func TestEndThatWasDone(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneL40.Query(), 0).ID
 	f.Inject(fakecloud.Fault{Op: opTerminate, After: true, Answer: fakecloud.Failure(502, "", "")})
 	if err := d.Terminate(t.Context(), id); err != nil || len(f.launched()) != 0 {
 		t.Errorf("%v; left: %+v", err, f.launched())
 	}
 }
 
-// A page that says 404 is not the API's word that a machine is gone.
+// A page with status 404 does not mean that a machine is gone.
 func TestNotFoundByTheEdgeIsNotGone(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	id := cloudtest.MustLaunch(t, d, oneL40, 0).ID
+	id := cloudtest.MustLaunch(t, d, oneL40.Query(), 0).ID
 	f.Inject(fakecloud.Fault{Op: opTerminate, Answer: fakecloud.Failure(404, "<!DOCTYPE html><html>Not Found</html>", "")})
-	cloudtest.Is(t, d.Terminate(t.Context(), id), gputrain.ErrUnavailable, "massedcompute", "terminate", testKey)
+	cloudtest.Is(t, d.Terminate(t.Context(), id), driver.ErrUnavailable, "massedcompute", "terminate", testKey)
 }

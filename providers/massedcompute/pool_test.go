@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// From Open to an empty account, with real SSH nodes.
+// A pool works from Open to an empty account, with real SSH nodes.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -22,8 +23,7 @@ func TestPool(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -49,17 +49,17 @@ func TestPoolUnderFaults(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
-// A spot machine that vanishes was preempted, and another takes its place.
+// A spot machine that vanishes was preempted, and is replaced.
 func TestSpotMachineThatVanishesIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	cloudtest.Replaced(t, cloudtest.Dialed(f.config()), gputrain.Spec{Accelerator: oneL40.Accelerator, Allocation: gputrain.Spot}, func(id string) {
+	cloudtest.Replaced(t, cloudtest.Dialed(f.config()), gputrain.Spec{Accelerator: oneL40.Accelerator, Allocation: driver.Spot}, func(id string) {
 		f.Do(func() { f.end(nil, id) })
 	})
 	cloudtest.Empty(t, f.account())
 }
 
-// A product whose machines fail is avoided, though where they are is told only once they exist.
+// A product whose machines fail is avoided, though their region is known only once they exist.
 func TestProductThatFailsIsAvoided(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

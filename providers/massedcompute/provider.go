@@ -7,53 +7,53 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
-	// listLag is how many seconds a machine may be missing from the API's reads: a client
-	// that ships waits for so long. lateEffect is how long a launch may still happen that
-	// nobody waits for any more, which nobody tells: it is an estimate.
+	// The API's reads may lack a new machine for listLag seconds: a shipping client waits that
+	// long. A launch may still take effect until lateEffect after its caller has given up. That
+	// is an estimate; it is not documented.
 	listLag          = 60
 	lateEffect       = time.Minute
 	provisionTimeout = 20 * time.Minute
 )
 
-// api is Massed Compute.
+// An api is Massed Compute's [cloud.API].
 type api struct {
-	cloud.OnlyKeys  // a launch names the pool's
+	cloud.OnlyKeys  // a launch names the pool's key
 	client          *client
 	account         string
 	image           int
-	local           bool // so is the API's address
+	local           bool // the API's address is on this computer
 	coupon, command string
 }
 
 var _ cloud.API = (*api)(nil)
 
-// Capabilities are the same for all machines.
-func (a *api) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities returns the same for all machines.
+func (a *api) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account: a.account, ListLag: listLag * cloud.Second, LateEffect: lateEffect, EndsBilling: "terminate",
 		LocalAddresses: a.local,
-		Spot:           true, HostKeys: gputrain.HostKeyFirstContact, ProvisionTimeout: provisionTimeout,
+		Spot:           true, HostKeys: driver.HostKeyFirstContact, ProvisionTimeout: provisionTimeout,
 	}
 }
 
-// keysOf are the keys of the account.
+// keysOf returns the account's keys.
 func keysOf(c *client) cloud.OnlyKeys {
 	return cloud.OnlyKeys{Keys: cloud.Keys{
 		List: c.keys, Add: c.addKey, Delete: c.deleteKey, Name: keyName, Pool: keyPool,
 		Gone: func(err error) bool {
 			_, kind := (*api)(nil).Classify("release", err)
-			return kind == nil && cloud.StatusKind(err) == gputrain.ErrNotFound
+			return kind == nil && cloud.StatusKind(err) == driver.ErrNotFound
 		},
 	}}
 }
 
-// keyPrefix and keyForm: the names of keys have letters and digits only. X stands for a
-// dash, which no pool's ID can have itself.
+// The names of keys have letters and digits only, in keyPrefix and keyForm. X stands for a
+// dash, as no pool's ID contains it.
 const keyPrefix = "gputrainXpoolX"
 
 var keyForm = regexp.MustCompile(`^` + keyPrefix + `([a-z][a-z0-9X]{0,39})$`)
@@ -68,10 +68,10 @@ func keyPool(name string) (poolID string, ok bool) {
 	return strings.ReplaceAll(m[1], "X", "-"), true
 }
 
-// Create launches a machine, with the name under which the account has the pool's key.
+// Create launches a machine, with the account's name for the pool's key.
 func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	if !isProduct(order.Offer.ID) {
-		return "", fmt.Errorf("%w: %q is not the ID of an offer of Massed Compute's", gputrain.ErrInvalid, order.Offer.ID)
+		return "", fmt.Errorf("%w: %q is not the ID of a Massed Compute offer", driver.ErrInvalid, order.Offer.ID)
 	}
 	key, err := a.Keys.Named(ctx, order.Pool)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	})
 }
 
-// Machines returns all machines of the account: the API's list knows no filter.
+// Machines returns all machines of the account: the API's list has no filter.
 func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	all, err := a.client.instances(ctx)
 	return cloud.Each(all, machine), err
@@ -98,5 +98,5 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 // End terminates a machine.
 func (a *api) End(ctx context.Context, id string) error { return a.client.terminate(ctx, id) }
 
-// Close gives back connections.
+// Close closes connections.
 func (a *api) Close() { a.client.close() }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An item is a product, and how many of it are free.
+// An item is a product and its stock.
 type item struct {
 	Product  product  `json:"instance_type"`
 	Regions  []region `json:"regions_with_capacity_available"`
@@ -56,7 +56,7 @@ type instance struct {
 	Product  rented `json:"product"`
 }
 
-// A rented product is told in other words than one that is offered.
+// A rented product has other fields than an offered one.
 type rented struct {
 	Name        string  `json:"name"`
 	Description string  `json:"description"`
@@ -67,14 +67,14 @@ type rented struct {
 	Charged     string  `json:"final_price_hr"` // after a coupon
 }
 
-// instances is an envelope: the list that the service sends, or the single one that its
-// description has for a machine.
+// instances is an envelope: the list that the service sends, or the single machine that its
+// description has.
 type instances struct {
 	Running *[]instance `json:"runningInstances"`
 	Single  *instance   `json:"runningInstance"`
 }
 
-// A moment is a time, or zero for what is none.
+// A moment is a time, or zero if there is none.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalJSON(text []byte) error {

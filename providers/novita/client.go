@@ -29,7 +29,7 @@ func newClient(c Config, key string) (*client, error) {
 
 func (c *client) close() { c.rest.Close() }
 
-// check makes a call that needs the key.
+// check makes a call that needs a valid key.
 func (c *client) check(ctx context.Context) error {
 	_, _, err := c.page(ctx, 0, 1)
 	return err
@@ -43,12 +43,12 @@ func (c *client) clusters(ctx context.Context) ([]cluster, error) {
 		return nil, err
 	}
 	if out.Data == nil {
-		return nil, fmt.Errorf("%w: it has no data", rest.ErrAnswer)
+		return nil, fmt.Errorf("%w: the answer has no data", rest.ErrAnswer)
 	}
 	return *out.Data, nil
 }
 
-// products are those of which there are machines of so many GPUs, in a cluster or in any.
+// products returns the products that have machines with that many GPUs, in a cluster or in any.
 func (c *client) products(ctx context.Context, cluster string, gpus, diskGB int) ([]product, error) {
 	var out struct {
 		Data *[]product `json:"data"`
@@ -61,12 +61,12 @@ func (c *client) products(ctx context.Context, cluster string, gpus, diskGB int)
 		return nil, err
 	}
 	if out.Data == nil {
-		return nil, fmt.Errorf("%w: it has no data", rest.ErrAnswer)
+		return nil, fmt.Errorf("%w: the answer has no data", rest.ErrAnswer)
 	}
 	return *out.Data, nil
 }
 
-// create makes an instance. It is not to be repeated: there is no token.
+// create makes an instance. It must not be repeated: the API has no token.
 func (c *client) create(ctx context.Context, in create) (id string, err error) {
 	var out struct {
 		ID         string `json:"id"` // or "Id"
@@ -76,7 +76,7 @@ func (c *client) create(ctx context.Context, in create) (id string, err error) {
 		return "", err
 	}
 	if id = cmp.Or(out.ID, out.InstanceID); id == "" {
-		return "", fmt.Errorf("%w: it names no instance", rest.ErrAnswer)
+		return "", fmt.Errorf("%w: the answer names no instance", rest.ErrAnswer)
 	}
 	return id, nil
 }
@@ -87,12 +87,12 @@ func (c *client) instance(ctx context.Context, id string) (instance, error) {
 		return instance{}, err
 	}
 	if out.ID != id {
-		return instance{}, fmt.Errorf("%w: asked for instance %s, it is about %q", rest.ErrAnswer, id, out.ID)
+		return instance{}, fmt.Errorf("%w: the answer for instance %s is about %q", rest.ErrAnswer, id, out.ID)
 	}
 	return out.instance, nil
 }
 
-// page reads one page of the list. total is less than zero where it is not told.
+// page reads one page of the list. total is negative if the answer does not have it.
 func (c *client) page(ctx context.Context, n, size int) (rows []instance, total int, err error) {
 	var out struct {
 		Instances *[]instance `json:"instances"`
@@ -103,7 +103,7 @@ func (c *client) page(ctx context.Context, n, size int) (rows []instance, total 
 		return nil, 0, err
 	}
 	if out.Instances == nil {
-		return nil, 0, fmt.Errorf("%w: it has no instances", rest.ErrAnswer)
+		return nil, 0, fmt.Errorf("%w: the answer has no instances", rest.ErrAnswer)
 	}
 	for _, in := range *out.Instances {
 		if in.ID == "" {
@@ -118,8 +118,8 @@ func (c *client) page(ctx context.Context, n, size int) (rows []instance, total 
 
 const pageSize = 100
 
-// instances is the whole list. One that changes while its pages are read may seem to lack
-// something: it is read again.
+// instances returns the complete list. A list that changes while its pages are read may seem
+// incomplete, so it is read again.
 func (c *client) instances(ctx context.Context) (all []instance, err error) {
 	for range 3 {
 		if all, err = c.allPages(ctx); !errors.Is(err, errShort) {
@@ -129,10 +129,10 @@ func (c *client) instances(ctx context.Context) (all []instance, err error) {
 	return all, err
 }
 
-var errShort = fmt.Errorf("%w: the list ends before its end", rest.ErrAnswer)
+var errShort = fmt.Errorf("%w: the list ends too early", rest.ErrAnswer)
 
-// allPages reads the list once. Nobody has written down whether its first page is 0 or 1:
-// page 0 may be the first, the same as page 1, or nothing.
+// allPages reads the list once. It is not documented whether its first page is 0 or 1: page 0
+// may be the first, the same as page 1, or empty.
 func (c *client) allPages(ctx context.Context) (all []instance, err error) {
 	seen := map[string]bool{}
 	for n := 0; ; n++ {
@@ -151,7 +151,7 @@ func (c *client) allPages(ctx context.Context) (all []instance, err error) {
 		switch {
 		case total > 0 && len(all) >= total:
 			return all, nil
-		case fresh > 0, n == 0, n == 1 && len(rows) > 0: // pages may be shorter than was asked for
+		case fresh > 0, n == 0, n == 1 && len(rows) > 0: // pages may be shorter than requested
 			continue
 		case len(all) < total:
 			return nil, fmt.Errorf("%w, after %d of %d instances", errShort, len(all), total)
@@ -160,7 +160,7 @@ func (c *client) allPages(ctx context.Context) (all []instance, err error) {
 	}
 }
 
-// end deletes an instance, in whatever state it is.
+// end deletes an instance in any state.
 func (c *client) end(ctx context.Context, id string) error {
 	return c.rest.Do(ctx, "POST", "/gpu/instance/delete", map[string]string{"instanceId": id}, nil, rest.Idempotent)
 }

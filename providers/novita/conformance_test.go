@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// These tests are not parallel to others: the suite looks for goroutines that are left.
+// These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
 func TestConformance(t *testing.T) {
 	conform(t, gputrain.Spec{}, nil)
 }
 
-// The same on spot.
+// The suite also passes on spot.
 func TestConformanceOfSpot(t *testing.T) {
 	without := cloudtest.Reads()
 	without["Unpriced"] = "what has no spot price is not to be had on spot"
-	conform(t, gputrain.Spec{Allocation: gputrain.Spot}, without)
+	conform(t, gputrain.Spec{Allocation: driver.Spot}, without)
 }
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
@@ -54,10 +55,10 @@ func (f *fake) harness() providertest.Harness {
 		Account: f.account, Calls: calls, Fault: fault, Foreign: f.foreign,
 		States: func() []providertest.StateCase {
 			cases := cloudtest.States(vendorStates, func(id, word string) {
-				f.Do(func() { f.newWord = vendorStates[word] == gputrain.InstanceUnknown })
+				f.Do(func() { f.newWord = vendorStates[word] == driver.InstanceUnknown })
 				f.set(id, row{"status": word})
 			})()
-			return append(cases, providertest.StateCase{Vendor: "exited, and taken back", Want: gputrain.InstancePreempted, Set: func(id string) {
+			return append(cases, providertest.StateCase{Vendor: "exited, and taken back", Want: driver.InstancePreempted, Set: func(id string) {
 				f.set(id, row{"status": "exited", "spotStatus": "reclaimed", "spotReclaimTime": "1763631000"})
 			}})
 		},
@@ -77,13 +78,13 @@ func (f *fake) harness() providertest.Harness {
 	return h
 }
 
-// vendorStates are all that the API has, and one more.
-var vendorStates = map[string]gputrain.InstanceState{
-	"toCreate": gputrain.InstancePending, "creating": gputrain.InstancePending, "pulling": gputrain.InstancePending,
-	"running": gputrain.InstanceRunning, "toStart": gputrain.InstancePending, "starting": gputrain.InstancePending,
-	"toStop": gputrain.InstanceStopped, "stopping": gputrain.InstanceStopped, "exited": gputrain.InstanceStopped,
-	"toRestart": gputrain.InstancePending, "restarting": gputrain.InstancePending, "toRemove": gputrain.InstanceStopped,
-	"removing": gputrain.InstanceStopped, "removed": gputrain.InstanceTerminated, "toReset": gputrain.InstancePending,
-	"resetting": gputrain.InstancePending, "migrating": gputrain.InstancePending, "freezing": gputrain.InstanceStopped,
-	"hibernating": gputrain.InstanceUnknown,
+// vendorStates are the API's states, and one that the API does not have.
+var vendorStates = map[string]driver.InstanceState{
+	"toCreate": driver.InstancePending, "creating": driver.InstancePending, "pulling": driver.InstancePending,
+	"running": driver.InstanceRunning, "toStart": driver.InstancePending, "starting": driver.InstancePending,
+	"toStop": driver.InstanceStopped, "stopping": driver.InstanceStopped, "exited": driver.InstanceStopped,
+	"toRestart": driver.InstancePending, "restarting": driver.InstancePending, "toRemove": driver.InstanceStopped,
+	"removing": driver.InstanceStopped, "removed": driver.InstanceTerminated, "toReset": driver.InstancePending,
+	"resetting": driver.InstancePending, "migrating": driver.InstancePending, "freezing": driver.InstanceStopped,
+	"hibernating": driver.InstanceUnknown,
 }

@@ -22,65 +22,63 @@
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable NOVITA_API_KEY. Keys are made at
-// https://novita.ai/settings/key-management; they have no permissions to choose from. The
-// API has no SSH keys: Novita makes a password for every node, anew at every start, which
-// this package reads. The pool logs in with it once, to put its own key in place, and again
-// only where the proxy takes no keys. It is in no error, event or log. The
-// API does not name the account either: it is told from others by
-// a digest of its key, so that a new key is another account as far as ledgers go. Close
-// pools before changing it.
+// https://novita.ai/settings/key-management; they have no permissions to choose from. The API
+// has no SSH keys: Novita makes a password for every node, a new one at every start, and this
+// package reads it. The pool logs in with it once, to install its own key, and again only if
+// the proxy accepts no keys. It is in no error, event or log. The API does not name the account
+// either: a digest of the key identifies it, so that a new key is another account for ledgers.
+// Close pools before changing it.
 //
 // # Images and CUDA
 //
-// Clusters differ in the drivers of their machines, and an image whose CUDA is newer than
-// its driver sees no GPU. Where neither [Config].Image nor [Config].MinCUDAVersion is set, a launch
-// asks for [DefaultImage] on a machine with a driver for CUDA 12.9, and while none is free
-// for the image of the next older version, down to 11.8, or 12.8 for Blackwell. An image of
-// your own is never exchanged: it is asked for once, for MinCUDAVersion, else for the version that
-// its tag tells ("cuda:12.4"), else for 12.9. [Ubuntu] names NVIDIA's images; one without a
-// command that goes on running ends at once, and the node with it.
+// Clusters differ in the drivers of their machines, and an image whose CUDA is newer than the
+// driver sees no GPU. If neither [Config].Image nor [Config].MinCUDAVersion is set, a launch
+// asks for [DefaultImage] on a machine with a driver for CUDA 12.9. While none is free, it
+// tries the image of the next older version, down to 11.8, or 12.8 for Blackwell. The user's
+// own image is never exchanged: a launch asks for it once, with MinCUDAVersion, else the
+// version in its tag ("cuda:12.4"), else 12.9. [Ubuntu] names NVIDIA's images. An image without
+// a command that keeps running ends at once, and the node with it.
 //
 // # Offers
 //
-// An offer is a product with as many GPUs as the spec asks for, 8 at most. Without
+// An offer is a product with as many GPUs as the spec asks for, at most 8. Without
 // [Config].ClusterID and Spec.Regions it may be in any cluster. Spec.Regions are IDs of
-// clusters, or their beginnings: "us-ca" allows "us-ca-6". The disk is Spec.DiskGiB, else
-// [Config].RootFSSize, else 50 GB; of more than 60 the rest is in the price, at what Novita
-// says of disks that are kept.
+// clusters, or prefixes of them: "us-ca" allows "us-ca-6". The disk is Spec.DiskGiB, else
+// [Config].RootFSSize, else 50 GB. The price includes the part over 60 GB, at Novita's price of
+// disks of stopped instances.
 //
 // # Spot
 //
-// Spot instances are rented by [gputrain.Spec].Allocation. One that is to be taken back is
-// told so with the time, though nobody says how long before; it is stopped then, and its
-// disk billed: the pool deletes it and takes another.
+// [gputrain.Spec].Allocation decides on spot instances. Novita announces a preemption with its
+// time, though the notice is not documented. The instance is then stopped and its disk billed:
+// the pool deletes it and rents another.
 //
 // # Billing
 //
-// By the second, from the pulling of the image. Instances that are stopped are billed for
-// their disks, and lose them after a week. This package deletes, and never stops.
+// By the second, from the pull of the image. Stopped instances are billed for their disks, and
+// lose them after a week. This package deletes instances and never stops them.
 //
 // # When the client is gone
 //
-// Nothing on a node can end it: that takes the account's key, which is not for nodes, and a
-// container that ends is stopped, with a disk that is billed. What a program leaves when
-// it dies, [gputrain.Reap] ends by the ledger of the computer. Instances have no tags: their
-// names tell the pool, and not whether its program lives, so that from another computer
-// nothing is ended.
+// Nothing on a node can end its billing: that takes the account's key, which is not put on
+// nodes, and a container that ends is stopped, with a billed disk. [gputrain.Reap] ends the
+// leftovers of a dead program by the computer's ledger. Instances have no tags: their names
+// hold the pool, but not whether its program is alive, so that Reap ends nothing from another
+// computer.
 //
 // # Host keys
 //
-// Novita neither publishes nor takes host keys, and has no call for a node's log: the first
-// contact decides, through its proxy, and [gputrain.Spec].RequireKnownHostKey passes over
-// its offers. Whoever can stand in for the proxy at that moment learns the node's password,
-// and is given what the pool sends: programs, data, the secrets of tasks. So nothing is
-// offered until [Config].AllowPasswordAtFirstContact says that this is acceptable. The
-// password is good for this node and until its next start, and for nothing else of the
-// account's. Spend nothing on such a node that must not be seen.
+// Novita neither publishes nor accepts host keys, and has no call for a node's log: the first
+// contact decides, through its proxy, and [gputrain.Spec].RequireKnownHostKey rejects its
+// offers. An attacker in the proxy's place at that moment learns the node's password, and
+// receives everything that the pool sends: programs, data, the secrets of tasks. So nothing is
+// offered until the user accepts that with [Config].AllowPasswordAtFirstContact. The password
+// is valid for this node until its next start, and for nothing else in the account. Send
+// nothing confidential to such a node.
 //
 // # Several nodes
 //
-// Nodes have no private network, and the proxy forwards SSH alone: they reach each other
-// by no address.
+// Nodes have no private network, and the proxy forwards only SSH: they cannot reach each other.
 //
 // # Errors
 //
@@ -93,11 +91,10 @@
 // # What this was made from
 //
 // Novita's pages about each call of its GPU instance API v1
-// (https://novita.ai/docs/api-reference/gpu-instance-list-instances and those beside it),
-// and the sources of programs that use it. Tests run against a fake that follows them. No
-// call was made to the service itself. Not known for certain are the layout of errors, of
-// which a word is looked for wherever it may be; whether the first page of a list is 0 or 1,
-// where either will do; whether the proxy takes keys, where the password is for; that the
-// patch releases of the default images exist; how many calls a second are allowed; and how
-// soon a list has what was made, for which 10 seconds are allowed.
+// (https://novita.ai/docs/api-reference/gpu-instance-list-instances and those beside it), and
+// the sources of programs that use it. Tests run against a fake that follows them. No call was
+// made to the service itself. Uncertain are the layout of errors, so known words are searched
+// in the whole answer; whether the first page of a list is 0 or 1, so both work; whether the
+// proxy accepts keys, so the password stays ready; whether the patch releases of the default
+// images exist; the allowed calls a second; and the lag of lists, assumed to be 10 seconds.
 package novita

@@ -8,50 +8,49 @@ import (
 	"net/http"
 	"regexp"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// kinds are the words that the API has for failures. The status says little: it is nearly
-// always 400.
+// kinds are the API's words for failures. The status is nearly always 400.
 var kinds = map[string]error{
-	"INSUFFICIENT_RESOURCE":                gputrain.ErrNoCapacity,
-	"MIGRATE_INSUFFICIENT_RESOURCE":        gputrain.ErrNoCapacity,
-	"GPU_SPEC_USED":                        gputrain.ErrNoCapacity,
-	"CLUSTER_STATUS":                       gputrain.ErrNoCapacity, // another cluster may do
-	"NODE_STATUS":                          gputrain.ErrNoCapacity,
-	"BALANCE_NOT_ENOUGH":                   gputrain.ErrQuota,
-	"EXPIRED_OR_BALANCE_NOT_ENOUGH":        gputrain.ErrQuota,
-	"WALLET_NOT_FOUND":                     gputrain.ErrQuota,
-	"CREATE_INSTANCE_LIMIT":                gputrain.ErrQuota,
-	"OPERATION_LIMIT":                      gputrain.ErrQuota,
-	"UNAUTHORIZED":                         gputrain.ErrAuth,
-	"INVALID_USER_TOKEN":                   gputrain.ErrAuth,
-	"FORBIDDEN":                            gputrain.ErrAuth,
-	"BANNED_USER":                          gputrain.ErrAuth,
-	"RATE_LIMIT_EXCEEDED":                  gputrain.ErrRateLimited,
-	"RESOURCE_NOT_FOUND":                   gputrain.ErrNotFound,
-	"IMAGE_NOT_FOUND":                      gputrain.ErrInvalid,
-	"VALIDATOR_PARAM":                      gputrain.ErrInvalid,
-	"INVALID_COMMAND_PARAM":                gputrain.ErrInvalid,
-	"UNSUPPORTED_BILLING_MODE":             gputrain.ErrInvalid,
-	"PREPAID_INSTANCE_NOT_SUPPORT_RELEASE": gputrain.ErrUnsupported,
-	"CONFLICT":                             gputrain.ErrUnavailable,
-	"UNKNOWN":                              gputrain.ErrUnavailable,
+	"INSUFFICIENT_RESOURCE":                driver.ErrNoCapacity,
+	"MIGRATE_INSUFFICIENT_RESOURCE":        driver.ErrNoCapacity,
+	"GPU_SPEC_USED":                        driver.ErrNoCapacity,
+	"CLUSTER_STATUS":                       driver.ErrNoCapacity, // another cluster may succeed
+	"NODE_STATUS":                          driver.ErrNoCapacity,
+	"BALANCE_NOT_ENOUGH":                   driver.ErrQuota,
+	"EXPIRED_OR_BALANCE_NOT_ENOUGH":        driver.ErrQuota,
+	"WALLET_NOT_FOUND":                     driver.ErrQuota,
+	"CREATE_INSTANCE_LIMIT":                driver.ErrQuota,
+	"OPERATION_LIMIT":                      driver.ErrQuota,
+	"UNAUTHORIZED":                         driver.ErrAuth,
+	"INVALID_USER_TOKEN":                   driver.ErrAuth,
+	"FORBIDDEN":                            driver.ErrAuth,
+	"BANNED_USER":                          driver.ErrAuth,
+	"RATE_LIMIT_EXCEEDED":                  driver.ErrRateLimited,
+	"RESOURCE_NOT_FOUND":                   driver.ErrNotFound,
+	"IMAGE_NOT_FOUND":                      driver.ErrInvalid,
+	"VALIDATOR_PARAM":                      driver.ErrInvalid,
+	"INVALID_COMMAND_PARAM":                driver.ErrInvalid,
+	"UNSUPPORTED_BILLING_MODE":             driver.ErrInvalid,
+	"PREPAID_INSTANCE_NOT_SUPPORT_RELEASE": driver.ErrUnsupported,
+	"CONFLICT":                             driver.ErrUnavailable,
+	"UNKNOWN":                              driver.ErrUnavailable,
 }
 
 var hints = map[error]string{
-	gputrain.ErrAuth:        "see that the key is right: " + keysPage,
-	gputrain.ErrQuota:       "see the balance of the account, and how many instances it may have: https://novita.ai/billing",
-	gputrain.ErrNoCapacity:  "try another cluster, or another accelerator",
-	gputrain.ErrUnsupported: "an instance that is paid by the month ends with it",
+	driver.ErrAuth:        "check that the key is right: " + keysPage,
+	driver.ErrQuota:       "check the account's balance and its limit of instances: https://novita.ai/billing",
+	driver.ErrNoCapacity:  "try another cluster, or another accelerator",
+	driver.ErrUnsupported: "an instance that is paid by the month ends with it",
 }
 
 var word = regexp.MustCompile(`\b[A-Z]+(?:_[A-Z]+)*\b`)
 
-// fault reads a failure. How it is laid out is not written down: its word is looked for in
-// the fields that it is likely in, and then, where the status is bad, in the whole text. A
-// good status can carry one, too.
+// fault reads a failure. Its layout is not documented: fault looks for a known word in the
+// likely fields and then, if the status is bad, in the whole text. A good status can carry a
+// failure, too.
 func fault(status int, body []byte) *rest.Fault {
 	said := map[string]json.RawMessage{}
 	isObject := json.Unmarshal(body, &said) == nil
@@ -71,7 +70,7 @@ func fault(status int, body []byte) *rest.Fault {
 	}
 	message := cmp.Or(text("message"), text("reason"), text("error"))
 	if message == "" && status >= 400 {
-		return nil // the status says as much
+		return nil // the status says the same
 	}
 	f := &rest.Fault{Code: text("reason"), Message: message}
 	if status < 400 {
@@ -80,7 +79,7 @@ func fault(status int, body []byte) *rest.Fault {
 	return f
 }
 
-// knownWord is the first word of a text that stands for a failure, or "".
+// knownWord returns the first word of a text that stands for a failure, or "".
 func knownWord(text string) string {
 	for _, w := range word.FindAllString(text, -1) {
 		if kinds[w] != nil {
@@ -90,21 +89,21 @@ func knownWord(text string) string {
 	return ""
 }
 
-// classify says what a failure is by Novita's words. A server that fails is not believed that
-// nothing was made, or that nothing is there.
+// classify returns the kind of a failure by Novita's words. A failing server's report that
+// nothing was made, or that nothing exists, is not trusted.
 func classify(_ string, err error) (hint string, kind error) {
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
 		return "", nil
 	}
 	switch kind = kinds[e.Code]; {
-	case e.Status >= 500 && e.Code != "WALLET_NOT_FOUND": // the one that comes so
-		kind = gputrain.ErrUnavailable
+	case e.Status >= 500 && e.Code != "WALLET_NOT_FOUND": // it comes with such a status
+		kind = driver.ErrUnavailable
 	case kind != nil:
-	case e.Status == http.StatusNotFound: // by whom, if not by the API?
-		kind = gputrain.ErrUnavailable
+	case e.Status == http.StatusNotFound: // from a gateway, not from the API
+		kind = driver.ErrUnavailable
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		kind = gputrain.ErrAuth
+		kind = driver.ErrAuth
 	}
 	return hints[kind], kind
 }

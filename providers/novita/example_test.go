@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/novita"
 )
 
@@ -28,12 +29,12 @@ func ExampleConfig() {
 	}
 }
 
-// Spot, in California, on an image of one version of CUDA.
+// Spot machines in California, with an image of one version of CUDA.
 func ExampleConfig_spot() {
 	california := novita.Config{Image: novita.Ubuntu("22.04", "12.4.1"), AllowPasswordAtFirstContact: true}
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.H100(),
-		Allocation:   gputrain.Spot,
+		Allocation:   driver.Spot,
 		Regions:      []string{"us-ca"},
 		MaxHourlyUSD: 1.50,
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
@@ -37,19 +37,19 @@ type fake struct {
 	clusters  []row
 	made      int
 
-	// Quirks, to be set within Do.
-	room      int    // how many instances more there is room for; less than zero is no limit
-	noKeys    bool   // the proxy takes no keys
-	cuda      string // the newest that the drivers of free machines are good for; "" is any
-	stall     bool   // what is created goes on pulling its image
-	warm      int    // looks at an instance that runs until its SSH server does, too
+	// Quirks, which tests set within Do.
+	room      int    // how many more instances can be created; negative means no limit
+	noKeys    bool   // the proxy accepts no keys
+	cuda      string // the newest version that the drivers of free machines support; "" means any
+	stall     bool   // new instances keep pulling their images
+	warm      int    // reads of a running instance until its SSH server runs
 	unpriced  bool
-	firstPage int    // 0 or 1; -1 has page 0 the same as page 1
-	noTotal   bool   // lists do not tell how many there are
-	mostRows  int    // of a page, whatever was asked for; 0 is no limit
-	within    string // the object that an instance is in
-	older     bool   // SSH is told by older fields
-	newWord   bool   // instances have a state that the contract does not know
+	firstPage int    // 0 or 1; with -1, pages 0 and 1 are the same
+	noTotal   bool   // lists have no total
+	mostRows  int    // the maximum on a page, whatever the request; 0 means no limit
+	within    string // the object around an instance
+	older     bool   // SSH is in older fields
+	newWord   bool   // instances have a state that the contract does not have
 }
 
 type fakeInstance struct {
@@ -211,7 +211,7 @@ func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
 	return f.reply(answer)
 }
 
-// reply is an answer that the contract allows, unless a quirk is one that it does not.
+// reply answers as the contract requires, unless a quirk differs from it.
 func (f *fake) reply(body row) fakecloud.Answer {
 	if f.older || f.newWord {
 		return fakecloud.Undescribed(200, body)
@@ -232,18 +232,18 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// account returns all that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all things in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, in := range f.instances.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "machine", ID: in.row["id"].(string), Name: strings.TrimPrefix(in.row["name"].(string), cloud.Prefix)})
+			all = append(all, driver.Resource{Kind: "machine", ID: in.row["id"].(string), Name: strings.TrimPrefix(in.row["name"].(string), pooltag.Prefix)})
 		}
 	})
 	return all
 }
 
-// foreign puts into the account what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts things into the account that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for i, name := range []string{"training", "gputrain-", "gputrain-p1", "my-gputrain-p1-0"} {

@@ -10,18 +10,17 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 )
 
-// Ubuntu is NVIDIA's image of an Ubuntu with CUDA's runtime: Ubuntu("24.04", "12.9.1") is
-// [DefaultImage]. Whether there is one of both versions is not looked up.
+// Ubuntu returns NVIDIA's image of an Ubuntu with CUDA's runtime: Ubuntu("24.04", "12.9.1") is
+// [DefaultImage]. It does not check that the image exists.
 func Ubuntu(version, cuda string) string {
 	return "nvcr.io/nvidia/cuda:" + cuda + "-runtime-ubuntu" + version
 }
 
-// DefaultImage is the image of nodes where Config.Image and Config.MinCUDAVersion are empty and
-// there is a machine whose driver takes it: else one of an older CUDA is.
+// DefaultImage is the image of nodes if Config.Image and Config.MinCUDAVersion are empty and a
+// machine's driver supports it; otherwise an image with an older CUDA is used.
 const DefaultImage = "nvcr.io/nvidia/cuda:12.9.1-runtime-ubuntu24.04"
 
-// releases are what images there are of each version of CUDA, the newest first. There is
-// none of 12.7.
+// releases are the images of each version of CUDA, newest first. 12.7 has none.
 var releases = []struct{ minor, patch, ubuntu string }{
 	{"13.0", "13.0.2", "24.04"},
 	{"12.9", "12.9.1", "24.04"},
@@ -36,16 +35,16 @@ var releases = []struct{ minor, patch, ubuntu string }{
 	{"11.8", "11.8.0", "22.04"},
 }
 
-const firstCUDA = "12.9" // that of DefaultImage
+const firstCUDA = "12.9" // DefaultImage's
 
-// A step is one attempt at a create: an image, and what version of CUDA the driver of the
-// machine must be good for.
+// A step is one attempt at a create: an image, and the CUDA version that the machine's driver
+// must support.
 type step struct{ image, cuda string }
 
-// steps are what is tried in turn until a machine is free. Clusters differ in their drivers,
-// and an image that is newer than its driver does not see the GPU: so each step asks for as
-// much as its image needs. An image of the user's is not exchanged for another, and one
-// step is all then; nor is a version that the user has set.
+// steps returns the attempts until a machine is free. Clusters differ in their drivers, and an
+// image that is newer than its driver does not see the GPU, so each step asks for the version
+// that its image needs. An image or a version from the user is never exchanged: then there is
+// one step.
 func steps(image, minCUDA string, a accelerators.Accelerator) (all []step) {
 	if image != "" {
 		return []step{{image, cmp.Or(minCUDA, tagCUDA(image), firstCUDA)}}
@@ -66,7 +65,7 @@ func steps(image, minCUDA string, a accelerators.Accelerator) (all []step) {
 	return all
 }
 
-// leastCUDA is the oldest version of CUDA that knows a device, as far as that is above the
+// leastCUDA returns the oldest version of CUDA that supports a device, if that is above the
 // oldest image's.
 func leastCUDA(a accelerators.Accelerator) string {
 	if m, ok := accelerators.Lookup(a.Name); ok && compare(m.ComputeCapability, "10.0") >= 0 {
@@ -80,7 +79,7 @@ var (
 	cudaTag     = regexp.MustCompile(`cuda:([0-9]+\.[0-9]+)`)
 )
 
-// tagCUDA is the version of CUDA that the tag of an image tells, or "".
+// tagCUDA returns the CUDA version in the tag of an image, or "".
 func tagCUDA(image string) string {
 	if m := cudaTag.FindStringSubmatch(image); m != nil {
 		return m[1]

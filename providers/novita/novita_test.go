@@ -12,13 +12,14 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var rtx4090 = gputrain.Spec{Accelerator: accelerators.RTX4090()}
 
-// asked are the creates that there were.
+// asked returns the bodies of all creates.
 func (f *fake) asked() (all []create) {
 	for _, r := range f.Records(opCreate) {
 		var in create
@@ -39,13 +40,13 @@ func TestUbuntu(t *testing.T) {
 	}
 }
 
-// While no machine is free with a driver for an image, one of an older CUDA is tried, and
-// what is asked of the driver goes down with it.
+// While no machine's driver supports an image, one with an older CUDA is tried, with a lower
+// requirement for the driver.
 func TestWalkDown(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.cuda = "12.4"
-	cloudtest.MustLaunch(t, cloudtest.Open(t, f.config()), rtx4090, 0)
+	cloudtest.MustLaunch(t, cloudtest.Open(t, f.config()), rtx4090.Query(), 0)
 	var tried []string
 	for _, in := range f.asked() {
 		tried = append(tried, in.MinCUDAVersion+" "+strings.TrimPrefix(in.ImageURL, "nvcr.io/nvidia/cuda:"))
@@ -59,7 +60,7 @@ func TestWalkDown(t *testing.T) {
 	}
 }
 
-// Only the want of a machine leads on to an older CUDA.
+// Only a lack of machines leads on to an older CUDA.
 func TestWalkDownStops(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -68,18 +69,18 @@ func TestWalkDownStops(t *testing.T) {
 		failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"),
 		failure(400, "IMAGE_NOT_FOUND", "no such image"),
 		failure(500, "UNKNOWN", "unknown"),
-		failure(503, "INSUFFICIENT_RESOURCE", "insufficient resource"), // who fails may have made it
+		failure(503, "INSUFFICIENT_RESOURCE", "insufficient resource"), // the failed call may have made it
 	} {
 		before := len(f.Records(opCreate))
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: answer})
-		if got, err := cloudtest.Launch(t, d, rtx4090, 0); err == nil || len(got) > 0 || len(f.Records(opCreate)) != before+1 {
+		if got, err := cloudtest.Launch(t, d, rtx4090.Query(), 0); err == nil || len(got) > 0 || len(f.Records(opCreate)) != before+1 {
 			t.Errorf("%v: %+v, %v, %d attempts", answer.Body, got, err, len(f.Records(opCreate))-before)
 		}
 	}
 	f.room = 0
 	before := len(f.Records(opCreate))
-	_, err := cloudtest.Launch(t, d, rtx4090, 0)
-	cloudtest.Is(t, err, gputrain.ErrNoCapacity, "novita", "launch", testKey)
+	_, err := cloudtest.Launch(t, d, rtx4090.Query(), 0)
+	cloudtest.Is(t, err, driver.ErrNoCapacity, "novita", "launch", testKey)
 	if n := len(f.Records(opCreate)) - before; n != 10 {
 		t.Errorf("%d attempts, from 12.9 to 11.8", n)
 	}
@@ -111,7 +112,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// What a create has: the kind is always told, and neither ports nor a command are.
+// A create always has the kind, and never ports or a command.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -119,7 +120,7 @@ func TestCreate(t *testing.T) {
 	cfg.ClusterID, cfg.Image, cfg.MinCUDAVersion, cfg.RootFSSize = "us-ca-6", "mine:1", "12.2", 70
 	spec := rtx4090
 	spec.Accelerator.Count = 2
-	cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), spec, 3)
+	cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), spec.Query(), 3)
 	want := create{
 		Name: "gputrain-p1-3", ProductID: "4090.16c62g", GPUNum: 2, RootFSSize: 70, ImageURL: "mine:1", Kind: "gpu", BillingMode: "onDemand",
 		ClusterID: "us-ca-6", MinCUDAVersion: "12.2",
@@ -128,25 +129,25 @@ func TestCreate(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	spec.DiskGiB = 6000 // 6443 GB
-	if _, err := cloudtest.Open(t, cfg).Launch(t.Context(), cloudtest.Request(t, spec, gputrain.Offer{ID: "onDemand/1//4090.16c62g"}, 0)); !errors.Is(err, gputrain.ErrInvalid) {
+	if _, err := cloudtest.Open(t, cfg).Launch(t.Context(), cloudtest.Request(t, spec.Query(), driver.Offer{ID: "onDemand/1//4090.16c62g"}, 0)); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 }
 
-// The answer to a create may call the ID otherwise, and a 200 may be a failure.
+// The answer to a create may spell the ID differently, and a 200 may be a failure.
 func TestAnswersToACreate(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	for _, body := range []row{{"Id": "29ee"}, {"instanceId": "29ee"}, {"id": "29ee"}} {
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Reply(200, body)})
-		if in := cloudtest.MustLaunch(t, d, rtx4090, 0); in.ID != "29ee" {
+		if in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0); in.ID != "29ee" {
 			t.Errorf("%v: %s", body, in.ID)
 		}
 	}
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(200, "CREATE_INSTANCE_LIMIT", "too many")})
-	_, err := cloudtest.Launch(t, d, rtx4090, 0)
-	cloudtest.Is(t, err, gputrain.ErrQuota, "novita", "launch", testKey)
+	_, err := cloudtest.Launch(t, d, rtx4090.Query(), 0)
+	cloudtest.Is(t, err, driver.ErrQuota, "novita", "launch", testKey)
 }
 
 // Prices are of one GPU in 1/100,000 USD, as a string or a number.
@@ -160,12 +161,12 @@ func TestOffers(t *testing.T) {
 		with(f.products[0], row{"id": "small", "maxRootFS": 40}),
 		with(f.products[0], row{"id": "monthly", "billingMethods": []string{"monthly"}}),
 	)
-	two := gputrain.Spec{Accelerator: accelerators.Accelerator{Count: 2}, Allocation: gputrain.CheapestAllocation, DiskGiB: 223.5} // 240 GB
+	two := gputrain.Spec{Accelerator: accelerators.Accelerator{Count: 2}, Allocation: driver.CheapestAllocation, DiskGiB: 223.5} // 240 GB
 	var got []string
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), two) {
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), two.Query()) {
 		got = append(got, fmt.Sprintf("%s %s %s %v %v", o.ID, o.Accelerator, o.HourlyUSD, o.VCPUs, o.MemoryGiB))
 	}
-	want := []string{ // with 180 GB more than are free
+	want := []string{ // 180 GB of the disk are billed
 		"onDemand/2//4090.16c62g RTX4090-24GB:2 $0.74 32 124", "spot/2//4090.16c62g RTX4090-24GB:2 $0.39 32 124",
 		"onDemand/2//4090.16c96g.v2 RTX4090-24GB:2 $0.78 32 124", "onDemand/2//5090.16c120g RTX5090-32GB:2 $1.24 32 124",
 		"onDemand/2//H100.20c200g H100-80GB-SXM:2 $4.44 32 124", "spot/2//H100.20c200g H100-80GB-SXM:2 $2.24 32 124",
@@ -174,12 +175,12 @@ func TestOffers(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	nine := gputrain.Spec{Accelerator: accelerators.Accelerator{Count: 9}}
-	if all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), nine); len(all) > 0 {
+	if all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), nine.Query()); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// The names of regions are for people: a cluster is asked for by its ID.
+// Names of regions are only for display: a cluster is requested by its ID.
 func TestClusters(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -197,7 +198,7 @@ func TestClusters(t *testing.T) {
 	} {
 		cfg, spec, got := f.config(), rtx4090, []string(nil)
 		cfg.ClusterID, spec.Regions = tt.cluster, tt.regions
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), spec) {
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), spec.Query()) {
 			if p, err := readPlace(o.ID); err != nil || p.cluster != o.Region {
 				t.Errorf("%+v: %v", o, err)
 			}
@@ -211,8 +212,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// A node is reached through the proxy, with a password, once its SSH server runs: which is
-// after the instance does.
+// A node is reached through the proxy, with a password, once its SSH server runs. That is
+// later than the instance runs.
 func TestPasswordThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	for _, quirk := range []func(f *fake){
@@ -222,9 +223,9 @@ func TestPasswordThroughTheProxy(t *testing.T) {
 		f.warm = 1
 		quirk(f)
 		d := cloudtest.Open(t, f.config())
-		in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+		in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 		now := cloudtest.Describe(t, d, in.ID)
-		if !f.older && (now.State != gputrain.InstancePending || now.SSH.Addr != "") {
+		if !f.older && (now.State != driver.InstancePending || now.SSH.Addr != "") {
 			t.Errorf("before its SSH server runs it is %v at %q", now.State, now.SSH.Addr)
 		}
 		now = cloudtest.Describe(t, d, in.ID)
@@ -237,7 +238,7 @@ func TestPasswordThroughTheProxy(t *testing.T) {
 	}
 }
 
-// An answer with a password in it that is not understood does not show it.
+// No error shows an unreadable answer with a password in it.
 func TestPasswordsInAnswers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -254,7 +255,7 @@ func TestPasswordsInAnswers(t *testing.T) {
 	}
 }
 
-// The port and the password of an instance that was restarted are others.
+// A restarted instance has another port and another password.
 func TestEndpointIsReadAgain(t *testing.T) {
 	in := instance{Status: "running"}
 	in.SSH.Command, in.SSH.Password = "ssh -p 1 root@a", "one"
@@ -265,24 +266,24 @@ func TestEndpointIsReadAgain(t *testing.T) {
 	}
 }
 
-// A spot instance is told when it will be taken back, and then is stopped: its disk is
-// billed until it is deleted.
+// A spot instance reports when it will be preempted, and is then stopped: its disk is billed
+// until it is deleted.
 func TestReclaimed(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	spec := rtx4090
-	spec.Allocation = gputrain.Spot
-	in := cloudtest.MustLaunch(t, d, spec, 0)
+	spec.Allocation = driver.Spot
+	in := cloudtest.MustLaunch(t, d, spec.Query(), 0)
 	if mode := f.asked()[0].BillingMode; mode != "spot" || !in.Offer.Spot {
 		t.Errorf("it is rented %s", mode)
 	}
 	f.set(in.ID, row{"spotStatus": "notified", "spotReclaimTime": "1763631000"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning || !now.PreemptAt.Equal(time.Unix(1763631000, 0)) {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning || !now.PreemptAt.Equal(time.Unix(1763631000, 0)) {
 		t.Errorf("%v at %v", now.State, now.PreemptAt)
 	}
 	f.set(in.ID, row{"status": "exited", "spotStatus": "terminated"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePreempted {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePreempted {
 		t.Errorf("%v: %s", now.State, now.StateReason)
 	}
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
@@ -290,21 +291,21 @@ func TestReclaimed(t *testing.T) {
 	}
 }
 
-// An image that cannot be pulled, and a container that ends, will not come up.
-func TestWhatDoesNotComeUp(t *testing.T) {
+// An instance fails if its image cannot be pulled, or if its container ends.
+func TestFailedInstances(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	for _, status := range []string{"pulling", "exited"} {
 		f.set(in.ID, row{"status": status, "statusError": row{"state": "failed", "message": "manifest unknown"}})
-		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceFailed || !strings.Contains(now.StateReason, "manifest unknown") {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceFailed || !strings.Contains(now.StateReason, "manifest unknown") {
 			t.Errorf("%s: %v: %s", status, now.State, now.StateReason)
 		}
 	}
 }
 
-// Whichever number the first page has, and however short pages are, the list is whole.
+// The list is complete whatever the number of its first page, and however short its pages.
 func TestPagesOfTheList(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 99, 100, 101, 250} {
@@ -331,7 +332,7 @@ func TestPagesOfTheList(t *testing.T) {
 	}
 }
 
-// A list that says that there is more than it has is an error.
+// A list with fewer items than its total is an error.
 func TestListThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -342,20 +343,20 @@ func TestListThatBreaksOff(t *testing.T) {
 		"without an ID":    fakecloud.Reply(200, row{"instances": []row{{"name": "gputrain-p1-0"}}, "total": 1}),
 	} {
 		in := f.Inject(fakecloud.Fault{Op: opList, Times: -1, Answer: answer})
-		if list, err := d.List(t.Context(), "p1"); !errors.Is(err, gputrain.ErrUnavailable) {
+		if list, err := d.List(t.Context(), "p1"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 		in.Remove()
 	}
 }
 
-// An answer about another instance is not taken.
+// An answer about another instance is an error.
 func TestAnotherInstance(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	f.Inject(fakecloud.Fault{Op: opInstance, Answer: fakecloud.Reply(200, row{"id": "other", "status": "running"})})
-	if got, err := d.Describe(t.Context(), "29ee"); !errors.Is(err, gputrain.ErrUnavailable) {
+	if got, err := d.Describe(t.Context(), "29ee"); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -364,29 +365,29 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	for _, tt := range []struct {
 		answer fakecloud.Answer
 		kind   error
 	}{
-		{failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), gputrain.ErrQuota},
-		{failure(500, "WALLET_NOT_FOUND", "wallet"), gputrain.ErrQuota},
-		{failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), gputrain.ErrUnavailable},
-		{failure(400, "OPERATION_LIMIT", ""), gputrain.ErrQuota},
-		{failure(403, "BANNED_USER", ""), gputrain.ErrAuth},
-		{failure(401, "INVALID_USER_TOKEN", ""), gputrain.ErrAuth},
-		{failure(403, "", "not for you"), gputrain.ErrAuth},
-		{failure(400, "IMAGE_NOT_FOUND", ""), gputrain.ErrInvalid},
-		{failure(400, "CLUSTER_STATUS", ""), gputrain.ErrNoCapacity},
-		{failure(409, "CONFLICT", ""), gputrain.ErrUnavailable},
-		{failure(400, "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", ""), gputrain.ErrUnsupported},
-		{fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), gputrain.ErrInvalid},
-		{fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), gputrain.ErrNoCapacity},
-		{fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), gputrain.ErrNoCapacity},
-		{fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), gputrain.ErrQuota},
-		{fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), gputrain.ErrQuota},
-		{fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), gputrain.ErrAuth},
-		{fakecloud.Reply(404, "page not found"), gputrain.ErrUnavailable},
+		{failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrQuota},
+		{failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrQuota},
+		{failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), driver.ErrUnavailable},
+		{failure(400, "OPERATION_LIMIT", ""), driver.ErrQuota},
+		{failure(403, "BANNED_USER", ""), driver.ErrAuth},
+		{failure(401, "INVALID_USER_TOKEN", ""), driver.ErrAuth},
+		{failure(403, "", "not for you"), driver.ErrAuth},
+		{failure(400, "IMAGE_NOT_FOUND", ""), driver.ErrInvalid},
+		{failure(400, "CLUSTER_STATUS", ""), driver.ErrNoCapacity},
+		{failure(409, "CONFLICT", ""), driver.ErrUnavailable},
+		{failure(400, "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", ""), driver.ErrUnsupported},
+		{fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), driver.ErrInvalid},
+		{fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), driver.ErrNoCapacity},
+		{fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), driver.ErrNoCapacity},
+		{fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrQuota},
+		{fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrQuota},
+		{fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), driver.ErrAuth},
+		{fakecloud.Reply(404, "page not found"), driver.ErrUnavailable},
 	} {
 		always := f.Inject(fakecloud.Fault{Op: opEnd, Times: -1, Answer: tt.answer})
 		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), tt.kind, "novita", "terminate", testKey)
@@ -408,7 +409,7 @@ func TestFaultsOfAConfig(t *testing.T) {
 		"too long": {Config{Image: strings.Repeat("a", 501)}, []string{"501"}},
 	} {
 		_, err := tt.cfg.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "novita", "open")
+		cloudtest.Is(t, err, driver.ErrInvalid, "novita", "open")
 		for _, want := range tt.says {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v does not say %q", name, err, want)
@@ -417,17 +418,17 @@ func TestFaultsOfAConfig(t *testing.T) {
 	}
 }
 
-// What comes from elsewhere is refused before anything is made.
+// An offer of another provider is refused before anything is made.
 func TestOffersOfOthers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	for _, id := range []string{"", "4090.16c62g", "monthly/1//4090.16c62g", "onDemand/9//4090.16c62g", "onDemand/1//", "onDemand/x//a"} {
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, rtx4090, gputrain.Offer{ID: id}, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "novita", "launch")
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, rtx4090.Query(), driver.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, "novita", "launch")
 	}
 	if len(f.Records(opCreate)) > 0 {
-		t.Error("something was made")
+		t.Error("an instance was made")
 	}
 }
 
@@ -441,8 +442,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has left nothing.
+// A pool whose calls fail in many ways still opens and closes, and leaves nothing.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

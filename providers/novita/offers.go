@@ -9,23 +9,23 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
 	gib      = 1 << 30
-	perUSD   = 100_000 // what prices are told in
+	perUSD   = 100_000 // the unit of prices
 	maxGPUs  = 8
 	onDemand = "onDemand"
 	spot     = "spot"
-	// diskUSDPerDay is what a GB over freeDiskGB costs.
+	// diskUSDPerDay is the price of a GB over freeDiskGB.
 	diskUSDPerDay = 0.005
 )
 
-// A place is what an offer's ID says: how a product is rented, how many GPUs of it, and in
-// which cluster, where that matters.
+// A place is the content of an offer's ID: the market of a product, the number of GPUs, and the
+// cluster, if it matters.
 type place struct {
 	mode    string
 	gpus    int
@@ -44,28 +44,28 @@ func readPlace(id string) (place, error) {
 			return place{parts[0], n, parts[2], parts[3]}, nil
 		}
 	}
-	return place{}, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("%q is no offer of this provider", id),
-		Hint: "an offer is launched as Offers has yielded it: its ID says how it is rented, how many GPUs, a cluster and a product"}
+	return place{}, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("%q is not an offer of this provider", id),
+		Hint: "launch an offer as Offers yielded it: its ID is a market, a number of GPUs, a cluster and a product"}
 }
 
-// diskGB is the size of a node's disk.
-func (a *api) diskGB(spec gputrain.Spec) (int, error) {
+// diskGB returns the size of a node's disk.
+func (a *api) diskGB(spec driver.Query) (int, error) {
 	gb := a.cfg.RootFSSize
 	if spec.DiskGiB > 0 {
 		gb = int(math.Ceil(min(spec.DiskGiB, 1e6) * gib / 1e9))
 	}
 	if gb > maxDiskGB {
-		return 0, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("a disk of %d GB; the most is %d", gb, maxDiskGB), Hint: "ask for less by Spec.DiskGiB"}
+		return 0, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("a disk of %d GB; the maximum is %d", gb, maxDiskGB), Hint: "ask for less by Spec.DiskGiB"}
 	}
 	return max(gb, minDiskGB), nil
 }
 
-// Offers yields the products of which there are machines, on demand and on spot as the spec
-// has it, of as many GPUs as it asks for.
-func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields the products with available machines, on demand and on spot as the spec wants,
+// with the number of GPUs that it asks for.
+func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		if !a.cfg.AllowPasswordAtFirstContact {
-			yield(gputrain.Offer{}, errPassword)
+			yield(driver.Offer{}, errPassword)
 			return
 		}
 		gpus := int(math.Ceil(max(spec.Accelerator.Count, 1)))
@@ -78,13 +78,13 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 			clusters, err = a.clusters(ctx, spec.Regions)
 		}
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
 		for _, cluster := range clusters {
 			products, err := a.client.products(ctx, cluster, gpus, disk)
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, p := range products {
@@ -98,8 +98,8 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 	}
 }
 
-// clusters are those to ask about, by their IDs: "" stands for any. What products say of
-// their regions are names for people, which no call takes.
+// clusters returns the IDs of the clusters to ask about: "" means any. Products report their
+// regions only as names for people, which no call accepts.
 func (a *api) clusters(ctx context.Context, regions []string) ([]string, error) {
 	within := func(id string) bool {
 		return len(regions) == 0 || slices.ContainsFunc(regions, func(r string) bool { return id == r || strings.HasPrefix(id, r+"-") })
@@ -120,18 +120,18 @@ func (a *api) clusters(ctx context.Context, regions []string) ([]string, error) 
 	return ids, err
 }
 
-// modes are the ways to rent that an allocation can mean.
-func modes(a gputrain.Allocation) []string {
+// modes returns the ways to rent that an allocation allows.
+func modes(a driver.Allocation) []string {
 	switch a {
-	case gputrain.OnDemand:
+	case driver.OnDemand:
 		return []string{onDemand}
-	case gputrain.Spot:
+	case driver.Spot:
 		return []string{spot}
 	}
 	return []string{onDemand, spot}
 }
 
-// has is whether a product can be rented so now, with a disk of that size.
+// has reports whether a product can now be rented in that mode, with a disk of that size.
 func (p product) has(mode string, diskGB int) bool {
 	if p.ID == "" || !p.AvailableDeploy || p.CanBuy != nil && !*p.CanBuy || p.InventoryState == "none" || p.MaxRootFS > 0 && diskGB > p.MaxRootFS {
 		return false
@@ -142,9 +142,9 @@ func (p product) has(mode string, diskGB int) bool {
 	return len(p.BillingMethods) == 0 || slices.Contains(p.BillingMethods, onDemand)
 }
 
-func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelerator) gputrain.Offer {
+func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelerator) driver.Offer {
 	n := float64(at.gpus)
-	o := gputrain.Offer{
+	o := driver.Offer{
 		ID: at.String(), InstanceType: p.Name, Region: at.cluster, Spot: at.mode == spot,
 		Accelerator: cloud.Accelerator(providerName, p.Name, at.gpus, 0, asked), VCPUs: p.CPUPerGPU * n, MemoryGiB: p.MemoryPerGPU * n, DiskGiB: float64(diskGB) * 1e9 / gib,
 	}
@@ -153,7 +153,7 @@ func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelera
 		price = p.SpotPrice
 	}
 	if price > 0 {
-		o.HourlyUSD = gputrain.USD(float64(price)*n/perUSD + float64(max(diskGB-freeDiskGB, 0))*diskUSDPerDay/24)
+		o.HourlyUSD = driver.USD(float64(price)*n/perUSD + float64(max(diskGB-freeDiskGB, 0))*diskUSDPerDay/24)
 	}
 	return o
 }

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// The pool's key is put in place by the password, which is not needed again; or, where the
-// proxy takes no keys, at each connection.
+// The pool installs its key by the password, and does not use the password again. If the proxy
+// accepts no keys, each connection uses it.
 func TestPasswordIsUsedOnce(t *testing.T) {
 	for name, noKeys := range map[string]bool{"keys are taken": false, "no keys are taken": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +50,7 @@ func TestPasswordIsUsedOnce(t *testing.T) {
 	}
 }
 
-// Nothing is rented, nor a password sent, unless the user has said that it may go to a
-// server that the first contact alone shows.
+// Without AllowPasswordAtFirstContact nothing is rented, and no password is sent.
 func TestPasswordNeedsLeave(t *testing.T) {
 	f := startFake(t)
 	cfg := f.config()
@@ -59,10 +59,10 @@ func TestPasswordNeedsLeave(t *testing.T) {
 	if err == nil {
 		pool.Close()
 	}
-	if !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "AllowPasswordAtFirstContact") || len(f.account()) > 0 {
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "AllowPasswordAtFirstContact") || len(f.account()) > 0 {
 		t.Errorf("%v; the account has %v", err, f.account())
 	}
-	if _, err := gputrain.Plan(t.Context(), cfg, rtx4090); !errors.Is(err, gputrain.ErrInvalid) {
+	if _, err := gputrain.Plan(t.Context(), cfg, rtx4090); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("plan: %v", err)
 	}
 	if _, err := gputrain.Reap(t.Context(), cfg); err != nil {
@@ -70,17 +70,17 @@ func TestPasswordNeedsLeave(t *testing.T) {
 	}
 }
 
-// A forgetful provider has lost that word when its machines are described.
-type forgetful struct{ gputrain.Provider }
+// A forgetful provider no longer has that permission when its machines are described.
+type forgetful struct{ driver.Provider }
 
-type forgetfulDriver struct{ gputrain.Driver }
+type forgetfulDriver struct{ driver.Driver }
 
-func (p forgetful) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p forgetful) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Provider.Open(ctx)
 	return forgetfulDriver{d}, err
 }
 
-func (d forgetfulDriver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+func (d forgetfulDriver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	got, err := d.Driver.Describe(ctx, ids...)
 	for i := range got {
 		got[i].SSH.PasswordAtFirstContact = false
@@ -95,7 +95,7 @@ func TestPasswordIsWithheld(t *testing.T) {
 	if err == nil {
 		pool.Close()
 	}
-	if !errors.Is(err, gputrain.ErrAuth) || !strings.Contains(err.Error(), "password was not sent") {
+	if !errors.Is(err, driver.ErrAuth) || !strings.Contains(err.Error(), "password was not sent") {
 		t.Error(err)
 	}
 	for _, in := range f.instances.All(nil) {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// An api is Novita for package cloud.
+// An api is Novita's [cloud.API].
 type api struct {
 	cfg     Config //secretvet:ignore without the key
 	client  *client
@@ -20,8 +21,8 @@ func (a *api) Close() { a.client.close() }
 
 func (a *api) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
-func (a *api) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+func (a *api) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account:        a.account,
 		LocalAddresses: localnet.IsURL(a.cfg.Endpoint),
 		ListLag:        10 * cloud.Second, // an estimate
@@ -29,21 +30,21 @@ func (a *api) Capabilities() gputrain.Capabilities {
 		Spot:           true,
 		EndsBilling:    "delete",
 		DiskResizable:  true,
-		HostKeys:       gputrain.HostKeyFirstContact,
+		HostKeys:       driver.HostKeyFirstContact,
 	}
 }
 
-// Prepare makes nothing: there are no keys in this API, and a machine has a password.
-func (a *api) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+// Prepare makes nothing: this API has no keys, and each machine has a password.
+func (a *api) Prepare(context.Context, driver.PoolInfo) error { return nil }
 
-// Release removes nothing, then.
-func (a *api) Release(context.Context, gputrain.PoolInfo) error { return nil }
+// Release does nothing.
+func (a *api) Release(context.Context, driver.PoolInfo) error { return nil }
 
-// Shared is nothing.
-func (a *api) Shared(context.Context, string) ([]gputrain.Resource, error) { return nil, nil }
+// Shared returns nothing.
+func (a *api) Shared(context.Context, string) ([]driver.Resource, error) { return nil, nil }
 
-// Create goes down the versions of CUDA until there is a machine with such a driver. Only a
-// refusal for want of one leads on.
+// Create tries the versions of CUDA, newest first, until a machine with such a driver is free.
+// Only a refusal for lack of one leads to the next version.
 func (a *api) Create(ctx context.Context, o cloud.Order) (id string, err error) {
 	p, err := readPlace(o.Offer.ID)
 	if err != nil {
@@ -58,14 +59,14 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (id string, err error) 
 			Name: o.Name(), ProductID: p.product, GPUNum: p.gpus, RootFSSize: disk, Kind: "gpu", BillingMode: p.mode, ClusterID: p.cluster,
 			ImageURL: s.image, MinCUDAVersion: s.cuda,
 		})
-		if _, kind := classify("launch", err); kind != gputrain.ErrNoCapacity {
+		if _, kind := classify("launch", err); kind != driver.ErrNoCapacity {
 			return id, err
 		}
 	}
 	return "", err
 }
 
-// Machines are known by their names alone.
+// Machines identifies machines by their names alone.
 func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	rows, err := a.client.instances(ctx)
 	if err != nil {
@@ -73,7 +74,7 @@ func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	}
 	var all []cloud.Machine
 	for _, in := range rows {
-		if tag := cloud.FromName(in.Name); tag.Pool != "" {
+		if tag := pooltag.FromName(in.Name); tag.Pool != "" {
 			all = append(all, a.machine(in))
 		}
 	}
@@ -82,32 +83,32 @@ func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 
 func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	if id == "" {
-		return cloud.Machine{}, &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.New("no instance has an empty ID")}
+		return cloud.Machine{}, &driver.Error{Kind: driver.ErrNotFound, Err: errors.New("the ID of an instance cannot be empty")}
 	}
 	in, err := a.client.instance(ctx, id)
 	if err != nil {
 		return cloud.Machine{}, err
 	}
 	m := a.machine(in)
-	if m.State == gputrain.InstanceRunning {
+	if m.State == driver.InstanceRunning {
 		if m.SSH = in.endpoint(a.cfg.AllowPasswordAtFirstContact); m.SSH.Addr == "" {
-			m.State, m.StateReason = gputrain.InstancePending, "its SSH server does not run yet"
+			m.State, m.StateReason = driver.InstancePending, "its SSH server does not run yet"
 		}
 	}
 	return m, nil
 }
 
-// machine is what a row of the list tells.
+// machine translates a row of the list.
 func (a *api) machine(in instance) cloud.Machine {
-	m := cloud.Machine{Tag: cloud.FromName(in.Name)}
+	m := cloud.Machine{Tag: pooltag.FromName(in.Name)}
 	m.ID = in.ID
 	m.State, m.StateReason = in.state()
-	m.Offer = gputrain.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Spot: in.BillingMode == "spot"}
-	if at := in.reclaimed(); m.State == gputrain.InstanceRunning && !at.IsZero() {
+	m.Offer = driver.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Spot: in.BillingMode == "spot"}
+	if at := in.reclaimed(); m.State == driver.InstanceRunning && !at.IsZero() {
 		m.PreemptAt = at
 	}
 	return m
 }
 
-// End deletes an instance. To stop it would leave its disk, which is billed.
+// End deletes an instance. Stopping it would keep its disk, which is billed.
 func (a *api) End(ctx context.Context, id string) error { return a.client.end(ctx, id) }

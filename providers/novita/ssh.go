@@ -5,28 +5,28 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// endpoint is how an instance is reached, through Novita's proxy: the port and the password
-// are others after every start. It is empty while its SSH server does not run.
-func (in instance) endpoint(allowed bool) gputrain.Endpoint {
+// endpoint returns the endpoint of an instance, through Novita's proxy. Port and password
+// change with every start. It is empty while the instance's SSH server does not run.
+func (in instance) endpoint(allowed bool) driver.Endpoint {
 	command, password := in.SSH.Command, in.SSH.Password
 	if command == "" {
 		command, password = in.SSHCommand, in.SSHPassword
 	}
 	if in.SSH.IsRunning != nil && !*in.SSH.IsRunning {
-		return gputrain.Endpoint{}
+		return driver.Endpoint{}
 	}
 	addr, user, ok := parseSSH(command)
 	if !ok {
-		return gputrain.Endpoint{}
+		return driver.Endpoint{}
 	}
-	return gputrain.Endpoint{Addr: addr, User: user, Password: gputrain.Secret(password), PasswordAtFirstContact: allowed}
+	return driver.Endpoint{Addr: addr, User: user, Password: driver.Secret(password), PasswordAtFirstContact: allowed}
 }
 
-// parseSSH reads a command line such as "ssh -p 32787 root@proxy.example.com", whose port
-// may come after the host. Without one it is 22, and without a user root.
+// parseSSH reads a command line such as "ssh -p 32787 root@proxy.example.com". The port may
+// come after the host. The defaults are port 22 and user root.
 func parseSSH(command string) (addr, user string, ok bool) {
 	words := strings.Fields(command)
 	if len(words) == 0 || words[0] != "ssh" {
@@ -43,7 +43,7 @@ func parseSSH(command string) (addr, user string, ok bool) {
 			port = words[i]
 		case strings.HasPrefix(w, "-p"):
 			port = w[2:]
-		case strings.HasPrefix(w, "-o"): // of the user's own computer
+		case strings.HasPrefix(w, "-o"): // for the user's own computer
 			if w == "-o" {
 				i++
 			}

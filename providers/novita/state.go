@@ -3,33 +3,33 @@ package novita
 import (
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// states are those that the API has for instances.
-var states = map[string]gputrain.InstanceState{
-	"toCreate":   gputrain.InstancePending,
-	"creating":   gputrain.InstancePending,
-	"pulling":    gputrain.InstancePending, // its image, and billed
-	"running":    gputrain.InstanceRunning,
-	"toStart":    gputrain.InstancePending,
-	"starting":   gputrain.InstancePending,
-	"toRestart":  gputrain.InstancePending,
-	"restarting": gputrain.InstancePending,
-	"toReset":    gputrain.InstancePending,
-	"resetting":  gputrain.InstancePending,
-	"migrating":  gputrain.InstancePending,
-	"toStop":     gputrain.InstanceStopped,
-	"stopping":   gputrain.InstanceStopped,
-	"exited":     gputrain.InstanceStopped,
-	"freezing":   gputrain.InstanceStopped,
-	"toRemove":   gputrain.InstanceStopped,
-	"removing":   gputrain.InstanceStopped,
-	"removed":    gputrain.InstanceTerminated,
+// states are the API's states of instances.
+var states = map[string]driver.InstanceState{
+	"toCreate":   driver.InstancePending,
+	"creating":   driver.InstancePending,
+	"pulling":    driver.InstancePending, // pulls its image, and is billed
+	"running":    driver.InstanceRunning,
+	"toStart":    driver.InstancePending,
+	"starting":   driver.InstancePending,
+	"toRestart":  driver.InstancePending,
+	"restarting": driver.InstancePending,
+	"toReset":    driver.InstancePending,
+	"resetting":  driver.InstancePending,
+	"migrating":  driver.InstancePending,
+	"toStop":     driver.InstanceStopped,
+	"stopping":   driver.InstanceStopped,
+	"exited":     driver.InstanceStopped,
+	"freezing":   driver.InstanceStopped,
+	"toRemove":   driver.InstanceStopped,
+	"removing":   driver.InstanceStopped,
+	"removed":    driver.InstanceTerminated,
 }
 
-// state returns what an instance is in, and why.
-func (in instance) state() (gputrain.InstanceState, string) {
+// state returns the state of an instance, and its reason.
+func (in instance) state() (driver.InstanceState, string) {
 	reason := in.Status
 	if in.SpotStatus != "" {
 		reason += ", spot " + in.SpotStatus
@@ -40,17 +40,17 @@ func (in instance) state() (gputrain.InstanceState, string) {
 	state := states[in.Status]
 	switch {
 	case in.Status == "exited" && in.SpotReclaimTime > 0:
-		return gputrain.InstancePreempted, reason + "; its disk is billed until it is deleted"
+		return driver.InstancePreempted, reason + "; its disk is billed until it is deleted"
 	case in.Status == "exited":
 		reason += "; its disk is billed, for a week at most"
 	}
-	if in.StatusError.Message != "" && (state == gputrain.InstancePending || state == gputrain.InstanceStopped) {
-		state = gputrain.InstanceFailed
+	if in.StatusError.Message != "" && (state == driver.InstancePending || state == driver.InstanceStopped) {
+		state = driver.InstanceFailed
 	}
 	return state, reason
 }
 
-// reclaimed is when a spot instance is taken back, if that is known.
+// reclaimed returns the time of a spot instance's preemption, if known.
 func (in instance) reclaimed() time.Time {
 	if in.SpotReclaimTime <= 0 {
 		return time.Time{}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// A number is one that the API writes as a string, or as a number, or leaves empty.
+// A number is a number that the API writes as a string, as a number, or as nothing.
 type number float64
 
 // UnmarshalJSON reads any of these.
@@ -45,7 +45,7 @@ type product struct {
 	MaxRootFS       int      `json:"maxRootFS"`
 }
 
-// create is what POST create takes.
+// create is the body of POST create.
 type create struct {
 	Name           string `json:"name"`
 	ProductID      string `json:"productId"`
@@ -58,7 +58,7 @@ type create struct {
 	MinCUDAVersion string `json:"minCudaVersion"`
 }
 
-// An instance is one container. What a list has of it is without SSH.
+// An instance is a container. Lists report it without SSH.
 type instance struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -71,19 +71,19 @@ type instance struct {
 	} `json:"statusError"`
 	BillingMode     string `json:"billingMode"`
 	SpotStatus      string `json:"spotStatus"`
-	SpotReclaimTime number `json:"spotReclaimTime"` // Unix seconds; zero is none
+	SpotReclaimTime number `json:"spotReclaimTime"` // Unix seconds; zero means none
 	SSH             struct {
 		Command   string `json:"sshCommand"`
 		Password  string `json:"password"`
 		IsRunning *bool  `json:"isRunning"`
 	} `json:"connectComponentSSH"`
 
-	// Older answers have these in place of SSH.
+	// Older answers have these instead of SSH.
 	SSHCommand  string `json:"sshCommand"`
 	SSHPassword string `json:"sshPassword"`
 }
 
-// detail is an answer about one instance, which some have within another object.
+// detail is an answer about one instance, which some answers wrap in another object.
 type detail struct{ instance }
 
 // UnmarshalJSON reads either form.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// After each of these nobody knows what a launch has done, or, before it is done,
-// cannot know that it has done nothing.
+// After each of these faults the outcome of a launch is unknown: it may have been
+// executed, or the driver cannot know that it was not.
 var ambiguous = []Fault{
 	{Kind: Failed}, {Kind: Failed, After: true},
 	{Kind: Unavailable}, {Kind: Unavailable, After: true},
@@ -42,41 +42,41 @@ func launchUnder(c *trial, f Fault) {
 	}
 	exist := p.machines()
 	if lost := except(exist, ids(got)); len(lost) > 0 {
-		c.Errorf("Driver.Launch returns %q and not %q, which exist too: an ambiguous answer is settled by listing and adopting; it says %v", ids(got), lost, err)
+		c.Errorf("Driver.Launch returned %q and not %q, which exist too: an ambiguous answer is settled by listing and adopting; the error is %v", ids(got), lost, err)
 	}
 	if invented := except(ids(got), exist); len(invented) > 0 {
-		c.Errorf("Driver.Launch returns %q, which do not exist", invented)
+		c.Errorf("Driver.Launch returned %q, which do not exist", invented)
 	}
 	switch {
 	case f.After && len(got) == 0:
-		c.Errorf("Driver.Launch has made machines and returns none: it says %v", err)
+		c.Errorf("Driver.Launch made machines and returned none; the error is %v", err)
 	case len(got) < len(wanted) && f.Kind == RateLimited:
-		c.failure("Driver.Launch that was rate limited", err, gputrain.ErrRateLimited)
+		c.failure("Driver.Launch that was rate limited", err, driver.ErrRateLimited)
 	case len(got) < len(wanted):
-		// Of other kinds the pool takes it that nothing was made.
-		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(wanted), len(got)), err, gputrain.ErrUnavailable)
+		// For other kinds the pool assumes that nothing was made.
+		c.failure(fmt.Sprintf("Driver.Launch of %d that returns %d", len(wanted), len(got)), err, driver.ErrUnavailable)
 		p.answered(f, err)
 	case err != nil:
-		c.Logf("all machines are there, and Driver.Launch says %v", err)
+		c.Logf("all machines exist, and Driver.Launch returned %v", err)
 	}
 	for _, in := range got {
-		if !slices.ContainsFunc(wanted, func(n gputrain.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
+		if !slices.ContainsFunc(wanted, func(n driver.NodeRequest) bool { return n.Name == in.Name && n.Rank == in.Rank }) {
 			c.Errorf("Driver.Launch returns Name %q and Rank %d, which no NodeRequest has", in.Name, in.Rank)
 		}
 	}
 }
 
-// answered compares what an error says of a call, by gputrain.CallError, with what it had: an
-// internal error is an answer, and a connection that was cut is none. A driver need not say
-// so if nothing it makes comes late.
+// answered compares an error's gputrain.CallError with the fault: an internal error is
+// an answer, a cut connection is not. A driver whose calls never take effect late need
+// not report this.
 func (p *pool) answered(f Fault, err error) {
-	var call gputrain.CallError
+	var call driver.CallError
 	says := errors.As(err, &call)
 	switch {
 	case f.Kind == Cut && says && call.Answered():
-		p.Errorf("Driver.Launch, which was not answered, says that it was: %v (gputrain.CallError)", err)
+		p.Errorf("Driver.Launch got no answer, but its error reports one: %v (gputrain.CallError)", err)
 	case f.Kind == Failed && p.caps.LateEffect > 0 && !p.caps.Free && !(says && call.Answered()):
-		p.Errorf("Driver.Launch was answered with an internal error, and does not say that it was answered: %v (gputrain.CallError)", err)
+		p.Errorf("Driver.Launch was answered with an internal error, but its error reports no answer: %v (gputrain.CallError)", err)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func answerChecks() []check {
@@ -18,23 +18,23 @@ func answerChecks() []check {
 	return append(all, check{"read that waits for Retry-After", []string{"Calls", "Fault"}, retryAfter})
 }
 
-// kindsOf returns what errors a fault may become: of odd answers any.
+// kindsOf returns the kinds of errors that a fault may become, or nil for any kind.
 func kindsOf(k Kind) []error {
 	switch k {
 	case Failed, Unavailable, Cut:
-		return []error{gputrain.ErrUnavailable}
+		return []error{driver.ErrUnavailable}
 	case RateLimited:
-		return []error{gputrain.ErrRateLimited}
+		return []error{driver.ErrRateLimited}
 	}
 	return nil
 }
 
-// reads are what may be asked again, and whether it was answered.
+// reads returns the calls that may be repeated. Each returns an error unless it was answered well.
 func (p *pool) reads(id string) map[Op]func() error {
 	return map[Op]func() error{
 		OpOffers: func() error {
 			n := 0
-			for _, err := range p.Offers(p.Context(), p.h.Spec) {
+			for _, err := range p.Offers(p.Context(), p.h.Spec.Query()) {
 				if err != nil {
 					return err
 				}
@@ -47,7 +47,7 @@ func (p *pool) reads(id string) map[Op]func() error {
 		},
 		OpDescribe: func() error {
 			got, err := p.Describe(p.Context(), id)
-			if err == nil && (len(got) != 1 || got[0].ID != id || got[0].State >= gputrain.InstancePreempted) {
+			if err == nil && (len(got) != 1 || got[0].ID != id || got[0].State >= driver.InstancePreempted) {
 				return fmt.Errorf("%s is described as %+v", id, got)
 			}
 			return err
@@ -62,7 +62,7 @@ func (p *pool) reads(id string) map[Op]func() error {
 	}
 }
 
-// A read that is not answered is an error, and never an answer that is empty.
+// A read without an answer is an error, never an empty answer.
 func readsFail(c *trial, kind Kind) {
 	p := c.prepared()
 	id := p.running(p.launch(1))[0].ID
@@ -72,13 +72,13 @@ func readsFail(c *trial, kind Kind) {
 		var err error
 		switch op {
 		case OpOffers:
-			for _, e := range p.Offers(c.Context(), c.h.Spec) {
+			for _, e := range p.Offers(c.Context(), c.h.Spec.Query()) {
 				err = e
 			}
 		case OpDescribe:
 			_, err = p.Describe(c.Context(), id)
 		case OpList:
-			var got []gputrain.Resource
+			var got []driver.Resource
 			if got, err = p.List(c.Context(), p.info.ID); err != nil && len(got) > 0 {
 				c.Errorf("Driver.List returns %d things and %v", len(got), err)
 			}
@@ -88,7 +88,7 @@ func readsFail(c *trial, kind Kind) {
 	}
 }
 
-// A read is safe to ask again, and so one bad moment of an API ends nothing.
+// A read is safe to repeat, so one failure of the API must not fail it.
 func readsRepeat(c *trial, f Fault) {
 	p := c.prepared()
 	id := p.running(p.launch(1))[0].ID
@@ -100,7 +100,7 @@ func readsRepeat(c *trial, f Fault) {
 			c.Errorf("Driver.%s under one call that is %v: %v: a read is safe to repeat", op, f, err)
 		}
 		if n := c.h.Calls(op) - before; n < 2 {
-			c.Errorf("Driver.%s made %d calls: the fault has hit none", op, n)
+			c.Errorf("Driver.%s made %d calls, none of which met the fault", op, n)
 		}
 		remove()
 	}

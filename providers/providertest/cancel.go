@@ -15,15 +15,19 @@ func cancelChecks() []check {
 	}})
 }
 
-// A call ends with its context, and what it has made until then is listed.
+// A call ends with its context, and the machines that it has made by then are listed.
 func cancelIn(c *trial, op Op, f Fault) {
 	p := c.newPool()
-	if op != OpPrepare {
+	several := len(c.h.Members) > 0 // a driver made of members prepares a member only when a machine is launched there
+	if op != OpPrepare || several {
 		if err := p.Prepare(c.Context(), p.now()); err != nil {
 			c.Fatalf("Driver.Prepare: %v", err)
 		}
 	}
 	var id string
+	if several && (op == OpList || op == OpRelease) {
+		p.launch(1)
+	}
 	if op == OpDescribe || op == OpTerminate {
 		id = ids(p.launch(1))[0]
 	}
@@ -37,13 +41,17 @@ func cancelIn(c *trial, op Op, f Fault) {
 		var err error
 		switch op {
 		case OpOffers:
-			for _, err = range p.Offers(ctx, c.h.Spec) {
+			for _, err = range p.Offers(ctx, c.h.Spec.Query()) {
 				if err != nil {
 					break
 				}
 			}
 		case OpPrepare:
-			err = p.Prepare(ctx, p.now())
+			if several {
+				_, err = p.Launch(ctx, req)
+			} else {
+				err = p.Prepare(ctx, p.now())
+			}
 		case OpLaunch:
 			_, err = p.Launch(ctx, req)
 		case OpDescribe:
@@ -57,7 +65,7 @@ func cancelIn(c *trial, op Op, f Fault) {
 		}
 		done <- err
 	}()
-	if c.eventually(patience, func() error {
+	if c.eventually(eventTimeout, func() error {
 		if c.h.Calls(op) == before {
 			return errors.New("no call")
 		}
@@ -70,7 +78,7 @@ func cancelIn(c *trial, op Op, f Fault) {
 	}
 	cancel()
 	var err error
-	if c.eventually(patience, func() error {
+	if c.eventually(eventTimeout, func() error {
 		select {
 		case err = <-done:
 			return nil
@@ -80,10 +88,10 @@ func cancelIn(c *trial, op Op, f Fault) {
 	}) != nil {
 		remove()
 		<-done
-		c.Fatalf("Driver.%s goes on %v after its context has ended", op, patience)
+		c.Fatalf("Driver.%s goes on %v after its context has ended", op, eventTimeout)
 	}
 	if !errors.Is(err, context.Canceled) {
-		c.Errorf("Driver.%s, cancelled in the midst of a call, says %v; want an error that is context.Canceled", op, err)
+		c.Errorf("Driver.%s, cancelled during a call, returned %v; want an error that is context.Canceled", op, err)
 	}
 	remove()
 	if op != OpLaunch {

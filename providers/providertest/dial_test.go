@@ -8,21 +8,21 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// An undialed provider is one whose driver is no Dialer, as those of most clouds.
+// An undialed provider has a driver that is no Dialer, like those of most clouds.
 type undialed struct{ sim.Config }
 
 type undialedDriver struct {
-	gputrain.Driver
-	gputrain.SelfDestructor
-	gputrain.LeaseMarker
+	driver.Driver
+	driver.Scripter
+	driver.LeaseMarker
 }
 
-func (p undialed) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p undialed) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func (p undialed) Open(ctx context.Context) (gputrain.Driver, error) {
 	return undialedDriver{s, s, s}, nil
 }
 
-// Pools and checks reach machines by Harness.Dial, and the driver keeps what it can
-// do beside that.
+// Pools and checks reach machines by Harness.Dial, and the driver keeps its other
+// abilities.
 func TestDial(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := harness(t, flaw{})
@@ -47,7 +47,7 @@ func TestDial(t *testing.T) {
 			for _, in := range cfg.Cloud.Machines("") {
 				if in.SSH.Addr == addr {
 					dialed.Add(1)
-					return d.(gputrain.Dialer).Dial(ctx, in)
+					return d.(driver.Dialer).Dial(ctx, in)
 				}
 			}
 			return nil, errors.New("no machine is at " + addr)
@@ -62,8 +62,8 @@ func TestDial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, ends := d.(gputrain.SelfDestructor)
-		_, marks := d.(gputrain.LeaseMarker)
+		_, ends := d.(driver.Scripter)
+		_, marks := d.(driver.LeaseMarker)
 		if !ends || !marks {
 			t.Errorf("ends itself: %v, marks leases: %v", ends, marks)
 		}

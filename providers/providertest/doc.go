@@ -1,6 +1,5 @@
-// Package providertest is what every provider promises, as a test suite. A
-// provider runs it against a fake of its API, or against the real thing where
-// that is on this machine:
+// Package providertest tests what every provider promises. A provider runs the suite against a
+// fake of its API, or against the real thing if that is on this machine:
 //
 //	func TestMain(m *testing.M) {
 //		gputrain.Init() // the suite runs a function on the nodes
@@ -9,7 +8,7 @@
 //
 //	func TestConformance(t *testing.T) {
 //		providertest.Run(t, func(t *testing.T) providertest.Harness {
-//			f := startFake(t) // of which Server is one of StartServer
+//			f := startFake(t) // f.Server is from StartServer
 //			fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 //				providertest.OpLaunch: {"POST /servers"},
 //				// and so on: the create alone for launch
@@ -20,25 +19,24 @@
 //				Fault:    fault,
 //				Calls:    calls,
 //				Secrets:  []string{"sk-test"},
-//				Without:  map[string]string{"Stall": "machines of this cloud boot before they are told of"},
+//				Without:  map[string]string{"Stall": "machines of this cloud boot before they are reported"},
 //				// and so on: see Harness
 //			}
 //		})
 //	}
 //
-// [StartServer] and [NewMachine] are the parts of a fake: an API, and machines that are
-// real SSH nodes. testdata/outside is a provider of another module with such a fake.
+// [StartServer] and [NewMachine] are the parts of a fake: an API, and machines that are real
+// SSH nodes. testdata/outside is a provider of another module with such a fake.
 //
-// Run starts the fake anew for each check. A failure names the check, and the
-// method of [gputrain.Driver] whose comment asks for what was not there.
+// Run starts a new fake for each check. A failure names the check, and the method of
+// [driver.Driver] whose comment contains the promise.
 //
-// What a fake does not offer leaves out the checks that need it, and
-// Harness.Without has to say why, and the check is skipped with that: what is left out
-// without a reason fails. Harness.Live, or Account, cannot be left out: that machines are
-// gone is not believed to the driver alone. A
-// provider with an API and a fake of it leaves out next to nothing.
+// A check is skipped if the fake lacks a hook for it and Harness.Without has the reason;
+// without a reason it fails. Harness.Live or Account is mandatory: the driver's word alone
+// does not prove that machines are gone. A provider with a fake of its API can run nearly all
+// checks.
 //
-// The suite works in real time, or in virtual time where nothing of a provider
-// is outside the program ([RunInBubble]). It waits for nothing but what happens,
-// so a provider under test has its pauses between attempts set short.
+// The suite works in real time, or in virtual time if a provider is entirely inside the program
+// ([RunInBubble]). It waits only for events, so a provider under test should have short pauses
+// between attempts.
 package providertest

@@ -6,24 +6,24 @@ import (
 	"iter"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// A driver is that of a simulated cloud, with the cloud.
-type driver struct {
+// A providertestDriver is the driver of a simulated cloud, with the cloud.
+type providertestDriver struct {
 	simDriver
 	cloud *sim.Cloud
 }
 
 type simDriver interface {
-	gputrain.Driver
-	gputrain.Dialer
-	gputrain.SelfDestructor
-	gputrain.LeaseMarker
+	driver.Driver
+	driver.Dialer
+	driver.Scripter
+	driver.LeaseMarker
 }
 
-// A provider is the simulated cloud's, with a flaw.
+// A provider is the simulated cloud's provider with a flaw.
 type provider struct {
 	sim.Config
 	Regions []string
@@ -37,7 +37,7 @@ func (p provider) Name() string {
 	return p.Config.Name()
 }
 
-func (p provider) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p provider) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if p.flaw.opened != nil {
 		err = p.flaw.opened(p, err)
@@ -46,18 +46,18 @@ func (p provider) Open(ctx context.Context) (gputrain.Driver, error) {
 		return nil, err
 	}
 	if p.flaw.driver == nil {
-		return driver{patient{d.(simDriver)}, p.Cloud}, nil
+		return providertestDriver{patient{d.(simDriver)}, p.Cloud}, nil
 	}
-	return p.flaw.driver(driver{patient{d.(simDriver)}, p.Cloud}), nil
+	return p.flaw.driver(providertestDriver{patient{d.(simDriver)}, p.Cloud}), nil
 }
 
-// A patient driver repeats its reads, as those of real clouds do.
+// A patient driver repeats its reads, as drivers of real clouds do.
 type patient struct{ simDriver }
 
 func again[T any](read func() (T, error)) (got T, err error) {
 	for range 4 {
 		got, err = read()
-		if err == nil || !errors.Is(err, gputrain.ErrUnavailable) && !errors.Is(err, gputrain.ErrRateLimited) || errors.Is(err, context.Canceled) {
+		if err == nil || !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrRateLimited) || errors.Is(err, context.Canceled) {
 			return got, err
 		}
 		time.Sleep(2 * time.Second)
@@ -68,25 +68,25 @@ func again[T any](read func() (T, error)) (got T, err error) {
 // hibernated is a state that the driver's table does not have.
 const hibernated = "hibernated"
 
-func (d patient) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
-	got, err := again(func() ([]gputrain.Instance, error) { return d.simDriver.Describe(ctx, ids...) })
+func (d patient) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
+	got, err := again(func() ([]driver.Instance, error) { return d.simDriver.Describe(ctx, ids...) })
 	for i := range got {
-		if got[i].State == gputrain.InstanceStopped {
-			got[i].State, got[i].StateReason = gputrain.InstanceUnknown, hibernated
+		if got[i].State == driver.InstanceStopped {
+			got[i].State, got[i].StateReason = driver.InstanceUnknown, hibernated
 		}
 	}
 	return got, err
 }
 
-func (d patient) List(ctx context.Context, pool string) ([]gputrain.Resource, error) {
-	return again(func() ([]gputrain.Resource, error) { return d.simDriver.List(ctx, pool) })
+func (d patient) List(ctx context.Context, pool string) ([]driver.Resource, error) {
+	return again(func() ([]driver.Resource, error) { return d.simDriver.List(ctx, pool) })
 }
 
-// Offers come in pages of four.
-func (d patient) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers reads the offers in pages of four.
+func (d patient) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		for from := 0; ; from += 4 {
-			page, err := again(func() (page []gputrain.Offer, err error) {
+			page, err := again(func() (page []driver.Offer, err error) {
 				n := 0
 				for o, err := range d.simDriver.Offers(ctx, spec) {
 					if err != nil {
@@ -99,7 +99,7 @@ func (d patient) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 				return page, nil
 			})
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, o := range page {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func endToEndChecks() []check {
@@ -17,7 +18,7 @@ func endToEndChecks() []check {
 	}
 }
 
-// square is what runs on the nodes.
+// square runs on the nodes.
 var square = gputrain.Func("providertest.square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 
 func endToEndCommand(c *trial) {
@@ -28,7 +29,7 @@ func endToEndCommand(c *trial) {
 		}
 		for _, r := range results {
 			if strings.TrimSpace(string(r.Stdout)) != "hello" {
-				c.Errorf("node %d says %q", r.Node.Rank, r.Stdout)
+				c.Errorf("node %d printed %q", r.Node.Rank, r.Stdout)
 			}
 		}
 	})
@@ -42,8 +43,8 @@ func endToEndFunction(c *trial) {
 	})
 }
 
-// endToEnd opens a pool of two, or as many as it can have, has it work, closes it, and
-// wants the account as it was.
+// endToEnd opens a pool of two, or of as many as possible, makes it work, closes it, and checks
+// that the account is as before.
 func endToEnd(c *trial, work func(*gputrain.Compute)) {
 	var before []string
 	live := c.live()
@@ -64,7 +65,7 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 		if c.h.Account == nil {
 			return
 		}
-		if err := c.eventually(patience, func() error {
+		if err := c.eventually(eventTimeout, func() error {
 			if left := c.newIn(before); len(left) > 0 {
 				return fmt.Errorf("%q", resourceIDs(left))
 			}
@@ -76,60 +77,60 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 	work(pool)
 }
 
-// viaDial is the provider with machines that are reached by Harness.Dial.
-func viaDial(h Harness) gputrain.Provider {
+// viaDial returns the provider with machines that are reached by Harness.Dial.
+func viaDial(h Harness) driver.Provider {
 	if h.Dial == nil {
 		return h.Provider
 	}
 	return Dialed(h.Provider, h.Dial)
 }
 
-// Dialed is a provider whose machines are reached by dial: for tests with fakes of APIs
-// that know no port but 22.
-func Dialed(p gputrain.Provider, dial func(ctx context.Context, addr string) (net.Conn, error)) gputrain.Provider {
+// Dialed returns a provider whose machines are reached by dial: for tests with fakes of APIs
+// that only use port 22.
+func Dialed(p driver.Provider, dial func(ctx context.Context, addr string) (net.Conn, error)) driver.Provider {
 	return dialedProvider{p, dial}
 }
 
 type dialedProvider struct {
-	gputrain.Provider
+	driver.Provider
 	dial func(context.Context, string) (net.Conn, error)
 }
 
-func (p dialedProvider) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p dialedProvider) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Provider.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// A pool asks by interfaces what a driver can do: it must go on to have them.
+	// A pool finds a driver's abilities by interfaces: the wrapper must keep them.
 	base := dialedDriver{d, p.dial}
-	ends, canEnd := d.(gputrain.SelfDestructor)
-	marks, canMark := d.(gputrain.LeaseMarker)
+	ends, canEnd := d.(driver.Scripter)
+	marks, canMark := d.(driver.LeaseMarker)
 	switch {
 	case canEnd && canMark:
 		return struct {
 			dialedDriver
-			gputrain.SelfDestructor
-			gputrain.LeaseMarker
+			driver.Scripter
+			driver.LeaseMarker
 		}{base, ends, marks}, nil
 	case canEnd:
 		return struct {
 			dialedDriver
-			gputrain.SelfDestructor
+			driver.Scripter
 		}{base, ends}, nil
 	case canMark:
 		return struct {
 			dialedDriver
-			gputrain.LeaseMarker
+			driver.LeaseMarker
 		}{base, marks}, nil
 	}
 	return base, nil
 }
 
 type dialedDriver struct {
-	gputrain.Driver
+	driver.Driver
 	dial func(context.Context, string) (net.Conn, error)
 }
 
-func (d dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+func (d dialedDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	return d.dial(ctx, in.SSH.Addr)
 }

@@ -15,111 +15,113 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A flaw breaks one promise, which one check must see.
+// A flaw breaks one promise. The check must fail because of it.
 type flaw struct {
 	name  string
 	check string
-	says  string // in one of the failures
+	says  string // text in one of the check's failures
 
 	named  func(provider)
 	opened func(provider, error) error
-	driver func(driver) gputrain.Driver
+	driver func(providertestDriver) driver.Driver
 }
 
-// One method is replaced in each of these.
+// Each of these replaces one method.
 type (
 	launches struct {
-		driver
-		launch func(context.Context, gputrain.LaunchRequest) ([]gputrain.Instance, error)
+		providertestDriver
+		launch func(context.Context, driver.Launch) ([]driver.Instance, error)
 	}
 	describes struct {
-		driver
-		describe func(context.Context, ...string) ([]gputrain.Instance, error)
+		providertestDriver
+		describe func(context.Context, ...string) ([]driver.Instance, error)
 	}
 	lists struct {
-		driver
-		list func(context.Context, string) ([]gputrain.Resource, error)
+		providertestDriver
+		list func(context.Context, string) ([]driver.Resource, error)
 	}
 	offers struct {
-		driver
-		offers func(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error]
+		providertestDriver
+		offers func(context.Context, driver.Query) iter.Seq2[driver.Offer, error]
 	}
 	terminates struct {
-		driver
+		providertestDriver
 		terminate func(context.Context, ...string) error
 	}
 	prepares struct {
-		driver
-		prepare func(context.Context, gputrain.PoolInfo) error
+		providertestDriver
+		prepare func(context.Context, driver.PoolInfo) error
 	}
 	releases struct {
-		driver
-		release func(context.Context, gputrain.PoolInfo) error
+		providertestDriver
+		release func(context.Context, driver.PoolInfo) error
 	}
 	changes struct {
-		driver
+		providertestDriver
 		asked atomic.Int32
 	}
 	prints struct {
-		driver
+		providertestDriver
 		token string
 	}
-	closes  struct{ driver }
-	dials   struct{ driver }
-	resumes struct{ driver }
-	marks   struct{ driver }
-	ends    struct{ driver }
+	closes  struct{ providertestDriver }
+	dials   struct{ providertestDriver }
+	resumes struct{ providertestDriver }
+	marks   struct{ providertestDriver }
+	ends    struct{ providertestDriver }
 )
 
-func (d launches) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+func (d launches) Launch(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 	return d.launch(ctx, r)
 }
-func (d describes) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+func (d describes) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	return d.describe(ctx, ids...)
 }
-func (d lists) List(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+func (d lists) List(ctx context.Context, pool string) ([]driver.Resource, error) {
 	return d.list(ctx, pool)
 }
-func (d offers) Offers(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+func (d offers) Offers(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
 	return d.offers(ctx, s)
 }
 func (d terminates) Terminate(ctx context.Context, ids ...string) error {
 	return d.terminate(ctx, ids...)
 }
-func (d prepares) Prepare(ctx context.Context, p gputrain.PoolInfo) error { return d.prepare(ctx, p) }
-func (d releases) Release(ctx context.Context, p gputrain.PoolInfo) error { return d.release(ctx, p) }
+func (d prepares) Prepare(ctx context.Context, p driver.PoolInfo) error { return d.prepare(ctx, p) }
+func (d releases) Release(ctx context.Context, p driver.PoolInfo) error { return d.release(ctx, p) }
 func (d closes) Close() error {
 	go time.Sleep(time.Hour)
-	return d.driver.Close()
+	return d.providertestDriver.Close()
 }
-func (dials) Dial(context.Context, gputrain.Instance) (net.Conn, error) {
+func (dials) Dial(context.Context, driver.Instance) (net.Conn, error) {
 	here, there := net.Pipe()
 	go func() {
 		defer there.Close()
-		io.WriteString(there, "SSH-2.0-anybody\r\n")
+		io.WriteString(there, "SSH-2.0-another\r\n")
 	}()
 	return here, nil
 }
-func (resumes) Resume(context.Context, gputrain.PoolInfo, ...string) error {
+func (resumes) Resume(context.Context, driver.PoolInfo, ...string) error {
 	return errors.New("one is gone")
 }
-func (marks) MarkLease(context.Context, gputrain.PoolInfo, time.Time, ...string) error { return nil }
-func (ends) SelfDestruct(gputrain.Instance) string                                     { return "if shutdown now" }
-func (d *changes) Capabilities() gputrain.Capabilities {
-	caps := d.driver.Capabilities()
+func (marks) MarkLease(context.Context, driver.PoolInfo, time.Time, ...string) error { return nil }
+func (ends) Scripts(driver.Instance) driver.Scripts {
+	return driver.Scripts{SelfDestruct: "if shutdown now"}
+}
+func (d *changes) Capabilities() driver.Capabilities {
+	caps := d.providertestDriver.Capabilities()
 	caps.Mounts = d.asked.Add(1) > 1
 	return caps
 }
 
-// edited is a driver whose answers to Offers or Describe are edited.
-func editedOffers(edit func(gputrain.Offer) []gputrain.Offer) func(driver) gputrain.Driver {
-	return func(d driver) gputrain.Driver {
-		return offers{d, func(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-			return func(yield func(gputrain.Offer, error) bool) {
+// editedOffers, editedInstances and editedLaunch make drivers with edited answers.
+func editedOffers(edit func(driver.Offer) []driver.Offer) func(providertestDriver) driver.Driver {
+	return func(d providertestDriver) driver.Driver {
+		return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+			return func(yield func(driver.Offer, error) bool) {
 				for o, err := range d.Offers(ctx, s) {
 					for _, o := range edit(o) {
 						if !yield(o, err) {
@@ -132,25 +134,25 @@ func editedOffers(edit func(gputrain.Offer) []gputrain.Offer) func(driver) gputr
 	}
 }
 
-func editedInstances(edit func([]gputrain.Instance) []gputrain.Instance) func(driver) gputrain.Driver {
-	return func(d driver) gputrain.Driver {
-		return describes{d, func(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+func editedInstances(edit func([]driver.Instance) []driver.Instance) func(providertestDriver) driver.Driver {
+	return func(d providertestDriver) driver.Driver {
+		return describes{d, func(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 			got, err := d.Describe(ctx, ids...)
 			return edit(got), err
 		}}
 	}
 }
 
-func editedLaunch(edit func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error)) func(driver) gputrain.Driver {
-	return func(d driver) gputrain.Driver {
-		return launches{d, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+func editedLaunch(edit func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error)) func(providertestDriver) driver.Driver {
+	return func(d providertestDriver) driver.Driver {
+		return launches{d, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 			return edit(ctx, d, r)
 		}}
 	}
 }
 
-// hasty gives an ambiguous answer no time to settle.
-func hasty(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// hasty launches within a millisecond, so that an unknown outcome is not settled.
+func hasty(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	return d.Launch(ctx, r)
@@ -161,12 +163,12 @@ func TestASoundDriver(t *testing.T) {
 	RunInBubble(t, func(t *testing.T) Harness { return harness(t, flaw{}) })
 }
 
-// So does one whose pools can have one machine.
+// A driver whose pools can have only one machine passes too.
 func TestOneMachine(t *testing.T) {
-	one := func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
-		live := func(m gputrain.Resource) bool { return m.Kind == "machine" && m.Pool == r.Pool.ID }
+	one := func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
+		live := func(m driver.Resource) bool { return m.Kind == "machine" && m.Pool == r.Pool.ID }
 		if len(r.Nodes) > 1 || slices.ContainsFunc(d.cloud.Live(), live) {
-			return nil, &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrInvalid, Err: errors.New("a pool has one machine")}
+			return nil, &driver.Error{Provider: "sim", Op: "launch", Kind: driver.ErrInvalid, Err: errors.New("a pool has one machine")}
 		}
 		return d.Launch(ctx, r)
 	}
@@ -177,10 +179,10 @@ func TestOneMachine(t *testing.T) {
 	})
 }
 
-// Of an offer that is one machine, as on a market, a sound driver is not asked for two.
+// If an offer is one machine, as on a market, the suite does not ask the driver for two.
 func TestOffersOfOneMachine(t *testing.T) {
-	market := func(d driver) gputrain.Driver {
-		several := editedOffers(func(o gputrain.Offer) (each []gputrain.Offer) {
+	market := func(d providertestDriver) driver.Driver {
+		several := editedOffers(func(o driver.Offer) (each []driver.Offer) {
 			for i := range 4 {
 				one := o
 				one.ID, one.Available = fmt.Sprintf("%s#%d", o.ID, i), 1
@@ -188,7 +190,7 @@ func TestOffersOfOneMachine(t *testing.T) {
 			}
 			return each
 		})(d).(offers)
-		return launches{driver{several, d.cloud}, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		return launches{providertestDriver{several, d.cloud}, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 			if n := len(r.Nodes); n > r.Offer.Available {
 				t.Errorf("%d machines were asked for of an offer of %d", n, r.Offer.Available)
 			}
@@ -199,7 +201,7 @@ func TestOffersOfOneMachine(t *testing.T) {
 	RunInBubble(t, func(t *testing.T) Harness { return harness(t, flaw{driver: market}) })
 }
 
-// Every flaw is seen by its check, which says what is wrong.
+// Each flaw makes its check fail, with a message that says what is wrong.
 func TestFlaws(t *testing.T) {
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
@@ -208,7 +210,7 @@ func TestFlaws(t *testing.T) {
 				h := harness(t, f)
 				h.stranger = elsewhere
 				failures := watch(t, named(t, f.check), h)
-				time.Sleep(2 * time.Hour) // the goroutine that a flaw leaves ends
+				time.Sleep(2 * time.Hour) // the goroutine that a flaw leaks ends
 				if !slices.ContainsFunc(failures, func(s string) bool { return strings.Contains(s, f.says) }) {
 					t.Errorf("%q says %q; want a failure with %q", f.check, failures, f.says)
 				}
@@ -217,7 +219,7 @@ func TestFlaws(t *testing.T) {
 	}
 }
 
-// A check that is left out is shown as skipped, with its reason.
+// A check in Harness.Without is skipped, with its reason.
 func TestWithoutSkips(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestASoundDriver$/^launch_of_what_there_is_no_room_for$").CombinedOutput()
 	if err != nil {
@@ -230,7 +232,7 @@ func TestWithoutSkips(t *testing.T) {
 	}
 }
 
-// What is left out has to be left out on purpose.
+// A harness that lacks a hook must give the reason in Without.
 func TestWithout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Harness)

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// flaws are a driver each that the suite must find fault with.
+// flaws are drivers with one flaw each, which the suite must find.
 var flaws = []flaw{
 	{name: "calls before Open", check: "open contacts nothing before", says: "before Open",
 		named: func(p provider) {
@@ -25,36 +25,36 @@ var flaws = []flaw{
 	{name: "a missing key is no ErrAuth", check: "open without a key", says: "not authorized",
 		opened: func(_ provider, err error) error {
 			if err != nil {
-				return &gputrain.Error{Provider: "sim", Op: "open", Err: errors.New("Config.Token is empty")}
+				return &driver.Error{Provider: "sim", Op: "open", Err: errors.New("Config.Token is empty")}
 			}
 			return nil
 		}},
 	{name: "a wrong key is printed", check: "open with a wrong key", says: "has a secret in it",
 		opened: func(p provider, err error) error {
 			if err != nil {
-				return &gputrain.Error{Provider: "sim", Op: "open", Kind: gputrain.ErrAuth, Err: errors.New("want sk-sim-test")}
+				return &driver.Error{Provider: "sim", Op: "open", Kind: driver.ErrAuth, Err: errors.New("want sk-sim-test")}
 			}
 			return nil
 		}},
 	{name: "config changed", check: "open leaves the config as it is", says: "it was changed",
 		opened: func(p provider, err error) error { p.Regions[0] = "sim-west"; return err }},
 	{name: "capabilities change", check: "capabilities never change", says: "never changes",
-		driver: func(d driver) gputrain.Driver { return &changes{driver: d} }},
+		driver: func(d providertestDriver) driver.Driver { return &changes{providertestDriver: d} }},
 
 	{name: "offer duplicated", check: "offers are unique", says: "twice",
-		driver: editedOffers(func(o gputrain.Offer) []gputrain.Offer { return []gputrain.Offer{o, o} })},
+		driver: editedOffers(func(o driver.Offer) []driver.Offer { return []driver.Offer{o, o} })},
 	{name: "price zero for unknown", check: "offers of no known price", says: "never 0",
-		driver: editedOffers(func(o gputrain.Offer) []gputrain.Offer {
+		driver: editedOffers(func(o driver.Offer) []driver.Offer {
 			usd, _ := o.HourlyUSD.USD()
-			o.HourlyUSD = gputrain.USD(usd)
-			return []gputrain.Offer{o}
+			o.HourlyUSD = driver.USD(usd)
+			return []driver.Offer{o}
 		})},
 	{name: "offers at no price", check: "offers are priced in USD per hour", says: "never 0",
-		driver: editedOffers(func(o gputrain.Offer) []gputrain.Offer { o.HourlyUSD = gputrain.USD(0); return []gputrain.Offer{o} })},
+		driver: editedOffers(func(o driver.Offer) []driver.Offer { o.HourlyUSD = driver.USD(0); return []driver.Offer{o} })},
 	{name: "a filter that drops too much", check: "offers keep what satisfies the spec", says: "leaves out",
-		driver: func(d driver) gputrain.Driver {
-			return offers{d, func(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-				return func(yield func(gputrain.Offer, error) bool) {
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+				return func(yield func(driver.Offer, error) bool) {
 					for o, err := range d.Offers(ctx, s) {
 						if (s.VCPUs == 0 || o.VCPUs > s.VCPUs) && !yield(o, err) {
 							return
@@ -63,9 +63,9 @@ var flaws = []flaw{
 				}
 			}}
 		}},
-	{name: "offers not lazy", check: "offers are lazy", says: "before anybody ranges",
-		driver: func(d driver) gputrain.Driver {
-			return offers{d, func(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
+	{name: "offers not lazy", check: "offers are lazy", says: "before a loop ranges",
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
 				for range d.Offers(ctx, s) {
 				}
 				return d.Offers(ctx, s)
@@ -73,10 +73,10 @@ var flaws = []flaw{
 		}},
 
 	{name: "all pages read for the first offer", check: "offers are paged no further than needed", says: "stops paging",
-		driver: func(d driver) gputrain.Driver {
-			return offers{d, func(ctx context.Context, s gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-				return func(yield func(gputrain.Offer, error) bool) {
-					var all []gputrain.Offer
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+				return func(yield func(driver.Offer, error) bool) {
+					var all []driver.Offer
 					for o := range d.Offers(ctx, s) {
 						all = append(all, o)
 					}
@@ -90,14 +90,14 @@ var flaws = []flaw{
 		}},
 
 	{name: "host keys forgotten", check: "launch of three", says: "Endpoint.HostKeys",
-		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
 			for i := range got {
 				got[i].SSH.HostKeys = nil
 			}
 			return got
 		})},
 	{name: "machines beside an error forgotten", check: "launch of more than there is room for", says: "machines and an error",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, err := d.Launch(ctx, r)
 			if err != nil {
 				return nil, err
@@ -105,28 +105,28 @@ var flaws = []flaw{
 			return got, nil
 		})},
 	{name: "launch goes on without its caller", check: "launch after the caller has given up", says: "the context had ended before",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, _ := d.Launch(context.WithoutCancel(ctx), r)
 			return got, ctx.Err()
 		})},
 	{name: "tag forgotten", check: "tags round trip", says: "tags of the create call",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			r.Pool.Owner = ""
 			return d.Launch(ctx, r)
 		})},
 	{name: "create repeated", check: "ambiguous launch: cut after it was done", says: "made twice",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, err := hasty(ctx, d, r)
 			if err != nil {
 				return d.Launch(ctx, r)
 			}
 			return got, nil
 		})},
-	{name: "an internal error taken for no answer", check: "ambiguous launch: failed before it was done", says: "does not say that it was answered",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+	{name: "an internal error taken for no answer", check: "ambiguous launch: failed before it was done", says: "its error reports no answer",
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, err := d.Launch(ctx, r)
 			if err != nil {
-				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrUnavailable, Err: errors.New(err.Error())}
+				err = &driver.Error{Provider: "sim", Op: "launch", Kind: driver.ErrUnavailable, Err: errors.New(err.Error())}
 			}
 			return got, err
 		})},
@@ -135,59 +135,59 @@ var flaws = []flaw{
 	{name: "nothing adopted where a list fails once", check: "ambiguous launch: cut after it was done, and a list that fails", says: "which exist too",
 		driver: editedLaunch(hasty)},
 	{name: "an ambiguous answer taken for a no", check: "ambiguous launch: failed before it was done", says: "must be one of",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, err := d.Launch(ctx, r)
 			if err != nil {
-				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrNoCapacity}
+				err = &driver.Error{Provider: "sim", Op: "launch", Kind: driver.ErrNoCapacity}
 			}
 			return got, err
 		})},
 	{name: "a limit without its kind", check: "launch that is rate limited", says: "must be one of",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			got, err := d.Launch(ctx, r)
 			if err != nil {
-				err = &gputrain.Error{Provider: "sim", Op: "launch", Kind: gputrain.ErrUnavailable}
+				err = &driver.Error{Provider: "sim", Op: "launch", Kind: driver.ErrUnavailable}
 			}
 			return got, err
 		})},
 
 	{name: "a state mapped wrongly", check: "states of the vendor", says: "must be preempted",
-		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
 			for i := range got {
-				if got[i].State == gputrain.InstancePreempted {
-					got[i].State = gputrain.InstanceFailed
+				if got[i].State == driver.InstancePreempted {
+					got[i].State = driver.InstanceFailed
 				}
 			}
 			return got
 		})},
 	{name: "an unknown state taken for the end", check: unknownStates, says: "must be unknown",
-		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
 			for i := range got {
-				if got[i].State == gputrain.InstanceUnknown {
-					got[i].State = gputrain.InstanceTerminated
+				if got[i].State == driver.InstanceUnknown {
+					got[i].State = driver.InstanceTerminated
 				}
 			}
 			return got
 		})},
 	{name: "what is gone left out", check: "describe reports what is gone", says: "leaves out none",
-		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
-			return slices.DeleteFunc(got, func(in gputrain.Instance) bool { return in.State == gputrain.InstanceTerminated })
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
+			return slices.DeleteFunc(got, func(in driver.Instance) bool { return in.State == driver.InstanceTerminated })
 		})},
 	{name: "order lost", check: "describe keeps order and leaves out nothing", says: "in their order",
-		driver: editedInstances(func(got []gputrain.Instance) []gputrain.Instance {
-			slices.SortFunc(got, func(a, b gputrain.Instance) int { return strings.Compare(a.ID, b.ID) })
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
+			slices.SortFunc(got, func(a, b driver.Instance) int { return strings.Compare(a.ID, b.ID) })
 			return got
 		})},
 	{name: "known to its program alone", check: "describe by another program", says: "by another program",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			launched := map[string]bool{}
-			return describes{driver{launches{d, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			return describes{providertestDriver{launches{d, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 				got, err := d.Launch(ctx, r)
 				for _, in := range got {
 					launched[in.ID] = true
 				}
 				return got, err
-			}}, d.cloud}, func(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+			}}, d.cloud}, func(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 				got, err := d.Describe(ctx, ids...)
 				for i := range got {
 					if !launched[got[i].ID] {
@@ -199,23 +199,23 @@ var flaws = []flaw{
 		}},
 
 	{name: "terminate not idempotent", check: "terminate twice, and what is gone", says: "is idempotent",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				now, err := d.Describe(ctx, ids...)
 				for _, in := range now {
-					if in.State == gputrain.InstanceTerminated {
+					if in.State == driver.InstanceTerminated {
 						err = errors.New("no such machine")
 					}
 				}
 				return errors.Join(err, d.Terminate(ctx, ids...))
 			}}
 		}},
-	{name: "terminate waits for machines to run", check: "terminate while pending", says: "on its way up",
-		driver: func(d driver) gputrain.Driver {
+	{name: "terminate waits for machines to run", check: "terminate while pending", says: "of a pending machine",
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				now, err := d.Describe(ctx, ids...)
 				for _, in := range now {
-					if in.State == gputrain.InstancePending && in.SSH.Addr == "" {
+					if in.State == driver.InstancePending && in.SSH.Addr == "" {
 						return errors.New("it does not run yet")
 					}
 				}
@@ -223,7 +223,7 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "terminate of nothing ends all", check: "terminate only what is named", says: "Terminate of nothing",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				for _, in := range d.cloud.Machines("") {
 					if len(ids) == 0 {
@@ -234,11 +234,11 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "terminate says yes", check: "terminate: failed before it was done", says: "has said that the machine is gone",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
 		}},
 	{name: "terminate gives up", check: "terminate that never goes through", says: "has said that the machine is gone",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				for range 5 {
 					if d.Terminate(ctx, ids...) == nil {
@@ -249,7 +249,7 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "terminate fails without saying how", check: "terminate: cut after it was done", says: "is a *gputrain.Error",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error {
 				if d.Terminate(ctx, ids...) != nil {
 					return errors.New("no answer")
@@ -259,18 +259,18 @@ var flaws = []flaw{
 		}},
 
 	{name: "list of what is gone", check: "list forgets what is gone", says: "after Terminate",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
 				for _, in := range d.cloud.Machines(pool) {
-					got = append(got, gputrain.Resource{Provider: "sim", Kind: "machine", ID: in.ID, Pool: pool, State: gputrain.InstanceRunning})
+					got = append(got, driver.Resource{Provider: "sim", Kind: "machine", ID: in.ID, Pool: pool, State: driver.InstanceRunning})
 				}
 				return got, err
 			}}
 		}},
-	{name: "list shows what is foreign", check: "list shows only ours", says: "somebody else's",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+	{name: "list shows what is foreign", check: "list shows only ours", says: "another user's",
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
 				for _, r := range d.cloud.Live() {
 					if r.Pool == foreignPool && pool == "" {
@@ -281,29 +281,29 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "list by the beginning of the ID", check: "list of one pool shows no other", says: "Driver.List of",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, "")
-				return slices.DeleteFunc(got, func(r gputrain.Resource) bool { return !strings.HasPrefix(r.Pool, pool) }), err
+				return slices.DeleteFunc(got, func(r driver.Resource) bool { return !strings.HasPrefix(r.Pool, pool) }), err
 			}}
 		}},
 	{name: "list of machines only", check: "list shows everything that was made", says: "are not in it",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
-				return slices.DeleteFunc(got, func(r gputrain.Resource) bool { return r.Kind != "machine" }), err
+				return slices.DeleteFunc(got, func(r driver.Resource) bool { return r.Kind != "machine" }), err
 			}}
 		}},
 	{name: "a failed list is empty", check: "read that is never answered well: html", says: "taken for a success",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, _ := d.List(ctx, pool)
 				return got, nil
 			}}
 		}},
 	{name: "a bare error", check: "read that is never answered well: failed", says: "is a *gputrain.Error",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
 				if err != nil {
 					err = errors.New("no answer")
@@ -312,8 +312,8 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "a redirect followed with the key", check: "calls that are redirected to another server", says: "a credential is for the API's own server alone",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
 				if to, led := leadsTo.Load(d.cloud); led && err != nil {
 					req, _ := http.NewRequestWithContext(ctx, "GET", to.(string), nil)
@@ -327,18 +327,18 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "a redirect taken for an answer", check: "calls that are redirected to another server", says: "must be one of",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, _ := d.List(ctx, pool)
 				return got, nil
 			}}
 		}},
 	{name: "reads not repeated", check: "read that is answered well the second time: unavailable", says: "safe to repeat",
-		driver: func(d driver) gputrain.Driver { return d.simDriver.(patient).simDriver }},
+		driver: func(d providertestDriver) driver.Driver { return d.simDriver.(patient).simDriver }},
 	{name: "Retry-After ignored", check: "read that waits for Retry-After", says: "Retry-After said",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			plain := d.simDriver.(patient).simDriver
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := plain.List(ctx, pool)
 				if err != nil {
 					return plain.List(ctx, pool)
@@ -348,28 +348,28 @@ var flaws = []flaw{
 		}},
 
 	{name: "made and not recorded", check: "prepare records before it makes", says: "was not called",
-		driver: func(d driver) gputrain.Driver {
-			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
+		driver: func(d providertestDriver) driver.Driver {
+			return prepares{d, func(ctx context.Context, p driver.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
 		}},
 	{name: "made and then recorded", check: "prepare records before it makes", says: "exists already",
-		driver: func(d driver) gputrain.Driver {
-			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error {
+		driver: func(d providertestDriver) driver.Driver {
+			return prepares{d, func(ctx context.Context, p driver.PoolInfo) error {
 				return errors.Join(d.Prepare(ctx, p.WithRecord(nil)), d.Prepare(ctx, p))
 			}}
 		}},
 	{name: "made although it could not be recorded", check: "prepare makes nothing that is not recorded", says: "nothing may be made",
-		driver: func(d driver) gputrain.Driver {
-			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error {
+		driver: func(d providertestDriver) driver.Driver {
+			return prepares{d, func(ctx context.Context, p driver.PoolInfo) error {
 				err := d.Prepare(ctx, p)
-				if err != nil && !errors.Is(err, gputrain.ErrUnavailable) {
+				if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 					d.Prepare(ctx, p.WithRecord(nil))
 				}
 				return err
 			}}
 		}},
-	{name: "prepare makes anew each time", check: "prepare twice makes once", says: "once it made",
-		driver: func(d driver) gputrain.Driver {
-			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error {
+	{name: "prepare makes anew each time", check: "prepare twice makes once", says: "one call made",
+		driver: func(d providertestDriver) driver.Driver {
+			return prepares{d, func(ctx context.Context, p driver.PoolInfo) error {
 				if len(p.Made) > 0 {
 					p.ID += "-again"
 				}
@@ -377,30 +377,30 @@ var flaws = []flaw{
 			}}
 		}},
 	{name: "a prepare that was cut short is not recorded", check: "prepare: cut after it was done", says: "was not called with",
-		driver: func(d driver) gputrain.Driver {
-			return prepares{d, func(ctx context.Context, p gputrain.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
+		driver: func(d providertestDriver) driver.Driver {
+			return prepares{d, func(ctx context.Context, p driver.PoolInfo) error { return d.Prepare(ctx, p.WithRecord(nil)) }}
 		}},
-	{name: "a release that failed says yes", check: "release: failed before it was done", says: "is a success, and",
-		driver: func(d driver) gputrain.Driver {
-			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error { d.Release(ctx, p); return nil }}
+	{name: "a release that failed says yes", check: "release: failed before it was done", says: "succeeded, but left",
+		driver: func(d providertestDriver) driver.Driver {
+			return releases{d, func(ctx context.Context, p driver.PoolInfo) error { d.Release(ctx, p); return nil }}
 		}},
-	{name: "release removes what is foreign", check: "release removes exactly what prepare made", says: "somebody else's",
-		driver: func(d driver) gputrain.Driver {
-			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error {
+	{name: "release removes what is foreign", check: "release removes exactly what prepare made", says: "another user's",
+		driver: func(d providertestDriver) driver.Driver {
+			return releases{d, func(ctx context.Context, p driver.PoolInfo) error {
 				other, err := sim.Config{Cloud: d.cloud, Token: token, Account: foreignPool}.Open(ctx)
 				if err == nil {
-					other.Release(ctx, gputrain.PoolInfo{ID: foreignPool})
+					other.Release(ctx, driver.PoolInfo{ID: foreignPool})
 				}
 				return errors.Join(err, d.Release(ctx, p))
 			}}
 		}},
 	{name: "release leaves things", check: "release removes exactly what prepare made", says: "which Prepare made",
-		driver: func(d driver) gputrain.Driver {
-			return releases{d, func(context.Context, gputrain.PoolInfo) error { return nil }}
+		driver: func(d providertestDriver) driver.Driver {
+			return releases{d, func(context.Context, driver.PoolInfo) error { return nil }}
 		}},
 	{name: "release of nothing fails", check: "release twice, and without prepare", says: "is idempotent",
-		driver: func(d driver) gputrain.Driver {
-			return releases{d, func(ctx context.Context, p gputrain.PoolInfo) error {
+		driver: func(d providertestDriver) driver.Driver {
+			return releases{d, func(ctx context.Context, p driver.PoolInfo) error {
 				held, err := d.List(ctx, p.ID)
 				if len(held) == 0 {
 					err = errors.New("there is no such network")
@@ -410,43 +410,43 @@ var flaws = []flaw{
 		}},
 
 	{name: "a call outlives its context", check: "cancel in the midst of describe", says: "goes on",
-		driver: func(d driver) gputrain.Driver {
-			return describes{d, func(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return describes{d, func(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 				return d.Describe(context.WithoutCancel(ctx), ids...)
 			}}
 		}},
 	{name: "a launch outlives its context", check: "cancel a launch that has made machines", says: "goes on",
-		driver: editedLaunch(func(ctx context.Context, d driver, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+		driver: editedLaunch(func(ctx context.Context, d providertestDriver, r driver.Launch) ([]driver.Instance, error) {
 			return d.Launch(context.WithoutCancel(ctx), r)
 		})},
 	{name: "a cancelled call is a success", check: "cancel in the midst of terminate", says: "is context.Canceled",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			return terminates{d, func(ctx context.Context, ids ...string) error { d.Terminate(ctx, ids...); return nil }}
 		}},
-	{name: "dial of anybody", check: "dial of what is gone", says: "taken for a success",
-		driver: func(d driver) gputrain.Driver { return dials{d} }},
+	{name: "dial of another server", check: "dial of what is gone", says: "taken for a success",
+		driver: func(d providertestDriver) driver.Driver { return dials{d} }},
 	{name: "resume fails for what is gone", check: "resume of what runs, and of what is gone", says: "is idempotent",
-		driver: func(d driver) gputrain.Driver { return resumes{d} }},
-	{name: "text that is no shell's", check: "shell text for machines", says: "no text for a POSIX shell",
-		driver: func(d driver) gputrain.Driver { return ends{d} }},
+		driver: func(d providertestDriver) driver.Driver { return resumes{d} }},
+	{name: "text that is no shell's", check: "shell text for machines", says: "not a script for a POSIX shell",
+		driver: func(d providertestDriver) driver.Driver { return ends{d} }},
 	{name: "lease not noted", check: "lease that is marked", says: "LeaseUntil",
-		driver: func(d driver) gputrain.Driver { return marks{d} }},
+		driver: func(d providertestDriver) driver.Driver { return marks{d} }},
 	{name: "key printed", check: "keys are never printed", says: "has a secret in it",
-		driver: func(d driver) gputrain.Driver { return prints{d, token} }},
+		driver: func(d providertestDriver) driver.Driver { return prints{d, token} }},
 	{name: "key in an error", check: "keys are never in errors", says: "has a secret in it",
-		driver: func(d driver) gputrain.Driver {
-			return lists{d, func(ctx context.Context, pool string) ([]gputrain.Resource, error) {
+		driver: func(d providertestDriver) driver.Driver {
+			return lists{d, func(ctx context.Context, pool string) ([]driver.Resource, error) {
 				got, err := d.List(ctx, pool)
 				if err != nil {
-					err = &gputrain.Error{Provider: "sim", Op: "list", Err: errors.Join(errors.New("Authorization: Bearer "+token), err)}
+					err = &driver.Error{Provider: "sim", Op: "list", Err: errors.Join(errors.New("Authorization: Bearer "+token), err)}
 				}
 				return got, err
 			}}
 		}},
 	{name: "no room for two calls at a time", check: "parallel use", says: "at the same time",
-		driver: func(d driver) gputrain.Driver {
+		driver: func(d providertestDriver) driver.Driver {
 			var busy atomic.Bool
-			return launches{d, func(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+			return launches{d, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 				if !busy.CompareAndSwap(false, true) {
 					return nil, errors.New("busy")
 				}
@@ -455,18 +455,18 @@ var flaws = []flaw{
 				return d.Launch(ctx, r)
 			}}
 		}},
-	{name: "goroutine left", check: "no goroutine is left", says: "there is left",
-		driver: func(d driver) gputrain.Driver { return closes{d} }},
+	{name: "goroutine left", check: "no goroutine is left", says: "itself holds; left",
+		driver: func(d providertestDriver) driver.Driver { return closes{d} }},
 	{name: "a pool's things left", check: "end to end with a command on each node", says: "after Compute.Close",
-		driver: func(d driver) gputrain.Driver {
-			return releases{d, func(context.Context, gputrain.PoolInfo) error { return nil }}
+		driver: func(d providertestDriver) driver.Driver {
+			return releases{d, func(context.Context, driver.PoolInfo) error { return nil }}
 		}},
 	{name: "an idle driver", check: "terminate and release leave silence", says: "its SSH server answers",
-		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+		driver: func(d providertestDriver) driver.Driver { return &idle{providertestDriver: d} }},
 	{name: "an idle driver leaves machines", check: "terminate and release leave silence", says: "want 0",
-		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+		driver: func(d providertestDriver) driver.Driver { return &idle{providertestDriver: d} }},
 	{name: "an idle driver closes a pool", check: "end to end with a command on each node", says: "after Compute.Close, by Harness.Live",
-		driver: func(d driver) gputrain.Driver { return &idle{driver: d} }},
+		driver: func(d providertestDriver) driver.Driver { return &idle{providertestDriver: d} }},
 	{name: "machines that are made up", check: "terminate and release leave silence", says: "no SSH server answers there",
-		driver: func(d driver) gputrain.Driver { return &inventor{driver: d} }},
+		driver: func(d providertestDriver) driver.Driver { return &inventor{providertestDriver: d} }},
 }

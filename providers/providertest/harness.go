@@ -7,86 +7,85 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A Harness is a provider and what its fake can do. Provider must be there, and Live or
-// Account. All else is optional: a nil hook leaves out the checks that need it, for the
-// reason that Without has to give.
+// A Harness is a provider with the abilities of its fake. Provider is mandatory, and so is Live
+// or Account. Everything else is optional: a nil hook skips the checks that need it, for the
+// reason in Without.
 type Harness struct {
-	// Provider is under test, and Spec what it is asked for. The fake has room for
-	// four machines at least, unless Machines says otherwise, and of one that is
-	// terminated nothing goes on.
-	Provider gputrain.Provider
+	// Provider is under test, with launches for Spec. The fake has capacity for at least
+	// four machines, unless Machines is set. Terminated machines free their capacity.
+	Provider driver.Provider
 	Spec     gputrain.Spec
-	// Members are, for a provider that is made of others, the names of those, in
-	// which its errors are too.
+	// Members are the names of a provider's members, if it is made of others. Its errors may
+	// have these names.
 	Members []string
 
-	// Machines is how many machines a pool can have, where it is fewer than four. Zero
-	// means that it can have as many as the suite asks for.
+	// Machines is the maximum of a pool's machines, if it is below four. Zero means as many as
+	// the suite asks for.
 	Machines int
-	// Account returns everything that exists in the account, whoever made it and
-	// whatever the API's lists say: Kind and ID as Driver.List has them, and the Name
-	// under which it was made.
-	Account func() []gputrain.Resource
-	// Live returns how many machines there are, whoever made them, without asking the driver
-	// or what it asks: by the fake's own state, processes, or containers. Nil means that
-	// Account's machines are counted. One of the two must be there: no reason leaves it out.
+	// Account returns everything that exists in the account, from any program and whatever the
+	// API's lists say: Kind and ID as in Driver.List, and the Name at creation.
+	Account func() []driver.Resource
+	// Live returns the number of machines, from any program, without asking the driver or its
+	// API: by the fake's own state, processes, or containers. Nil means that Account's machines
+	// are counted. One of the two is mandatory: no reason replaces it.
 	Live func() int
-	// Calls returns how many calls of an Op have reached the fake, and for AnyOp
-	// how many at all.
+	// Calls returns the number of calls of an Op that have reached the fake; for AnyOp of all
+	// calls.
 	Calls func(op Op) int
-	// Fault has the next calls of an Op, or for AnyOp of all, go wrong, and returns
-	// what ends that. It returns nil for what the fake cannot do.
+	// Fault makes the next calls of an Op fail, or for AnyOp all calls, and returns a func that
+	// ends that. It returns nil for a fault that the fake cannot make.
 	Fault func(op Op, f Fault) (remove func())
-	// Foreign puts into the account what is somebody else's, at least a machine and
-	// one thing of each kind that Prepare makes, and returns their IDs.
+	// Foreign puts things into the account that are not gputrain's, at least a machine and one
+	// thing of each kind that Prepare makes, and returns their IDs.
 	Foreign func() (ids []string)
-	// States are the states that the vendor has for machines, and one that it has
-	// not.
+	// States returns the vendor's states of machines, and a state that the vendor does not
+	// have.
 	States func() []StateCase
-	// Stall has machines that are launched from now on stay pending.
+	// Stall makes machines that are launched from now on stay pending.
 	Stall func()
-	// Room leaves room for n more machines.
+	// Room limits the fake's capacity to n more machines.
 	Room func(n int)
-	// Unpriced has the API tell no prices from now on.
+	// Unpriced makes the API report no prices from now on.
 	Unpriced func()
-	// PagedOffers says that the offers come in several pages.
+	// PagedOffers is true if the offers come in several pages.
 	PagedOffers bool
 	// MissingKey is the provider without its credential.
 	MissingKey *MissingKey
 	// WrongKey is the provider with a credential that the fake refuses.
-	WrongKey gputrain.Provider
-	// Secrets are credentials that the provider knows, and must not print.
+	WrongKey driver.Provider
+	// Secrets are credentials that the provider has and must not print.
 	Secrets []string
-	// Dial, where it is set, reaches the machines in place of the network: for fakes
-	// of APIs that know no port but 22.
+	// Dial, if set, reaches the machines instead of the network: for fakes of APIs that only
+	// use port 22.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
-	// Without says of checks, or of hooks and so of all checks that need them, why
-	// they are left out.
+	// Without has the reasons why checks are skipped, by the checks, or by the hooks that they
+	// need.
 	Without map[string]string
 
-	stranger *stranger // outside the bubble that a check may run in
+	stranger *stranger // outside the bubble of a check
 }
 
 // A StateCase is one of the vendor's states.
 type StateCase struct {
-	// Vendor is the state in the vendor's word.
+	// Vendor is the state in the vendor's words.
 	Vendor string
-	// Set brings a running machine into it.
+	// Set puts a running machine into that state.
 	Set func(id string)
-	// Want is what Describe makes of it: InstanceUnknown for one that the provider's
-	// table does not have.
-	Want gputrain.InstanceState
+	// Want is Describe's state for it: InstanceUnknown for a state that is not in the
+	// provider's table.
+	Want driver.InstanceState
 }
 
 // A MissingKey is a provider without its credential.
 type MissingKey struct {
-	Provider gputrain.Provider
-	// Names is what the error has to name: the variable that it falls back to, which
-	// the suite empties, or the field where there is none.
+	Provider driver.Provider
+	// Names is the name that the error must contain: the variable that the provider falls back
+	// to, which the suite empties, or the field if there is none.
 	Names string
 }
 
@@ -99,10 +98,10 @@ type check struct {
 
 func checks() []check {
 	return slices.Concat(openChecks(), offerChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
-		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), abilityChecks(), secretChecks(), parallelChecks(), endToEndChecks())
+		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), optionalChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 
-// hooks are those that checks can need, and whether a harness has them.
+// hooks reports, by the name of a hook that checks can need, whether a harness has it.
 var hooks = map[string]func(Harness) bool{
 	"Account":     func(h Harness) bool { return h.Account != nil },
 	"Calls":       func(h Harness) bool { return h.Calls != nil },
@@ -118,15 +117,15 @@ var hooks = map[string]func(Harness) bool{
 	"Secrets":     func(h Harness) bool { return len(h.Secrets) > 0 },
 }
 
-// Run checks a provider. start is called for every check, and ends what it starts
-// with its test.
+// Run checks a provider. It calls start for every check; everything that start starts ends with
+// its test.
 func Run(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
 	runAll(t, start, func(t *testing.T, f func(*testing.T)) { f(t) })
 }
 
-// RunInBubble is Run with every check in a bubble of testing/synctest, where
-// waiting takes no time, for providers of which nothing is outside the program.
+// RunInBubble is Run with every check in a bubble of testing/synctest, where waiting takes no
+// time, for providers that are entirely inside the program.
 func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
 	runAll(t, start, bubble.Test)
@@ -151,13 +150,13 @@ func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, fu
 				}
 			})
 			if why != "" {
-				t.Skip(why) // outside the bubble, which knows no skips
+				t.Skip("not for this provider: " + why) // outside the bubble, which does not support skips
 			}
 		})
 	}
 }
 
-// without returns the key of Without by which a check is left out, if it is.
+// without returns the key of Without that skips a check, if there is one.
 func (h Harness) without(c check) (key string, out bool) {
 	for _, key := range append([]string{c.name}, c.needs...) {
 		if _, out := h.Without[key]; out {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -17,10 +17,10 @@ const (
 	foreignPool = "other"
 )
 
-// leadsTo is where the redirects of a *sim.Cloud lead.
+// leadsTo holds the target of redirects, by *sim.Cloud.
 var leadsTo sync.Map
 
-// harness is a simulated cloud behind a provider with a flaw.
+// harness returns the harness of a simulated cloud whose provider has a flaw.
 func harness(t *testing.T, f flaw) Harness {
 	c := sim.New(sim.Options{Token: token, BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: func(_ context.Context, cmd sim.Command) int {
 		fmt.Fprintln(cmd.Stdout, strings.Join(cmd.Args[1:], " "))
@@ -31,7 +31,7 @@ func harness(t *testing.T, f flaw) Harness {
 			t.Error(err)
 		}
 	})
-	with := func(cfg sim.Config) gputrain.Provider {
+	with := func(cfg sim.Config) driver.Provider {
 		return provider{Config: cfg, Regions: []string{"sim-east"}, flaw: f}
 	}
 	const elsewhere = "providers/sim runs it"
@@ -40,7 +40,7 @@ func harness(t *testing.T, f flaw) Harness {
 		Account:  c.Live,
 		Calls: func(op Op) (n int) {
 			for _, call := range c.Log() {
-				if op == AnyOp || call.Op == sim.Op(op) {
+				if op == AnyOp || call.Op == op {
 					n++
 				}
 			}
@@ -51,22 +51,12 @@ func harness(t *testing.T, f flaw) Harness {
 			if f.Kind == Missing {
 				return findNothing(c)
 			}
-			kind, ok := map[Fault]sim.Kind{
-				{Kind: Failed}: sim.ErrorBefore, {Kind: Failed, After: true}: sim.ErrorAfter,
-				{Kind: Unavailable}: sim.Unavailable, {Kind: Cut}: sim.Refused, {Kind: Cut, After: true}: sim.Lost,
-				{Kind: RateLimited}: sim.RateLimited, {Kind: Undone}: sim.Ignored, {Kind: HTML}: sim.Garbage, {Kind: HTML, After: true}: sim.Garbage,
-				{Kind: Redirected}: sim.ErrorBefore, // to the driver: where it leads, only a flaw looks
-				{Kind: Hang}:       sim.Delay, {Kind: Hang, After: true}: sim.SlowAnswer,
-			}[Fault{Kind: f.Kind, After: f.After}]
+			if f.Kind == Redirected { // sim's driver sees a failure: only a flaw follows the redirect
+				f.Kind = Failed
+			}
+			rule, ok := sim.FaultOf(op, f)
 			if !ok {
 				return nil
-			}
-			rule := sim.Fault{Op: sim.Op(op), Nth: 1, Count: f.Times, Kind: kind, For: f.RetryAfter}
-			if f.Kind == Hang {
-				rule.For = time.Hour
-			}
-			if f.Times < 0 {
-				rule.Nth = 0
 			}
 			c.Inject(rule)
 			return c.Calm
@@ -74,7 +64,7 @@ func harness(t *testing.T, f flaw) Harness {
 		Foreign: func() (ids []string) {
 			d, err := sim.Config{Cloud: c, Token: token, Account: foreignPool}.Open(t.Context())
 			if err == nil {
-				err = d.Prepare(t.Context(), gputrain.PoolInfo{ID: foreignPool})
+				err = d.Prepare(t.Context(), driver.PoolInfo{ID: foreignPool})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -88,15 +78,15 @@ func harness(t *testing.T, f flaw) Harness {
 		},
 		States: func() []StateCase {
 			return []StateCase{
-				{Vendor: "preempted", Set: func(id string) { c.Preempt(id, 0) }, Want: gputrain.InstancePreempted},
-				{Vendor: hibernated, Set: func(id string) { c.Stop(id) }, Want: gputrain.InstanceUnknown},
+				{Vendor: "preempted", Set: func(id string) { c.Preempt(id, 0) }, Want: driver.InstancePreempted},
+				{Vendor: hibernated, Set: func(id string) { c.Stop(id) }, Want: driver.InstanceUnknown},
 			}
 		},
 		Stall: func() { c.Inject(sim.Fault{Op: sim.OpLaunch, Kind: sim.NeverUp}) },
 		Room: func(n int) {
-			c.SetOffers(gputrain.Offer{InstanceType: "small", HourlyUSD: gputrain.USD(1), Available: n})
+			c.SetOffers(driver.Offer{InstanceType: "small", HourlyUSD: driver.USD(1), Available: n})
 		},
-		Unpriced:    func() { c.SetOffers(gputrain.Offer{InstanceType: "small"}) },
+		Unpriced:    func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
 		PagedOffers: true,
 		MissingKey:  &MissingKey{Provider: with(sim.Config{Cloud: c}), Names: "Config.Token"},
 		WrongKey:    with(sim.Config{Cloud: c, Token: "sk-wrong"}),

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // An idle driver ends nothing, and reports everything that it was to end as gone.
 type idle struct {
-	driver
+	providertestDriver
 	mu    sync.Mutex
 	ended []string
 }
@@ -31,47 +31,47 @@ func (d *idle) Terminate(_ context.Context, ids ...string) error {
 	return nil
 }
 
-func (d *idle) Release(context.Context, gputrain.PoolInfo) error { return nil }
+func (d *idle) Release(context.Context, driver.PoolInfo) error { return nil }
 
-func (d *idle) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
-	got, err := d.driver.Describe(ctx, ids...)
+func (d *idle) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
+	got, err := d.providertestDriver.Describe(ctx, ids...)
 	for i := range got {
 		if d.over(got[i].ID) {
-			got[i].State = gputrain.InstanceTerminated
+			got[i].State = driver.InstanceTerminated
 		}
 	}
 	return got, err
 }
 
-func (d *idle) List(ctx context.Context, pool string) ([]gputrain.Resource, error) {
-	got, err := d.driver.List(ctx, pool)
-	return slices.DeleteFunc(got, func(r gputrain.Resource) bool { return r.Kind != "machine" || d.over(r.ID) }), err
+func (d *idle) List(ctx context.Context, pool string) ([]driver.Resource, error) {
+	got, err := d.providertestDriver.List(ctx, pool)
+	return slices.DeleteFunc(got, func(r driver.Resource) bool { return r.Kind != "machine" || d.over(r.ID) }), err
 }
 
 // An inventor reports machines that it has not made.
 type inventor struct {
-	driver
+	providertestDriver
 	mu   sync.Mutex
-	made []gputrain.Instance
+	made []driver.Instance
 }
 
-func (d *inventor) Launch(_ context.Context, r gputrain.LaunchRequest) (got []gputrain.Instance, err error) {
+func (d *inventor) Launch(_ context.Context, r driver.Launch) (got []driver.Instance, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range r.Nodes {
-		in := gputrain.Instance{ID: fmt.Sprint("i-", n.Name), Name: n.Name, Rank: n.Rank, State: gputrain.InstanceRunning, Offer: r.Offer}
-		in.SSH = gputrain.Endpoint{Addr: "198.18.0.1:22", User: "root"}
+		in := driver.Instance{ID: fmt.Sprint("i-", n.Name), Name: n.Name, Rank: n.Rank, State: driver.InstanceRunning, Offer: r.Offer}
+		in.SSH = driver.Endpoint{Addr: "198.18.0.1:22", User: "root"}
 		got = append(got, in)
 	}
 	d.made = append(d.made, got...)
 	return got, nil
 }
 
-func (d *inventor) Describe(_ context.Context, ids ...string) (got []gputrain.Instance, err error) {
+func (d *inventor) Describe(_ context.Context, ids ...string) (got []driver.Instance, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
-		i := slices.IndexFunc(d.made, func(in gputrain.Instance) bool { return in.ID == id })
+		i := slices.IndexFunc(d.made, func(in driver.Instance) bool { return in.ID == id })
 		got = append(got, d.made[i])
 	}
 	return got, nil
@@ -79,6 +79,6 @@ func (d *inventor) Describe(_ context.Context, ids ...string) (got []gputrain.In
 
 func (d *inventor) Terminate(context.Context, ...string) error { return nil }
 
-func (d *inventor) Dial(context.Context, gputrain.Instance) (net.Conn, error) {
+func (d *inventor) Dial(context.Context, driver.Instance) (net.Conn, error) {
 	return nil, errors.New("connection refused")
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func launchChecks() []check {
@@ -32,46 +32,46 @@ func launchThree(c *trial) {
 	p.holds("one for each of req.Nodes", ids(got)...)
 	seen := map[string]bool{}
 	for _, in := range got {
-		i := slices.IndexFunc(wanted, func(n gputrain.NodeRequest) bool { return n.Name == in.Name })
+		i := slices.IndexFunc(wanted, func(n driver.NodeRequest) bool { return n.Name == in.Name })
 		if i < 0 || in.Rank != wanted[i].Rank || in.ID == "" || seen[in.Name] || seen[in.ID] {
 			c.Errorf("Driver.Launch returns ID %q, Name %q, Rank %d: Name and Rank are those of a NodeRequest, each once", in.ID, in.Name, in.Rank)
 		}
 		seen[in.Name], seen[in.ID] = true, true
-		if in.State >= gputrain.InstancePreempted {
-			c.Errorf("a machine that was just launched is %v: \"not there\" right after create is not \"gone\"", in.State)
+		if in.State >= driver.InstancePreempted {
+			c.Errorf("a machine that was just launched is reported as %v: an unknown ID right after the create does not mean that it is gone", in.State)
 		}
 	}
 	for i, in := range p.running(got) {
-		asked := wanted[slices.IndexFunc(wanted, func(n gputrain.NodeRequest) bool { return n.Name == got[i].Name })]
+		asked := wanted[slices.IndexFunc(wanted, func(n driver.NodeRequest) bool { return n.Name == got[i].Name })]
 		if in.Name != got[i].Name || in.Rank != got[i].Rank {
-			c.Errorf("Driver.Describe says that %s has Name %q and Rank %d; Launch said %q and %d", in.ID, in.Name, in.Rank, got[i].Name, got[i].Rank)
+			c.Errorf("Driver.Describe reports %s with Name %q and Rank %d; Launch returned %q and %d", in.ID, in.Name, in.Rank, got[i].Name, got[i].Rank)
 		}
 		if price := offers[asked.Name].HourlyUSD; in.Offer.HourlyUSD != price || !c.names(in.Offer.Provider) {
-			c.Errorf("Instance.Offer is %+v: it is what was rented, at the price that is really charged, here %v", in.Offer, price)
+			c.Errorf("Instance.Offer is %+v: it must be the rented offer, at the price that is really charged, here %v", in.Offer, price)
 		}
 		if _, _, err := net.SplitHostPort(in.SSH.Addr); err != nil || in.SSH.User == "" {
 			c.Errorf("a machine that runs has Endpoint Addr %q and User %q: Addr is host:port", in.SSH.Addr, in.SSH.User)
 		}
 		c.hostKeys(p.caps.HostKeys, in.SSH, asked)
-		if err := c.eventually(max(p.caps.ProvisionTimeout, patience), func() error { return p.reach(in) }); err != nil {
-			c.Errorf("%s is not reached by its Endpoint: %v", in.ID, err)
+		if err := c.eventually(max(p.caps.ProvisionTimeout, eventTimeout), func() error { return p.reach(in) }); err != nil {
+			c.Errorf("%s cannot be reached by its Endpoint: %v", in.ID, err)
 		}
 	}
 }
 
-func (c *trial) hostKeys(source gputrain.HostKeySource, e gputrain.Endpoint, asked gputrain.NodeRequest) {
+func (c *trial) hostKeys(source driver.HostKeySource, e driver.Endpoint, asked driver.NodeRequest) {
 	c.Helper()
 	fields := func(key string) []string { f := strings.Fields(key); return f[:min(len(f), 2)] } // without the comment
 	switch source {
-	case gputrain.HostKeyInjected:
+	case driver.HostKeyInjected:
 		if len(e.HostKeys) != 1 || !slices.Equal(fields(e.HostKeys[0]), fields(asked.HostKey.Public)) {
-			c.Errorf("Endpoint.HostKeys is %q, and what was injected is %q", e.HostKeys, asked.HostKey.Public)
+			c.Errorf("Endpoint.HostKeys is %q, and the injected key is %q", e.HostKeys, asked.HostKey.Public)
 		}
-	case gputrain.HostKeyPublished:
+	case driver.HostKeyPublished:
 		if len(e.HostKeys) == 0 {
 			c.Error("Capabilities.HostKeys is published: the driver reports them in Endpoint.HostKeys")
 		}
-	case gputrain.HostKeyConfigured:
+	case driver.HostKeyConfigured:
 		if len(e.HostKeys) == 0 && e.KnownHosts == "" {
 			c.Error("Capabilities.HostKeys is configured: Endpoint has HostKeys or KnownHosts")
 		}
@@ -83,10 +83,10 @@ func launchNoRoom(c *trial) {
 	req := p.request()
 	c.h.Room(0)
 	got, err := p.Launch(c.Context(), req)
-	c.failure("Driver.Launch without room", err, gputrain.ErrNoCapacity, gputrain.ErrQuota)
+	c.failure("Driver.Launch without room", err, driver.ErrNoCapacity, driver.ErrQuota)
 	p.holds("there is no room for any", ids(got)...)
 	if len(got) > 0 {
-		c.Errorf("Driver.Launch returns %q where there is no room", ids(got))
+		c.Errorf("Driver.Launch returned %q although there is no capacity", ids(got))
 	}
 }
 
@@ -95,18 +95,18 @@ func launchPartly(c *trial) {
 	reqs := p.requests(3)
 	wanted, _ := nodes(reqs)
 	room := len(wanted) - 1
-	if room == 0 { // which launchNoRoom looks at
+	if room == 0 { // launchNoRoom checks that
 		return
 	}
 	c.h.Room(room)
 	got, err := p.launchAll(reqs)
-	c.failure(fmt.Sprintf("Driver.Launch of %d machines where there is room for %d", len(wanted), room), err, gputrain.ErrNoCapacity, gputrain.ErrQuota)
+	c.failure(fmt.Sprintf("Driver.Launch of %d machines where there is room for %d", len(wanted), room), err, driver.ErrNoCapacity, driver.ErrQuota)
 	p.holds("Launch may return machines and an error, and those machines exist", ids(got)...)
 	if !p.caps.Adopts {
 		return
 	}
 	if len(got) != room {
-		c.Errorf("Driver.Launch adopts %d machines where %d are free", len(got), room)
+		c.Errorf("Driver.Launch adopted %d machines, and only %d were free", len(got), room)
 	}
 }
 
@@ -117,21 +117,21 @@ func launchTooLate(c *trial) {
 	cancel()
 	_, err := p.Launch(ctx, req)
 	if err == nil {
-		c.Error("Driver.Launch under a context that has ended is a success")
+		c.Error("Driver.Launch succeeded under a context that had ended")
 	}
 	p.holds("the context had ended before", []string{}...)
 }
 
-// What another program finds by its own driver is what the tags say, or, where
-// machines have none (Capabilities.Tags), at least their pool, by their names.
+// Another program's driver finds the data in the tags or, without Capabilities.Tags, at
+// least a machine's pool, by its name.
 func launchTags(c *trial) {
 	before := time.Now().Add(-time.Second)
 	p := c.prepared()
 	got := p.launch(2)
 	other := c.open()
 	for _, poolID := range []string{p.info.ID, ""} {
-		var machines []gputrain.Resource
-		c.listed(other, poolID, func(list []gputrain.Resource) error {
+		var machines []driver.Resource
+		c.listed(other, poolID, func(list []driver.Resource) error {
 			machines = nil
 			for _, r := range list {
 				if r.Pool == p.info.ID && r.Kind == "machine" {
@@ -144,7 +144,7 @@ func launchTags(c *trial) {
 			return nil
 		})
 		for _, r := range machines {
-			i := slices.IndexFunc(got, func(in gputrain.Instance) bool { return in.ID == r.ID })
+			i := slices.IndexFunc(got, func(in driver.Instance) bool { return in.ID == r.ID })
 			if i < 0 || got[i].Name != r.Name {
 				c.Errorf("Driver.List has ID %q and Name %q, and Launch returned %q", r.ID, r.Name, ids(got))
 				continue
@@ -156,7 +156,7 @@ func launchTags(c *trial) {
 				c.Errorf("Driver.List has %+v: pool, owner, lease and expiry are tags of the create call, here of %+v", r, p.info)
 			}
 			if _, known := r.HourlyUSD.USD(); known && r.HourlyUSD != got[i].Offer.HourlyUSD {
-				c.Errorf("Resource.HourlyUSD is %v, and Launch said %v", r.HourlyUSD, got[i].Offer.HourlyUSD)
+				c.Errorf("Resource.HourlyUSD is %v, and Launch returned %v", r.HourlyUSD, got[i].Offer.HourlyUSD)
 			}
 			if !r.Created.IsZero() && (r.Created.Before(before.Truncate(time.Second)) || r.Created.After(time.Now().Add(time.Second))) {
 				c.Errorf("Resource.Created is %v; it was just made", r.Created)

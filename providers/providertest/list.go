@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func listChecks() []check {
@@ -16,18 +16,18 @@ func listChecks() []check {
 	}
 }
 
-func resourceIDs(list []gputrain.Resource) (all []string) {
+func resourceIDs(list []driver.Resource) (all []string) {
 	for _, r := range list {
 		all = append(all, r.ID)
 	}
 	return all
 }
 
-// has is a condition for listed.
-func has(want ...string) func([]gputrain.Resource) error {
-	return func(list []gputrain.Resource) error {
+// has returns a condition for listed: that these IDs are in the list.
+func has(want ...string) func([]driver.Resource) error {
+	return func(list []driver.Resource) error {
 		if missing := except(want, resourceIDs(list)); len(missing) > 0 {
-			return fmt.Errorf("%q are not in it: it reports everything that the provider holds for a pool", missing)
+			return fmt.Errorf("%q are not in it: List reports everything that the provider holds for a pool", missing)
 		}
 		return nil
 	}
@@ -44,7 +44,7 @@ func listOnlyOurs(c *trial) {
 		}
 		for _, r := range c.listed(p, poolID, has(want...)) {
 			if slices.Contains(foreign, r.ID) {
-				c.Errorf("Driver.List of %q has %s %s, which is somebody else's: Reap would end it", poolID, r.Kind, r.ID)
+				c.Errorf("Driver.List of %q has %s %s, which is another user's: Reap would end it", poolID, r.Kind, r.ID)
 			}
 			if r.Pool == "" || poolID != "" && r.Pool != poolID {
 				c.Errorf("Driver.List of %q has %s %s of pool %q", poolID, r.Kind, r.ID, r.Pool)
@@ -56,7 +56,7 @@ func listOnlyOurs(c *trial) {
 func listOnePool(c *trial) {
 	p := c.prepared()
 	info := c.newInfo()
-	info.ID = p.info.ID + "x" // begins as the other does
+	info.ID = p.info.ID + "x" // an ID that begins with the other pool's ID
 	q := c.poolOf(info)
 	if err := q.Prepare(c.Context(), q.now()); err != nil {
 		c.Fatalf("Driver.Prepare: %v", err)
@@ -79,7 +79,7 @@ func listEverything(c *trial) {
 		if r.Kind == "" || r.ID == "" || !c.names(r.Provider) {
 			c.Errorf("Driver.List has %+v, without Provider, Kind or ID", r)
 		}
-		if r.Kind != "machine" && r.State != gputrain.InstanceUnknown {
+		if r.Kind != "machine" && r.State != driver.InstanceUnknown {
 			c.Errorf("State of a %s is %v; only machines have one", r.Kind, r.State)
 		}
 	}
@@ -92,9 +92,9 @@ func listForgets(c *trial) {
 	if err := p.Terminate(c.Context(), got...); err != nil {
 		c.Fatalf("Driver.Terminate: %v", err)
 	}
-	c.listed(p, p.info.ID, func(list []gputrain.Resource) error {
+	c.listed(p, p.info.ID, func(list []driver.Resource) error {
 		for _, r := range list {
-			if r.Kind == "machine" && r.State != gputrain.InstanceTerminated {
+			if r.Kind == "machine" && r.State != driver.InstanceTerminated {
 				return fmt.Errorf("%s is listed as %v after Terminate", r.ID, r.State)
 			}
 		}

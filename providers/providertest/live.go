@@ -8,26 +8,26 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// liveVariable is what has Live rent: the most that a provider's test may cost, in US
-// dollars.
+// liveVariable makes Live rent: it is the maximum cost of a provider's test, in US dollars.
 const liveVariable = "GPUTRAIN_LIVE"
 
-// Live rents a machine of the real cloud, runs a command and a function there, ends it,
-// and looks whether the account holds nothing of it. It does so only where the variable
-// GPUTRAIN_LIVE says how much that may cost, in US dollars for each provider:
+// Live rents a machine of the real cloud, runs a command and a function there, ends it, and
+// checks that the account holds nothing of it. It does so only if the variable GPUTRAIN_LIVE
+// sets the maximum cost for each provider, in US dollars:
 //
 //	GPUTRAIN_LIVE=1.50 go test -run TestLive -v ./providers/...
 //
-// Then a credential that is missing, or an offer at no known price, fails the test.
-// Nothing that costs more in an hour is rented, and the pool ends when as much is spent,
-// or after half an hour. The program's TestMain calls gputrain.Init.
-func Live(t *testing.T, provider gputrain.Provider, spec gputrain.Spec) {
+// Then a missing credential, or an offer without a known price, fails the test. Live rents
+// nothing that costs more in an hour, and the pool ends when that much is spent, or after half
+// an hour. The program's TestMain must call gputrain.Init.
+func Live(t *testing.T, provider driver.Provider, spec gputrain.Spec) {
 	t.Helper()
 	text := os.Getenv(liveVariable)
 	if text == "" {
-		t.Skip(liveVariable + " does not say how many US dollars this may cost")
+		t.Skip(liveVariable + " does not set how many US dollars this may cost")
 	}
 	usd, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(usd > 0) {
@@ -36,7 +36,7 @@ func Live(t *testing.T, provider gputrain.Provider, spec gputrain.Spec) {
 	live(t, provider, spec, usd)
 }
 
-func live(t testing.TB, provider gputrain.Provider, spec gputrain.Spec, usd float64) {
+func live(t testing.TB, provider driver.Provider, spec gputrain.Spec, usd float64) {
 	t.Helper()
 	spec.Nodes, spec.BudgetUSD, spec.MaxHourlyUSD, spec.AllowUnknownPrice = 1, usd, usd, false
 	spec.TTL, spec.Lease = 30*time.Minute, 5*time.Minute
@@ -58,7 +58,7 @@ func live(t testing.TB, provider gputrain.Provider, spec gputrain.Spec, usd floa
 		}
 		t.Logf("it has cost about $%.4f, at $%.4f an hour", cost.USD, cost.HourlyUSD)
 		if cost.USD > usd {
-			t.Errorf("it has cost $%.4f, and $%.2f is the most", cost.USD, usd)
+			t.Errorf("it has cost $%.4f; the maximum is $%.2f", cost.USD, usd)
 		}
 		wantNothingLeft(t, d, pool.ID())
 	}()
@@ -72,7 +72,7 @@ func live(t testing.TB, provider gputrain.Provider, spec gputrain.Spec, usd floa
 	if got, err := square.Run(pool, 7); err != nil || got != 49 {
 		t.Errorf("a function: %v, %v", got, err)
 	}
-	if !spec.Accelerator.IsZero() { // Open has compared what the node has with that
+	if !spec.Accelerator.IsZero() { // Open has compared the node's accelerator with it
 		r, err := pool.Run(gputrain.Script("! command -v nvidia-smi >/dev/null || nvidia-smi -L"))
 		t.Logf("nvidia-smi: %s", r.Stdout)
 		if err != nil {
@@ -81,9 +81,8 @@ func live(t testing.TB, provider gputrain.Provider, spec gputrain.Spec, usd floa
 	}
 }
 
-// wantNothingLeft asks the account, until its list has whatever was made, for what it
-// holds of a pool.
-func wantNothingLeft(t testing.TB, d gputrain.Driver, poolID string) {
+// wantNothingLeft checks that the account's list, once complete, has nothing of a pool.
+func wantNothingLeft(t testing.TB, d driver.Driver, poolID string) {
 	t.Helper()
 	until := time.Now().Add(d.Capabilities().ListLag)
 	for {
@@ -91,7 +90,7 @@ func wantNothingLeft(t testing.TB, d gputrain.Driver, poolID string) {
 		listed, err := d.List(t.Context(), poolID)
 		var left []string
 		for _, r := range listed {
-			if r.State != gputrain.InstanceTerminated {
+			if r.State != driver.InstanceTerminated {
 				left = append(left, fmt.Sprintf("%s %s in %s at %v an hour", r.Kind, r.ID, r.Region, r.HourlyUSD))
 			}
 		}

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// What the test of a real cloud does, on one that is simulated by real processes.
+// Live does with a simulated cloud of real processes what it does with a real cloud.
 func TestLiveOnASimulatedCloud(t *testing.T) {
-	open := func(t *testing.T, o sim.Options) (*sim.Cloud, gputrain.Provider) {
+	open := func(t *testing.T, o sim.Options) (*sim.Cloud, driver.Provider) {
 		t.Setenv("XDG_STATE_HOME", t.TempDir())
 		o.Dir = t.TempDir()
 		c := sim.New(o)
@@ -32,7 +33,7 @@ func TestLiveOnASimulatedCloud(t *testing.T) {
 		}
 	})
 	t.Run("too dear", func(t *testing.T) {
-		c, p := open(t, sim.Options{Offers: []gputrain.Offer{{InstanceType: "dear", HourlyUSD: gputrain.USD(2)}, {InstanceType: "unknown"}}})
+		c, p := open(t, sim.Options{Offers: []driver.Offer{{InstanceType: "dear", HourlyUSD: driver.USD(2)}, {InstanceType: "unknown"}}})
 		if said := failing(t, func(w testing.TB) { live(w, p, gputrain.Spec{AllowUnknownPrice: true}, 1.5) }); !strings.Contains(said, "MaxHourlyUSD is $1.50") {
 			t.Errorf("it says %s", said)
 		}
@@ -47,14 +48,14 @@ func TestLiveOnASimulatedCloud(t *testing.T) {
 			t.Errorf("it says %s", said)
 		}
 	})
-	t.Run("something left", func(t *testing.T) {
+	t.Run("leftover", func(t *testing.T) {
 		c, p := open(t, sim.Options{})
 		d, err := p.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if err := d.Prepare(t.Context(), gputrain.PoolInfo{ID: "left-behind", Owner: "host/1/2", AuthorizedKey: "ssh-ed25519 AAAA"}); err != nil {
+		if err := d.Prepare(t.Context(), driver.PoolInfo{ID: "left-behind", Owner: "host/1/2", AuthorizedKey: "ssh-ed25519 AAAA"}); err != nil {
 			t.Fatal(err)
 		}
 		if said := failing(t, func(w testing.TB) { wantNothingLeft(w, d, "left-behind") }); !strings.Contains(said, "network") || !strings.Contains(said, "end it by hand") {
@@ -63,12 +64,12 @@ func TestLiveOnASimulatedCloud(t *testing.T) {
 	})
 }
 
-// failing returns what a test says that has to fail.
+// failing returns the failures of a test that must fail.
 func failing(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	w := &witness{TB: t}
 	var wg sync.WaitGroup
-	wg.Go(func() { f(w) }) // in a goroutine of its own, which Fatal ends
+	wg.Go(func() { f(w) }) // in its own goroutine, which Fatal ends
 	wg.Wait()
 	return strings.Join(w.failures, "\n")
 }

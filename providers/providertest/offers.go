@@ -3,7 +3,7 @@ package providertest
 import (
 	"math"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func offerChecks() []check {
@@ -17,9 +17,9 @@ func offerChecks() []check {
 	}
 }
 
-func (c *trial) offers(d gputrain.Driver, spec gputrain.Spec) []gputrain.Offer {
+func (c *trial) offers(d driver.Driver, spec driver.Query) []driver.Offer {
 	c.Helper()
-	var all []gputrain.Offer
+	var all []driver.Offer
 	for o, err := range d.Offers(c.Context(), spec) {
 		if err != nil {
 			c.Fatalf("Driver.Offers: %v", err)
@@ -32,14 +32,14 @@ func (c *trial) offers(d gputrain.Driver, spec gputrain.Spec) []gputrain.Offer {
 func offersPriced(c *trial) {
 	d := c.open()
 	caps := d.Capabilities()
-	all := c.offers(d, c.h.Spec)
+	all := c.offers(d, c.h.Spec.Query())
 	if len(all) == 0 {
 		c.Error("Driver.Offers has nothing for Harness.Spec")
 	}
 	for _, o := range all {
 		usd, known := o.HourlyUSD.USD()
 		if known && (usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) || usd == 0 && !caps.Free) {
-			c.Errorf("%s costs %v: a price is US dollars per hour for one machine, and one that is not known is the zero Price, never 0", o.InstanceType, o.HourlyUSD)
+			c.Errorf("%s costs %v: a price is US dollars per hour for one machine, and an unknown price is the zero Price, never 0", o.InstanceType, o.HourlyUSD)
 		}
 		if !c.names(o.Provider) || o.InstanceType == "" {
 			c.Errorf("offer %+v: Provider must be %q, and InstanceType the provider's name for the machine", o, c.name)
@@ -48,7 +48,7 @@ func offersPriced(c *trial) {
 			c.Errorf("%s is a spot offer, and Capabilities.Spot is false", o.InstanceType)
 		}
 		if o.VCPUs < 0 || o.MemoryGiB < 0 || o.DiskGiB < 0 || o.Available < 0 {
-			c.Errorf("offer %+v: what is not known is zero", o)
+			c.Errorf("offer %+v: an unknown amount is zero", o)
 		}
 	}
 }
@@ -56,13 +56,13 @@ func offersPriced(c *trial) {
 func offersUnpriced(c *trial) {
 	d := c.open()
 	c.h.Unpriced()
-	all := c.offers(d, c.h.Spec)
+	all := c.offers(d, c.h.Spec.Query())
 	if len(all) == 0 {
-		c.Error("Driver.Offers leaves out what has no known price: whether to take it is for the pool to say")
+		c.Error("Driver.Offers leaves out offers without a known price: the pool decides whether to take them")
 	}
 	for _, o := range all {
 		if usd, known := o.HourlyUSD.USD(); known {
-			c.Errorf("%s costs $%v, and the API tells no price: one that is not known is the zero Price, never 0", o.InstanceType, usd)
+			c.Errorf("%s costs $%v, and the API reports no price: an unknown price is the zero Price, never 0", o.InstanceType, usd)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func offersUnique(c *trial) {
 		spot                          bool
 	}
 	seen := map[key]bool{}
-	for _, o := range c.offers(c.open(), c.h.Spec) {
+	for _, o := range c.offers(c.open(), c.h.Spec.Query()) {
 		k := key{o.ID, o.InstanceType, o.Region, o.Accelerator.String(), o.Spot}
 		if seen[k] {
 			c.Errorf("Driver.Offers yields %s (%s) in %s twice", o.InstanceType, o.ID, o.Region)
@@ -82,23 +82,23 @@ func offersUnique(c *trial) {
 	}
 }
 
-// The pool checks every offer again, so a driver need not filter. What it filters
-// must be what the pool would reject.
+// The pool checks every offer again, so a driver need not filter. It may only filter out offers
+// that the pool would reject.
 func offersFiltered(c *trial) {
 	d := c.open()
-	all := c.offers(d, c.h.Spec)
+	all := c.offers(d, c.h.Spec.Query())
 	for _, o := range all[:min(len(all), 5)] {
-		spec := c.h.Spec
+		spec := c.h.Spec.Query()
 		spec.VCPUs, spec.MemoryGiB, spec.DiskGiB, spec.Accelerator = o.VCPUs, o.MemoryGiB, o.DiskGiB, o.Accelerator
 		if o.Spot {
-			spec.Allocation = gputrain.Spot
+			spec.Allocation = driver.Spot
 		}
 		found := false
 		for _, again := range c.offers(d, spec) {
 			found = found || again.InstanceType == o.InstanceType && again.Region == o.Region && again.Spot == o.Spot
 		}
 		if !found {
-			c.Errorf("Driver.Offers leaves out %s in %s for a spec that asks for just what it has: it yields all that could satisfy the spec", o.InstanceType, o.Region)
+			c.Errorf("Driver.Offers leaves out %s in %s for a spec that asks for exactly its amounts: it must yield all offers that could satisfy the spec", o.InstanceType, o.Region)
 		}
 	}
 }
@@ -110,16 +110,16 @@ func offersLazy(c *trial) {
 		calls = func(Op) int { return 0 }
 	}
 	before := calls(OpOffers)
-	seq := d.Offers(c.Context(), c.h.Spec)
+	seq := d.Offers(c.Context(), c.h.Spec.Query())
 	if n := calls(OpOffers); n != before {
-		c.Errorf("Driver.Offers makes %d calls before anybody ranges over it", n-before)
+		c.Errorf("Driver.Offers makes %d calls before a loop ranges over it", n-before)
 	}
 	for range 2 { // a Seq2 can be ranged over again
 		for _, err := range seq {
 			if err != nil {
 				c.Errorf("Driver.Offers: %v", err)
 			}
-			break // Go panics where it goes on
+			break // Go panics if it continues
 		}
 	}
 }
@@ -127,9 +127,9 @@ func offersLazy(c *trial) {
 func offersPaged(c *trial) {
 	d := c.open()
 	before := c.h.Calls(OpOffers)
-	c.offers(d, c.h.Spec)
+	c.offers(d, c.h.Spec.Query())
 	whole := c.h.Calls(OpOffers) - before
-	for range d.Offers(c.Context(), c.h.Spec) {
+	for range d.Offers(c.Context(), c.h.Spec.Query()) {
 		break
 	}
 	if first := c.h.Calls(OpOffers) - before - whole; first >= whole {

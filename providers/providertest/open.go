@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func openChecks() []check {
@@ -37,19 +37,19 @@ func openMissingKey(c *trial) {
 	if err == nil {
 		d.Close()
 	}
-	if c.failure("Provider.Open without a key", err, gputrain.ErrAuth) && !strings.Contains(err.Error(), c.h.MissingKey.Names) {
-		c.Errorf("Provider.Open without a key says %q, and does not name %s", err, c.h.MissingKey.Names)
+	if c.failure("Provider.Open without a key", err, driver.ErrAuth) && !strings.Contains(err.Error(), c.h.MissingKey.Names) {
+		c.Errorf("Provider.Open without a key returned %q, which does not name %s", err, c.h.MissingKey.Names)
 	}
 }
 
-// A key can be wrong at Open, where that asks for anything, or at the first call.
+// A wrong key fails Open, if Open calls the API, or else the first call.
 func openWrongKey(c *trial) {
 	d, err := c.h.WrongKey.Open(c.Context())
 	if err == nil {
 		defer d.Close()
 		_, err = d.List(c.Context(), "")
 	}
-	c.failure("a wrong key, by Provider.Open and then Driver.List,", err, gputrain.ErrAuth)
+	c.failure("a wrong key, by Provider.Open and then Driver.List,", err, driver.ErrAuth)
 }
 
 func openConfigUnchanged(c *trial) {
@@ -64,8 +64,8 @@ func openConfigUnchanged(c *trial) {
 	}
 }
 
-// picture is what a config consists of: not what its pointers lead to, such as the
-// user's transport.
+// picture returns the content of a config. Pointers count by their address, not by the
+// data behind them, such as the user's transport.
 func picture(v reflect.Value) string {
 	var b strings.Builder
 	var draw func(v reflect.Value)
@@ -81,13 +81,13 @@ func picture(v reflect.Value) string {
 				draw(v.Index(i))
 			}
 		case reflect.Map:
-			fmt.Fprintf(&b, "%v", v) // in the order of the keys
+			fmt.Fprintf(&b, "%v", v) // sorted by key
 		case reflect.Interface:
 			if !v.IsNil() {
 				draw(v.Elem())
 			}
 		case reflect.String:
-			fmt.Fprintf(&b, "%q", v.String()) // also of a Secret
+			fmt.Fprintf(&b, "%q", v.String()) // even of a Secret
 		case reflect.Pointer, reflect.Func, reflect.Chan, reflect.UnsafePointer:
 			fmt.Fprintf(&b, "%x", v.Pointer())
 		default:
@@ -102,10 +102,10 @@ func picture(v reflect.Value) string {
 func openCapabilities(c *trial) {
 	p := c.prepared()
 	p.launch(1)
-	if after := p.Capabilities(); after != p.caps {
+	if after := p.Capabilities(); !reflect.DeepEqual(after, p.caps) {
 		c.Errorf("Driver.Capabilities never changes: it was %+v and is %+v", p.caps, after)
 	}
-	if other := c.open().Capabilities(); other != p.caps {
+	if other := c.open().Capabilities(); !reflect.DeepEqual(other, p.caps) {
 		c.Errorf("two drivers of one Provider have Capabilities %+v and %+v", p.caps, other)
 	}
 	if p.caps.Adopts {
@@ -115,6 +115,6 @@ func openCapabilities(c *trial) {
 		c.Error("Capabilities.EndsBilling must name the verb that ends billing")
 	}
 	if p.caps.Account == "" {
-		c.Error("Capabilities.Account must name the account: what was made in one is not looked for in another")
+		c.Error("Capabilities.Account must name the account: things of one account are not looked for in another")
 	}
 }

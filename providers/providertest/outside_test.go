@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// A provider of another module runs the suite, with a fake of its own, by the public
-// packages alone.
+// A provider in another module runs the suite with its own fake, and uses only public
+// packages.
 func TestOutsideThisModule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles another module's test")
+		t.Skip("scripts/test -long runs it: it compiles another module's test")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestOutsideThisModule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if to == "go.mod" { // it requires what this module does, and this module
+		if to == "go.mod" { // it requires this module, and all that this module requires
 			name := "module github.com/gputrain/gputrain\n"
 			if !strings.Contains(string(text), name) {
 				t.Fatalf("go.mod has no line %q", name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"go.uber.org/goleak"
 )
 
@@ -16,7 +16,7 @@ func parallelChecks() []check {
 	}
 }
 
-// The race detector looks on, where the tests run under it.
+// If the tests run under the race detector, it checks this too.
 func parallelUse(c *trial) {
 	p := c.prepared()
 	wanted, offers := nodes(p.requests(4))
@@ -25,8 +25,8 @@ func parallelUse(c *trial) {
 	var wg sync.WaitGroup
 	for _, node := range wanted {
 		wg.Go(func() {
-			got, err := p.Launch(c.Context(), gputrain.LaunchRequest{
-				Pool: p.now(), Offer: offers[node.Name], Spec: c.h.Spec, Token: rand.Text(), Nodes: []gputrain.NodeRequest{node},
+			got, err := p.Launch(c.Context(), driver.Launch{
+				Pool: p.now(), Offer: offers[node.Name], Query: c.h.Spec.Query(), Token: rand.Text(), Nodes: []driver.NodeRequest{node},
 			})
 			if err != nil || len(got) != 1 || got[0].Name != node.Name {
 				c.Errorf("Driver.Launch, several at the same time: %+v, %v", got, err)
@@ -43,7 +43,7 @@ func parallelUse(c *trial) {
 			if _, err := p.List(c.Context(), ""); err != nil {
 				c.Errorf("Driver.List, several at the same time: %v", err)
 			}
-			for _, err := range p.Offers(c.Context(), c.h.Spec) {
+			for _, err := range p.Offers(c.Context(), c.h.Spec.Query()) {
 				if err != nil {
 					c.Errorf("Driver.Offers, several at the same time: %v", err)
 				}
@@ -81,7 +81,7 @@ func goroutines(c *trial) {
 		c.Errorf("Driver.Prepare: %v", err)
 	}
 	in := p.running(p.launch(1))[0]
-	for range p.Offers(c.Context(), c.h.Spec) {
+	for range p.Offers(c.Context(), c.h.Spec.Query()) {
 		break
 	}
 	if err := p.reach(in); err != nil {
@@ -93,6 +93,6 @@ func goroutines(c *trial) {
 		c.Errorf("Driver.Close: %v", err)
 	}
 	if err := goleak.Find(before); err != nil {
-		c.Errorf("Driver.Close gives up what the driver itself holds; there is left: %v", err)
+		c.Errorf("Driver.Close releases what the driver itself holds; left: %v", err)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func redirectChecks() []check {
 	return []check{{"calls that are redirected to another server", []string{"Fault"}, redirected}}
 }
 
-// A stranger is a server that a redirect leads to. It notes what it is sent.
+// A stranger is the server at the end of a redirect. It records what it receives.
 type stranger struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -33,7 +33,7 @@ func newStranger(t testing.TB) *stranger {
 	return s
 }
 
-// take returns what the stranger was sent, and forgets it.
+// take returns what the stranger has received since the last take.
 func (s *stranger) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +42,8 @@ func (s *stranger) take() []string {
 	return got
 }
 
-// A redirect is no answer, and nothing goes where it leads: neither the credential nor
-// what a launch tells its machine.
+// A redirect is not an answer, and nothing is sent to its target: neither the credential nor a
+// launch's data for its machine.
 func redirected(c *trial) {
 	if c.h.stranger == nil {
 		c.Fatal("Run starts the server that a redirect leads to")
@@ -53,7 +53,7 @@ func redirected(c *trial) {
 	c.listed(p, p.info.ID, has(id))
 	calls := p.reads(id)
 	calls[OpTerminate] = func() error { return p.Terminate(c.Context(), id) }
-	if c.h.Machines != 1 { // else the pool has its one machine
+	if c.h.Machines != 1 { // with Machines 1, the pool has its one machine
 		calls[OpLaunch] = func() error { _, err := p.Launch(c.Context(), p.request()); return err }
 	}
 	for op, call := range calls {
@@ -61,9 +61,9 @@ func redirected(c *trial) {
 			remove := c.fault(op, Fault{Kind: Redirected, Status: status, To: c.h.stranger.URL + "/elsewhere", Times: -1})
 			err := call()
 			remove()
-			c.failure(fmt.Sprintf("a redirect (%d) in answer to Driver.%s", status, op), err, gputrain.ErrUnavailable)
+			c.failure(fmt.Sprintf("a redirect (%d) in answer to Driver.%s", status, op), err, driver.ErrUnavailable)
 			if got := c.h.stranger.take(); len(got) > 0 {
-				c.Errorf("Driver.%s follows a redirect (%d) to another server, which is sent %s: a credential is for the API's own server alone", op, status, got[0])
+				c.Errorf("Driver.%s follows a redirect (%d) and sends %s to another server: a credential is for the API's own server alone", op, status, got[0])
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func releaseChecks() []check {
@@ -24,24 +24,24 @@ func releaseChecks() []check {
 	return all
 }
 
-// newIn returns what is in the account and was not before.
-func (c *trial) newIn(before []string) []gputrain.Resource {
-	return slices.DeleteFunc(slices.Clone(c.h.Account()), func(r gputrain.Resource) bool { return slices.Contains(before, r.ID) })
+// newIn returns the things in the account that were not there before.
+func (c *trial) newIn(before []string) []driver.Resource {
+	return slices.DeleteFunc(slices.Clone(c.h.Account()), func(r driver.Resource) bool { return slices.Contains(before, r.ID) })
 }
 
 func prepareRecords(c *trial) {
 	before := resourceIDs(c.h.Account())
 	p := c.newPool()
-	recorded := map[string]gputrain.Resource{}
-	info := p.info.WithRecord(func(r gputrain.Resource) error {
+	recorded := map[string]driver.Resource{}
+	info := p.info.WithRecord(func(r driver.Resource) error {
 		key := r.Kind + " " + r.Name
 		if r.Kind == "" || r.Name == "" {
-			c.Errorf("PoolInfo.Record of %+v: a Kind and a Name are known before", r)
+			c.Errorf("PoolInfo.Record of %+v: it needs a Kind and a Name", r)
 		}
 		if _, again := recorded[key]; !again {
 			for _, made := range c.newIn(before) {
 				if made.Kind == r.Kind && (made.Name == r.Name || made.ID == r.ID) {
-					c.Errorf("%s exists already when it is put down: PoolInfo.Record comes before the call that makes it", key)
+					c.Errorf("%s exists already when it is recorded: PoolInfo.Record comes before the call that makes it", key)
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func prepareRecords(c *trial) {
 		c.Fatalf("Driver.Prepare: %v", err)
 	}
 	for _, made := range c.newIn(before) {
-		if !slices.ContainsFunc(p.made, func(r gputrain.Resource) bool { return r.Kind == made.Kind && r.ID == made.ID }) {
+		if !slices.ContainsFunc(p.made, func(r driver.Resource) bool { return r.Kind == made.Kind && r.ID == made.ID }) {
 			c.Errorf("Driver.Prepare made %s %s, and PoolInfo.Record was not called with its ID", made.Kind, made.ID)
 		}
 	}
@@ -63,9 +63,9 @@ func prepareUnrecorded(c *trial) {
 	full := errors.New("the ledger's disk is full")
 	p := c.newPool()
 	asked := false
-	err := p.Prepare(c.Context(), p.info.WithRecord(func(gputrain.Resource) error { asked = true; return full }))
+	err := p.Prepare(c.Context(), p.info.WithRecord(func(driver.Resource) error { asked = true; return full }))
 	if asked && !errors.Is(err, full) {
-		c.Errorf("Driver.Prepare says %v, and PoolInfo.Record said %v", err, full)
+		c.Errorf("Driver.Prepare returned %v, and PoolInfo.Record returned %v", err, full)
 	}
 	if made := c.newIn(before); len(made) > 0 {
 		c.Errorf("Driver.Prepare made %+v: after an error of PoolInfo.Record nothing may be made", made)
@@ -76,17 +76,18 @@ func prepareTwice(c *trial) {
 	before := resourceIDs(c.h.Account())
 	p := c.prepared()
 	once := resourceIDs(c.newIn(before))
-	for _, d := range []gputrain.Driver{p, c.open()} {
+	for _, d := range []driver.Driver{p, c.open()} {
 		if err := d.Prepare(c.Context(), p.now()); err != nil {
-			c.Errorf("Driver.Prepare is idempotent; again it says %v", err)
+			c.Errorf("Driver.Prepare is idempotent; the second call returned %v", err)
 		}
 		if again := resourceIDs(c.newIn(before)); len(again) != len(once) {
-			c.Errorf("Driver.Prepare is idempotent: once it made %q, and after another there are %q", once, again)
+			c.Errorf("Driver.Prepare is idempotent: one call made %q, and after another one there are %q", once, again)
 		}
 	}
 }
 
-// What somebody has removed, such as a reaper on another computer, is made again.
+// Things that another program has removed, such as a reaper on another computer, are made
+// again.
 func prepareAgain(c *trial) {
 	before := resourceIDs(c.h.Account())
 	p := c.prepared()
@@ -95,10 +96,10 @@ func prepareAgain(c *trial) {
 		c.Fatalf("Driver.Release: %v", err)
 	}
 	if err := p.Prepare(c.Context(), p.now()); err != nil {
-		c.Errorf("Driver.Prepare, after what it had made was removed: %v", err)
+		c.Errorf("Driver.Prepare, after its things were removed: %v", err)
 	}
 	if made := c.newIn(before); len(made) != n {
-		c.Errorf("Driver.Prepare, after the %d things that it had made were removed: there are %q", n, resourceIDs(made))
+		c.Errorf("Driver.Prepare, after its %d things were removed: there are %q", n, resourceIDs(made))
 	}
 	p.running(p.launch(1))
 }
@@ -115,7 +116,7 @@ func releaseExactly(c *trial) {
 	}
 	left := resourceIDs(c.h.Account())
 	if gone := except(foreign, left); len(gone) > 0 {
-		c.Errorf("Driver.Release has removed %q, which are somebody else's: it removes exactly what Prepare made", gone)
+		c.Errorf("Driver.Release has removed %q, which are another user's: it removes exactly what Prepare made", gone)
 	}
 	if gone := except(theirs, left); len(gone) > 0 {
 		c.Errorf("Driver.Release of one pool has removed %q of another", gone)
@@ -135,7 +136,7 @@ func releaseTwice(c *trial) {
 	p := c.prepared()
 	for range 2 {
 		if err := p.Release(c.Context(), p.now()); err != nil {
-			c.Errorf("Driver.Release is idempotent; it says %v", err)
+			c.Errorf("Driver.Release is idempotent; it returned %v", err)
 		}
 	}
 	q := c.newPool()
@@ -143,7 +144,7 @@ func releaseTwice(c *trial) {
 		c.Errorf("Driver.Release of a pool that was never prepared: %v", err)
 	}
 	if err := c.open().Release(c.Context(), p.now()); err != nil {
-		c.Errorf("Driver.Release by another program, when all is gone: %v", err)
+		c.Errorf("Driver.Release by another program, after everything was removed: %v", err)
 	}
 }
 
@@ -162,18 +163,18 @@ func prepareUnder(c *trial, f Fault) {
 	remove()
 	p.mu.Lock()
 	for _, made := range c.newIn(clean) {
-		if !slices.ContainsFunc(p.made, func(r gputrain.Resource) bool {
+		if !slices.ContainsFunc(p.made, func(r driver.Resource) bool {
 			return r.Kind == made.Kind && (r.Name == made.Name || r.ID == made.ID)
 		}) {
-			c.Errorf("Driver.Prepare was cut short, and %s %s exists that PoolInfo.Record was not called with", made.Kind, made.ID)
+			c.Errorf("Driver.Prepare was interrupted, and %s %s exists, which PoolInfo.Record was not called with", made.Kind, made.ID)
 		}
 	}
 	p.mu.Unlock()
 	if err := p.Prepare(c.Context(), p.now()); err != nil {
-		c.Errorf("Driver.Prepare is idempotent; after a failure it says %v", err)
+		c.Errorf("Driver.Prepare is idempotent; after a failure it returned %v", err)
 	}
 	if made := c.newIn(clean); len(made) != n {
-		c.Errorf("after a Prepare that failed and one that did not there are %q; one alone makes %d", resourceIDs(made), n)
+		c.Errorf("after a failed Prepare and a successful one there are %q; a successful one alone makes %d", resourceIDs(made), n)
 	}
 	if err := p.Release(c.Context(), p.now()); err != nil {
 		c.Errorf("Driver.Release: %v", err)
@@ -191,11 +192,11 @@ func releaseUnder(c *trial, f Fault) {
 	if err != nil {
 		c.failure("Driver.Release that failed", err)
 	} else if left := c.newIn(clean); len(left) > 0 {
-		c.Errorf("Driver.Release is a success, and %q are left", resourceIDs(left))
+		c.Errorf("Driver.Release succeeded, but left %q", resourceIDs(left))
 	}
 	remove()
 	if err := p.Release(c.Context(), p.now()); err != nil {
-		c.Errorf("Driver.Release is idempotent; after a failure it says %v", err)
+		c.Errorf("Driver.Release is idempotent; after a failure it returned %v", err)
 	}
 	if left := c.newIn(clean); len(left) > 0 {
 		c.Errorf("Driver.Release has left %q", resourceIDs(left))

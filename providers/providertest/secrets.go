@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func secretChecks() []check {
@@ -18,25 +18,25 @@ func secretChecks() []check {
 	}
 }
 
-// Host keys that the suite has made are secret too.
+// Host keys made by the suite are secret too.
 func secretsPrinted(c *trial) {
 	p := c.prepared()
 	got := p.running(p.launch(1))
 	list, err := p.List(c.Context(), "")
 	for what, v := range map[string]any{
 		"the provider": c.h.Provider, "the driver": p.Driver, "Capabilities": p.caps, "PoolInfo.Made": p.now().Made,
-		"Offers": c.offers(p, c.h.Spec), "an Instance": got, "List": list, "an error": err,
+		"Offers": c.offers(p, c.h.Spec.Query()), "an Instance": got, "List": list, "an error": err,
 	} {
 		c.printed(what, v)
 	}
 }
 
-// printed looks for secrets in every form in which a value is printed.
+// printed looks for secrets in every printed form of a value.
 func (c *trial) printed(what string, v any) {
 	c.Helper()
 	values := []any{v}
 	for r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && !r.IsNil(); r = r.Elem() {
-		values = append(values, r.Elem()) // fmt prints what a reflect.Value holds
+		values = append(values, r.Elem()) // fmt prints the value in a reflect.Value
 	}
 	for _, v := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v"} {
@@ -62,7 +62,7 @@ func secretsInErrors(c *trial) {
 		}
 		_, err := p.List(c.Context(), "")
 		errs = append(errs, err, p.Terminate(c.Context(), "no-such-machine"), p.Release(c.Context(), p.now()))
-		for _, err := range p.Offers(c.Context(), gputrain.Spec{}) {
+		for _, err := range p.Offers(c.Context(), driver.Query{}) {
 			errs = append(errs, err)
 		}
 		remove()

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// Each kind, as a client of the fake meets it, and nothing of it once it is removed.
+// Each kind of fault has its effect on a client, and no effect once it is removed.
 func TestOnServer(t *testing.T) {
 	const path = "/api/v1/instances"
 	api := fakecloud.Start(t, fakecloud.Config{Contracts: []fakecloud.Contract{fakecloud.OpenAPI(t, "lambda/lambda-lifecycle-3.0.derived.json")}})

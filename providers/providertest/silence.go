@@ -4,28 +4,28 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func silenceChecks() []check {
 	return []check{{"terminate and release leave silence", nil, leaveSilence}}
 }
 
-// leaveSilence believes nothing that the driver says: machines answer before they are
-// terminated and not after it, and there are as many as before.
+// leaveSilence does not trust the driver: machines answer before they are terminated and not
+// after it, and their number is as before.
 func leaveSilence(c *trial) {
 	before := c.live()
 	p := c.prepared()
 	got := p.running(p.launch(2))
 	for _, in := range got {
-		if err := p.eventually(max(p.caps.ProvisionTimeout, patience), func() error { return p.reach(in) }); err != nil {
-			c.Errorf("Driver.Describe says that %s runs, at %q, and no SSH server answers there: %v", in.ID, in.SSH.Addr, err)
+		if err := p.eventually(max(p.caps.ProvisionTimeout, eventTimeout), func() error { return p.reach(in) }); err != nil {
+			c.Errorf("Driver.Describe reports that %s runs, at %q, but no SSH server answers there: %v", in.ID, in.SSH.Addr, err)
 		}
 	}
 	if p.caps.Adopts {
-		before = c.live() // they were there, and stay
+		before = c.live() // they existed before, and stay
 	} else if now := c.live(); now != before+len(got) {
-		c.Errorf("Driver.Launch returned %d machines, and by Harness.Live there are %d more", len(got), now-before)
+		c.Errorf("Driver.Launch returned %d machines, but by Harness.Live there are %d more", len(got), now-before)
 	}
 	if err := p.Terminate(c.Context(), ids(got)...); err != nil {
 		c.Errorf("Driver.Terminate: %v", err)
@@ -42,7 +42,7 @@ func leaveSilence(c *trial) {
 	}
 }
 
-// live counts the machines by what the harness has.
+// live counts the machines by the harness's own means.
 func (c *trial) live() int {
 	if c.h.Live != nil {
 		return c.h.Live()
@@ -56,10 +56,10 @@ func (c *trial) live() int {
 	return n
 }
 
-// wantLive waits until there are so many machines.
+// wantLive waits until there are that many machines.
 func (c *trial) wantLive(when string, want int) {
 	c.Helper()
-	if err := c.eventually(patience, func() error {
+	if err := c.eventually(eventTimeout, func() error {
 		if now := c.live(); now != want {
 			return fmt.Errorf("there are %d machines, want %d", now, want)
 		}
@@ -69,15 +69,15 @@ func (c *trial) wantLive(when string, want int) {
 	}
 }
 
-// wantSilence waits until no SSH server answers where a machine was.
-func (p *pool) wantSilence(in gputrain.Instance) {
+// wantSilence waits until no SSH server answers at a machine's address.
+func (p *pool) wantSilence(in driver.Instance) {
 	p.Helper()
-	if err := p.eventually(patience, func() error {
+	if err := p.eventually(eventTimeout, func() error {
 		if p.reach(in) == nil {
 			return errors.New("its SSH server answers")
 		}
 		return nil
 	}); err != nil {
-		p.Errorf("Driver.Terminate has ended %s, and at %q %v", in.ID, in.SSH.Addr, err)
+		p.Errorf("Driver.Terminate ended %s, but at %q %v", in.ID, in.SSH.Addr, err)
 	}
 }

@@ -19,7 +19,7 @@ func terminatePending(c *trial) {
 	c.h.Stall()
 	got := ids(p.launch(1))
 	if err := p.Terminate(c.Context(), got...); err != nil {
-		c.Errorf("Driver.Terminate of a machine that is on its way up: %v", err)
+		c.Errorf("Driver.Terminate of a pending machine: %v", err)
 	}
 	p.gone(got...)
 	if c.h.Account != nil {
@@ -32,12 +32,12 @@ func terminateTwice(c *trial) {
 	got := ids(p.running(p.launch(2)))
 	for range 2 {
 		if err := p.Terminate(c.Context(), got...); err != nil {
-			c.Errorf("Driver.Terminate is idempotent, a machine that is gone already is a success; it says %v", err)
+			c.Errorf("Driver.Terminate is idempotent, and a machine that is gone already is a success; it returned %v", err)
 		}
 	}
 	p.gone(got...)
 	if err := c.open().Terminate(c.Context(), got...); err != nil {
-		c.Errorf("Driver.Terminate by another program, when the machines are gone: %v", err)
+		c.Errorf("Driver.Terminate by another program, after the machines are gone: %v", err)
 	}
 }
 
@@ -54,7 +54,7 @@ func terminateNamed(c *trial) {
 	p.holds("Terminate ends the named machines", got[1:]...)
 }
 
-// One that says that a machine is gone must be right.
+// An error that reports a machine as gone must be right.
 func terminateUnder(c *trial, f Fault) {
 	p := c.prepared()
 	got := ids(p.launch(1))

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A trial is one check of one harness.
@@ -25,14 +25,13 @@ type trial struct {
 	name  string // the provider's
 
 	mu       sync.Mutex
-	injected []string // of the host keys that it has made, the line with the secret part
+	injected []string // the secret line of each host key that the suite has made
 }
 
-// patience is how long what must happen may take, beyond what a provider says of
-// itself.
-const patience = 30 * time.Second
+// A check waits for an event for at most eventTimeout, beyond the provider's own times.
+const eventTimeout = 30 * time.Second
 
-// eventually calls f until it returns nil, and returns its error where it does not
+// eventually calls f until it returns nil, and returns its error if it does not
 // in time.
 func (c *trial) eventually(limit time.Duration, f func() error) error {
 	deadline := time.Now().Add(limit)
@@ -46,7 +45,7 @@ func (c *trial) eventually(limit time.Duration, f func() error) error {
 }
 
 // open opens a driver, and closes it with the check.
-func (c *trial) open() gputrain.Driver {
+func (c *trial) open() driver.Driver {
 	c.Helper()
 	d, err := c.h.Provider.Open(c.Context())
 	if err != nil {
@@ -60,7 +59,7 @@ func (c *trial) open() gputrain.Driver {
 	return d
 }
 
-// fault has calls go wrong until the check ends, or the result is called.
+// fault makes calls fail until the check ends, or the result is called.
 func (c *trial) fault(op Op, f Fault) (remove func()) {
 	c.Helper()
 	remove = c.h.Fault(op, f)
@@ -71,20 +70,20 @@ func (c *trial) fault(op Op, f Fault) (remove func()) {
 	return remove
 }
 
-// names reports whether a name is the provider's, or of one that it is made of.
+// names reports whether a name is the provider's or a member's.
 func (c *trial) names(provider string) bool {
 	return provider == c.name || slices.Contains(c.h.Members, provider)
 }
 
-// failure looks whether an error is one that a caller can act on: of the provider,
-// of one of the kinds, without secrets. It reports whether there is an error.
+// failure checks that an error is one that a caller can act on: the provider's, of one of the
+// kinds, without secrets. It reports whether there is an error.
 func (c *trial) failure(what string, err error, kinds ...error) bool {
 	c.Helper()
 	if err == nil {
 		c.Errorf("%s is taken for a success", what)
 		return false
 	}
-	var e *gputrain.Error
+	var e *driver.Error
 	if !errors.As(err, &e) || !c.names(e.Provider) || e.Op == "" {
 		c.Errorf("%s: %v: every error of a provider is a *gputrain.Error with Provider %q and an Op", what, err, c.name)
 	}
@@ -108,21 +107,21 @@ func (c *trial) unprinted(what, text string) {
 	}
 }
 
-// A pool is a driver with the pool that it works for. It ends with the check.
+// A pool is a driver and the pool that it serves. It ends with the check.
 type pool struct {
 	*trial
-	gputrain.Driver
-	caps  gputrain.Capabilities
-	info  gputrain.PoolInfo
+	driver.Driver
+	caps  driver.Capabilities
+	info  driver.PoolInfo
 	ranks int
 
 	mu       sync.Mutex
-	made     []gputrain.Resource // as the ledger would have it
+	made     []driver.Resource // the ledger's content
 	launched []string
 }
 
-// Launch is the driver's. What it returns is ended with the check.
-func (p *pool) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// Launch calls the driver's Launch. The check terminates the machines that it returns.
+func (p *pool) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	got, err := p.Driver.Launch(ctx, req)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,8 +129,8 @@ func (p *pool) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputra
 	return got, err
 }
 
-// now is the pool as its driver is told of it, with a ledger.
-func (p *pool) now() gputrain.PoolInfo {
+// now returns the pool's PoolInfo for its driver, with a ledger.
+func (p *pool) now() driver.PoolInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	info := p.info.WithRecord(p.record)
@@ -139,33 +138,33 @@ func (p *pool) now() gputrain.PoolInfo {
 	return info
 }
 
-func (p *pool) record(r gputrain.Resource) error {
+func (p *pool) record(r driver.Resource) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.made = append(slices.DeleteFunc(p.made, func(m gputrain.Resource) bool { return m.Kind == r.Kind && m.Name == r.Name }), r)
+	p.made = append(slices.DeleteFunc(p.made, func(m driver.Resource) bool { return m.Kind == r.Kind && m.Name == r.Name }), r)
 	return nil
 }
 
-// newInfo returns what a driver is told of a new pool.
-func (c *trial) newInfo() gputrain.PoolInfo {
+// newInfo returns a PoolInfo of a new pool.
+func (c *trial) newInfo() driver.PoolInfo {
 	c.Helper()
 	keys, err := ssh.NewKeyPair()
 	if err != nil {
 		c.Fatal(err)
 	}
-	return gputrain.PoolInfo{
+	return driver.PoolInfo{
 		ID: "pt-" + strings.ToLower(rand.Text()[:10]), Name: "pt", Owner: "host.example/4711/99", Lease: 15 * time.Minute,
 		AuthorizedKey: keys.Public, Expires: time.Now().Add(time.Hour).Truncate(time.Second),
 	}
 }
 
-// newPool opens a driver for a new pool, and prepares nothing yet.
+// newPool opens a driver for a new pool, without preparing it.
 func (c *trial) newPool() *pool {
 	c.Helper()
 	return c.poolOf(c.newInfo())
 }
 
-func (c *trial) poolOf(info gputrain.PoolInfo) *pool {
+func (c *trial) poolOf(info driver.PoolInfo) *pool {
 	c.Helper()
 	d := c.open()
 	p := &pool{trial: c, Driver: d, caps: d.Capabilities(), info: info}
@@ -173,7 +172,7 @@ func (c *trial) poolOf(info gputrain.PoolInfo) *pool {
 	return p
 }
 
-// prepared is newPool, prepared.
+// prepared returns a new pool, prepared.
 func (c *trial) prepared() *pool {
 	c.Helper()
 	p := c.newPool()
@@ -183,10 +182,10 @@ func (c *trial) prepared() *pool {
 	return p
 }
 
-// end leaves nothing of the pool.
+// end removes everything of the pool.
 func (p *pool) end() {
-	err := p.eventually(p.caps.ListLag+patience, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Context()), patience)
+	err := p.eventually(p.caps.ListLag+eventTimeout, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Context()), eventTimeout)
 		defer cancel()
 		listed, err := p.List(ctx, p.info.ID)
 		p.mu.Lock()
@@ -200,25 +199,25 @@ func (p *pool) end() {
 		return errors.Join(err, p.Terminate(ctx, all...), p.Release(ctx, p.now()))
 	})
 	if err != nil {
-		p.Errorf("after the check, with the faults gone, List, Terminate and Release must leave nothing; they say %v", err)
+		p.Errorf("after the check, without faults, List, Terminate and Release must leave nothing; they returned %v", err)
 	}
 }
 
-// requests asks for n machines of new ranks, or for as many as a pool can have, and as
-// it does: of the first offers on demand, or on spot where the spec wants nothing else,
-// and of none for more machines than are available.
-func (p *pool) requests(n int) []gputrain.LaunchRequest {
+// requests returns launches of n machines of new ranks, or of as many as a pool can
+// have. Like a pool it takes the first offers on demand, or on spot if the spec wants
+// only spot, and no more machines of an offer than are available.
+func (p *pool) requests(n int) []driver.Launch {
 	p.Helper()
 	n = p.upTo(n)
-	var all []gputrain.LaunchRequest
-	for o, err := range p.Offers(p.Context(), p.h.Spec) {
+	var all []driver.Launch
+	for o, err := range p.Offers(p.Context(), p.h.Spec.Query()) {
 		if err != nil {
 			p.Fatalf("Driver.Offers: %v", err)
 		}
-		if o.Spot != (p.h.Spec.Allocation == gputrain.Spot) {
+		if o.Spot != (p.h.Spec.Allocation == driver.Spot) {
 			continue
 		}
-		req := gputrain.LaunchRequest{Pool: p.now(), Offer: o, Spec: p.h.Spec, Token: rand.Text()}
+		req := driver.Launch{Pool: p.now(), Offer: o, Query: p.h.Spec.Query(), Token: rand.Text()}
 		for n > 0 && (o.Available == 0 || p.caps.Adopts || len(req.Nodes) < o.Available) {
 			req.Nodes = append(req.Nodes, p.newNode())
 			n--
@@ -231,22 +230,22 @@ func (p *pool) requests(n int) []gputrain.LaunchRequest {
 	return nil
 }
 
-// request is requests for one machine.
-func (p *pool) request() gputrain.LaunchRequest {
+// request returns a launch of one machine.
+func (p *pool) request() driver.Launch {
 	p.Helper()
 	return p.requests(1)[0]
 }
 
-// newNode is the next rank.
-func (p *pool) newNode() gputrain.NodeRequest {
+// newNode returns a request for the next rank.
+func (p *pool) newNode() driver.NodeRequest {
 	p.Helper()
-	node := gputrain.NodeRequest{Rank: p.ranks, Name: fmt.Sprintf("%s-%d", p.info.ID, p.ranks)}
-	if p.caps.HostKeys == gputrain.HostKeyInjected {
+	node := driver.NodeRequest{Rank: p.ranks, Name: fmt.Sprintf("%s-%d", p.info.ID, p.ranks)}
+	if p.caps.HostKeys == driver.HostKeyInjected {
 		keys, err := ssh.NewKeyPair()
 		if err != nil {
 			p.Fatal(err)
 		}
-		node.HostKey = gputrain.HostKey{Private: gputrain.Secret(keys.Private), Public: keys.Public}
+		node.HostKey = driver.HostKey{Private: driver.Secret(keys.Private), Public: keys.Public}
 		p.trial.mu.Lock()
 		p.injected = append(p.injected, strings.Split(string(keys.Private), "\n")[4])
 		p.trial.mu.Unlock()
@@ -255,8 +254,8 @@ func (p *pool) newNode() gputrain.NodeRequest {
 	return node
 }
 
-// launchAll makes the requests, all of them, and joins their errors.
-func (p *pool) launchAll(reqs []gputrain.LaunchRequest) (got []gputrain.Instance, err error) {
+// launchAll makes all requests, and joins their errors.
+func (p *pool) launchAll(reqs []driver.Launch) (got []driver.Instance, err error) {
 	for _, req := range reqs {
 		some, failed := p.Launch(p.Context(), req)
 		got, err = append(got, some...), errors.Join(err, failed)
@@ -264,9 +263,9 @@ func (p *pool) launchAll(reqs []gputrain.LaunchRequest) (got []gputrain.Instance
 	return got, err
 }
 
-// nodes returns what the requests ask for, and of which offer each is, by its name.
-func nodes(reqs []gputrain.LaunchRequest) (all []gputrain.NodeRequest, offers map[string]gputrain.Offer) {
-	offers = map[string]gputrain.Offer{}
+// nodes returns the requests' nodes, and their offers by name.
+func nodes(reqs []driver.Launch) (all []driver.NodeRequest, offers map[string]driver.Offer) {
+	offers = map[string]driver.Offer{}
 	for _, req := range reqs {
 		for _, n := range req.Nodes {
 			all, offers[n.Name] = append(all, n), req.Offer
@@ -275,7 +274,7 @@ func nodes(reqs []gputrain.LaunchRequest) (all []gputrain.NodeRequest, offers ma
 	return all, offers
 }
 
-// upTo returns n, or how many machines a pool can have.
+// upTo returns n, or the maximum of a pool's machines.
 func (c *trial) upTo(n int) int {
 	if c.h.Machines > 0 {
 		return min(n, c.h.Machines)
@@ -283,8 +282,8 @@ func (c *trial) upTo(n int) int {
 	return n
 }
 
-// launch launches n machines, or as many as a pool can have, and wants as many.
-func (p *pool) launch(n int) []gputrain.Instance {
+// launch launches n machines, or the maximum of a pool, and fails the check if there are fewer.
+func (p *pool) launch(n int) []driver.Instance {
 	p.Helper()
 	n = p.upTo(n)
 	got, err := p.launchAll(p.requests(n))
@@ -294,14 +293,14 @@ func (p *pool) launch(n int) []gputrain.Instance {
 	return got
 }
 
-// running waits until the machines run, and returns them as Describe has them then.
-func (p *pool) running(got []gputrain.Instance) []gputrain.Instance {
+// running waits until Describe reports the machines as running, and returns them.
+func (p *pool) running(got []driver.Instance) []driver.Instance {
 	p.Helper()
 	now := got
-	err := p.eventually(max(p.caps.ProvisionTimeout, patience), func() error {
+	err := p.eventually(max(p.caps.ProvisionTimeout, eventTimeout), func() error {
 		now = p.describe(ids(got)...)
 		for _, in := range now {
-			if in.State != gputrain.InstanceRunning {
+			if in.State != driver.InstanceRunning {
 				return fmt.Errorf("%s is %v", in.ID, in.State)
 			}
 		}
@@ -313,8 +312,8 @@ func (p *pool) running(got []gputrain.Instance) []gputrain.Instance {
 	return now
 }
 
-// describe describes machines, and wants one answer for each, in their order.
-func (p *pool) describe(want ...string) []gputrain.Instance {
+// describe describes machines, and checks that there is one answer for each, in their order.
+func (p *pool) describe(want ...string) []driver.Instance {
 	p.Helper()
 	got, err := p.Describe(p.Context(), want...)
 	if err != nil {
@@ -326,11 +325,11 @@ func (p *pool) describe(want ...string) []gputrain.Instance {
 	return got
 }
 
-// listed returns what List has of a pool once that satisfies a condition.
-func (c *trial) listed(d gputrain.Driver, poolID string, until func([]gputrain.Resource) error) []gputrain.Resource {
+// listed returns a pool's list once it satisfies a condition.
+func (c *trial) listed(d driver.Driver, poolID string, until func([]driver.Resource) error) []driver.Resource {
 	c.Helper()
-	var list []gputrain.Resource
-	err := c.eventually(d.Capabilities().ListLag+patience, func() (err error) {
+	var list []driver.Resource
+	err := c.eventually(d.Capabilities().ListLag+eventTimeout, func() (err error) {
 		if list, err = d.List(c.Context(), poolID); err != nil {
 			c.Fatalf("Driver.List: %v", err)
 		}
@@ -342,8 +341,7 @@ func (c *trial) listed(d gputrain.Driver, poolID string, until func([]gputrain.R
 	return list
 }
 
-// machines returns the IDs of machines in the account that are the pool's, by
-// their names.
+// machines returns the IDs of the pool's machines in the account, by their names.
 func (p *pool) machines() []string {
 	var found []string
 	for _, r := range p.h.Account() {
@@ -355,15 +353,15 @@ func (p *pool) machines() []string {
 	return found
 }
 
-// holds looks whether exactly these of the pool's machines exist.
+// holds checks that exactly these of the pool's machines exist.
 func (p *pool) holds(why string, want ...string) {
 	p.Helper()
 	if p.caps.Adopts {
-		return // its machines were there before
+		return // its machines existed before
 	}
 	want = slices.Sorted(slices.Values(want))
 	var have []string
-	if p.eventually(patience, func() error {
+	if p.eventually(eventTimeout, func() error {
 		if have = p.machines(); !slices.Equal(have, want) {
 			return errors.New("not yet")
 		}
@@ -374,13 +372,13 @@ func (p *pool) holds(why string, want ...string) {
 }
 
 // reach connects to a machine's SSH server and waits for its greeting.
-func (p *pool) reach(in gputrain.Instance) error {
+func (p *pool) reach(in driver.Instance) error {
 	var nc net.Conn
 	var err error
-	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.Context(), eventTimeout)
 	defer cancel()
 	switch d := p.Driver.(type) {
-	case gputrain.Dialer:
+	case driver.Dialer:
 		nc, err = d.Dial(ctx, in)
 	default:
 		if p.h.Dial != nil {
@@ -401,7 +399,7 @@ func (p *pool) reach(in gputrain.Instance) error {
 	return nil
 }
 
-func ids(got []gputrain.Instance) []string {
+func ids(got []driver.Instance) []string {
 	all := []string{}
 	for _, in := range got {
 		all = append(all, in.ID)
@@ -409,7 +407,7 @@ func ids(got []gputrain.Instance) []string {
 	return all
 }
 
-// except returns what of all is not in some.
+// except returns the elements of all that are not in some.
 func except(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A witness is a test that notes its failures. Its cleanups run at the end of the
-// check, and what fails in them counts.
+// A witness is a test that records its failures. Its cleanups run after the check, and
+// their failures count too.
 type witness struct {
 	testing.TB
 	mu       sync.Mutex
@@ -38,7 +38,7 @@ func (w *witness) Logf(string, ...any) {}
 func watch(t *testing.T, c check, h Harness) []string {
 	w := &witness{TB: t}
 	var wg sync.WaitGroup
-	wg.Go(func() { c.in(w, h) }) // in a goroutine of its own, which Fatal ends
+	wg.Go(func() { c.in(w, h) }) // in its own goroutine, which Fatal ends
 	wg.Wait()
 	for _, f := range slices.Backward(w.cleanups) {
 		wg.Go(f)

@@ -8,22 +8,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// firstWait is rest.Config.FirstWait. Tests have a shorter one than zero stands for.
-var firstWait time.Duration
-
-// A client calls RunPod's APIs: REST v2, and for what that lacks GraphQL.
+// A client calls RunPod's APIs: REST v2, and GraphQL for what v2 lacks.
 type client struct {
 	v2, graphQL *rest.Client
 }
 
 func newClient(c Config, key string) (*client, error) {
 	api := rest.Config{
-		BaseURL: c.endpoint() + "/v2", HTTPClient: c.HTTPClient, Auth: rest.Bearer(key), Timeout: c.requestTimeout(), FirstWait: firstWait,
+		BaseURL: c.endpoint() + "/v2", HTTPClient: c.HTTPClient, Auth: rest.Bearer(key), Timeout: c.requestTimeout(), FirstWait: cloud.Second,
 		Fault: problem, SecretFields: []string{envHostKey, keyVariable, "JUPYTER_PASSWORD"},
 	}
 	v2, err := rest.New(api)
@@ -44,7 +41,7 @@ func (c *client) close() {
 	c.graphQL.Close()
 }
 
-// hide makes known what is secret in what is sent, and may come back.
+// hide registers secrets that are sent and may come back, so that errors omit them.
 func (c *client) hide(secrets ...string) {
 	c.v2.Hide(secrets...)
 	c.graphQL.Hide(secrets...)
@@ -79,7 +76,7 @@ func (c *client) pod(ctx context.Context, id string) (pod, error) {
 	return out, identified(err, out.ID)
 }
 
-// pods lists the account's pods, with those of clusters.
+// pods lists the account's pods, including those of clusters.
 func (c *client) pods(ctx context.Context) ([]pod, error) {
 	return list(ctx, c, "/pods", "pods", url.Values{"includeClusterPods": {"true"}}, func(p pod) string { return p.ID })
 }
@@ -104,7 +101,7 @@ func (c *client) clusterPods(ctx context.Context, id string) ([]pod, error) {
 		return nil, err
 	}
 	if out.Pods == nil {
-		return nil, odd("GET /clusters/%s/pods has no list of pods", id)
+		return nil, odd("GET /clusters/%s/pods: the answer has no list of pods", id)
 	}
 	return *out.Pods, nil
 }
@@ -113,10 +110,10 @@ func (c *client) deleteCluster(ctx context.Context, id string) error {
 	return c.v2.Do(ctx, http.MethodDelete, "/clusters/"+url.PathEscape(id), nil, nil)
 }
 
-// gpuTypes returns what GPUs there are, for pods or clusters, with their stock.
-func (c *client) gpuTypes(ctx context.Context, product string, count int, cloud Cloud, country, minCUDA string) ([]gpuType, error) {
+// gpuTypes returns the types of GPU for pods or clusters, with their stock.
+func (c *client) gpuTypes(ctx context.Context, product string, count int, of Cloud, country, minCUDA string) ([]gpuType, error) {
 	query := url.Values{
-		"include": {"AVAILABILITY"}, "product": {product}, "count": {strconv.Itoa(count)}, "cloud": {strings.ToUpper(string(cloud))},
+		"include": {"AVAILABILITY"}, "product": {product}, "count": {strconv.Itoa(count)}, "cloud": {strings.ToUpper(string(of))},
 	}
 	if country != "" {
 		query.Set("countryCodes", country)
@@ -144,8 +141,8 @@ func (c *client) registries(ctx context.Context) ([]registry, error) {
 	return list(ctx, c, "/registries", "registries", nil, func(r registry) string { return r.ID })
 }
 
-// list reads all pages of a list. One without its field, with an item that has no ID,
-// or with more pages and no word where, is an error: it would pass for a shorter one.
+// list reads all pages of a list. A page without its field, with an item that has no ID, or
+// with more pages but no cursor is an error: it would pass for a shorter list.
 func list[T any](ctx context.Context, c *client, path, field string, query url.Values, id func(T) string) ([]T, error) {
 	var all []T
 	for item, err := range rest.Pages(func(cursor string) ([]T, string, error) {
@@ -163,18 +160,18 @@ func list[T any](ctx context.Context, c *client, path, field string, query url.V
 		var items *[]T
 		var pages pagination
 		if err := json.Unmarshal(raw[field], &items); err != nil || items == nil {
-			return nil, "", odd("GET %s has no list of %s", path, field)
+			return nil, "", odd("GET %s: the answer has no list of %s", path, field)
 		}
 		if raw["pagination"] != nil {
 			if err := json.Unmarshal(raw["pagination"], &pages); err != nil {
-				return nil, "", odd("GET %s: its pagination: %v", path, err)
+				return nil, "", odd("GET %s: the pagination: %v", path, err)
 			}
 		}
 		switch {
 		case !pages.HasNextPage:
 			return *items, "", nil
 		case pages.NextCursor == "":
-			return nil, "", odd("GET %s has more pages, and does not say where", path)
+			return nil, "", odd("GET %s: the answer has more pages but no cursor", path)
 		}
 		return *items, pages.NextCursor, nil
 	}) {
@@ -182,17 +179,17 @@ func list[T any](ctx context.Context, c *client, path, field string, query url.V
 			return nil, err
 		}
 		if id(item) == "" {
-			return nil, odd("GET %s lists something without an ID", path)
+			return nil, odd("GET %s: an item has no ID", path)
 		}
 		all = append(all, item)
 	}
 	return all, nil
 }
 
-// identified returns err, or says that a thing came without its ID.
+// identified returns err, or the error of a thing without its ID.
 func identified(err error, id string) error {
 	if err == nil && id == "" {
-		return odd("it has no ID")
+		return odd("the answer has no ID")
 	}
 	return err
 }

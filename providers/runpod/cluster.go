@@ -6,184 +6,123 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// memberTime is how long RunPod may take to say which pods a cluster has.
+	// memberTime bounds the wait for RunPod to report a cluster's pods.
 	memberTime = 2 * time.Minute
-	// mostMembers is where a create with all host keys becomes too large to be taken.
+	// settleTime bounds the end of an unusable cluster.
+	settleTime = 30 * time.Second
+	// From mostMembers on, a create with all host keys would be too large for the API.
 	mostMembers = 64
 )
 
-// A clusterDriver is a driver of Instant Clusters, whose members cannot end themselves: it is no
-// SelfDestructor, by which the most that a pool may cost would be told too low.
-type clusterDriver struct{ gputrain.Driver }
+// clusters is RunPod's API for Instant Clusters: one call makes all nodes of a pool.
+type clusters struct{ *api }
 
-// launchCluster creates one cluster for all nodes. Nodes have the ranks that RunPod
-// gives: the first member is the first of the request.
-func (d *driver) launchCluster(ctx context.Context, o order) ([]gputrain.Instance, error) {
-	nodes := o.req.Nodes
-	if len(nodes) < 2 || len(nodes) > mostMembers {
-		return nil, &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("an instant cluster of %d nodes; it has from 2 to %d", len(nodes), mostMembers),
+var _ cloud.Together = clusters{}
+
+// CreateTogether creates one cluster for all nodes. Nodes have RunPod's ranks: the first member
+// is the first of the orders.
+func (c clusters) CreateTogether(ctx context.Context, orders []cloud.Order) ([]cloud.Machine, error) {
+	if len(orders) < 2 || len(orders) > mostMembers {
+		return nil, &driver.Error{Kind: driver.ErrUnsupported, Err: fmt.Errorf("an instant cluster of %d nodes; it has from 2 to %d", len(orders), mostMembers),
 			Hint: "a node that is lost cannot be replaced alone; open the pool again"}
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	o, err := c.order(ctx, orders[0])
+	if err != nil {
+		return nil, err
 	}
-	name := prefix + nodes[0].Name + ofCluster
-	made, err := d.client.createCluster(ctx, createCluster{
+	nodes := cloud.Each(orders, func(o cloud.Order) driver.NodeRequest { return o.Node })
+	name := pooltag.Prefix + nodes[0].Name + ofCluster
+	made, err := c.client.createCluster(ctx, createCluster{
 		Name: name, Type: "TRAINING", Compute: compute{GPUTypeID: o.id, GPUCountPerPod: o.count, PodCount: len(nodes)},
-		Image: d.cfg.image(o.nvidia()), Args: startCommand(), Disk: d.cfg.disk(false, o.req.Spec.DiskGiB), Mounts: o.mounts, Ports: d.cfg.ports(),
-		Env: d.environment(o.req, nodes, time.Now()), DataCenterIDs: o.centers, StartSSH: true,
+		Image: c.cfg.image(o.nvidia()), Args: startCommand(), Disk: c.cfg.disk(false, o.Spec.DiskGiB), Mounts: o.mounts, Ports: c.cfg.ports(),
+		Env: c.environment(o.Pool, o.Offer.ID, nodes, time.Now()), DataCenterIDs: o.centers, StartSSH: true,
 	})
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
 	if err != nil && isAmbiguous(err) {
-		all, lookErr := d.client.clusters(settling)
-		if i := slices.IndexFunc(all, func(k cluster) bool { return k.Name == name }); i >= 0 {
-			made, err = all[i], nil
-		} else if lookErr != nil {
-			err = errors.Join(err, fmt.Errorf("looking for what it made: %w", lookErr))
-		}
+		made, err = c.settle(ctx, o.Pool, name, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	got, err := d.members(ctx, made.ID, o)
+	got, err := c.members(ctx, made.ID, len(nodes))
 	if err == nil {
 		return got, nil
 	}
-	// Whose nodes its pods are cannot be told: none can be used.
+	// RunPod does not report whose nodes its pods are, so none can be used.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	if left := d.endCluster(ending, made.ID); left != nil {
-		return nil, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("%v; ending cluster %s again: %v", err, made.ID, left)}
+	if left := c.endUnused(ending, made.ID); left != nil {
+		return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("%v; ending cluster %s again: %v", err, made.ID, left)}
 	}
 	return nil, err
 }
 
-// endCluster ends a cluster whose members are not known, and returns why it is not known to be
-// gone. As long as it is listed it is asked for again.
-func (d *driver) endCluster(ctx context.Context, id string) error {
+// settle looks for the cluster of a create whose answer was lost.
+func (c clusters) settle(ctx context.Context, pool driver.PoolInfo, name string, why error) (cluster, error) {
+	return cloud.Search[cluster]{
+		Pool: pool, Name: name, Why: why, Lag: c.lag, Pause: cloud.Second,
+		Find: func(ctx context.Context) (cluster, bool, error) {
+			all, err := c.client.clusters(ctx)
+			if i := slices.IndexFunc(all, func(k cluster) bool { return k.Name == name }); i >= 0 {
+				return all[i], true, nil
+			}
+			return cluster{}, false, err
+		},
+	}.Settle(ctx)
+}
+
+// endUnused ends a cluster without known members. It returns nil once the cluster is known to
+// be gone, and repeats the call as long as the cluster is listed.
+func (c clusters) endUnused(ctx context.Context, id string) error {
 	for {
-		if err := d.client.deleteCluster(ctx, id); err != nil && !isGone(err) {
+		if err := c.client.deleteCluster(ctx, id); err != nil && !isGone(err) {
 			return err
 		}
-		all, err := d.client.clusters(ctx)
+		all, err := c.client.clusters(ctx)
 		if err == nil && !slices.ContainsFunc(all, func(k cluster) bool { return k.ID == id }) {
 			return nil
 		}
-		if !launches.Pause(ctx, time.Second) {
+		if !launches.Pause(ctx, cloud.Second) {
 			return cmp.Or(err, fmt.Errorf("it is still there: %w", context.Cause(ctx)))
 		}
 	}
 }
 
-// members waits until a cluster's pods have their ranks, and returns them as nodes.
-func (d *driver) members(ctx context.Context, id string, o order) ([]gputrain.Instance, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, memberTime, errors.New("RunPod does not say which pods the cluster has"))
+// members waits until a cluster's pods have their ranks, and returns them by rank.
+func (c clusters) members(ctx context.Context, id string, nodes int) ([]cloud.Machine, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, memberTime, errors.New("RunPod does not report the cluster's pods"))
 	defer cancel()
 	for {
-		pods, err := d.client.clusterPods(ctx, id)
+		pods, err := c.client.clusterPods(ctx, id)
 		if err != nil && !isGone(err) {
 			return nil, err
 		}
-		var got []gputrain.Instance
-		seen := map[int]bool{}
+		byRank := map[int]cloud.Machine{}
 		for _, p := range pods {
 			if p.Cluster == nil || p.Cluster.Rank == nil || p.ID == "" {
 				continue
 			}
-			if rank := *p.Cluster.Rank; rank >= 0 && rank < len(o.req.Nodes) && !seen[rank] {
-				seen[rank] = true
-				d.remember(p.ID, o.req.Nodes[rank], o.req.Offer)
-				got = append(got, d.instance(p))
+			if rank := *p.Cluster.Rank; rank >= 0 && rank < nodes && byRank[rank].ID == "" {
+				byRank[rank] = machine(p)
 			}
 		}
-		if len(got) == len(o.req.Nodes) {
-			slices.SortFunc(got, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
+		if len(byRank) == nodes {
+			got := make([]cloud.Machine, nodes)
+			for rank, m := range byRank {
+				got[rank] = m
+			}
 			return got, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !launches.Pause(ctx, cloud.Second) {
 			return nil, context.Cause(ctx)
-		case <-time.After(time.Second):
 		}
 	}
-}
-
-// terminateClusters ends the clusters of members that cannot be ended alone, where
-// all of a cluster's members are to go.
-func (d *driver) terminateClusters(ctx context.Context, members, ids []string) error {
-	var errs []error
-	ended := map[string]bool{}
-	for _, id := range members {
-		p, err := d.client.pod(ctx, id)
-		switch {
-		case isGone(err):
-			continue
-		case err != nil:
-			errs = append(errs, err)
-			continue
-		case p.Cluster == nil:
-			errs = append(errs, &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("%s cannot be deleted while it is %s", id, p.Status)})
-			continue
-		case ended[p.Cluster.ID]:
-			continue
-		}
-		ended[p.Cluster.ID] = true
-		if err := d.terminateCluster(ctx, p.Cluster.ID, id, ids); err != nil && !isGone(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (d *driver) terminateCluster(ctx context.Context, id, member string, ids []string) error {
-	pods, err := d.client.clusterPods(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case !slices.ContainsFunc(pods, func(p pod) bool { return p.ID == member }): // nor perhaps others, which are to stay
-		return odd("the pods of cluster %s lack %s, which is one of them", id, member)
-	}
-	var stay []string
-	for _, p := range pods {
-		if p.Status != "TERMINATED" && !slices.Contains(ids, p.ID) {
-			stay = append(stay, p.ID)
-		}
-	}
-	if len(stay) > 0 {
-		return &gputrain.Error{Kind: gputrain.ErrUnsupported, Err: fmt.Errorf("the members of cluster %s end together, and %s are to stay", id, strings.Join(stay, ", "))}
-	}
-	if err := d.client.deleteCluster(ctx, id); err != nil {
-		return err
-	}
-	for _, p := range pods {
-		d.ended(p.ID)
-	}
-	return nil
-}
-
-// terminate ends a pod, or a cluster that has none.
-func (d *driver) terminate(ctx context.Context, id string) error {
-	if k, is := strings.CutPrefix(id, clusterID); is {
-		return d.client.deleteCluster(ctx, k)
-	}
-	return d.client.deletePod(ctx, id)
-}
-
-// describeCluster reports a cluster that List has found without members.
-func (d *driver) describeCluster(ctx context.Context, id string) (gputrain.Instance, error) {
-	in := gputrain.Instance{ID: clusterID + id, Rank: -1, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such cluster"}
-	all, err := d.client.clusters(ctx)
-	if i := slices.IndexFunc(all, func(k cluster) bool { return k.ID == id }); i >= 0 {
-		in.Name, in.State, in.StateReason = strings.TrimPrefix(all[i].Name, prefix), gputrain.InstancePending, "a cluster without members"
-	}
-	return in, err
 }

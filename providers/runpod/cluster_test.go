@@ -9,7 +9,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 var clusterSpec = gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 2}
@@ -20,7 +21,7 @@ func instant(f *fake) Config {
 	return cfg
 }
 
-// An instant cluster from Open to Close: each member has the host key of its rank.
+// An instant cluster works from Open to Close, and each member has the host key of its rank.
 func TestClusterPool(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -65,10 +66,10 @@ func TestClusterLaunch(t *testing.T) {
 			t.Fatal(err)
 		}
 		for rank, in := range described {
-			if in.Name != req.Nodes[rank].Name || in.Rank != rank || in.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || in.State != gputrain.InstanceRunning || in.Offer.ID != req.Offer.ID {
+			if in.Name != req.Nodes[rank].Name || in.Rank != rank || in.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || in.State != driver.InstanceRunning || in.Offer.ID != req.Offer.ID {
 				t.Errorf("%+v", in)
 			}
-			if text := open(t, f.config()).(gputrain.SelfDestructor).SelfDestruct(in); text != "" {
+			if text := open(t, f.config()).(driver.Scripter).Scripts(in).SelfDestruct; text != "" {
 				t.Errorf("a member that ends itself: %q", text)
 			}
 		}
@@ -76,9 +77,9 @@ func TestClusterLaunch(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].Name == list[1].Name {
 			t.Errorf("%+v, %v", list, err)
 		}
-		wantKind(t, "one member", other.Terminate(t.Context(), ids[0]), gputrain.ErrUnsupported, ids[1]+" are to stay")
+		wantKind(t, "one member", other.Terminate(t.Context(), ids[0]), driver.ErrUnsupported, ids[1]+" are to stay")
 		f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 200, `{"pods":[]}`))
-		wantKind(t, "one member of none", other.Terminate(t.Context(), ids[0]), gputrain.ErrUnavailable, "lack "+ids[0])
+		wantKind(t, "one member of none", other.Terminate(t.Context(), ids[0]), driver.ErrUnavailable, "lack its member "+ids[0])
 		if live := f.live(); len(live) != 3 {
 			t.Errorf("a cluster whose pods are not told has ended: %v", live)
 		}
@@ -97,17 +98,17 @@ func TestClusterRefused(t *testing.T) {
 	f := startFake(t)
 	d := open(t, instant(f))
 	_, err := d.Launch(t.Context(), request(t, d, clusterSpec, 1))
-	wantKind(t, "one node", err, gputrain.ErrUnsupported, "from 2")
+	wantKind(t, "one node", err, driver.ErrUnsupported, "from 2")
 	f.Do(func() { f.room = 1 })
 	_, err = d.Launch(t.Context(), request(t, d, clusterSpec, 2))
-	wantKind(t, "no room", err, gputrain.ErrNoCapacity)
+	wantKind(t, "no room", err, driver.ErrNoCapacity)
 	if live := f.live(); len(live) > 0 {
 		t.Error(live)
 	}
 }
 
-// A cluster whose members are not told is ended by the launch, and where its program
-// died first, by whoever finds it in the list.
+// If a cluster's members are not reported, the launch removes the cluster. If the
+// program died first, another program finds it in the list.
 func TestClusterWithoutMembers(t *testing.T) {
 	f := startFake(t)
 	f.Do(func() { f.unranked = true })
@@ -116,15 +117,15 @@ func TestClusterWithoutMembers(t *testing.T) {
 	undeleted := f.Inject(faultAnswer("DELETE /v2/clusters/{id}", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
 	req := request(t, d, clusterSpec, 2)
 	_, err := d.Launch(t.Context(), req)
-	wantKind(t, "not ended", err, gputrain.ErrUnavailable, "ending cluster")
-	if undeleted.Hits() != 1 || errors.Is(err, gputrain.ErrAuth) {
-		t.Fatalf("what is left would pass for never made: %v", err)
+	wantKind(t, "not ended", err, driver.ErrUnavailable, "ending cluster")
+	if undeleted.Hits() != 1 || errors.Is(err, driver.ErrAuth) {
+		t.Fatalf("the error means that nothing was made, but the cluster exists: %v", err)
 	}
 	list, err := d.List(t.Context(), "")
 	if err != nil || len(list) != 1 || list[0].Pool != req.Pool.ID || list[0].Kind != "machine" {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for _, want := range []gputrain.InstanceState{gputrain.InstancePending, gputrain.InstanceTerminated} {
+	for _, want := range []driver.InstanceState{driver.InstancePending, driver.InstanceTerminated} {
 		if got, err := d.Describe(t.Context(), list[0].ID); err != nil || got[0].State != want {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -134,7 +135,7 @@ func TestClusterWithoutMembers(t *testing.T) {
 	}
 	f.Inject(faultAnswer("GET /v2/clusters/{id}/pods", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
 	_, err = d.Launch(t.Context(), req)
-	wantKind(t, "told nothing", err, gputrain.ErrAuth)
+	wantKind(t, "told nothing", err, driver.ErrAuth)
 	if live := f.live(); len(live) > 0 {
 		t.Errorf("left: %v", live)
 	}

@@ -3,128 +3,122 @@ package runpod
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents pods from RunPod. The zero value works when RUNPOD_API_KEY is set.
+// Config rents pods from RunPod. The zero value works if RUNPOD_API_KEY is set.
 type Config struct {
-	// APIKey authenticates every call. It may be a reference. Empty means the
-	// RUNPOD_API_KEY variable, and then what runpodctl has put into
-	// ~/.runpod/config.toml.
-	APIKey gputrain.Secret
+	// APIKey authenticates every call. It may be a reference. If empty, it is the
+	// RUNPOD_API_KEY variable, then the key of runpodctl in ~/.runpod/config.toml.
+	APIKey driver.Secret
 
-	// Cloud is whose hosts are rented. Empty means Secure.
+	// Cloud chooses the hosts. Empty means Secure.
 	Cloud Cloud
-	// ClusterMode says how nodes are rented. Empty means Individual.
+	// ClusterMode chooses how nodes are rented. Empty means Individual.
 	ClusterMode ClusterMode
-	// GlobalNetworking joins the pods by RunPod's private network, about 100 Mbit/s
-	// across data centres. Auto, the zero value, does so where it can be done: for
-	// two nodes and more with NVIDIA GPUs, on demand, in the secure cloud. Such pods are
-	// in the data centres that have it.
+	// GlobalNetworking joins the pods by RunPod's private network, about 100 Mbit/s across data
+	// centres. Auto, the zero value, joins them if possible: for two nodes and more with NVIDIA
+	// GPUs, on demand, in the secure cloud. Joined pods are in data centres with global
+	// networking.
 	GlobalNetworking Networking
-	// DataCenterIDs are where pods may be: "US-TX-3". Empty means anywhere.
+	// DataCenterIDs are the data centres for pods: "US-TX-3". Empty means anywhere.
 	DataCenterIDs []string
-	// CountryCodes are the countries where pods may be: "FR". Empty means all. CPU
-	// pods and global networking know no countries.
+	// CountryCodes are the countries for pods: "FR". Empty means all. CPU pods and global
+	// networking have no countries.
 	CountryCodes []string
-	// ExcludeCountryCodes are countries where pods may not be.
+	// ExcludeCountryCodes are countries without pods.
 	ExcludeCountryCodes []string
-	// MinDownloadMbps and MinUploadMbps drop hosts with slower lines. Zero drops none.
+	// MinDownloadMbps and MinUploadMbps exclude hosts with slower lines. Zero excludes none.
 	MinDownloadMbps, MinUploadMbps int
 
-	// Image is what pods start from; Debian's, Alpine's and Red Hat's kin will do.
-	// Empty means CUDA 12.8 with cuDNN on Ubuntu, and plain Ubuntu where there is no
-	// NVIDIA GPU.
+	// Image is the image of the pods, of the Debian, Alpine or Red Hat family. If empty, it is
+	// CUDA 12.8 with cuDNN on Ubuntu, or plain Ubuntu without NVIDIA GPUs.
 	Image string
-	// Ubuntu is the release that the default image has: "24.04", "22.04". Empty, or
-	// "newest", means 24.04.
+	// Ubuntu is the release of the default image: "24.04", "22.04". Empty, or "newest", means
+	// 24.04.
 	Ubuntu string
-	// MinCUDAVersion drops hosts whose driver is older: "12.4". Empty means what the
-	// default image needs, and nothing with an Image of one's own.
+	// MinCUDAVersion excludes hosts with an older driver: "12.4". If empty, it is the default
+	// image's, or nothing with an Image of the user's.
 	MinCUDAVersion string
-	// RegistryAuth is the name of a registry credential of the account, for private
-	// images. Empty means "docker hub", which may be missing; one that is named may not.
+	// RegistryAuth is the name of a registry credential of the account, for private images. If
+	// empty, it is "docker hub", which may be missing. A named credential must exist.
 	RegistryAuth string
 
-	// ContainerDiskGB is the size of a pod's disk, which Spec.DiskGiB can only make
-	// larger. Zero means 50, and 20 for pods without GPU.
+	// ContainerDiskGB is the size of a pod's disk. Spec.DiskGiB can only enlarge it. Zero means
+	// 50, or 20 for pods without GPU.
 	ContainerDiskGB int
-	// VolumeGB is the size of the host-local volume that a GPU pod has beside its
-	// disk, 10 at least. Zero means 20, and -1 none. A pod with a network volume, by
-	// Spec.Mounts, has none, nor has one of an instant cluster.
+	// VolumeGB is the size of the host-local volume of a GPU pod, beside its disk, at least 10.
+	// Zero means 20, and -1 none. A pod with a network volume, by Spec.Mounts, has none, and
+	// neither has a member of an instant cluster.
 	VolumeGB int
-	// VolumeMountPath is where that volume is. Empty means /workspace.
+	// VolumeMountPath is the mount point of that volume. Empty means /workspace.
 	VolumeMountPath string
 	// Ports are published beside SSH's: "8888/http", "5000/tcp".
 	Ports []string
 	// CPUClock is the flavour of pods without GPU: "3c", "3g", "5c". Empty means "3c".
 	CPUClock string
 
-	// BidMultiplier is how far above the lowest bid that RunPod takes a spot pod is
-	// bid for. Zero means 1.
+	// BidMultiplier times RunPod's lowest bid is the bid for a spot pod. Zero means 1.
 	BidMultiplier float64
-	// TerminateAfter has RunPod itself end on-demand pods, too, ten minutes after the
-	// pool's TTL. They are then created by the old API, which has no global networking.
-	// Spot pods always are. CPU pods and clusters cannot be.
+	// TerminateAfter makes RunPod itself end on-demand pods, too, ten minutes after the pool's
+	// TTL. The old API then creates them, which has no global networking. It always applies to
+	// spot pods, and never to CPU pods and clusters.
 	TerminateAfter bool
 
-	// ProvisionTimeout is how long a pod may take until SSH answers, with the pulling
-	// of its image. Zero means gputrain.DefaultProvisionTimeout.
+	// ProvisionTimeout bounds the time until a pod's SSH answers, including the pull of its
+	// image. Zero means gputrain.DefaultProvisionTimeout.
 	ProvisionTimeout time.Duration
-	// RequestTimeout bounds one call of the API. Zero means 30 seconds. The old API
-	// gets twice that.
+	// RequestTimeout bounds one API call. Zero means 30 seconds. The old API gets twice that.
 	RequestTimeout time.Duration
-	// Endpoint replaces https://api.runpod.io: a proxy, a test server. Empty means
-	// RunPod's own.
+	// Endpoint replaces https://api.runpod.io: a proxy, a test server. If empty, it is RunPod's
+	// own.
 	Endpoint string
-	// PodEndpoint is what pods call that end themselves, which reach RunPod from where
-	// they are: a proxy on the program's computer, or in its network, is not there for
-	// them. Empty means https://api.runpod.io, whatever Endpoint is.
+	// PodEndpoint is the address that pods call to end themselves. Pods call it from RunPod's
+	// network: they cannot reach a proxy on the program's computer or in its network. If empty,
+	// it is https://api.runpod.io, whatever Endpoint is.
 	PodEndpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// A Cloud is whose hosts are rented.
+// A Cloud is a group of hosts.
 type Cloud string
 
 const (
-	// Secure are RunPod's own data centres.
+	// Secure rents in RunPod's own data centres.
 	Secure Cloud = "secure"
-	// Community are vetted hosts of others: cheaper, slower to start, less reliable.
+	// Community rents from vetted hosts of others: cheaper, slower to start, less reliable.
 	Community Cloud = "community"
-	// AllClouds are both.
+	// AllClouds rents in both.
 	AllClouds Cloud = "all"
 )
 
-// A ClusterMode says how the nodes of a pool are rented.
+// A ClusterMode chooses how the nodes of a pool are rented.
 type ClusterMode string
 
 const (
 	// Individual rents one pod for each node.
 	Individual ClusterMode = "individual"
-	// Instant rents all nodes as one Instant Cluster: in one data centre, with
-	// 1600 to 3200 Gbit/s between them. It begins and ends as a whole.
+	// Instant rents all nodes as one Instant Cluster: in one data centre, with 1600 to 3200
+	// Gbit/s between them. Its nodes begin and end together.
 	Instant ClusterMode = "instant"
 )
 
-// Networking says whether pods are joined by a private network.
+// Networking decides whether a private network joins the pods.
 type Networking int
 
 const (
-	// NetworkingAuto joins pods where that can be done.
+	// NetworkingAuto joins pods if possible.
 	NetworkingAuto Networking = iota
-	// NetworkingOn offers only what can be joined.
+	// NetworkingOn offers only pods that can be joined.
 	NetworkingOn
 	// NetworkingOff joins none.
 	NetworkingOff
@@ -138,35 +132,39 @@ const (
 	defaultRegistry = "docker hub"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "runpod".
 func (Config) Name() string { return providerName }
 
-// Open asks the API whose the key is. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
-	c = c.clone()
+// Open checks the parameters, and asks the API for the key's account. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
+	a, err := c.clone().open(ctx)
+	if err != nil {
+		return nil, cloud.Fail(providerName, "open", err, (*api)(nil).Classify)
+	}
+	return newDriver(a), nil
+}
+
+func (c Config) open(ctx context.Context) (*api, error) {
 	if err := c.validate(); err != nil {
-		return nil, fail("open", err)
+		return nil, err
 	}
 	key, err := c.key(ctx)
 	if err != nil {
-		return nil, fail("open", err)
+		return nil, err
 	}
-	cl, err := newClient(c, key)
+	client, err := newClient(c, key)
 	if err != nil {
-		return nil, fail("open", err)
+		return nil, err
 	}
-	c.APIKey = "" // the client's signer has it, which nothing prints
-	d := &driver{cfg: c, client: cl, opened: time.Now(), launched: map[string]launched{}}
-	if d.account, err = cl.accountID(ctx, key); err != nil {
-		cl.close()
-		return nil, fail("open", err)
+	c.APIKey = "" // the client's signer has it, which is never printed
+	a := newAPI(c, client)
+	if a.account, err = client.accountID(ctx, key); err != nil {
+		client.close()
+		return nil, err
 	}
-	if c.ClusterMode == Instant {
-		return clusterDriver{d}, nil
-	}
-	return d, nil
+	return a, nil
 }
 
 var (
@@ -176,14 +174,10 @@ var (
 	clockForm   = regexp.MustCompile(`^[0-9][a-z]$`)
 )
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
-	var faults []error
-	require := func(good bool, format string, args ...any) {
-		if !good {
-			faults = append(faults, fmt.Errorf("%w: "+format, append([]any{gputrain.ErrInvalid}, args...)...))
-		}
-	}
+	var faults cloud.Faults
+	require := faults.Require
 	all := func(list []string, form *regexp.Regexp) bool {
 		return !slices.ContainsFunc(list, func(s string) bool { return !form.MatchString(s) })
 	}
@@ -194,30 +188,30 @@ func (c Config) validate() error {
 	require(all(slices.Concat(c.CountryCodes, c.ExcludeCountryCodes), countryForm), "CountryCodes and ExcludeCountryCodes are two capital letters each: FR")
 	require(!c.byCountry() || len(c.DataCenterIDs) == 0, "DataCenterIDs and countries are both set; a data centre has its country")
 	require(c.MinDownloadMbps >= 0 && c.MinUploadMbps >= 0, "MinDownloadMbps and MinUploadMbps cannot be negative")
-	require(!strings.ContainsAny(c.Image, " \t\r\n\x00"), "Image %q is not the name of an image", c.Image)
+	require(!strings.ContainsAny(c.Image, " \t\r\n\x00"), "Image %q is not an image name", c.Image)
 	require(slices.Contains([]string{"", "newest", "24.04", "22.04"}, c.Ubuntu), "Ubuntu is %q; the default image has 24.04 and 22.04", c.Ubuntu)
 	require(c.MinCUDAVersion == "" || versionForm.MatchString(c.MinCUDAVersion), "MinCUDAVersion %q is not like 12.8", c.MinCUDAVersion)
 	require(c.ContainerDiskGB >= 0, "ContainerDiskGB is %d", c.ContainerDiskGB)
-	require(c.VolumeGB == -1 || c.VolumeGB == 0 || c.VolumeGB >= 10, "VolumeGB is %d; RunPod makes none below 10, and -1 is none", c.VolumeGB)
+	require(c.VolumeGB == -1 || c.VolumeGB == 0 || c.VolumeGB >= 10, "VolumeGB is %d; the minimum is 10, and -1 means none", c.VolumeGB)
 	require(c.VolumeMountPath == "" || strings.HasPrefix(c.VolumeMountPath, "/"), "VolumeMountPath %q is not absolute", c.VolumeMountPath)
 	require(all(c.Ports, portForm), "Ports is %q; they are like 8888/http and 5000/tcp", c.Ports)
 	require(c.CPUClock == "" || clockForm.MatchString(c.CPUClock), "CPUClock %q is not like 3c", c.CPUClock)
-	require(c.BidMultiplier == 0 || c.BidMultiplier >= 1 && !math.IsInf(c.BidMultiplier, 0), "BidMultiplier is %v; a bid below the lowest that is taken gets nothing", c.BidMultiplier)
+	require(c.BidMultiplier == 0 || c.BidMultiplier >= 1 && !math.IsInf(c.BidMultiplier, 0), "BidMultiplier is %v; RunPod refuses a bid below its lowest", c.BidMultiplier)
 	require(c.ProvisionTimeout >= 0 && c.RequestTimeout >= 0, "a timeout is negative")
-	require(isAddress(c.endpoint()), "Endpoint is not like %s", defaultEndpoint)
-	require(isAddress(c.podEndpoint()), "PodEndpoint is not like %s", defaultEndpoint)
+	faults.Endpoint("Endpoint", c.endpoint(), defaultEndpoint)
+	faults.Endpoint("PodEndpoint", c.podEndpoint(), defaultEndpoint)
 	if c.ClusterMode == Instant {
 		require(!c.restricted() && c.Cloud != Community && c.GlobalNetworking != NetworkingOn && c.RegistryAuth == "" && !c.TerminateAfter,
-			"ClusterMode is instant, which knows no countries, line speeds, community cloud, global networking, RegistryAuth or TerminateAfter")
+			"ClusterMode is instant, which supports no countries, line speeds, community cloud, global networking, RegistryAuth or TerminateAfter")
 	}
 	if c.GlobalNetworking == NetworkingOn {
 		require(!c.restricted() && c.Cloud != Community && !c.TerminateAfter,
-			"GlobalNetworking is on, which knows no countries, line speeds, community cloud or TerminateAfter")
+			"GlobalNetworking is on, which supports no countries, line speeds, community cloud or TerminateAfter")
 	}
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
-// clone copies what a caller could go on changing.
+// clone copies everything that a caller could go on changing.
 func (c Config) clone() Config {
 	c.DataCenterIDs = slices.Clone(c.DataCenterIDs)
 	c.CountryCodes = slices.Clone(c.CountryCodes)
@@ -228,7 +222,7 @@ func (c Config) clone() Config {
 
 func (c Config) byCountry() bool { return len(c.CountryCodes)+len(c.ExcludeCountryCodes) > 0 }
 
-// restricted is whether hosts are chosen by what only GraphQL's create knows.
+// restricted reports whether hosts are chosen by criteria that only GraphQL's create has.
 func (c Config) restricted() bool {
 	return c.byCountry() || c.MinDownloadMbps > 0 || c.MinUploadMbps > 0
 }
@@ -239,12 +233,6 @@ func (c Config) endpoint() string {
 
 func (c Config) podEndpoint() string {
 	return strings.TrimRight(cmp.Or(c.PodEndpoint, defaultEndpoint), "/")
-}
-
-// isAddress is whether paths can be appended to a URL, which shows no secret.
-func isAddress(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func (c Config) clouds() []Cloud {
@@ -260,12 +248,12 @@ func (c Config) clouds() []Cloud {
 func (c Config) requestTimeout() time.Duration { return cmp.Or(c.RequestTimeout, 30*time.Second) }
 
 func (c Config) provisionTimeout() time.Duration {
-	return cmp.Or(c.ProvisionTimeout, gputrain.DefaultProvisionTimeout)
+	return cmp.Or(c.ProvisionTimeout, driver.DefaultProvisionTimeout)
 }
 
 func (c Config) cpuFlavour() string { return "cpu" + cmp.Or(c.CPUClock, "3c") }
 
-// image returns what a pod starts from.
+// image returns the image of a pod.
 func (c Config) image(nvidia bool) string {
 	release := c.Ubuntu
 	if release == "" || release == "newest" {
@@ -280,7 +268,7 @@ func (c Config) image(nvidia bool) string {
 	return "ubuntu:" + release
 }
 
-// minCUDA returns the least CUDA version that the driver of a host must know.
+// minCUDA returns the lowest CUDA version that a host's driver must support.
 func (c Config) minCUDA(nvidia bool) string {
 	switch {
 	case !nvidia:
@@ -292,7 +280,7 @@ func (c Config) minCUDA(nvidia bool) string {
 }
 
 func (c Config) ports() []string {
-	ports := []string{"22/tcp"} // without which a pod has no SSH for ever
+	ports := []string{"22/tcp"} // without it a pod never has SSH
 	for _, p := range c.Ports {
 		if !slices.Contains(ports, p) {
 			ports = append(ports, p)
@@ -305,7 +293,7 @@ func (c Config) ports() []string {
 func (c Config) disk(cpu bool, wantGiB float64) int {
 	size := cmp.Or(c.ContainerDiskGB, 50)
 	if cpu && c.ContainerDiskGB == 0 {
-		size = 20 // more is refused for the small flavours
+		size = 20 // RunPod refuses more for the small flavours
 	}
 	return max(size, int(math.Ceil(wantGiB*(1<<30)/1e9)))
 }

@@ -9,15 +9,17 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// Pods by each of the ways in which they are created. An instant cluster is of two nodes at
-// least, which end together: it has tests of its own.
+// Pods pass the suite, by each way to create them. An instant cluster has its own
+// tests: it has at least two nodes, which end together.
 func TestConformance(t *testing.T) {
 	h100 := gputrain.Spec{Accelerator: accelerators.H100()}
 	spot := h100
-	spot.Allocation = gputrain.Spot
+	spot.Allocation = driver.Spot
 	for _, tt := range []struct {
 		name, create string
 		config       Config
@@ -56,14 +58,14 @@ func conformance(t *testing.T, create string, cfg Config, spec gputrain.Spec) pr
 		Fault:    fault,
 		Foreign:  f.foreign,
 		States: func() (cases []providertest.StateCase) {
-			for status, want := range map[string]gputrain.InstanceState{
-				"PROVISIONING": gputrain.InstancePending,
-				"STARTING":     gputrain.InstancePending,
-				"RUNNING":      gputrain.InstanceRunning,
+			for status, want := range map[string]driver.InstanceState{
+				"PROVISIONING": driver.InstancePending,
+				"STARTING":     driver.InstancePending,
+				"RUNNING":      driver.InstanceRunning,
 				"EXITED":       exited(spec),
-				"ERROR":        gputrain.InstanceFailed,
-				"TERMINATED":   gputrain.InstanceTerminated,
-				"HIBERNATING":  gputrain.InstanceUnknown,
+				"ERROR":        driver.InstanceFailed,
+				"TERMINATED":   driver.InstanceTerminated,
+				"HIBERNATING":  driver.InstanceUnknown,
 			} {
 				cases = append(cases, providertest.StateCase{Vendor: status, Set: func(id string) { f.set(id, object{"status": status}) }, Want: want})
 			}
@@ -84,34 +86,34 @@ func conformance(t *testing.T, create string, cfg Config, spec gputrain.Spec) pr
 			"cancel in the midst of release":     nothing,
 		},
 	}
-	if spec.Allocation == gputrain.Spot {
+	if spec.Allocation == driver.Spot {
 		h.Unpriced, h.Without["Unpriced"] = nil, "what has no lowest bid cannot be bid for"
 	}
 	return h
 }
 
-// exited is what a pod is that has stopped.
-func exited(spec gputrain.Spec) gputrain.InstanceState {
-	if spec.Allocation == gputrain.Spot {
-		return gputrain.InstancePreempted
+// exited returns the state of a pod that has stopped.
+func exited(spec gputrain.Spec) driver.InstanceState {
+	if spec.Allocation == driver.Spot {
+		return driver.InstancePreempted
 	}
-	return gputrain.InstanceFailed
+	return driver.InstanceFailed
 }
 
 // account returns all pods and clusters.
-func (f *fake) account() (all []gputrain.Resource) {
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, k := range f.clusters.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "machine", ID: clusterID + k.object["id"].(string), Name: strings.TrimPrefix(k.object["name"].(string), prefix)})
+			all = append(all, driver.Resource{Kind: "machine", ID: clusterID + k.object["id"].(string), Name: strings.TrimPrefix(k.object["name"].(string), pooltag.Prefix)})
 		}
 		for _, p := range f.pods.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "machine", ID: p.object["id"].(string), Name: strings.TrimPrefix(p.object["name"].(string), prefix)})
+			all = append(all, driver.Resource{Kind: "machine", ID: p.object["id"].(string), Name: strings.TrimPrefix(p.object["name"].(string), pooltag.Prefix)})
 		}
 	})
 	return all
 }
 
-// foreign makes pods of somebody else's, with names that are like a pool's and unlike.
+// foreign makes pods and a cluster that are not gputrain's, some with names like a pool's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, name := range []string{"training", "gputrain-", "gputrain-Pool-0", "my-gputrain-pool-a-0"} {

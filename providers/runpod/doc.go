@@ -1,6 +1,5 @@
-// Package runpod rents pods from RunPod: containers with GPUs in its own data centres
-// (secure cloud) and at others' (community cloud), on demand and as spot, and whole
-// Instant Clusters.
+// Package runpod rents pods from RunPod: containers with GPUs in its own data centres (secure
+// cloud) and at others' (community cloud), on demand and as spot, and Instant Clusters.
 //
 //	pool, err := gputrain.Open(ctx, runpod.Config{}, gputrain.Spec{
 //		Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2,
@@ -22,23 +21,22 @@
 //
 // # Credentials
 //
-// An API key from RunPod's console (Settings, API Keys), in RUNPOD_API_KEY, in
-// Config.APIKey, or where runpodctl keeps it: ~/.runpod/config.toml. It needs to read
-// and write pods, and to read the catalogue, registries, network volumes and clusters;
-// for clusters to write these too. Spot, countries, line speeds and TerminateAfter
-// need GraphQL. A key without that works for the rest, but a community pod may then have no
-// public address, and is given up after ProvisionTimeout.
+// An API key from RunPod's console (Settings, API Keys), in RUNPOD_API_KEY, in Config.APIKey,
+// or in runpodctl's ~/.runpod/config.toml. It must be allowed to read and write pods, and to
+// read the catalogue, registries, network volumes and clusters; for clusters also to write
+// these. Spot, countries, line speeds and TerminateAfter need GraphQL. Other features work
+// without it, but a community pod may then have no public address, and is given up after
+// ProvisionTimeout.
 //
 // # Two APIs
 //
-// REST v2 does whatever it can. GraphQL, which RunPod has announced to end early in
-// 2027, does what v2 lacks: spot pods with their prices, and the on-demand pods of
-// CountryCodes, ExcludeCountryCodes, MinDownloadMbps, MinUploadMbps and TerminateAfter,
-// and of the community cloud, which v2 cannot ask for a public address.
-// It also tells the price of clusters, and whose the key is. Once it is gone these
-// fail as [gputrain.ErrUnsupported], naming what does not work any more, and a pool
-// that may be rented on demand is. A key then stands for its account: Attach and Reap
-// go on finding a pool by the key that it was opened with, and not by another.
+// REST v2 does everything that it can. GraphQL does what v2 lacks: spot pods with their prices,
+// and the on-demand pods of CountryCodes, ExcludeCountryCodes, MinDownloadMbps, MinUploadMbps
+// and TerminateAfter, and of the community cloud, for which v2 cannot ask for a public address.
+// It also reports the prices of clusters and the key's account. RunPod has announced the end of
+// GraphQL for early 2027. After that these features fail as [driver.ErrUnsupported] with the
+// name of the feature, and a pool that may be rented on demand is. A key then stands for its
+// account: Attach and Reap find a pool only by the key that it was opened with.
 //
 // # Parameters
 //
@@ -63,53 +61,53 @@
 //	Endpoint            https://api.runpod.io
 //	PodEndpoint         https://api.runpod.io, for pods that end themselves
 //
-// Where neither data centres nor countries are set, Spec.Regions chooses: data centres of the
-// secure cloud by their names or the beginnings of them ("US-TX-3", "US"), and countries of
-// the community cloud ("FR").
+// If neither data centres nor countries are set, Spec.Regions chooses: data centres of the
+// secure cloud by their names or prefixes of them ("US-TX-3", "US"), and countries of the
+// community cloud ("FR").
 //
-// How long the preparation of a node may take is Image.PhaseTimeout of the Spec, and how long
-// a node lives without its client Spec.Lease. A network volume is attached by
-// Spec.Mounts: Source is its ID or its name, and the pool goes where the volume is.
+// The Spec's Image.PhaseTimeout bounds the preparation of a node, and Spec.Lease the life of a
+// node without its client. Spec.Mounts attaches a network volume: Source is its ID or its name,
+// and the pool is rented where the volume is.
 //
 // # What a node is
 //
-// A container of Config.Image, whose start command is replaced: it installs an SSH server
-// with the image's package manager where there is none, and puts the pool's key and the
-// node's host key in place. So the first connection is to the right machine, and the
-// account's SSH keys are not touched. An image whose entry point does not run the
-// command that it is given does not come up. Nodes log in as root by the port that
-// RunPod publishes, never by its proxy. The host key travels in the pod's environment,
-// which RunPod shows to the account, and to nobody else.
+// A container of Config.Image with another start command: it installs an SSH server with the
+// image's package manager if there is none, and writes the pool's key and the node's host key.
+// So the first connection is verified, and the account's SSH keys are not touched. An image
+// whose entry point does not run the given command does not come up. Logins are as root, by the
+// port that RunPod publishes, never by its proxy. The host key is in the pod's environment,
+// which RunPod shows only to the account.
 //
-// RunPod has no tags: pods are named gputrain-POOL-RANK, and carry in their environment
-// (GPUTRAIN_TAG_...) whose they are. Two nodes reach each other by
-// Node.PrivateAddr where they have global networking (about 100 Mbit/s: enough to meet,
-// not to train) or are a cluster's (1600 to 3200 Gbit/s; NCCL_SOCKET_IFNAME is ens1).
+// RunPod has no tags: pods are named gputrain-POOL-RANK, and their environment
+// (GPUTRAIN_TAG_...) identifies their owner. Two nodes reach each other by Node.PrivateAddr
+// with global networking (about 100 Mbit/s: enough to meet, not to train) or in a cluster (1600
+// to 3200 Gbit/s; NCCL_SOCKET_IFNAME is ens1).
 //
 // # Billing
 //
-// By the second, from when a pod is allocated, with the pulling of its image. Disks cost
-// $0.10 per GB and month, and $0.20 once a pod is stopped: so nothing here stops a pod,
-// and one that was stopped is deleted. Network volumes bill until you delete them. An
-// account needs an hour's worth of credit to rent, and may spend $80 an hour at first.
-// The price of an offer is RunPod's list price, and that of spot is the bid; what a pod
-// really costs is asked for when it is there, and counts.
+// By the second, from the allocation of a pod, including the pull of its image. Disks cost
+// $0.10 per GB and month, and $0.20 while a pod is stopped: so gputrain stops no pod, and
+// deletes stopped ones. Network volumes are billed until the user deletes them. An account
+// needs an hour's worth of credit to rent, and may spend $80 an hour at first. The price of an
+// offer is RunPod's list price, or the bid for spot. The real price of a pod is read once the
+// pod exists, and replaces that.
 //
-// A spot pod can be stopped at any time, with a few seconds' notice that nobody promises.
+// RunPod can stop a spot pod at any time, with a few seconds' notice that it does not
+// guarantee.
 //
 // # When the client is gone
 //
-// A node whose lease or TTL runs out deletes its pod, by the key that RunPod gives every
-// pod for itself. A pod that no client has reached within ProvisionTimeout and the lease
-// does so too, and any ten minutes after the pool's TTL; where RunPod has a timer
-// (spot, TerminateAfter) it also ends the pod then. A member of an Instant Cluster
-// cannot leave it and has no key for it: its client, or [gputrain.Reap], ends the cluster.
-// The members of a cluster end together, so that none is replaced.
+// A node whose lease or TTL runs out deletes its pod, with the key that RunPod gives every pod
+// for itself. A pod that no client has reached within ProvisionTimeout and the lease does so
+// too, and so does any pod ten minutes after the pool's TTL. If RunPod has a timer (spot,
+// TerminateAfter), RunPod also ends the pod then. A member of an Instant Cluster cannot leave
+// it and has no key for it: its client, or [gputrain.Reap], ends the cluster. The members of a
+// cluster end together, so that none is replaced.
 //
-// Nothing is noted on a pod while it runs: nobody has verified that RunPod's update of a pod,
-// which v1 announced to be possibly a reset of it, leaves alone what runs there. So Reap on
-// another computer ends no running pod, which ends itself, and no running cluster, before the
-// pool's TTL is over. Give a pool of an Instant Cluster a Spec.TTL.
+// Nothing is recorded on a running pod: it is not verified that RunPod's update of a pod, which
+// may be a reset according to v1, leaves its processes alone. So Reap on another computer ends
+// no running pod (pods end themselves), and no running cluster, before the pool's TTL is over.
+// Give a pool of an Instant Cluster a Spec.TTL.
 //
 // # Errors
 //
@@ -122,7 +120,7 @@
 //
 // # What is verified
 //
-// Against RunPod's description of REST v2 and a derived one of GraphQL, with a fake of
-// both. Nothing was tested against the live service. How long lists lag, and for how
-// long a create goes on that nobody waits for, are guesses: five seconds and a minute.
+// RunPod's description of REST v2 and a derived one of GraphQL, with a fake of both. Nothing
+// was tested against the live service. The lag of lists (five seconds), and the time for which
+// a create may go on after its caller has given up (a minute), are estimates.
 package runpod

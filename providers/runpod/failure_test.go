@@ -8,14 +8,15 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func faultAnswer(op string, times, status int, body string) fakecloud.Fault {
 	return fakecloud.Fault{Op: op, Times: times, Answer: fakecloud.Failure(status, body, "").With("Content-Type", "application/problem+json")}
 }
 
-// The API's refusals, as its sheet has them.
+// Each error that the API documents becomes the right kind of driver.Error.
 func TestRefusals(t *testing.T) {
 	problem := func(text string) string { return `{"title":"Error","status":0,"detail":"` + text + `"}` }
 	graphQL := func(code, text string) string {
@@ -25,7 +26,7 @@ func TestRefusals(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
 	onDemand := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
-	spot := request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: gputrain.Spot}, 1)
+	spot := request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: driver.Spot}, 1)
 	for _, tt := range []struct {
 		op     string
 		status int
@@ -33,34 +34,34 @@ func TestRefusals(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{opCreate, 400, problem(noCapacity), gputrain.ErrNoCapacity, "no longer any instances"},
-		{opCreate, 500, problem(noCapacity), gputrain.ErrNoCapacity, ""},
-		{opCreate, 400, problem("There are no longer any instances available with enough disk space."), gputrain.ErrNoCapacity, ""},
-		{opCreate, 400, problem("this machine does not have the resources to deploy this pod"), gputrain.ErrNoCapacity, ""},
-		{opCreate, 400, problem("There are not enough free GPUs on the host machine to start this pod."), gputrain.ErrNoCapacity, ""},
-		{opCreate, 400, problem("gpu.count is above the maximum"), gputrain.ErrUnsupported, "above the maximum"},
-		{opCreate, 400, problem("Something went wrong. Please try again later or contact support."), gputrain.ErrUnavailable, "it may have taken effect"},
-		{opCreate, 401, problem("missing bearer token"), gputrain.ErrAuth, "API Keys"},
-		{opCreate, 402, problem(funds), gputrain.ErrQuota, "Billing"},
-		{opCreate, 402, problem("payment required"), gputrain.ErrQuota, "Billing"},
-		{opCreate, 403, problem("access denied"), gputrain.ErrQuota, "closed to the account"},
-		{opCreate, 404, problem("resource not found"), gputrain.ErrNotFound, ""},
-		{opCreate, 410, problem("gone"), gputrain.ErrUnsupported, "newer gputrain"},
-		{opCreate, 413, problem("too large"), gputrain.ErrInvalid, ""},
-		{opCreate, 422, `{"title":"Unprocessable","status":422,"detail":"","errors":["$: additional properties 'X' not allowed"]}`, gputrain.ErrInvalid, "'X' not allowed"},
-		{opPods, 400, problem("include needs product"), gputrain.ErrInvalid, ""},
-		{opPods, 403, problem("access denied"), gputrain.ErrAuth, ""},
-		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "There are no longer any instances available with the request specifications. Please try again later."), gputrain.ErrNoCapacity, ""},
-		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "none"), gputrain.ErrNoCapacity, ""},
-		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", noCapacity), gputrain.ErrNoCapacity, ""},
-		{opSpot, 200, graphQL("INSUFFICIENT_BALANCE", funds), gputrain.ErrQuota, "Billing"},
-		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", "oops"), gputrain.ErrUnavailable, "oops"},
-		{opSpot, 200, graphQL("", "Something went wrong. Please try again later or contact support."), gputrain.ErrUnavailable, ""},
-		{opSpot, 400, graphQL("GRAPHQL_VALIDATION_FAILED", "Variable"), gputrain.ErrUnsupported, ""},
-		{opSpot, 401, "", gputrain.ErrAuth, ""},
-		{opSpot, 410, "", gputrain.ErrUnsupported, "spot"},
-		{opSpot, 200, `{"data":{"podRentInterruptable":null}}`, gputrain.ErrUnavailable, "no pod"},
-		{opSpot, 200, `{"data":{}}`, gputrain.ErrUnavailable, ""},
+		{opCreate, 400, problem(noCapacity), driver.ErrNoCapacity, "no longer any instances"},
+		{opCreate, 500, problem(noCapacity), driver.ErrNoCapacity, ""},
+		{opCreate, 400, problem("There are no longer any instances available with enough disk space."), driver.ErrNoCapacity, ""},
+		{opCreate, 400, problem("this machine does not have the resources to deploy this pod"), driver.ErrNoCapacity, ""},
+		{opCreate, 400, problem("There are not enough free GPUs on the host machine to start this pod."), driver.ErrNoCapacity, ""},
+		{opCreate, 400, problem("gpu.count is above the maximum"), driver.ErrUnsupported, "above the maximum"},
+		{opCreate, 400, problem("Something went wrong. Please try again later or contact support."), driver.ErrUnavailable, "it may have taken effect"},
+		{opCreate, 401, problem("missing bearer token"), driver.ErrAuth, "API Keys"},
+		{opCreate, 402, problem(funds), driver.ErrQuota, "Billing"},
+		{opCreate, 402, problem("payment required"), driver.ErrQuota, "Billing"},
+		{opCreate, 403, problem("access denied"), driver.ErrQuota, "closed to the account"},
+		{opCreate, 404, problem("resource not found"), driver.ErrNotFound, ""},
+		{opCreate, 410, problem("gone"), driver.ErrUnsupported, "newer gputrain"},
+		{opCreate, 413, problem("too large"), driver.ErrInvalid, ""},
+		{opCreate, 422, `{"title":"Unprocessable","status":422,"detail":"","errors":["$: additional properties 'X' not allowed"]}`, driver.ErrInvalid, "'X' not allowed"},
+		{opPods, 400, problem("include needs product"), driver.ErrInvalid, ""},
+		{opPods, 403, problem("access denied"), driver.ErrAuth, ""},
+		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "There are no longer any instances available with the request specifications. Please try again later."), driver.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("SUPPLY_CONSTRAINT", "none"), driver.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", noCapacity), driver.ErrNoCapacity, ""},
+		{opSpot, 200, graphQL("INSUFFICIENT_BALANCE", funds), driver.ErrQuota, "Billing"},
+		{opSpot, 200, graphQL("INTERNAL_SERVER_ERROR", "oops"), driver.ErrUnavailable, "oops"},
+		{opSpot, 200, graphQL("", "Something went wrong. Please try again later or contact support."), driver.ErrUnavailable, ""},
+		{opSpot, 400, graphQL("GRAPHQL_VALIDATION_FAILED", "Variable"), driver.ErrUnsupported, ""},
+		{opSpot, 401, "", driver.ErrAuth, ""},
+		{opSpot, 410, "", driver.ErrUnsupported, "spot"},
+		{opSpot, 200, `{"data":{"podRentInterruptable":null}}`, driver.ErrUnavailable, "no pod"},
+		{opSpot, 200, `{"data":{}}`, driver.ErrUnavailable, ""},
 	} {
 		fault := f.Inject(faultAnswer(tt.op, 1, tt.status, tt.body))
 		var err error
@@ -82,12 +83,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// An answer that is lost is not a pod that is lost, nor one that is made twice.
+// A pod whose create answer is lost is found and adopted. Its create is not repeated.
 func TestLostAnswers(t *testing.T) {
 	for _, spot := range []bool{false, true} {
 		op, spec := opCreate, gputrain.Spec{Accelerator: accelerators.H100()}
 		if spot {
-			op, spec.Allocation = opSpot, gputrain.Spot
+			op, spec.Allocation = opSpot, driver.Spot
 		}
 		for name, fault := range map[string]fakecloud.Fault{
 			"cut":     {After: true, Cut: true},
@@ -111,7 +112,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// What failed before it had an effect is an error that leaves it open, and nothing is made.
+// A create that failed before it had an effect has an unknown outcome, and nothing is made.
 func TestFailedBefore(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
@@ -120,47 +121,49 @@ func TestFailedBefore(t *testing.T) {
 		fault.Op = opCreate
 		f.Inject(fault)
 		got, err := d.Launch(t.Context(), req)
-		wantKind(t, "before", err, gputrain.ErrUnavailable)
+		wantKind(t, "before", err, driver.ErrUnavailable)
 		if len(got) > 0 || len(f.live()) > 0 {
 			t.Errorf("%v, %v", got, f.live())
 		}
 	}
-	// Where the list lags, the pod is not found here, and the pool settles it.
+	// If the list lags for longer than Launch waits, the pod is not found here, and the
+	// pool settles it.
 	f.Inject(fakecloud.Fault{Op: opCreate, After: true, Cut: true})
-	f.Inject(fakecloud.Fault{Op: opPods, Lag: fakecloud.Lag{Calls: 5}})
+	lag := f.Inject(fakecloud.Fault{Op: opPods, Lag: fakecloud.Lag{Calls: 1000}, Times: -1})
 	got, err := d.Launch(t.Context(), req)
-	wantKind(t, "lag", err, gputrain.ErrUnavailable)
+	wantKind(t, "lag", err, driver.ErrUnavailable)
+	lag.Remove()
 	if list, listErr := d.List(t.Context(), req.Pool.ID); len(got) > 0 || listErr != nil || len(list) != 1 {
 		t.Errorf("%v; %v, %v", got, list, listErr)
 	}
 }
 
-// Global networking is in few data centres, which one need not know.
+// Few data centres have global networking, so a lack of capacity hints at NetworkingOff.
 func TestNoRoomForNetworking(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
 	f.Do(func() { f.room = 0 })
 	_, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 2}, 2))
-	wantKind(t, "no room", err, gputrain.ErrNoCapacity, "NetworkingOff")
+	wantKind(t, "no room", err, driver.ErrNoCapacity, "NetworkingOff")
 	_, err = d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1))
-	if wantKind(t, "no room", err, gputrain.ErrNoCapacity); strings.Contains(err.Error(), "NetworkingOff") {
+	if wantKind(t, "no room", err, driver.ErrNoCapacity); strings.Contains(err.Error(), "NetworkingOff") {
 		t.Error(err)
 	}
 }
 
-// Of several nodes those that there is room for are returned beside the error.
+// If there is capacity for some of the nodes, they are returned with the error.
 func TestSomeAreMade(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
 	f.Do(func() { f.room = 2 })
 	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 4))
-	wantKind(t, "room for two", err, gputrain.ErrNoCapacity)
+	wantKind(t, "room for two", err, driver.ErrNoCapacity)
 	if len(got) != 2 || len(f.live()) != 2 {
 		t.Errorf("%v, %v", got, f.live())
 	}
 }
 
-// A launch that is given up in the midst of a create returns at once, with what that made.
+// A launch that is cancelled during a create returns at once, with the pod that was made.
 func TestGivenUp(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
@@ -181,7 +184,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// One node whose fate is open, beside one that was refused, leaves the launch open.
+// If one node's outcome is unknown and another's is a refusal, the launch's outcome is unknown.
 func TestOneIsOpen(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
@@ -194,13 +197,13 @@ func TestOneIsOpen(t *testing.T) {
 		close(held)
 	}()
 	got, err := d.Launch(t.Context(), request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 2))
-	wantKind(t, "open", err, gputrain.ErrUnavailable, "no longer any instances")
-	if len(got) > 0 || errors.Is(err, gputrain.ErrNoCapacity) {
+	wantKind(t, "open", err, driver.ErrUnavailable, "no longer any instances")
+	if len(got) > 0 || errors.Is(err, driver.ErrNoCapacity) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
-// A 429 had no effect: any call is made again.
+// A 429 had no effect: any call is repeated.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -218,10 +221,10 @@ func TestRateLimit(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opPods, Times: -1, Answer: fakecloud.Failure(429, body, "3600")})
 	_, err = d.List(t.Context(), "")
-	wantKind(t, "for an hour", err, gputrain.ErrRateLimited, "minute window")
+	wantKind(t, "for an hour", err, driver.ErrRateLimited, "minute window")
 }
 
-// A read that fails is made again, and one that is odd is never "nothing".
+// A read that fails is repeated, and an invalid list is an error, never an empty list.
 func TestOddLists(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
@@ -242,7 +245,7 @@ func TestOddLists(t *testing.T) {
 	} {
 		fault := f.Inject(fakecloud.Fault{Op: opPods, Times: -1, Answer: a})
 		list, err := d.List(t.Context(), "")
-		wantKind(t, name, err, gputrain.ErrUnavailable)
+		wantKind(t, name, err, driver.ErrUnavailable)
 		if list != nil {
 			t.Errorf("%s: %v", name, list)
 		}
@@ -253,7 +256,7 @@ func TestOddLists(t *testing.T) {
 	}
 }
 
-// A page that is not found, by what stands in front of the API, ends no pod.
+// A 404 from a proxy in front of the API does not mean that a pod is gone.
 func TestNotFoundByAnother(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
@@ -261,17 +264,17 @@ func TestNotFoundByAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, f.config()) // to which no pod is too new
+	other := open(t, f.config()) // a driver that has launched nothing, so that no pod is too new for it
 	for _, body := range []string{"", "<html>", `{"message":"no Route matched"}`} {
 		page := fakecloud.Failure(404, body, "")
 		f.Inject(fakecloud.Fault{Op: opPod, Answer: page})
 		in, err := other.Describe(t.Context(), got[0].ID)
-		wantKind(t, body, err, gputrain.ErrUnavailable)
+		wantKind(t, body, err, driver.ErrUnavailable)
 		if len(in) > 0 {
 			t.Errorf("%q: %+v", body, in)
 		}
 		f.Inject(fakecloud.Fault{Op: opDelete, Answer: page})
-		wantKind(t, body, other.Terminate(t.Context(), got[0].ID), gputrain.ErrUnavailable)
+		wantKind(t, body, other.Terminate(t.Context(), got[0].ID), driver.ErrUnavailable)
 	}
 }
 
@@ -280,7 +283,7 @@ func TestRequestID(t *testing.T) {
 	d := open(t, f.config())
 	f.Inject(fakecloud.Fault{Op: opPods, Answer: fakecloud.Failure(403, "{}", "").With("X-Request-Id", "r-77")})
 	_, err := d.List(t.Context(), "")
-	if e := (*gputrain.Error)(nil); !errors.As(err, &e) || e.RequestID != "r-77" || e.Op != "list" || !strings.Contains(e.Hint, "API Keys") {
+	if e := (*driver.Error)(nil); !errors.As(err, &e) || e.RequestID != "r-77" || e.Op != "list" || !strings.Contains(e.Hint, "API Keys") {
 		t.Errorf("%+v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 
 type object = map[string]any
 
-// A fake is RunPod's two APIs over one account.
+// A fake is RunPod's two APIs with one account.
 type fake struct {
 	*fakecloud.Server
 	t        *testing.T
@@ -43,9 +43,9 @@ type fake struct {
 	clusters *fakecloud.Store[fakeCluster]
 	made     int
 
-	// Quirks, to be set within Do.
-	room       int  // how many pods more there is room for; less than zero is no limit
-	stall      bool // what is created stays in PROVISIONING
+	// Quirks, which tests set within Do.
+	room       int  // how many more pods can be created; negative means no limit
+	stall      bool // new pods stay in PROVISIONING
 	unranked   bool // clusters get no members
 	noPages    bool // lists have no pagination, as in the description of August 2026
 	pageSize   int
@@ -80,7 +80,7 @@ func startFake(t *testing.T) *fake {
 	return f
 }
 
-// authorized lets in the account's key, and a pod's own key to the pod alone.
+// authorized lets in the account's key, and a pod's own key for its own removal.
 func (f *fake) authorized(c *fakecloud.Call) bool {
 	return fakecloud.Bearer(testKey)(c) || c.Op == opDelete && fakecloud.Bearer(podKey(c.Vars["id"]))(c)
 }
@@ -132,7 +132,7 @@ func (f *fake) handlePods() {
 	})
 	f.Handle(opPods, func(c *fakecloud.Call) fakecloud.Answer {
 		var all []object
-		for _, p := range slices.Backward(f.pods.All(c)) { // the newest first
+		for _, p := range slices.Backward(f.pods.All(c)) { // newest first
 			if p.cluster == "" || c.Query.Get("includeClusterPods") == "true" {
 				all = append(all, p.object)
 			}
@@ -167,7 +167,7 @@ func orNull(s string) any {
 	return s
 }
 
-// create makes a pod, and boots its machine with what the start script would put there.
+// create makes a pod, and boots its machine with the keys that the start script would install.
 func (f *fake) create(c *fakecloud.Call, p object, global bool) (fakePod, bool) {
 	if f.room == 0 {
 		return fakePod{}, false
@@ -210,7 +210,7 @@ func (f *fake) create(c *fakecloud.Call, p object, global bool) (fakePod, bool) 
 	return made, true
 }
 
-// always is what pods have in common.
+// always returns the fields that are the same for all pods.
 func always(created string) object {
 	return object{
 		"actions": []string{"stop", "restart", "terminate"}, "cudaVersion": "12.8", "template": nil, "locked": false,
@@ -218,7 +218,7 @@ func always(created string) object {
 	}
 }
 
-// described lets an answer with a state pass that RunPod's description does not have yet.
+// described lets an answer through that has a state missing from RunPod's description.
 func described(a fakecloud.Answer, pods ...object) fakecloud.Answer {
 	known := []string{"PROVISIONING", "STARTING", "RUNNING", "EXITED", "ERROR", "TERMINATED"}
 	a.Undescribed = slices.ContainsFunc(pods, func(p object) bool { return !slices.Contains(known, p["status"].(string)) })
@@ -241,12 +241,12 @@ func (f *fake) started(args string) string {
 	return string(text)
 }
 
-// remove deletes a pod with its machine, whose end nobody waits for: a machine that
-// deletes itself would wait for its own call.
+// remove deletes a pod with its machine. It does not wait for the machine's end, as a
+// machine that deletes itself would wait for its own call.
 func (f *fake) remove(c *fakecloud.Call, id string) {
 	p, _ := f.pods.Get(nil, id)
 	f.pods.Delete(c, id)
-	if p.machine != nil { // it is no foreign pod
+	if p.machine != nil { // nil for a foreign pod
 		go p.machine.Kill()
 	}
 }
@@ -264,7 +264,7 @@ func (f *fake) set(id string, fields object) {
 	})
 }
 
-// live returns the names of all pods and clusters that there are.
+// live returns the names of all pods and clusters.
 func (f *fake) live() []string {
 	names := []string{}
 	f.Do(func() {
@@ -278,7 +278,7 @@ func (f *fake) live() []string {
 	return names
 }
 
-// page answers with one page of a list.
+// page returns one page of a list.
 func (f *fake) page(c *fakecloud.Call, field string, all []object) fakecloud.Answer {
 	from := 0
 	fmt.Sscan(c.Query.Get("cursor"), &from)
@@ -353,7 +353,7 @@ func (f *fake) handleClusters() {
 	})
 }
 
-// price is what one GPU costs for an hour.
+// price returns one GPU's price per hour, in USD.
 func price(gpu, cloud string) float64 {
 	if cloud == "COMMUNITY" {
 		return map[string]float64{h100: 2.69, ada: 0.34}[gpu]
@@ -450,8 +450,8 @@ func (f *fake) handleGraphQL() {
 	}
 }
 
-// open opens a driver that ends with the test.
-func open(t *testing.T, cfg Config) gputrain.Driver {
+// open opens a driver, which is closed when the test ends.
+func open(t *testing.T, cfg Config) driver.Driver {
 	t.Helper()
 	d, err := cfg.Open(t.Context())
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// This file is what REST v2 lacks: spot, terminateAfter, placement by country and by
-// line speed, public addresses of community pods, the prices of clusters, and whose a key
-// is. RunPod has announced that
-// GraphQL ends early in 2027; everything else goes on without it.
+// This file has what REST v2 lacks: spot, terminateAfter, placement by country and by line
+// speed, public addresses of community pods, the prices of clusters, and the key's account.
+// RunPod has announced the end of GraphQL for early 2027; everything else works without it.
 
 type rentPod struct {
 	Name                    string     `json:"name"`
@@ -44,8 +43,8 @@ type rentPod struct {
 	ContainerRegistryAuthID string     `json:"containerRegistryAuthId,omitempty"`
 	TerminateAfter          string     `json:"terminateAfter,omitempty"`
 
-	BidPerGPU  float64 `json:"bidPerGpu,omitempty"`  // of spot pods
-	DeployCost float64 `json:"deployCost,omitempty"` // of on-demand pods: the most that one may cost for an hour
+	BidPerGPU  float64 `json:"bidPerGpu,omitempty"`  // for spot pods
+	DeployCost float64 `json:"deployCost,omitempty"` // for on-demand pods: the highest price of one for an hour
 }
 
 type variable struct {
@@ -53,7 +52,7 @@ type variable struct {
 	Value string `json:"value"`
 }
 
-// A rentedPod is what GraphQL answers of a pod that it has made.
+// A rentedPod is GraphQL's answer for a new pod.
 type rentedPod struct {
 	ID        string
 	CostPerHr float64
@@ -62,12 +61,12 @@ type rentedPod struct {
 
 const rented = `{id costPerHr machine{dataCenterId}}`
 
-// rentSpot rents a pod that can be taken back, at a bid.
+// rentSpot rents a spot pod at a bid.
 func (c *client) rentSpot(ctx context.Context, in rentPod) (rentedPod, error) {
 	return c.rent(ctx, "podRentInterruptable", `mutation($in:PodRentInterruptableInput!){podRentInterruptable(input:$in)`+rented+`}`, in)
 }
 
-// rentOnDemand rents a pod as v2 does, by what v2 does not know.
+// rentOnDemand rents a pod as v2 does, with parameters that v2 lacks.
 func (c *client) rentOnDemand(ctx context.Context, in rentPod) (rentedPod, error) {
 	return c.rent(ctx, "podFindAndDeployOnDemand", `mutation($in:PodFindAndDeployOnDemandInput){podFindAndDeployOnDemand(input:$in)`+rented+`}`, in)
 }
@@ -76,7 +75,7 @@ func (c *client) rent(ctx context.Context, field, query string, in rentPod) (ren
 	var out *rentedPod
 	err := c.ask(ctx, "rent by spot, country, line speed or TerminateAfter", field, query, map[string]any{"in": in}, &out)
 	if err == nil && out == nil {
-		err = odd("%s answers with no pod", field)
+		err = odd("%s: the answer has no pod", field)
 	}
 	if err != nil {
 		return rentedPod{}, err
@@ -84,7 +83,7 @@ func (c *client) rent(ctx context.Context, field, query string, in rentPod) (ren
 	return *out, identified(nil, out.ID)
 }
 
-// A lowestPrice is what GraphQL tells of one type of GPU. What it has none of is nil.
+// A lowestPrice is GraphQL's report of one type of GPU. A missing value is nil.
 type lowestPrice struct {
 	ID           string
 	ClusterPrice *float64
@@ -106,7 +105,7 @@ type priceQuery struct {
 	MinVCPUCount   int    `json:"minVcpuCount,omitempty"`
 }
 
-// lowestPrices returns the floor of bids, per GPU and hour, by type.
+// lowestPrices returns the lowest bids, per GPU and hour, by type.
 func (c *client) lowestPrices(ctx context.Context, in priceQuery) (map[string]lowestPrice, error) {
 	var out []lowestPrice
 	if err := c.ask(ctx, "price spot pods and clusters", "gpuTypes", lowestPrices, map[string]any{"in": in}, &out, rest.Safe); err != nil {
@@ -119,23 +118,22 @@ func (c *client) lowestPrices(ctx context.Context, in priceQuery) (map[string]lo
 	return prices, nil
 }
 
-// countries returns the codes of the countries where there are hosts.
+// countries returns the codes of the countries that have hosts.
 func (c *client) countries(ctx context.Context) ([]string, error) {
 	var out []string
 	err := c.ask(ctx, "choose by country", "countryCodes", `{countryCodes}`, nil, &out, rest.Safe)
 	if err == nil && len(out) == 0 {
-		err = odd("countryCodes are none")
+		err = odd("the answer has no countryCodes")
 	}
 	return out, err
 }
 
-// accountID returns whose the key is. With a key that GraphQL does not take, as one for v2
-// alone, and once that API is gone, nothing tells: if v2 takes the key, it stands for its
-// account. So what another key has made is never looked for by this one, and its absence
-// not taken for its end.
+// accountID returns the key's account. If GraphQL refuses the key, such as one for v2 only, or
+// has ended, and v2 accepts the key, the key stands for its account. So this key never looks
+// for another key's machines, and never takes their absence for their end.
 func (c *client) accountID(ctx context.Context, key string) (string, error) {
 	var out *struct{ ID string }
-	err := c.ask(ctx, "tell whose the key is", "myself", `{myself{id}}`, nil, &out, rest.Safe)
+	err := c.ask(ctx, "identify the account of the key", "myself", `{myself{id}}`, nil, &out, rest.Safe)
 	if err == nil && out != nil && out.ID != "" {
 		return out.ID, nil
 	}
@@ -146,8 +144,7 @@ func (c *client) accountID(ctx context.Context, key string) (string, error) {
 	return fmt.Sprintf("key-%x", hash[:6]), err
 }
 
-// ask makes a call whose answer is one field. Purpose is what does not work any more
-// once GraphQL is gone.
+// ask makes a call whose answer is one field. purpose names the feature that ends with GraphQL.
 func (c *client) ask(ctx context.Context, purpose, field, query string, variables map[string]any, out any, opts ...rest.Option) error {
 	in := map[string]any{"query": query}
 	if variables != nil {
@@ -156,15 +153,15 @@ func (c *client) ask(ctx context.Context, purpose, field, query string, variable
 	var answer struct{ Data map[string]json.RawMessage }
 	err := c.graphQL.Do(ctx, http.MethodPost, "/graphql", in, &answer, opts...)
 	if gone := (*rest.Error)(nil); errors.As(err, &gone) && gone.Status == http.StatusGone {
-		return &gputrain.Error{Kind: gputrain.ErrUnsupported, RequestID: gone.RequestID, Err: err,
-			Hint: "RunPod has ended GraphQL, by which alone one could " + purpose + "; do without, or use a newer gputrain"}
+		return &driver.Error{Kind: driver.ErrUnsupported, RequestID: gone.RequestID, Err: err,
+			Hint: "RunPod has ended GraphQL, the only way to " + purpose + "; do without, or use a newer gputrain"}
 	}
 	if err != nil {
 		return err
 	}
 	value, there := answer.Data[field]
 	if !there {
-		return odd("there is no %s in it", field)
+		return odd("the answer has no %s", field)
 	}
 	if err := json.Unmarshal(value, out); err != nil {
 		return odd("%s: %v", field, err)
@@ -172,16 +169,15 @@ func (c *client) ask(ctx context.Context, purpose, field, query string, variable
 	return nil
 }
 
-// isClosed is whether an answer means that GraphQL has ended, or is not for this key. It has
-// made nothing then.
+// isClosed reports whether an answer means that GraphQL has ended, or is closed to this key.
+// Such a call has made nothing.
 func isClosed(err error) bool {
 	e := (*rest.Error)(nil)
 	return errors.As(err, &e) && slices.Contains([]int{http.StatusGone, http.StatusUnauthorized, http.StatusForbidden}, e.Status)
 }
 
-// graphQLFault reads errors that come with status 200. Of those whose cause is the
-// service's own it is not known whether they had an effect, and what is answered beside one
-// is there.
+// graphQLFault reads errors that come with status 200. An error inside the service may have had
+// an effect; data beside an error counts.
 func graphQLFault(status int, body []byte) *rest.Fault {
 	var envelope struct {
 		Errors []struct {

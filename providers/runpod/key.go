@@ -2,41 +2,35 @@ package runpod
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-const keyVariable = "RUNPOD_API_KEY"
+const (
+	keyVariable = "RUNPOD_API_KEY"
+	keyHint     = "make one in RunPod's console under Settings, API Keys"
+)
 
-// keyLine is the key as runpodctl and runpod-python write it into their file.
+// keyLine matches the key in the file of runpodctl and runpod-python.
 var keyLine = regexp.MustCompile(`(?m)^[ \t]*api_?key[ \t]*=[ \t]*["']([^"'\r\n]+)["']`)
 
 // key returns the credential.
 func (c Config) key(ctx context.Context) (string, error) {
-	given, err := secretref.Resolve(ctx, string(c.APIKey))
+	return cloud.CredentialOr(ctx, "APIKey", c.APIKey, keyHint, keyInFile, keyVariable)
+}
+
+// keyInFile returns the key in runpodctl's file. It ignores a file that it cannot read.
+func keyInFile() (string, error) {
+	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("Config.APIKey: %w", err)}
+		return "", nil
 	}
-	key := strings.TrimSpace(given)
-	if key == "" {
-		key = strings.TrimSpace(os.Getenv(keyVariable))
+	text, _ := os.ReadFile(filepath.Join(home, ".runpod", "config.toml"))
+	if found := keyLine.FindSubmatch(text); found != nil {
+		return string(found[1]), nil
 	}
-	if home, err := os.UserHomeDir(); err == nil && key == "" {
-		text, _ := os.ReadFile(filepath.Join(home, ".runpod", "config.toml")) // without it there is none
-		if found := keyLine.FindSubmatch(text); found != nil {
-			key = string(found[1])
-		}
-	}
-	if key == "" {
-		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: errors.New("there is no API key"),
-			Hint: "make one in RunPod's console under Settings, API Keys, and set " + keyVariable + " or Config.APIKey"}
-	}
-	return key, nil
+	return "", nil
 }

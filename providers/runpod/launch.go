@@ -3,7 +3,6 @@ package runpod
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,210 +10,140 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// settleTime is how long it may take to find out what became of a create.
-const settleTime = 30 * time.Second
-
-// Launch creates a pod for each node, or a cluster for all. What REST v2 does not know
-// goes by GraphQL.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
-	order, err := d.order(ctx, req)
-	if err != nil {
-		return nil, fail("launch", err)
-	}
-	if order.mode == Instant {
-		got, err := d.launchCluster(ctx, order)
-		return got, fail("launch", err)
-	}
-	made, err := launches.Each(req.Nodes, callsAtOnce, func(node gputrain.NodeRequest) (got []gputrain.Instance, err error) {
-		in, err := d.launch(ctx, order, node)
-		if in.ID != "" {
-			got = append(got, in)
-		}
-		if err != nil {
-			err = order.fail(fmt.Errorf("%s: %w", node.Name, err))
-		}
-		return got, err
-	}, isOpen)
-	slices.SortFunc(made, func(a, b gputrain.Instance) int { return a.Rank - b.Rank })
-	return made, err
-}
-
-// An order is a launch with all that Config calls by name looked up.
+// An order is a launch with the names in Config looked up.
 type order struct {
+	cloud.Order //secretvet:ignore for the time of a launch, and no message formats it
 	placement
-	req      gputrain.LaunchRequest //secretvet:ignore for the time of a launch, and no message formats it
 	registry string
 	mounts   *mounts
-	networks bool     // by global networking
-	centers  []string // where pods may be
+	networks bool     // global networking
+	centers  []string // the data centres for pods
 }
 
-func (d *driver) order(ctx context.Context, req gputrain.LaunchRequest) (order, error) {
-	at, err := parsePlacement(req.Offer.ID)
+func (a *api) order(ctx context.Context, of cloud.Order) (order, error) {
+	at, err := parsePlacement(of.Offer.ID)
 	if err != nil {
 		return order{}, err
 	}
-	if err := check(req); err != nil {
-		return order{}, err
-	}
-	o := order{placement: at, req: req}
+	o := order{Order: of, placement: at}
 	if at.mode == Individual {
-		if o.registry, err = d.registryID(ctx); err != nil {
+		if o.registry, err = a.lookups.registryID(ctx); err != nil {
 			return order{}, err
 		}
 	}
 	if center := at.dataCenter(); center != "" {
 		o.centers = []string{center}
 	}
-	if o.networks = d.joins(o); o.networks {
-		global, err := d.globalCenters(ctx)
+	if o.networks = a.joins(o); o.networks {
+		global, err := a.lookups.globalCenters(ctx)
 		switch {
 		case err != nil:
 			return order{}, err
 		case o.centers == nil:
 			o.centers = slices.Sorted(maps.Keys(global))
 		case !global[o.centers[0]]:
-			o.networks = false // by NetworkingOn such a place was never offered
+			o.networks = false // NetworkingOn never offered such a place
 		}
 	}
-	volume, err := d.volume(ctx, req.Spec)
+	volume, err := a.lookups.volume(ctx, of.Spec)
 	switch {
 	case err != nil:
 		return order{}, err
 	case volume != nil:
-		o.mounts = &mounts{Network: []networkMount{{VolumeID: volume.ID, Path: req.Spec.Mounts[0].Target}}}
-	case d.cfg.VolumeGB >= 0 && !at.cpu() && at.mode == Individual:
-		o.mounts = &mounts{Persistent: &persistentMount{Size: cmp.Or(d.cfg.VolumeGB, 20), Path: cmp.Or(d.cfg.VolumeMountPath, "/workspace")}}
+		o.mounts = &mounts{Network: []networkMount{{VolumeID: volume.ID, Path: of.Spec.Mounts[0].Target}}}
+	case a.cfg.VolumeGB >= 0 && !at.cpu() && at.mode == Individual:
+		o.mounts = &mounts{Persistent: &persistentMount{Size: cmp.Or(a.cfg.VolumeGB, 20), Path: cmp.Or(a.cfg.VolumeMountPath, "/workspace")}}
 	}
 	return o, nil
 }
 
-// fail is fail, with what only an order can advise.
-func (o order) fail(err error) error {
-	err = fail("launch", err)
-	if e := (*gputrain.Error)(nil); o.networks && errors.As(err, &e) && e.Kind == gputrain.ErrNoCapacity {
-		e.Hint = "pods with global networking are in some data centres only; Config.GlobalNetworking of NetworkingOff has them anywhere"
-	}
-	return err
+// byGraphQL reports whether v2 cannot create the order.
+func (a *api) byGraphQL(o order) bool {
+	after := a.cfg.TerminateAfter && !o.Pool.Expires.IsZero()
+	return o.spot || !o.cpu() && (o.country() != "" || a.cfg.restricted() || after)
 }
 
-func check(req gputrain.LaunchRequest) error {
-	if strings.TrimSpace(req.Pool.AuthorizedKey) == "" {
-		return fmt.Errorf("%w: the pool has no public key", gputrain.ErrInvalid)
-	}
-	for _, n := range req.Nodes {
-		m := nodeName.FindStringSubmatch(prefix + n.Name)
-		if m == nil || m[2] != req.Pool.ID {
-			return fmt.Errorf("%w: %q is not the name of a node of %s", gputrain.ErrInvalid, n.Name, req.Pool.ID)
-		}
-		if n.HostKey.Private == "" || n.HostKey.Public == "" {
-			return fmt.Errorf("%w: %s has no host key", gputrain.ErrInvalid, n.Name)
-		}
-	}
-	return nil
-}
-
-// byGraphQL is whether v2 cannot create what is ordered.
-func (d *driver) byGraphQL(o order) bool {
-	after := d.cfg.TerminateAfter && !o.req.Pool.Expires.IsZero()
-	return o.spot || !o.cpu() && (o.country() != "" || d.cfg.restricted() || after)
-}
-
-// joins is whether the pods of an order get global networking.
-func (d *driver) joins(o order) bool {
-	can := o.mode == Individual && o.cloud == Secure && o.nvidia() && !d.byGraphQL(o)
-	nodes := max(o.req.Spec.Nodes, o.req.Spec.MaxNodes, len(o.req.Nodes))
-	switch d.cfg.GlobalNetworking {
+// joins reports whether the pods of an order get global networking.
+func (a *api) joins(o order) bool {
+	can := o.mode == Individual && o.cloud == Secure && o.nvidia() && !a.byGraphQL(o)
+	switch a.cfg.GlobalNetworking {
 	case NetworkingOn:
 		return can
 	case NetworkingOff:
 		return false
 	}
-	return can && nodes >= 2
+	return can && o.Spec.Nodes >= 2
 }
 
-// launch creates one node's pod. One whose create is given up in its midst is looked for,
-// and returned beside why, where it is there.
-func (d *driver) launch(ctx context.Context, o order, node gputrain.NodeRequest) (gputrain.Instance, error) {
-	if ctx.Err() != nil {
-		return gputrain.Instance{}, context.Cause(ctx)
+// Create creates one node's pod. It uses GraphQL for what REST v2 lacks.
+func (a *api) Create(ctx context.Context, of cloud.Order) (string, error) {
+	o, err := a.order(ctx, of)
+	if err != nil {
+		return "", err
 	}
 	var p pod
-	var err error
 	switch {
-	case d.byGraphQL(o):
-		p, err = d.rentPod(ctx, o, node)
-	case o.cloud == Community: // where only GraphQL can ask for a public address, without which there is no SSH
-		if p, err = d.rentPod(ctx, o, node); !isClosed(err) {
+	case a.byGraphQL(o):
+		p, err = a.rentPod(ctx, o)
+	case o.cloud == Community: // only GraphQL can ask for a public address, which SSH needs
+		if p, err = a.rentPod(ctx, o); !isClosed(err) {
 			break
 		}
 		fallthrough
 	default:
-		p, err = d.createPod(ctx, o, node)
-	}
-	if err != nil && isAmbiguous(err) {
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-		defer cancel()
-		found, lookErr := d.find(settling, node.Name)
-		if lookErr != nil || found == nil {
-			return gputrain.Instance{}, errors.Join(err, lookErr)
-		}
-		p, err = *found, nil
+		p, err = a.createPod(ctx, o)
 	}
 	if err != nil {
-		return gputrain.Instance{}, err
+		return "", o.advise(err)
 	}
-	d.remember(p.ID, node, o.req.Offer)
-	return d.instance(p), context.Cause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rented[p.ID] = machine(p)
+	return p.ID, nil
 }
 
-// find returns the pod of a node, if there is one.
-func (d *driver) find(ctx context.Context, name string) (*pod, error) {
-	all, err := d.client.pods(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking for what it made: %w", err)
+// advise adds a hint that depends on the order.
+func (o order) advise(err error) error {
+	if _, kind := (*api)(nil).Classify("launch", err); !o.networks || kind != driver.ErrNoCapacity {
+		return err
 	}
-	for _, p := range all {
-		if p.Name == prefix+name && p.Status != "TERMINATED" {
-			return &p, nil
-		}
-	}
-	return nil, nil
+	return &driver.Error{Kind: driver.ErrNoCapacity, Err: err,
+		Hint: "pods with global networking are in some data centres only; Config.GlobalNetworking of NetworkingOff has them anywhere"}
 }
 
-func (d *driver) createPod(ctx context.Context, o order, node gputrain.NodeRequest) (pod, error) {
-	spec := o.req.Spec
+func (a *api) createPod(ctx context.Context, o order) (pod, error) {
+	spec := o.Spec
 	in := createPod{
-		Name: prefix + node.Name, Image: d.cfg.image(o.nvidia()), Args: startCommand(), Cloud: strings.ToUpper(string(o.cloud)),
-		DataCenterIDs: o.centers, Disk: d.cfg.disk(o.cpu(), spec.DiskGiB), Mounts: o.mounts, Ports: d.cfg.ports(), Registry: o.registry,
-		Env: d.environment(o.req, []gputrain.NodeRequest{node}, time.Now()), StartSSH: true, GlobalNetworking: o.networks,
+		Name: o.Name(), Image: a.cfg.image(o.nvidia()), Args: startCommand(), Cloud: strings.ToUpper(string(o.cloud)),
+		DataCenterIDs: o.centers, Disk: a.cfg.disk(o.cpu(), spec.DiskGiB), Mounts: o.mounts, Ports: a.cfg.ports(), Registry: o.registry,
+		Env: a.environment(o.Pool, o.Offer.ID, []driver.NodeRequest{o.Node}, time.Now()), StartSSH: true, GlobalNetworking: o.networks,
 	}
 	if o.cpu() {
 		in.CPU = &cpuRequest{ID: o.id, VCPUCount: o.count}
 	} else {
 		perGPU := func(want float64) int { return int(math.Ceil(want / float64(o.count))) }
 		in.GPU = &gpuRequest{
-			ID: o.id, Count: o.count, MinCUDAVersion: d.cfg.minCUDA(o.nvidia()),
+			ID: o.id, Count: o.count, MinCUDAVersion: a.cfg.minCUDA(o.nvidia()),
 			MinRAMPerGPU: perGPU(spec.MemoryGiB), MinVCPUPerGPU: perGPU(spec.VCPUs),
 		}
 	}
-	return d.client.createPod(ctx, in)
+	return a.client.createPod(ctx, in)
 }
 
-// rentPod creates a pod by GraphQL. Its answer says little of the pod: reads say the rest.
-func (d *driver) rentPod(ctx context.Context, o order, node gputrain.NodeRequest) (pod, error) {
-	spec := o.req.Spec
-	env := d.environment(o.req, []gputrain.NodeRequest{node}, time.Now())
+// rentPod creates a pod by GraphQL. Its answer has few fields; reads have the rest.
+func (a *api) rentPod(ctx context.Context, o order) (pod, error) {
+	spec := o.Spec
+	env := a.environment(o.Pool, o.Offer.ID, []driver.NodeRequest{o.Node}, time.Now())
 	in := rentPod{
-		Name: prefix + node.Name, ImageName: d.cfg.image(o.nvidia()), GPUTypeID: o.id, GPUCount: o.count, CloudType: strings.ToUpper(string(o.cloud)),
-		DataCenterID: o.dataCenter(), CountryCode: o.country(), ContainerDiskInGB: d.cfg.disk(false, spec.DiskGiB),
-		Ports: strings.Join(d.cfg.ports(), ","), DockerArgs: startCommand(), Env: variables(env),
+		Name: o.Name(), ImageName: a.cfg.image(o.nvidia()), GPUTypeID: o.id, GPUCount: o.count, CloudType: strings.ToUpper(string(o.cloud)),
+		DataCenterID: o.dataCenter(), CountryCode: o.country(), ContainerDiskInGB: a.cfg.disk(false, spec.DiskGiB),
+		Ports: strings.Join(a.cfg.ports(), ","), DockerArgs: startCommand(), Env: variables(env),
 		MinVCPUCount: int(math.Ceil(spec.VCPUs)), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)),
-		MinDownload: d.cfg.MinDownloadMbps, MinUpload: d.cfg.MinUploadMbps, MinCUDAVersion: d.cfg.minCUDA(o.nvidia()),
+		MinDownload: a.cfg.MinDownloadMbps, MinUpload: a.cfg.MinUploadMbps, MinCUDAVersion: a.cfg.minCUDA(o.nvidia()),
 		SupportPublicIP: true, StartSSH: true, ContainerRegistryAuthID: o.registry,
 	}
 	switch {
@@ -224,16 +153,16 @@ func (d *driver) rentPod(ctx context.Context, o order, node gputrain.NodeRequest
 	default:
 		in.NetworkVolumeID, in.VolumeMountPath = o.mounts.Network[0].VolumeID, o.mounts.Network[0].Path
 	}
-	if !o.req.Pool.Expires.IsZero() && (o.spot || d.cfg.TerminateAfter) {
-		in.TerminateAfter = o.req.Pool.Expires.Add(afterTTL).UTC().Format(time.RFC3339)
+	if !o.Pool.Expires.IsZero() && (o.spot || a.cfg.TerminateAfter) {
+		in.TerminateAfter = o.Pool.Expires.Add(afterTTL).UTC().Format(time.RFC3339)
 	}
-	rent := d.client.rentOnDemand
+	rent := a.client.rentOnDemand
 	if o.spot {
-		price, known := o.req.Offer.HourlyUSD.USD()
+		price, known := o.Offer.HourlyUSD.USD()
 		if !known || price <= 0 {
-			return pod{}, fmt.Errorf("%w: the offer has no price to bid", gputrain.ErrInvalid)
+			return pod{}, fmt.Errorf("%w: the offer has no price for a bid", driver.ErrInvalid)
 		}
-		in.BidPerGPU, rent = math.Round(price/float64(o.count)*1e6)/1e6, d.client.rentSpot
+		in.BidPerGPU, rent = math.Round(price/float64(o.count)*1e6)/1e6, a.client.rentSpot
 	} else {
 		in.DeployCost = spec.MaxHourlyUSD
 	}

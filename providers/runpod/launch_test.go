@@ -11,37 +11,39 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// request asks for nodes by the first offer that satisfies the spec's accelerator.
-func request(t *testing.T, d gputrain.Driver, spec gputrain.Spec, nodes int) gputrain.LaunchRequest {
+// request returns a launch of nodes by the first offer that matches the spec's accelerator.
+func request(t *testing.T, d driver.Driver, spec gputrain.Spec, nodes int) driver.Launch {
 	t.Helper()
 	all, err := offers(t, d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := gputrain.LaunchRequest{
-		Pool: gputrain.PoolInfo{ID: "pool-a1b2c3d4", Owner: "host/1/2", Lease: time.Minute, AuthorizedKey: keyPair(t).Public}, Spec: spec, Token: "token",
+	req := driver.Launch{
+		Pool: driver.PoolInfo{ID: "pool-a1b2c3d4", Owner: "host/1/2", Lease: time.Minute, AuthorizedKey: keyPair(t).Public}, Query: spec.Query(), Token: "token",
 	}
 	for _, o := range all {
-		if spec.Accelerator.Matches(o.Accelerator) && (spec.Allocation == gputrain.Spot) == o.Spot {
+		if spec.Accelerator.Matches(o.Accelerator) && (spec.Allocation == driver.Spot) == o.Spot {
 			req.Offer = o
 			break
 		}
 	}
 	for rank := range nodes {
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("%s-%d", req.Pool.ID, rank), HostKey: keyPair(t)})
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: fmt.Sprintf("%s-%d", req.Pool.ID, rank), HostKey: keyPair(t)})
 	}
 	return req
 }
 
-func launchOne(t *testing.T, d gputrain.Driver, spec gputrain.Spec, spot bool) gputrain.Instance {
+func launchOne(t *testing.T, d driver.Driver, spec gputrain.Spec, spot bool) driver.Instance {
 	t.Helper()
-	spec.Allocation = gputrain.OnDemand
+	spec.Allocation = driver.OnDemand
 	rank := 0
 	if spot {
-		spec.Allocation, rank = gputrain.Spot, 1
+		spec.Allocation, rank = driver.Spot, 1
 	}
 	req := request(t, d, spec, 1)
 	req.Nodes[0].Rank, req.Nodes[0].Name = rank, fmt.Sprintf("%s-%d", req.Pool.ID, rank)
@@ -52,7 +54,7 @@ func launchOne(t *testing.T, d gputrain.Driver, spec gputrain.Spec, spot bool) g
 	return got[0]
 }
 
-func keyPair(t *testing.T) gputrain.HostKey {
+func keyPair(t *testing.T) driver.HostKey {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -66,10 +68,10 @@ func keyPair(t *testing.T) gputrain.HostKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gputrain.HostKey{Private: gputrain.Secret(pem.EncodeToMemory(block)), Public: strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key)))}
+	return driver.HostKey{Private: driver.Secret(pem.EncodeToMemory(block)), Public: strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key)))}
 }
 
-// sent returns the last request of an operation, or its GraphQL input.
+// sent returns the body of the last request of an operation, or its GraphQL input.
 func sent(t *testing.T, f *fake, op string) object {
 	t.Helper()
 	all := f.Records(op)
@@ -86,7 +88,7 @@ func sent(t *testing.T, f *fake, op string) object {
 	return body
 }
 
-// What Config and Spec say gets to the API, whichever it is.
+// The settings of Config and Spec reach the API, by REST and by GraphQL.
 func TestLaunchSends(t *testing.T) {
 	f := startFake(t)
 	gpu := accelerators.H100(accelerators.Count(2))
@@ -114,7 +116,7 @@ func TestLaunchSends(t *testing.T) {
 		{"no volume, community", opRent, func(c *Config) { c.VolumeGB, c.Cloud, c.Ubuntu = -1, Community, "22.04" }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{
 			"volumeInGb": 0.0, "cloudType": "COMMUNITY", "supportPublicIp": true, "terminateAfter": nil, "imageName": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu22.04",
 		}},
-		{"network volume", opCreate, nil, gputrain.Spec{Accelerator: gpu, Mounts: []gputrain.Mount{{Source: "data", Target: "/data"}}}, map[string]any{
+		{"network volume", opCreate, nil, gputrain.Spec{Accelerator: gpu, Mounts: []driver.Mount{{Source: "data", Target: "/data"}}}, map[string]any{
 			"mounts": `{"network":[{"path":"/data","volumeId":"vol1"}]}`, "dataCenterIds": `["US-TX-3"]`,
 		}},
 		{"AMD", opCreate, nil, gputrain.Spec{Accelerator: accelerators.MI300X(), Nodes: 2}, map[string]any{
@@ -128,12 +130,12 @@ func TestLaunchSends(t *testing.T) {
 		{"networking on", opCreate, func(c *Config) { c.GlobalNetworking, c.DataCenterIDs = NetworkingOn, []string{"US-TX-3"} }, gputrain.Spec{Accelerator: gpu}, map[string]any{
 			"globalNetworking": true, "dataCenterIds": `["US-TX-3"]`,
 		}},
-		{"spot", opSpot, func(c *Config) { c.DataCenterIDs, c.BidMultiplier = []string{"US-TX-3"}, 1.5 }, gputrain.Spec{Accelerator: gpu, Allocation: gputrain.Spot, MemoryGiB: 64, VCPUs: 8, MaxHourlyUSD: 9}, map[string]any{
+		{"spot", opSpot, func(c *Config) { c.DataCenterIDs, c.BidMultiplier = []string{"US-TX-3"}, 1.5 }, gputrain.Spec{Accelerator: gpu, Allocation: driver.Spot, MemoryGiB: 64, VCPUs: 8, MaxHourlyUSD: 9}, map[string]any{
 			"name": "gputrain-pool-a1b2c3d4-0", "bidPerGpu": 2.25, "gpuCount": 2.0, "gpuTypeId": h100, "cloudType": "SECURE", "dataCenterId": "US-TX-3", "countryCode": nil,
 			"terminateAfter": "2030-01-02T03:14:05Z", "ports": "22/tcp", "volumeInGb": 20.0, "volumeMountPath": "/workspace", "minMemoryInGb": 64.0, "minVcpuCount": 8.0,
 			"containerRegistryAuthId": "reg1", "minCudaVersion": "12.8", "startSsh": true, "supportPublicIp": true, "deployCost": nil, "containerDiskInGb": 50.0,
 		}},
-		{"spot with a network volume", opSpot, nil, gputrain.Spec{Accelerator: gpu, Allocation: gputrain.Spot, Mounts: []gputrain.Mount{{Source: "vol1", Target: "/data"}}}, map[string]any{
+		{"spot with a network volume", opSpot, nil, gputrain.Spec{Accelerator: gpu, Allocation: driver.Spot, Mounts: []driver.Mount{{Source: "vol1", Target: "/data"}}}, map[string]any{
 			"networkVolumeId": "vol1", "volumeMountPath": "/data", "volumeInGb": 0.0, "dataCenterId": "US-TX-3",
 		}},
 		{"country", opRent, func(c *Config) { c.CountryCodes, c.MinDownloadMbps, c.MinUploadMbps = []string{"FR"}, 500, 100 }, gputrain.Spec{Accelerator: gpu, MaxHourlyUSD: 9}, map[string]any{
@@ -178,12 +180,12 @@ func TestLaunchSends(t *testing.T) {
 	}
 }
 
-// What was rented is returned with its real price and how to reach it.
+// Launch and Describe return a pod's real price, and how to connect to it.
 func TestLaunchReturns(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
 	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 3}, 3)
-	req.Offer.HourlyUSD = gputrain.USD(2) // it has become dearer meanwhile
+	req.Offer.HourlyUSD = driver.USD(2) // outdated: RunPod charges 2.99
 	got, err := d.Launch(t.Context(), req)
 	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
@@ -194,18 +196,18 @@ func TestLaunchReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rank, in := range got {
-		if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != gputrain.InstancePending || in.Offer.ID != req.Offer.ID || in.Offer.HourlyUSD != gputrain.USD(2.99) {
+		if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != driver.InstancePending || in.Offer.ID != req.Offer.ID || in.Offer.HourlyUSD != driver.USD(2.99) {
 			t.Errorf("%+v", in)
 		}
 		up := described[rank]
-		if up.ID != in.ID || up.State != gputrain.InstanceRunning || up.SSH.User != "root" || up.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || !strings.HasPrefix(up.PrivateAddr, "10.1.2.") ||
+		if up.ID != in.ID || up.State != driver.InstanceRunning || up.SSH.User != "root" || up.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || !strings.HasPrefix(up.PrivateAddr, "10.1.2.") ||
 			up.Labels[labelDataCenter] != "US-KS-2" || up.Offer.Region != "global" {
 			t.Errorf("%+v", up)
 		}
 	}
 }
 
-// Community pods go on without GraphQL, as they may have a public address all the same.
+// Without GraphQL, community pods are created by REST: they may have a public address too.
 func TestCommunityWithoutGraphQL(t *testing.T) {
 	f := startFake(t)
 	cfg := f.config()
@@ -229,19 +231,19 @@ func TestRegistry(t *testing.T) {
 	cfg := f.config()
 	cfg.RegistryAuth = "mine"
 	d := open(t, cfg)
-	wantKind(t, "a credential that is not there", d.Prepare(t.Context(), gputrain.PoolInfo{}), gputrain.ErrNotFound, `"mine"`)
+	wantKind(t, "a credential that is not there", d.Prepare(t.Context(), cloudtest.Info("p1")), driver.ErrNotFound, `"mine"`)
 	_, err := d.Launch(t.Context(), request(t, d, spec, 1))
-	wantKind(t, "launch", err, gputrain.ErrNotFound)
+	wantKind(t, "launch", err, driver.ErrNotFound)
 	f.Do(func() { f.registries = nil })
 	d = open(t, f.config())
-	if err := d.Prepare(t.Context(), gputrain.PoolInfo{}); err != nil {
+	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Error(err)
 	}
 	if launchOne(t, d, spec, false); sent(t, f, opCreate)["registry"] != nil {
 		t.Error("a credential that is not there was sent")
 	}
 	f.Inject(faultAnswer("GET /v2/registries", 1, 403, `{"title":"Forbidden","status":403,"detail":"access denied"}`))
-	if err := open(t, f.config()).Prepare(t.Context(), gputrain.PoolInfo{}); err != nil {
+	if err := open(t, f.config()).Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Errorf("a key that may not look: %v", err)
 	}
 }
@@ -249,17 +251,17 @@ func TestRegistry(t *testing.T) {
 func TestLaunchRefuses(t *testing.T) {
 	f := startFake(t)
 	d := open(t, f.config())
-	for what, change := range map[string]func(*gputrain.LaunchRequest){
-		"offer":    func(r *gputrain.LaunchRequest) { r.Offer.ID = "x" },
-		"count":    func(r *gputrain.LaunchRequest) { r.Offer.ID = "individual/secure/spot/global/0/x" },
-		"name":     func(r *gputrain.LaunchRequest) { r.Nodes[0].Name = "other-0" },
-		"host key": func(r *gputrain.LaunchRequest) { r.Nodes[0].HostKey = gputrain.HostKey{} },
-		"key":      func(r *gputrain.LaunchRequest) { r.Pool.AuthorizedKey = "" },
+	for what, change := range map[string]func(*driver.Launch){
+		"offer":    func(r *driver.Launch) { r.Offer.ID = "x" },
+		"count":    func(r *driver.Launch) { r.Offer.ID = "individual/secure/spot/global/0/x" },
+		"name":     func(r *driver.Launch) { r.Nodes[0].Name = "other-0" },
+		"host key": func(r *driver.Launch) { r.Nodes[0].HostKey = driver.HostKey{} },
+		"key":      func(r *driver.Launch) { r.Pool.AuthorizedKey = "" },
 	} {
 		req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
 		change(&req)
 		got, err := d.Launch(t.Context(), req)
-		wantKind(t, what, err, gputrain.ErrInvalid)
+		wantKind(t, what, err, driver.ErrInvalid)
 		if len(got) > 0 {
 			t.Errorf("%s: %v", what, got)
 		}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
-	firstWait, listLag = 5*time.Millisecond, 500*time.Millisecond
+	cloud.Second = 5 * time.Millisecond
 	goleak.VerifyTestMain(m)
 }

@@ -11,37 +11,38 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// unusable are countries that GraphQL lists and does not take.
+// unusable are countries that GraphQL lists but does not accept.
 var unusable = []string{"AR"}
 
-// Offers yields types of GPU, or for a spec without accelerator flavours of CPU, by
-// cloud and region. RunPod has stock levels, no numbers.
-func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		if err := d.possible(spec); err != nil {
-			yield(gputrain.Offer{}, fail("offers", err))
+// Offers yields types of GPU, or flavours of CPU for a spec without accelerator, by cloud and
+// region. RunPod reports levels of stock, not numbers.
+func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		if err := a.cfg.possible(spec); err != nil {
+			yield(driver.Offer{}, err)
 			return
 		}
-		for _, cloud := range d.cfg.clouds() {
-			if d.cfg.Cloud == AllClouds && cloud == Community && len(spec.Mounts) > 0 {
-				continue // network volumes are in RunPod's own data centres
+		for _, of := range a.cfg.clouds() {
+			if a.cfg.Cloud == AllClouds && of == Community && len(spec.Mounts) > 0 {
+				continue // network volumes are only in RunPod's own data centres
 			}
-			regions, err := d.regions(ctx, spec, cloud)
+			regions, err := a.regions(ctx, spec, of)
 			if err != nil {
-				yield(gputrain.Offer{}, fail("offers", err))
+				yield(driver.Offer{}, err)
 				return
 			}
-			offers := d.gpuOffers(ctx, spec, cloud, regions)
+			offers := a.gpuOffers(ctx, spec, of, regions)
 			if spec.Accelerator.IsZero() {
-				offers = d.cpuOffers(ctx, spec, cloud, regions)
+				offers = a.cpuOffers(ctx, spec, of, regions)
 			}
 			for offer, err := range offers {
 				if err != nil {
-					yield(gputrain.Offer{}, fail("offers", err))
+					yield(driver.Offer{}, err)
 					return
 				}
 				if !yield(offer, nil) {
@@ -52,58 +53,58 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 	}
 }
 
-// possible refuses a spec that Config leaves nothing for.
-func (d *driver) possible(spec gputrain.Spec) error {
+// possible refuses a spec that Config excludes entirely.
+func (c Config) possible(spec driver.Query) error {
 	cpu := spec.Accelerator.IsZero()
 	refuse := func(why string) error {
-		return &gputrain.Error{Kind: gputrain.ErrNoOffers, Err: errors.New(why)}
+		return &driver.Error{Kind: driver.ErrNoOffers, Err: errors.New(why)}
 	}
 	switch {
-	case d.cfg.ClusterMode == Instant && (cpu || max(spec.Nodes, spec.MaxNodes) < 2):
+	case c.ClusterMode == Instant && (cpu || spec.Nodes < 2):
 		return refuse("an instant cluster has GPUs and two nodes at least; set Spec.Accelerator and Nodes, or leave ClusterMode out")
-	case d.cfg.ClusterMode == Instant && spec.Allocation == gputrain.Spot:
+	case c.ClusterMode == Instant && spec.Allocation == driver.Spot:
 		return refuse("instant clusters are rented on demand; set another Allocation, or leave ClusterMode out")
-	case d.cfg.GlobalNetworking == NetworkingOn && spec.Allocation == gputrain.Spot:
+	case c.GlobalNetworking == NetworkingOn && spec.Allocation == driver.Spot:
 		return refuse("spot pods have no global networking; set another Allocation, or leave GlobalNetworking out")
-	case cpu && spec.Allocation == gputrain.Spot:
+	case cpu && spec.Allocation == driver.Spot:
 		return refuse("pods without GPU are rented on demand; set Spec.Accelerator, or another Allocation")
-	case cpu && (d.cfg.Cloud == Community || d.cfg.restricted() || d.cfg.GlobalNetworking == NetworkingOn):
-		return refuse("pods without GPU are in the secure cloud, and know no countries, line speeds or global networking; set Spec.Accelerator, or leave those out")
+	case cpu && (c.Cloud == Community || c.restricted() || c.GlobalNetworking == NetworkingOn):
+		return refuse("pods without GPU are in the secure cloud, and have no countries, line speeds or global networking; set Spec.Accelerator, or leave those out")
 	}
 	return nil
 }
 
-// regions returns where pods may be: data centres, countries, or anywhere. What Config
-// leaves open Spec.Regions may say: of the secure cloud by data centres ("US-TX-3") and the
-// beginnings of their names ("US"), of the community cloud by countries.
-func (d *driver) regions(ctx context.Context, spec gputrain.Spec, cloud Cloud) ([]string, error) {
-	volume, err := d.volume(ctx, spec)
+// regions returns the regions for pods: data centres, countries, or anywhere. If Config leaves
+// them open, Spec.Regions chooses: data centres ("US-TX-3") and prefixes of their names ("US")
+// for the secure cloud, countries for the community cloud.
+func (a *api) regions(ctx context.Context, spec driver.Query, of Cloud) ([]string, error) {
+	volume, err := a.lookups.volume(ctx, spec)
 	switch {
 	case err != nil:
 		return nil, err
-	case volume != nil && d.cfg.byCountry():
-		return nil, fmt.Errorf("%w: the network volume %s is in %s; leave countries out", gputrain.ErrInvalid, volume.ID, volume.DataCenter)
-	case volume != nil && len(d.cfg.DataCenterIDs) > 0 && !slices.Contains(d.cfg.DataCenterIDs, volume.DataCenter):
-		return nil, fmt.Errorf("%w: the network volume %s is in %s, which DataCenterIDs does not have", gputrain.ErrInvalid, volume.ID, volume.DataCenter)
+	case volume != nil && a.cfg.byCountry():
+		return nil, fmt.Errorf("%w: the network volume %s is in %s; leave countries out", driver.ErrInvalid, volume.ID, volume.DataCenter)
+	case volume != nil && len(a.cfg.DataCenterIDs) > 0 && !slices.Contains(a.cfg.DataCenterIDs, volume.DataCenter):
+		return nil, fmt.Errorf("%w: the network volume %s is in %s, which DataCenterIDs does not have", driver.ErrInvalid, volume.ID, volume.DataCenter)
 	case volume != nil:
 		return []string{volume.DataCenter}, nil
-	case len(d.cfg.DataCenterIDs) > 0:
-		return unique(d.cfg.DataCenterIDs), nil
-	case !d.cfg.byCountry() && len(spec.Regions) > 0 && cloud == Community:
+	case len(a.cfg.DataCenterIDs) > 0:
+		return unique(a.cfg.DataCenterIDs), nil
+	case !a.cfg.byCountry() && len(spec.Regions) > 0 && of == Community:
 		return unique(slices.DeleteFunc(upper(spec.Regions), func(code string) bool { return !countryForm.MatchString(code) })), nil
-	case !d.cfg.byCountry() && len(spec.Regions) > 0:
-		return d.centersIn(ctx, upper(spec.Regions))
-	case !d.cfg.byCountry():
+	case !a.cfg.byCountry() && len(spec.Regions) > 0:
+		return a.lookups.centersIn(ctx, upper(spec.Regions))
+	case !a.cfg.byCountry():
 		return []string{anywhere}, nil
 	}
-	countries := d.cfg.CountryCodes
+	countries := a.cfg.CountryCodes
 	if len(countries) == 0 {
-		if countries, err = d.client.countries(ctx); err != nil {
+		if countries, err = a.client.countries(ctx); err != nil {
 			return nil, err
 		}
 	}
 	countries = slices.DeleteFunc(slices.Clone(countries), func(code string) bool {
-		return !countryForm.MatchString(code) || slices.Contains(unusable, code) || slices.Contains(d.cfg.ExcludeCountryCodes, code)
+		return !countryForm.MatchString(code) || slices.Contains(unusable, code) || slices.Contains(a.cfg.ExcludeCountryCodes, code)
 	})
 	return unique(countries), nil
 }
@@ -112,7 +113,7 @@ func upper(list []string) []string {
 	return strings.Split(strings.ToUpper(strings.Join(list, "\n")), "\n")
 }
 
-// unique returns a list without repetitions, in its order.
+// unique removes repetitions from a list, and keeps its order.
 func unique(list []string) []string {
 	var once []string
 	for _, s := range list {
@@ -123,37 +124,37 @@ func unique(list []string) []string {
 	return once
 }
 
-// gpuOffers yields the types of GPU that one cloud has. A stock is asked for by country
-// but not by data centre, of which the answer has all.
-func (d *driver) gpuOffers(ctx context.Context, spec gputrain.Spec, cloud Cloud, regions []string) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		base := placement{mode: cmp.Or(d.cfg.ClusterMode, Individual), cloud: cloud, count: max(1, int(math.Ceil(spec.Accelerator.Count)))}
+// gpuOffers yields the types of GPU of one cloud. It asks for stock by country, but not by data
+// centre, as the answer has all of those.
+func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, regions []string) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		base := placement{mode: cmp.Or(a.cfg.ClusterMode, Individual), cloud: of, count: max(1, int(math.Ceil(spec.Accelerator.Count)))}
 		nvidia := wantsNVIDIA(spec.Accelerator)
 		var types []gpuType
 		for i, region := range regions {
 			base.region = region
 			if i == 0 || base.country() != "" {
 				var err error
-				if types, err = d.client.gpuTypes(ctx, product(base.mode), base.count, cloud, base.country(), d.cfg.minCUDA(nvidia)); err != nil {
-					yield(gputrain.Offer{}, err)
+				if types, err = a.client.gpuTypes(ctx, product(base.mode), base.count, of, base.country(), a.cfg.minCUDA(nvidia)); err != nil {
+					yield(driver.Offer{}, err)
 					return
 				}
 			}
-			prices, err := d.floors(ctx, spec, base, nvidia)
+			prices, err := a.floors(ctx, spec, base, nvidia)
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, t := range types {
-				joined, err := d.joinable(ctx, base, t)
+				joined, err := a.joinable(ctx, base, t)
 				if err != nil {
-					yield(gputrain.Offer{}, err)
+					yield(driver.Offer{}, err)
 					return
 				}
 				if !joined {
 					continue
 				}
-				for _, offer := range offersOf(spec, base, t, prices, d.cfg.BidMultiplier) {
+				for _, offer := range offersOf(spec, base, t, prices, a.cfg.BidMultiplier) {
 					if !yield(offer, nil) {
 						return
 					}
@@ -170,33 +171,33 @@ func product(mode ClusterMode) string {
 	return "POD"
 }
 
-// wantsNVIDIA is whether only GPUs by NVIDIA can satisfy a spec: there CUDA counts.
+// wantsNVIDIA reports whether only NVIDIA's GPUs can satisfy a spec: then CUDA matters.
 func wantsNVIDIA(a accelerators.Accelerator) bool {
 	model, known := accelerators.Lookup(a.Name)
 	return !(known && model.Vendor == "AMD" || a.Exact && strings.HasPrefix(a.Name, "AMD"))
 }
 
-// floors returns what only GraphQL tells: the lowest bids, and what clusters cost.
-// Where GraphQL is no more, or not for the key, there is no spot, and on-demand pods need
-// none of it.
-func (d *driver) floors(ctx context.Context, spec gputrain.Spec, base placement, nvidia bool) (map[string]lowestPrice, error) {
-	spot := base.mode == Individual && spec.Allocation != gputrain.OnDemand && d.cfg.GlobalNetworking != NetworkingOn
+// floors returns the values that only GraphQL reports: the lowest bids, and the prices of
+// clusters. If GraphQL has ended or is closed to the key, there is no spot; on-demand pods do
+// not need it.
+func (a *api) floors(ctx context.Context, spec driver.Query, base placement, nvidia bool) (map[string]lowestPrice, error) {
+	spot := base.mode == Individual && spec.Allocation != driver.OnDemand && a.cfg.GlobalNetworking != NetworkingOn
 	if !spot && base.mode != Instant {
 		return nil, nil
 	}
-	prices, err := d.client.lowestPrices(ctx, priceQuery{
+	prices, err := a.client.lowestPrices(ctx, priceQuery{
 		GPUCount: base.count, SecureCloud: base.cloud == Secure, DataCenterID: base.dataCenter(), CountryCode: base.country(),
-		MinCUDAVersion: d.cfg.minCUDA(nvidia), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)), MinVCPUCount: int(math.Ceil(spec.VCPUs)),
+		MinCUDAVersion: a.cfg.minCUDA(nvidia), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)), MinVCPUCount: int(math.Ceil(spec.VCPUs)),
 	})
-	if isClosed(err) && spec.Allocation != gputrain.Spot {
+	if isClosed(err) && spec.Allocation != driver.Spot {
 		return nil, nil
 	}
 	return prices, err
 }
 
-// joinable is whether pods of a type can have the private network that Config asks for.
-func (d *driver) joinable(ctx context.Context, base placement, t gpuType) (bool, error) {
-	if d.cfg.GlobalNetworking != NetworkingOn {
+// joinable reports whether pods of a type can have the private network that Config asks for.
+func (a *api) joinable(ctx context.Context, base placement, t gpuType) (bool, error) {
+	if a.cfg.GlobalNetworking != NetworkingOn {
 		return true, nil
 	}
 	if !strings.EqualFold(t.Manufacturer, "NVIDIA") {
@@ -205,13 +206,12 @@ func (d *driver) joinable(ctx context.Context, base placement, t gpuType) (bool,
 	if base.dataCenter() == "" {
 		return true, nil
 	}
-	global, err := d.globalCenters(ctx)
+	global, err := a.lookups.globalCenters(ctx)
 	return global[base.region], err
 }
 
-// offersOf returns a type of GPU on demand and as spot, as far as it is wanted and to be
-// had.
-func offersOf(spec gputrain.Spec, at placement, t gpuType, prices map[string]lowestPrice, multiplier float64) []gputrain.Offer {
+// offersOf returns a type of GPU on demand and as spot, as far as it is wanted and available.
+func offersOf(spec driver.Query, at placement, t gpuType, prices map[string]lowestPrice, multiplier float64) []driver.Offer {
 	has, price, most := t.Secure, t.Price.Secure, t.MaxCount.Secure
 	if at.cloud == Community {
 		has, price, most = t.Community, t.Price.Community, t.MaxCount.Community
@@ -220,23 +220,22 @@ func offersOf(spec gputrain.Spec, at placement, t gpuType, prices map[string]low
 		return nil
 	}
 	at.id = t.ID
-	exact := spec.Accelerator.Exact && spec.Accelerator.Name == t.ID
-	offer := gputrain.Offer{
-		Provider: providerName, InstanceType: t.ID, Region: at.region, Accelerator: accelerator(t.ID, t.Memory, at.count, exact),
+	offer := driver.Offer{
+		InstanceType: t.ID, Region: at.region, Accelerator: cloud.Accelerator(providerName, t.ID, at.count, t.Memory, spec.Accelerator),
 	}
-	perNode := func(perGPU float64) gputrain.Price {
+	perNode := func(perGPU float64) driver.Price {
 		if !(perGPU > 0) || math.IsInf(perGPU, 0) {
-			return gputrain.Price{}
+			return driver.Price{}
 		}
-		return gputrain.USD(perGPU * float64(at.count))
+		return driver.USD(perGPU * float64(at.count))
 	}
-	var offers []gputrain.Offer
+	var offers []driver.Offer
 	told := prices[t.ID]
-	if spec.Allocation != gputrain.Spot && inStock(at, t.Availability, t.DataCenters) {
+	if spec.Allocation != driver.Spot && inStock(at, t.Availability, t.DataCenters) {
 		onDemand := offer
 		onDemand.ID, onDemand.HourlyUSD = at.String(), perNode(price)
 		if at.mode == Instant {
-			onDemand.HourlyUSD = gputrain.Price{}
+			onDemand.HourlyUSD = driver.Price{}
 			if told.ClusterPrice != nil {
 				onDemand.HourlyUSD = perNode(*told.ClusterPrice)
 			}
@@ -256,13 +255,12 @@ func offersOf(spec gputrain.Spec, at placement, t gpuType, prices map[string]low
 	return offers
 }
 
-// bid returns what is bid for one GPU, to the hundredth of a cent, and never less than
-// the floor.
+// bid returns the bid for one GPU, rounded to a hundredth of a cent, and never below the floor.
 func bid(floor, multiplier float64) float64 {
 	return math.Ceil(floor*cmp.Or(multiplier, 1)*1e4-1e-6) / 1e4
 }
 
-// inStock is whether a level of stock is more than none. One that is not told may be.
+// inStock reports whether there is stock. A missing level counts as stock.
 func inStock(at placement, overall string, centers []stock) bool {
 	if at.dataCenter() == "" {
 		return overall != "NONE"
@@ -270,30 +268,30 @@ func inStock(at placement, overall string, centers []stock) bool {
 	return slices.ContainsFunc(centers, func(s stock) bool { return s.ID == at.region && s.Availability != "NONE" })
 }
 
-// cpuOffers yields the flavour of Config.CPUClock, in the smallest size that will do.
-// It is RunPod's own data centres' alone.
-func (d *driver) cpuOffers(ctx context.Context, spec gputrain.Spec, cloud Cloud, regions []string) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		if cloud != Secure {
+// cpuOffers yields the flavour of Config.CPUClock, in the smallest size that fits. Only
+// RunPod's own data centres have it.
+func (a *api) cpuOffers(ctx context.Context, spec driver.Query, of Cloud, regions []string) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		if of != Secure {
 			return
 		}
-		types, err := d.client.cpuTypes(ctx)
+		types, err := a.client.cpuTypes(ctx)
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
 		for _, region := range regions {
 			for _, t := range types {
-				at := placement{mode: Individual, cloud: cloud, region: region, count: cpuSize(spec, t), id: t.ID}
-				if t.ID != d.cfg.cpuFlavour() || at.count == 0 || !inStock(at, t.Availability, t.DataCenters) {
+				at := placement{mode: Individual, cloud: of, region: region, count: cpuSize(spec, t), id: t.ID}
+				if t.ID != a.cfg.cpuFlavour() || at.count == 0 || !inStock(at, t.Availability, t.DataCenters) {
 					continue
 				}
-				offer := gputrain.Offer{
-					Provider: providerName, ID: at.String(), InstanceType: t.ID, Region: region,
+				offer := driver.Offer{
+					ID: at.String(), InstanceType: t.ID, Region: region,
 					VCPUs: float64(at.count), MemoryGiB: float64(at.count) * t.RAMGBPerVCPU,
 				}
 				if t.Price.SecurePerVCPU > 0 {
-					offer.HourlyUSD = gputrain.USD(t.Price.SecurePerVCPU * float64(at.count))
+					offer.HourlyUSD = driver.USD(t.Price.SecurePerVCPU * float64(at.count))
 				}
 				if !yield(offer, nil) {
 					return
@@ -303,9 +301,9 @@ func (d *driver) cpuOffers(ctx context.Context, spec gputrain.Spec, cloud Cloud,
 	}
 }
 
-// cpuSize returns the smallest power of two of vCPUs that satisfies the spec, or the
-// largest that there is.
-func cpuSize(spec gputrain.Spec, t cpuType) int {
+// cpuSize returns the smallest power of two of vCPUs that satisfies the spec, or the largest
+// size.
+func cpuSize(spec driver.Query, t cpuType) int {
 	need := max(2, float64(t.VCPU.Min), spec.VCPUs)
 	if t.RAMGBPerVCPU > 0 {
 		need = max(need, spec.MemoryGiB/t.RAMGBPerVCPU)

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 var addRank = gputrain.Func("runpod/addRank", func(ctx context.Context, n int) (int, error) {
 	return n + gputrain.ThisNode(ctx).Rank, nil
 })
 
-// From Open to Close: a command and a function on each node, and nothing is left. One
-// create's answer is lost on the way.
+// A pool works from Open to Close, with a command and a function on each node, and
+// leaves nothing, although the answer of one create is lost.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -58,14 +59,14 @@ func use(t *testing.T, pool *gputrain.Compute) {
 	}
 }
 
-// A pool that there is no room for leaves nothing.
+// A pool that finds no capacity leaves nothing.
 func TestPoolWithoutRoom(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.Do(func() { f.room = 1 })
 	dir := t.TempDir()
 	_, err := gputrain.Open(t.Context(), f.config(), gputrain.Spec{Nodes: 2, MaxReplacements: -1}, gputrain.WithStateDir(dir))
-	if !errors.Is(err, gputrain.ErrNoCapacity) {
+	if !errors.Is(err, driver.ErrNoCapacity) {
 		t.Errorf("%v", err)
 	}
 	if live := f.live(); len(live) > 0 {

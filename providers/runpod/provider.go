@@ -1,345 +1,227 @@
 package runpod
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// listLag is how long a pod that was made may be missing from reads. It is a guess: RunPod
-// says nothing of it, and no client of others that is known waits for it. Tests have a
-// shorter one.
-var listLag = 5 * time.Second
-
 const (
-	// lateEffect is how long a create that nobody waits for may go on. It is a guess: RunPod
-	// says nothing of it. A minute is twice what a call of v2 is waited for, and what one of
-	// GraphQL is.
+	// Reads may lack a new pod for listLag seconds. It is an estimate: RunPod documents none,
+	// and no other known client waits for it.
+	listLag = 5
+	// A create may still take effect until lateEffect after its caller has given up. It is an
+	// estimate: twice the timeout of a v2 call, and the timeout of a GraphQL call.
 	lateEffect = time.Minute
-	// callsAtOnce is how many calls of a kind are made at the same time.
+	// callsAtOnce bounds the calls of a kind at the same time.
 	callsAtOnce = 4
 
 	labelCluster    = "runpod.cluster"
 	labelDataCenter = "runpod.datacenter"
 	labelCloud      = "runpod.cloud"
-
-	// clusterID begins the ID that stands for a cluster without members yet.
-	clusterID = "cluster:"
 )
 
-var (
-	_ gputrain.Driver         = (*driver)(nil)
-	_ gputrain.SelfDestructor = (*driver)(nil)
-)
+// A podDriver is the driver of single pods, which can end themselves.
+type podDriver struct {
+	*cloud.Driver
+	api *api
+}
 
-type driver struct {
+var _ driver.Scripter = (*podDriver)(nil)
+
+// newDriver returns the driver of an account. Members of Instant Clusters cannot end
+// themselves, so their driver is not a Scripter.
+func newDriver(a *api) driver.Driver {
+	opts := cloud.Options{AtOnce: callsAtOnce}
+	if a.cfg.ClusterMode == Instant {
+		return cloud.New(providerName, clusters{a}, opts)
+	}
+	return &podDriver{cloud.New(providerName, a, opts), a}
+}
+
+// An api is RunPod's [cloud.API].
+type api struct {
 	cfg     Config //secretvet:ignore without its key
 	client  *client
 	account string
-	opened  time.Time
+	lag     time.Duration // Capabilities.ListLag
+	lookups *lookups
 
-	mu       sync.Mutex
-	launched map[string]launched //secretvet:ignore without private keys; by ID, and what was ended
-	registry *string             // of the credential for images, once that is known
-	centers  []dataCenter        // once they are known
+	mu     sync.Mutex
+	rented map[string]cloud.Machine //secretvet:ignore without passwords, which RunPod has none of; by ID, as answered by the create
 }
 
-// What was launched by this driver: reads may not have it yet, nor its environment. Of what
-// another has launched there is nothing but that it was ended.
-type launched struct {
-	at    time.Time
-	ended bool                 // RunPod has taken its end
-	gone  bool                 // RunPod was asked to end it, and found no such pod
-	node  gputrain.NodeRequest //secretvet:ignore without its private key
-	offer gputrain.Offer
+var (
+	_ cloud.API    = (*api)(nil)
+	_ cloud.Teller = (*api)(nil)
+	_ cloud.Ender  = (*api)(nil)
+)
+
+func newAPI(c Config, client *client) *api {
+	return &api{cfg: c, client: client, lag: listLag * cloud.Second, lookups: &lookups{cfg: c, client: client}, rented: map[string]cloud.Machine{}}
 }
 
-// Capabilities says what RunPod can do.
-func (d *driver) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
-		Account:          d.account,
-		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
-		ListLag:          listLag,
+// Capabilities returns the same for all offers.
+func (a *api) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Account:          a.account,
+		LocalAddresses:   localnet.IsURL(a.cfg.Endpoint),
+		ListLag:          a.lag,
 		LateEffect:       lateEffect,
-		Spot:             d.cfg.ClusterMode != Instant && d.cfg.GlobalNetworking != NetworkingOn,
+		Spot:             a.cfg.ClusterMode != Instant && a.cfg.GlobalNetworking != NetworkingOn,
 		EndsBilling:      "DELETE /v2/pods/{id}",
-		PrivateNetwork:   d.cfg.ClusterMode == Instant || d.cfg.GlobalNetworking == NetworkingOn,
+		PrivateNetwork:   a.cfg.ClusterMode == Instant || a.cfg.GlobalNetworking == NetworkingOn,
 		Mounts:           true,
 		DiskResizable:    true,
 		Tags:             true,
-		HostKeys:         gputrain.HostKeyInjected,
-		ProvisionTimeout: d.cfg.provisionTimeout(),
+		HostKeys:         driver.HostKeyInjected,
+		ProvisionTimeout: a.cfg.provisionTimeout(),
 	}
 }
 
-// Prepare makes nothing: a pod brings its own key. It looks whether the credential for
-// images is there.
-func (d *driver) Prepare(ctx context.Context, _ gputrain.PoolInfo) error {
-	_, err := d.registryID(ctx)
-	return fail("prepare", err)
+// Prepare makes nothing, as each pod brings its own key. It looks up the credential for images.
+func (a *api) Prepare(ctx context.Context, _ driver.PoolInfo) error {
+	_, err := a.lookups.registryID(ctx)
+	return err
 }
 
-// Release has nothing to remove.
-func (d *driver) Release(context.Context, gputrain.PoolInfo) error { return nil }
+// Release does nothing.
+func (a *api) Release(context.Context, driver.PoolInfo) error { return nil }
 
-// Close gives up the connections.
-func (d *driver) Close() error {
-	d.client.close()
-	return nil
-}
+// Shared returns nothing: a pool holds only machines.
+func (a *api) Shared(context.Context, string) ([]driver.Resource, error) { return nil, nil }
 
-// Describe reports pods, several by one list.
-func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
-	found := map[string]pod{}
-	if len(ids) > 1 {
-		all, err := d.client.pods(ctx)
-		if err != nil {
-			return nil, fail("describe", err)
-		}
-		for _, p := range all {
-			found[p.ID] = p
-		}
-	}
-	instances := make([]gputrain.Instance, len(ids))
-	var g errgroup.Group
-	g.SetLimit(callsAtOnce)
-	for i, id := range ids {
-		p, listed := found[id]
-		if listed {
-			instances[i] = d.instance(p)
-			continue
-		}
-		g.Go(func() (err error) {
-			instances[i], err = d.describe(ctx, id)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, fail("describe", err)
-	}
-	return instances, nil
-}
+// Close closes connections.
+func (a *api) Close() { a.client.close() }
 
-func (d *driver) describe(ctx context.Context, id string) (gputrain.Instance, error) {
+// End deletes a pod, or a cluster without members.
+func (a *api) End(ctx context.Context, id string) error {
 	if k, is := strings.CutPrefix(id, clusterID); is {
-		return d.describeCluster(ctx, k)
+		return a.client.deleteCluster(ctx, k)
 	}
-	p, err := d.client.pod(ctx, id)
+	return a.client.deletePod(ctx, id)
+}
+
+// EndAll deletes pods, and a cluster if all its members are among them.
+func (a *api) EndAll(ctx context.Context, ids []string) []error {
+	errs := cloud.EndEach(ctx, ids, callsAtOnce, a.End)
+	ends := map[string]error{} // the ends of clusters
+	for i, err := range errs {
+		if isConflict(err) {
+			errs[i] = a.endMember(ctx, ids[i], ids, ends)
+		}
+	}
+	return errs
+}
+
+// endMember ends, once, the cluster of a pod that cannot be ended alone.
+func (a *api) endMember(ctx context.Context, id string, ids []string, ends map[string]error) error {
+	p, err := a.client.pod(ctx, id)
 	switch {
-	case err == nil:
-		return d.instance(p), nil
-	case !isGone(err):
-		return gputrain.Instance{}, err
+	case err != nil:
+		return err
+	case p.Cluster == nil:
+		return &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("it cannot be deleted while it is %s", p.Status)}
 	}
-	mine := d.remembered(id)
-	in := gputrain.Instance{ID: id, Name: mine.node.Name, Rank: mine.node.Rank, Offer: mine.offer, State: gputrain.InstanceTerminated, StateReason: "RunPod knows no such pod"}
-	if !mine.ended && d.isNew(mine) {
-		in.State, in.StateReason = gputrain.InstanceUnknown, "RunPod does not show the pod, or not yet"
-		if !mine.at.IsZero() {
-			in.State = gputrain.InstancePending
-		}
+	k := p.Cluster.ID
+	err, done := ends[k]
+	if !done {
+		err = a.endCluster(ctx, k, id, ids)
+		ends[k] = err
 	}
-	return in, nil
+	return err
 }
 
-// isNew is whether a pod may be too new to be known: another program may have launched it just
-// before.
-func (d *driver) isNew(mine launched) bool {
-	since := mine.at
-	if since.IsZero() {
-		since = d.opened
-	}
-	return time.Since(since) < listLag
-}
-
-func (d *driver) remembered(id string) launched {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.launched[id]
-}
-
-func (d *driver) remember(id string, node gputrain.NodeRequest, offer gputrain.Offer) {
-	node.HostKey.Private = ""
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.launched[id] = launched{at: time.Now(), node: node, offer: offer}
-}
-
-// ended notes that a pod has been ended: from then on one that reads do not have is gone.
-func (d *driver) ended(id string) { d.change(id, func(mine *launched) { mine.ended = true }) }
-
-func (d *driver) change(id string, change func(*launched)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	mine := d.launched[id]
-	change(&mine)
-	d.launched[id] = mine
-}
-
-// instance says in the pool's words what RunPod says of a pod.
-func (d *driver) instance(p pod) gputrain.Instance {
-	mine := d.remembered(p.ID)
-	who, _ := identify(p)
-	in := gputrain.Instance{
-		ID: p.ID, Name: cmp.Or(mine.node.Name, who.name), Rank: who.rank, PrivateAddr: privateAddr(p), Offer: offerOf(p, mine.offer),
-		Labels: map[string]string{labelDataCenter: p.DataCenterID, labelCloud: p.Cloud},
-	}
-	if mine.node.Name != "" {
-		in.Rank = mine.node.Rank
-	}
-	if p.Cluster != nil {
-		in.Labels[labelCluster] = p.Cluster.ID
-	}
-	in.State, in.StateReason = stateOf(p.Status, in.Offer.Spot)
-	if mine.gone && cloud.IsOver(in.State) && !d.isNew(mine) {
-		in.State, in.StateReason = gputrain.InstanceTerminated, cloud.NothingToEnd(in.StateReason)
-	}
-	host, port, user := endpoint(p)
-	if host != "" && in.State == gputrain.InstanceRunning {
-		in.PublicAddr = host
-		in.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(host, strconv.Itoa(port)), User: user}
-		if key := cmp.Or(publicKey(mine.node.HostKey), who.hostKey); key != "" {
-			in.SSH.HostKeys = []string{key}
-		}
-	}
-	return in
-}
-
-// stateOf is the table of RunPod's states. A pod that has exited is never started
-// again: a spot pod was outbid, any other cannot come back by itself. Both keep a disk
-// that is billed.
-func stateOf(status string, spot bool) (gputrain.InstanceState, string) {
-	switch status {
-	case "PROVISIONING", "STARTING":
-		return gputrain.InstancePending, status
-	case "RUNNING":
-		return gputrain.InstanceRunning, ""
-	case "EXITED":
-		if spot {
-			return gputrain.InstancePreempted, "EXITED: RunPod stopped the spot pod"
-		}
-		return gputrain.InstanceFailed, "EXITED: the pod was stopped, by its image, by hand, or for want of funds"
-	case "ERROR":
-		return gputrain.InstanceFailed, status
-	case "TERMINATED":
-		return gputrain.InstanceTerminated, status
-	}
-	return gputrain.InstanceUnknown, status
-}
-
-// endpoint returns where a pod's own SSH server is, and never RunPod's proxy, which
-// carries neither files nor input.
-func endpoint(p pod) (host string, port int, user string) {
-	if at := p.SSH.Direct; at != nil && at.Host != "" && at.Port > 0 {
-		return at.Host, at.Port, cmp.Or(at.Username, "root")
-	}
-	if p.Runtime != nil {
-		for _, at := range p.Runtime.Ports {
-			if at.Private == 22 && at.Type == "tcp" && at.IP != "" && at.Public > 0 {
-				return at.IP, at.Public, "root"
-			}
-		}
-	}
-	return "", 0, ""
-}
-
-func privateAddr(p pod) string {
-	if p.Cluster != nil {
-		return p.Cluster.IP
-	}
-	return cmp.Or(p.GlobalNetworking.IP, p.GlobalNetworking.InternalDNS)
-}
-
-// offerOf is what was rented, by what was asked for and what the pod is.
-func offerOf(p pod, asked gputrain.Offer) gputrain.Offer {
-	o := asked
-	if o.ID == "" {
-		o.ID = p.Env[tagOffer]
-	}
-	if want, err := parsePlacement(o.ID); err == nil {
-		o.Spot, o.Region = want.spot, want.region
-	} else {
-		o.Region = p.DataCenterID
-	}
-	o.Provider = providerName
-	if real, known := cost(p).USD(); known {
-		o.HourlyUSD = gputrain.USD(real)
-	}
+// endCluster ends the cluster of a named member if all of its members are to end.
+func (a *api) endCluster(ctx context.Context, id, member string, ids []string) error {
+	pods, err := a.client.clusterPods(ctx, id)
 	switch {
-	case p.GPU != nil:
-		o.InstanceType = p.GPU.ID
-		if o.Accelerator.IsZero() {
-			o.Accelerator = accelerator(p.GPU.ID, 0, max(p.GPU.Count, 1), false)
+	case err != nil:
+		return err
+	case !slices.ContainsFunc(pods, func(p pod) bool { return p.ID == member }): // others may be missing too, and must stay
+		return odd("the pods of cluster %s lack its member %s", id, member)
+	}
+	var stay []string
+	for _, p := range pods {
+		if p.Status != "TERMINATED" && !slices.Contains(ids, p.ID) {
+			stay = append(stay, p.ID)
 		}
-		o.VCPUs, o.MemoryGiB = cmp.Or(p.GPU.VCPUCount, o.VCPUs), cmp.Or(p.GPU.Memory, o.MemoryGiB)
-	case p.CPU != nil:
-		o.InstanceType, o.VCPUs, o.MemoryGiB = p.CPU.ID, cmp.Or(p.CPU.VCPUCount, o.VCPUs), cmp.Or(p.CPU.Memory, o.MemoryGiB)
 	}
-	return o
+	if len(stay) > 0 {
+		return &driver.Error{Kind: driver.ErrUnsupported, Err: fmt.Errorf("the members of cluster %s end together, and %s are to stay", id, strings.Join(stay, ", "))}
+	}
+	return a.client.deleteCluster(ctx, id)
 }
 
-// accelerator reads RunPod's name for a type of GPU. A name that no catalogue has, or
-// that was asked for as it is, goes through. A slice of a GPU (MIG) is a share of one, and
-// several of them are no more than that.
-func accelerator(id string, memory float64, count int, exact bool) accelerators.Accelerator {
-	a, err := accelerators.ParseFrom(providerName, id)
-	switch {
-	case err != nil || a.IsZero() || exact:
-		a = accelerators.Exact(id)
-	case a.Count > 0 && a.Count < 1:
-		return a
+// Told describes a pod by the answer of its create, which has the real price.
+func (a *api) Told(ctx context.Context, id string) (cloud.Machine, bool) {
+	a.mu.Lock()
+	m, ok := a.rented[id]
+	delete(a.rented, id)
+	a.mu.Unlock()
+	if ok {
+		return m, true
 	}
-	a.Count = float64(count)
-	if memory > 0 {
-		a.MemoryGiB = memory
-	}
-	return a
+	m, err := a.Machine(ctx, id) // the create's answer was lost
+	return m, err == nil
 }
 
-// Terminate deletes pods, and a cluster once all its members are to go.
-func (d *driver) Terminate(ctx context.Context, ids ...string) error {
-	var (
-		g       errgroup.Group
-		mu      sync.Mutex
-		members []string
-		errs    []error
-	)
-	g.SetLimit(callsAtOnce)
-	for _, id := range ids {
-		g.Go(func() error {
-			err := d.terminate(ctx, id)
-			switch {
-			case err == nil:
-				d.ended(id)
-			case isGone(err):
-				d.change(id, func(mine *launched) { mine.gone = true })
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if isConflict(err) {
-				members = append(members, id)
-			} else if err != nil && !isGone(err) {
-				errs = append(errs, fail("terminate", fmt.Errorf("%s: %w", id, err)))
-			}
-			return nil
-		})
+// Machine returns a pod, or a cluster without members.
+func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
+	if k, is := strings.CutPrefix(id, clusterID); is {
+		return a.cluster(ctx, k)
 	}
-	_ = g.Wait() // the errors are in errs, all of them
-	if len(members) > 0 {
-		errs = append(errs, fail("terminate", d.terminateClusters(ctx, members, ids)))
+	p, err := a.client.pod(ctx, id)
+	if err != nil {
+		return cloud.Machine{}, err
 	}
-	return errors.Join(errs...)
+	return machine(p), nil
+}
+
+// Machines returns all pods of the account, in any state, and the clusters that have no members
+// yet.
+func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
+	clusters, err := a.client.clusters(ctx) // first, so that a cluster that gets its members meanwhile is in one of the lists
+	if err != nil {
+		return nil, err
+	}
+	pods, err := a.client.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []cloud.Machine
+	peopled := map[string]bool{}
+	for _, p := range pods {
+		all = append(all, machine(p))
+		if p.Cluster != nil && p.Status != "TERMINATED" {
+			peopled[p.Cluster.ID] = true
+		}
+	}
+	for _, k := range clusters {
+		if m := clusterMachine(k); m.Tag.Pool != "" && !peopled[k.ID] {
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// cluster returns the machine that represents a cluster without members.
+func (a *api) cluster(ctx context.Context, id string) (cloud.Machine, error) {
+	all, err := a.client.clusters(ctx)
+	if err != nil {
+		return cloud.Machine{}, err
+	}
+	i := slices.IndexFunc(all, func(k cluster) bool { return k.ID == id })
+	if i < 0 {
+		return cloud.Machine{}, &driver.Error{Kind: driver.ErrNotFound, Err: errors.New("RunPod knows no such cluster")}
+	}
+	return clusterMachine(all[i]), nil
 }

@@ -13,16 +13,17 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Every shell that an image may have reads what a pod runs.
+// Every shell that an image may have can parse a pod's scripts.
 func TestScriptsAreShell(t *testing.T) {
-	d := &driver{cfg: Config{PodEndpoint: "https://it's.example"}}
+	d := &podDriver{api: &api{cfg: Config{PodEndpoint: "https://it's.example"}}}
 	for _, shell := range [][]string{{"sh"}, {"dash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
 		if _, err := exec.LookPath(shell[0]); err != nil {
 			continue
 		}
-		for _, text := range []string{startScript, d.destruct(), d.SelfDestruct(gputrain.Instance{})} {
+		for _, text := range []string{startScript, d.api.destruct(), d.Scripts(driver.Instance{}).SelfDestruct} {
 			cmd := exec.Command(shell[0], append(shell[1:], "-n")...)
 			cmd.Stdin = strings.NewReader(text)
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -35,16 +36,16 @@ func TestScriptsAreShell(t *testing.T) {
 	}
 }
 
-// A machine ends itself with its own key, which is in none of its arguments. It goes on
-// trying until RunPod has taken that: as it runs, "not found" cannot mean that it is gone.
+// A machine removes itself with its own key, which is in none of its arguments. It
+// tries until RunPod accepts: a 404 is no success, as the machine still runs.
 func TestSelfDestruct(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("needs curl, which the start script installs on a pod")
+		t.Skip("no curl on this machine, which the start script installs on a pod: install curl")
 	}
 	f := startFake(t)
 	d := open(t, f.config())
 	in := launchOne(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, false)
-	text := d.(gputrain.SelfDestructor).SelfDestruct(in)
+	text := d.(driver.Scripter).Scripts(in).SelfDestruct
 	for _, secret := range []string{testKey, podKey(in.ID), in.ID} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q is in it", secret)
@@ -66,34 +67,34 @@ func TestSelfDestruct(t *testing.T) {
 	}
 }
 
-// A proxy of the program's own computer is not where the pods are.
+// Pods call RunPod itself: they cannot reach a proxy on the program's own computer.
 func TestPodsCallRunPodItself(t *testing.T) {
 	d := open(t, Config{APIKey: testKey, Endpoint: startFake(t).URL})
-	if text := d.(gputrain.SelfDestructor).SelfDestruct(gputrain.Instance{}); !strings.Contains(text, defaultEndpoint) || strings.Contains(text, "127.0.0.1") {
+	if text := d.(driver.Scripter).Scripts(driver.Instance{}).SelfDestruct; !strings.Contains(text, defaultEndpoint) || strings.Contains(text, "127.0.0.1") {
 		t.Error(text)
 	}
 }
 
-// What a pod needs to end itself before anybody has reached it is in its environment.
+// A pod's environment has all that the pod needs to end itself before a program has reached it.
 func TestDeadlines(t *testing.T) {
 	f := startFake(t)
 	cfg := f.config()
 	cfg.ProvisionTimeout = 5 * time.Minute
-	d := open(t, cfg).(*driver)
+	d := open(t, cfg).(*podDriver)
 	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
 	now := time.Now()
-	env := d.environment(req, req.Nodes, now)
+	env := d.api.environment(req.Pool, req.Offer.ID, req.Nodes, now)
 	if env["GPUTRAIN_FIRST_DEADLINE"] != "360" || env["GPUTRAIN_LAST_DEADLINE"] != "" {
 		t.Errorf("%v", env)
 	}
 	for ttl, want := range map[time.Duration]string{time.Hour: "4200", -time.Hour: "600"} {
 		req.Pool.Expires = now.Add(ttl)
-		if got := d.environment(req, req.Nodes, now)["GPUTRAIN_LAST_DEADLINE"]; got != want {
+		if got := d.api.environment(req.Pool, req.Offer.ID, req.Nodes, now)["GPUTRAIN_LAST_DEADLINE"]; got != want {
 			t.Errorf("after %v: %s", ttl, got)
 		}
 	}
 	text, err := base64.StdEncoding.DecodeString(env["GPUTRAIN_DESTRUCT"])
-	if err != nil || string(text) != d.destruct() || len(env) > 50 {
+	if err != nil || string(text) != d.api.destruct() || len(env) > 50 {
 		t.Errorf("%d variables, %s, %v", len(env), text, err)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// testImages are what the test runs in: the first that is here. Only the one that
+// The test runs in the first of testImages that exists. Only the one that
 // scripts/container-image makes is sure to have an SSH server.
 var testImages = []string{"gputrain-debian:bookworm", "debian:bookworm-slim"}
 
-// testImage returns the image for the test, and skips it if there is none.
+// testImage returns an image for the test, and skips the test if there is none.
 func testImage(t *testing.T) string {
 	t.Helper()
 	for _, image := range testImages {
@@ -36,22 +36,22 @@ func testImage(t *testing.T) string {
 	return ""
 }
 
-// curlStub stands in for curl in a container, and notes how it was called.
+// curlStub replaces curl in a container, and records its arguments and input.
 const curlStub = `#!/bin/sh
 { echo "$@"; cat; } >/tmp/calling && mv /tmp/calling /tmp/called
 printf 204
 `
 
-// A pod's start command, run for real: what SSH it brings up, and how it ends a pod
-// that nobody takes over.
+// A pod's start command, run in a container, starts SSH, and removes a pod that no
+// program takes over.
 func TestStart(t *testing.T) {
 	image := testImage(t)
 	f := startFake(t)
-	d := open(t, f.config()).(*driver)
+	d := open(t, f.config()).(*podDriver)
 	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 2)
 	client := keyPair(t)
 	req.Pool.AuthorizedKey = client.Public
-	env := d.environment(req, req.Nodes, time.Now())
+	env := d.api.environment(req.Pool, req.Offer.ID, req.Nodes, time.Now())
 	env["GPUTRAIN_FIRST_DEADLINE"], env["NODE_RANK"] = "2", "1" // as the second member of a cluster
 	env["RUNPOD_POD_ID"], env["RUNPOD_API_KEY"], env["FROM_IMAGE"], env["HOME"] = "podx", "rpa_POD_x", "yes sir", "/elsewhere"
 
@@ -63,7 +63,7 @@ func TestStart(t *testing.T) {
 	for name, value := range env {
 		args = append(args, "--env", name+"="+value)
 	}
-	// RunPod splits the command at its blanks and takes the quotes off.
+	// RunPod splits the command at blanks and removes the quotes.
 	before, script, _ := strings.Cut(strings.TrimSuffix(startCommand(), "'"), "'")
 	args = append(append(append(args, image), strings.Fields(before)...), script)
 	id := strings.TrimSpace(docker(t, args...))
@@ -107,7 +107,7 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// await tries until there is no error, for a minute.
+// await tries for a minute until there is no error.
 func await(t *testing.T, what string, try func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {

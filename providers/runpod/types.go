@@ -2,7 +2,7 @@ package runpod
 
 import "time"
 
-// What REST v2 takes and answers, as far as it matters here.
+// The parts of REST v2's requests and answers that are used.
 
 type createPod struct {
 	Name             string            `json:"name"`
@@ -49,7 +49,7 @@ type networkMount struct {
 	Path     string `json:"path"`
 }
 
-// A pod is one of v2's. Its env may hold secrets: it is never printed.
+// A pod is a pod of v2. Its env may hold secrets: never print it.
 type pod struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
@@ -63,7 +63,7 @@ type pod struct {
 		ID        string  `json:"id"`
 		Count     int     `json:"count"`
 		VCPUCount float64 `json:"vcpuCount"`
-		Memory    float64 `json:"memory"` // of the system, not of the GPU
+		Memory    float64 `json:"memory"` // the system's, not the GPU's
 	} `json:"gpu"`
 	CPU *struct {
 		ID        string  `json:"id"`
@@ -172,7 +172,7 @@ type pagination struct {
 	HasNextPage bool   `json:"hasNextPage"`
 }
 
-// moment reads a time of the API. What cannot be read is not known.
+// moment reads a time of the API. It returns zero for a malformed one.
 func moment(s string) time.Time {
 	t, _ := time.Parse(time.RFC3339, s)
 	return t

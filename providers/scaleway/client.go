@@ -15,8 +15,7 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client makes the calls of Scaleway's APIs for instances, for block storage and of the
-// marketplace.
+// A client makes the calls of Scaleway's APIs for instances, block storage and the marketplace.
 type client struct {
 	rest    *rest.Client
 	project string
@@ -47,7 +46,7 @@ func path(api, zone string, more []string) string {
 	return p
 }
 
-// check makes a call that needs the key.
+// check makes a call that needs a valid key.
 func (c *client) check(ctx context.Context, zone string) error {
 	var out struct {
 		Servers *[]server `json:"servers"`
@@ -56,21 +55,21 @@ func (c *client) check(ctx context.Context, zone string) error {
 	if err := c.rest.Do(ctx, "GET", instances(zone, "servers"), nil, &out, rest.Query(q)); err != nil {
 		return err
 	}
-	return there("servers", out.Servers)
+	return checkList("servers", out.Servers)
 }
 
-// there wants the list of an answer.
-func there[T any](what string, list *T) error {
+// checkList returns an error unless an answer has the list.
+func checkList[T any](what string, list *T) error {
 	if list == nil {
-		return fmt.Errorf("%w: it has no %s", rest.ErrAnswer, what)
+		return fmt.Errorf("%w: the answer has no %s", rest.ErrAnswer, what)
 	}
 	return nil
 }
 
-const perPage = 100 // the most
+const perPage = 100 // the maximum
 
-// pages reads a list. get reads one page, and tells how many items there are in all, or
-// less than zero where the answer does not say.
+// pages reads a list. get reads one page and returns the total number of items, or a negative
+// number if the answer does not have it.
 func pages[T any](get func(page string) (items []T, total int, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		seen := 0
@@ -107,7 +106,7 @@ func collect[T any](list iter.Seq2[T, error]) (all []T, err error) {
 	return all, nil
 }
 
-// page reads one page of a list of the API for instances, which counts in a header.
+// page reads one page of a list of the instances API, whose total is in a header.
 func (c *client) page(ctx context.Context, path, page string, q url.Values, out any) (total int, err error) {
 	var header http.Header
 	q.Set("page", page)
@@ -121,7 +120,7 @@ func (c *client) page(ctx context.Context, path, page string, q url.Values, out 
 	return total, nil
 }
 
-// keyed is an item of a list that is an object.
+// keyed is an item of a list that the API writes as an object.
 type keyed[T any] struct {
 	key   string
 	value T
@@ -134,7 +133,7 @@ func entries[T any](m map[string]T) (all []keyed[T]) {
 	return all
 }
 
-// products are the types of machines that a zone has, in pages.
+// products returns the types of machines that a zone has, page by page.
 func (c *client) products(ctx context.Context, zone string) iter.Seq2[keyed[product], error] {
 	return pages(func(page string) ([]keyed[product], int, error) {
 		var out struct {
@@ -142,7 +141,7 @@ func (c *client) products(ctx context.Context, zone string) iter.Seq2[keyed[prod
 		}
 		total, err := c.page(ctx, instances(zone, "products", "servers"), page, url.Values{}, &out)
 		if err == nil {
-			err = there("servers", out.Servers)
+			err = checkList("servers", out.Servers)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -151,7 +150,7 @@ func (c *client) products(ctx context.Context, zone string) iter.Seq2[keyed[prod
 	})
 }
 
-// stock says of types of machines whether a zone has some: "available", "scarce", "shortage".
+// stock returns a zone's stock by type of machine: "available", "scarce", "shortage".
 func (c *client) stock(ctx context.Context, zone string) (map[string]string, error) {
 	type availability struct {
 		Availability string `json:"availability"`
@@ -163,7 +162,7 @@ func (c *client) stock(ctx context.Context, zone string) (map[string]string, err
 		}
 		total, err := c.page(ctx, instances(zone, "products", "servers", "availability"), page, url.Values{}, &out)
 		if err == nil {
-			err = there("servers", out.Servers)
+			err = checkList("servers", out.Servers)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -178,7 +177,7 @@ func (c *client) stock(ctx context.Context, zone string) (map[string]string, err
 	return stock, nil
 }
 
-// images are what a zone has of a label of the marketplace, for block storage.
+// images returns a zone's images with a label of the marketplace, for block storage.
 func (c *client) images(ctx context.Context, zone, label string) ([]localImage, error) {
 	return collect(pages(func(page string) ([]localImage, int, error) {
 		var out struct {
@@ -190,14 +189,14 @@ func (c *client) images(ctx context.Context, zone, label string) ([]localImage, 
 		if err := c.rest.Do(ctx, "GET", "/marketplace/v2/local-images", nil, &out, rest.Query(q)); err != nil {
 			return nil, 0, err
 		}
-		if err := there("local_images", out.Images); err != nil {
+		if err := checkList("local_images", out.Images); err != nil {
 			return nil, 0, err
 		}
 		return *out.Images, out.Total, nil
 	}))
 }
 
-// servers are those of the project that have a tag.
+// servers returns the project's servers with a tag.
 func (c *client) servers(ctx context.Context, zone, tag string) ([]server, error) {
 	return collect(pages(func(page string) ([]server, int, error) {
 		var out struct {
@@ -205,7 +204,7 @@ func (c *client) servers(ctx context.Context, zone, tag string) ([]server, error
 		}
 		total, err := c.page(ctx, instances(zone, "servers"), page, url.Values{"project": {c.project}, "tags": {tag}}, &out)
 		if err == nil {
-			err = there("servers", out.Servers)
+			err = checkList("servers", out.Servers)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -229,19 +228,19 @@ func (c *client) server(ctx context.Context, zone, id string) (server, error) {
 		return server{}, err
 	}
 	if !strings.EqualFold(out.Server.ID, id) {
-		return server{}, fmt.Errorf("%w: asked for server %s, it is about %q", rest.ErrAnswer, id, out.Server.ID)
+		return server{}, fmt.Errorf("%w: the answer for server %s is about %q", rest.ErrAnswer, id, out.Server.ID)
 	}
 	return out.Server, nil
 }
 
-// createServer makes a server that is stopped. It is not to be repeated: there is no token.
+// createServer makes a stopped server. It must not be repeated: the API has no token.
 func (c *client) createServer(ctx context.Context, zone string, in createServer) (server, error) {
 	var out oneServer
 	if err := c.rest.Do(ctx, "POST", instances(zone, "servers"), in, &out); err != nil {
 		return server{}, err
 	}
 	if !uuidForm.MatchString(out.Server.ID) {
-		return server{}, fmt.Errorf("%w: it names no server", rest.ErrAnswer)
+		return server{}, fmt.Errorf("%w: the answer names no server", rest.ErrAnswer)
 	}
 	return out.Server, nil
 }
@@ -259,18 +258,17 @@ func (c *client) userData(ctx context.Context, zone, id, key string) (text strin
 	return text, err
 }
 
-// An action is what a server is asked to do.
+// An action is an action of a server.
 type action string
 
 const (
 	powerOn   action = "poweron"
-	powerOff  action = "poweroff"  // it becomes stopped, which is when it can be deleted
-	terminate action = "terminate" // it is not stopped, and ends
+	powerOff  action = "poweroff"  // stops it; only a stopped server can be deleted
+	terminate action = "terminate" // ends it without a stop
 )
 
-// act asks a server for an action, and reports whether the answer promises it: it names the task
-// that does so, and one that has not failed. An empty answer, though it is a success, promises
-// nothing.
+// act asks a server for an action, and reports whether the answer names a task for it that has
+// not failed. An empty success is no promise.
 func (c *client) act(ctx context.Context, zone, id string, a action, opts ...rest.Option) (promised bool, err error) {
 	var out struct {
 		Task *struct {
@@ -283,13 +281,13 @@ func (c *client) act(ctx context.Context, zone, id string, a action, opts ...res
 	return err == nil && out.Task != nil && out.Task.ID != "" && out.Task.Status != "failure", err
 }
 
-// deleteServer deletes a server that is stopped.
+// deleteServer deletes a stopped server.
 func (c *client) deleteServer(ctx context.Context, zone, id string) error {
 	return c.rest.Do(ctx, "DELETE", instances(zone, "servers", id), nil, nil)
 }
 
-// volumes are those of the project that have a tag. They may be deleted for it, so that it is
-// looked for here as well.
+// volumes returns the project's volumes with a tag. Callers delete the result, so the tag is
+// checked here as well.
 func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error) {
 	all, err := collect(pages(func(page string) ([]volume, int, error) {
 		var out struct {
@@ -301,7 +299,7 @@ func (c *client) volumes(ctx context.Context, zone, tag string) ([]volume, error
 		if err := c.rest.Do(ctx, "GET", block(zone, "volumes"), nil, &out, rest.Query(q)); err != nil {
 			return nil, 0, err
 		}
-		if err := there("volumes", out.Volumes); err != nil {
+		if err := checkList("volumes", out.Volumes); err != nil {
 			return nil, 0, err
 		}
 		for _, v := range *out.Volumes {

@@ -8,44 +8,44 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Scaleway. The zero value works when SCW_SECRET_KEY and
-// SCW_DEFAULT_PROJECT_ID are set.
+// Config rents from Scaleway. The zero value works if SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID
+// are set.
 type Config struct {
-	// SecretKey is the secret half of an API key, a UUID. It may be a reference. Empty
-	// means the SCW_SECRET_KEY variable. The access key is not needed.
-	SecretKey gputrain.Secret
-	// ProjectID is the project that everything is made in, a UUID. Empty means the
+	// SecretKey is the secret half of an API key, a UUID. It may be a reference. If empty, it
+	// is the SCW_SECRET_KEY variable. The access key is not needed.
+	SecretKey driver.Secret
+	// ProjectID is the project for everything that is made, a UUID. If empty, it is the
 	// SCW_DEFAULT_PROJECT_ID variable.
 	ProjectID string
-	// Zone is the zone that machines are in: "fr-par-2". Empty means any.
+	// Zone is the zone of the machines: "fr-par-2". Empty means any.
 	Zone string
-	// Image is what the volumes of machines are made of: the label of one of Scaleway's
-	// images, or, where Zone is set, the ID of any image there. Empty means the first
-	// of [DefaultImages] that there is for the type of machine.
+	// Image is the image of the machines' volumes: the label of one of Scaleway's images or, if
+	// Zone is set, the ID of any image there. If empty, it is the first of [DefaultImages] that
+	// exists for the type of machine.
 	Image string
-	// USDPerEUR is what a euro is worth in US dollars. Scaleway's prices are in euros,
-	// and all of gputrain's in dollars. Zero means [DefaultUSDPerEUR].
+	// USDPerEUR is the value of a euro in US dollars. Scaleway's prices are in euros,
+	// gputrain's in dollars. Zero means [DefaultUSDPerEUR].
 	USDPerEUR float64
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
 
-	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty means
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
 	// https://api.scaleway.com.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// DefaultUSDPerEUR is a round figure of October 2026. It is not kept up to date: where
-// limits in dollars matter to the cent, set Config.USDPerEUR.
+// DefaultUSDPerEUR is a round figure of October 2026, and is not kept up to date. If limits in
+// dollars matter to the cent, set Config.USDPerEUR.
 const DefaultUSDPerEUR = 1.10
 
-// DefaultImages returns the labels of the images that are tried in turn where Config.Image
-// is empty: those with NVIDIA's driver first.
+// DefaultImages returns the labels of the images that are tried in turn if Config.Image is
+// empty, those with NVIDIA's driver first.
 func DefaultImages() []string {
 	return []string{
 		"ubuntu_noble_gpu_os_13_nvidia", "ubuntu_noble_gpu_os_12", "ubuntu_jammy_gpu_os_12",
@@ -59,7 +59,7 @@ const (
 	keysPage        = "https://console.scaleway.com/iam/api-keys"
 )
 
-// zones are those that there are, with the ones first that have most GPUs.
+// zones are all zones, those with the most GPUs first.
 var zones = []string{
 	"fr-par-2", "fr-par-1", "pl-waw-2", "pl-waw-3", "nl-ams-1", "nl-ams-2", "fr-par-3", "nl-ams-3", "pl-waw-1", "it-mil-1",
 }
@@ -70,13 +70,13 @@ var (
 	labelForm = regexp.MustCompile(`^[a-z0-9_.-]+$`)
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "scaleway".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the key. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the key by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := c.open(ctx)
 	if err != nil {
 		return nil, cloud.Fail(providerName, "open", err, classify)
@@ -84,7 +84,7 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	return d, nil
 }
 
-func (c Config) open(ctx context.Context) (*driver, error) {
+func (c Config) open(ctx context.Context) (*scalewayDriver, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (c Config) open(ctx context.Context) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SecretKey = "" // which a driver must not hold where something could print it
-	if c.ProjectID, err = cloud.Credential(ctx, "ProjectID", gputrain.Secret(c.ProjectID), "the projects are listed at https://console.scaleway.com/project", "SCW_DEFAULT_PROJECT_ID"); err != nil {
+	c.SecretKey = "" // a driver must not hold it in a field that could be printed
+	if c.ProjectID, err = cloud.Credential(ctx, "ProjectID", driver.Secret(c.ProjectID), "the projects are listed at https://console.scaleway.com/project", "SCW_DEFAULT_PROJECT_ID"); err != nil {
 		return nil, err
 	}
 	var f cloud.Faults
@@ -111,23 +111,23 @@ func (c Config) open(ctx context.Context) (*driver, error) {
 		client.close()
 		return nil, err
 	}
-	return &driver{cloud.New(providerName, a, cloud.Options{}), client}, nil
+	return &scalewayDriver{cloud.New(providerName, a, cloud.Options{}), client}, nil
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Require(c.ProjectID == "" || uuidForm.MatchString(c.ProjectID), "ProjectID %q is not a UUID", c.ProjectID)
 	f.Require(c.Zone == "" || zoneForm.MatchString(c.Zone), "Zone %q is not like fr-par-2", c.Zone)
 	f.Require(c.Image == "" || uuidForm.MatchString(c.Image) || labelForm.MatchString(c.Image), "Image %q is neither a label nor a UUID", c.Image)
-	f.Require(c.Zone != "" || !uuidForm.MatchString(c.Image), "Image is an ID, which is known in one zone: set Zone too, or Image to a label")
+	f.Require(c.Zone != "" || !uuidForm.MatchString(c.Image), "Image is an ID, which is valid in one zone only: set Zone too, or set Image to a label")
 	f.Require(c.USDPerEUR == 0 || c.USDPerEUR >= 0.1 && c.USDPerEUR <= 10, "USDPerEUR is %v", c.USDPerEUR)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
 	return f.Err()
 }
 
-// within is whether a zone is in one of the regions that a spec names, or is one of them.
+// within reports whether a zone is one of the regions in a spec, or in one of them.
 func within(zone string, regions []string) bool {
 	for _, r := range regions {
 		if zone == r || strings.HasPrefix(zone, r+"-") {

@@ -4,16 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// This test is not parallel to others: the suite looks for goroutines that are left.
+// This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
@@ -55,14 +55,14 @@ func (f *fake) harness() providertest.Harness {
 	return h
 }
 
-// vendorStates are all that the API has, and one more.
-var vendorStates = map[string]gputrain.InstanceState{
-	"running": gputrain.InstanceRunning, "starting": gputrain.InstancePending, "stopped": gputrain.InstanceStopped,
-	"stopped in place": gputrain.InstanceStopped, "stopping": gputrain.InstanceStopped, "locked": gputrain.InstanceFailed,
-	"hibernating": gputrain.InstanceUnknown,
+// vendorStates are the API's states, and one that the API does not have.
+var vendorStates = map[string]driver.InstanceState{
+	"running": driver.InstanceRunning, "starting": driver.InstancePending, "stopped": driver.InstanceStopped,
+	"stopped in place": driver.InstanceStopped, "stopping": driver.InstanceStopped, "locked": driver.InstanceFailed,
+	"hibernating": driver.InstanceUnknown,
 }
 
-// old are the tags of a server as if it had been made long ago.
+// old returns the tags of a server without its time of creation.
 func (f *fake) old(id string) (tags []string) {
 	_, uuid, _ := split(id)
 	f.Do(func() {
@@ -76,10 +76,10 @@ func (f *fake) old(id string) (tags []string) {
 	return tags
 }
 
-func trimPrefix(name string) string { return strings.TrimPrefix(name, cloud.Prefix) }
+func trimPrefix(name string) string { return strings.TrimPrefix(name, pooltag.Prefix) }
 
-// foreign puts into the project what somebody made by other means, under names and tags
-// that are nearly ours.
+// foreign puts things into the project that are not gputrain's, with names and tags that
+// resemble gputrain's.
 func (f *fake) foreign() []string {
 	server, volume := newID(0xf0, 1), newID(0xf0, 2)
 	f.Do(func() {

@@ -5,7 +5,7 @@
 //	})
 //
 // A node is a virtual machine with root, a volume of block storage and a dynamic public
-// address. A spec that asks for no accelerator also gets types that have none.
+// address. A spec without accelerators also gets types that have none.
 //
 // # At a glance
 //
@@ -25,73 +25,72 @@
 //
 // [Config].SecretKey is the secret half of an API key, else the variable SCW_SECRET_KEY;
 // [Config].ProjectID, else SCW_DEFAULT_PROJECT_ID, is the project. Keys are made at
-// https://console.scaleway.com/iam/api-keys. They need the permission sets
-// InstancesFullAccess and BlockStorageFullAccess in that project. No SSH key is registered:
-// Scaleway would put that onto every machine of the project that boots meanwhile. A node
-// gets the pool's key by its own user data, and by its tag AUTHORIZED_KEY. The keys that
-// the project has, get onto the node as well: who has one of them can log in to it.
+// https://console.scaleway.com/iam/api-keys. They need the permission sets InstancesFullAccess
+// and BlockStorageFullAccess in that project. The pool registers no SSH key, because Scaleway
+// would put it onto every machine of the project that boots meanwhile. A node gets the pool's
+// key by its own user data, and by its tag AUTHORIZED_KEY. Scaleway also puts the project's
+// keys onto the node: their holders can log in to it.
 //
 // The security group is the project's default one, which lets everything in unless it was
-// changed: it must let port 22 in.
+// changed. It must let port 22 in.
 //
 // # Zones and images
 //
-// Without [Config].Zone all zones are asked, and Spec.Regions may name regions or zones.
-// Images have IDs of their own in each zone: [DefaultImages] are labels of Scaleway's
-// marketplace, of which the first is taken that is for the type of machine. The disk is a
-// volume of Spec.DiskGiB, and of 100 GB where that is zero: the image's own would be 10 GB.
+// Without [Config].Zone all zones are asked. Spec.Regions may name regions or zones. Images
+// have different IDs in each zone: [DefaultImages] are labels of Scaleway's marketplace, and
+// the first one that fits the type of machine is used. The disk is a volume of Spec.DiskGiB, or
+// of 100 GB if that is zero; the image's own would have 10 GB.
 //
 // # Prices in euros
 //
-// Scaleway's prices are in euros. An offer's is that times [Config].USDPerEUR, without tax,
-// and without the volume and the address, which are billed per hour as well. The rate is
-// not looked up: [DefaultUSDPerEUR] is a round figure, and what MaxHourlyUSD and BudgetUSD
-// bound is euros at that rate.
+// Scaleway's prices are in euros. An offer's price is that times [Config].USDPerEUR, without
+// tax, and without the volume and the address, which are also billed per hour. The rate is not
+// looked up: [DefaultUSDPerEUR] is a round figure, and MaxHourlyUSD and BudgetUSD bound euros
+// at that rate.
 //
 // # Billing
 //
-// By the minute, from the start of the server; types without a GPU, and RENDER-S, by the
-// hour. A server that is stopped goes on being billed for its volume, one that is "stopped
-// in place" in full, and so, as far as is known, one that was shut down from inside. There
-// is no spot. Terminating a server lets go of its volume, which is billed until it is
+// By the minute, from the start of the server; types without a GPU, and RENDER-S, by the hour.
+// A stopped server is still billed for its volume. A server that is "stopped in place" is
+// billed in full, and so, as far as is known, is a server that was shut down from inside.
+// There is no spot. Terminating a server detaches its volume, which is billed until it is
 // deleted too: this package does both, and waits for the first, which takes a minute or two.
-// Volumes have the tags of their servers, so that one that was left is listed, as "volume",
-// and removed by [gputrain.Reap]. A volume that you attach to a node is let go of, and stays.
+// Volumes have the tags of their servers, so that a leftover one is listed, as "volume", and
+// removed by [gputrain.Reap]. Volumes that a user attached are detached, not deleted.
 //
-// A server is made, told what to boot with, and started, by three calls. That a zone is out
-// of stock, the last one says: the server is deleted then, with its volume.
+// Three calls make a server, set what it boots with, and start it. Only the last one reports
+// that a zone is out of stock: the server is then deleted with its volume.
 //
 // # When the client is gone
 //
-// Nothing on a node can end it: its billing ends by a call with the account's key, which is
-// not for nodes, and a shutdown from inside does not end it. So no timer is set there either.
-// What a program leaves when it dies, [gputrain.Reap] ends: by the ledger of the computer,
-// and by the tags of servers and volumes, which hold the pool, its program and how long that
-// is known to live. A pool is marked anew while it is open.
+// Nothing on a node can end its billing: that takes a call with the account's key, which is not
+// put on nodes, and a shutdown from inside does not end it. So nodes have no timer.
+// [gputrain.Reap] ends the leftovers of a dead program: by the computer's ledger, and by the
+// tags of servers and volumes, which hold the pool, its program and the end of its lease. The
+// tags are renewed while a pool is open.
 //
 // # Host keys
 //
-// A node is given its host key by cloud-init. Scaleway's images also publish the
-// fingerprints of what they really use, which this package reads: a node is ready once they
-// are there, or after a minute without any. It is held to the key that it was given, and
-// where the image has published others, to one of all these. Both ways are the account's
-// own; the first contact decides nothing.
+// A node gets its host key by cloud-init. Scaleway's images also publish the fingerprints of
+// the keys that they really use, which this package reads: a node is ready once they are
+// published, or after a minute without any. The node must show the key that it got or, if the
+// image has published others, one of all these. Both come through the account; the first
+// contact decides nothing.
 //
 // # Errors
 //
 //   - ErrAuth: the key is wrong, lacks a permission set, or the account is locked.
 //   - ErrQuota: an account may have no GPUs until its identity is checked.
 //   - ErrNoCapacity: the zone is out of stock.
-//   - ErrNoOffers: see Zone, Regions and Image: a type that no image is for is not offered.
+//   - ErrNoOffers: see Zone, Regions and Image: a type without an image is not offered.
 //
 // # What this was made from
 //
 // The descriptions of Scaleway's Instance v1, Block Storage v1 and Marketplace v2 APIs
-// (https://www.scaleway.com/en/developers/api/) and the sources of its Go SDK and command
-// line (https://github.com/scaleway/scaleway-sdk-go, https://github.com/scaleway/scaleway-cli).
+// (https://www.scaleway.com/en/developers/api/) and the sources of its Go SDK and command line
+// (https://github.com/scaleway/scaleway-sdk-go, https://github.com/scaleway/scaleway-cli).
 // Tests run against a fake that follows the first. No call was made to the service itself.
-// Not known for certain are the form of the published fingerprints, of which all in SHA-256
-// are taken; the status of an answer that means out of stock, which is told by its type; how
-// many calls a second are allowed; and how soon a list has what was made, for which 5 seconds
-// are allowed.
+// Uncertain are the form of the published fingerprints, of which all in SHA-256 are accepted;
+// the status of an out-of-stock answer, which is recognised by its type; the allowed calls a
+// second; and the lag of lists, assumed to be 5 seconds.
 package scaleway

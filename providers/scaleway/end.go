@@ -7,22 +7,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// askAgain is how long a server that was promised to end may show no sign of that until it is asked
-// to end again: it is billed meanwhile.
+// If a server that was promised to end shows no sign of it for askAgain, it is asked to end
+// again, as it is billed meanwhile.
 func askAgain() time.Duration { return 10 * cloud.Second }
 
-// absentLooks is how many requests in a row must find no server to end, while reads still show one
-// that has failed, until it counts as gone.
+// A failed server that reads still show counts as gone after absentLooks requests in a row that
+// find no server to end.
 const absentLooks = 3
 
-// End ends a server and then its volumes, which a server only lets go of. They are found
-// by their tag as well, so that it can be asked to again when the server is gone.
+// End ends a server and then its volumes, which a server only detaches. It finds them by their
+// tag as well, so that it can be called again when the server is gone.
 func (a *api) End(ctx context.Context, id string) error {
 	zone, uuid, err := split(id)
 	if err != nil {
@@ -52,20 +52,20 @@ func (a *api) End(ctx context.Context, id string) error {
 	return gone
 }
 
-// An ending is the end of one server, as far as it has got.
+// An ending is the state of the end of one server.
 type ending struct {
 	api        *api
 	zone, uuid string
-	volumes    []string  // that the server had
-	promised   time.Time // when it was last promised to end; zero if it never was
-	refused    error     // what the last request was answered after such a promise, if it was refused
-	absent     int       // how many requests in a row have found no such server
+	volumes    []string  // the server's
+	promised   time.Time // the last promise to end; zero if there was none
+	refused    error     // the refusal of the last request after such a promise, if any
+	absent     int       // requests in a row that found no such server
 }
 
-// run ends the server and waits until it is gone. It is asked to end as often as it takes: a request
-// that was answered and not done leaves it running, and billed.
+// run ends the server and waits until it is gone. It repeats the request as often as needed: an
+// accepted request that was not executed leaves the server running and billed.
 func (e *ending) run(ctx context.Context) error {
-	var s server // as it was last seen
+	var s server // as last seen
 	for looks := 0; ; looks++ {
 		now, err := e.api.client.server(ctx, e.zone, e.uuid)
 		switch {
@@ -77,8 +77,8 @@ func (e *ending) run(ctx context.Context) error {
 			return err
 		}
 		s = now
-		if looks == 0 { // again, as what broke off may not have
-			// What was started was marked before, and goes on costing more than its volume.
+		if looks == 0 { // again, as an interrupted call may have left it undone
+			// A started server was marked before, and costs more than its volume.
 			if err := e.api.markVolumes(ctx, e.zone, s); err != nil && s.State == "stopped" {
 				return err
 			}
@@ -93,16 +93,16 @@ func (e *ending) run(ctx context.Context) error {
 	}
 }
 
-// late is the error of a server that is there still when its time is over.
+// late returns the error of a server that still exists at the timeout.
 func (e *ending) late(ctx context.Context, s server) error {
 	err := fmt.Errorf("the server is %s and not gone yet: %w", s.State, context.Cause(ctx))
 	if e.refused != nil {
 		err = fmt.Errorf("%w; it was promised to end, and then: %w", err, e.refused)
 	}
-	return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: err}
+	return &driver.Error{Kind: driver.ErrUnavailable, Err: err}
 }
 
-// ask asks for the end of a server in the way that its state wants, unless that is under way.
+// ask requests the end of a server as its state requires, unless that is under way.
 func (e *ending) ask(ctx context.Context, s server) error {
 	promised, err := false, error(nil)
 	switch {
@@ -112,7 +112,7 @@ func (e *ending) ask(ctx context.Context, s server) error {
 		return nil
 	default:
 		promised, err = e.api.client.act(ctx, e.zone, e.uuid, terminate, rest.Idempotent)
-		if _, refused := cloud.Answered(err); refused && s.State == "stopped in place" { // it may be for what runs alone
+		if _, refused := cloud.Answered(err); refused && s.State == "stopped in place" { // the refusal may be only for running servers
 			promised, err = e.api.client.act(ctx, e.zone, e.uuid, powerOff, rest.Idempotent)
 		}
 	}
@@ -120,7 +120,7 @@ func (e *ending) ask(ctx context.Context, s server) error {
 	switch _, refused := cloud.Answered(err); {
 	case promised:
 		e.promised = time.Now()
-	case isGone(err) && states[s.State] == gputrain.InstanceFailed:
+	case isGone(err) && states[s.State] == driver.InstanceFailed:
 		e.absent++
 		return err
 	case refused && !e.promised.IsZero(): // the promised end may have begun
@@ -130,5 +130,5 @@ func (e *ending) ask(ctx context.Context, s server) error {
 	return err
 }
 
-// isAbsent reports whether the API finds no server to end, again and again, that reads still show.
+// isAbsent reports whether the API repeatedly finds no server to end that reads still show.
 func (e *ending) isAbsent() bool { return e.absent >= absentLooks }

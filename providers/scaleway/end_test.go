@@ -4,19 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// A volume outlives its server, takes its time to be let go of, and is found by what it
-// was marked with.
+// A volume outlives its server, takes time to be detached, and is found by its tags.
 func TestVolumesAreDeletedToo(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.letGo = 5
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	list, err := d.List(t.Context(), "p1")
 	if err != nil || len(list) != 2 || list[1].Kind != "volume" || list[1].Name != "p1-0" || list[1].Region != testZone {
 		t.Errorf("%+v, %v", list, err)
@@ -32,15 +31,15 @@ func TestVolumesAreDeletedToo(t *testing.T) {
 	}
 }
 
-// A list that has more than was asked for ends nobody else's volume.
+// If a list has more volumes than requested, other users' volumes are not deleted.
 func TestVolumesOfOthersStay(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.unfiltered = true
 	others := f.foreign()
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
-	f.Do(func() { // who has attached a volume to a node keeps it
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
+	f.Do(func() { // a volume that a user attached
 		volumes := f.servers.All(nil)[1].row["volumes"].(row)
 		volumes["1"] = row{"id": strings.TrimPrefix(others[1], testZone+"/"), "volume_type": "sbs_volume", "zone": testZone}
 	})
@@ -55,21 +54,21 @@ func TestVolumesOfOthersStay(t *testing.T) {
 	}
 }
 
-// Who was cut short between the end of a server and that of its volume finishes that,
-// whether it asks for the server's end once more or for that of the pool.
+// If an end was interrupted between the server and its volume, another Terminate, or Release,
+// deletes the volume.
 func TestVolumeWithoutItsServer(t *testing.T) {
 	t.Parallel()
-	for name, finish := range map[string]func(d gputrain.Driver, id string) error{
-		"terminate": func(d gputrain.Driver, id string) error { return d.Terminate(t.Context(), id) },
-		"release":   func(d gputrain.Driver, _ string) error { return d.Release(t.Context(), cloudtest.Info("p1")) },
+	for name, finish := range map[string]func(d driver.Driver, id string) error{
+		"terminate": func(d driver.Driver, id string) error { return d.Terminate(t.Context(), id) },
+		"release":   func(d driver.Driver, _ string) error { return d.Release(t.Context(), cloudtest.Info("p1")) },
 	} {
 		f := startFake(t)
 		d := cloudtest.Open(t, f.config())
-		in, other := cloudtest.MustLaunch(t, d, l4, 0), cloudtest.MustLaunch(t, d, l4, 1)
+		in, other := cloudtest.MustLaunch(t, d, l4.Query(), 0), cloudtest.MustLaunch(t, d, l4.Query(), 1)
 		refused := f.Inject(fakecloud.Fault{Op: opDeleteVolume, Times: -1, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
 		err := d.Terminate(t.Context(), in.ID)
-		cloudtest.Is(t, err, gputrain.ErrAuth, "scaleway", "terminate", testKey)
-		if err != nil && !strings.Contains(err.Error(), "is left, and billed") {
+		cloudtest.Is(t, err, driver.ErrAuth, "scaleway", "terminate", testKey)
+		if err != nil && !strings.Contains(err.Error(), "remains and is billed") {
 			t.Errorf("%s: %v", name, err)
 		}
 		refused.Remove()
@@ -86,26 +85,27 @@ func TestVolumeWithoutItsServer(t *testing.T) {
 	}
 }
 
-// A server that runs is ended though its volume cannot be marked: that was done at its start.
+// A running server is ended even if its volumes cannot be marked: they were marked at its
+// start.
 func TestEndWithoutTheMark(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	f.Inject(fakecloud.Fault{Op: opTagVolume, Times: -1, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
 		t.Errorf("%v: %+v", err, f.account())
 	}
 }
 
-// A running server is terminated; one that is stopped, which the API refuses that for, is
-// deleted, and one that is stopped in place is powered off before that.
+// A running server is terminated. A stopped one, for which the API refuses that, is deleted.
+// One that is stopped in place is powered off first.
 func TestEndOfAStoppedServer(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	for state, op := range map[string]string{"running": opAction, "stopped": opDelete, "stopped in place": opDelete} {
-		in := cloudtest.MustLaunch(t, d, l4, 0)
+		in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 		f.set(in.ID, row{"state": state})
 		before := len(f.Records(op))
 		if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
@@ -117,12 +117,12 @@ func TestEndOfAStoppedServer(t *testing.T) {
 	}
 }
 
-// An end that comes too soon for the server's state is asked for again.
+// An end that is too early for the server's state is repeated.
 func TestEndInATransientState(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	f.Inject(fakecloud.Fault{Op: opAction, Times: 2, Answer: failure(409, "transient_state", "resource is in a transient state", row{"current_state": "starting"})})
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
 		t.Errorf("%v: %+v", err, f.account())

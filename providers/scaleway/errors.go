@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// fault reads a failure in Scaleway's words: {"type":"code","message":"text"} and, by the
-// type, more fields.
+// fault reads a failure of Scaleway: {"type":"code","message":"text"} and, by the type, more
+// fields.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Type         string `json:"type"`
@@ -35,29 +35,28 @@ func fault(status int, body []byte) *rest.Fault {
 	return &rest.Fault{Code: said.Type, Message: strings.Join(strings.Fields(strings.Join(words, " ")), " ")}
 }
 
-// kinds are the types of the API's failures. out_of_stock comes under a status that nobody
-// has written down.
+// kinds are the types of the API's failures. The status of out_of_stock is not documented.
 var kinds = map[string]error{
-	"denied_authentication": gputrain.ErrAuth,
-	"permissions_denied":    gputrain.ErrAuth,
-	"locked":                gputrain.ErrAuth,
-	"quotas_exceeded":       gputrain.ErrQuota,
-	"out_of_stock":          gputrain.ErrNoCapacity,
-	"not_found":             gputrain.ErrNotFound,
-	"unknown_resource":      gputrain.ErrNotFound,
-	"invalid_arguments":     gputrain.ErrInvalid,
-	"transient_state":       gputrain.ErrUnavailable,
-	"precondition_failed":   gputrain.ErrUnavailable,
-	"resource_expired":      gputrain.ErrUnsupported,
+	"denied_authentication": driver.ErrAuth,
+	"permissions_denied":    driver.ErrAuth,
+	"locked":                driver.ErrAuth,
+	"quotas_exceeded":       driver.ErrQuota,
+	"out_of_stock":          driver.ErrNoCapacity,
+	"not_found":             driver.ErrNotFound,
+	"unknown_resource":      driver.ErrNotFound,
+	"invalid_arguments":     driver.ErrInvalid,
+	"transient_state":       driver.ErrUnavailable,
+	"precondition_failed":   driver.ErrUnavailable,
+	"resource_expired":      driver.ErrUnsupported,
 }
 
 var hints = map[error]string{
-	gputrain.ErrAuth:       "see that SecretKey is right, belongs to the project and has the permission sets InstancesFullAccess and BlockStorageFullAccess: " + keysPage,
-	gputrain.ErrQuota:      "new accounts may have no GPUs at all until their identity is checked: https://console.scaleway.com/organization/quotas",
-	gputrain.ErrNoCapacity: "try another zone, or a type that is in stock",
+	driver.ErrAuth:       "check that SecretKey is right, belongs to the project and has the permission sets InstancesFullAccess and BlockStorageFullAccess: " + keysPage,
+	driver.ErrQuota:      "new accounts may have no GPUs at all until their identity is checked: https://console.scaleway.com/organization/quotas",
+	driver.ErrNoCapacity: "try another zone, or a type that is in stock",
 }
 
-// classify says what a failure is by Scaleway's words.
+// classify returns the kind of a failure by Scaleway's text, and a hint.
 func classify(_ string, err error) (hint string, kind error) {
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
@@ -66,21 +65,21 @@ func classify(_ string, err error) (hint string, kind error) {
 	text := strings.ToLower(e.Message)
 	switch kind = kinds[e.Code]; {
 	case kind != nil:
-	case e.Code == "invalid_request_error" && strings.Contains(text, "quota"): // which comes as a 403
-		kind = gputrain.ErrQuota
+	case e.Code == "invalid_request_error" && strings.Contains(text, "quota"): // its status is 403
+		kind = driver.ErrQuota
 	case !e.Ambiguous() && strings.Contains(text, "no more") && strings.Contains(text, "available"):
-		kind = gputrain.ErrNoCapacity
-	case e.Status == http.StatusNotFound: // by whom, if not by the API?
-		kind = gputrain.ErrUnavailable
+		kind = driver.ErrNoCapacity
+	case e.Status == http.StatusNotFound: // from a gateway, not from the API
+		kind = driver.ErrUnavailable
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		kind = gputrain.ErrAuth
+		kind = driver.ErrAuth
 	}
 	return hints[kind], kind
 }
 
-func isGone(err error) bool { _, kind := classify("", err); return kind == gputrain.ErrNotFound }
+func isGone(err error) bool { _, kind := classify("", err); return kind == driver.ErrNotFound }
 
-// isBusy is whether what was asked for can be done, and not yet.
+// isBusy reports whether a call can succeed later, but not now.
 func isBusy(err error) bool {
 	e, ok := errors.AsType[*rest.Error](err)
 	return ok && (e.Code == "transient_state" || e.Code == "precondition_failed")

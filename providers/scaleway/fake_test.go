@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -46,24 +46,24 @@ type fake struct {
 	t        *testing.T
 	servers  *fakecloud.Store[*fakeServer]
 	volumes  *fakecloud.Store[row] // by their IDs
-	products map[string]row        // of every zone that is in stocked
+	products map[string]row        // of every zone in stocked
 	stocked  []string
 	labels   map[string][]string // the types that an image is for, by its label
 	made     int
 
-	// Quirks, to be set within Do.
-	room       int    // how many servers more start; less than zero is no limit
+	// Quirks, which tests set within Do.
+	room       int    // how many more servers can start; negative means no limit
 	noQuota    bool   // a new account may have no GPUs
-	stall      bool   // what is started goes on starting
+	stall      bool   // started servers stay in starting
 	unpriced   bool   // products have no price
 	shortage   string // a type that is out of stock
-	failsLater bool   // a start that was granted ends as stopped
-	fallsBack  bool   // a server that starts is shown so once, and then as stopped
+	failsLater bool   // an accepted start ends as stopped
+	fallsBack  bool   // a starting server is reported as starting once, and then as stopped
 	pageSize   int    // of lists of products
-	quiet      int    // how many looks for fingerprints find none; less than zero is all
-	replaced   bool   // the image makes host keys of its own, and publishes those
-	unfiltered bool   // lists of volumes have those of other tags, too
-	letGo      int    // how many deletions of a volume come too soon
+	quiet      int    // how many reads of fingerprints find none; negative means all
+	replaced   bool   // the image makes its own host keys, and publishes those
+	unfiltered bool   // lists of volumes ignore the tag
+	letGo      int    // how many deletions of a volume are too early
 }
 
 type fakeServer struct {
@@ -71,8 +71,8 @@ type fakeServer struct {
 	zone     string
 	userData string
 	machine  *fakecloud.Machine
-	looks    int // for fingerprints
-	ending   int // looks at it until it is gone
+	looks    int // reads of its fingerprints
+	ending   int // reads of it until it is gone
 }
 
 func startFake(t *testing.T) *fake {
@@ -129,7 +129,8 @@ func unknown(id string) fakecloud.Answer {
 	return failure(404, "unknown_resource", fmt.Sprintf("%q not found", id), nil)
 }
 
-// page cuts a list as the API for instances does, which counts in a header.
+// page returns one page of a list, and the total, which the API for instances sends in a
+// header.
 func page[T any](c *fakecloud.Call, all []T, most int) (items []T, total string) {
 	n, _ := strconv.Atoi(c.Query.Get("page"))
 	size, _ := strconv.Atoi(c.Query.Get("per_page"))
@@ -176,7 +177,7 @@ func (f *fake) handleCatalogue() {
 	})
 }
 
-// imageID is another one in every zone.
+// imageID returns the ID of an image, which differs between zones.
 func imageID(zone, label string) string {
 	n := slices.Index(zones, zone)*10 + slices.Index(DefaultImages(), label)
 	return fmt.Sprintf("%s%04d", testImage[:32], n)

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -88,7 +88,7 @@ func (f *fake) handleServers() {
 	}))
 }
 
-// of has a handler be about a server that there is.
+// of wraps a handler for an existing server.
 func (f *fake) of(h func(*fakecloud.Call, *fakeServer) fakecloud.Answer) fakecloud.Handler {
 	return func(c *fakecloud.Call) fakecloud.Answer {
 		s, ok := f.servers.Get(c, c.Vars["server_id"])
@@ -106,8 +106,8 @@ func (f *fake) handleActions() {
 	f.Handle(opAction, f.of(func(c *fakecloud.Call, s *fakeServer) fakecloud.Answer {
 		switch action := c.Input.(row)["action"]; {
 		case c.Missing():
-			if s.row["state"] != "running" { // it is only shown: its volume is let go of
-				f.letGoOf(c, s)
+			if s.row["state"] != "running" { // only reads still show it: its volume is detached
+				f.detachVolumes(c, s)
 			}
 			return unknown(c.Vars["server_id"])
 		case c.Undone():
@@ -167,17 +167,17 @@ func (f *fake) boot(s *fakeServer) {
 	}
 }
 
-// drop ends a server, whose volumes it only lets go of.
+// drop ends a server, which detaches its volumes.
 func (f *fake) drop(c *fakecloud.Call, s *fakeServer) {
 	f.servers.Delete(c, s.row["id"].(string))
-	f.letGoOf(c, s)
+	f.detachVolumes(c, s)
 	if s.machine != nil {
 		s.machine.Kill()
 	}
 }
 
-// letGoOf lets go of the volumes of a server.
-func (f *fake) letGoOf(c *fakecloud.Call, s *fakeServer) {
+// detachVolumes detaches the volumes of a server.
+func (f *fake) detachVolumes(c *fakecloud.Call, s *fakeServer) {
 	for _, v := range s.row["volumes"].(row) {
 		id := v.(row)["id"].(string)
 		if v, ok := f.volumes.Get(nil, id); ok {
@@ -240,15 +240,15 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// account returns all that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all things in the project.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, s := range f.servers.All(nil) {
 			name := s.row["name"].(string)
-			all = append(all, gputrain.Resource{Kind: "machine", ID: s.zone + "/" + s.row["id"].(string), Name: trimPrefix(name)})
+			all = append(all, driver.Resource{Kind: "machine", ID: s.zone + "/" + s.row["id"].(string), Name: trimPrefix(name)})
 		}
 		for _, v := range f.volumes.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "volume", ID: v["zone"].(string) + "/" + v["id"].(string), Name: v["name"].(string)})
+			all = append(all, driver.Resource{Kind: "volume", ID: v["zone"].(string) + "/" + v["id"].(string), Name: v["name"].(string)})
 		}
 	})
 	return all

@@ -11,14 +11,14 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// fingerprintsKey is the user data in which Scaleway's images publish the fingerprints of
-// a server's host keys while they boot.
+// fingerprintsKey is the user data in which Scaleway's images publish the fingerprints of a
+// server's host keys at boot.
 const fingerprintsKey = "ssh-host-fingerprints"
 
-// fingerprintsWait is how long a server that runs may take until they are there.
+// fingerprintsWait bounds the wait for them on a running server.
 func fingerprintsWait() time.Duration { return 60 * cloud.Second }
 
-// hostKeys remembers what servers have published.
+// hostKeys caches the keys that servers have published.
 type hostKeys struct {
 	mu    sync.Mutex
 	known map[string]published
@@ -29,10 +29,9 @@ type published struct {
 	fingerprints []string
 }
 
-// of returns what a server that runs may prove itself with: the key that it was given, and
-// what it has published by itself where that is another. ready is false while it may still
-// publish something.
-func (h *hostKeys) of(ctx context.Context, c *client, zone, id, injected string) (keys []string, ready bool, err error) {
+// ofServer returns the keys that a running server may show: the key that it got, and the
+// published one if that differs. ready is false while the server may still publish.
+func (h *hostKeys) ofServer(ctx context.Context, c *client, zone, id, injected string) (keys []string, ready bool, err error) {
 	h.mu.Lock()
 	p, again := h.known[id]
 	h.mu.Unlock()
@@ -51,7 +50,7 @@ func (h *hostKeys) of(ctx context.Context, c *client, zone, id, injected string)
 	}
 	own, err := sshkey.Fingerprint(injected)
 	switch {
-	case err != nil: // somebody has taken the tag off
+	case err != nil: // a user has removed the tag
 		return p.fingerprints, p.fingerprints != nil, nil
 	case p.fingerprints == nil:
 		return []string{injected}, time.Since(p.since) >= fingerprintsWait(), nil
@@ -61,7 +60,7 @@ func (h *hostKeys) of(ctx context.Context, c *client, zone, id, injected string)
 	return append([]string{injected}, p.fingerprints...), true, nil
 }
 
-// forget drops what is known of a server.
+// forget removes what is known of a server.
 func (h *hostKeys) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,8 +69,8 @@ func (h *hostKeys) forget(id string) {
 
 var fingerprintForm = regexp.MustCompile(`SHA256:[A-Za-z0-9+/]+`)
 
-// fingerprints returns those of SHA-256 in a text whose form nobody has written down:
-// a line is said to be like "256 SHA256:… root@host (ED25519)".
+// fingerprints returns the SHA-256 fingerprints in a text. Its form is not documented; a line
+// is said to look like "256 SHA256:… root@host (ED25519)".
 func fingerprints(text string) (all []string) {
 	for _, word := range fingerprintForm.FindAllString(text, -1) {
 		if f, err := sshkey.Fingerprint(word); err == nil && !slices.Contains(all, f) {

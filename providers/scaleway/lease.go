@@ -8,20 +8,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A driver can also note how long the program of a pool is known to live.
-type driver struct {
+// A scalewayDriver can also record the end of a pool's lease.
+type scalewayDriver struct {
 	*cloud.Driver
 	client *client
 }
 
-var _ gputrain.LeaseMarker = (*driver)(nil)
+var _ driver.LeaseMarker = (*scalewayDriver)(nil)
 
-// MarkLease writes that into the tags of the servers.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+// MarkLease writes it into the tags of the servers.
+func (d *scalewayDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
 		if err := d.mark(ctx, pool.ID, until, id); err != nil && !isGone(err) {
@@ -31,7 +32,7 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 	return errors.Join(errs...)
 }
 
-func (d *driver) mark(ctx context.Context, poolID string, until time.Time, id string) error {
+func (d *scalewayDriver) mark(ctx context.Context, poolID string, until time.Time, id string) error {
 	zone, uuid, err := split(id)
 	if err != nil {
 		return err
@@ -40,11 +41,11 @@ func (d *driver) mark(ctx context.Context, poolID string, until time.Time, id st
 	if err != nil {
 		return err
 	}
-	tag := cloud.FromWords(s.Tags)
-	if tag.Pool != poolID { // its tags were edited: it is not ours to change again
+	tag := pooltag.FromWords(s.Tags)
+	if tag.Pool != poolID { // its tags were edited: leave it alone
 		return nil
 	}
 	tag.Until = until
-	others := slices.DeleteFunc(slices.Clone(s.Tags), func(word string) bool { return word == anyTag || strings.HasPrefix(word, cloud.Prefix) })
+	others := slices.DeleteFunc(slices.Clone(s.Tags), func(word string) bool { return word == anyTag || strings.HasPrefix(word, pooltag.Prefix) })
 	return d.client.setTags(ctx, zone, uuid, append(tag.Words(), others...))
 }

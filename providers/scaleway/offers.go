@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
@@ -20,15 +20,15 @@ const (
 	shortage      = "shortage"
 )
 
-// diskBytes is the size of a server's volume: whole GB, which are multiples of 512 bytes.
-func diskBytes(spec gputrain.Spec) int64 {
+// diskBytes returns the size of a server's volume: full GB, which are multiples of 512 bytes.
+func diskBytes(spec driver.Query) int64 {
 	if spec.DiskGiB <= 0 {
 		return defaultDiskGB * 1e9
 	}
 	return int64(math.Ceil(spec.DiskGiB*gib/1e9)) * 1e9
 }
 
-// A place is what an offer's ID says: a type of machine and an image, in a zone.
+// A place is the content of an offer's ID: a zone, a type of machine and an image.
 type place struct{ zone, kind, image string }
 
 func (p place) String() string { return p.zone + "/" + p.kind + "/" + p.image }
@@ -36,16 +36,16 @@ func (p place) String() string { return p.zone + "/" + p.kind + "/" + p.image }
 func readPlace(id string) (place, error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 || !zoneForm.MatchString(parts[0]) || parts[1] == "" || !uuidForm.MatchString(parts[2]) {
-		return place{}, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("%q is no offer of this provider", id),
-			Hint: "an offer is launched as Offers has yielded it: its ID is a zone, a type and an image"}
+		return place{}, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("%q is not an offer of this provider", id),
+			Hint: "launch an offer as Offers yielded it: its ID is a zone, a type and an image"}
 	}
 	return place{parts[0], parts[1], parts[2]}, nil
 }
 
-// Offers yields what is in stock, zone by zone. There is no spot.
-func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		if spec.Allocation == gputrain.Spot {
+// Offers yields the offers in stock, zone by zone. There is no spot.
+func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		if spec.Allocation == driver.Spot {
 			return
 		}
 		for _, zone := range a.zones {
@@ -64,13 +64,13 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 	}
 }
 
-// offersIn yields what a zone has. Stock and images are asked for where there is a type
-// that the spec can mean.
-func (a *api) offersIn(ctx context.Context, zone string, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// offersIn yields a zone's offers. It asks for stock and images only if a type matches the
+// spec.
+func (a *api) offersIn(ctx context.Context, zone string, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		images := imagesOf{a: a, zone: zone, found: map[string][]localImage{}}
 		var stock map[string]string
-		page := func(p keyed[product]) (o gputrain.Offer, fits bool, err error) {
+		page := func(p keyed[product]) (o driver.Offer, fits bool, err error) {
 			if !wanted(p.value, spec) {
 				return o, false, nil
 			}
@@ -90,14 +90,14 @@ func (a *api) offersIn(ctx context.Context, zone string, spec gputrain.Spec) ite
 		}
 		for p, err := range a.client.products(ctx, zone) {
 			var (
-				o    gputrain.Offer
+				o    driver.Offer
 				fits bool
 			)
 			if err == nil {
 				o, fits, err = page(p)
 			}
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			if fits && !yield(o, nil) {
@@ -107,13 +107,13 @@ func (a *api) offersIn(ctx context.Context, zone string, spec gputrain.Spec) ite
 	}
 }
 
-// wanted is whether the spec can mean a type of machine.
-func wanted(p product, spec gputrain.Spec) bool {
+// wanted reports whether a type of machine may match the spec.
+func wanted(p product, spec driver.Query) bool {
 	return !p.EndOfService && (spec.Accelerator.IsZero() || p.gpus() > 0)
 }
 
-func (a *api) offer(p place, t product, spec gputrain.Spec) gputrain.Offer {
-	o := gputrain.Offer{
+func (a *api) offer(p place, t product, spec driver.Query) driver.Offer {
+	o := driver.Offer{
 		ID: p.String(), InstanceType: p.kind, Region: p.zone,
 		Accelerator: accelerator(p.kind, t, spec.Accelerator),
 		Arch:        archs[t.Arch], VCPUs: t.NCPUs, MemoryGiB: t.RAM / gib, DiskGiB: float64(diskBytes(spec)) / gib,
@@ -123,15 +123,15 @@ func (a *api) offer(p place, t product, spec gputrain.Spec) gputrain.Offer {
 		o.BillingUnit = time.Minute
 	}
 	if t.HourlyPrice > 0 {
-		o.HourlyUSD = gputrain.USD(t.HourlyPrice * a.cfg.USDPerEUR)
+		o.HourlyUSD = driver.USD(t.HourlyPrice * a.cfg.USDPerEUR)
 	}
 	return o
 }
 
 var archs = map[string]string{"x86_64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// accelerator reads what a type has: by its own name, which tells form and memory, or by
-// that of its GPU. Who asks for either by an exact name gets that.
+// accelerator reads a type's accelerator: by its own name, which has form and memory, or by
+// that of its GPU. A spec with either as its exact name gets that.
 func accelerator(kind string, t product, asked accelerators.Accelerator) accelerators.Accelerator {
 	if t.gpus() == 0 {
 		return accelerators.Accelerator{}
@@ -157,14 +157,14 @@ func accelerator(kind string, t product, asked accelerators.Accelerator) acceler
 	return a
 }
 
-// imagesOf looks for images in a zone, where they have IDs of their own.
+// imagesOf finds images in a zone; their IDs differ between zones.
 type imagesOf struct {
 	a     *api
 	zone  string
 	found map[string][]localImage // by label
 }
 
-// fitting returns the first image that is for a type of machine, or "".
+// fitting returns the first image that fits a type of machine, or "".
 func (i imagesOf) fitting(ctx context.Context, kind string) (string, error) {
 	labels := DefaultImages()
 	switch given := i.a.cfg.Image; {

@@ -8,33 +8,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Prices are in euros, and compared in dollars.
+// Prices are in euros, and are compared in dollars.
 func TestEuros(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for rate, want := range map[float64]string{0: "$0.87", 1.2: "$0.94"} {
 		cfg := f.config()
 		cfg.USDPerEUR = rate
-		o := offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4), "L4-1-24G")
+		o := offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G")
 		if o.HourlyUSD.String() != want || o.BillingUnit != time.Minute {
 			t.Errorf("at %v it is %v by %v", rate, o.HourlyUSD, o.BillingUnit)
 		}
 	}
 }
 
-// Types with GPUs are billed by the minute, but for the oldest; all others by the hour.
+// Types with GPUs are billed by the minute, except the oldest; all others by the hour.
 func TestBillingUnits(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.products["RENDER-S"] = gpuProduct(1.221, 10, 42, "P100", 1, 16)
 	f.labels["ubuntu_noble"] = append(f.labels["ubuntu_noble"], "RENDER-S")
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), gputrain.Spec{})
+	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{})
 	for kind, want := range map[string]time.Duration{"L4-2-24G": time.Minute, "RENDER-S": time.Hour, "DEV1-S": time.Hour} {
 		if got := offer(t, all, kind).BillingUnit; got != want {
 			t.Errorf("%s is billed by %v, want %v", kind, got, want)
@@ -42,16 +42,16 @@ func TestBillingUnits(t *testing.T) {
 	}
 }
 
-func offer(t *testing.T, all []gputrain.Offer, kind string) gputrain.Offer {
+func offer(t *testing.T, all []driver.Offer, kind string) driver.Offer {
 	t.Helper()
-	i := slices.IndexFunc(all, func(o gputrain.Offer) bool { return o.InstanceType == kind })
+	i := slices.IndexFunc(all, func(o driver.Offer) bool { return o.InstanceType == kind })
 	if i < 0 {
 		t.Fatalf("%s is not among %+v", kind, all)
 	}
 	return all[i]
 }
 
-// Products come in pages; what cannot be had is no offer, nor is what no image is for.
+// Products come in pages. A type that is out of stock, or that no image fits, is not offered.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -59,7 +59,7 @@ func TestOffers(t *testing.T) {
 	f.products["B300-SXM-8-288G"] = gpuProduct(60, 224, 3840, "B300-SXM", 8, 288)
 	d := cloudtest.Open(t, f.config())
 	var got []string
-	for _, o := range cloudtest.Offers(t, d, gputrain.Spec{}) {
+	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
 		got = append(got, fmt.Sprintf("%s %s %s %v %v", o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB))
 	}
 	slices.Sort(got)
@@ -67,20 +67,20 @@ func TestOffers(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, o := range cloudtest.Offers(t, d, l4) {
+	for _, o := range cloudtest.Offers(t, d, l4.Query()) {
 		if o.Accelerator.IsZero() {
 			t.Errorf("%+v has no GPU", o)
 		}
 	}
 	spot := l4
-	spot.Allocation = gputrain.Spot
-	if all := cloudtest.Offers(t, d, spot); len(all) > 0 {
+	spot.Allocation = driver.Spot
+	if all := cloudtest.Offers(t, d, spot.Query()); len(all) > 0 {
 		t.Errorf("%+v: there is no spot", all)
 	}
 }
 
-// Images are known in one zone. Without a zone all are asked, and those that the API does
-// not know, or that have no GPU, have nothing.
+// Images differ between zones. Without Config.Zone all zones are asked. A zone that the API
+// does not know, or that has no GPU, has no offers.
 func TestZones(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -90,7 +90,7 @@ func TestZones(t *testing.T) {
 	cfg.Zone = ""
 	d := cloudtest.Open(t, cfg)
 	places, images := map[string]bool{}, map[string]bool{}
-	for _, o := range cloudtest.Offers(t, d, l4) {
+	for _, o := range cloudtest.Offers(t, d, l4.Query()) {
 		p, err := readPlace(o.ID)
 		if err != nil || p.zone != o.Region {
 			t.Errorf("%+v: %v", o, err)
@@ -102,7 +102,7 @@ func TestZones(t *testing.T) {
 	}
 	dutch := l4
 	dutch.Regions = []string{"nl-ams"}
-	in := cloudtest.MustLaunch(t, d, dutch, 0)
+	in := cloudtest.MustLaunch(t, d, dutch.Query(), 0)
 	if !strings.HasPrefix(in.ID, "nl-ams-1/") {
 		t.Errorf("it is %s", in.ID)
 	}
@@ -110,7 +110,7 @@ func TestZones(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	f.Inject(fakecloud.Fault{Op: opServers, Answer: fakecloud.Reply(404, "page not found")})
-	if list, err := d.List(t.Context(), ""); !errors.Is(err, gputrain.ErrUnavailable) {
+	if list, err := d.List(t.Context(), ""); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("a 404 that is not the API's is %+v, %v", list, err)
 	}
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) > 0 {
@@ -118,7 +118,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// The image of the user goes into the call: by ID as it is, by label as the zone has it.
+// The user's image is in the create call: an ID unchanged, a label as the zone's ID.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -129,19 +129,19 @@ func TestImages(t *testing.T) {
 	} {
 		cfg := f.config()
 		cfg.Image = given
-		p, err := readPlace(offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4), "L4-1-24G").ID)
+		p, err := readPlace(offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G").ID)
 		if err != nil || p.image != want {
 			t.Errorf("%q is %q, %v", given, p.image, err)
 		}
 	}
 	cfg := f.config()
 	cfg.Image = "ubuntu_jammy" // not for a type with GPUs
-	if all := cloudtest.Offers(t, cloudtest.Open(t, cfg), l4); len(all) > 0 {
+	if all := cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// A list that ends before it has what it says to have is an error.
+// A list with fewer items than its total is an error.
 func TestListThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -152,18 +152,18 @@ func TestListThatBreaksOff(t *testing.T) {
 		"without an ID":    fakecloud.Reply(200, row{"servers": []row{{"name": "gputrain-p1-0"}}}),
 	} {
 		f.Inject(fakecloud.Fault{Op: opServers, Answer: answer})
-		if list, err := d.List(t.Context(), "p1"); !errors.Is(err, gputrain.ErrUnavailable) {
+		if list, err := d.List(t.Context(), "p1"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 	}
 }
 
-// A full page that does not say how many there are in all is not the last one.
+// A full page without a total is not the last one.
 func TestListWithoutItsLength(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 	full := []row{}
 	for n := range perPage {
 		full = append(full, row{"id": newID(0xf1, n), "tags": []string{}})

@@ -10,23 +10,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// keyTag gives a server a key that logs in: what its images read of their tags.
+	// keyTag gives a server an authorized key: Scaleway's images read it from the tags.
 	keyTag = "AUTHORIZED_KEY="
-	// serverTag is on a volume and names its server, also when that is gone.
-	serverTag = cloud.Prefix + "server-"
-	// anyTag is on everything of gputrain's.
+	// serverTag is on a volume and names its server, even after the server is gone.
+	serverTag = pooltag.Prefix + "server-"
+	// anyTag is on everything that gputrain makes.
 	anyTag = "gputrain"
 )
 
-// An api is Scaleway for package cloud. The ID of a machine, and of a volume, is
-// "zone/uuid".
+// An api is Scaleway's [cloud.API]. The ID of a machine, and of a volume, is "zone/uuid".
 type api struct {
 	cfg    Config //secretvet:ignore without the key
 	client *client
@@ -47,12 +47,12 @@ func (a *api) Close() { a.client.close() }
 
 func (a *api) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
-func (a *api) Capabilities() gputrain.Capabilities {
+func (a *api) Capabilities() driver.Capabilities {
 	account := "project " + a.cfg.ProjectID
 	if a.cfg.Zone != "" {
 		account += " in " + a.cfg.Zone
 	}
-	return gputrain.Capabilities{
+	return driver.Capabilities{
 		Account:        account,
 		LocalAddresses: localnet.IsURL(a.cfg.Endpoint),
 		ListLag:        5 * cloud.Second,  // an estimate
@@ -60,15 +60,15 @@ func (a *api) Capabilities() gputrain.Capabilities {
 		EndsBilling:    "terminate, and the deletion of its volume",
 		DiskResizable:  true,
 		Tags:           true,
-		HostKeys:       gputrain.HostKeyInjected,
+		HostKeys:       driver.HostKeyInjected,
 	}
 }
 
-// Prepare makes nothing: the key of the pool is in what each server is made with. One of
-// the project's would get onto every server of it that boots meanwhile.
-func (a *api) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+// Prepare makes nothing: each server's own data contains the pool's key. A key of the project
+// would get onto every server of it that boots meanwhile.
+func (a *api) Prepare(context.Context, driver.PoolInfo) error { return nil }
 
-var errUnknownID = &gputrain.Error{Kind: gputrain.ErrNotFound, Err: errors.New("it is not like fr-par-2/ and a UUID")}
+var errUnknownID = &driver.Error{Kind: driver.ErrNotFound, Err: errors.New("it is not like fr-par-2/ and a UUID")}
 
 // split reads the ID of a machine or a volume.
 func split(id string) (zone, uuid string, err error) {
@@ -79,7 +79,7 @@ func split(id string) (zone, uuid string, err error) {
 	return zone, uuid, nil
 }
 
-// Create makes a server, which is stopped: Start starts it.
+// Create makes a stopped server. Start starts it.
 func (a *api) Create(ctx context.Context, o cloud.Order) (string, error) {
 	p, err := readPlace(o.Offer.ID)
 	if err != nil {
@@ -97,13 +97,13 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (string, error) {
 	return p.zone + "/" + s.ID, nil
 }
 
-func serverTags(t cloud.Tag, key string) []string {
+func serverTags(t pooltag.Tag, key string) []string {
 	fields := strings.Fields(key)
 	return append(t.Words(), keyTag+strings.Join(fields[:min(len(fields), 2)], "_"))
 }
 
-// Start marks the server's volume, puts down what the server is to find when it boots,
-// and has it boot. It is here that a zone is out of stock.
+// Start marks the server's volume, writes the data that the server reads at boot, and starts
+// it. Only here a zone reports that it is out of stock.
 func (a *api) Start(ctx context.Context, id string, o cloud.Order) error {
 	zone, uuid, err := split(id)
 	if err != nil {
@@ -145,16 +145,16 @@ func (a *api) Machines(ctx context.Context, poolID string) ([]cloud.Machine, err
 	})
 }
 
-// tagOf is the tag by which the things of a pool, or of all, are found.
+// tagOf returns the tag that finds the things of a pool, or of all.
 func tagOf(poolID string) string {
 	if poolID == "" {
 		return anyTag
 	}
-	return cloud.Prefix + "pool-" + poolID
+	return pooltag.Prefix + "pool-" + poolID
 }
 
-// inZones returns what all zones have. Where there are several, one that the API itself
-// does not know has nothing.
+// inZones returns the results of all zones. If there are several, a zone that the API does not
+// know has none.
 func inZones[T any](ctx context.Context, zones []string, in func(ctx context.Context, zone string) ([]T, error)) ([]T, error) {
 	var (
 		mu  sync.Mutex
@@ -192,27 +192,27 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	return a.machine(ctx, zone, s)
 }
 
-// machine is what a server tells. One that runs is not said to until it is known what it
-// proves itself with.
+// machine translates a server. A running server is reported as running only once its host keys
+// are known.
 func (a *api) machine(ctx context.Context, zone string, s server) (cloud.Machine, error) {
-	m := cloud.Machine{Tag: cloud.FromWords(s.Tags)}
+	m := cloud.Machine{Tag: pooltag.FromWords(s.Tags)}
 	m.ID, m.PublicAddr = zone+"/"+s.ID, s.ipv4()
 	m.State, m.StateReason = state(s, m.Tag.Created)
 	if a.starts.note(s) {
-		m.State, m.StateReason = gputrain.InstanceFailed, fellBack(s)
+		m.State, m.StateReason = driver.InstanceFailed, fellBack(s)
 	}
-	m.Offer = gputrain.Offer{InstanceType: s.CommercialType, Region: zone}
-	if m.State != gputrain.InstanceRunning {
+	m.Offer = driver.Offer{InstanceType: s.CommercialType, Region: zone}
+	if m.State != driver.InstanceRunning {
 		return m, nil
 	}
-	keys, ready, err := a.keys.of(ctx, a.client, zone, s.ID, m.Tag.HostKey)
+	keys, ready, err := a.keys.ofServer(ctx, a.client, zone, s.ID, m.Tag.HostKey)
 	switch {
 	case err != nil:
 		return m, err
 	case !ready:
-		m.State, m.StateReason = gputrain.InstancePending, "its host key is not published yet"
+		m.State, m.StateReason = driver.InstancePending, "its host key is not published yet"
 	case m.PublicAddr != "":
-		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(m.PublicAddr, "22"), User: "root", HostKeys: keys}
+		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(m.PublicAddr, "22"), User: "root", HostKeys: keys}
 	}
 	return m, nil
 }

@@ -10,23 +10,24 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var l4 = gputrain.Spec{Accelerator: accelerators.L4()}
 
-// A server is made, told what to boot with, and only then started: all of it marked, with
-// a volume of a size.
+// A server is created, then its volume is marked and its boot data is written, and only then
+// it starts. The volume has a size.
 func TestStartOfThreeSteps(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	spec := l4
 	spec.DiskGiB = 250
-	in := cloudtest.MustLaunch(t, d, spec, 0)
+	in := cloudtest.MustLaunch(t, d, spec.Query(), 0)
 	var steps []string
 	for _, r := range f.Records(opCreate, opTagVolume, opUserData, opAction) {
 		steps = append(steps, r.Op)
@@ -45,7 +46,7 @@ func TestStartOfThreeSteps(t *testing.T) {
 		t.Errorf("the tags are %q", made.Tags)
 	}
 	if !strings.HasPrefix(in.ID, testZone+"/") {
-		t.Errorf("the ID %q does not tell the zone", in.ID)
+		t.Errorf("the ID %q does not have the zone", in.ID)
 	}
 	for _, r := range f.Records() {
 		if strings.Contains(r.Body, "PRIVATE KEY") && r.Op != opUserData {
@@ -54,14 +55,15 @@ func TestStartOfThreeSteps(t *testing.T) {
 	}
 }
 
-// A root volume without a size is the image's, of 10 GB.
-func TestDiskThatNobodyAskedFor(t *testing.T) {
-	if got := diskBytes(gputrain.Spec{}); got != 100e9 {
+// A root volume without a size would have the image's 10 GB.
+func TestDefaultDisk(t *testing.T) {
+	if got := diskBytes(driver.Query{}); got != 100e9 {
 		t.Errorf("%d bytes", got)
 	}
 }
 
-// Stock runs out at the start, when the server and its volume exist: neither is left.
+// A zone may be out of stock at the start, when the server and its volume exist: both are
+// deleted.
 func TestServerThatCannotBeStartedIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]fakecloud.Fault{
@@ -76,12 +78,12 @@ func TestServerThatCannotBeStartedIsDeleted(t *testing.T) {
 		} else {
 			f.Inject(fault)
 		}
-		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4, 0)
+		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4.Query(), 0)
 		if len(got) != 0 || err == nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if name == "out of stock" {
-			cloudtest.Is(t, err, gputrain.ErrNoCapacity, "scaleway", "launch", testKey)
+			cloudtest.Is(t, err, driver.ErrNoCapacity, "scaleway", "launch", testKey)
 		}
 		if left := f.account(); len(left) > 0 {
 			t.Errorf("%s: there is %+v", name, left)
@@ -89,13 +91,14 @@ func TestServerThatCannotBeStartedIsDeleted(t *testing.T) {
 	}
 }
 
-// A start whose answer is lost is not made again: the server says whether it had its effect.
+// A start whose answer is lost is not repeated: the server's state shows whether it took
+// effect.
 func TestStartWithoutItsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]bool{"done": true, "not done": false} {
 		f := startFake(t)
 		f.Inject(fakecloud.Fault{Op: opAction, After: after, Cut: true})
-		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4, 0)
+		got, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4.Query(), 0)
 		if starts := len(f.Records(opAction)); starts != 1 {
 			t.Errorf("%s: started %d times", name, starts)
 		}
@@ -105,20 +108,20 @@ func TestStartWithoutItsAnswer(t *testing.T) {
 	}
 }
 
-// Where the answer to a create is lost, what it has made is found, and is started too.
+// If the answer to a create is lost, the server is found and started.
 func TestServerThatIsFoundIsStarted(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.Inject(fakecloud.Fault{Op: opCreate, After: true, Cut: true})
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l4, 0)
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning {
+	in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning {
 		t.Errorf("%+v", now)
 	}
 }
 
-// A server that runs is not said to before its fingerprints are there, for as long as they
-// may take. What it is held to is the key that it was given, and what it has published.
+// A running server is reported as running only once its fingerprints are published, or after
+// the longest wait for them. It must show the key that it got or a published one.
 func TestHostKeys(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -137,16 +140,16 @@ func TestHostKeys(t *testing.T) {
 			f.quiet, f.replaced = tt.quiet, tt.replaced
 			d := cloudtest.Open(t, f.config())
 			began := time.Now()
-			in := cloudtest.MustLaunch(t, d, l4, 0)
+			in := cloudtest.MustLaunch(t, d, l4.Query(), 0)
 			now := cloudtest.Describe(t, d, in.ID)
-			if (now.State == gputrain.InstancePending) != tt.pending {
+			if (now.State == driver.InstancePending) != tt.pending {
 				t.Fatalf("at once it is %v: %s", now.State, now.StateReason)
 			}
-			for now.State == gputrain.InstancePending && time.Since(began) < 20*time.Second {
+			for now.State == driver.InstancePending && time.Since(began) < 20*time.Second {
 				time.Sleep(time.Millisecond)
 				now = cloudtest.Describe(t, d, in.ID)
 			}
-			if waited := time.Since(began) >= fingerprintsWait(); tt.waits && !waited || now.State != gputrain.InstanceRunning {
+			if waited := time.Since(began) >= fingerprintsWait(); tt.waits && !waited || now.State != driver.InstanceRunning {
 				t.Errorf("it is %v after %v", now.State, time.Since(began))
 			}
 			var machine *fakecloud.Machine
@@ -155,7 +158,7 @@ func TestHostKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Without that of the image alone there is the injected one; with it, both.
+			// The injected key is accepted, and the image's own, if it has one.
 			want := 1
 			if tt.replaced {
 				want = 2
@@ -167,16 +170,16 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// A lease is noted among tags of the user's own, and not where gputrain's were edited away.
+// MarkLease keeps a user's own tags, and skips a server whose gputrain tags were edited.
 func TestMarkLease(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	in, edited := cloudtest.MustLaunch(t, d, l4, 0), cloudtest.MustLaunch(t, d, l4, 1)
+	in, edited := cloudtest.MustLaunch(t, d, l4.Query(), 0), cloudtest.MustLaunch(t, d, l4.Query(), 1)
 	f.set(in.ID, row{"tags": append(f.old(in.ID), "cost-centre-7")})
 	f.set(edited.ID, row{"tags": []string{"mine"}})
 	until := time.Unix(1_900_000_000, 0)
-	if err := d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, edited.ID, testZone+"/"+newID(0xf0, 1)); err != nil {
+	if err := d.(driver.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, edited.ID, testZone+"/"+newID(0xf0, 1)); err != nil {
 		t.Error(err)
 	}
 	changes := f.Records(opUpdate)
@@ -185,12 +188,12 @@ func TestMarkLease(t *testing.T) {
 	}
 }
 
-// What the API says of user data that it refuses has the private host key in it.
+// The API's answer about refused user data contains the private host key: no error shows it.
 func TestSecretsOfAnswers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	req := cloudtest.Request(t, l4, cloudtest.Offers(t, d, l4)[0], 0)
+	req := cloudtest.Request(t, l4.Query(), cloudtest.Offers(t, d, l4.Query())[0], 0)
 	key := string(req.Nodes[0].HostKey.Private)
 	text, err := cloud.UserData(req.Pool, req.Nodes[0], true, nil)
 	if err != nil {
@@ -198,7 +201,7 @@ func TestSecretsOfAnswers(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opUserData, Answer: failure(400, "invalid_arguments", "cannot parse "+text, nil)})
 	_, err = d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "launch", key, strings.Split(key, "\n")[2])
+	cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "launch", key, strings.Split(key, "\n")[2])
 }
 
 func TestFaultsOfAConfig(t *testing.T) {
@@ -213,7 +216,7 @@ func TestFaultsOfAConfig(t *testing.T) {
 		"a project of the variable": {Config{SecretKey: testKey}, []string{"ProjectID"}},
 	} {
 		_, err := tt.cfg.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "open")
+		cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "open")
 		for _, want := range tt.says {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v does not say %q", name, err, want)
@@ -222,17 +225,17 @@ func TestFaultsOfAConfig(t *testing.T) {
 	}
 }
 
-// What comes from elsewhere is refused before anything is made.
+// An offer of another provider is refused before anything is made.
 func TestOffersOfOthers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
 	for _, id := range []string{"", "fr-par-2/L4-1-24G", "paris/L4-1-24G/" + testImage, "fr-par-2//" + testImage, "fr-par-2/L4-1-24G/image"} {
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, l4, gputrain.Offer{ID: id}, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "scaleway", "launch")
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), driver.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "launch")
 	}
 	if len(f.Records(opCreate)) > 0 {
-		t.Error("something was made")
+		t.Error("a server was made")
 	}
 }
 
@@ -244,26 +247,26 @@ func TestErrors(t *testing.T) {
 		answer fakecloud.Answer
 		kind   error
 	}{
-		{failure(401, "denied_authentication", "authentication is denied", nil), gputrain.ErrAuth},
-		{failure(403, "permissions_denied", "insufficient permissions", nil), gputrain.ErrAuth},
-		{failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), gputrain.ErrQuota},
-		{failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), gputrain.ErrQuota},
-		{failure(403, "invalid_request_error", "forbidden", nil), gputrain.ErrAuth},
-		{failure(400, "out_of_stock", "resource out of stock", nil), gputrain.ErrNoCapacity},
-		{failure(400, "resource", "There is no more L4-1-24G available.", nil), gputrain.ErrNoCapacity},
-		{fakecloud.Failure(502, "no more connections available", ""), gputrain.ErrUnavailable},
-		{failure(400, "invalid_arguments", "invalid argument(s)", nil), gputrain.ErrInvalid},
-		{failure(403, "locked", "the account is locked", nil), gputrain.ErrAuth},
-		{failure(410, "resource_expired", "resource has expired", nil), gputrain.ErrUnsupported},
-		{failure(409, "transient_state", "busy", nil), gputrain.ErrUnavailable},
+		{failure(401, "denied_authentication", "authentication is denied", nil), driver.ErrAuth},
+		{failure(403, "permissions_denied", "insufficient permissions", nil), driver.ErrAuth},
+		{failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), driver.ErrQuota},
+		{failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), driver.ErrQuota},
+		{failure(403, "invalid_request_error", "forbidden", nil), driver.ErrAuth},
+		{failure(400, "out_of_stock", "resource out of stock", nil), driver.ErrNoCapacity},
+		{failure(400, "resource", "There is no more L4-1-24G available.", nil), driver.ErrNoCapacity},
+		{fakecloud.Failure(502, "no more connections available", ""), driver.ErrUnavailable},
+		{failure(400, "invalid_arguments", "invalid argument(s)", nil), driver.ErrInvalid},
+		{failure(403, "locked", "the account is locked", nil), driver.ErrAuth},
+		{failure(410, "resource_expired", "resource has expired", nil), driver.ErrUnsupported},
+		{failure(409, "transient_state", "busy", nil), driver.ErrUnavailable},
 	} {
 		f.Inject(fakecloud.Fault{Op: opCreate, Answer: tt.answer})
-		_, err := cloudtest.Launch(t, d, l4, 0)
+		_, err := cloudtest.Launch(t, d, l4.Query(), 0)
 		cloudtest.Is(t, err, tt.kind, "scaleway", "launch", testKey)
 	}
 	f.noQuota = true
-	_, err := cloudtest.Launch(t, d, l4, 0)
-	if e, _ := errors.AsType[*gputrain.Error](err); e == nil || e.Kind != gputrain.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
+	_, err := cloudtest.Launch(t, d, l4.Query(), 0)
+	if e, _ := errors.AsType[*driver.Error](err); e == nil || e.Kind != driver.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
 		t.Errorf("%v", err)
 	}
 }
@@ -277,8 +280,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has left nothing.
+// A pool whose calls fail in many ways still opens and closes, and leaves nothing.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
-	// startTries is how often a start is asked for that is answered with a success.
+	// startTries bounds the start requests that are answered with success.
 	startTries = 3
-	// startLooks is how many looks at a server, one each second, must show it stopped though its
-	// start was promised, until that is asked for again.
+	// A promised start is requested again after startLooks looks, one each second, that show
+	// the server stopped.
 	startLooks = 5
 )
 
-// boot starts a server, and returns once it is seen to start. A start that is refused, or answered
+// boot starts a server, and returns once it is starting. A start that is refused, or accepted
 // and not begun, is an error at once: the server would stay stopped, and its volume is billed.
 func (a *api) boot(ctx context.Context, zone, uuid string) error {
 	for range startTries {
@@ -34,10 +34,10 @@ func (a *api) boot(ctx context.Context, zone, uuid string) error {
 			case err != nil && failed != nil:
 				return failed
 			case err != nil:
-				return nil // Describe will tell what has become of it
+				return nil // Describe reports the outcome
 			case a.starts.note(s):
-				return &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New(fellBack(s)), Hint: hints[gputrain.ErrNoCapacity]}
-			case s.State != "stopped": // also if this start was refused, or its answer was lost
+				return &driver.Error{Kind: driver.ErrNoCapacity, Err: errors.New(fellBack(s)), Hint: hints[driver.ErrNoCapacity]}
+			case s.State != "stopped": // even if this start was refused, or its answer was lost
 				return nil
 			case failed != nil:
 				return failed
@@ -46,17 +46,17 @@ func (a *api) boot(ctx context.Context, zone, uuid string) error {
 			}
 		}
 	}
-	return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: fmt.Errorf("its start was answered %d times, and the server is still stopped", startTries)}
+	return &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("its start was accepted %d times, but the server is still stopped", startTries)}
 }
 
-// starts are the servers that were seen to start, by their UUIDs. One of them that is stopped has
-// failed to start. Others that are stopped may not have begun.
+// starts are the servers that were seen to start, by UUID. If one of them is stopped, its start
+// has failed. Other stopped servers may not have begun to start.
 type starts struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// note takes in what a server is in, and reports whether it has fallen back from its start.
+// note records a server's state, and reports whether the server has fallen back from its start.
 func (st *starts) note(s server) (fell bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -78,9 +78,9 @@ func (st *starts) forget(uuid string) {
 	delete(st.seen, uuid)
 }
 
-// fellBack says what became of a start.
+// fellBack describes a failed start.
 func fellBack(s server) string {
-	why := "it was starting, and is stopped again: its start has failed, as for want of room"
+	why := "it was starting, and is stopped again: its start has failed, for example for lack of room"
 	if s.StateDetail != "" {
 		why += ": " + s.StateDetail
 	}

@@ -3,26 +3,26 @@ package scaleway
 import (
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// startGrace is how long a server may still be called stopped after it was started.
+// A started server may be reported as stopped for startGrace.
 func startGrace() time.Duration { return 60 * cloud.Second }
 
-// states are those that the API has for servers.
-var states = map[string]gputrain.InstanceState{
-	"running":          gputrain.InstanceRunning,
-	"starting":         gputrain.InstancePending,
-	"stopping":         gputrain.InstanceStopped,
-	"stopped":          gputrain.InstanceStopped,
-	"stopped in place": gputrain.InstanceStopped, // with blanks
-	"locked":           gputrain.InstanceFailed,
+// states are the API's states of servers.
+var states = map[string]driver.InstanceState{
+	"running":          driver.InstanceRunning,
+	"starting":         driver.InstancePending,
+	"stopping":         driver.InstanceStopped,
+	"stopped":          driver.InstanceStopped,
+	"stopped in place": driver.InstanceStopped, // with spaces
+	"locked":           driver.InstanceFailed,
 }
 
-// state returns what a server is in, and why. One that was just made is stopped until it
-// starts; so is, later, one for which there was no room.
-func state(s server, made time.Time) (gputrain.InstanceState, string) {
+// state returns the state of a server, and its reason. A new server is stopped until it starts.
+// Later, a server without room in its zone is stopped, too.
+func state(s server, made time.Time) (driver.InstanceState, string) {
 	reason := s.State
 	if s.StateDetail != "" {
 		reason += ": " + s.StateDetail
@@ -30,9 +30,9 @@ func state(s server, made time.Time) (gputrain.InstanceState, string) {
 	known := states[s.State]
 	switch {
 	case s.State == "stopped" && time.Since(made) < startGrace():
-		return gputrain.InstancePending, reason
+		return driver.InstancePending, reason
 	case s.State == "stopped":
-		reason += "; one for which there was no room ends so too, and its volume is billed"
+		reason += "; a server that found no room stops too, and its volume is billed"
 	case s.State == "stopped in place":
 		reason += "; it is billed as if it ran"
 	}

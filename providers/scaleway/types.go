@@ -8,7 +8,7 @@ type server struct {
 	StateDetail    string              `json:"state_detail"`
 	CommercialType string              `json:"commercial_type"`
 	Tags           []string            `json:"tags"`
-	PublicIP       *address            `json:"public_ip"` // before there were several
+	PublicIP       *address            `json:"public_ip"` // from before there were several
 	PublicIPs      []address           `json:"public_ips"`
 	Volumes        map[string]attached `json:"volumes"`
 }
@@ -18,14 +18,14 @@ type address struct {
 	Family  string `json:"family"` // "inet" or "inet6"
 }
 
-// An attached volume tells neither its size nor its tags.
+// An attached volume, as a server reports it, has neither size nor tags.
 type attached struct {
 	ID         string `json:"id"`
 	VolumeType string `json:"volume_type"`
 }
 
-// ownVolumes is the ID of the volume that was made with a server and outlives it. What was
-// attached since is somebody else's.
+// ownVolumes returns the ID of the volume that was made with a server and outlives it. Volumes
+// attached later are a user's.
 func (s server) ownVolumes() []string {
 	if v := s.Volumes["0"]; v.VolumeType == "sbs_volume" && v.ID != "" {
 		return []string{v.ID}
@@ -33,7 +33,7 @@ func (s server) ownVolumes() []string {
 	return nil
 }
 
-// ipv4 is the first public address of version 4.
+// ipv4 returns the first public address of version 4.
 func (s server) ipv4() string {
 	for _, ip := range s.PublicIPs {
 		if ip.Family == "inet" && ip.Address != "" {
@@ -46,7 +46,7 @@ func (s server) ipv4() string {
 	return ""
 }
 
-// createServer is what POST servers takes.
+// createServer is the body of POST servers.
 type createServer struct {
 	Name              string               `json:"name"`
 	Project           string               `json:"project"`
@@ -63,13 +63,13 @@ type newVolume struct {
 	VolumeType string `json:"volume_type"`
 }
 
-// A product is a type of machine: its price in euros, its sizes in bytes.
+// A product is a type of machine, with its price in euros and its sizes in bytes.
 type product struct {
 	HourlyPrice  float64  `json:"hourly_price"`
 	NCPUs        float64  `json:"ncpus"`
 	RAM          float64  `json:"ram"`
 	Arch         string   `json:"arch"`
-	GPU          *int     `json:"gpu"` // null where there is none
+	GPU          *int     `json:"gpu"` // null if there is none
 	GPUInfo      *gpuInfo `json:"gpu_info"`
 	EndOfService bool     `json:"end_of_service"`
 }
@@ -92,7 +92,7 @@ type localImage struct {
 	Types []string `json:"compatible_commercial_types"`
 }
 
-// A volume is one of block storage, which is billed by itself.
+// A volume is a volume of block storage, which is billed by itself.
 type volume struct {
 	ID   string   `json:"id"`
 	Name string   `json:"name"`

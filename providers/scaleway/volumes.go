@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// markVolumes gives the volumes of a server its tags, which they do not inherit, and its ID:
-// a volume outlives its server, and must be found without it.
+// markVolumes gives a server's volumes its tags, which they do not inherit, and its ID: a
+// volume outlives its server, and must be found without it.
 func (a *api) markVolumes(ctx context.Context, zone string, s server) error {
 	tags := slices.DeleteFunc(slices.Clone(s.Tags), func(word string) bool { return strings.HasPrefix(word, keyTag) })
 	for _, id := range s.ownVolumes() {
@@ -24,12 +25,12 @@ func (a *api) markVolumes(ctx context.Context, zone string, s server) error {
 	return nil
 }
 
-// Shared are the volumes, which are billed with their servers and without them.
-func (a *api) Shared(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	return inZones(ctx, a.zones, func(ctx context.Context, zone string) (all []gputrain.Resource, err error) {
+// Shared returns the volumes, which are billed with and without their servers.
+func (a *api) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	return inZones(ctx, a.zones, func(ctx context.Context, zone string) (all []driver.Resource, err error) {
 		volumes, err := a.client.volumes(ctx, zone, tagOf(poolID))
 		for _, v := range volumes {
-			if tag := cloud.FromWords(v.Tags); tag.Pool != "" {
+			if tag := pooltag.FromWords(v.Tags); tag.Pool != "" {
 				r := tag.Resource(providerName, "volume", zone+"/"+v.ID)
 				r.Region = zone
 				all = append(all, r)
@@ -39,9 +40,9 @@ func (a *api) Shared(ctx context.Context, poolID string) ([]gputrain.Resource, e
 	})
 }
 
-// Release deletes the volumes of a pool that their servers have left behind. Those of a
-// server that is there still are for End.
-func (a *api) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+// Release deletes the volumes that a pool's servers have left behind. End deletes those of
+// existing servers.
+func (a *api) Release(ctx context.Context, pool driver.PoolInfo) error {
 	_, err := inZones(ctx, a.zones, func(ctx context.Context, zone string) ([]struct{}, error) {
 		volumes, err := a.client.volumes(ctx, zone, tagOf(pool.ID))
 		if err != nil || len(volumes) == 0 {
@@ -62,12 +63,12 @@ func (a *api) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	return err
 }
 
-// deleteVolumes deletes volumes, each of which may take a minute or more to be let go of.
+// deleteVolumes deletes volumes. Each may take a minute or more to be detached.
 func (a *api) deleteVolumes(ctx context.Context, zone string, ids []string) error {
 	var errs []error
 	for _, id := range ids {
 		if err := a.deleteVolume(ctx, zone, id); err != nil && !isGone(err) {
-			errs = append(errs, fmt.Errorf("volume %s is left, and billed: %w", id, err))
+			errs = append(errs, fmt.Errorf("volume %s remains and is billed: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/growth"
+	"github.com/gputrain/gputrain/internal/test/growth"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 

@@ -6,33 +6,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // name is the provider's short name.
 const name = "sim"
 
-// Config rents from a simulated cloud. The zero value works: its cloud is one
-// that the whole program shares, and that has nothing wrong with it.
+// Config rents from a simulated cloud. The zero value works: the whole program shares its
+// cloud, which has no faults.
 type Config struct {
-	// Cloud is where to rent. Nil means Endpoint, or else the program's own: see
-	// [Default].
+	// Cloud is the cloud to rent from. Nil means the one at Endpoint, or else the program's
+	// own: see [Default].
 	Cloud *Cloud
-	// Endpoint is the address of a cloud that another program serves, as
-	// [Cloud.Serve] returns it. It is not used where Cloud is set.
+	// Endpoint is the address of a cloud that another program serves, from [Cloud.Serve]. It is
+	// ignored if Cloud is set.
 	Endpoint string
-	// Account is whose the machines are. What is made in one account is not seen
-	// from another. Empty means "main".
+	// Account owns the machines. One account does not see the things of another. Empty means
+	// "main".
 	Account string
-	// Token is the credential, where the cloud asks for one: Options.Token. It may be a
-	// reference.
-	Token gputrain.Secret
+	// Token is the credential, if the cloud requires one: Options.Token. It may be a reference.
+	Token driver.Secret
 }
 
-// Default returns the cloud of a zero Config: with the zero Options, and made by
-// the first call.
+// Default returns the cloud of a zero Config. It has the zero Options; the first call makes it.
 func Default() *Cloud { return defaultCloud() }
 
 var defaultCloud = sync.OnceValue(func() *Cloud { return New(Options{}) })
@@ -40,8 +38,8 @@ var defaultCloud = sync.OnceValue(func() *Cloud { return New(Options{}) })
 // Name returns "sim".
 func (Config) Name() string { return name }
 
-// Open returns a driver. It checks that the cloud answers and takes the token.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open returns a driver. It checks that the cloud answers and accepts the token.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("open", err)
 	}
@@ -51,11 +49,11 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	}
 	credential, err := secretref.Resolve(ctx, string(c.Token))
 	if err != nil {
-		return nil, &gputrain.Error{Provider: name, Op: "open", Kind: gputrain.ErrAuth, Err: fmt.Errorf("the token: %w", err)}
+		return nil, &driver.Error{Provider: name, Op: "open", Kind: driver.ErrAuth, Err: fmt.Errorf("the token: %w", err)}
 	}
-	token := gputrain.Secret(credential)
+	token := driver.Secret(credential)
 	base := request{Account: account, Client: clientName()}
-	d := &driver{opened: time.Now(), when: map[string]time.Time{}, ended: map[string]bool{}}
+	d := &simDriver{opened: time.Now(), when: map[string]time.Time{}, ended: map[string]bool{}}
 	switch {
 	case c.Cloud != nil:
 		d.cloud = c.Cloud
@@ -92,7 +90,7 @@ var clients struct {
 	n int
 }
 
-// clientName tells one driver of this program from the others in a cloud's log.
+// clientName distinguishes a driver of this program from the others in a cloud's log.
 func clientName() string {
 	clients.Lock()
 	defer clients.Unlock()

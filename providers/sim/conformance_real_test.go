@@ -10,7 +10,8 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// Real processes, in a cloud that is served over HTTP and knows tokens.
+// The suite passes with real processes, in a cloud that is served over HTTP and requires a
+// token.
 func TestConformanceOfRealMachines(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Millisecond, Dir: t.TempDir()})
@@ -19,7 +20,7 @@ func TestConformanceOfRealMachines(t *testing.T) {
 		h.Provider = sim.Config{Endpoint: f.URL, Token: cfg.Token}
 		h.MissingKey = &providertest.MissingKey{Provider: sim.Config{Endpoint: f.URL}, Names: "Config.Token"}
 		h.WrongKey = sim.Config{Endpoint: f.URL, Token: "sk-wrong"}
-		h.Calls, h.Fault = f.count, f.fault
+		h.Fault, h.Calls = providertest.OnServer(f, frontOps())
 		delete(h.Without, "calls that are redirected to another server")
 		return h
 	})

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
@@ -15,7 +15,7 @@ const (
 	finds    = "this API finds what it lists"
 )
 
-// The cloud in this program, where it does not know tokens and lists lag.
+// The suite passes in this program's cloud, without tokens and with list lag.
 func TestConformance(t *testing.T) {
 	providertest.RunInBubble(t, func(t *testing.T) providertest.Harness {
 		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: greet})
@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// harness is a cloud in this program.
+// harness returns the harness of a cloud in this program.
 func harness(t *testing.T, o sim.Options) providertest.Harness {
 	c := sim.New(o)
 	t.Cleanup(func() {
@@ -48,7 +48,7 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 		Account:  c.Live,
 		Calls: func(op providertest.Op) (n int) {
 			for _, call := range c.Log() {
-				if op == providertest.AnyOp || call.Op == sim.Op(op) {
+				if op == providertest.AnyOp || call.Op == op {
 					n++
 				}
 			}
@@ -87,12 +87,12 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 				}
 			}
 			return []providertest.StateCase{
-				{Vendor: "running", Set: func(string) {}, Want: gputrain.InstanceRunning},
-				{Vendor: "preempted", Set: must(func(id string) error { return c.Preempt(id, 0) }), Want: gputrain.InstancePreempted},
-				{Vendor: "preempted after a notice", Set: must(func(id string) error { return c.Preempt(id, time.Second) }), Want: gputrain.InstancePreempted},
-				{Vendor: "vanished", Set: must(c.Vanish), Want: gputrain.InstanceTerminated},
-				{Vendor: "failed", Set: must(c.Fail), Want: gputrain.InstanceFailed},
-				{Vendor: "stopped", Set: must(c.Stop), Want: gputrain.InstanceStopped},
+				{Vendor: "running", Set: func(string) {}, Want: driver.InstanceRunning},
+				{Vendor: "preempted", Set: must(func(id string) error { return c.Preempt(id, 0) }), Want: driver.InstancePreempted},
+				{Vendor: "preempted after a notice", Set: must(func(id string) error { return c.Preempt(id, time.Second) }), Want: driver.InstancePreempted},
+				{Vendor: "vanished", Set: must(c.Vanish), Want: driver.InstanceTerminated},
+				{Vendor: "failed", Set: must(c.Fail), Want: driver.InstanceFailed},
+				{Vendor: "stopped", Set: must(c.Stop), Want: driver.InstanceStopped},
 			}
 		},
 		Stall: func() { c.Inject(sim.Fault{Op: sim.OpLaunch, Kind: sim.NeverUp}) },
@@ -101,9 +101,9 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 				c.SetOffers()
 				return
 			}
-			c.SetOffers(gputrain.Offer{HourlyUSD: gputrain.USD(1), InstanceType: "small", Available: n})
+			c.SetOffers(driver.Offer{HourlyUSD: driver.USD(1), InstanceType: "small", Available: n})
 		},
-		Unpriced:   func() { c.SetOffers(gputrain.Offer{InstanceType: "small"}) },
+		Unpriced:   func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
 		MissingKey: &providertest.MissingKey{Provider: sim.Config{Cloud: c}, Names: "Config.Token"},
 		WrongKey:   sim.Config{Cloud: c, Token: "sk-wrong"},
 		Secrets:    []string{"sk-sim-test"},
@@ -128,33 +128,11 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 	}
 }
 
-// inject is a fault of the suite in the cloud's terms.
+// inject adds a fault of the suite to a cloud.
 func inject(c *sim.Cloud, op providertest.Op, f providertest.Fault) func() {
-	type what struct {
-		kind  providertest.Kind
-		after bool
-	}
-	kind, ok := map[what]sim.Kind{
-		{providertest.Failed, false}: sim.ErrorBefore, {providertest.Failed, true}: sim.ErrorAfter,
-		{providertest.Cut, false}: sim.Refused, {providertest.Cut, true}: sim.Lost,
-		{providertest.Unavailable, false}: sim.Unavailable, {providertest.Unavailable, true}: sim.ErrorAfter,
-		{providertest.RateLimited, false}: sim.RateLimited,
-		{providertest.HTML, true}:         sim.Garbage,
-		{providertest.Undone, false}:      sim.Ignored,
-		{providertest.Hang, false}:        sim.Delay, {providertest.Hang, true}: sim.SlowAnswer,
-	}[what{f.Kind, f.After}]
-	if f.Kind == providertest.HTML && (op == providertest.AnyOp || op == providertest.OpOffers || op == providertest.OpDescribe || op == providertest.OpList) {
-		kind, ok = sim.Garbage, true
-	}
+	rule, ok := sim.FaultOf(op, f)
 	if !ok {
 		return nil
-	}
-	rule := sim.Fault{Op: sim.Op(op), Nth: 1, Count: f.Times, Kind: kind, For: f.RetryAfter}
-	if f.Times < 0 {
-		rule.Nth = 0
-	}
-	if f.Kind == providertest.Hang {
-		rule.For = time.Hour
 	}
 	c.Inject(rule)
 	return c.Calm

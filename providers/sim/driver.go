@@ -9,46 +9,45 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A driver rents the machines of one pool, as that of a real cloud does: it
-// knows of the cloud only what calls answer.
-type driver struct {
-	cloud   *Cloud // nil where another program serves it
+// A simDriver rents the machines of one pool, like a real cloud's driver: it knows only what
+// calls answer.
+type simDriver struct {
+	cloud   *Cloud // nil if another program serves it
 	send    func(context.Context, request) (answer, error)
 	base    request //secretvet:ignore what all requests begin with, which has no nodes
 	account account
-	local   bool // the address of that program is this computer's, or its link's
+	local   bool // that program's address, or its link's, is on this computer
 	done    func()
 
 	mu     sync.Mutex
 	opened time.Time
-	when   map[string]time.Time // launches returned a machine
-	ended  map[string]bool      // machines that were terminated
+	when   map[string]time.Time // when launches returned the machines
+	ended  map[string]bool      // machines that this driver has terminated
 }
 
-// A dialer is a driver whose cloud is in this program: its machines are reached
-// in memory.
-type dialer struct{ *driver }
+// A dialer is a driver whose cloud is in this program. It connects to the machines in memory.
+type dialer struct{ *simDriver }
 
 var (
-	_ gputrain.Provider       = Config{}
-	_ gputrain.Driver         = (*driver)(nil)
-	_ gputrain.SelfDestructor = (*driver)(nil)
-	_ gputrain.LeaseMarker    = (*driver)(nil)
-	_ gputrain.Dialer         = (*dialer)(nil)
+	_ driver.Provider    = Config{}
+	_ driver.Driver      = (*simDriver)(nil)
+	_ driver.Scripter    = (*simDriver)(nil)
+	_ driver.LeaseMarker = (*simDriver)(nil)
+	_ driver.Dialer      = (*dialer)(nil)
 )
 
-func (d *dialer) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
-	nc, err := d.cloud.dial(ctx, in.ID)
+func (d *dialer) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
+	nc, err := d.cloud.fleet.dial(in.ID)
 	if err != nil {
 		return nil, fail("dial", err)
 	}
 	return nc, nil
 }
 
-func (d *driver) call(ctx context.Context, r request) (answer, error) {
+func (d *simDriver) call(ctx context.Context, r request) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
@@ -56,8 +55,8 @@ func (d *driver) call(ctx context.Context, r request) (answer, error) {
 	return d.send(ctx, r)
 }
 
-func (d *driver) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+func (d *simDriver) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account:          d.account.Name,
 		ListLag:          d.account.ListLag,
 		LateEffect:       time.Minute,
@@ -67,19 +66,19 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 		PrivateNetwork:   true,
 		Tags:             true,
 		LocalAddresses:   d.local,
-		HostKeys:         gputrain.HostKeyInjected,
+		HostKeys:         driver.HostKeyInjected,
 		ProvisionTimeout: d.account.ProvisionTimeout,
 	}
 }
 
-func (d *driver) Offers(ctx context.Context, _ gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+func (d *simDriver) Offers(ctx context.Context, _ driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		a, err := d.call(ctx, request{Op: OpOffers})
 		if err == nil && a.Offers == nil {
 			err = errGarbage
 		}
 		if err != nil {
-			yield(gputrain.Offer{}, fail("offers", err))
+			yield(driver.Offer{}, fail("offers", err))
 			return
 		}
 		for _, o := range a.Offers {
@@ -90,12 +89,12 @@ func (d *driver) Offers(ctx context.Context, _ gputrain.Spec) iter.Seq2[gputrain
 	}
 }
 
-// sharedKinds are what Prepare makes. The network is removed first.
+// sharedKinds are the things that Prepare makes. The network is removed first.
 var sharedKinds = []string{"network", "key"}
 
-func (d *driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+func (d *simDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	for _, kind := range sharedKinds {
-		r := gputrain.Resource{Kind: kind, Name: pool.ID, HourlyUSD: gputrain.USD(0)}
+		r := driver.Resource{Kind: kind, Name: pool.ID, HourlyUSD: driver.USD(0)}
 		if err := pool.Record(r); err != nil {
 			return fail("prepare", err)
 		}
@@ -110,7 +109,7 @@ func (d *driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
 	return nil
 }
 
-func (d *driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+func (d *simDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
 	var errs []error
 	for _, kind := range sharedKinds {
 		if err := d.do(ctx, request{Op: OpRelease, Pool: pool, Kind: kind}); err != nil {
@@ -123,8 +122,8 @@ func (d *driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	return nil
 }
 
-// do makes a call that is answered with a yes.
-func (d *driver) do(ctx context.Context, r request) error {
+// do makes a call that needs no result.
+func (d *simDriver) do(ctx context.Context, r request) error {
 	a, err := d.call(ctx, r)
 	if err == nil && !a.Done {
 		err = errGarbage
@@ -132,11 +131,11 @@ func (d *driver) do(ctx context.Context, r request) error {
 	return err
 }
 
-// createLag is how long a machine that was just made may be unknown to describe,
-// which then does not mean that it is gone.
+// createLag bounds the time for which describe may not know a new machine. Until then a missing
+// machine does not count as gone.
 const createLag = 15 * time.Second
 
-func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+func (d *simDriver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	a, err := d.call(ctx, request{Op: OpDescribe, IDs: ids})
 	if err == nil && a.Instances == nil {
 		err = errGarbage
@@ -144,11 +143,11 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 	if err != nil {
 		return nil, fail("describe", err)
 	}
-	byID := map[string]gputrain.Instance{}
+	byID := map[string]driver.Instance{}
 	for _, in := range a.Instances {
 		byID[in.ID] = in
 	}
-	var found []gputrain.Instance
+	var found []driver.Instance
 	for _, id := range ids {
 		in, ok := byID[id]
 		if !ok {
@@ -159,11 +158,12 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 	return found, nil
 }
 
-// missing is what a machine is taken for that the cloud does not know.
-func (d *driver) missing(id string) gputrain.Instance {
+// missing describes a machine that the cloud does not know: terminated, unless it is younger
+// than createLag.
+func (d *simDriver) missing(id string) driver.Instance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	in := gputrain.Instance{ID: id, State: gputrain.InstanceTerminated, StateReason: "the cloud does not know it"}
+	in := driver.Instance{ID: id, State: driver.InstanceTerminated, StateReason: "the cloud does not know it"}
 	since, known := d.when[id]
 	if !known {
 		since = d.opened
@@ -171,15 +171,15 @@ func (d *driver) missing(id string) gputrain.Instance {
 	if d.ended[id] || time.Since(since) >= max(createLag, d.account.ListLag) {
 		return in
 	}
-	in.State, in.StateReason = gputrain.InstanceUnknown, "the cloud does not know it, or not yet"
+	in.State, in.StateReason = driver.InstanceUnknown, "the cloud does not know it, or not yet"
 	if known {
-		in.State = gputrain.InstancePending
+		in.State = driver.InstancePending
 	}
 	return in
 }
 
-func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	a, err := d.call(ctx, request{Op: OpList, Pool: gputrain.PoolInfo{ID: poolID}})
+func (d *simDriver) List(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	a, err := d.call(ctx, request{Op: OpList, Pool: driver.PoolInfo{ID: poolID}})
 	if err == nil && a.Resources == nil {
 		err = errGarbage
 	}
@@ -189,7 +189,7 @@ func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	return a.Resources, nil
 }
 
-func (d *driver) Terminate(ctx context.Context, ids ...string) error {
+func (d *simDriver) Terminate(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -204,34 +204,38 @@ func (d *driver) Terminate(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// MarkLease notes on the machines how long their pool's program is known to live.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+// MarkLease records on the machines until when the lease runs.
+func (d *simDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {
 	if err := d.do(ctx, request{Op: OpMarkLease, Pool: pool, IDs: ids, Until: until}); err != nil {
 		return fail("mark the lease", err)
 	}
 	return nil
 }
 
-// SelfDestruct returns a command that ends the machine's processes and removes its
-// home, which the cloud takes for its end.
-func (*driver) SelfDestruct(gputrain.Instance) string {
-	return "sh -c " + quote(selfDestruct) + " sh"
+// Scripts returns a command that ends the machine's processes and removes its home. The cloud
+// takes that for the machine's end.
+func (*simDriver) Scripts(driver.Instance) driver.Scripts {
+	return driver.Scripts{SelfDestruct: selfDestruct}
 }
 
-// Close gives up the connections to a cloud in another program.
-func (d *driver) Close() error {
+// Close closes the connections to a cloud in another program.
+func (d *simDriver) Close() error {
 	if d.done != nil {
 		d.done()
 	}
 	return nil
 }
 
-// fail gives a failure the form that callers see.
+// fail puts a failure into the form that callers see.
 func fail(op string, err error) error {
-	if known := (*gputrain.Error)(nil); errors.As(err, &known) {
+	e, ok := errors.AsType[*driver.Error](err)
+	switch {
+	case !ok:
+		e = &driver.Error{Kind: kindOf(err), Err: err}
+	case e.Provider != "":
 		return err
 	}
-	e := &gputrain.Error{Provider: name, Op: op, Kind: kindOf(err), Err: err}
+	e.Provider, e.Op = name, op
 	var answered *apiError
 	if errors.As(err, &answered) {
 		e.RequestID = answered.Request
@@ -245,28 +249,28 @@ func fail(op string, err error) error {
 	return e
 }
 
-// kindOf maps what the API says to the kinds of gputrain.
+// kindOf maps the API's statuses and codes to gputrain's kinds.
 func kindOf(err error) error {
 	var e *apiError
 	switch {
 	case errors.Is(err, errLost), errors.Is(err, errRefused), errors.Is(err, errGarbage), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return gputrain.ErrUnavailable
+		return driver.ErrUnavailable
 	case !errors.As(err, &e):
 		return nil
 	case e.Code == codeCapacity:
-		return gputrain.ErrNoCapacity
+		return driver.ErrNoCapacity
 	case e.Code == codeQuota:
-		return gputrain.ErrQuota
+		return driver.ErrQuota
 	case e.Status == statusUnauthorized:
-		return gputrain.ErrAuth
+		return driver.ErrAuth
 	case e.Status == statusNotFound:
-		return gputrain.ErrNotFound
+		return driver.ErrNotFound
 	case e.Status == statusRateLimited:
-		return gputrain.ErrRateLimited
+		return driver.ErrRateLimited
 	case e.Status == statusInvalid:
-		return gputrain.ErrInvalid
+		return driver.ErrInvalid
 	case e.Status >= statusInternal:
-		return gputrain.ErrUnavailable
+		return driver.ErrUnavailable
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// A launch whose answer is lost on its way: the pool comes up with the machines
-// that were made, and nothing is left of it in the end.
+// The answer to a launch is lost: the pool adopts the machines that were made, and leaves
+// nothing at its end.
 func Example() {
 	cloud := sim.New(sim.Options{Exec: func(_ context.Context, cmd sim.Command) int {
 		fmt.Fprintln(cmd.Stdout, "this is rank", cmd.Rank)

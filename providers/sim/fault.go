@@ -5,75 +5,78 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
+
+	"github.com/gputrain/gputrain/providers/driver/fault"
 )
 
-// An Op is a kind of call to a cloud's API.
-type Op string
+// An Op is a kind of call to a cloud's API: see package fault.
+type Op = fault.Op
 
-// The calls that a driver makes. Prepare and release are two calls each: one for
-// the network and one for the key.
+// The calls of a driver. Prepare and release are two calls each: one for the network and one
+// for the key.
 const (
-	OpOpen      Op = "open"
-	OpOffers    Op = "offers"
-	OpPrepare   Op = "prepare"
-	OpLaunch    Op = "launch"
-	OpDescribe  Op = "describe"
-	OpList      Op = "list"
-	OpTerminate Op = "terminate"
-	OpRelease   Op = "release"
-	OpMarkLease Op = "marklease"
+	OpOpen      = fault.OpOpen
+	OpOffers    = fault.OpOffers
+	OpPrepare   = fault.OpPrepare
+	OpLaunch    = fault.OpLaunch
+	OpDescribe  = fault.OpDescribe
+	OpList      = fault.OpList
+	OpTerminate = fault.OpTerminate
+	OpRelease   = fault.OpRelease
+	OpMarkLease = fault.OpMarkLease
 )
 
-// A Kind is what can go wrong with a call.
+// A Kind is a kind of fault: the kinds of package fault that this API has, before and after the
+// call is executed (see [FaultOf]), and further ones of a cloud.
 type Kind int
 
 const (
-	// None is nothing.
+	// None is no fault.
 	None Kind = iota
-	// ErrorBefore answers with an internal error (500). Nothing was done.
+	// ErrorBefore answers with an internal error (500) and executes nothing.
 	ErrorBefore
-	// ErrorAfter answers with an internal error (500), and it was done.
+	// ErrorAfter executes the call and answers with an internal error (500).
 	ErrorAfter
-	// Lost does it and cuts the connection in place of an answer.
+	// Lost executes the call and cuts the connection instead of answering.
 	Lost
-	// Refused cuts the connection before anything is done.
+	// Refused cuts the connection before anything is executed.
 	Refused
-	// Delay does it only after Fault.For, and answers then. It is done also where
-	// the caller does not wait for that.
+	// Delay executes the call only after Fault.For, and then answers. It executes the call even
+	// if the caller does not wait.
 	Delay
-	// SlowAnswer does it at once, and answers after Fault.For.
+	// SlowAnswer executes the call at once and answers after Fault.For.
 	SlowAnswer
-	// RateLimited answers 429. Nothing was done. Fault.For is what Retry-After says,
-	// and zero leaves it out.
+	// RateLimited answers 429 and executes nothing. Fault.For is the Retry-After; zero omits
+	// it.
 	RateLimited
-	// Unavailable answers 503. Nothing was done.
+	// Unavailable answers 503 and executes nothing.
 	Unavailable
-	// Garbage does it and answers what is no answer: a page of HTML, or an object
-	// without what belongs there.
+	// Garbage executes the call and answers with a page of HTML, or with an object without its
+	// fields.
 	Garbage
-	// WithID does it and answers with an error that has the machines. Of launch.
+	// WithID executes a launch and answers with an error that contains the machines.
 	WithID
-	// Partial makes Fault.N machines fewer, and says nothing of that. Zero means
-	// half of them. Of launch.
+	// Partial makes a launch create Fault.N machines fewer without reporting it. Zero means
+	// half of them.
 	Partial
-	// Duplicate makes the first machine twice, and tells of one. Of launch.
+	// Duplicate makes a launch create the first machine twice and report one.
 	Duplicate
-	// Lag does it, and neither lists nor describes what was made for Fault.For.
-	// Of prepare and launch.
+	// Lag executes a prepare or launch whose results are neither listed nor described for
+	// Fault.For.
 	Lag
-	// Overcharged charges Fault.Factor times the offer's price: twice, where that
-	// is zero. Of launch.
+	// Overcharged makes a launch charge Fault.Factor times the offer's price: twice, if that is
+	// zero.
 	Overcharged
-	// Ignored says yes and does nothing. Of terminate, release and marklease.
+	// Ignored makes a terminate, release or marklease report success without doing anything.
 	Ignored
-	// NeverUp makes machines that stay pending. Of launch.
+	// NeverUp makes a launch create machines that stay pending.
 	NeverUp
-	// FailedBoot makes machines that fail in place of coming up. Of launch.
+	// FailedBoot makes a launch create machines that fail at boot.
 	FailedBoot
-	// DeadSSH makes machines that run and cannot be reached. Of launch.
+	// DeadSSH makes a launch create machines that run but cannot be reached.
 	DeadSSH
-	// OtherGPUs makes machines whose GPUs are not what was offered, but K80s. Of
-	// launch, with Options.Exec.
+	// OtherGPUs makes a launch, with Options.Exec, create machines with K80s instead of the
+	// offered GPUs.
 	OtherGPUs
 
 	kinds
@@ -92,7 +95,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// fits reports whether a kind can befall a call.
+// fits reports whether a kind applies to a call.
 func (k Kind) fits(op Op) bool {
 	switch k {
 	case WithID, Partial, Duplicate, Overcharged, NeverUp, FailedBoot, DeadSSH, OtherGPUs:
@@ -105,21 +108,21 @@ func (k Kind) fits(op Op) bool {
 	return op != OpOpen
 }
 
-// A Fault is a rule for what goes wrong with which calls. The first rule that
-// applies to a call decides. [OpOpen] is only subject to outages.
+// A Fault is a rule for faults of certain calls. The first rule that applies to a call decides.
+// Only outages affect [OpOpen].
 type Fault struct {
-	// Op is which calls. Empty means all that Kind fits.
+	// Op is the call. Empty means all calls that Kind applies to.
 	Op Op
-	// Nth is the first of those calls that it befalls, counted from 1 since the
-	// rule is there. Zero means every one, with the probability P.
+	// Nth is the first of those calls that fails, counted from 1 since the rule was added. Zero
+	// means every call, with the probability P.
 	Nth int
-	// Count is how many calls in a row from Nth on. Zero means 1.
+	// Count is the number of failing calls in a row from Nth on. Zero means 1.
 	Count int
 	// P is the probability. Zero means 1.
 	P float64
-	// Kind is what goes wrong.
+	// Kind is the fault.
 	Kind Kind
-	// For is how long, for Delay, SlowAnswer, Lag and RateLimited.
+	// For is the duration of Delay, SlowAnswer, Lag and RateLimited.
 	For time.Duration
 	// N is for Partial, and Factor for Overcharged.
 	N      int
@@ -132,12 +135,11 @@ type Fault struct {
 	keys   map[string]int // for the random: how often each call came
 }
 
-// Random is a rule that befalls calls of every kind with the probability rate,
-// with faults of the given kinds; none means all that can befall an API, and no
-// machine. The times are up to half a minute; what lags, lags no longer than
-// Options.ListLag. What befalls a call depends on the seed, on what is asked of
-// which rank, and on how often that was asked: not on which of two calls at the
-// same time comes first.
+// Random is a rule that applies to calls of every kind with the probability rate. It picks one
+// of the given kinds; none means all kinds of an API's faults, and none of a machine's. Times
+// are up to half a minute; a lag is at most Options.ListLag. The fault of a call depends on the
+// seed, the request, its rank, and how often it came, not on the order of calls at the same
+// time.
 func Random(seed uint64, rate float64, of ...Kind) Fault {
 	if len(of) == 0 {
 		for k := ErrorBefore; k <= Ignored; k++ {
@@ -147,21 +149,53 @@ func Random(seed uint64, rate float64, of ...Kind) Fault {
 	return Fault{P: rate, random: of, seed: seed, keys: map[string]int{}}
 }
 
-// chance returns random numbers that only what is given decides.
+// chance returns random numbers that depend only on the arguments.
 func chance(seed uint64, what ...any) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintln(h, what...)
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// decide returns the fault that befalls a call. c.mu is held.
-func (c *Cloud) decide(op Op, key string) Fault {
-	for i, f := range c.faults {
-		if g, ok := f.befalls(op, key, c.opts.Seed+uint64(i), c.opts.ListLag); ok {
+// A trouble holds the faults and outages of a cloud. The cloud's mu guards it.
+type trouble struct {
+	seed    uint64
+	lag     time.Duration // of lists
+	faults  []*Fault
+	outages []outage
+}
+
+// An outage is a time without answers.
+type outage struct{ from, until time.Time }
+
+// decide returns the fault of a call.
+func (t *trouble) decide(op Op, key string) Fault {
+	for i, f := range t.faults {
+		if g, ok := f.befalls(op, key, t.seed+uint64(i), t.lag); ok {
 			return g
 		}
 	}
 	return Fault{}
+}
+
+// add adds rules after the existing ones.
+func (t *trouble) add(faults []Fault) {
+	for _, f := range faults {
+		if f.random != nil {
+			f.keys = map[string]int{} // another cloud may have the rule too
+		}
+		t.faults = append(t.faults, &f)
+	}
+}
+
+// isOut reports whether there is an outage now.
+func (t *trouble) isOut() bool {
+	now := time.Now()
+	for _, o := range t.outages {
+		if !now.Before(o.from) && now.Before(o.until) {
+			return true
+		}
+	}
+	return false
 }
 
 // befalls returns the fault that a rule has for a call.
@@ -206,48 +240,23 @@ func (f *Fault) befalls(op Op, key string, seed uint64, lag time.Duration) (Faul
 	return g, true
 }
 
-// Inject adds rules, after those that are there.
+// Inject adds rules after the existing ones.
 func (c *Cloud) Inject(faults ...Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addFaults(faults)
+	c.trouble.add(faults)
 }
 
-func (c *Cloud) addFaults(faults []Fault) {
-	for _, f := range faults {
-		if f.random != nil {
-			f.keys = map[string]int{} // the rule may be another cloud's too
-		}
-		c.faults = append(c.faults, &f)
-	}
-}
-
-// Calm removes all rules and ends all outages: from now on nothing goes wrong.
-// What has gone wrong stays so.
+// Calm removes all rules and ends all outages. Past faults keep their effects.
 func (c *Cloud) Calm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults, c.outages = nil, nil
+	c.trouble.faults, c.trouble.outages = nil, nil
 }
 
-// An outage is a time in which nothing answers.
-type outage struct{ from, until time.Time }
-
-// Outage has the API answer nothing for a while: every call fails before
-// anything is done. The machines live on.
+// Outage makes every call fail for a while before it is executed. The machines live on.
 func (c *Cloud) Outage(from time.Time, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.outages = append(c.outages, outage{from, from.Add(d)})
-}
-
-// isOut reports whether there is an outage now. c.mu is held.
-func (c *Cloud) isOut() bool {
-	now := time.Now()
-	for _, o := range c.outages {
-		if !now.Before(o.from) && now.Before(o.until) {
-			return true
-		}
-	}
-	return false
+	c.trouble.outages = append(c.trouble.outages, outage{from, from.Add(d)})
 }

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// Each kind of fault that only this cloud has, befalling the first launch of two
-// machines: how many machines come back, how many there are, and why not.
+// Each kind of fault that only this cloud has applies to the first launch of two machines. got
+// machines are returned, live machines exist.
 func TestLaunchUnderEachFault(t *testing.T) {
 	tests := []struct {
 		kind      sim.Kind
@@ -20,10 +21,10 @@ func TestLaunchUnderEachFault(t *testing.T) {
 		err       error
 	}{
 		{sim.None, 2, 2, nil},
-		{sim.Garbage, 2, 2, nil}, // asked again, with the token
+		{sim.Garbage, 2, 2, nil}, // repeated with the token
 		{sim.Delay, 2, 2, nil},
 		{sim.SlowAnswer, 2, 2, nil},
-		{sim.WithID, 2, 2, gputrain.ErrUnavailable},
+		{sim.WithID, 2, 2, driver.ErrUnavailable},
 		{sim.Partial, 1, 1, nil},
 		{sim.Duplicate, 2, 3, nil},
 		{sim.Lag, 2, 2, nil},
@@ -46,13 +47,13 @@ func TestLaunchUnderEachFault(t *testing.T) {
 				if tt.err == nil && err != nil {
 					t.Error(err)
 				} else if tt.err != nil {
-					kinds(t, err, tt.err)
+					cloudtest.Is(t, err, tt.err, "sim", "launch")
 				}
 				if doubles := c.Doubles(); len(doubles) > 0 {
 					t.Errorf("doubles: %v", doubles)
 				}
 				time.Sleep(time.Second)
-				var state gputrain.InstanceState
+				var state driver.InstanceState
 				if len(got) > 0 {
 					found, err := d.Describe(t.Context(), got[0].ID)
 					if err != nil {
@@ -76,19 +77,19 @@ func TestLaunchUnderEachFault(t *testing.T) {
 					}
 				case sim.NeverUp:
 					time.Sleep(time.Hour)
-					if found, err := d.Describe(t.Context(), got[0].ID); err != nil || found[0].State != gputrain.InstancePending {
+					if found, err := d.Describe(t.Context(), got[0].ID); err != nil || found[0].State != driver.InstancePending {
 						t.Errorf("%v, %v", found, err)
 					}
 				case sim.FailedBoot:
-					if state != gputrain.InstanceFailed {
+					if state != driver.InstanceFailed {
 						t.Errorf("it is %v", state)
 					}
 				case sim.DeadSSH:
-					if _, err := d.(gputrain.Dialer).Dial(t.Context(), got[0]); err == nil || state != gputrain.InstanceRunning {
+					if _, err := d.(driver.Dialer).Dial(t.Context(), got[0]); err == nil || state != driver.InstanceRunning {
 						t.Errorf("it is %v, and dialing says %v", state, err)
 					}
 				case sim.Lag:
-					if state != gputrain.InstancePending {
+					if state != driver.InstancePending {
 						t.Errorf("a machine that is not shown yet is %v", state)
 					}
 					time.Sleep(10 * time.Second)
@@ -115,12 +116,12 @@ func TestATokenLaunchesOnce(t *testing.T) {
 		}
 		req.Nodes = req.Nodes[:1]
 		_, err = d.Launch(t.Context(), req)
-		kinds(t, err, gputrain.ErrInvalid)
+		cloudtest.Is(t, err, driver.ErrInvalid, "sim", "launch")
 	})
 }
 
-// A caller that does not wait for the answer does not undo the call.
-func TestALaunchThatNobodyWaitsFor(t *testing.T) {
+// A call takes effect even if its caller does not wait for the answer.
+func TestLaunchWithoutItsCaller(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		req := request(t, d, "p", 1)
@@ -128,7 +129,7 @@ func TestALaunchThatNobodyWaitsFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := d.Launch(ctx, req)
-		kinds(t, err, gputrain.ErrUnavailable)
+		cloudtest.Is(t, err, driver.ErrUnavailable, "sim", "launch")
 		if n := count(c, "machine"); n != 0 {
 			t.Errorf("%d machines at once", n)
 		}
@@ -139,7 +140,7 @@ func TestALaunchThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// Both kinds of what is no answer are errors.
+// Both forms of garbage are errors.
 func TestGarbage(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
@@ -148,13 +149,13 @@ func TestGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Inject(sim.Fault{Kind: sim.Garbage})
-		for range 2 { // three reads in a round, so that each meets both
+		for range 2 { // three reads in a round, so that each gets both
 			_, err = d.List(t.Context(), "")
-			kinds(t, err, gputrain.ErrUnavailable)
+			cloudtest.Is(t, err, driver.ErrUnavailable, "sim", "list")
 			_, err = d.Describe(t.Context(), got[0].ID)
-			kinds(t, err, gputrain.ErrUnavailable)
-			for _, err := range d.Offers(t.Context(), gputrain.Spec{}) {
-				kinds(t, err, gputrain.ErrUnavailable)
+			cloudtest.Is(t, err, driver.ErrUnavailable, "sim", "describe")
+			for _, err := range d.Offers(t.Context(), driver.Query{}) {
+				cloudtest.Is(t, err, driver.ErrUnavailable, "sim", "offers")
 			}
 		}
 		c.Calm()
@@ -164,7 +165,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// A terminate that is ignored says yes, and can be asked again.
+// An ignored terminate reports success, and can be repeated.
 func TestTerminateIsIgnored(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
@@ -181,12 +182,12 @@ func TestTerminateIsIgnored(t *testing.T) {
 	})
 }
 
-// A fault can leave one of the two things that Prepare makes.
+// A fault can apply to one of the two calls of Prepare.
 func TestPrepareAndRelease(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		c.Inject(sim.Fault{Op: sim.OpPrepare, Nth: 2, Kind: sim.ErrorBefore}, sim.Fault{Op: sim.OpRelease, Nth: 1, Kind: sim.Ignored})
-		kinds(t, d.Prepare(t.Context(), info("p")), gputrain.ErrUnavailable)
+		cloudtest.Is(t, d.Prepare(t.Context(), info("p")), driver.ErrUnavailable, "sim", "prepare")
 		if count(c, "network") != 1 || count(c, "key") != 0 {
 			t.Errorf("after half of it: %v", c.Live())
 		}
@@ -229,8 +230,8 @@ func TestOutage(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(90 * time.Second)
-		kinds(t, list(), gputrain.ErrUnavailable)
-		if _, err := (sim.Config{Cloud: c}).Open(t.Context()); !errors.Is(err, gputrain.ErrUnavailable) {
+		cloudtest.Is(t, list(), driver.ErrUnavailable, "sim", "list")
+		if _, err := (sim.Config{Cloud: c}).Open(t.Context()); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("open in an outage: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -240,7 +241,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// The same seed brings the same faults, whatever the pools are called.
+// The same seed gives the same faults, whatever the IDs of the pools.
 func TestASeedRepeatsItself(t *testing.T) {
 	run := func(seed uint64) (log string) {
 		inBubble(t, sim.Options{Seed: seed, Faults: []sim.Fault{sim.Random(seed, 0.3)}}, func(t *testing.T, c *sim.Cloud) {
@@ -271,7 +272,7 @@ func TestLeasesAreMarked(t *testing.T) {
 			t.Fatal(err)
 		}
 		until := time.Now().Add(time.Hour)
-		if err := d.(gputrain.LeaseMarker).MarkLease(t.Context(), info("p"), until, ids(got)...); err != nil {
+		if err := d.(driver.LeaseMarker).MarkLease(t.Context(), info("p"), until, ids(got)...); err != nil {
 			t.Fatal(err)
 		}
 		listed, err := d.List(t.Context(), "p")
@@ -289,7 +290,7 @@ func TestLeasesAreMarked(t *testing.T) {
 }
 
 func TestCapacityQuotaAndPrices(t *testing.T) {
-	offers := []gputrain.Offer{{ID: "a", HourlyUSD: gputrain.USD(1), BillingUnit: time.Hour, Available: 3, Region: "r"}}
+	offers := []driver.Offer{{ID: "a", HourlyUSD: driver.USD(1), BillingUnit: time.Hour, Available: 3, Region: "r"}}
 	inBubble(t, sim.Options{Offers: offers, Quota: 4}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
 		got, err := d.Launch(t.Context(), request(t, d, "p", 2))
@@ -297,11 +298,11 @@ func TestCapacityQuotaAndPrices(t *testing.T) {
 			t.Fatal(err)
 		}
 		more, err := d.Launch(t.Context(), request(t, d, "q", 2))
-		kinds(t, err, gputrain.ErrNoCapacity)
+		cloudtest.Is(t, err, driver.ErrNoCapacity, "sim", "launch")
 		if len(more) != 1 {
 			t.Errorf("%d more", len(more))
 		}
-		for range d.Offers(t.Context(), gputrain.Spec{}) {
+		for range d.Offers(t.Context(), driver.Query{}) {
 			t.Error("an offer of which nothing is left")
 		}
 		time.Sleep(61 * time.Minute)
@@ -315,25 +316,25 @@ func TestCapacityQuotaAndPrices(t *testing.T) {
 		if usd := c.BilledUSD("p"); usd != 4 {
 			t.Errorf("billed on: $%v", usd)
 		}
-		c.SetPrice("a", gputrain.Price{})
-		for o := range d.Offers(t.Context(), gputrain.Spec{}) {
+		c.SetPrice("a", driver.Price{})
+		for o := range d.Offers(t.Context(), driver.Query{}) {
 			if _, known := o.HourlyUSD.USD(); known || o.Available != 2 {
 				t.Errorf("%+v", o)
 			}
 		}
-		c.SetOffers(gputrain.Offer{ID: "b", HourlyUSD: gputrain.USD(2)})
+		c.SetOffers(driver.Offer{ID: "b", HourlyUSD: driver.USD(2)})
 		_, err = d.Launch(t.Context(), request(t, d, "r", 5))
-		kinds(t, err, gputrain.ErrQuota)
+		cloudtest.Is(t, err, driver.ErrQuota, "sim", "launch")
 	})
 }
 
 func TestAccountsAndTokens(t *testing.T) {
 	inBubble(t, sim.Options{Token: "sk-sim-test"}, func(t *testing.T, c *sim.Cloud) {
-		for _, token := range []gputrain.Secret{"wrong", "env://GPUTRAIN_NO_SUCH"} {
+		for _, token := range []driver.Secret{"wrong", "env://GPUTRAIN_NO_SUCH"} {
 			_, err := sim.Config{Cloud: c, Token: token}.Open(t.Context())
-			kinds(t, err, gputrain.ErrAuth)
+			cloudtest.Is(t, err, driver.ErrAuth, "sim", "open")
 		}
-		var drivers []gputrain.Driver
+		var drivers []driver.Driver
 		for _, account := range []string{"", "other"} {
 			d, err := sim.Config{Cloud: c, Token: "sk-sim-test", Account: account}.Open(t.Context())
 			if err != nil {

@@ -10,28 +10,29 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// Two clouds in this program, as one provider: the first is the cheaper one, and the
-// suite launches at either.
+// The suite passes with two clouds in this program as one provider. The first is cheaper; the
+// suite launches in either.
 func TestConformanceOfCheapest(t *testing.T) { conformanceOfGroup(t, gputrain.Cheapest) }
 
 func TestConformanceOfFirstOf(t *testing.T) { conformanceOfGroup(t, gputrain.FirstOf) }
 
-func conformanceOfGroup(t *testing.T, group func(...gputrain.Provider) gputrain.Provider) {
+func conformanceOfGroup(t *testing.T, group func(...driver.Provider) driver.Provider) {
 	providertest.RunInBubble(t, func(t *testing.T) providertest.Harness {
 		o := sim.Options{Token: "sk-sim-test", BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: greet}
 		cheap := harness(t, o)
-		o.Offers = []gputrain.Offer{{HourlyUSD: gputrain.USD(2), InstanceType: "large", Region: "east-2"}}
+		o.Offers = []driver.Offer{{HourlyUSD: driver.USD(2), InstanceType: "large", Region: "east-2"}}
 		dear := harness(t, o)
 		first, second := cheap.Provider.(sim.Config), dear.Provider.(sim.Config)
 		second.Account = "second"
 		both := []half{{t, cheap, first}, {t, dear, second}}
 		h := cheap
 		h.Provider, h.Members = group(first, second), []string{"sim"}
-		h.Account = func() (all []gputrain.Resource) {
+		h.Account = func() (all []driver.Resource) {
 			for _, b := range both {
 				all = append(all, b.account()...)
 			}
@@ -61,7 +62,7 @@ func conformanceOfGroup(t *testing.T, group func(...gputrain.Provider) gputrain.
 		}
 		h.Stall = func() { cheap.Stall(); dear.Stall() }
 		h.Room = func(n int) { cheap.Room(n); dear.Room(0) }
-		h.Unpriced = func() { cheap.Unpriced(); second.Cloud.SetOffers(gputrain.Offer{InstanceType: "large"}) }
+		h.Unpriced = func() { cheap.Unpriced(); second.Cloud.SetOffers(driver.Offer{InstanceType: "large"}) }
 		h.MissingKey = &providertest.MissingKey{Provider: group(sim.Config{Cloud: first.Cloud}, sim.Config{Cloud: second.Cloud}), Names: "Config.Token"}
 		h.WrongKey = group(sim.Config{Cloud: first.Cloud, Token: "sk-wrong"}, sim.Config{Cloud: second.Cloud, Token: "sk-wrong"})
 		h.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, addr, both) }
@@ -75,7 +76,7 @@ func conformanceOfGroup(t *testing.T, group func(...gputrain.Provider) gputrain.
 	})
 }
 
-// A half is one of the two clouds, with what the group calls its machines.
+// A half is one of the two clouds, with the group's prefix for its machines.
 type half struct {
 	t *testing.T
 	providertest.Harness
@@ -91,7 +92,7 @@ func (b half) prefix() string {
 	return d.Capabilities().Account + "/"
 }
 
-func (b half) account() []gputrain.Resource {
+func (b half) account() []driver.Resource {
 	all := b.Account()
 	if len(all) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (b half) foreign() []string {
 	return ids
 }
 
-// dial reaches the machine that has an address.
+// dial connects to the machine with an address.
 func dial(ctx context.Context, addr string, both []half) (net.Conn, error) {
 	for _, b := range both {
 		d, err := b.cfg.Open(ctx)
@@ -131,11 +132,11 @@ func dial(ctx context.Context, addr string, both []half) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(found, func(in gputrain.Instance) bool {
-			return in.SSH.Addr == addr && in.State == gputrain.InstanceRunning
+		i := slices.IndexFunc(found, func(in driver.Instance) bool {
+			return in.SSH.Addr == addr && in.State == driver.InstanceRunning
 		})
 		if i >= 0 {
-			return d.(gputrain.Dialer).Dial(ctx, found[i])
+			return d.(driver.Dialer).Dial(ctx, found[i])
 		}
 	}
 	return nil, errors.New("no machine has this address")

@@ -13,18 +13,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// The JSON of what JSON does not carry by itself: prices, and host keys, which
-// print as "[redacted]" everywhere else.
+// JSON forms of prices, which have none, and of host keys, which print as "[redacted]"
+// everywhere else.
 type (
 	wireOffer struct {
-		gputrain.Offer
+		driver.Offer
 		HourlyUSD *float64
 	}
 	wireInstance struct {
-		gputrain.Instance
+		driver.Instance
 		SSH   wireEndpoint
 		Offer wireOffer
 	}
@@ -33,7 +33,7 @@ type (
 		HostKeys   []string
 	}
 	wireResource struct {
-		gputrain.Resource
+		driver.Resource
 		HourlyUSD *float64
 	}
 	wireNode struct {
@@ -52,7 +52,7 @@ type (
 		Instances []wireInstance `json:",omitempty"`
 		Resources []wireResource `json:",omitempty"`
 		Done      bool           `json:",omitempty"`
-		// Has names what of the above is there, though it may be empty.
+		// Has names the fields above that are present, though they may be empty.
 		Has   string     `json:",omitempty"`
 		Error *wireError `json:",omitempty"`
 	}
@@ -62,34 +62,34 @@ type (
 	}
 )
 
-func toUSD(p gputrain.Price) *float64 {
+func toUSD(p driver.Price) *float64 {
 	if usd, known := p.USD(); known {
 		return &usd
 	}
 	return nil
 }
 
-func fromUSD(usd *float64) gputrain.Price {
+func fromUSD(usd *float64) driver.Price {
 	if usd == nil {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(*usd)
+	return driver.USD(*usd)
 }
 
-func toOffer(o gputrain.Offer) wireOffer { return wireOffer{o, toUSD(o.HourlyUSD)} }
+func toOffer(o driver.Offer) wireOffer { return wireOffer{o, toUSD(o.HourlyUSD)} }
 
-func (w wireOffer) offer() gputrain.Offer {
+func (w wireOffer) offer() driver.Offer {
 	w.Offer.HourlyUSD = fromUSD(w.HourlyUSD)
 	return w.Offer
 }
 
-func toInstance(in gputrain.Instance) wireInstance {
+func toInstance(in driver.Instance) wireInstance {
 	return wireInstance{in, wireEndpoint{in.SSH.Addr, in.SSH.User, in.SSH.HostKeys}, toOffer(in.Offer)}
 }
 
-func (w wireInstance) instance() gputrain.Instance {
+func (w wireInstance) instance() driver.Instance {
 	in := w.Instance
-	in.SSH = gputrain.Endpoint{Addr: w.SSH.Addr, User: w.SSH.User, HostKeys: w.SSH.HostKeys}
+	in.SSH = driver.Endpoint{Addr: w.SSH.Addr, User: w.SSH.User, HostKeys: w.SSH.HostKeys}
 	in.Offer = w.Offer.offer()
 	return in
 }
@@ -102,12 +102,12 @@ func each[A, B any](all []A, f func(A) B) []B {
 	return out
 }
 
-// Handler serves the cloud's API, as Config.Endpoint wants it. Machines that
-// were launched over it listen on ports of 127.0.0.1.
+// Handler serves the cloud's API for Config.Endpoint. Machines that were launched over it
+// listen on ports of 127.0.0.1.
 func (c *Cloud) Handler() http.Handler { return http.HandlerFunc(c.serveHTTP) }
 
-// Serve serves the API on a port of 127.0.0.1 until the cloud is closed, and
-// returns its address, for Config.Endpoint.
+// Serve serves the API on a port of 127.0.0.1 until the cloud is closed, and returns its
+// address for Config.Endpoint.
 func (c *Cloud) Serve() (endpoint string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,22 +116,22 @@ func (c *Cloud) Serve() (endpoint string, err error) {
 	s := &http.Server{Handler: c.Handler(), ReadHeaderTimeout: time.Minute}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.life.closed {
 		l.Close()
 		return "", errors.New("the cloud is closed")
 	}
 	c.servers = append(c.servers, s)
-	c.wg.Go(func() { s.Serve(l) })
+	c.life.wg.Go(func() { s.Serve(l) })
 	return "http://" + l.Addr().String(), nil
 }
 
-// maxBody bounds what either side reads.
+// maxBody bounds the bytes that either side reads.
 const maxBody = 16 << 20
 
 func (c *Cloud) serveHTTP(w http.ResponseWriter, hr *http.Request) {
 	var in wireRequest
 	if hr.Method != http.MethodPost || hr.URL.Path != "/v1/call" {
-		http.Error(w, "POST /v1/call is all that is here", http.StatusNotFound)
+		http.Error(w, "only POST /v1/call exists", http.StatusNotFound)
 		return
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, hr.Body, maxBody)).Decode(&in); err != nil {
@@ -141,10 +141,10 @@ func (c *Cloud) serveHTTP(w http.ResponseWriter, hr *http.Request) {
 	r := in.request
 	r.remote = true
 	r.Offer = in.Offer.offer()
-	r.Nodes = each(in.Nodes, func(n wireNode) gputrain.NodeRequest {
-		return gputrain.NodeRequest{Rank: n.Rank, Name: n.Name, HostKey: gputrain.HostKey{Private: gputrain.Secret(n.Private), Public: n.Public}}
+	r.Nodes = each(in.Nodes, func(n wireNode) driver.NodeRequest {
+		return driver.NodeRequest{Rank: n.Rank, Name: n.Name, HostKey: driver.HostKey{Private: driver.Secret(n.Private), Public: n.Public}}
 	})
-	token := gputrain.Secret(strings.TrimPrefix(hr.Header.Get("Authorization"), "Bearer "))
+	token := driver.Secret(strings.TrimPrefix(hr.Header.Get("Authorization"), "Bearer "))
 	a, err := c.call(hr.Context(), token, r)
 	switch {
 	case errors.Is(err, errGarbage):
@@ -169,7 +169,7 @@ func (c *Cloud) serveHTTP(w http.ResponseWriter, hr *http.Request) {
 	case a.Instances != nil:
 		out.Has, out.Instances = "instances", each(a.Instances, toInstance)
 	case a.Resources != nil:
-		out.Has, out.Resources = "resources", each(a.Resources, func(r gputrain.Resource) wireResource { return wireResource{r, toUSD(r.HourlyUSD)} })
+		out.Has, out.Resources = "resources", each(a.Resources, func(r driver.Resource) wireResource { return wireResource{r, toUSD(r.HourlyUSD)} })
 	}
 	json.NewEncoder(w).Encode(out)
 }
@@ -181,10 +181,10 @@ type remote struct {
 	client    *http.Client
 }
 
-func newRemote(endpoint string, token gputrain.Secret) (*remote, error) {
+func newRemote(endpoint string, token driver.Secret) (*remote, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &gputrain.Error{Provider: name, Op: "open", Kind: gputrain.ErrInvalid,
+		return nil, &driver.Error{Provider: name, Op: "open", Kind: driver.ErrInvalid,
 			Err: errors.New("Config.Endpoint is not an address such as http://127.0.0.1:8080; Cloud.Serve returns one")}
 	}
 	return &remote{
@@ -192,13 +192,13 @@ func newRemote(endpoint string, token gputrain.Secret) (*remote, error) {
 		authorize: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+string(token)) },
 		client: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this server
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // only this server may get the token
 		},
 	}, nil
 }
 
 func (c *remote) call(ctx context.Context, r request) (answer, error) {
-	in := wireRequest{request: r, Offer: toOffer(r.Offer), Nodes: each(r.Nodes, func(n gputrain.NodeRequest) wireNode {
+	in := wireRequest{request: r, Offer: toOffer(r.Offer), Nodes: each(r.Nodes, func(n driver.NodeRequest) wireNode {
 		return wireNode{n.Rank, n.Name, string(n.HostKey.Private), n.HostKey.Public}
 	})}
 	body, err := json.Marshal(in)
@@ -209,7 +209,7 @@ func (c *remote) call(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	hr.GetBody = nil // net/http must not send a launch twice by itself
+	hr.GetBody = nil // net/http must not repeat a launch by itself
 	hr.Header.Set("Content-Type", "application/json")
 	c.authorize(hr)
 	resp, err := c.client.Do(hr)
@@ -249,7 +249,7 @@ func (c *remote) call(ctx context.Context, r request) (answer, error) {
 	case "instances":
 		a.Instances = each(out.Instances, wireInstance.instance)
 	case "resources":
-		a.Resources = each(out.Resources, func(w wireResource) gputrain.Resource {
+		a.Resources = each(out.Resources, func(w wireResource) driver.Resource {
 			w.Resource.HourlyUSD = fromUSD(w.HourlyUSD)
 			return w.Resource
 		})

@@ -1,19 +1,21 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Launch asks once. If the answer does not say whether machines were made, it asks again
-// with the same token; a cloud without tokens is never asked for them twice. What is still
-// open then it looks for by their names.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// Launch asks once. If the answer leaves open whether machines were made, it asks again with
+// the same token; it never asks twice a cloud without tokens. It then looks for the remaining
+// nodes by their names.
+func (d *simDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	r := request{Op: OpLaunch, Pool: req.Pool, Offer: req.Offer, Nodes: req.Nodes, Token: req.Token}
 	got, err := d.launchOnce(ctx, r)
 	if isAmbiguous(err) && len(got) == 0 {
@@ -37,7 +39,7 @@ func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 	return got, nil
 }
 
-func (d *driver) launchOnce(ctx context.Context, r request) ([]gputrain.Instance, error) {
+func (d *simDriver) launchOnce(ctx context.Context, r request) ([]driver.Instance, error) {
 	a, err := d.call(ctx, r)
 	var refused *apiError
 	switch {
@@ -60,16 +62,16 @@ const (
 	repeatPause = 500 * time.Millisecond
 )
 
-// repeat asks again with the token that the first call had. That the last answer was an error
-// does not hide that an earlier call had none.
-func (d *driver) repeat(ctx context.Context, r request, err error) ([]gputrain.Instance, error) {
+// repeat asks again with the token of the first call. If an earlier call had no answer, an
+// error as the last answer does not settle it.
+func (d *simDriver) repeat(ctx context.Context, r request, err error) ([]driver.Instance, error) {
 	pause, last := repeatPause, err
 	for range repeats {
 		wait := pause
 		if e := (*apiError)(nil); errors.As(last, &e) {
 			wait = max(wait, e.RetryAfter)
 		}
-		if !sleep(ctx, wait) {
+		if !launches.Pause(ctx, wait) {
 			break
 		}
 		pause *= 2
@@ -86,38 +88,33 @@ func (d *driver) repeat(ctx context.Context, r request, err error) ([]gputrain.I
 	return nil, err
 }
 
-// settleLimit bounds how long machines are looked for, beyond the time that lists lag.
-const settleLimit = time.Minute
+// settlePause is the time between two looks at a cloud's lists.
+const settlePause = time.Second
 
-// settle looks for machines that a call may have made, until all are there or could no
-// longer be missing.
-func (d *driver) settle(ctx context.Context, r request, err error, lag time.Duration) ([]gputrain.Instance, error) {
-	start := time.Now()
+// settle looks for the machines of a launch whose answer was lost. It returns those that it
+// finds together with the error.
+func (d *simDriver) settle(ctx context.Context, r request, why error, lag time.Duration) ([]driver.Instance, error) {
 	var names []string
 	for _, n := range r.Nodes {
 		names = append(names, n.Name)
 	}
-	r.Pool.Settling(fmt.Errorf("%s may have been made: %w", strings.Join(names, ", "), err), start.Add(lag))
-	for pause := repeatPause; ; pause = min(2*pause, 5*time.Second) {
-		asked := time.Now()
-		found, listErr := d.named(ctx, r)
-		switch {
-		case listErr == nil && len(found) == len(r.Nodes):
-			return found, nil
-		case listErr == nil && asked.Sub(start) >= lag:
-			if len(found) > 0 {
-				return found, unsettled(err)
+	var found []driver.Instance
+	_, err := cloud.Search[[]driver.Instance]{
+		Pool: r.Pool, Name: strings.Join(names, ", "), Why: why, Lag: lag, Pause: settlePause,
+		Find: func(ctx context.Context) ([]driver.Instance, bool, error) {
+			listed, err := d.named(ctx, r)
+			if err == nil {
+				found = listed
 			}
-			return nil, unsettled(fmt.Errorf("%w; nothing was made", err))
-		case asked.Sub(start) > lag+settleLimit || !sleep(ctx, pause):
-			return found, unsettled(errors.Join(err, listErr))
-		}
-	}
+			return listed, err == nil && len(listed) == len(r.Nodes), err
+		},
+	}.Settle(ctx)
+	return found, cmp.Or(err, context.Cause(ctx))
 }
 
-// named returns one machine for each name that was asked for and is listed.
-func (d *driver) named(ctx context.Context, r request) ([]gputrain.Instance, error) {
-	a, err := d.call(ctx, request{Op: OpList, Pool: gputrain.PoolInfo{ID: r.Pool.ID}})
+// named returns one machine for each requested name that is listed.
+func (d *simDriver) named(ctx context.Context, r request) ([]driver.Instance, error) {
+	a, err := d.call(ctx, request{Op: OpList, Pool: driver.PoolInfo{ID: r.Pool.ID}})
 	if err == nil && a.Resources == nil {
 		err = errGarbage
 	}
@@ -142,24 +139,3 @@ func (d *driver) named(ctx context.Context, r request) ([]gputrain.Instance, err
 	}
 	return b.Instances, err
 }
-
-// unsettled is the error of a launch of which it is not known whether it has made
-// machines: the pool finds those by List.
-func unsettled(err error) error {
-	return &gputrain.Error{Provider: name, Op: "launch", Kind: gputrain.ErrUnavailable, Err: err,
-		Hint: "machines may have been made all the same: List has them"}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// quote makes one word of s for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A Call is one that a client made to the API.
+// A Call is one call of a client to the API.
 type Call struct {
 	// N counts from 1. Errors have it as their request ID: "sim-17".
 	N    int
 	Time time.Time
 	Op   Op
-	// Client is the program and driver that called, and Account whose account.
+	// Client is the program and driver that called. Account is the account that it used.
 	Client, Account string
-	// Pool is the pool that the call names, and On the machines, by name or ID.
+	// Pool is the pool in the call, and On the machines, by name or ID.
 	Pool string
 	On   []string
-	// Fault is what went wrong, or None.
+	// Fault is the fault of the call, or None.
 	Fault Kind
-	// Effect is what was done, and Answer what the caller was told.
+	// Effect is what the call did. Answer is the caller's answer.
 	Effect, Answer string
 }
 
@@ -44,15 +44,40 @@ func (c Call) String() string {
 	return s + " -> " + c.Answer
 }
 
-// maxLog is how many calls and events a cloud remembers at least.
+// A cloud keeps at least the last maxLog calls and events.
 const maxLog = 1 << 16
 
-// Log returns the calls so far, in the order in which they came.
+// A record holds the calls and events of a cloud. The cloud's mu guards it.
+type record struct {
+	calls  int
+	log    []*Call
+	events []Event
+}
+
+// call numbers and stores a call.
+func (r *record) call(c *Call) {
+	if len(r.log) >= 2*maxLog {
+		r.log = slices.Delete(r.log, 0, maxLog)
+	}
+	r.calls++
+	c.N = r.calls
+	r.log = append(r.log, c)
+}
+
+// event stores an event.
+func (r *record) event(id, name, pool, what, by string) {
+	if len(r.events) >= 2*maxLog {
+		r.events = slices.Delete(r.events, 0, maxLog)
+	}
+	r.events = append(r.events, Event{Time: time.Now(), ID: id, Name: name, Pool: pool, What: what, By: by})
+}
+
+// Log returns the calls so far, in the order of their arrival.
 func (c *Cloud) Log() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	calls := make([]Call, len(c.log))
-	for i, e := range c.log {
+	calls := make([]Call, len(c.record.log))
+	for i, e := range c.record.log {
 		calls[i] = *e
 	}
 	return calls
@@ -63,11 +88,10 @@ type Event struct {
 	Time time.Time
 	// ID and Name are the machine's, and Pool its pool.
 	ID, Name, Pool string
-	// What happened: "launched", "running", "notice", "preempted", "vanished",
+	// What is the change: "launched", "running", "notice", "preempted", "vanished",
 	// "terminated" and so on.
 	What string
-	// By is the client that did it, "machine" where it was the machine itself, or
-	// "cloud".
+	// By is the client that caused it, "machine" for the machine itself, or "cloud".
 	By string
 }
 
@@ -76,13 +100,12 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s (%s) of %s %s by %s", e.Time.Format("15:04:05.000"), e.ID, e.Name, e.Pool, e.What, e.By)
 }
 
-// Audit returns what happened to the resources of a pool, or of all pools where
-// poolID is empty.
+// Audit returns the events of a pool, or of all pools if poolID is empty.
 func (c *Cloud) Audit(poolID string) []Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var events []Event
-	for _, e := range c.events {
+	for _, e := range c.record.events {
 		if poolID == "" || e.Pool == poolID {
 			events = append(events, e)
 		}
@@ -90,8 +113,8 @@ func (c *Cloud) Audit(poolID string) []Event {
 	return events
 }
 
-// Touched returns those events of a pool that other clients than the one that
-// launched it have brought about. It is empty for a pool that nobody meddled with.
+// Touched returns the events of a pool's machines that other clients than their launcher have
+// caused. It is empty for a pool that only its own program has changed.
 func (c *Cloud) Touched(poolID string) []Event {
 	owner := ""
 	var others []Event
@@ -111,14 +134,6 @@ const (
 	byCloud   = "cloud"
 	byMachine = "machine"
 )
-
-// note adds an event. c.mu is held.
-func (c *Cloud) note(id, name, pool, what, by string) {
-	if len(c.events) >= 2*maxLog {
-		c.events = slices.Delete(c.events, 0, maxLog)
-	}
-	c.events = append(c.events, Event{Time: time.Now(), ID: id, Name: name, Pool: pool, What: what, By: by})
-}
 
 var process = sync.OnceValue(func() string {
 	host, err := os.Hostname()

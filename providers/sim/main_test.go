@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
+	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// greet is what tasks are in these tests: "echo", "sleep", "fail", "cat".
+// greet runs the tasks of these tests: "echo", "sleep", "fail", "cat".
 func greet(ctx context.Context, cmd sim.Command) int {
 	switch cmd.Args[0] {
 	case "echo":
@@ -71,23 +72,15 @@ func inBubble(t *testing.T, o sim.Options, f func(t *testing.T, c *sim.Cloud)) {
 	})
 }
 
-func open(t *testing.T, c *sim.Cloud) gputrain.Driver {
+func open(t *testing.T, c *sim.Cloud) driver.Driver {
 	t.Helper()
-	d, err := sim.Config{Cloud: c}.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
+	return cloudtest.Open(t, sim.Config{Cloud: c})
 }
 
-// key is one that nobody has to keep secret.
-const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
-
-func request(t testing.TB, d gputrain.Driver, pool string, n int) gputrain.LaunchRequest {
+func request(t testing.TB, d driver.Driver, pool string, n int) driver.Launch {
 	t.Helper()
-	req := gputrain.LaunchRequest{Pool: info(pool), Token: pool}
-	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+	req := driver.Launch{Pool: info(pool), Token: pool}
+	for o, err := range d.Offers(t.Context(), driver.Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,13 +88,13 @@ func request(t testing.TB, d gputrain.Driver, pool string, n int) gputrain.Launc
 		break
 	}
 	for rank := range n {
-		req.Nodes = append(req.Nodes, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprintf("%s-%d", pool, rank)})
+		req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: rank, Name: fmt.Sprintf("%s-%d", pool, rank)})
 	}
 	return req
 }
 
-func info(pool string) gputrain.PoolInfo {
-	return gputrain.PoolInfo{ID: pool, Owner: "host/1/2", Lease: time.Minute, AuthorizedKey: key}
+func info(pool string) driver.PoolInfo {
+	return driver.PoolInfo{ID: pool, Owner: "host/1/2", Lease: time.Minute, AuthorizedKey: cloudtest.PoolKey}
 }
 
 func count(c *sim.Cloud, kind string) (n int) {
@@ -113,27 +106,16 @@ func count(c *sim.Cloud, kind string) (n int) {
 	return n
 }
 
-func ids(ins []gputrain.Instance) (all []string) {
+func ids(ins []driver.Instance) (all []string) {
 	for _, in := range ins {
 		all = append(all, in.ID)
 	}
 	return all
 }
 
-func kinds(t *testing.T, err error, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error %v; want one that is %v", err, want)
-	}
-	var e *gputrain.Error
-	if !errors.As(err, &e) || e.Provider != "sim" || e.Op == "" {
-		t.Errorf("%v is not an error of the provider", err)
-	}
-}
-
 // client is a program that rents from another's cloud until it is killed.
 func client(endpoint string) {
-	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: endpoint}, gputrain.Spec{Nodes: 2, Lease: gputrain.MinLease})
+	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: endpoint}, gputrain.Spec{Nodes: 2, Lease: 5 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

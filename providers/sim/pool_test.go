@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// pool opens one in the cloud, and closes it with the test at the latest.
+// pool opens a pool in the cloud, and closes it with the test at the latest.
 func pool(t *testing.T, c *sim.Cloud, spec gputrain.Spec, opts ...gputrain.Option) *gputrain.Compute {
 	t.Helper()
 	p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c}, spec, opts...)
@@ -42,7 +43,7 @@ func TestAPoolLivesInABubble(t *testing.T) {
 		if _, err := p.Run(gputrain.Cmd("fail")); !errors.As(err, &failure) || failure.Cause != gputrain.CauseExit || failure.ExitCode != 3 || failure.Tail != "no luck" {
 			t.Errorf("%v", err)
 		}
-		if _, err := p.Run(gputrain.Task{Args: []string{"sleep", "1h"}, Timeout: time.Minute}); !errors.Is(err, gputrain.ErrTimeout) {
+		if _, err := p.Run(gputrain.Task{Args: []string{"sleep", "1h"}, Timeout: time.Minute}); !errors.Is(err, driver.ErrTimeout) {
 			t.Errorf("%v", err)
 		}
 		if err := p.Close(); err != nil {
@@ -57,7 +58,7 @@ func TestAPoolLivesInABubble(t *testing.T) {
 	})
 }
 
-// A client that is gone renews no lease: its machines end themselves.
+// A dead client renews no lease: its machines end themselves.
 func TestALeaseThatLapsesEndsTheMachine(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		p := pool(t, c, gputrain.Spec{Nodes: 2, Lease: time.Minute, MaxReplacements: -1})
@@ -71,7 +72,7 @@ func TestALeaseThatLapsesEndsTheMachine(t *testing.T) {
 			t.Errorf("%d machines after their lease", n)
 		}
 		for _, m := range c.Machines("") {
-			if m.State != gputrain.InstanceTerminated || m.StateReason == "" {
+			if m.State != driver.InstanceTerminated || m.StateReason == "" {
 				t.Errorf("%s is %v: %s", m.ID, m.State, m.StateReason)
 			}
 		}
@@ -120,14 +121,14 @@ func TestMachinesThatGo(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(c *sim.Cloud, id string) error
-		want gputrain.InstanceState
+		want driver.InstanceState
 		live int
 	}{
-		{"preempted", func(c *sim.Cloud, id string) error { return c.Preempt(id, 0) }, gputrain.InstancePreempted, 1},
-		{"preempted after a notice", func(c *sim.Cloud, id string) error { return c.Preempt(id, time.Second) }, gputrain.InstancePreempted, 1},
-		{"vanished", (*sim.Cloud).Vanish, gputrain.InstanceTerminated, 1},
-		{"failed", (*sim.Cloud).Fail, gputrain.InstanceFailed, 2},
-		{"stopped", (*sim.Cloud).Stop, gputrain.InstanceStopped, 2},
+		{"preempted", func(c *sim.Cloud, id string) error { return c.Preempt(id, 0) }, driver.InstancePreempted, 1},
+		{"preempted after a notice", func(c *sim.Cloud, id string) error { return c.Preempt(id, time.Second) }, driver.InstancePreempted, 1},
+		{"vanished", (*sim.Cloud).Vanish, driver.InstanceTerminated, 1},
+		{"failed", (*sim.Cloud).Fail, driver.InstanceFailed, 2},
+		{"stopped", (*sim.Cloud).Stop, driver.InstanceStopped, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestMachinesThatGo(t *testing.T) {
 				if err := d.Terminate(t.Context(), ids(got)...); err != nil {
 					t.Error(err)
 				}
-				if found, err = d.Describe(t.Context(), ids(got)...); err != nil || found[0].State != gputrain.InstanceTerminated {
+				if found, err = d.Describe(t.Context(), ids(got)...); err != nil || found[0].State != driver.InstanceTerminated {
 					t.Errorf("after terminate: %v, %v", found, err)
 				}
 			})
@@ -171,13 +172,13 @@ func TestANoticeIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, err := d.Describe(t.Context(), got[0].ID)
-		if err != nil || !found[0].PreemptAt.Equal(at) || found[0].State != gputrain.InstanceRunning {
+		if err != nil || !found[0].PreemptAt.Equal(at) || found[0].State != driver.InstanceRunning {
 			t.Errorf("%v, %v", found, err)
 		}
 	})
 }
 
-// Break is a machine that the cloud says runs and that nobody reaches.
+// A broken machine is reported as running, but cannot be reached.
 func TestBreakAndHeal(t *testing.T) {
 	inBubble(t, sim.Options{}, func(t *testing.T, c *sim.Cloud) {
 		d := open(t, c)
@@ -186,7 +187,7 @@ func TestBreakAndHeal(t *testing.T) {
 			t.Fatal(err)
 		}
 		dial := func() error {
-			nc, err := d.(gputrain.Dialer).Dial(t.Context(), got[0])
+			nc, err := d.(driver.Dialer).Dial(t.Context(), got[0])
 			if err == nil {
 				nc.Close()
 			}
@@ -197,7 +198,7 @@ func TestBreakAndHeal(t *testing.T) {
 		}
 		c.Break(got[0].ID)
 		found, err := d.Describe(t.Context(), got[0].ID)
-		if dial() == nil || err != nil || found[0].State != gputrain.InstanceRunning {
+		if dial() == nil || err != nil || found[0].State != driver.InstanceRunning {
 			t.Errorf("broken: %v, %v", found, err)
 		}
 		c.Heal(got[0].ID)
@@ -207,7 +208,7 @@ func TestBreakAndHeal(t *testing.T) {
 	})
 }
 
-// Many plans must fit into a run of CI. Every seed is a plan of its own.
+// Many plans must fit into a run of CI. Every seed is a plan.
 func TestRandomFaultsLeaveNothing(t *testing.T) {
 	plans := 100
 	if testing.Short() {
@@ -233,7 +234,7 @@ func TestRandomFaultsLeaveNothing(t *testing.T) {
 	}
 }
 
-// harmless are those after which today's pool finds everything again.
+// harmless are the faults after which a pool finds everything again.
 var harmless = []sim.Kind{sim.ErrorBefore, sim.Refused, sim.RateLimited, sim.Unavailable, sim.SlowAnswer, sim.WithID}
 
 func BenchmarkPlan(b *testing.B) {

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// Real processes, in this program's cloud and in one that is served.
+// Machines with real processes work in this program's cloud and in a served one.
 func TestRealMachines(t *testing.T) {
 	for _, served := range []bool{false, true} {
 		t.Run(map[bool]string{false: "in memory", true: "served"}[served], func(t *testing.T) {
@@ -30,7 +32,7 @@ func TestRealMachines(t *testing.T) {
 				}
 				cfg = sim.Config{Endpoint: endpoint, Token: "sk-sim-test"}
 				_, err = sim.Config{Endpoint: endpoint}.Open(t.Context())
-				kinds(t, err, gputrain.ErrAuth)
+				cloudtest.Is(t, err, driver.ErrAuth, "sim", "open")
 				if strings.Contains(err.Error(), "sk-sim") {
 					t.Errorf("%v", err)
 				}
@@ -57,7 +59,7 @@ func TestRealMachines(t *testing.T) {
 	}
 }
 
-// The served API says the same as the one in memory.
+// The served API reports the same as the one in memory.
 func TestServedFaults(t *testing.T) {
 	c := sim.New(sim.Options{Exec: greet})
 	defer c.Close()
@@ -70,7 +72,7 @@ func TestServedFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, ok := d.(gputrain.Dialer); ok {
+	if _, ok := d.(driver.Dialer); ok {
 		t.Error("machines of another program cannot be dialed in memory")
 	}
 	req := request(t, d, "p", 2)
@@ -79,18 +81,18 @@ func TestServedFaults(t *testing.T) {
 	}
 	c.Inject(sim.Fault{Op: sim.OpLaunch, Nth: 1, Kind: sim.WithID})
 	got, err := d.Launch(t.Context(), req)
-	kinds(t, err, gputrain.ErrUnavailable)
+	cloudtest.Is(t, err, driver.ErrUnavailable, "sim", "launch")
 	if len(got) != 2 || !strings.HasPrefix(got[0].SSH.Addr, "127.0.0.1:") || len(got[0].SSH.HostKeys) != 1 {
 		t.Errorf("%+v", got)
 	}
 	for kind, want := range map[sim.Kind]error{
-		sim.Lost: gputrain.ErrUnavailable, sim.Refused: gputrain.ErrUnavailable, sim.Garbage: gputrain.ErrUnavailable,
-		sim.ErrorAfter: gputrain.ErrUnavailable, sim.RateLimited: gputrain.ErrRateLimited,
+		sim.Lost: driver.ErrUnavailable, sim.Refused: driver.ErrUnavailable, sim.Garbage: driver.ErrUnavailable,
+		sim.ErrorAfter: driver.ErrUnavailable, sim.RateLimited: driver.ErrRateLimited,
 	} {
 		c.Calm()
 		c.Inject(sim.Fault{Op: sim.OpList, Kind: kind, For: 3 * time.Second})
 		_, err := d.List(t.Context(), "")
-		kinds(t, err, want)
+		cloudtest.Is(t, err, want, "sim", "list")
 		if kind == sim.RateLimited && !strings.Contains(err.Error(), "3s") {
 			t.Errorf("no word of when to try again: %v", err)
 		}
@@ -111,31 +113,31 @@ func TestARealMachineEndsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the node's watcher does, in the home of the machine.
+	// Run what the node's watcher runs, in the machine's home.
 	homes, err := os.ReadDir(dir)
 	if err != nil || len(homes) != 1 {
 		t.Fatal(homes, err)
 	}
 	home := dir + "/" + homes[0].Name()
-	run(t, home, d.(gputrain.SelfDestructor).SelfDestruct(got[0]))
+	run(t, home, d.(driver.Scripter).Scripts(got[0]).SelfDestruct)
 	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("its home is there: %v", err)
 	}
 	for count(c, "machine") > 0 {
-		time.Sleep(10 * time.Millisecond) // the cloud looks every now and then
+		time.Sleep(10 * time.Millisecond) // the cloud polls
 	}
-	if m := c.Machines("p")[0]; m.State != gputrain.InstanceTerminated || !strings.Contains(m.StateReason, "lease") {
+	if m := c.Machines("p")[0]; m.State != driver.InstanceTerminated || !strings.Contains(m.StateReason, "lease") {
 		t.Errorf("%v: %s", m.State, m.StateReason)
 	}
-	// Anywhere else the same text does nothing.
+	// Anywhere else the same script does nothing.
 	other := t.TempDir()
-	run(t, other, d.(gputrain.SelfDestructor).SelfDestruct(got[0]))
+	run(t, other, d.(driver.Scripter).Scripts(got[0]).SelfDestruct)
 	if _, err := os.Stat(other); err != nil {
 		t.Error(err)
 	}
 }
 
-// run runs shell text as on a machine with this home.
+// run runs a shell script as on a machine with this home.
 func run(t *testing.T, home, text string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", text+" ; :")
@@ -146,8 +148,8 @@ func run(t *testing.T, home, text string) {
 	}
 }
 
-// A client is killed: its machines live on, with what runs there, until their
-// lease is over, and leave nothing then but what somebody else has to remove.
+// If a client is killed, its machines and their tasks live on until their lease is over. Then
+// only the things are left that another program must remove.
 func TestAClientIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	c := sim.New(sim.Options{Dir: dir})
@@ -190,12 +192,12 @@ func TestAClientIsKilled(t *testing.T) {
 	if err != nil || len(listed) != 2 {
 		t.Fatal(listed, err)
 	}
-	if err := d.Release(t.Context(), gputrain.PoolInfo{ID: listed[0].Pool}); err != nil || len(c.Live()) > 0 {
+	if err := d.Release(t.Context(), driver.PoolInfo{ID: listed[0].Pool}); err != nil || len(c.Live()) > 0 {
 		t.Errorf("%v, left %v", err, c.Live())
 	}
 }
 
-// Machines that are ended by one call are ended at once, and not by a process for each.
+// Machines that one call ends are ended at once, without a process for each.
 func TestTerminateOfManyMachines(t *testing.T) {
 	const n = 12
 	dir := t.TempDir()

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// address returns host:port for what a user writes: "gpu1", "gpu1:2222",
-// "::1", "[::1]:2222".
+// address returns host:port for a user's "gpu1", "gpu1:2222", "::1" or "[::1]:2222".
 func address(s string) (string, error) {
 	const hint = `write "gpu1.lab", "gpu1.lab:2222" or "[2001:db8::1]:22"`
 	switch {
@@ -18,9 +17,9 @@ func address(s string) (string, error) {
 	case strings.Contains(s, "://"):
 		return "", invalid(hint, "Addr is a host and a port, not a URL")
 	case strings.Contains(s, "@"):
-		return "", invalid("write what is before the @ into User", "Addr holds a user name")
+		return "", invalid("write the part before the @ into User", "Addr holds a user name")
 	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '/' }):
-		return "", invalid(hint, "Addr has a character that no address has")
+		return "", invalid(hint, "Addr has a character that is not allowed in an address")
 	}
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
 		s += ":22"
@@ -44,8 +43,8 @@ func address(s string) (string, error) {
 func currentUser() (string, error) {
 	u, err := user.Current()
 	if err != nil {
-		return "", invalid("set User", "the current user is not known: %v", err)
+		return "", invalid("set User", "the current user is unknown: %v", err)
 	}
-	// Windows says DOMAIN\name.
+	// Windows returns DOMAIN\name.
 	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:], nil
 }

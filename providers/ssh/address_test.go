@@ -22,7 +22,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Whatever address accepts is a host and a port, and stays what it is.
+// Every accepted address is a host and a port, and is accepted unchanged.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"gpu1", "gpu1:22", "::1", "[::1]:22", "a:b:c", "[", "]:1", ":", "-x", "h:65536", "[::1", "é:1"} {
 		f.Add(s)

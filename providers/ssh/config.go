@@ -6,36 +6,33 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Config adopts hosts. Its zero value names none, which Open refuses.
+// Config adopts hosts. Open refuses the zero value, which names none.
 type Config struct {
 	// Hosts are the machines, in the order in which nodes take them.
 	Hosts []Host
-	// KeepCache leaves ~/.gputrain/cache on the hosts for the next pool. False
-	// leaves them as they were found.
+	// KeepCache leaves ~/.gputrain/cache on the hosts for the next pool. False removes it.
 	KeepCache bool
 }
 
-// A Host is one machine and how it is reached.
+// A Host is one machine and the way to log in to it.
 type Host struct {
 	// Addr is a host name or an IP address, with ":port" unless that is 22.
 	Addr string
-	// User is whom to log in as. Empty means the user of this program.
+	// User is the user to log in as. If empty, it is the user of this program.
 	User string
-	// KeyFile is the private key to log in with; it may begin with "~/". Empty
-	// means the SSH agent's keys or, without an agent, the first key of
-	// ~/.ssh that ssh(1) would use.
+	// KeyFile is the private key to log in with; it may begin with "~/". If empty, it is the
+	// SSH agent's keys or, without an agent, the first key of ~/.ssh that ssh(1) would use.
 	KeyFile string
-	// HostKey is the host's public key, as a "SHA256:" fingerprint or as a
-	// line of its /etc/ssh/ssh_host_*_key.pub. Empty means that KnownHosts
-	// must name the host.
+	// HostKey is the host's public key, as a "SHA256:" fingerprint or as a line of its
+	// /etc/ssh/ssh_host_*_key.pub. If it is empty, KnownHosts must name the host.
 	HostKey string
-	// KnownHosts is a file in known_hosts form; it may begin with "~/". It is
-	// read only where HostKey is empty. Empty means ~/.ssh/known_hosts.
+	// KnownHosts is a file in known_hosts form; it may begin with "~/". It is read only if
+	// HostKey is empty. If empty, it is ~/.ssh/known_hosts.
 	KnownHosts string
-	// Labels are what tasks can choose the host by: see gputrain.OnLabels.
+	// Labels are labels by which tasks can choose the host: see gputrain.OnLabels.
 	Labels map[string]string
 }
 
@@ -44,16 +41,16 @@ const provider = "ssh"
 // Name returns "ssh".
 func (Config) Name() string { return provider }
 
-// Open checks every host and contacts none. All faults come back in one error.
-func (c Config) Open(context.Context) (gputrain.Driver, error) {
+// Open checks every host and contacts none. One error reports all faults.
+func (c Config) Open(context.Context) (driver.Driver, error) {
 	if len(c.Hosts) == 0 {
-		return nil, &gputrain.Error{
-			Provider: provider, Op: "open", Kind: gputrain.ErrInvalid,
+		return nil, &driver.Error{
+			Provider: provider, Op: "open", Kind: driver.ErrInvalid,
 			Err:  errors.New("no hosts"),
 			Hint: `name at least one: ssh.Config{Hosts: []ssh.Host{{Addr: "gpu1.lab"}}}`,
 		}
 	}
-	d := &driver{keepCache: c.KeepCache}
+	d := &sshDriver{keepCache: c.KeepCache}
 	seen := map[string]int{}
 	var faults []error
 	for i, h := range c.Hosts {
@@ -71,7 +68,7 @@ func (c Config) Open(context.Context) (gputrain.Driver, error) {
 	return d, nil
 }
 
-// A fault is a mistake in a Host, with what to do about it.
+// A fault is a mistake in a Host, with a hint.
 type fault struct {
 	kind error
 	msg  string
@@ -81,24 +78,24 @@ type fault struct {
 func (f *fault) Error() string { return f.msg }
 
 func invalid(hint, format string, args ...any) error {
-	return &fault{kind: gputrain.ErrInvalid, msg: fmt.Sprintf(format, args...), hint: hint}
+	return &fault{kind: driver.ErrInvalid, msg: fmt.Sprintf(format, args...), hint: hint}
 }
 
 func hostError(i int, h Host, err error) error {
-	e := &gputrain.Error{Provider: provider, Op: "open", Kind: gputrain.ErrInvalid, Err: fmt.Errorf("host %d of Hosts, %q: %w", i, h.Addr, err)}
+	e := &driver.Error{Provider: provider, Op: "open", Kind: driver.ErrInvalid, Err: fmt.Errorf("host %d of Hosts, %q: %w", i, h.Addr, err)}
 	if f, ok := errors.AsType[*fault](err); ok {
 		e.Kind, e.Hint = f.kind, f.hint
 	}
 	return e
 }
 
-// endpoint checks the host and fills in what it leaves out.
-func (h Host) endpoint() (gputrain.Endpoint, error) {
+// endpoint checks the host and fills in its defaults.
+func (h Host) endpoint() (driver.Endpoint, error) {
 	addr, err := address(h.Addr)
 	if err != nil {
-		return gputrain.Endpoint{}, err
+		return driver.Endpoint{}, err
 	}
-	e := gputrain.Endpoint{Addr: addr, User: h.User}
+	e := driver.Endpoint{Addr: addr, User: h.User}
 	if e.User == "" {
 		if e.User, err = currentUser(); err != nil {
 			return e, err

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -35,8 +35,8 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// keyPair returns a private key in PEM form, under a passphrase unless that is
-// empty, and its public half in authorized_keys form.
+// keyPair returns a private key in PEM form, encrypted unless passphrase is empty, and its
+// public half in authorized_keys form.
 func keyPair(t *testing.T, passphrase string) (private []byte, public string) {
 	t.Helper()
 	pub, priv, err := ed25519.GenerateKey(rand.Reader)
@@ -59,14 +59,14 @@ func keyPair(t *testing.T, passphrase string) (private []byte, public string) {
 	return pem.EncodeToMemory(block), string(xssh.MarshalAuthorizedKey(sshPub))
 }
 
-func endpoints(t *testing.T, c Config) []gputrain.Endpoint {
+func endpoints(t *testing.T, c Config) []driver.Endpoint {
 	t.Helper()
 	d, err := c.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []gputrain.Endpoint
-	for _, h := range d.(*driver).hosts {
+	var out []driver.Endpoint
+	for _, h := range d.(*sshDriver).hosts {
 		out = append(out, h.endpoint)
 	}
 	return out
@@ -87,28 +87,28 @@ func TestEndpoint(t *testing.T) {
 		name string
 		host Host
 		env  map[string]string
-		want gputrain.Endpoint
+		want driver.Endpoint
 	}{
 		{
 			name: "pinned fingerprint, key file under home",
 			host: Host{Addr: "gpu1.lab", User: "u", KeyFile: "~/keys/lab", HostKey: fingerprint},
-			want: gputrain.Endpoint{Addr: "gpu1.lab:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
+			want: driver.Endpoint{Addr: "gpu1.lab:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
 		},
 		{
 			name: "pinned public key, with a comment",
 			host: Host{Addr: "gpu1.lab:2222", User: "u", KeyFile: lab, HostKey: strings.TrimSpace(public) + " root@gpu1\n"},
-			want: gputrain.Endpoint{Addr: "gpu1.lab:2222", User: "u", KeyFile: lab, HostKeys: []string{strings.TrimSpace(public) + " root@gpu1"}},
+			want: driver.Endpoint{Addr: "gpu1.lab:2222", User: "u", KeyFile: lab, HostKeys: []string{strings.TrimSpace(public) + " root@gpu1"}},
 		},
 		{
 			name: "agent and known_hosts",
 			host: Host{Addr: "gpu1.lab"},
 			env:  map[string]string{"SSH_AUTH_SOCK": "/run/agent"},
-			want: gputrain.Endpoint{Addr: "gpu1.lab:22", User: me, Agent: true, KnownHosts: known},
+			want: driver.Endpoint{Addr: "gpu1.lab:22", User: me, Agent: true, KnownHosts: known},
 		},
 		{
 			name: "a pinned key needs no known_hosts",
 			host: Host{Addr: "h", User: "u", KeyFile: lab, HostKey: fingerprint, KnownHosts: "/nowhere"},
-			want: gputrain.Endpoint{Addr: "h:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
+			want: driver.Endpoint{Addr: "h:22", User: "u", KeyFile: lab, HostKeys: []string{fingerprint}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,10 +126,10 @@ func TestDefaultKeys(t *testing.T) {
 	dir := home(t)
 	private, _ := keyPair(t, "")
 	c := Config{Hosts: []Host{{Addr: "h"}}}
-	if _, err := c.Open(t.Context()); !errors.Is(err, gputrain.ErrAuth) {
+	if _, err := c.Open(t.Context()); !errors.Is(err, driver.ErrAuth) {
 		t.Errorf("no agent and no key: %v, want ErrAuth", err)
 	}
-	for _, name := range []string{"id_rsa", "id_ed25519"} { // the later goes first
+	for _, name := range []string{"id_rsa", "id_ed25519"} { // the later one is preferred
 		file := filepath.Join(dir, ".ssh", name)
 		write(t, file, private)
 		if got := endpoints(t, c)[0]; got.KeyFile != file || got.Agent {
@@ -165,29 +165,29 @@ func TestOpenRefuses(t *testing.T) {
 		kind error
 		says string
 	}{
-		{"no hosts", Config{}, gputrain.ErrInvalid, "ssh.Config{Hosts:"},
-		{"no address", addr(""), gputrain.ErrInvalid, "Addr is empty"},
-		{"user in the address", addr("me@h"), gputrain.ErrInvalid, "into User"},
-		{"URL", addr("ssh://h"), gputrain.ErrInvalid, "not a URL"},
-		{"port of letters", addr("h:ssh"), gputrain.ErrInvalid, `port "ssh"`},
-		{"port 0", addr("h:0"), gputrain.ErrInvalid, `port "0"`},
-		{"no host", addr(":22"), gputrain.ErrInvalid, "names no host"},
-		{"an option", addr("-oProxyCommand=x:22"), gputrain.ErrInvalid, "names no host"},
-		{"newline", addr("h\n:22"), gputrain.ErrInvalid, "no address has"},
-		{"no such key", key("~/nothing"), gputrain.ErrInvalid, filepath.Join(dir, "nothing")},
-		{"folder as a key", key("~"), gputrain.ErrInvalid, "KeyFile"},
-		{"another's home", key("~root/.ssh/id_rsa"), gputrain.ErrInvalid, "whole path"},
-		{"public key", key("~/good.pub"), gputrain.ErrAuth, "without .pub"},
-		{"no key", key("~/text"), gputrain.ErrAuth, "ssh-keygen"},
-		{"passphrase", key("~/sealed"), gputrain.ErrAuth, "ssh-add"},
-		{"passphrase, old form", key("~/legacy"), gputrain.ErrAuth, "ssh-add"},
-		{"short fingerprint", pin("SHA256:abc"), gputrain.ErrInvalid, "43 characters"},
-		{"placeholder", pin("SHA256:…"), gputrain.ErrInvalid, "43 characters"},
-		{"padded fingerprint", pin(fingerprint + "="), gputrain.ErrInvalid, "43 characters"},
-		{"MD5", pin("MD5:aa:bb"), gputrain.ErrInvalid, "MD5"},
-		{"half a key", pin("ssh-ed25519 AAAA"), gputrain.ErrInvalid, "whole public key"},
-		{"another type than the key's", pin("ssh-rsa " + strings.Fields(public)[1]), gputrain.ErrInvalid, "whole public key"},
-		{"known_hosts missing", with(func(h *Host) { h.HostKey, h.KnownHosts = "", "~/nothing" }), gputrain.ErrInvalid, "set HostKey"},
+		{"no hosts", Config{}, driver.ErrInvalid, "ssh.Config{Hosts:"},
+		{"no address", addr(""), driver.ErrInvalid, "Addr is empty"},
+		{"user in the address", addr("me@h"), driver.ErrInvalid, "into User"},
+		{"URL", addr("ssh://h"), driver.ErrInvalid, "not a URL"},
+		{"port of letters", addr("h:ssh"), driver.ErrInvalid, `port "ssh"`},
+		{"port 0", addr("h:0"), driver.ErrInvalid, `port "0"`},
+		{"no host", addr(":22"), driver.ErrInvalid, "names no host"},
+		{"an option", addr("-oProxyCommand=x:22"), driver.ErrInvalid, "names no host"},
+		{"newline", addr("h\n:22"), driver.ErrInvalid, "not allowed in an address"},
+		{"no such key", key("~/nothing"), driver.ErrInvalid, filepath.Join(dir, "nothing")},
+		{"folder as a key", key("~"), driver.ErrInvalid, "KeyFile"},
+		{"another's home", key("~root/.ssh/id_rsa"), driver.ErrInvalid, "full path"},
+		{"public key", key("~/good.pub"), driver.ErrAuth, "without .pub"},
+		{"no key", key("~/text"), driver.ErrAuth, "ssh-keygen"},
+		{"passphrase", key("~/sealed"), driver.ErrAuth, "ssh-add"},
+		{"passphrase, old form", key("~/legacy"), driver.ErrAuth, "ssh-add"},
+		{"short fingerprint", pin("SHA256:abc"), driver.ErrInvalid, "43 characters"},
+		{"placeholder", pin("SHA256:…"), driver.ErrInvalid, "43 characters"},
+		{"padded fingerprint", pin(fingerprint + "="), driver.ErrInvalid, "43 characters"},
+		{"MD5", pin("MD5:aa:bb"), driver.ErrInvalid, "MD5"},
+		{"half a key", pin("ssh-ed25519 AAAA"), driver.ErrInvalid, "whole public key"},
+		{"another type than the key's", pin("ssh-rsa " + strings.Fields(public)[1]), driver.ErrInvalid, "whole public key"},
+		{"known_hosts missing", with(func(h *Host) { h.HostKey, h.KnownHosts = "", "~/nothing" }), driver.ErrInvalid, "set HostKey"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tt.c.Open(t.Context())

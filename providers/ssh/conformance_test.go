@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -18,7 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// One real OpenSSH server, named eight times, which is left as it was found.
+// The suite runs on one real OpenSSH server, listed eight times, which is left as it was
+// found.
 func TestConformance(t *testing.T) {
 	home := t.TempDir()
 	srv := opensshtest.Start(t, opensshtest.Config(`SetEnv "HOME=`+home+`"`))
@@ -40,16 +42,16 @@ func TestConformance(t *testing.T) {
 		}
 		return providertest.Harness{
 			Provider: cfg,
-			Account: func() (files []gputrain.Resource) {
+			Account: func() (files []driver.Resource) {
 				filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
 					if err == nil && path != home {
-						files = append(files, gputrain.Resource{Kind: "file", ID: path})
+						files = append(files, driver.Resource{Kind: "file", ID: path})
 					}
-					return nil // what is being removed need not be there any more
+					return nil // it was removed meanwhile
 				})
 				return files
 			},
-			Secrets: []string{strings.Split(string(private), "\n")[4]}, // which stays in its file
+			Secrets: []string{strings.Split(string(private), "\n")[4]}, // which is never sent
 			Without: map[string]string{
 				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
 				"MissingKey": noKeys, "WrongKey": noKeys,

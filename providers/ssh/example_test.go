@@ -9,7 +9,7 @@ import (
 	"github.com/gputrain/gputrain/providers/ssh"
 )
 
-// Everything that is wrong is said before anything is contacted.
+// Open reports everything that is wrong before it contacts anything.
 func ExampleConfig_Open() {
 	_, err := ssh.Config{}.Open(context.Background())
 	fmt.Println(err)
@@ -17,7 +17,7 @@ func ExampleConfig_Open() {
 	// ssh: open: invalid: no hosts; name at least one: ssh.Config{Hosts: []ssh.Host{{Addr: "gpu1.lab"}}}
 }
 
-// Machines of a lab, adopted and left as they were found.
+// Adopt machines of a lab, and leave them as they were found.
 func ExampleConfig() {
 	lab := ssh.Config{Hosts: []ssh.Host{
 		{Addr: "gpu1.lab", HostKey: "SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"},
@@ -38,7 +38,7 @@ func ExampleConfig() {
 	}
 }
 
-// Each fault of each host is named.
+// Open names each fault of each host.
 func ExampleHost() {
 	lab := ssh.Config{Hosts: []ssh.Host{{Addr: "gpu1.lab", KeyFile: "/no/such/key"}, {}}}
 	_, err := lab.Open(context.Background())

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // defaultKeys are the names in ~/.ssh that ssh(1) looks for.
 var defaultKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
-// identity says what to log in with: a key file, or the agent.
+// identity chooses the credential for logins: a key file, or the agent.
 func identity(keyFile string) (file string, agent bool, err error) {
 	if keyFile != "" {
 		if file, err = expand(keyFile); err != nil {
@@ -36,14 +36,14 @@ func identity(keyFile string) (file string, agent bool, err error) {
 		}
 	}
 	return "", false, &fault{
-		kind: gputrain.ErrAuth,
+		kind: driver.ErrAuth,
 		msg:  "no SSH agent (SSH_AUTH_SOCK is not set) and no key in ~/.ssh",
-		hint: "set KeyFile, or make a key with ssh-keygen and have the host let it in, as ssh-copy-id does",
+		hint: "set KeyFile, or make a key with ssh-keygen and authorize it on the host with ssh-copy-id",
 	}
 }
 
-// checkKeyFile refuses a file that cannot be a private key, or that needs a
-// passphrase, which nobody can be asked for when a connection is made again.
+// checkKeyFile refuses a file that cannot be a private key, or that needs a passphrase, as the
+// user cannot be asked for it at a reconnect.
 func checkKeyFile(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -63,12 +63,12 @@ func checkKeyFile(file string) error {
 
 func auth(hint, format string, args ...any) error {
 	err := invalid(hint, format, args...).(*fault)
-	err.kind = gputrain.ErrAuth
+	err.kind = driver.ErrAuth
 	return err
 }
 
-// encrypted tells whether a private key needs a passphrase. OpenSSH's own
-// form begins with a magic string and the name of a cipher.
+// encrypted reports whether a private key needs a passphrase. OpenSSH's own form begins with a
+// magic string and the name of a cipher.
 func encrypted(block *pem.Block) bool {
 	if rest, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00")); ok {
 		cipher, _, ok := sshkey.CutString(rest)
@@ -77,7 +77,7 @@ func encrypted(block *pem.Block) bool {
 	return block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED")
 }
 
-// knownHosts returns the known_hosts file to use, which must be there.
+// knownHosts returns the known_hosts file to use, which must exist.
 func knownHosts(file string) (string, error) {
 	if file == "" {
 		file = "~/.ssh/known_hosts"
@@ -104,18 +104,18 @@ func unreadable(field, file string, err error, hint string) error {
 	return invalid(hint, "%s: %v", field, err)
 }
 
-// expand replaces "~" at the start of a path by the user's home.
+// expand replaces "~" at the start of a path with the user's home.
 func expand(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok {
 		return path, nil
 	}
 	if rest != "" && !os.IsPathSeparator(rest[0]) {
-		return "", invalid("write the whole path", "%s: only one's own home can be written as ~", path)
+		return "", invalid("write the full path", "%s: ~ can stand only for the user's own home", path)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", invalid("write the whole path", "%s: %v", path, err)
+		return "", invalid("write the full path", "%s: %v", path, err)
 	}
 	return filepath.Join(home, rest), nil
 }

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Whatever is in a file that is named as a key, it is refused with a kind, or may be one.
+// A key file of any content is refused with a kind, or may be a key.
 func FuzzKeyFile(f *testing.F) {
 	for _, s := range []string{
 		"", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n-----END OPENSSH PRIVATE KEY-----\n",
@@ -24,7 +24,7 @@ func FuzzKeyFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		err := checkKeyFile(file)
-		if e, ok := errors.AsType[*fault](err); err != nil && (!ok || e.kind != gputrain.ErrAuth || e.hint == "") {
+		if e, ok := errors.AsType[*fault](err); err != nil && (!ok || e.kind != driver.ErrAuth || e.hint == "") {
 			t.Errorf("got %v", err)
 		}
 	})

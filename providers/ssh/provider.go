@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A driver hands out hosts to the nodes of one pool.
-type driver struct {
+// An sshDriver hands out hosts to the nodes of one pool.
+type sshDriver struct {
 	keepCache bool
 
 	mu    sync.Mutex
@@ -25,18 +25,18 @@ type driver struct {
 // A host is a machine, or one of several places on it.
 type host struct {
 	id       string
-	endpoint gputrain.Endpoint //secretvet:ignore a host has no password
+	endpoint driver.Endpoint //secretvet:ignore a host has no password
 	labels   map[string]string
 
-	state gputrain.InstanceState // unknown until it is adopted
+	state driver.InstanceState // unknown until adopted
 	uses  int
-	node  gputrain.NodeRequest //secretvet:ignore the driver holds hosts by pointers, which fmt does not follow
+	node  driver.NodeRequest //secretvet:ignore the driver holds hosts by pointers, which fmt does not follow
 }
 
-// newHost returns a host that is free. The nth place on one address, counted
-// from 1, has an ID of its own; IDs are the same in every program that has the
-// same Config, so that another one can take up the pool.
-func newHost(endpoint gputrain.Endpoint, labels map[string]string, nth int) *host {
+// newHost returns a free host. The nth place on one address, counted from 1, has an ID of its
+// own. IDs are the same in every program with the same Config, so that another program can take
+// over the pool.
+func newHost(endpoint driver.Endpoint, labels map[string]string, nth int) *host {
 	id := endpoint.Addr
 	if nth > 1 {
 		id = fmt.Sprintf("%s#%d", id, nth)
@@ -44,25 +44,25 @@ func newHost(endpoint gputrain.Endpoint, labels map[string]string, nth int) *hos
 	return &host{id: id, endpoint: endpoint, labels: maps.Clone(labels)}
 }
 
-func (d *driver) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+func (d *sshDriver) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Adopts:           true,
 		KeepCache:        d.keepCache,
 		Free:             true,
-		HostKeys:         gputrain.HostKeyConfigured,
-		ProvisionTimeout: time.Minute, // a host is up, or it is not
+		HostKeys:         driver.HostKeyConfigured,
+		ProvisionTimeout: time.Minute, // a host is either up or not
 	}
 }
 
-// Offers yields every host that no node has.
-func (d *driver) Offers(ctx context.Context, _ gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields the free hosts.
+func (d *sshDriver) Offers(ctx context.Context, _ driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		d.mu.Lock()
 		free := d.free("")
 		d.mu.Unlock()
 		for _, h := range free {
 			if err := ctx.Err(); err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			if !yield(h.offer(), nil) {
@@ -73,56 +73,56 @@ func (d *driver) Offers(ctx context.Context, _ gputrain.Spec) iter.Seq2[gputrain
 }
 
 // Prepare does nothing: hosts share nothing.
-func (d *driver) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+func (d *sshDriver) Prepare(context.Context, driver.PoolInfo) error { return nil }
 
-// Release does nothing, as Prepare did.
-func (d *driver) Release(context.Context, gputrain.PoolInfo) error { return nil }
+// Release does nothing, as Prepare made nothing.
+func (d *sshDriver) Release(context.Context, driver.PoolInfo) error { return nil }
 
-// Launch adopts a host for each node, that of the offer first. Where there are
-// fewer, the first nodes get one.
-func (d *driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// Launch adopts a host for each node, the offer's first. If there are too few, the first nodes
+// get them.
+func (d *sshDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	free := d.free(req.Offer.ID)
-	var got []gputrain.Instance
+	var got []driver.Instance
 	for i, node := range req.Nodes[:min(len(req.Nodes), len(free))] {
 		h := free[i]
-		h.state, h.node = gputrain.InstanceRunning, node
+		h.state, h.node = driver.InstanceRunning, node
 		h.uses++
 		got = append(got, h.instance())
 	}
 	if len(got) < len(req.Nodes) {
-		return got, &gputrain.Error{
-			Provider: provider, Op: "launch", Kind: gputrain.ErrNoCapacity,
-			Err:  fmt.Errorf("%d nodes asked for, %d of %d hosts free", len(req.Nodes), len(free), len(d.hosts)),
+		return got, &driver.Error{
+			Provider: provider, Op: "launch", Kind: driver.ErrNoCapacity,
+			Err:  fmt.Errorf("the pool asks for %d nodes; %d of %d hosts are free", len(req.Nodes), len(free), len(d.hosts)),
 			Hint: "add to Hosts (a host that is listed twice carries two nodes), or ask for fewer nodes",
 		}
 	}
 	return got, nil
 }
 
-// Describe reports an adopted host as running: what it really does, the pool
-// finds out over SSH. A host that this driver has not handed out belongs to a
-// pool that another program opened with it, and is taken up.
-func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+// Describe reports an adopted host as running: the pool checks its state over SSH. A host that
+// this driver has not handed out belongs to a pool that another program opened with it, and is
+// taken over.
+func (d *sshDriver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var got []gputrain.Instance
+	var got []driver.Instance
 	for _, id := range ids {
 		i := slices.IndexFunc(d.hosts, func(h *host) bool { return h.id == id })
 		if i < 0 {
-			got = append(got, gputrain.Instance{ID: id, State: gputrain.InstanceTerminated, StateReason: "not in Hosts"})
+			got = append(got, driver.Instance{ID: id, State: driver.InstanceTerminated, StateReason: "not in Hosts"})
 			continue
 		}
 		h := d.hosts[i]
-		if h.state == gputrain.InstanceUnknown {
-			h.state = gputrain.InstanceRunning
+		if h.state == driver.InstanceUnknown {
+			h.state = driver.InstanceRunning
 			h.uses++
 		}
 		got = append(got, h.instance())
@@ -130,33 +130,32 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 	return got, nil
 }
 
-// List reports nothing: a host neither bills nor lingers.
-func (d *driver) List(ctx context.Context, _ string) ([]gputrain.Resource, error) {
+// List reports nothing: a host neither costs anything nor is left over.
+func (d *sshDriver) List(ctx context.Context, _ string) ([]driver.Resource, error) {
 	return nil, ctx.Err()
 }
 
-// Terminate gives hosts back and touches none of them.
-func (d *driver) Terminate(_ context.Context, ids ...string) error {
+// Terminate releases hosts and touches none of them.
+func (d *sshDriver) Terminate(_ context.Context, ids ...string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, h := range d.hosts {
 		if slices.Contains(ids, h.id) {
-			h.state = gputrain.InstanceTerminated
+			h.state = driver.InstanceTerminated
 		}
 	}
 	return nil
 }
 
 // Close does nothing: the driver holds nothing.
-func (d *driver) Close() error { return nil }
+func (d *sshDriver) Close() error { return nil }
 
-// free returns the hosts that no node has, in the order in which they are to
-// be used: first the one that is wanted, then those used least, so that a node
-// that was lost is replaced elsewhere if it can be.
-func (d *driver) free(wanted string) []*host {
+// free returns the free hosts in the order of their use: the wanted one first, then those used
+// least, so that a lost node is replaced elsewhere if possible.
+func (d *sshDriver) free(wanted string) []*host {
 	var free []*host
 	for _, h := range d.hosts {
-		if h.state != gputrain.InstanceRunning {
+		if h.state != driver.InstanceRunning {
 			free = append(free, h)
 		}
 	}
@@ -173,23 +172,23 @@ func (d *driver) free(wanted string) []*host {
 }
 
 func (h *host) name() string {
-	name, _, _ := net.SplitHostPort(h.endpoint.Addr) // address made it
+	name, _, _ := net.SplitHostPort(h.endpoint.Addr) // address has made it
 	return name
 }
 
-func (h *host) offer() gputrain.Offer {
-	return gputrain.Offer{
+func (h *host) offer() driver.Offer {
+	return driver.Offer{
 		Provider:     provider,
 		ID:           h.id,
 		InstanceType: "host",
 		Region:       h.endpoint.Addr,
-		HourlyUSD:    gputrain.USD(0),
+		HourlyUSD:    driver.USD(0),
 		Available:    1,
 	}
 }
 
-func (h *host) instance() gputrain.Instance {
-	i := gputrain.Instance{
+func (h *host) instance() driver.Instance {
+	i := driver.Instance{
 		ID:          h.id,
 		Name:        h.node.Name,
 		Rank:        h.node.Rank,
@@ -200,7 +199,7 @@ func (h *host) instance() gputrain.Instance {
 		Offer:       h.offer(),
 		Labels:      h.labels,
 	}
-	if h.state == gputrain.InstanceTerminated {
+	if h.state == driver.InstanceTerminated {
 		i.StateReason = "given back"
 	}
 	return i

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // open opens a driver with hosts at the addresses.
-func open(t *testing.T, addrs ...string) gputrain.Driver {
+func open(t *testing.T, addrs ...string) driver.Driver {
 	t.Helper()
 	private, _ := keyPair(t, "")
 	write(t, filepath.Join(home(t), "key"), private)
@@ -26,32 +26,32 @@ func open(t *testing.T, addrs ...string) gputrain.Driver {
 	return d
 }
 
-func nodes(from, to int) (out []gputrain.NodeRequest) {
+func nodes(from, to int) (out []driver.NodeRequest) {
 	for rank := from; rank < to; rank++ {
-		out = append(out, gputrain.NodeRequest{Rank: rank, Name: fmt.Sprint("p-", rank)})
+		out = append(out, driver.NodeRequest{Rank: rank, Name: fmt.Sprint("p-", rank)})
 	}
 	return out
 }
 
-func launch(t *testing.T, d gputrain.Driver, n ...gputrain.NodeRequest) []string {
+func launch(t *testing.T, d driver.Driver, n ...driver.NodeRequest) []string {
 	t.Helper()
-	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: n})
+	got, err := d.Launch(t.Context(), driver.Launch{Nodes: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ids(got)
 }
 
-func ids(got []gputrain.Instance) (out []string) {
+func ids(got []driver.Instance) (out []string) {
 	for _, i := range got {
 		out = append(out, i.ID)
 	}
 	return out
 }
 
-func offered(t *testing.T, d gputrain.Driver) (out []string) {
+func offered(t *testing.T, d driver.Driver) (out []string) {
 	t.Helper()
-	for o, err := range d.Offers(t.Context(), gputrain.Spec{}) {
+	for o, err := range d.Offers(t.Context(), driver.Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,18 +74,18 @@ func TestLifeOfAHost(t *testing.T) {
 	d := open(t, "a", "b:2222", "c")
 	expect(t, "offers", offered(t, d), "a:22", "b:2222", "c:22")
 
-	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(0, 2)})
+	got, err := d.Launch(t.Context(), driver.Launch{Nodes: nodes(0, 2)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "launched", ids(got), "a:22", "b:2222")
 	b := got[1]
-	if b.Name != "p-1" || b.Rank != 1 || b.State != gputrain.InstanceRunning || b.SSH.Addr != "b:2222" || b.PrivateAddr != "b" || b.PublicAddr != "b" {
+	if b.Name != "p-1" || b.Rank != 1 || b.State != driver.InstanceRunning || b.SSH.Addr != "b:2222" || b.PrivateAddr != "b" || b.PublicAddr != "b" {
 		t.Errorf("odd instance %+v", b)
 	}
 	expect(t, "offers with two taken", offered(t, d), "c:22")
 
-	for range 2 { // twice: what is gone is a success
+	for range 2 { // the second is a repetition
 		if err := d.Terminate(t.Context(), "a:22", "unheard of"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestLifeOfAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []gputrain.InstanceState{gputrain.InstanceRunning, gputrain.InstanceTerminated, gputrain.InstanceTerminated} {
+	for i, want := range []driver.InstanceState{driver.InstanceRunning, driver.InstanceTerminated, driver.InstanceTerminated} {
 		if found[i].State != want {
 			t.Errorf("%s is %v, want %v", found[i].ID, found[i].State, want)
 		}
@@ -108,7 +108,7 @@ func TestLifeOfAHost(t *testing.T) {
 
 func TestLaunchTakesTheOfferedHostFirst(t *testing.T) {
 	d := open(t, "a", "b", "c")
-	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Offer: gputrain.Offer{ID: "b:22"}, Nodes: nodes(0, 3)})
+	got, err := d.Launch(t.Context(), driver.Launch{Offer: driver.Offer{ID: "b:22"}, Nodes: nodes(0, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,9 @@ func TestLaunchTakesTheOfferedHostFirst(t *testing.T) {
 
 func TestMoreNodesThanHosts(t *testing.T) {
 	d := open(t, "a", "b")
-	got, err := d.Launch(t.Context(), gputrain.LaunchRequest{Nodes: nodes(0, 3)})
+	got, err := d.Launch(t.Context(), driver.Launch{Nodes: nodes(0, 3)})
 	expect(t, "those there are", ids(got), "a:22", "b:22")
-	if !errors.Is(err, gputrain.ErrNoCapacity) || !strings.Contains(err.Error(), "3 nodes") || !strings.Contains(err.Error(), "2 hosts") {
+	if !errors.Is(err, driver.ErrNoCapacity) || !strings.Contains(err.Error(), "3 nodes") || !strings.Contains(err.Error(), "2 hosts") {
 		t.Errorf("got %v, want ErrNoCapacity with both counts", err)
 	}
 }
@@ -129,12 +129,12 @@ func TestOneHostTwice(t *testing.T) {
 	expect(t, "launched", launch(t, d, nodes(0, 3)...), "a:22", "a:22#2", "a:22#3")
 }
 
-// Another program's driver takes up the hosts that it is asked about, and
-// gives none of them to a second node.
+// Another program's driver takes over the hosts that it describes, and gives none of them to a
+// second node.
 func TestTakeUp(t *testing.T) {
 	d := open(t, "a", "b")
 	found, err := d.Describe(t.Context(), "a:22")
-	if err != nil || found[0].State != gputrain.InstanceRunning {
+	if err != nil || found[0].State != driver.InstanceRunning {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	expect(t, "launched", launch(t, d, nodes(1, 2)...), "b:22")
@@ -142,12 +142,12 @@ func TestTakeUp(t *testing.T) {
 
 func TestKeepCache(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		d := &driver{keepCache: keep}
+		d := &sshDriver{keepCache: keep}
 		if d.Capabilities().KeepCache != keep {
 			t.Errorf("KeepCache is %v", !keep)
 		}
 	}
-	if c := (&driver{}).Capabilities(); !c.Adopts || !c.Free || c.HostKeys != gputrain.HostKeyConfigured {
+	if c := (&sshDriver{}).Capabilities(); !c.Adopts || !c.Free || c.HostKeys != driver.HostKeyConfigured {
 		t.Errorf("capabilities %+v", c)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain/internal/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/internal/readme"
 )
 

@@ -8,15 +8,15 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client has one method for each endpoint that is used.
+// A client has one method for each endpoint that the driver uses.
 type client struct{ *rest.Client }
 
-// newClient returns a client of the API, which bears 100 calls a minute.
+// newClient returns a client of the API, which allows 100 calls a minute.
 func newClient(c Config, token string) (*client, error) {
 	api, err := rest.New(rest.Config{
 		BaseURL:    cmp.Or(c.Endpoint, defaultEndpoint),
@@ -30,7 +30,7 @@ func newClient(c Config, token string) (*client, error) {
 	return &client{api}, err
 }
 
-// authTest checks the token, and returns whose it is, where it is told.
+// authTest checks the token and returns its organization, if the API reports it.
 func (c *client) authTest(ctx context.Context) (organization string, err error) {
 	var out struct {
 		Success      *bool  `json:"success"`
@@ -38,16 +38,16 @@ func (c *client) authTest(ctx context.Context) (organization string, err error) 
 	}
 	const path = "/auth/test"
 	err = c.Do(ctx, http.MethodPost, path, nil, &out, rest.Safe)
-	if e, refused := cloud.Answered(err); refused && e.Status < 400 { // in the API's own words
-		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: err, Hint: whereTokens}
+	if e, refused := cloud.Answered(err); refused && e.Status < 400 { // by the API itself
+		return "", &driver.Error{Kind: driver.ErrAuth, Err: err, Hint: whereTokens}
 	}
 	switch {
 	case err != nil:
 		return "", err
 	case out.Success == nil:
-		return "", odd(http.MethodPost, path, "it does not say whether the token is good")
+		return "", odd(http.MethodPost, path, "the answer does not confirm the token")
 	case !*out.Success:
-		return "", &gputrain.Error{Kind: gputrain.ErrAuth, Err: fmt.Errorf("POST %s: success is false", path), Hint: whereTokens}
+		return "", &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("POST %s: success is false", path), Hint: whereTokens}
 	}
 	return out.Organization, nil
 }
@@ -75,12 +75,12 @@ func (c *client) create(ctx context.Context, o order) (id string, err error) {
 		return "", err
 	}
 	if out.ID == "" {
-		return "", odd(http.MethodPost, "/instances", "it names no instance")
+		return "", odd(http.MethodPost, "/instances", "the answer names no instance")
 	}
 	return out.ID, nil
 }
 
-// instances are all that the account has.
+// instances returns all instances of the account.
 func (c *client) instances(ctx context.Context) (all []machine, err error) {
 	err = c.list(ctx, "/instances", "instances", &all)
 	for _, m := range all {
@@ -91,8 +91,8 @@ func (c *client) instances(ctx context.Context) (all []machine, err error) {
 	return all, err
 }
 
-// list reads the list of that name, in whatever shape it comes. Without one the answer is an
-// error, and not an empty list.
+// list reads the list of that name, in any of the API's shapes. An answer without the list is
+// an error, not an empty list.
 func (c *client) list(ctx context.Context, path, name string, out any) error {
 	var body json.RawMessage
 	if err := c.Do(ctx, http.MethodGet, path, nil, &body); err != nil {
@@ -100,7 +100,7 @@ func (c *client) list(ctx context.Context, path, name string, out any) error {
 	}
 	list := listIn(body, name)
 	if list == nil {
-		return odd(http.MethodGet, path, "it has no "+name)
+		return odd(http.MethodGet, path, "the answer has no "+name)
 	}
 	if err := json.Unmarshal(list, out); err != nil {
 		return odd(http.MethodGet, path, err.Error())
@@ -114,7 +114,7 @@ func (c *client) instance(ctx context.Context, id string) (m machine, err error)
 		return machine{}, err
 	}
 	if m.ID != id {
-		return machine{}, odd(http.MethodGet, path, fmt.Sprintf("it tells of instance %q", m.ID))
+		return machine{}, odd(http.MethodGet, path, fmt.Sprintf("the answer is instance %q", m.ID))
 	}
 	return m, nil
 }
@@ -123,7 +123,7 @@ func (c *client) deleteInstance(ctx context.Context, id string) error {
 	return c.Do(ctx, http.MethodDelete, "/instances/"+url.PathEscape(id), nil, nil)
 }
 
-// odd is an answer that is not understood.
+// odd returns the error of an unexpected answer.
 func odd(method, path, why string) error {
 	return &rest.Error{Method: method, Path: path, Err: fmt.Errorf("%w: %s", rest.ErrAnswer, why)}
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Bad parameters are refused before anything is contacted, all of them at once.
+// Bad parameters are rejected before any call, all of them in one error.
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -30,7 +30,7 @@ func TestBadParameters(t *testing.T) {
 		c := f.config()
 		change(&c)
 		d, err := c.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "open", testToken)
+		cloudtest.Is(t, err, driver.ErrInvalid, "tensordock", "open", testToken)
 		if d != nil || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, %v; want %q", d, err, says)
 		}
@@ -45,14 +45,14 @@ func TestBadParameters(t *testing.T) {
 	}
 }
 
-// The token comes from the field, a reference, or the variable. That it is bad may be said
-// under a good status.
+// The token comes from the field, a reference, or the variable. The API may reject it under a
+// good status.
 func TestToken(t *testing.T) {
 	f := startFake(t)
 	t.Setenv("TENSORDOCK_API_TOKEN", "")
 	none := Config{Endpoint: f.URL + "/api/v2"}
 	_, err := none.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open")
+	cloudtest.Is(t, err, driver.ErrAuth, "tensordock", "open")
 	if err == nil || !strings.Contains(err.Error(), "TENSORDOCK_API_TOKEN") || len(f.Records()) != 0 {
 		t.Errorf("%v", err)
 	}
@@ -63,7 +63,7 @@ func TestToken(t *testing.T) {
 	t.Setenv("TENSORDOCK_API_TOKEN", testToken+"\n")
 	d := cloudtest.Open(t, none)
 	caps := d.Capabilities()
-	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != gputrain.HostKeyInjected {
+	if caps.Account != "organization org-7" || caps.Spot || caps.Tags || caps.PrivateNetwork || caps.EndsBilling != "delete" || caps.HostKeys != driver.HostKeyInjected {
 		t.Errorf("%+v", caps)
 	}
 	f.Inject(fakecloud.Fault{Op: opAuth, Answer: fakecloud.Reply(200, row{"success": true})})
@@ -72,20 +72,20 @@ func TestToken(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opAuth, Answer: fakecloud.Reply(200, row{"success": false, "error": "no such token"})})
 	_, err = none.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open", testToken)
+	cloudtest.Is(t, err, driver.ErrAuth, "tensordock", "open", testToken)
 	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testToken) {
 		t.Error("the driver shows the token")
 	}
 	f.Do(func() { f.tokenBad = true })
 	_, err = none.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrAuth, "tensordock", "open", testToken)
+	cloudtest.Is(t, err, driver.ErrAuth, "tensordock", "open", testToken)
 	if err == nil || !strings.Contains(err.Error(), "success is false") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A page, or nothing, under a good status says nothing of the token: it is asked for again, and in
-// the end is no answer.
+// A page, or nothing, under a good status does not mean that the token is wrong: the call is
+// repeated, and then is ErrUnavailable.
 func TestOddAnswerIsNotTheTokensFault(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -94,8 +94,8 @@ func TestOddAnswerIsNotTheTokensFault(t *testing.T) {
 		cloudtest.Open(t, f.config())
 		lasting := f.Inject(fakecloud.Fault{Op: opAuth, Answer: answer, Times: -1})
 		_, err := f.config().Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrUnavailable, "tensordock", "open", testToken)
-		if errors.Is(err, gputrain.ErrAuth) || lasting.Hits() < 2 {
+		cloudtest.Is(t, err, driver.ErrUnavailable, "tensordock", "open", testToken)
+		if errors.Is(err, driver.ErrAuth) || lasting.Hits() < 2 {
 			t.Errorf("%s: after %d calls %v", name, lasting.Hits(), err)
 		}
 		lasting.Remove()

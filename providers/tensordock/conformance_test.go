@@ -6,11 +6,12 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// This test is not parallel to others: the suite looks for goroutines that are left.
+// This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
@@ -59,10 +60,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// states are all that the API has, one of them in each way of writing, and one more.
+// states returns the API's states, one of them in each spelling, and one that the API does not
+// have.
 func (f *fake) states() []providertest.StateCase {
-	words := map[string]gputrain.InstanceState{
-		"Stopped_Disassociated": gputrain.InstancePreempted, "RUNNING": gputrain.InstanceRunning, "relocating": gputrain.InstanceUnknown,
+	words := map[string]driver.InstanceState{
+		"Stopped_Disassociated": driver.InstancePreempted, "RUNNING": driver.InstanceRunning, "relocating": driver.InstanceUnknown,
 	}
 	maps.Copy(words, states)
 	return cloudtest.States(words, func(id, word string) { f.set(id, row{"status": word}) })()

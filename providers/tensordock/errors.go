@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // fault reads a failure, which may come under a good status: {"error":"text","status":400},
-// {"message":"text"}, or {"errors":[{"title":"text","detail":"text"}]}. A machine has a
-// status, too, but that is a word.
+// {"message":"text"}, or {"errors":[{"title":"text","detail":"text"}]}. A machine has a status,
+// too, but that is a word.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Error   json.RawMessage `json:"error"`
@@ -45,7 +45,7 @@ func fault(status int, body []byte) *rest.Fault {
 	return &rest.Fault{Message: message, Status: number}
 }
 
-// text is a string, or whatever else is there as it is written.
+// text returns a string's value, or anything else as it is written.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil || string(raw) == "false" {
@@ -54,24 +54,24 @@ func text(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// symptoms are words by which failures are told apart, as there are no codes: of a launch
-// only, where launch is set.
+// symptoms are texts that identify failures, as there are no codes. If launch is set, they
+// apply to launches only.
 var symptoms = []struct {
 	words  string // in lower case
 	launch bool
 	kind   error
 	hint   string
 }{
-	{"need at least $", false, gputrain.ErrQuota, fundsHint},
-	{"balance", false, gputrain.ErrQuota, fundsHint},
-	{"unexpected error", false, gputrain.ErrUnavailable, "the API does not say what is wrong: try another Image, or StorageGB 200"},
-	{"unavailable", true, gputrain.ErrNoCapacity, ""},
-	{"not enough", true, gputrain.ErrNoCapacity, ""},
-	{"no available", true, gputrain.ErrNoCapacity, ""},
-	{"insufficient", true, gputrain.ErrQuota, fundsHint},
-	{"instance not found", false, gputrain.ErrNotFound, ""}, // and not its host, or the account
-	{"machine not found", false, gputrain.ErrNotFound, ""},
-	{"not found", true, gputrain.ErrNotFound, ""},
+	{"need at least $", false, driver.ErrQuota, fundsHint},
+	{"balance", false, driver.ErrQuota, fundsHint},
+	{"unexpected error", false, driver.ErrUnavailable, "the API does not name the cause: try another Image, or StorageGB 200"},
+	{"unavailable", true, driver.ErrNoCapacity, ""},
+	{"not enough", true, driver.ErrNoCapacity, ""},
+	{"no available", true, driver.ErrNoCapacity, ""},
+	{"insufficient", true, driver.ErrQuota, fundsHint},
+	{"instance not found", false, driver.ErrNotFound, ""}, // not its host, or the account
+	{"machine not found", false, driver.ErrNotFound, ""},
+	{"not found", true, driver.ErrNotFound, ""},
 }
 
 const fundsHint = "add to the balance at https://dashboard.tensordock.com"
@@ -83,14 +83,14 @@ func classify(op string, err error) (hint string, kind error) {
 	}
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return whereTokens, gputrain.ErrAuth
+		return whereTokens, driver.ErrAuth
 	case http.StatusTooManyRequests:
-		return "there are 100 calls a minute for an organization: try again in a minute", gputrain.ErrRateLimited
+		return "there are 100 calls a minute for an organization: try again in a minute", driver.ErrRateLimited
 	}
 	body := strings.TrimSpace(e.Body)
 	if strings.HasPrefix(body, "<") || e.Status == http.StatusNotFound && body != "" && !json.Valid([]byte(body)) {
-		// What stands in front of the API says so of everything: nothing is gone by that.
-		return "what answers is not the API: see Config.Endpoint", gputrain.ErrUnavailable
+		// A gateway gives this answer to every call: it does not mean that the thing is gone.
+		return "the answer is not from the API: see Config.Endpoint", driver.ErrUnavailable
 	}
 	said := strings.ToLower(e.Message)
 	if said == "" {

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opAuth      = "POST /auth/test"
 	opLocations = "GET /locations"
@@ -30,17 +30,17 @@ const testToken = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 type row = cloudtest.Row
 
-// A shape is one of the ways in which the API answers the same call.
+// A shape is one of the API's forms of the same answer.
 type shape int
 
 const (
-	flat    shape = iota // as it is, and data as a bare list
-	wrapped              // in data, and data.instances
-	deep                 // in data.attributes, with names_like_this
+	flat    shape = iota // no wrapper, and data is the list
+	wrapped              // a wrapper data, and lists in data.instances
+	deep                 // a wrapper data.attributes, and names_like_this
 )
 
-// A fake is TensorDock with its quirks. What it holds is only to be touched by its handlers
-// and in Do.
+// A fake is TensorDock with its quirks. Only its handlers and functions passed to Do may touch
+// its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -49,15 +49,15 @@ type fake struct {
 
 	shape      shape
 	room       int
-	status     string // of what is created
+	status     string // of a new instance
 	noMachines bool
 	wantPorts  bool // a port of zero is refused
 	thinList   bool // the list has no addresses
-	tokenBad   bool // /auth/test says so under 200
+	tokenBad   bool // /auth/test rejects the token under 200
 	lastID     int
 }
 
-// A rental is an instance, and the machine that it is.
+// A rental is an instance and the machine behind it.
 type rental struct {
 	row     row
 	machine *fakecloud.Machine
@@ -89,8 +89,8 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// anyShape mends the description, by which an instance with attributes is one of two shapes
-// and fits both.
+// anyShape corrects the description: it allows exactly one of two shapes, and an instance with
+// attributes has both.
 func anyShape(doc map[string]any) {
 	in := doc["components"].(row)["schemas"].(row)["InstanceAny"].(row)
 	in["anyOf"] = in["oneOf"]
@@ -105,7 +105,8 @@ func place(id, city, state, country string, tier int, gpus ...row) row {
 	return row{"id": id, "city": city, "stateprovince": state, "country": country, "tier": tier, "gpus": gpus}
 }
 
-// stockRow is what there is of a GPU. max_count is of the largest machine that could be had.
+// stockRow returns a location's stock of a GPU. max_count is that of the largest possible
+// machine.
 func stockRow(name string, most int, price float64) row {
 	return row{
 		"v0Name": name, "displayName": name, "max_count": most, "price_per_hr": price,
@@ -115,7 +116,7 @@ func stockRow(name string, most int, price float64) row {
 	}
 }
 
-// failure is one under its own status, and refusal one under 200.
+// failure answers with its own status, and refusal with 200.
 func failure(status int, text string) fakecloud.Answer {
 	return fakecloud.Reply(status, row{"error": text})
 }
@@ -142,7 +143,7 @@ func (f *fake) hosts(*fakecloud.Call) fakecloud.Answer {
 	}}})
 }
 
-// create rents. What it refuses is told under 200.
+// create rents a machine. It answers refusals with 200.
 func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	var in struct {
 		Data struct {
@@ -175,15 +176,15 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		r.row["portForwards"] = []row{{"internal_port": 8888, "external_port": 1}, {"internal_port": 22, "external_port": r.machine.Port}}
 	}
 	f.instances.Put(c, id, r)
-	brief := row{"type": "virtualmachine", "id": id, "name": o.Name, "status": "running"} // whatever it is
+	brief := row{"type": "virtualmachine", "id": id, "name": o.Name, "status": "running"} // whatever its real state
 	if f.shape == flat {
 		return fakecloud.Reply(200, brief)
 	}
 	return fakecloud.Reply(200, row{"data": brief})
 }
 
-// hostKey is what sshd proves itself with: the first of the keys that its configuration names
-// and that nobody else can read.
+// hostKey returns the key that sshd shows: the first one in its configuration that no other
+// user can read.
 func (c *cloudInit) hostKey() string {
 	files := map[string]file{}
 	for _, written := range c.Files {
@@ -198,7 +199,7 @@ func (c *cloudInit) hostKey() string {
 	return ""
 }
 
-// price is what the API charges.
+// price returns the API's price.
 func (f *fake) price(o order) float64 {
 	for _, l := range f.locations {
 		for _, g := range l["gpus"].([]row) {
@@ -210,7 +211,7 @@ func (f *fake) price(o order) float64 {
 	return 0
 }
 
-// told is an instance in the shape that the API has today.
+// told returns an instance in the present shape.
 func (f *fake) told(r row) row {
 	if f.shape != deep {
 		return r
@@ -285,22 +286,22 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// everything is what the account holds, whoever made it.
-func (f *fake) everything() (all []gputrain.Resource) {
+// everything returns all things in the account.
+func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			name := r.row["name"].(string)
-			if _, node, _, ok := cloud.ParseName(name); ok {
+			if _, node, _, ok := pooltag.ParseName(name); ok {
 				name = node
 			}
-			all = append(all, gputrain.Resource{Kind: "machine", ID: r.row["id"].(string), Name: name})
+			all = append(all, driver.Resource{Kind: "machine", ID: r.row["id"].(string), Name: name})
 		}
 	})
 	return all
 }
 
-// foreign puts into the account what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts things into the account that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, name := range []string{"gputrain", "gputrain-lab", "my-gputrain-p1-0"} {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const (
@@ -18,16 +18,16 @@ const (
 	maxRAM       = 512
 )
 
-// Offers yields what each location has of each GPU, in a machine of the size that is asked
-// for: not in the largest that could be had.
-func (d *dock) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		if spec.Allocation == gputrain.Spot {
+// Offers yields each location's GPUs in a machine of the requested size, not of the largest
+// possible size.
+func (d *dock) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		if spec.Allocation == driver.Spot {
 			return
 		}
 		all, err := d.client.locations(ctx)
 		if err != nil {
-			yield(gputrain.Offer{}, err)
+			yield(driver.Offer{}, err)
 			return
 		}
 		for _, l := range all {
@@ -44,13 +44,13 @@ func (d *dock) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrai
 	}
 }
 
-// A size is what an offer's ID says: where a machine is, and what it has.
+// A size is the content of an offer's ID: the location and parts of a machine.
 type size struct {
 	location, gpu               string
 	count, vcpus, ramGB, diskGB int
 }
 
-func (d *dock) sizeOf(l location, g gpuStock, spec gputrain.Spec) size {
+func (d *dock) sizeOf(l location, g gpuStock, spec driver.Query) size {
 	s := size{
 		location: l.ID, gpu: g.Name, count: max(int(math.Ceil(spec.Accelerator.Count)), 1), diskGB: d.cfg.StorageGB,
 		vcpus: even(max(int(math.Ceil(spec.VCPUs)), d.cfg.MinVCPUs)), ramGB: ramStep(max(int(math.Ceil(spec.MemoryGiB)), d.cfg.MinRAMGB)),
@@ -61,11 +61,11 @@ func (d *dock) sizeOf(l location, g gpuStock, spec gputrain.Spec) size {
 	return s
 }
 
-// even rounds up to what the API takes for vCPUs.
+// even rounds up to a number of vCPUs that the API accepts.
 func even(n int) int { return n + n%2 }
 
-// ramStep rounds up to what the API takes for memory: 2, 4, 6, 8, 10, 16, 32 and so on to 256,
-// and 512. More there is not.
+// ramStep rounds up to a size of memory that the API accepts: 2, 4, 6, 8, 10, 16, 32 and so on
+// to 256, and 512. There is no more.
 func ramStep(gb int) int {
 	switch {
 	case gb <= 10:
@@ -76,12 +76,11 @@ func ramStep(gb int) int {
 	return max(gb, maxRAM)
 }
 
-// storageStep rounds up to a size that the API surely takes for a disk: its own form has steps
-// of 50.
+// storageStep rounds up to a disk size that the API surely accepts: its own form has steps of
+// 50.
 func storageStep(gb int) int { return max((gb+49)/50*50, minStorageGB) }
 
-// fits is whether a location can have such a machine. What it does not tell is not held
-// against it.
+// fits reports whether a location can have such a machine. A missing limit does not exclude it.
 func (d *dock) fits(g gpuStock, s size) bool {
 	within := func(n, most int) bool { return most == 0 || n <= most }
 	if d.cfg.DedicatedIP && !g.Network.Dedicated || !d.cfg.DedicatedIP && g.Network.Forwards != nil && !*g.Network.Forwards {
@@ -91,34 +90,34 @@ func (d *dock) fits(g gpuStock, s size) bool {
 		within(s.vcpus, g.Resources.VCPUs) && within(s.ramGB, g.Resources.RAMGB) && within(s.diskGB, g.Resources.StorageGB)
 }
 
-func offerOf(l location, g gpuStock, s size, spec gputrain.Spec) gputrain.Offer {
-	return gputrain.Offer{
+func offerOf(l location, g gpuStock, s size, spec driver.Query) driver.Offer {
+	return driver.Offer{
 		ID: s.String(), InstanceType: fmt.Sprintf("%dx %s", s.count, s.gpu), Region: l.region(), Arch: "amd64",
 		Accelerator: accelerator(s.gpu, s.count, spec), HourlyUSD: priceOf(g, s),
 		VCPUs: float64(s.vcpus), MemoryGiB: float64(s.ramGB), DiskGiB: float64(s.diskGB) * 1e9 / gib,
 	}
 }
 
-// priceOf is the sum of what a machine has. Where a term is missing it is not known.
-func priceOf(g gpuStock, s size) gputrain.Price {
+// priceOf returns the sum of the prices of a machine's parts. If one is missing, it is unknown.
+func priceOf(g gpuStock, s size) driver.Price {
 	sum := 0.0
 	for _, term := range []struct {
 		per *number
 		n   int
 	}{{g.PerHour, s.count}, {g.Pricing.VCPU, s.vcpus}, {g.Pricing.RAMGB, s.ramGB}, {g.Pricing.StorageGB, s.diskGB}} {
 		if term.per == nil || *term.per < 0 {
-			return gputrain.Price{}
+			return driver.Price{}
 		}
 		sum += float64(*term.per) * float64(term.n)
 	}
 	if sum == 0 {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(sum)
+	return driver.USD(sum)
 }
 
-// accelerator is what the API means by a name. One that no table knows is passed through.
-func accelerator(name string, count int, spec gputrain.Spec) accelerators.Accelerator {
+// accelerator translates the API's name. It keeps a name that no table has.
+func accelerator(name string, count int, spec driver.Query) accelerators.Accelerator {
 	a, err := accelerators.ParseFrom(providerName, name)
 	if err != nil || a.IsZero() || spec.Accelerator.Exact && spec.Accelerator.Name == name {
 		a = accelerators.Exact(name)
@@ -127,7 +126,7 @@ func accelerator(name string, count int, spec gputrain.Spec) accelerators.Accele
 	return a
 }
 
-// String is the ID of the offer, which is all that a launch needs to know of it.
+// String returns the ID of the offer, which is all that a launch needs.
 func (s size) String() string {
 	return fmt.Sprintf("%s/%s/%d/%d/%d/%d", s.location, s.gpu, s.count, s.vcpus, s.ramGB, s.diskGB)
 }
@@ -135,13 +134,13 @@ func (s size) String() string {
 func parseSize(id string) (size, error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 6 || parts[0] == "" || parts[1] == "" {
-		return size{}, fmt.Errorf("%w: %q is not the ID of an offer of TensorDock's", gputrain.ErrInvalid, id)
+		return size{}, fmt.Errorf("%w: %q is not the ID of a TensorDock offer", driver.ErrInvalid, id)
 	}
 	s := size{location: parts[0], gpu: parts[1]}
 	for i, n := range []*int{&s.count, &s.vcpus, &s.ramGB, &s.diskGB} {
 		var err error
 		if *n, err = strconv.Atoi(parts[2+i]); err != nil || *n < 1 {
-			return size{}, fmt.Errorf("%w: %q is not the ID of an offer of TensorDock's", gputrain.ErrInvalid, id)
+			return size{}, fmt.Errorf("%w: %q is not the ID of a TensorDock offer", driver.ErrInvalid, id)
 		}
 	}
 	return s, nil

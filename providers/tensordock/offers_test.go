@@ -7,18 +7,19 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-func lines(all []gputrain.Offer) (out []string) {
+func lines(all []driver.Offer) (out []string) {
 	for _, o := range all {
 		out = append(out, fmt.Sprintf("%s in %s: %v %v", o.ID, o.Region, o.Accelerator, o.HourlyUSD))
 	}
 	return out
 }
 
-// What is offered is as many GPUs as are wanted, and not max_count, at the sum of all terms.
-// Homes are left out, and a country has several names.
+// An offer has the requested number of GPUs, not max_count, at the sum of the prices. Homes
+// are excluded, and a country has several names.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -37,7 +38,7 @@ func TestOffers(t *testing.T) {
 		"elsewhere": {func(c *Config) { c.Location = "FR" }, gputrain.Spec{}, nil},
 		"by code":   {func(c *Config) { c.Location = "de" }, gputrain.Spec{}, []string{berlin}},
 		"dedicated": {func(c *Config) { c.DedicatedIP = true }, gputrain.Spec{}, []string{austin, berlin}},
-		"no spot":   {nil, gputrain.Spec{Allocation: gputrain.Spot}, nil},
+		"no spot":   {nil, gputrain.Spec{Allocation: driver.Spot}, nil},
 		"count, rounds": {nil, gputrain.Spec{Accelerator: accelerators.RTX4090(accelerators.Count(5)), VCPUs: 7, MemoryGiB: 65, DiskGiB: 200}, []string{
 			"loc-austin/h100-sxm5-80gb/5/8/80/250 in US-Texas-Austin: H100-80GB-SXM:5 $11.20", "loc-berlin/geforcertx4090-pcie-24gb/5/8/80/250 in DE-Berlin: RTX4090-24GB-PCIe:5 $2.20",
 		}},
@@ -48,7 +49,7 @@ func TestOffers(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&cfg)
 		}
-		if got := lines(cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec)); !slices.Equal(got, tt.want) {
+		if got := lines(cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec.Query())); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q\nwant %q", name, got, tt.want)
 		}
 	}
@@ -74,7 +75,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// A price without one of its terms would be too low: it is not known. Numbers may be text.
+// If the price of a part is missing, the sum is unknown. Numbers may be text.
 func TestPriceIsASumOrUnknown(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -82,7 +83,7 @@ func TestPriceIsASumOrUnknown(t *testing.T) {
 	d := cloudtest.Open(t, f.config())
 	for i, pricing := range []row{{"per_vcpu_hr": 0.003, "per_gb_ram_hr": 0.002}, {}} {
 		gpu["pricing"] = pricing
-		if o := cloudtest.Offers(t, d, gputrain.Spec{})[0]; o.HourlyUSD != (gputrain.Price{}) {
+		if o := cloudtest.Offers(t, d, driver.Query{})[0]; o.HourlyUSD != (driver.Price{}) {
 			t.Errorf("%d: %v", i, o.HourlyUSD)
 		}
 	}

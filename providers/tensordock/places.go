@@ -2,8 +2,8 @@ package tensordock
 
 import "strings"
 
-// countries are codes by the names that the API has, and others, in lower case. It writes one
-// in several ways.
+// countries are codes by the API's names and others, in lower case. The API writes a country in
+// several ways.
 var countries = map[string]string{
 	"united states": "US", "usa": "US", "united states of america": "US", "united kingdom": "GB", "uk": "GB", "great britain": "GB",
 	"germany": "DE", "canada": "CA", "france": "FR", "netherlands": "NL", "the netherlands": "NL", "sweden": "SE", "norway": "NO",
@@ -15,7 +15,7 @@ var countries = map[string]string{
 	"united arab emirates": "AE", "uae": "AE",
 }
 
-// countryOf is the code of a country, or its name where the code is not known.
+// countryOf returns the code of a country, or its name if it has no known code.
 func countryOf(name string) string {
 	name = strings.TrimSpace(name)
 	if code, ok := countries[strings.ToLower(name)]; ok {
@@ -27,8 +27,8 @@ func countryOf(name string) string {
 	return name
 }
 
-// inCountry is whether a location's country is the one that is wanted: by its code, or by a part
-// of its name. Empty is any.
+// inCountry reports whether a location's country is the wanted one: by its code, or by a part
+// of its name. Empty means any.
 func inCountry(name, wanted string) bool {
 	if len(wanted) == 2 {
 		return countryOf(name) == wanted
@@ -36,7 +36,7 @@ func inCountry(name, wanted string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(wanted))
 }
 
-// region is a location as Offer.Region has it: "US-Texas-Austin".
+// region returns a location in the form of Offer.Region: "US-Texas-Austin".
 func (l location) region() string {
 	parts := []string{countryOf(l.Country)}
 	for _, p := range []string{l.State, l.City} {

@@ -12,26 +12,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A dock is the API. It remembers nothing.
+// A dock is TensorDock's [cloud.API]. It remembers nothing.
 type dock struct {
 	client  *client
 	cfg     Config //secretvet:ignore without the token
 	account string
 }
 
-// Capabilities says what TensorDock can do. How late its lists are, and its effects, is
-// estimated.
-func (d *dock) Capabilities() gputrain.Capabilities {
-	keys := gputrain.HostKeyFirstContact
+// Capabilities describes what TensorDock can do. The lags of its lists and effects are
+// estimates.
+func (d *dock) Capabilities() driver.Capabilities {
+	keys := driver.HostKeyFirstContact
 	if d.cfg.byCloudInit() {
-		keys = gputrain.HostKeyInjected
+		keys = driver.HostKeyInjected
 	}
-	return gputrain.Capabilities{
+	return driver.Capabilities{
 		Account:          d.account,
 		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
 		ListLag:          30 * cloud.Second,
@@ -43,17 +44,17 @@ func (d *dock) Capabilities() gputrain.Capabilities {
 	}
 }
 
-// Prepare makes nothing: the pool's key is in each create call.
-func (d *dock) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
+// Prepare makes nothing: each create call contains the pool's key.
+func (d *dock) Prepare(context.Context, driver.PoolInfo) error { return nil }
 
-// Release has nothing to remove.
-func (d *dock) Release(context.Context, gputrain.PoolInfo) error { return nil }
+// Release does nothing.
+func (d *dock) Release(context.Context, driver.PoolInfo) error { return nil }
 
 // Shared returns nothing, as nothing outlives a machine.
-func (d *dock) Shared(context.Context, string) ([]gputrain.Resource, error) { return nil, nil }
+func (d *dock) Shared(context.Context, string) ([]driver.Resource, error) { return nil, nil }
 
-// Create rents a machine. Any port may be forwarded to its SSH server; where the API wants to
-// be told which, one is taken that a host of that location has free.
+// Create rents a machine. Any port may be forwarded to its SSH server. If the API requires a
+// port, Create names one that a host of that location has free.
 func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error) {
 	s, err := parseSize(o.Offer.ID)
 	if err != nil {
@@ -65,7 +66,7 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 		Dedicated: d.cfg.DedicatedIP,
 	}
 	if d.cfg.byCloudInit() {
-		d.client.Hide(string(o.Node.HostKey.Private)) // should an answer show it
+		d.client.Hide(string(o.Node.HostKey.Private)) // an answer might show it
 		in.CloudInit = firstBoot(in.SSHKey, o.Node.HostKey)
 	}
 	if d.cfg.DedicatedIP {
@@ -83,8 +84,8 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 	return id, err
 }
 
-// refusesPort is whether a create was refused, and so made nothing, for its ports. What is "not
-// supported" is something else.
+// refusesPort reports whether a create was refused because of its ports, and so made nothing.
+// "Not supported" has another meaning.
 func refusesPort(err error) bool {
 	e, ok := cloud.Answered(err)
 	return ok && e.Status == http.StatusBadRequest && namesPort.MatchString(cmp.Or(e.Message, e.Body))
@@ -92,7 +93,7 @@ func refusesPort(err error) bool {
 
 var namesPort = regexp.MustCompile(`(?i)(^|[^a-z])ports?([^a-z]|$)|port_?forward`)
 
-// freePort is a port that a host of a location has, which has the GPUs as well.
+// freePort returns a free port of a host of the location that also has the GPUs.
 func (d *dock) freePort(ctx context.Context, s size) (int, error) {
 	all, err := d.client.hosts(ctx)
 	if err != nil {
@@ -107,14 +108,14 @@ func (d *dock) freePort(ctx context.Context, s size) (int, error) {
 			return h.Available.Ports[0], nil
 		}
 	}
-	return 0, &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New("no host of this location has a port free")}
+	return 0, &driver.Error{Kind: driver.ErrNoCapacity, Err: errors.New("no host of this location has a free port")}
 }
 
-// firstBoot has sshd take the pool's key for root, and prove itself by the node's host key, from
-// its first start. Beside the one is root's own file of keys, in which images put the same key with
-// a command that logs out; beside the other the image's own, without which sshd would not start
-// where it does not like the mode of the file.
-func firstBoot(key string, host gputrain.HostKey) *cloudInit {
+// firstBoot makes sshd accept the pool's key for root, and show the node's host key, from its
+// first start. Beside the pool's file it names root's own file of keys, in which images put the
+// same key with a command that logs out. Beside the node's host key it names the image's own:
+// without that, sshd would not start if it dislikes the mode of the file.
+func firstBoot(key string, host driver.HostKey) *cloudInit {
 	const keys, hostKey = "/etc/ssh/gputrain_keys", "/etc/ssh/gputrain_host_key"
 	return &cloudInit{
 		Files: []file{
@@ -126,12 +127,12 @@ func firstBoot(key string, host gputrain.HostKey) *cloudInit {
 					"HostKey " + hostKey + "\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
 			},
 		},
-		Commands: []string{"chmod 600 " + hostKey, "systemctl reload ssh || systemctl reload sshd || true"}, // where it was started before
+		Commands: []string{"chmod 600 " + hostKey, "systemctl reload ssh || systemctl reload sshd || true"}, // if it was started before
 	}
 }
 
-// Machines returns all machines whose names are gputrain's. Lists are known to tell less than
-// there is: of what runs and has no address there it is asked by itself.
+// Machines returns all machines with gputrain's names. Lists are known to be incomplete: a
+// running machine without an address in the list is asked for by itself.
 func (d *dock) Machines(ctx context.Context, poolID string) ([]cloud.Machine, error) {
 	all, err := d.client.instances(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (d *dock) Machines(ctx context.Context, poolID string) ([]cloud.Machine, er
 		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID {
 			continue
 		}
-		if state, _ := stateOf(in.Status); state == gputrain.InstanceRunning && m.SSH.Addr == "" {
+		if state, _ := stateOf(in.Status); state == driver.InstanceRunning && m.SSH.Addr == "" {
 			switch more, err := d.Machine(ctx, in.ID); {
 			case err == nil:
 				m = more
@@ -165,31 +166,31 @@ func (d *dock) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	return d.machine(in), nil
 }
 
-// machine is what the API tells of one. It is running once it can be reached.
+// machine translates a machine. It is running once it can be reached.
 func (d *dock) machine(in machine) cloud.Machine {
-	m := cloud.Machine{Tag: cloud.FromName(in.Name)}
+	m := cloud.Machine{Tag: pooltag.FromName(in.Name)}
 	m.ID, m.PublicAddr = in.ID, in.IP
 	m.State, m.StateReason = stateOf(in.Status)
 	for gpu, n := range in.Resources.GPUs {
-		m.Offer = gputrain.Offer{
-			InstanceType: strconv.Itoa(n.Count) + "x " + gpu, Accelerator: accelerator(gpu, n.Count, gputrain.Spec{}), Arch: "amd64",
+		m.Offer = driver.Offer{
+			InstanceType: strconv.Itoa(n.Count) + "x " + gpu, Accelerator: accelerator(gpu, n.Count, driver.Query{}), Arch: "amd64",
 			VCPUs: float64(in.Resources.VCPUs), MemoryGiB: float64(in.Resources.RAMGB), DiskGiB: float64(in.Resources.StorageGB) * 1e9 / gib,
 		}
 	}
 	if in.PerHour > 0 {
-		m.Offer.HourlyUSD = gputrain.USD(float64(in.PerHour))
+		m.Offer.HourlyUSD = driver.USD(float64(in.PerHour))
 	}
 	port := d.sshPort(in)
 	if in.IP != "" && port > 0 {
-		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(in.IP, strconv.Itoa(port)), User: d.cfg.SSHUser}
-	} else if m.State == gputrain.InstanceRunning {
-		m.State, m.StateReason = gputrain.InstancePending, in.Status+", without an address yet"
+		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, strconv.Itoa(port)), User: d.cfg.SSHUser}
+	} else if m.State == driver.InstanceRunning {
+		m.State, m.StateReason = driver.InstancePending, in.Status+", without an address yet"
 	}
 	return m
 }
 
-// sshPort is the port that is forwarded to SSH. It is 22 only where the address is the
-// machine's own: on one that is shared, that is somebody else.
+// sshPort returns the port that is forwarded to SSH. It is 22 only if the address is the
+// machine's own: on a shared address, port 22 is another machine's.
 func (d *dock) sshPort(in machine) int {
 	i := slices.IndexFunc(in.Forwards, func(f forward) bool { return f.Internal == 22 })
 	switch {
@@ -201,20 +202,20 @@ func (d *dock) sshPort(in machine) int {
 	return 0
 }
 
-// End deletes a machine, which alone surely ends its billing.
+// End deletes a machine. Nothing else surely ends its billing.
 func (d *dock) End(ctx context.Context, id string) error { return d.client.deleteInstance(ctx, id) }
 
-// isGone is whether the API says that there is no such machine.
+// isGone reports whether the API answers that there is no such machine.
 func isGone(err error) bool {
 	_, kind := classify("", err)
 	if kind == nil {
 		kind = cloud.StatusKind(err)
 	}
-	return kind == gputrain.ErrNotFound
+	return kind == driver.ErrNotFound
 }
 
-// Classify says what kind of failure an error is, by the API's words.
+// Classify returns the kind of a failure by the API's text, and a hint.
 func (d *dock) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
-// Close gives back connections.
+// Close closes connections.
 func (d *dock) Close() { d.client.Close() }

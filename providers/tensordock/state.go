@@ -3,30 +3,30 @@ package tensordock
 import (
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// states are the API's words, in lower case and without what it writes between them.
-var states = map[string]gputrain.InstanceState{
-	"queued":   gputrain.InstancePending,
-	"creating": gputrain.InstancePending,
-	"starting": gputrain.InstancePending,
-	"running":  gputrain.InstanceRunning,
-	"online":   gputrain.InstanceRunning,
-	"stopping": gputrain.InstanceStopped,
-	"stopped":  gputrain.InstanceStopped,
-	"deleting": gputrain.InstanceStopped,
-	"error":    gputrain.InstanceFailed,
-	"deleted":  gputrain.InstanceTerminated,
+// states are the API's words, in lower case and without separators.
+var states = map[string]driver.InstanceState{
+	"queued":   driver.InstancePending,
+	"creating": driver.InstancePending,
+	"starting": driver.InstancePending,
+	"running":  driver.InstanceRunning,
+	"online":   driver.InstanceRunning,
+	"stopping": driver.InstanceStopped,
+	"stopped":  driver.InstanceStopped,
+	"deleting": driver.InstanceStopped,
+	"error":    driver.InstanceFailed,
+	"deleted":  driver.InstanceTerminated,
 
-	"stoppeddisassociated": gputrain.InstancePreempted,
+	"stoppeddisassociated": driver.InstancePreempted,
 }
 
 var plain = strings.NewReplacer("_", "", "-", "", " ", "")
 
-func stateOf(status string) (gputrain.InstanceState, string) {
+func stateOf(status string) (driver.InstanceState, string) {
 	state := states[plain.Replace(strings.ToLower(status))]
-	if state == gputrain.InstancePreempted {
+	if state == driver.InstancePreempted {
 		return state, status + ": its host has taken the GPU back"
 	}
 	return state, status

@@ -9,14 +9,15 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var rtx4090 = gputrain.Spec{Accelerator: accelerators.RTX4090()}
 
-// still starts a fake whose machines do not run.
+// still returns a fake whose machines do not run.
 func still(t testing.TB) *fake {
 	f := startFake(t)
 	f.noMachines = true
@@ -30,18 +31,18 @@ func TestShapes(t *testing.T) {
 		f := still(t)
 		f.shape = s
 		d := cloudtest.Open(t, f.config())
-		in := cloudtest.MustLaunch(t, d, rtx4090, 3)
-		other := cloudtest.MustLaunch(t, d, rtx4090, 4)
+		in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 3)
+		other := cloudtest.MustLaunch(t, d, rtx4090.Query(), 4)
 		f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": []row{{"internal_port": 22, "external_port": 22022}}})
 		for range 2 {
 			now, err := d.Describe(t.Context(), in.ID, other.ID)
-			if err != nil || now[0].State != gputrain.InstanceRunning || now[0].SSH.Addr != "203.0.113.10:22022" || now[0].SSH.User != "root" || now[0].Name != "p1-3" {
+			if err != nil || now[0].State != driver.InstanceRunning || now[0].SSH.Addr != "203.0.113.10:22022" || now[0].SSH.User != "root" || now[0].Name != "p1-3" {
 				t.Errorf("%v: %+v, %v", s, now, err)
 			}
 			if alone := cloudtest.Describe(t, d, in.ID); alone.SSH.Addr != "203.0.113.10:22022" {
 				t.Errorf("%v: %+v", s, alone)
 			}
-			f.Do(func() { f.thinList = true }) // and now each is asked for by itself
+			f.Do(func() { f.thinList = true }) // now each machine is read by its ID
 		}
 		if list, err := d.List(t.Context(), ""); err != nil || len(list) != 2 {
 			t.Errorf("%v: %+v, %v", s, list, err)
@@ -52,8 +53,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// A list is at the top of an answer, in data, or in data.attributes, as one page of the vendor's
-// has it; and what a machine is made of may be told in a way that nobody expects.
+// A list is at the top of an answer, in data, or, as on one of the vendor's pages, in
+// data.attributes. The parts of a machine may have an unexpected form.
 func TestShapesOfLists(t *testing.T) {
 	t.Parallel()
 	f := still(t)
@@ -61,17 +62,17 @@ func TestShapesOfLists(t *testing.T) {
 	instances := `"instances":[{"id":"a","attributes":{"name":"gputrain-p1-0","status":"running","ipAddress":"203.0.113.10","portForwards":[{"internal_port":22,"external_port":22022}],"resources":{"ram_gb":"32","gpus":[]}}}]`
 	for _, body := range []string{`{` + instances + `}`, `{"data":{` + instances + `}}`, `{"data":{"type":"list","id":"instances","attributes":{` + instances + `}}}`} {
 		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, body)})
-		if list, err := d.List(t.Context(), "p1"); err != nil || len(list) != 1 || list[0].ID != "a" || list[0].State != gputrain.InstanceRunning {
+		if list, err := d.List(t.Context(), "p1"); err != nil || len(list) != 1 || list[0].ID != "a" || list[0].State != driver.InstanceRunning {
 			t.Errorf("%s: %+v, %v", body, list, err)
 		}
 	}
 	f.Inject(fakecloud.Fault{Op: opLocations, Answer: fakecloud.Undescribed(200, row{"locations": f.locations})})
-	if all := cloudtest.Offers(t, d, rtx4090); len(all) == 0 {
+	if all := cloudtest.Offers(t, d, rtx4090.Query()); len(all) == 0 {
 		t.Error("no offers")
 	}
 }
 
-// In whatever shape a machine is told, it is the same.
+// A machine is the same in every shape.
 func FuzzShapes(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"a","name":"gputrain-p1-0","status":"running","ipAddress":"203.0.113.10","portForwards":[{"internal_port":22,"external_port":22022}],"rateHourly":0.42}`,
@@ -90,12 +91,12 @@ func FuzzShapes(f *testing.F) {
 	})
 }
 
-// A body with neither shape is an error, and never an empty list.
-func TestAnswersThatAreNotWhole(t *testing.T) {
+// A body without any of the shapes is an error, never an empty list.
+func TestIncompleteAnswers(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	for _, body := range []string{`{}`, `null`, `"none"`, `{"data":null}`, `{"data":{}}`, `{"data":{"attributes":{}}}`, `{"data":{"instances":null}}`, `{"data":{"instances":{}}}`, `{"data":[null]}`, `{"data":[{"name":"gputrain-p1-0"}]}`, `{"data":"none"}`} {
 		f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Reply(200, body)})
 		_, err := d.List(t.Context(), "p1")
@@ -108,7 +109,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 	}
 	for _, body := range []string{`{}`, `{"data":{"locations":null}}`, `{"data":{"locations":[{"city":"Austin"}]}}`} {
 		f.Inject(fakecloud.Fault{Op: opLocations, Answer: fakecloud.Reply(200, body)})
-		for _, err := range d.Offers(t.Context(), rtx4090) {
+		for _, err := range d.Offers(t.Context(), rtx4090.Query()) {
 			cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "offers")
 		}
 	}
@@ -117,15 +118,15 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 	cloudtest.Is(t, err, rest.ErrAnswer, "tensordock", "open")
 }
 
-// What is asked for: a port for SSH, cloud_init as an object, the key in the call itself, and
-// the GPUs that are wanted.
+// The create call has a port for SSH, cloud_init as an object, the key itself, and the
+// requested GPUs.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	attributes := func(change func(*Config)) (o order, sent map[string]any) {
 		cfg := f.config()
 		change(&cfg)
-		cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), rtx4090, len(f.Records(opCreate)))
+		cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), rtx4090.Query(), len(f.Records(opCreate)))
 		all := f.Records(opCreate)
 		var in struct {
 			Data struct {
@@ -160,17 +161,17 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The private host key is in the create call and in nothing that is told of it. Where cloud-init is
-// not given it, the first contact decides.
+// The private host key is in the create call, and in no error. Without cloud-init, the first
+// contact decides.
 func TestHostKey(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	req := cloudtest.Request(t, rtx4090, cloudtest.Offers(t, d, rtx4090)[0], 0)
+	req := cloudtest.Request(t, rtx4090.Query(), cloudtest.Offers(t, d, rtx4090.Query())[0], 0)
 	secret := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")[2]
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: refusal(400, "cannot write "+string(req.Nodes[0].HostKey.Private))})
 	_, err := d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "launch", secret)
+	cloudtest.Is(t, err, driver.ErrInvalid, "tensordock", "launch", secret)
 	got, err := d.Launch(t.Context(), req)
 	in := cloudtest.One(t, got, err)
 	f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": []row{{"internal_port": 22, "external_port": 22022}}})
@@ -180,17 +181,17 @@ func TestHostKey(t *testing.T) {
 	cfg := f.config()
 	cfg.SSHUser = "user"
 	d = cloudtest.Open(t, cfg)
-	if now := cloudtest.Describe(t, d, in.ID); len(now.SSH.HostKeys) != 0 || d.Capabilities().HostKeys != gputrain.HostKeyFirstContact {
+	if now := cloudtest.Describe(t, d, in.ID); len(now.SSH.HostKeys) != 0 || d.Capabilities().HostKeys != driver.HostKeyFirstContact {
 		t.Errorf("%+v", now.SSH)
 	}
 }
 
-// On an address that is shared, port 22 is somebody else's. On one's own it is right.
+// On a shared address, port 22 is another machine's. On the machine's own address it is right.
 func TestPortOfSSH(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	for _, forwards := range [][]row{nil, {{"internal_port": 8888, "external_port": 20001}}, {{"internal_port": 22, "external_port": 0}}} {
 		f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": forwards})
 		f.Do(func() {
@@ -198,7 +199,7 @@ func TestPortOfSSH(t *testing.T) {
 				delete(r.row, "portForwards")
 			}
 		})
-		if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePending || now.SSH.Addr != "" {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.SSH.Addr != "" {
 			t.Errorf("%v: %+v", forwards, now)
 		}
 	}
@@ -213,24 +214,24 @@ func TestPortOfSSH(t *testing.T) {
 	}
 }
 
-// An API that does not choose ports is given one that a host there has free.
+// If the API does not choose a port, the create call names one that a host there has free.
 func TestPortOfHost(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	f.wantPorts = true
 	d := cloudtest.Open(t, f.config())
-	cloudtest.MustLaunch(t, d, rtx4090, 0)
+	cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	all := f.Records(opCreate)
 	if len(all) != 2 || !strings.Contains(all[1].Body, `"external_port":20022`) {
 		t.Errorf("%v", all)
 	}
-	o := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.H100()})
+	o := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.H100()})
 	i := 0
 	for i < len(o) && !strings.Contains(o[i].ID, "h100") {
 		i++
 	}
-	_, err := d.Launch(t.Context(), cloudtest.Request(t, gputrain.Spec{}, o[i], 1)) // of which no host has one
-	cloudtest.Is(t, err, gputrain.ErrNoCapacity, "tensordock", "launch")
+	_, err := d.Launch(t.Context(), cloudtest.Request(t, driver.Query{}, o[i], 1)) // no host has a free port
+	cloudtest.Is(t, err, driver.ErrNoCapacity, "tensordock", "launch")
 	for text, want := range map[string]bool{
 		"external_port must be between 1 and 65535": true, "Port 20022 is taken": true, "portForwards is invalid": true, "port_forwards[0] is required": true,
 		"Image not supported": false, "contact support@tensordock.com": false, "vcpu_count must be even": false,
@@ -241,53 +242,53 @@ func TestPortOfHost(t *testing.T) {
 	}
 }
 
-// An offer that is not understood rents nothing.
+// A malformed offer rents nothing.
 func TestOffersThatAreNone(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	o := cloudtest.Offers(t, d, rtx4090)[0]
+	o := cloudtest.Offers(t, d, rtx4090.Query())[0]
 	for _, id := range []string{"", "loc-austin", "loc-austin/rtx/1/4/16/x", "loc-austin/rtx/0/4/16/100", "/rtx/1/4/16/100"} {
 		o.ID = id
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, rtx4090, o, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "tensordock", "launch")
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, rtx4090.Query(), o, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, "tensordock", "launch")
 	}
 	if n := len(f.Records(opCreate)); n != 0 {
 		t.Errorf("%d creates", n)
 	}
 }
 
-// A failure may come under a good status, and is told by its words alone.
+// A failure may come under a good status: only its text identifies it.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		answer fakecloud.Answer
 		want   error
 	}{
-		{failure(401, "Unauthorized"), gputrain.ErrAuth},
-		{failure(403, "Forbidden"), gputrain.ErrAuth},
-		{refusal(401, "Unauthorized"), gputrain.ErrAuth},
-		{refusal(400, "Hostnode unavailable"), gputrain.ErrNoCapacity},
-		{failure(400, "Not enough GPUs"), gputrain.ErrNoCapacity},
-		{fakecloud.Reply(200, row{"error": "No available hostnodes"}), gputrain.ErrNoCapacity},
-		{fakecloud.Reply(400, row{"errors": []row{{"title": "Bad", "detail": "no available GPU"}}}), gputrain.ErrNoCapacity},
-		{refusal(400, "You need at least $1 in your account"), gputrain.ErrQuota},
-		{fakecloud.Reply(400, "Insufficient funds"), gputrain.ErrQuota},
-		{refusal(400, "vcpu_count must be even"), gputrain.ErrInvalid},
-		{refusal(400, "Location not found"), gputrain.ErrNotFound},
-		{refusal(400, "An unexpected error has occurred"), gputrain.ErrUnavailable},
-		{refusal(500, "Internal"), gputrain.ErrUnavailable},
-		{failure(502, "Bad gateway"), gputrain.ErrUnavailable},
-		{failure(409, "The machine must be stopped"), gputrain.ErrUnavailable},
-		{fakecloud.Failure(429, row{"message": "slow down"}, ""), gputrain.ErrRateLimited},
-		{fakecloud.Reply(404, "<html>no such page</html>"), gputrain.ErrUnavailable},
+		{failure(401, "Unauthorized"), driver.ErrAuth},
+		{failure(403, "Forbidden"), driver.ErrAuth},
+		{refusal(401, "Unauthorized"), driver.ErrAuth},
+		{refusal(400, "Hostnode unavailable"), driver.ErrNoCapacity},
+		{failure(400, "Not enough GPUs"), driver.ErrNoCapacity},
+		{fakecloud.Reply(200, row{"error": "No available hostnodes"}), driver.ErrNoCapacity},
+		{fakecloud.Reply(400, row{"errors": []row{{"title": "Bad", "detail": "no available GPU"}}}), driver.ErrNoCapacity},
+		{refusal(400, "You need at least $1 in your account"), driver.ErrQuota},
+		{fakecloud.Reply(400, "Insufficient funds"), driver.ErrQuota},
+		{refusal(400, "vcpu_count must be even"), driver.ErrInvalid},
+		{refusal(400, "Location not found"), driver.ErrNotFound},
+		{refusal(400, "An unexpected error has occurred"), driver.ErrUnavailable},
+		{refusal(500, "Internal"), driver.ErrUnavailable},
+		{failure(502, "Bad gateway"), driver.ErrUnavailable},
+		{failure(409, "The machine must be stopped"), driver.ErrUnavailable},
+		{fakecloud.Failure(429, row{"message": "slow down"}, ""), driver.ErrRateLimited},
+		{fakecloud.Reply(404, "<html>no such page</html>"), driver.ErrUnavailable},
 	} {
 		t.Run(fmt.Sprint(tt.answer.Status, tt.answer.Body), func(t *testing.T) {
 			t.Parallel()
 			f := still(t)
 			d := cloudtest.Open(t, f.config())
 			f.Inject(fakecloud.Fault{Op: opCreate, Times: -1, Answer: tt.answer})
-			got, err := cloudtest.Launch(t, d, rtx4090, 0)
+			got, err := cloudtest.Launch(t, d, rtx4090.Query(), 0)
 			cloudtest.Is(t, err, tt.want, "tensordock", "launch", testToken)
 			if len(got) > 0 {
 				t.Errorf("%+v", got)
@@ -296,21 +297,21 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A 404 of the API's says that a machine is gone; a page does not, and words about stock mean
-// nothing of a read.
+// A 404 of the API means that a machine is gone. A page does not, and texts about stock mean
+// nothing for a read.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	in := cloudtest.MustLaunch(t, d, rtx4090, 0)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
 	for _, page := range []string{"<html>no such page</html>", "404 page not found"} {
 		f.Inject(fakecloud.Fault{Op: opDelete, Answer: fakecloud.Reply(404, page)})
-		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "tensordock", "terminate")
+		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), driver.ErrUnavailable, "tensordock", "terminate")
 	}
 	f.Inject(fakecloud.Fault{Op: opDelete, Answer: refusal(400, "Hostnode not found")})
-	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrInvalid, "tensordock", "terminate")
+	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), driver.ErrInvalid, "tensordock", "terminate")
 	f.Inject(fakecloud.Fault{Op: opDelete, Answer: refusal(400, "the API is unavailable")})
-	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrInvalid, "tensordock", "terminate")
+	cloudtest.Is(t, d.Terminate(t.Context(), in.ID), driver.ErrInvalid, "tensordock", "terminate")
 	f.Inject(fakecloud.Fault{Op: opDelete, After: true, Answer: refusal(404, "Instance not found")})
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.everything()) != 0 {
 		t.Error(err)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A number is a price or a size, which may be text. What is neither, or missing, is below
-// zero: not known.
+// A number is a price or a size, which may be text. Anything else, or a missing one, is
+// negative, which means unknown.
 type number float64
 
 const unknown number = -1
@@ -31,10 +31,10 @@ type location struct {
 	GPUs    []gpuStock `json:"gpus"`
 }
 
-// A gpuStock is what a location has of one kind of GPU.
+// A gpuStock is a location's stock of one kind of GPU.
 type gpuStock struct {
 	Name      string  `json:"v0Name"`
-	MaxCount  int     `json:"max_count"` // of the largest machine that could be had
+	MaxCount  int     `json:"max_count"` // of the largest possible machine
 	PerHour   *number `json:"price_per_hr"`
 	Resources struct {
 		VCPUs     int `json:"max_vcpus"`
@@ -66,10 +66,10 @@ type host struct {
 
 type forward struct {
 	Internal int `json:"internal_port"`
-	External int `json:"external_port"` // zero asks for any
+	External int `json:"external_port"` // zero means any
 }
 
-// An order is what a create asks for.
+// An order is the body of a create.
 type order struct {
 	Name       string     `json:"name"`
 	Type       string     `json:"type"`
@@ -93,7 +93,7 @@ type gpuCount struct {
 	Count int `json:"count"`
 }
 
-// A cloudInit is an object, not cloud-init's own text.
+// A cloudInit is an object in the API, not cloud-init's own text.
 type cloudInit struct {
 	Files    []file   `json:"write_files"`
 	Commands []string `json:"runcmd"`
@@ -106,7 +106,7 @@ type file struct {
 	Permissions string `json:"permissions"`
 }
 
-// A machine is what the API tells of one, in whatever shape.
+// A machine is a machine in any of the API's shapes.
 type machine struct {
 	ID        string
 	Name      string
@@ -117,8 +117,8 @@ type machine struct {
 	Resources resources
 }
 
-// UnmarshalJSON reads a machine that is flat, wrapped in data, or has attributes, with names
-// in either of the two ways in which the API writes them.
+// UnmarshalJSON reads a machine that is flat, wrapped in data, or has attributes, with either
+// of the API's two spellings of names.
 func (m *machine) UnmarshalJSON(text []byte) error {
 	var in struct {
 		ID            string          `json:"id"`
@@ -140,7 +140,7 @@ func (m *machine) UnmarshalJSON(text []byte) error {
 	if in.ID == "" && len(in.Data) > 0 {
 		return json.Unmarshal(in.Data, m)
 	}
-	if len(in.Attributes) > 0 { // what they lack stays
+	if len(in.Attributes) > 0 { // missing ones stay
 		if err := json.Unmarshal(in.Attributes, &in); err != nil {
 			return err
 		}
@@ -153,13 +153,13 @@ func (m *machine) UnmarshalJSON(text []byte) error {
 	}
 	*m = machine{in.ID, in.Name, in.Status, in.IP, in.Forwards, in.PerHour, resources{}}
 	if json.Unmarshal(in.Resources, &m.Resources) != nil {
-		m.Resources = resources{} // told in some other way: nothing hangs on it
+		m.Resources = resources{} // they have another form, and nothing depends on them
 	}
 	return nil
 }
 
-// listIn is the list of that name: at the top of an answer, in data, or in data.attributes. Or
-// data is the list. It is nil where there is none.
+// listIn returns the list of that name: at the top of an answer, in data, or in
+// data.attributes; or data itself is the list. It returns nil if there is none.
 func listIn(text json.RawMessage, name string) json.RawMessage {
 	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
 		return text

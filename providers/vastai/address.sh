@@ -1,4 +1,4 @@
-# vast_addr INTERFACE prints its address, where there is such an interface.
+# vast_addr INTERFACE prints the address of an interface, if it exists.
 PATH=$PATH:/usr/sbin:/sbin
 vast_addr() {
 	if command -v ip >/dev/null; then
@@ -12,5 +12,5 @@ print(s.inet_ntoa(f.ioctl(s.socket(s.AF_INET, s.SOCK_DGRAM), 0x8915, r)[20:24]))
 	fi 2>/dev/null
 }
 
-# On an overlay network that is eth0, and eth1 the way out; elsewhere eth0 is the way out.
+# With an overlay network, eth0 is on it and eth1 leads out; without one, eth0 leads out.
 if [ -n "$(vast_addr eth1)" ]; then vast_addr eth0; fi

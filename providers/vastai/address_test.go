@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// The API does not tell a node's address on an overlay: the node looks for it, with what
-// it has. A node that has one interface is on none.
+// The API does not report a node's overlay address: the node finds it, with the tools
+// it has. A node with only one interface is on no overlay.
 func TestOverlayAddressIsOnTheNodeAlone(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open(overlayed)
@@ -28,7 +28,7 @@ func TestOverlayAddressIsOnTheNodeAlone(t *testing.T) {
 			want := ""
 			if tool != "" {
 				path, err := exec.LookPath(tool)
-				if err == nil && tool == "python3" { // which may be a script that looks for the real one
+				if err == nil && tool == "python3" { // python3 may be a script that looks for the real one
 					var out []byte
 					out, err = exec.Command(tool, "-c", "import sys; print(sys.executable)").Output()
 					path = strings.TrimSpace(string(out))
@@ -42,7 +42,7 @@ func TestOverlayAddressIsOnTheNodeAlone(t *testing.T) {
 				want = "127.0.0.1\n"
 			}
 			run := func(text string) string {
-				cmd := exec.Command("sh", "-c", strings.ReplaceAll(text, ":/usr/sbin:/sbin", "")) // which may have another tool
+				cmd := exec.Command("sh", "-c", strings.ReplaceAll(text, ":/usr/sbin:/sbin", "")) // these directories may have another tool
 				cmd.Env = []string{"PATH=" + bin}
 				out, err := cmd.Output()
 				if err != nil {
@@ -50,7 +50,7 @@ func TestOverlayAddressIsOnTheNodeAlone(t *testing.T) {
 				}
 				return string(out)
 			}
-			text := d.FindAddress(gputrain.Instance{})
+			text := d.Scripts(driver.Instance{}).FindAddress
 			if got := run(strings.NewReplacer("eth0", "lo", "eth1", "lo").Replace(text)); got != want {
 				t.Errorf("it says %q; want %q", got, want)
 			}
@@ -59,7 +59,7 @@ func TestOverlayAddressIsOnTheNodeAlone(t *testing.T) {
 			}
 		})
 	}
-	if text := startFake(t).open().FindAddress(gputrain.Instance{}); text != "" {
+	if text := startFake(t).open().Scripts(driver.Instance{}).FindAddress; text != "" {
 		t.Errorf("without networks: %q", text)
 	}
 }

@@ -10,38 +10,39 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Bad parameters are refused before anything is contacted.
+// Bad parameters are rejected before any call.
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for says, c := range map[string]Config{
-		"Image":                          {Image: "a b"},
-		"DiskGB is 7":                    {DiskGB: 7},
-		"DiskGB is NaN":                  {DiskGB: math.NaN()},
-		"MinReliability is 95":           {MinReliability: 95},
-		"MinCUDA is +Inf":                {MinCUDA: math.Inf(1)},
-		`"Mars"`:                         {Geolocation: []string{"US", "Mars"}},
-		`"U1"`:                           {Geolocation: []string{"U1"}},
-		"MinInetDown is -1":              {MinInetDown: -1},
-		"MinInetUp is NaN":               {MinInetUp: math.NaN()},
-		"MaxTrafficUSDPerGB is -1":       {MaxTrafficUSDPerGB: -1},
-		"below 1 no bid wins":            {BidMultiplier: 0.9},
-		"InstanceTimeout is 1ms":         {InstanceTimeout: time.Millisecond},
-		"RequestTimeout is -1s":          {RequestTimeout: -time.Second},
-		"OverlayTimeout is 1ns":          {OverlayTimeout: 1},
-		`Endpoint "http://a'b"`:          {Endpoint: "http://a'b"},
-		"Endpoint: the API's address":    {Endpoint: "console.vast.ai"},
-		"DiskGB is 1; the least is 8\nv": {DiskGB: 1, MinInetUp: -1}, // every fault at once
+		"Image":                            {Image: "a b"},
+		"DiskGB is 7":                      {DiskGB: 7},
+		"DiskGB is NaN":                    {DiskGB: math.NaN()},
+		"MinReliability is 95":             {MinReliability: 95},
+		"MinCUDA is +Inf":                  {MinCUDA: math.Inf(1)},
+		`"Mars"`:                           {Geolocation: []string{"US", "Mars"}},
+		`"U1"`:                             {Geolocation: []string{"U1"}},
+		"MinInetDown is -1":                {MinInetDown: -1},
+		"MinInetUp is NaN":                 {MinInetUp: math.NaN()},
+		"MaxTrafficUSDPerGB is -1":         {MaxTrafficUSDPerGB: -1},
+		"below 1 no bid wins":              {BidMultiplier: 0.9},
+		"InstanceTimeout is 1ms":           {InstanceTimeout: time.Millisecond},
+		"RequestTimeout is -1s":            {RequestTimeout: -time.Second},
+		"OverlayTimeout is 1ns":            {OverlayTimeout: 1},
+		`Endpoint "http://a'b"`:            {Endpoint: "http://a'b"},
+		"Endpoint: the API's address":      {Endpoint: "console.vast.ai"},
+		"DiskGB is 1; the minimum is 8\nv": {DiskGB: 1, MinInetUp: -1}, // every fault is reported at once
 	} {
 		c.APIKey = testKey
 		if c.Endpoint == "" {
 			c.Endpoint = f.URL
 		}
 		d, err := c.Open(t.Context())
-		is(t, err, gputrain.ErrInvalid, "open")
+		is(t, err, driver.ErrInvalid, "open")
 		if d != nil {
 			t.Errorf("%s: a driver was returned", says)
 		}
@@ -65,7 +66,7 @@ func TestKey(t *testing.T) {
 	t.Setenv("USERPROFILE", home)
 	t.Setenv("VAST_API_KEY", "")
 	_, err := Config{Endpoint: f.URL}.Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 	if err == nil || !strings.Contains(err.Error(), "VAST_API_KEY") || !strings.Contains(err.Error(), "https://cloud.vast.ai/manage-keys/") {
 		t.Errorf("%v", err)
 	}
@@ -99,15 +100,15 @@ func TestKey(t *testing.T) {
 	t.Setenv("KEY_OF_MINE", testKey)
 	opens(Config{APIKey: "env://KEY_OF_MINE"})
 	_, err = Config{Endpoint: f.URL, APIKey: "env://NO_KEY_OF_MINE"}.Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 	if err == nil || !strings.Contains(err.Error(), "NO_KEY_OF_MINE") {
 		t.Errorf("%v", err)
 	}
 	_, err = Config{Endpoint: f.URL}.Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 }
 
-// No verb prints the key: not of a Config, not of a driver, nor what a container is given.
+// No verb prints a key: of a Config, a driver, or an instance.
 func TestSecretsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -117,8 +118,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	f.Inject(fakecloud.Fault{Op: opList, Answer: fakecloud.Failure(400, `{"instance_api_key":"`+instanceKey(asInt(got.ID))+`","said":"`+testKey+`"}`, "")})
 	_, err := d.List(t.Context(), "p1")
 	for _, text := range []string{
-		fmt.Sprintf("%v %+v %#v", f.config(), f.config(), f.config()), fmt.Sprintf("%v %+v %#v", d, d, d), fmt.Sprintf("%+v %#v", d.api, d.api.rest),
-		fmt.Sprintf("%+v", got), fmt.Sprint(err), d.SelfDestruct(got),
+		fmt.Sprintf("%v %+v %#v", f.config(), f.config(), f.config()), fmt.Sprintf("%v %+v %#v", d, d, d), fmt.Sprintf("%+v %#v", d.p.client, d.p.client.rest),
+		fmt.Sprintf("%+v", got), fmt.Sprint(err), d.Scripts(got).SelfDestruct,
 	} {
 		if strings.Contains(text, testKey) || strings.Contains(text, instanceKey(asInt(got.ID))) {
 			t.Errorf("a key shows: %.2000s", text)
@@ -134,18 +135,18 @@ func TestCapabilities(t *testing.T) {
 	d := startFake(t).open()
 	c := d.Capabilities()
 	if c.Account != "user 456" || c.EndsBilling != "destroy" || !c.Spot || !c.Tags || !c.DiskResizable || c.PrivateNetwork || c.Free || c.Adopts ||
-		c.HostKeys != gputrain.HostKeyPublished || c.PreemptionNotice != 0 || c.LateEffect < 30*time.Second || c.ListLag == 0 || c.Mounts {
+		c.HostKeys != driver.HostKeyPublished || c.PreemptionNotice != 0 || c.LateEffect < 30*time.Second || c.ListLag == 0 || c.Mounts {
 		t.Errorf("%+v", c)
 	}
-	if c := startFake(t).open(func(c *Config) { c.TrustFirstContact = true }).Capabilities(); c.HostKeys != gputrain.HostKeyFirstContact {
-		t.Errorf("of images that do not tell their keys: %+v", c)
+	if c := startFake(t).open(func(c *Config) { c.TrustFirstContact = true }).Capabilities(); c.HostKeys != driver.HostKeyFirstContact {
+		t.Errorf("for images that do not print their keys: %+v", c)
 	}
 	if c := startFake(t).open(overlayed).Capabilities(); !c.PrivateNetwork {
 		t.Errorf("with overlay networks: %+v", c)
 	}
 }
 
-// "EU" is no code of the API's: it stands for 27 countries.
+// "EU" is not a code of the API: it stands for 27 countries.
 func TestGeolocationIsCountries(t *testing.T) {
 	t.Parallel()
 	if eu, err := countries([]string{"EU"}); err != nil || len(eu) != 27 {

@@ -8,29 +8,31 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// These tests are not parallel to others: the suite looks for goroutines that are left.
+// These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
 func TestConformance(t *testing.T) {
 	conform(t, nil, func(*Config, *gputrain.Spec) {}, nil)
 }
 
-// The same where a rental is a bid.
+// The suite also passes if rentals are bids.
 func TestConformanceOfBids(t *testing.T) {
-	conform(t, nil, func(_ *Config, s *gputrain.Spec) { s.Allocation = gputrain.Spot }, cloudtest.Reads())
+	conform(t, nil, func(_ *Config, s *gputrain.Spec) { s.Allocation = driver.Spot }, cloudtest.Reads())
 }
 
-// And where the nodes of a pool are on a network of theirs, in one cluster.
+// The suite also passes if a pool's nodes are on an overlay network, in one cluster.
 func TestConformanceOfOverlays(t *testing.T) {
 	conform(t, row{"cluster_id": 42}, func(c *Config, s *gputrain.Spec) { c.UseOverlay, s.Nodes = true, 2 }, cloudtest.Reads())
 }
 
-// conform runs the suite against machines that differ as changed says.
+// conform runs the suite against machines with changed columns, Config and Spec.
 func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), without map[string]string) {
-	t.Setenv("HOME", t.TempDir()) // whose own may have the file of a key
+	t.Setenv("HOME", t.TempDir()) // the user's home may have a key's file
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t, slices.Repeat([]row{changed}, 8)...)
 		h, cfg := f.harness(), f.config()
@@ -45,7 +47,7 @@ func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), wi
 	})
 }
 
-// harness is the fake with all that it can do.
+// harness returns a harness with everything that the fake can do.
 func (f *fake) harness() providertest.Harness {
 	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 		providertest.OpOffers:    {opSearch},
@@ -65,38 +67,38 @@ func (f *fake) harness() providertest.Harness {
 		Stall:    func() { f.Do(func() { f.status = "loading" }) },
 		Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
-		// What is common to the keys that instances have for themselves is secret enough.
+		// Instances' own keys share this prefix, so it finds any of them.
 		Secrets: []string{testKey, instanceKey(0)[:24]},
 		Without: map[string]string{"PagedOffers": "a search has one page"},
 	}
 }
 
-// account returns all that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all resources in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			name := fmt.Sprint(r.row["label"])
-			if t, ok := parseTag(name); ok {
-				name = t.name
+			if t, ok := labels.Parse(name); ok {
+				name = t.Name
 			}
-			all = append(all, gputrain.Resource{Kind: "machine", ID: fmt.Sprint(r.row["id"]), Name: name})
+			all = append(all, driver.Resource{Kind: "machine", ID: fmt.Sprint(r.row["id"]), Name: name})
 		}
 		for _, k := range f.keys.All(nil) {
 			name := k["text"].(string)
-			if t, ok := keyTag(sshKey{Key: name}); ok {
-				name = keyName(t.pool)
+			if t := (sshKey{Key: name}).key().Tag; t.Pool != "" {
+				name = pooltag.SharedName(t.Pool)
 			}
-			all = append(all, gputrain.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: name})
+			all = append(all, driver.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: name})
 		}
 		for _, n := range f.networks.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "network", ID: fmt.Sprint(n["overlay_id"]), Name: fmt.Sprint(n["name"])})
+			all = append(all, driver.Resource{Kind: "network", ID: fmt.Sprint(n["overlay_id"]), Name: fmt.Sprint(n["name"])})
 		}
 	})
 	return all
 }
 
-// foreign puts into the account what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts resources that are not gputrain's into the account, with names that
+// resemble gputrain's.
 func (f *fake) foreign() []string {
 	f.Do(func() {
 		for i, label := range []any{nil, "gputrain-p1-0"} {
@@ -109,35 +111,35 @@ func (f *fake) foreign() []string {
 	return []string{"500", "501", "502", "503"}
 }
 
-// states are all that the API has, and one more.
+// states returns all states of the API, and one that the API does not have.
 func (f *fake) states() []providertest.StateCase {
 	var all []providertest.StateCase
 	for _, s := range []struct {
 		vendor  string
 		columns row
-		want    gputrain.InstanceState
+		want    driver.InstanceState
 	}{
-		{"placing", row{"actual_status": nil}, gputrain.InstancePending},
-		{"created", row{"actual_status": "created"}, gputrain.InstancePending},
-		{"created, OCI runtime create failed", row{"actual_status": "created", "status_msg": "Error response from daemon: OCI runtime create failed: runc"}, gputrain.InstanceFailed},
-		{"loading", row{"actual_status": "loading"}, gputrain.InstancePending},
-		{"running", row{"actual_status": "running"}, gputrain.InstanceRunning},
-		{"stopped", row{"actual_status": "stopped", "is_bid": false}, gputrain.InstanceStopped},
-		{"frozen", row{"actual_status": "frozen"}, gputrain.InstanceStopped},
-		{"exited", row{"actual_status": "exited"}, gputrain.InstanceFailed},
-		{"rebooting", row{"actual_status": "rebooting"}, gputrain.InstancePending},
-		{"unknown", row{"actual_status": "unknown"}, gputrain.InstanceFailed},
-		{"offline", row{"actual_status": "offline"}, gputrain.InstanceFailed},
-		{"outbid", row{"actual_status": "exited", "is_bid": true, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, gputrain.InstancePreempted},
-		{"stopped for want of credit", row{"actual_status": "exited", "is_bid": false, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, gputrain.InstanceStopped},
-		{"hibernating", row{"actual_status": "hibernating"}, gputrain.InstanceUnknown},
+		{"placing", row{"actual_status": nil}, driver.InstancePending},
+		{"created", row{"actual_status": "created"}, driver.InstancePending},
+		{"created, OCI runtime create failed", row{"actual_status": "created", "status_msg": "Error response from daemon: OCI runtime create failed: runc"}, driver.InstanceFailed},
+		{"loading", row{"actual_status": "loading"}, driver.InstancePending},
+		{"running", row{"actual_status": "running"}, driver.InstanceRunning},
+		{"stopped", row{"actual_status": "stopped", "is_bid": false}, driver.InstanceStopped},
+		{"frozen", row{"actual_status": "frozen"}, driver.InstanceStopped},
+		{"exited", row{"actual_status": "exited"}, driver.InstanceFailed},
+		{"rebooting", row{"actual_status": "rebooting"}, driver.InstancePending},
+		{"unknown", row{"actual_status": "unknown"}, driver.InstanceFailed},
+		{"offline", row{"actual_status": "offline"}, driver.InstanceFailed},
+		{"outbid", row{"actual_status": "exited", "is_bid": true, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, driver.InstancePreempted},
+		{"stopped for want of credit", row{"actual_status": "exited", "is_bid": false, "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"}, driver.InstanceStopped},
+		{"hibernating", row{"actual_status": "hibernating"}, driver.InstanceUnknown},
 	} {
 		all = append(all, providertest.StateCase{Vendor: s.vendor, Want: s.want, Set: func(id string) {
-			f.Do(func() { f.newWord = s.want == gputrain.InstanceUnknown })
+			f.Do(func() { f.newWord = s.want == driver.InstanceUnknown })
 			f.set(id, s.columns)
 		}})
 	}
-	return append(all, providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+	return append(all, providertest.StateCase{Vendor: "gone", Want: driver.InstanceTerminated, Set: func(id string) {
 		f.Do(func() { f.end(nil, id) })
 	}})
 }

@@ -1,12 +1,12 @@
-# vast_of NAME prints a variable of the container, which process 1 has, and what runs at
-# its start. A login over SSH has not.
+# vast_of NAME prints a variable of the container. Process 1 and the processes that run at the
+# container's start have it; a login over SSH does not.
 vast_of() {
 	eval "vast_v=\${$1-}"
 	[ -n "$vast_v" ] || vast_v=$(tr '\0' '\n' </proc/1/environ 2>/dev/null | sed -n "s/^$1=//p" | head -n 1)
 	printf %s "$vast_v"
 }
 
-# vast_delete asks once. The key is in no argument, where others would see it.
+# vast_delete makes the call once. The key is in no argument, where other users would see it.
 vast_delete() {
 	if command -v curl >/dev/null; then
 		printf 'header = "Authorization: Bearer %s"\nheader = "Content-Type: application/json"\n' "$vast_key" |
@@ -20,8 +20,8 @@ u.urlopen(u.Request(sys.argv[1], method="DELETE", headers={"Authorization": "Bea
 	fi
 }
 
-# vast_end destroys the instance. It goes on until that ends it, too, by one address of
-# the API after the other: what answers at one need not be the API.
+# vast_end destroys the instance. It repeats the call, at one address of the API after the other,
+# until the instance's end ends it too: another server than the API may answer at an address.
 vast_end() {
 	vast_id=${vast_id:-$(vast_of CONTAINER_ID)}
 	vast_key=$(vast_of CONTAINER_API_KEY)

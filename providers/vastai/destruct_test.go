@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// patience bounds what a test waits for. None takes so long.
-const patience = time.Minute
+// A test waits for an event for at most eventTimeout.
+const eventTimeout = time.Minute
 
-// byItself is a fake whose instances run their onstart.
+// byItself returns a fake whose instances run their onstart.
 func byItself(t *testing.T, rows ...row) *fake {
 	f := startFake(t, rows...)
 	f.runOnStart = true
@@ -32,7 +33,7 @@ func ended(t *testing.T, m *fakecloud.Machine) {
 	t.Helper()
 	select {
 	case <-m.Down():
-	case <-time.After(patience):
+	case <-time.After(eventTimeout):
 		t.Error("the machine goes on")
 	}
 }
@@ -45,8 +46,8 @@ func (f *fake) machine(id string) (m *fakecloud.Machine) {
 	return m
 }
 
-// A machine whose client is gone destroys its instance, with its own key and whatever it
-// has that speaks HTTP.
+// A machine whose client is gone destroys its instance, with its own key and any tool
+// that speaks HTTP.
 func TestSelfDestruct(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"curl", "wget", "python3"} {
@@ -56,7 +57,7 @@ func TestSelfDestruct(t *testing.T) {
 			if err != nil {
 				t.Skipf("%s is not installed", tool)
 			}
-			if tool == "python3" { // which may be a script that looks for the real one
+			if tool == "python3" { // python3 may be a script that looks for the real one
 				out, err := exec.Command(tool, "-c", "import sys; print(sys.executable)").Output()
 				if path = strings.TrimSpace(string(out)); err != nil || path == "" {
 					t.Skipf("python3 does not run: %v", err)
@@ -78,7 +79,7 @@ func TestSelfDestruct(t *testing.T) {
 			d := prepared(t, f)
 			in, other := mustLaunch(t, d, gputrain.Spec{}, 0), mustLaunch(t, d, gputrain.Spec{}, 1)
 			m := f.machine(in.ID)
-			text := d.SelfDestruct(in)
+			text := d.Scripts(in).SelfDestruct
 			if strings.Contains(text, testKey) || !strings.Contains(text, in.ID) {
 				t.Errorf("%s", text)
 			}
@@ -88,16 +89,16 @@ func TestSelfDestruct(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended(t, m)
-			cmd.Wait() // it is killed with its machine
-			if got := cloudtest.Describe(t, d, other.ID); got.State != gputrain.InstanceRunning {
+			cmd.Wait() // the machine's end kills the script
+			if got := cloudtest.Describe(t, d, other.ID); got.State != driver.InstanceRunning {
 				t.Errorf("the other: %+v", got)
 			}
 		})
 	}
 }
 
-// An Endpoint of the user's own computer is none for a node, nor is what answers there on
-// the node: it asks Vast itself, too.
+// If Endpoint is on the user's own computer, a node cannot reach it, and another server
+// may answer at that address on the node. So the node also calls Vast itself.
 func TestSelfDestructWhereEndpointIsTheUsersOwn(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -120,11 +121,11 @@ func TestSelfDestructWhereEndpointIsTheUsersOwn(t *testing.T) {
 		in := mustLaunch(t, prepared(t, f), gputrain.Spec{}, 0)
 		cfg := f.config()
 		cfg.Endpoint = endpoint
-		d, err := newDriver(cfg.complete(), testKey)
+		p, err := newProvider(cfg.complete(), testKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := d.SelfDestruct(in)
+		text := newDriver(p).Scripts(in).SelfDestruct
 		if !strings.Contains(text, defaultEndpoint) {
 			t.Fatalf("%s", text)
 		}
@@ -135,24 +136,24 @@ func TestSelfDestructWhereEndpointIsTheUsersOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended(t, m)
-		cmd.Wait() // it is killed with its machine
+		cmd.Wait() // the machine's end kills the script
 	}
-	d, err := newDriver(Config{}.complete(), testKey)
+	p, err := newProvider(Config{}.complete(), testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := d.SelfDestruct(gputrain.Instance{ID: "17"}); strings.Count(text, defaultEndpoint) != 1 {
+	if text := newDriver(p).Scripts(driver.Instance{ID: "17"}).SelfDestruct; strings.Count(text, defaultEndpoint) != 1 {
 		t.Errorf("%s", text)
 	}
 }
 
-// A node that nobody takes over destroys itself; one that is taken over does not.
+// A node that no program takes over destroys itself. A node that is taken over does not.
 func TestFirstDeadline(t *testing.T) {
 	t.Parallel()
 	f := byItself(t, nil, nil)
 	d := prepared(t, f, func(c *Config) { c.InstanceTimeout = 3 * time.Second })
 	ctx, cancel := context.WithCancel(t.Context())
-	work := exec.CommandContext(ctx, "sleep", "600") // as whoever takes it over marks it
+	work := exec.CommandContext(ctx, "sleep", "600") // the mark of a node that is taken over
 	work.Env = []string{"PATH=/usr/bin:/bin", "GPUTRAIN_NODE=p1-0"}
 	if err := work.Start(); err != nil {
 		cancel()
@@ -164,7 +165,7 @@ func TestFirstDeadline(t *testing.T) {
 	m := f.machine(taken.ID)
 	forgotten := mustLaunch(t, d, gputrain.Spec{}, 1)
 	ended(t, f.machine(forgotten.ID))
-	if got := cloudtest.Describe(t, d, taken.ID); got.State != gputrain.InstanceRunning {
+	if got := cloudtest.Describe(t, d, taken.ID); got.State != driver.InstanceRunning {
 		t.Errorf("it was taken over: %+v", got)
 	}
 	environment, err := os.ReadFile(filepath.Join(m.Home, "environment"))
@@ -176,13 +177,13 @@ func TestFirstDeadline(t *testing.T) {
 	}
 }
 
-// A pool's TTL ends its nodes, should nothing else do, whether they were taken over or not.
+// A pool's TTL ends its nodes even if nothing else does, taken over or not.
 func TestTTLEndsTheInstance(t *testing.T) {
 	t.Parallel()
 	f := byItself(t, nil)
 	d := prepared(t, f)
 	for rank := range 2 {
-		req := request(gputrain.Spec{}, cloudtest.Offers(t, d, gputrain.Spec{})[0], rank)
+		req := request(gputrain.Spec{}, cloudtest.Offers(t, d, driver.Query{})[0], rank)
 		req.Pool.Expires = time.Now().Add(time.Second)
 		got, err := d.Launch(t.Context(), req)
 		if err != nil {
@@ -203,16 +204,16 @@ func TestTTLEndsTheInstance(t *testing.T) {
 	}
 }
 
-// The API takes no more than 4,000 characters for sure, and every shell takes these.
+// An onstart is within the API's documented limit of 4,000 characters, and every shell parses it.
 func TestOnStartIsShort(t *testing.T) {
 	t.Parallel()
-	d, err := newDriver(Config{}.complete(), testKey)
+	p, err := newProvider(Config{}.complete(), testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := cloudtest.Info(strings.Repeat("p", 40))
 	pool.Expires = time.Now().Add(time.Hour)
-	text, err := d.onStart(pool, strings.Repeat("p", 40)+"-100-r10", time.Now())
+	text, err := p.cfg.onStart(pool, strings.Repeat("p", 40)+"-100-r10", time.Now())
 	if err != nil || len(text) > maxOnStart || strings.Contains(text, testKey) {
 		t.Errorf("%d characters, %v", len(text), err)
 	}
@@ -221,13 +222,13 @@ func TestOnStartIsShort(t *testing.T) {
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
 		}
-		for _, text := range []string{text, d.SelfDestruct(gputrain.Instance{ID: "17"})} {
+		for _, text := range []string{text, newDriver(p).Scripts(driver.Instance{ID: "17"}).SelfDestruct} {
 			if out, err := exec.Command(shell, "-n", "-c", text).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v: %s", shell, err, out)
 			}
 		}
 	}
-	long, _ := newDriver(Config{Endpoint: "https://" + strings.Repeat("a", maxOnStart)}.complete(), testKey)
+	long := Config{Endpoint: "https://" + strings.Repeat("a", maxOnStart)}.complete()
 	if _, err := long.onStart(pool, "p-0", time.Now()); err == nil {
 		t.Error("an onstart that is too long is sent")
 	}

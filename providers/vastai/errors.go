@@ -7,13 +7,12 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// fault reads a failure in the API's words: {"success":false,"error":"code","msg":"text"},
-// of which any may be missing. A good status can carry one, too.
+// fault reads a failure of the API: {"success":false,"error":"code","msg":"text"}, any part of
+// which may be missing. It may come under a good status, too.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Success *bool  `json:"success"`
@@ -34,73 +33,73 @@ func fault(status int, body []byte) *rest.Fault {
 		if status >= 400 {
 			return nil
 		}
-		text = "success is false, and nothing says why"
+		text = "success is false, without a reason"
 	}
 	return &rest.Fault{Code: said.Error, Message: text}
 }
 
-// fail gives a failure the form that callers see.
-func fail(op string, err error) error { return cloud.Form(providerName, op, err, told) }
-
-// told is what a failure tells, and what to do about it.
-func told(err error) gputrain.Error {
-	e := gputrain.Error{Kind: kindOf(err), RequestID: cloud.RequestID(err)}
-	switch e.Kind {
-	case gputrain.ErrAuth:
-		e.Hint = "see that the key is right, and has the permissions misc, instance_read, instance_write, user_read and user_write: https://cloud.vast.ai/manage-keys/"
-	case gputrain.ErrQuota:
-		e.Hint = "see https://cloud.vast.ai/billing/"
-	case gputrain.ErrRateLimited:
-		e.Hint = "other programs use this account at the same time: try again in a minute"
+// Classify returns the kind of a failure, by the API's text before its status, and a hint.
+func (*provider) Classify(_ string, err error) (hint string, kind error) {
+	switch kind = kindOf(err); kind {
+	case driver.ErrAuth:
+		hint = "check that the key is right and has the permissions misc, instance_read, instance_write, user_read and user_write: https://cloud.vast.ai/manage-keys/"
+	case driver.ErrQuota:
+		hint = "see https://cloud.vast.ai/billing/"
+	case driver.ErrRateLimited:
+		hint = "other programs use this account at the same time: try again in a minute"
+	case driver.ErrNotFound:
+		if !isGone(err) {
+			return "the answer is not from Vast.ai: check that Config.Endpoint leads there", driver.ErrUnavailable
+		}
 	}
-	return e
+	return hint, kind
 }
 
-// The codes of the API, and what they are.
+// codes maps the API's codes to kinds.
 var codes = map[string]error{
-	"no_such_ask":         gputrain.ErrNoCapacity,
-	"insufficient_credit": gputrain.ErrQuota,
-	"missing_billing":     gputrain.ErrQuota,
-	"spend_rate_limit":    gputrain.ErrQuota,
-	"auth_error":          gputrain.ErrAuth,
-	"no_such_instance":    gputrain.ErrNotFound,
-	"not_found":           gputrain.ErrNotFound,
-	"no_ssh_key":          gputrain.ErrNotFound,
-	"deprecated_endpoint": gputrain.ErrUnsupported,
-	"invalid_price":       gputrain.ErrInvalid,
-	"no_ssh_key_for_vm":   gputrain.ErrInvalid,
-	"label_too_long":      gputrain.ErrInvalid,
+	"no_such_ask":         driver.ErrNoCapacity,
+	"insufficient_credit": driver.ErrQuota,
+	"missing_billing":     driver.ErrQuota,
+	"spend_rate_limit":    driver.ErrQuota,
+	"auth_error":          driver.ErrAuth,
+	"no_such_instance":    driver.ErrNotFound,
+	"not_found":           driver.ErrNotFound,
+	"no_ssh_key":          driver.ErrNotFound,
+	"deprecated_endpoint": driver.ErrUnsupported,
+	"invalid_price":       driver.ErrInvalid,
+	"no_ssh_key_for_vm":   driver.ErrInvalid,
+	"label_too_long":      driver.ErrInvalid,
 }
 
-// symptoms are texts of the API, in lower case, that say more than its code: it calls
-// an offer that is taken invalid_args, and a wrong key not found.
+// symptoms are texts of the API, in lower case, that are more specific than its codes: an offer
+// that is taken has the code invalid_args, and a wrong key not found.
 var symptoms = []struct {
 	text string
 	kind error
 }{
-	{"no_such_ask", gputrain.ErrNoCapacity},
-	{"is not your own", gputrain.ErrNoCapacity},
-	{"invalid user key", gputrain.ErrAuth},
-	{"lacks credit", gputrain.ErrQuota},
+	{"no_such_ask", driver.ErrNoCapacity},
+	{"is not your own", driver.ErrNoCapacity},
+	{"invalid user key", driver.ErrAuth},
+	{"lacks credit", driver.ErrQuota},
 }
 
-// kindOf says what kind of failure an error is: by the API's words before its status.
+// kindOf returns the kind of a failure, by the API's text before its status.
 func kindOf(err error) error {
-	if known, ok := errors.AsType[*gputrain.Error](err); ok {
+	if known, ok := errors.AsType[*driver.Error](err); ok {
 		return known.Kind
 	}
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
 		switch {
 		case errors.Is(err, rest.ErrAnswer):
-			return gputrain.ErrUnavailable
-		case errors.Is(err, gputrain.ErrInvalid):
-			return gputrain.ErrInvalid
+			return driver.ErrUnavailable
+		case errors.Is(err, driver.ErrInvalid):
+			return driver.ErrInvalid
 		}
 		return nil
 	}
 	if e.Status == http.StatusTooManyRequests {
-		return gputrain.ErrRateLimited
+		return driver.ErrRateLimited
 	}
 	text := strings.ToLower(e.Code + " " + e.Message)
 	for _, s := range symptoms {
@@ -113,28 +112,28 @@ func kindOf(err error) error {
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		return gputrain.ErrAuth
+		return driver.ErrAuth
 	case e.Status == http.StatusNotFound:
-		return gputrain.ErrNotFound
+		return driver.ErrNotFound
 	case e.Code == "invalid_args":
-		return gputrain.ErrInvalid
+		return driver.ErrInvalid
 	case e.Status == 0, e.Status >= 300 && e.Status < 400, e.Status == http.StatusRequestTimeout, e.Status >= 500, errors.Is(err, rest.ErrAnswer), e.Err != nil:
-		return gputrain.ErrUnavailable
+		return driver.ErrUnavailable
 	}
 	return nil
 }
 
-// isGone reports whether the API says that what was named does not exist. A 404 alone
-// does not: wrong keys get one, and what stands in front of the API answers so, too.
+// isGone reports whether the API answered that the thing does not exist. A 404 alone does not
+// count: wrong keys get one, and so do gateways answer.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*rest.Error](err)
-	return ok && codes[e.Code] == gputrain.ErrNotFound
+	return ok && codes[e.Code] == driver.ErrNotFound
 }
 
 var newContract = regexp.MustCompile(`"new_contract"\s*:\s*(\d+)`)
 
-// leftover returns the instance that a failed create has made all the same: one that
-// lost its bid is stopped, exists, and has a disk that is billed.
+// leftover returns the instance that a failed create has nevertheless made: an instance that
+// lost its bid is stopped, exists, and has a billed disk.
 func leftover(err error) (id string, ok bool) {
 	e, isAnswer := errors.AsType[*rest.Error](err)
 	if !isAnswer {
@@ -145,13 +144,4 @@ func leftover(err error) (id string, ok bool) {
 		return "", false
 	}
 	return m[1], true
-}
-
-// isAmbiguous reports whether a create may have made an instance that nobody has named.
-func isAmbiguous(err error) bool {
-	if errors.Is(err, errNoContract) {
-		return true
-	}
-	e, ok := errors.AsType[*rest.Error](err)
-	return ok && e.Ambiguous()
 }

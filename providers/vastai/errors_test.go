@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Every row of the sheet's table of errors.
+// Each error in the table of errors in Vast's contract becomes the right kind of driver.Error.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	refuse := func(status int, code, msg string) fakecloud.Answer {
@@ -22,28 +23,28 @@ func TestErrors(t *testing.T) {
 		answer fakecloud.Answer
 		want   error
 	}{
-		"offer is taken":            {opCreate, refuse(404, "no_such_ask", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), gputrain.ErrNoCapacity},
-		"offer is taken, bad args":  {opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), gputrain.ErrNoCapacity},
-		"offer is gone":             {opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), gputrain.ErrNoCapacity},
-		"offer for its host":        {opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), gputrain.ErrNoCapacity},
-		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), gputrain.ErrQuota},
-		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), gputrain.ErrQuota},
-		"no card":                   {opCreate, refuse(400, "missing_billing", ""), gputrain.ErrQuota},
-		"new account":               {opCreate, refuse(400, "spend_rate_limit", ""), gputrain.ErrQuota},
-		"bad arguments":             {opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), gputrain.ErrInvalid},
-		"bad price":                 {opCreate, refuse(400, "invalid_price", ""), gputrain.ErrInvalid},
-		"no key for a VM":           {opCreate, refuse(400, "no_ssh_key_for_vm", ""), gputrain.ErrInvalid},
-		"long label":                {opCreate, refuse(400, "label_too_long", ""), gputrain.ErrInvalid},
-		"failure in a 200":          {opCreate, refuse(200, "no_such_ask", ""), gputrain.ErrNoCapacity},
-		"server fails":              {opCreate, fakecloud.Failure(500, "oops", ""), gputrain.ErrUnavailable},
-		"wrong key":                 {opList, refuse(401, "auth_error", "Invalid user key"), gputrain.ErrAuth},
-		"key of too little":         {opList, fakecloud.Failure(403, "", ""), gputrain.ErrAuth},
-		"wrong key, as 404":         {opList, refuse(404, "auth_error", "Invalid user key"), gputrain.ErrAuth},
-		"wrong key, text only":      {opList, fakecloud.Failure(404, row{"msg": "Invalid user key"}, ""), gputrain.ErrAuth},
-		"wrong key for the keys":    {opKeys, refuse(404, "auth_error", "Invalid user key"), gputrain.ErrAuth},
-		"retired list":              {opList, refuse(410, "deprecated_endpoint", "/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."), gputrain.ErrUnsupported},
-		"wrong key, search, as 404": {opSearch, fakecloud.Failure(404, row{"error": "auth_error", "msg": "Invalid user key"}, ""), gputrain.ErrAuth},
-		"search without offers":     {opSearch, fakecloud.Failure(200, row{}, ""), gputrain.ErrUnavailable},
+		"offer is taken":            {opCreate, refuse(404, "no_such_ask", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity},
+		"offer is taken, bad args":  {opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity},
+		"offer is gone":             {opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), driver.ErrNoCapacity},
+		"offer for its host":        {opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), driver.ErrNoCapacity},
+		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), driver.ErrQuota},
+		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), driver.ErrQuota},
+		"no card":                   {opCreate, refuse(400, "missing_billing", ""), driver.ErrQuota},
+		"new account":               {opCreate, refuse(400, "spend_rate_limit", ""), driver.ErrQuota},
+		"bad arguments":             {opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), driver.ErrInvalid},
+		"bad price":                 {opCreate, refuse(400, "invalid_price", ""), driver.ErrInvalid},
+		"no key for a VM":           {opCreate, refuse(400, "no_ssh_key_for_vm", ""), driver.ErrInvalid},
+		"long label":                {opCreate, refuse(400, "label_too_long", ""), driver.ErrInvalid},
+		"failure in a 200":          {opCreate, refuse(200, "no_such_ask", ""), driver.ErrNoCapacity},
+		"server fails":              {opCreate, fakecloud.Failure(500, "oops", ""), driver.ErrUnavailable},
+		"wrong key":                 {opList, refuse(401, "auth_error", "Invalid user key"), driver.ErrAuth},
+		"key of too little":         {opList, fakecloud.Failure(403, "", ""), driver.ErrAuth},
+		"wrong key, as 404":         {opList, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth},
+		"wrong key, text only":      {opList, fakecloud.Failure(404, row{"msg": "Invalid user key"}, ""), driver.ErrAuth},
+		"wrong key for the keys":    {opKeys, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth},
+		"retired list":              {opList, refuse(410, "deprecated_endpoint", "/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."), driver.ErrUnsupported},
+		"wrong key, search, as 404": {opSearch, fakecloud.Failure(404, row{"error": "auth_error", "msg": "Invalid user key"}, ""), driver.ErrAuth},
+		"search without offers":     {opSearch, fakecloud.Failure(200, row{}, ""), driver.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,24 +57,24 @@ func TestErrors(t *testing.T) {
 			case opCreate:
 				op = "launch"
 				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer.With("X-Request-Id", "r-17")})
-				var got []gputrain.Instance
+				var got []driver.Instance
 				if got, err = launch(t, d, gputrain.Spec{}, 0); len(got) != 0 {
 					t.Errorf("%+v", got)
 				}
 			case opSearch:
 				op = "offers"
 				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
-				for _, err = range d.Offers(t.Context(), gputrain.Spec{}) {
+				for _, err = range d.Offers(t.Context(), driver.Query{}) {
 				}
 			default:
 				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
 				_, err = d.List(t.Context(), "p1")
 			}
 			is(t, err, tt.want, op)
-			if tt.op == opCreate && err != nil && tt.want != gputrain.ErrUnavailable && !strings.Contains(err.Error(), "r-17") {
+			if tt.op == opCreate && err != nil && tt.want != driver.ErrUnavailable && !strings.Contains(err.Error(), "r-17") {
 				t.Errorf("no request id: %v", err)
 			}
-			if tt.want == gputrain.ErrQuota && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
+			if tt.want == driver.ErrQuota && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
 				t.Errorf("no hint: %v", err)
 			}
 		})
@@ -82,11 +83,11 @@ func TestErrors(t *testing.T) {
 	c := f.config()
 	c.APIKey = "wrong"
 	_, err := c.Open(t.Context())
-	is(t, err, gputrain.ErrAuth, "open")
+	is(t, err, driver.ErrAuth, "open")
 }
 
-// A write that says neither success nor failure is not a success: the flag counts, not
-// the status.
+// A write that reports neither success nor failure is not a success: the flag counts,
+// not the status.
 func TestSuccessFlagInside200(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]fakecloud.Answer{
@@ -110,7 +111,7 @@ func TestSuccessFlagInside200(t *testing.T) {
 			if err == nil {
 				t.Error("it counts as destroyed")
 			}
-			if got := cloudtest.Describe(t, d, in.ID); got.State != gputrain.InstanceRunning {
+			if got := cloudtest.Describe(t, d, in.ID); got.State != driver.InstanceRunning {
 				t.Errorf("%+v", got)
 			}
 			f.Inject(fakecloud.Fault{Op: opManage, Answer: answer, Times: -1})
@@ -125,7 +126,7 @@ func TestSuccessFlagInside200(t *testing.T) {
 	}
 }
 
-// An empty list is a lie unless it is one in every respect.
+// A list that is not valid in every respect is an error, never an empty list.
 func TestEmptyListIsALie(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]fakecloud.Answer{
@@ -178,8 +179,8 @@ func TestEmptyListIsALie(t *testing.T) {
 	}
 }
 
-// A call is repeated where that does no harm, and after 429 it waits for twice the
-// threshold that the text names: there is no Retry-After.
+// A call is repeated if that does no harm. After 429 the pause is twice the threshold
+// in the text: there is no Retry-After.
 func TestRateLimitIsInTheText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -223,7 +224,7 @@ func TestRateLimitIsInTheText(t *testing.T) {
 	}
 }
 
-// One limiter is shared by all drivers with one key, and no other.
+// All drivers with the same key and address share one limiter. Others do not.
 func TestLimitsAreOfOneKey(t *testing.T) {
 	t.Parallel()
 	first, again := limitsOf("a", "k"), limitsOf("a", "k")

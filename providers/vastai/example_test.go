@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/vastai"
 )
 
@@ -40,7 +41,7 @@ func ExampleConfig_spot() {
 	spec := gputrain.Spec{
 		Accelerator:  accelerators.A100(accelerators.Memory(80)),
 		Nodes:        4,
-		Allocation:   gputrain.SpotIfAvailable,
+		Allocation:   driver.SpotIfAvailable,
 		MaxHourlyUSD: 1.50,
 	}
 	plan, err := gputrain.Plan(context.Background(), europe, spec) // rents nothing

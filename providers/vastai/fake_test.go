@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// The operations, as the contracts call them.
+// The operations, with the contracts' names.
 const (
 	opSearch  = "POST /api/v0/bundles/"
 	opCreate  = "PUT /api/v0/asks/{id}/"
@@ -29,22 +29,22 @@ const (
 	opAddKey  = "POST /api/v0/ssh/"
 	opDelKey  = "DELETE /api/v0/ssh/{id}/"
 	opLogs    = "PUT /api/v0/instances/request_logs/{id}/"
-	opLog     = "GET /logs/{id}" // of another server
+	opLog     = "GET /logs/{id}" // on the server of logs
 	opUser    = "GET /api/v0/users/current/"
 	opNets    = "GET /api/v0/overlay/"
 	opAddNet  = "POST /api/v0/overlay/"
 	opDelNet  = "DELETE /api/v0/overlay/"
 )
 
-// testHostKey is that of machines which do not run.
+// testHostKey is the host key of instances without a machine.
 const testHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
 
 const testKey = "0123456789abcdef0123456789abcdef"
 
 type row = map[string]any
 
-// A fake is Vast.ai with its quirks. What it holds is only to be touched by its handlers
-// and in Do.
+// A fake is Vast.ai with its quirks. Only its handlers and functions passed to Do may
+// touch its fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
@@ -54,28 +54,28 @@ type fake struct {
 	networks  *fakecloud.Store[row]
 
 	noCredit   bool
-	noMachines bool              // instances are rows only, nothing runs
-	programs   map[string]string // what machines find by PATH
-	status     any               // actual_status of what is created; "running" where it is not set
-	keyField   string            // what the list of keys calls their text
-	bareKeys   bool              // their comments are not kept
+	noMachines bool              // instances are only rows, with no machine behind them
+	programs   map[string]string // scripts on a machine's PATH, by name
+	status     any               // actual_status of a new instance
+	keyField   string            // the field of a key's text in the list of keys
+	bareKeys   bool              // the account's keys lose their comments
 	runOnStart bool
-	full       bool // there is room for no more than room
+	full       bool // capacity is limited to room more instances
 	room       int
-	unpriced   bool // no row of the search has a price
-	newWord    bool // an instance is in a state that no contract knows
+	unpriced   bool // the search returns no prices
+	newWord    bool // an instance is in a state that no contract has
 	lastID     int
-	logLag     int            // how often a log is looked for in vain
-	impostors  bool           // another server than the machine's answers for it
-	silent     bool           // no log tells a host key
-	looks      map[string]int // for logs, by the ID of the instance
+	logLag     int            // how many reads of a log fail before it is there
+	impostors  bool           // logs have the host key of another machine
+	silent     bool           // logs have no host key
+	looks      map[string]int // reads of logs, by the instance's ID
 	logs       *fakecloud.Server
-	logsAt     string // where the API says that they are
-	address    string // of machines; 127.0.0.1 where it is empty
+	logsAt     string // address of the logs in the API's answers
+	address    string // of machines; empty means 127.0.0.1
 }
 
-// A rental is an instance, and the machine that it is. Its ask can be rented again once it
-// is gone.
+// A rental is an instance and the machine behind it. Its ask can be rented again once
+// the instance is gone.
 type rental struct {
 	row     row
 	create  row
@@ -120,7 +120,7 @@ var described struct {
 	contracts []fakecloud.Contract
 }
 
-// contracts are the API's descriptions. They are large, and read once.
+// contracts returns the API's descriptions. They are large, and read only once.
 func contracts(t testing.TB) []fakecloud.Contract {
 	t.Helper()
 	described.Lock()
@@ -128,21 +128,21 @@ func contracts(t testing.TB) []fakecloud.Contract {
 	if described.contracts == nil {
 		described.contracts = []fakecloud.Contract{
 			fakecloud.OpenAPI(t, "vastai/vast.lifecycle.derived.openapi.yaml"),
-			fakecloud.OpenAPI(t, "vastai/vast.openapi.yaml", fakecloud.TrailingSlash), // which alone has the removal of keys
+			fakecloud.OpenAPI(t, "vastai/vast.openapi.yaml", fakecloud.TrailingSlash), // only this one describes the removal of keys
 		}
 	}
 	return described.contracts
 }
 
-// allowed lets in the account's key, and an instance's own for its own end.
+// allowed accepts the account's key, and an instance's own key for its own removal.
 func allowed(c *fakecloud.Call) bool {
 	id, isInstance := strings.CutPrefix(c.Path, "/api/v0/instances/")
 	return fakecloud.Bearer(testKey)(c) ||
 		c.Op == opDestroy && isInstance && fakecloud.Bearer(instanceKey(asInt(strings.TrimSuffix(id, "/"))))(c)
 }
 
-// askRow is a row of the search: a good machine, but for what is changed. What is changed
-// to "-" is not there.
+// askRow returns a row of the search: a good machine with changed columns. A column
+// that is changed to "-" is missing.
 func askRow(i int, changed row) row {
 	r := row{
 		"id": 1000 + i, "machine_id": 88000 + i, "host_id": 5555, "gpu_name": "RTX 4090", "num_gpus": 1, "gpu_ram": 24564,
@@ -212,7 +212,7 @@ func copied(r row) row {
 	return out
 }
 
-// matches applies the filters of a search, as far as a row has their columns.
+// matches applies a search's filters on columns that the row has.
 func matches(a, q row) bool {
 	for column, filter := range q {
 		ops, ok := filter.(row)
@@ -283,14 +283,14 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	if isBid {
 		r.row["dph_total"] = bid + in["disk"].(float64)*a["storage_cost"].(float64)/hoursPerMonth
 	}
-	if lost { // it is there, stopped, and billed for its disk
+	if lost { // a lost bid leaves an instance, stopped, with a disk that is billed
 		r.row["actual_status"], r.row["intended_status"], r.row["cur_state"], r.row["next_state"] = nil, "stopped", "stopped", "stopped"
 		f.instances.Put(c, strconv.Itoa(f.lastID), r)
 		return fakecloud.Reply(200, row{"success": false, "new_contract": f.lastID})
 	}
 	r.log = "started\n"
-	if t, ok := parseTag(fmt.Sprint(in["label"])); ok && !f.silent {
-		r.log += "2026-08-07T10:00:00Z " + hostKeyMark + " " + t.name + " " + testHostKey + "\n"
+	if t, ok := labels.Parse(fmt.Sprint(in["label"])); ok && !f.silent {
+		r.log += "2026-08-07T10:00:00Z " + hostKeyMark + " " + t.Name + " " + testHostKey + "\n"
 	}
 	f.asks, r.ask, f.room = slices.Delete(f.asks, i, i+1), a, f.room-1
 	if !f.noMachines && f.status == "running" {
@@ -304,7 +304,7 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"success": true, "new_contract": f.lastID, "instance_api_key": instanceKey(f.lastID)})
 }
 
-// networkOf returns the network that a create asks for, or nil, and whether it is there.
+// networkOf returns the network that a create asks for, or nil, and whether it exists.
 func (f *fake) networkOf(create row) (network row, known bool) {
 	env, _ := create["env"].(row)
 	for flag := range env {
@@ -322,7 +322,7 @@ func (f *fake) networkOf(create row) (network row, known bool) {
 	return nil, true
 }
 
-// connect has the machine tell an address on a network, and one to the outside.
+// connect makes the machine report an address on the network, and another outside.
 func (r *rental) connect(n int) {
 	if r.machine == nil {
 		return
@@ -345,11 +345,11 @@ func setMembers(network row, ids []int) {
 
 func instanceKey(id int) string { return fmt.Sprintf("d15a%028d", id) }
 
-// boot starts the machine, with the last key that the account has by now.
+// boot starts the machine, with the account's newest key.
 func (f *fake) boot(r *rental) {
 	keys := f.keys.All(nil)
 	if len(keys) == 0 {
-		f.t.Errorf("an instance is made while the account has no SSH key: nobody could log in")
+		f.t.Errorf("an instance is made while the account has no SSH key: no login would be possible")
 		return
 	}
 	id := asInt(r.row["id"])
@@ -370,7 +370,7 @@ func (f *fake) boot(r *rental) {
 			Replace(r.create["onstart"].(string))
 		cmd := exec.Command("sh", "-c", script)
 		cmd.Dir = r.machine.Home
-		// As the machine's own processes have it, so that this ends with the machine.
+		// With the environment of the machine's own processes, the script ends with the machine.
 		cmd.Env = append(env, "HOME="+r.machine.Home, "PATH=/usr/local/bin:/usr/bin:/bin", "CUDA_VERSION=12.9", "FAKECLOUD_MACHINE="+filepath.Dir(r.machine.Home))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			f.t.Errorf("onstart: %v: %s", err, out)
@@ -401,7 +401,7 @@ func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
 	return f.told(out)
 }
 
-// told is an answer about instances.
+// told answers about instances.
 func (f *fake) told(out row) fakecloud.Answer {
 	if f.newWord {
 		return fakecloud.Undescribed(200, out)
@@ -417,8 +417,8 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 	return f.told(row{"instances": r.row})
 }
 
-// requestLog says where the log of an instance is to be. In the fake only the lines that the
-// filter names are there.
+// requestLog answers where the log of an instance will be. The fake's log has only
+// lines that the filter matches.
 func (f *fake) requestLog(c *fakecloud.Call) fakecloud.Answer {
 	r, ok := f.instances.Get(c, c.Vars["id"])
 	if !ok {
@@ -435,7 +435,7 @@ func (f *fake) requestLog(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"success": true, "result_url": f.logsAt + "/logs/" + c.Vars["id"] + "?signature=abc"})
 }
 
-// log answers as the server of logs does, which is not the API and takes no key.
+// log answers as the server of logs, which is not the API and takes no key.
 func (f *fake) log(c *fakecloud.Call) (a fakecloud.Answer) {
 	if c.Header.Get("Authorization") != "" {
 		f.t.Errorf("the server of logs is sent a key")
@@ -479,7 +479,7 @@ func (f *fake) end(c *fakecloud.Call, id string) bool {
 		return false
 	}
 	if r.machine != nil {
-		// Not in this handler: the machine that asks for its end is among those that end.
+		// Not in this handler: Kill also ends the machine that asks to be destroyed.
 		go r.machine.Kill()
 	}
 	if r.ask != nil {
@@ -495,7 +495,7 @@ func (f *fake) end(c *fakecloud.Call, id string) bool {
 
 func (f *fake) bulk(c *fakecloud.Call) fakecloud.Answer {
 	for _, id := range input(c)["instance_ids"].([]any) {
-		if !c.Missing() && !c.Undone() { // which it says of no single one
+		if !c.Missing() && !c.Undone() { // the answer is the same in any case
 			f.end(c, strconv.Itoa(asInt(id)))
 		}
 	}
@@ -561,14 +561,14 @@ func (f *fake) deleteNetwork(c *fakecloud.Call) fakecloud.Answer {
 		return failure(400, "not_found", "no such overlay")
 	}
 	members, _ := n["instances"].([]int)
-	for _, member := range slices.Clone(members) { // they end with it
+	for _, member := range slices.Clone(members) { // Vast ends them with the network
 		f.end(c, strconv.Itoa(member))
 	}
 	f.networks.Delete(c, id)
 	return success()
 }
 
-// live returns the names of all that the account holds.
+// live returns the names of all resources in the account.
 func (f *fake) live() (all []string) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {

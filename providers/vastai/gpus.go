@@ -5,9 +5,10 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// gpuNames are what the API calls its GPUs. A search is for exact names.
+// gpuNames are the API's names of GPUs. A search takes exact names.
 var gpuNames = strings.Split("A10,A10g,A16,A30,A40,A100 PCIE,A100 SXM4,A100 SXM,A100X,A800 PCIE,B200,GH200 SXM,"+
 	"H100 PCIE,H100 SXM,H100 NVL,H200,H200 NVL,L4,L40,L40S,"+
 	"Tesla K80,Tesla M40,Tesla P4,Tesla P40,Tesla P100,Tesla T4,Tesla V100,"+
@@ -19,35 +20,24 @@ var gpuNames = strings.Split("A10,A10g,A16,A30,A40,A100 PCIE,A100 SXM4,A100 SXM,
 	"Q RTX 4000,Q RTX 5000,Q RTX 6000,Q RTX 8000,RTX PRO 4000,RTX PRO 4500,RTX PRO 5000,RTX PRO 6000,RTX PRO 6000 S,RTX PRO 6000 WS,RTX PRO 6000 Max-Q,"+
 	"InstinctMI50,InstinctMI100,InstinctMI210,InstinctMI250X,RX 7900 XTX,PRO W7900", ",")
 
-// accelerator is what the API means by a name, a number of GPUs and the memory of one
-// in MB. A name that no table knows is passed through.
+// accelerator translates the API's name, a number of GPUs and the memory of one in MB. It keeps
+// a name that no table has.
 func accelerator(name string, count int, ram float64) accelerators.Accelerator {
-	if name == "" || count == 0 {
-		return accelerators.Accelerator{}
-	}
-	a, err := accelerators.Parse(name)
-	if err != nil {
-		a = accelerators.Exact(name)
-	}
-	a.Count = float64(count)
-	if ram > 0 {
-		a.MemoryGiB = math.Round(ram/1024*10) / 10
-	}
-	return a
+	return cloud.Accelerator(providerName, name, count, math.Round(ram/1024*10)/10, accelerators.Accelerator{})
 }
 
-// namesOf returns what the API calls an accelerator: the names to search for. None
-// means that its name is not known, and is not to be searched by.
+// namesOf returns the API's names of an accelerator, to search for. If it returns none, the
+// names are unknown, and the search must not use them.
 func namesOf(want accelerators.Accelerator) []string {
 	if want.Exact {
 		return []string{want.Name}
 	}
-	want.Count, want.MemoryGiB = 0, 0 // one name is of cards with 40 GB and of those with 80
+	want.Count, want.MemoryGiB = 0, 0 // one name may cover cards with 40 GB and with 80
 	var names []string
 	for _, name := range gpuNames {
 		have := accelerator(name, 1, 0)
 		if have.FormFactor == "" {
-			have.FormFactor = want.FormFactor // the name leaves it open
+			have.FormFactor = want.FormFactor // the name does not determine it
 		}
 		if want.Matches(have) {
 			names = append(names, name)

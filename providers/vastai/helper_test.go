@@ -11,7 +11,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering is a transport that gives one answer, with a text.
+// answering returns a transport that always gives one answer, with a text.
 func answering(answer func() *http.Response, text string) roundTripper {
 	return func(*http.Request) (*http.Response, error) {
 		resp := answer()

@@ -8,67 +8,69 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
-	// hostKeyMark begins a line of a node's log that tells a host key: mark, node, kind, key.
+	// hostKeyMark begins a log line with a host key: mark, node, kind, key.
 	hostKeyMark = "gputrain-host-key"
-	// maxLog is how long a log may be of which only such lines were asked for.
+	// maxLog bounds the bytes of a log of such lines.
 	maxLog = 256 << 10
-	// maxHostKeys is how many keys a node may tell.
+	// maxHostKeys bounds the keys of a node.
 	maxHostKeys = 16
-	// logPolls is how often a log is looked for that is on its way.
+	// logPolls bounds the looks for a requested log.
 	logPolls = 10
 )
 
-// logPause is the time between two looks, and between two requests for one node's log.
-func logPause() time.Duration { return second / 3 }
+// logPause is the pause between two looks, and between two requests for one node's log.
+func logPause() time.Duration { return cloud.Second / 3 }
 
-// logTimeout is how long a node that runs may take until its log tells its host key.
-func logTimeout() time.Duration { return 180 * second }
+// logTimeout bounds the time until a running node's log has its host key.
+func logTimeout() time.Duration { return 180 * cloud.Second }
 
-// A keyLog holds the host keys that an instance's log has told.
+// A keyLog holds the host keys in an instance's log.
 type keyLog struct {
 	keys  []string // in authorized_keys form
 	since time.Time
-	err   error // of the last look
+	err   error // of the last read
 }
 
-// learnHostKeys reads the host keys of instances that run from their logs, each once. What
-// fails is tried again by the next Describe.
-func (d *driver) learnHostKeys(ctx context.Context, all []*instance) {
+// hostKeyLogs holds the host keys in the instances' logs.
+type hostKeyLogs struct {
+	client *client
+
+	mu   sync.Mutex
+	byID map[string]*keyLog
+}
+
+func newHostKeyLogs(client *client) *hostKeyLogs {
+	return &hostKeyLogs{client: client, byID: map[string]*keyLog{}}
+}
+
+// learn reads the host keys of running nodes from their logs, once each. The next call retries
+// a failed read.
+func (l *hostKeyLogs) learn(ctx context.Context, nodes []driver.Instance) {
 	var looking sync.WaitGroup
-	for _, in := range all {
-		t, ours := labelOf(*in)
-		state, _ := stateOf(*in)
-		if d.cfg.TrustFirstContact || !ours || state != gputrain.InstanceRunning || sshAddr(*in, d.cfg.RequireDirectPort) == "" {
+	for _, in := range nodes {
+		if in.Name == "" || in.State != driver.InstanceRunning || in.SSH.Addr == "" {
 			continue
 		}
-		id := strconv.FormatInt(in.ID, 10)
-		d.mu.Lock()
-		k := d.logs[id]
-		if k == nil {
-			k = &keyLog{since: time.Now()}
-			d.logs[id] = k
-		}
-		told := len(k.keys) > 0
-		d.mu.Unlock()
-		if told {
+		k, known := l.logOf(in.ID)
+		if known {
 			continue
 		}
 		looking.Go(func() {
-			keys, err := d.api.hostKeys(ctx, id, t.name)
-			d.mu.Lock()
-			defer d.mu.Unlock()
+			keys, err := l.client.hostKeys(ctx, in.ID, in.Name)
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			if k.err = err; len(keys) > 0 {
 				k.keys = keys
 			}
@@ -77,27 +79,51 @@ func (d *driver) learnHostKeys(ctx context.Context, all []*instance) {
 	looking.Wait()
 }
 
-// pinLocked puts the host keys that its log has told on a machine that runs. Until then a
-// machine that this driver has launched is not to be connected to. Of another program's the
-// keys may be known otherwise.
-func (d *driver) pinLocked(in *gputrain.Instance, mine bool) {
-	k := d.logs[in.ID]
+// logOf returns what is known of an instance's log. known is false if its keys are missing.
+func (l *hostKeyLogs) logOf(id string) (k *keyLog, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID[id] == nil {
+		l.byID[id] = &keyLog{since: time.Now()}
+	}
+	k = l.byID[id]
+	return k, len(k.keys) > 0
+}
+
+// known returns a copy of an instance's keyLog. It is zero if the log was not read yet.
+func (l *hostKeyLogs) known(id string) keyLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.byID[id]; k != nil {
+		return *k
+	}
+	return keyLog{}
+}
+
+// pin puts a running machine's host keys from its log on it. Until they are known, a machine
+// that this driver has launched must not be connected to. Those of another program may be known
+// in another way.
+func (p *provider) pin(in *driver.Instance) {
+	p.mu.Lock()
+	mine := p.notes[in.ID] != nil
+	p.mu.Unlock()
+	k := p.logs.known(in.ID)
 	switch {
-	case d.cfg.TrustFirstContact || in.SSH.Addr == "":
-	case k != nil && len(k.keys) > 0:
+	case p.cfg.TrustFirstContact || in.SSH.Addr == "":
+	case len(k.keys) > 0:
 		in.SSH.HostKeys = slices.Clone(k.keys)
-	case mine && k != nil && time.Since(k.since) > logTimeout():
-		in.SSH, in.State = gputrain.Endpoint{}, gputrain.InstanceFailed
-		in.StateReason = fmt.Sprintf("its log has not told its host key in %v; Config.TrustFirstContact takes the one of the first contact", logTimeout())
+	case mine && !k.since.IsZero() && time.Since(k.since) > logTimeout():
+		in.SSH, in.State = driver.Endpoint{}, driver.InstanceFailed
+		in.StateReason = fmt.Sprintf("its log has had no host key for %v; Config.TrustFirstContact accepts the key of the first contact", logTimeout())
 		if k.err != nil {
 			in.StateReason += " (" + k.err.Error() + ")"
 		}
 	case mine:
-		in.SSH, in.StateReason = gputrain.Endpoint{}, "its log does not tell its host key yet"
+		in.SSH, in.StateReason = driver.Endpoint{}, "its log does not have its host key yet"
 	}
 }
 
-// hostKeys returns the host keys that a node has told in its log, or none.
+// hostKeys returns the host keys in a node's log, or none.
 func (c *client) hostKeys(ctx context.Context, id, node string) ([]string, error) {
 	var out struct {
 		done
@@ -115,15 +141,15 @@ func (c *client) hostKeys(ctx context.Context, id, node string) ([]string, error
 	return hostKeysIn(text, node), nil
 }
 
-// log reads a log from where the API says that it will be. It is another server, which is
-// told nothing of the account, and bounded.
+// log reads a log from the address that the API names. That is another server: it gets nothing
+// of the account, and the read is bounded.
 func (c *client) log(ctx context.Context, address string) (string, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.User != nil, u.Scheme != "https" && !c.local:
-		return "", fmt.Errorf("%w: it is no https address", rest.ErrAnswer)
+		return "", fmt.Errorf("%w: it is not an https address", rest.ErrAnswer)
 	case localnet.IsURL(address) && !c.local:
-		return "", fmt.Errorf("%w: it is an address of this computer, or of its link", rest.ErrAnswer)
+		return "", fmt.Errorf("%w: it is an address on this computer or its link", rest.ErrAnswer)
 	}
 	own := http.Client{Transport: c.plain}
 	there, err := rest.New(rest.Config{BaseURL: u.Scheme + "://" + u.Host, HTTPClient: &own, Attempts: 1, MaxBody: maxLog})
@@ -139,11 +165,11 @@ func (c *client) log(ctx context.Context, address string) (string, error) {
 	}
 }
 
-// hostKeysIn returns the keys that a node tells in a log.
+// hostKeysIn returns a node's keys in a log.
 func hostKeysIn(log, node string) (keys []string) {
 	for line := range strings.Lines(log) {
 		words := strings.Fields(line)
-		i := slices.Index(words, hostKeyMark) // after what a log puts before its lines
+		i := slices.Index(words, hostKeyMark) // the log may prefix its lines
 		if i < 0 || len(words) < i+4 || words[i+1] != node || !isHostKey(words[i+2], words[i+3]) {
 			continue
 		}
@@ -154,7 +180,7 @@ func hostKeysIn(log, node string) (keys []string) {
 	return keys
 }
 
-// isHostKey reports whether a text is a public key of a kind that SSH servers have.
+// isHostKey reports whether a text is a public key of a kind for SSH servers.
 func isHostKey(kind, text string) bool {
 	if kind != "ssh-ed25519" && kind != "ssh-rsa" && !strings.HasPrefix(kind, "ecdsa-sha2-nistp") {
 		return false

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A machine is connected to once its log has told its host key, and by that key alone.
+// A machine is connected to only once its log has its host key, and only by that key.
 func TestHostKeyFromTheLog(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -20,15 +21,15 @@ func TestHostKeyFromTheLog(t *testing.T) {
 	}
 	defer pool.Close()
 	in, _ := f.instances.Get(nil, pool.Nodes()[0].ID)
-	if n := pool.Nodes()[0]; n.HostKeySource != gputrain.HostKeyPublished || n.HostKey == "" {
+	if n := pool.Nodes()[0]; n.HostKeySource != driver.HostKeyPublished || n.HostKey == "" {
 		t.Errorf("the node's key is %q, by %v", n.HostKey, n.HostKeySource)
 	}
 	if got := hostKeysIn(in.log, pool.Nodes()[0].Name); len(got) != 1 || !strings.HasPrefix(in.machine.HostKey, got[0]) {
-		t.Errorf("the log tells %q of %q", got, in.machine.HostKey)
+		t.Errorf("the log has %q, want %q", got, in.machine.HostKey)
 	}
 }
 
-// A server with another key than the log tells is not the machine.
+// A server without the log's host key is not the machine: connecting fails with ErrHostKey.
 func TestHostKeyOfAnother(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -37,12 +38,12 @@ func TestHostKeyOfAnother(t *testing.T) {
 	if err == nil {
 		pool.Close()
 	}
-	if !errors.Is(err, gputrain.ErrHostKey) {
+	if !errors.Is(err, driver.ErrHostKey) {
 		t.Error(err)
 	}
 }
 
-// A machine whose log says nothing is given up, with a word on what to do.
+// A machine whose log has no host key is given up, with a hint on what to do.
 func TestSilentLog(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -59,7 +60,7 @@ func TestSilentLog(t *testing.T) {
 	}
 }
 
-// Trusting the first contact asks for no log, and is no way for a spec that wants more.
+// TrustFirstContact reads no log. A spec that requires known host keys rejects its offers.
 func TestTrustFirstContact(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -74,33 +75,33 @@ func TestTrustFirstContact(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if n := pool.Nodes()[0]; n.HostKeySource != gputrain.HostKeyFirstContact || len(f.Records(opLogs)) > 0 {
+	if n := pool.Nodes()[0]; n.HostKeySource != driver.HostKeyFirstContact || len(f.Records(opLogs)) > 0 {
 		t.Errorf("the key is known by %v; %d logs were asked for", n.HostKeySource, len(f.Records(opLogs)))
 	}
 }
 
-// The API cannot have this program ask what only this computer reaches, nor read for ever,
-// nor follow where a log's server leads.
+// The API cannot make this program read a local address, read without end, or follow a
+// redirect of the log server.
 func TestLogOfAStranger(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	d.api.local = false
+	d.p.client.local = false
 	for _, address := range []string{
 		"", "http://logs.example.com/1", "https://127.0.0.1:1/x", "https://localhost/x", "https://169.254.169.254/latest/meta-data/",
 		"https://u:p@logs.example.com/1", "file:///etc/passwd", "https://%zz",
 	} {
-		if text, err := d.api.log(t.Context(), address); err == nil {
+		if text, err := d.p.client.log(t.Context(), address); err == nil {
 			t.Errorf("%q is read: %q", address, text)
 		}
 	}
-	d.api.local = true
+	d.p.client.local = true
 	for what, a := range map[string]fakecloud.Answer{
 		"too long": fakecloud.Huge(maxLog + 2), "redirected": fakecloud.Reply(302, "").With("Location", f.URL+"/api/v0/users/current/"),
 	} {
 		in := f.logs.Inject(fakecloud.Fault{Answer: a, Times: -1})
 		before := len(f.Records())
-		if text, err := d.api.log(t.Context(), f.logs.URL+"/logs/1"); err == nil {
+		if text, err := d.p.client.log(t.Context(), f.logs.URL+"/logs/1"); err == nil {
 			t.Errorf("%s: %q", what, text[:min(len(text), 50)])
 		}
 		if len(f.Records()) > before {
@@ -124,7 +125,7 @@ func TestHostKeysIn(t *testing.T) {
 		strings.Repeat("\x00\xff"+hostKeyMark, 1000) + "\n" + line: 1,
 	} {
 		if got := hostKeysIn(log, "p1-0"); len(got) != want || want > 0 && got[0] != testHostKey {
-			t.Errorf("%.80q tells %q", log, got)
+			t.Errorf("%.80q has %q", log, got)
 		}
 	}
 	var many strings.Builder

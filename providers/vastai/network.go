@@ -6,111 +6,153 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
+	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
-
-// networkPrefix is what the overlay networks of pools are called before the pool's ID.
-// The name is all that the API knows of what a network is for.
-const networkPrefix = "gputrain-"
 
 // addressScript prints a node's address on its network.
 //
 //go:embed address.sh
 var addressScript string
 
-// FindAddress has a node look for its address on its network, which the API does not tell.
-func (d *driver) FindAddress(gputrain.Instance) string {
-	if !d.cfg.UseOverlay {
-		return ""
-	}
-	return cloud.Script(addressScript)
+// A network is the overlay network of a driver's pool, with what is known of other pools'
+// networks.
+type network struct {
+	client  *client
+	wanted  bool          // Config.UseOverlay
+	timeout time.Duration // for making it
+
+	making sync.Mutex // held to make it
+
+	mu      sync.Mutex
+	seen    map[string]bool // pools that had one
+	cluster int64           // of the pool's network; zero if there is none or it is unknown
+	pool    string          // opened by another program; MarkLease was called for it
 }
 
-func networkName(poolID string) string { return networkPrefix + poolID }
-
-// mayHaveNetwork reports whether it has to be asked whether a pool has a network: few
-// have, and a key may be good for everything else.
-func (d *driver) mayHaveNetwork(poolID string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.cfg.UseOverlay || d.networks[poolID]
+func newNetwork(client *client, cfg Config) *network {
+	return &network{client: client, wanted: cfg.UseOverlay, timeout: cfg.OverlayTimeout, seen: map[string]bool{}}
 }
 
-func (d *driver) hasNetwork(poolID string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.networks[poolID] = true
+// mayExist reports whether the API must be asked for a pool's network: few pools have one, and
+// a key may lack only this permission.
+func (n *network) mayExist(poolID string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted || n.seen[poolID]
 }
 
-// makeNetwork makes the pool's overlay network, unless there is one, and returns its
-// name. It is made by the first launch, not by Prepare: its cluster is that of the offer.
-func (d *driver) makeNetwork(ctx context.Context, pool gputrain.PoolInfo, cluster int64) (string, error) {
-	d.network.Lock()
-	defer d.network.Unlock()
-	name := networkName(pool.ID)
-	if cluster == 0 {
-		return "", &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: errors.New("the machine is in no cluster, and cannot be on an overlay network")}
+// resources returns the networks of a pool, or of all.
+func (n *network) resources(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	all, err := n.client.overlays(ctx)
+	if err != nil {
+		return nil, err
 	}
-	d.mu.Lock()
-	in := d.cluster
-	d.mu.Unlock()
-	if in != 0 && in != cluster {
-		return "", &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("the machine is in cluster %d, and the pool's network in %d", cluster, in)}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var found []driver.Resource
+	for _, o := range all {
+		if pool, ours := pooltag.PoolOf(o.Name); ours && (poolID == "" || pool == poolID) {
+			n.seen[pool] = true
+			found = append(found, driver.Resource{Kind: "network", ID: strconv.FormatInt(o.ID, 10), Name: o.Name, Pool: pool, HourlyUSD: driver.USD(0)})
+		}
 	}
-	if in == cluster {
+	return found, nil
+}
+
+// inCluster returns the cluster of the pool's network, or zero.
+func (n *network) inCluster() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cluster
+}
+
+func (n *network) setCluster(cluster int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cluster = cluster
+}
+
+// takeUp records the pool that another program has opened.
+func (n *network) takeUp(poolID string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pool = poolID
+}
+
+// make makes the pool's overlay network, unless there is one, and returns its name. The first
+// launch calls it, not Prepare: the network's cluster is the offer's.
+func (n *network) make(ctx context.Context, pool driver.PoolInfo, cluster int64) (string, error) {
+	n.making.Lock()
+	defer n.making.Unlock()
+	name := pooltag.SharedName(pool.ID)
+	in := n.inCluster()
+	switch {
+	case cluster == 0:
+		return "", &driver.Error{Kind: driver.ErrNoCapacity, Err: errors.New("the machine is not in a cluster, so it cannot be on an overlay network")}
+	case in == cluster:
 		return name, nil
+	case in != 0:
+		return "", &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("the machine is in cluster %d, the pool's network in %d", cluster, in)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.OverlayTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	o, err := d.networkNamed(ctx, name)
+	o, err := n.named(ctx, name)
 	if err != nil {
 		return "", notMade(name, err)
 	}
-	r := gputrain.Resource{Kind: "network", Name: name, HourlyUSD: gputrain.USD(0)}
+	r := driver.Resource{Kind: "network", Name: name, HourlyUSD: driver.USD(0)}
 	if o == nil {
 		if err := pool.Record(r); err != nil {
 			return "", err
 		}
-		// As with the key, the list decides, not the answer.
-		makeErr := d.api.makeOverlay(ctx, cluster, name)
-		for {
-			if o, err = d.networkNamed(ctx, name); o != nil {
-				break
-			}
-			if makeErr != nil && err == nil || !launches.Pause(ctx, second) {
-				return "", notMade(name, errors.Join(makeErr, err, ctx.Err()))
-			}
+		if o, err = n.create(ctx, cluster, name); err != nil {
+			return "", notMade(name, err)
 		}
 	}
 	if o.ClusterID != cluster {
-		return "", &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("the machine is in cluster %d, and network %s in %d", cluster, name, o.ClusterID)}
+		return "", &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("the machine is in cluster %d, network %s in %d", cluster, name, o.ClusterID)}
 	}
 	r.ID = strconv.FormatInt(o.ID, 10)
 	if err := pool.Record(r); err != nil {
 		return "", err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cluster = cluster
+	n.setCluster(cluster)
 	return name, nil
 }
 
-// notMade is the error of a network that is not there, so that no machine was asked for
-// either. A key that may not make one may not for the next offer.
-func notMade(name string, err error) error {
-	kind := gputrain.ErrNoCapacity
-	if kindOf(err) == gputrain.ErrAuth {
-		kind = gputrain.ErrAuth
+// create makes a network. Only the list proves that it exists, as the answer may be lost.
+func (n *network) create(ctx context.Context, cluster int64, name string) (*overlay, error) {
+	makeErr := n.client.makeOverlay(ctx, cluster, name)
+	for {
+		o, err := n.named(ctx, name)
+		if o != nil {
+			return o, nil
+		}
+		if makeErr != nil && err == nil || !launches.Pause(ctx, cloud.Second) {
+			return nil, errors.Join(makeErr, err, ctx.Err())
+		}
 	}
-	return &gputrain.Error{Kind: kind, Err: fmt.Errorf("overlay network %s: %w; no machine was rented", name, err),
+}
+
+// notMade returns the error of a missing network, because of which no machine was rented
+// either. A key that may not make one may not do so for the next offer.
+func notMade(name string, err error) error {
+	kind := driver.ErrNoCapacity
+	if kindOf(err) == driver.ErrAuth {
+		kind = driver.ErrAuth
+	}
+	return &driver.Error{Kind: kind, Err: fmt.Errorf("overlay network %s: %w; no machine was rented", name, err),
 		Hint: "do without UseOverlay, or set a longer OverlayTimeout"}
 }
 
-func (d *driver) networkNamed(ctx context.Context, name string) (*overlay, error) {
-	all, err := d.api.overlays(ctx)
+func (n *network) named(ctx context.Context, name string) (*overlay, error) {
+	all, err := n.client.overlays(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,40 +164,37 @@ func (d *driver) networkNamed(ctx context.Context, name string) (*overlay, error
 	return nil, nil
 }
 
-// findNetwork finds out in which cluster the network of a pool is that another program has
-// opened: only from there can a node be replaced.
-func (d *driver) findNetwork(ctx context.Context) error {
-	d.mu.Lock()
-	poolID, known := d.pool, d.cluster != 0
-	d.mu.Unlock()
+// find looks up the cluster of a network that another program has made: only from there a node
+// can be replaced.
+func (n *network) find(ctx context.Context) error {
+	n.mu.Lock()
+	poolID, known := n.pool, n.cluster != 0
+	n.mu.Unlock()
 	if poolID == "" || known {
 		return nil
 	}
-	o, err := d.networkNamed(ctx, networkName(poolID))
+	o, err := n.named(ctx, pooltag.SharedName(poolID))
 	if err != nil || o == nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cluster = o.ClusterID
+	n.setCluster(o.ClusterID)
 	return nil
 }
 
-// removeNetwork removes a network that nothing is left in: the API would end the
-// instances in it, too, whoever's they are.
-func (d *driver) removeNetwork(ctx context.Context, name string) error {
-	o, err := d.networkNamed(ctx, name)
+// remove removes the network of a pool if nothing is left in it: the API would end the
+// instances in it, whatever their pool.
+func (n *network) remove(ctx context.Context, poolID string) error {
+	name := pooltag.SharedName(poolID)
+	o, err := n.named(ctx, name)
 	if err != nil || o == nil {
 		return err
 	}
-	if n := max(o.InstanceCount, len(o.Instances)); n > 0 {
-		return fmt.Errorf("overlay network %s still has %d instances %v, which would end with it", name, n, o.Instances)
+	if left := max(o.InstanceCount, len(o.Instances)); left > 0 {
+		return fmt.Errorf("overlay network %s still has %d instances %v, which would end with it", name, left, o.Instances)
 	}
-	if err := d.api.deleteOverlay(ctx, o.ID); err != nil && !isGone(err) {
+	if err := n.client.deleteOverlay(ctx, o.ID); err != nil && !isGone(err) {
 		return fmt.Errorf("overlay network %s: %w", name, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cluster = 0
+	n.setCluster(0)
 	return nil
 }

@@ -9,41 +9,40 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
 	searchLimit = 200
-	// hoursPerMonth is what the price of a disk, in USD per GB and month, is divided by:
-	// so the examples of the API's description come out.
+	// A disk's price in USD per GB and month is divided by hoursPerMonth, which reproduces the
+	// examples in the API's description.
 	hoursPerMonth = 720
-	// memorySlack is how much less memory than its name says a GPU may report.
+	// A GPU may report memorySlack of the memory in its name.
 	memorySlack = 0.9
 	gib         = 1 << 30
-	// minBid and maxBid are what the API takes for a bid, in USD an hour.
+	// minBid and maxBid are the API's bounds of a bid, in USD an hour.
 	minBid, maxBid = 0.001, 128
 )
 
-// A find is an offer as it was found: with what a launch needs, and an Offer has no
-// room for.
+// A find is an offer with what a launch needs beyond it.
 type find struct {
-	offer   gputrain.Offer
+	offer   driver.Offer
 	ask     int64
 	bid     float64 // USD an hour; zero on demand
 	diskGB  float64
 	machine int64
-	cluster int64 // zero where it has none
+	cluster int64 // zero if none
 }
 
-// Offers yields what can be rented now. There is a search each for the machines on
-// demand and on spot, the second only for who is not content with the first.
-func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields the offers of the moment. It searches the machines on demand and on spot
+// separately, the second only if the caller goes on after the first.
+func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		for _, spot := range cloud.Markets(spec.Allocation) {
-			finds, err := d.find(ctx, spec, spot)
+			finds, err := p.find(ctx, search{p.cfg, spec, spot})
 			if err != nil {
-				yield(gputrain.Offer{}, fail("offers", err))
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, f := range finds {
@@ -55,65 +54,74 @@ func (d *driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 	}
 }
 
-// find searches one market, and remembers what it finds for Launch.
-func (d *driver) find(ctx context.Context, spec gputrain.Spec, spot bool) ([]find, error) {
-	together := d.cfg.UseOverlay && d.nodes(spec) > 1
-	if together {
-		if err := d.findNetwork(ctx); err != nil {
+// find searches one market, and remembers the results for Create.
+func (p *provider) find(ctx context.Context, of search) ([]find, error) {
+	if of.together() {
+		if err := p.network.find(ctx); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := d.api.search(ctx, d.query(spec, spot))
+	rows, err := p.client.search(ctx, of.query())
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var finds []find
 	for _, a := range rows {
-		if d.fits(a, spec) && !d.broken[a.MachineID] {
-			finds = append(finds, d.toFind(a, spec, spot))
+		if of.fits(a) && !p.broken[a.MachineID] {
+			finds = append(finds, of.toFind(a))
 		}
 	}
-	if together {
-		if finds = d.oneCluster(finds, d.nodes(spec)); finds == nil {
-			return nil, &gputrain.Error{Kind: gputrain.ErrNoOffers,
-				Err:  fmt.Errorf("no cluster has %d machines free for an overlay network, which UseOverlay asks for", d.nodes(spec)),
-				Hint: "few machines can do that: ask for fewer nodes, another accelerator, or do without UseOverlay"}
+	if of.together() {
+		if finds = p.oneCluster(finds, of.nodes()); finds == nil {
+			return nil, &driver.Error{Kind: driver.ErrNoOffers,
+				Err:  fmt.Errorf("no cluster has %d free machines for an overlay network, which UseOverlay requires", of.nodes()),
+				Hint: "few machines support that: ask for fewer nodes, another accelerator, or do without UseOverlay"}
 		}
 	}
 	for _, f := range finds {
-		d.found[f.offer.ID] = f
+		p.found[f.offer.ID] = f
 	}
 	return finds, nil
 }
 
-func (d *driver) nodes(spec gputrain.Spec) int { return max(spec.Nodes, spec.MaxNodes, 1) }
-
-// diskGB is the size of the disk that a node gets.
-func (d *driver) diskGB(spec gputrain.Spec) float64 {
-	if spec.DiskGiB <= 0 {
-		return d.cfg.DiskGB
-	}
-	return max(math.Ceil(spec.DiskGiB*gib/1e9), minDiskGB)
+// A search looks for machines of one market.
+type search struct {
+	cfg  Config //secretvet:ignore complete, without the key
+	spec driver.Query
+	spot bool
 }
 
-// query is a search's body. What it asks for is looked at again in fits: not all of it
-// has always had an effect.
-func (d *driver) query(spec gputrain.Spec, spot bool) map[string]any {
+func (s search) nodes() int { return max(s.spec.Nodes, 1) }
+
+// together reports whether the nodes need an overlay network.
+func (s search) together() bool { return s.cfg.UseOverlay && s.nodes() > 1 }
+
+// diskGB returns the size of a node's disk.
+func (s search) diskGB() float64 {
+	if s.spec.DiskGiB <= 0 {
+		return s.cfg.DiskGB
+	}
+	return max(math.Ceil(s.spec.DiskGiB*gib/1e9), minDiskGB)
+}
+
+// query returns a search's body. fits checks its conditions again: some of them have not always
+// had an effect.
+func (s search) query() map[string]any {
 	q := map[string]any{}
 	is := func(column, op string, value any) { q[column] = map[string]any{op: value} }
 	is("rentable", "eq", true)
 	is("rented", "eq", false)
 	is("external", "eq", false)
-	if !d.cfg.AllowUnverified {
+	if !s.cfg.AllowUnverified {
 		is("verified", "eq", true)
 	}
-	if a := spec.Accelerator; !a.IsZero() {
+	if a := s.spec.Accelerator; !a.IsZero() {
 		if names := namesOf(a); names != nil {
 			is("gpu_name", "in", names)
 		}
-		is("num_gpus", "eq", gpus(spec)) // gte would find larger slices, at larger prices
+		is("num_gpus", "eq", gpus(s.spec)) // gte would find larger slices, at larger prices
 		if a.MemoryGiB > 0 {
 			is("gpu_ram", "gte", math.Floor(a.MemoryGiB*1000*memorySlack))
 		}
@@ -123,74 +131,74 @@ func (d *driver) query(spec gputrain.Spec, spot bool) map[string]any {
 			is(column, "gte", value)
 		}
 	}
-	least("reliability2", d.cfg.MinReliability)
-	least("cuda_max_good", d.cfg.MinCUDA)
-	least("inet_down", d.cfg.MinInetDown)
-	least("inet_up", d.cfg.MinInetUp)
-	least("cpu_cores_effective", spec.VCPUs)
-	least("disk_space", d.diskGB(spec))
-	least("duration", spec.TTL.Seconds()) // its host takes the machine back after that
-	if most := d.cfg.MaxTrafficUSDPerGB; most > 0 {
+	least("reliability2", s.cfg.MinReliability)
+	least("cuda_max_good", s.cfg.MinCUDA)
+	least("inet_down", s.cfg.MinInetDown)
+	least("inet_up", s.cfg.MinInetUp)
+	least("cpu_cores_effective", s.spec.VCPUs)
+	least("disk_space", s.diskGB())
+	least("duration", s.spec.TTL.Seconds()) // the host takes the machine back after that
+	if most := s.cfg.MaxTrafficUSDPerGB; most > 0 {
 		is("inet_down_cost", "lte", most)
 		is("inet_up_cost", "lte", most)
 	}
-	if d.cfg.RequireDirectPort {
+	if s.cfg.RequireDirectPort {
 		is("direct_port_count", "gte", 1)
 	}
-	if len(d.cfg.Geolocation) > 0 {
-		is("geolocation", "in", d.cfg.Geolocation)
+	if len(s.cfg.Geolocation) > 0 {
+		is("geolocation", "in", s.cfg.Geolocation)
 	}
-	if d.cfg.UseOverlay && d.nodes(spec) > 1 {
+	if s.together() {
 		is("cluster_id", "neq", nil)
 	}
 	q["type"], q["order"] = "on-demand", [][]string{{"dph_total", "asc"}}
-	if spot {
+	if s.spot {
 		q["type"], q["order"] = "bid", [][]string{{"min_bid", "asc"}}
 	}
-	q["limit"], q["allocated_storage"] = searchLimit, d.diskGB(spec)
+	q["limit"], q["allocated_storage"] = searchLimit, s.diskGB()
 	return q
 }
 
-// gpus is how many GPUs a spec asks for: a whole number, as there are no parts.
-func gpus(spec gputrain.Spec) int { return int(math.Ceil(max(spec.Accelerator.Count, 1))) }
+// gpus returns the number of GPUs that a spec asks for, rounded up: there are no parts.
+func gpus(spec driver.Query) int { return int(math.Ceil(max(spec.Accelerator.Count, 1))) }
 
-// fits reports whether a row is what the query has asked for.
-func (d *driver) fits(a ask, spec gputrain.Spec) bool {
+// fits reports whether a row satisfies the query.
+func (s search) fits(a ask) bool {
 	country := ""
 	if a.Geolocation != nil {
 		country = countryOf(*a.Geolocation)
 	}
 	switch {
-	case a.ID == 0, a.CPUCores == nil, // a row that is not whole
+	case a.ID == 0, a.CPUCores == nil, // an incomplete row
 		a.Rentable != nil && !*a.Rentable, a.Rented != nil && *a.Rented,
-		!d.cfg.AllowUnverified && a.Verification != "" && a.Verification != "verified",
-		!spec.Accelerator.IsZero() && a.NumGPUs != gpus(spec),
-		below(a.Reliability, d.cfg.MinReliability), below(a.Reliability2, d.cfg.MinReliability),
-		a.CUDAMaxGood < d.cfg.MinCUDA,
-		a.InetDown < d.cfg.MinInetDown, a.InetUp < d.cfg.MinInetUp,
-		a.DiskSpace < d.diskGB(spec), below(a.Duration, spec.TTL.Seconds()),
-		d.cfg.RequireDirectPort && a.DirectPortCount < 1,
-		len(d.cfg.Geolocation) > 0 && country != "" && !slices.Contains(d.cfg.Geolocation, country):
+		!s.cfg.AllowUnverified && a.Verification != "" && a.Verification != "verified",
+		!s.spec.Accelerator.IsZero() && a.NumGPUs != gpus(s.spec),
+		below(a.Reliability, s.cfg.MinReliability), below(a.Reliability2, s.cfg.MinReliability),
+		a.CUDAMaxGood < s.cfg.MinCUDA,
+		a.InetDown < s.cfg.MinInetDown, a.InetUp < s.cfg.MinInetUp,
+		a.DiskSpace < s.diskGB(), below(a.Duration, s.spec.TTL.Seconds()),
+		s.cfg.RequireDirectPort && a.DirectPortCount < 1,
+		len(s.cfg.Geolocation) > 0 && country != "" && !slices.Contains(s.cfg.Geolocation, country):
 		return false
 	}
-	most := d.cfg.MaxTrafficUSDPerGB
+	most := s.cfg.MaxTrafficUSDPerGB
 	return most == 0 || a.InetDownCost <= most && a.InetUpCost <= most
 }
 
-// below reports whether a value is there, and too low.
+// below reports whether a value is present and too low.
 func below(v *float64, least float64) bool { return v != nil && *v < least }
 
-// toFind makes an offer of a row. A spot price is the bid, as that is what is charged,
-// with the disk.
-func (d *driver) toFind(a ask, spec gputrain.Spec, spot bool) find {
-	disk := d.diskGB(spec)
-	f := find{ask: a.ID, diskGB: disk, machine: a.MachineID, offer: gputrain.Offer{
-		Provider: providerName, ID: strconv.FormatInt(a.ID, 10), Available: 1, Spot: spot,
+// toFind turns a row into an offer. A spot price is the bid plus the disk, as Vast charges the
+// bid.
+func (s search) toFind(a ask) find {
+	disk := s.diskGB()
+	f := find{ask: a.ID, diskGB: disk, machine: a.MachineID, offer: driver.Offer{
+		ID: strconv.FormatInt(a.ID, 10), Available: 1, Spot: s.spot,
 		InstanceType: instanceType(a.GPUName, a.NumGPUs),
 		Accelerator:  accelerator(a.GPUName, a.NumGPUs, a.GPURAM),
 		VCPUs:        a.CPUCoresEffective,
 		DiskGiB:      disk * 1e9 / gib,
-		IngressUSD:   a.InetDownCost * gib / 1e9, EgressUSD: a.InetUpCost * gib / 1e9, // told per GB
+		IngressUSD:   a.InetDownCost * gib / 1e9, EgressUSD: a.InetUpCost * gib / 1e9, // the API reports them per GB
 	}}
 	if a.Geolocation != nil {
 		f.offer.Region = *a.Geolocation
@@ -202,18 +210,19 @@ func (d *driver) toFind(a ask, spec gputrain.Spec, spot bool) find {
 		f.offer.MemoryGiB = a.CPURAM / 1024 * min(a.CPUCoresEffective / *a.CPUCores, 1)
 	}
 	forDisk, known := diskUSD(a, disk)
-	if !spot {
+	if !s.spot {
 		f.offer.HourlyUSD = onDemand(a, forDisk, known)
 		return f
 	}
 	f.offer.ID += "/bid"
-	if f.bid = d.bid(a, spec, forDisk); f.bid > 0 && known {
-		f.offer.HourlyUSD = gputrain.USD(f.bid + forDisk)
+	if f.bid = s.bid(a, forDisk); f.bid > 0 && known {
+		f.offer.HourlyUSD = driver.USD(f.bid + forDisk)
 	}
 	return f
 }
 
-// diskUSD is what a disk of that size costs, in USD an hour, and whether that is known.
+// diskUSD returns the price of a disk of that size, in USD an hour. known is false if it is
+// missing.
 func diskUSD(a ask, gb float64) (perHour float64, known bool) {
 	if a.StorageCost == nil {
 		return 0, false
@@ -221,9 +230,9 @@ func diskUSD(a ask, gb float64) (perHour float64, known bool) {
 	return gb * *a.StorageCost / hoursPerMonth, true
 }
 
-// onDemand is what a machine costs that is not bid for. The API tells that for the disk
-// it was asked about: should it be less than its own prices come to, that was another one.
-func onDemand(a ask, forDisk float64, known bool) gputrain.Price {
+// onDemand returns the price of a machine on demand. The API reports it with the disk of the
+// query: if it is lower than the API's own prices add up to, it was for another disk.
+func onDemand(a ask, forDisk float64, known bool) driver.Price {
 	usd := 0.0
 	if a.DPHTotal != nil {
 		usd = *a.DPHTotal
@@ -232,30 +241,30 @@ func onDemand(a ask, forDisk float64, known bool) gputrain.Price {
 		usd = max(usd, *a.DPHBase+forDisk)
 	}
 	if usd <= 0 {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(usd)
+	return driver.USD(usd)
 }
 
-// bid is what is bid for a machine, in USD an hour without its disk, and 0 where it does
-// not say what it takes. A spec's highest price caps it, though not below that.
-func (d *driver) bid(a ask, spec gputrain.Spec, forDisk float64) float64 {
+// bid returns the bid for a machine, in USD an hour without its disk, or 0 if the machine's
+// lowest bid is unknown. A spec's highest price caps it, but not below that lowest bid.
+func (s search) bid(a ask, forDisk float64) float64 {
 	if a.MinBid == nil || *a.MinBid <= 0 {
 		return 0
 	}
-	bid := *a.MinBid * d.cfg.BidMultiplier
-	if spec.MaxHourlyUSD > 0 {
-		bid = min(bid, spec.MaxHourlyUSD-forDisk)
+	bid := *a.MinBid * s.cfg.BidMultiplier
+	if s.spec.MaxHourlyUSD > 0 {
+		bid = min(bid, s.spec.MaxHourlyUSD-forDisk)
 	}
 	return max(math.Floor(bid*1e4)/1e4, *a.MinBid)
 }
 
 func instanceType(gpu string, count int) string { return fmt.Sprintf("%dx %s", count, gpu) }
 
-// oneCluster returns the finds of one cluster, each on another machine: of the cluster
-// that the pool has its network in, else of the cheapest that has enough. It is nil
-// where there is none.
-func (d *driver) oneCluster(finds []find, nodes int) []find {
+// oneCluster returns the finds of one cluster, each on another machine: of the cluster of the
+// pool's network, else of the cheapest cluster with enough machines. It returns nil if there is
+// none.
+func (p *provider) oneCluster(finds []find, nodes int) []find {
 	clusters := map[int64][]find{}
 	for _, f := range finds {
 		other := func(g find) bool { return g.machine != f.machine }
@@ -263,12 +272,12 @@ func (d *driver) oneCluster(finds []find, nodes int) []find {
 			clusters[f.cluster] = append(clusters[f.cluster], f)
 		}
 	}
-	if d.cluster != 0 {
+	if cluster := p.network.inCluster(); cluster != 0 {
 		used := map[int64]bool{}
-		for _, m := range d.made {
-			used[m.machine] = used[m.machine] || !m.ended && !m.bulk
+		for _, r := range p.notes {
+			used[r.machine] = used[r.machine] || !r.ended && !r.bulk
 		}
-		return slices.DeleteFunc(clusters[d.cluster], func(f find) bool { return used[f.machine] })
+		return slices.DeleteFunc(clusters[cluster], func(f find) bool { return used[f.machine] })
 	}
 	var best []find
 	cost := math.Inf(1)
@@ -288,7 +297,7 @@ func (d *driver) oneCluster(finds []find, nodes int) []find {
 	return best
 }
 
-// usd is the price of a find, and infinite where it is not known.
+// usd returns the price of a find, infinite if unknown.
 func usd(f find) float64 {
 	if usd, known := f.offer.HourlyUSD.USD(); known {
 		return usd
@@ -296,21 +305,22 @@ func usd(f find) float64 {
 	return math.Inf(1)
 }
 
-// findOf returns what Offers has found of an offer.
-func (d *driver) findOf(req gputrain.LaunchRequest) (find, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, ok := d.found[req.Offer.ID]
-	if !ok || f.diskGB != d.diskGB(req.Spec) { // it has another price
-		ask, err := strconv.ParseInt(req.Offer.ID, 10, 64)
-		if err != nil || ask <= 0 || req.Offer.Spot {
-			return find{}, fmt.Errorf("%w: offer %q is not one that this driver's Offers has found", gputrain.ErrInvalid, req.Offer.ID)
+// findOf returns the find that Offers has remembered for an offer.
+func (p *provider) findOf(order cloud.Order) (find, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o, disk := order.Offer, search{p.cfg, order.Spec, order.Offer.Spot}.diskGB()
+	f, ok := p.found[o.ID]
+	if !ok || f.diskGB != disk { // it has another price
+		ask, err := strconv.ParseInt(o.ID, 10, 64)
+		if err != nil || ask <= 0 || o.Spot {
+			return find{}, fmt.Errorf("%w: this driver's Offers did not yield offer %q", driver.ErrInvalid, o.ID)
 		}
-		f = find{offer: req.Offer, ask: ask, diskGB: d.diskGB(req.Spec)}
+		f = find{offer: o, ask: ask, diskGB: disk}
 	}
 	if f.offer.Spot && (f.bid < minBid || f.bid > maxBid) {
 		// Without a bid the rental would be on demand, at another price.
-		return find{}, &gputrain.Error{Kind: gputrain.ErrNoCapacity, Err: fmt.Errorf("offer %s: a bid of $%v an hour cannot be made", f.offer.ID, f.bid)}
+		return find{}, &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("offer %s: cannot bid $%v an hour", f.offer.ID, f.bid)}
 	}
 	return f, nil
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// What Config and Spec ask for is asked of the API.
+// The search has filters for all that Config and Spec ask for.
 func TestSearchIsFilteredByTheAPI(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"gpu_name": "A100 SXM4", "gpu_ram": 81920, "num_gpus": 2})
@@ -23,7 +24,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
 	})
 	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, DiskGiB: 200, TTL: time.Hour}
-	if got := cloudtest.Offers(t, d, spec); len(got) != 1 {
+	if got := cloudtest.Offers(t, d, spec.Query()); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 	var q map[string]any
@@ -46,7 +47,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		t.Errorf("the query has %d fields: %v", len(q), q)
 	}
 
-	any := cloudtest.Offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), gputrain.Spec{Allocation: gputrain.Spot})
+	any := cloudtest.Offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), driver.Query{Allocation: driver.Spot})
 	body := f.Records(opSearch)[1].Body
 	if len(any) != 1 || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
 		!strings.Contains(body, `"type":"bid"`) || !strings.Contains(body, `"allocated_storage":100`) {
@@ -54,14 +55,10 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 	}
 }
 
-// The CUDA filter, for one, has been seen to do nothing: every row is looked at again.
+// Every row is checked again: the CUDA filter, for one, has been seen to do nothing.
 func TestRowsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	cfg := Config{MinInetDown: 100, MinInetUp: 100, MaxTrafficUSDPerGB: 0.01, RequireDirectPort: true, Geolocation: []string{"US"}}
-	d, err := newDriver(cfg.complete(), testKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	spec := gputrain.Spec{Accelerator: accelerators.RTX4090(), TTL: time.Hour}
 	for name, tt := range map[string]struct {
 		change row
@@ -85,7 +82,7 @@ func TestRowsAreLookedAtAgain(t *testing.T) {
 		"dear downloads":            {row{"inet_down_cost": 0.02}, false},
 		"small disk":                {row{"disk_space": 99}, false},
 		"taken back too soon":       {row{"duration": 3599.0}, false},
-		"taken back, nobody knows":  {row{"duration": "-"}, true},
+		"end of the offer unknown":  {row{"duration": "-"}, true},
 		"cores of the host unknown": {row{"cpu_cores": nil}, false},
 	} {
 		var a ask
@@ -93,7 +90,7 @@ func TestRowsAreLookedAtAgain(t *testing.T) {
 		if err := json.Unmarshal(text, &a); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.fits(a, spec); got != tt.fits {
+		if got := (search{cfg.complete(), spec.Query(), false}).fits(a); got != tt.fits {
 			t.Errorf("%s: fits is %v", name, got)
 		}
 	}
@@ -101,14 +98,14 @@ func TestRowsAreLookedAtAgain(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// cpu_ram is the whole host's, gpu_ram one GPU's, both in MB; prices are of all GPUs, and
-// a spot price is the bid with the disk.
+// cpu_ram is the whole host's and gpu_ram is one GPU's, both in MB. Prices are for all
+// GPUs. A spot price is the bid plus the disk.
 func TestUnitsAndPrices(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"num_gpus": 2, "gpu_name": "H100 SXM", "gpu_ram": 81559, "dph_base": 4.0, "min_bid": 2.0})
 	const disk = 100 * 0.144 / 720
-	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Allocation: gputrain.SpotIfAvailable}
-	all := cloudtest.Offers(t, f.open(), spec)
+	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Allocation: driver.SpotIfAvailable}
+	all := cloudtest.Offers(t, f.open(), spec.Query())
 	if len(all) != 2 || !all[0].Spot || all[1].Spot || all[0].ID == all[1].ID {
 		t.Fatalf("%+v", all)
 	}
@@ -125,18 +122,18 @@ func TestUnitsAndPrices(t *testing.T) {
 		}
 	}
 	for most, want := range map[float64]float64{2.2: 2.2, 9: 2.4 + disk, 1: 2 + disk} { // never below the lowest bid: the pool rejects that
-		spec.MaxHourlyUSD, spec.Allocation = most, gputrain.Spot
-		if got, _ := cloudtest.Offers(t, f.open(), spec)[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
+		spec.MaxHourlyUSD, spec.Allocation = most, driver.Spot
+		if got, _ := cloudtest.Offers(t, f.open(), spec.Query())[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
 			t.Errorf("under $%v: $%v; want $%v", most, got, want)
 		}
 	}
 }
 
-// What a machine receives and sends is paid by the GB, and told by the GiB.
+// Vast charges traffic per GB. Offers have its price per GiB.
 func TestTrafficHasItsPrice(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, row{"inet_down_cost": 0.0, "inet_up_cost": 0.02})
-	all := cloudtest.Offers(t, f.open(), gputrain.Spec{})
+	all := cloudtest.Offers(t, f.open(), driver.Query{})
 	for i, want := range []struct{ in, out float64 }{{0.002, 0.003}, {0, 0.02}} {
 		if o := all[i]; !near(o.IngressUSD, want.in*1.073741824) || !near(o.EgressUSD, want.out*1.073741824) {
 			t.Errorf("offer %s: $%v in, $%v out", o.ID, o.IngressUSD, o.EgressUSD)
@@ -144,8 +141,8 @@ func TestTrafficHasItsPrice(t *testing.T) {
 	}
 }
 
-// An offer's price is what is charged with the disk that the spec wants, of every offer
-// and either way to rent it.
+// For every offer, on demand and spot, the price is what is charged with the spec's
+// disk.
 func TestPriceIsThatWithTheDisk(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, row{"storage_cost": 0.0}, row{"storage_cost": 2.5}, row{"dph_base": 0.003, "min_bid": 0.002})
@@ -153,9 +150,9 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 	d := prepared(t, f, func(c *Config) { c.DiskGB = 50 })
 	rank := 0
 	for _, disk := range []struct{ gib, gb float64 }{{0, 50}, {1, 8}, {100, 108}, {800, 859}} {
-		for _, allocation := range []gputrain.Allocation{gputrain.OnDemand, gputrain.Spot} {
+		for _, allocation := range []driver.Allocation{driver.OnDemand, driver.Spot} {
 			spec := gputrain.Spec{DiskGiB: disk.gib, Allocation: allocation}
-			all := cloudtest.Offers(t, d, spec)
+			all := cloudtest.Offers(t, d, spec.Query())
 			if len(all) != 4 {
 				t.Errorf("%v GiB: %d offers", disk.gib, len(all))
 			}
@@ -167,7 +164,7 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 				rank++
 				offered, _ := o.HourlyUSD.USD()
 				charged, known := cloudtest.Describe(t, f.open(), got[0].ID).Offer.HourlyUSD.USD()
-				if !known || !near(offered, charged) || got[0].Offer.HourlyUSD != gputrain.USD(charged) || o.DiskGiB < disk.gib {
+				if !known || !near(offered, charged) || got[0].Offer.HourlyUSD != driver.USD(charged) || o.DiskGiB < disk.gib {
 					t.Errorf("%v GiB of offer %s: $%v was offered, and $%v is charged", disk.gib, o.ID, offered, charged)
 				}
 			}
@@ -189,17 +186,17 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 	}
 }
 
-// An offer that was found for another disk has another price: on demand it is rented with
-// the disk of the spec, and is not bid for.
+// An offer for another disk has another price: on demand it is rented with the spec's
+// disk, and on spot it is rejected.
 func TestOfferOfAnotherDisk(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
 	f.noMachines = true
 	d := prepared(t, f)
-	small, large := gputrain.Spec{DiskGiB: 10, Allocation: gputrain.CheapestAllocation}, gputrain.Spec{DiskGiB: 500}
-	all := cloudtest.Offers(t, d, small)
+	small, large := gputrain.Spec{DiskGiB: 10, Allocation: driver.CheapestAllocation}, gputrain.Spec{DiskGiB: 500}
+	all := cloudtest.Offers(t, d, small.Query())
 	_, err := d.Launch(t.Context(), request(large, all[0], 0))
-	is(t, err, gputrain.ErrInvalid, "launch")
+	is(t, err, driver.ErrInvalid, "launch")
 	if _, err := d.Launch(t.Context(), request(large, all[1], 0)); err != nil {
 		t.Error(err)
 	}
@@ -208,7 +205,7 @@ func TestOfferOfAnotherDisk(t *testing.T) {
 	}
 }
 
-// A price that the API does not tell is not known, or only in part. It is not free.
+// A price that the API does not report, or reports only in part, is unknown. It is not free.
 func TestUnknownPriceIsUnknown(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open()
@@ -216,7 +213,7 @@ func TestUnknownPriceIsUnknown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		a    ask
 		spot bool
-		want float64 // 0 for a price that is not known
+		want float64 // 0 means that the price is unknown
 	}{
 		"nothing":                        {ask{}, false, 0},
 		"the whole alone":                {ask{DPHTotal: usd(2)}, false, 2},
@@ -233,21 +230,21 @@ func TestUnknownPriceIsUnknown(t *testing.T) {
 		"on demand, a disk that is free": {ask{DPHBase: usd(1), StorageCost: usd(0)}, false, 1},
 	} {
 		tt.a.ID, tt.a.NumGPUs, tt.a.CPUCores = 1, 1, usd(8)
-		got, known := d.toFind(tt.a, gputrain.Spec{}, tt.spot).offer.HourlyUSD.USD()
+		got, known := (search{d.p.cfg, driver.Query{}, tt.spot}).toFind(tt.a).offer.HourlyUSD.USD()
 		if known != (tt.want > 0) || known && !near(got, tt.want) {
 			t.Errorf("%s: $%v, known %v; want $%v", name, got, known, tt.want)
 		}
 	}
 }
 
-// Names are exact: "H100 PCIe" finds nothing.
+// The API's GPU names are exact: "H100 PCIe" finds nothing.
 func TestGPUNames(t *testing.T) {
 	t.Parallel()
 	for want, names := range map[string]string{
 		"H100":      "H100 PCIE,H100 SXM,H100 NVL",
 		"H100-SXM":  "H100 SXM",
 		"H100-PCIe": "H100 PCIE",
-		"A100-80GB": "A100 PCIE,A100 SXM4,A100 SXM", // those of 40 GB have the same name
+		"A100-80GB": "A100 PCIE,A100 SXM4,A100 SXM", // the API has the same names for 40 GB
 		"H200":      "H200,H200 NVL",
 		"L40":       "L40", "L40S": "L40S",
 		"V100": "Tesla V100", "T4": "Tesla T4", "P100": "Tesla P100",
@@ -280,12 +277,12 @@ func TestGPUNames(t *testing.T) {
 	}
 }
 
-// The second market is searched only where the first is not enough.
+// The second market is searched only if the caller wants more offers than the first has.
 func TestOffersAreLazy(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)
 	d := f.open()
-	for _, err := range d.Offers(t.Context(), gputrain.Spec{Allocation: gputrain.CheapestAllocation}) {
+	for _, err := range d.Offers(t.Context(), driver.Query{Allocation: driver.CheapestAllocation}) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -294,7 +291,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if n := len(f.Records(opSearch)); n != 1 {
 		t.Errorf("%d searches", n)
 	}
-	all := cloudtest.Offers(t, d, gputrain.Spec{Allocation: gputrain.CheapestAllocation})
+	all := cloudtest.Offers(t, d, driver.Query{Allocation: driver.CheapestAllocation})
 	var ids []string
 	for _, o := range all {
 		ids = append(ids, o.ID)
@@ -303,7 +300,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(ids)) != 4 {
 		t.Errorf("%v", ids)
 	}
-	if got := cloudtest.Offers(t, d, gputrain.Spec{}); len(got) != 2 || got[0].Spot {
+	if got := cloudtest.Offers(t, d, driver.Query{}); len(got) != 2 || got[0].Spot {
 		t.Errorf("on demand: %+v", got)
 	}
 }

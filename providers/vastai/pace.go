@@ -2,51 +2,37 @@ package vastai
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"io"
 	"math"
 	"net/http"
 	"regexp"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// second is what the API's intervals are counted in. Tests have a shorter one.
-var second = time.Second
-
-// limits are the least times between two calls of an endpoint. The API counts them for
-// one key and one address, so that all drivers of this program with one key share them.
+// limits are the minimum times between two calls of an endpoint. The API counts calls by key
+// and address.
 type limits struct {
 	search, create, show, list, destroy, manage, ssh, overlay, user *rest.Limiter
 }
 
-var (
-	limitsMu  sync.Mutex
-	allLimits = map[[sha256.Size]byte]*limits{} // by what the API counts for; not by the key, which would be kept
-)
-
-func limitsOf(endpoint, key string) *limits {
-	limitsMu.Lock()
-	defer limitsMu.Unlock()
-	who := sha256.Sum256([]byte(endpoint + "\n" + key))
-	if allLimits[who] == nil {
-		every := func(seconds float64) *rest.Limiter {
-			return rest.NewLimiter(1, time.Duration(seconds*float64(second)))
-		}
-		allLimits[who] = &limits{
-			search: rest.NewLimiter(10, 60*second), create: every(4.5), show: every(2), list: every(1),
-			destroy: every(3), manage: every(1), ssh: every(1), overlay: every(1), user: every(1),
-		}
+func limitsOf(endpoint, key string) limits {
+	every := func(seconds float64, endpointOfAPI string) *rest.Limiter {
+		return cloud.Limiter(1, time.Duration(seconds*float64(cloud.Second)), endpoint, key, endpointOfAPI)
 	}
-	return allLimits[who]
+	return limits{
+		search: cloud.Limiter(10, 60*cloud.Second, endpoint, key, "search"), create: every(4.5, "create"),
+		show: every(2, "show"), list: every(1, "list"), destroy: every(3, "destroy"), manage: every(1, "manage"),
+		ssh: every(1, "ssh"), overlay: every(1, "overlay"), user: every(1, "user"),
+	}
 }
 
-// A pacer puts a Retry-After on a 429. The API has no such header: the text of its answer
-// names the least time between two calls, which who comes too early again waits for anew.
-// Twice as long is enough.
+// A pacer puts a Retry-After on a 429. The API has no such header: the text of its answer names
+// the minimum time between two calls, which starts anew with each call that comes too early.
+// Twice that time is enough.
 type pacer struct{ next http.RoundTripper }
 
 var threshold = regexp.MustCompile(`threshold=(\d+(?:\.\d+)?)`)

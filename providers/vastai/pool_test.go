@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil, nil, nil)
@@ -46,8 +46,8 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
-// A pool's network is made before its first node, is what its nodes reach each other by,
-// and is removed after its last.
+// A pool's network is made before the first node and removed after the last. Nodes
+// reach each other by it.
 func TestPoolOnAnOverlay(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"cluster_id": 42}, row{"cluster_id": 42}, nil)
@@ -87,12 +87,12 @@ func TestPoolOnAnOverlay(t *testing.T) {
 	}
 }
 
-// A node that is outbid is stopped, and its disk billed: it is destroyed, and another
-// takes its place.
+// A node that is outbid is stopped, and its disk is billed. It is destroyed and
+// replaced.
 func TestOutbidNodeIsDestroyedAndReplaced(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)
-	cloudtest.Replaced(t, f.config(), gputrain.Spec{Allocation: gputrain.Spot}, func(id string) {
+	cloudtest.Replaced(t, f.config(), gputrain.Spec{Allocation: driver.Spot}, func(id string) {
 		f.set(id, row{"actual_status": "exited", "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"})
 		f.machine(id).Kill()
 	})

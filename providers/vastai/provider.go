@@ -2,101 +2,92 @@ package vastai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A driver rents the machines of one pool. What it remembers spares calls and keeps it
-// from what has gone wrong before: a driver that knows nothing works, too.
-type driver struct {
+const (
+	// A request may still take effect until lateEffect after its caller has given up. Vast does
+	// not document this: its own command line waits that long for an answer, so that no later
+	// effect is expected.
+	lateEffect = 2 * time.Minute
+	// provisionTimeout covers a pull, which takes 1 to 5 minutes, and up to loadTimeout on a
+	// slow host.
+	provisionTimeout = 15 * time.Minute
+	// The API's reports may lack a new instance for createLag seconds. It is an estimate: Vast
+	// documents no such time, and other programs document only that a read must be repeated
+	// after a create. An instance that appears later has counted as gone or never made, and the
+	// pool's audits end it.
+	createLag = 15
+)
+
+// provider is Vast.ai's [cloud.API]. What it remembers saves calls and avoids earlier failures.
+// A provider that remembers nothing works, too.
+type provider struct {
 	cfg     Config //secretvet:ignore complete, without the key
-	api     *client
+	client  *client
 	account string
-	opened  time.Time
-	lists   *singleflight.Group // whose goroutines may go on while a driver is printed
-	life    context.Context     // of calls that several callers wait for: Close ends it
-	end     context.CancelFunc
+	lag     time.Duration // Capabilities.ListLag
+	network *network
+	logs    *hostKeyLogs
 
-	mu       sync.Mutex
-	found    map[string]find     // by the ID of the offer
-	made     map[string]*machine // by the ID of the instance
-	logs     map[string]*keyLog  // by the ID of the instance
-	broken   map[int64]bool      // machines whose instance failed
-	networks map[string]bool     // pools that were seen to have one
-	cluster  int64               // that the pool's network is in; zero while it has none, or none is known
-	pool     string              // whose instances MarkLease was called for
-	refusal  refusal
-
-	network sync.Mutex // held while that is made
+	mu      sync.Mutex
+	found   map[string]find  // by the ID of the offer
+	notes   map[string]*note // by the ID of the instance
+	broken  map[int64]bool   // machines whose instance failed
+	refusal refusal
 }
 
-// A machine is an instance that this driver has launched.
-type machine struct {
-	offer   gputrain.Offer
-	machine int64
-	at      time.Time // when it was made
-	ended   bool      // it was asked for, and granted
-	bulk    bool      // so, together with others
-	absent  bool      // it was asked for, and Vast.ai found nothing to end
+// A note has the facts about an instance that this program has launched, taken over or ended.
+type note struct {
+	machine  int64     // Vast's machine, which takes one node of a network at most
+	launched time.Time // by this program; else zero
+	failed   error     // the error of the create that left it
+	ended    bool      // the API has accepted the call to end it
+	bulk     bool      // that call was for several instances
 }
 
 var (
-	_ gputrain.Driver         = (*driver)(nil)
-	_ gputrain.SelfDestructor = (*driver)(nil)
-	_ gputrain.LeaseMarker    = (*driver)(nil)
-	_ gputrain.AddressFinder  = (*driver)(nil)
+	_ cloud.API     = (*provider)(nil)
+	_ cloud.Starter = (*provider)(nil)
+	_ cloud.Teller  = (*provider)(nil)
+	_ cloud.Ender   = (*provider)(nil)
 )
 
-func newDriver(cfg Config, key string) (*driver, error) {
-	api, err := newClient(cfg, key)
+func newProvider(cfg Config, key string) (*provider, error) {
+	client, err := newClient(cfg, key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Endpoint: %w", gputrain.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: Endpoint: %w", driver.ErrInvalid, err)
 	}
-	life, end := context.WithCancel(context.Background())
-	return &driver{
-		cfg: cfg, api: api, opened: time.Now(), lists: new(singleflight.Group), life: life, end: end,
-		found: map[string]find{}, made: map[string]*machine{}, broken: map[int64]bool{}, logs: map[string]*keyLog{}, networks: map[string]bool{},
+	return &provider{
+		cfg: cfg, client: client, lag: createLag * cloud.Second, network: newNetwork(client, cfg), logs: newHostKeyLogs(client),
+		found: map[string]find{}, notes: map[string]*note{}, broken: map[int64]bool{},
 	}, nil
 }
 
-const (
-	// lateEffect is how long a request that nobody waits for may take. Vast states
-	// nothing of the kind: its own command line waits as long for an answer, so that
-	// none is to be expected later.
-	lateEffect = 2 * time.Minute
-	// provisionTimeout covers a pull, which takes 1 to 5 minutes, and on a slow host
-	// up to loadTimeout.
-	provisionTimeout = 15 * time.Minute
-)
-
-// createLag is how long an instance that was just made may be missing from what the API
-// tells. It is an estimate: Vast states no such time, and other programs that rent there
-// tell only that a read has to be repeated after a create. What turns up later than this
-// was taken for gone, or for never made, and is ended by the pool's audits.
-func createLag() time.Duration { return 15 * second }
-
-// Capabilities says what Vast.ai can do.
-func (d *driver) Capabilities() gputrain.Capabilities {
-	keys := gputrain.HostKeyPublished
-	if d.cfg.TrustFirstContact {
-		keys = gputrain.HostKeyFirstContact
+// Capabilities returns the same for all offers.
+func (p *provider) Capabilities() driver.Capabilities {
+	keys := driver.HostKeyPublished
+	if p.cfg.TrustFirstContact {
+		keys = driver.HostKeyFirstContact
 	}
-	return gputrain.Capabilities{
-		Account:          d.account,
-		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
-		ListLag:          createLag(),
+	return driver.Capabilities{
+		Account:          p.account,
+		LocalAddresses:   localnet.IsURL(p.cfg.Endpoint),
+		ListLag:          p.lag,
 		LateEffect:       lateEffect,
 		Spot:             true,
 		EndsBilling:      "destroy",
-		PrivateNetwork:   d.cfg.UseOverlay,
+		PrivateNetwork:   p.cfg.UseOverlay,
 		DiskResizable:    true,
 		Tags:             true,
 		HostKeys:         keys,
@@ -104,141 +95,99 @@ func (d *driver) Capabilities() gputrain.Capabilities {
 	}
 }
 
-// Describe reports the named machines, by one list of all. The nodes of a pool ask one by
-// one, and the API bears a call each second or two: who asks at the same time gets the
-// same list.
-func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
-	if len(ids) == 0 {
-		return nil, nil
+// Close closes idle connections.
+func (p *provider) Close() { p.client.close() }
+
+// Machine returns an instance.
+func (p *provider) Machine(ctx context.Context, id string) (cloud.Machine, error) {
+	if !isID(id) {
+		return cloud.Machine{Instance: driver.Instance{ID: id, State: driver.InstanceTerminated, StateReason: "it is not a Vast.ai ID"}}, nil
 	}
-	listed, err := d.listAll(ctx)
+	if p.hasEnded(id) {
+		return cloud.Machine{}, errUnknown // the list lacks it, too
+	}
+	in, err := p.client.instance(ctx, id)
 	if err != nil {
-		return nil, fail("describe", err)
+		return cloud.Machine{}, err
 	}
-	byID := map[string]*instance{}
-	for i := range listed {
-		byID[strconv.FormatInt(listed[i].ID, 10)] = &listed[i]
+	if in == nil {
+		return cloud.Machine{}, errUnknown
 	}
-	there := make([]*instance, len(ids))
-	for i, id := range ids {
-		in := byID[id]
-		if in == nil && !d.hasEnded(id) && isID(id) {
-			// That a list lacks it does not say that it is gone.
-			if in, err = d.api.instance(ctx, id); err != nil && !isGone(err) {
-				return nil, fail("describe", err)
-			}
-		}
-		there[i] = in
-	}
-	d.learnHostKeys(ctx, slices.DeleteFunc(slices.Clone(there), func(in *instance) bool { return in == nil }))
-	var found []gputrain.Instance
-	for i, in := range there {
-		if in == nil {
-			found = append(found, d.missing(ids[i]))
-		} else {
-			found = append(found, d.describe(*in))
-		}
-	}
-	return found, nil
+	return p.machine(*in), nil
 }
 
-// listAll returns all instances of the account.
-func (d *driver) listAll(ctx context.Context) ([]instance, error) {
-	done := d.lists.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(d.life, time.Minute)
-		defer cancel()
-		return d.api.list(ctx, nil)
-	})
-	select {
-	case r := <-done:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.([]instance), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+// hasEnded reports whether the API has accepted the end of an instance from a successful
+// create.
+func (p *provider) hasEnded(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.notes[id]
+	return r != nil && r.ended && r.failed == nil
 }
 
-func (d *driver) hasEnded(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := d.made[id]
-	return m != nil && m.ended
+// Machines returns all instances of the account: the API's list has no filter by a label's
+// prefix.
+func (p *provider) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
+	all, err := p.client.list(ctx)
+	return cloud.Each(all, p.machine), err
 }
 
-// missing is what a machine is taken for that the API does not know: gone, unless it may
-// be too new to be known.
-func (d *driver) missing(id string) gputrain.Instance {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	in := gputrain.Instance{ID: id, State: gputrain.InstanceTerminated, StateReason: "Vast.ai does not know it"}
-	since := d.opened
-	m := d.made[id]
-	if m != nil {
-		in.Offer, since = m.offer, m.at
+// noteOf returns the note of an instance, which may be empty. p.mu is held.
+func (p *provider) noteOf(id string) *note {
+	if p.notes[id] == nil {
+		p.notes[id] = &note{}
 	}
-	if !isID(id) || m != nil && m.ended || time.Since(since) >= createLag() {
-		return in
-	}
-	in.State, in.StateReason = gputrain.InstanceUnknown, "Vast.ai does not know it, or not yet"
-	if m != nil {
-		in.State = gputrain.InstancePending
-	}
-	return in
+	return p.notes[id]
 }
 
-// isID reports whether an ID can be one of Vast.ai's, which are numbers.
+// errUnknown is the error of an instance that does not exist.
+var errUnknown = &driver.Error{Kind: driver.ErrNotFound, Err: errors.New("the account has no such machine")}
+
+// isID reports whether an ID has the form of Vast.ai's, a number.
 func isID(id string) bool {
 	n, err := strconv.ParseInt(id, 10, 64)
 	return err == nil && n > 0 && strconv.FormatInt(n, 10) == id
 }
 
-// List reports the instances and SSH keys of a pool, or of all, and their networks. It
-// asks for networks only where there may be one.
-func (d *driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	if poolID != "" {
-		if err := checkPool(poolID); err != nil {
-			return nil, fail("list", err)
-		}
-	}
-	resources, err := d.list(ctx, poolID)
-	return resources, fail("list", err)
+// Prepare registers the pool's SSH key with the account: the API puts it into all containers
+// that are made from then on. The first launch makes the overlay network.
+func (p *provider) Prepare(ctx context.Context, pool driver.PoolInfo) error {
+	_, err := p.keysOf(pool).Prepare(ctx, pool)
+	return err
 }
 
-func (d *driver) list(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
-	instances, err := d.api.list(ctx, nil)
-	if err != nil {
-		return nil, err
+// keysOf returns the account's keys. A pool's tag in its comment distinguishes its key from the
+// user's own.
+func (p *provider) keysOf(pool driver.PoolInfo) cloud.Keys {
+	return cloud.Keys{
+		List: func(ctx context.Context) ([]cloud.Key, error) {
+			all, err := p.client.keys(ctx)
+			return cloud.Each(all, sshKey.key), err
+		},
+		Add: func(ctx context.Context, _, line string) error {
+			return p.client.addKey(ctx, line+" "+labels.String(pooltag.Of(pool, time.Now())))
+		},
+		Delete: p.client.deleteKey,
+		Gone:   isGone,
 	}
-	resources := []gputrain.Resource{}
-	for _, in := range instances {
-		t, ok := labelOf(in)
-		if !ok || poolID != "" && t.pool != poolID {
-			continue
-		}
-		r := t.resource("machine", strconv.FormatInt(in.ID, 10))
-		now := d.describe(in)
-		if now.State == gputrain.InstanceTerminated {
-			continue
-		}
-		r.State, r.Region, r.HourlyUSD = now.State, now.Offer.Region, now.Offer.HourlyUSD
-		if r.Created.IsZero() && in.StartDate != nil {
-			r.Created = time.Unix(int64(*in.StartDate), 0)
-		}
-		resources = append(resources, r)
-	}
-	shared, err := d.listShared(ctx, poolID)
-	if err != nil {
-		return nil, err
-	}
-	return append(resources, shared...), nil
 }
 
-// Close gives back idle connections, and gives up a list that somebody waits for.
-func (d *driver) Close() error {
-	d.end()
-	d.api.rest.Close()
-	d.api.close()
-	return nil
+// Shared returns the SSH keys of a pool, or of all, and their networks.
+func (p *provider) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	keys, err := p.keysOf(driver.PoolInfo{}).Resources(ctx, poolID)
+	if err != nil || poolID != "" && !p.network.mayExist(poolID) {
+		return keys, err
+	}
+	networks, err := p.network.resources(ctx, poolID)
+	return append(keys, networks...), err
+}
+
+// Release removes the pool's key, and its network, if it may have one.
+func (p *provider) Release(ctx context.Context, pool driver.PoolInfo) error {
+	err := p.keysOf(pool).Release(ctx, pool)
+	recorded := slices.ContainsFunc(pool.Made, func(r driver.Resource) bool { return r.Kind == "network" })
+	if p.network.mayExist(pool.ID) || recorded {
+		err = errors.Join(err, p.network.remove(ctx, pool.ID))
+	}
+	return err
 }

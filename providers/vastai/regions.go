@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// regions are what stands for several countries. The API itself knows countries only;
-// the regions are those of Vast's command line.
+// regions are names of several countries: those of Vast's command line. The API itself has only
+// countries.
 var regions = map[string]string{
 	"EU":            "AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE",
 	"North_America": "AG BS BB BZ CA CR CU DM DO SV GD GT HT HN JM MX NI PA KN LC VC TT US",
@@ -19,7 +19,7 @@ var regions = map[string]string{
 	"Africa":        "DZ AO BJ BW BF BI CV CM CF TD KM CG CD CI DJ EG GQ ER SZ ET GA GM GH GN GW KE LS LR LY MG MW ML MR MU MA MZ NA NE NG RW ST SN SC SL SO ZA SS SD TZ TG TN UG ZM ZW",
 }
 
-// countries returns the countries of places, sorted, each once.
+// countries returns the countries of places, sorted and without duplicates.
 func countries(places []string) ([]string, error) {
 	var codes []string
 	for _, place := range places {
@@ -29,7 +29,7 @@ func countries(places []string) ([]string, error) {
 		}
 		code := strings.ToUpper(place)
 		if len(code) != 2 || code[0] < 'A' || code[0] > 'Z' || code[1] < 'A' || code[1] > 'Z' {
-			return nil, fmt.Errorf("%q is neither a country's two letters nor one of %s",
+			return nil, fmt.Errorf("%q is neither a country of two letters nor one of %s",
 				place, strings.Join(slices.Sorted(maps.Keys(regions)), ", "))
 		}
 		codes = append(codes, code)
@@ -38,8 +38,8 @@ func countries(places []string) ([]string, error) {
 	return slices.Compact(codes), nil
 }
 
-// countryOf returns the country of a geolocation, "Washington, US", or "" where that
-// does not end in one.
+// countryOf returns the country of a geolocation such as "Washington, US", or "" if it has none
+// at its end.
 func countryOf(geolocation string) string {
 	last := strings.TrimSpace(geolocation[strings.LastIndexByte(geolocation, ',')+1:])
 	if len(last) != 2 {

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// The pool's key is registered once, whatever becomes of the answers, and removed; the
-// user's own stay.
+// Whatever answers are lost, the pool's key is registered once and removed, and the
+// user's own keys stay.
 func TestKeysAreThePoolsAlone(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]*fakecloud.Fault{
@@ -28,7 +30,7 @@ func TestKeysAreThePoolsAlone(t *testing.T) {
 		"success is not told":     {Op: opAddKey, Answer: fakecloud.Failure(200, row{"key": row{"id": 1}}, ""), After: true},
 		"removed, answer is lost": {Op: opDelKey, Cut: true, After: true},
 	} {
-		for _, field := range []string{"key", "public_key"} { // the documents' name, and the service's
+		for _, field := range []string{"key", "public_key"} { // the name in the documents, and in the service
 			t.Run(name+", "+field, func(t *testing.T) {
 				t.Parallel()
 				f := startFake(t)
@@ -63,7 +65,7 @@ func TestKeysAreThePoolsAlone(t *testing.T) {
 	}
 }
 
-// A key that was there before is the user's, and is not removed.
+// A key that was there before the pool is the user's, and is not removed.
 func TestKeyThatWasThereStays(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -77,14 +79,14 @@ func TestKeyThatWasThereStays(t *testing.T) {
 	}
 }
 
-// Whoever has lost his comments still has his IDs.
+// A key whose comment is lost is still found by its ID.
 func TestReleaseGoesByWhatWasMade(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	var id string
 	f.Do(func() { id = string(json.Number(rowID(f.putKey(nil, cloudtest.PoolKey)))) })
 	pool := cloudtest.Info("p1")
-	pool.Made = []gputrain.Resource{{Kind: "key", ID: id, Name: "gputrain-p1"}}
+	pool.Made = []driver.Resource{{Kind: "key", ID: id, Name: "gputrain-p1"}}
 	if err := f.open().Release(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +95,13 @@ func TestReleaseGoesByWhatWasMade(t *testing.T) {
 	}
 }
 
-// So has a pool whose key has lost its comment on the way.
+// A key that Vast stores without its comment is still removed, by the ID on record.
 func TestKeyWithoutItsComment(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.bareKeys = true
-	var pool gputrain.PoolInfo
-	pool = cloudtest.Info("p1").WithRecord(func(r gputrain.Resource) error { pool.Made = append(pool.Made, r); return nil })
+	var pool driver.PoolInfo
+	pool = cloudtest.Info("p1").WithRecord(func(r driver.Resource) error { pool.Made = append(pool.Made, r); return nil })
 	d := f.open()
 	if err := errors.Join(d.Prepare(t.Context(), pool), d.Release(t.Context(), pool)); err != nil {
 		t.Fatal(err)
@@ -111,16 +113,16 @@ func TestKeyWithoutItsComment(t *testing.T) {
 
 func rowID(r row) json.Number { b, _ := json.Marshal(r["id"]); return json.Number(b) }
 
-// Pools that make no sense are refused before anything is made.
+// An invalid pool is rejected before anything is made.
 func TestPrepareRefuses(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	for _, pool := range []gputrain.PoolInfo{{ID: "No", AuthorizedKey: cloudtest.PoolKey}, {ID: "p1"}, {ID: "p1", AuthorizedKey: cloudtest.PoolKey + "\n" + cloudtest.PoolKey}} {
-		is(t, d.Prepare(t.Context(), pool), gputrain.ErrInvalid, "prepare")
+	for _, pool := range []driver.PoolInfo{{ID: "No", AuthorizedKey: cloudtest.PoolKey}, {ID: "p1"}, {ID: "p1", AuthorizedKey: cloudtest.PoolKey + "\n" + cloudtest.PoolKey}} {
+		is(t, d.Prepare(t.Context(), pool), driver.ErrInvalid, "prepare")
 	}
-	is(t, d.Release(t.Context(), gputrain.PoolInfo{ID: "No"}), gputrain.ErrInvalid, "release")
-	f.Inject(fakecloud.Fault{Op: opAddKey, Answer: fakecloud.Failure(200, row{"success": true}, "")}) // which is not true
+	is(t, d.Release(t.Context(), driver.PoolInfo{ID: "No"}), driver.ErrInvalid, "release")
+	f.Inject(fakecloud.Fault{Op: opAddKey, Answer: fakecloud.Failure(200, row{"success": true}, "")}) // the answer is false
 	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err == nil || !strings.Contains(err.Error(), "does not list it") {
 		t.Errorf("%v", err)
 	}
@@ -131,14 +133,14 @@ func TestPrepareRefuses(t *testing.T) {
 
 func overlayed(c *Config) { c.UseOverlay = true }
 
-// All nodes of a network are in one physical cluster, on different machines: the cheapest
-// cluster that has enough.
+// All nodes of a network are in the cheapest physical cluster that has enough machines,
+// each on a machine of its own.
 func TestOverlayTakesOneCluster(t *testing.T) {
 	t.Parallel()
 	f := startFake(t,
 		row{"cluster_id": nil},
-		row{"cluster_id": 41}, // alone
-		row{"cluster_id": 42, "machine_id": 1, "dph_base": 0.90}, // dear
+		row{"cluster_id": 41}, // the only machine of its cluster
+		row{"cluster_id": 42, "machine_id": 1, "dph_base": 0.90}, // expensive
 		row{"cluster_id": 42, "machine_id": 2, "dph_base": 0.90},
 		row{"cluster_id": 43, "machine_id": 3},
 		row{"cluster_id": 43, "machine_id": 3}, // the same machine
@@ -149,11 +151,11 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	all := cloudtest.Offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec.Query())
 	if len(all) != 2 || all[0].ID != "1004" || all[1].ID != "1006" {
 		t.Fatalf("%+v", all)
 	}
-	if n := len(cloudtest.Offers(t, d, gputrain.Spec{Nodes: 1})); n != 9 {
+	if n := len(cloudtest.Offers(t, d, driver.Query{Nodes: 1})); n != 9 {
 		t.Errorf("%d offers for a node alone", n)
 	}
 	var ids []string
@@ -178,10 +180,10 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 	// A replacement comes from the same cluster, on a machine that is not in use.
 	f.Do(func() { f.asks = append(f.asks, askRow(20, row{"cluster_id": 43, "machine_id": 9, "dph_base": 3.0})) })
-	if all := cloudtest.Offers(t, d, spec); len(all) != 1 || all[0].ID != "1020" {
+	if all := cloudtest.Offers(t, d, spec.Query()); len(all) != 1 || all[0].ID != "1020" {
 		t.Errorf("%+v", all)
 	}
-	// The API ends what is in a network with it.
+	// Vast removes a network's instances with it, so Release keeps a network in use.
 	err = d.Release(t.Context(), cloudtest.Info("p1"))
 	if err == nil || !strings.Contains(err.Error(), ids[0]) || len(f.Records(opDelNet)) != 0 {
 		t.Errorf("%v", err)
@@ -189,8 +191,8 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	if err := d.Terminate(t.Context(), ids...); err != nil {
 		t.Error(err)
 	}
-	// What is gone has left its machine free for another.
-	if n := len(cloudtest.Offers(t, d, spec)); n != 3 {
+	// Terminated instances free their machines for others.
+	if n := len(cloudtest.Offers(t, d, spec.Query())); n != 3 {
 		t.Errorf("%d offers in the cluster", n)
 	}
 	for range 2 {
@@ -203,8 +205,8 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 }
 
-// Who takes up a pool replaces its nodes from the cluster that its network is in, on
-// machines that are not in use.
+// A program that takes over a pool replaces nodes in the cluster of the pool's network,
+// on machines that are not in use.
 func TestOverlayThatIsTakenUp(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"cluster_id": 42, "machine_id": 1}, row{"cluster_id": 42, "machine_id": 2})
@@ -212,7 +214,7 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
 	var ids []string
-	for i, o := range cloudtest.Offers(t, d, spec) {
+	for i, o := range cloudtest.Offers(t, d, spec.Query()) {
 		got, err := d.Launch(t.Context(), request(spec, o, i))
 		ids = append(ids, cloudtest.One(t, got, err).ID)
 	}
@@ -224,45 +226,45 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	if err := other.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now().Add(time.Minute), ids...); err != nil {
 		t.Fatal(err)
 	}
-	all := cloudtest.Offers(t, other, spec)
+	all := cloudtest.Offers(t, other, spec.Query())
 	if len(all) != 1 || all[0].ID != "1013" {
 		t.Fatalf("%+v", all)
 	}
 	if got, err := other.Launch(t.Context(), request(spec, all[0], 0)); err != nil || len(got) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if in := cloudtest.Describe(t, other, ids[0]); in.State != gputrain.InstanceRunning || in.Offer.InstanceType != "1x RTX 4090" {
+	if in := cloudtest.Describe(t, other, ids[0]); in.State != driver.InstanceRunning || in.Offer.InstanceType != "1x RTX 4090" {
 		t.Errorf("%+v", in)
 	}
 }
 
-// Without machines that can do it there is no quiet going on without a network.
-func TestOverlayThatNobodyHasFailsClearly(t *testing.T) {
+// If no machine can join an overlay, there are no offers: a pool never runs without its network.
+func TestNoMachinesForAnOverlay(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, row{"cluster_id": 42})
 	d := f.open(overlayed)
-	for o, err := range d.Offers(t.Context(), gputrain.Spec{Nodes: 2}) {
-		is(t, err, gputrain.ErrNoOffers, "offers")
+	for o, err := range d.Offers(t.Context(), driver.Query{Nodes: 2}) {
+		is(t, err, driver.ErrNoOffers, "offers")
 		if !strings.Contains(err.Error(), "UseOverlay") {
 			t.Errorf("%+v, %v", o, err)
 		}
 	}
 }
 
-// A network is recorded before it is made, and nothing is rented without it.
+// Nothing is rented without the network. A network whose create answer is lost is found.
 func TestOverlayThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"cluster_id": 42}, row{"cluster_id": 42})
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	o := cloudtest.Offers(t, d, spec)[0]
+	o := cloudtest.Offers(t, d, spec.Query())[0]
 	f.Inject(fakecloud.Fault{Op: opAddNet, Answer: fakecloud.Failure(400, row{"success": false, "msg": "no"}, "")})
 	_, err := d.Launch(t.Context(), request(spec, o, 0))
-	is(t, err, gputrain.ErrNoCapacity, "launch")
+	is(t, err, driver.ErrNoCapacity, "launch")
 	f.Inject(fakecloud.Fault{Op: opNets, Answer: fakecloud.Failure(403, "", "")})
 	_, err = d.Launch(t.Context(), request(spec, o, 0))
-	is(t, err, gputrain.ErrAuth, "launch") // for the next offer, too
+	is(t, err, driver.ErrAuth, "launch") // the next offer would fail too
 	hold := make(chan struct{})
 	hang := f.Inject(fakecloud.Fault{Op: opAddNet, Hold: hold, Cut: true})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -275,7 +277,7 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	if n := len(f.Records(opCreate)); n != 0 {
 		t.Errorf("%d creates", n)
 	}
-	f.Inject(fakecloud.Fault{Op: opAddNet, After: true, Cut: true}) // made, though nobody says so
+	f.Inject(fakecloud.Fault{Op: opAddNet, After: true, Cut: true}) // made, but the answer is lost
 	got, err := d.Launch(t.Context(), request(spec, o, 0))
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
@@ -283,9 +285,9 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	if n := len(f.Records(opAddNet)); n != 3 {
 		t.Errorf("%d networks were made", n)
 	}
-	// Another program that has only the ledger removes it, too, whatever its Config.
+	// Another program with only the ledger removes the network, too, whatever its Config.
 	pool := cloudtest.Info("p1")
-	pool.Made = []gputrain.Resource{{Kind: "network", Name: "gputrain-p1"}}
+	pool.Made = []driver.Resource{{Kind: "network", Name: "gputrain-p1"}}
 	other := f.open()
 	if err := other.Release(t.Context(), pool); err == nil || len(f.live()) != 2 {
 		t.Errorf("%v; left: %v", err, f.live())
@@ -298,17 +300,17 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// Reap, from another computer, ends all of a pool whose program is dead: by what is in
-// the tags.
+// Reap, on another computer, ends all of a pool whose program is dead, by the data in
+// its tags.
 func TestReapFromElsewhere(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
 	f.Do(func() {
-		at := tag{pool: "dead", name: "dead-0", owner: "gone.00000000/1/2", lease: 60e9}
-		at.created = at.created.AddDate(2000, 0, 0)
-		at.until = at.created
-		f.instances.Put(nil, "77", &rental{row: row{"id": 77, "actual_status": "running", "label": at.String(), "dph_total": 1.5}})
-		f.putKey(nil, cloudtest.PoolKey+" "+at.String())
+		at := pooltag.Tag{Pool: "dead", Name: "dead-0", Owner: "gone.00000000/1/2", Lease: 60e9}
+		at.Created = at.Created.AddDate(2000, 0, 0)
+		at.Until = at.Created
+		f.instances.Put(nil, "77", &rental{row: row{"id": 77, "actual_status": "running", "label": labels.String(at), "dph_total": 1.5}})
+		f.putKey(nil, cloudtest.PoolKey+" "+labels.String(at))
 		f.networks.Put(nil, "5", row{"overlay_id": 5, "name": "gputrain-dead", "cluster_id": 42, "instance_count": 0})
 		f.putKey(nil, "ssh-ed25519 AAAAother me@home")
 	})

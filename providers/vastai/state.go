@@ -7,67 +7,57 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// loadTimeout is how long an image may be pulled: a host that takes longer is dead.
-func loadTimeout() time.Duration { return 600 * second }
+// loadTimeout bounds the pull of an image: a slower host counts as dead.
+func loadTimeout() time.Duration { return 600 * cloud.Second }
 
-// describe is an instance in gputrain's words.
-func (d *driver) describe(in instance) gputrain.Instance {
+// machine translates an instance.
+func (p *provider) machine(in instance) cloud.Machine {
 	id := strconv.FormatInt(in.ID, 10)
-	state, why := stateOf(in)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := d.made[id]
-	mine := m != nil
-	if m == nil {
-		m = &machine{}
-	} else if state == gputrain.InstancePending && !m.at.IsZero() && m.offer.Provider != "" && time.Since(m.at) > loadTimeout() {
-		state, why = gputrain.InstanceFailed, "it has not come up in "+loadTimeout().String()+": "+why
+	m := cloud.Machine{Instance: driver.Instance{ID: id, PublicAddr: strings.TrimSpace(in.PublicIPAddr), Offer: chargedOffer(in)}}
+	m.State, m.StateReason = stateOf(in)
+	m.Tag, _ = labelOf(in)
+	if m.Tag.Created.IsZero() && in.StartDate != nil {
+		m.Tag.Created = time.Unix(int64(*in.StartDate), 0)
 	}
-	if state == gputrain.InstanceFailed && in.MachineID != 0 {
-		d.broken[in.MachineID] = true
-	}
-	if m.absent && cloud.IsOver(state) && time.Since(m.at) >= createLag() {
-		state, why = gputrain.InstanceTerminated, cloud.NothingToEnd(why)
-	}
-	out := gputrain.Instance{
-		ID: id, State: state, StateReason: why,
-		PublicAddr: strings.TrimSpace(in.PublicIPAddr),
-		Offer:      chargedOffer(m.offer, in),
-	}
-	if t, ok := labelOf(in); ok {
-		out.Name, out.Rank = t.name, t.rank
-	}
-	if state == gputrain.InstanceRunning {
-		out.SSH = gputrain.Endpoint{Addr: sshAddr(in, d.cfg.RequireDirectPort), User: "root"}
-		d.pinLocked(&out, mine)
-	}
-	return out
-}
-
-// chargedOffer is what was rented, with what is really charged: of an instance that
-// another program has launched, as far as it tells.
-func chargedOffer(o gputrain.Offer, in instance) gputrain.Offer {
-	if o.Provider == "" {
-		o = gputrain.Offer{
-			Provider: providerName, InstanceType: instanceType(in.GPUName, in.NumGPUs), Region: in.Geolocation,
-			Accelerator: accelerator(in.GPUName, in.NumGPUs, 0),
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.notes[id]; r != nil {
+		if m.State == driver.InstancePending && !r.launched.IsZero() && time.Since(r.launched) > loadTimeout() {
+			m.State, m.StateReason = driver.InstanceFailed, "it has not come up in "+loadTimeout().String()+": "+m.StateReason
+		}
+		if r.failed != nil {
+			m.Tag.Name = "" // it is not the node in its label
 		}
 	}
-	o.Spot = in.IsBid
+	if m.State == driver.InstanceFailed && in.MachineID != 0 {
+		p.broken[in.MachineID] = true
+	}
+	if m.State == driver.InstanceRunning {
+		m.SSH = driver.Endpoint{Addr: sshAddr(in, p.cfg.RequireDirectPort), User: "root"}
+	}
+	return m
+}
+
+// chargedOffer returns the offer and the real price, as far as the instance reports them.
+func chargedOffer(in instance) driver.Offer {
+	o := driver.Offer{
+		InstanceType: instanceType(in.GPUName, in.NumGPUs), Region: in.Geolocation, Spot: in.IsBid,
+		Accelerator: accelerator(in.GPUName, in.NumGPUs, 0),
+	}
 	if in.DPHTotal != nil && *in.DPHTotal > 0 {
-		o.HourlyUSD = gputrain.USD(*in.DPHTotal)
+		o.HourlyUSD = driver.USD(*in.DPHTotal)
 	}
 	return o
 }
 
-// stateOf maps the API's states. What is stopped though no pool ever stops anything lost
-// its bid, or its account has no credit. The prose of status_msg may be old, and counts
-// only where it says why a container cannot be made.
-func stateOf(in instance) (gputrain.InstanceState, string) {
+// stateOf maps the API's states. No pool stops an instance: a stopped one lost its bid, or its
+// account has no credit. The text of status_msg may be old, and counts only if it explains why
+// a container cannot be made.
+func stateOf(in instance) (driver.InstanceState, string) {
 	status, message := "", ""
 	if in.ActualStatus != nil {
 		status = *in.ActualStatus
@@ -79,33 +69,33 @@ func stateOf(in instance) (gputrain.InstanceState, string) {
 	stopped := in.CurState == "stopped" && in.IntendedStatus == "stopped" && in.NextState == "stopped"
 	switch {
 	case stopped && in.IsBid, status == "stopped" && in.IsBid:
-		return gputrain.InstancePreempted, "outbid, and stopped: its disk is billed until it is destroyed"
+		return driver.InstancePreempted, "outbid, and stopped: its disk is billed until it is destroyed"
 	case stopped, status == "stopped", status == "frozen":
-		return gputrain.InstanceStopped, why
+		return driver.InstanceStopped, why
 	}
 	switch status {
 	case "", "rebooting":
-		return gputrain.InstancePending, why
+		return driver.InstancePending, why
 	case "created", "loading":
 		for _, fatal := range []string{"OCI runtime create failed", "pull access denied", "no space left on device"} {
 			if strings.Contains(message, fatal) {
-				return gputrain.InstanceFailed, why
+				return driver.InstanceFailed, why
 			}
 		}
 		if strings.HasPrefix(message, "Error") {
-			return gputrain.InstanceFailed, why
+			return driver.InstanceFailed, why
 		}
-		return gputrain.InstancePending, why
+		return driver.InstancePending, why
 	case "running":
-		return gputrain.InstanceRunning, why
+		return driver.InstanceRunning, why
 	case "exited", "unknown", "offline":
-		return gputrain.InstanceFailed, status + ": " + why
+		return driver.InstanceFailed, status + ": " + why
 	}
-	return gputrain.InstanceUnknown, status
+	return driver.InstanceUnknown, status
 }
 
-// sshAddr is where the SSH server is: at a port of the host where it has one, else at
-// Vast's proxy, unless only direct ones will do.
+// sshAddr returns the address of the SSH server: a port of the host if it has one, else Vast's
+// proxy, unless directOnly is set.
 func sshAddr(in instance, directOnly bool) string {
 	host := strings.TrimSpace(in.PublicIPAddr)
 	if ports := in.Ports["22/tcp"]; host != "" && len(ports) > 0 {
@@ -121,12 +111,4 @@ func sshAddr(in instance, directOnly bool) string {
 		port++
 	}
 	return net.JoinHostPort(in.SSHHost, strconv.Itoa(port))
-}
-
-// labelOf reads the label of an instance.
-func labelOf(in instance) (tag, bool) {
-	if in.Label == nil {
-		return tag{}, false
-	}
-	return parseTag(*in.Label)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// All states of the API, and some that it does not have.
+// Each state of the API, and some unknown ones, become the right state.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
@@ -21,28 +22,28 @@ func TestStates(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		in   instance
-		want gputrain.InstanceState
+		want driver.InstanceState
 	}{
-		"placing":                  {instance{}, gputrain.InstancePending},
-		"created":                  {instance{ActualStatus: text("created")}, gputrain.InstancePending},
-		"loading":                  {instance{ActualStatus: text("loading"), StatusMsg: text("Pulling fs layer")}, gputrain.InstancePending},
-		"running":                  {instance{ActualStatus: text("running")}, gputrain.InstanceRunning},
-		"running, old prose":       {instance{ActualStatus: text("running"), StatusMsg: text("Error: pull access denied")}, gputrain.InstanceRunning},
-		"rebooting":                {instance{ActualStatus: text("rebooting")}, gputrain.InstancePending},
-		"exited":                   {instance{ActualStatus: text("exited")}, gputrain.InstanceFailed},
-		"unknown":                  {instance{ActualStatus: text("unknown")}, gputrain.InstanceFailed},
-		"offline":                  {instance{ActualStatus: text("offline")}, gputrain.InstanceFailed},
-		"stopped":                  {instance{ActualStatus: text("stopped")}, gputrain.InstanceStopped},
-		"frozen":                   {instance{ActualStatus: text("frozen")}, gputrain.InstanceStopped},
-		"credit stop":              {stopped(instance{ActualStatus: text("exited")}), gputrain.InstanceStopped},
-		"outbid":                   {stopped(instance{ActualStatus: text("exited"), IsBid: true}), gputrain.InstancePreempted},
-		"outbid before it ran":     {stopped(instance{IsBid: true}), gputrain.InstancePreempted},
-		"stopped bid":              {instance{ActualStatus: text("stopped"), IsBid: true}, gputrain.InstancePreempted},
-		"cannot be made":           {instance{ActualStatus: text("created"), StatusMsg: text("Error response from daemon: OCI runtime create failed: runc")}, gputrain.InstanceFailed},
-		"cannot be pulled":         {instance{ActualStatus: text("loading"), StatusMsg: text("pull access denied for a/b")}, gputrain.InstanceFailed},
-		"disk of the host is full": {instance{ActualStatus: text("loading"), StatusMsg: text("write: no space left on device")}, gputrain.InstanceFailed},
-		"error":                    {instance{ActualStatus: text("created"), StatusMsg: text("Error: no such container")}, gputrain.InstanceFailed},
-		"new word":                 {instance{ActualStatus: text("hibernating")}, gputrain.InstanceUnknown},
+		"placing":                  {instance{}, driver.InstancePending},
+		"created":                  {instance{ActualStatus: text("created")}, driver.InstancePending},
+		"loading":                  {instance{ActualStatus: text("loading"), StatusMsg: text("Pulling fs layer")}, driver.InstancePending},
+		"running":                  {instance{ActualStatus: text("running")}, driver.InstanceRunning},
+		"running, old prose":       {instance{ActualStatus: text("running"), StatusMsg: text("Error: pull access denied")}, driver.InstanceRunning},
+		"rebooting":                {instance{ActualStatus: text("rebooting")}, driver.InstancePending},
+		"exited":                   {instance{ActualStatus: text("exited")}, driver.InstanceFailed},
+		"unknown":                  {instance{ActualStatus: text("unknown")}, driver.InstanceFailed},
+		"offline":                  {instance{ActualStatus: text("offline")}, driver.InstanceFailed},
+		"stopped":                  {instance{ActualStatus: text("stopped")}, driver.InstanceStopped},
+		"frozen":                   {instance{ActualStatus: text("frozen")}, driver.InstanceStopped},
+		"credit stop":              {stopped(instance{ActualStatus: text("exited")}), driver.InstanceStopped},
+		"outbid":                   {stopped(instance{ActualStatus: text("exited"), IsBid: true}), driver.InstancePreempted},
+		"outbid before it ran":     {stopped(instance{IsBid: true}), driver.InstancePreempted},
+		"stopped bid":              {instance{ActualStatus: text("stopped"), IsBid: true}, driver.InstancePreempted},
+		"cannot be made":           {instance{ActualStatus: text("created"), StatusMsg: text("Error response from daemon: OCI runtime create failed: runc")}, driver.InstanceFailed},
+		"cannot be pulled":         {instance{ActualStatus: text("loading"), StatusMsg: text("pull access denied for a/b")}, driver.InstanceFailed},
+		"disk of the host is full": {instance{ActualStatus: text("loading"), StatusMsg: text("write: no space left on device")}, driver.InstanceFailed},
+		"error":                    {instance{ActualStatus: text("created"), StatusMsg: text("Error: no such container")}, driver.InstanceFailed},
+		"new word":                 {instance{ActualStatus: text("hibernating")}, driver.InstanceUnknown},
 	} {
 		state, why := stateOf(tt.in)
 		if state != tt.want || why == "" {
@@ -54,8 +55,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The port of the host comes before the proxy. It is text, the address ends in blanks,
-// and neither is there before the container runs.
+// The host's port comes before the proxy. The port is text, the address ends in blanks,
+// and both are missing until the container runs.
 func TestDirectBeforeProxySSH(t *testing.T) {
 	t.Parallel()
 	direct := map[string][]hostPort{"22/tcp": {{"0.0.0.0", "41022"}}}
@@ -81,7 +82,7 @@ func TestDirectBeforeProxySSH(t *testing.T) {
 	}
 }
 
-// A node's endpoint, name and price are there once it runs.
+// A node's name is known from the start, and its endpoint and price once it runs.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -89,25 +90,25 @@ func TestDescribe(t *testing.T) {
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 3).ID
 	in := cloudtest.Describe(t, d, id)
-	if in.State != gputrain.InstancePending || in.SSH.Addr != "" || in.Name != "p1-3" || in.Rank != 3 {
+	if in.State != driver.InstancePending || in.SSH.Addr != "" || in.Name != "p1-3" || in.Rank != 3 {
 		t.Errorf("%+v", in)
 	}
 	f.set(id, row{"actual_status": "running", "public_ipaddr": "203.0.113.9 ", "ports": row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": "41022"}}}, "dph_total": 0.77})
-	other := f.open() // which has launched nothing
-	for _, d := range []*driver{d, other} {
+	other := f.open() // a driver that has launched nothing
+	for _, d := range []*vastaiDriver{d, other} {
 		in = cloudtest.Describe(t, d, id)
-		if in.State != gputrain.InstanceRunning || in.SSH.Addr != "203.0.113.9:41022" || in.SSH.User != "root" || in.PublicAddr != "203.0.113.9" ||
-			in.Name != "p1-3" || in.Rank != 3 || in.Offer.HourlyUSD != gputrain.USD(0.77) || in.Offer.InstanceType != "1x RTX 4090" ||
+		if in.State != driver.InstanceRunning || in.SSH.Addr != "203.0.113.9:41022" || in.SSH.User != "root" || in.PublicAddr != "203.0.113.9" ||
+			in.Name != "p1-3" || in.Rank != 3 || in.Offer.HourlyUSD != driver.USD(0.77) || in.Offer.InstanceType != "1x RTX 4090" ||
 			in.Offer.Region != "Washington, US" || in.Offer.Accelerator.Name != "RTX4090" || in.Offer.Provider != "vastai" {
 			t.Errorf("%+v", in)
 		}
 	}
-	if in := cloudtest.Describe(t, other, "no number"); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, other, "no number"); in.State != driver.InstanceTerminated {
 		t.Errorf("%+v", in)
 	}
 }
 
-// What was just made may not be known yet, and is not gone for that.
+// Right after its launch, an instance that the list does not have is not gone.
 func TestNotThereRightAfterCreateIsNotGone(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -115,58 +116,52 @@ func TestNotThereRightAfterCreateIsNotGone(t *testing.T) {
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
 	f.Do(func() { f.instances.Delete(nil, id) })
-	since := func(d *driver, at time.Time) *driver { // however slow this test is
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.opened = at
-		if m := d.made[id]; m != nil {
-			m.at = at
-		}
+	lags := func(d *vastaiDriver, lag time.Duration) *vastaiDriver { // a fixed lag, so that a slow computer does not matter
+		d.p.lag = lag
 		return d
 	}
-	soon, before := time.Now().Add(time.Hour), time.Now().Add(-createLag())
-	if in := cloudtest.Describe(t, since(d, soon), id); in.State != gputrain.InstancePending {
+	if in := cloudtest.Describe(t, lags(d, time.Hour), id); in.State != driver.InstancePending {
 		t.Errorf("right after its launch: %+v", in)
 	}
-	if in := cloudtest.Describe(t, since(f.open(), soon), id); in.State != gputrain.InstanceUnknown {
+	if in := cloudtest.Describe(t, lags(f.open(), time.Hour), id); in.State != driver.InstanceUnknown {
 		t.Errorf("to a program that has just begun: %+v", in)
 	}
-	if in := cloudtest.Describe(t, since(f.open(), before), id); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, lags(f.open(), 0), id); in.State != driver.InstanceTerminated {
 		t.Errorf("to one that has not: %+v", in)
 	}
-	if in := cloudtest.Describe(t, since(d, before), id); in.State != gputrain.InstanceTerminated {
+	if in := cloudtest.Describe(t, lags(d, 0), id); in.State != driver.InstanceTerminated {
 		t.Errorf("later: %+v", in)
 	}
 }
 
-// A host that loads an image for ten minutes is dead, and is not taken again.
+// A host that loads an image for too long is dead, and its machine is not offered again.
 func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"machine_id": 7}, row{"machine_id": 7}, row{"machine_id": 8})
 	f.noMachines, f.status = true, "loading"
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
-	d.mu.Lock()
-	d.made[id].at = time.Now().Add(time.Hour) // however slow this test is
-	d.mu.Unlock()
-	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstancePending {
+	d.p.mu.Lock()
+	d.p.notes[id].launched = time.Now().Add(time.Hour) // in case this computer is slow
+	d.p.mu.Unlock()
+	if in := cloudtest.Describe(t, d, id); in.State != driver.InstancePending {
 		t.Errorf("%+v", in)
 	}
-	if n := len(cloudtest.Offers(t, d, gputrain.Spec{})); n != 2 {
+	if n := len(cloudtest.Offers(t, d, driver.Query{})); n != 2 {
 		t.Errorf("%d offers", n)
 	}
-	d.mu.Lock()
-	d.made[id].at = time.Now().Add(-2 * loadTimeout())
-	d.mu.Unlock()
-	if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstanceFailed {
+	d.p.mu.Lock()
+	d.p.notes[id].launched = time.Now().Add(-2 * loadTimeout())
+	d.p.mu.Unlock()
+	if in := cloudtest.Describe(t, d, id); in.State != driver.InstanceFailed {
 		t.Errorf("%+v", in)
 	}
-	if all := cloudtest.Offers(t, d, gputrain.Spec{}); len(all) != 1 || all[0].ID != "1002" {
+	if all := cloudtest.Offers(t, d, driver.Query{}); len(all) != 1 || all[0].ID != "1002" {
 		t.Errorf("the machine is offered again: %+v", all)
 	}
 }
 
-// The nodes of a pool ask one by one, and get one list.
+// The nodes of a pool ask one by one, and share lists.
 func TestManyNodesShareAList(t *testing.T) {
 	t.Parallel()
 	rows := make([]row, 12)
@@ -185,7 +180,7 @@ func TestManyNodesShareAList(t *testing.T) {
 		go func() {
 			asking <- true
 			found, err := d.Describe(t.Context(), id)
-			if err == nil && found[0].State != gputrain.InstanceRunning {
+			if err == nil && found[0].State != driver.InstanceRunning {
 				t.Errorf("%+v", found)
 			}
 			errs <- err
@@ -205,8 +200,8 @@ func TestManyNodesShareAList(t *testing.T) {
 	}
 }
 
-// A list that somebody waits for goes on for those who ask at the same time, and no longer
-// than the driver.
+// A shared list runs on for other callers, but no longer than until the driver is
+// closed.
 func TestCloseGivesUpTheList(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

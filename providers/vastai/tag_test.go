@@ -6,47 +6,49 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// The label is the only tag that there is, of 256 characters at most.
+// The label, of at most 256 characters, is the only tag.
 func TestLabel(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1790000000, 0)
-	whole := tag{pool: "p1-2", name: "p1-2-0-r1", rank: 0, owner: "host.12ab34cd/17/99", lease: 15 * time.Minute, created: at, expires: at.Add(time.Hour), until: at.Add(time.Minute)}
-	for _, want := range []tag{
+	whole := pooltag.Tag{Pool: "p1-2", Name: "p1-2-0-r1", Rank: 0, Owner: "host.12ab34cd/17/99", Lease: 15 * time.Minute, Created: at, Expires: at.Add(time.Hour), Until: at.Add(time.Minute)}
+	for _, want := range []pooltag.Tag{
 		whole,
-		{pool: "p", name: "p-0", owner: "h/1/2", lease: 5 * time.Second, created: at},
-		{pool: "p", name: "another", rank: 12},
-		{pool: "p"},
+		{Pool: "p", Name: "p-0", Owner: "h/1/2", Lease: 5 * time.Second, Created: at},
+		{Pool: "p", Name: "another", Rank: 12},
+		{Pool: "p"},
 	} {
-		got, ok := parseTag(want.String())
+		got, ok := labels.Parse(labels.String(want))
 		if !ok || got != want {
-			t.Errorf("%s: %+v; want %+v", want, got, want)
+			t.Errorf("%s: %+v; want %+v", labels.String(want), got, want)
 		}
 	}
 	long := whole
-	long.pool, long.name = strings.Repeat("a", 40), strings.Repeat("a", 40)+"-100-r12"
-	long.owner = strings.Repeat("h", 63) + ".12ab34cd/4194304/99999999999"
-	if got, ok := parseTag(long.String()); !ok || got != long || len(long.String()) > maxLabel {
-		t.Errorf("%d characters: %+v", len(long.String()), got)
+	long.Pool, long.Name = strings.Repeat("a", 40), strings.Repeat("a", 40)+"-100-r12"
+	long.Owner = strings.Repeat("h", 63) + ".12ab34cd/4194304/99999999999"
+	if got, ok := labels.Parse(labels.String(long)); !ok || got != long || len(labels.String(long)) > labels.Most {
+		t.Errorf("%d characters: %+v", len(labels.String(long)), got)
 	}
-	long.owner = strings.Repeat("h", 253) + ".12ab34cd/4194304/99999999999"
-	if got, ok := parseTag(long.String()); !ok || got.owner != "" || got.name != long.name || got.lease != long.lease || len(long.String()) > maxLabel {
-		t.Errorf("%d characters: %+v", len(long.String()), got)
+	long.Owner = strings.Repeat("h", 253) + ".12ab34cd/4194304/99999999999"
+	if got, ok := labels.Parse(labels.String(long)); !ok || got.Owner != "" || got.Name != long.Name || got.Lease != long.Lease || len(labels.String(long)) > labels.Most {
+		t.Errorf("%d characters: %+v", len(labels.String(long)), got)
 	}
 	for _, label := range []string{"", "mine", "gputrain-p1-0", "gputrain:", "gputrain:p1", "gputrain:P1:0:0::0:::", "gputrain:p1:0:0::0:::more:", "my gputrain:p1:0:0::0:::"} {
-		if got, ok := parseTag(label); ok {
+		if got, ok := labels.Parse(label); ok {
 			t.Errorf("%q is taken for %+v", label, got)
 		}
 	}
-	if got, ok := parseTag("gputrain:p1:0:-3::x:9e99:-1:99999999999999999999"); !ok || got != (tag{pool: "p1", name: "p1-0"}) {
+	if got, ok := labels.Parse("gputrain:p1:0:-3::x:9e99:-1:99999999999999999999"); !ok || got != (pooltag.Tag{Pool: "p1", Name: "p1-0"}) {
 		t.Errorf("numbers that make no sense: %+v", got)
 	}
 }
 
-// Who edits a label takes the machine out of gputrain's hands: it is not listed, nor
+// A machine whose label a user edited is no longer gputrain's: it is not listed and not
 // labelled again.
 func TestEditedLabelIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -70,7 +72,7 @@ func TestEditedLabelIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What MarkLease notes, List finds again.
+// List returns what MarkLease wrote.
 func TestMarkLease(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)
@@ -78,7 +80,7 @@ func TestMarkLease(t *testing.T) {
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 4).ID
 	pool, until := cloudtest.Info("p1"), time.Unix(1790000000, 0)
-	pool.Owner = "other.12ab34cd/3/4" // which has taken it over
+	pool.Owner = "other.12ab34cd/3/4" // another program that took the pool over
 	if err := f.open().MarkLease(t.Context(), pool, until, id, "17"); err != nil {
 		t.Error(err)
 	}
@@ -95,20 +97,20 @@ func TestMarkLease(t *testing.T) {
 	}
 }
 
-// A list has pages of 25 at most, and all of them count. Another pool's machines, and
-// those of other programs, are not this pool's.
+// A list has at most 25 rows a page, and all pages are read. Machines of other pools
+// and programs are left out.
 func TestListReadsAllPages(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := prepared(t, f)
 	f.Do(func() {
 		for i := range 60 {
-			label := tag{pool: "p1", name: "p1-0"}.String()
+			label := labels.String(pooltag.Tag{Pool: "p1", Name: "p1-0"})
 			switch i % 3 {
 			case 1:
-				label = tag{pool: "p10", name: "p10-0"}.String()
+				label = labels.String(pooltag.Tag{Pool: "p10", Name: "p10-0"})
 			case 2:
-				label = "somebody's"
+				label = "another user's"
 			}
 			f.instances.Put(nil, "9"+string(rune('a'+i)), &rental{row: row{"id": 9000 + i, "actual_status": "running", "label": label, "start_date": 1761008618.2}})
 		}
@@ -118,7 +120,7 @@ func TestListReadsAllPages(t *testing.T) {
 		if err != nil || len(got) != want {
 			t.Errorf("%q: %d, %v; want %d", pool, len(got), err, want)
 		}
-		if pool == "p10" && (got[0].Created.IsZero() || got[0].HourlyUSD != gputrain.Price{}) {
+		if pool == "p10" && (got[0].Created.IsZero() || got[0].HourlyUSD != driver.Price{}) {
 			t.Errorf("%+v", got[0])
 		}
 	}
@@ -128,5 +130,5 @@ func TestListReadsAllPages(t *testing.T) {
 		}
 	}
 	_, err := d.List(t.Context(), "No Pool")
-	is(t, err, gputrain.ErrInvalid, "list")
+	is(t, err, driver.ErrInvalid, "list")
 }

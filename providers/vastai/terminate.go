@@ -2,70 +2,61 @@ package vastai
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"strconv"
+
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// bulkFrom is how many instances are ended by one call: the API wants three seconds
-// between two that end one each.
+// From bulkFrom on, instances are ended by one call: the API requires three seconds between two
+// calls that end one each.
 const bulkFrom = 4
 
-// Terminate destroys the instances: a stopped one would go on being billed for its disk.
-func (d *driver) Terminate(ctx context.Context, ids ...string) error {
-	var numbers []int64
-	var one []string
-	d.mu.Lock()
-	for _, id := range ids {
-		if !isID(id) {
-			continue // it cannot be there
-		}
-		m := d.made[id]
-		if m == nil {
-			m = &machine{at: d.opened}
-			d.made[id] = m
-		}
-		if m.bulk {
-			one = append(one, id) // that did not end it
-			continue
-		}
-		n, _ := strconv.ParseInt(id, 10, 64)
-		numbers = append(numbers, n)
+// End destroys an instance. A stopped one would still be billed for its disk.
+func (p *provider) End(ctx context.Context, id string) error {
+	err := p.client.destroy(ctx, id)
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.noteOf(id).ended = true
 	}
-	d.mu.Unlock()
-	var errs []error
-	if len(numbers) >= bulkFrom {
-		if err := d.api.destroyAll(ctx, numbers); err == nil {
-			d.mu.Lock()
-			for _, n := range numbers {
-				d.made[strconv.FormatInt(n, 10)].bulk = true
-			}
-			d.mu.Unlock()
-			numbers = nil
-		}
-	}
-	for _, n := range numbers {
-		one = append(one, strconv.FormatInt(n, 10))
-	}
-	for _, id := range one {
-		if err := d.destroy(ctx, id); err != nil {
-			errs = append(errs, fail("terminate", fmt.Errorf("instance %s: %w", id, err)))
-		}
-	}
-	return errors.Join(errs...)
+	return err
 }
 
-// destroy ends one instance. That it is not known does not count as ended: it may be too
-// new, and Describe has to say that it is gone.
-func (d *driver) destroy(ctx context.Context, id string) error {
-	err := d.api.destroy(ctx, id)
-	if err != nil && !isGone(err) {
-		return err
+// EndAll destroys many instances by one call. The next call ends the remaining ones one by one.
+func (p *provider) EndAll(ctx context.Context, ids []string) []error {
+	many := p.endMany(ctx, ids)
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		switch {
+		case !isID(id): // no such instance can exist
+		case slices.Contains(many, id):
+			errs[i] = cloud.ErrUnproven
+		default:
+			errs[i] = p.End(ctx, id)
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if m := d.made[id]; m != nil {
-		m.ended, m.absent = m.ended || err == nil, m.absent || err != nil
+	return errs
+}
+
+// endMany returns the instances that the API has agreed to end by one call.
+func (p *provider) endMany(ctx context.Context, ids []string) (many []string) {
+	var numbers []int64
+	p.mu.Lock()
+	for _, id := range ids {
+		if isID(id) && !p.noteOf(id).bulk {
+			n, _ := strconv.ParseInt(id, 10, 64)
+			many, numbers = append(many, id), append(numbers, n)
+		}
 	}
-	return nil
+	p.mu.Unlock()
+	if len(many) < bulkFrom || p.client.destroyAll(ctx, numbers) != nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range many {
+		p.noteOf(id).bulk = true
+	}
+	return many
 }

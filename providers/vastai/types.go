@@ -1,18 +1,18 @@
 package vastai
 
-// What the API answers, as far as it is used. Rows have about a hundred columns that
-// change often, so that unknown ones are let pass.
+// The parts of the API's answers that are used. Rows have about a hundred columns that change
+// often, so unknown ones are ignored.
 
-// An ask is a row of the search: one slice of a machine that can be rented.
+// An ask is a row of the search: one slice of a machine for rent.
 type ask struct {
 	ID                int64    `json:"id"`
 	MachineID         int64    `json:"machine_id"`
 	GPUName           string   `json:"gpu_name"`
 	NumGPUs           int      `json:"num_gpus"`
 	GPURAM            float64  `json:"gpu_ram"`   // MB, of one GPU
-	CPUCores          *float64 `json:"cpu_cores"` // of the whole host
+	CPUCores          *float64 `json:"cpu_cores"` // the whole host's
 	CPUCoresEffective float64  `json:"cpu_cores_effective"`
-	CPURAM            float64  `json:"cpu_ram"` // MB, of the whole host
+	CPURAM            float64  `json:"cpu_ram"` // MB, the whole host's
 	DiskSpace         float64  `json:"disk_space"`
 	DPHBase           *float64 `json:"dph_base"`     // USD an hour for all GPUs, without disk
 	DPHTotal          *float64 `json:"dph_total"`    // the same with the disk asked about
@@ -30,12 +30,11 @@ type ask struct {
 	Geolocation       *string  `json:"geolocation"`
 	Rentable          *bool    `json:"rentable"`
 	Rented            *bool    `json:"rented"`
-	Duration          *float64 `json:"duration"` // seconds until its host takes it back
+	Duration          *float64 `json:"duration"` // seconds until the host takes it back
 	ClusterID         *int64   `json:"cluster_id"`
 }
 
-// A createRequest accepts an ask. Without a price it rents on demand, whatever the ask
-// was found as.
+// A createRequest accepts an ask. Without a price it rents on demand, whatever the search.
 type createRequest struct {
 	ClientID      string            `json:"client_id"`
 	Image         string            `json:"image"`
@@ -72,22 +71,22 @@ type instance struct {
 	Geolocation    string                `json:"geolocation"`
 }
 
-// A hostPort is where a container's port is to be reached.
+// A hostPort is the address of a container's port.
 type hostPort struct {
 	HostIP   string `json:"HostIp"`
 	HostPort string `json:"HostPort"` // a number, as text
 }
 
-// A page is one of the list of instances. Instances is nil where the answer has none,
-// which is not the same as an empty list.
+// A page is a page of the list of instances. Instances is nil if the answer has none, which
+// differs from an empty list.
 type page struct {
 	Instances *[]instance `json:"instances"`
 	Total     *int        `json:"total_instances"`
 	NextToken *string     `json:"next_token"`
 }
 
-// An sshKey is one of the account's keys. The documentation calls its text key, the
-// service public_key.
+// An sshKey is a key of the account. The documentation calls its text key, the service
+// public_key.
 type sshKey struct {
 	ID        int64  `json:"id"`
 	Key       string `json:"key"`

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/internal/usagetest"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/usagetest"
 )
 
-// The program cheapest, which knows nothing of fakes, rents here: its other clouds have
-// no keys, and are left out.
+// The program cheapest, which does not know of fakes, rents here. Its other clouds have
+// no keys and are left out.
 func TestUsageCheapest(t *testing.T) {
 	t.Parallel()
 	a100 := row{"gpu_name": "A100 SXM4", "num_gpus": 4, "gpu_ram": 81920, "dph_base": 5.0, "min_bid": 2.0, "reliability2": 0.99, "machine_id": 7}
@@ -23,7 +23,7 @@ func TestUsageCheapest(t *testing.T) {
 esac`,
 		"df": `echo "Filesystem 1024-blocks Used Available Capacity Mounted on"; echo "/dev/sda 300000000 1 299999999 1% /"`,
 	}
-	f.address, f.logsAt = fakecloud.OwnAddress(t), "https://logs.vast.test" // what has Vast's own address believes in no other
+	f.address, f.logsAt = fakecloud.OwnAddress(t), "https://logs.vast.test" // a program at Vast's real address accepts no other address for logs
 	program := usagetest.Build(t, "cheapest")
 	env := append(fakecloud.Front(t, map[string]*fakecloud.Server{"console.vast.ai": f.Server, "logs.vast.test": f.logs}),
 		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "HOME="+program.Dir, "XDG_STATE_HOME="+program.Dir,

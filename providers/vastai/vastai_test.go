@@ -9,19 +9,21 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
-	second = 10 * time.Millisecond
+	cloud.Second = 10 * time.Millisecond
 	goleak.VerifyTestMain(m)
 }
 
 func (f *fake) config() Config { return Config{APIKey: testKey, Endpoint: f.URL} }
 
-func (f *fake) open(change ...func(*Config)) *driver {
+func (f *fake) open(change ...func(*Config)) *vastaiDriver {
 	f.t.Helper()
 	cfg := f.config()
 	for _, c := range change {
@@ -32,11 +34,11 @@ func (f *fake) open(change ...func(*Config)) *driver {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { d.Close() })
-	return d.(*driver)
+	return d.(*vastaiDriver)
 }
 
-// prepared is a driver whose pool p1 is prepared.
-func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
+// prepared returns a driver with pool p1 prepared.
+func prepared(t *testing.T, f *fake, change ...func(*Config)) *vastaiDriver {
 	t.Helper()
 	d := f.open(change...)
 	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
@@ -45,27 +47,27 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *driver {
 	return d
 }
 
-// launch asks for one node, of the first offer that the spec finds.
-func launch(t *testing.T, d *driver, spec gputrain.Spec, rank int) ([]gputrain.Instance, error) {
+// launch launches one node of the first offer for the spec.
+func launch(t *testing.T, d *vastaiDriver, spec gputrain.Spec, rank int) ([]driver.Instance, error) {
 	t.Helper()
-	all := cloudtest.Offers(t, d, spec)
+	all := cloudtest.Offers(t, d, spec.Query())
 	if len(all) == 0 {
 		t.Fatal("no offers")
 	}
 	return d.Launch(t.Context(), request(spec, all[0], rank))
 }
 
-func request(spec gputrain.Spec, o gputrain.Offer, rank int) gputrain.LaunchRequest {
-	return gputrain.LaunchRequest{Pool: cloudtest.Info("p1"), Offer: o, Spec: spec, Nodes: []gputrain.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)}}}
+func request(spec gputrain.Spec, o driver.Offer, rank int) driver.Launch {
+	return driver.Launch{Pool: cloudtest.Info("p1"), Offer: o, Query: spec.Query(), Nodes: []driver.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank)}}}
 }
 
-func mustLaunch(t *testing.T, d *driver, spec gputrain.Spec, rank int) gputrain.Instance {
+func mustLaunch(t *testing.T, d *vastaiDriver, spec gputrain.Spec, rank int) driver.Instance {
 	t.Helper()
 	got, err := launch(t, d, spec, rank)
 	return cloudtest.One(t, got, err)
 }
 
-// is looks whether an error is of a kind, and formed as all are.
+// is checks that an error has a kind, and the form that all errors have.
 func is(t *testing.T, err, kind error, op string) {
 	t.Helper()
 	cloudtest.Is(t, err, kind, "vastai", op, testKey)
@@ -73,12 +75,12 @@ func is(t *testing.T, err, kind error, op string) {
 
 var hostname = gputrain.Func("vastai.pid", func(_ context.Context, _ int) (int, error) { return os.Getpid(), nil })
 
-// From Open to an empty account, with real SSH nodes.
+// A pool works from Open to an empty account, with real SSH nodes.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]gputrain.Spec{
 		"on demand": {Nodes: 2, TTL: time.Hour},
-		"spot":      {Nodes: 2, Allocation: gputrain.Spot, MaxHourlyUSD: 1, DiskGiB: 1},
+		"spot":      {Nodes: 2, Allocation: driver.Spot, MaxHourlyUSD: 1, DiskGiB: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

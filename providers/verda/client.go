@@ -15,15 +15,15 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client has one method for each endpoint that is used.
+// A client has one method for each endpoint that the driver uses.
 type client struct {
 	*rest.Client
 	tokens *rest.Client
 	limits struct{ create, act, instances, volumes *rest.Limiter }
 }
 
-// newClient returns a client of the API. Limits are as the API states them: so many calls a
-// minute of the project, and fewer of a path.
+// newClient returns a client of the API. The limits are the API's documented ones: calls a
+// minute for the project, and fewer for some paths.
 func newClient(c Config, secret string) (*client, error) {
 	cfg := rest.Config{
 		BaseURL:      cmp.Or(c.Endpoint, defaultEndpoint),
@@ -57,7 +57,7 @@ func (c *client) Close() {
 	c.tokens.Close()
 }
 
-// balance returns the project's balance, for which the credentials must be right.
+// balance returns the project's balance. The call needs valid credentials.
 func (c *client) balance(ctx context.Context) (float64, error) {
 	var out struct {
 		Amount *float64 `json:"amount"`
@@ -66,7 +66,7 @@ func (c *client) balance(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	if out.Amount == nil {
-		return 0, odd(http.MethodGet, "/balance", "it has no amount")
+		return 0, odd(http.MethodGet, "/balance", "the answer has no amount")
 	}
 	return *out.Amount, nil
 }
@@ -103,13 +103,13 @@ func (c *client) deleteSSHKey(ctx context.Context, id string) error {
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// create rents a machine. The answer is its ID alone, with quotes around it or without.
+// create rents a machine. The answer is only its ID, with or without quotes.
 func (c *client) create(ctx context.Context, o order) (id string, err error) {
 	if err := c.Do(ctx, http.MethodPost, "/instances", o, &id, rest.Limit(c.limits.create)); err != nil {
 		return "", err
 	}
 	if !uuid.MatchString(id) {
-		return "", odd(http.MethodPost, "/instances", "it is not the ID of an instance")
+		return "", odd(http.MethodPost, "/instances", "the answer is not the ID of an instance")
 	}
 	return id, nil
 }
@@ -124,18 +124,19 @@ func (c *client) instance(ctx context.Context, id string) (in instance, err erro
 		return instance{}, err
 	}
 	if in.ID != id || in.Status == "" {
-		return instance{}, odd(http.MethodGet, path, fmt.Sprintf("it tells of instance %q in state %q", in.ID, in.Status))
+		return instance{}, odd(http.MethodGet, path, fmt.Sprintf("the answer is instance %q in state %q", in.ID, in.Status))
 	}
 	return in, nil
 }
 
-// end deletes a machine, and a volume for good. A good status may carry a refusal, by machine.
+// end deletes a machine, and a volume permanently. A good status may contain a refusal for a
+// machine.
 func (c *client) end(ctx context.Context, id, volume string) error {
 	in := action{Action: "delete", IDs: []string{id}, Permanently: true}
 	if volume != "" {
 		in.VolumeIDs = []string{volume}
 	}
-	var out []actionResult // nothing, where it was done before
+	var out []actionResult // empty if an earlier call did it
 	err := c.Do(ctx, http.MethodPut, "/instances", in, &out, rest.Idempotent, rest.EmptyAnswer, rest.Limit(c.limits.act))
 	if err != nil || len(out) == 0 {
 		return err
@@ -143,7 +144,7 @@ func (c *client) end(ctx context.Context, id, volume string) error {
 	i := slices.IndexFunc(out, func(r actionResult) bool { return r.InstanceID == id })
 	switch {
 	case i < 0:
-		return odd(http.MethodPut, "/instances", "it does not say what became of the instance")
+		return odd(http.MethodPut, "/instances", "the answer has no result for the instance")
 	case out[i].Status != "success":
 		return &rest.Error{Method: http.MethodPut, Path: "/instances", Status: out[i].StatusCode, Code: out[i].Status, Message: out[i].Error}
 	}
@@ -159,14 +160,14 @@ func (c *client) deleteTag(ctx context.Context, id, tagID string) error {
 	return c.Do(ctx, http.MethodDelete, path, nil, nil, rest.EmptyAnswer)
 }
 
-// volumes are all that the project has, those in the trash too.
+// volumes returns all volumes of the project, including the trash.
 func (c *client) volumes(ctx context.Context) ([]volume, error) {
-	whole := func(v volume) bool { return v.ID != "" && v.Status != "" }
-	kept, err := list(ctx, c, "/volumes", whole, rest.Limit(c.limits.volumes))
+	complete := func(v volume) bool { return v.ID != "" && v.Status != "" }
+	kept, err := list(ctx, c, "/volumes", complete, rest.Limit(c.limits.volumes))
 	if err != nil {
 		return nil, err
 	}
-	trash, err := list(ctx, c, "/volumes/trash", whole)
+	trash, err := list(ctx, c, "/volumes/trash", complete)
 	return append(kept, trash...), err
 }
 
@@ -174,22 +175,22 @@ func (c *client) deleteVolume(ctx context.Context, id string) error {
 	return c.Do(ctx, http.MethodDelete, "/volumes/"+url.PathEscape(id), map[string]bool{"is_permanent": true}, nil, rest.EmptyAnswer)
 }
 
-// list gets a list, all of whose items must be whole.
-func list[T any](ctx context.Context, c *client, path string, whole func(T) bool, opts ...rest.Option) ([]T, error) {
+// list gets a list and checks that all of its items are complete.
+func list[T any](ctx context.Context, c *client, path string, complete func(T) bool, opts ...rest.Option) ([]T, error) {
 	var out []T
 	if err := c.Do(ctx, http.MethodGet, path, nil, &out, opts...); err != nil {
 		return nil, err
 	}
 	if out == nil {
-		return nil, odd(http.MethodGet, path, "it has no list")
+		return nil, odd(http.MethodGet, path, "the answer has no list")
 	}
-	if i := slices.IndexFunc(out, func(item T) bool { return !whole(item) }); i >= 0 {
-		return nil, odd(http.MethodGet, path, fmt.Sprintf("item %d of it is not whole", i))
+	if i := slices.IndexFunc(out, func(item T) bool { return !complete(item) }); i >= 0 {
+		return nil, odd(http.MethodGet, path, fmt.Sprintf("item %d of the answer is incomplete", i))
 	}
 	return out, nil
 }
 
-// odd is an answer that is not understood.
+// odd returns the error of an unexpected answer.
 func odd(method, path, why string) error {
 	return &rest.Error{Method: method, Path: path, Err: fmt.Errorf("%w: %s", rest.ErrAnswer, why)}
 }

@@ -7,40 +7,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// Config rents from Verda. The zero value works when VERDA_CLIENT_ID and
-// VERDA_CLIENT_SECRET are set.
+// Config rents from Verda. The zero value works if VERDA_CLIENT_ID and VERDA_CLIENT_SECRET are
+// set.
 type Config struct {
-	// ClientID is the OAuth2 client's. Empty means the VERDA_CLIENT_ID variable.
+	// ClientID is the ID of an OAuth2 client. If empty, it is the VERDA_CLIENT_ID variable.
 	ClientID string
-	// ClientSecret goes with ClientID. It may be a reference. Empty means the
+	// ClientSecret is the client's secret. It may be a reference. If empty, it is the
 	// VERDA_CLIENT_SECRET variable.
-	ClientSecret gputrain.Secret
-	// Region is the location whose machines are offered before those of others.
-	// Spec.Regions are the only ones that are allowed. Empty means DefaultRegion.
+	ClientSecret driver.Secret
+	// Region is the preferred location: its machines are offered first. Spec.Regions restricts
+	// the locations. If empty, it is DefaultRegion.
 	Region string
-	// Image is what nodes start from: the image_type or the ID of an image of Verda's.
-	// Empty means the one for the machine that has Ubuntu 24.04 and CUDA.
+	// Image is the image that nodes start from: the image_type or the ID of an image of
+	// Verda's. If empty, it is the machine's image with Ubuntu 24.04 and CUDA.
 	Image string
-	// CUDA is the version that is in the image of a machine with GPUs, such as "13.0", where
-	// Image is empty. Empty means the newest.
+	// CUDA is the version in the image of a machine with GPUs, such as "13.0", if Image is
+	// empty. If empty, it is the newest.
 	CUDA string
-	// SSHKeyID names a key of the project that may log in to the nodes, too. It is
-	// never removed. Empty means none but the pool's.
+	// SSHKeyID names another key of the project that may log in to the nodes. It is never
+	// removed. Empty means only the pool's key.
 	SSHKeyID string
-	// RequestTimeout bounds one attempt at a call of the API. Zero means 30 seconds.
+	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
-	// Endpoint replaces the API's address: a proxy, a gateway, a test server. Empty
-	// means https://api.verda.com/v1.
+	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
+	// https://api.verda.com/v1.
 	Endpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// DefaultRegion is what Config.Region means where it is empty: Finland.
+// DefaultRegion is the Region of a Config that has none: Finland.
 const DefaultRegion = "FIN-01"
 
 const (
@@ -49,13 +49,13 @@ const (
 	whereClients    = "clients are made at https://console.verda.com, at Keys, Cloud API credentials"
 )
 
-var _ gputrain.Provider = Config{}
+var _ driver.Provider = Config{}
 
 // Name returns "verda".
 func (Config) Name() string { return providerName }
 
-// Open checks the parameters, and by one call the credentials. It rents nothing.
-func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
+// Open checks the parameters, and the credentials by one call. It rents nothing.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := c.open(ctx)
 	if err != nil {
 		return nil, cloud.Fail(providerName, "open", err, classify)
@@ -63,11 +63,11 @@ func (c Config) Open(ctx context.Context) (gputrain.Driver, error) {
 	return d, nil
 }
 
-func (c Config) open(ctx context.Context) (*driver, error) {
+func (c Config) open(ctx context.Context) (*verdaDriver, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	id, err := cloud.Credential(ctx, "ClientID", gputrain.Secret(c.ClientID), whereClients, "VERDA_CLIENT_ID")
+	id, err := cloud.Credential(ctx, "ClientID", driver.Secret(c.ClientID), whereClients, "VERDA_CLIENT_ID")
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func (c Config) open(ctx context.Context) (*driver, error) {
 		return nil, err
 	}
 	v := &verda{client: client, cfg: c, images: map[string][]string{}, keyIDs: map[string]string{}, ended: map[string]bool{}}
-	return &driver{Driver: cloud.New(providerName, v, cloud.Options{}), api: v}, nil
+	return &verdaDriver{Driver: cloud.New(providerName, v, cloud.Options{}), api: v}, nil
 }
 
-// validate returns every fault at once.
+// validate reports all faults at once.
 func (c Config) validate() error {
 	var f cloud.Faults
 	f.Word("ClientID", strings.TrimSpace(c.ClientID))

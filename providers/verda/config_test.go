@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Bad parameters are refused before anything is contacted, all of them at once.
+// Bad parameters are rejected before any call, all of them in one error.
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -23,12 +23,12 @@ func TestBadParameters(t *testing.T) {
 		"SSHKeyID":              func(c *Config) { c.SSHKeyID = "a\nb" },
 		"RequestTimeout is 1ms": func(c *Config) { c.RequestTimeout = time.Millisecond },
 		"Endpoint":              func(c *Config) { c.Endpoint = "api.verda.com" },
-		"; the least":           func(c *Config) { c.Region, c.RequestTimeout = "a b", -time.Second },
+		"; the minimum":         func(c *Config) { c.Region, c.RequestTimeout = "a b", -time.Second },
 	} {
 		c := f.config()
 		change(&c)
 		d, err := c.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "open", testSecret)
+		cloudtest.Is(t, err, driver.ErrInvalid, "verda", "open", testSecret)
 		if d != nil || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, %v; want %q", d, err, says)
 		}
@@ -51,7 +51,7 @@ func TestCredentials(t *testing.T) {
 	for _, c := range []Config{{}, {ClientID: testID}, {ClientSecret: testSecret}} {
 		c.Endpoint = f.URL + "/v1"
 		_, err := c.Open(t.Context())
-		cloudtest.Is(t, err, gputrain.ErrAuth, "verda", "open", testSecret)
+		cloudtest.Is(t, err, driver.ErrAuth, "verda", "open", testSecret)
 		if err == nil || !strings.Contains(err.Error(), "VERDA_CLIENT_") || !strings.Contains(err.Error(), "https://console.verda.com") {
 			t.Errorf("%v", err)
 		}
@@ -62,12 +62,12 @@ func TestCredentials(t *testing.T) {
 	t.Setenv("VERDA_CLIENT_SECRET", testSecret+"\n")
 	d := cloudtest.Open(t, Config{Endpoint: f.URL + "/v1"})
 	caps := d.Capabilities()
-	if caps.Account != "client "+testID || !caps.Spot || !caps.Tags || caps.PrivateNetwork || caps.HostKeys != gputrain.HostKeyFirstContact || caps.EndsBilling != "delete" {
+	if caps.Account != "client "+testID || !caps.Spot || !caps.Tags || caps.PrivateNetwork || caps.HostKeys != driver.HostKeyFirstContact || caps.EndsBilling != "delete" {
 		t.Errorf("%+v", caps)
 	}
 }
 
-// A token is fetched once, again when it is refused, and never shown.
+// A token is fetched once, and again when it is refused. It is never shown.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -87,7 +87,7 @@ func TestTokens(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opList, Answer: failure(400, "invalid_request", "not with "+testToken)})
 	_, err := d.List(t.Context(), "")
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "list", testToken, testSecret)
+	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "list", testToken, testSecret)
 	if text := fmt.Sprintf("%+v %#v", d, d); strings.Contains(text, testToken) || strings.Contains(text, testSecret) {
 		t.Error("the driver shows a secret")
 	}

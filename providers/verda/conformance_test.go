@@ -6,16 +6,17 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// These tests are not parallel to others: the suite looks for goroutines that are left.
+// These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
-func TestConformance(t *testing.T) { conform(t, gputrain.OnDemand, nil) }
+func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 
-// The same where machines are spot, which end by themselves.
+// The suite also passes on spot, where machines end by themselves.
 func TestConformanceOfSpot(t *testing.T) {
 	const why = "TestConformance has it: it is the same whatever is rented"
 	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
@@ -25,11 +26,11 @@ func TestConformanceOfSpot(t *testing.T) {
 			without["read that is answered well the second time: "+kind.String()] = why
 		}
 	}
-	conform(t, gputrain.Spot, without)
+	conform(t, driver.Spot, without)
 }
 
-func conform(t *testing.T, allocation gputrain.Allocation, without map[string]string) {
-	spot := allocation == gputrain.Spot
+func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
+	spot := allocation == driver.Spot
 	providertest.Run(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		f.quoted = spot
@@ -75,12 +76,12 @@ func conform(t *testing.T, allocation gputrain.Allocation, without map[string]st
 	})
 }
 
-// states are all that the API has, and one more.
+// states returns the API's states, and one that the API does not have.
 func (f *fake) states(spot bool) func() []providertest.StateCase {
-	words := map[string]gputrain.InstanceState{"rebuilding": gputrain.InstanceUnknown, "unknown": gputrain.InstanceUnknown, "discontinued": gputrain.InstanceTerminated}
+	words := map[string]driver.InstanceState{"rebuilding": driver.InstanceUnknown, "unknown": driver.InstanceUnknown, "discontinued": driver.InstanceTerminated}
 	maps.Copy(words, states)
 	if spot {
-		words["discontinued"] = gputrain.InstancePreempted
+		words["discontinued"] = driver.InstancePreempted
 	}
 	return cloudtest.States(words, func(id, word string) {
 		f.set(id, row{"status": word})

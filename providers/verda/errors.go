@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// fault reads a failure in the API's words: {"code":"not_found","message":"text"}.
+// fault reads a failure of the API: {"code":"not_found","message":"text"}.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Code    string `json:"code"`
@@ -27,23 +27,23 @@ const (
 	imageHint = "set Config.Image to an image that the API lists for this instance_type, or Config.CUDA to a version that one has"
 )
 
-// symptoms are words of the API that say more than its codes and status: it refuses by 403
-// what is not a matter of rights, and by 503 what was certainly not done.
+// symptoms are texts of the API that are more specific than its codes and status: some 403 are
+// not about rights, and some 503 mean that certainly nothing was done.
 var symptoms = []struct {
 	text string // in lower case
 	kind error
 	hint string
 }{
-	{"no capacity", gputrain.ErrNoCapacity, ""},
-	{"insufficient_funds", gputrain.ErrQuota, fundsHint},
-	{"limit exceeded", gputrain.ErrQuota, ""},
-	{"quota", gputrain.ErrQuota, ""},
-	{"operating system is not valid", gputrain.ErrInvalid, imageHint},
-	{"invalid instance id", gputrain.ErrNotFound, ""},
-	{"can't discontinue a discontinued", gputrain.ErrNotFound, ""},
-	{"can't discontinue a provisioning", gputrain.ErrUnavailable, "it can be deleted once it is up"},
-	{"unauthorized_request", gputrain.ErrAuth, whereClients},
-	{"insufficient scope", gputrain.ErrAuth, whereClients},
+	{"no capacity", driver.ErrNoCapacity, ""},
+	{"insufficient_funds", driver.ErrQuota, fundsHint},
+	{"limit exceeded", driver.ErrQuota, ""},
+	{"quota", driver.ErrQuota, ""},
+	{"operating system is not valid", driver.ErrInvalid, imageHint},
+	{"invalid instance id", driver.ErrNotFound, ""},
+	{"can't discontinue a discontinued", driver.ErrNotFound, ""},
+	{"can't discontinue a provisioning", driver.ErrUnavailable, "it can be deleted once it is up"},
+	{"unauthorized_request", driver.ErrAuth, whereClients},
+	{"insufficient scope", driver.ErrAuth, whereClients},
 }
 
 func classify(_ string, err error) (hint string, kind error) {
@@ -53,13 +53,13 @@ func classify(_ string, err error) (hint string, kind error) {
 	}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return "other programs use this project at the same time: try again in a minute", gputrain.ErrRateLimited
+		return "other programs use this project at the same time: try again in a minute", driver.ErrRateLimited
 	case e.Status == http.StatusUnauthorized:
-		return whereClients, gputrain.ErrAuth
+		return whereClients, driver.ErrAuth
 	}
 	text := strings.ToLower(e.Code + " " + e.Message)
 	if e.Last().Ambiguous() && (e.Status != http.StatusServiceUnavailable || !strings.Contains(text, "no capacity")) {
-		return "", nil // what fails is not believed about what it has done
+		return "", nil // a failing server's report about its effect is not trusted
 	}
 	for _, s := range symptoms {
 		if strings.Contains(text, s.text) {
@@ -67,13 +67,13 @@ func classify(_ string, err error) (hint string, kind error) {
 		}
 	}
 	if e.Status == http.StatusNotFound && e.Code != "not_found" && e.Code != "error" {
-		// What stands in front of the API says so of everything: nothing is gone by that.
-		return "what answers is not the API: see Config.Endpoint", gputrain.ErrUnavailable
+		// A gateway gives this answer to every call: it does not mean that the thing is gone.
+		return "the answer is not from the API: see Config.Endpoint", driver.ErrUnavailable
 	}
 	return "", nil
 }
 
-// says is whether an error is a refusal in these words.
+// says reports whether an error is a refusal with these words.
 func says(err error, words string) bool {
 	e, ok := errors.AsType[*rest.Error](err)
 	return ok && strings.Contains(strings.ToLower(e.Message), words)

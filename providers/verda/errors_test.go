@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// Kinds are by the API's words before its status.
+// The API's text determines the kind of a failure before the status does.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -18,21 +18,21 @@ func TestErrors(t *testing.T) {
 		code, message string
 		want          error
 	}{
-		{401, "unauthorized_request", "Invalid client id or client secret", gputrain.ErrAuth},
-		{403, "forbidden_action", "Insufficient scope", gputrain.ErrAuth},
-		{402, "insufficient_funds", "Top up", gputrain.ErrQuota},
-		{400, "invalid_request", "Volume limit exceeded", gputrain.ErrQuota},
-		{400, "invalid_request", "Storage quota reached", gputrain.ErrQuota},
-		{400, "invalid_request", "hostname is too long", gputrain.ErrInvalid},
-		{503, "service_unavailable", "No capacity available", gputrain.ErrNoCapacity},
-		{503, "service_unavailable", "Maintenance", gputrain.ErrUnavailable},
-		{500, "server_error", "oops", gputrain.ErrUnavailable},
-		{404, "not_found", "Instance not found", gputrain.ErrNotFound},
-		{404, "", "", gputrain.ErrUnavailable}, // of something before the API
-		{400, "invalid_request", "Invalid instance id", gputrain.ErrNotFound},
-		{403, "forbidden_action", "Can't discontinue a discontinued instance", gputrain.ErrNotFound},
-		{403, "forbidden_action", "Can't discontinue a provisioning instance", gputrain.ErrUnavailable},
-		{429, "rate_limit_exceeded", "slow down", gputrain.ErrRateLimited},
+		{401, "unauthorized_request", "Invalid client id or client secret", driver.ErrAuth},
+		{403, "forbidden_action", "Insufficient scope", driver.ErrAuth},
+		{402, "insufficient_funds", "Top up", driver.ErrQuota},
+		{400, "invalid_request", "Volume limit exceeded", driver.ErrQuota},
+		{400, "invalid_request", "Storage quota reached", driver.ErrQuota},
+		{400, "invalid_request", "hostname is too long", driver.ErrInvalid},
+		{503, "service_unavailable", "No capacity available", driver.ErrNoCapacity},
+		{503, "service_unavailable", "Maintenance", driver.ErrUnavailable},
+		{500, "server_error", "oops", driver.ErrUnavailable},
+		{404, "not_found", "Instance not found", driver.ErrNotFound},
+		{404, "", "", driver.ErrUnavailable}, // of a gateway
+		{400, "invalid_request", "Invalid instance id", driver.ErrNotFound},
+		{403, "forbidden_action", "Can't discontinue a discontinued instance", driver.ErrNotFound},
+		{403, "forbidden_action", "Can't discontinue a provisioning instance", driver.ErrUnavailable},
+		{429, "rate_limit_exceeded", "slow down", driver.ErrRateLimited},
 	} {
 		t.Run(fmt.Sprintf("%d %s", tt.status, tt.message), func(t *testing.T) {
 			t.Parallel()
@@ -49,12 +49,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Answers that are not whole are errors, and never nothing.
-func TestAnswersThatAreNotWhole(t *testing.T) {
+// Incomplete answers are errors, never empty ones.
+func TestIncompleteAnswers(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	in := cloudtest.MustLaunch(t, d, driver.Query{}, 0)
 	for op, bodies := range map[string][]string{
 		opList:    {`null`, `[{"status":"running"}]`, `{"instances":[]}`},
 		opVolumes: {`null`, `[{"name":"x"}]`},

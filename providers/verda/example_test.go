@@ -9,13 +9,14 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/verda"
 )
 
 func ExampleConfig() {
 	spec := gputrain.Spec{
 		Accelerator: accelerators.H100(),
-		Allocation:  gputrain.SpotIfAvailable,
+		Allocation:  driver.SpotIfAvailable,
 		DiskGiB:     200,
 		TTL:         8 * time.Hour,
 	}

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// volumesIn returns those in the trash, or those that are not.
+// volumesIn returns the volumes in the trash, or all others.
 func (f *fake) volumesIn(c *fakecloud.Call, trash bool) []row {
 	return slices.DeleteFunc(f.volumes.All(c), func(v row) bool { return (v["status"] == "deleted") != trash })
 }
@@ -52,34 +52,34 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// everything is what the project holds and is billed for, whoever made it. A volume that is
-// attached is of its machine.
-func (f *fake) everything() (all []gputrain.Resource) {
+// everything returns all billed things in the project. An attached volume belongs to its
+// machine.
+func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			if r.row["status"] == "discontinued" {
 				continue
 			}
-			_, node, _, ok := cloud.ParseName(fmt.Sprint(r.row["description"]))
+			_, node, _, ok := pooltag.ParseName(fmt.Sprint(r.row["description"]))
 			if !ok {
 				node = fmt.Sprint(r.row["hostname"])
 			}
-			all = append(all, gputrain.Resource{Kind: "machine", ID: r.row["id"].(string), Name: node})
+			all = append(all, driver.Resource{Kind: "machine", ID: r.row["id"].(string), Name: node})
 		}
 		for _, k := range f.keys.All(nil) {
-			all = append(all, gputrain.Resource{Kind: "key", ID: k["id"].(string), Name: k["name"].(string)})
+			all = append(all, driver.Resource{Kind: "key", ID: k["id"].(string), Name: k["name"].(string)})
 		}
 		for _, v := range f.volumes.All(nil) {
 			if v["status"] != "attached" {
-				all = append(all, gputrain.Resource{Kind: "volume", ID: v["id"].(string), Name: v["name"].(string)})
+				all = append(all, driver.Resource{Kind: "volume", ID: v["id"].(string), Name: v["name"].(string)})
 			}
 		}
 	})
 	return all
 }
 
-// foreign puts into the project what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts things into the project that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() (ids []string) {
 	f.Do(func() {
 		for _, hostname := range []string{"gputrain-p1-0", "lab"} {

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opToken     = "POST /v1/oauth2/token"
 	opBalance   = "GET /v1/balance"
@@ -44,13 +44,13 @@ const (
 
 type row = cloudtest.Row
 
-// A fake is Verda with its quirks. What it holds is only to be touched by its handlers and in
-// Do.
+// A fake is Verda with its quirks. Only its handlers and functions passed to Do may touch its
+// fields.
 type fake struct {
 	*fakecloud.Server
 	t         testing.TB
 	types     []row
-	stock     map[bool][]row // by whether it is spot
+	stock     map[bool][]row // true is spot
 	images    []row
 	instances *fakecloud.Store[*rental]
 	keys      *fakecloud.Store[row]
@@ -58,20 +58,20 @@ type fake struct {
 
 	funds      float64
 	quoted     bool   // IDs come in quotes
-	room       int    // for more machines
-	status     string // of what is created
-	noMachines bool   // instances are rows only, nothing runs
+	room       int    // how many more machines can be created
+	status     string // of a new instance
+	noMachines bool   // instances are only rows, with no machine behind them
 	busy       int    // how many deletes a machine in provisioning refuses
 	leaves     string // the state of the system volume that a deleted machine leaves, or ""
-	lingers    bool   // a deleted machine goes on being told of, as discontinued
+	lingers    bool   // a deleted machine is still reported, as discontinued
 	wrongImage []string
 	lastID     int
 }
 
-// A rental is an instance, and the machine that it is.
+// A rental is an instance and the machine behind it.
 type rental struct {
 	row     row
-	refused int // deletes
+	refused int // refused deletes
 	machine *fakecloud.Machine
 }
 
@@ -99,7 +99,7 @@ func startFake(t testing.TB) *fake {
 		Unauthorized: failure(401, "unauthorized_request", "Invalid access token"),
 		Refused: func(status int, complaint string) fakecloud.Answer {
 			if status == 404 {
-				return failure(403, "forbidden_action", "Insufficient scope") // which it says of unknown paths
+				return failure(403, "forbidden_action", "Insufficient scope") // the API's answer for unknown paths
 			}
 			return failure(status, "invalid_request", complaint)
 		},
@@ -126,7 +126,8 @@ func (f *fake) config() Config {
 	return Config{ClientID: testID, ClientSecret: testSecret, Endpoint: f.URL + "/v1"}
 }
 
-// typeRow is a type of machine. Its memory of GPUs is that of all, and prices are text.
+// typeRow returns a type of machine. Its gpu_memory is that of all GPUs, and its prices are
+// text.
 func typeRow(name, description string, gpus int, price, spot string) row {
 	return row{
 		"id": "deadc0de-0000-4000-8000-000000000001", "instance_type": name, "model": "H100", "manufacturer": "NVIDIA", "name": description,
@@ -144,13 +145,13 @@ func failure(status int, code, message string) fakecloud.Answer {
 	return fakecloud.Reply(status, row{"code": code, "message": message})
 }
 
-// uuid makes the next ID.
+// uuid returns the next ID.
 func (f *fake) uuid() string {
 	f.lastID++
 	return fmt.Sprintf("d7c4c3f0-1111-4222-8333-%012d", f.lastID)
 }
 
-// id answers with an ID alone, which the description has in quotes, and the service not.
+// id answers with only an ID, which has quotes in the description, but not from the service.
 func (f *fake) id(status int, id string) fakecloud.Answer {
 	if f.quoted {
 		return fakecloud.Reply(status, `"`+id+`"`).With("Content-Type", "application/json")
@@ -264,7 +265,7 @@ func (f *fake) get(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, r.row)
 }
 
-// act deletes an instance. What it refuses is told under 207.
+// act deletes an instance. It answers refusals with 207.
 func (f *fake) act(c *fakecloud.Call) fakecloud.Answer {
 	var in action
 	c.Decode(&in)
@@ -275,7 +276,7 @@ func (f *fake) act(c *fakecloud.Call) fakecloud.Answer {
 	}
 	r, ok := f.instances.Get(nil, in.IDs[0])
 	if c.Missing() {
-		if disk, _ := r.row["os_volume_id"].(string); r.row["status"] != "running" { // it is only shown: its volume is let go of
+		if disk, _ := r.row["os_volume_id"].(string); r.row["status"] != "running" { // only reads still show it: its volume is detached
 			if _, there := f.volumes.Get(nil, disk); there {
 				f.setVolume(disk, "detached")
 			}
@@ -311,7 +312,7 @@ func (f *fake) act(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(202, []row{result})
 }
 
-// end takes an instance away, or has it linger.
+// end removes an instance, or leaves it as discontinued.
 func (f *fake) end(c *fakecloud.Call, id string) {
 	r, _ := f.instances.Get(nil, id)
 	if r.machine != nil {

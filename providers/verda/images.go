@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// imagesFor returns what a machine may start from, the best first.
+// imagesFor returns the images that a machine may start from, best first.
 func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, error) {
 	if v.cfg.Image != "" {
 		return []string{v.cfg.Image}, nil
@@ -29,7 +29,7 @@ func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, e
 	}
 	names := ranked(all, !strings.HasPrefix(instanceType, "CPU."), v.cfg.CUDA)
 	if len(names) == 0 {
-		return nil, &gputrain.Error{Kind: gputrain.ErrInvalid, Err: fmt.Errorf("the API lists no such image for %s", instanceType), Hint: imageHint}
+		return nil, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("the API lists no such image for %s", instanceType), Hint: imageHint}
 	}
 	v.mu.Lock()
 	v.images[instanceType] = names
@@ -37,10 +37,9 @@ func (v *verda) imagesFor(ctx context.Context, instanceType string) ([]string, e
 	return names, nil
 }
 
-// ranked returns the images that a node can start from: Ubuntu 24.04 first, then the newest
-// CUDA for a GPU, or the only one that is wanted, and none for a machine without, then Verda's
-// default. Names are written in several ways: "ubuntu-24.04-cuda-13.0-open-docker",
-// "24.04.cuda12.9.docker".
+// ranked returns the images that a node can start from: Ubuntu 24.04 first, then for a GPU the
+// newest CUDA, or only the wanted one, and without a GPU no CUDA, then Verda's default. Names
+// have several forms: "ubuntu-24.04-cuda-13.0-open-docker", "24.04.cuda12.9.docker".
 func ranked(all []image, gpu bool, wanted string) []string {
 	type candidate struct {
 		name                      string

@@ -8,43 +8,43 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A driver is the driver of a [verda], whose tags can be changed.
-type driver struct {
+// A verdaDriver is the driver of a [verda], whose tags can be changed.
+type verdaDriver struct {
 	*cloud.Driver
 	api *verda
 }
 
-var _ gputrain.LeaseMarker = (*driver)(nil)
+var _ driver.LeaseMarker = (*verdaDriver)(nil)
 
-// leaseKeys are tags of one meaning, of which the later counts. A tag cannot be changed, only
-// removed and added: with one alone there would be a moment without, in which the pool of a
-// living program looks like one of a dead.
-var leaseKeys = []string{cloud.Prefix + "until", cloud.Prefix + "until-2"}
+// leaseKeys are tags with the same meaning; the later time counts. A tag cannot be changed,
+// only removed and added. With one tag alone, a living pool would look dead for a moment.
+var leaseKeys = []string{pooltag.Prefix + "until", pooltag.Prefix + "until-2"}
 
-// readTags says whose a thing is by its tags.
-func readTags(tags []tag) cloud.Tag {
+// readTags returns the owner of a thing by its tags.
+func readTags(tags []tag) pooltag.Tag {
 	pairs := map[string]string{}
 	for _, t := range tags {
 		pairs[t.Key] = t.Value
 	}
-	owner := cloud.FromPairs(pairs)
+	owner := pooltag.FromPairs(pairs)
 	if until := latest(leases(tags)); until.Value != "" {
 		pairs[leaseKeys[0]] = until.Value
-		owner.Until = cloud.FromPairs(pairs).Until
+		owner.Until = pooltag.FromPairs(pairs).Until
 	}
 	return owner
 }
 
-// leases returns the tags that say how long a pool's program is known to live.
+// leases returns the tags that hold the end of a lease.
 func leases(tags []tag) []tag {
 	return slices.DeleteFunc(slices.Clone(tags), func(t tag) bool { return !slices.Contains(leaseKeys, t.Key) })
 }
 
-// latest is the tag of the latest time.
+// latest returns the tag with the latest time.
 func latest(tags []tag) (last tag) {
 	for _, t := range tags {
 		if len(t.Value) > len(last.Value) || len(t.Value) == len(last.Value) && t.Value > last.Value {
@@ -54,8 +54,8 @@ func latest(tags []tag) (last tag) {
 	return last
 }
 
-// MarkLease notes in a tag of the machines how long their pool's program is known to live.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+// MarkLease records in a tag of the machines until when the lease runs.
+func (d *verdaDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {
 	const op = "mark the lease"
 	all, err := d.api.client.instances(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 func (v *verda) markLease(ctx context.Context, in instance, until time.Time) error {
 	old := leases(in.Tags)
 	last := latest(old)
-	for _, t := range old { // of a time before the last, which did not come to this
+	for _, t := range old { // leftovers of an earlier markLease that was interrupted
 		if t != last {
 			if err := v.client.deleteTag(ctx, in.ID, t.ID); err != nil && !isGone(err) {
 				return err

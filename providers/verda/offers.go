@@ -9,23 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
 	gib = 1 << 30
-	// defaultDiskGB is the system volume's size where Spec.DiskGiB is zero, and minDiskGB
-	// what the images need.
+	// defaultDiskGB is the system volume's size if Spec.DiskGiB is zero. The images need
+	// minDiskGB.
 	defaultDiskGB, minDiskGB = 100, 50
 	billingUnit              = 10 * time.Minute
 )
 
-// Offers yields what is in stock, in the preferred region first.
-func (v *verda) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		fail := func(err error) { yield(gputrain.Offer{}, err) }
+// Offers yields the offers in stock, the preferred region first.
+func (v *verda) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		fail := func(err error) { yield(driver.Offer{}, err) }
 		if err := v.checkRegion(ctx); err != nil {
 			fail(err)
 			return
@@ -55,8 +55,7 @@ func (v *verda) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputra
 	}
 }
 
-// checkRegion refuses a preferred region that does not exist, where one is given. Which there
-// are only the API knows.
+// checkRegion refuses a preferred region that does not exist. Only the API knows the regions.
 func (v *verda) checkRegion(ctx context.Context) error {
 	if v.cfg.Region == "" {
 		return nil
@@ -72,12 +71,12 @@ func (v *verda) checkRegion(ctx context.Context) error {
 		}
 		codes = append(codes, l.Code)
 	}
-	return fmt.Errorf("%w: Region is %q; Verda has %s", gputrain.ErrInvalid, v.cfg.Region, strings.Join(codes, ", "))
+	return fmt.Errorf("%w: Region is %q; Verda has %s", driver.ErrInvalid, v.cfg.Region, strings.Join(codes, ", "))
 }
 
-// merged returns the stock by location, as the API may have one twice: the preferred first,
-// and none that the spec does not allow.
-func (v *verda) merged(all []stock, spec gputrain.Spec) []stock {
+// merged returns the stock by location, the preferred one first, without locations that the
+// spec excludes. The API may list a location twice.
+func (v *verda) merged(all []stock, spec driver.Query) []stock {
 	preferred := v.cfg.Region
 	if preferred == "" {
 		preferred = DefaultRegion
@@ -105,26 +104,26 @@ func (v *verda) merged(all []stock, spec gputrain.Spec) []stock {
 	return out
 }
 
-// isIn is whether a location is a region, or one of several whose names begin so: FIN has
+// isIn reports whether a location is a region, or one of several with its prefix: FIN has
 // FIN-01.
 func isIn(location, region string) bool {
 	rest, inside := strings.CutPrefix(strings.ToUpper(location), strings.ToUpper(region))
 	return inside && (rest == "" || rest[0] == '-')
 }
 
-// hidden is whether a type is only for who names it: machines for confidential computing, and
-// AMD's, for which there is no image.
-func hidden(t instanceType, spec gputrain.Spec) bool {
+// hidden reports whether a type is offered only by its name: machines for confidential
+// computing, and AMD's, which have no image.
+func hidden(t instanceType, spec driver.Query) bool {
 	special := strings.HasSuffix(t.InstanceType, ".CC") || strings.EqualFold(t.Manufacturer, "AMD") || strings.Contains(t.Model, "7900XTX")
 	return special && !named(t.InstanceType, spec)
 }
 
-// named is whether a spec asks for a type by its very name.
-func named(instanceType string, spec gputrain.Spec) bool {
+// named reports whether a spec asks for a type by its exact name.
+func named(instanceType string, spec driver.Query) bool {
 	return spec.Accelerator.Exact && spec.Accelerator.Name == instanceType
 }
 
-func offerOf(t instanceType, location string, spot bool, spec gputrain.Spec) gputrain.Offer {
+func offerOf(t instanceType, location string, spot bool, spec driver.Query) driver.Offer {
 	o := t.hardware.offer()
 	o.ID, o.Region, o.Spot = offerID(location, t.InstanceType, spot), location, spot
 	o.DiskGiB = float64(diskGB(spec)) * 1e9 / gib
@@ -139,20 +138,20 @@ func offerOf(t instanceType, location string, spot bool, spec gputrain.Spec) gpu
 	return o
 }
 
-// offer is what hardware is, without place and price.
-func (h hardware) offer() gputrain.Offer {
-	o := gputrain.Offer{
+// offer returns the offer of the hardware, without place and price.
+func (h hardware) offer() driver.Offer {
+	o := driver.Offer{
 		InstanceType: h.InstanceType, Arch: "amd64", BillingUnit: billingUnit,
 		VCPUs: h.CPU.Cores, MemoryGiB: h.Memory.GB, Accelerator: h.accelerator(),
 	}
 	if strings.HasPrefix(o.Accelerator.Name, "GB") || strings.HasPrefix(o.Accelerator.Name, "GH") {
-		o.Arch = "arm64" // the processor is Grace
+		o.Arch = "arm64" // its processor is Grace
 	}
 	return o
 }
 
-// accelerator is what the description means, or else the type. The memory in the former is
-// that of one GPU; whether gpu_memory is, is not certain.
+// accelerator reads the description or, if that fails, the type. The memory in the description
+// is that of one GPU; whether gpu_memory is that too is uncertain.
 func (h hardware) accelerator() accelerators.Accelerator {
 	if h.GPU.Count == 0 {
 		return accelerators.Accelerator{}
@@ -170,15 +169,15 @@ func (h hardware) accelerator() accelerators.Accelerator {
 	return a
 }
 
-// diskGB is the size of the system volume.
-func diskGB(spec gputrain.Spec) int {
+// diskGB returns the size of the system volume.
+func diskGB(spec driver.Query) int {
 	if spec.DiskGiB <= 0 {
 		return defaultDiskGB
 	}
 	return max(int(math.Ceil(spec.DiskGiB*gib/1e9)), minDiskGB)
 }
 
-// An offer's ID is all that a launch needs to know of it: "FIN-01/1H100.80S.30V/spot".
+// offerID returns an offer's ID, which is all that a launch needs: "FIN-01/1H100.80S.30V/spot".
 func offerID(location, instanceType string, spot bool) string {
 	if spot {
 		return location + "/" + instanceType + "/spot"
@@ -189,7 +188,7 @@ func offerID(location, instanceType string, spot bool) string {
 func parseOffer(id string) (location, instanceType string, spot bool, err error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] != "spot" && parts[2] != "on-demand" {
-		return "", "", false, fmt.Errorf("%w: %q is not the ID of an offer of Verda's", gputrain.ErrInvalid, id)
+		return "", "", false, fmt.Errorf("%w: %q is not the ID of a Verda offer", driver.ErrInvalid, id)
 	}
 	return parts[0], parts[1], parts[2] == "spot", nil
 }

@@ -7,24 +7,25 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 // A dialed provider's machines are reached by fakecloud.Dial, as Verda knows no port but 22.
 type dialed struct{ Config }
 
-func (p dialed) Open(ctx context.Context) (gputrain.Driver, error) {
+func (p dialed) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := p.Config.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dialedDriver{d.(*driver)}, nil
+	return dialedDriver{d.(*verdaDriver)}, nil
 }
 
-type dialedDriver struct{ *driver }
+type dialedDriver struct{ *verdaDriver }
 
-func (dialedDriver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+func (dialedDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	return fakecloud.Dial(ctx, in.SSH.Addr)
 }
 
@@ -39,8 +40,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, has made
-// nothing twice, and leaves no volume.
+// A pool whose calls fail in many ways still opens and closes, makes nothing twice, and leaves
+// no volume.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

@@ -11,24 +11,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
-	// maxHostname is how long a host name may be.
+	// maxHostname bounds the length of a host name.
 	maxHostname = 60
-	// maxImages is how many images are tried for a machine that refuses them.
+	// maxImages bounds the images that are tried for a machine that refuses them.
 	maxImages = 3
-	// endWait is how many seconds a machine that is provisioning, which cannot be deleted,
-	// is waited for.
+	// A machine that is being provisioned cannot be deleted; an end waits endWait seconds for
+	// it.
 	endWait = 120
 )
 
-// A verda is the API with what a driver has learnt of it. What it remembers spares calls.
+// A verda is the API with what a driver has learnt of it, which saves calls.
 type verda struct {
 	client *client
 	cfg    Config //secretvet:ignore without the secret
@@ -36,12 +37,12 @@ type verda struct {
 	mu     sync.Mutex
 	images map[string][]string // by type of machine
 	keyIDs map[string]string   // by pool and key
-	ended  map[string]bool     // machines that were deleted here
+	ended  map[string]bool     // machines that this driver has deleted
 }
 
-// Capabilities says what Verda can do. How late its lists are, and its effects, is estimated.
-func (v *verda) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities describes what Verda can do. The lags of its lists and effects are estimates.
+func (v *verda) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account:          "client " + v.cfg.ClientID,
 		LocalAddresses:   localnet.IsURL(v.cfg.Endpoint),
 		ListLag:          15 * cloud.Second,
@@ -50,7 +51,7 @@ func (v *verda) Capabilities() gputrain.Capabilities {
 		EndsBilling:      "delete",
 		DiskResizable:    true,
 		Tags:             true,
-		HostKeys:         gputrain.HostKeyFirstContact,
+		HostKeys:         driver.HostKeyFirstContact,
 		ProvisionTimeout: 15 * time.Minute,
 	}
 }
@@ -71,13 +72,13 @@ func (v *verda) keys() cloud.Keys {
 	}
 }
 
-// Prepare registers the pool's SSH key, where there is money for machines: the API is prepaid.
-func (v *verda) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
+// Prepare registers the pool's SSH key. It refuses if the prepaid balance is used up.
+func (v *verda) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	switch balance, err := v.client.balance(ctx); {
 	case err != nil:
 		return err
 	case balance <= 0:
-		return &gputrain.Error{Kind: gputrain.ErrQuota, Err: errors.New("the balance is used up"), Hint: fundsHint}
+		return &driver.Error{Kind: driver.ErrQuota, Err: errors.New("the balance is used up"), Hint: fundsHint}
 	}
 	key, err := v.keys().Prepare(ctx, pool)
 	if err == nil {
@@ -86,8 +87,8 @@ func (v *verda) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
 	return err
 }
 
-// Release removes it, and the volumes that the pool's machines have left.
-func (v *verda) Release(ctx context.Context, pool gputrain.PoolInfo) error {
+// Release removes the key, and the volumes that the pool's machines have left behind.
+func (v *verda) Release(ctx context.Context, pool driver.PoolInfo) error {
 	left, err := v.leftovers(ctx, pool.ID)
 	if err != nil {
 		return err
@@ -101,14 +102,14 @@ func (v *verda) Release(ctx context.Context, pool gputrain.PoolInfo) error {
 	return errors.Join(append(errs, v.keys().Release(ctx, pool))...)
 }
 
-func (v *verda) rememberKey(pool gputrain.PoolInfo, id string) {
+func (v *verda) rememberKey(pool driver.PoolInfo, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.keyIDs[pool.ID+" "+pool.AuthorizedKey] = id
 }
 
-// keyID is the pool's SSH key, which may have been registered by another driver.
-func (v *verda) keyID(ctx context.Context, pool gputrain.PoolInfo) (string, error) {
+// keyID returns the pool's SSH key, which another driver may have registered.
+func (v *verda) keyID(ctx context.Context, pool driver.PoolInfo) (string, error) {
 	v.mu.Lock()
 	id := v.keyIDs[pool.ID+" "+pool.AuthorizedKey]
 	v.mu.Unlock()
@@ -120,13 +121,13 @@ func (v *verda) keyID(ctx context.Context, pool gputrain.PoolInfo) (string, erro
 		return "", err
 	}
 	if key == nil {
-		return "", fmt.Errorf("%w: the pool's SSH key is not in the project: Prepare registers it", gputrain.ErrInvalid)
+		return "", fmt.Errorf("%w: the pool's SSH key is not in the project: Prepare registers it", driver.ErrInvalid)
 	}
 	v.rememberKey(pool, key.ID)
 	return key.ID, nil
 }
 
-// Create rents a machine. An image that it does not take is refused before anything is made.
+// Create rents a machine. The API refuses an unsuitable image before it makes anything.
 func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error) {
 	location, instanceType, spot, err := parseOffer(o.Offer.ID)
 	if err != nil {
@@ -160,10 +161,10 @@ func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error
 	return id, err
 }
 
-// hostname is a machine's name, as far as there is room for it.
+// hostname returns a machine's name, cut to the allowed length.
 func hostname(name string) string { return strings.TrimRight(name[:min(len(name), maxHostname)], "-") }
 
-func tagList(t cloud.Tag) []tag {
+func tagList(t pooltag.Tag) []tag {
 	pairs := t.Pairs()
 	var tags []tag
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
@@ -172,7 +173,7 @@ func tagList(t cloud.Tag) []tag {
 	return tags
 }
 
-// Machines returns all of the project: whether the API's filter by tags is whole is not known.
+// Machines returns all machines of the project: the API's filter by tags may be incomplete.
 func (v *verda) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	all, err := v.client.instances(ctx)
 	if err != nil {
@@ -194,8 +195,8 @@ func (v *verda) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	return v.machine(in), nil
 }
 
-// machine is what the API tells of an instance. The price that it tells may be that of one GPU
-// or of all, and is not taken.
+// machine translates the API's report of an instance. It ignores the reported price, which may
+// be for one GPU or for all.
 func (v *verda) machine(in instance) cloud.Machine {
 	v.mu.Lock()
 	ended := v.ended[in.ID]
@@ -206,36 +207,36 @@ func (v *verda) machine(in instance) cloud.Machine {
 	m.Offer = in.hardware.offer()
 	m.Offer.ID, m.Offer.Region, m.Offer.Spot = offerID(in.Location, in.InstanceType, in.IsSpot), in.Location, in.IsSpot
 	if in.IP != "" {
-		m.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: "root"}
+		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: "root"}
 	}
 	return m
 }
 
-// ownerOf says whose node a machine is: by its tags, or where they are gone by its description.
-func ownerOf(in instance) cloud.Tag {
+// ownerOf returns the owner of a machine: by its tags or, if they are gone, by its description.
+func ownerOf(in instance) pooltag.Tag {
 	t := readTags(in.Tags)
 	if t.Pool == "" && in.Hostname == hostname(in.Description) {
-		t = cloud.FromName(in.Description)
+		t = pooltag.FromName(in.Description)
 		t.Created = moment(in.CreatedAt)
 	}
 	return t
 }
 
-// End deletes a machine and its system volume. Others that it has somebody has attached, and
-// they are detached.
+// End deletes a machine and its system volume. Volumes that a user attached are detached, not
+// deleted.
 func (v *verda) End(ctx context.Context, id string) error {
 	in, err := v.client.instance(ctx, id)
 	if err != nil {
 		return err
 	}
-	var missing error // what the API says of a machine that it does not find
+	var missing error // the API's answer for a machine that it does not find
 	gone := in.Status == "discontinued"
 	if !gone {
 		if err = v.delete(ctx, id, in.OSVolumeID); isGone(err) {
 			gone, missing, err = true, err, nil
 		}
 	}
-	if gone && in.OSVolumeID != "" { // it may have outlived its machine
+	if gone && in.OSVolumeID != "" { // the volume may have outlived its machine
 		if err = v.client.deleteVolume(ctx, in.OSVolumeID); isGone(err) {
 			err = nil
 		}
@@ -249,14 +250,14 @@ func (v *verda) End(ctx context.Context, id string) error {
 	return missing
 }
 
-// delete deletes a machine by name of its system volume, which without that is known to be
-// left, and billed on. A machine that is being provisioned cannot be deleted yet.
+// delete deletes a machine and names its system volume, which otherwise stays and is billed. A
+// machine that is being provisioned cannot be deleted yet.
 func (v *verda) delete(ctx context.Context, id, volume string) error {
 	until := time.Now().Add(endWait * cloud.Second)
 	for wait := cloud.Second; ; wait = min(2*wait, 10*cloud.Second) {
 		err := v.client.end(ctx, id, volume)
 		switch {
-		case volume != "" && says(err, "volume"): // one that is gone must not keep the machine
+		case volume != "" && says(err, "volume"): // a missing volume must not keep the machine alive
 			volume = ""
 			continue
 		case !says(err, "can't discontinue a provisioning") || time.Now().After(until):
@@ -267,14 +268,14 @@ func (v *verda) delete(ctx context.Context, id, volume string) error {
 	}
 }
 
-// Classify says what kind of failure an error is, by the API's words.
+// Classify returns the kind of a failure by the API's text, and a hint.
 func (v *verda) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
-// Close gives back connections.
+// Close closes connections.
 func (v *verda) Close() { v.client.Close() }
 
-// isGone is whether the API says, in its last answer, that what was named does not exist: a
-// deletion that is repeated, as its first answer was lost, finds nothing to delete.
+// isGone reports whether the API's last answer means that the thing does not exist: a deletion
+// that is repeated because its first answer was lost finds nothing to delete.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*rest.Error](err)
 	if !ok {
@@ -284,5 +285,5 @@ func isGone(err error) bool {
 	if kind == nil {
 		kind = cloud.StatusKind(e.Last())
 	}
-	return kind == gputrain.ErrNotFound
+	return kind == driver.ErrNotFound
 }

@@ -1,39 +1,39 @@
 package verda
 
-import "github.com/gputrain/gputrain"
+import "github.com/gputrain/gputrain/providers/driver"
 
-// states are the API's, which are an open set. Of one that is running the address may come
-// late; one that is discontinued is gone, or was preempted.
-var states = map[string]gputrain.InstanceState{
-	"new":          gputrain.InstancePending,
-	"ordered":      gputrain.InstancePending,
-	"pending":      gputrain.InstancePending,
-	"provisioning": gputrain.InstancePending,
-	"validating":   gputrain.InstancePending,
-	"restoring":    gputrain.InstancePending,
-	"running":      gputrain.InstanceRunning,
+// states are the API's states, of which there may be more. A running machine may get its
+// address late. A discontinued one is gone or was preempted.
+var states = map[string]driver.InstanceState{
+	"new":          driver.InstancePending,
+	"ordered":      driver.InstancePending,
+	"pending":      driver.InstancePending,
+	"provisioning": driver.InstancePending,
+	"validating":   driver.InstancePending,
+	"restoring":    driver.InstancePending,
+	"running":      driver.InstanceRunning,
 
-	"offline":              gputrain.InstanceStopped,
-	"starting_hibernation": gputrain.InstanceStopped,
-	"hibernating":          gputrain.InstanceStopped,
-	"deleting":             gputrain.InstanceStopped,
+	"offline":              driver.InstanceStopped,
+	"starting_hibernation": driver.InstanceStopped,
+	"hibernating":          driver.InstanceStopped,
+	"deleting":             driver.InstanceStopped,
 
-	"error":               gputrain.InstanceFailed,
-	"installation_failed": gputrain.InstanceFailed,
-	"no_capacity":         gputrain.InstanceFailed,
-	"notfound":            gputrain.InstanceFailed,
+	"error":               driver.InstanceFailed,
+	"installation_failed": driver.InstanceFailed,
+	"no_capacity":         driver.InstanceFailed,
+	"notfound":            driver.InstanceFailed,
 }
 
-// stateOf is what a machine's status means, and why it is so. ended is whether it was deleted
-// by this program.
-func stateOf(in instance, ended bool) (gputrain.InstanceState, string) {
+// stateOf returns the state of a machine, and its reason. ended means that this program has
+// deleted it.
+func stateOf(in instance, ended bool) (driver.InstanceState, string) {
 	switch state := states[in.Status]; {
 	case in.Status == "discontinued" && in.IsSpot && !ended:
-		return gputrain.InstancePreempted, "discontinued: Verda took it back"
+		return driver.InstancePreempted, "discontinued: Verda took it back"
 	case in.Status == "discontinued":
-		return gputrain.InstanceTerminated, in.Status
+		return driver.InstanceTerminated, in.Status
 	case in.Status == "running" && in.IP == "":
-		return gputrain.InstancePending, "running, without an address yet"
+		return driver.InstancePending, "running, without an address yet"
 	case in.Status == "no_capacity":
 		return state, "no_capacity: there was none left for it, which came out after it was ordered"
 	case in.Status == "notfound":

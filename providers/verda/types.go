@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A decimal is a price, which the API writes as a string or as a number. What is neither is
-// zero: not known.
+// A decimal is a price, which the API writes as a string or as a number. Anything else is zero,
+// which means unknown.
 type decimal float64
 
 func (d *decimal) UnmarshalJSON(text []byte) error {
@@ -23,15 +23,15 @@ func (d *decimal) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// usd is a price in that currency.
-func usd(d decimal, currency string) gputrain.Price {
+// usd returns a price in that currency.
+func usd(d decimal, currency string) driver.Price {
 	if d == 0 || currency != "" && !strings.EqualFold(currency, "usd") {
-		return gputrain.Price{}
+		return driver.Price{}
 	}
-	return gputrain.USD(float64(d))
+	return driver.USD(float64(d))
 }
 
-// Hardware is what a machine, or a type of machines, is made of.
+// Hardware describes a machine or a type of machines.
 type hardware struct {
 	InstanceType string `json:"instance_type"`
 	CPU          struct {
@@ -41,7 +41,7 @@ type hardware struct {
 		Description string `json:"description"`
 		Count       int    `json:"number_of_gpus"`
 	} `json:"gpu"`
-	GPUMemory size `json:"gpu_memory"` // of all of them
+	GPUMemory size `json:"gpu_memory"` // of all GPUs
 	Memory    size `json:"memory"`
 }
 
@@ -126,7 +126,7 @@ type instance struct {
 type action struct {
 	Action      string   `json:"action"`
 	IDs         []string `json:"id"`
-	VolumeIDs   []string `json:"volume_ids,omitempty"` // none at all would spare the system's
+	VolumeIDs   []string `json:"volume_ids,omitempty"` // an empty list would keep the system's
 	Permanently bool     `json:"delete_permanently"`
 }
 
@@ -149,7 +149,7 @@ type volume struct {
 	Deleted    bool    `json:"is_permanently_deleted"`
 }
 
-// moment reads a time. Zero means that it is not known.
+// moment reads a time. Zero means unknown.
 func moment(text string) time.Time {
 	t, _ := time.Parse(time.RFC3339, text)
 	return t

@@ -6,28 +6,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// still starts a fake whose machines do not run.
+// still returns a fake whose machines do not run.
 func still(t testing.TB) *fake {
 	f := startFake(t)
 	f.noMachines = true
 	return f
 }
 
-// What is asked for is the whole of an order: its tags are in the create call, its volume goes
-// with it, and only a spot one says what becomes of that.
+// The create call has everything: the tags, the volume that is deleted with the machine, and
+// on spot what happens to that volume at an eviction.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	cfg := f.config()
 	cfg.SSHKeyID = "b5a2a1f0-1111-4222-8333-444455556666"
 	d := cloudtest.Prepared(t, cfg)
-	cloudtest.MustLaunch(t, d, gputrain.Spec{DiskGiB: 200}, 0)
-	cloudtest.MustLaunch(t, d, gputrain.Spec{Allocation: gputrain.Spot}, 1)
+	cloudtest.MustLaunch(t, d, driver.Query{DiskGiB: 200}, 0)
+	cloudtest.MustLaunch(t, d, driver.Query{Allocation: driver.Spot}, 1)
 	for i, want := range [][]string{
 		{`"size":215`, `"is_spot":false`, `"contract":"PAY_AS_YOU_GO"`, `"name":"gputrain-p1-0-os"`, `"image":"ubuntu-24.04-cuda-13.0-open-docker"`, `444455556666`, `{"key":"gputrain-pool","value":"p1"}`},
 		{`"size":100`, `"is_spot":true`, `"contract":"SPOT"`, `"on_spot_discontinue":"delete_permanently"`, `"hostname":"gputrain-p1-1"`, `"location_code":"FIN-01"`},
@@ -41,91 +41,91 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The answer to a create is an ID alone, with quotes or without. What is none may have made a
-// machine, which is looked for.
+// A create is answered with only an ID, with or without quotes. After another answer a machine
+// may exist, and is looked for.
 func TestBareID(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Prepared(t, f.config())
 	for i, quoted := range []bool{false, true} {
 		f.Do(func() { f.quoted = quoted })
-		if in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, i); !uuid.MatchString(in.ID) {
+		if in := cloudtest.MustLaunch(t, d, driver.Query{}, i); !uuid.MatchString(in.ID) {
 			t.Errorf("ID %q", in.ID)
 		}
 	}
 	f.Inject(fakecloud.Fault{Op: opCreate, After: true, Answer: fakecloud.Reply(202, "created")})
-	if in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 2); in.Name != "p1-2" || len(f.Records(opCreate)) != 3 {
+	if in := cloudtest.MustLaunch(t, d, driver.Query{}, 2); in.Name != "p1-2" || len(f.Records(opCreate)) != 3 {
 		t.Errorf("%+v after %d creates", in, len(f.Records(opCreate)))
 	}
 }
 
-// There are two ways of no capacity: at once, which is not tried again, and later.
+// A lack of capacity is reported at once, and then the create is not repeated, or later.
 func TestNoCapacity(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Prepared(t, f.config())
 	f.Do(func() { f.room = 0 })
-	_, err := cloudtest.Launch(t, d, gputrain.Spec{}, 0)
-	cloudtest.Is(t, err, gputrain.ErrNoCapacity, "verda", "launch")
+	_, err := cloudtest.Launch(t, d, driver.Query{}, 0)
+	cloudtest.Is(t, err, driver.ErrNoCapacity, "verda", "launch")
 	if n := len(f.Records(opCreate)); n != 1 {
 		t.Errorf("%d creates", n)
 	}
 	f.Do(func() { f.room = 1 })
-	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	in := cloudtest.MustLaunch(t, d, driver.Query{}, 0)
 	f.set(in.ID, row{"status": "no_capacity", "ip": nil})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceFailed || !strings.Contains(now.StateReason, "none left") {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceFailed || !strings.Contains(now.StateReason, "none left") {
 		t.Errorf("%v: %q", now.State, now.StateReason)
 	}
 	if err := d.Terminate(t.Context(), in.ID); err != nil {
 		t.Error(err)
 	}
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceTerminated {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceTerminated {
 		t.Errorf("%v", now.State)
 	}
 }
 
-// Without money nothing is made.
+// Without credit nothing is made.
 func TestBalanceThatIsUsedUp(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	f.funds = 0
 	err := cloudtest.Open(t, f.config()).Prepare(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, gputrain.ErrQuota, "verda", "prepare")
+	cloudtest.Is(t, err, driver.ErrQuota, "verda", "prepare")
 	if left := f.everything(); len(left) != 0 {
 		t.Errorf("%v", left)
 	}
 }
 
-// Which image a machine takes depends on its GPU: the next is tried, which costs nothing.
+// If a machine refuses an image, which costs nothing, the next one is tried.
 func TestImageThatIsRefused(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	f.wrongImage = []string{"ubuntu-24.04-cuda-13.0-open-docker"}
 	d := cloudtest.Prepared(t, f.config())
-	cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	cloudtest.MustLaunch(t, d, driver.Query{}, 0)
 	creates := f.Records(opCreate)
 	if len(creates) != 2 || !strings.Contains(creates[1].Body, "ubuntu-24.04-cuda-12.8-docker") {
 		t.Errorf("%v", creates)
 	}
 	cfg := f.config()
 	cfg.CUDA = "12.8"
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 2)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), driver.Query{}, 2)
 	if creates := f.Records(opCreate); len(creates) != 3 || !strings.Contains(creates[2].Body, "ubuntu-24.04-cuda-12.8-docker") {
 		t.Errorf("%v", creates)
 	}
 	cfg.CUDA = "11.8"
-	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 3)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
+	_, err := cloudtest.Launch(t, cloudtest.Prepared(t, cfg), driver.Query{}, 3)
+	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
 	cfg.Image = f.wrongImage[0]
-	_, err = cloudtest.Launch(t, cloudtest.Prepared(t, cfg), gputrain.Spec{}, 1)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
-	if e, ok := errors.AsType[*gputrain.Error](err); !ok || !strings.Contains(e.Hint, "Config.Image") {
+	_, err = cloudtest.Launch(t, cloudtest.Prepared(t, cfg), driver.Query{}, 1)
+	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
+	if e, ok := errors.AsType[*driver.Error](err); !ok || !strings.Contains(e.Hint, "Config.Image") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A server that fails is not believed about why: what it may have made is looked for, and
-// nothing is made again.
+// The reason of a failing server is not trusted: a machine that it may have made is looked
+// for, and no create is repeated.
 func TestFailureInTheWordsOfARefusal(t *testing.T) {
 	t.Parallel()
 	for rank, answer := range []fakecloud.Answer{
@@ -136,30 +136,30 @@ func TestFailureInTheWordsOfARefusal(t *testing.T) {
 		f := still(t)
 		d := cloudtest.Prepared(t, f.config())
 		f.Inject(fakecloud.Fault{Op: opCreate, After: true, Answer: answer})
-		in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, rank)
+		in := cloudtest.MustLaunch(t, d, driver.Query{}, rank)
 		if n := len(f.Records(opCreate)); n != 1 || in.ID == "" {
 			t.Errorf("%+v after %d creates", in, n)
 		}
 	}
 }
 
-// A machine that is said to run has no address at first.
+// A running machine may get its address late.
 func TestAddressComesLate(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstancePending || now.SSH.Addr != "" {
+	in := cloudtest.MustLaunch(t, d, driver.Query{}, 0)
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.SSH.Addr != "" {
 		t.Errorf("%+v", now)
 	}
 	f.set(in.ID, row{"ip": "203.0.113.40"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != gputrain.InstanceRunning || now.SSH.Addr != "203.0.113.40:22" || now.SSH.User != "root" || now.Offer.HourlyUSD != gputrain.USD(3.17) {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning || now.SSH.Addr != "203.0.113.40:22" || now.SSH.User != "root" || now.Offer.HourlyUSD != driver.USD(3.17) {
 		t.Errorf("%+v", now)
 	}
 }
 
-// A machine whose tags are gone is known by its description, which goes on where there is no
-// room for a host name.
+// Without tags, the description identifies a machine. It has the full name, of which a host
+// name may have room for only a part.
 func TestOwnerWithoutTags(t *testing.T) {
 	t.Parallel()
 	long := "gputrain-" + strings.Repeat("p", 40) + "-123456-r1"
@@ -178,16 +178,16 @@ func TestOwnerWithoutTags(t *testing.T) {
 	}
 }
 
-// Between two notes of a lease there is no moment without one, and what a call that failed
-// has left does no harm.
+// At no moment between two marks a machine is without a lease, and leftovers of a failed call
+// do no harm.
 func TestLeaseIsNeverWithout(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
+	in := cloudtest.MustLaunch(t, d, driver.Query{}, 0)
 	until := time.Now().Truncate(time.Second)
 	mark := func(by time.Duration) error {
-		return d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until.Add(by), in.ID, "gone")
+		return d.(driver.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until.Add(by), in.ID, "gone")
 	}
 	noted := func() time.Time {
 		list, err := d.List(t.Context(), "p1")
@@ -201,7 +201,7 @@ func TestLeaseIsNeverWithout(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opUntag, Answer: failure(403, "forbidden_action", "no")})
 	err := mark(2 * time.Minute)
-	cloudtest.Is(t, err, gputrain.ErrAuth, "verda", "mark the lease")
+	cloudtest.Is(t, err, driver.ErrAuth, "verda", "mark the lease")
 	if !noted().Equal(until.Add(2 * time.Minute)) {
 		t.Errorf("%v", noted())
 	}
@@ -216,20 +216,20 @@ func TestLeaseIsNeverWithout(t *testing.T) {
 	}
 }
 
-// A launch by another driver finds the pool's key, and without one rents nothing.
+// A launch by another driver finds the pool's key. If the key is missing, it rents nothing.
 func TestLaunchByAnotherDriver(t *testing.T) {
 	t.Parallel()
 	f := still(t)
 	d := cloudtest.Open(t, f.config())
-	_, err := cloudtest.Launch(t, d, gputrain.Spec{}, 0)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
+	_, err := cloudtest.Launch(t, d, driver.Query{}, 0)
+	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
 	cloudtest.Prepared(t, f.config())
-	cloudtest.MustLaunch(t, d, gputrain.Spec{}, 0)
-	o := cloudtest.Offers(t, d, gputrain.Spec{})[0]
+	cloudtest.MustLaunch(t, d, driver.Query{}, 0)
+	o := cloudtest.Offers(t, d, driver.Query{})[0]
 	for _, id := range []string{"", "FIN-01", "FIN-01/1H100.80S.30V/weekly", "/x/spot"} {
 		o.ID = id
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, gputrain.Spec{}, o, 1))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "verda", "launch")
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, driver.Query{}, o, 1))
+		cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
 	}
 	if n := len(f.Records(opCreate)); n != 1 {
 		t.Errorf("%d creates", n)

@@ -5,24 +5,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 // osSuffix ends the name of a machine's system volume.
 const osSuffix = "-os"
 
-// A leftover is a volume that is billed without a machine, and whose it was.
+// A leftover is a volume that is billed without a machine, and its owner.
 type leftover struct {
 	volume
-	tag cloud.Tag
+	tag pooltag.Tag
 }
 
-// unbilled are the states of volumes that go with a machine, or are gone.
+// unbilled are the states of volumes that belong to a machine, or are gone.
 var unbilled = []string{"attached", "attaching", "deleted", "deleting", "canceled", "canceling"}
 
-// leftovers returns the volumes that the machines of a pool, or of all pools, have left.
-// What is in the trash is billed for four days more.
+// leftovers returns the volumes that the machines of a pool, or of all pools, have left behind.
+// The trash is billed for four more days.
 func (v *verda) leftovers(ctx context.Context, poolID string) ([]leftover, error) {
 	all, err := v.client.volumes(ctx)
 	if err != nil {
@@ -41,18 +41,18 @@ func (v *verda) leftovers(ctx context.Context, poolID string) ([]leftover, error
 	return left, nil
 }
 
-// ownerOfVolume says whose node's a volume was: by its tags, or else by its name.
-func ownerOfVolume(vol volume) cloud.Tag {
+// ownerOfVolume returns the owner of a volume: by its tags, or else by its name.
+func ownerOfVolume(vol volume) pooltag.Tag {
 	t := readTags(vol.Tags)
 	if node, ok := strings.CutSuffix(vol.Name, osSuffix); ok && t.Pool == "" {
-		t = cloud.FromName(node)
+		t = pooltag.FromName(node)
 		t.Created = moment(vol.CreatedAt)
 	}
 	return t
 }
 
-// Shared returns SSH keys, and the volumes that were left.
-func (v *verda) Shared(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
+// Shared returns SSH keys and leftover volumes.
+func (v *verda) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
 	resources, err := v.keys().Resources(ctx, poolID)
 	if err != nil {
 		return nil, err

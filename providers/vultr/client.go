@@ -12,26 +12,26 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client calls the API, one method per endpoint. It decides nothing.
+// A client calls the API, one method per endpoint. It makes no decisions.
 type client struct{ rest *rest.Client }
 
-// perPage is as many items as a page can have.
+// perPage is the maximum of items on a page.
 const perPage = "500"
 
-// A product is what the API calls a Mode.
+// A product holds the API's names for a Mode.
 type product struct {
-	path     string   // of its machines
-	items    []string // what an answer about one may call it
-	list     string
-	plans    string
-	planList string
-	patience time.Duration
+	path             string   // of its machines
+	items            []string // names of one machine in an answer
+	list             string
+	plans            string
+	planList         string
+	provisionTimeout time.Duration
 }
 
 var products = map[Mode]product{
-	Cloud: {path: "/instances", items: []string{"instance"}, list: "instances", plans: "/plans", planList: "plans", patience: 15 * time.Minute},
-	// The service has not always called it what its description does.
-	BareMetal: {path: "/bare-metals", items: []string{"bare_metal", "baremetal"}, list: "bare_metals", plans: "/plans-metal", planList: "plans_metal", patience: time.Hour},
+	Cloud: {path: "/instances", items: []string{"instance"}, list: "instances", plans: "/plans", planList: "plans", provisionTimeout: 15 * time.Minute},
+	// The service has not always used its description's name.
+	BareMetal: {path: "/bare-metals", items: []string{"bare_metal", "baremetal"}, list: "bare_metals", plans: "/plans-metal", planList: "plans_metal", provisionTimeout: time.Hour},
 }
 
 func newClient(cfg Config, key string) (*client, error) {
@@ -41,7 +41,7 @@ func newClient(cfg Config, key string) (*client, error) {
 		Auth:         rest.Bearer(key),
 		Fault:        fault,
 		SecretFields: []string{"default_password", "user_data"},
-		Limit:        cloud.Limiter(20, cloud.Second, cfg.Endpoint), // 30 are refused, from one address
+		Limit:        cloud.Limiter(20, cloud.Second, cfg.Endpoint), // 30 from one address are refused
 		Timeout:      cfg.RequestTimeout,
 		FirstWait:    cloud.Second,
 	})
@@ -57,7 +57,7 @@ func odd(method, path, what string, args ...any) error {
 	return fmt.Errorf("%s %s: %w: "+what, append([]any{method, path, rest.ErrAnswer}, args...)...)
 }
 
-// account names the account.
+// account returns the account.
 func (c *client) account(ctx context.Context) (string, error) {
 	var out struct {
 		Account struct{ Name, Email string } `json:"account"`
@@ -71,7 +71,7 @@ func (c *client) account(ctx context.Context) (string, error) {
 	return out.Account.Name, nil
 }
 
-// plans yields the kinds of machines of a mode.
+// plans yields the plans of a mode.
 func (c *client) plans(ctx context.Context, mode Mode) iter.Seq2[plan, error] {
 	p := products[mode]
 	query := url.Values{}
@@ -91,13 +91,13 @@ func (c *client) available(ctx context.Context, region string) ([]string, error)
 		return nil, err
 	}
 	if out.Plans == nil {
-		return nil, odd("GET", path, "it has no available_plans")
+		return nil, odd("GET", path, "the answer has no available_plans")
 	}
 	return *out.Plans, nil
 }
 
-// machines yields all machines of a mode. The filters of these lists are not for both, or
-// deprecated.
+// machines yields all machines of a mode. The filters of these lists do not exist for both
+// modes, or are deprecated.
 func (c *client) machines(ctx context.Context, mode Mode) iter.Seq2[machine, error] {
 	p := products[mode]
 	return pages(ctx, c, p.path, p.list, url.Values{}, func(m machine) bool { return m.ID != "" })
@@ -107,18 +107,18 @@ func (c *client) machine(ctx context.Context, mode Mode, id string) (machine, er
 	path := machinePath(mode, id)
 	m, err := c.one(ctx, "GET", path, mode, nil)
 	if err == nil && m.ID != id {
-		return machine{}, odd("GET", path, "it is about %q", m.ID)
+		return machine{}, odd("GET", path, "the answer is about %q", m.ID)
 	}
 	return m, err
 }
 
-// create rents a machine. It is not repeated where it may have had its effect.
+// create rents a machine. It is not repeated if it may have taken effect.
 func (c *client) create(ctx context.Context, mode Mode, in createRequest) (machine, error) {
-	c.rest.Hide(in.UserData) // should an answer show it
+	c.rest.Hide(in.UserData) // an answer might show it
 	return c.one(ctx, "POST", products[mode].path, mode, in)
 }
 
-// retag replaces the tags of a machine, all of them.
+// retag replaces all tags of a machine.
 func (c *client) retag(ctx context.Context, mode Mode, id string, tags []string) error {
 	_, err := c.one(ctx, "PATCH", machinePath(mode, id), mode, map[string][]string{"tags": tags}, rest.Idempotent)
 	return err
@@ -130,7 +130,7 @@ func (c *client) destroy(ctx context.Context, mode Mode, id string) error {
 
 func machinePath(mode Mode, id string) string { return products[mode].path + "/" + url.PathEscape(id) }
 
-// one makes a call whose answer is about one machine.
+// one makes a call whose answer is one machine.
 func (c *client) one(ctx context.Context, method, path string, mode Mode, in any, opts ...rest.Option) (machine, error) {
 	var out map[string]json.RawMessage
 	if err := c.rest.Do(ctx, method, path, in, &out, opts...); err != nil {
@@ -149,12 +149,12 @@ func (c *client) one(ctx context.Context, method, path string, mode Mode, in any
 		}
 		return m, nil
 	}
-	return machine{}, odd(method, path, "it has no %s", products[mode].items[0])
+	return machine{}, odd(method, path, "the answer has no %s", products[mode].items[0])
 }
 
-// pages yields the items of a list, on all of its pages. One that cannot be told to be
-// whole is an error.
-func pages[T any](ctx context.Context, c *client, path, list string, query url.Values, whole func(T) bool) iter.Seq2[T, error] {
+// pages yields the items of a list, from all of its pages. A possibly incomplete list is an
+// error.
+func pages[T any](ctx context.Context, c *client, path, list string, query url.Values, complete func(T) bool) iter.Seq2[T, error] {
 	return rest.Pages(func(cursor string) ([]T, string, error) {
 		query.Set("per_page", perPage)
 		query.Del("cursor")
@@ -175,10 +175,10 @@ func pages[T any](ctx context.Context, c *client, path, list string, query url.V
 			}
 		}
 		if items == nil || meta == nil {
-			return nil, "", odd("GET", path, "it has no %s, or no meta", list)
+			return nil, "", odd("GET", path, "the answer has no %s, or no meta", list)
 		}
 		for _, item := range *items {
-			if !whole(item) {
+			if !complete(item) {
 				return nil, "", odd("GET", path, "one of the %s has no id", list)
 			}
 		}

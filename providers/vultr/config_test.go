@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
@@ -22,7 +22,7 @@ func TestConfigFaults(t *testing.T) {
 	_, err := Config{
 		Mode: "metal", Region: "New Jersey", OSID: -1, ImageID: "a b", ProvisionTimeout: 1, RequestTimeout: -1, Endpoint: "api.vultr.com",
 	}.Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "open")
+	cloudtest.Is(t, err, driver.ErrInvalid, "vultr", "open")
 	for _, word := range []string{`"cloud" nor "bare-metal"`, "Region", "OSID is -1", "both set", "ImageID", "ProvisionTimeout", "RequestTimeout", "Endpoint"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("nothing of %s: %v", word, err)
@@ -35,14 +35,14 @@ func TestCapabilities(t *testing.T) {
 	own := metal(f)
 	own.ProvisionTimeout = 2 * time.Hour
 	for _, tt := range []struct {
-		cfg      Config
-		patience time.Duration
+		cfg              Config
+		provisionTimeout time.Duration
 	}{
 		{f.config(), 15 * time.Minute}, {metal(f), time.Hour}, {own, 2 * time.Hour},
 	} {
 		c := cloudtest.Open(t, tt.cfg).Capabilities()
-		if c.ProvisionTimeout != tt.patience || c.Account != "a@example.com" || c.Spot || c.PrivateNetwork || c.DiskResizable || c.Mounts || !c.Tags ||
-			c.HostKeys != gputrain.HostKeyInjected || c.LateEffect == 0 {
+		if c.ProvisionTimeout != tt.provisionTimeout || c.Account != "a@example.com" || c.Spot || c.PrivateNetwork || c.DiskResizable || c.Mounts || !c.Tags ||
+			c.HostKeys != driver.HostKeyInjected || c.LateEffect == 0 {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -56,13 +56,13 @@ func TestOpenWithoutAnAccount(t *testing.T) {
 	}
 	f.Inject(fakecloud.Fault{Op: opAccount, Answer: failure(403, "Unauthorized IP address: 203.0.113.7")})
 	_, err := f.config().Open(t.Context())
-	cloudtest.Is(t, err, gputrain.ErrAuth, "vultr", "open", testKey)
-	if e, _ := errors.AsType[*gputrain.Error](err); e == nil || !strings.Contains(e.Hint, keysPage) {
+	cloudtest.Is(t, err, driver.ErrAuth, "vultr", "open", testKey)
+	if e, _ := errors.AsType[*driver.Error](err); e == nil || !strings.Contains(e.Hint, keysPage) {
 		t.Error(err)
 	}
 }
 
-// There are no codes: of a launch that is refused the words say why.
+// There are no codes: the text of a refused launch determines its kind.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {
 		op     string
@@ -70,27 +70,27 @@ func TestErrors(t *testing.T) {
 		text   string
 		kind   error
 	}{
-		{"launch", 400, "Invalid plan chosen.", gputrain.ErrInvalid},
-		{"launch", 404, "Invalid region.", gputrain.ErrInvalid},
-		{"launch", 400, "Server add failed: Out of stock", gputrain.ErrNoCapacity},
-		{"launch", 400, "The plan is not available in the selected region", gputrain.ErrNoCapacity},
-		{"launch", 422, "Plan currently unavailable.", gputrain.ErrNoCapacity},
-		{"launch", 400, "Insufficient capacity in ewr", gputrain.ErrNoCapacity},
-		{"launch", 400, "You have reached the maximum monthly fee limit for this account.", gputrain.ErrQuota},
-		{"launch", 402, "Your account balance is insufficient", gputrain.ErrQuota},
-		{"launch", 412, "Instance quota exceeded", gputrain.ErrQuota},
-		{"launch", 401, "Invalid API token.", gputrain.ErrAuth},
-		{"launch", 403, "This key is not available at this address", gputrain.ErrAuth},
-		{"launch", 429, "Rate limit exceeded", gputrain.ErrRateLimited},
-		{"launch", 503, "Out of capacity", gputrain.ErrUnavailable},
-		{"describe", 404, "Invalid instance ID.", gputrain.ErrNotFound},
-		{"describe", 400, "Out of stock", gputrain.ErrInvalid},
-		{"list", 500, "", gputrain.ErrUnavailable},
+		{"launch", 400, "Invalid plan chosen.", driver.ErrInvalid},
+		{"launch", 404, "Invalid region.", driver.ErrInvalid},
+		{"launch", 400, "Server add failed: Out of stock", driver.ErrNoCapacity},
+		{"launch", 400, "The plan is not available in the selected region", driver.ErrNoCapacity},
+		{"launch", 422, "Plan currently unavailable.", driver.ErrNoCapacity},
+		{"launch", 400, "Insufficient capacity in ewr", driver.ErrNoCapacity},
+		{"launch", 400, "You have reached the maximum monthly fee limit for this account.", driver.ErrQuota},
+		{"launch", 402, "Your account balance is insufficient", driver.ErrQuota},
+		{"launch", 412, "Instance quota exceeded", driver.ErrQuota},
+		{"launch", 401, "Invalid API token.", driver.ErrAuth},
+		{"launch", 403, "This key is not available at this address", driver.ErrAuth},
+		{"launch", 429, "Rate limit exceeded", driver.ErrRateLimited},
+		{"launch", 503, "Out of capacity", driver.ErrUnavailable},
+		{"describe", 404, "Invalid instance ID.", driver.ErrNotFound},
+		{"describe", 400, "Out of stock", driver.ErrInvalid},
+		{"list", 500, "", driver.ErrUnavailable},
 	} {
 		err := cloud.Fail(providerName, tt.op, fmt.Errorf("p1-0: %w", &rest.Error{Status: tt.status, Message: tt.text}), classify)
 		cloudtest.Is(t, err, tt.kind, "vultr", tt.op)
-		e, _ := errors.AsType[*gputrain.Error](err)
-		if hinted := tt.kind == gputrain.ErrAuth || tt.kind == gputrain.ErrQuota || tt.kind == gputrain.ErrRateLimited; hinted != (e.Hint != "") {
+		e, _ := errors.AsType[*driver.Error](err)
+		if hinted := tt.kind == driver.ErrAuth || tt.kind == driver.ErrQuota || tt.kind == driver.ErrRateLimited; hinted != (e.Hint != "") {
 			t.Errorf("%d %s: hint %q", tt.status, tt.text, e.Hint)
 		}
 	}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
@@ -17,7 +18,7 @@ func TestConformance(t *testing.T) {
 	conform(t, Cloud, gputrain.Spec{Accelerator: accelerators.L40S()}, nil)
 }
 
-// The same where whole servers are rented.
+// The suite also passes on bare metal.
 func TestConformanceOfMetal(t *testing.T) {
 	conform(t, BareMetal, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, reads())
 }
@@ -64,7 +65,8 @@ func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]str
 	})
 }
 
-// nothingShared are the checks of calls that Prepare and Release make elsewhere.
+// nothingShared has the checks that need calls of Prepare or Release, which this driver does
+// not make.
 func nothingShared() map[string]string {
 	all := map[string]string{}
 	for _, op := range []string{"prepare", "release"} {
@@ -78,7 +80,7 @@ func nothingShared() map[string]string {
 	return all
 }
 
-// reads are the checks that take the same way whatever is rented.
+// reads has the checks that are the same whatever is rented.
 func reads() map[string]string {
 	const why = "TestConformance has it: a read is the same whatever is rented"
 	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
@@ -91,8 +93,8 @@ func reads() map[string]string {
 	return all
 }
 
-// foreign puts into both lists what somebody made by other means, under names that are
-// nearly ours.
+// foreign puts things into both lists that are not gputrain's, some with names that resemble
+// gputrain's.
 func (f *fake) foreign() []string {
 	web := row{"id": "web", "status": "active", "power_status": "running", "main_ip": "198.18.255.1", "label": "web-1", "tags": []string{"web"}}
 	near := row{"id": "near", "status": "active", "main_ip": "198.18.255.2", "label": "gputrain-web", "tags": []string{"gputrain", "gputrain-node-p1-0"}}
@@ -103,32 +105,32 @@ func (f *fake) foreign() []string {
 	return []string{"web", "metal/near"}
 }
 
-// states are all that the API has for a mode, and one more.
+// states returns the API's states of a mode, and one that the API does not have.
 func (f *fake) states(mode Mode) func() []providertest.StateCase {
 	type words struct {
 		columns row
-		want    gputrain.InstanceState
+		want    driver.InstanceState
 	}
 	all := map[string]words{
-		"pending":     {row{"status": "pending"}, gputrain.InstancePending},
-		"no address":  {row{"main_ip": "0.0.0.0"}, gputrain.InstancePending},
-		"active":      {row{"status": "active"}, gputrain.InstanceRunning},
-		"suspended":   {row{"status": "suspended"}, gputrain.InstanceStopped},
-		"failed":      {row{"status": "failed"}, gputrain.InstanceFailed},
-		"closed":      {row{"status": "closed"}, gputrain.InstanceFailed},
-		"hibernating": {row{"status": "hibernating"}, gputrain.InstanceUnknown},
+		"pending":     {row{"status": "pending"}, driver.InstancePending},
+		"no address":  {row{"main_ip": "0.0.0.0"}, driver.InstancePending},
+		"active":      {row{"status": "active"}, driver.InstanceRunning},
+		"suspended":   {row{"status": "suspended"}, driver.InstanceStopped},
+		"failed":      {row{"status": "failed"}, driver.InstanceFailed},
+		"closed":      {row{"status": "closed"}, driver.InstanceFailed},
+		"hibernating": {row{"status": "hibernating"}, driver.InstanceUnknown},
 	}
 	if mode == Cloud {
-		all["resizing"] = words{row{"status": "resizing"}, gputrain.InstancePending}
-		all["halted"] = words{row{"power_status": "stopped"}, gputrain.InstanceStopped}
-		all["restarted"] = words{row{"power_status": "stopped", "server_status": "installingbooting"}, gputrain.InstancePending}
-		all["smoking"] = words{row{"power_status": "smoking"}, gputrain.InstanceUnknown}
+		all["resizing"] = words{row{"status": "resizing"}, driver.InstancePending}
+		all["halted"] = words{row{"power_status": "stopped"}, driver.InstanceStopped}
+		all["restarted"] = words{row{"power_status": "stopped", "server_status": "installingbooting"}, driver.InstancePending}
+		all["smoking"] = words{row{"power_status": "smoking"}, driver.InstanceUnknown}
 	}
 	return func() (cases []providertest.StateCase) {
 		for word, w := range all {
 			cases = append(cases, providertest.StateCase{Vendor: word, Want: w.want, Set: func(id string) { f.set(id, w.columns) }})
 		}
-		return append(cases, providertest.StateCase{Vendor: "gone", Want: gputrain.InstanceTerminated, Set: func(id string) {
+		return append(cases, providertest.StateCase{Vendor: "gone", Want: driver.InstanceTerminated, Set: func(id string) {
 			m, name := parseID(id)
 			f.Do(func() { f.end(nil, m, name) })
 		}})

@@ -1,13 +1,13 @@
-// Package vultr rents from Vultr: virtual machines with GPUs or parts of them, and whole
+// Package vultr rents from Vultr: virtual machines with GPUs or parts of them, and physical
 // servers.
 //
 //	pool, err := gputrain.Open(ctx, vultr.Config{Region: vultr.Anywhere}, gputrain.Spec{
 //		Accelerator: accelerators.L40S(), Nodes: 2,
 //	})
 //
-// A node is one machine of a plan, with its own address and root. A plan has a fixed number
-// of GPUs, processors and disks: Spec.DiskGiB chooses among plans and resizes nothing. A spec
-// without accelerator takes plans without GPU, too.
+// A node is one machine of a plan, with its own address and root. A plan has a fixed number of
+// GPUs, processors and disks: Spec.DiskGiB selects plans and resizes nothing. A spec without
+// accelerator accepts plans without GPU, too.
 //
 // # At a glance
 //
@@ -25,69 +25,68 @@
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable VULTR_API_KEY. It is made at
-// https://my.vultr.com/settings/#settingsapi, where it can be limited to some addresses:
-// this computer's must be among them. The key of a sub-user needs the permission to
-// provision and to manage subscriptions. Opening makes one call, for the account.
+// https://my.vultr.com/settings/#settingsapi, where the user can limit it to some addresses:
+// this computer's must be among them. The key of a sub-user needs the permission to provision
+// and to manage subscriptions. Open makes one call, for the account.
 //
 // # Which machines
 //
-// [Config].Mode is [Cloud] or [BareMetal]. [Config].Region is one region, or [Anywhere];
-// where it is empty Spec.Regions says, and else it is [DefaultRegion]. Offers are the plans
-// that a region has in stock: where a plan is sold says nothing of that. There is one
-// more call for each region where a fitting plan is sold. Prices are those of the region.
+// [Config].Mode is [Cloud] or [BareMetal]. [Config].Region is one region, or [Anywhere]; if it
+// is empty, Spec.Regions choose, or else [DefaultRegion]. Offers are the plans that a region
+// has in stock, as a plan that is sold there may be out of stock. That takes one more call for
+// each region with a fitting plan. Prices are the region's.
 //
 // Virtual machines take up to 5 minutes to boot, servers 10 to 30; [Config].ProvisionTimeout
-// bounds it. Servers with a GH200 are arm64 (Spec.Arch): they need an image for that in
+// bounds that. Servers with a GH200 are arm64 (Spec.Arch): they need an arm64 image in
 // [Config].OSID or ImageID.
 //
 // # Images
 //
-// Virtual machines start from Ubuntu 24.04, where Vultr installs the licensed driver that
-// parts of a GPU need: do not replace it. On bare metal plain Ubuntu has no driver at all,
-// so the default there is [DefaultMetalImage], an application of Vultr's marketplace: Ubuntu
-// with NVIDIA's driver. For AMD's GPUs name an image that has ROCm. [Config].OSID and
-// [Config].ImageID choose another; it must have cloud-init.
+// Virtual machines start from Ubuntu 24.04, in which Vultr installs the licensed driver that
+// parts of a GPU need: do not replace it. Plain Ubuntu has no driver on bare metal, so the
+// default there is [DefaultMetalImage], an application of Vultr's marketplace: Ubuntu with
+// NVIDIA's driver. For AMD's GPUs choose an image with ROCm. [Config].OSID and [Config].ImageID
+// choose another image; it must have cloud-init.
 //
 // # Billing
 //
-// By the hour, rounded up, and for 672 hours a month at most. A machine that is halted is
-// billed in full, and so is one that Vultr suspends: only destroying it ends that. There is
-// no spot: plans that are rented as preemptible only are left out, as no document says how
-// to ask for them.
+// By the hour, rounded up, and for 672 hours a month at most. Halted and suspended machines are
+// billed in full: only destroying one ends that. There is no spot: plans that are only rented
+// as preemptible are left out, as no document describes how to request them.
 //
 // # When the client is gone
 //
-// Nothing on a node ends its billing, as a shutdown does not, and the account's key must not
-// be there. [gputrain.Reap] does, from any computer that has the key: it finds machines of
-// both kinds by their tags, which hold the pool, its program and how long that is known to
-// live, or by their labels if the tags were lost. It may be that Vultr destroys no server
-// that is still being installed: the driver asks for two minutes, and then it is for Reap.
+// Nothing on a node can end its billing, as a shutdown does not, and the account's key must not
+// be there. [gputrain.Reap] does, from any computer with the key: it finds machines of both
+// kinds by their tags, which hold the pool, its program and the end of its lease, or by their
+// labels if the tags were lost. Vultr may refuse to destroy a server that is still being
+// installed: the driver retries for two minutes, then Reap must end it.
 //
 // # Keys and networks
 //
-// Nodes get the pool's public key and a host key of their own by user data. So nothing is
-// made in the account but machines, and a node is known by its key from the first contact.
-// Who can read the user data of a node, in it or by the API, can pass for that one node.
+// Nodes get the pool's public key and a host key of their own by user data. So the account
+// holds nothing but machines, and a node's key is verified from the first contact. A reader of
+// a node's user data, on the node or by the API, can impersonate that one node.
 //
-// Nothing filters what reaches a node but what its image does. Nodes have no private
-// addresses (Capabilities.PrivateNetwork): a VPC is a thing of one region, which servers are
-// not documented to join.
+// Only a node's image filters its traffic. Nodes have no private addresses
+// (Capabilities.PrivateNetwork): a VPC is in one region, and servers are not documented to join
+// one.
 //
 // # Errors
 //
 //   - ErrAuth: the key is wrong, may not provision, or may not be used from this address.
 //   - ErrQuota: the account may not have more, or has no credit. See https://my.vultr.com/billing/.
 //   - ErrNoOffers: nothing in stock fits. Try [Anywhere], or the other Mode.
-//   - ErrNoCapacity: the stock was gone when it was asked for; the next offer is taken.
+//   - ErrNoCapacity: the stock was gone at the launch; the pool takes the next offer.
 //   - ErrRateLimited: more than 30 calls a second from this address, after several attempts.
 //
-// The API tells failures apart by words only, which may change.
+// Only texts identify the API's failures, and these may change.
 //
 // # What this was made from
 //
 // The vendor's description of API v2, https://www.vultr.com/api/, as of 2023, with what its
 // client library and other programs know of the service since. The tests run against a fake
-// that is held to that description. No call was made against the service itself. Not
-// documented, and assumed: how lists lag, the words of refusals, that user data is heeded by
-// every image, that a tag may have more than 100 letters.
+// that is held to that description. No call was made to the service itself. Not documented, and
+// assumed: the lag of lists, the texts of refusals, that every image uses its user data, and
+// that a tag may have more than 100 letters.
 package vultr

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -15,7 +15,7 @@ const (
 	billingPage = "https://my.vultr.com/billing/"
 )
 
-// fault reads a failure in the API's words: {"error":"text","status":400}.
+// fault reads a failure of the API: {"error":"text","status":400}.
 func fault(status int, body []byte) *rest.Fault {
 	var said struct {
 		Error string `json:"error"`
@@ -26,33 +26,32 @@ func fault(status int, body []byte) *rest.Fault {
 	return &rest.Fault{Message: said.Error}
 }
 
-// words are what refusals say, in lower case: there are no codes. The first that is found
-// counts.
+// words are the texts of refusals, in lower case: there are no codes. The first match counts.
 var words = []struct {
 	text string
 	kind error
 }{
-	{"stock", gputrain.ErrNoCapacity},
-	{"capacity", gputrain.ErrNoCapacity},
-	{"unavailable", gputrain.ErrNoCapacity},
-	{"not available", gputrain.ErrNoCapacity},
-	{"out of", gputrain.ErrNoCapacity},
-	{"limit", gputrain.ErrQuota},
-	{"quota", gputrain.ErrQuota},
-	{"exceed", gputrain.ErrQuota},
-	{"insufficient", gputrain.ErrQuota},
-	{"balance", gputrain.ErrQuota},
+	{"stock", driver.ErrNoCapacity},
+	{"capacity", driver.ErrNoCapacity},
+	{"unavailable", driver.ErrNoCapacity},
+	{"not available", driver.ErrNoCapacity},
+	{"out of", driver.ErrNoCapacity},
+	{"limit", driver.ErrQuota},
+	{"quota", driver.ErrQuota},
+	{"exceed", driver.ErrQuota},
+	{"insufficient", driver.ErrQuota},
+	{"balance", driver.ErrQuota},
 }
 
-// classify says what kind of failure an error is: of a refused launch by its words, which
-// HTTP's status says nothing of.
+// classify returns the kind of a failure: of a refused launch by its text, as HTTP's status
+// does not show it.
 func classify(op string, err error) (hint string, kind error) {
 	kind = cloud.StatusKind(err)
 	e, refused := cloud.Answered(err)
-	if kind == gputrain.ErrNotFound && refused && e.Message == "" { // by whom, if not by the API?
-		kind = gputrain.ErrUnavailable
+	if kind == driver.ErrNotFound && refused && e.Message == "" { // from a gateway, not from the API
+		kind = driver.ErrUnavailable
 	}
-	if refused && op == "launch" && e.Status >= 400 && e.Status < 500 && kind != gputrain.ErrAuth && kind != gputrain.ErrRateLimited {
+	if refused && op == "launch" && e.Status >= 400 && e.Status < 500 && kind != driver.ErrAuth && kind != driver.ErrRateLimited {
 		text := strings.ToLower(e.Message)
 		for _, w := range words {
 			if strings.Contains(text, w.text) {
@@ -60,26 +59,25 @@ func classify(op string, err error) (hint string, kind error) {
 				break
 			}
 		}
-		if kind == gputrain.ErrNotFound { // a plan, a region or an image: no machine was asked for
-			kind = gputrain.ErrInvalid
+		if kind == driver.ErrNotFound { // a plan, a region or an image: no machine was rented
+			kind = driver.ErrInvalid
 		}
 	}
 	switch {
-	case kind == gputrain.ErrAuth && refused:
-		hint = "see that the key is right, may provision, and may be used from this address: " + keysPage
-	case kind == gputrain.ErrQuota:
+	case kind == driver.ErrAuth && refused:
+		hint = "check that the key is right, may provision, and may be used from this address: " + keysPage
+	case kind == driver.ErrQuota:
 		hint = "ask Vultr for a higher limit, or see " + billingPage
-	case kind == gputrain.ErrRateLimited:
+	case kind == driver.ErrRateLimited:
 		hint = "other programs at this address call the API too: try again in a minute"
 	}
 	return hint, kind
 }
 
-// installing is whether a machine refuses to be destroyed because of what is being done to
-// it.
+// installing reports whether a machine refuses to be destroyed because it is being changed.
 func installing(err error) bool {
 	e, refused := cloud.Answered(err)
-	if !refused || e.Status >= 500 || cloud.StatusKind(err) == gputrain.ErrAuth || e.Status == http.StatusNotFound {
+	if !refused || e.Status >= 500 || cloud.StatusKind(err) == driver.ErrAuth || e.Status == http.StatusNotFound {
 		return false
 	}
 	text := strings.ToLower(e.Message)

@@ -24,7 +24,7 @@ func ExampleConfig() {
 	}
 }
 
-// Whole servers of eight GPUs, wherever there are any, for at most $30 an hour each.
+// Servers of eight GPUs, in any region, for at most $30 an hour each.
 func ExampleConfig_bareMetal() {
 	servers := vultr.Config{Mode: vultr.BareMetal, Region: vultr.Anywhere, ProvisionTimeout: 90 * time.Minute}
 	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2, MaxHourlyUSD: 30}

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The operations, as the contract calls them.
+// The operations, with the contract's names.
 const (
 	opAccount = "GET /account"
 	opPlans   = "GET /plans"
@@ -44,8 +44,8 @@ const (
 
 type row = cloudtest.Row
 
-// A fake is Vultr with its quirks. What it holds is only to be touched by its handlers and
-// in Do.
+// A fake is Vultr with its quirks. Only its handlers and functions passed to Do may touch its
+// fields.
 type fake struct {
 	*fakecloud.Server
 	t        testing.TB
@@ -53,19 +53,19 @@ type fake struct {
 	machines map[Mode]*fakecloud.Store[*rental]
 	last     int
 
-	sold       map[string]bool // region/plan: none is left
-	status     string          // of what is created
+	sold       map[string]bool // by region/plan: out of stock
+	status     string          // of a new machine
 	unpriced   bool
-	full       bool // there is room for no more than room
+	full       bool // capacity is limited to room more machines
 	room       int
 	pageSize   int
-	busy       int  // so many more ends are refused: it is being installed
-	noMachines bool // instances are rows only, nothing runs
+	busy       int  // how many ends are refused because of the installation
+	noMachines bool // machines are only rows, with no machine behind them
 	noTags     bool // tags are lost
-	oldName    bool // a server is called as the vendor's own description calls it
+	oldName    bool // a server has the name of the vendor's own description
 }
 
-// A rental is a machine as the API has it, and the one that runs.
+// A rental is a machine's row and the machine behind it.
 type rental struct {
 	row     row
 	machine *fakecloud.Machine
@@ -99,7 +99,7 @@ func startFake(t testing.TB) *fake {
 	return f
 }
 
-// contract is the API's description, which is read once.
+// contract returns the API's description, which is read only once.
 func contract(t testing.TB) fakecloud.Contract {
 	t.Helper()
 	described.Lock()
@@ -110,7 +110,7 @@ func contract(t testing.TB) fakecloud.Contract {
 	return described.contract
 }
 
-// renamed has the list of bare-metal plans called as the service calls it.
+// renamed gives the list of bare-metal plans the service's name.
 func renamed(doc map[string]any) {
 	at := doc
 	for _, key := range []string{"paths", "/plans-metal", "get", "responses", "200", "content", "application/json", "schema", "properties"} {
@@ -158,7 +158,7 @@ func (f *fake) listPlans(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 	return f.paged(c, products[mode].planList, all)
 }
 
-// stock has the plans of both modes.
+// stock answers with the plans in stock, of both modes.
 func (f *fake) stock(c *fakecloud.Call) fakecloud.Answer {
 	region, ids := c.Vars["region-id"], []string{}
 	for _, p := range slices.Concat(f.plans[Cloud], f.plans[BareMetal]) {
@@ -261,7 +261,7 @@ func (f *fake) destroy(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 	return fakecloud.Reply(204, nil)
 }
 
-// end takes a machine away.
+// end removes a machine.
 func (f *fake) end(c *fakecloud.Call, mode Mode, id string) bool {
 	r, _ := f.machines[mode].Get(nil, id)
 	if !f.machines[mode].Delete(c, id) {
@@ -273,7 +273,7 @@ func (f *fake) end(c *fakecloud.Call, mode Mode, id string) bool {
 	return true
 }
 
-// set changes what the API says of a machine.
+// set changes fields of a machine.
 func (f *fake) set(id string, changed row) {
 	mode, name := parseID(id)
 	f.Do(func() {
@@ -288,13 +288,13 @@ func (f *fake) set(id string, changed row) {
 	})
 }
 
-// account is everything that there is.
-func (f *fake) account() (all []gputrain.Resource) {
+// account returns all things in the account.
+func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, mode := range []Mode{Cloud, BareMetal} {
 			for _, r := range f.machines[mode].All(nil) {
 				name := strings.TrimPrefix(fmt.Sprint(r.row["label"]), "gputrain-")
-				all = append(all, gputrain.Resource{Kind: "machine", ID: instanceID(mode, fmt.Sprint(r.row["id"])), Name: name})
+				all = append(all, driver.Resource{Kind: "machine", ID: instanceID(mode, fmt.Sprint(r.row["id"])), Name: name})
 			}
 		}
 	})

@@ -9,23 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// maxHours is for how many hours of a month a machine is charged at most.
+// maxHours bounds the charged hours of a machine in a month.
 const maxHours = 672
 
 // Offers yields the plans that are in stock, region by region.
-func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
-		if spec.Allocation == gputrain.Spot {
-			return // there is no call that asks for it
+func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		if spec.Allocation == driver.Spot {
+			return // no call rents those
 		}
 		sold := map[string][]plan{}
 		for p, err := range a.client.plans(ctx, a.cfg.Mode) {
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, region := range p.regions(spec) {
@@ -33,10 +33,10 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 			}
 		}
 		for _, region := range a.regions(spec, slices.Sorted(maps.Keys(sold))) {
-			// Where a plan is sold is no sign that there is one left.
+			// A region that sells a plan may have none left.
 			stock, err := a.client.available(ctx, region)
 			if err != nil {
-				yield(gputrain.Offer{}, err)
+				yield(driver.Offer{}, err)
 				return
 			}
 			for _, p := range sold[region] {
@@ -48,12 +48,12 @@ func (a *api) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain
 	}
 }
 
-// regions returns those where nodes may be, of those where something is sold.
-func (a *api) regions(spec gputrain.Spec, sold []string) []string {
+// regions returns the regions for nodes, among those that sell a plan.
+func (a *api) regions(spec driver.Query, sold []string) []string {
 	wanted := spec.Regions
 	switch {
 	case a.cfg.Region == Anywhere:
-		return sold // the pool goes by Spec.Regions itself
+		return sold // the pool applies Spec.Regions itself
 	case a.cfg.Region != "":
 		wanted = []string{a.cfg.Region}
 	case len(wanted) == 0:
@@ -64,19 +64,19 @@ func (a *api) regions(spec gputrain.Spec, sold []string) []string {
 	})
 }
 
-// regions returns where a plan is sold on demand, if it can be what the spec asks for. Plans
-// that are rented as preemptible only have a price, and often no region.
-func (p plan) regions(spec gputrain.Spec) []string {
-	wrong := p.OnDemand != nil && !*p.OnDemand || strings.HasSuffix(p.ID, "-v6") // without an IPv4 address
+// regions returns the regions that sell a plan on demand, if it may match the spec. Plans that
+// are only rented as preemptible have a price, and often no region.
+func (p plan) regions(spec driver.Query) []string {
+	wrong := p.OnDemand != nil && !*p.OnDemand || strings.HasSuffix(p.ID, "-v6") // they have no IPv4 address
 	if wrong || !spec.Accelerator.IsZero() && !spec.Accelerator.Matches(p.accelerator(spec.Accelerator)) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(p.Locations), func(region string) bool { return region == "" })
 }
 
-func (p plan) offer(mode Mode, region string, spec gputrain.Spec) gputrain.Offer {
+func (p plan) offer(mode Mode, region string, spec driver.Query) driver.Offer {
 	const gib = 1 << 30
-	return gputrain.Offer{
+	return driver.Offer{
 		ID: placement{mode, region, p.ID}.String(), InstanceType: p.ID, Region: region,
 		Accelerator: p.accelerator(spec.Accelerator), Arch: p.arch(),
 		VCPUs: float64(max(p.VCPUs, p.CPUThreads, p.CPUs)), MemoryGiB: float64(p.RAM) / 1024, DiskGiB: float64(p.Disk) * 1e9 / gib,
@@ -84,24 +84,24 @@ func (p plan) offer(mode Mode, region string, spec gputrain.Spec) gputrain.Offer
 	}
 }
 
-// price is what a plan costs in a region.
-func (p plan) price(region string) gputrain.Price {
+// price returns the price of a plan in a region.
+func (p plan) price(region string) driver.Price {
 	c := p.cost
 	if own := p.LocationCost[region]; own.Hourly > 0 || own.Monthly > 0 {
 		c = own
 	}
 	switch {
 	case c.Hourly > 0:
-		return gputrain.USD(float64(c.Hourly))
+		return driver.USD(float64(c.Hourly))
 	case c.Monthly > 0:
-		return gputrain.USD(float64(c.Monthly) / maxHours)
+		return driver.USD(float64(c.Monthly) / maxHours)
 	}
-	return gputrain.Price{}
+	return driver.Price{}
 }
 
-// accelerator is what a plan has. Its ID tells more than its fields, which some plans
-// lack, and of shares of a GPU it alone tells the size. wanted may be one that
-// only Vultr has a name for.
+// accelerator returns a plan's accelerator. The plan's ID has more than its fields, which some
+// plans lack; only the ID has the size of a share of a GPU. wanted may be a name that only
+// Vultr uses.
 func (p plan) accelerator(wanted accelerators.Accelerator) accelerators.Accelerator {
 	if wanted.Exact && (wanted.Name == p.ID || wanted.Name == p.GPUType) {
 		return p.counted(accelerators.Exact(wanted.Name))
@@ -122,7 +122,7 @@ func (p plan) accelerator(wanted accelerators.Accelerator) accelerators.Accelera
 	return p.counted(accelerators.Exact(p.GPUType))
 }
 
-// counted is an accelerator with what a plan's fields say of whole GPUs.
+// counted adds the number and the memory of a plan's full GPUs to an accelerator.
 func (p plan) counted(a accelerators.Accelerator) accelerators.Accelerator {
 	if p.GPUCount >= 1 && a.Count >= 1 {
 		a.Count = float64(p.GPUCount)
@@ -140,7 +140,7 @@ func (p plan) arch() string {
 	return "amd64"
 }
 
-// A placement is what an offer's ID says: what is rented, and where.
+// A placement is the content of an offer's ID: what is rented, and where.
 type placement struct {
 	mode         Mode
 	region, plan string
@@ -151,7 +151,7 @@ func (p placement) String() string { return string(p.mode) + "/" + p.region + "/
 func parsePlacement(offerID string) (placement, error) {
 	parts := strings.Split(offerID, "/")
 	if len(parts) != 3 || products[Mode(parts[0])].list == "" || parts[1] == "" || parts[2] == "" {
-		return placement{}, fmt.Errorf("%w: %q is not the ID of an offer of Vultr's", gputrain.ErrInvalid, offerID)
+		return placement{}, fmt.Errorf("%w: %q is not the ID of a Vultr offer", driver.ErrInvalid, offerID)
 	}
 	return placement{Mode(parts[0]), parts[1], parts[2]}, nil
 }

@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// brief is what matters of an offer.
-func brief(o gputrain.Offer) string {
+// brief returns an offer in a short form.
+func brief(o driver.Offer) string {
 	usd, _ := o.HourlyUSD.USD()
 	return fmt.Sprintf("%s %v %s %g/%g $%g", o.ID, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB, usd)
 }
 
-// None is of a plan that is rented as preemptible only, that no region sells, or that has no
-// IPv4 address.
+// A plan is not offered if it is only preemptible, if no region sells it, or if it has no IPv4
+// address.
 func TestOffers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode Mode
@@ -55,7 +55,7 @@ func TestOffers(t *testing.T) {
 			cfg := f.config()
 			cfg.Mode, cfg.Region = tt.mode, Anywhere
 			var got []string
-			for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), gputrain.Spec{}) {
+			for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}) {
 				got = append(got, brief(o))
 				if o.BillingUnit != time.Hour || o.DiskGiB == 0 || o.Spot {
 					t.Errorf("%+v", o)
@@ -88,7 +88,7 @@ func TestRegions(t *testing.T) {
 		spec := l40s()
 		spec.Regions = tt.spec
 		var got []string
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), spec) {
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), spec.Query()) {
 			got = append(got, o.Region)
 		}
 		// Only regions where a fitting plan is sold are asked for their stock.
@@ -98,11 +98,11 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// Where a plan is sold is no sign that there is one left.
+// A plan that a region sells may be out of stock there.
 func TestLocationsAreNotStock(t *testing.T) {
 	f := startFake(t)
 	f.sold["ewr/vcg-l40s-16c-180g-48vram"] = true
-	if got := cloudtest.Offers(t, cloudtest.Open(t, f.config()), l40s()); len(got) != 0 {
+	if got := cloudtest.Offers(t, cloudtest.Open(t, f.config()), l40s().Query()); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }
@@ -112,17 +112,17 @@ func TestNoSpot(t *testing.T) {
 	d := cloudtest.Open(t, f.config())
 	calls := len(f.Records())
 	spec := l40s()
-	spec.Allocation = gputrain.Spot
-	if got := cloudtest.Offers(t, d, spec); len(got) != 0 || len(f.Records()) != calls {
+	spec.Allocation = driver.Spot
+	if got := cloudtest.Offers(t, d, spec.Query()); len(got) != 0 || len(f.Records()) != calls {
 		t.Errorf("%v after %d calls", got, len(f.Records())-calls)
 	}
-	spec.Allocation = gputrain.SpotIfAvailable
-	if got := cloudtest.Offers(t, d, spec); len(got) != 1 || got[0].Spot {
+	spec.Allocation = driver.SpotIfAvailable
+	if got := cloudtest.Offers(t, d, spec.Query()); len(got) != 1 || got[0].Spot {
 		t.Errorf("%v", got)
 	}
 }
 
-// What only Vultr has a name for can be asked for by that, of the GPU or of the plan.
+// A GPU or a plan that only Vultr has a name for can be requested by that name.
 func TestExactNames(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
@@ -132,14 +132,14 @@ func TestExactNames(t *testing.T) {
 	}{
 		{"NVIDIA_Z900", "vcg-z900-16c-180g-64vram"}, {"vcg-l40s-16c-180g-48vram", "vcg-l40s-16c-180g-48vram"},
 	} {
-		got := cloudtest.Offers(t, d, gputrain.Spec{Accelerator: accelerators.Exact(tt.name)})
+		got := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Exact(tt.name)})
 		if len(got) != 1 || got[0].InstanceType != tt.plan || got[0].Accelerator.Name != tt.name {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
 }
 
-// Every plan of the sheet is known by its ID alone, as some plans have no other fields.
+// Every plan of the sheet is recognised by its ID alone, as some plans have no other fields.
 func TestPlanTable(t *testing.T) {
 	for id, want := range map[string]string{
 		"vbm-48c-1024gb-4-a100-gpu": "A100-80GB:4", "vbm-112c-2048gb-8-a100-gpu": "A100-80GB:8", "vbm-112c-2048gb-8-h100-gpu": "H100:8",
@@ -173,18 +173,18 @@ func TestPlanTable(t *testing.T) {
 	}
 }
 
-// Prices are the region's, and of a month where there is none of an hour.
+// Prices are the region's. If there is none for an hour, it is derived from the month's.
 func TestPrices(t *testing.T) {
-	none := gputrain.Price{}
-	for text, want := range map[string]gputrain.Price{
-		`{"hourly_cost":2,"monthly_cost":9999}`:                                        gputrain.USD(2),
-		`{"monthly_cost":1344}`:                                                        gputrain.USD(2),
-		`{"hourly_cost":2,"location_cost":{"blr":{"hourly_cost":3}}}`:                  gputrain.USD(2),
-		`{"hourly_cost":2,"location_cost":{"ewr":{"hourly_cost":3,"monthly_cost":1}}}`: gputrain.USD(3),
-		`{"hourly_cost":2,"location_cost":{"ewr":{"monthly_cost":672}}}`:               gputrain.USD(1),
-		`{"hourly_cost":2,"location_cost":{"ewr":{"hourly_cost_preemptible":1}}}`:      gputrain.USD(2),
-		`{"hourly_cost":2,"location_cost":[]}`:                                         gputrain.USD(2),
-		`{"hourly_cost":2,"location_cost":null}`:                                       gputrain.USD(2),
+	none := driver.Price{}
+	for text, want := range map[string]driver.Price{
+		`{"hourly_cost":2,"monthly_cost":9999}`:                                        driver.USD(2),
+		`{"monthly_cost":1344}`:                                                        driver.USD(2),
+		`{"hourly_cost":2,"location_cost":{"blr":{"hourly_cost":3}}}`:                  driver.USD(2),
+		`{"hourly_cost":2,"location_cost":{"ewr":{"hourly_cost":3,"monthly_cost":1}}}`: driver.USD(3),
+		`{"hourly_cost":2,"location_cost":{"ewr":{"monthly_cost":672}}}`:               driver.USD(1),
+		`{"hourly_cost":2,"location_cost":{"ewr":{"hourly_cost_preemptible":1}}}`:      driver.USD(2),
+		`{"hourly_cost":2,"location_cost":[]}`:                                         driver.USD(2),
+		`{"hourly_cost":2,"location_cost":null}`:                                       driver.USD(2),
 		`{"hourly_cost":0,"monthly_cost":0,"hourly_cost_preemptible":1.5}`:             none,
 		`{}`: none,
 	} {
@@ -209,9 +209,9 @@ func TestListsOfPlansThatAreNotWhole(t *testing.T) {
 			d := cloudtest.Open(t, f.config())
 			f.Inject(fakecloud.Fault{Op: op, Times: -1, Answer: fakecloud.Reply(200, body)})
 			found := 0
-			for _, err := range d.Offers(t.Context(), l40s()) {
+			for _, err := range d.Offers(t.Context(), l40s().Query()) {
 				found++
-				cloudtest.Is(t, err, gputrain.ErrUnavailable, "vultr", "offers")
+				cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "offers")
 			}
 			if found != 1 {
 				t.Errorf("%s answered with %v: it is taken for no offers", op, slices.Collect(maps.Keys(body)))

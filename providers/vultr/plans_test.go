@@ -2,8 +2,8 @@ package vultr
 
 import "maps"
 
-// aPlan is one that is sold in ewr and ord, but for what is changed. What is changed to "-"
-// is not there.
+// aPlan returns a plan that ewr and ord sell, with changed fields. A field that is changed to
+// "-" is missing.
 func aPlan(id string, changed row) row {
 	p := row{
 		"id": id, "vcpu_count": 16, "ram": 184320, "disk": 700, "disk_count": 2, "monthly_cost": 1122.912, "hourly_cost": 1.671,

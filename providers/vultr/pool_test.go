@@ -4,15 +4,16 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// dialed is a provider whose machines are reached though the API knows no port but 22.
-func dialed(cfg Config) gputrain.Provider { return cloudtest.Dialed(cfg) }
+// dialed returns a provider whose machines are reached by fakecloud.Dial, as the API knows no
+// port but 22.
+func dialed(cfg Config) driver.Provider { return cloudtest.Dialed(cfg) }
 
-// A pool whose calls fail in every way that they can opens and closes all the same, and
-// has made nothing twice.
+// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	f := startFake(t)
 	for _, fault := range []fakecloud.Fault{
@@ -43,7 +44,7 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
-// Where the stock of one region is gone since it was looked at, the next one is taken.
+// If a region's stock is gone at the launch, the next region is used.
 func TestPoolInTheNextRegion(t *testing.T) {
 	f := startFake(t)
 	cfg := f.config()

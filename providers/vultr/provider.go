@@ -9,51 +9,52 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// An api is Vultr as the base of drivers sees it.
+// An api is Vultr's [cloud.API].
 type api struct {
 	cfg     Config //secretvet:ignore without the key
 	client  *client
 	account string
 }
 
-// A driver can note leases beside what all can.
-type driver struct {
+// A vultrDriver can also record leases.
+type vultrDriver struct {
 	*cloud.Driver
 	api *api
 }
 
-var _ gputrain.LeaseMarker = (*driver)(nil)
+var _ driver.LeaseMarker = (*vultrDriver)(nil)
 
 func (a *api) Close() { a.client.close() }
 
 func (a *api) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
-// Capabilities are truths, but for two estimates: how long lists lag, and how long after a
-// create was given up it may still be done.
-func (a *api) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{
+// Capabilities are facts, except two estimates: the lag of lists, and the time for which a
+// create may still take effect after its caller has given up.
+func (a *api) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
 		Account:          a.account,
 		LocalAddresses:   localnet.IsURL(a.cfg.Endpoint),
 		ListLag:          10 * cloud.Second,
 		LateEffect:       2 * time.Minute,
 		EndsBilling:      "DELETE /instances/{id} and /bare-metals/{id}",
 		Tags:             true,
-		HostKeys:         gputrain.HostKeyInjected,
+		HostKeys:         driver.HostKeyInjected,
 		ProvisionTimeout: a.cfg.ProvisionTimeout,
 	}
 }
 
-// Prepare, Release and Shared have nothing to do: a node's keys are in its user data, and
-// nothing else is made.
-func (a *api) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
-func (a *api) Release(context.Context, gputrain.PoolInfo) error { return nil }
-func (a *api) Shared(context.Context, string) ([]gputrain.Resource, error) {
+// Prepare, Release and Shared do nothing: a node's keys are in its user data, and nothing else
+// is made.
+func (a *api) Prepare(context.Context, driver.PoolInfo) error { return nil }
+func (a *api) Release(context.Context, driver.PoolInfo) error { return nil }
+func (a *api) Shared(context.Context, string) ([]driver.Resource, error) {
 	return nil, nil
 }
 
@@ -65,7 +66,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	}
 	text, err := cloud.UserData(order.Pool, order.Node, true, nil)
 	if err != nil {
-		return "", fmt.Errorf("%w: user data: %w", gputrain.ErrInvalid, err)
+		return "", fmt.Errorf("%w: user data: %w", driver.ErrInvalid, err)
 	}
 	a.client.rest.Hide(string(order.Node.HostKey.Private))
 	in := createRequest{
@@ -83,7 +84,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	return instanceID(at.mode, m.ID), nil
 }
 
-// Machines reads both lists, whatever the mode: what was rented in the other is billed, too.
+// Machines reads both lists, whatever the mode: machines of the other mode are billed, too.
 func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	var all []cloud.Machine
 	for _, mode := range []Mode{Cloud, BareMetal} {
@@ -97,7 +98,7 @@ func (a *api) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	return all, nil
 }
 
-// Machine reports one machine.
+// Machine returns one machine.
 func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	mode, name := parseID(id)
 	m, err := a.client.machine(ctx, mode, name)
@@ -107,8 +108,8 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 	return m.instance(mode), nil
 }
 
-// A server that is being installed may refuse to be destroyed: so often, and so many
-// cloud.Second apart, it is asked again.
+// A server that is being installed may refuse to be destroyed: End makes endAttempts attempts,
+// endPause times cloud.Second apart.
 const (
 	endAttempts = 12
 	endPause    = 10
@@ -123,14 +124,14 @@ func (a *api) End(ctx context.Context, id string) error {
 			return err
 		}
 		if n == endAttempts || !launches.Pause(ctx, endPause*cloud.Second) {
-			return &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: err,
+			return &driver.Error{Kind: driver.ErrUnavailable, Err: err,
 				Hint: "Vultr destroys no machine that is being installed: end it again in half an hour, which Reap does, too"}
 		}
 	}
 }
 
-// MarkLease notes in the tags of machines how long their pool's program is known to live.
-func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, ids ...string) error {
+// MarkLease records in the tags of machines until when the lease runs.
+func (d *vultrDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
 		if err := d.api.markLease(ctx, pool, until, id); err != nil {
@@ -141,20 +142,19 @@ func (d *driver) MarkLease(ctx context.Context, pool gputrain.PoolInfo, until ti
 	return errors.Join(errs...)
 }
 
-// markLease replaces what is gputrain's among the tags of a machine. One that is gone is
-// left out.
-func (a *api) markLease(ctx context.Context, pool gputrain.PoolInfo, until time.Time, id string) error {
+// markLease replaces gputrain's tags of a machine. It skips a machine that is gone.
+func (a *api) markLease(ctx context.Context, pool driver.PoolInfo, until time.Time, id string) error {
 	mode, name := parseID(id)
 	m, err := a.client.machine(ctx, mode, name)
-	tag := cloud.FromWords(m.Tags)
-	if err == nil && tag.Pool == pool.ID { // else its tags were edited: it is not ours to change again
+	tag := pooltag.FromWords(m.Tags)
+	if err == nil && tag.Pool == pool.ID { // else its tags were edited: leave it alone
 		tag.Owner, tag.Lease, tag.Expires, tag.Until = pool.Owner, pool.Lease, pool.Expires, until
 		others := slices.DeleteFunc(m.Tags, func(word string) bool {
-			return word == "gputrain" || strings.HasPrefix(word, cloud.Prefix)
+			return word == "gputrain" || strings.HasPrefix(word, pooltag.Prefix)
 		})
 		err = a.client.retag(ctx, mode, name, append(others, tag.Words()...))
 	}
-	if _, kind := classify("", err); kind == gputrain.ErrNotFound {
+	if _, kind := classify("", err); kind == driver.ErrNotFound {
 		return nil
 	}
 	return err

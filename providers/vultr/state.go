@@ -4,43 +4,44 @@ import (
 	"net"
 	"strings"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// state says what a machine's words mean, and what it says itself. A machine that is
-// halted is billed, and so is one that has failed.
-func (m machine) state(mode Mode) (gputrain.InstanceState, string) {
+// state translates a machine's state, with its own words as the reason. Halted and failed
+// machines are billed.
+func (m machine) state(mode Mode) (driver.InstanceState, string) {
 	switch m.Status {
 	case "pending", "resizing":
-		return gputrain.InstancePending, m.Status
+		return driver.InstancePending, m.Status
 	case "suspended":
-		return gputrain.InstanceStopped, "suspended by Vultr; it is billed until it is destroyed"
+		return driver.InstanceStopped, "suspended by Vultr; it is billed until it is destroyed"
 	case "failed", "closed":
-		return gputrain.InstanceFailed, m.Status
+		return driver.InstanceFailed, m.Status
 	case "active":
 		return m.power(mode)
 	}
-	return gputrain.InstanceUnknown, m.Status
+	return driver.InstanceUnknown, m.Status
 }
 
-// power is the state of an active machine. Servers tell nothing of it.
-func (m machine) power(mode Mode) (gputrain.InstanceState, string) {
+// power returns the state of an active machine. Servers do not report it.
+func (m machine) power(mode Mode) (driver.InstanceState, string) {
 	installed := m.ServerStatus == "" || m.ServerStatus == "ok"
 	switch {
 	case mode == Cloud && m.PowerStatus == "stopped" && !installed:
-		return gputrain.InstancePending, m.ServerStatus // its installation restarts it
+		return driver.InstancePending, m.ServerStatus // the installation restarts it
 	case mode == Cloud && m.PowerStatus == "stopped":
-		return gputrain.InstanceStopped, "halted; it is billed until it is destroyed"
+		return driver.InstanceStopped, "halted; it is billed until it is destroyed"
 	case mode == Cloud && m.PowerStatus != "running":
-		return gputrain.InstanceUnknown, "active, " + m.PowerStatus
+		return driver.InstanceUnknown, "active, " + m.PowerStatus
 	case m.addr() == "":
-		return gputrain.InstancePending, "active, and without an address yet"
+		return driver.InstancePending, "active, without an address yet"
 	}
-	return gputrain.InstanceRunning, "active"
+	return driver.InstanceRunning, "active"
 }
 
-// addr is the machine's address, once it has one.
+// addr returns the machine's address, or "" if it has none yet.
 func (m machine) addr() string {
 	if m.MainIP == "0.0.0.0" {
 		return ""
@@ -48,25 +49,25 @@ func (m machine) addr() string {
 	return m.MainIP
 }
 
-// instance is a machine as the driver's callers know it.
+// instance translates a machine.
 func (m machine) instance(mode Mode) cloud.Machine {
-	in := gputrain.Instance{ID: instanceID(mode, m.ID), PublicAddr: m.addr()}
+	in := driver.Instance{ID: instanceID(mode, m.ID), PublicAddr: m.addr()}
 	in.State, in.StateReason = m.state(mode)
 	if addr := m.addr(); addr != "" {
-		in.SSH = gputrain.Endpoint{Addr: net.JoinHostPort(addr, "22"), User: "root"}
+		in.SSH = driver.Endpoint{Addr: net.JoinHostPort(addr, "22"), User: "root"}
 	}
-	in.Offer = gputrain.Offer{
+	in.Offer = driver.Offer{
 		ID: placement{mode, m.Region, m.Plan}.String(), InstanceType: m.Plan, Region: m.Region,
-		Accelerator: plan{ID: m.Plan}.accelerator(gputrain.Spec{}.Accelerator), Arch: plan{ID: m.Plan}.arch(),
+		Accelerator: plan{ID: m.Plan}.accelerator(driver.Query{}.Accelerator), Arch: plan{ID: m.Plan}.arch(),
 	}
-	tag := cloud.FromWords(m.Tags)
-	if tag.Pool == "" { // its tags were lost: money is at stake
-		tag = cloud.FromName(m.Label)
+	tag := pooltag.FromWords(m.Tags)
+	if tag.Pool == "" { // without its tags it would be billed and not found
+		tag = pooltag.FromName(m.Label)
 	}
 	return cloud.Machine{Instance: in, Tag: tag}
 }
 
-// metalPrefix begins the IDs of servers, by which they are known from instances.
+// metalPrefix begins the IDs of servers, and distinguishes them from instances.
 const metalPrefix = "metal/"
 
 func instanceID(mode Mode, id string) string {

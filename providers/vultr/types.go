@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A machine is an instance, or a bare-metal server, which has no power_status and no
-// server_status, and tells its memory and disk in words.
+// A machine is an instance or a bare-metal server. A server has no power_status and no
+// server_status, and its memory and disk are text.
 type machine struct {
 	ID           string   `json:"id"`
 	Plan         string   `json:"plan"`
@@ -22,7 +22,7 @@ type machine struct {
 	ServerStatus string   `json:"server_status"`
 }
 
-// A createRequest is a machine to be.
+// A createRequest is the body of a create.
 type createRequest struct {
 	Region          string   `json:"region"`
 	Plan            string   `json:"plan"`
@@ -37,14 +37,14 @@ type createRequest struct {
 	ActivationEmail bool     `json:"activation_email"`
 }
 
-// A plan is a kind of machine. What is of one mode only is zero in the other.
+// A plan is a kind of machine. Fields of the other mode are zero.
 type plan struct {
 	ID         string   `json:"id"`
 	VCPUs      amount   `json:"vcpu_count"`
 	CPUs       amount   `json:"cpu_count"`
 	CPUThreads amount   `json:"cpu_threads"`
 	RAM        amount   `json:"ram"`  // MiB
-	Disk       amount   `json:"disk"` // GB of one disk, of which there may be several
+	Disk       amount   `json:"disk"` // GB of one disk; there may be several
 	Locations  []string `json:"locations"`
 	OnDemand   *bool    `json:"deploy_ondemand"`
 	GPUType    string   `json:"gpu_type"` // "NVIDIA_L40S"
@@ -61,8 +61,8 @@ type cost struct {
 	Monthly amount `json:"monthly_cost"`
 }
 
-// locationCosts are the costs in regions where they differ. Where they do nowhere it may be
-// an empty list in place of an object.
+// locationCosts are the costs in regions where they differ. If there are none, it may be an
+// empty list instead of an object.
 type locationCosts map[string]cost
 
 func (l *locationCosts) UnmarshalJSON(text []byte) error {
@@ -73,8 +73,8 @@ func (l *locationCosts) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*map[string]cost)(l))
 }
 
-// An amount is a number, also one in a string and with a unit: "960 GB". What cannot be
-// read is zero: not known.
+// An amount is a number, which may be a string with a unit: "960 GB". Zero means unreadable, so
+// unknown.
 type amount float64
 
 var leading = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)

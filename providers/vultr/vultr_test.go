@@ -12,7 +12,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
@@ -30,8 +31,8 @@ func metal(f *fake) Config {
 
 func TestCreateRequest(t *testing.T) {
 	f := startFake(t)
-	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s(), 0)
-	server := cloudtest.MustLaunch(t, cloudtest.Prepared(t, metal(f)), h100s, 1)
+	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s().Query(), 0)
+	server := cloudtest.MustLaunch(t, cloudtest.Prepared(t, metal(f)), h100s.Query(), 1)
 	for op, want := range map[string]row{
 		opCreate: {"region": "ewr", "plan": "vcg-l40s-16c-180g-48vram", "os_id": 2284.0, "label": "gputrain-p1-0", "hostname": "gputrain-p1-0",
 			"backups": "disabled", "enable_ipv6": false, "activation_email": false},
@@ -60,7 +61,7 @@ func TestCreateRequest(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(server.ID, "metal/") || strings.Contains(in.ID, "/") {
-		t.Errorf("IDs %s and %s: they tell which list a machine is in", in.ID, server.ID)
+		t.Errorf("IDs %s and %s: they must identify the list of a machine", in.ID, server.ID)
 	}
 }
 
@@ -81,18 +82,18 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Machines are looked for in both lists, whatever the mode, and known by their IDs.
+// Machines are looked up in both lists, whatever the mode, and identified by their IDs.
 func TestBothLists(t *testing.T) {
 	f := startFake(t)
 	small, big := cloudtest.Prepared(t, f.config()), cloudtest.Prepared(t, metal(f))
-	a, b := cloudtest.MustLaunch(t, small, l40s(), 0), cloudtest.MustLaunch(t, big, h100s, 1)
-	for _, d := range []gputrain.Driver{small, big} {
+	a, b := cloudtest.MustLaunch(t, small, l40s().Query(), 0), cloudtest.MustLaunch(t, big, h100s.Query(), 1)
+	for _, d := range []driver.Driver{small, big} {
 		all, err := d.List(t.Context(), "p1")
 		if err != nil || len(all) != 2 || all[0].ID != a.ID || all[1].ID != b.ID {
 			t.Errorf("%+v, %v", all, err)
 		}
 		for id, node := range map[string]string{a.ID: "p1-0", b.ID: "p1-1"} {
-			if in := cloudtest.Describe(t, d, id); in.State != gputrain.InstanceRunning || in.Name != node {
+			if in := cloudtest.Describe(t, d, id); in.State != driver.InstanceRunning || in.Name != node {
 				t.Errorf("%+v", in)
 			}
 		}
@@ -106,11 +107,11 @@ func TestBothLists(t *testing.T) {
 	}
 }
 
-// Tags that the service has lost leave the label.
+// If the service has lost the tags, the label identifies the machine.
 func TestLostTags(t *testing.T) {
 	f := startFake(t)
 	f.noTags = true
-	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s(), 3)
+	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s().Query(), 3)
 	all, err := cloudtest.Open(t, f.config()).List(t.Context(), "")
 	if err != nil || len(all) != 1 || all[0].ID != in.ID || all[0].Pool != "p1" || all[0].Name != "p1-3" {
 		t.Errorf("%+v, %v", all, err)
@@ -120,13 +121,13 @@ func TestLostTags(t *testing.T) {
 func TestServerCalledAsTheDescriptionCallsIt(t *testing.T) {
 	f := startFake(t)
 	f.oldName = true
-	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, metal(f)), h100s, 0)
+	in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, metal(f)), h100s.Query(), 0)
 	if n := len(f.Records(opMetalList)); in.ID != f.account()[0].ID || n != 0 {
 		t.Errorf("%+v; %d lists", in, n)
 	}
 }
 
-// A create that may have had its effect is not repeated: it is looked for by its name.
+// A create that may have taken effect is not repeated: its machine is looked for by name.
 func TestCreateIsNeverRepeated(t *testing.T) {
 	for name, answer := range map[string]fakecloud.Answer{
 		"failed": failure(500, "Internal error"), "no body": fakecloud.Empty(), "no machine": fakecloud.Reply(202, row{}),
@@ -135,7 +136,7 @@ func TestCreateIsNeverRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := startFake(t)
 			f.Inject(fakecloud.Fault{Op: opCreate, After: true, Answer: answer})
-			in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s(), 0)
+			in := cloudtest.MustLaunch(t, cloudtest.Prepared(t, f.config()), l40s().Query(), 0)
 			if n := len(f.Records(opCreate)); n != 1 || len(f.account()) != 1 || f.account()[0].ID != in.ID {
 				t.Errorf("%d creates; %v", n, f.account())
 			}
@@ -143,15 +144,15 @@ func TestCreateIsNeverRepeated(t *testing.T) {
 	}
 }
 
-// A server that is being installed is asked for its end again, though not forever.
+// Ending a server that is being installed is retried, but not for ever.
 func TestEndWhileInstalling(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, metal(f))
-	in := cloudtest.MustLaunch(t, d, h100s, 0)
+	in := cloudtest.MustLaunch(t, d, h100s.Query(), 0)
 	f.Do(func() { f.busy = endAttempts + 2 })
 	err := d.Terminate(t.Context(), in.ID)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, "vultr", "terminate")
-	if e, _ := errors.AsType[*gputrain.Error](err); e == nil || !strings.Contains(e.Hint, "Reap") || len(f.Records(opMetalEnd)) != endAttempts {
+	cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "terminate")
+	if e, _ := errors.AsType[*driver.Error](err); e == nil || !strings.Contains(e.Hint, "Reap") || len(f.Records(opMetalEnd)) != endAttempts {
 		t.Errorf("%v after %d calls", err, len(f.Records(opMetalEnd)))
 	}
 	if err := d.Terminate(t.Context(), in.ID); err != nil || len(f.account()) != 0 {
@@ -159,8 +160,8 @@ func TestEndWhileInstalling(t *testing.T) {
 	}
 }
 
-// A list that is not whole is not a short one.
-func TestListsThatAreNotWhole(t *testing.T) {
+// An incomplete list is an error, not a short list.
+func TestIncompleteLists(t *testing.T) {
 	for name, body := range map[string]row{
 		"no list":       {"meta": row{"total": 0, "links": row{"next": ""}}},
 		"null":          {"instances": nil, "meta": row{"links": row{"next": ""}}},
@@ -174,7 +175,7 @@ func TestListsThatAreNotWhole(t *testing.T) {
 			d := cloudtest.Open(t, f.config())
 			f.Inject(fakecloud.Fault{Op: opList, Times: -1, Answer: fakecloud.Reply(200, body)})
 			_, err := d.List(t.Context(), "")
-			cloudtest.Is(t, err, gputrain.ErrUnavailable, "vultr", "list")
+			cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "list")
 		})
 	}
 	f := startFake(t)
@@ -185,37 +186,37 @@ func TestListsThatAreNotWhole(t *testing.T) {
 	}
 }
 
-// What an answer tells of passwords and of user data is in no error.
+// No error shows the passwords and user data in an answer.
 func TestSecretsOfAnswers(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	req := cloudtest.Request(t, l40s(), cloudtest.Offers(t, d, l40s())[0], 0)
+	req := cloudtest.Request(t, l40s().Query(), cloudtest.Offers(t, d, l40s().Query())[0], 0)
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: fakecloud.Reply(202, `{"instance":{"default_password":"`+testPassword+`"`)})
 	_, err := d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrUnavailable, "vultr", "launch", testPassword)
+	cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "launch", testPassword)
 	text, _ := cloud.UserData(req.Pool, req.Nodes[0], true, nil)
 	data := base64.StdEncoding.EncodeToString([]byte(text))
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "cannot parse "+data)})
 	_, err = d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "launch", data, data[:200])
+	cloudtest.Is(t, err, driver.ErrInvalid, "vultr", "launch", data, data[:200])
 	key := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")[2]
 	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "cannot parse "+text)})
 	_, err = d.Launch(t.Context(), req)
-	cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "launch", key)
+	cloudtest.Is(t, err, driver.ErrInvalid, "vultr", "launch", key)
 }
 
-// A 404 says that a machine is gone where the API says it, in its own words, and not a page of
-// something between here and there.
+// A 404 means that a machine is gone only if it has the API's own text, not if it is a
+// gateway's page.
 func TestGone(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in := cloudtest.MustLaunch(t, d, l40s(), 0)
+	in := cloudtest.MustLaunch(t, d, l40s().Query(), 0)
 	for _, body := range []any{"<html>no such page</html>", row{"message": "no route"}, ""} {
 		f.Inject(fakecloud.Fault{Op: opEnd, Answer: fakecloud.Reply(404, body)})
-		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), gputrain.ErrUnavailable, "vultr", "terminate")
+		cloudtest.Is(t, d.Terminate(t.Context(), in.ID), driver.ErrUnavailable, "vultr", "terminate")
 		f.Inject(fakecloud.Fault{Op: opShow, Answer: fakecloud.Reply(404, body)})
 		now, err := d.Describe(t.Context(), in.ID)
-		if !errors.Is(err, gputrain.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%v: %+v, %v", body, now, err)
 		}
 	}
@@ -227,11 +228,11 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A lease is noted among tags of the user's own, and not where gputrain's were edited away.
+// MarkLease keeps a user's own tags, and skips a machine whose gputrain tags were edited.
 func TestMarkLease(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	in, edited := cloudtest.MustLaunch(t, d, l40s(), 0), cloudtest.MustLaunch(t, d, l40s(), 1)
+	in, edited := cloudtest.MustLaunch(t, d, l40s().Query(), 0), cloudtest.MustLaunch(t, d, l40s().Query(), 1)
 	var tags []string
 	f.Do(func() {
 		r, _ := f.machines[Cloud].Get(nil, in.ID)
@@ -240,7 +241,7 @@ func TestMarkLease(t *testing.T) {
 	f.set(in.ID, row{"tags": tags})
 	f.set(edited.ID, row{"tags": []string{"mine"}})
 	until := time.Unix(1_900_000_000, 0)
-	if err := d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, edited.ID, "never", "metal/never"); err != nil {
+	if err := d.(driver.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID, edited.ID, "never", "metal/never"); err != nil {
 		t.Error(err)
 	}
 	changes := f.Records(opChange)
@@ -252,16 +253,16 @@ func TestMarkLease(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	f.Inject(fakecloud.Fault{Op: opShow, Times: -1, Answer: failure(400, "no")})
-	cloudtest.Is(t, d.(gputrain.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID), gputrain.ErrInvalid, "vultr", "mark the lease")
+	cloudtest.Is(t, d.(driver.LeaseMarker).MarkLease(t.Context(), cloudtest.Info("p1"), until, in.ID), driver.ErrInvalid, "vultr", "mark the lease")
 }
 
-// Offers that are not understood are refused before anything is rented.
+// A malformed offer is refused before anything is rented.
 func TestOddOffers(t *testing.T) {
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
 	for _, id := range []string{"", "cloud/ewr", "cloud//x", "cloud/ewr/", "vm/ewr/x", "cloud/ewr/x/y"} {
-		_, err := d.Launch(t.Context(), cloudtest.Request(t, l40s(), gputrain.Offer{ID: id}, 0))
-		cloudtest.Is(t, err, gputrain.ErrInvalid, "vultr", "launch")
+		_, err := d.Launch(t.Context(), cloudtest.Request(t, l40s().Query(), driver.Offer{ID: id}, 0))
+		cloudtest.Is(t, err, driver.ErrInvalid, "vultr", "launch")
 	}
 	if n := len(f.Records(opCreate, opMetalCreate)); n != 0 {
 		t.Errorf("%d creates", n)

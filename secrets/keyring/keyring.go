@@ -1,20 +1,20 @@
-// Package keyring lets a program's secrets be in the system's keyring. It is imported
-// for that alone:
+// Package keyring lets a program read its secrets from the system's keyring. A blank import is
+// enough:
 //
 //	import _ "github.com/gputrain/gputrain/secrets/keyring"
 //
-// Then store://SERVICE/USER is the password that the keyring has for a service and a
-// user: see gputrain.Secret. The keyring is the Keychain of macOS, the Credential Manager
-// of Windows, and elsewhere a Secret Service such as GNOME Keyring or KeePassXC. That is
+// Then store://SERVICE/USER is the password that the keyring has for a service and a user: see
+// gputrain.Secret. The keyring is the Keychain of macOS, the Credential Manager of Windows,
+// and elsewhere a Secret Service such as GNOME Keyring or KeePassXC. A Secret Service is
 // reached over a D-Bus session, to which a connection stays open; servers have none.
 //
-// A password is put there by, for example:
+// These commands store a password, for example:
 //
 //	security add-generic-password -s gputrain -a lambda -w                        # macOS
 //	secret-tool store --label=gputrain service gputrain username lambda           # Linux
 //
-// It is a package of its own because its client is a third of a megabyte of a program
-// under Linux.
+// The package is separate because its client adds a third of a megabyte to a program under
+// Linux.
 package keyring
 
 import (
@@ -29,23 +29,23 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// patience bounds a question: the keyring may ask a person for a password first.
-const patience = time.Minute
+// timeout bounds a query: the keyring may ask the user for a password first.
+const timeout = time.Minute
 
 func init() { secretref.RegisterKeyring(get) }
 
-// turn is taken by whoever asks the keyring. Its D-Bus client mistakes one caller's
-// prompt for another's, and where nobody answers, no more than one question is left.
+// turn is held by the caller that queries the keyring. Its D-Bus client confuses the prompts
+// of concurrent callers. At most one query without an answer stays open.
 var turn = make(chan struct{}, 1)
 
-// system is the keyring; tests have another.
+// system queries the keyring. Tests replace it.
 var system = keyring.Get
 
 func get(ctx context.Context, service, user string) (string, error) {
 	if !hasKeyring() {
 		return "", errors.New("there is no keyring: it is reached over a D-Bus session, and this machine has none, as servers have none; use env://, file:// or cmd://")
 	}
-	secret, err := ask(ctx, turn, patience, func() (string, error) { return system(service, user) })
+	secret, err := ask(ctx, turn, timeout, func() (string, error) { return system(service, user) })
 	switch {
 	case err == nil:
 		return secret, nil
@@ -59,7 +59,7 @@ func get(ctx context.Context, service, user string) (string, error) {
 	return "", fmt.Errorf("the keyring: %w; is one running, and unlocked? env://, file:// and cmd:// need none", err)
 }
 
-// howToKeep says what keeps a secret where it was looked for.
+// howToKeep returns a hint with the command that stores a secret under the missing name.
 func howToKeep(service, user string) string {
 	switch runtime.GOOS {
 	case "darwin":
@@ -70,7 +70,7 @@ func howToKeep(service, user string) string {
 	return fmt.Sprintf("; keep it with: secret-tool store --label=gputrain service %q username %q", service, user)
 }
 
-// hasKeyring reports whether there is a D-Bus session, where the keyring is reached
+// hasKeyring reports whether there is a D-Bus session, on systems whose keyring is reached
 // over one. Without it, the client would start one with dbus-launch and leave it behind.
 func hasKeyring() bool {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
@@ -83,7 +83,7 @@ func hasKeyring() bool {
 	return err == nil
 }
 
-// ask puts a question that cannot be cancelled, and waits for the answer only so long.
+// ask runs a query that cannot be cancelled, and waits for its answer at most for limit.
 func ask(ctx context.Context, turn chan struct{}, limit time.Duration, get func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not answered in %v", limit))
 	defer cancel()

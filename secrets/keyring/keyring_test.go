@@ -14,13 +14,13 @@ import (
 	"github.com/zalando/go-keyring"
 	"go.uber.org/goleak"
 
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A D-Bus session that takes connections and never answers is waited for until ctx ends.
+// A query to a D-Bus session that accepts connections and never answers ends with ctx.
 func TestSilentSession(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the keyring is not reached over D-Bus")
@@ -46,14 +46,14 @@ func TestSilentSession(t *testing.T) {
 	if err := <-result; !errors.Is(err, over) {
 		t.Error(err)
 	}
-	conn.Close() // now its client fails, and the next one has its turn
+	conn.Close() // now its client fails, and the next query gets its turn
 	l.Close()
 	if _, err := secretref.Resolve(t.Context(), "store://gputrain/lambda"); err == nil || !strings.Contains(err.Error(), "is one running") {
 		t.Errorf("without a session: %v", err)
 	}
 }
 
-// Where there is no session none is begun.
+// Without a D-Bus session, none is started.
 func TestNoSession(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "")
 	if hasKeyring() {
@@ -103,7 +103,7 @@ func TestKeyringThatIsSilent(t *testing.T) {
 		turn, hangs := make(chan struct{}, 1), make(chan struct{})
 		hang := func() (string, error) { <-hangs; return "too late", nil }
 		began := time.Now()
-		for range 3 { // the first question is left, the others are not put
+		for range 3 { // the first query stays open, the others are not sent
 			if got, err := ask(t.Context(), turn, time.Minute, hang); got != "" || err == nil || err.Error() != "it has not answered in 1m0s" {
 				t.Errorf("%q, %v", got, err)
 			}

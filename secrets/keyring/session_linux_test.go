@@ -57,7 +57,7 @@ func (*secretService) Close() *dbus.Error { return nil }
 func TestSession(t *testing.T) {
 	daemon, err := exec.LookPath("dbus-daemon")
 	if err != nil {
-		t.Skip("there is no dbus-daemon")
+		t.Skip("no dbus-daemon on this machine: install dbus-daemon")
 	}
 	cmd := exec.CommandContext(t.Context(), daemon, "--session", "--nofork", "--print-address", "--address=unix:path="+filepath.Join(t.TempDir(), "bus"))
 	out, err := cmd.StdoutPipe()

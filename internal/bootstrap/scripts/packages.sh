@@ -1,7 +1,7 @@
-# packages.sh NAME...: installs system packages that are not there.
+# packages.sh NAME...: installs missing system packages.
 #
-# A name may carry a version, as the manager writes it: foo=1.2. Packages that
-# are there need no mirror, so that an image which brings them works offline.
+# A name may have a version, in the package manager's syntax: foo=1.2. If all packages are installed no mirror is
+# needed, so that an image which brings them works offline.
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -49,9 +49,8 @@ if [ -z "$missing" ]; then
 fi
 echo "not installed yet:$missing"
 
-# as_root COMMAND...: runs it as root, with the settings a package manager
-# needs to ask nothing. env sets them behind sudo, which drops what it does not
-# know; -E keeps a proxy's variables where the rules allow it.
+# as_root COMMAND...: runs it as root, with settings that keep a package manager from asking questions. env sets them
+# behind sudo, which drops unknown variables; -E keeps a proxy's variables if the rules allow it.
 if [ "$(id -u)" = 0 ]; then
 	as_root() { env DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 elif have sudo && sudo -n -E true 2>/dev/null; then
@@ -65,9 +64,8 @@ else
 	exit 1
 fi
 
-# update_apt reads the package lists. Another apt may be at it, as on a cloud
-# machine's first boot; apt waits for dpkg's lock but not for this one. The
-# phase's own time limit ends the wait.
+# update_apt reads the package lists. Another apt may be running, as on a cloud machine's first boot; apt waits for
+# dpkg's lock but not for this one. The phase's own time limit ends the wait.
 update_apt() {
 	while :; do
 		failed=

@@ -1,5 +1,5 @@
-# pip.sh CACHE KEY ATTEMPT VENV [OPTION...] -- REQUIREMENT...: installs Python
-# packages into the environment that python.sh has made, and stamps it.
+# pip.sh CACHE KEY ATTEMPT VENV [OPTION...] -- REQUIREMENT...: installs Python packages into the environment made by
+# python.sh, and stamps it.
 
 cache=$1 key=$2 attempt=$3 venv=$4
 shift 4
@@ -10,8 +10,7 @@ trap 'exit 143' HUP INT TERM
 
 PATH=$PATH:$HOME/.local/bin:$HOME/.cargo/bin
 if command -v uv >/dev/null 2>&1; then
-	# What Env says to pip holds for uv too. Addresses stay out of the arguments:
-	# one may hold a password.
+	# Env's settings for pip count for uv too. Addresses are not passed as arguments: one may hold a password.
 	if [ -n "${PIP_INDEX_URL-}" ] && [ -z "${UV_DEFAULT_INDEX-}${UV_INDEX_URL-}" ]; then
 		export UV_DEFAULT_INDEX="$PIP_INDEX_URL"
 	fi
@@ -23,7 +22,7 @@ if command -v uv >/dev/null 2>&1; then
 		export UV_FIND_LINKS
 	fi
 	if [ -n "${PIP_NO_INDEX-}" ]; then set -- --no-index "$@"; fi
-	# Like pip, uv is to take a package from whichever index has the best version.
+	# Like pip, uv must take a package from whichever index has the best version.
 	UV_NO_PROGRESS=1 uv pip install --python "$venv/bin/python" --index-strategy unsafe-best-match "$@"
 else
 	set -- --disable-pip-version-check --no-input --progress-bar off "$@"

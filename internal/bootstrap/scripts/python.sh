@@ -1,9 +1,8 @@
 # python.sh CACHE KEY VERSION PIP ATTEMPT: makes a virtual environment.
 #
-# Its directory is new each time, and a stamp named by KEY points to the one
-# that was finished: two programs on one node, or two nodes with one home
-# directory, may make the same environment at once and neither sees the other's
-# half. PIP says that pip.sh comes next, which then writes the stamp.
+# Its directory is new each time, and a stamp named by KEY points to the finished one: two programs on one node, or two
+# nodes with one home directory, may make the same environment at once and neither sees the other's unfinished one. PIP
+# is set if pip.sh comes next, which then writes the stamp.
 
 cache=$1 key=$2 version=$3 pip=$4 attempt=$5
 stamp=$cache/phases/$key
@@ -19,7 +18,7 @@ fi
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# What a killed attempt has left goes after a day.
+# What a killed attempt has left is removed after a day.
 for old in "$cache"/venv-*.unfinished; do
 	if [ -n "$(find "$old" -prune -mtime +1 2>/dev/null)" ]; then
 		rm -rf "${old%.unfinished}" "$old"
@@ -39,12 +38,12 @@ with_uv() {
 	elif have python3; then
 		set -- --python "$(command -v python3)"
 	fi
-	# With pip in it a Setup command's "pip install" finds this environment,
-	# not the system's. Getting pip needs an index; go without where there is none.
+	# With pip in it a Setup command's "pip install" finds this environment, not the system's. Getting pip needs an
+	# index; without one, go on without pip.
 	uv venv "$@" --seed "$venv" || uv venv "$@" "$venv"
 }
 
-# find_python prints the python that is asked for.
+# find_python prints the requested python.
 find_python() {
 	minor=$(printf %s "$version" | cut -d. -f1,2)
 	for name in "python$minor" python3 python; do

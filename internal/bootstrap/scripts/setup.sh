@@ -1,7 +1,6 @@
-# setup.sh STAMP ATTEMPT MANIFEST AGAIN: runs the command in GPUTRAIN_SETUP,
-# unless the stamp says that it has run over the files that are there now: those
-# of MANIFEST, where there is one. AGAIN runs it nevertheless. The command is no
-# argument: those are everyone's to read.
+# setup.sh STAMP ATTEMPT MANIFEST AGAIN: runs the command in GPUTRAIN_SETUP, unless the stamp shows that it has run over
+# the current files: those of MANIFEST, if there is one. AGAIN makes it run in any case. The command is not an argument:
+# every user can read those.
 
 stamp=$1 attempt=$2 manifest=$3 again=$4
 now=none

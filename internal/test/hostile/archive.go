@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// An Entry is one of an archive that is as wrong as one likes.
+// An Entry is an entry of an archive. It may be invalid.
 type Entry struct {
 	Name, Link string
 	Kind       byte // as in archive/tar; zero is a regular file
 	Mode       int64
-	Size       int64 // as announced, where it is not zero
+	Size       int64 // announced size; zero announces the real one
 	Body       string
-	Pax        map[string]string // comes before it, whatever it says
+	Pax        map[string]string // PAX records before the entry, unchecked
 }
 
-// Symlink is an entry that leads to target.
+// Symlink returns an entry that links to target.
 func Symlink(name, target string) Entry {
 	return Entry{Name: name, Link: target, Kind: tar.TypeSymlink}
 }
 
-// Hardlink is an entry that is a second name of old.
+// Hardlink returns an entry that is a hard link to old.
 func Hardlink(name, old string) Entry { return Entry{Name: name, Link: old, Kind: tar.TypeLink} }
 
-// File is an entry with a content.
+// File returns an entry that is a regular file.
 func File(name, body string) Entry { return Entry{Name: name, Body: body} }
 
-// Folder is an entry that is a folder.
+// Folder returns an entry that is a folder.
 func Folder(name string) Entry { return Entry{Name: name, Kind: tar.TypeDir, Mode: 0o755} }
 
-// Tar returns an archive of entries, with its end.
+// Tar returns a complete archive of entries.
 func Tar(entries ...Entry) []byte {
 	var b bytes.Buffer
 	for _, e := range entries {
@@ -44,7 +44,7 @@ func Tar(entries ...Entry) []byte {
 	return b.Bytes()
 }
 
-// pack returns the blocks of an entry.
+// pack returns the encoded blocks of an entry.
 func (e Entry) pack() []byte {
 	var b bytes.Buffer
 	if e.Pax != nil {
@@ -73,7 +73,7 @@ func (e Entry) pack() []byte {
 	return b.Bytes()
 }
 
-// header returns the block of a header, with no check of what it says.
+// header returns a header block, unchecked.
 func header(e Entry, size int64) []byte {
 	h := make([]byte, 512)
 	mode, kind := e.Mode, e.Kind
@@ -89,7 +89,7 @@ func header(e Entry, size int64) []byte {
 	fmt.Fprintf(block(h[116:124]), "%07o", 0)
 	if size >= 0 && size < 1<<33 {
 		fmt.Fprintf(block(h[124:136]), "%011o", size)
-	} else { // base 256, also below zero
+	} else { // base 256, which also encodes negative sizes
 		for i := range 8 {
 			h[128+i] = byte(size >> (56 - 8*i))
 		}
@@ -111,7 +111,7 @@ func header(e Entry, size int64) []byte {
 	return h
 }
 
-// A block is written to from its start.
+// A block is written to from its start, and drops what does not fit.
 type block []byte
 
 func (b block) Write(p []byte) (int, error) { copy(b, p); return len(p), nil }
@@ -122,7 +122,7 @@ func padded(text string) []byte {
 	return b
 }
 
-// paxRecord returns a record with its own length before it.
+// paxRecord returns a PAX record, which begins with its own length.
 func paxRecord(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	for n := len(rest); ; n++ {
@@ -132,13 +132,13 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// Archived answers a download of a file, kind "file", or of a folder, "folder".
+// Archived answers a download with a file if kind is "file", and with a folder if it is "folder".
 func Archived(kind string, entries ...Entry) Tamper {
 	return Say(append([]byte(kind+"\n"), Tar(entries...)...))
 }
 
-// Fetched answers a fetch with an archive and the sums of names, in order: each that
-// of the first entry of that name, as if all were well.
+// Fetched answers a fetch with an archive and the checksums of names, in order. Each checksum is that of the first
+// entry of that name, as in an honest answer.
 func Fetched(names []string, entries ...Entry) Tamper {
 	b := bytes.NewBuffer(Tar(entries...))
 	for _, name := range names {
@@ -154,8 +154,8 @@ func Fetched(names []string, entries ...Entry) Tamper {
 	return Say(b.Bytes())
 }
 
-// Entries sends an archive of entries that are made one after the other, up to as
-// many, or until the client listens no more. kind is "" for a fetch.
+// Entries sends an archive of up to count entries until the client stops reading. It makes each entry only when it
+// sends it. kind is "" for a fetch.
 func Entries(kind string, count int, entry func(i int) Entry) Tamper {
 	return func(_ *Session, dst io.Writer, _ io.Reader) {
 		if kind != "" {
@@ -170,8 +170,7 @@ func Entries(kind string, count int, entry func(i int) Entry) Tamper {
 	}
 }
 
-// Endless sends a file whose announced size is never reached by its zeros, up to a
-// limit or until the client listens no more.
+// Endless sends zeros for a file that never reaches its size, until a limit or until the client stops reading.
 func Endless(kind, name string, size, limit int64) Tamper {
 	return func(s *Session, dst io.Writer, src io.Reader) {
 		if kind != "" {

@@ -20,10 +20,10 @@ import (
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
-// patience bounds every operation of a test: one that takes longer hangs.
+// patience limits every operation of a test: an operation that takes longer hangs.
 const patience = 2 * time.Minute
 
-// returns waits for an operation, which must not hang.
+// returns waits for an operation, and fails the test if it hangs.
 func returns(t testing.TB, do func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -37,7 +37,7 @@ func returns(t testing.TB, do func() error) error {
 	}
 }
 
-// checkSums compares what is here with what the library says of it.
+// checkSums compares the local files with what the library reported about them.
 func checkSums(dir string, files []transfer.File) error {
 	var wrong []error
 	seen := map[string]bool{}
@@ -59,17 +59,17 @@ func checkSum(name string, size int64, want string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is a %s", name, info.Mode().Type())
 	case info.Size() != size:
-		return fmt.Errorf("%s has %d bytes and is said to have %d", name, info.Size(), size)
+		return fmt.Errorf("%s has %d bytes, but is reported with %d", name, info.Size(), size)
 	}
 	b, err := os.ReadFile(name)
 	if sum := sha256.Sum256(b); err == nil && hex.EncodeToString(sum[:]) != want {
-		err = fmt.Errorf("%s is not what was checked", name)
+		err = fmt.Errorf("%s differs from the file that was checked", name)
 	}
 	return err
 }
 
-// safe checks what an attack has left, and tries to send it on: the home is as it was,
-// and neither it nor what was taken carries the secret to the node.
+// safe checks the effects of an attack, and then uploads what it left: the home must be unchanged, and the upload must
+// not send the secret to the node.
 func (r *rig) safe(t testing.TB) {
 	t.Helper()
 	for _, wrong := range r.home.Changes() {
@@ -78,14 +78,14 @@ func (r *rig) safe(t testing.TB) {
 	r.node.Lie(hostile.Honest{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r.remote(true).Upload(ctx, r.home.Taken, "again", transfer.Options{}) // which may be refused
+	r.remote(true).Upload(ctx, r.home.Taken, "again", transfer.Options{}) // this may fail
 	if r.node.Leaked() {
 		t.Error("the node has received the secret")
 	}
 }
 
-// attacks on what arrives as files. Each is tried on a download of the file "file", of
-// the folder "folder" with "file" in it, and on a fetch of "folder/*".
+// fileAttacks are archives for attacks on received files. Each is tried on a download of "file", on one of "folder"
+// with "file" in it, and on a fetch.
 var fileAttacks = []struct {
 	name    string
 	entries func(h *hostile.Home) []hostile.Entry
@@ -159,7 +159,7 @@ var fileAttacks = []struct {
 	{"nothing", func(*hostile.Home) []hostile.Entry { return nil }},
 }
 
-// TestHostileFiles has a node send what is no answer to what was asked for.
+// TestHostileFiles downloads from a node whose answers do not match the requests.
 func TestHostileFiles(t *testing.T) {
 	for _, a := range fileAttacks {
 		t.Run(a.name, func(t *testing.T) {
@@ -175,13 +175,13 @@ func attackDownload(t *testing.T, kind string, entries func(*hostile.Home) []hos
 	home := hostile.NewHome(t)
 	r := withShell(t, home)
 	r.node.Lie(hostile.In(hostile.Download, hostile.Lie{Stdout: hostile.Archived(kind, entries(home)...)}))
-	for range 2 { // what the first leaves must not help the second
+	for range 2 { // what the first download leaves must not help the second
 		err := returns(t, func() error {
 			return download(t.Context(), r.remote(true), append(asked, kind)[0], home.Taken)
 		})
 		t.Log(err)
 	}
-	// A disk is a folder in which the node answers: the next download is into what is there.
+	// The next download is into a folder that the node may have created.
 	err := returns(t, func() error {
 		return download(t.Context(), r.remote(true), kind, filepath.Join(home.Taken, "x"))
 	})
@@ -205,7 +205,7 @@ func attackFetch(t *testing.T, entries func(*hostile.Home) []hostile.Entry) {
 		t.Log(err)
 		if err == nil {
 			if len(files) != 1 {
-				t.Errorf("%d files are said to have come", len(files))
+				t.Errorf("%d files are reported as received", len(files))
 			}
 			if err := checkSums(home.Taken, files); err != nil {
 				t.Error(err)
@@ -216,7 +216,7 @@ func attackFetch(t *testing.T, entries func(*hostile.Home) []hostile.Entry) {
 	r.safe(t)
 }
 
-// wantModes checks that nothing is there that runs as another user, and no device.
+// wantModes checks that a folder has no setuid or setgid files, devices or pipes.
 func wantModes(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -230,7 +230,7 @@ func wantModes(t *testing.T, dir string) {
 	}
 }
 
-// TestHostileListings has a node name files that were not asked for, or that no folder has.
+// TestHostileListings uses a node that lists files that were not requested, or names that cannot exist.
 func TestHostileListings(t *testing.T) {
 	home := hostile.NewHome(t)
 	lists := map[string][]string{
@@ -272,7 +272,7 @@ func TestHostileListings(t *testing.T) {
 	}
 }
 
-// both says the first lie that there is for a session.
+// both uses the first of its two liars that lies in a session.
 type both [2]hostile.Liar
 
 func (both) Connect(*xssh.ServerConn) {}
@@ -285,7 +285,7 @@ func (b both) Session(kind hostile.Kind, command string) *hostile.Lie {
 	return b[1].Session(kind, command)
 }
 
-// TestHostileSFTP has a node without tar tell of files that are something else.
+// TestHostileSFTP uses a node without tar whose SFTP answers are false.
 func TestHostileSFTP(t *testing.T) {
 	names := func(files ...hostile.Attributed) func(h *hostile.Home) func(hostile.Packet) [][]byte {
 		return func(h *hostile.Home) func(hostile.Packet) [][]byte {
@@ -375,19 +375,19 @@ func TestHostileSFTP(t *testing.T) {
 	}
 }
 
-// TestHostileReceiver has a node lie of what it receives. An upload says that all is
-// well only where the node has it; what the node does with it then is the node's.
+// TestHostileReceiver uploads to a node that lies about what it receives. The upload must return soon, with a short
+// error at most, and must not send the secret.
 func TestHostileReceiver(t *testing.T) {
 	lies := map[string]hostile.Lie{
-		"it ends at once":     {Stdout: hostile.Cut, Stderr: hostile.Cut, Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
-		"it says it failed":   {Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(13) }},
-		"it floods":           {Stdout: hostile.Flood([]byte("ready\n"), 64<<20), Stderr: hostile.Flood([]byte("no\n"), 64<<20)},
-		"it has nothing":      {Reply: func(string) hostile.Answer { return hostile.No }},
-		"it complains":        {Stderr: hostile.Say([]byte("\x1b[2J" + strings.Repeat("x", 1<<20))), Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
-		"it tells no status":  {Exit: func(*hostile.Session, string, []byte) {}},
-		"it tells nonsense":   {Exit: func(s *hostile.Session, k string, _ []byte) { s.Request(k, false, []byte{1}) }},
-		"it goes":             {Beside: func(s *hostile.Session) { s.Shut() }},
-		"it answers too much": {Stdout: hostile.Say([]byte(strings.Repeat("here\nplace\nping\n", 1000)))},
+		"it ends at once":      {Stdout: hostile.Cut, Stderr: hostile.Cut, Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
+		"it says it failed":    {Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(13) }},
+		"it floods":            {Stdout: hostile.Flood([]byte("ready\n"), 64<<20), Stderr: hostile.Flood([]byte("no\n"), 64<<20)},
+		"it has nothing":       {Reply: func(string) hostile.Answer { return hostile.No }},
+		"it complains":         {Stderr: hostile.Say([]byte("\x1b[2J" + strings.Repeat("x", 1<<20))), Exit: func(s *hostile.Session, _ string, _ []byte) { s.Status(1) }},
+		"it reports no status": {Exit: func(*hostile.Session, string, []byte) {}},
+		"it reports nonsense":  {Exit: func(s *hostile.Session, k string, _ []byte) { s.Request(k, false, []byte{1}) }},
+		"it goes":              {Beside: func(s *hostile.Session) { s.Shut() }},
+		"it answers too much":  {Stdout: hostile.Say([]byte(strings.Repeat("here\nplace\nping\n", 1000)))},
 	}
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
@@ -412,8 +412,7 @@ func TestHostileReceiver(t *testing.T) {
 	}
 }
 
-// TestSilentFiles has a node say nothing more in the midst of everything, and the call's
-// context end.
+// TestSilentFiles uses a node that becomes silent during an operation. When the context ends, the operation returns.
 func TestSilentFiles(t *testing.T) {
 	home := hostile.NewHome(t)
 	r := withShell(t, home)
@@ -453,7 +452,7 @@ func TestSilentFiles(t *testing.T) {
 				}()
 				err := returns(t, func() error { return op(ctx) })
 				if err == nil && after == 0 && name != "upload" {
-					t.Error("a silent node was believed")
+					t.Error("the operation succeeded with a silent node")
 				}
 			})
 		}

@@ -15,24 +15,24 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/simnode"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 	"github.com/gputrain/gputrain/internal/test/hostile"
 	"github.com/gputrain/gputrain/providers/local"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
 const (
-	// flood is how much a node sends, or less where the client listens no more.
+	// flood limits what a node sends, in bytes, if the client does not stop reading.
 	flood = 256 << 20
-	// memory is how much the heap may grow by meanwhile, with the node's own part.
+	// memory is how much the heap may grow meanwhile, in bytes, including the node's own part.
 	memory = 96 << 20
 )
 
-// small are limits that a flood exceeds.
+// small are limits that every flood exceeds.
 var small = gputrain.Limits{ResultBytes: 1 << 20, OutputBytes: 4 << 20, DownloadBytes: 4 << 20, DownloadFiles: 1000}
 
-// repeated is a block so many times, with the memory of one.
+// repeated returns slices of the same block with n bytes in total.
 func repeated(block []byte, n int64) (out [][]byte) {
 	for sent := int64(0); sent < n; sent += int64(len(block)) {
 		out = append(out, block)
@@ -40,12 +40,12 @@ func repeated(block []byte, n int64) (out [][]byte) {
 	return out
 }
 
-// floods are what a node sends without an end, and the operation that meets it.
+// floods are endless outputs of a node, each with the operation that receives it.
 var floods = []struct {
 	name string
 	liar func() hostile.Liar
 	do   func(c *gputrain.Compute, taken string) error
-	// refused is true where the end of it is ErrLimit.
+	// refused is true if the operation must fail with ErrLimit.
 	refused bool
 }{
 	{"a file", func() hostile.Liar {
@@ -85,12 +85,12 @@ var floods = []struct {
 			return append([][]byte{hostile.Result(m.ID, flood, []byte("x")).Bytes()}, repeated(data, flood)...)
 		})
 	}, calls, true},
-	{"results of calls that nobody made", func() hostile.Liar {
+	{"results of calls that were never made", func() hostile.Liar {
 		return results(func(m hostile.Message) (out [][]byte) {
 			payload := make([]byte, 256<<10)
 			for id := range uint64(flood / len(payload)) {
 				out = append(out, hostile.Result(id, 1<<40, nil).Bytes(), hostile.Message{Type: hostile.MessageData, ID: id, Payload: payload}.Bytes())
-				if id >= 32 { // the rest would only be the attacker's memory
+				if id >= 32 { // more would only use the attacker's memory
 					break
 				}
 			}
@@ -143,8 +143,8 @@ func streams(c *gputrain.Compute, _ string) error {
 	return nil
 }
 
-// TestHostileFloods has a node send without an end. The client's memory and disk stay
-// within their bounds, and what has a limit ends with ErrLimit.
+// TestHostileFloods uses a node that sends without end. The client's memory and disk use stay within limits, and
+// operations with a limit fail with ErrLimit.
 func TestHostileFloods(t *testing.T) {
 	for _, f := range floods {
 		t.Run(f.name, func(t *testing.T) {
@@ -187,10 +187,9 @@ func TestHostileFloods(t *testing.T) {
 	}
 }
 
-// watch returns what tells by how much the heap has grown at most, and how many bytes
-// were on disk.
+// watch returns a func that returns the largest growth of the heap and the largest size on disk, in bytes.
 func watch(home *hostile.Home) func() (grown, disk int64) {
-	percent := debug.SetGCPercent(10) // so that what is garbage is not counted for long
+	percent := debug.SetGCPercent(10) // so that garbage is not counted for long
 	runtime.GC()
 	before := heap()
 	most, full := before, home.Size()
@@ -225,8 +224,8 @@ func heap() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// TestHostileNeighbour has one node of two flood, or say nothing more, in virtual time:
-// the good one does all of its tasks meanwhile, and none of the other's has ended.
+// TestHostileNeighbour makes one of two nodes flood or become silent, in virtual time: the honest node does all its
+// tasks meanwhile, and none of the other node's tasks has ended.
 func TestHostileNeighbour(t *testing.T) {
 	const tasks = 200
 	lies := map[string]hostile.Liar{
@@ -283,7 +282,7 @@ func TestHostileNeighbour(t *testing.T) {
 				for _, job := range waiting {
 					job.Wait()
 				}
-				pool.Close() // it returns
+				pool.Close() // must return
 			})
 		})
 	}

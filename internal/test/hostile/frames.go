@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A Frame is one of the supervisor's: a line, and with O as many bytes as it says.
+// A Frame is a frame of the supervisor: a line and, if the line begins with O, as many bytes as it announces.
 type Frame struct {
-	Line string // without its newline
+	Line string // without the newline
 	Data []byte
 }
 
-// Words are those of the line; the first is the letter of its kind.
+// Words returns the line's words. The first is the letter of the frame's kind.
 func (f Frame) Words() []string { return strings.Split(f.Line, " ") }
 
-// With returns the frame with another word.
+// With returns the frame with word i replaced.
 func (f Frame) With(i int, word string) Frame {
 	w := f.Words()
 	if i < len(w) {
@@ -26,14 +26,13 @@ func (f Frame) With(i int, word string) Frame {
 	return Frame{strings.Join(w, " "), f.Data}
 }
 
-// Bytes is the frame as it is sent.
+// Bytes returns the encoded frame.
 func (f Frame) Bytes() []byte { return append([]byte(f.Line+"\n"), f.Data...) }
 
-// maxData bounds what is read of one frame: the node behind sends far less.
+// maxData limits how much of one frame is read. The real node sends far less.
 const maxData = 16 << 20
 
-// Frames has each frame of a control session replaced by what rewrite returns.
-// What comes before the greeting's end passes.
+// Frames replaces each frame of a control session with the result of rewrite. The greeting passes unchanged.
 func Frames(rewrite func(Frame) [][]byte) Tamper {
 	return func(_ *Session, dst io.Writer, src io.Reader) {
 		r := bufio.NewReader(src)
@@ -66,7 +65,7 @@ func Frames(rewrite func(Frame) [][]byte) Tamper {
 	}
 }
 
-// One rewrites frames of one letter, and passes the others.
+// One rewrites frames of one letter, and passes all others.
 func One(letter string, rewrite func(Frame) [][]byte) func(Frame) [][]byte {
 	return func(f Frame) [][]byte {
 		if f.Words()[0] == letter {
@@ -76,8 +75,8 @@ func One(letter string, rewrite func(Frame) [][]byte) func(Frame) [][]byte {
 	}
 }
 
-// Lines are frames of text.
+// Lines returns lines of text as frames.
 func Lines(lines ...string) [][]byte { return [][]byte{[]byte(strings.Join(lines, "\n") + "\n")} }
 
-// LongLine is a line without an end.
+// LongLine returns a line without a newline.
 func LongLine(size int) []byte { return bytes.Repeat([]byte("x"), size) }

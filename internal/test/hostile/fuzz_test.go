@@ -7,7 +7,7 @@ import (
 	"github.com/gputrain/gputrain/internal/test/hostile"
 )
 
-// FuzzHostileFiles has the input decide what a node says of files.
+// FuzzHostileFiles derives a node's answers about files from the input.
 func FuzzHostileFiles(f *testing.F) {
 	addPrograms(f)
 	files := newFiles(f)
@@ -19,7 +19,7 @@ func FuzzHostileFiles(f *testing.F) {
 	})
 }
 
-// FuzzHostileTasks has the input decide what a node says of its tasks.
+// FuzzHostileTasks derives a node's answers about its tasks from the input.
 func FuzzHostileTasks(f *testing.F) {
 	addPrograms(f)
 	f.Fuzz(func(t *testing.T, program []byte) {
@@ -30,7 +30,7 @@ func FuzzHostileTasks(f *testing.F) {
 	})
 }
 
-// addPrograms adds inputs that differ from their first number on.
+// addPrograms adds seed inputs whose first random numbers differ.
 func addPrograms(f *testing.F) {
 	for n := range byte(16) {
 		f.Add([]byte{n << 4, 0, 0, 0, 0, 0, 0, 0, n})

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// A Home is the computer of a user who deals with hostile nodes: a folder with the
-// user's files, and one, Taken, in which things from nodes may arrive.
+// A Home is the computer of a user of hostile nodes: a folder with the user's files, and a folder Taken for data from
+// nodes.
 type Home struct {
-	// Dir is the home folder (HOME), and Work is where the user's program runs.
+	// Dir is the home folder (HOME), and Work is the working directory of the user's program.
 	Dir, Work string
-	// Taken is the one folder in which anything may change.
+	// Taken is the only folder in which anything may change.
 	Taken string
-	// Secret is in files of Dir and nowhere else.
+	// Secret is the text in the decoys. No other file has it.
 	Secret string
 
 	t      testing.TB
@@ -28,10 +28,10 @@ type Home struct {
 	before map[string]string
 }
 
-// Decoys are files of Dir that an attacker likes to read or write.
+// Decoys are files in Dir that an attacker would like to read or write.
 var Decoys = []string{".ssh/authorized_keys", ".ssh/id_ed25519", ".bashrc", ".aws/credentials", "secret"}
 
-// NewHome makes a home in a folder of the test and notes what is in it.
+// NewHome creates a home in a folder of the test and records its content.
 func NewHome(t testing.TB) *Home {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -63,7 +63,7 @@ func NewHome(t testing.TB) *Home {
 // Decoy returns the absolute path of a decoy.
 func (h *Home) Decoy(i int) string { return filepath.Join(h.Dir, Decoys[i%len(Decoys)]) }
 
-// look describes all but Taken: kinds, modes, contents, and where links lead.
+// look describes everything but Taken: kinds, modes, contents and link targets.
 func (h *Home) look() map[string]string {
 	seen := map[string]string{}
 	err := filepath.WalkDir(h.base, func(path string, d fs.DirEntry, err error) error {
@@ -96,13 +96,13 @@ func (h *Home) look() map[string]string {
 		return nil
 	})
 	if err != nil {
-		h.t.Errorf("the home cannot be looked at: %v", err)
+		h.t.Errorf("the home cannot be read: %v", err)
 	}
 	return seen
 }
 
-// Changes returns what is wrong: all that has changed outside Taken, links in
-// Taken that lead out of it, and files there that hold the secret.
+// Changes returns everything that is wrong: changes outside Taken, links in Taken that point outside it, and files in
+// it that contain the secret.
 func (h *Home) Changes() []string {
 	var wrong []string
 	after := h.look()
@@ -123,7 +123,7 @@ func (h *Home) Changes() []string {
 	return wrong
 }
 
-// arrived looks at what is in Taken.
+// arrived checks the content of Taken.
 func (h *Home) arrived() (wrong []string) {
 	root, err := os.OpenRoot(h.Taken)
 	if err != nil {
@@ -165,7 +165,7 @@ func (h *Home) arrived() (wrong []string) {
 	return wrong
 }
 
-// Empty removes all that is in Taken.
+// Empty removes everything in Taken.
 func (h *Home) Empty() {
 	entries, err := os.ReadDir(h.Taken)
 	if err != nil {
@@ -178,7 +178,7 @@ func (h *Home) Empty() {
 	}
 }
 
-// Size returns how many bytes the files in Taken have. Some may come or go meanwhile.
+// Size returns the total size of the files in Taken. Files may appear and vanish meanwhile.
 func (h *Home) Size() (n int64) {
 	filepath.WalkDir(h.Taken, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -191,8 +191,7 @@ func (h *Home) Size() (n int64) {
 	return n
 }
 
-// Repair undoes what an attack has done outside Taken, so that the next one is seen
-// by itself.
+// Repair undoes an attack's changes outside Taken, so that they do not count for the next attack.
 func (h *Home) Repair() {
 	for path := range h.look() {
 		if _, there := h.before[path]; !there {
@@ -208,7 +207,7 @@ func (h *Home) Repair() {
 	h.before = h.look()
 }
 
-// Out returns ways to name a file of the home from a folder in Taken.
+// Out returns several names that may lead from a folder in Taken to decoy i.
 func (h *Home) Out(i int) []string {
 	decoy := h.Decoy(i)
 	names := []string{decoy, strings.TrimPrefix(decoy, "/")}

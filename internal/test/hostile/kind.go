@@ -2,24 +2,24 @@ package hostile
 
 import "strings"
 
-// A Kind says what the client wants of a session.
+// A Kind is the purpose of a session.
 type Kind string
 
 const (
 	Control  Kind = "control"  // the supervisor's session
-	Worker   Kind = "worker"   // the way to a worker that serves functions
+	Worker   Kind = "worker"   // the connection to a worker that serves functions
 	Download Kind = "download" // a file or a folder, as an archive
 	Find     Kind = "find"     // the names of the files that match patterns
-	Fetch    Kind = "fetch"    // files, as an archive, and their sums
-	Upload   Kind = "upload"   // what the node receives
+	Fetch    Kind = "fetch"    // files, as an archive, with their checksums
+	Upload   Kind = "upload"   // files or folders to the node
 	SFTP     Kind = "sftp"
 	Other    Kind = "other" // any other command
 )
 
-// Kinds are all of them.
+// Kinds are all kinds.
 var Kinds = []Kind{Control, Worker, Download, Find, Fetch, Upload, SFTP, Other}
 
-// marks are texts by which commands of a kind are known; TestKinds meets them all.
+// marks are texts that identify the commands of a kind. TestKinds checks that each kind occurs.
 var marks = []struct {
 	text string
 	kind Kind
@@ -33,7 +33,7 @@ var marks = []struct {
 	{"trap '\\''rm -rf", Upload},
 }
 
-// kindOf tells a command's kind by its text.
+// kindOf returns a command's kind by its text.
 func kindOf(command string) Kind {
 	for _, m := range marks {
 		if strings.Contains(command, m.text) {

@@ -15,8 +15,8 @@ import (
 
 var double = gputrain.Func("hostile/double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 
-// TestKinds has the sessions of every kind seen, and all go well, where no node lies:
-// attacks that no session meets would prove nothing.
+// TestKinds checks that sessions of every kind occur and succeed if no node lies: an attack on a kind that does not
+// occur would prove nothing.
 func TestKinds(t *testing.T) {
 	home := hostile.NewHome(t)
 	c := newCloud(t, local.Config{Dir: t.TempDir()}, home)

@@ -6,45 +6,44 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A Liar decides what is said in each session, and beside the sessions. Its methods
-// are called at the same time.
+// A Liar decides how each session and connection lies. Its methods are called concurrently.
 type Liar interface {
-	// Session returns what to say in a session, or nil for the truth.
+	// Session returns the lie for a session, or nil for an honest one.
 	Session(kind Kind, command string) *Lie
-	// Connect is called for every connection, once the client is logged in. It may
-	// send what no client asked for, and returns when conn ends at the latest.
+	// Connect is called for every connection once the client has logged in. It may send unexpected messages. It must
+	// return when conn ends.
 	Connect(conn *xssh.ServerConn)
-	// Banner is shown to a client before it logs in.
+	// Banner returns the text that a client receives before login.
 	Banner() string
 }
 
-// A Lie replaces what a node says in one session. A nil field is the truth.
+// A Lie replaces parts of a node's answers in one session. A nil field leaves its part honest.
 type Lie struct {
 	// Refuse rejects the command, with this text.
 	Refuse string
-	// Reply answers the client's requests.
+	// Reply chooses the replies to the client's requests.
 	Reply func(request string) Answer
-	// Stdout and Stderr write to the client in place of the node.
+	// Stdout and Stderr write to the client instead of the node.
 	Stdout, Stderr Tamper
-	// Exit tells the client how the command ended, after its output.
+	// Exit reports to the client how the command ended, after the command's output.
 	Exit func(s *Session, kind string, payload []byte)
-	// Beside runs as long as the session does.
+	// Beside runs concurrently with the session.
 	Beside func(s *Session)
 }
 
-// A Tamper writes to the client what the node says in src, or something else. What
-// it leaves in src is dropped. It returns when the session is over at the latest.
+// A Tamper writes the node's output, read from src, or something else to the client. Output that it does not read from
+// src is dropped. It must return when the session is over.
 type Tamper func(s *Session, dst io.Writer, src io.Reader)
 
-// An Answer is one to a request of the client.
+// An Answer is a reply to a request of the client.
 type Answer int
 
 const (
 	Truth  Answer = iota
-	Yes           // accepted, without being done
-	No            // refused, without being done
-	Never         // none
-	Forged        // done, and the opposite is answered
+	Yes           // accepted, but not performed
+	No            // refused, and not performed
+	Never         // no reply
+	Forged        // performed, with the opposite reply
 )
 
 // Honest is a Liar that does not lie.
@@ -54,14 +53,14 @@ func (Honest) Session(Kind, string) *Lie { return nil }
 func (Honest) Connect(*xssh.ServerConn)  {}
 func (Honest) Banner() string            { return "" }
 
-// InSessions is a Liar in sessions of a kind, and honest beside them.
+// InSessions lies only in sessions of some kinds.
 type InSessions struct {
 	Honest
 	Of  func(Kind) bool
 	Lie func() *Lie
 }
 
-// In returns a Liar that says the same lie in each session of a kind.
+// In returns a Liar that lies in the same way in each session of a kind.
 func In(kind Kind, lie Lie) Liar {
 	return InSessions{Of: func(k Kind) bool { return k == kind }, Lie: func() *Lie { return &lie }}
 }

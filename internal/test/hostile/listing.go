@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Listed answers a look for files with names, for the first pattern.
+// Listed answers a search for files with these names, as matches of the first pattern.
 func Listed(names ...string) Tamper {
 	var b strings.Builder
 	b.WriteString("//#0\n")
@@ -16,7 +16,7 @@ func Listed(names ...string) Tamper {
 	return Say([]byte(b.String()))
 }
 
-// ListedWithoutEnd answers with up to so many names, or until the client listens no more.
+// ListedWithoutEnd answers a search with up to count names, until the client stops reading.
 func ListedWithoutEnd(count int, name func(i int) string) Tamper {
 	return func(_ *Session, dst io.Writer, _ io.Reader) {
 		io.WriteString(dst, "//#0\n")

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// A Message is one of the worker's protocol.
+// A Message is a message of the worker's protocol.
 type Message struct {
 	Type    byte
 	ID      uint64
 	Payload []byte
-	// Size is announced in place of the payload's, where it is not zero.
+	// Size is the announced size of the payload. Zero announces the real size.
 	Size uint32
 }
 
@@ -29,7 +29,7 @@ const (
 	MessagePong     = 16
 )
 
-// Bytes is the message as it is sent.
+// Bytes returns the encoded message.
 func (m Message) Bytes() []byte {
 	size := uint32(len(m.Payload))
 	if m.Size != 0 {
@@ -41,11 +41,11 @@ func (m Message) Bytes() []byte {
 	return append(b, m.Payload...)
 }
 
-// preamble comes before the first message.
+// preamble is sent before the first message.
 var preamble = []byte("\x00\x01gputrain-worker\x01\x00")
 
-// Messages has each message of a worker replaced by what rewrite returns. What comes
-// before the preamble passes, and the preamble itself.
+// Messages replaces each message of a worker with the result of rewrite. The preamble and everything before it pass
+// unchanged.
 func Messages(rewrite func(Message) [][]byte) Tamper {
 	return func(_ *Session, dst io.Writer, src io.Reader) {
 		r := bufio.NewReader(src)
@@ -81,7 +81,7 @@ func Messages(rewrite func(Message) [][]byte) Tamper {
 	}
 }
 
-// OfType rewrites messages of one type, and passes the others.
+// OfType rewrites messages of one type, and passes all others.
 func OfType(typ byte, rewrite func(Message) [][]byte) func(Message) [][]byte {
 	return func(m Message) [][]byte {
 		if m.Type == typ {
@@ -91,7 +91,7 @@ func OfType(typ byte, rewrite func(Message) [][]byte) func(Message) [][]byte {
 	}
 }
 
-// Uvarints are the numbers that payloads consist of.
+// Uvarints encodes numbers as payloads contain them.
 func Uvarints(numbers ...uint64) (b []byte) {
 	for _, n := range numbers {
 		b = binary.AppendUvarint(b, n)
@@ -99,13 +99,13 @@ func Uvarints(numbers ...uint64) (b []byte) {
 	return b
 }
 
-// ResultHeader opens the payload of a result of a call that had no stream and printed
-// nothing: with the text of an error, or none.
+// ResultHeader returns the start of the payload of a result, for a call that had no stream and printed nothing.
+// wireError is an encoded error or empty.
 func ResultHeader(wireError []byte) []byte {
 	return append(Uvarints(0, 0, 0, 0, uint64(len(wireError))), wireError...)
 }
 
-// Result is a result of a call whose head is to have so many bytes, and begins so.
+// Result returns the result of a call with an announced size, which may be wrong, and with the first bytes of its head.
 func Result(id uint64, announced uint64, start []byte) Message {
 	return Message{Type: MessageResult, ID: id, Payload: append(append(ResultHeader(nil), Uvarints(announced, 0)...), start...)}
 }

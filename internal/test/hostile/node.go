@@ -13,9 +13,9 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 )
 
-// Config says how a Node is reached and what is behind it.
+// Config configures a Node.
 type Config struct {
-	// HostKey is what the node proves itself with, and AuthorizedKeys may log in.
+	// HostKey is the node's host key. AuthorizedKeys may log in.
 	HostKey        xssh.Signer
 	AuthorizedKeys []xssh.PublicKey
 	// Behind connects to the real node.
@@ -36,15 +36,15 @@ type Node struct {
 	said   atomic.Int64
 
 	mu    sync.Mutex
-	keys  []xssh.PublicKey // that may log in
+	keys  []xssh.PublicKey // the keys that may log in
 	conns map[net.Conn]bool
 	kinds map[Kind]int
 }
 
-// A liar has all liars be of one type, for atomic.Value.
+// A liar wraps every Liar in the same type, as atomic.Value requires.
 type liar struct{ Liar }
 
-// New returns an honest node. Its owner closes it.
+// New returns an honest node. The caller must close it.
 func New(cfg Config) *Node {
 	n := &Node{cfg: cfg, keys: cfg.AuthorizedKeys, conns: map[net.Conn]bool{}, kinds: map[Kind]int{}}
 	n.life, n.end = context.WithCancel(context.Background())
@@ -52,31 +52,30 @@ func New(cfg Config) *Node {
 	return n
 }
 
-// Lie has the node say what l wants from now on. Sessions that have begun go on as
-// they are.
+// Lie sets the liar for new sessions. It does not affect sessions that have begun.
 func (n *Node) Lie(l Liar) { n.liar.Store(liar{l}) }
 
-// Authorize lets other clients in, and the former ones no more.
+// Authorize replaces the keys that may log in.
 func (n *Node) Authorize(keys ...xssh.PublicKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.keys = keys
 }
 
-// Leaked reports whether the node has received one of Config.Secrets.
+// Leaked reports whether a client has sent the node one of Config.Secrets.
 func (n *Node) Leaked() bool { return n.leaked.Load() }
 
-// Said returns how many bytes of output the node has sent.
+// Said returns the number of bytes of output that the node has sent.
 func (n *Node) Said() int64 { return n.said.Load() }
 
-// Sessions returns how many sessions of a kind there were.
+// Sessions returns the number of sessions of a kind so far.
 func (n *Node) Sessions(kind Kind) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.kinds[kind]
 }
 
-// Dial returns a new connection to the node, in memory.
+// Dial returns a new in-memory connection to the node.
 func (n *Node) Dial(context.Context) (net.Conn, error) {
 	client, server := sshd.Pipe()
 	n.mu.Lock()
@@ -89,7 +88,7 @@ func (n *Node) Dial(context.Context) (net.Conn, error) {
 	return client, nil
 }
 
-// HangUp ends all connections.
+// HangUp closes all connections.
 func (n *Node) HangUp() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,15 +97,14 @@ func (n *Node) HangUp() {
 	}
 }
 
-// Close ends all connections and returns when nothing of the node is left. What is
-// behind it is not touched.
+// Close ends all connections and all goroutines of the node. It does not affect the real node.
 func (n *Node) Close() {
 	n.end()
 	n.HangUp()
 	n.wg.Wait()
 }
 
-// serve is the life of one connection.
+// serve serves one connection.
 func (n *Node) serve(nc net.Conn) {
 	defer func() {
 		nc.Close()
@@ -128,7 +126,7 @@ func (n *Node) serve(nc net.Conn) {
 	defer behind.Close()
 	wg.Go(func() {
 		behind.Wait()
-		nc.Close() // as when the node itself hangs up
+		nc.Close() // as if the node itself closed the connection
 	})
 	wg.Go(func() { xssh.DiscardRequests(requests) })
 	wg.Go(func() { l.Connect(conn) })

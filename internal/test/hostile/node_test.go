@@ -26,7 +26,7 @@ var count = gputrain.GeneratorFunc("hostile/count", func(_ context.Context, n in
 	return nil
 })
 
-// always says the same in every session of some kinds.
+// always lies in the same way in every session of some kinds, or of all kinds if none is given.
 func always(lie hostile.Lie, kinds ...hostile.Kind) hostile.Liar {
 	return hostile.InSessions{
 		Of: func(k hostile.Kind) bool {
@@ -49,7 +49,7 @@ func frames(rewrite func() func(hostile.Frame) [][]byte) hostile.Liar {
 	}
 }
 
-// ended rewrites the ends of tasks.
+// ended rewrites the frames that report the ends of tasks.
 func ended(rewrite func(hostile.Frame) [][]byte) hostile.Liar {
 	return frames(func() func(hostile.Frame) [][]byte { return hostile.One("D", rewrite) })
 }
@@ -67,7 +67,7 @@ func results(rewrite func(hostile.Message) [][]byte) hostile.Liar {
 	return messages(func() func(hostile.Message) [][]byte { return hostile.OfType(hostile.MessageResult, rewrite) })
 }
 
-// A bystander lies beside the sessions.
+// A bystander lies outside sessions.
 type bystander struct {
 	hostile.Honest
 	connect func(*xssh.ServerConn)
@@ -81,14 +81,14 @@ func (b bystander) Connect(c *xssh.ServerConn) {
 }
 func (b bystander) Banner() string { return b.banner }
 
-// attacks are what a node says in place of the truth, beside files.
+// attacks are lies in sessions that do not transfer files, and lies in all sessions.
 var attacks = []struct {
 	name string
 	liar hostile.Liar
 }{
 	{"the truth", hostile.Honest{}},
 
-	// The supervisor's session.
+	// Lies of the supervisor.
 	{"facts that no machine has", frames(func() func(hostile.Frame) [][]byte {
 		return hostile.One("F", func(f hostile.Frame) [][]byte {
 			return append(hostile.Lines("F cpus -1", "F cpus 99999999999999999999", "F memory 9223372036854775807", "F arch \x1b[2J", "F os ../../x", "F path $(touch /x):'", "F lease 9223372036854775807"), f.Bytes())
@@ -99,7 +99,7 @@ var attacks = []struct {
 			return [][]byte{[]byte("F tool " + strings.Repeat("x", 30_000) + "\n"), f.Bytes()}
 		})
 	})},
-	{"tasks that nobody has", frames(func() func(hostile.Frame) [][]byte {
+	{"unknown tasks", frames(func() func(hostile.Frame) [][]byte {
 		return func(f hostile.Frame) [][]byte {
 			return append(hostile.Lines("D nobody 0 - exit 1 0 0 0", "O nobody o 0 0", "Z nobody o 9", "V nobody"), f.Bytes())
 		}
@@ -155,7 +155,7 @@ var attacks = []struct {
 		}
 	})},
 
-	// The worker's.
+	// Lies of the worker.
 	{"a rejection of megabytes", messages(func() func(hostile.Message) [][]byte {
 		return hostile.OfType(hostile.MessageWelcome, func(m hostile.Message) [][]byte {
 			return [][]byte{hostile.Message{Type: hostile.MessageReject, Payload: append([]byte("\xa2dCodefbinarygMessage\x7a\x00\x30\x00\x00"), make([]byte, 3<<20)...)}.Bytes()}
@@ -175,7 +175,7 @@ var attacks = []struct {
 			return [][]byte{hostile.Message{Type: hostile.MessageFenced}.Bytes()}
 		})
 	})},
-	{"results that nobody asked for", results(func(m hostile.Message) [][]byte {
+	{"results that were not requested", results(func(m hostile.Message) [][]byte {
 		var out [][]byte
 		for id := range uint64(1000) {
 			out = append(out, hostile.Message{Type: hostile.MessageResult, ID: id, Payload: m.Payload}.Bytes())
@@ -204,7 +204,7 @@ var attacks = []struct {
 		m.Payload = append(hostile.ResultHeader(text), hostile.Uvarints(0, 0)...)
 		return [][]byte{m.Bytes()}
 	})},
-	{"items that nobody asked for", results(func(m hostile.Message) [][]byte {
+	{"items that were not requested", results(func(m hostile.Message) [][]byte {
 		return [][]byte{hostile.Message{Type: hostile.MessageItem, ID: m.ID, Payload: hostile.Uvarints(0, 1, 0, 7)}.Bytes(), m.Bytes()}
 	})},
 	{"credit without end", results(func(m hostile.Message) [][]byte {
@@ -215,7 +215,7 @@ var attacks = []struct {
 		return [][]byte{m.Bytes()}
 	})},
 
-	// Every session, and beside them.
+	// Lies in all sessions, and outside sessions.
 	{"no statuses", always(hostile.Lie{Exit: func(*hostile.Session, string, []byte) {}})},
 	{"statuses of nonsense", always(hostile.Lie{Exit: func(s *hostile.Session, kind string, _ []byte) { s.Request(kind, false, []byte{1, 2}) }})},
 	{"signals of megabytes", always(hostile.Lie{Exit: func(s *hostile.Session, _ string, _ []byte) {
@@ -224,14 +224,14 @@ var attacks = []struct {
 	{"complaints of megabytes", always(hostile.Lie{Stderr: hostile.Flood([]byte("\x1b[2Jno\n"), 16<<20)})},
 	{"answers of megabytes", always(hostile.Lie{Stdout: hostile.Flood([]byte("x\n"), 16<<20)}, hostile.Other)},
 	{"refusals", always(hostile.Lie{Reply: func(string) hostile.Answer { return hostile.No }}, hostile.Other, hostile.Upload, hostile.Download, hostile.Find, hostile.Fetch)},
-	{"requests that nobody asked for", always(hostile.Lie{Beside: func(s *hostile.Session) {
+	{"requests that were not requested", always(hostile.Lie{Beside: func(s *hostile.Session) {
 		for range 1000 {
 			if s.Request("\x1b[2J", true, make([]byte, 1000)) != nil {
 				return
 			}
 		}
 	}})},
-	{"channels that nobody asked for", bystander{banner: strings.Repeat("\x1b[2Jbanner\n", 1000), connect: func(c *xssh.ServerConn) {
+	{"channels that were not requested", bystander{banner: strings.Repeat("\x1b[2Jbanner\n", 1000), connect: func(c *xssh.ServerConn) {
 		for range 200 {
 			if ch, requests, err := c.OpenChannel("forwarded-tcpip", make([]byte, 1000)); err == nil {
 				go xssh.DiscardRequests(requests)
@@ -245,18 +245,18 @@ var attacks = []struct {
 	{"ends of the connection", always(hostile.Lie{Beside: func(s *hostile.Session) { s.Shut() }}, hostile.Worker)},
 }
 
-// TestHostileNode has one of two nodes lie, in each of many ways, to all that a program
-// does with a pool. All of it returns, and the other node does its work.
+// TestHostileNode makes one of two nodes lie, in many ways, during everything that a program does with a pool. Every
+// operation returns, and the other node does its work.
 func TestHostileNode(t *testing.T) {
 	home := hostile.NewHome(t)
 	t.Setenv("HOME", home.Dir)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // programs that are built for a node
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // for programs that are built for a node
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Chdir(home.Work)
 	up := filepath.Join(t.TempDir(), "up")
 	write(t, filepath.Join(up, "file"), "sent")
 	t.Run("attacks", func(t *testing.T) {
-		room := make(chan struct{}, 8) // most of what takes long is waiting
+		room := make(chan struct{}, 8) // slow subtests mostly wait
 		for _, a := range attacks {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
@@ -284,7 +284,7 @@ func TestHostileNode(t *testing.T) {
 	}
 }
 
-// A victim is a program with a pool of which node 0 is hostile.
+// A victim is a program with a pool whose node 0 is hostile.
 type victim struct {
 	t     *testing.T
 	taken string
@@ -304,7 +304,7 @@ func newVictim(t *testing.T, home *hostile.Home, up string) *victim {
 	return v
 }
 
-// reap ends what an Attach that failed has left.
+// reap removes what a failed Attach left behind.
 func (v *victim) reap() {
 	v.cloud.lie(0, hostile.Honest{})
 	if _, err := gputrain.StateDir(v.state).Reap(context.WithoutCancel(v.t.Context()), v.cloud); err != nil {
@@ -316,8 +316,7 @@ func (v *victim) options() []gputrain.Option {
 	return []gputrain.Option{gputrain.WithStateDir(v.state), gputrain.WithResultsDir(filepath.Join(v.taken, "results")), gputrain.WithName("victim")}
 }
 
-// open opens the pool, with a node that lies from the start or none, and reports
-// whether there is one.
+// open opens the pool, whose node 0 lies from the start if first is not nil, and reports whether that succeeded.
 func (v *victim) open(first hostile.Liar) bool {
 	v.cloud.first = map[int]hostile.Liar{0: first}
 	ctx, giveUp := context.WithCancel(v.t.Context())
@@ -333,13 +332,13 @@ func (v *victim) open(first hostile.Liar) bool {
 	return err == nil
 }
 
-// everything does all that a program does.
+// everything runs every operation that a program may use.
 func (v *victim) everything() {
 	t := v.t
 	bounded := func(rank int, do func(*gputrain.Compute) error) error {
 		return returns(t, func() error {
 			ctx, cancel := context.WithCancel(t.Context())
-			if rank == 0 { // what it does not answer ends some time
+			if rank == 0 { // operations that the hostile node does not answer end with the context
 				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 			}
 			defer cancel()
@@ -377,7 +376,7 @@ func (v *victim) everything() {
 	}
 }
 
-// attach takes the pool over, as another program would, and closes what it was.
+// attach takes over the pool, as another program would, and closes the previous Compute.
 func (v *victim) attach() {
 	ctx, giveUp := context.WithCancel(v.t.Context())
 	defer time.AfterFunc(5*time.Second, giveUp).Stop()
@@ -391,14 +390,14 @@ func (v *victim) attach() {
 	if err != nil {
 		return
 	}
-	wantShort(v.t, returns(v.t, v.pool.Close)) // which ends nothing
+	wantShort(v.t, returns(v.t, v.pool.Close)) // does not end the nodes
 	v.pool = pool
 }
 
-// errWrong is a success that is none.
-var errWrong = errors.New("a lie was believed")
+// errWrong means that an operation succeeded with a false result.
+var errWrong = errors.New("a false result was accepted")
 
-// task runs a command. What a node says that it printed is the node's to say.
+// task runs a command. The node may lie about its output.
 func (v *victim) task(c *gputrain.Compute, rank int) error {
 	r, err := c.Run(gputrain.Task{Script: "echo said; echo beside >&2", Target: gputrain.OnRank(rank), Timeout: 2 * time.Second})
 	if rank == 1 && err == nil && string(r.Stdout) != "said\n" {
@@ -425,7 +424,7 @@ func (v *victim) call(c *gputrain.Compute, rank int) error {
 }
 
 func (v *victim) stream(c *gputrain.Compute, rank int) error {
-	if rank == 1 { // it goes where there is room
+	if rank == 1 { // the stream runs on any node with capacity
 		return nil
 	}
 	n := 0
@@ -441,7 +440,7 @@ func (v *victim) stream(c *gputrain.Compute, rank int) error {
 	return nil
 }
 
-// outputs brings files, which are what the result says.
+// outputs fetches files and compares them with the result.
 func (v *victim) outputs(c *gputrain.Compute, rank int) error {
 	task := gputrain.Script("mkdir -p out; echo good >out/file")
 	task.Target, task.Outputs = gputrain.OnRank(rank), []string{"out/*"}
@@ -455,8 +454,8 @@ func (v *victim) outputs(c *gputrain.Compute, rank int) error {
 	return err
 }
 
-// wantShort checks that an error does not repeat all that a node said, and commands no
-// terminal.
+// wantShort checks that an error does not contain a node's whole answer, and has no control characters that could
+// affect a terminal.
 func wantShort(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// A Packet is one of SFTP's, version 3.
+// A Packet is a packet of SFTP, version 3.
 type Packet struct {
 	Type byte
-	Body []byte // begins with the request's id, but for the first packet
-	// Size is announced in place of the packet's, where it is not zero.
+	Body []byte // begins with the request's ID, except in the first packet
+	// Size is the announced size. Zero announces the real size.
 	Size uint32
 }
 
@@ -24,7 +24,7 @@ const (
 	PacketAttrs   = 105
 )
 
-// Bytes is the packet as it is sent.
+// Bytes returns the encoded packet.
 func (p Packet) Bytes() []byte {
 	size := uint32(len(p.Body) + 1)
 	if p.Size != 0 {
@@ -34,10 +34,10 @@ func (p Packet) Bytes() []byte {
 	return append(append(b, p.Type), p.Body...)
 }
 
-// ID is that of the request that the packet answers.
+// ID returns the ID of the request that the packet answers.
 func (p Packet) ID() []byte { return p.Body[:min(4, len(p.Body))] }
 
-// Packets has each packet of a server replaced by what rewrite returns.
+// Packets replaces each packet of a server with the result of rewrite.
 func Packets(rewrite func(Packet) [][]byte) Tamper {
 	return func(_ *Session, dst io.Writer, src io.Reader) {
 		r := bufio.NewReader(src)
@@ -63,7 +63,7 @@ func Packets(rewrite func(Packet) [][]byte) Tamper {
 	}
 }
 
-// OfPacket rewrites packets of one type, and passes the others.
+// OfPacket rewrites packets of one type, and passes all others.
 func OfPacket(typ byte, rewrite func(Packet) [][]byte) func(Packet) [][]byte {
 	return func(p Packet) [][]byte {
 		if p.Type == typ {
@@ -73,14 +73,14 @@ func OfPacket(typ byte, rewrite func(Packet) [][]byte) func(Packet) [][]byte {
 	}
 }
 
-// An Attributed file is one of a folder, as SFTP tells.
+// Attributed is an entry of a folder in SFTP.
 type Attributed struct {
 	Name string
-	Mode uint32 // with the bits of its kind
+	Mode uint32 // including the file type bits
 	Size uint64
 }
 
-// Modes of kinds of files.
+// File modes by file type.
 const (
 	ModeFile   = 0o100644
 	ModeFolder = 0o040755
@@ -99,7 +99,7 @@ func text(s string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
 }
 
-// Names answers with the files of a folder, or with the target of a link.
+// Names returns an answer with the files of a folder, or the target of a link.
 func (p Packet) Names(files ...Attributed) []byte {
 	b := binary.BigEndian.AppendUint32(append([]byte{}, p.ID()...), uint32(len(files)))
 	for _, f := range files {
@@ -110,17 +110,17 @@ func (p Packet) Names(files ...Attributed) []byte {
 	return Packet{Type: PacketName, Body: b}.Bytes()
 }
 
-// Attributes answers with what a file is.
+// Attributes returns an answer with a file's attributes.
 func (p Packet) Attributes(a Attributed) []byte {
 	return Packet{Type: PacketAttrs, Body: append(append([]byte{}, p.ID()...), a.attrs()...)}.Bytes()
 }
 
-// Content answers a read with more or less than was asked for.
+// Content returns an answer to a read. It may have more or fewer bytes than requested.
 func (p Packet) Content(b []byte) []byte {
 	return Packet{Type: PacketData, Body: append(append([]byte{}, p.ID()...), text(string(b))...)}.Bytes()
 }
 
-// Status answers with a code.
+// Status returns an answer with a status code.
 func (p Packet) Status(code uint32, message string) []byte {
 	b := binary.BigEndian.AppendUint32(append([]byte{}, p.ID()...), code)
 	return Packet{Type: PacketStatus, Body: append(append(b, text(message)...), text("")...)}.Bytes()

@@ -11,22 +11,22 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Aims are what random lies are about.
+// Aims are the targets of random lies.
 type Aims struct {
-	// Names are files that the client asks for, relative to where it does.
+	// Names are files that the client requests, relative to its folder.
 	Names []string
-	// Outside are names that lead to files of the user.
+	// Outside are names that point to the user's files.
 	Outside []string
-	// IDs are tasks that the client has on the node.
+	// IDs are the client's tasks on the node.
 	IDs []string
-	// Flood bounds what one lie sends. Zero means 1 MiB.
+	// Flood limits the bytes of one lie. Zero means 1 MiB.
 	Flood int64
-	// Talkative leaves out lies that only say nothing more.
+	// Talkative excludes lies that only make the node silent.
 	Talkative bool
 }
 
-// A random liar has a few rules, each with its own random numbers, so that what it says
-// in a session does not depend on the order of sessions at the same time.
+// A random liar has a few rules, each with its own random numbers. So its lies in a session do not depend on the order
+// of concurrent sessions.
 type random struct {
 	aims   Aims
 	rules  []rule
@@ -37,12 +37,12 @@ type random struct {
 }
 
 type rule struct {
-	kind Kind // "" is any
-	nth  int  // -1 is every
+	kind Kind // "" means any kind
+	nth  int  // index of the session; -1 means every session
 	seed uint64
 }
 
-// Random returns a liar that is decided by r.
+// Random returns a liar whose lies are determined by r.
 func Random(r *rand.Rand, aims Aims) Liar {
 	if aims.Flood == 0 {
 		aims.Flood = 1 << 20
@@ -84,7 +84,7 @@ func (l *random) Banner() string {
 	return strings.Repeat("\x1b[2J\x07welcome\r\n", int(l.beside.seed%5000))
 }
 
-// Connect asks the client for things.
+// Connect sends the client unexpected requests.
 func (l *random) Connect(conn *xssh.ServerConn) {
 	if l.beside == nil {
 		return
@@ -109,7 +109,7 @@ func (l *random) Connect(conn *xssh.ServerConn) {
 	}
 }
 
-// RandomStream is a lie in what a worker's connection carries.
+// RandomStream returns a lie for a worker's connection, determined by r.
 func RandomStream(r *rand.Rand, aims Aims) Tamper {
 	if aims.Flood == 0 {
 		aims.Flood = 1 << 20
@@ -145,7 +145,7 @@ func randomLie(kind Kind, r *rand.Rand, aims Aims) *Lie {
 	return lie
 }
 
-// randomTamper knows no protocol.
+// randomTamper returns a lie that ignores the protocol.
 func randomTamper(r *rand.Rand, aims Aims) Tamper {
 	text := noise(r, 1+r.IntN(300))
 	size := 1 + r.Int64N(2000)
@@ -173,14 +173,14 @@ func randomTamper(r *rand.Rand, aims Aims) Tamper {
 			then = Insert([]byte("\n"))
 		}
 	}
-	// Most of what is interesting is at the start.
+	// Most lies begin near the start, which is the most interesting part.
 	return After(int64(float64(3000)*r.Float64()*r.Float64()*r.Float64()), then)
 }
 
 func randomExit(r *rand.Rand) func(*Session, string, []byte) {
 	switch r.IntN(6) {
 	case 0:
-		return func(*Session, string, []byte) {} // none
+		return func(*Session, string, []byte) {} // no message about the end
 	case 1:
 		code := pick(r, 0, 1, 66, 77, 126, 127, 255, 256, 1<<31, 1<<32-1)
 		return func(s *Session, _ string, _ []byte) { s.Status(uint32(code)) }
@@ -202,7 +202,7 @@ func randomExit(r *rand.Rand) func(*Session, string, []byte) {
 	return func(s *Session, kind string, _ []byte) { s.Request(kind, false, payload) }
 }
 
-// randomRequests says things of the end before it, and asks the client for things.
+// randomRequests sends premature messages about the command's end, and unexpected requests.
 func randomRequests(r *rand.Rand) func(*Session) {
 	count, payload := 1+r.IntN(30), noise(r, r.IntN(2000))
 	name := pick(r, "exit-status", "exit-signal", "exec", "env", "window-change", "eow@openssh.com", "\x1b[2J")
@@ -219,7 +219,7 @@ func randomRequests(r *rand.Rand) func(*Session) {
 	}
 }
 
-// knowing is a lie that the client understands.
+// knowing returns a lie in the protocol that the client expects.
 func knowing(kind Kind, r *rand.Rand, aims Aims) Tamper {
 	switch kind {
 	case Download:
@@ -249,7 +249,7 @@ func knowing(kind Kind, r *rand.Rand, aims Aims) Tamper {
 	return randomTamper(r, aims)
 }
 
-// name is one that the client asks for.
+// name returns a name that the client requests.
 func (a Aims) name(r *rand.Rand) string {
 	if len(a.Names) == 0 {
 		return "name"
@@ -264,7 +264,7 @@ func (a Aims) outside(r *rand.Rand) string {
 	return pick(r, a.Outside...)
 }
 
-// anyName is one that is good, bad or odd.
+// anyName returns a valid, invalid or strange name.
 func (a Aims) anyName(r *rand.Rand) string {
 	switch r.IntN(8) {
 	case 0:
@@ -282,7 +282,7 @@ func (a Aims) anyName(r *rand.Rand) string {
 	return a.name(r)
 }
 
-// randomEntries are those of an archive, among them pairs that only together do harm.
+// randomEntries returns entries of an archive, including pairs that are harmful only together.
 func randomEntries(r *rand.Rand, aims Aims) (entries []Entry) {
 	for range 1 + r.IntN(6) {
 		name := pick(r, "", "./") + aims.anyName(r)
@@ -315,7 +315,7 @@ func randomEntries(r *rand.Rand, aims Aims) (entries []Entry) {
 			entries = append(entries, Entry{Name: name, Mode: pick(r, int64(0), 0o777, 0o4755, 0o1), Body: body})
 		}
 	}
-	if r.IntN(3) == 0 { // what the client wanted is there too
+	if r.IntN(3) == 0 { // include the requested files too
 		for _, name := range aims.Names {
 			entries = append(entries, File("./"+name, "what was asked for"))
 		}
@@ -323,7 +323,7 @@ func randomEntries(r *rand.Rand, aims Aims) (entries []Entry) {
 	return entries
 }
 
-// words are what a word of a frame may be.
+// words are values to put into a frame.
 var words = []string{"", "-1", "0", "1", "2", "7", "255", "256", "-9", "4294967296", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
 	"1e9", "0x7f", "x", "o", "e", "-", "\x1b[2J", "\x00", "'", "$(x)", "../..", "exit", "signal", "oom", "timedout", "cancelled", "vanished", "never", "nodir", "fenced", "nofork",
 	"perl", "F", "D", "SIGKILL", "gone", "linux", "amd64", strings.Repeat("9", 400), strings.Repeat("w", 5000)}
@@ -486,14 +486,13 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// Program is the source of a random liar's numbers that a fuzz target gives: its bytes,
-// and then others that they decide.
+// Program is a source of random numbers made from a fuzz target's input: its bytes, and then numbers derived from them.
 type Program struct {
 	bytes io.Reader
 	after *rand.PCG
 }
 
-// NewProgram returns the numbers of an input.
+// NewProgram returns the source for an input.
 func NewProgram(input []byte) *Program {
 	var sum uint64
 	for _, b := range input {
@@ -502,7 +501,7 @@ func NewProgram(input []byte) *Program {
 	return &Program{strings.NewReader(string(input)), rand.NewPCG(sum, 1)}
 }
 
-// Uint64 makes it a rand.Source.
+// Uint64 implements rand.Source.
 func (p *Program) Uint64() (n uint64) {
 	var b [8]byte
 	if _, err := io.ReadFull(p.bytes, b[:]); err != nil {

@@ -21,10 +21,11 @@ import (
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/test/hostile"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestMain(m *testing.M) {
-	gputrain.Init() // this program is also what runs functions on nodes
+	gputrain.Init() // this program also runs the functions on nodes
 	goleak.VerifyTestMain(m)
 }
 
@@ -45,7 +46,7 @@ func makeKey() (xssh.Signer, error) {
 	return xssh.NewSignerFromKey(key)
 }
 
-// behind returns how a hostile node reaches the real one.
+// behind returns a func with which a hostile node connects to the real one.
 func behind(dial func(context.Context) (net.Conn, error), login xssh.Signer, hostKey xssh.PublicKey) func(context.Context) (*xssh.Client, error) {
 	return func(ctx context.Context) (*xssh.Client, error) {
 		nc, err := dial(ctx)
@@ -63,7 +64,7 @@ func behind(dial func(context.Context) (net.Conn, error), login xssh.Signer, hos
 	}
 }
 
-// A rig is one hostile node that a client reaches without a pool.
+// A rig is one hostile node with a client but without a pool.
 type rig struct {
 	node   *hostile.Node
 	home   *hostile.Home
@@ -72,7 +73,7 @@ type rig struct {
 	client *ssh.Client
 }
 
-// newRig makes a rig. Its node is honest at first.
+// newRig makes a rig. Its node is honest until a test calls Lie.
 func newRig(t testing.TB, server sshd.Config, home *hostile.Home) *rig {
 	t.Helper()
 	login, key := newKey(t), newKey(t)
@@ -106,13 +107,13 @@ func secretsOf(home *hostile.Home) [][]byte {
 	return [][]byte{[]byte(home.Secret)}
 }
 
-// withShell is a rig whose node runs real commands.
+// withShell returns a rig whose node runs real commands.
 func withShell(t testing.TB, home *hostile.Home) *rig {
 	t.Helper()
 	return newRig(t, sshd.Config{Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}}, home)
 }
 
-// remote is the files of the rig's node.
+// remote returns access to the files of the rig's node.
 func (r *rig) remote(tar bool) *transfer.Remote {
 	return &transfer.Remote{Client: r.client, Tools: transfer.Tools{Tar: tar, SHA256: "sha256sum"}, Dir: r.work}
 }
@@ -122,7 +123,7 @@ func download(ctx context.Context, from *transfer.Remote, what, dir string) erro
 	return from.Download(ctx, what, dir, transfer.DownloadOptions{})
 }
 
-// write puts a file on the node, behind its back.
+// write creates a file directly, not through a client.
 func write(t testing.TB, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -133,24 +134,24 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// A cloud is a provider whose nodes are those of another one, behind nodes that lie.
+// A cloud is a provider whose nodes are those of another provider, each behind a hostile node.
 type cloud struct {
 	gputrain.Provider
 	home *hostile.Home
-	// first has, by rank, the lies that nodes tell from their start.
+	// first has the lies of nodes that lie from their start, by rank.
 	first map[int]hostile.Liar
 
 	mu    sync.Mutex
 	nodes map[string]*made // by instance
 }
 
-// A made node is one of a cloud.
+// A made node is a node of a cloud.
 type made struct {
 	*hostile.Node
 	rank    int
 	hostKey string
-	login   xssh.Signer     // at the real node
-	driver  gputrain.Driver // of the program that serves it now
+	login   xssh.Signer   // to log in to the real node
+	driver  driver.Driver // driver of the program that owns the node now
 }
 
 func newCloud(t testing.TB, behind gputrain.Provider, home *hostile.Home) *cloud {
@@ -168,7 +169,7 @@ func (c *cloud) close() {
 	}
 }
 
-// lie has the node of a rank lie from now on.
+// lie makes the node of a rank lie from now on.
 func (c *cloud) lie(rank int, l hostile.Liar) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,21 +203,21 @@ func (c *cloud) leaked() bool {
 	return false
 }
 
-func (c *cloud) Open(ctx context.Context) (gputrain.Driver, error) {
+func (c *cloud) Open(ctx context.Context) (driver.Driver, error) {
 	d, err := c.Provider.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &driver{d, c}, nil
+	return &hostileDriver{d, c}, nil
 }
 
-type driver struct {
-	gputrain.Driver
+type hostileDriver struct {
+	driver.Driver
 	c *cloud
 }
 
-// Launch gives the nodes behind a key of its own, so that only hostile nodes can log in.
-func (d *driver) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+// Launch gives the real nodes another authorized key, so that only hostile nodes can log in.
+func (d *hostileDriver) Launch(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
 	_, _, clients, err := sshd.Keys("", r.Pool.AuthorizedKey)
 	if err != nil {
 		return nil, err
@@ -235,8 +236,8 @@ func (d *driver) Launch(ctx context.Context, r gputrain.LaunchRequest) ([]gputra
 	return made, err
 }
 
-// stand puts a hostile node before one that was launched.
-func (d *driver) stand(in *gputrain.Instance, r gputrain.LaunchRequest, login xssh.Signer, clients []xssh.PublicKey) error {
+// stand puts a hostile node in front of a launched node.
+func (d *hostileDriver) stand(in *driver.Instance, r driver.Launch, login xssh.Signer, clients []xssh.PublicKey) error {
 	private := ""
 	for _, want := range r.Nodes {
 		if want.Name == in.Name {
@@ -249,7 +250,7 @@ func (d *driver) stand(in *gputrain.Instance, r gputrain.LaunchRequest, login xs
 	}
 	inst := *in
 	if len(in.SSH.HostKeys) != 1 {
-		return errors.New("hostile: the node behind has no host key")
+		return errors.New("hostile: the real node has no host key")
 	}
 	real, _, _, _, err := xssh.ParseAuthorizedKey([]byte(in.SSH.HostKeys[0]))
 	if err != nil {
@@ -260,7 +261,7 @@ func (d *driver) stand(in *gputrain.Instance, r gputrain.LaunchRequest, login xs
 		d.c.mu.Lock()
 		now := n.driver
 		d.c.mu.Unlock()
-		return now.(gputrain.Dialer).Dial(ctx, inst)
+		return now.(driver.Dialer).Dial(ctx, inst)
 	}
 	n = &made{driver: d.Driver, rank: in.Rank, hostKey: public, login: login, Node: hostile.New(hostile.Config{
 		HostKey: hostKey, AuthorizedKeys: clients, Secrets: secretsOf(d.c.home), Behind: behind(dial, login, real),
@@ -275,7 +276,7 @@ func (d *driver) stand(in *gputrain.Instance, r gputrain.LaunchRequest, login xs
 	return nil
 }
 
-func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+func (d *hostileDriver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	found, err := d.Driver.Describe(ctx, ids...)
 	d.c.mu.Lock()
 	defer d.c.mu.Unlock()
@@ -287,9 +288,9 @@ func (d *driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 	return found, err
 }
 
-// Resume has the nodes behind served by this driver.
-func (d *driver) Resume(ctx context.Context, pool gputrain.PoolInfo, ids ...string) error {
-	r, ok := d.Driver.(gputrain.Resumer)
+// Resume makes the hostile nodes reach the real nodes through this driver.
+func (d *hostileDriver) Resume(ctx context.Context, pool driver.PoolInfo, ids ...string) error {
+	r, ok := d.Driver.(driver.Resumer)
 	_, _, clients, err := sshd.Keys("", pool.AuthorizedKey)
 	if err != nil || !ok {
 		return err
@@ -314,7 +315,7 @@ func (d *driver) Resume(ctx context.Context, pool gputrain.PoolInfo, ids ...stri
 	return nil
 }
 
-func (d *driver) Dial(ctx context.Context, in gputrain.Instance) (net.Conn, error) {
+func (d *hostileDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	d.c.mu.Lock()
 	n := d.c.nodes[in.ID]
 	d.c.mu.Unlock()

@@ -21,12 +21,12 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/bubble"
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/test/bubble"
 	"github.com/gputrain/gputrain/internal/test/hostile"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/worker"
@@ -34,10 +34,13 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// TestHostileSeeds has nodes lie at random: GPUTRAIN_HOSTILE seeds, each of which says
-// what the client does and what the node says. GPUTRAIN_HOSTILE_SEED runs one alone.
+// TestHostileSeeds makes nodes lie at random. GPUTRAIN_HOSTILE sets the number of seeds. Each seed determines the
+// client's actions and the node's answers. GPUTRAIN_HOSTILE_SEED runs only that seed.
 func TestHostileSeeds(t *testing.T) {
 	first, count := uint64(0), 300
+	if testing.Short() {
+		count = 60
+	}
 	if text := os.Getenv("GPUTRAIN_HOSTILE"); text != "" {
 		var err error
 		if count, err = strconv.Atoi(text); err != nil {
@@ -51,7 +54,7 @@ func TestHostileSeeds(t *testing.T) {
 		}
 		count = 1
 	}
-	shards := min(count, 6*runtime.GOMAXPROCS(0)) // most of what takes long is waiting
+	shards := min(count, 6*runtime.GOMAXPROCS(0)) // slow seeds mostly wait
 	var next atomic.Uint64
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard", shard), func(t *testing.T) {
@@ -68,14 +71,14 @@ func TestHostileSeeds(t *testing.T) {
 	}
 }
 
-// A world is what seeds of a shard share, since it takes long to make.
+// A world has what the seeds of a shard share, because it is slow to create.
 type world struct {
 	t      *testing.T
 	files  *rig
-	socket string // of a worker
+	socket string // socket of a worker
 	pool   *gputrain.Compute
 	cloud  *cloud
-	home   *hostile.Home // of the pool
+	home   *hostile.Home // home of the pool
 	failed int
 }
 
@@ -84,7 +87,7 @@ func (w *world) try(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	levels := []struct {
 		name  string
-		share int // of a hundred
+		share int // percentage of the seeds
 		try   func(*rand.Rand) error
 	}{
 		{"files", 64, w.tryFiles},
@@ -116,11 +119,10 @@ func (w *world) try(seed uint64) {
 	}
 }
 
-// A moment is how long a node may be silent before the client gives up, where time is
-// real.
+// A client waits at most moment for a silent node, in real time.
 const moment = 300 * time.Millisecond
 
-// newFiles is a rig whose node has some files. Each seed connects for itself.
+// newFiles returns a rig whose node has some files. Each seed makes its own connection.
 func newFiles(t testing.TB) *rig {
 	t.Helper()
 	r := withShell(t, hostile.NewHome(t))
@@ -131,7 +133,7 @@ func newFiles(t testing.TB) *rig {
 	return r
 }
 
-// tryFiles has a node lie of files.
+// tryFiles makes a node lie about its files.
 func (w *world) tryFiles(r *rand.Rand) error {
 	t := w.t
 	if w.files == nil {
@@ -162,7 +164,7 @@ func (w *world) tryFiles(r *rand.Rand) error {
 			}
 		case 4:
 			remote.Upload(ctx, filepath.Join(rig.work, "file"), "up", transfer.Options{})
-		case 5: // what came is sent
+		case 5: // upload what was received
 			remote.Upload(ctx, home.Taken, "taken", transfer.Options{})
 		}
 	}
@@ -185,7 +187,7 @@ func pickGlob(r *rand.Rand) string {
 	return []string{"**", "*", "folder/*", "file", "folder"}[r.IntN(5)]
 }
 
-// trySupervisor has a node lie of its tasks, in virtual time.
+// trySupervisor makes a node lie about its tasks, in virtual time.
 func (w *world) trySupervisor(r *rand.Rand) (err error) {
 	bubble.Test(w.t, func(t *testing.T) {
 		n := simnode.New(simnode.Config{CPUs: 3, Exec: speak})
@@ -225,9 +227,9 @@ func (w *world) trySupervisor(r *rand.Rand) (err error) {
 				if e == nil && (x.StdoutBytes != int64(out.Len()) || x.StderrBytes != int64(errs.Len())) {
 					e = fmt.Errorf("%s: %d and %d bytes of %d and %d", id, out.Len(), errs.Len(), x.StdoutBytes, x.StderrBytes)
 				} else if e == nil && out.Len()+errs.Len() > 64<<20 {
-					e = fmt.Errorf("%s has said %d bytes", id, out.Len()+errs.Len())
+					e = fmt.Errorf("%s has printed %d bytes", id, out.Len()+errs.Len())
 				} else {
-					e = nil // what a node says of its own task is its own
+					e = nil // a node may lie about its own task
 				}
 				done <- e
 			}()
@@ -237,12 +239,12 @@ func (w *world) trySupervisor(r *rand.Rand) (err error) {
 		}
 		clean, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
-		s.Close(clean, true) // it returns
+		s.Close(clean, true) // must return
 	})
 	return err
 }
 
-// speak is a task of a simulated node.
+// speak runs a task of a simulated node.
 func speak(ctx context.Context, c simnode.Command) int {
 	io.WriteString(c.Stdout, strings.Repeat("said\n", 2000))
 	select {
@@ -254,7 +256,7 @@ func speak(ctx context.Context, c simnode.Command) int {
 	return 3
 }
 
-// lying is newRig in memory alone, with no test that it belongs to.
+// lying is newRig, but only in memory and without a test.
 func lying(run func(context.Context, sshd.Program) int) (*simulated, error) {
 	login, err := makeKey()
 	if err != nil {
@@ -291,20 +293,20 @@ func (s *simulated) close() {
 func init() {
 	worker.Register("hostile/raw", func(ctx context.Context, arg codec.Body, s *worker.Stream) (codec.Body, error) {
 		if len(arg.Head) == 0 {
-			return codec.Body{}, errors.New("nothing was said")
+			return codec.Body{}, errors.New("the worker sent nothing")
 		}
 		return codec.Body{Head: bytes.Repeat(arg.Head, 1000)}, nil
 	})
 }
 
-// tryWorker has a worker lie of its calls.
+// tryWorker makes a worker lie about its calls.
 func (w *world) tryWorker(r *rand.Rand) error {
 	if w.socket == "" {
 		w.startWorker()
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), moment)
 	defer cancel()
-	honest := r.IntN(3) // connections
+	honest := r.IntN(3) // number of connections that may be honest
 	open := func(context.Context) (io.ReadWriteCloser, error) {
 		conn, err := net.Dial("unix", w.socket)
 		if err != nil {
@@ -340,7 +342,7 @@ func (w *world) tryWorker(r *rand.Rand) error {
 	return err
 }
 
-// startWorker starts one worker, which really serves.
+// startWorker starts a real, honest worker.
 func (w *world) startWorker() {
 	dir, err := os.MkdirTemp("", "w")
 	if err != nil {
@@ -362,12 +364,12 @@ func (w *world) startWorker() {
 			return
 		}
 		if time.Since(began) > patience {
-			w.t.Fatal("the worker does not come up")
+			w.t.Fatal("the worker does not start")
 		}
 	}
 }
 
-// trySimulated has a node of a pool lie of its tasks, in virtual time, beside a good one.
+// trySimulated makes one of a pool's two nodes lie about its tasks, in virtual time.
 func (w *world) trySimulated(r *rand.Rand) (err error) {
 	state := w.t.TempDir()
 	results := w.t.TempDir()
@@ -401,12 +403,12 @@ func (w *world) trySimulated(r *rand.Rand) (err error) {
 			}
 		}
 		lied.Wait()
-		pool.Close() // it returns
+		pool.Close() // must return
 	})
 	return err
 }
 
-// tryPool has a node of a pool lie of anything, beside a good one.
+// tryPool makes one of a pool's two nodes lie about anything.
 func (w *world) tryPool(r *rand.Rand) error {
 	if w.pool == nil {
 		if err := w.openPool(); err != nil {
@@ -439,7 +441,7 @@ func (w *world) tryPool(r *rand.Rand) error {
 	}
 	w.cloud.lie(0, hostile.Honest{})
 	if n, err := double.Run(w.pool, 21); err == nil && n != 42 {
-		wrong = append(wrong, fmt.Errorf("afterwards twice 21 is %d", n))
+		wrong = append(wrong, fmt.Errorf("afterwards the good node doubles 21 to %d", n))
 	}
 	for _, n := range w.pool.Nodes() {
 		if n.Rank == 1 && n.State != gputrain.NodeReady {
@@ -463,7 +465,7 @@ func (w *world) tryPool(r *rand.Rand) error {
 	return errors.Join(wrong...)
 }
 
-// checkOutputs compares what is here with what a result says.
+// checkOutputs compares the local files with the result's report of them.
 func checkOutputs(r gputrain.Result) error {
 	var wrong []error
 	for _, f := range r.Outputs {

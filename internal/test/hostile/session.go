@@ -9,7 +9,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// A Session is one channel between the client and the node behind.
+// A Session is one channel between the client and the real node.
 type Session struct {
 	Kind    Kind
 	Command string
@@ -17,18 +17,18 @@ type Session struct {
 	node   *Node
 	client xssh.Channel
 	behind xssh.Channel
-	done   chan struct{} // closed when the client has closed the session, or is gone
+	done   chan struct{} // closed when the client has closed the session or disconnected
 
 	lie   *Lie
 	begun bool
-	ends  <-chan *xssh.Request // what the node behind says of the end
+	ends  <-chan *xssh.Request // the real node's messages about the command's end
 	wg    sync.WaitGroup
 }
 
-// Done is closed when the client has closed the session, or is gone.
+// Done is closed when the client has closed the session or disconnected.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// relay is the life of one session.
+// relay relays one session.
 func (n *Node) relay(c xssh.NewChannel, behind *xssh.Client) {
 	up, ends, err := behind.OpenChannel("session", nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func (n *Node) relay(c xssh.NewChannel, behind *xssh.Client) {
 	ch.Close()
 }
 
-// request passes a request of the client on, and answers it.
+// request relays a request of the client and replies to it.
 func (s *Session) request(r *xssh.Request) {
 	begins := r.Type == "exec" || r.Type == "subsystem" || r.Type == "shell"
 	if begins && !s.begun {
@@ -77,10 +77,10 @@ func (s *Session) request(r *xssh.Request) {
 	}
 }
 
-// choose asks the liar what to say.
+// choose asks the liar for a lie.
 func (s *Session) choose(r *xssh.Request) {
 	var what struct{ Text string }
-	xssh.Unmarshal(r.Payload, &what) // a client that sends nonsense gets the truth
+	xssh.Unmarshal(r.Payload, &what) // a client that sends an invalid payload gets honest answers
 	s.Command = what.Text
 	s.Kind = kindOf(what.Text)
 	if r.Type == "subsystem" {
@@ -100,7 +100,7 @@ func (s *Session) choose(r *xssh.Request) {
 	}
 }
 
-// begin carries what the command says.
+// begin relays the command's output and its end.
 func (s *Session) begin() {
 	s.begun = true
 	lie := s.lie
@@ -113,7 +113,7 @@ func (s *Session) begin() {
 	outputs.Go(func() { s.output(lie.Stderr, s.client.Stderr(), s.behind.Stderr(), said.Done) })
 	outputs.Go(func() {
 		said.Wait()
-		s.client.CloseWrite() // of both
+		s.client.CloseWrite() // EOF of both outputs
 	})
 	s.wg.Go(s.input)
 	if lie.Beside != nil {
@@ -121,7 +121,7 @@ func (s *Session) begin() {
 	}
 	s.wg.Go(func() {
 		var told []*xssh.Request
-		for r := range s.ends { // until the node behind has closed the session
+		for r := range s.ends { // until the real node closes the session
 			told = append(told, r)
 		}
 		outputs.Wait()
@@ -136,7 +136,7 @@ func (s *Session) begin() {
 	})
 }
 
-// output carries one of the outputs, and drops what is left of the truth.
+// output relays one of the outputs. It discards what the tamper leaves unread.
 func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader, said func()) {
 	if tamper == nil {
 		tamper = Pass
@@ -146,20 +146,20 @@ func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader, said func(
 	io.Copy(io.Discard, src)
 }
 
-// input carries what the client sends, and looks for what it must not send.
+// input relays the client's input, and searches it for secrets.
 func (s *Session) input() {
 	watch := &watch{secrets: s.node.cfg.Secrets, found: &s.node.leaked}
 	io.Copy(io.MultiWriter(watch, s.behind), s.client)
 	s.behind.CloseWrite()
-	io.Copy(watch, s.client) // a node that wants no more is sent it all the same
+	io.Copy(watch, s.client) // even if the node stops reading
 }
 
-// Status tells the client an exit status.
+// Status sends the client an exit status.
 func (s *Session) Status(code uint32) {
 	s.client.SendRequest("exit-status", false, xssh.Marshal(struct{ Code uint32 }{code}))
 }
 
-// Signal tells the client that a signal ended the command.
+// Signal reports to the client that a signal ended the command.
 func (s *Session) Signal(name, message string) {
 	s.client.SendRequest("exit-signal", false, xssh.Marshal(struct {
 		Name    string
@@ -169,7 +169,7 @@ func (s *Session) Signal(name, message string) {
 	}{Name: name, Message: message}))
 }
 
-// Request sends a request that the client has not asked for.
+// Request sends the client an unexpected request.
 func (s *Session) Request(name string, wantReply bool, payload []byte) error {
 	_, err := s.client.SendRequest(name, wantReply, payload)
 	return err
@@ -178,7 +178,7 @@ func (s *Session) Request(name string, wantReply bool, payload []byte) error {
 // Shut closes the session from the node's side.
 func (s *Session) Shut() { s.client.Close() }
 
-// A counted writer adds up what it writes.
+// A counted writer counts the bytes that it writes.
 type counted struct {
 	io.Writer
 	n *atomic.Int64
@@ -190,7 +190,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A watch looks for secrets in a stream, however it is cut into pieces.
+// A watch searches a stream for secrets, including those that are split over several writes.
 type watch struct {
 	secrets [][]byte
 	found   *atomic.Bool

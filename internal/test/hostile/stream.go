@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Stream returns a connection to a node of which the client reads what tamper says.
+// Stream wraps a connection to a node: the client reads what tamper writes.
 func Stream(conn io.ReadWriteCloser, tamper Tamper) io.ReadWriteCloser {
 	r, w := io.Pipe()
 	s := &Session{done: make(chan struct{})}

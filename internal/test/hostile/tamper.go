@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Pass is the truth.
+// Pass relays the honest output.
 func Pass(_ *Session, dst io.Writer, src io.Reader) { io.Copy(dst, src) }
 
-// Say says text in place of the truth.
+// Say writes text instead of the honest output.
 func Say(text []byte) Tamper {
 	return func(_ *Session, dst io.Writer, _ io.Reader) { dst.Write(text) }
 }
 
-// After tells the truth up to an offset, and then goes on with another Tamper.
+// After passes the honest output up to an offset, and then runs another Tamper.
 func After(offset int64, then Tamper) Tamper {
 	return func(s *Session, dst io.Writer, src io.Reader) {
 		if _, err := io.CopyN(dst, src, offset); err == nil {
@@ -23,7 +23,7 @@ func After(offset int64, then Tamper) Tamper {
 	}
 }
 
-// Then is one Tamper after the other. All but the last must leave src as it is.
+// Then runs several Tampers in turn. All but the last must leave the rest of src unread.
 func Then(tampers ...Tamper) Tamper {
 	return func(s *Session, dst io.Writer, src io.Reader) {
 		for _, t := range tampers {
@@ -32,14 +32,14 @@ func Then(tampers ...Tamper) Tamper {
 	}
 }
 
-// Silence says nothing more, and ends nothing.
+// Silence writes nothing more, but keeps the session open.
 func Silence(s *Session, _ io.Writer, _ io.Reader) { <-s.Done() }
 
-// Cut is the end of the output.
+// Cut ends the output.
 func Cut(*Session, io.Writer, io.Reader) {}
 
-// Flood repeats a unit up to so many bytes, or until the client listens no more. It
-// ends with the truth.
+// Flood repeats a unit up to limit bytes, or until the client stops reading. Then it passes the
+// rest.
 func Flood(unit []byte, limit int64) Tamper {
 	unit = bytes.Repeat(unit, max(1, 32<<10/len(unit)))
 	return func(s *Session, dst io.Writer, src io.Reader) {
@@ -52,7 +52,7 @@ func Flood(unit []byte, limit int64) Tamper {
 	}
 }
 
-// Insert says something before the rest of the truth.
+// Insert writes text before the rest of the honest output.
 func Insert(text []byte) Tamper {
 	return func(s *Session, dst io.Writer, src io.Reader) {
 		dst.Write(text)
@@ -60,16 +60,16 @@ func Insert(text []byte) Tamper {
 	}
 }
 
-// Block changes the next so many bytes of the truth.
+// Block changes the next size bytes of the honest output.
 func Block(size int64, change func([]byte) []byte) Tamper {
 	return func(s *Session, dst io.Writer, src io.Reader) {
-		block, _ := io.ReadAll(io.LimitReader(src, size)) // less, where there is no more
+		block, _ := io.ReadAll(io.LimitReader(src, size)) // shorter at the end of src
 		dst.Write(change(block))
 		Pass(s, dst, src)
 	}
 }
 
-// Drop leaves a block out.
+// Drop omits a block.
 func Drop([]byte) []byte { return nil }
 
 // Twice repeats a block.
@@ -78,7 +78,7 @@ func Twice(b []byte) []byte { return slices.Concat(b, b) }
 // Swap exchanges the halves of a block.
 func Swap(b []byte) []byte { return slices.Concat(b[len(b)/2:], b[:len(b)/2]) }
 
-// Flip changes bits.
+// Flip inverts the bits of mask in each byte of a block.
 func Flip(mask byte) func([]byte) []byte {
 	return func(b []byte) []byte {
 		b = bytes.Clone(b)
@@ -89,7 +89,7 @@ func Flip(mask byte) func([]byte) []byte {
 	}
 }
 
-// Crumbs tells the truth byte by byte for a while.
+// Crumbs passes the next 2000 bytes one at a time, and then the rest.
 func Crumbs(s *Session, dst io.Writer, src io.Reader) {
 	one := make([]byte, 1)
 	for range 2000 {

@@ -1,6 +1,6 @@
-// Package byname makes providers from their names and from settings, as configuration
-// files have them. It has the providers whose packages link no vendor's client; its user
-// adds the others.
+// Package byname makes providers from their names and settings, as in configuration files. It
+// has the providers whose packages link no vendor's client; packages that use it add the
+// others.
 package byname
 
 import (
@@ -14,17 +14,16 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A Set is the providers of a package that makes them by their names.
+// A Set is the providers that a package makes by name.
 type Set struct {
 	// Package is the package's name, for hints in errors.
 	Package string
-	// Configs are the providers as their zero values have them: configured by the
-	// environment's variables.
-	Configs []gputrain.Provider
-	// Elsewhere says, of a provider that the set does not have, where it is.
+	// Configs are the providers' zero values, which the environment's variables configure.
+	Configs []driver.Provider
+	// Elsewhere names, by provider, the package of a provider outside the set.
 	Elsewhere map[string]string
 }
 
@@ -39,21 +38,21 @@ func (s Set) Names() []string {
 }
 
 // New returns the provider of a name, with the settings in its Config.
-func (s Set) New(name string, settings map[string]any, opts ...Option) (gputrain.Provider, error) {
+func (s Set) New(name string, settings map[string]any, opts ...Option) (driver.Provider, error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
-	i := slices.IndexFunc(s.Configs, func(c gputrain.Provider) bool { return c.Name() == name })
+	i := slices.IndexFunc(s.Configs, func(c driver.Provider) bool { return c.Name() == name })
 	if where := s.Elsewhere[name]; i < 0 && where != "" {
-		return nil, fmt.Errorf("%w: provider %q is not in package %s: %s", gputrain.ErrInvalid, name, s.Package, where)
+		return nil, fmt.Errorf("%w: provider %q is not in package %s: %s", driver.ErrInvalid, name, s.Package, where)
 	}
 	if i < 0 {
-		return nil, fmt.Errorf("%w: there is no provider %q; there are %s", gputrain.ErrInvalid, name, strings.Join(s.Names(), ", "))
+		return nil, fmt.Errorf("%w: there is no provider %q; there are %s", driver.ErrInvalid, name, strings.Join(s.Names(), ", "))
 	}
 	config := reflect.New(reflect.TypeOf(s.Configs[i]))
 	fail := func(err error, hint string) error {
-		return &gputrain.Error{Provider: name, Op: "configure", Kind: gputrain.ErrInvalid, Err: err, Hint: hint}
+		return &driver.Error{Provider: name, Op: "configure", Kind: driver.ErrInvalid, Err: err, Hint: hint}
 	}
 	if err := set(config.Interface(), settings); err != nil {
 		return nil, fail(err, "")
@@ -69,10 +68,10 @@ func (s Set) New(name string, settings map[string]any, opts ...Option) (gputrain
 			return nil, fail(errors.Join(faults...), "if the settings are trusted to run programs here, give New "+s.Package+".AllowCommands()")
 		}
 	}
-	return config.Elem().Interface().(gputrain.Provider), nil
+	return config.Elem().Interface().(driver.Provider), nil
 }
 
-// set fills in the fields of a Config.
+// set sets the fields of a Config.
 func set(config any, settings map[string]any) error {
 	fields := reflect.TypeOf(config).Elem()
 	var faults []error
@@ -89,7 +88,7 @@ func set(config any, settings map[string]any) error {
 		}
 		seen[field.Name] = key
 		if !isData(field.Type) {
-			faults = append(faults, fmt.Errorf("%s is nothing that a file can hold: set Config.%s in a program", key, field.Name))
+			faults = append(faults, fmt.Errorf("a file cannot hold %s: set Config.%s in a program", key, field.Name))
 			continue
 		}
 		if err := decode(settings[key], config, field.Name); err != nil {
@@ -99,12 +98,12 @@ func set(config any, settings map[string]any) error {
 	return errors.Join(faults...)
 }
 
-// decode sets one field. What the decoder says of a value that does not fit may show it,
-// and it may be a secret.
+// decode sets one field. It omits the decoder's message about a wrong value, which may show the
+// value, and that may be a secret.
 func decode(value, config any, field string) error {
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: config, ErrorUnused: true, MatchName: same,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(mapstructure.StringToTimeDurationHookFunc(), whole),
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(mapstructure.StringToTimeDurationHookFunc(), wholeNumber),
 	})
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func decode(value, config any, field string) error {
 	return decoder.Decode(map[string]any{field: value})
 }
 
-// same is whether a key of a file names a field.
+// same reports whether a key of a file names a field.
 func same(key, field string) bool {
 	return strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(key), field)
 }
@@ -127,7 +126,7 @@ func settable(t reflect.Type) (names []string) {
 	return names
 }
 
-// isData is whether values of a type can be written down.
+// isData reports whether values of a type can be written in a file.
 func isData(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
@@ -142,12 +141,12 @@ func isData(t reflect.Type) bool {
 	return false
 }
 
-// whole refuses a number that has a fraction, or is too large, where there is none: JSON has
-// one kind of numbers.
-func whole(_, to reflect.Type, value any) (any, error) {
+// wholeNumber refuses a number with a fraction, or a too large one, for an integer: JSON has
+// only one kind of number.
+func wholeNumber(_, to reflect.Type, value any) (any, error) {
 	f, ok := value.(float64)
 	if ok && (to.Kind() == reflect.Int || to.Kind() == reflect.Int64) && (f != math.Trunc(f) || math.Abs(f) >= 1<<63) {
-		return nil, errors.New("it is not whole")
+		return nil, errors.New("it is not a whole number")
 	}
 	return value, nil
 }

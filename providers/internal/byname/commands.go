@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// An Option changes what New takes from settings.
+// An Option changes what New accepts in settings.
 type Option func(*options)
 
 type options struct{ commands bool }
 
-// AllowCommands takes settings that have this computer run what they say.
+// AllowCommands accepts settings that run programs on this computer.
 func AllowCommands() Option { return func(o *options) { o.commands = true } }
 
-// Runs are the settings, by provider, that say which program runs on this
-// computer, or give what runs in a container power over it.
+// Runs are the settings, by provider, that choose a program to run on this computer, or give a
+// container's programs power over it.
 var Runs = map[string][]string{
 	"container": {"Binary", "RunArgs", "Devices"},
 }
@@ -23,7 +23,7 @@ var Runs = map[string][]string{
 // commandScheme begins a reference that is a command line.
 const commandScheme = "cmd://"
 
-// CommandIn returns why a setting has this computer run what it says, or "".
+// CommandIn returns the reason why a setting runs a program on this computer, or "".
 func CommandIn(provider, field string, value reflect.Value) string {
 	for _, f := range Runs[provider] {
 		if f == field && !value.IsZero() {

@@ -5,13 +5,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 func TestACommandIsFoundAnywhere(t *testing.T) {
 	type inner struct{ A, B string }
 	for want, v := range map[string]any{
-		"it": gputrain.Secret(" cmd://x"), "it[1]": []string{"", "cmd://x"}, `it["k"]`: map[string]string{"k": "cmd://x"},
+		"it": driver.Secret(" cmd://x"), "it[1]": []string{"", "cmd://x"}, `it["k"]`: map[string]string{"k": "cmd://x"},
 		"it[0].B": []inner{{B: "cmd://x"}}, "": []any{"CMD://x", "xcmd://", 7}[0],
 	} {
 		if got := findCommand("it", reflect.ValueOf(v)); got != want {
@@ -20,7 +20,7 @@ func TestACommandIsFoundAnywhere(t *testing.T) {
 	}
 }
 
-// Whatever settings say, New answers, and nothing that it takes runs a command.
+// For any settings, New returns a provider or an error, and no accepted setting runs a command.
 func FuzzSettings(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"vastai", "min_cuda", "12.4"}, {"vastai", "APIKey", "cmd://true"}, {"ssh", "Hosts", "a"}, {"container", "Binary", "sh"},
@@ -51,7 +51,7 @@ func FuzzSettings(f *testing.F) {
 			t.Fatalf("%v, %v", p, err)
 		}
 		if err != nil {
-			if !errors.Is(err, gputrain.ErrInvalid) {
+			if !errors.Is(err, driver.ErrInvalid) {
 				t.Fatal(err)
 			}
 			return

@@ -1,9 +1,9 @@
 package byname
 
 import (
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/colab"
 	"github.com/gputrain/gputrain/providers/container"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/hyperstack"
 	"github.com/gputrain/gputrain/providers/jarvislabs"
 	"github.com/gputrain/gputrain/providers/lambda"
@@ -21,7 +21,7 @@ import (
 )
 
 // Light are the providers whose packages link no vendor's client.
-var Light = []gputrain.Provider{
+var Light = []driver.Provider{
 	colab.Config{},
 	container.Config{},
 	hyperstack.Config{},

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// What a failure is about, and what to do about it, is told once each.
-func TestAHintIsToldOnce(t *testing.T) {
+// An error shows its subject, its cause and its hint once each.
+func TestHintIsShownOnce(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the answer was lost")
-	err := Fail("acme", "launch", about("p1-0", &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: cause, Hint: "look at the list"}), nil)
-	e, ok := errors.AsType[*gputrain.Error](err)
-	if !ok || e.Hint != "look at the list" || !errors.Is(err, gputrain.ErrUnavailable) || !errors.Is(err, cause) {
+	err := Fail("acme", "launch", about("p1-0", &driver.Error{Kind: driver.ErrUnavailable, Err: cause, Hint: "look at the list"}), nil)
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok || e.Hint != "look at the list" || !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, cause) {
 		t.Errorf("%#v", err)
 	}
 	for _, once := range []string{"look at the list", "p1-0", "the answer was lost"} {

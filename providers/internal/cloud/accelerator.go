@@ -2,9 +2,9 @@ package cloud
 
 import "github.com/gputrain/gputrain/accelerators"
 
-// Accelerator is what a cloud means by a name, a number of devices and the memory of one,
-// which may be 0 where that is not told. A name that no table knows, or that was asked for
-// as it is, goes through.
+// Accelerator returns the accelerator that a cloud means by a name, a number of devices and the
+// memory of one, which may be 0 if unknown. It keeps a name that no table has, and one that was
+// asked for exactly.
 func Accelerator(provider, name string, count int, memoryGiB float64, asked accelerators.Accelerator) accelerators.Accelerator {
 	if name == "" || count <= 0 {
 		return accelerators.Accelerator{}
@@ -14,7 +14,7 @@ func Accelerator(provider, name string, count int, memoryGiB float64, asked acce
 		a = accelerators.Exact(name)
 	}
 	if a.Count > 0 && a.Count < 1 {
-		return a // a share of one device, whose memory is its name's to tell
+		return a // a share of one device: its name determines its memory
 	}
 	a.Count = float64(count)
 	if memoryGiB > 0 {

@@ -2,97 +2,127 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// Second is how long a second is for what waits here and in the providers that are made of
-// this package: how long answers lag, how long it is until the next look. Tests shorten it.
+// Second is the unit of all waiting here and in the providers that use this package: of list
+// lags and of polling. Tests shorten it.
 var Second = time.Second
 
-// An API is what differs from one cloud to the next. Its methods can be called at the same
-// time. Their errors are as the cloud's client has them: the [Driver] gives them their form.
+// An API is the part of a driver that differs between clouds. Its methods can be called at the
+// same time. They return the errors of the cloud's client; the [Driver] puts those into their
+// form.
 type API interface {
-	// Capabilities, Offers, Prepare and Release are the driver's. The pool's ID was
-	// checked, and an offer's Provider is filled in.
-	Capabilities() gputrain.Capabilities
-	Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error]
-	Prepare(ctx context.Context, pool gputrain.PoolInfo) error
-	Release(ctx context.Context, pool gputrain.PoolInfo) error
+	// Capabilities, Offers, Prepare and Release are the driver's. The [Driver] checks the
+	// pool's ID before, and fills in an offer's Provider.
+	Capabilities() driver.Capabilities
+	Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error]
+	Prepare(ctx context.Context, pool driver.PoolInfo) error
+	Release(ctx context.Context, pool driver.PoolInfo) error
 
-	// Create rents one machine, marked as order.Tag says in the call itself, and returns
-	// its ID. With an error the ID is of a machine that exists all the same. An error of
-	// no kind, or of ErrUnavailable, leaves open whether there is one: it is looked for
-	// among Machines, by the node's name.
+	// Create rents one machine, tagged with order.Tag in the same call, and returns its ID. An
+	// ID beside an error names a machine that exists. An error of no kind, or of
+	// ErrUnavailable, leaves open whether a machine exists: the Driver then looks for the
+	// node's name among Machines.
 	Create(ctx context.Context, order Order) (id string, err error)
 
-	// Machines returns the machines of a pool, or of all pools where poolID is empty, in
-	// whatever state. Others may be among them. An answer that is not whole is an error.
+	// Machines returns the machines of a pool, or of all pools if poolID is empty, in any
+	// state. Others may be among them. An incomplete answer is an error.
 	Machines(ctx context.Context, poolID string) ([]Machine, error)
 
-	// Machine returns one machine. Where the cloud says that it does not exist the error
-	// is of the kind ErrNotFound, and for no other reason.
+	// Machine returns one machine. Its error is of the kind ErrNotFound if the cloud answers
+	// that the machine does not exist, and for no other reason.
 	Machine(ctx context.Context, id string) (Machine, error)
 
-	// End ends a machine by the verb that ends billing, and what would go on being billed
-	// without it. One that does not exist may be ErrNotFound, or a success. It may
-	// return before the machine is gone.
+	// End ends a machine with the call that ends billing, and removes what would be billed on
+	// without it. A machine that does not exist may be ErrNotFound or a success. End may return
+	// before the machine is gone.
 	End(ctx context.Context, id string) error
 
-	// Shared returns what is held for a pool, or for all, beside machines.
-	Shared(ctx context.Context, poolID string) ([]gputrain.Resource, error)
+	// Shared returns what a pool, or all pools, hold beside machines.
+	Shared(ctx context.Context, poolID string) ([]driver.Resource, error)
 
-	// Classify says what kind of failure of an operation an error is, and what to do
-	// about it: by the cloud's own words. Without a kind, and for a call that failed, it
-	// is [StatusKind] that counts.
+	// Classify returns the kind of an operation's failure by the cloud's own text, and a hint
+	// about it. If it returns no kind for a failed call, [StatusKind] applies.
 	Classify(op string, err error) (hint string, kind error)
 
-	// Close gives back connections.
+	// Close closes connections.
 	Close()
 }
 
-// A Starter is an [API] whose machines are made by one call and started by others.
+// A Starter is an [API] that makes machines by one call and starts them by another.
 type Starter interface {
-	// Start starts a machine that Create has made, or that was found where the answer to
-	// that was lost. One that cannot be started is ended before its error is returned.
+	// Start starts a machine that Create has made, or that was found after Create's answer was
+	// lost. The Driver ends a machine that cannot be started before it returns the error.
 	Start(ctx context.Context, id string, order Order) error
 }
 
-// An Order is one machine to be rented.
+// A Teller is an [API] that knows more of a new machine than its offer does, such as the real
+// price.
+type Teller interface {
+	// Told describes a machine that Create has made, or that was found after Create's answer
+	// was lost. If ok is false, the offer describes the machine.
+	Told(ctx context.Context, id string) (m Machine, ok bool)
+}
+
+// A Together is an [API] that makes the machines of all nodes of a launch by one call.
+type Together interface {
+	// CreateTogether rents a machine for each of the orders, which differ in Node and Tag only,
+	// and returns the machines in the same order. With an error there are none.
+	CreateTogether(ctx context.Context, orders []Order) ([]Machine, error)
+}
+
+// An Ender is an [API] that can end several machines at once.
+type Ender interface {
+	// EndAll ends machines and returns, in their order, the result that [API.End] would have
+	// for each.
+	EndAll(ctx context.Context, ids []string) []error
+}
+
+// ErrUnproven is the result of an accepted call that ends several machines at once. It is
+// neither a failure nor a proof that each of them is gone: Describe relies on the cloud's
+// reports.
+var ErrUnproven = errors.New("the cloud has accepted the end of several machines at once")
+
+// An Order describes one machine to rent.
 type Order struct {
-	Pool  gputrain.PoolInfo
-	Offer gputrain.Offer
-	Spec  gputrain.Spec
-	Node  gputrain.NodeRequest
-	Tag   Tag // of the machine
+	Pool  driver.PoolInfo
+	Offer driver.Offer
+	Spec  driver.Query
+	Node  driver.NodeRequest
+	Tag   pooltag.Tag // of the machine
 }
 
-// Name is what the machine is called: "gputrain-" and the node's name.
-func (o Order) Name() string { return Prefix + o.Node.Name }
+// Name returns the machine's name: "gputrain-" and the node's name.
+func (o Order) Name() string { return pooltag.Prefix + o.Node.Name }
 
-// A Machine is one machine as the cloud tells of it.
+// A Machine is one machine as the cloud reports it.
 type Machine struct {
-	// Instance is without Name and Rank, and its Offer holds what the cloud itself tells of
-	// what was rented and charged. What it does not tell is taken from the offer that the
-	// machine was launched by, if that is known.
-	gputrain.Instance
-	// Tag is whose it is. Without a Pool it is not gputrain's.
-	Tag Tag
+	// Instance has no Name and Rank. Its Offer holds what the cloud itself reports of the offer
+	// and the price. The offer of the launch, if known, fills in the rest.
+	driver.Instance
+	// Tag identifies the owner. If its Pool is empty, gputrain did not make the machine.
+	Tag pooltag.Tag
+	// Region is the machine's region, which List reports, if its offer is for several regions.
+	Region string
 }
 
-// Options say how a cloud likes to be called.
+// Options describe how a cloud's API is called.
 type Options struct {
-	// AtOnce bounds how many creates, and how many ends, are under way. Zero means 4.
+	// AtOnce bounds the creates, and the ends, at the same time. Zero means 4.
 	AtOnce int
-	// ByList has Describe of even one machine ask for the list of all, which those who
-	// ask at the same time share, for clouds that bear few calls.
+	// ByList makes Describe ask for the list of all machines even for one. Callers at the same
+	// time share the list. It is for clouds that allow few calls.
 	ByList bool
-	// SpotVanishes says of a cloud that a spot machine which it does not know any more,
-	// and that nobody here has ended, was preempted: it says so by no state.
+	// SpotVanishes means that the cloud has no state for preempted machines: an unknown spot
+	// machine that was not ended here was preempted.
 	SpotVanishes bool
-	// ByID has Describe ask for each machine by itself, for clouds whose lists do not tell
-	// how machines are reached.
+	// ByID makes Describe ask for each machine by itself, for clouds whose lists lack the
+	// machines' endpoints.
 	ByID bool
 }

@@ -8,13 +8,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// Describe reports the named machines, several by one list where Options do not say
-// otherwise. That a list lacks one does not say that it is gone: it is asked for by itself.
-// Beside an error are those that it is not about.
-func (d *Driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instance, error) {
+// Describe reports the named machines, several by one list unless Options say otherwise. It
+// asks for a machine that the list lacks by its ID, as a list may lag. Beside an error it
+// returns the machines that the error is not about.
+func (d *Driver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
 	listed := map[string]Machine{}
 	if len(ids) > 1 && !d.opts.ByID || len(ids) > 0 && d.opts.ByList {
 		all, err := d.listAll(ctx)
@@ -25,7 +26,7 @@ func (d *Driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 			listed[m.ID] = m
 		}
 	}
-	instances := make([]gputrain.Instance, len(ids))
+	instances := make([]driver.Instance, len(ids))
 	var g errgroup.Group
 	g.SetLimit(d.opts.AtOnce)
 	for i, id := range ids {
@@ -47,13 +48,13 @@ func (d *Driver) Describe(ctx context.Context, ids ...string) ([]gputrain.Instan
 		})
 	}
 	if err := g.Wait(); err != nil {
-		known := slices.DeleteFunc(instances, func(in gputrain.Instance) bool { return in.ID == "" })
+		known := slices.DeleteFunc(instances, func(in driver.Instance) bool { return in.ID == "" })
 		return known, d.fail("describe", err)
 	}
 	return instances, nil
 }
 
-// listAll returns all machines of the account that are of pools.
+// listAll returns all machines of the account that belong to pools.
 func (d *Driver) listAll(ctx context.Context) ([]Machine, error) {
 	done := d.lists.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(d.life, time.Minute)
@@ -71,8 +72,8 @@ func (d *Driver) listAll(ctx context.Context) ([]Machine, error) {
 	}
 }
 
-// instance is what the cloud tells of a machine, and what is known of it here.
-func (d *Driver) instance(m Machine) gputrain.Instance {
+// instance combines the cloud's report of a machine with what the driver remembers of it.
+func (d *Driver) instance(m Machine) driver.Instance {
 	known := d.known(m.ID)
 	in := m.Instance
 	in.Name, in.Rank = m.Tag.Name, m.Tag.Rank
@@ -85,15 +86,17 @@ func (d *Driver) instance(m Machine) gputrain.Instance {
 		if usd, known := told.HourlyUSD.USD(); known && usd > 0 {
 			in.Offer.HourlyUSD = told.HourlyUSD
 		}
-		in.Offer.Region = cmp.Or(told.Region, known.offer.Region) // of an offer for anywhere
+		in.Offer.Region = cmp.Or(told.Region, known.offer.Region) // if the offer is for any region
+		in.Offer.VCPUs = cmp.Or(known.offer.VCPUs, told.VCPUs)
+		in.Offer.MemoryGiB = cmp.Or(known.offer.MemoryGiB, told.MemoryGiB)
 	}
 	in.Offer.Provider = d.provider
 	if known.absent && IsOver(in.State) && !d.isNew(known) {
-		in.State, in.StateReason = gputrain.InstanceTerminated, NothingToEnd(in.StateReason)
+		in.State, in.StateReason = driver.InstanceTerminated, NothingToEnd(in.StateReason)
 	}
-	if in.SSH.Addr == "" || in.State != gputrain.InstanceRunning {
-		in.SSH = gputrain.Endpoint{}
-	} else if key := publicKey(known.node.HostKey.Public); len(in.SSH.HostKeys) == 0 && d.injects() {
+	if in.SSH.Addr == "" || in.State != driver.InstanceRunning {
+		in.SSH = driver.Endpoint{}
+	} else if key := pooltag.PublicKey(known.node.HostKey.Public); len(in.SSH.HostKeys) == 0 && d.injects() {
 		if key == "" {
 			key = m.Tag.HostKey
 		}
@@ -104,48 +107,49 @@ func (d *Driver) instance(m Machine) gputrain.Instance {
 	return in
 }
 
-func (d *Driver) injects() bool { return d.api.Capabilities().HostKeys == gputrain.HostKeyInjected }
+func (d *Driver) injects() bool { return d.api.Capabilities().HostKeys == driver.HostKeyInjected }
 
-// missing is what a machine is taken for that the cloud does not know: gone, unless it may
-// be too new to be known.
-func (d *Driver) missing(id string) gputrain.Instance {
+// missing describes a machine that the cloud does not know: terminated, unless it may be too
+// new for the cloud's answers.
+func (d *Driver) missing(id string) driver.Instance {
 	d.mu.Lock()
 	known, mine := d.made[id]
 	d.mu.Unlock()
-	in := gputrain.Instance{
+	in := driver.Instance{
 		ID: id, Name: known.node.Name, Rank: known.node.Rank, Offer: known.offer,
-		State: gputrain.InstanceTerminated, StateReason: "the cloud does not know it",
+		State: driver.InstanceTerminated, StateReason: "the cloud does not know it",
 	}
 	in.Offer.Provider = d.provider
 	if mine && known.ended || !d.isNew(known) {
 		if d.opts.SpotVanishes && known.offer.Spot && !known.asked {
-			in.State, in.StateReason = gputrain.InstancePreempted, "it has vanished, as spot machines do that are taken back"
+			in.State, in.StateReason = driver.InstancePreempted, "it has vanished, as preempted spot machines do here"
 		}
 		return in
 	}
-	in.State, in.StateReason = gputrain.InstanceUnknown, "the cloud does not know it, or not yet"
-	if !known.at.IsZero() {
-		in.State = gputrain.InstancePending
+	in.State, in.StateReason = driver.InstanceUnknown, "the cloud does not know it, or not yet"
+	if !known.created.IsZero() {
+		in.State = driver.InstancePending
 	}
 	return in
 }
 
-// isNew is whether a machine may be too new for all of the cloud's answers to know it: it was
-// made a moment ago, by this driver or by one of a program that has just died.
+// isNew reports whether a machine may be too new for the cloud's answers: made just now, by
+// this driver or by a program that has just died.
 func (d *Driver) isNew(known made) bool {
 	since := d.opened
-	if !known.at.IsZero() {
-		since = known.at
+	if !known.created.IsZero() {
+		since = known.created
 	}
 	return time.Since(since) < d.api.Capabilities().ListLag
 }
 
-// IsOver is whether a machine in such a state cannot come back. If the cloud, asked to end one,
-// answers that there is no such machine, it is gone, though lists may show it for a while.
-func IsOver(s gputrain.InstanceState) bool {
-	return s == gputrain.InstancePreempted || s == gputrain.InstanceFailed
+// IsOver reports whether a machine in this state cannot come back. If the cloud answers a call
+// to end such a machine with "no such machine", it is gone, though lists may show it for a
+// while.
+func IsOver(s driver.InstanceState) bool {
+	return s == driver.InstancePreempted || s == driver.InstanceFailed
 }
 
-// NothingToEnd is the StateReason of a machine that is gone by [IsOver], made of the one that
-// the cloud tells.
+// NothingToEnd returns the StateReason of a machine that is gone by [IsOver], from the reason
+// that the cloud reports.
 func NothingToEnd(reason string) string { return reason + "; the cloud finds nothing there to end" }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,36 +14,37 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/sshkey"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A Driver is the driver of an [API]. What it remembers spares calls; one that knows nothing
-// works, too.
+// A Driver is the driver of an [API]. What it remembers saves calls. A driver that remembers
+// nothing works, too.
 type Driver struct {
 	api      API
 	provider string
 	opts     Options
 	opened   time.Time
-	lists    *singleflight.Group // whose goroutines may go on while a driver is printed
-	life     context.Context     // of lists that several callers wait for: Close ends it
+	lists    *singleflight.Group // its goroutines may run while a driver is printed
+	life     context.Context     // of lists that several callers share; Close ends it
 	end      context.CancelFunc
 
 	mu   sync.Mutex
 	made map[string]made //secretvet:ignore without private keys; by the ID of the machine
 }
 
-// What was made is known of a machine that this driver has launched, or ended.
+// made has the facts that the driver remembers of a machine that it has launched or ended.
 type made struct {
-	node   gputrain.NodeRequest //secretvet:ignore without the private host key
-	offer  gputrain.Offer
-	at     time.Time // when it was made
-	asked  bool      // to end
-	ended  bool      // that was granted
-	absent bool      // that found no such machine
+	node    driver.NodeRequest //secretvet:ignore without the private host key
+	offer   driver.Offer
+	created time.Time // when it was made
+	asked   bool      // the driver has asked the cloud to end it
+	ended   bool      // the cloud has accepted that
+	absent  bool      // the cloud did not know it then
 }
 
-var _ gputrain.Driver = (*Driver)(nil)
+var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver of a cloud.
 func New(provider string, api API, opts Options) *Driver {
@@ -56,18 +56,18 @@ func New(provider string, api API, opts Options) *Driver {
 	}
 }
 
-// API returns what New was given, for tests.
+// API returns the API that New was given, for tests.
 func (d *Driver) API() API { return d.api }
 
-// Capabilities are the API's.
-func (d *Driver) Capabilities() gputrain.Capabilities { return d.api.Capabilities() }
+// Capabilities returns the API's.
+func (d *Driver) Capabilities() driver.Capabilities { return d.api.Capabilities() }
 
-// Offers are the API's, with their provider.
-func (d *Driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+// Offers yields the API's, with their provider.
+func (d *Driver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		for o, err := range d.api.Offers(ctx, spec) {
 			if err != nil {
-				yield(gputrain.Offer{}, d.fail("offers", err))
+				yield(driver.Offer{}, d.fail("offers", err))
 				return
 			}
 			o.Provider = d.provider
@@ -78,29 +78,29 @@ func (d *Driver) Offers(ctx context.Context, spec gputrain.Spec) iter.Seq2[gputr
 	}
 }
 
-// Prepare makes what the machines of a pool share.
-func (d *Driver) Prepare(ctx context.Context, pool gputrain.PoolInfo) error {
-	if err := checkPool(pool.ID); err != nil {
+// Prepare makes the things that the machines of a pool share.
+func (d *Driver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
+	if err := pooltag.CheckPool(pool.ID); err != nil {
 		return d.fail("prepare", err)
 	}
 	if err := sshkey.CheckPublic(pool.AuthorizedKey); err != nil {
-		return d.fail("prepare", fmt.Errorf("%w: the pool's public key: %w", gputrain.ErrInvalid, err))
+		return d.fail("prepare", fmt.Errorf("%w: the pool's public key: %w", driver.ErrInvalid, err))
 	}
 	return d.fail("prepare", d.api.Prepare(ctx, pool))
 }
 
-// Release removes what Prepare made.
-func (d *Driver) Release(ctx context.Context, pool gputrain.PoolInfo) error {
-	if err := checkPool(pool.ID); err != nil {
+// Release removes the things that Prepare has made.
+func (d *Driver) Release(ctx context.Context, pool driver.PoolInfo) error {
+	if err := pooltag.CheckPool(pool.ID); err != nil {
 		return d.fail("release", err)
 	}
 	return d.fail("release", d.api.Release(ctx, pool))
 }
 
-// List reports the machines of a pool, or of all pools, and what they share.
-func (d *Driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, error) {
+// List lists the machines of a pool, or of all pools, and what they share.
+func (d *Driver) List(ctx context.Context, poolID string) ([]driver.Resource, error) {
 	if poolID != "" {
-		if err := checkPool(poolID); err != nil {
+		if err := pooltag.CheckPool(poolID); err != nil {
 			return nil, d.fail("list", err)
 		}
 	}
@@ -108,14 +108,14 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 	if err != nil {
 		return nil, d.fail("list", err)
 	}
-	resources := []gputrain.Resource{}
+	resources := []driver.Resource{}
 	for _, m := range machines {
 		in := d.instance(m)
-		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID || in.State == gputrain.InstanceTerminated {
+		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID || in.State == driver.InstanceTerminated {
 			continue
 		}
 		r := m.Tag.Resource(d.provider, "machine", m.ID)
-		r.Name, r.State, r.Region, r.HourlyUSD = in.Name, in.State, in.Offer.Region, in.Offer.HourlyUSD
+		r.Name, r.State, r.Region, r.HourlyUSD = in.Name, in.State, cmp.Or(m.Region, in.Offer.Region), in.Offer.HourlyUSD
 		resources = append(resources, r)
 	}
 	shared, err := d.api.Shared(ctx, poolID)
@@ -133,34 +133,48 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]gputrain.Resource, 
 
 // Terminate ends the machines.
 func (d *Driver) Terminate(ctx context.Context, ids ...string) error {
-	var (
-		g    errgroup.Group
-		mu   sync.Mutex
-		errs []error
-	)
-	g.SetLimit(d.opts.AtOnce)
 	for _, id := range ids {
-		g.Go(func() error {
-			d.know(id, func(m *made) { m.asked = true })
-			err := d.api.End(ctx, id)
-			switch {
-			case err == nil:
-				d.know(id, func(m *made) { m.ended = true })
-			case d.isGone(err): // it may be too new: Describe has to say that it is gone
-				d.know(id, func(m *made) { m.absent = true })
-			default:
-				mu.Lock()
-				errs = append(errs, d.fail("terminate", about(id, err)))
-				mu.Unlock()
-			}
-			return nil
-		})
+		d.know(id, func(m *made) { m.asked = true })
 	}
-	_ = g.Wait() // the errors are in errs, all of them
+	var errs []error
+	for i, err := range d.endAll(ctx, ids) {
+		switch id := ids[i]; {
+		case err == nil:
+			d.know(id, func(m *made) { m.ended = true })
+		case errors.Is(err, ErrUnproven):
+		case d.isGone(err): // it may be too new: Describe decides that it is gone
+			d.know(id, func(m *made) { m.absent = true })
+		default:
+			errs = append(errs, d.fail("terminate", about(id, err)))
+		}
+	}
 	return errors.Join(errs...)
 }
 
-// know changes what is known of a machine.
+func (d *Driver) endAll(ctx context.Context, ids []string) []error {
+	if ender, ok := d.api.(Ender); ok {
+		return ender.EndAll(ctx, ids)
+	}
+	return EndEach(ctx, ids, d.opts.AtOnce, d.api.End)
+}
+
+// EndEach ends machines one by one, at most atOnce at the same time, and returns the errors in
+// their order.
+func EndEach(ctx context.Context, ids []string, atOnce int, end func(ctx context.Context, id string) error) []error {
+	errs := make([]error, len(ids))
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i, id := range ids {
+		g.Go(func() error {
+			errs[i] = end(ctx, id)
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has all errors
+	return errs
+}
+
+// know changes what is remembered of a machine.
 func (d *Driver) know(id string, change func(*made)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,14 +183,14 @@ func (d *Driver) know(id string, change func(*made)) {
 	d.made[id] = m
 }
 
-// known is what is known of a machine.
+// known returns what is remembered of a machine.
 func (d *Driver) known(id string) made {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.made[id]
 }
 
-// Close gives back connections. No machine is touched.
+// Close closes connections. It touches no machine.
 func (d *Driver) Close() error {
 	d.end()
 	d.api.Close()
@@ -187,41 +201,32 @@ func (d *Driver) fail(op string, err error) error { return Fail(d.provider, op, 
 
 func (d *Driver) isGone(err error) bool {
 	_, kind := kindOf("", lastOf(err), d.api.Classify)
-	return kind == gputrain.ErrNotFound
+	return kind == driver.ErrNotFound
 }
 
-var poolForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
-
-func checkPool(id string) error {
-	if !poolForm.MatchString(id) {
-		return fmt.Errorf("%w: %q is not the ID of a pool", gputrain.ErrInvalid, id)
-	}
-	return nil
-}
-
-// check refuses an order before anything is rented.
-func (d *Driver) check(req gputrain.LaunchRequest) error {
-	if err := checkPool(req.Pool.ID); err != nil {
+// check refuses a bad order before anything is rented.
+func (d *Driver) check(req driver.Launch) error {
+	if err := pooltag.CheckPool(req.Pool.ID); err != nil {
 		return err
 	}
 	if err := sshkey.CheckPublic(req.Pool.AuthorizedKey); err != nil {
-		return fmt.Errorf("%w: the pool's public key: %w", gputrain.ErrInvalid, err)
+		return fmt.Errorf("%w: the pool's public key: %w", driver.ErrInvalid, err)
 	}
-	injected := d.api.Capabilities().HostKeys == gputrain.HostKeyInjected
+	injected := d.api.Capabilities().HostKeys == driver.HostKeyInjected
 	for _, n := range req.Nodes {
-		if pool, _, _, ok := ParseName(Prefix + n.Name); !ok || pool != req.Pool.ID {
-			return fmt.Errorf("%w: %q is not the name of a node of %s", gputrain.ErrInvalid, n.Name, req.Pool.ID)
+		if err := pooltag.CheckNode(req.Pool.ID, n.Name); err != nil {
+			return err
 		}
 		if injected && (n.HostKey.Private == "" || strings.TrimSpace(n.HostKey.Public) == "") {
-			return fmt.Errorf("%w: %s has no host key", gputrain.ErrInvalid, n.Name)
+			return fmt.Errorf("%w: %s has no host key", driver.ErrInvalid, n.Name)
 		}
 	}
 	return nil
 }
 
-func byRank(a, b gputrain.Instance) int { return a.Rank - b.Rank }
+func byRank(a, b driver.Instance) int { return a.Rank - b.Rank }
 
-func sorted(all []gputrain.Instance) []gputrain.Instance {
+func sorted(all []driver.Instance) []driver.Instance {
 	slices.SortFunc(all, byRank)
 	return all
 }

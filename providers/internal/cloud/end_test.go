@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// An end whose first answer was lost, and whose second says that there is nothing.
+// If the first answer to an end is lost and the repeat finds nothing, the machine is gone.
 func TestEndThatWasDoneIsDone(t *testing.T) {
 	calls := 0
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -31,7 +31,7 @@ func TestEndThatWasDoneIsDone(t *testing.T) {
 	if calls != 2 || !d.isGone(err) || !(Keys{}).gone(err) {
 		t.Errorf("after %d calls %v is not taken for gone", calls, err)
 	}
-	if StatusKind(err) != gputrain.ErrUnavailable {
+	if StatusKind(err) != driver.ErrUnavailable {
 		t.Error("of a create that would leave open whether there is one")
 	}
 }

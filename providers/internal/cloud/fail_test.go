@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// answered is the error of a call that was answered with a status.
+// answered returns the error of a call that is answered with a status.
 func answered(t *testing.T, method string, status int) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -42,14 +42,14 @@ func TestStatusKind(t *testing.T) {
 		kind     error
 		answered bool
 	}{
-		{"GET", 400, gputrain.ErrInvalid, true}, {"POST", 422, gputrain.ErrInvalid, true}, {"POST", 405, gputrain.ErrInvalid, true},
-		{"GET", 401, gputrain.ErrAuth, true}, {"POST", 403, gputrain.ErrAuth, true},
-		{"POST", 402, gputrain.ErrQuota, true},
-		{"GET", 404, gputrain.ErrNotFound, true}, {"DELETE", 410, gputrain.ErrNotFound, true},
-		{"POST", 409, gputrain.ErrUnavailable, true}, {"POST", 429, gputrain.ErrRateLimited, true},
-		{"GET", 500, gputrain.ErrUnavailable, true}, {"POST", 500, gputrain.ErrUnavailable, false}, {"DELETE", 503, gputrain.ErrUnavailable, false},
-		{"POST", 200, gputrain.ErrUnavailable, false}, {"POST", 418, nil, true},
-		{"GET", 307, gputrain.ErrUnavailable, true}, {"POST", 302, gputrain.ErrUnavailable, false},
+		{"GET", 400, driver.ErrInvalid, true}, {"POST", 422, driver.ErrInvalid, true}, {"POST", 405, driver.ErrInvalid, true},
+		{"GET", 401, driver.ErrAuth, true}, {"POST", 403, driver.ErrAuth, true},
+		{"POST", 402, driver.ErrQuota, true},
+		{"GET", 404, driver.ErrNotFound, true}, {"DELETE", 410, driver.ErrNotFound, true},
+		{"POST", 409, driver.ErrUnavailable, true}, {"POST", 429, driver.ErrRateLimited, true},
+		{"GET", 500, driver.ErrUnavailable, true}, {"POST", 500, driver.ErrUnavailable, false}, {"DELETE", 503, driver.ErrUnavailable, false},
+		{"POST", 200, driver.ErrUnavailable, false}, {"POST", 418, nil, true},
+		{"GET", 307, driver.ErrUnavailable, true}, {"POST", 302, driver.ErrUnavailable, false},
 	} {
 		err := fmt.Errorf("a machine: %w", answered(t, tt.method, tt.status))
 		if got := cloud.StatusKind(err); got != tt.kind {
@@ -61,9 +61,9 @@ func TestStatusKind(t *testing.T) {
 	}
 	for _, tt := range []struct{ err, kind error }{
 		{errors.New("odd"), nil},
-		{fmt.Errorf("%w: a spec", gputrain.ErrInvalid), gputrain.ErrInvalid},
-		{fmt.Errorf("page 2: %w", rest.ErrAnswer), gputrain.ErrUnavailable},
-		{context.Canceled, gputrain.ErrUnavailable}, {fmt.Errorf("x: %w", context.DeadlineExceeded), gputrain.ErrUnavailable},
+		{fmt.Errorf("%w: a spec", driver.ErrInvalid), driver.ErrInvalid},
+		{fmt.Errorf("page 2: %w", rest.ErrAnswer), driver.ErrUnavailable},
+		{context.Canceled, driver.ErrUnavailable}, {fmt.Errorf("x: %w", context.DeadlineExceeded), driver.ErrUnavailable},
 	} {
 		if got := cloud.StatusKind(tt.err); got != tt.kind {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.kind)
@@ -74,7 +74,7 @@ func TestStatusKind(t *testing.T) {
 	}
 }
 
-// A good status with a body that is not understood refuses nothing: it may be a gateway's page.
+// A good status with an unreadable body is no refusal: it may be a gateway's page.
 func TestOddAnswerIsNoRefusal(t *testing.T) {
 	for name, body := range map[string]string{"a page": "<html>", "empty": "", "cut": `{"id":`, "another shape": "[7]"} {
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
@@ -88,7 +88,7 @@ func TestOddAnswerIsNoRefusal(t *testing.T) {
 		for _, call := range []error{
 			c.Do(t.Context(), "GET", "/", nil, &out), c.Do(t.Context(), "POST", "/", nil, &out, rest.Safe), c.Do(t.Context(), "POST", "/", nil, &out),
 		} {
-			if _, refused := cloud.Answered(call); refused || cloud.StatusKind(call) != gputrain.ErrUnavailable {
+			if _, refused := cloud.Answered(call); refused || cloud.StatusKind(call) != driver.ErrUnavailable {
 				t.Errorf("%s: refused %v, %v: %v", name, refused, cloud.StatusKind(call), call)
 			}
 		}
@@ -99,7 +99,7 @@ func TestFail(t *testing.T) {
 	words := func(op string, err error) (string, error) {
 		switch {
 		case strings.Contains(err.Error(), "sold out"):
-			return "take another for " + op, gputrain.ErrNoCapacity
+			return "take another for " + op, driver.ErrNoCapacity
 		case strings.Contains(err.Error(), "401"):
 			return "look at the key", nil
 		}
@@ -108,7 +108,7 @@ func TestFail(t *testing.T) {
 	if err := cloud.Fail("acme", "launch", nil, words); err != nil {
 		t.Error(err)
 	}
-	hinted := &gputrain.Error{Kind: gputrain.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
+	hinted := &driver.Error{Kind: driver.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
 	for name, tt := range map[string]struct {
 		err  error
 		kind error
@@ -116,13 +116,13 @@ func TestFail(t *testing.T) {
 		text string
 		id   string
 	}{
-		"the cloud's words":             {errors.New("sold out"), gputrain.ErrNoCapacity, "take another for launch", "sold out", ""},
-		"the status, and a hint":        {answered(t, "GET", 401), gputrain.ErrAuth, "look at the key", "401", "req-1"},
+		"the cloud's words":             {errors.New("sold out"), driver.ErrNoCapacity, "take another for launch", "sold out", ""},
+		"the status, and a hint":        {answered(t, "GET", 401), driver.ErrAuth, "look at the key", "401", "req-1"},
 		"neither":                       {errors.New("odd"), nil, "", "odd", ""},
-		"a kind that is known":          {hinted, gputrain.ErrNoOffers, "relax", "none", ""},
-		"a kind that is known, wrapped": {fmt.Errorf("p1-0: %w", hinted), gputrain.ErrNoOffers, "relax", "p1-0", ""},
+		"a kind that is known":          {hinted, driver.ErrNoOffers, "relax", "none", ""},
+		"a kind that is known, wrapped": {fmt.Errorf("p1-0: %w", hinted), driver.ErrNoOffers, "relax", "p1-0", ""},
 	} {
-		e, ok := errors.AsType[*gputrain.Error](cloud.Fail("acme", "launch", tt.err, words))
+		e, ok := errors.AsType[*driver.Error](cloud.Fail("acme", "launch", tt.err, words))
 		if !ok || e.Provider != "acme" || e.Op != "launch" || e.Kind != tt.kind || e.Hint != tt.hint || e.RequestID != tt.id || !strings.Contains(e.Error(), tt.text) {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -133,20 +133,20 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// What a provider tells by itself is asked for where nothing is known, and a hint is told once.
+// Form asks the provider for kind and hint only if the error has none, and shows a hint once.
 func TestForm(t *testing.T) {
-	told := func(error) gputrain.Error {
-		return gputrain.Error{Kind: gputrain.ErrQuota, Hint: "ask for more", RequestID: "req-7"}
+	told := func(error) driver.Error {
+		return driver.Error{Kind: driver.ErrQuota, Hint: "ask for more", RequestID: "req-7"}
 	}
-	known := &gputrain.Error{Kind: gputrain.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
-	formed := &gputrain.Error{Provider: "acme", Op: "offers", Err: errors.New("formed")}
+	known := &driver.Error{Kind: driver.ErrNoOffers, Hint: "relax", Err: errors.New("none")}
+	formed := &driver.Error{Provider: "acme", Op: "offers", Err: errors.New("formed")}
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{errors.New("too many"), "acme: launch: " + gputrain.ErrQuota.Error() + ": too many (request req-7); ask for more"},
-		{known, "acme: launch: " + gputrain.ErrNoOffers.Error() + ": none; relax"},
-		{fmt.Errorf("p1-0: %w", known), "acme: launch: p1-0: " + gputrain.ErrNoOffers.Error() + ": none; relax"},
+		{errors.New("too many"), "acme: launch: " + driver.ErrQuota.Error() + ": too many (request req-7); ask for more"},
+		{known, "acme: launch: " + driver.ErrNoOffers.Error() + ": none; relax"},
+		{fmt.Errorf("p1-0: %w", known), "acme: launch: p1-0: " + driver.ErrNoOffers.Error() + ": none; relax"},
 		{fmt.Errorf("p1-0: %w", formed), "p1-0: acme: offers: formed"},
 	} {
 		if err := cloud.Form("acme", "launch", tt.err, told); err.Error() != tt.want || !errors.Is(err, tt.err) && tt.err != error(known) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -15,7 +15,7 @@ func TestCredential(t *testing.T) {
 	t.Setenv("ACME_SECOND", "sk-second\n")
 	t.Setenv("ACME_EMPTY", "")
 	for _, tt := range []struct {
-		given     gputrain.Secret
+		given     driver.Secret
 		variables []string
 		want      string
 	}{
@@ -28,9 +28,35 @@ func TestCredential(t *testing.T) {
 		}
 	}
 	_, err := cloud.Credential(t.Context(), "APIKey", "", "ask Acme", "ACME_FIRST", "ACME_EMPTY")
-	e, ok := errors.AsType[*gputrain.Error](err)
-	if !ok || !errors.Is(err, gputrain.ErrAuth) || e.Hint != "set ACME_FIRST or ACME_EMPTY or Config.APIKey: ask Acme" {
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok || !errors.Is(err, driver.ErrAuth) || e.Hint != "set ACME_FIRST or ACME_EMPTY or Config.APIKey: ask Acme" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// A file is read if neither the field nor a variable has the credential.
+func TestCredentialInAFile(t *testing.T) {
+	t.Setenv("ACME_FIRST", "sk-first")
+	t.Setenv("ACME_EMPTY", "")
+	odd := errors.New("no right to read it")
+	for _, tt := range []struct {
+		given    driver.Secret
+		variable string
+		file     string
+		err      error
+		want     string
+	}{
+		{"sk-given", "ACME_EMPTY", "sk-file", odd, "sk-given"},
+		{"", "ACME_FIRST", "sk-file", odd, "sk-first"},
+		{"", "ACME_EMPTY", " sk-file\n", nil, "sk-file"},
+		{"", "ACME_EMPTY", "env:ACME_FIRST", nil, "env:ACME_FIRST"}, // a file cannot hold a reference
+		{"", "ACME_EMPTY", "", nil, ""},
+		{"", "ACME_EMPTY", "", odd, ""},
+	} {
+		got, err := cloud.CredentialOr(t.Context(), "APIKey", tt.given, "ask Acme", func() (string, error) { return tt.file, tt.err }, tt.variable)
+		if got != tt.want || (tt.want == "") != errors.Is(err, driver.ErrAuth) || tt.want == "" && tt.err != nil && !errors.Is(err, odd) {
+			t.Errorf("%+v: %q, %v", tt, got, err)
+		}
 	}
 }
 
@@ -55,7 +81,7 @@ func TestFaults(t *testing.T) {
 		all.Endpoint("Endpoint", address, "https://api.acme.com")
 	}
 	err := all.Err()
-	if !errors.Is(err, gputrain.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
+	if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)
 	}
 	lines := strings.Split(err.Error(), "\n")

@@ -6,24 +6,26 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const otherKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOtherOtherOtherOtherOtherOtherOtherOthe"
 
 var errNoKey = errors.New("no such key")
 
-// keyring is an account's keys.
+// keyring holds an account's keys.
 type keyring struct {
 	all     []cloud.Key
 	made    int
 	listErr error
-	addErr  error // of a key that is taken all the same
+	addErr  error // returned although the key is added
 	endErr  error
-	lose    bool // what is added is not there
+	lose    bool // added keys are lost
 }
 
 func (r *keyring) keys() cloud.Keys {
@@ -49,9 +51,9 @@ func (r *keyring) keys() cloud.Keys {
 	}
 }
 
-// recorded is a pool that keeps what is recorded.
-func recorded(pool gputrain.PoolInfo, all *[]gputrain.Resource) gputrain.PoolInfo {
-	return pool.WithRecord(func(r gputrain.Resource) error {
+// recorded returns a pool that appends its records to all.
+func recorded(pool driver.PoolInfo, all *[]driver.Resource) driver.PoolInfo {
+	return pool.WithRecord(func(r driver.Resource) error {
 		*all = append(*all, r)
 		return nil
 	})
@@ -59,7 +61,7 @@ func recorded(pool gputrain.PoolInfo, all *[]gputrain.Resource) gputrain.PoolInf
 
 func TestKeysArePreparedAndReleased(t *testing.T) {
 	ring := &keyring{all: []cloud.Key{{ID: "2", Name: "gputrain-p2", Line: otherKey}, {ID: "3", Name: "laptop", Line: otherKey}}}
-	var made []gputrain.Resource
+	var made []driver.Resource
 	pool := recorded(cloudtest.Info("p1"), &made)
 	for range 2 {
 		key, err := ring.keys().Prepare(t.Context(), pool)
@@ -87,16 +89,43 @@ func TestKeysArePreparedAndReleased(t *testing.T) {
 	}
 }
 
-// A key that the user has registered under another name serves, and stays.
+// A key that lost its name is found by its recorded ID. A key with a tag is listed with
+// the tag's fields.
+func TestKeyWithoutItsName(t *testing.T) {
+	ring := &keyring{}
+	keys := ring.keys()
+	keys.Add = func(_ context.Context, _, line string) error {
+		ring.all = append(ring.all, cloud.Key{ID: "bare", Line: line})
+		return nil
+	}
+	var made []driver.Resource
+	pool := recorded(cloudtest.Info("p1"), &made)
+	if _, err := keys.Prepare(t.Context(), pool); err != nil || len(made) != 2 || made[1].ID != "bare" {
+		t.Fatalf("recorded: %+v, %v", made, err)
+	}
+	ring.all = append(ring.all, cloud.Key{ID: "other", Line: otherKey})
+	pool.Made = made
+	if err := keys.Release(t.Context(), pool); err != nil || len(ring.all) != 1 || ring.all[0].ID != "other" {
+		t.Errorf("left: %+v, %v", ring.all, err)
+	}
+	at := time.Unix(1790000000, 0)
+	ring.all = []cloud.Key{{ID: "1", Name: "gputrain-p1", Tag: pooltag.Tag{Pool: "p1", Owner: "me", Created: at}}}
+	found, err := keys.Resources(t.Context(), "p1")
+	if err != nil || len(found) != 1 || found[0].Name != "gputrain-p1" || found[0].Owner != "me" || found[0].Created != at || found[0].HourlyUSD != driver.USD(0) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// A key that the user registered under another name is used, and is not removed.
 func TestKeyOfTheUserStays(t *testing.T) {
 	ring := &keyring{all: []cloud.Key{{ID: "7", Name: "laptop", Line: cloudtest.PoolKey + " me@home"}}}
-	var made []gputrain.Resource
+	var made []driver.Resource
 	pool := recorded(cloudtest.Info("p1"), &made)
 	key, err := ring.keys().Prepare(t.Context(), pool)
 	if err != nil || key.ID != "7" || ring.made != 0 || len(made) != 0 {
 		t.Errorf("%+v, %v; %d made, %v recorded", key, err, ring.made, made)
 	}
-	pool.Made = []gputrain.Resource{{Kind: "key", ID: "7", Name: "gputrain-p1"}} // of an account where it had that ID
+	pool.Made = []driver.Resource{{Kind: "key", ID: "7", Name: "gputrain-p1"}} // recorded in another account, where the pool's key had this ID
 	if err := ring.keys().Release(t.Context(), pool); err != nil || len(ring.all) != 1 {
 		t.Errorf("%v; left: %v", err, ring.all)
 	}
@@ -116,10 +145,10 @@ func TestKeysWhereAnswersFail(t *testing.T) {
 	}
 	ring = &keyring{lose: true}
 	if _, err := ring.keys().Prepare(t.Context(), pool); err == nil {
-		t.Error("taken and not listed, and nobody says so")
+		t.Error("accepted and not listed, without an error")
 	}
 	full := errors.New("the ledger's disk is full")
-	if _, err := ring.keys().Prepare(t.Context(), pool.WithRecord(func(gputrain.Resource) error { return full })); !errors.Is(err, full) || ring.made != 1 {
+	if _, err := ring.keys().Prepare(t.Context(), pool.WithRecord(func(driver.Resource) error { return full })); !errors.Is(err, full) || ring.made != 1 {
 		t.Errorf("made without a record: %v, %d made", err, ring.made)
 	}
 	ring = &keyring{listErr: odd}
@@ -128,7 +157,7 @@ func TestKeysWhereAnswersFail(t *testing.T) {
 		"release": ring.keys().Release(t.Context(), pool),
 	} {
 		if !errors.Is(err, odd) || ring.made != 0 {
-			t.Errorf("%s, where the list fails: %v, %d made", name, err, ring.made)
+			t.Errorf("%s, if the list fails: %v, %d made", name, err, ring.made)
 		}
 	}
 	ring = &keyring{all: []cloud.Key{{ID: "1", Name: "gputrain-p1"}}, endErr: odd}

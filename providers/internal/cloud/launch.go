@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// cleanupTimeout bounds what must be done though the caller has given up.
-const cleanupTimeout = time.Minute
-
 // Launch rents one machine for each node.
-func (d *Driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gputrain.Instance, error) {
+func (d *Driver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
 	if err := d.check(req); err != nil {
 		return nil, d.fail("launch", err)
 	}
-	got, err := launches.Each(req.Nodes, d.opts.AtOnce, func(n gputrain.NodeRequest) ([]gputrain.Instance, error) {
+	if api, ok := d.api.(Together); ok {
+		got, err := d.launchTogether(ctx, api, req)
+		return got, d.fail("launch", err)
+	}
+	got, err := launches.Each(req.Nodes, d.opts.AtOnce, func(n driver.NodeRequest) ([]driver.Instance, error) {
 		in, err := d.launch(ctx, req, n)
 		if err != nil {
 			err = d.fail("launch", about(n.Name, err))
@@ -27,42 +29,48 @@ func (d *Driver) Launch(ctx context.Context, req gputrain.LaunchRequest) ([]gput
 		if in.ID == "" {
 			return nil, err
 		}
-		return []gputrain.Instance{in}, err
+		return []driver.Instance{in}, err
 	}, isOpen)
 	return sorted(got), err
 }
 
-// isOpen is whether a failed launch leaves open what it has made: the cloud has not said no.
+// isOpen reports whether a failed launch may have created something: the cloud has not refused
+// it.
 func isOpen(err error) bool {
-	e, ok := errors.AsType[*gputrain.Error](err)
-	return !ok || e.Kind == nil || e.Kind == gputrain.ErrUnavailable
+	e, ok := errors.AsType[*driver.Error](err)
+	return !ok || e.Kind == nil || e.Kind == driver.ErrUnavailable
 }
 
-func (d *Driver) launch(ctx context.Context, req gputrain.LaunchRequest, n gputrain.NodeRequest) (gputrain.Instance, error) {
+func (d *Driver) launch(ctx context.Context, req driver.Launch, n driver.NodeRequest) (driver.Instance, error) {
 	if ctx.Err() != nil {
-		return gputrain.Instance{}, context.Cause(ctx)
+		return driver.Instance{}, context.Cause(ctx)
 	}
-	order := Order{Pool: req.Pool, Offer: req.Offer, Spec: req.Spec, Node: n, Tag: tagOf(req.Pool, n, time.Now())}
+	order := orderOf(req, n, time.Now())
 	id, err := d.api.Create(ctx, order)
 	if id == "" && err == nil {
-		err = errors.New("the cloud has named no machine")
+		err = errors.New("the cloud's answer names no machine")
 	}
 	if id == "" && isOpen(d.fail("launch", err)) {
 		id, err = d.settle(ctx, req.Pool, n.Name, err)
 	}
 	if id == "" {
-		return gputrain.Instance{}, err
+		return driver.Instance{}, err
 	}
-	n.HostKey.Private = ""
-	d.know(id, func(m *made) { *m = made{node: n, offer: req.Offer, at: time.Now()} })
-	in := gputrain.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: gputrain.InstancePending, Offer: req.Offer}
+	d.launched(id, n, req.Offer)
+	in := driver.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: driver.InstancePending, Offer: req.Offer}
 	if starter, ok := d.api.(Starter); ok && err == nil {
 		if err = starter.Start(ctx, id, order); err != nil {
 			left := d.undo(ctx, id)
 			if left == nil {
-				return gputrain.Instance{}, err
+				return driver.Instance{}, err
 			}
-			in.State, in.StateReason = gputrain.InstanceFailed, fmt.Sprintf("it was made and not started, and is not known to be ended: %v", left)
+			in.State, in.StateReason = driver.InstanceFailed, fmt.Sprintf("it was made and not started, and is not known to be ended: %v", left)
+			err = about(id+" is not known to be ended", err)
+		}
+	}
+	if teller, ok := d.api.(Teller); ok && err == nil {
+		if m, ok := teller.Told(ctx, id); ok {
+			in = d.instance(m)
 		}
 	}
 	if err == nil {
@@ -71,9 +79,38 @@ func (d *Driver) launch(ctx context.Context, req gputrain.LaunchRequest, n gputr
 	return in, err
 }
 
-// undo ends a machine that was made and not started, though the caller may have given up, and
-// returns why it is not known to be gone. That the end was granted does not say so: as long as the
-// machine is there, it is asked for again.
+func orderOf(req driver.Launch, n driver.NodeRequest, now time.Time) Order {
+	return Order{Pool: req.Pool, Offer: req.Offer, Spec: req.Query, Node: n, Tag: pooltag.OfNode(req.Pool, n, now)}
+}
+
+// launched records the machine of a node.
+func (d *Driver) launched(id string, n driver.NodeRequest, offer driver.Offer) {
+	n.HostKey.Private = ""
+	d.know(id, func(m *made) { *m = made{node: n, offer: offer, created: time.Now()} })
+}
+
+// launchTogether rents the machines of all nodes by one call.
+func (d *Driver) launchTogether(ctx context.Context, api Together, req driver.Launch) ([]driver.Instance, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	now := time.Now()
+	orders := Each(req.Nodes, func(n driver.NodeRequest) Order { return orderOf(req, n, now) })
+	machines, err := api.CreateTogether(ctx, orders)
+	if err != nil {
+		return nil, err
+	}
+	var got []driver.Instance
+	for i, m := range machines {
+		d.launched(m.ID, req.Nodes[i], req.Offer)
+		got = append(got, d.instance(m))
+	}
+	return sorted(got), nil
+}
+
+// undo ends a machine that was made and not started, even after the caller has given up. It
+// returns nil once the machine is known to be gone. An accepted call does not prove that: undo
+// repeats the call as long as the machine is there.
 func (d *Driver) undo(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -85,7 +122,7 @@ func (d *Driver) undo(ctx context.Context, id string) error {
 			return errors.New("the cloud does not know it, or not yet")
 		}
 		now, err := d.Describe(ctx, id)
-		if err == nil && now[0].State == gputrain.InstanceTerminated {
+		if err == nil && now[0].State == driver.InstanceTerminated {
 			return nil
 		}
 		if !launches.Pause(ctx, Second) {
@@ -94,24 +131,18 @@ func (d *Driver) undo(ctx context.Context, id string) error {
 	}
 }
 
-// settle looks for the machine that a create may have made whose answer was lost, until
-// the list is whole, or once where nobody waits for it any more. Nothing is created again.
-func (d *Driver) settle(caller context.Context, pool gputrain.PoolInfo, name string, why error) (string, error) {
-	lag := d.api.Capabilities().ListLag
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), lag+cleanupTimeout)
-	defer cancel()
-	until := time.Now().Add(lag)
-	pool.Settling(fmt.Errorf("%s may have been made: %w", name, why), until)
-	for {
-		asked := time.Now()
-		all, err := d.api.Machines(ctx, pool.ID)
-		for _, m := range all {
-			if m.Tag.Pool == pool.ID && m.Tag.Name == name && m.State != gputrain.InstanceTerminated {
-				return m.ID, nil
+// settle looks for the machine of a node by its tag.
+func (d *Driver) settle(ctx context.Context, pool driver.PoolInfo, name string, why error) (string, error) {
+	return Search[string]{
+		Pool: pool, Name: name, Why: why, Lag: d.api.Capabilities().ListLag, Pause: Second,
+		Find: func(ctx context.Context) (string, bool, error) {
+			all, err := d.api.Machines(ctx, pool.ID)
+			for _, m := range all {
+				if m.Tag.Pool == pool.ID && m.Tag.Name == name && m.State != driver.InstanceTerminated {
+					return m.ID, true, nil
+				}
 			}
-		}
-		if err == nil && asked.After(until) || !launches.Pause(caller, Second) || ctx.Err() != nil {
-			return "", &gputrain.Error{Kind: gputrain.ErrUnavailable, Err: why, Hint: "a machine may have been made all the same: List has it"}
-		}
-	}
+			return "", false, err
+		},
+	}.Settle(ctx)
 }

@@ -11,18 +11,18 @@ import (
 
 var (
 	limitsMu sync.Mutex
-	limits   = map[[sha256.Size]byte]*rest.Limiter{} // not by a key itself, which would be kept
+	limits   = map[[sha256.Size]byte]*rest.Limiter{} // by a hash, so that no key is kept
 )
 
-// Limiter returns the limiter of n calls in a span that all drivers of this program have in
-// common for the same thing: what a cloud counts by is a key, at an address, and the kind
-// of call.
-func Limiter(n int, span time.Duration, of ...string) *rest.Limiter {
+// Limiter returns the limiter of n calls in a span. All drivers of this program share it if
+// the parts are equal: the credential that the cloud counts by, its address, and the kind of
+// call.
+func Limiter(n int, span time.Duration, parts ...string) *rest.Limiter {
 	limitsMu.Lock()
 	defer limitsMu.Unlock()
-	who := sha256.Sum256([]byte(strings.Join(of, "\x00")))
-	if limits[who] == nil {
-		limits[who] = rest.NewLimiter(n, span)
+	key := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	if limits[key] == nil {
+		limits[key] = rest.NewLimiter(n, span)
 	}
-	return limits[who]
+	return limits[key]
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
@@ -21,18 +21,18 @@ var (
 	errLost    = errors.New("the answer is lost")
 )
 
-// memory is a cloud that is nothing but a list.
+// memory is a cloud that is only a list.
 type memory struct {
 	mu       sync.Mutex
-	caps     gputrain.Capabilities
+	caps     driver.Capabilities
 	machines []cloud.Machine
-	shared   []gputrain.Resource
+	shared   []driver.Resource
 	creates  int
 	closed   bool
 
-	create func(n int) (make bool, err error) // of the nth create; nil means that it succeeds
-	hidden int                                // so many reads do not see the machines yet
-	err    error                              // of every read and end
+	create func(n int) (make bool, err error) // result of the nth create; nil means success
+	hidden int                                // how many more reads return no machines
+	err    error                              // error of every read and end
 	shown  bool                               // reads show machines that an end does not find
 }
 
@@ -43,22 +43,22 @@ func open(t *testing.T, m *memory, opts cloud.Options) *cloud.Driver {
 	return d
 }
 
-func (m *memory) Capabilities() gputrain.Capabilities { return m.caps }
+func (m *memory) Capabilities() driver.Capabilities { return m.caps }
 
-func (m *memory) Offers(context.Context, gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) {
+func (m *memory) Offers(context.Context, driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
 		if yield(offer(), nil) {
-			yield(gputrain.Offer{}, errSoldOut)
+			yield(driver.Offer{}, errSoldOut)
 		}
 	}
 }
 
-func offer() gputrain.Offer {
-	return gputrain.Offer{ID: "big", InstanceType: "big", Region: "here", HourlyUSD: gputrain.USD(2)}
+func offer() driver.Offer {
+	return driver.Offer{ID: "big", InstanceType: "big", Region: "here", HourlyUSD: driver.USD(2)}
 }
 
-func (m *memory) Prepare(context.Context, gputrain.PoolInfo) error { return m.err }
-func (m *memory) Release(context.Context, gputrain.PoolInfo) error { return m.err }
+func (m *memory) Prepare(context.Context, driver.PoolInfo) error { return m.err }
+func (m *memory) Release(context.Context, driver.PoolInfo) error { return m.err }
 
 func (m *memory) Create(_ context.Context, o cloud.Order) (string, error) {
 	m.mu.Lock()
@@ -70,8 +70,8 @@ func (m *memory) Create(_ context.Context, o cloud.Order) (string, error) {
 	}
 	id := fmt.Sprint("m", m.creates)
 	if there {
-		m.machines = append(m.machines, cloud.Machine{Tag: o.Tag, Instance: gputrain.Instance{
-			ID: id, State: gputrain.InstanceRunning, SSH: gputrain.Endpoint{Addr: "192.0.2.1:22", User: "root"},
+		m.machines = append(m.machines, cloud.Machine{Tag: o.Tag, Instance: driver.Instance{
+			ID: id, State: driver.InstanceRunning, SSH: driver.Endpoint{Addr: "192.0.2.1:22", User: "root"},
 		}})
 	}
 	if err != nil && !errors.Is(err, errSoldOut) {
@@ -82,7 +82,7 @@ func (m *memory) Create(_ context.Context, o cloud.Order) (string, error) {
 	return id, err
 }
 
-// seen is what a read sees. m is locked.
+// seen returns what a read sees. The caller holds m.mu.
 func (m *memory) seen() []cloud.Machine {
 	if m.hidden > 0 {
 		m.hidden--
@@ -125,23 +125,23 @@ func (m *memory) End(_ context.Context, id string) error {
 	return m.err
 }
 
-func (m *memory) Shared(context.Context, string) ([]gputrain.Resource, error) { return m.shared, nil }
-func (m *memory) Close()                                                      { m.closed = true }
+func (m *memory) Shared(context.Context, string) ([]driver.Resource, error) { return m.shared, nil }
+func (m *memory) Close()                                                    { m.closed = true }
 
 func (m *memory) Classify(_ string, err error) (hint string, kind error) {
 	switch {
 	case errors.Is(err, errGone):
-		return "", gputrain.ErrNotFound
+		return "", driver.ErrNotFound
 	case errors.Is(err, errSoldOut):
-		return "take another", gputrain.ErrNoCapacity
+		return "take another", driver.ErrNoCapacity
 	}
 	return "", nil
 }
 
-// request asks for n nodes of p1.
-func request(t *testing.T, n int) gputrain.LaunchRequest {
+// request returns a launch of n nodes of pool p1.
+func request(t *testing.T, n int) driver.Launch {
 	t.Helper()
-	req := cloudtest.Request(t, gputrain.Spec{}, offer(), 0)
+	req := cloudtest.Request(t, driver.Query{}, offer(), 0)
 	for rank := 1; rank < n; rank++ {
 		node := req.Nodes[0]
 		node.Rank, node.Name = rank, fmt.Sprintf("p1-%d", rank)
@@ -150,6 +150,6 @@ func request(t *testing.T, n int) gputrain.LaunchRequest {
 	return req
 }
 
-func injecting(lag time.Duration) gputrain.Capabilities {
-	return gputrain.Capabilities{HostKeys: gputrain.HostKeyInjected, ListLag: lag, Tags: true}
+func injecting(lag time.Duration) driver.Capabilities {
+	return driver.Capabilities{HostKeys: driver.HostKeyInjected, ListLag: lag, Tags: true}
 }

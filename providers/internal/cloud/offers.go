@@ -1,23 +1,23 @@
 package cloud
 
-import "github.com/gputrain/gputrain"
+import "github.com/gputrain/gputrain/providers/driver"
 
-// Markets returns which of the two an allocation can take from: spot is true.
-func Markets(a gputrain.Allocation) []bool {
+// Markets returns the markets that an allocation can take from: true is spot.
+func Markets(a driver.Allocation) []bool {
 	switch a {
-	case gputrain.OnDemand:
+	case driver.OnDemand:
 		return []bool{false}
-	case gputrain.Spot:
+	case driver.Spot:
 		return []bool{true}
 	}
 	return []bool{true, false}
 }
 
-// Each returns what of makes of each of the rows of a list.
-func Each[Row, T any](rows []Row, of func(Row) T) []T {
+// Each converts each row of a list.
+func Each[Row, T any](rows []Row, convert func(Row) T) []T {
 	var all []T
 	for _, r := range rows {
-		all = append(all, of(r))
+		all = append(all, convert(r))
 	}
 	return all
 }

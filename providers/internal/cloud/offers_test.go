@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 func TestMarkets(t *testing.T) {
-	for allocation, want := range map[gputrain.Allocation][]bool{
-		gputrain.OnDemand: {false}, gputrain.Spot: {true}, gputrain.SpotIfAvailable: {true, false},
+	for allocation, want := range map[driver.Allocation][]bool{
+		driver.OnDemand: {false}, driver.Spot: {true}, driver.SpotIfAvailable: {true, false},
 	} {
 		if got := cloud.Markets(allocation); !slices.Equal(got, want) {
 			t.Errorf("%v: %v", allocation, got)

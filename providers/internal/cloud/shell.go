@@ -2,7 +2,7 @@ package cloud
 
 import "strings"
 
-// Script leaves out the comments and the empty lines of a shell script.
+// Script removes the comments and the empty lines of a shell script.
 func Script(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -13,5 +13,5 @@ func Script(text string) string {
 	return b.String()
 }
 
-// Quote makes one word of s for a shell.
+// Quote quotes s as one word for a shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

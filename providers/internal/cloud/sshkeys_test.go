@@ -6,13 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 const aKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
 
-// A key that the account lists, and has no more when it is removed, is removed.
+// A key that is listed, but is gone when it is to be removed, counts as removed.
 func TestKeyThatIsGoneIsReleased(t *testing.T) {
 	keys := Keys{
 		List: func(context.Context) ([]Key, error) {
@@ -20,16 +20,16 @@ func TestKeyThatIsGoneIsReleased(t *testing.T) {
 		},
 		Delete: func(context.Context, string) error { return &rest.Error{Status: 404} },
 	}
-	if err := keys.Release(t.Context(), gputrain.PoolInfo{ID: "gone"}); err != nil {
+	if err := keys.Release(t.Context(), driver.PoolInfo{ID: "gone"}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A launch names the pool's key as the account calls it.
+// A launch names the pool's key as the account does: it may be the user's own registration.
 func TestKeyThatALaunchNames(t *testing.T) {
 	all := []Key{{ID: "7", Name: "laptop", Line: aKey + " me@home"}}
 	keys := Keys{List: func(context.Context) ([]Key, error) { return all, nil }}
-	pool := gputrain.PoolInfo{ID: "p1", AuthorizedKey: aKey}
+	pool := driver.PoolInfo{ID: "p1", AuthorizedKey: aKey}
 	if k, err := keys.Named(t.Context(), pool); err != nil || k.Name != "laptop" {
 		t.Errorf("%+v, %v", k, err)
 	}
@@ -38,12 +38,12 @@ func TestKeyThatALaunchNames(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	all = nil
-	if _, err := keys.Named(t.Context(), pool); !errors.Is(err, gputrain.ErrInvalid) {
+	if _, err := keys.Named(t.Context(), pool); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("without the key: %v", err)
 	}
 }
 
-// What is shared is the keys, and they come and go with the pool.
+// With OnlyKeys, the pool's key is all that is shared. It comes and goes with the pool.
 func TestNothingButKeysIsShared(t *testing.T) {
 	all := []Key{{ID: "1", Name: "laptop", Line: "ssh-rsa AAAA"}}
 	shared := OnlyKeys{Keys{
@@ -57,7 +57,7 @@ func TestNothingButKeysIsShared(t *testing.T) {
 			return nil
 		},
 	}}
-	pool := gputrain.PoolInfo{ID: "p1", AuthorizedKey: aKey}
+	pool := driver.PoolInfo{ID: "p1", AuthorizedKey: aKey}
 	if err := shared.Prepare(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}

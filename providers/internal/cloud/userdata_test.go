@@ -8,14 +8,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestUserData(t *testing.T) {
 	pool := cloudtest.Info("p1")
-	node := cloudtest.Request(t, gputrain.Spec{}, gputrain.Offer{}, 0).Nodes[0]
+	node := cloudtest.Request(t, driver.Query{}, driver.Offer{}, 0).Nodes[0]
 	node.HostKey.Public += " root@maker"
 	text, err := cloud.UserData(pool, node, true, map[string]any{"package_update": false})
 	if err != nil || !strings.HasPrefix(text, "#cloud-config\n") {
@@ -28,7 +28,7 @@ func TestUserData(t *testing.T) {
 		NoRoot     *bool             `yaml:"disable_root"`
 		More       *bool             `yaml:"package_update"`
 	}
-	strict := yaml.NewDecoder(strings.NewReader(text)) // as cloud-init reads it: by YAML
+	strict := yaml.NewDecoder(strings.NewReader(text)) // cloud-init reads user data as YAML
 	strict.KnownFields(true)
 	if err := strict.Decode(&got); err != nil {
 		t.Fatalf("not what is due: %v: %s", err, text)
@@ -47,7 +47,7 @@ func TestUserData(t *testing.T) {
 		}
 	}
 
-	text, err = cloud.UserData(pool, gputrain.NodeRequest{Name: "p1-0"}, false, nil)
+	text, err = cloud.UserData(pool, driver.NodeRequest{Name: "p1-0"}, false, nil)
 	if want := "#cloud-config\n{\"ssh_authorized_keys\":[\"" + cloudtest.PoolKey + "\"]}\n"; text != want || err != nil {
 		t.Errorf("without a host key: %q, %v", text, err)
 	}

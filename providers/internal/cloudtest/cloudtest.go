@@ -1,4 +1,4 @@
-// Package cloudtest is what the tests of providers share that are made of package cloud.
+// Package cloudtest is shared by the tests of providers that use package cloud.
 package cloudtest
 
 import (
@@ -15,36 +15,38 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// Main is a package's TestMain: waiting is short, and no goroutine may be left.
+// Main is a package's TestMain: it shortens waiting, and fails on leftover goroutines.
 func Main(m *testing.M) {
 	gputrain.Init()
 	cloud.Second = 10 * time.Millisecond
 	goleak.VerifyTestMain(m)
 }
 
-// PoolKey is a public key of which nobody has to keep the other half secret.
+// PoolKey is a public key whose private half need not be kept secret.
 const PoolKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
 
 // Row is an object of an API.
 type Row = map[string]any
 
-// Dialed is a provider whose pools reach the machines of a fake by fakecloud.Dial, for
-// clouds that know no port but 22.
-func Dialed(p gputrain.Provider) gputrain.Provider { return providertest.Dialed(p, fakecloud.Dial) }
+// Dialed returns a provider whose pools reach the machines of a fake by fakecloud.Dial, for
+// clouds that only use port 22.
+func Dialed(p driver.Provider) driver.Provider { return providertest.Dialed(p, fakecloud.Dial) }
 
-// Info is a pool of that ID.
-func Info(pool string) gputrain.PoolInfo {
-	return gputrain.PoolInfo{ID: pool, Owner: "host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: PoolKey + " comment"}
+// Info returns a pool with that ID.
+func Info(pool string) driver.PoolInfo {
+	return driver.PoolInfo{ID: pool, Owner: "host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: PoolKey + " comment"}
 }
 
-// Open opens a driver, which is closed with the test.
-func Open(t testing.TB, p gputrain.Provider) gputrain.Driver {
+// Open opens a driver and closes it with the test.
+func Open(t testing.TB, p driver.Provider) driver.Driver {
 	t.Helper()
 	d, err := p.Open(context.Background())
 	if err != nil {
@@ -54,8 +56,8 @@ func Open(t testing.TB, p gputrain.Provider) gputrain.Driver {
 	return d
 }
 
-// Prepared is a driver whose pool p1 is prepared.
-func Prepared(t testing.TB, p gputrain.Provider) gputrain.Driver {
+// Prepared returns a driver whose pool p1 is prepared.
+func Prepared(t testing.TB, p driver.Provider) driver.Driver {
 	t.Helper()
 	d := Open(t, p)
 	if err := d.Prepare(t.Context(), Info("p1")); err != nil {
@@ -65,7 +67,7 @@ func Prepared(t testing.TB, p gputrain.Provider) gputrain.Driver {
 }
 
 // Offers returns all offers for a spec.
-func Offers(t testing.TB, d gputrain.Driver, spec gputrain.Spec) (all []gputrain.Offer) {
+func Offers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offer) {
 	t.Helper()
 	for o, err := range d.Offers(t.Context(), spec) {
 		if err != nil {
@@ -76,22 +78,22 @@ func Offers(t testing.TB, d gputrain.Driver, spec gputrain.Spec) (all []gputrain
 	return all
 }
 
-// Request asks for the node of that rank of pool p1.
-func Request(t testing.TB, spec gputrain.Spec, o gputrain.Offer, rank int) gputrain.LaunchRequest {
+// Request returns a launch of the node with that rank in pool p1.
+func Request(t testing.TB, spec driver.Query, o driver.Offer, rank int) driver.Launch {
 	t.Helper()
 	pair, err := ssh.NewKeyPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := gputrain.HostKey{Private: gputrain.Secret(pair.Private), Public: pair.Public}
-	return gputrain.LaunchRequest{
-		Pool: Info("p1"), Offer: o, Spec: spec,
-		Nodes: []gputrain.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: host}},
+	host := driver.HostKey{Private: driver.Secret(pair.Private), Public: pair.Public}
+	return driver.Launch{
+		Pool: Info("p1"), Offer: o, Query: spec,
+		Nodes: []driver.NodeRequest{{Rank: rank, Name: fmt.Sprintf("p1-%d", rank), HostKey: host}},
 	}
 }
 
-// Launch asks for one node of the first offer for a spec.
-func Launch(t testing.TB, d gputrain.Driver, spec gputrain.Spec, rank int) ([]gputrain.Instance, error) {
+// Launch launches one node of the first offer for a spec.
+func Launch(t testing.TB, d driver.Driver, spec driver.Query, rank int) ([]driver.Instance, error) {
 	t.Helper()
 	all := Offers(t, d, spec)
 	if len(all) == 0 {
@@ -100,15 +102,15 @@ func Launch(t testing.TB, d gputrain.Driver, spec gputrain.Spec, rank int) ([]gp
 	return d.Launch(t.Context(), Request(t, spec, all[0], rank))
 }
 
-// MustLaunch is Launch where that has to succeed.
-func MustLaunch(t testing.TB, d gputrain.Driver, spec gputrain.Spec, rank int) gputrain.Instance {
+// MustLaunch is Launch, and fails the test on an error.
+func MustLaunch(t testing.TB, d driver.Driver, spec driver.Query, rank int) driver.Instance {
 	t.Helper()
 	got, err := Launch(t, d, spec, rank)
 	return One(t, got, err)
 }
 
-// One is the instance of a launch of one, which has to succeed.
-func One(t testing.TB, got []gputrain.Instance, err error) gputrain.Instance {
+// One returns the instance of a launch of one, and fails the test on an error.
+func One(t testing.TB, got []driver.Instance, err error) driver.Instance {
 	t.Helper()
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
@@ -117,7 +119,7 @@ func One(t testing.TB, got []gputrain.Instance, err error) gputrain.Instance {
 }
 
 // Describe reports one machine.
-func Describe(t testing.TB, d gputrain.Driver, id string) gputrain.Instance {
+func Describe(t testing.TB, d driver.Driver, id string) driver.Instance {
 	t.Helper()
 	found, err := d.Describe(t.Context(), id)
 	if err != nil || len(found) != 1 || found[0].ID != id {
@@ -126,14 +128,14 @@ func Describe(t testing.TB, d gputrain.Driver, id string) gputrain.Instance {
 	return found[0]
 }
 
-// Is looks whether an error is of a kind, is formed as all of a provider's are, and shows
-// no secret.
+// Is checks that an error is of a kind, has the form of the provider's errors, and shows no
+// secret.
 func Is(t testing.TB, err, kind error, provider, op string, secrets ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("error %v; want one that is %v", err, kind)
 	}
-	if e, ok := errors.AsType[*gputrain.Error](err); !ok || e.Provider != provider || e.Op != op {
+	if e, ok := errors.AsType[*driver.Error](err); !ok || e.Provider != provider || e.Op != op {
 		t.Errorf("%v is not an error of %s: %s", err, provider, op)
 	}
 	for _, s := range secrets {
@@ -143,8 +145,8 @@ func Is(t testing.TB, err, kind error, provider, op string, secrets ...string) {
 	}
 }
 
-// Boot starts the machine that cloud-init would make of user data as cloud.UserData writes
-// it. What cfg says beside that stays.
+// Boot starts the machine that cloud-init would make of user data from cloud.UserData. It keeps
+// the other fields of cfg.
 func Boot(t testing.TB, userData string, cfg fakecloud.MachineConfig) *fakecloud.Machine {
 	t.Helper()
 	text, ok := strings.CutPrefix(userData, "#cloud-config\n")
@@ -165,9 +167,9 @@ func Boot(t testing.TB, userData string, cfg fakecloud.MachineConfig) *fakecloud
 	return fakecloud.NewMachine(t, cfg)
 }
 
-// States makes cases of the vendor's words for states and what they are. set brings the
-// machine of that ID into a state.
-func States(words map[string]gputrain.InstanceState, set func(id, word string)) func() []providertest.StateCase {
+// States makes cases from the vendor's words for states. set puts the machine of that ID into a
+// state.
+func States(words map[string]driver.InstanceState, set func(id, word string)) func() []providertest.StateCase {
 	return func() (cases []providertest.StateCase) {
 		for _, word := range slices.Sorted(maps.Keys(words)) {
 			cases = append(cases, providertest.StateCase{Vendor: word, Want: words[word], Set: func(id string) { set(id, word) }})
@@ -176,9 +178,9 @@ func States(words map[string]gputrain.InstanceState, set func(id, word string)) 
 	}
 }
 
-// Broadcast opens a pool of two, runs a command and a function on both nodes, and closes
-// it. looks, where it is there, sees the pool while it is open.
-func Broadcast(t *testing.T, p gputrain.Provider, spec gputrain.Spec, looks func(pool *gputrain.Compute)) {
+// Broadcast opens a pool of two, runs a command and a function on both nodes, and closes it.
+// looks, if not nil, gets the open pool.
+func Broadcast(t *testing.T, p driver.Provider, spec gputrain.Spec, looks func(pool *gputrain.Compute)) {
 	t.Helper()
 	spec.Nodes = 2
 	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()))
@@ -201,9 +203,9 @@ func Broadcast(t *testing.T, p gputrain.Provider, spec gputrain.Spec, looks func
 	}
 }
 
-// Replaced opens a pool of one, whose machine lose ends as the cloud would, and looks that
-// the loss is noticed and another machine takes its place. Then it closes the pool.
-func Replaced(t *testing.T, p gputrain.Provider, spec gputrain.Spec, lose func(id string)) {
+// Replaced opens a pool of one, ends its machine by lose as the cloud would, and checks that
+// the loss is noticed and another machine replaces it. Then it closes the pool.
+func Replaced(t *testing.T, p driver.Provider, spec gputrain.Spec, lose func(id string)) {
 	t.Helper()
 	lost := make(chan struct{}, 8)
 	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()), gputrain.WithEvents(func(e gputrain.Event) {
@@ -220,7 +222,7 @@ func Replaced(t *testing.T, p gputrain.Provider, spec gputrain.Spec, lose func(i
 	select {
 	case <-lost:
 	case <-time.After(time.Minute):
-		t.Fatal("nobody notices")
+		t.Fatal("the loss was not noticed")
 	}
 	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
 		t.Error(err)
@@ -233,26 +235,26 @@ func Replaced(t *testing.T, p gputrain.Provider, spec gputrain.Spec, lose func(i
 	}
 }
 
-// Machine is a machine as a fake has it, for Harness.Account: its name is the node's.
-func Machine(id, name any) gputrain.Resource {
-	return gputrain.Resource{Kind: "machine", ID: fmt.Sprint(id), Name: strings.TrimPrefix(fmt.Sprint(name), cloud.Prefix)}
+// Machine returns a machine of a fake, for Harness.Account: its name is the node's.
+func Machine(id, name any) driver.Resource {
+	return driver.Resource{Kind: "machine", ID: fmt.Sprint(id), Name: strings.TrimPrefix(fmt.Sprint(name), pooltag.Prefix)}
 }
 
-// Key is an SSH key as a fake has it, for Harness.Account.
-func Key(id, name any) gputrain.Resource {
-	return gputrain.Resource{Kind: "key", ID: fmt.Sprint(id), Name: fmt.Sprint(name)}
+// Key returns an SSH key of a fake, for Harness.Account.
+func Key(id, name any) driver.Resource {
+	return driver.Resource{Kind: "key", ID: fmt.Sprint(id), Name: fmt.Sprint(name)}
 }
 
-// Empty looks that an account has nothing left.
-func Empty(t testing.TB, left []gputrain.Resource) {
+// Empty checks that an account has nothing left.
+func Empty(t testing.TB, left []driver.Resource) {
 	t.Helper()
 	if len(left) != 0 {
 		t.Errorf("left: %+v", left)
 	}
 }
 
-// Reads are the checks of the suite, for Harness.Without, that take the same way whatever is
-// rented, and that the package's TestConformance has.
+// Reads returns, for Harness.Without, the checks of the suite that are the same
+// whatever is rented. The package's TestConformance runs them.
 func Reads() map[string]string {
 	const why = "TestConformance has it: a read is the same whatever is rented"
 	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// UsersKey launches where the account has the pool's key already, under a name of the
-// user's: used tells by which names launches have named their key. Of the operations that
-// add and remove keys none may be called.
-func UsersKey(t *testing.T, api *fakecloud.Server, p gputrain.Provider, spec gputrain.Spec, name string, used func() []string, changes ...string) {
+// UsersKey launches while the account already has the pool's key, under a name of the user's.
+// used returns the names of the launches' keys. None of the operations that add and remove keys
+// may be called.
+func UsersKey(t *testing.T, api *fakecloud.Server, p driver.Provider, spec driver.Query, name string, used func() []string, changes ...string) {
 	t.Helper()
 	d := Prepared(t, p)
 	MustLaunch(t, d, spec, 0)
@@ -23,12 +23,12 @@ func UsersKey(t *testing.T, api *fakecloud.Server, p gputrain.Provider, spec gpu
 	}
 }
 
-// NoKey launches where nobody has prepared the pool: without its key nobody could log in,
-// so nothing may be rented.
-func NoKey(t *testing.T, api *fakecloud.Server, p gputrain.Provider, spec gputrain.Spec, launch string) {
+// NoKey launches in a pool that was not prepared. Nothing may be rented, as no login would be
+// possible without the key.
+func NoKey(t *testing.T, api *fakecloud.Server, p driver.Provider, spec driver.Query, launch string) {
 	t.Helper()
 	_, err := Launch(t, Open(t, p), spec, 0)
-	if !errors.Is(err, gputrain.ErrInvalid) {
+	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("without the key: %v", err)
 	}
 	if n := len(api.Records(launch)); n != 0 {

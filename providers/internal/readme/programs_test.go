@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The programs that README shows compile as they stand, and the one that needs no cloud
-// prints what its comment says.
+// README's programs compile as they stand, and the one that needs no cloud prints the
+// output in its comment.
 func TestProgramsOfREADME(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -56,6 +56,6 @@ func TestProgramsOfREADME(t *testing.T) {
 		}
 	}
 	if programs < 2 || ran < 1 {
-		t.Errorf("README has %d whole programs, of which %d run here: there were one for a cloud and one for this machine", programs, ran)
+		t.Errorf("README has %d complete programs, of which %d run here; want one for a cloud and one for this machine", programs, ran)
 	}
 }

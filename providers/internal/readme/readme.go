@@ -1,5 +1,5 @@
-// Package readme holds README's table of providers, and the section "At a glance" of each
-// provider's documentation, to what their drivers say of themselves, for each provider's tests.
+// Package readme compares README's table of providers, and the section "At a glance" of each
+// provider's documentation, with their drivers, for each provider's tests.
 package readme
 
 import (
@@ -12,20 +12,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Columns are those of README's table, after the provider's own.
+// Columns are the columns of README's table after the provider's.
 var Columns = []string{"GPUs", "spot", "ends itself", "tried against"}
 
 // Facts are the items of "At a glance" in each provider's documentation, in this order.
 var Facts = []string{"GPUs", "Spot", "Regions", "Credentials", "Billing", "Private network", "Ends itself", "Host key pinned by", "Tags", "Tried against"}
 
-// A Row holds what README's table says of a provider, by column.
+// A Row holds the facts about a provider in README's table, by column.
 type Row map[string]string
 
-// Table reads the table out of README, by the providers' names. It looks for README in the
-// folders above the test's.
+// Table reads the table in README, by the providers' names. It looks for README in the folders
+// above the test's.
 func Table(t testing.TB) map[string]Row {
 	t.Helper()
 	var text []byte
@@ -64,7 +64,7 @@ func Table(t testing.TB) map[string]Row {
 	return rows
 }
 
-// Page reads "At a glance" out of doc.go in the test's folder, by item.
+// Page reads "At a glance" in doc.go of the test's folder, by item.
 func Page(t testing.TB) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
@@ -100,7 +100,7 @@ func Page(t testing.TB) map[string]string {
 
 // Check opens a provider, whose package is the test's, and compares it with its page and
 // with README.
-func Check(t *testing.T, p gputrain.Provider) {
+func Check(t *testing.T, p driver.Provider) {
 	t.Helper()
 	d, err := p.Open(context.Background())
 	if err != nil {
@@ -124,13 +124,14 @@ func Check(t *testing.T, p gputrain.Provider) {
 	begins("Private network", !caps.PrivateNetwork, "Capabilities.PrivateNetwork is false by default", "no", "with ")
 	begins("Tags", caps.Tags, "Capabilities.Tags is true", "yes")
 	begins("Tags", !caps.Tags, "Capabilities.Tags is false", "no")
-	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyInjected, "the key is injected", "the pool's own key")
-	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyPublished, "the key is published", "the cloud's word")
-	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyConfigured, "the key is configured", "the user's word")
-	begins("Host key pinned by", caps.HostKeys == gputrain.HostKeyFirstContact, "the first contact decides", "first contact")
-	_, ends := d.(gputrain.SelfDestructor)
-	begins("Ends itself", ends, "the driver is a SelfDestructor", "yes", "with ")
-	begins("Ends itself", !ends, "the driver is no SelfDestructor", "no")
+	begins("Host key pinned by", caps.HostKeys == driver.HostKeyInjected, "the key is injected", "the pool's own key")
+	begins("Host key pinned by", caps.HostKeys == driver.HostKeyPublished, "the key is published", "the cloud's word")
+	begins("Host key pinned by", caps.HostKeys == driver.HostKeyConfigured, "the key is configured", "the user's word")
+	begins("Host key pinned by", caps.HostKeys == driver.HostKeyFirstContact, "the first contact decides", "first contact")
+	scripter, ends := d.(driver.Scripter)
+	ends = ends && scripter.Scripts(driver.Instance{ID: "i1"}).SelfDestruct != ""
+	begins("Ends itself", ends, "Scripts has a SelfDestruct", "yes", "with ")
+	begins("Ends itself", !ends, "Scripts has no SelfDestruct", "no")
 	if verb := caps.EndsBilling; verb != "" && !caps.Free && !strings.Contains(page["Billing"], verb) {
 		t.Errorf("doc.go of %s says at a glance, Billing: %q: Capabilities.EndsBilling is %s", p.Name(), page["Billing"], verb)
 	}
@@ -154,8 +155,8 @@ var (
 	field    = regexp.MustCompile(`\[Config\]\.([A-Za-z0-9]+)`)
 )
 
-// named looks whether the variables and fields exist that a page names.
-func named(t *testing.T, p gputrain.Provider, page map[string]string) {
+// named checks that the variables and fields that a page names exist.
+func named(t *testing.T, p driver.Provider, page map[string]string) {
 	t.Helper()
 	var source strings.Builder
 	files, err := filepath.Glob("*.go")

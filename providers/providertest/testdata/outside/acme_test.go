@@ -1,5 +1,5 @@
-// Package acme is a provider of another module, with a fake of its API: it has nothing of
-// gputrain's but its public packages.
+// Package acme is a provider in another module, with a fake of its API. It uses only
+// gputrain's public packages.
 package acme
 
 import (
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
@@ -28,27 +29,27 @@ type server struct {
 	Lease                                     time.Duration
 }
 
-func (config) Name() string                                     { return "acme" }
-func (c config) Open(context.Context) (gputrain.Driver, error)  { return c, nil }
-func (config) Prepare(context.Context, gputrain.PoolInfo) error { return nil }
-func (config) Release(context.Context, gputrain.PoolInfo) error { return nil }
-func (config) Close() error                                     { return nil }
-func (config) Capabilities() gputrain.Capabilities {
-	return gputrain.Capabilities{Account: "acme", EndsBilling: "delete", Tags: true, LocalAddresses: true, HostKeys: gputrain.HostKeyPublished}
+func (config) Name() string                                   { return "acme" }
+func (c config) Open(context.Context) (driver.Driver, error)  { return c, nil }
+func (config) Prepare(context.Context, driver.PoolInfo) error { return nil }
+func (config) Release(context.Context, driver.PoolInfo) error { return nil }
+func (config) Close() error                                   { return nil }
+func (config) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Account: "acme", EndsBilling: "delete", Tags: true, LocalAddresses: true, HostKeys: driver.HostKeyPublished}
 }
 
-func (c config) offer() gputrain.Offer {
-	return gputrain.Offer{Provider: "acme", InstanceType: "small", Region: "here", VCPUs: 2, MemoryGiB: 4, HourlyUSD: gputrain.USD(1)}
+func (c config) offer() driver.Offer {
+	return driver.Offer{Provider: "acme", InstanceType: "small", Region: "here", VCPUs: 2, MemoryGiB: 4, HourlyUSD: driver.USD(1)}
 }
 
-func (c config) Offers(_ context.Context, spec gputrain.Spec) iter.Seq2[gputrain.Offer, error] {
-	return func(yield func(gputrain.Offer, error) bool) { yield(c.offer(), nil) }
+func (c config) Offers(_ context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) { yield(c.offer(), nil) }
 }
 
 func (c config) call(ctx context.Context, op, method, path string, in, out any) (status int, err error) {
 	defer func() {
 		if err != nil {
-			err = &gputrain.Error{Provider: "acme", Op: op, Kind: gputrain.ErrUnavailable, Err: err}
+			err = &driver.Error{Provider: "acme", Op: op, Kind: driver.ErrUnavailable, Err: err}
 		}
 	}()
 	body, err := json.Marshal(in)
@@ -76,12 +77,12 @@ func (c config) call(ctx context.Context, op, method, path string, in, out any) 
 	return resp.StatusCode, json.Unmarshal(text, out)
 }
 
-func (c config) instance(s server) gputrain.Instance {
-	return gputrain.Instance{ID: s.ID, Name: s.Name, Rank: s.Rank, State: gputrain.InstanceRunning, PublicAddr: "127.0.0.1", Offer: c.offer(),
-		SSH: gputrain.Endpoint{Addr: s.Addr, User: "root", HostKeys: []string{s.HostKey}}}
+func (c config) instance(s server) driver.Instance {
+	return driver.Instance{ID: s.ID, Name: s.Name, Rank: s.Rank, State: driver.InstanceRunning, PublicAddr: "127.0.0.1", Offer: c.offer(),
+		SSH: driver.Endpoint{Addr: s.Addr, User: "root", HostKeys: []string{s.HostKey}}}
 }
 
-func (c config) Launch(ctx context.Context, r gputrain.LaunchRequest) (got []gputrain.Instance, err error) {
+func (c config) Launch(ctx context.Context, r driver.Launch) (got []driver.Instance, err error) {
 	for _, n := range r.Nodes {
 		s := server{Name: n.Name, Rank: n.Rank, Pool: r.Pool.ID, Owner: r.Pool.Owner, Key: r.Pool.AuthorizedKey, Expires: r.Pool.Expires, Lease: r.Pool.Lease}
 		if _, err := c.call(ctx, "launch", "POST", "/servers", s, &s); err != nil {
@@ -92,7 +93,7 @@ func (c config) Launch(ctx context.Context, r gputrain.LaunchRequest) (got []gpu
 	return got, nil
 }
 
-func (c config) Describe(ctx context.Context, ids ...string) (got []gputrain.Instance, err error) {
+func (c config) Describe(ctx context.Context, ids ...string) (got []driver.Instance, err error) {
 	for _, id := range ids {
 		var s server
 		status, err := c.call(ctx, "describe", "GET", "/servers/"+id, nil, &s)
@@ -101,22 +102,22 @@ func (c config) Describe(ctx context.Context, ids ...string) (got []gputrain.Ins
 		}
 		in := c.instance(s)
 		if status == http.StatusNotFound {
-			in = gputrain.Instance{ID: id, State: gputrain.InstanceTerminated}
+			in = driver.Instance{ID: id, State: driver.InstanceTerminated}
 		}
 		got = append(got, in)
 	}
 	return got, nil
 }
 
-func (c config) List(ctx context.Context, pool string) (all []gputrain.Resource, err error) {
+func (c config) List(ctx context.Context, pool string) (all []driver.Resource, err error) {
 	var servers []server
 	if _, err := c.call(ctx, "list", "GET", "/servers", nil, &servers); err != nil {
 		return nil, err
 	}
 	for _, s := range servers {
 		if s.Pool != "" && (pool == "" || s.Pool == pool) {
-			all = append(all, gputrain.Resource{Provider: "acme", Kind: "machine", ID: s.ID, Name: s.Name, Region: "here", HourlyUSD: gputrain.USD(1),
-				Pool: s.Pool, Owner: s.Owner, State: gputrain.InstanceRunning, Created: s.Created, Expires: s.Expires, Lease: s.Lease})
+			all = append(all, driver.Resource{Provider: "acme", Kind: "machine", ID: s.ID, Name: s.Name, Region: "here", HourlyUSD: driver.USD(1),
+				Pool: s.Pool, Owner: s.Owner, State: driver.InstanceRunning, Created: s.Created, Expires: s.Expires, Lease: s.Lease})
 		}
 	}
 	return all, nil
@@ -203,13 +204,13 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// A fault, by the same kit.
+// OnServer makes faults in this fake too.
 func TestFault(t *testing.T) {
 	f := startFake(t)
 	fault, calls := providertest.OnServer(f.Server, ops)
 	remove := fault(providertest.OpList, providertest.Fault{Kind: providertest.Unavailable, Times: -1})
 	c := config{f.URL}
-	if _, err := c.List(t.Context(), ""); !errors.Is(err, gputrain.ErrUnavailable) {
+	if _, err := c.List(t.Context(), ""); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("it says %v", err)
 	}
 	remove()

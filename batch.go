@@ -1,0 +1,359 @@
+package gputrain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/worker"
+)
+
+// A batch is the tasks of one call and their results.
+type batch struct {
+	*scheduler.Batch
+	c       *Compute
+	ctx     context.Context // ends with the batch
+	units   []*unit
+	results chan Result // has room for every unit
+}
+
+// newBatch returns a batch without tasks, whose context ends with the caller's and with the
+// pool's tasks.
+func (c *Compute) newBatch() *batch {
+	ctx := c.ctx
+	if ctx == c.p.ctx {
+		ctx = c.p.tasksCtx
+	}
+	b := c.p.fleet.Tasks.NewBatch(ctx, c.p.tasksCtx)
+	return &batch{Batch: b, c: c, ctx: b.Context()}
+}
+
+// batch checks the tasks and returns a batch of them.
+func (c *Compute) batch(tasks []Task) (*batch, error) {
+	if err := c.check(tasks...); err != nil {
+		return nil, err
+	}
+	b := c.newBatch()
+	tasks, err := b.resolved(tasks...)
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	b.results = make(chan Result, len(tasks))
+	b.units = make([]*unit, len(tasks))
+	for i, t := range tasks {
+		b.units[i] = b.unit(i, t)
+	}
+	return b, nil
+}
+
+// resolved returns the tasks with the references among their secrets looked up. The caller's own
+// tasks are not changed.
+func (b *batch) resolved(tasks ...Task) ([]Task, error) {
+	if !slices.ContainsFunc(tasks, func(t Task) bool { return len(t.Secrets) > 0 }) {
+		return tasks, nil
+	}
+	tasks = slices.Clone(tasks)
+	known := map[Secret]Secret{}
+	for i := range tasks {
+		secrets, err := resolveSecrets(b.ctx, tasks[i].Secrets, known)
+		switch {
+		case err != nil && b.ctx.Err() != nil:
+			return nil, cmp.Or(b.c.check(), err) // as if it had ended before the call
+		case err != nil && len(tasks) > 1:
+			return nil, fmt.Errorf("%s: %w", tasks[i].label(i), err)
+		case err != nil:
+			return nil, err
+		}
+		tasks[i].Secrets = secrets
+	}
+	return tasks, nil
+}
+
+// unit adds a task to the batch.
+func (b *batch) unit(index int, t Task) *unit {
+	u := &unit{id: b.c.p.nextTask(), index: index, task: t, label: t.label(index), ctx: b.ctx, batch: b}
+	b.Add(&u.Task, u, index, t.Retries, t.Target.allows)
+	return u
+}
+
+// handOver records that the program has the results, or does not want them.
+func (b *batch) handOver() { b.c.p.handed(b.units...) }
+
+// handed records that the program has the results of units. What was kept for them is no longer
+// needed.
+func (p *pool) handed(units ...*unit) {
+	for _, u := range units {
+		u.share.Return()
+	}
+	p.journal.delivered(units...)
+}
+
+// submit queues the tasks.
+func (b *batch) submit() {
+	b.c.p.journal.begin(b.units, false)
+	b.Submit()
+}
+
+// run is submit for a caller that waits for the results. The caller's goroutine makes the
+// attempt at a single call, if a slot is free.
+func (b *batch) run() {
+	b.c.p.journal.begin(b.units, true)
+	if len(b.units) != 1 || b.units[0].task.call == nil || !b.RunHere() {
+		b.Submit()
+	}
+}
+
+// everywhere queues the task on each node that is ready now.
+func (b *batch) everywhere(t Task) error {
+	p := b.c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var members []*poolNode
+	for _, m := range p.fleet.Participants(t.Target.allows) {
+		members = append(members, nodeOf(m))
+	}
+	if len(members) == 0 {
+		return p.fleet.NoneReady(t.Target.allows)
+	}
+	b.results = make(chan Result, len(members))
+	cluster := sync.OnceValue(func() *worker.Members { return membersOf(members) })
+	for i, n := range members {
+		u := b.unit(i, t)
+		u.pinTo(n, members, cluster)
+		if t.Name == "" {
+			u.label = fmt.Sprintf("node %d", n.Rank())
+		}
+		b.units = append(b.units, u)
+	}
+	p.journal.begin(b.units, false)
+	b.SubmitLocked()
+	return nil
+}
+
+// collect waits for every unit.
+func (b *batch) collect() ([]Result, error) {
+	results := make([]Result, len(b.units))
+	for range b.units {
+		r := <-b.results
+		results[r.Index] = r
+	}
+	var errs []error
+	for i := range results {
+		if err := results[i].Err; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return results, joinTasks(errs, len(results), "failed")
+}
+
+// context returns a context that ends with the batch or with the node.
+func (b *batch) context(n *poolNode) context.Context { return b.ContextOn(n.Slots, n.Node.Context()) }
+
+// close cancels what has not finished and waits until it has. It drops its references to the nodes:
+// a job without a Wait would hold them, and their connections, for as long as the pool lives.
+func (b *batch) close() {
+	b.Close()
+	for _, u := range b.units {
+		u.pin, u.members, u.cluster = nil, nil, nil
+	}
+}
+
+// A unit is one task of one call, from its submission to its one result. It is the
+// scheduler's Work.
+type unit struct {
+	scheduler.Task
+	id    string
+	index int
+	task  Task //secretvet:ignore no message formats a unit
+	label string
+	ctx   context.Context // the batch's
+	batch *batch
+
+	// pin is the node that must run it and members are the nodes of the call, for a
+	// broadcast.
+	pin     *poolNode
+	members []*poolNode
+	cluster func() *worker.Members // what functions learn about members
+
+	job   *Job         // shows the unit's output, or nil
+	share output.Share // its share of the memory for outputs
+
+	kept  bool // the journal keeps it
+	alone bool // it is the only unit of a call that waits for the result
+
+	// missing is why the unit cannot be started again: this program does not know something that an
+	// earlier program gave it.
+	missing error
+
+	// Only the goroutine that runs the unit, or holds it in the queue, touches these.
+	usd      float64
+	unpriced bool // some of what it cost is not known
+}
+
+func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(1), 10) }
+
+// attemptID names one attempt at the unit. No two attempts have the same ID, so that the answer of
+// an older attempt is never mistaken for that of a newer one.
+func (u *unit) attemptID() string { return u.id + "-a" + strconv.Itoa(u.Attempts) }
+
+// nodeID names an attempt on its node. It includes the slot.
+func (u *unit) nodeID(slot int) string { return u.attemptID() + "-s" + strconv.Itoa(slot) }
+
+// pinTo makes the unit a node's share of a broadcast to members.
+func (u *unit) pinTo(n *poolNode, members []*poolNode, cluster func() *worker.Members) {
+	u.pin, u.members, u.cluster = n, members, cluster
+	u.PinTo(n.Slots)
+}
+
+// failure makes the error of a unit's last attempt.
+func (u *unit) failure(n *poolNode, cause Cause, err error) *TaskError {
+	e := &TaskError{Index: u.index, Name: u.label, Attempt: u.Attempts, Cause: cause, ExitCode: -1, Err: err}
+	if n != nil {
+		e.Node = n.p.nodeOf(n)
+	}
+	return e
+}
+
+// finish delivers the unit's result.
+func (u *unit) finish(r Result) {
+	r.Index, r.Attempts = u.index, u.Attempts
+	u.End(r.size())
+	u.batch.results <- r // there is room
+}
+
+// size is what the result holds in memory.
+func (r *Result) size() int64 { return int64(len(r.Stdout)+len(r.Stderr)) + int64(r.value.Size()) }
+
+// Queued reports that the unit was accepted.
+func (u *unit) Queued() {
+	u.batch.c.p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
+}
+
+// Attempt makes one attempt on a node.
+func (u *unit) Attempt(on *scheduler.Node, slot int) (scheduler.Outcome, <-chan struct{}) {
+	n := nodeOn(on)
+	r, failure, release, gone := n.p.attempt(u, n, slot)
+	return u.outcome(n, r, failure, release), gone
+}
+
+// Cancelled ends the unit, which does not run because its context has ended.
+func (u *unit) Cancelled() {
+	u.endUnrun(nil, u.failure(nil, CauseCancelled, context.Cause(u.ctx)))
+}
+
+// Stranded ends the unit, which no node can run.
+func (u *unit) Stranded(on *scheduler.Node, why error) {
+	u.endUnrun(nodeOn(on), u.failure(nil, CauseNodeLost, why))
+}
+
+// Refused ends the unit, which was submitted after the end of the pool.
+func (u *unit) Refused() {
+	u.finish(Result{ExitCode: -1, Err: u.failure(nil, CauseCancelled, u.batch.c.p.fleet.ClosedError())})
+}
+
+// endUnrun ends the unit without another attempt.
+func (u *unit) endUnrun(n *poolNode, failure *TaskError) {
+	u.outcome(n, Result{}, failure, func() {}).End()
+}
+
+// An attemptOutcome is how an attempt at a unit ended, or how the unit ended without an attempt.
+type attemptOutcome struct {
+	u       *unit
+	n       *poolNode // nil if it ran nowhere
+	result  Result
+	failure *TaskError // nil for success
+	release func()     // makes the node forget the attempt, once its outcome is recorded
+}
+
+// outcomes are attemptOutcomes for reuse: they are large, and each attempt needs one.
+var outcomes = sync.Pool{New: func() any { return new(attemptOutcome) }}
+
+// recycle makes the outcome available for reuse.
+func (o *attemptOutcome) recycle() {
+	*o = attemptOutcome{}
+	outcomes.Put(o)
+}
+
+// outcome charges the unit for an attempt, and returns the attempt's outcome.
+func (u *unit) outcome(n *poolNode, r Result, failure *TaskError, release func()) *attemptOutcome {
+	if n != nil {
+		r.Node = n.p.nodeOf(n)
+	}
+	u.charge(&r, n)
+	r.Index, r.Attempts = u.index, u.Attempts
+	if failure != nil {
+		failure.Node = r.Node
+	}
+	o := outcomes.Get().(*attemptOutcome)
+	*o = attemptOutcome{u: u, n: n, result: r, failure: failure, release: release}
+	return o
+}
+
+// Failure returns how the attempt failed, for the scheduler.
+func (o *attemptOutcome) Failure() scheduler.Failure {
+	switch {
+	case o.failure == nil:
+		return scheduler.None
+	case o.failure.Cause == CauseCancelled, o.failure.Cause == CauseNeverStarted:
+		return scheduler.Final
+	case o.failure.Cause == CauseNodeLost:
+		return scheduler.Lost
+	}
+	return scheduler.Failed
+}
+
+// Again records that another attempt follows. It reports false if the unit cannot be started again.
+func (o *attemptOutcome) Again(wait time.Duration) bool {
+	u, p := o.u, o.u.batch.c.p
+	if u.task.call != nil && u.task.call.stream != nil && !u.task.call.stream.Rewind() {
+		return false // the caller or the function has seen part of the stream: the call cannot be repeated
+	}
+	if u.missing != nil {
+		o.failure.Err = notAgain(o.failure.Err, u.missing)
+		return false
+	}
+	if u.job == nil { // readers of a job's output read the output of every attempt
+		p.results.Drop(u.attemptID())
+	}
+	p.journal.tried(u)
+	o.release()
+	p.events.emit(Event{Kind: EventRetry, Node: o.failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure})
+	o.recycle()
+	return true
+}
+
+// notAgain adds the reason why no other attempt follows to an error.
+func notAgain(err, why error) error {
+	why = fmt.Errorf("it is not started again: %w", why)
+	if err == nil {
+		return why
+	}
+	return fmt.Errorf("%w; %w", err, why)
+}
+
+// End records the result and delivers it.
+func (o *attemptOutcome) End() {
+	u, p := o.u, o.u.batch.c.p
+	ev := Event{Kind: EventTask, Node: -1, State: "done", Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: o.result.Elapsed}
+	if o.n != nil {
+		ev.Node = o.n.Rank()
+	}
+	if o.failure != nil {
+		o.result.Err, o.result.ExitCode = o.failure, o.failure.ExitCode
+		ev.Err, ev.State = o.failure, "failed"
+		if o.failure.Cause == CauseCancelled {
+			ev.State = "cancelled"
+		}
+	}
+	p.journal.concluded(u, o.result, o.release)
+	p.events.emit(ev)
+	u.finish(o.result)
+	o.recycle()
+}

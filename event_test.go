@@ -1,0 +1,64 @@
+package gputrain
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/bubble"
+)
+
+// If the function of WithEvents hangs, a bounded number of events waits for it. None of the nodes'
+// events is lost, and the function learns how many others were left out.
+func TestStuckEventsAreBounded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		var got []Event
+		e := newEvents("p", func(ev Event) {
+			<-stuck
+			got = append(got, ev)
+		}, nil)
+		const tasks = 3 * backlogEvents
+		for i := range tasks {
+			ev := Event{Kind: EventTask, State: "queued", Attempt: i}
+			if i%5 == 0 {
+				ev.State, ev.Err = "failed", errors.New("it failed")
+			}
+			e.emit(ev)
+			if i%1000 == 0 {
+				e.emit(Event{Kind: EventNode, State: "ready", Attempt: i, Err: fmt.Errorf("leak %d", i)})
+			}
+		}
+		close(stuck)
+		e.close()
+		if n := len(got) - 1; n > backlogEvents+backlogFailures+tasks/1000+1 {
+			t.Errorf("%d events waited", n)
+		}
+		var nodes, omitted, told, last, lastNode int
+		for i, ev := range got {
+			switch ev.Kind {
+			case EventOmitted:
+				omitted += ev.Omitted
+				if ev.Pool != "p" || ev.Time.IsZero() || ev.Node != -1 {
+					t.Errorf("the event is %+v", ev)
+				}
+				continue
+			case EventNode:
+				nodes++
+				if ev.Attempt < lastNode {
+					t.Fatalf("event %d is out of order", i)
+				}
+				lastNode = ev.Attempt
+				continue
+			}
+			told++
+			if ev.Attempt < last {
+				t.Fatalf("event %d is out of order", i)
+			}
+			last = ev.Attempt
+		}
+		if nodes != tasks/1000 || told+omitted != tasks || omitted == 0 || last != tasks-1 {
+			t.Errorf("%d of nodes, %d of tasks and %d left out of %d; the last is %d", nodes, told, omitted, tasks, last)
+		}
+	})
+}

@@ -1,0 +1,303 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/node"
+	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// A Member is the node of one rank: its machine, its slots, and where it is in its life.
+type Member struct {
+	// Node is the machine, and the connection to it. Slots are what tasks run in.
+	Node  *node.Node
+	Slots *scheduler.Node
+
+	fleet *Fleet
+	guest Guest
+	rank  atomic.Int32
+	record
+
+	// Guarded by the fleet's lock.
+	offer     driver.Offer      // by which its machine was rented; of an offer for any region, the instance has the region
+	labels    map[string]string // made anew with every state, not changed
+	state     State
+	err       error
+	readyAt   time.Time // since when it takes tasks; zero if it never did
+	idleSince time.Time // since when it has none
+	leaves    bool      // it takes no more tasks, and is ended once it has none
+	retiring  bool      // it is being ended
+	takenBack time.Time // when its provider takes it back; zero if that is not known
+}
+
+// A Guest is what a pool runs on a member's machine, and what it wants to know of the node. Its
+// methods are called without the fleet's lock.
+type Guest interface {
+	// Phase, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// calls the member's Ready.
+	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	Bootstrapped(base bootstrap.Base)
+	Leased(folder, hostKey string)
+	Resume(found []supervisor.Found) (base bootstrap.Base, ready bool)
+	Join(resumed bool) error
+	TakenOver(why error) bool
+	// Failure returns the error of the node as the user is to see it.
+	Failure(err error) error
+	// Close ends the guest.
+	Close()
+}
+
+// newMember returns a member that has no machine yet. It is not in the roster.
+func (f *Fleet) newMember(rank int) *Member {
+	m := &Member{fleet: f}
+	m.rank.Store(int32(rank))
+	m.Slots = scheduler.NewNode(host{m}, f.config.Slots)
+	o := &owner{member: m}
+	m.Node = node.New(f.config.Context, f.config.Node, o)
+	m.guest = f.config.Guest(m)
+	o.Guest = m.guest
+	return m
+}
+
+// Of returns the member that has the slots, or nil.
+func Of(slots *scheduler.Node) *Member {
+	if slots == nil {
+		return nil
+	}
+	return slots.Host().(host).member
+}
+
+// Rank is the member's index in the fleet. It changes only if the fleet becomes smaller.
+func (m *Member) Rank() int { return int(m.rank.Load()) }
+
+// Guest returns what the pool runs on the member.
+func (m *Member) Guest() Guest { return m.guest }
+
+// State returns where the member is in its life. The lock is held.
+func (m *Member) State() State { return m.state }
+
+// Labels returns what tasks can choose the member by. The map does not change. The lock is held.
+func (m *Member) Labels() map[string]string { return m.labels }
+
+// Err returns what went wrong with the member last. The lock is held.
+func (m *Member) Err() error { return m.err }
+
+// takesPart reports whether the member gets new tasks: not if it is to end, or its provider
+// will take it back.
+func (m *Member) takesPart() bool { return m.state == Ready && m.stays() }
+
+// stays reports whether the member is neither to end nor to be taken back.
+func (m *Member) stays() bool { return !m.leaves && m.takenBack.IsZero() }
+
+// Ready has the member take tasks. The lock is held.
+func (m *Member) Ready() {
+	m.enter(Ready, nil)
+	m.fleet.Tasks.Fill(m.Slots)
+}
+
+// live takes a machine from its launch to its end. The error launched came with it, if any: it
+// is part of the error of a machine that does not come up.
+func (m *Member) live(inst driver.Instance, launched error) {
+	m.fleet.config.Lock.Lock()
+	m.Node.SetInstance(inst)
+	unwanted := m.state.Over() // the fleet has become smaller meanwhile
+	m.fleet.config.Lock.Unlock()
+	if unwanted {
+		m.discard()
+		return
+	}
+	m.Node.Run(launched)
+}
+
+// fail ends a member that never became ready, or was lost. Its tasks end with its node's context, and
+// the scheduler queues them again or fails them. Another member gets its rank if that may help.
+func (m *Member) fail(err error) {
+	f := m.fleet
+	state, ended := Failed, f.config.Context.Err() != nil
+	if !ended {
+		err = cutoff.NotDeadline(err)
+	}
+	f.config.Lock.Lock()
+	switch {
+	case m.state.Over(): // it was failed or retired before
+		f.config.Lock.Unlock()
+		return
+	case ended:
+		state = Terminated
+	case errors.Is(err, driver.ErrNodeLost) && !m.readyAt.IsZero():
+		state = Lost
+	}
+	m.enter(state, err)
+	m.Node.GiveUp(err)
+	f.replace(m, err)
+	f.Tasks.Dispatch()
+	f.config.Lock.Unlock()
+	if f.config.Context.Err() != nil {
+		return // the end of the pool sees to the rest
+	}
+	m.end()
+}
+
+// retire ends a member that the fleet no longer needs.
+func (m *Member) retire() {
+	f := m.fleet
+	f.config.Lock.Lock()
+	if m.state.Over() {
+		f.config.Lock.Unlock()
+		return
+	}
+	m.enter(Terminated, nil)
+	m.Node.GiveUp(errRetired)
+	f.remove(m)
+	f.Tasks.Dispatch()
+	f.config.Lock.Unlock()
+	m.end()
+}
+
+var errRetired = errors.New("the pool has become smaller")
+
+// end ends the machine of a member that is over, before the end of the pool.
+func (m *Member) end() {
+	if m.Node.Capabilities().Adopts {
+		m.guest.Close()
+		m.Node.Abandon()
+	}
+	m.disconnect()
+	m.discard()
+	m.fleet.letGo(m)
+}
+
+// discard ends the machine. If that fails, an audit and the end of the pool try again.
+func (m *Member) discard() {
+	id := m.Node.Instance().ID
+	if id == "" {
+		return
+	}
+	m.fleet.machines.discard(id, func(err error) {
+		m.fleet.config.Lock.Lock()
+		state := m.state
+		m.fleet.config.Lock.Unlock()
+		m.fleet.config.Reporter.Changed(Change{Rank: m.Rank(), State: state, Err: err})
+	})
+}
+
+// clean ends what the pool runs on an adopted machine, and removes its files.
+func (m *Member) clean(ctx context.Context) error {
+	m.guest.Close()
+	return m.Node.Clean(ctx)
+}
+
+// disconnect ends what the pool runs on the machine, and closes the connection.
+func (m *Member) disconnect() {
+	m.guest.Close()
+	m.Node.Close()
+}
+
+// enter changes the member's state, unless it is over. The lock is held.
+func (m *Member) enter(s State, err error) {
+	if m.state.Over() {
+		return // a change that comes too late
+	}
+	m.state, m.labels = s, m.currentLabels()
+	if err != nil {
+		m.err = err
+	}
+	if s == Ready && m.readyAt.IsZero() {
+		m.readyAt, m.idleSince = time.Now(), time.Now()
+	}
+	m.fleet.Tasks.Update(m.Slots)
+	c := Change{Rank: m.Rank(), State: s, Err: err}
+	if s == Bootstrapping || s == Ready {
+		c.HostKey, c.HostKeySource = m.Node.HostKey()
+	}
+	m.fleet.config.Reporter.Changed(c)
+	m.fleet.changed.Broadcast()
+}
+
+// An owner is a member as its node sees it.
+type owner struct {
+	member *Member
+	Guest
+}
+
+func (o *owner) Rank() int      { return o.member.Rank() }
+func (o *owner) WasReady() bool { return o.member.wasReady }
+func (o *owner) Connecting()    { o.enter(Connecting) }
+func (o *owner) Bootstrapping() { o.enter(Bootstrapping) }
+
+func (o *owner) enter(s State) {
+	o.member.fleet.config.Lock.Lock()
+	defer o.member.fleet.config.Lock.Unlock()
+	o.member.enter(s, nil)
+}
+
+// Reachable shows whether the connection is up. Tasks are not started over one that is down.
+func (o *owner) Reachable(up bool) {
+	m := o.member
+	m.fleet.config.Lock.Lock()
+	defer m.fleet.config.Lock.Unlock()
+	switch {
+	case up && m.state == Unreachable:
+		m.Ready()
+	case !up && m.state == Ready:
+		m.enter(Unreachable, nil)
+	}
+	if up {
+		m.spare()
+	}
+}
+
+func (o *owner) Noticed(at time.Time) { o.member.notice(at) }
+
+func (o *owner) Offline() bool {
+	f := o.member.fleet
+	f.config.Lock.Lock()
+	defer f.config.Lock.Unlock()
+	in := func(s State) int { return f.roster.count(func(m *Member) bool { return m.state == s }) }
+	return in(Ready) == 0 && in(Unreachable) > 1
+}
+
+func (o *owner) Failed(err error) {
+	o.member.fail(cutoff.By(o.member.fleet.config.Context, o.Failure(err)))
+}
+
+// A host is a member as the scheduler sees it.
+type host struct{ member *Member }
+
+func (h host) State() scheduler.State {
+	switch m := h.member; {
+	case m.state.Over():
+		return scheduler.Over
+	case m.state == Unreachable:
+		return scheduler.Away
+	case m.state != Ready:
+		return scheduler.Coming
+	case !m.stays():
+		return scheduler.Leaving
+	}
+	return scheduler.Open
+}
+
+func (h host) Labels() map[string]string { return h.member.labels }
+
+func (h host) End() error {
+	if h.member.err != nil {
+		return h.member.err
+	}
+	return errors.New(h.member.Node.Name() + " is " + h.member.state.String())
+}
+
+func (h host) Idle() {
+	m := h.member
+	m.idleSince = time.Now()
+	if m.leaves || m.fleet.config.Elastic {
+		m.fleet.scaler.rescale()
+	}
+}

@@ -1,0 +1,55 @@
+package inventory
+
+import (
+	"cmp"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// An Account is a provider that is open.
+type Account struct {
+	Provider string // its name
+	Driver   driver.Driver
+	Caps     driver.Capabilities
+}
+
+// providerOf returns the name of the provider of an account of a group, by the account's
+// key, or of the account itself for an empty key.
+func (a Account) providerOf(key string) string {
+	if key == "" {
+		return a.Provider
+	}
+	return market.ProviderOf(key)
+}
+
+// selfDestructs reports whether a machine can end itself.
+func (a Account) selfDestructs(inst driver.Instance) bool {
+	d, ok := a.Driver.(driver.Scripter)
+	return ok && d.Scripts(inst).SelfDestruct != ""
+}
+
+// rowOf returns what the ledger keeps of a machine.
+func rowOf(inst driver.Instance) ledger.Row {
+	row := ledger.Row{
+		Name: inst.Name, Kind: machineKind, Rank: inst.Rank, ID: inst.ID, Region: inst.Offer.Region, InstanceType: inst.Offer.InstanceType,
+		Spot: inst.Offer.Spot, BillingUnit: inst.Offer.BillingUnit, HostKeys: inst.SSH.HostKeys, Member: inst.Offer.Account,
+	}
+	if usd, known := inst.Offer.HourlyUSD.USD(); known {
+		row.HourlyUSD = &usd
+	}
+	return row
+}
+
+// machineOf returns the machine that a row of the ledger is about.
+func (a Account) machineOf(row ledger.Row) *machine {
+	inst := driver.Instance{ID: row.ID, Name: row.Name, Rank: row.Rank, Offer: driver.Offer{
+		Provider: a.providerOf(row.Member), Account: row.Member, Capabilities: a.Caps.Accounts[row.Member],
+		Region: row.Region, InstanceType: row.InstanceType, Spot: row.Spot, BillingUnit: row.BillingUnit,
+	}}
+	if row.HourlyUSD != nil {
+		inst.Offer.HourlyUSD = driver.USD(*row.HourlyUSD)
+	}
+	return &machine{inst: inst, launched: cmp.Or(row.Created, row.Intended), gone: row.Gone, leased: row.Root != ""}
+}

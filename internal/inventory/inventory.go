@@ -1,0 +1,146 @@
+package inventory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/retry"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// A Reporter is notified of an inventory's events. No lock is held when it is called.
+type Reporter interface {
+	// Billed reports that a machine has begun or ceased to be billed, and what all machines
+	// have cost so far.
+	Billed(usd float64)
+	// Trouble reports a failure that no caller waits for: "ledger" if a note could not be written, "audit" if an audit
+	// or a mark of the lease failed.
+	Trouble(about string, err error)
+	// Settling reports that the inventory waits to see what a call without a clean answer has made, or if why is nil
+	// until lists are complete, and until when at the latest. Zero means that there is no such time.
+	Settling(why error, until time.Time)
+	// Lost reports that another program has the pool.
+	Lost(err error)
+}
+
+// quiet is a Reporter that ignores everything.
+type quiet struct{}
+
+func (quiet) Billed(float64)            {}
+func (quiet) Trouble(string, error)     {}
+func (quiet) Settling(error, time.Time) {}
+func (quiet) Lost(error)                {}
+
+// An Inventory is what was made for one pool, and may be left of it. Its methods can be called
+// at the same time, but for those that begin or close its ledger.
+type Inventory struct {
+	account  Account
+	info     driver.PoolInfo
+	report   Reporter
+	book     book
+	machines machines
+	shared   shared
+	lag      listLag
+	lister   lister
+	launcher launcher
+	endings  endings
+
+	auditing  chan struct{} // has room for one: signals that an audit is due soon
+	preparing chan struct{} // has room for one: held by the call that prepares
+	prepared  time.Time     // when what machines share was last made; guarded by preparing
+	discards  sync.WaitGroup
+}
+
+// New returns the inventory of a pool for which nothing was made yet.
+func New(account Account, info driver.PoolInfo, report Reporter) *Inventory {
+	inv := &Inventory{
+		account: account, info: info, report: report, book: book{report: report}, machines: newMachines(), lag: listLag{caps: account.Caps},
+		lister: lister{driver: account.Driver, pool: info.ID}, auditing: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
+	}
+	inv.shared = shared{account: account, pool: info.ID, book: &inv.book}
+	inv.launcher = launcher{driver: account.Driver, machines: &inv.machines, lister: &inv.lister, book: &inv.book, report: report}
+	inv.endings = endings{driver: account.Driver, machines: &inv.machines, book: &inv.book, report: report}
+	return inv
+}
+
+// Begin begins the pool's ledger, before anything is made. The private key is kept beside it.
+func (inv *Inventory) Begin(dir *ledger.Dir, privateKey []byte) error {
+	l, err := dir.Create(ledger.Header{
+		Schema: ledger.Schema, Pool: inv.info.ID, Name: inv.info.Name, Provider: inv.account.Provider, Account: inv.account.Caps.Account, Owner: inv.info.Owner,
+		Created: time.Now(), Expires: inv.info.Expires, Lease: inv.info.Lease, AuthorizedKey: inv.info.AuthorizedKey,
+		Members: slices.Sorted(maps.Keys(inv.account.Caps.Accounts)),
+	}, privateKey, sharedRow)
+	if err != nil {
+		return LedgerError("begin the ledger; nothing was made", err)
+	}
+	inv.book.ledger = l
+	return nil
+}
+
+// Resume takes a ledger that an earlier program has begun.
+func (inv *Inventory) Resume(l *ledger.Ledger) { inv.book.ledger = l }
+
+// Begun reports whether there is a ledger: else nothing was ever made.
+func (inv *Inventory) Begun() bool { return inv.book.ledger != nil }
+
+// TasksPath returns the name of the file beside the ledger for what is kept of the pool's tasks.
+func (inv *Inventory) TasksPath() string { return inv.book.ledger.TasksPath() }
+
+// Fenced returns why this program must touch nothing of the pool any more, or nil.
+func (inv *Inventory) Fenced() error { return inv.book.fenced() }
+
+// Close releases the ledger, which is removed if everything is gone.
+func (inv *Inventory) Close(allGone bool) error { return inv.book.close(allGone) }
+
+// Closing records that the pool is being ended.
+func (inv *Inventory) Closing() { inv.book.note(inv.book.ledger.Closing()) }
+
+// Wait returns when no Discard waits for a machine's end any more. All contexts given to Discard have ended.
+func (inv *Inventory) Wait() { inv.discards.Wait() }
+
+// Name returns a name for a machine of a rank that no machine of the pool has had.
+func (inv *Inventory) Name(rank int) string { return inv.machines.name(inv.info.ID, rank) }
+
+// Info returns the pool's information for drivers.
+func (inv *Inventory) Info() driver.PoolInfo {
+	info := inv.info.WithRecord(inv.shared.record)
+	info.Made = inv.shared.made()
+	return info
+}
+
+// Leased records that a machine ends itself once its lease has run out, and how it is found again: by the node's folder
+// there, and by the keys of its host, if the instance has none.
+func (inv *Inventory) Leased(inst driver.Instance, root string, hostKeys []string) {
+	row := rowOf(inst)
+	row.Root = root
+	if row.HostKeys == nil {
+		row.HostKeys = hostKeys
+	}
+	inv.machines.update(inst.ID, func(m *machine) { m.leased = true })
+	inv.book.note(inv.book.ledger.Leased(row))
+}
+
+// lapse returns how long after a program's last sign of life a machine has ended itself, and its provider has noticed:
+// its watcher looks ten times in a lease, or more often.
+func lapse(lease time.Duration) time.Duration { return lease + lease/10 + time.Minute }
+
+// MarkLease records at the provider how long this program is known to live, until ctx ends.
+func (inv *Inventory) MarkLease(ctx context.Context, marker driver.LeaseMarker) {
+	for {
+		next := min(inv.info.Lease/3, 5*time.Minute)
+		ids := slices.Sorted(maps.Keys(inv.machines.known()))
+		if len(ids) > 0 {
+			if err := marker.MarkLease(ctx, inv.Info(), time.Now().Add(lapse(inv.info.Lease)), ids...); err != nil && ctx.Err() == nil {
+				inv.report.Trouble("audit", err)
+				next = min(next, 30*time.Second)
+			}
+		}
+		if !retry.Sleep(ctx, next) {
+			return
+		}
+	}
+}

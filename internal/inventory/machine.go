@@ -1,0 +1,89 @@
+package inventory
+
+import (
+	"math"
+	"time"
+
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// machineKind is the kind of a machine, among resources and rows of a ledger.
+const machineKind = "machine"
+
+const (
+	// A provider may take usualEnd to remove a machine whose end it has accepted. It may report for stopsWithin that
+	// the machine still runs; after that it is an error.
+	usualEnd, stopsWithin = 5 * time.Minute, time.Minute
+)
+
+// A machine is one that was launched, as it is billed. The mutex of its machines guards it.
+type machine struct {
+	inst     driver.Instance //secretvet:ignore no message formats a machine
+	launched time.Time       // or when its launch was about to be called
+	gone     time.Time       // when it was confirmed gone; zero until then
+	accepted time.Time       // when the provider accepted its end, or reported last after that that it runs
+	unbilled time.Time       // since when it is billed no more, by what the provider reports: see observe
+	unwanted bool            // its node is over
+	awaited  bool            // Discard waits for its end
+	leased   bool            // it ends itself once its lease has run out
+}
+
+// resource returns the machine as what may be left.
+func (m *machine) resource() driver.Resource {
+	return driver.Resource{
+		Provider: m.inst.Offer.Provider, Kind: machineKind, ID: m.inst.ID, Name: m.inst.Name,
+		Region: m.inst.Offer.Region, HourlyUSD: m.inst.Offer.HourlyUSD, Created: m.launched,
+	}
+}
+
+// usd returns what the machine costs if it ends at a time: each begun unit of
+// billing counts whole. It is false if the price is not known.
+func (m *machine) usd(end time.Time) (float64, bool) {
+	perHour, known := m.inst.Offer.HourlyUSD.USD()
+	if over := m.over(); !over.IsZero() {
+		end = over
+	}
+	d := max(end.Sub(m.launched), 0)
+	if unit := m.inst.Offer.BillingUnit; unit > 0 {
+		d = time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
+		if d == 0 {
+			d = unit
+		}
+	}
+	return perHour * d.Hours(), known
+}
+
+// over is when the machine ceased to be billed: when its end was accepted, or at the latest
+// when it was gone. It is zero while the machine is billed.
+func (m *machine) over() time.Time {
+	if m.unbilled.IsZero() {
+		return m.gone
+	}
+	return m.unbilled
+}
+
+// isLate reports whether a machine whose end was asked for at a time ought to be gone.
+func (m *machine) isLate(asked time.Time) bool {
+	limit := usualEnd
+	if m.unbilled.IsZero() {
+		limit = stopsWithin
+	}
+	return time.Since(asked) >= limit
+}
+
+// observe notes the state that the provider reports of a machine whose end it has accepted: the
+// machine has not been billed since then, or since it last ran. It reports whether that is news.
+func (m *machine) observe(s driver.InstanceState) (news bool) {
+	switch {
+	case s == driver.InstanceTerminated || m.accepted.IsZero():
+		return false
+	case s == driver.InstanceRunning || s == driver.InstancePending:
+		m.unbilled, m.accepted = time.Time{}, time.Now()
+		return false
+	}
+	news = m.unbilled.IsZero()
+	if news {
+		m.unbilled = m.accepted
+	}
+	return news
+}

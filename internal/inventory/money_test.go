@@ -1,0 +1,199 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// Each begun unit of billing counts, until the billing of the machine ends.
+func TestMachineCost(t *testing.T) {
+	from := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name string
+		unit time.Duration
+		m    machine
+		end  time.Duration
+		usd  float64
+	}{
+		{"by the instant", 0, machine{}, 90 * time.Minute, 3},
+		{"a begun unit", time.Hour, machine{}, 61 * time.Minute, 4},
+		{"a unit at least", time.Hour, machine{}, 0, 2},
+		{"nothing before it is there", 0, machine{}, -time.Hour, 0},
+		{"until it is gone", 0, machine{gone: from.Add(time.Hour)}, 5 * time.Hour, 2},
+		{"until its end is accepted", 0, machine{gone: from.Add(2 * time.Hour), unbilled: from.Add(time.Hour)}, 5 * time.Hour, 2},
+	} {
+		tt.m.launched, tt.m.inst.Offer.HourlyUSD, tt.m.inst.Offer.BillingUnit = from, driver.USD(2), tt.unit
+		if usd, known := tt.m.usd(from.Add(tt.end)); usd != tt.usd || !known {
+			t.Errorf("%s: %v, %v, want %v", tt.name, usd, known, tt.usd)
+		}
+	}
+	if usd, known := (&machine{launched: from}).usd(from.Add(time.Hour)); usd != 0 || known {
+		t.Errorf("of an unknown price: %v, %v", usd, known)
+	}
+}
+
+// A machine is billed until its provider accepts its termination, and longer if the provider
+// reports later that the machine runs.
+func TestAcceptedEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{launched: time.Now()}
+		time.Sleep(time.Hour)
+		if m.observe(driver.InstanceStopped) || !m.over().IsZero() {
+			t.Error("before its end was asked for it is over")
+		}
+		accepted := time.Now()
+		m.accepted = accepted
+		time.Sleep(time.Minute)
+		if !m.observe(driver.InstanceUnknown) || m.observe(driver.InstanceUnknown) || !m.over().Equal(accepted) {
+			t.Errorf("it is over since %v, want %v", m.over(), accepted)
+		}
+		if m.isLate(accepted.Add(-usualEnd)) != true || m.isLate(accepted) {
+			t.Error("it is late too soon, or never")
+		}
+		if m.observe(driver.InstanceRunning) || !m.over().IsZero() {
+			t.Error("one that runs is over")
+		}
+		ran := time.Now()
+		if !m.isLate(accepted.Add(-time.Second)) || m.isLate(ran) {
+			t.Error("one that goes on running is not late, or too soon")
+		}
+		time.Sleep(time.Minute)
+		if !m.observe(driver.InstanceUnknown) || !m.over().Equal(ran) {
+			t.Errorf("it is over since %v, want %v", m.over(), ran)
+		}
+	})
+}
+
+// A budget pays for as many machines as it can, one launch at a time, and ends the tasks and the
+// pool in time.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cloud{}
+		inv, _ := begun(t, c, &heard{})
+		s := NewSpending(inv, Budget{USD: 2.5, Collect: 2 * time.Minute})
+		hourly := driver.Offer{InstanceType: "small", HourlyUSD: driver.USD(1), BillingUnit: time.Hour}
+		if err := s.Affordable([]driver.Offer{hourly}, 3); !errors.Is(err, driver.ErrBudget) {
+			t.Errorf("three are affordable: %v", err)
+		}
+		dear := hourly
+		dear.Available, dear.HourlyUSD = 1, driver.USD(1.5)
+		if err := s.Affordable([]driver.Offer{dear, hourly}, 2); err != nil {
+			t.Errorf("two of two offers are not: %v", err)
+		}
+		n, done, err := s.Reserve(t.Context(), hourly, 3)
+		if n != 2 || !errors.Is(err, driver.ErrBudget) {
+			t.Fatalf("it pays for %d, %v", n, err)
+		}
+		waited := make(chan int, 1)
+		go func() { // waits for its turn, and then sees what the first launch has cost
+			n, done, _ := s.Reserve(t.Context(), hourly, 1)
+			defer done()
+			waited <- n
+		}()
+		synctest.Wait()
+		var ranks []int
+		for rank := range n {
+			ranks = append(ranks, rank)
+		}
+		req := request(inv, ranks...)
+		req.Offer = hourly
+		if _, err := inv.Launch(t.Context(), req, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		done()
+		if n := <-waited; n != 0 {
+			t.Errorf("it pays for %d more", n)
+		}
+		n, done, err = s.Reserve(t.Context(), hourly, 1)
+		done()
+		if n != 0 || !errors.Is(err, driver.ErrBudget) {
+			t.Errorf("it pays for %d more, %v", n, err)
+		}
+		begun := time.Now()
+		var collect, end time.Duration
+		s.Watch(t.Context(), func(error) { collect = time.Since(begun) }, func(error) { end = time.Since(begun) })
+		if want := time.Hour - 2*time.Minute; collect < want-time.Second || collect > want+time.Second {
+			t.Errorf("tasks end after %v", collect)
+		}
+		if want := time.Hour - endTime; end < want-time.Second || end > want+time.Second {
+			t.Errorf("the pool ends after %v", end)
+		}
+	})
+}
+
+// A launch that waits for its turn to spend stops waiting when its context ends.
+func TestBudgetWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inv, _ := begun(t, &cloud{}, &heard{})
+		s := NewSpending(inv, Budget{USD: 1})
+		s.paying <- struct{}{}
+		why := errors.New("it is enough")
+		ctx, stop := context.WithCancelCause(t.Context())
+		stop(why)
+		n, done, err := s.Reserve(ctx, driver.Offer{}, 1)
+		done() // ends no other launch's turn
+		if n != 0 || !errors.Is(err, why) || len(s.paying) != 1 {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+// The cost after the program's death is bounded if every machine ends itself.
+func TestCostIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{}
+		inv := New(Account{Provider: "acme", Driver: c}, pool(), &heard{})
+		if err := inv.Begin(folder(t), []byte("key")); err != nil {
+			t.Fatal(err)
+		}
+		defer inv.Close(false)
+		s := NewSpending(inv, Budget{USD: 0.01})
+		got, err := inv.Launch(t.Context(), request(inv, 0), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cost := s.Cost(); cost.Bounded || cost.AtMostUSD != 0 {
+			t.Errorf("before its lease: %+v", cost)
+		}
+		inv.Leased(got.Machines["p-1-0"], "/root", nil)
+		want := lapse(lease).Hours()
+		if cost := s.Cost(); !cost.Bounded || cost.AtMostUSD != want || cost.OverspendUSD != want-0.01 {
+			t.Errorf("with its lease: %+v, want at most %v", cost, want)
+		}
+		s.Hold(1)
+		if cost := s.Cost(); cost.Bounded {
+			t.Errorf("while a task holds the lease: %+v", cost)
+		}
+		s.Hold(-1)
+		if cost := s.Cost(); !cost.Bounded {
+			t.Errorf("after that: %+v", cost)
+		}
+	})
+}
+
+// A scripted cloud has machines that end themselves.
+type scripted struct{ cloud }
+
+func (*scripted) Scripts(driver.Instance) driver.Scripts {
+	return driver.Scripts{SelfDestruct: "poweroff"}
+}
+
+func TestSummarize(t *testing.T) {
+	usd, hour := 2.0, time.Now().Add(-time.Hour)
+	sum := Summarize(&ledger.Snapshot{Header: ledger.Header{Provider: "acme"}, Rows: []ledger.Row{
+		{Kind: "shared", Name: "shared", State: ledger.Created},
+		{Kind: machineKind, Name: "gone", ID: "1", State: ledger.Gone, HourlyUSD: &usd, Created: hour, Gone: hour.Add(30 * time.Minute)},
+		{Kind: machineKind, Name: "not priced", ID: "2", State: ledger.Leased, Created: hour},
+		{Kind: machineKind, Name: "perhaps", State: ledger.Intended, HourlyUSD: &usd, Intended: hour},
+		{Kind: machineKind, Name: "never", State: ledger.Gone, HourlyUSD: &usd, Intended: hour},
+	}})
+	if sum != (Summary{Machines: 2, CostUSD: 1, Unknown: 1}) {
+		t.Errorf("%+v", sum)
+	}
+}

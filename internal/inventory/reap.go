@@ -1,0 +1,309 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/internal/owner"
+	"github.com/gputrain/gputrain/providers/driver"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// At most reapAtOnce pools are ended at the same time, each within reapTimeout.
+	reapAtOnce, reapTimeout = 8, 5 * time.Minute
+	// Two computers' clocks may be clockSkew apart.
+	clockSkew = 5 * time.Minute
+)
+
+// A Host is an adopted machine on which a dead program has had a node of a pool.
+type Host struct {
+	Account    Account
+	Pool       string
+	Generation int // of the program that ends the pool
+	Lease      time.Duration
+	Key        driver.Secret // the pool's private one
+	Recalled
+}
+
+// A Reaper ends the resources of pools whose programs are dead.
+type Reaper struct {
+	dir      *ledger.Dir
+	accounts []Account
+	leave    func(context.Context, Host) error
+	work     errgroup.Group
+
+	mu    sync.Mutex
+	ended []driver.Resource // guarded by mu, as are errs
+	errs  []error
+}
+
+// NewReaper returns a Reaper that goes by the ledgers of a folder and by what accounts list.
+// leave ends what a pool runs on an adopted host.
+func NewReaper(dir *ledger.Dir, accounts []Account, leave func(context.Context, Host) error) *Reaper {
+	r := &Reaper{dir: dir, accounts: accounts, leave: leave}
+	r.work.SetLimit(reapAtOnce)
+	return r
+}
+
+// Run ends the pools of dead programs, and returns what it has ended. Errors name what could
+// not be ended, in a [*LeakError].
+func (r *Reaper) Run(ctx context.Context) ([]driver.Resource, error) {
+	known := r.byLedger(ctx)
+	r.byProvider(ctx, known)
+	_ = r.work.Wait() // the errors are the reaper's
+	slices.SortFunc(r.ended, func(a, b driver.Resource) int {
+		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Kind, b.Kind), strings.Compare(a.ID, b.ID))
+	})
+	return r.ended, errors.Join(r.errs...)
+}
+
+func (r *Reaper) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs = append(r.errs, err)
+}
+
+// byLedger ends the pools that have a ledger here, and returns the ids of all such pools, also
+// of those that live.
+func (r *Reaper) byLedger(ctx context.Context) map[string]bool {
+	known := map[string]bool{}
+	ids, err := r.dir.Pools()
+	if err != nil {
+		r.failed(LedgerError("list the ledgers", err))
+	}
+	for _, id := range ids {
+		known[id] = true
+		snap, err := r.dir.Read(id)
+		switch {
+		case err != nil:
+			r.failed(LedgerError("read the ledger of "+id, err))
+			continue
+		case snap.InUse:
+			continue
+		}
+		a, ok := r.accountOf(snap)
+		if !ok {
+			continue // it is not a pool of the given providers
+		}
+		r.work.Go(func() error {
+			r.take(ctx, a, id)
+			return nil
+		})
+	}
+	return known
+}
+
+// accountOf returns the account of a pool. For a group's pool it is a group of the given members, if any of them may
+// hold something.
+func (r *Reaper) accountOf(snap *ledger.Snapshot) (Account, bool) {
+	if len(snap.Members) == 0 {
+		i := slices.IndexFunc(r.accounts, func(a Account) bool { return a.Provider == snap.Provider && a.Caps.Account == snap.Account })
+		if i < 0 {
+			return Account{}, false
+		}
+		return r.accounts[i], true
+	}
+	var providers []string
+	var drivers []driver.Driver
+	for _, a := range r.accounts {
+		if slices.Contains(snap.Members, market.AccountKey(a.Provider, a.Caps.Account)) {
+			providers, drivers = append(providers, a.Provider), append(drivers, a.Driver)
+		}
+	}
+	if drivers == nil {
+		return Account{}, false
+	}
+	d := market.NewGroup(snap.Provider, providers, drivers)
+	caps := d.Capabilities()
+	var holders, given []string // accounts that may hold something, and those of them that are given
+	for _, row := range snap.Rows {
+		if row.Member == "" || row.State == ledger.Gone {
+			continue
+		}
+		holders = append(holders, row.Member)
+		if caps.Accounts[row.Member] != nil {
+			given = append(given, row.Member)
+		}
+	}
+	if holders != nil && given == nil {
+		return Account{}, false
+	}
+	d.Begin(given...)
+	return Account{Provider: snap.Provider, Driver: d, Caps: caps}, true
+}
+
+// divide returns the rows of a group's pool that belong to the members given to Reap, and what the others may hold.
+func (a Account) divide(rows []ledger.Row) (given []ledger.Row, left map[string]driver.Resource) {
+	if len(a.Caps.Accounts) == 0 {
+		return rows, nil
+	}
+	left = map[string]driver.Resource{}
+	for _, row := range rows {
+		switch {
+		case row.Member == "" || a.Caps.Accounts[row.Member] != nil:
+			given = append(given, row)
+		case row.State != ledger.Gone && row.Kind != market.SharedKind:
+			left[row.Name] = driver.Resource{Provider: row.Member, Kind: row.Kind, ID: row.ID, Name: row.Name, Region: row.Region}
+		case row.State != ledger.Gone:
+			left[row.Name] = driver.Resource{Provider: row.Member, Kind: "whatever nodes shared"}
+		}
+	}
+	return given, left
+}
+
+// take takes a dead program's pool over, and ends it.
+func (r *Reaper) take(ctx context.Context, a Account, id string) {
+	l, snap, err := r.dir.Take(id, owner.Self().String(), ledger.TakeOptions{Damaged: true})
+	switch {
+	case errors.Is(err, ledger.ErrInUse):
+		return // another Reap, or an Attach, was first
+	case err != nil:
+		r.failed(LedgerError("take over "+id, err))
+		return
+	}
+	inv := New(a, driver.PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, quiet{})
+	inv.Resume(l)
+	rows, left := a.divide(snap.Rows)
+	for _, row := range rows {
+		inv.recall(row)
+	}
+	err = r.leaveHosts(ctx, inv, rows)
+	if len(left) > 0 {
+		err = errors.Join(err, leak(left, errors.New("these providers were not given to Reap")))
+	}
+	if err != nil {
+		r.failed(fmt.Errorf("pool %s: %w", id, err))
+	}
+	err = errors.Join(err, r.end(ctx, inv))
+	if closed := inv.Close(err == nil); closed != nil {
+		r.failed(closed)
+	}
+}
+
+// leaveHosts ends what a pool runs on adopted machines, as its Close would have. What has ended itself by its lease is
+// gone already.
+func (r *Reaper) leaveHosts(ctx context.Context, inv *Inventory, rows []ledger.Row) error {
+	host := Host{Account: inv.account, Pool: inv.info.ID, Generation: inv.book.ledger.Generation(), Lease: inv.info.Lease}
+	var guests []Guest
+	for _, row := range rows {
+		if row.Kind != machineKind || row.ID == "" || row.State == ledger.Gone || row.Root == "" {
+			continue
+		}
+		h := host
+		h.Recalled = Recalled{Instance: inv.machines.instance(row.ID), Name: row.Name, Root: row.Root, HostKeys: row.HostKeys}
+		if !inv.account.Caps.Of(h.Instance.Offer).Adopts {
+			continue
+		}
+		key, err := inv.book.ledger.Key()
+		if err != nil {
+			return LedgerError("reap", fmt.Errorf("the pool's key: %w", err))
+		}
+		h.Key = driver.Secret(key)
+		guests = append(guests, Guest{Provider: inv.account.providerOf(row.Member), ID: row.ID, Name: row.Name, Leave: func(ctx context.Context) error { return r.leave(ctx, h) }})
+	}
+	return Leave(ctx, guests, inv.info.Lease)
+}
+
+// byProvider ends the pools that only a provider knows.
+func (r *Reaper) byProvider(ctx context.Context, known map[string]bool) {
+	for _, a := range r.accounts {
+		listed, err := a.Driver.List(ctx, "")
+		if err != nil {
+			r.failed(err)
+			continue
+		}
+		pools := map[string][]driver.Resource{}
+		for _, res := range listed {
+			if res.Pool != "" && !known[res.Pool] {
+				pools[res.Pool] = append(pools[res.Pool], res)
+			}
+		}
+		for id, held := range pools {
+			_, marks := a.Driver.(driver.LeaseMarker)
+			if !isDead(held, marks, time.Now()) {
+				continue
+			}
+			r.work.Go(func() error {
+				_ = r.end(ctx, New(a, driver.PoolInfo{ID: id, Owner: held[0].Owner, Lease: held[0].Lease, Expires: held[0].Expires}, quiet{})) // the error is the reaper's
+				return nil
+			})
+		}
+	}
+}
+
+// isDead reports whether it is certain that the program of a pool is dead which only its provider knows. marks is
+// whether programs record there that they live. A living owner decides; a dead one does not, since another program may
+// have taken the pool up, which its first owner's mark does not show.
+func isDead(held []driver.Resource, marks bool, at time.Time) bool {
+	var created, until, expires time.Time
+	var lease time.Duration
+	runs := false
+	for _, r := range held {
+		if program, err := owner.Parse(r.Owner); err == nil {
+			if alive, known := program.Alive(); known && alive {
+				return false
+			}
+		}
+		latest(&created, r.Created)
+		latest(&until, r.LeaseUntil)
+		latest(&expires, r.Expires)
+		lease = max(lease, r.Lease)
+		runs = runs || r.Kind == machineKind && r.State != driver.InstanceStopped && r.State != driver.InstanceFailed && r.State != driver.InstancePreempted && r.State != driver.InstanceTerminated
+	}
+	switch {
+	case !expires.IsZero() && at.After(expires.Add(clockSkew)):
+		return true
+	case !until.IsZero():
+		return at.After(until.Add(clockSkew))
+	case runs && !marks, created.IsZero(), lease == 0:
+		return false // it may be in use: the machine itself ends what is left on it
+	}
+	return at.After(created.Add(lease + driver.DefaultProvisionTimeout + clockSkew))
+}
+
+// end ends what is left of a pool, and records what that was.
+func (r *Reaper) end(ctx context.Context, inv *Inventory) error {
+	inv.lister.seen = map[string]driver.Resource{}
+	look(ctx, inv)
+	err := inv.End(ctx, reapTimeout, func() {})
+	if err != nil {
+		r.failed(fmt.Errorf("pool %s: %w", inv.info.ID, err))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, res := range inv.lister.seen {
+		if err == nil || !mayLeave(err, res.ID) {
+			r.ended = append(r.ended, res)
+		}
+	}
+	return err
+}
+
+// look finds out, for what Run returns, which machines of the ledger there are before
+// they are ended: lists may lack them.
+func look(ctx context.Context, inv *Inventory) {
+	known := inv.machines.known()
+	if len(known) == 0 {
+		return
+	}
+	found, err := inv.account.Driver.Describe(ctx, slices.Sorted(maps.Keys(known))...)
+	if err != nil {
+		return // they are ended in any case
+	}
+	for _, inst := range found {
+		if r, ok := known[inst.ID]; ok && inst.State != driver.InstanceTerminated && inst.State != driver.InstanceUnknown {
+			r.Pool, r.Owner, r.State = inv.info.ID, inv.info.Owner, inst.State
+			inv.lister.seen[inst.ID] = r
+		}
+	}
+}

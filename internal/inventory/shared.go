@@ -1,0 +1,99 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// shared is what drivers have made for a pool beside machines, as they have recorded it.
+type shared struct {
+	account Account
+	pool    string
+	book    *book
+
+	mu    sync.Mutex
+	byRow map[string]driver.Resource // by the names of the ledger's rows; guarded by mu
+}
+
+// sharedRow is the ledger's row for all that machines share, of whatever kind.
+var sharedRow = ledger.Row{Name: market.SharedKind, Kind: market.SharedKind}
+
+// record is what [driver.PoolInfo.Record] does: it puts a resource into the ledger.
+func (s *shared) record(r driver.Resource) error {
+	r.Provider, r.Pool = s.account.providerOf(r.Account), s.pool
+	row := ledger.Row{Name: r.Kind + " " + cmp.Or(r.Name, r.ID), Kind: r.Kind, ID: r.ID, Region: r.Region, Member: r.Account}
+	if usd, known := r.HourlyUSD.USD(); known {
+		row.HourlyUSD = &usd
+	}
+	note := s.book.ledger.Intend
+	if r.ID != "" {
+		note = s.book.ledger.Created
+	}
+	if err := s.book.must("note "+row.Name+"; it is not to be made", note(row)); err != nil {
+		return err
+	}
+	s.put(row.Name, r)
+	return nil
+}
+
+// recall loads a row of an earlier program.
+func (s *shared) recall(row ledger.Row) {
+	if row.Kind == machineKind || row.Name == market.SharedKind || row.State == ledger.Gone {
+		return
+	}
+	r := driver.Resource{
+		Provider: s.account.providerOf(row.Member), Account: row.Member, Pool: s.pool, Kind: row.Kind, ID: row.ID, Name: strings.TrimPrefix(row.Name, row.Kind+" "),
+		Region: row.Region, Created: row.Created,
+	}
+	if row.HourlyUSD != nil {
+		r.HourlyUSD = driver.USD(*row.HourlyUSD)
+	}
+	s.put(row.Name, r)
+}
+
+func (s *shared) put(row string, r driver.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRow == nil {
+		s.byRow = map[string]driver.Resource{}
+	}
+	s.byRow[row] = r
+}
+
+// made returns the recorded resources that are not known to be gone.
+func (s *shared) made() (all []driver.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.byRow)) {
+		all = append(all, s.byRow[name])
+	}
+	return all
+}
+
+// released records that nothing is left of what machines shared.
+func (s *shared) released() {
+	s.mu.Lock()
+	names := append(slices.Sorted(maps.Keys(s.byRow)), market.SharedKind) // those that were never there count for nothing
+	s.byRow = nil
+	s.mu.Unlock()
+	s.book.note(s.book.ledger.Gone("", names...))
+}
+
+// addMade adds to the provider's list of a pool the recorded resources, which may be left too since Release has failed.
+func (s *shared) addMade(listed []driver.Resource) []driver.Resource {
+	for _, made := range s.made() {
+		if !slices.ContainsFunc(listed, func(r driver.Resource) bool {
+			return r.Kind == made.Kind && (r.Name == made.Name || made.ID != "" && r.ID == made.ID)
+		}) {
+			listed = append(listed, made)
+		}
+	}
+	return listed
+}

@@ -1,0 +1,109 @@
+package inventory
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// A Budget bounds what a pool may cost.
+type Budget struct {
+	// USD is the bound. Zero means that there is none.
+	USD float64
+	// Collect is how long before it is spent the pool's tasks end, so that results can be
+	// collected.
+	Collect time.Duration
+}
+
+// Spending is what an inventory costs, and its budget.
+type Spending struct {
+	account  Account
+	lease    time.Duration
+	expires  time.Time // zero if the pool has no TTL
+	machines *machines
+	budget   Budget
+	paying   chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
+	mu       sync.Mutex
+	holding  int // tasks that run and hold their node's lease; guarded by mu
+}
+
+// NewSpending returns what an inventory costs.
+func NewSpending(inv *Inventory, budget Budget) *Spending {
+	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, budget: budget, paying: make(chan struct{}, 1)}
+}
+
+// A Cost is what a pool costs: gputrain.Cost has the meaning of each field.
+type Cost struct {
+	USD, HourlyUSD float64
+	Unknown        int
+	AtMostUSD      float64
+	OverspendUSD   float64
+	Bounded        bool
+	Machines       []MachineCost
+}
+
+// A MachineCost is what one machine has cost: gputrain.NodeCost has the meaning of each field.
+type MachineCost struct {
+	Rank      int
+	ID, Name  string
+	HourlyUSD driver.Price
+	USD       float64
+	From, To  time.Time
+}
+
+// Cost returns what the pool costs now.
+func (s *Spending) Cost() Cost {
+	at := time.Now()
+	c := Cost{Bounded: true}
+	held := s.isHeld()
+	latest := at.Add(lapse(s.lease))
+	if expires := s.expires; !expires.IsZero() {
+		expires = expires.Add(lapse(s.lease) - s.lease) // each node has its own interval
+		if expires.Before(latest) || held {
+			latest = expires
+		}
+	}
+	s.machines.each(func(m *machine) {
+		usd, known := m.usd(at)
+		c.Machines = append(c.Machines, MachineCost{Rank: m.inst.Rank, ID: m.inst.ID, Name: m.inst.Name, HourlyUSD: m.inst.Offer.HourlyUSD, USD: usd, From: m.launched, To: m.gone})
+		if !known {
+			c.Unknown++
+			return
+		}
+		c.USD += usd
+		if m.over().IsZero() {
+			perHour, _ := m.inst.Offer.HourlyUSD.USD()
+			c.HourlyUSD += perHour
+			caps := s.account.Caps.Of(m.inst.Offer)
+			ends := m.leased && s.account.selfDestructs(m.inst) && (!held || !s.expires.IsZero())
+			c.Bounded = c.Bounded && (ends || caps.Free || caps.Adopts)
+		}
+		most, _ := m.usd(latest)
+		c.AtMostUSD += most
+	})
+	c.Bounded = c.Bounded && c.Unknown == 0
+	if !c.Bounded {
+		c.AtMostUSD = 0
+	}
+	if s.budget.USD > 0 {
+		c.OverspendUSD = max(c.AtMostUSD-s.budget.USD, 0)
+	}
+	return c
+}
+
+// USD returns what the pool has cost so far, as far as prices are known.
+func (s *Spending) USD() float64 { return s.machines.usd(time.Now()) }
+
+// Hold adds to the number of tasks that run and keep their node from ending itself.
+func (s *Spending) Hold(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holding += more
+}
+
+func (s *Spending) isHeld() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holding > 0
+}

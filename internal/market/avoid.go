@@ -1,0 +1,49 @@
+package market
+
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// An offer whose machine failed comes after all others for avoidFor.
+const avoidFor = 10 * time.Minute
+
+// An offerKey identifies the machines of one offer.
+type offerKey struct {
+	provider, region, instanceType, id string
+	spot                               bool
+}
+
+func offerKeyOf(o driver.Offer) offerKey {
+	return offerKey{o.Provider, o.Region, o.InstanceType, o.ID, o.Spot}
+}
+
+// An avoidance is a failure of an offer's machine.
+type avoidance struct {
+	failedAt time.Time
+	certain  error // not nil: the machine is the same one each time, and would fail so again
+}
+
+// Avoid notes that an offer's machine failed: [Market.Candidates] returns the offer after all
+// others for a while. If certain is not nil, it leaves the offer out meanwhile: its machine is
+// the same one each time, and would fail with that error again.
+func (m *Market) Avoid(o driver.Offer, certain error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.avoided == nil {
+		m.avoided = map[offerKey]avoidance{}
+	}
+	m.avoided[offerKeyOf(o)] = avoidance{time.Now(), certain}
+}
+
+// avoids reports whether an offer's machine failed lately, and the error if it would again.
+func (m *Market) avoids(o driver.Offer) (certain error, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, failed := m.avoided[offerKeyOf(o)]
+	if !failed || time.Since(a.failedAt) >= avoidFor {
+		return nil, false
+	}
+	return a.certain, true
+}

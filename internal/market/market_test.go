@@ -1,0 +1,318 @@
+package market_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+func TestReject(t *testing.T) {
+	adopts, resizes := driver.Capabilities{Adopts: true}, driver.Capabilities{DiskResizable: true}
+	for name, tt := range map[string]struct {
+		wants market.Wants
+		offer func(*driver.Offer)
+		why   string
+	}{
+		"nothing":      {market.Wants{}, nil, ""},
+		"all is right": {market.Wants{Query: driver.Query{VCPUs: 2, MemoryGiB: 8, DiskGiB: 50, MaxHourlyUSD: 1, Regions: []string{"EU"}}, BudgetUSD: 1}, nil, ""},
+		"vcpus":        {market.Wants{Query: driver.Query{VCPUs: 3}}, nil, "has 2 vCPUs; the spec asks for 3"},
+		"memory":       {market.Wants{Query: driver.Query{MemoryGiB: 9.5}}, nil, "has 8.0 GiB of memory; the spec asks for 9.5"},
+		"disk":         {market.Wants{Query: driver.Query{DiskGiB: 51}}, nil, "has 50.0 GiB of disk; the spec asks for 51"},
+		"disk grows":   {market.Wants{Query: driver.Query{DiskGiB: 51}}, func(o *driver.Offer) { o.Capabilities = &resizes }, ""},
+		"unknown":      {market.Wants{Query: driver.Query{VCPUs: 3, Arch: "arm64"}}, func(o *driver.Offer) { o.VCPUs = 0 }, ""},
+		"region":       {market.Wants{Query: driver.Query{Regions: []string{"north", "us-east-1"}}}, func(o *driver.Offer) { o.Region = "us-east-10" }, "is in us-east-10; the spec allows north, us-east-1"},
+		"no region":    {market.Wants{Query: driver.Query{Regions: []string{"north"}}}, func(o *driver.Offer) { o.Region = "" }, "is in no region that is known; the spec allows north"},
+		"arch":         {market.Wants{Query: driver.Query{Arch: "arm64"}}, func(o *driver.Offer) { o.Arch = "amd64" }, "is amd64; the spec asks for arm64"},
+		"price":        {market.Wants{Query: driver.Query{MaxHourlyUSD: 0.5}}, nil, "costs $1.00 an hour; MaxHourlyUSD is $0.50"},
+		"no price": {
+			market.Wants{Query: driver.Query{MaxHourlyUSD: 1}}, func(o *driver.Offer) { o.HourlyUSD = driver.Price{} },
+			"its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)",
+		},
+		"no price for a budget": {
+			market.Wants{BudgetUSD: 1}, func(o *driver.Offer) { o.HourlyUSD = driver.Price{} },
+			"its price is not known, and the spec has a BudgetUSD (AllowUnknownPrice takes it all the same)",
+		},
+		"no price is allowed": {market.Wants{Query: driver.Query{MaxHourlyUSD: 1, AllowUnknownPrice: true}}, func(o *driver.Offer) { o.HourlyUSD = driver.Price{} }, ""},
+		"spot":                {market.Wants{}, func(o *driver.Offer) { o.Spot = true }, "is spot; the spec asks for on demand"},
+		"on demand":           {market.Wants{Query: driver.Query{Allocation: driver.Spot}}, nil, "is on demand; the spec asks for spot"},
+		"mounts":              {market.Wants{Query: driver.Query{Mounts: []driver.Mount{{Source: "/a", Target: "/b"}}}}, nil, "this provider has no mounts"},
+		"host key":            {market.Wants{RequireKnownHostKey: true}, nil, market.UnknownHostKey},
+		"known host key": {
+			market.Wants{RequireKnownHostKey: true}, func(o *driver.Offer) { o.Capabilities = &driver.Capabilities{HostKeys: driver.HostKeyInjected} }, "",
+		},
+		"no accelerator": {market.Wants{Query: driver.Query{Accelerator: accelerators.T4()}}, nil, "has no accelerator; the spec asks for T4"},
+		"accelerator": {
+			market.Wants{Query: driver.Query{Accelerator: accelerators.T4()}}, func(o *driver.Offer) { o.Accelerator = accelerators.H100() },
+			"has accelerator H100; the spec asks for T4",
+		},
+		"adopted":     {market.Wants{Query: driver.Query{Accelerator: accelerators.T4()}}, func(o *driver.Offer) { o.Capabilities = &adopts }, ""},
+		"all reasons": {market.Wants{Query: driver.Query{VCPUs: 3, Allocation: driver.Spot}}, nil, "has 2 vCPUs; the spec asks for 3; and is on demand; the spec asks for spot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := at("eu-1", 1)
+			if tt.offer != nil {
+				tt.offer(&o)
+			}
+			m := opened(&shop{offers: []driver.Offer{o}}, tt.wants)
+			plan, err := m.Plan(t.Context())
+			if err != nil || len(plan) != 1 || plan[0].Rejected != tt.why {
+				t.Errorf("%+v, %v; want rejected since it %s", plan, err, tt.why)
+			}
+			found, err := m.Candidates(t.Context())
+			if err != nil || (len(found.Offers) == 1) != (tt.why == "") || (found.None == nil) != (tt.why == "") {
+				t.Errorf("%+v, %v", found, err)
+			}
+			if tt.why != "" && (!errors.Is(found.None, driver.ErrNoOffers) || !strings.Contains(found.None.Error(), tt.why)) {
+				t.Errorf("%v", found.None)
+			}
+			for range m.Offers(t.Context()) {
+				if tt.why != "" {
+					t.Error("it is among the offers")
+				}
+			}
+		})
+	}
+}
+
+// A region includes its zones, but not regions whose names merely begin with its name.
+func TestRegions(t *testing.T) {
+	all := []string{"us-central1-a", "US-Central1", "us-central10", "eu-west4-b", ""}
+	var offers []driver.Offer
+	for _, r := range all {
+		offers = append(offers, at(r, 1))
+	}
+	for want, allowed := range map[string][]string{
+		"[us-central1-a US-Central1]": {"us-central1"}, "[us-central1-a eu-west4-b]": {"us-central1-a", "eu-west4"}, fmt.Sprint(all): nil,
+	} {
+		var got []string
+		for o, err := range opened(&shop{offers: offers}, market.Wants{Query: driver.Query{Regions: allowed}}).Offers(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, o.Region)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v allows %v; want %v", allowed, got, want)
+		}
+	}
+}
+
+// Offers asks for no more offers than its loop takes, and passes on the driver's error.
+func TestOffersAreLazy(t *testing.T) {
+	s := &shop{offers: []driver.Offer{at("a", 1), at("b", 2)}, err: errors.New("the page is torn")}
+	m := opened(s, market.Wants{})
+	for range m.Offers(t.Context()) {
+		break
+	}
+	if n := s.yields.Load(); n != 1 {
+		t.Errorf("%d offers were asked for", n)
+	}
+	var last error
+	for _, err := range m.Offers(t.Context()) {
+		last = err
+	}
+	if last != s.err {
+		t.Errorf("%v", last)
+	}
+	if plan, err := m.Plan(t.Context()); plan != nil || err != s.err {
+		t.Errorf("a plan of %v, %v", plan, err)
+	}
+	if found, err := m.Candidates(t.Context()); found.Offers != nil || err != s.err {
+		t.Errorf("candidates %v, %v", found, err)
+	}
+}
+
+func TestRank(t *testing.T) {
+	spot := at("spot", 3)
+	spot.Spot = true
+	unknown := at("unknown", 0)
+	unknown.HourlyUSD = driver.Price{}
+	tier := at("tier", 0.5)
+	tier.Tier = 1
+	offers := []driver.Offer{tier, unknown, at("dear", 4), spot, at("same", 2), at("cheap", 2)}
+	for allocation, want := range map[driver.Allocation]string{
+		driver.OnDemand: "same cheap dear unknown tier", driver.Spot: "spot",
+		driver.SpotIfAvailable: "spot same cheap dear unknown tier", driver.CheapestAllocation: "same cheap spot dear unknown tier",
+	} {
+		m := opened(&shop{offers: offers}, market.Wants{Query: driver.Query{Allocation: allocation}})
+		found, err := m.Candidates(t.Context())
+		if got := strings.Join(regions(found.Offers), " "); got != want || err != nil {
+			t.Errorf("%v: %s, %v; want %s", allocation, got, err, want)
+		}
+		plan, err := m.Plan(t.Context())
+		for i, region := range regions(found.Offers) {
+			if plan[i].Offer.Region != region || plan[i].Rejected != "" || err != nil {
+				t.Errorf("%v: the plan has %+v at %d, %v", allocation, plan[i], i, err)
+			}
+		}
+	}
+}
+
+// Traffic counts in the order: a cheap machine with expensive traffic comes second.
+func TestRankCountsTraffic(t *testing.T) {
+	dearTraffic, unknown := at("dear traffic", 1), at("unknown", 0)
+	dearTraffic.IngressUSD, dearTraffic.EgressUSD = 0.01, 0.09
+	unknown.HourlyUSD, unknown.IngressUSD = driver.Price{}, 0.001
+	offers := []driver.Offer{dearTraffic, unknown, at("none", 2)}
+	for want, q := range map[string]driver.Query{
+		"dear traffic, none, unknown":  {IngressGiB: 10, EgressGiB: 9},
+		"none, dear traffic, unknown":  {EgressGiB: 12},
+		"none, dear traffic, unknown ": {IngressGiB: 101, MaxHourlyUSD: 2, AllowUnknownPrice: true}, // the limit does not count traffic
+	} {
+		found, err := opened(&shop{offers: offers}, market.Wants{Query: q}).Candidates(t.Context())
+		if got := strings.Join(regions(found.Offers), ", "); got != strings.TrimSpace(want) || err != nil {
+			t.Errorf("with %g in and %g out: %q, %v", q.IngressGiB, q.EgressGiB, got, err)
+		}
+	}
+}
+
+// The nearest rejection comes first: the right accelerator at too high a price precedes cheap
+// others. An error and a plan give all reasons.
+func TestTheNearestRejectionsComeFirst(t *testing.T) {
+	h100 := accelerators.H100(accelerators.Count(8))
+	with := func(region string, usd float64, spot bool, gpu accelerators.Accelerator) driver.Offer {
+		o := at(region, usd)
+		o.Spot, o.Accelerator = spot, gpu
+		return o
+	}
+	var offers []driver.Offer
+	for i := range 20 { // the cloud lists these first
+		offers = append(offers, with(fmt.Sprintf("cpu-%d", i), 0.1, false, accelerators.Accelerator{}))
+	}
+	offers = append(offers,
+		with("other", 1, false, accelerators.T4()), with("few", 12, false, accelerators.H100(accelerators.Count(4))),
+		with("far-dear", 30, false, h100), with("dear", 40, false, h100), with("dear-spot", 35, true, h100))
+	m := opened(&shop{offers: offers}, market.Wants{Query: driver.Query{Accelerator: h100, MaxHourlyUSD: 20, Regions: []string{"dear", "few", "cpu", "other"}}})
+	plan, err := m.Plan(t.Context())
+	if err != nil || len(plan) != len(offers) {
+		t.Fatalf("%d of %d offers, %v", len(plan), len(offers), err)
+	}
+	var got []string
+	for _, c := range plan[:6] {
+		got = append(got, c.Offer.Region)
+	}
+	if want := "dear far-dear dear-spot few other cpu-0"; strings.Join(got, " ") != want {
+		t.Errorf("%s; want %s", strings.Join(got, " "), want)
+	}
+	if want := "is in far-dear; the spec allows dear, few, cpu, other; and costs $30.00 an hour; MaxHourlyUSD is $20.00"; plan[1].Rejected != want {
+		t.Errorf("%s; want %s", plan[1].Rejected, want)
+	}
+	found, err := m.Candidates(t.Context())
+	if err != nil || !errors.Is(found.None, driver.ErrNoOffers) {
+		t.Fatalf("%v, %v", found.None, err)
+	}
+	text, last := found.None.Error(), 0
+	for _, s := range []string{"small in dear: costs $40.00 an hour; MaxHourlyUSD is $20.00", "small in far-dear", "small in dear-spot", "small in few", "small in other", "and 20 more"} {
+		at := strings.Index(text, s)
+		if at < last {
+			t.Errorf("%q is not where it belongs in %s", s, text)
+		}
+		last = at
+	}
+}
+
+func TestNoOffers(t *testing.T) {
+	out := &driver.PartialError{Sources: []driver.SourceError{{Provider: "b", Err: &driver.Error{Kind: driver.ErrAuth, Err: errors.New("no key")}}}}
+	later := &driver.PartialError{Sources: append(slices.Clone(out.Sources), driver.SourceError{Provider: "c", Err: &driver.Error{Kind: driver.ErrUnavailable, Err: errors.New("503")}})}
+	member := at("eu", 9)
+	member.Provider, member.Account = "b", "b.123456"
+	for name, tt := range map[string]struct {
+		shop *shop
+		kind error
+		text string
+	}{
+		"nothing":           {&shop{}, driver.ErrNoOffers, "acme: no offers: the provider offers nothing now"},
+		"some cannot":       {&shop{err: out}, driver.ErrNoOffers, "acme: no offers: the provider offers nothing now; not authorized: no key"},
+		"some may later":    {&shop{err: later}, driver.ErrUnavailable, "the provider offers nothing now; "},
+		"another's account": {&shop{offers: []driver.Offer{member}}, driver.ErrNoOffers, ": b small in eu: costs $9.00"},
+	} {
+		found, err := opened(tt.shop, market.Wants{Query: driver.Query{MaxHourlyUSD: 1}}).Candidates(t.Context())
+		if err != nil || !errors.Is(found.None, tt.kind) || !strings.Contains(found.None.Error(), tt.text) {
+			t.Errorf("%s: %v, %v; want %s", name, found.None, err, tt.text)
+		}
+		if tt.kind == driver.ErrUnavailable && errors.Is(found.None, driver.ErrNoOffers) {
+			t.Errorf("%s: %v", name, found.None)
+		}
+		if some, ok := tt.shop.err.(*driver.PartialError); ok && len(found.Out) != len(some.Sources) {
+			t.Errorf("%s: left out %v", name, found.Out)
+		}
+	}
+	plan, err := opened(&shop{offers: []driver.Offer{at("eu", 9)}, err: out}, market.Wants{Query: driver.Query{MaxHourlyUSD: 1}}).Plan(t.Context())
+	if err != nil || len(plan) != 2 || plan[1].Offer != (driver.Offer{Provider: "b"}) || !strings.HasPrefix(plan[1].Rejected, "could not be asked: ") {
+		t.Errorf("the plan is %+v, %v", plan, err)
+	}
+}
+
+// An offer whose machine failed comes last for ten minutes. If it would be the same machine each
+// time, it is left out.
+func TestAvoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := opened(&shop{offers: []driver.Offer{at("a", 1), at("b", 2), at("c", 3)}}, market.Wants{})
+		want := func(regs ...string) {
+			t.Helper()
+			found, err := m.Candidates(t.Context())
+			if got := regions(found.Offers); !slices.Equal(got, regs) || err != nil {
+				t.Errorf("%v, %v; want %v", got, err, regs)
+			}
+		}
+		m.Avoid(at("a", 1), nil)
+		want("b", "c", "a")
+		time.Sleep(5 * time.Minute)
+		m.Avoid(at("b", 9), nil) // at any price
+		want("c", "a", "b")
+		time.Sleep(5 * time.Minute)
+		want("a", "c", "b")
+		time.Sleep(5 * time.Minute)
+		want("a", "b", "c")
+		refused := errors.New("its login is refused")
+		m.Avoid(at("a", 1), refused)
+		want("b", "c")
+		m.Avoid(at("b", 1), refused)
+		m.Avoid(at("c", 1), refused)
+		want()
+		found, _ := m.Candidates(t.Context())
+		if !errors.Is(found.None, driver.ErrNoOffers) || !strings.Contains(found.None.Error(), "small in a: its login is refused; small in b: its login is refused") {
+			t.Errorf("%v", found.None)
+		}
+		time.Sleep(10 * time.Minute)
+		want("a", "b", "c")
+	})
+}
+
+func TestHasRoom(t *testing.T) {
+	some := func(n int) driver.Offer { o := at("a", 1); o.Available = n; return o }
+	m := opened(&shop{}, market.Wants{})
+	for _, tt := range []struct {
+		offers []driver.Offer
+		nodes  int
+		ok     bool
+	}{
+		{nil, 0, true}, {nil, 1, false}, {[]driver.Offer{some(2), some(1)}, 3, true}, {[]driver.Offer{some(2), some(1)}, 4, false}, {[]driver.Offer{some(1), some(0)}, 9, true},
+	} {
+		if err := m.HasRoom(tt.offers, tt.nodes); (err == nil) != tt.ok || err != nil && !errors.Is(err, driver.ErrNoCapacity) {
+			t.Errorf("%d offers for %d nodes: %v", len(tt.offers), tt.nodes, err)
+		}
+	}
+	if err := opened(&shop{caps: driver.Capabilities{Adopts: true}}, market.Wants{}).HasRoom(nil, 1); !strings.Contains(err.Error(), "0 machines are there to adopt, and the spec asks for 1; name more") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOverpriced(t *testing.T) {
+	m := opened(&shop{}, market.Wants{Query: driver.Query{MaxHourlyUSD: 2}})
+	if err := m.Overpriced(at("a", 2)); err != nil {
+		t.Error(err)
+	}
+	err := m.Overpriced(at("a", 3))
+	if want := "acme: launch: no offers: it was ended at once: small in a, as launched, costs $3.00 an hour; MaxHourlyUSD is $2.00"; !errors.Is(err, market.ErrOverpriced) || !errors.Is(err, driver.ErrNoOffers) || !strings.HasSuffix(err.Error(), want[len("acme: launch: no offers"):]) {
+		t.Errorf("%v; want %s", err, want)
+	}
+}

@@ -1,0 +1,121 @@
+package market
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// UnknownHostKey rejects an offer if Wants.RequireKnownHostKey is true.
+const UnknownHostKey = "its host key is known by the first contact alone; the spec has RequireKnownHostKey"
+
+// A rejection lists why an offer does not satisfy the wants. One without reasons satisfies them.
+type rejection struct {
+	reasons     []string
+	accelerator int // how far the offer's is from the wanted one; 0 is right
+}
+
+func (r rejection) String() string { return strings.Join(r.reasons, "; and ") }
+
+// compare orders rejections, the nearest first: by accelerator, then by the number of reasons.
+func (r rejection) compare(other rejection) int {
+	return cmp.Or(cmp.Compare(r.accelerator, other.accelerator), cmp.Compare(len(r.reasons), len(other.reasons)))
+}
+
+// rejections describes why no offer satisfies the wants, by the nearest ones.
+func (m *Market) rejections(all []weighedOffer) string {
+	const shown = 5
+	if len(all) == 0 {
+		return "the provider offers nothing now"
+	}
+	slices.SortStableFunc(all, m.compareWeighed)
+	var why []string
+	for _, r := range all[:min(shown, len(all))] {
+		what := r.offer.InstanceType
+		if r.offer.Account != "" { // its provider is not the market's
+			what = r.offer.Provider + " " + what
+		}
+		why = append(why, fmt.Sprintf("%s in %s: %v", strings.TrimSpace(what), r.offer.Region, r.why))
+	}
+	if len(all) > shown {
+		why = append(why, fmt.Sprintf("and %d more", len(all)-shown))
+	}
+	return strings.Join(why, "; ")
+}
+
+// reject returns all reasons for which an offer does not satisfy the wants.
+func (m *Market) reject(o driver.Offer) (r rejection) {
+	w, caps := m.wants, m.caps.Of(o)
+	against := func(is bool, format string, args ...any) {
+		if is {
+			r.reasons = append(r.reasons, fmt.Sprintf(format, args...))
+		}
+	}
+	if !caps.Adopts {
+		r.accelerator = distance(w.Accelerator, o.Accelerator)
+	}
+	switch {
+	case r.accelerator == 0:
+	case o.Accelerator.IsZero():
+		against(true, "has no accelerator; the spec asks for %v", w.Accelerator)
+	default:
+		against(true, "has accelerator %v; the spec asks for %v", o.Accelerator, w.Accelerator)
+	}
+	against(!w.allows(o.Region), "is in %s; the spec allows %s", cmp.Or(o.Region, "no region that is known"), strings.Join(w.Regions, ", "))
+	against(w.Arch != "" && o.Arch != "" && o.Arch != w.Arch, "is %s; the spec asks for %s", o.Arch, w.Arch)
+	against(short(o.VCPUs, w.VCPUs), "has %g vCPUs; the spec asks for %g", o.VCPUs, w.VCPUs)
+	against(short(o.MemoryGiB, w.MemoryGiB), "has %.1f GiB of memory; the spec asks for %g", o.MemoryGiB, w.MemoryGiB)
+	against(!caps.DiskResizable && short(o.DiskGiB, w.DiskGiB), "has %.1f GiB of disk; the spec asks for %g", o.DiskGiB, w.DiskGiB)
+	price := w.rejectPrice(o)
+	against(price != "", "%s", price)
+	against(o.Spot && w.Allocation == driver.OnDemand, "is spot; the spec asks for on demand")
+	against(!o.Spot && w.Allocation == driver.Spot, "is on demand; the spec asks for spot")
+	against(w.RequireKnownHostKey && caps.HostKeys == driver.HostKeyFirstContact, "%s", UnknownHostKey)
+	against(len(w.Mounts) > 0 && !caps.Mounts, "this provider has no mounts")
+	return r
+}
+
+// distance returns how far the accelerator of a machine is from the wanted one: 0 is that, 1 is
+// another number or kind of the same device, 2 another device, and 3 none.
+func distance(want, has accelerators.Accelerator) int {
+	switch {
+	case want.IsZero() || want.Matches(has):
+		return 0
+	case has.IsZero():
+		return 3
+	case accelerators.Accelerator{Name: want.Name, Exact: want.Exact}.Matches(has), has.Name == want.Name:
+		return 1
+	}
+	return 2
+}
+
+// allows reports whether machines may be in a region, or in a zone of one.
+func (w Wants) allows(region string) bool {
+	region = strings.ToLower(region)
+	return w.Regions == nil || slices.ContainsFunc(w.Regions, func(r string) bool {
+		rest, inside := strings.CutPrefix(region, strings.ToLower(r))
+		return inside && (rest == "" || rest[0] == '-')
+	})
+}
+
+// rejectPrice returns why the price of an offer is not allowed, or "" if it is.
+func (w Wants) rejectPrice(o driver.Offer) string {
+	price, known := o.HourlyUSD.USD()
+	switch {
+	case known && w.MaxHourlyUSD > 0 && price > w.MaxHourlyUSD:
+		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, w.MaxHourlyUSD)
+	case known || w.AllowUnknownPrice:
+	case w.MaxHourlyUSD > 0:
+		return "its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)"
+	case w.BudgetUSD > 0:
+		return "its price is not known, and the spec has a BudgetUSD (AllowUnknownPrice takes it all the same)"
+	}
+	return ""
+}
+
+// short reports whether a known amount is less than the wanted one.
+func short(has, want float64) bool { return has > 0 && has < want }

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/ssh"
+)
+
+// A pendingQuery is a command that a machine runs for what it prints.
+type pendingQuery struct {
+	cancel      context.CancelFunc
+	done        chan struct{}
+	out, stderr ssh.Answer
+	err         error
+}
+
+// queries run while the machine is taken over: after that, each would take two more round
+// trips. The zero value has none. One goroutine at a time uses them.
+type queries struct {
+	pending map[string]*pendingQuery // by their text
+	wg      sync.WaitGroup
+}
+
+// begin starts commands that run until ctx ends, and does not wait for them.
+func (q *queries) begin(ctx context.Context, client *ssh.Client, texts ...string) {
+	for _, text := range texts {
+		if text == "" || q.pending[text] != nil {
+			continue
+		}
+		one := &pendingQuery{done: make(chan struct{})}
+		var until context.Context
+		until, one.cancel = context.WithCancel(ctx)
+		if q.pending == nil {
+			q.pending = map[string]*pendingQuery{}
+		}
+		q.pending[text] = one
+		q.wg.Go(func() {
+			defer close(one.done)
+			defer one.cancel()
+			one.err = client.Exec(until, text, nil, &one.out, &one.stderr)
+		})
+	}
+}
+
+// answer returns what a command prints: one that has begun, or else one that is run now. The
+// error is as that of [ssh.Client.Exec].
+func (q *queries) answer(ctx context.Context, client *ssh.Client, text string) (stdout, stderr string, err error) {
+	if begun := q.pending[text]; begun != nil {
+		delete(q.pending, text) // it may be run again, for another answer
+		select {
+		case <-begun.done:
+		case <-ctx.Done():
+			begun.cancel()
+			<-begun.done
+			return "", "", ctx.Err()
+		}
+		if !errors.Is(begun.err, ssh.ErrDisconnected) {
+			return begun.out.String(), begun.stderr.String(), begun.err
+		}
+	}
+	var out, complaint ssh.Answer
+	err = client.Exec(ctx, text, nil, &out, &complaint)
+	return out.String(), complaint.String(), err
+}
+
+// end ends the commands whose answer was not needed.
+func (q *queries) end() {
+	for _, one := range q.pending {
+		one.cancel()
+	}
+	q.wg.Wait()
+	q.pending = nil
+}
+
+// queryEarly begins all commands whose answers will be needed. Those about NVIDIA's devices are
+// dropped if the machine has none.
+func (n *Node) queryEarly() {
+	client, scripts := n.Client(), n.scripts()
+	n.queries.begin(n.ctx, client, scripts.Probe, scripts.FindAddress)
+	want := n.settings.Query.Accelerator
+	if scripts.Probe != "" || n.Resumed() || !canCompare(want) {
+		return
+	}
+	if model, known := accelerators.Lookup(want.Name); known && model.Vendor != "NVIDIA" {
+		n.queries.begin(n.ctx, client, listPCI)
+	} else {
+		n.queries.begin(n.ctx, client, listNvidia, initCUDA)
+	}
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// Settings are shared by all nodes of a pool. They do not change while a node uses them. A node that is only cleaned up
+// needs Pool, Generation, Provider, Driver, Capabilities, Login, Lease and Secrets.
+type Settings struct {
+	// Pool is the pool's ID, and Generation counts the programs that have had the pool.
+	Pool       string
+	Generation int
+	// Provider is the driver's name, and Capabilities are the driver's own.
+	Provider     string
+	Driver       driver.Driver
+	Capabilities driver.Capabilities
+	// Describer asks the driver about machines for all nodes.
+	Describer *Describer
+	// Login is the key that the pool logs in with.
+	Login ssh.KeyPair
+	// Lease is how long a node goes on without hearing from this program.
+	Lease time.Duration
+	// Expires is when the pool ends by its TTL. Zero means that it has none.
+	Expires time.Time
+	// Query is what each machine must have.
+	Query driver.Query
+	// RequireKnownHostKey refuses machines whose host key only the first contact shows.
+	RequireKnownHostKey bool
+	// Image is what a node needs before it takes tasks.
+	Image bootstrap.Image
+	// OnPreemption is shell text that a node runs once its end is announced, or "".
+	OnPreemption string
+	// Output shows what nodes print while they are made ready.
+	Output *output.Printer
+	// Secrets learns the passwords of machines.
+	Secrets *output.Redactor
+	// Go runs a function that the end of the pool waits for.
+	Go func(func())
+}
+
+// An Owner is notified of what happens to a node, and makes it part of a pool. Its methods are called by the node's
+// goroutines, one of which is in Run, and while the node holds no lock.
+type Owner interface {
+	// Rank is the node's index in the pool now.
+	Rank() int
+	// WasReady reports whether a node of this rank was ready before this one.
+	WasReady() bool
+	// Connecting is called when the machine was launched, and Bootstrapping when it was
+	// reached and has what the pool asks for.
+	Connecting()
+	Bootstrapping()
+	// Phase is called when a phase of the bootstrap changes its state.
+	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	// Bootstrapped is called when all phases are done, with what tasks start from.
+	Bootstrapped(base bootstrap.Base)
+	// Leased is called when the machine keeps the pool's lease, with the folder in which it has the pool's files, and
+	// the host key that the first contact has shown, or "".
+	Leased(folder, hostKey string)
+	// Resume takes what an earlier program has left running on the node. If the node was
+	// ready for that program, Resume returns true and what its tasks start from.
+	Resume(found []supervisor.Found) (base bootstrap.Base, ready bool)
+	// Join makes the node ready for tasks. If resumed is true, an earlier program had
+	// done so.
+	Join(resumed bool) error
+	// Reachable is called every second while the node is watched, with whether it is connected.
+	Reachable(up bool)
+	// Noticed is called when the provider has announced when it takes the machine back.
+	Noticed(at time.Time)
+	// TakenOver is called when the node reports, with the error, that another program has the pool. It returns whether
+	// that is so.
+	TakenOver(why error) bool
+	// Offline reports whether several nodes of the pool were reached, and none can be now.
+	Offline() bool
+	// Failed is called when the node has failed or is lost. It gives the node up.
+	Failed(err error)
+}

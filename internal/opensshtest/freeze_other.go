@@ -1,8 +1,0 @@
-//go:build !unix
-
-package opensshtest
-
-import "os"
-
-// freeze does nothing where there are no signals.
-func freeze(*os.Process) {}

@@ -1,0 +1,92 @@
+package output
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/bubble"
+)
+
+// A happening is an event, or a mark for omitted ones.
+type happening struct {
+	class   Class
+	n       int
+	mark    bool
+	omitted int
+}
+
+func happenings(most ...int) Backlog[happening] {
+	return Backlog[happening]{
+		Most:  most,
+		Class: func(h *happening) Class { return h.class },
+		Mark:  func(first *happening) happening { return happening{n: first.n, mark: true} },
+		Omitted: func(h *happening) *int {
+			if !h.mark {
+				return nil
+			}
+			return &h.omitted
+		},
+	}
+}
+
+// If the function hangs, events of a class with a bound are left out and counted in one mark, in place of the first. The
+// other events are all delivered, in order.
+func TestEventsOfASlowFunction(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		var got []happening
+		e := NewEvents(happenings(0, 100, 10), func(h happening) {
+			<-stuck
+			got = append(got, h)
+		})
+		const all = 3000
+		for i := range all {
+			e.Emit(happening{class: Class(i % 3), n: i})
+		}
+		close(stuck)
+		e.Close()
+		e.Close()
+		e.Emit(happening{n: all}) // too late
+		var delivered [3]int
+		omitted, marks, last := 0, 0, -1
+		for _, h := range got {
+			if h.mark {
+				marks, omitted = marks+1, omitted+h.omitted
+				if h.n > 10 {
+					t.Errorf("the mark is in place of event %d", h.n)
+				}
+				continue
+			}
+			if h.n <= last {
+				t.Fatalf("event %d comes after event %d", h.n, last)
+			}
+			last = h.n
+			delivered[h.class]++
+		}
+		if marks != 1 || delivered[0] != all/3 || delivered[1] > 101 || delivered[2] > 11 || last != all-1 {
+			t.Errorf("%d marks, %v delivered, the last is %d", marks, delivered, last)
+		}
+		if n := delivered[0] + delivered[1] + delivered[2] + omitted; n != all {
+			t.Errorf("%d of %d events were delivered or counted", n, all)
+		}
+	})
+}
+
+// A function that keeps up gets every event.
+func TestEventsOfAFunctionThatKeepsUp(t *testing.T) {
+	const most = 100_000
+	q := newEventQueue(happenings(0, most, most/10))
+	for i := range 5 * most {
+		q.push(happening{class: 1, n: i})
+		if i%3 == 0 {
+			q.push(happening{class: 2, n: i})
+		}
+		for n := range 2 {
+			if h, ok := q.pop(); n == 0 && (!ok || h.mark) {
+				t.Fatalf("event %d is lost", i)
+			}
+		}
+	}
+	if h, ok := q.pop(); ok || len(q.events) > 5000 || q.counts[0]+q.counts[1]+q.counts[2] != 0 {
+		t.Errorf("%+v is left, of %d", h, len(q.events))
+	}
+}

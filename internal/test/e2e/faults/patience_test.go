@@ -1,0 +1,23 @@
+//go:build unix
+
+package faults
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+)
+
+// TestPatience runs the slow tests: they lose hosts and programs, cut links, ignore signals, and
+// wait until the pool gives up or a lease runs out.
+func TestPatience(t *testing.T) {
+	e2etest.SideBySide(t, 5, []e2etest.Subtest{
+		{Name: "PoolEndsByItsTTL", Run: poolEndsByItsTTL},
+		{Name: "CancelledCommands", Run: cancelledCommands},
+		{Name: "FaultsUnderATaskAndACall", Run: faultsUnderATaskAndACall},
+		{Name: "LostNodesTasksRunElsewhere", Run: lostNodesTasksRunElsewhere},
+		{Name: "TargetsOfALostNodeFail", Run: targetsOfALostNodeFail},
+		{Name: "StoppedProgram", Run: stoppedProgram},
+		{Name: "HostKeyThatChanges", Run: hostKeyThatChanges},
+	})
+}

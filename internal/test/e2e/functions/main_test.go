@@ -1,0 +1,14 @@
+// Package functions calls functions on nodes, with values and with streams.
+package functions
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	e2etest.Main(m)
+}

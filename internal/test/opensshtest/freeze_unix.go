@@ -1,0 +1,11 @@
+//go:build unix
+
+package opensshtest
+
+import (
+	"os"
+	"syscall"
+)
+
+// freeze suspends a process.
+func freeze(p *os.Process) { p.Signal(syscall.SIGSTOP) }

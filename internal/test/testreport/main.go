@@ -1,0 +1,92 @@
+// Testreport runs go test. It prints one line as each package ends, with the time so far, the
+// output of tests that fail, and finally which tests were skipped and why.
+//
+//	go run ./internal/test/testreport [ARGUMENT...]
+//
+// Arguments are those of go test, with packages last, as in "-race ./...". It exits with
+// status 1 if go test fails.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM) // they end go test, and then this program
+	ok, err := run(os.Stdout, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// run runs go test, and reports whether all tests passed.
+func run(out io.Writer, args []string) (ok bool, err error) {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	r := newReport(out, func() time.Duration { return time.Since(start) }, countPackages(args))
+	read(stdout, r)
+	err = cmd.Wait()
+	r.end()
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
+		return false, nil // the report shows the reason
+	}
+	return err == nil && r.failed == 0, err
+}
+
+// read passes each event to the report. It prints a line that is not an event.
+func read(from io.Reader, r *report) {
+	in := bufio.NewReader(from)
+	for {
+		line, err := in.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
+				r.add(e)
+			} else {
+				fmt.Fprint(r.out, line)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// countPackages returns how many packages the arguments name, or 0 if go list fails.
+func countPackages(args []string) int {
+	var named []string
+	for _, a := range args {
+		if strings.HasPrefix(a, ".") {
+			named = append(named, a)
+		}
+	}
+	if len(named) == 0 {
+		return 0
+	}
+	out, err := exec.Command("go", append([]string{"list"}, named...)...).Output()
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(out), "\n")
+}

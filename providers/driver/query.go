@@ -1,0 +1,69 @@
+package driver
+
+import (
+	"time"
+
+	"github.com/gputrain/gputrain/accelerators"
+)
+
+// A Query describes the machines that a pool wants. Amounts are minimums per machine. The zero
+// value asks for one machine of any kind.
+type Query struct {
+	// Accelerator is the accelerator that each machine must have. The zero value asks for none.
+	Accelerator accelerators.Accelerator
+	// Nodes is the maximum number of machines that the pool wants. Zero means 1.
+	Nodes int
+	// VCPUs, MemoryGiB and DiskGiB are minimums for each machine. Zero asks for nothing. A
+	// container gets exactly the vCPUs and memory.
+	VCPUs     float64
+	MemoryGiB float64
+	DiskGiB   float64
+	// Arch is the processors' architecture by Go's name: "amd64", "arm64". Empty means any.
+	Arch string
+	// Regions are the allowed places of machines, in the provider's words: a zone of a region
+	// counts as the region. None means anywhere.
+	Regions []string
+	// Allocation chooses between spot and on demand.
+	Allocation Allocation
+	// MaxHourlyUSD is the maximum price of one machine for an hour. Zero means no limit.
+	MaxHourlyUSD float64
+	// AllowUnknownPrice permits offers without a price in spite of a limit.
+	AllowUnknownPrice bool
+	// TTL bounds the life of a machine. Zero means no limit.
+	TTL time.Duration
+	// Mounts are storage that outlives the pool, attached to each machine.
+	Mounts []Mount
+	// IngressGiB and EgressGiB are the traffic of a machine from the internet, and to it, in an
+	// hour.
+	IngressGiB, EgressGiB float64
+}
+
+// An Allocation chooses between spot and on demand.
+type Allocation int
+
+const (
+	// OnDemand rents at the fixed price, without preemption.
+	OnDemand Allocation = iota
+	// SpotIfAvailable rents spot, or on demand if there is none.
+	SpotIfAvailable
+	// Spot rents only spot.
+	Spot
+	// CheapestAllocation rents the cheapest offer of the moment.
+	CheapestAllocation
+)
+
+// String returns the allocation in lower case: "spot if available".
+func (a Allocation) String() string {
+	return nameOf(a, "on demand", "spot if available", "spot", "cheapest")
+}
+
+// A Mount attaches storage that outlives the pool.
+type Mount struct {
+	// Source is the storage, in the provider's words: for containers an absolute path on the
+	// engine's machine, or the name of a volume.
+	Source string
+	// Target is its place on the node: an absolute path.
+	Target string
+	// ReadOnly forbids writing.
+	ReadOnly bool
+}

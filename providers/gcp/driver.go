@@ -1,0 +1,143 @@
+package gcp
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+const (
+	// A request may still take effect until lateEffect after its caller has given up.
+	lateEffect = time.Minute
+	// A machine gets noticeTime before its preemption.
+	noticeTime = 30 * time.Second
+	// provisionTimeout covers the boot of a Deep Learning image on a large machine.
+	provisionTimeout = 15 * time.Minute
+)
+
+// createLag bounds the time until the API's answers have a new instance.
+func createLag() time.Duration { return 15 * second }
+
+// A gcpDriver rents the machines of one pool. What its parts remember saves calls and
+// distinguishes new machines from gone ones. A driver that remembers nothing works, too.
+type gcpDriver struct {
+	cfg       Config //secretvet:ignore complete, without credentials
+	catalogue *catalogue
+	shared    *sharedThings
+	launcher  *launcher
+	instances *instances
+	close     func()
+}
+
+var (
+	_ driver.Driver      = (*gcpDriver)(nil)
+	_ driver.Scripter    = (*gcpDriver)(nil)
+	_ driver.LeaseMarker = (*gcpDriver)(nil)
+)
+
+func newDriver(ctx context.Context, cfg Config, base http.RoundTripper, id *identity) (*gcpDriver, error) {
+	api, err := newClient(ctx, cfg, base, id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
+	}
+	instances := &instances{cfg: cfg, api: api, nodes: map[string]*node{}}
+	return &gcpDriver{
+		cfg: cfg, catalogue: &catalogue{cfg, api, priceListOf(cfg)}, shared: &sharedThings{cfg, api}, instances: instances,
+		launcher: &launcher{cfg, api, &images{api: api, given: cfg.Image, known: map[familyName]source{}}, instances},
+	}, nil
+}
+
+// Capabilities describes what Compute Engine can do.
+func (d *gcpDriver) Capabilities() driver.Capabilities {
+	keys := driver.HostKeyPublished
+	if d.cfg.TrustFirstContact {
+		keys = driver.HostKeyFirstContact
+	}
+	return driver.Capabilities{
+		Account:          "project " + d.cfg.ProjectID,
+		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
+		ListLag:          createLag(),
+		LateEffect:       lateEffect,
+		Spot:             true,
+		PreemptionNotice: noticeTime,
+		EndsBilling:      "instances.delete",
+		PrivateNetwork:   true,
+		DiskResizable:    true,
+		Tags:             true,
+		HostKeys:         keys,
+		ProvisionTimeout: provisionTimeout,
+	}
+}
+
+// Offers yields what each zone has, zone by zone, the smallest machines first. It asks a zone
+// only when the caller gets there. An offered machine may be out of stock: Google reports that
+// only at the launch.
+func (d *gcpDriver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		for o, err := range d.catalogue.offers(ctx, spec) {
+			if !yield(o, fail("offers", err)) {
+				return
+			}
+		}
+	}
+}
+
+// Prepare makes the pool's firewall rules.
+func (d *gcpDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
+	return fail("prepare", d.shared.prepare(ctx, pool))
+}
+
+// Launch inserts an instance for each node and waits until Google has found room for it.
+func (d *gcpDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
+	return d.launcher.launch(ctx, req)
+}
+
+// Describe reports the named machines.
+func (d *gcpDriver) Describe(ctx context.Context, ids ...string) ([]driver.Instance, error) {
+	found, err := d.instances.describe(ctx, ids)
+	return found, fail("describe", err)
+}
+
+// Terminate deletes the instances, with their disks.
+func (d *gcpDriver) Terminate(ctx context.Context, ids ...string) error {
+	return d.instances.terminate(ctx, ids)
+}
+
+// MarkLease records in a label of the machines until when the lease runs.
+func (d *gcpDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {
+	return d.instances.markLease(ctx, pool.ID, until, ids)
+}
+
+// List reports machines, rules and leftover disks, of all zones.
+func (d *gcpDriver) List(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	if poolID != "" {
+		if err := checkPool(poolID); err != nil {
+			return nil, fail("list", err)
+		}
+	}
+	machines, err := d.instances.list(ctx, poolID)
+	if err != nil {
+		return nil, fail("list", err)
+	}
+	others, err := d.shared.list(ctx, poolID)
+	if err != nil {
+		return nil, fail("list", err)
+	}
+	return append(machines, others...), nil
+}
+
+// Release removes the pool's rules, and the disks that its machines have left behind.
+func (d *gcpDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
+	return fail("release", d.shared.release(ctx, pool))
+}
+
+// Close closes the connections.
+func (d *gcpDriver) Close() error {
+	d.close()
+	return nil
+}
