@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/inventory"
@@ -128,7 +129,7 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrInvalid, Err: fmt.Errorf("pool %s is of %s in %q, not of %s in %q", id, snap.Provider, snap.Account, provider, account)}
 	case snap.Closing:
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrClosed, Err: fmt.Errorf("pool %s was being closed", id), Hint: "Reap ends what is left of it"}
-	case !snap.Expires.IsZero() && now().After(snap.Expires):
+	case !snap.Expires.IsZero() && time.Now().After(snap.Expires):
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrExpired, Err: fmt.Errorf("pool %s had a TTL, until %v", id, snap.Expires), Hint: "Reap ends what is left of it"}
 	}
 	if err := accountsThere(ctx, provider, d, snap); err != nil {

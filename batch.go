@@ -12,6 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/worker"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A batch is the tasks of one call and their results.
@@ -219,6 +220,20 @@ func (u *unit) failure(n *poolNode, cause Cause, err error) *TaskError {
 		e.Node = n.p.nodeOf(n)
 	}
 	return e
+}
+
+// charge adds an attempt's cost to that of its unit: the node's price for the time that the attempt
+// ran, divided by the node's slots.
+func (u *unit) charge(r *Result, n *poolNode) {
+	if n != nil {
+		perHour, known := r.Node.HourlyUSD.USD()
+		u.usd += perHour * r.Elapsed.Hours() / float64(n.Slots.Slots())
+		u.unpriced = u.unpriced || !known
+	}
+	r.CostUSD = driver.USD(u.usd)
+	if u.unpriced {
+		r.CostUSD = Price{}
+	}
 }
 
 // finish delivers the unit's result.

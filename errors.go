@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
@@ -309,15 +308,10 @@ func (e *BootstrapError) Error() string {
 // Unwrap returns ErrBootstrap and the cause.
 func (e *BootstrapError) Unwrap() []error { return []error{ErrBootstrap, e.Err} }
 
-// bootstrapError returns the error of a node's bootstrap as a [BootstrapError], and any other error
-// unchanged.
-func (n *poolNode) bootstrapError(err error) error {
-	failed, ok := errors.AsType[*bootstrap.Error](err)
-	if !ok {
-		return err
+// nameOf returns the name of a constant. Constants count from 0.
+func nameOf[T ~int](v T, names ...string) string {
+	if v < 0 || int(v) >= len(names) {
+		return fmt.Sprintf("%T(%d)", v, int(v))
 	}
-	return &BootstrapError{
-		Node: n.p.nodeOf(n), Phase: failed.Phase, ExitCode: failed.ExitCode, Elapsed: failed.Elapsed,
-		Tail: n.p.secrets.Text(strings.Join(failed.Tail, "\n")), Err: n.p.withoutSecrets(failed.Err),
-	}
+	return names[v]
 }

@@ -1,10 +1,17 @@
 package gputrain
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/printable"
 )
@@ -211,4 +218,110 @@ func (ev Event) log(l *slog.Logger) {
 		return
 	}
 	l.Info(ev.Kind.String(), attrs...)
+}
+
+// An openProgress is how far the opening of a pool has come, by its events. The error of an Open
+// that is cut short shows it.
+type openProgress struct {
+	ctx context.Context // events after its end only follow from that
+
+	mu    sync.Mutex
+	doing string // before there are nodes
+	pool  Event  // the last of EventPool
+	nodes map[int]*nodeProgress
+}
+
+// A nodeProgress is that of the node of one rank.
+type nodeProgress struct {
+	state, phase string
+	since        time.Time
+	failure      error // the last
+}
+
+// begin records what is done now, before there are nodes.
+func (g *openProgress) begin(doing string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.doing = doing
+}
+
+// note records an event.
+func (g *openProgress) note(ev Event) {
+	if g.ctx.Err() != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if ev.Kind == EventPool {
+		g.pool = ev
+	}
+	if ev.Kind != EventNode && ev.Kind != EventPhase || ev.Node < 0 {
+		return
+	}
+	if g.nodes == nil {
+		g.nodes = map[int]*nodeProgress{}
+	}
+	n := g.nodes[ev.Node]
+	if n == nil {
+		n = &nodeProgress{}
+		g.nodes[ev.Node] = n
+	}
+	switch {
+	case ev.Kind == EventPhase && ev.State == "started":
+		n.phase, n.since = ev.Phase, ev.Time
+	case ev.Kind == EventPhase:
+		n.phase = ""
+	case n.state != ev.State:
+		n.state, n.phase, n.since = ev.State, "", ev.Time
+	}
+	if ev.Err != nil {
+		n.failure = ev.Err
+	}
+}
+
+// shownNodes is how many nodes an error names.
+const shownNodes = 4
+
+// waitedFor describes what the pool waits for. The machines are those of nodes that are not ready, by rank.
+func (g *openProgress) waitedFor(machines map[int]fleet.Coming) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	ready := 0
+	for _, rank := range slices.Sorted(maps.Keys(g.nodes)) {
+		n := g.nodes[rank]
+		if n.state == NodeReady.String() {
+			ready++
+			continue
+		}
+		s := fmt.Sprintf("node %d is %s", rank, n.state)
+		if n.phase != "" {
+			s += " (" + n.phase + ")"
+		}
+		s += fmt.Sprintf(" for %v", time.Now().Sub(n.since).Round(time.Second))
+		m := machines[rank]
+		if m.State != "" {
+			s += ", its machine " + m.State
+		}
+		if m.Failures == nil && n.failure != nil {
+			m.Failures = []error{n.failure}
+		}
+		for _, failure := range m.Failures {
+			s += ", last failure: " + cutoff.OneLine(failure)
+		}
+		all = append(all, s)
+	}
+	if g.pool.State == "launching" {
+		all = append(all, cutoff.OneLine(g.pool.Err))
+	}
+	if g.pool.State == "settling" && g.pool.Err != nil {
+		all = append(all, fmt.Sprintf("until %s: %s", g.pool.Until.Format(time.TimeOnly), cutoff.OneLine(g.pool.Err)))
+	}
+	switch {
+	case g.nodes == nil:
+		return g.doing
+	case len(all) > shownNodes:
+		all = append(all[:shownNodes:shownNodes], fmt.Sprintf("and %d more", len(all)-shownNodes))
+	}
+	return fmt.Sprintf("waiting for %d nodes, of which %d are ready: %s", len(g.nodes), ready, strings.Join(all, "; "))
 }

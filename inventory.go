@@ -6,7 +6,6 @@ import (
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/journal"
-	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A LeakError names the resources that the provider has not confirmed to be gone. They may still
@@ -119,18 +118,4 @@ func (p *pool) cost() Cost {
 		c.Nodes = append(c.Nodes, NodeCost(m))
 	}
 	return c
-}
-
-// charge adds an attempt's cost to that of its unit: the node's price for the time that the attempt
-// ran, divided by the node's slots.
-func (u *unit) charge(r *Result, n *poolNode) {
-	if n != nil {
-		perHour, known := r.Node.HourlyUSD.USD()
-		u.usd += perHour * r.Elapsed.Hours() / float64(n.Slots.Slots())
-		u.unpriced = u.unpriced || !known
-	}
-	r.CostUSD = driver.USD(u.usd)
-	if u.unpriced {
-		r.CostUSD = Price{}
-	}
 }

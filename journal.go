@@ -42,7 +42,7 @@ func (r recorder) begin(units []*unit, alone bool) {
 // tried records that an attempt failed and that another one follows.
 func (r recorder) tried(u *unit) {
 	if u.kept {
-		r.Tried(journal.Tries{ID: u.id, Attempts: u.Attempts, Failures: u.Failures, Losses: u.Losses, USD: u.usd, Unpriced: u.unpriced, At: now().UnixNano()})
+		r.Tried(journal.Tries{ID: u.id, Attempts: u.Attempts, Failures: u.Failures, Losses: u.Losses, USD: u.usd, Unpriced: u.unpriced, At: time.Now().UnixNano()})
 	}
 }
 
@@ -118,7 +118,7 @@ func sameCall(a, b Task) bool {
 }
 
 func batchOf(units []*unit) journal.Batch {
-	b := journal.Batch{Task: taskForm(units[0].task), Units: make([]journal.Unit, len(units)), At: now().UnixNano()}
+	b := journal.Batch{Task: taskForm(units[0].task), Units: make([]journal.Unit, len(units)), At: time.Now().UnixNano()}
 	for _, m := range units[0].members {
 		b.Members = append(b.Members, m.Node.Name())
 	}

@@ -81,12 +81,12 @@ func TestRecorderKeepsWhatIsNotDelivered(t *testing.T) {
 // began after the task was submitted, and after the attempt before it was over.
 func TestRecorderKeepsSinceWhenTasksCanHaveRun(t *testing.T) {
 	j, path := newTestRecorder(t)
-	begun := now()
+	begun := time.Now()
 	fresh, tried := &unit{id: "t1", task: Cmd("true")}, &unit{id: "t2", task: Cmd("false")}
 	j.begin([]*unit{fresh, tried}, false)
-	asked := now()
+	asked := time.Now()
 	time.Sleep(time.Millisecond)
-	failed := now()
+	failed := time.Now()
 	j.tried(tried)
 	j.Close()
 	s := openTestJournal(t, path)

@@ -253,11 +253,3 @@ func (d StateDir) open() (*ledger.Dir, error) {
 }
 
 var errNoLedger = fmt.Errorf("%w: no pool of that name or ID is known here", ErrNotFound)
-
-// nameOf returns the name of a constant. Constants count from 0.
-func nameOf[T ~int](v T, names ...string) string {
-	if v < 0 || int(v) >= len(names) {
-		return fmt.Sprintf("%T(%d)", v, int(v))
-	}
-	return names[v]
-}

@@ -81,8 +81,6 @@ func newPoolID(name string) string {
 	return name + "-" + suffix
 }
 
-func now() time.Time { return time.Now() }
-
 // A lifetime is how long a pool lives: until it is closed, its TTL is over, or the context that was
 // given to Open ends.
 type lifetime struct {

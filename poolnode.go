@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
@@ -97,7 +98,18 @@ func (n *poolNode) TakenOver(why error) bool {
 	return true
 }
 
-func (n *poolNode) Failure(err error) error { return n.bootstrapError(err) }
+// Failure returns the error of a node's bootstrap as a [BootstrapError], and any other error
+// unchanged.
+func (n *poolNode) Failure(err error) error {
+	failed, ok := errors.AsType[*bootstrap.Error](err)
+	if !ok {
+		return err
+	}
+	return &BootstrapError{
+		Node: n.p.nodeOf(n), Phase: failed.Phase, ExitCode: failed.ExitCode, Elapsed: failed.Elapsed,
+		Tail: n.p.secrets.Text(strings.Join(failed.Tail, "\n")), Err: n.p.withoutSecrets(failed.Err),
+	}
+}
 
 func (n *poolNode) Close() { n.calls.Close() }
 

@@ -29,6 +29,33 @@ func (c *trial) newIn(before []string) []driver.Resource {
 	return slices.DeleteFunc(slices.Clone(c.h.Account()), func(r driver.Resource) bool { return slices.Contains(before, r.ID) })
 }
 
+// share makes what the pool's machines share. A driver made of members prepares a member only
+// when a machine is launched there, so one is launched, and ended.
+func (p *pool) share(info driver.PoolInfo) error {
+	p.Helper()
+	if err := p.Prepare(p.Context(), info); err != nil || len(p.h.Members) == 0 {
+		return err
+	}
+	req := p.request()
+	req.Pool = info
+	got, err := p.Launch(p.Context(), req)
+	if err := p.Terminate(p.Context(), ids(got)...); err != nil {
+		p.Errorf("Driver.Terminate: %v", err)
+	}
+	p.holds("its only machine was ended")
+	return err
+}
+
+// sharing returns a new pool whose shared things exist.
+func (c *trial) sharing() *pool {
+	c.Helper()
+	p := c.newPool()
+	if err := p.share(p.now()); err != nil {
+		c.Fatalf("Driver.Prepare: %v", err)
+	}
+	return p
+}
+
 func prepareRecords(c *trial) {
 	before := resourceIDs(c.h.Account())
 	p := c.newPool()
@@ -48,7 +75,7 @@ func prepareRecords(c *trial) {
 		recorded[key] = r
 		return p.record(r)
 	})
-	if err := p.Prepare(c.Context(), info); err != nil {
+	if err := p.share(info); err != nil {
 		c.Fatalf("Driver.Prepare: %v", err)
 	}
 	for _, made := range c.newIn(before) {
@@ -63,7 +90,7 @@ func prepareUnrecorded(c *trial) {
 	full := errors.New("the ledger's disk is full")
 	p := c.newPool()
 	asked := false
-	err := p.Prepare(c.Context(), p.info.WithRecord(func(driver.Resource) error { asked = true; return full }))
+	err := p.share(p.info.WithRecord(func(driver.Resource) error { asked = true; return full }))
 	if asked && !errors.Is(err, full) {
 		c.Errorf("Driver.Prepare returned %v, and PoolInfo.Record returned %v", err, full)
 	}
@@ -74,10 +101,12 @@ func prepareUnrecorded(c *trial) {
 
 func prepareTwice(c *trial) {
 	before := resourceIDs(c.h.Account())
-	p := c.prepared()
+	p := c.sharing()
 	once := resourceIDs(c.newIn(before))
-	for _, d := range []driver.Driver{p, c.open()} {
-		if err := d.Prepare(c.Context(), p.now()); err != nil {
+	other := c.poolOf(p.info)
+	other.ranks = p.ranks + 1
+	for _, q := range []*pool{p, other} {
+		if err := q.share(p.now()); err != nil {
 			c.Errorf("Driver.Prepare is idempotent; the second call returned %v", err)
 		}
 		if again := resourceIDs(c.newIn(before)); len(again) != len(once) {
@@ -90,12 +119,12 @@ func prepareTwice(c *trial) {
 // again.
 func prepareAgain(c *trial) {
 	before := resourceIDs(c.h.Account())
-	p := c.prepared()
+	p := c.sharing()
 	n := len(c.newIn(before))
 	if err := c.open().Release(c.Context(), p.now()); err != nil {
 		c.Fatalf("Driver.Release: %v", err)
 	}
-	if err := p.Prepare(c.Context(), p.now()); err != nil {
+	if err := p.share(p.now()); err != nil {
 		c.Errorf("Driver.Prepare, after its things were removed: %v", err)
 	}
 	if made := c.newIn(before); len(made) != n {
@@ -107,9 +136,9 @@ func prepareAgain(c *trial) {
 func releaseExactly(c *trial) {
 	foreign := c.h.Foreign()
 	before := resourceIDs(c.h.Account())
-	p := c.prepared()
+	p := c.sharing()
 	mine := resourceIDs(c.newIn(before))
-	q := c.prepared()
+	q := c.sharing()
 	theirs := except(resourceIDs(c.newIn(before)), mine)
 	if err := p.Release(c.Context(), p.now()); err != nil {
 		c.Errorf("Driver.Release: %v", err)
@@ -133,7 +162,7 @@ func releaseExactly(c *trial) {
 }
 
 func releaseTwice(c *trial) {
-	p := c.prepared()
+	p := c.sharing()
 	for range 2 {
 		if err := p.Release(c.Context(), p.now()); err != nil {
 			c.Errorf("Driver.Release is idempotent; it returned %v", err)
@@ -150,14 +179,14 @@ func releaseTwice(c *trial) {
 
 func prepareUnder(c *trial, f Fault) {
 	clean := resourceIDs(c.h.Account())
-	usual := c.prepared()
+	usual := c.sharing()
 	n := len(c.newIn(clean))
 	if err := usual.Release(c.Context(), usual.now()); err != nil {
 		c.Fatalf("Driver.Release: %v", err)
 	}
 	p := c.newPool()
 	remove := c.fault(OpPrepare, f)
-	if err := p.Prepare(c.Context(), p.now()); err != nil {
+	if err := p.share(p.now()); err != nil {
 		c.failure("Driver.Prepare that failed", err)
 	}
 	remove()
@@ -170,7 +199,7 @@ func prepareUnder(c *trial, f Fault) {
 		}
 	}
 	p.mu.Unlock()
-	if err := p.Prepare(c.Context(), p.now()); err != nil {
+	if err := p.share(p.now()); err != nil {
 		c.Errorf("Driver.Prepare is idempotent; after a failure it returned %v", err)
 	}
 	if made := c.newIn(clean); len(made) != n {
@@ -186,7 +215,7 @@ func prepareUnder(c *trial, f Fault) {
 
 func releaseUnder(c *trial, f Fault) {
 	clean := resourceIDs(c.h.Account())
-	p := c.prepared()
+	p := c.sharing()
 	remove := c.fault(OpRelease, f)
 	err := p.Release(c.Context(), p.now())
 	if err != nil {

@@ -366,6 +366,17 @@ func TestNotThereYet(t *testing.T) {
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
+		both, err := d.Describe(t.Context(), id, "podunknown") // by the list
+		if err != nil || len(both) != 2 || both[0].State != got[0].State {
+			t.Fatalf("with another: %+v, %v; want the first %v", both, err, got[0].State)
+		}
+		unknown := driver.InstanceUnknown
+		if d.(*podDriver).api.lag == 0 {
+			unknown = driver.InstanceTerminated
+		}
+		if both[1].State != unknown {
+			t.Errorf("a pod that is in no list is %v, want %v", both[1].State, unknown)
+		}
 		return got[0].State
 	}
 	d := lags(open(t, f.config()), time.Hour)
