@@ -190,7 +190,7 @@ func TestChangedVendor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.make(t.Context(), target, store{filepath.Join(t.TempDir(), "store")}); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "l.go is of") {
+	if _, err := p.make(t.Context(), target, store{filepath.Join(t.TempDir(), "store")}); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "l.go was changed ") {
 		t.Errorf("after a change of a vendored file: %v", err)
 	}
 }

@@ -44,6 +44,14 @@ func onEngines(t *testing.T, test func(t *testing.T, binary string)) {
 	})
 }
 
+// long leaves a test that makes images out of a short run.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes an image")
+	}
+}
+
 func requireDocker(t testing.TB) {
 	t.Helper()
 	missing := lacking("docker")

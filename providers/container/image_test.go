@@ -223,6 +223,7 @@ func imageWithSSHServer(t *testing.T, binary string) string {
 }
 
 func TestImageThatCannotBeMadeReady(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	empty := newLayout(t)
 	empty.file("nothing", "")
@@ -261,6 +262,7 @@ func TestImageThatCannotBeMadeReady(t *testing.T) {
 
 // If a program gives up while an image is made ready, no container and no image is left.
 func TestCancellingWhileMadeReady(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	l := newLayout(t)
 	l.program("bin/sh", "sh")
@@ -296,6 +298,7 @@ func TestCancellingWhileMadeReady(t *testing.T) {
 // Debian's own apt-get installs the SSH server that an image lacks. This needs a package
 // mirror; the test is skipped if containers do not reach one.
 func TestDebianIsMadeReady(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	const name = "gputrain-test/debian-without-sshd:1"
 	box := do(t, "docker", "run", "--detach", "--pull", "never", defaultOf("docker"), "sh", "-c",

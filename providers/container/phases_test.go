@@ -82,6 +82,7 @@ func TestPhasesAreKept(t *testing.T) {
 
 // The image holds nothing of a pool, and no variable of Image.Env that the phases do not need.
 func TestPhasesHoldNothingOfAPool(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	r := newRig(t, Config{Image: alpineLike(t, "gputrain-test/alpine-like:clean")})
 	spec := gputrain.Spec{Image: gputrain.Image{
@@ -112,6 +113,7 @@ func TestPhasesHoldNothingOfAPool(t *testing.T) {
 // A failed phase is not kept, and is tried in its own container only once. The nodes come up
 // nevertheless: the phase fails there too, with the reason.
 func TestFailedPhasesAreNotKept(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	r := newRig(t, Config{Image: alpineLike(t, "gputrain-test/alpine-like:failed")})
 	spec := gputrain.Spec{Image: gputrain.Image{Apt: []string{"absent"}}}
@@ -171,6 +173,7 @@ func (l *labelledPhase) Write(p []byte) (int, error) {
 // Pools that need the same image at once wait while one of them makes it. A pool that gives up
 // does not delay the others.
 func TestPhasesOfManyPoolsAtOnce(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	image := alpineLike(t, "gputrain-test/alpine-like:at-once")
 	r := newRig(t, Config{Image: image})

@@ -9,6 +9,15 @@ import (
 type Subtest struct {
 	Name string
 	Run  func(*testing.T)
+	// Long leaves it out of a short run.
+	Long bool
+}
+
+func (s Subtest) run(t *testing.T) {
+	if s.Long && testing.Short() {
+		t.Skip("scripts/test -long runs it: it takes many seconds")
+	}
+	s.Run(t)
 }
 
 // SideBySide runs subtests that mostly wait, in order, atOnce of them at the same time. t.Parallel would run as many at
@@ -21,7 +30,7 @@ func SideBySide(t *testing.T, atOnce int, tests []Subtest) {
 		turn <- true
 		all.Go(func() {
 			defer func() { <-turn }()
-			t.Run(test.Name, test.Run)
+			t.Run(test.Name, test.run)
 		})
 	}
 }
