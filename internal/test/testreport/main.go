@@ -73,11 +73,14 @@ func read(from io.Reader, r *report) {
 	}
 }
 
+// modulePath begins the import path of each package of this module.
+const modulePath = "github.com/gputrain/gputrain"
+
 // countPackages returns how many packages the arguments name, or 0 if go list fails.
 func countPackages(args []string) int {
 	var named []string
 	for _, a := range args {
-		if strings.HasPrefix(a, ".") {
+		if strings.HasPrefix(a, "./") || a == "." || strings.HasPrefix(a, modulePath) {
 			named = append(named, a)
 		}
 	}
