@@ -298,7 +298,7 @@ func (g *openProgress) waitedFor(machines map[int]fleet.Coming) string {
 		if n.phase != "" {
 			s += " (" + n.phase + ")"
 		}
-		s += fmt.Sprintf(" for %v", time.Now().Sub(n.since).Round(time.Second))
+		s += fmt.Sprintf(" for %v", time.Since(n.since).Round(time.Second))
 		m := machines[rank]
 		if m.State != "" {
 			s += ", its machine " + m.State

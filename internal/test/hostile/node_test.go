@@ -335,11 +335,12 @@ func (v *victim) open(first hostile.Liar) bool {
 // everything runs every operation that a program may use.
 func (v *victim) everything() {
 	t := v.t
+	limit := time.Second
 	bounded := func(rank int, do func(*gputrain.Compute) error) error {
 		return returns(t, func() error {
 			ctx, cancel := context.WithCancel(t.Context())
 			if rank == 0 { // operations that the hostile node does not answer end with the context
-				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel = context.WithTimeout(t.Context(), limit)
 			}
 			defer cancel()
 			return do(v.pool.WithContext(ctx))
@@ -363,6 +364,7 @@ func (v *victim) everything() {
 		}
 	}
 	wantShort(t, bounded(0, func(c *gputrain.Compute) error { return c.Upload(v.up, "up") }))
+	limit = 5 * time.Second // within which the good node, too, must have sent its files
 	wantShort(t, bounded(0, func(c *gputrain.Compute) error { return c.Download("up", filepath.Join(v.taken, "down")) }))
 	if b, err := os.ReadFile(filepath.Join(v.taken, "down", "1", "up", "file")); string(b) != "sent" {
 		t.Errorf("the good node's download is %q, %v", b, err)
