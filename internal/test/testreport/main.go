@@ -4,7 +4,8 @@
 //	go run ./internal/test/testreport [ARGUMENT...]
 //
 // Arguments are those of go test, with packages last, as in "-race ./...". It exits with
-// status 1 if go test fails.
+// status 1 if go test fails, or if GPUTRAIN_REQUIRE_ALL is set and a test skips that needs
+// something which can be installed.
 package main
 
 import (
@@ -45,13 +46,14 @@ func run(out io.Writer, args []string) (ok bool, err error) {
 		return false, err
 	}
 	r := newReport(out, func() time.Duration { return time.Since(start) }, countPackages(args))
+	r.strict = os.Getenv(strictVariable) != ""
 	read(stdout, r)
 	err = cmd.Wait()
 	r.end()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return false, nil // the report shows the reason
 	}
-	return err == nil && r.failed == 0, err
+	return err == nil && r.failed == 0 && r.lacking == 0, err
 }
 
 // read passes each event to the report. It prints a line that is not an event.

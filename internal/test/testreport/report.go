@@ -20,9 +20,11 @@ type event struct {
 type report struct {
 	out     io.Writer
 	elapsed func() time.Duration
-	total   int // number of packages; 0 if unknown
+	total   int  // number of packages; 0 if unknown
+	strict  bool // a test that skips because the machine lacks something counts as failed
 
 	done, failed int
+	lacking      int // number of such tests, if strict
 	passed       int // number of tests, not counting subtests
 	output       map[string]*strings.Builder
 	failedTests  map[string][]string // of running packages, in the order in which they failed
@@ -59,9 +61,12 @@ func (r *report) add(e event) {
 	case e.Action == "skip":
 		why, name := reason(r.text(key)), short(e.Package)+" "+e.Test
 		if strings.HasPrefix(why, inapplicable) {
-			why = "checks of the conformance suite that do not apply to a provider: Harness.Without says why"
+			why = inapplicableChecks
 		} else if detail, is := strings.CutPrefix(why, waitsForLong); is {
-			why, name = "scripts/test -long runs them", name+" ("+detail+")"
+			why, name = longTests, name+" ("+detail+")"
+		}
+		if r.strict && !isByDesign(why) {
+			r.lacking++
 		}
 		r.skipped[why] = append(r.skipped[why], name)
 		delete(r.output, key)
@@ -128,6 +133,9 @@ func (r *report) end() {
 	if r.failed > 0 {
 		fmt.Fprintf(r.out, "; packages FAILED: %d", r.failed)
 	}
+	if r.lacking > 0 {
+		fmt.Fprintf(r.out, "; tests SKIPPED that must run, as %s is set: %d", strictVariable, r.lacking)
+	}
 	fmt.Fprintln(r.out)
 	if len(r.skipped) == 0 {
 		return
@@ -160,6 +168,31 @@ func (r *report) text(key string) string {
 		return b.String()
 	}
 	return ""
+}
+
+// The reasons under which the report lists skipped tests that share one.
+const (
+	inapplicableChecks = "checks of the conformance suite that do not apply to a provider: Harness.Without says why"
+	longTests          = "scripts/test -long runs them"
+)
+
+// strictVariable is the environment variable that makes a report strict.
+const strictVariable = "GPUTRAIN_REQUIRE_ALL"
+
+// byDesign are the beginnings of the reasons that are the same on every machine that CI uses: it has
+// one container engine, no account at a cloud, and nothing but Debian's packages.
+var byDesign = []string{
+	inapplicableChecks,
+	longTests,
+	"GPUTRAIN_LIVE does not set",
+	"moto is not installed",
+	"no podman here",
+	"a stream has one node at its other end",
+	"the runner does one thing after the other",
+}
+
+func isByDesign(why string) bool {
+	return slices.ContainsFunc(byDesign, func(prefix string) bool { return strings.HasPrefix(why, prefix) })
 }
 
 // inapplicable begins the conformance suite's reason for skipping a check that does not apply to a provider.

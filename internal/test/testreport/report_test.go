@@ -70,3 +70,17 @@ skipped:
 		t.Errorf("%d packages failed", r.failed)
 	}
 }
+
+// A strict report counts the tests that skip because the machine lacks something, and no others.
+func TestStrictReport(t *testing.T) {
+	for strict, lacking := range map[bool]int{false: 0, true: 1} {
+		var out bytes.Buffer
+		r := newReport(&out, func() time.Duration { return 0 }, 0)
+		r.strict = strict
+		read(strings.NewReader(events), r)
+		r.end()
+		if r.lacking != lacking || strings.Contains(out.String(), strictVariable) != strict {
+			t.Errorf("strict %v: %d tests are lacking, want %d:\n%s", strict, r.lacking, lacking, out.String())
+		}
+	}
+}
