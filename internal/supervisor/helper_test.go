@@ -43,7 +43,7 @@ var inShort = map[string]bool{"perl": true, "dash": true}
 func needShell(t testing.TB, sh string) {
 	t.Helper()
 	if testing.Short() && !inShort[sh] {
-		t.Skip("scripts/test -long runs it under every shell")
+		t.Skip("scripts/test -long runs it: a short run has perl and dash alone")
 	}
 	if _, err := exec.LookPath(strings.Fields(sh)[0]); err != nil {
 		if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {
