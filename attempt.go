@@ -12,7 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
-// functionGrace is how long a function may go on after its context has ended: see [Func].
+// A function that has not returned functionGrace after the end of its context is killed: see [Func].
 // Tests set a shorter time.
 var functionGrace = worker.DefaultGrace
 

@@ -243,7 +243,7 @@ func (u *unit) finish(r Result) {
 	u.batch.results <- r // there is room
 }
 
-// size is what the result holds in memory.
+// size returns the memory that the result holds.
 func (r *Result) size() int64 { return int64(len(r.Stdout)+len(r.Stderr)) + int64(r.value.Size()) }
 
 // Queued reports that the unit was accepted.

@@ -279,7 +279,7 @@ func (g *openProgress) note(ev Event) {
 	}
 }
 
-// shownNodes is how many nodes an error names.
+// An error names at most shownNodes nodes.
 const shownNodes = 4
 
 // waitedFor describes what the pool waits for. The machines are those of nodes that are not ready, by rank.

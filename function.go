@@ -194,7 +194,7 @@ func (f *Function[In, Out]) Stream(c *Compute, ins ...In) iter.Seq2[Returned[Out
 	}
 }
 
-// Returned is what one call of a function returned.
+// Returned is the result of one call of a function.
 type Returned[Out any] struct {
 	// Index is the argument's, and Node the node on which the call ran.
 	Index int

@@ -11,7 +11,7 @@ import (
 
 // A Candidate is an offer as [Plan] judges it.
 type Candidate struct {
-	// Offer is what can be rented. For a member of [Cheapest] or [FirstOf] that could not be asked,
+	// Offer is the judged offer. For a member of [Cheapest] or [FirstOf] that could not be asked,
 	// only its provider is set.
 	Offer Offer
 	// Rejected gives all reasons why the offer does not satisfy the spec. It is empty if the offer

@@ -49,7 +49,7 @@ type pool struct {
 	uploads uploads.List
 }
 
-// An identity is what identifies a pool, and the number of programs that have had it.
+// An identity identifies a pool, and counts the programs that have owned it.
 type identity struct {
 	id         string
 	keys       ssh.KeyPair // what the pool logs in with; the private half is also in a file beside the ledger
@@ -57,7 +57,7 @@ type identity struct {
 	generation int         // counts the programs that have had it
 }
 
-// reports are what a pool reports of itself and of its tasks.
+// reports carry a pool's events, its output and its results, and keep secrets out of them.
 type reports struct {
 	events  *events
 	out     *output.Printer

@@ -14,8 +14,8 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// A poolNode is what a pool runs on one of its nodes: attempts at commands, and the calls of
-// functions. It is the member's [fleet.Guest].
+// A poolNode makes attempts at commands, and calls functions, on one node. It is the member's
+// [fleet.Guest].
 type poolNode struct {
 	*fleet.Member
 	p     *pool

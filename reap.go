@@ -82,7 +82,7 @@ func leaveHost(ctx context.Context, h inventory.Host) error {
 	return n.CleanEarlier(ctx)
 }
 
-// A PoolRecord is what the ledger of a pool records.
+// A PoolRecord describes a pool by its ledger.
 type PoolRecord struct {
 	// ID and Name are the pool's. Attach takes either.
 	ID, Name string

@@ -121,7 +121,7 @@ const (
 	minLease = 5 * time.Second
 )
 
-// An Image is what a node needs before it runs tasks. Its parts run in the order of its fields,
+// An Image describes what a node needs before it runs tasks. Its parts run in the order of its fields,
 // each as a named phase, on all nodes at once. A node does not repeat a phase that it has done
 // already, by the hash of what was asked.
 type Image struct {

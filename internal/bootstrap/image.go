@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// An Image is what a node needs before it runs tasks. Its fields are those of
+// An Image describes what a node needs before it runs tasks. Its fields are those of
 // the root package's Image, name by name and in order, so that the one
 // converts to the other.
 type Image struct {

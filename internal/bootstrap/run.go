@@ -47,7 +47,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// A Base is what the tasks of a node start from, as the arguments of SetBase. Another client that takes over a ready
+// A Base is the environment in which the tasks of a node start, as the arguments of SetBase. Another client that takes over a ready
 // node has to set it again.
 type Base struct {
 	Env  map[string]string

@@ -27,8 +27,8 @@ type sshNode struct {
 	remote *transfer.Remote
 }
 
-// connect opens the pool's folder on a node. Its cache is in the given home, not in that of the
-// user who runs the tests.
+// connect opens the pool's folder on a node. It puts the cache into the given home, so that the
+// tests leave nothing in their user's own.
 func connect(t *testing.T, s *opensshtest.Server, pool, home string) sshNode {
 	t.Helper()
 	client := ssh.New(ssh.Config{

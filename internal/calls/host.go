@@ -72,7 +72,7 @@ type Supervisor interface {
 	Fail(reason error)
 }
 
-// A Worker is what a later program needs to know about a worker.
+// A Worker describes a worker for a later program that resumes it.
 type Worker struct {
 	// Name is its process's on the node, and Binary the path of its program there.
 	Name, Binary string

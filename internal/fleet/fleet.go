@@ -23,7 +23,7 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Config is what a Fleet is made with.
+// Config configures a Fleet.
 type Config struct {
 	// Context ends with the pool. What is done after that is part of the pool's end.
 	Context context.Context
@@ -31,16 +31,16 @@ type Config struct {
 	// them; any other one has Least members.
 	Least, Most int
 	Elastic     bool
-	// Slots is how many tasks a member runs at a time.
+	// Slots is the number of tasks that a member runs at a time.
 	Slots int
-	// Replacements is how often in a row a rank gets another machine.
+	// Replacements bounds how often in a row a rank gets another machine.
 	Replacements int
-	// IdleTimeout is how long a member of an elastic fleet has nothing to do before it ends.
+	// A member of an elastic fleet ends after it has had no task for IdleTimeout.
 	IdleTimeout time.Duration
-	// MaxOffers is how many offers in a row may refuse a member its machine.
+	// MaxOffers bounds the offers in a row that refuse a member its machine.
 	MaxOffers int
 
-	// Node is what all nodes have in common.
+	// Node are the settings that all nodes share.
 	Node *node.Settings
 	// Packages may be installed by a driver before a machine starts.
 	Packages driver.Packages

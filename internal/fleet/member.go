@@ -27,7 +27,7 @@ type Member struct {
 
 	// Guarded by the fleet's lock.
 	offer     driver.Offer      // by which its machine was rented; of an offer for any region, the instance has the region
-	labels    map[string]string // made anew with every state, not changed
+	labels    map[string]string // replaced at every change of state, never modified
 	state     State
 	err       error
 	readyAt   time.Time // since when it takes tasks; zero if it never did
@@ -37,8 +37,8 @@ type Member struct {
 	takenBack time.Time // when its provider takes it back; zero if that is not known
 }
 
-// A Guest is what a pool runs on a member's machine, and what it wants to know of the node. Its
-// methods are called without the fleet's lock.
+// A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
+// Its methods are called without the fleet's lock.
 type Guest interface {
 	// Phase, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.

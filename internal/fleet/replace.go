@@ -20,7 +20,7 @@ const (
 	capacityPatience = 30 * time.Minute
 )
 
-// A record is what has become of the machines of one rank before the member's own.
+// A record counts the failures of a rank's earlier machines.
 type record struct {
 	tries        int  // that failed, in a row
 	wasReady     bool // one of them was ready

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// growPause is how long an elastic fleet waits after a machine that could not be had.
+// An elastic fleet waits for growPause after no machine could be rented.
 const growPause = 30 * time.Second
 
 // A scaler decides how many members a fleet has. Its numbers are guarded by the fleet's lock.

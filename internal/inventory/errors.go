@@ -15,7 +15,7 @@ import (
 // A LeakError names what the provider has not confirmed to be gone. It may
 // still cost money: end it by hand.
 type LeakError struct {
-	// Resources are what is left, as far as it is known.
+	// Resources are the remaining resources that are known.
 	Resources []driver.Resource
 	// Err is why.
 	Err error

@@ -35,7 +35,7 @@ func (quiet) Trouble(string, error)     {}
 func (quiet) Settling(error, time.Time) {}
 func (quiet) Lost(error)                {}
 
-// An Inventory is what was made for one pool, and may be left of it. Its methods can be called
+// An Inventory holds all resources that were made for one pool. Its methods can be called
 // at the same time, but for those that begin or close its ledger.
 type Inventory struct {
 	account  Account

@@ -69,7 +69,7 @@ func (inv *Inventory) callLaunch(ctx context.Context, req driver.Launch) (got []
 	return got, cmp.Or(unprepared, err)
 }
 
-// A search is what drivers did in one launch to find what an unanswered call has made.
+// A search records until when a driver looks for the result of an unanswered launch.
 type search struct {
 	mu    sync.Mutex
 	until time.Time // the latest; zero if there was no search. Guarded by mu

@@ -12,7 +12,7 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// shared is what drivers have made for a pool beside machines, as they have recorded it.
+// shared are the resources other than machines that drivers have recorded for a pool.
 type shared struct {
 	account Account
 	pool    string
@@ -25,7 +25,7 @@ type shared struct {
 // sharedRow is the ledger's row for all that machines share, of whatever kind.
 var sharedRow = ledger.Row{Name: market.SharedKind, Kind: market.SharedKind}
 
-// record is what [driver.PoolInfo.Record] does: it puts a resource into the ledger.
+// record puts a resource into the ledger. It implements [driver.PoolInfo.Record].
 func (s *shared) record(r driver.Resource) error {
 	r.Provider, r.Pool = s.account.providerOf(r.Account), s.pool
 	row := ledger.Row{Name: r.Kind + " " + cmp.Or(r.Name, r.ID), Kind: r.Kind, ID: r.ID, Region: r.Region, Member: r.Account}

@@ -11,12 +11,12 @@ import (
 type Budget struct {
 	// USD is the bound. Zero means that there is none.
 	USD float64
-	// Collect is how long before it is spent the pool's tasks end, so that results can be
-	// collected.
+	// The pool's tasks end when the rest of the budget lasts for Collect, so that results can
+	// be collected.
 	Collect time.Duration
 }
 
-// Spending is what an inventory costs, and its budget.
+// Spending adds up the costs of an inventory, and keeps its budget.
 type Spending struct {
 	account  Account
 	lease    time.Duration
@@ -28,12 +28,12 @@ type Spending struct {
 	holding  int // tasks that run and hold their node's lease; guarded by mu
 }
 
-// NewSpending returns what an inventory costs.
+// NewSpending returns the spending of an inventory.
 func NewSpending(inv *Inventory, budget Budget) *Spending {
 	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, budget: budget, paying: make(chan struct{}, 1)}
 }
 
-// A Cost is what a pool costs: gputrain.Cost has the meaning of each field.
+// A Cost is the cost of a pool. Its fields are those of gputrain.Cost, which documents them.
 type Cost struct {
 	USD, HourlyUSD float64
 	Unknown        int
@@ -43,7 +43,8 @@ type Cost struct {
 	Machines       []MachineCost
 }
 
-// A MachineCost is what one machine has cost: gputrain.NodeCost has the meaning of each field.
+// A MachineCost is the cost of one machine. Its fields are those of gputrain.NodeCost, which
+// documents them.
 type MachineCost struct {
 	Rank      int
 	ID, Name  string

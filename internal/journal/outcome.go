@@ -22,7 +22,7 @@ type Outcome struct {
 	More     *OutcomeDetails // nil for most calls of functions
 }
 
-// OutcomeDetails are what commands have, and most calls of functions do not.
+// OutcomeDetails are the fields that commands have and most calls of functions lack.
 type OutcomeDetails struct {
 	Stdout      []byte       `cbor:",omitempty"`
 	Stderr      []byte       `cbor:",omitempty"`

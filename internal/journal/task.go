@@ -28,7 +28,7 @@ type nodeForm struct {
 	Ships  int
 }
 
-// An Environment is what tasks on a node start from.
+// An Environment has the variables and the path with which tasks on a node start.
 type Environment struct {
 	Node string // the name of the machine
 	Env  map[string]string

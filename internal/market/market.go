@@ -23,12 +23,12 @@ type Wants struct {
 	// RequireKnownHostKey rejects offers whose machines have a host key that only the first
 	// contact shows.
 	RequireKnownHostKey bool
-	// BudgetUSD is what the pool may cost. An offer of unknown price does not satisfy a
+	// BudgetUSD bounds the pool's cost. An offer of unknown price is rejected if there is a
 	// budget, unless AllowUnknownPrice is true. Zero means no budget.
 	BudgetUSD float64
 }
 
-// A Market is what one driver offers to one pool. It can be used concurrently.
+// A Market judges the offers of one driver for one pool. It can be used concurrently.
 type Market struct {
 	provider string
 	driver   driver.Driver
@@ -62,8 +62,7 @@ func (m *Market) Offers(ctx context.Context) iter.Seq2[driver.Offer, error] {
 
 // A Candidate is an offer as Plan has judged it.
 type Candidate struct {
-	// Offer is what can be rented. Of a source that could not be asked it has the provider
-	// alone.
+	// Offer is the judged offer. If a source could not be asked, only its provider is set.
 	Offer driver.Offer
 	// Rejected has all reasons why the offer does not satisfy the wants. It is empty if it does.
 	Rejected string

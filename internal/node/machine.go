@@ -7,7 +7,7 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A Machine is what is known of a node's machine. Its methods can be called concurrently.
+// A Machine holds the known facts about a node's machine. Its methods can be called concurrently.
 type Machine struct {
 	settings *Settings
 

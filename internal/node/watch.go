@@ -78,7 +78,7 @@ func (n *Node) lost(why error) error {
 	return &driver.Error{Provider: n.Provider(), Op: n.Name(), Kind: driver.ErrNodeLost, Err: why, Hint: n.advice(kind)}
 }
 
-// An inquiry is what a provider was asked about a node that cannot be reached.
+// An inquiry is a question to a provider about a node that cannot be reached.
 type inquiry struct {
 	next     time.Time // when to ask again
 	answered time.Time // when there was an answer last

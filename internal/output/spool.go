@@ -30,7 +30,7 @@ type Spool struct {
 	path string // of the file, also after it was closed
 }
 
-// Kept is what was kept of a stream that has ended.
+// Kept is the stored part of a stream that has ended.
 type Kept struct {
 	// Head is the beginning of the stream: all of it if there is no file.
 	Head []byte

@@ -81,7 +81,7 @@ func (o Owner) Alive() (alive, known bool) {
 	return started == o.Start, true
 }
 
-// A presence is what is known of a process.
+// A presence describes a process, as far as the system reports it.
 type presence int
 
 const (

@@ -5,7 +5,7 @@ import "time"
 // MaxNodeLosses is how many nodes may be lost under a task before it fails.
 const MaxNodeLosses = 3
 
-// Work is what a task does. The scheduler calls Attempt, Cancelled and Stranded without
+// Work does a task. The scheduler calls Attempt, Cancelled and Stranded without
 // its lock, and never two of them at a time; Queued and Refused are called with it.
 type Work interface {
 	// Queued is called when the task was accepted.

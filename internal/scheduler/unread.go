@@ -19,7 +19,7 @@ type unread struct {
 	held []heldLine // guarded by the scheduler's lock
 }
 
-// A heldLine is what waits in a queue while there are too many results.
+// A heldLine has the tasks that wait in a queue while too many results are unread.
 type heldLine struct {
 	queue *queue
 	line  *line

@@ -1,6 +1,6 @@
 package ssh
 
-// An EventKind is what happened to a client's connection.
+// An EventKind is a change of a client's connection.
 type EventKind int
 
 const (

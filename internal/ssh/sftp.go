@@ -56,7 +56,7 @@ func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Cl
 	}
 }
 
-// Answers are what an SFTP server sends.
+// Answers are the packets that an SFTP server sends.
 type answers struct {
 	io.Reader
 	received func(n int) error

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Facts are what the node reported about itself when it was taken over.
+// Facts are the node's report about itself at the time when it was taken over.
 type Facts struct {
 	// OS and Arch are Go's names: "linux", "amd64".
 	OS, Arch string

@@ -80,8 +80,8 @@ func TestFenced(t *testing.T) {
 		if r := resume(t, third, "task"); r.err != nil || r.Code != 9 || r.out != "up\nend\n" {
 			t.Errorf("%+v", r)
 		}
-		for _, trace := range []string{"/work/trace", "/t/trace.in"} {
-			if _, err := os.Stat(third.facts.Root + trace); !os.IsNotExist(err) {
+		for _, trace := range []string{third.facts.WorkDir + "/trace", third.facts.Root + "/t/trace.in"} {
+			if _, err := os.Stat(trace); !os.IsNotExist(err) {
 				t.Errorf("%s: %v", trace, err)
 			}
 		}

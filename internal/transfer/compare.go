@@ -16,7 +16,7 @@ import (
 // nothing and is sent everything.
 const statFormat = "%f %s %Y"
 
-// A seen is what stat with statFormat reports of a file on the node.
+// A seen is the output of stat with statFormat for one file on the node.
 type seen struct {
 	mode fs.FileMode // the kind, if it is one that is sent, and permission bits
 	size int64

@@ -33,7 +33,7 @@ type Request struct {
 	Stats *Stats
 }
 
-// Stats are what the node reports of an ended call. They are not checked, except that no number is negative.
+// Stats are the node's report of an ended call. They are not checked, except that no number is negative.
 type Stats struct {
 	// Answered is false if the call ended without an answer; the other fields are then zero.
 	Answered bool

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// NodeFacts are what functions can know about their node and its pool. A client sends them when it connects.
+// NodeFacts describe a node and its pool to functions. A client sends them when it connects.
 type NodeFacts struct {
 	// Pool is the pool's ID.
 	Pool string
@@ -33,7 +33,7 @@ func NewMembers(addrs ...string) *Members {
 	return &Members{addrs: addrs, key: strings.Join(addrs, "\x00")}
 }
 
-// Place is what a function can know about its own call.
+// Place describes a call to its function.
 type Place struct {
 	// Rank is the node's index among the call's nodes.
 	Rank int
