@@ -129,7 +129,7 @@ func (b *batch) everywhere(t Task) error {
 		u := b.unit(i, t)
 		u.pinTo(n, members, cluster)
 		if t.Name == "" {
-			u.label = fmt.Sprintf("node %d", n.Rank())
+			u.label = nodeLabel(n.Rank())
 		}
 		b.units = append(b.units, u)
 	}

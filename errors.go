@@ -206,11 +206,11 @@ type TaskError struct {
 func (e *TaskError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Name)
-	if e.Attempt > 0 {
-		fmt.Fprintf(&b, " on node %d", e.Node.Rank)
-		if e.Attempt > 1 {
-			fmt.Fprintf(&b, " (attempt %d)", e.Attempt)
-		}
+	if node := nodeLabel(e.Node.Rank); e.Attempt > 0 && e.Name != node {
+		b.WriteString(" on " + node)
+	}
+	if e.Attempt > 1 {
+		fmt.Fprintf(&b, " (attempt %d)", e.Attempt)
 	}
 	b.WriteString(": ")
 	switch {
@@ -238,6 +238,9 @@ func (e *TaskError) Error() string {
 	}
 	return printable.Text(b.String())
 }
+
+// nodeLabel names a node, and an unnamed task of a broadcast on it.
+func nodeLabel(rank int) string { return fmt.Sprintf("node %d", rank) }
 
 // beyond returns what the error says beyond the cause's own text.
 func (e *TaskError) beyond() string {

@@ -24,6 +24,8 @@ func TestResultPrints(t *testing.T) {
 		"train on node 4: exit code 3, 2.5ms, $0.00, stderr 12 B": {
 			Index: 7, Attempts: 1, Elapsed: 2500 * time.Microsecond, CostUSD: driver.USD(0), StderrBytes: 12,
 			Err: &TaskError{Index: 7, Name: "train", Node: Node{Rank: 4}, Attempt: 1, ExitCode: 3, Tail: "one\ntwo"}},
+		"node 4 (attempt 2): exit code 3, 0s": { // of a broadcast: its node is named once
+			Attempts: 2, Err: &TaskError{Name: "node 4", Node: Node{Rank: 4}, Attempt: 2, ExitCode: 3}},
 		"task: invalid: the command is empty": {Index: -1, Err: errors.New("task: invalid: the command is empty")},
 	} {
 		for _, got := range []string{fmt.Sprint(r), fmt.Sprintf("%+v", r)} {
