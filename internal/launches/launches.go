@@ -2,11 +2,9 @@
 package launches
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -58,16 +56,4 @@ func Join(open func(error) bool, errs ...error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Pause waits for d, or until ctx ends, and reports whether ctx is still alive.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

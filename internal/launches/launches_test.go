@@ -1,7 +1,6 @@
 package launches
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -63,20 +62,6 @@ func TestEachAtOnce(t *testing.T) {
 		}
 		if took := time.Since(begun); took != 2*time.Second {
 			t.Errorf("six nodes of a second each, three at once, took %v", took)
-		}
-	})
-}
-
-func TestPause(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		if !Pause(t.Context(), time.Minute) || time.Since(begun) != time.Minute {
-			t.Errorf("paused for %v", time.Since(begun))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if Pause(ctx, time.Minute) || time.Since(begun) != time.Minute+time.Second {
-			t.Errorf("cancelled after %v", time.Since(begun))
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/retry"
 )
 
 // An iamClient calls IAM: forms in, XML out. All its calls are idempotent.
@@ -30,7 +30,7 @@ func (c *iamClient) do(ctx context.Context, action string, form url.Values, out 
 		err = c.try(ctx, action, text, out)
 		e, failed := err.(*rest.Error)
 		again := failed && (e.Status == 0 || e.Status >= 500 || e.Status == http.StatusTooManyRequests || strings.HasPrefix(e.Code, "Throttling"))
-		if !again || n == maxAttempts || !launches.Pause(ctx, second*(1<<n)/4) {
+		if !again || n == maxAttempts || !retry.Sleep(ctx, second*(1<<n)/4) {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -198,7 +199,7 @@ func (l *launcher) launchNode(ctx context.Context, o order, node driver.NodeRequ
 		m.attempt = a
 		for again := 0; ; again++ {
 			m.token = token(o.req.Token, node.Name, o.req.Offer.ID, strconv.Itoa(i), strconv.Itoa(again))
-			if got, err = l.create(ctx, m); !isTooNew(err) || again == profileTries || !launches.Pause(ctx, 2*second) {
+			if got, err = l.create(ctx, m); !isTooNew(err) || again == profileTries || !retry.Sleep(ctx, 2*second) {
 				break
 			}
 		}

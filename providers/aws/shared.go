@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -116,7 +116,7 @@ func (k sharedKind) remove(ctx context.Context, r driver.Resource) error {
 		switch {
 		case err == nil, isGone(err):
 			return nil
-		case !isCode(err, "DependencyViolation", "InvalidPlacementGroup.InUse", "DeleteConflict", "VolumeInUse"), asked.After(until), !launches.Pause(ctx, 3*second):
+		case !isCode(err, "DependencyViolation", "InvalidPlacementGroup.InUse", "DeleteConflict", "VolumeInUse"), asked.After(until), !retry.Sleep(ctx, 3*second):
 			return errors.Join(err, context.Cause(ctx))
 		}
 	}
@@ -168,7 +168,7 @@ func (t namedThing) awaitListed(ctx context.Context, name string, createErr erro
 			return "", "", createErr
 		case asked.After(until):
 			return "", "", &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("AWS has made the %s %s but does not list it", t.kind, name)}
-		case !launches.Pause(ctx, second/2):
+		case !retry.Sleep(ctx, second/2):
 			return "", "", context.Cause(ctx)
 		}
 	}
@@ -186,7 +186,7 @@ func onceKnown(ctx context.Context, code string, call func() error) error {
 	for until := time.Now().Add(listLag()); ; {
 		asked := time.Now()
 		err := call()
-		if !isCode(err, code) || asked.After(until) || !launches.Pause(ctx, second) {
+		if !isCode(err, code) || asked.After(until) || !retry.Sleep(ctx, second) {
 			return err
 		}
 	}

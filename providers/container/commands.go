@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 )
 
 // create creates a container and returns its ID. It cannot be cancelled. If it fails, as when
@@ -109,7 +109,7 @@ func (e *engine) remove(ctx context.Context, ids ...string) error {
 			return errors.Join(err, lookErr)
 		case len(reports) == 0:
 			return nil
-		case err != nil && !says(err, "already in progress") && !isGone(err), !launches.Pause(ctx, settleInterval):
+		case err != nil && !says(err, "already in progress") && !isGone(err), !retry.Sleep(ctx, settleInterval):
 			return cmp.Or(err, context.Cause(ctx))
 		}
 		ids = nil

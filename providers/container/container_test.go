@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -260,7 +260,7 @@ func (r *rig) gone(id string) {
 		if got[0].State == driver.InstanceTerminated {
 			return
 		}
-		launches.Pause(ctx, settleInterval)
+		retry.Sleep(ctx, settleInterval)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -281,7 +281,7 @@ func TestCancellingWhileMadeReady(t *testing.T) {
 	prepared := make(chan error, 1)
 	go func() { prepared <- r.driver.Prepare(ctx, r.pool) }()
 	for builders() == "" {
-		launches.Pause(t.Context(), settleInterval)
+		retry.Sleep(t.Context(), settleInterval)
 	}
 	cancel()
 	if err := <-prepared; !errors.Is(err, context.Canceled) {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -103,7 +103,7 @@ func (d *containerDriver) Release(ctx context.Context, pool driver.PoolInfo) err
 			if err == nil || says(err, "not found", "no such network") {
 				break
 			}
-			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || len(pool.Remaining) > 0 || !launches.Pause(ctx, settleInterval) {
+			if !says(err, "active endpoints", "in use", "being used", "has associated containers") || len(pool.Remaining) > 0 || !retry.Sleep(ctx, settleInterval) {
 				return fail("release", err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -105,7 +105,7 @@ func TestRemoteEngine(t *testing.T) {
 	c.Close()
 	other.Close()
 	for r.do("exec", nodes[0].ID, "sh", "-c", "pgrep -fc '[s]shd_config -i' || true") != "0" {
-		launches.Pause(t.Context(), settleInterval)
+		retry.Sleep(t.Context(), settleInterval)
 	}
 
 	dial := func(ctx context.Context, id string) error {

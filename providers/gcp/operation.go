@@ -10,7 +10,7 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 	"google.golang.org/api/googleapi"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
@@ -65,7 +65,7 @@ func (c *client) await(ctx context.Context, op *computepb.Operation) error {
 		if op.GetStatus() == computepb.Operation_DONE {
 			return failed(op)
 		}
-		if !launches.Pause(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			return context.Cause(ctx)
 		}
 		now, err := c.poll(ctx, op)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -193,7 +193,7 @@ func (p *provider) End(ctx context.Context, id string) error {
 			}
 			return err
 		}
-		if !launches.Pause(ctx, p.cfg.TeardownPollInterval) {
+		if !retry.Sleep(ctx, p.cfg.TeardownPollInterval) {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -214,7 +214,7 @@ func (p *provider) removeEnvironment(ctx context.Context, r driver.Resource, wai
 			return nil
 		case !isInUse(err):
 			return fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)
-		case !wait, time.Now().After(until), !launches.Pause(ctx, p.cfg.TeardownPollInterval):
+		case !wait, time.Now().After(until), !retry.Sleep(ctx, p.cfg.TeardownPollInterval):
 			return &driver.Error{Kind: driver.ErrUnavailable, Err: errors.Join(context.Cause(ctx), fmt.Errorf("environment %s (%s): %w", r.Name, r.ID, err)),
 				Hint: "it still has machines; gputrain.Reap removes it once they are gone"}
 		}

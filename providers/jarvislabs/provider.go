@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -177,7 +177,7 @@ func (p *provider) End(ctx context.Context, id string) error {
 			return nil
 		case tries >= destroyTries:
 			return failed
-		case !launches.Pause(ctx, cloud.Second):
+		case !retry.Sleep(ctx, cloud.Second):
 			return fmt.Errorf("%w: %w", failed, context.Cause(ctx))
 		case err == nil && tries%destroyAgain == 0:
 			failed = p.api.destroy(ctx, in)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -90,7 +90,7 @@ func (c clusters) endUnused(ctx context.Context, id string) error {
 		if err == nil && !slices.ContainsFunc(all, func(k cluster) bool { return k.ID == id }) {
 			return nil
 		}
-		if !launches.Pause(ctx, cloud.Second) {
+		if !retry.Sleep(ctx, cloud.Second) {
 			return cmp.Or(err, fmt.Errorf("it is still there: %w", context.Cause(ctx)))
 		}
 	}
@@ -121,7 +121,7 @@ func (c clusters) members(ctx context.Context, id string, nodes int) ([]cloud.Ma
 			}
 			return got, nil
 		}
-		if !launches.Pause(ctx, cloud.Second) {
+		if !retry.Sleep(ctx, cloud.Second) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -87,7 +87,7 @@ func (e *ending) run(ctx context.Context) error {
 		if err := e.ask(ctx, s); err != nil && !isBusy(err) && !(isGone(err) && !e.isAbsent()) {
 			return err
 		}
-		if !launches.Pause(ctx, cmp.Or(time.Duration(min(looks, 2)), 1)*cloud.Second) {
+		if !retry.Sleep(ctx, cmp.Or(time.Duration(min(looks, 2)), 1)*cloud.Second) {
 			return e.late(ctx, s)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -110,7 +110,7 @@ func (a *api) Start(ctx context.Context, id string, o cloud.Order) error {
 		return err
 	}
 	s, err := a.client.server(ctx, zone, uuid)
-	for until := time.Now().Add(a.Capabilities().ListLag); isGone(err) && time.Now().Before(until) && launches.Pause(ctx, cloud.Second); {
+	for until := time.Now().Add(a.Capabilities().ListLag); isGone(err) && time.Now().Before(until) && retry.Sleep(ctx, cloud.Second); {
 		s, err = a.client.server(ctx, zone, uuid)
 	}
 	if err != nil {

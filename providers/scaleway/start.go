@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -41,7 +41,7 @@ func (a *api) boot(ctx context.Context, zone, uuid string) error {
 				return nil
 			case failed != nil:
 				return failed
-			case !launches.Pause(ctx, cloud.Second):
+			case !retry.Sleep(ctx, cloud.Second):
 				return context.Cause(ctx)
 			}
 		}

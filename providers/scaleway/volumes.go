@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -77,7 +77,7 @@ func (a *api) deleteVolumes(ctx context.Context, zone string, ids []string) erro
 func (a *api) deleteVolume(ctx context.Context, zone, id string) error {
 	wait := 2 * cloud.Second
 	for range 8 {
-		if err := a.client.deleteVolume(ctx, zone, id); !isBusy(err) || !launches.Pause(ctx, wait) {
+		if err := a.client.deleteVolume(ctx, zone, id); !isBusy(err) || !retry.Sleep(ctx, wait) {
 			return err
 		}
 		wait = min(2*wait, 16*cloud.Second)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -71,7 +71,7 @@ func (d *simDriver) repeat(ctx context.Context, r request, err error) ([]driver.
 		if e := (*apiError)(nil); errors.As(last, &e) {
 			wait = max(wait, e.RetryAfter)
 		}
-		if !launches.Pause(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			break
 		}
 		pause *= 2

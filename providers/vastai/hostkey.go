@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -159,7 +159,7 @@ func (c *client) log(ctx context.Context, address string) (string, error) {
 	for n := 1; ; n++ {
 		var text string
 		err := there.Do(ctx, "GET", u.EscapedPath(), nil, &text, rest.Query(u.Query()), rest.EmptyAnswer)
-		if err == nil || n == logPolls || !launches.Pause(ctx, logPause()) {
+		if err == nil || n == logPolls || !retry.Sleep(ctx, logPause()) {
 			return text, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -134,7 +134,7 @@ func (n *network) create(ctx context.Context, cluster int64, name string) (*over
 		if o != nil {
 			return o, nil
 		}
-		if makeErr != nil && err == nil || !launches.Pause(ctx, cloud.Second) {
+		if makeErr != nil && err == nil || !retry.Sleep(ctx, cloud.Second) {
 			return nil, errors.Join(makeErr, err, ctx.Err())
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/rest"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -262,7 +262,7 @@ func (v *verda) delete(ctx context.Context, id, volume string) error {
 			continue
 		case !says(err, "can't discontinue a provisioning") || time.Now().After(until):
 			return err
-		case !launches.Pause(ctx, wait):
+		case !retry.Sleep(ctx, wait):
 			return fmt.Errorf("%w; %w", err, context.Cause(ctx))
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/internal/localnet"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -123,7 +123,7 @@ func (a *api) End(ctx context.Context, id string) error {
 		if !installing(err) {
 			return err
 		}
-		if n == endAttempts || !launches.Pause(ctx, endPause*cloud.Second) {
+		if n == endAttempts || !retry.Sleep(ctx, endPause*cloud.Second) {
 			return &driver.Error{Kind: driver.ErrUnavailable, Err: err,
 				Hint: "Vultr destroys no machine that is being installed: end it again in half an hour, which Reap does, too"}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
@@ -125,7 +126,7 @@ func (d *Driver) undo(ctx context.Context, id string) error {
 		if err == nil && now[0].State == driver.InstanceTerminated {
 			return nil
 		}
-		if !launches.Pause(ctx, Second) {
+		if !retry.Sleep(ctx, Second) {
 			return cmp.Or(err, fmt.Errorf("it is still there: %w", context.Cause(ctx)))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/launches"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -41,7 +41,7 @@ func (s Search[T]) Settle(caller context.Context) (T, error) {
 		if ok {
 			return found, nil
 		}
-		if err == nil && asked.After(until) || !launches.Pause(caller, s.Pause) || ctx.Err() != nil {
+		if err == nil && asked.After(until) || !retry.Sleep(caller, s.Pause) || ctx.Err() != nil {
 			var none T
 			return none, &driver.Error{Kind: driver.ErrUnavailable, Err: s.Why, Hint: "a machine may have been made nevertheless: List shows it"}
 		}
