@@ -95,6 +95,9 @@ func TestPipForReal(t *testing.T) {
 }
 
 func TestPipFailureLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes environments with pip twice")
+	}
 	n := newNode(t)
 	withPython(t, n)
 	img := Image{Pip: []string{"no-such-dist"}, Env: offline(t.TempDir())}
@@ -112,6 +115,9 @@ func TestPipFailureLeavesNothing(t *testing.T) {
 
 // Two programs can make the same environment at the same time.
 func TestPythonTwiceAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes environments with pip twice")
+	}
 	a := newNode(t)
 	withPython(t, a)
 	b := newNode(t)

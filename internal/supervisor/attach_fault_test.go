@@ -96,6 +96,7 @@ func TestAttachFullDisk(t *testing.T) {
 
 // A task whose wrapper or runner was killed while no client was there is found, and is over.
 func TestAttachVanished(t *testing.T) {
+	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		first := begin(t, srv, config(t, shell))

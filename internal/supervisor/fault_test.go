@@ -157,6 +157,7 @@ func TestKilled(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
+	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		t.Run("lapses", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 // A living client whose node was taken over gets ErrFenced from every call, and changes nothing.
 func TestFenced(t *testing.T) {
+	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)

@@ -15,6 +15,7 @@ import (
 
 // A task that holds the lease keeps the node, without a client, as long as the task and its wrapper run.
 func TestHeldLease(t *testing.T) {
+	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		var held sync.WaitGroup
@@ -81,6 +82,7 @@ func lapses(t *testing.T, n *Node) {
 // A client that attaches does not change the node's settings, and a killed watcher is replaced by one that continues
 // with the rest of the time.
 func TestAttachLease(t *testing.T) {
+	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)

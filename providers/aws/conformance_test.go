@@ -12,7 +12,7 @@ import (
 
 // The suite runs with everything that a pool can share. pool_test.go tests a pool without it.
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		f.pageSize, f.listPage = 5, 1
 		cfg := f.config()

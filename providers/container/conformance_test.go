@@ -13,7 +13,7 @@ import (
 // programs may use the engine too.
 func TestConformance(t *testing.T) {
 	onEngines(t, func(t *testing.T, binary string) {
-		providertest.Run(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })
+		providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
-		t.Setenv("HOME", t.TempDir()) // where gcloud keeps a user's credentials
+	t.Setenv("HOME", t.TempDir()) // where gcloud keeps a user's credentials
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		f.tokens = true
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { cloudtest.Main(m) }
 
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 			providertest.OpOffers:    {opFlavors},

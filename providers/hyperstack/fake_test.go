@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, status: "ACTIVE", cidr: "10.0.0.0/16", lastID: 900, mostPageSize: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    contracts(t),
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json")},
 		Authorized:   fakecloud.KeyHeader("api_key", testKey),
 		Unauthorized: fakecloud.Reply(401, row{"status": false, "message": "Unauthorized", "error_reason": "unauthorized"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {
@@ -130,23 +129,6 @@ func startFake(t testing.TB) *fake {
 		f.Handle(op, h)
 	}
 	return f
-}
-
-// contracts returns the API's description. It is large, and read only once.
-func contracts(t testing.TB) []fakecloud.Contract {
-	t.Helper()
-	described.Do(func() {
-		described.contract = fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json")
-	})
-	if described.contract == nil {
-		t.Skip("the contract is not there")
-	}
-	return []fakecloud.Contract{described.contract}
-}
-
-var described struct {
-	sync.Once
-	contract fakecloud.Contract
 }
 
 func (f *fake) config() Config {

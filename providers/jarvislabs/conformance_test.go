@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 func TestConformanceOfSpot(t *testing.T) { conform(t, driver.Spot, cloudtest.Reads()) }
 
 func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 			providertest.OpOffers:    {opGroups},

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { cloudtest.Main(m) }
 
 // TestConformance does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 			providertest.OpOffers:    {opTypes},

@@ -27,8 +27,8 @@ func TestConformanceOfSpot(t *testing.T) {
 }
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
-		t.Setenv(vendorVariable, "")
+	t.Setenv(vendorVariable, "")
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 			providertest.OpOffers:    {opInventory},

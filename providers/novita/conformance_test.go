@@ -26,7 +26,7 @@ func TestConformanceOfSpot(t *testing.T) {
 }
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		h, cfg := f.harness(), f.config()
 		h.Provider, h.Spec = cfg, spec

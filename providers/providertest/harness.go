@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -121,21 +122,32 @@ var hooks = map[string]func(Harness) bool{
 // its test.
 func Run(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, func(t *testing.T, f func(*testing.T)) { f(t) })
+	runAll(t, start, 1, outsideBubbles)
 }
+
+// RunParallel is Run with several checks at a time, for providers whose fakes share nothing: start
+// must not change the environment or anything else of the process.
+func RunParallel(t *testing.T, start func(t *testing.T) Harness) {
+	t.Helper()
+	runAll(t, start, 8, outsideBubbles)
+}
+
+func outsideBubbles(t *testing.T, f func(*testing.T)) { f(t) }
 
 // RunInBubble is Run with every check in a bubble of testing/synctest, where waiting takes no
 // time, for providers that are entirely inside the program.
 func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, bubble.Test)
+	runAll(t, start, 1, bubble.Test)
 }
 
-func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, func(*testing.T))) {
+// runAll runs the checks, atOnce of them at a time, and after them those that must run alone.
+func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*testing.T, func(*testing.T))) {
 	t.Helper()
 	elsewhere := newStranger(t)
+	var parallel, alone []sidebyside.Test
 	for _, c := range checks() {
-		t.Run(c.name, func(t *testing.T) {
+		test := sidebyside.Test{Name: c.name, Run: func(t *testing.T) {
 			why := ""
 			in(t, func(t *testing.T) {
 				h := start(t)
@@ -152,8 +164,21 @@ func runAll(t *testing.T, start func(*testing.T) Harness, in func(*testing.T, fu
 			if why != "" {
 				t.Skip("not for this provider: " + why) // outside the bubble, which does not support skips
 			}
-		})
+		}}
+		if c.alone() {
+			alone = append(alone, test)
+		} else {
+			parallel = append(parallel, test)
+		}
 	}
+	sidebyside.Run(t, atOnce, parallel)
+	sidebyside.Run(t, 1, alone)
+}
+
+// alone reports whether no other check may run at the same time, since the check changes the
+// environment or looks at all goroutines.
+func (c check) alone() bool {
+	return slices.Contains(c.needs, "MissingKey") || c.name == leavesNoGoroutine
 }
 
 // without returns the key of Without that skips a check, if there is one.

@@ -9,10 +9,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+const leavesNoGoroutine = "no goroutine is left"
+
 func parallelChecks() []check {
 	return []check{
 		{"parallel use", nil, parallelUse},
-		{"no goroutine is left", nil, goroutines},
+		{leavesNoGoroutine, nil, goroutines},
 	}
 }
 

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 		{"on demand by GraphQL", opRent, Config{Cloud: Community, CountryCodes: []string{"US", "FR"}}, h100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			providertest.Run(t, func(t *testing.T) providertest.Harness { return conformance(t, tt.create, tt.config, tt.spec) })
+			providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, tt.create, tt.config, tt.spec) })
 		})
 	}
 }

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { cloudtest.Main(m) }
 
 // This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		h, cfg := f.harness(), f.config()
 		h.Provider = cfg

@@ -13,7 +13,7 @@ import (
 // The suite passes with real processes, in a cloud that is served over HTTP and requires a
 // token.
 func TestConformanceOfRealMachines(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Millisecond, Dir: t.TempDir()})
 		cfg := h.Provider.(sim.Config)
 		f := newFront(t, cfg.Cloud)

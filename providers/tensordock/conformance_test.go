@@ -13,7 +13,7 @@ import (
 
 // This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
 			providertest.OpOffers:    {opLocations},

@@ -33,7 +33,7 @@ func TestConformanceOfOverlays(t *testing.T) {
 // conform runs the suite against machines with changed columns, Config and Spec.
 func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), without map[string]string) {
 	t.Setenv("HOME", t.TempDir()) // the user's home may have a key's file
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t, slices.Repeat([]row{changed}, 8)...)
 		h, cfg := f.harness(), f.config()
 		change(&cfg, &h.Spec)

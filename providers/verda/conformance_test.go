@@ -31,7 +31,7 @@ func TestConformanceOfSpot(t *testing.T) {
 
 func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
 	spot := allocation == driver.Spot
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		f.quoted = spot
 		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{

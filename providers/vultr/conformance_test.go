@@ -24,7 +24,7 @@ func TestConformanceOfMetal(t *testing.T) {
 }
 
 func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]string) {
-	providertest.Run(t, func(t *testing.T) providertest.Harness {
+	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		ops := map[Mode]map[providertest.Op][]string{
 			Cloud: {

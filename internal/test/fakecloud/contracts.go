@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -52,6 +53,24 @@ func ReadSample(t testing.TB, file string, v any) {
 	if err := json.Unmarshal(read(t, file), v); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
+}
+
+// described holds the Contract of each file: to read a description takes longer than most tests.
+var described sync.Map
+
+// shared returns the Contract that a file describes, for all fakes of this program. It calls read if the file has not
+// been read yet.
+func shared(t testing.TB, file string, read func() (Contract, error)) Contract {
+	t.Helper()
+	if c, ok := described.Load(file); ok {
+		return c.(Contract)
+	}
+	c, err := read()
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	described.Store(file, c)
+	return c
 }
 
 // document reads a description in JSON or YAML.

@@ -13,7 +13,10 @@ import (
 // [GoogleError] returns failures.
 func Discovery(t testing.TB, file string) Contract {
 	t.Helper()
-	from := document(t, file)
+	return shared(t, file, func() (Contract, error) { return newDiscovery(document(t, file)) })
+}
+
+func newDiscovery(from map[string]any) (Contract, error) {
 	d := discovery{ids: map[string]string{}, ops: map[string]string{}}
 	paths, schemas := map[string]any{}, map[string]any{}
 	for name, s := range object(from["schemas"]) {
@@ -26,11 +29,8 @@ func Discovery(t testing.TB, file string) Contract {
 		"paths":      paths,
 		"components": map[string]any{"schemas": schemas},
 	})
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
 	d.openAPI = api
-	return d
+	return d, err
 }
 
 // discovery is an OpenAPI description whose operations are named by Google's IDs.

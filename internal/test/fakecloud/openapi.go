@@ -21,6 +21,9 @@ type Amendment func(doc map[string]any)
 // name applies. So every file can be read. An [Amendment] corrects mistakes in a file.
 func OpenAPI(t testing.TB, file string, amendments ...Amendment) Contract {
 	t.Helper()
+	if len(amendments) == 0 {
+		return shared(t, file, func() (Contract, error) { return newOpenAPI(document(t, file)) })
+	}
 	doc := document(t, file)
 	for _, amend := range amendments {
 		amend(doc)

@@ -6,12 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // schemas compiles the schemas of one document, each when it is first used.
 type schemas struct {
+	mu       sync.Mutex
 	compiler *jsonschema.Compiler
 }
 
@@ -32,6 +34,8 @@ func (s *schemas) at(pointer ...string) (*jsonschema.Schema, error) {
 	for _, p := range pointer {
 		loc.WriteString("/" + escape(p))
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.compiler.Compile(loc.String())
 }
 

@@ -146,6 +146,9 @@ func streams(c *gputrain.Compute, _ string) error {
 // TestHostileFloods uses a node that sends without end. The client's memory and disk use stay within limits, and
 // operations with a limit fail with ErrLimit.
 func TestHostileFloods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it takes a minute")
+	}
 	for _, f := range floods {
 		t.Run(f.name, func(t *testing.T) {
 			home := hostile.NewHome(t)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/hostile"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
@@ -256,28 +257,30 @@ func TestHostileNode(t *testing.T) {
 	up := filepath.Join(t.TempDir(), "up")
 	write(t, filepath.Join(up, "file"), "sent")
 	t.Run("attacks", func(t *testing.T) {
-		room := make(chan struct{}, 8) // slow subtests mostly wait
+		var slow, tests []sidebyside.Test
 		for _, a := range attacks {
-			t.Run(a.name, func(t *testing.T) {
-				t.Parallel()
-				room <- struct{}{}
-				defer func() { <-room }()
-				v := newVictim(t, home, up)
-				v.open(nil)
-				v.cloud.lie(0, a.liar)
-				v.cloud.at(0).HangUp()
-				v.everything()
-			})
-			t.Run(a.name+", from the start", func(t *testing.T) {
-				t.Parallel()
-				room <- struct{}{}
-				defer func() { <-room }()
-				v := newVictim(t, home, up)
-				if v.open(a.liar) {
+			of := []sidebyside.Test{
+				{Name: a.name, Run: func(t *testing.T) {
+					v := newVictim(t, home, up)
+					v.open(nil)
+					v.cloud.lie(0, a.liar)
+					v.cloud.at(0).HangUp()
 					v.everything()
-				}
-			})
+				}},
+				{Name: a.name + ", from the start", Run: func(t *testing.T) {
+					v := newVictim(t, home, up)
+					if v.open(a.liar) {
+						v.everything()
+					}
+				}},
+			}
+			if a.name == "no ends" { // each takes as long as many others
+				slow = append(slow, of...)
+			} else {
+				tests = append(tests, of...)
+			}
 		}
+		sidebyside.Run(t, 8, append(slow, tests...))
 	})
 	for _, wrong := range home.Changes() {
 		t.Error(wrong)

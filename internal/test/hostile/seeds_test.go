@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,37 +27,27 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/test/bubble"
 	"github.com/gputrain/gputrain/internal/test/hostile"
+	"github.com/gputrain/gputrain/internal/test/seeds"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/worker"
 	"github.com/gputrain/gputrain/providers/local"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// TestHostileSeeds makes nodes lie at random. GPUTRAIN_HOSTILE sets the number of seeds. Each seed determines the
-// client's actions and the node's answers. GPUTRAIN_HOSTILE_SEED runs only that seed.
+// TestHostileSeeds makes nodes lie at random. Each seed determines the client's actions and the node's answers.
+//
+// GPUTRAIN_HOSTILE sets the seeds: their number, or the first and the last.
 func TestHostileSeeds(t *testing.T) {
-	first, count := uint64(0), 300
+	count := 300
 	if testing.Short() {
 		count = 60
 	}
-	if text := os.Getenv("GPUTRAIN_HOSTILE"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if text := os.Getenv("GPUTRAIN_HOSTILE_SEED"); text != "" {
-		var err error
-		if first, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-		count = 1
-	}
-	shards := min(count, 6*runtime.GOMAXPROCS(0)) // slow seeds mostly wait
+	first, count := seeds.FromEnv(t, "GPUTRAIN_HOSTILE", count)
+	var shards []sidebyside.Test
 	var next atomic.Uint64
-	for shard := range shards {
-		t.Run(fmt.Sprint("shard", shard), func(t *testing.T) {
-			t.Parallel()
+	for shard := range min(count, 6*runtime.GOMAXPROCS(0)) { // slow seeds mostly wait
+		shards = append(shards, sidebyside.Test{Name: fmt.Sprint("shard", shard), Run: func(t *testing.T) {
 			w := &world{t: t}
 			for w.failed < 5 {
 				i := next.Add(1) - 1
@@ -67,8 +56,9 @@ func TestHostileSeeds(t *testing.T) {
 				}
 				w.try(first + i)
 			}
-		})
+		}})
 	}
+	sidebyside.Run(t, len(shards), shards)
 }
 
 // A world has what the seeds of a shard share, because it is slow to create.
@@ -104,7 +94,7 @@ func (w *world) try(seed uint64) {
 		var err error
 		began := time.Now()
 		hung := time.AfterFunc(patience, func() {
-			panic(fmt.Sprintf("seed %d hangs (%s): GPUTRAIN_HOSTILE_SEED=%d go test -run TestHostileSeeds", seed, l.name, seed))
+			panic(fmt.Sprintf("seed %d hangs (%s): GPUTRAIN_HOSTILE=%d-%[3]d go test -run TestHostileSeeds", seed, l.name, seed))
 		})
 		err = l.try(r)
 		hung.Stop()
@@ -113,7 +103,7 @@ func (w *world) try(seed uint64) {
 		}
 		if err != nil {
 			w.failed++
-			w.t.Errorf("seed %d (%s): %v\nGPUTRAIN_HOSTILE_SEED=%d go test -run TestHostileSeeds", seed, l.name, err, seed)
+			w.t.Errorf("seed %d (%s): %v\nGPUTRAIN_HOSTILE=%d-%[4]d go test -run TestHostileSeeds", seed, l.name, err, seed)
 		}
 		return
 	}

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 )
 
 // TestCrash kills, stops and starves containers and programs with pools of containers. The slowest
 // tests come first.
 func TestCrash(t *testing.T) {
 	e2etest.NeedDocker(t)
-	e2etest.SideBySide(t, 5, []e2etest.Subtest{
+	sidebyside.Run(t, 5, []sidebyside.Test{
 		{Name: "PausedContainerGoesOn", Run: pausedContainerGoesOn},
 		{Name: "KilledInEveryPhase", Run: killedInEveryPhase, Long: true},
 		{Name: "AttachInEveryPhase", Run: attachInEveryPhase, Long: true},

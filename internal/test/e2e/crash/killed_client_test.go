@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/providers/ssh"
 )
 
@@ -28,7 +29,7 @@ func init() {
 // also removes the ledger.
 func TestClientThatIsKilled(t *testing.T) {
 	nothingRuns := func(id string) bool { return len(e2etest.ProcessesWith("GPUTRAIN_POOL="+id)) == 0 }
-	e2etest.SideBySide(t, 4, []e2etest.Subtest{
+	sidebyside.Run(t, 4, []sidebyside.Test{
 		{Name: "local", Run: func(t *testing.T) {
 			v := victim{Local: t.TempDir()}
 			id := v.killAtWork(t, 10*time.Second)

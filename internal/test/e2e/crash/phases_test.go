@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/providers/container"
 )
 
@@ -19,9 +20,9 @@ import (
 func killedInEveryPhase(t *testing.T) {
 	living := e2etest.OpenContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2}, gputrain.WithStateDir(t.TempDir()))
 	job := living.Start(gputrain.Script(`until [ -e done ]; do sleep 0.1; done; echo undisturbed`))
-	var kills []e2etest.Subtest
+	var kills []sidebyside.Test
 	try := func(name string, v victim, said string, then time.Duration) {
-		kills = append(kills, e2etest.Subtest{Name: name, Run: func(t *testing.T) { killAndReap(t, v, said, then) }})
+		kills = append(kills, sidebyside.Test{Name: name, Run: func(t *testing.T) { killAndReap(t, v, said, then) }})
 	}
 	for _, at := range []string{
 		"offers", "prepare", "prepared", "launch", "half launched", "launched",
@@ -40,7 +41,7 @@ func killedInEveryPhase(t *testing.T) {
 		t.Log(at, "and", then)
 		try("during "+at, victim{Work: "nothing"}, "at "+strings.TrimSpace(at), then)
 	}
-	e2etest.SideBySide(t, 2, kills) // so that the engine finishes within seconds
+	sidebyside.Run(t, 2, kills) // so that the engine finishes within seconds
 	if r, err := living.Run(gputrain.Script(`touch done; echo still here`)); err != nil || string(r.Stdout) != "still here\n" {
 		t.Errorf("the living pool says %q, %v", r.Stdout, err)
 	}

@@ -5,13 +5,13 @@ package faults
 import (
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 )
 
 // TestPatience runs the slow tests: they lose hosts and programs, cut links, ignore signals, and
 // wait until the pool gives up or a lease runs out.
 func TestPatience(t *testing.T) {
-	e2etest.SideBySide(t, 5, []e2etest.Subtest{
+	sidebyside.Run(t, 5, []sidebyside.Test{
 		{Name: "PoolEndsByItsTTL", Run: poolEndsByItsTTL},
 		{Name: "CancelledCommands", Run: cancelledCommands},
 		{Name: "FaultsUnderATaskAndACall", Run: faultsUnderATaskAndACall},

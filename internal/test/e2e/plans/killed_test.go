@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/seeds"
+	"github.com/gputrain/gputrain/internal/test/sidebyside"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -35,25 +36,20 @@ var restlessPrograms = e2etest.NewRole("restless", func(p restless) error {
 // TestKilledPrograms kills real processes at random moments while cloud calls fail. Reap then ends everything that they
 // left.
 //
-// GPUTRAIN_KILLS sets the number of programs.
+// GPUTRAIN_KILLS sets the seeds: their number, or the first and the last.
 func TestKilledPrograms(t *testing.T) {
 	kills := 10
 	if testing.Short() {
 		kills = 3
 	}
-	if s := os.Getenv("GPUTRAIN_KILLS"); s != "" {
-		var err error
-		if kills, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	first, kills := seeds.FromEnv(t, "GPUTRAIN_KILLS", kills)
 	var sum outcomes
 	turn := make(chan bool, 2) // limits the number of programs at a time
-	var tests []e2etest.Subtest
-	for seed := range uint64(kills) {
-		tests = append(tests, e2etest.Subtest{Name: fmt.Sprint("seed ", seed), Run: func(t *testing.T) { killOne(t, seed, turn, &sum) }})
+	var tests []sidebyside.Test
+	for seed := first; seed < first+uint64(kills); seed++ {
+		tests = append(tests, sidebyside.Test{Name: fmt.Sprint("seed ", seed), Run: func(t *testing.T) { killOne(t, seed, turn, &sum) }})
 	}
-	e2etest.SideBySide(t, kills, tests)
+	sidebyside.Run(t, kills, tests)
 	t.Logf("%d programs killed: %v", kills, &sum)
 }
 

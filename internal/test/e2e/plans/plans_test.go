@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/internal/test/seeds"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
@@ -26,26 +26,14 @@ import (
 // Once the cloud works again and Reap has run, nothing of them remains, and the pool of a living program in the same
 // account is untouched. Time is virtual.
 //
-// GPUTRAIN_PLANS sets the number of plans. GPUTRAIN_PLAN_SEED runs only that plan, and logs the calls to the cloud.
+// GPUTRAIN_PLANS sets the seeds: their number, or the first and the last. GPUTRAIN_PLANS=17-17 runs plan 17 alone, and
+// logs the calls to the cloud.
 func TestPlans(t *testing.T) {
-	first, plans := uint64(1), 300
+	plans := 300
 	if testing.Short() {
 		plans = 30
 	}
-	if s := os.Getenv("GPUTRAIN_PLANS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plans = n
-	}
-	if s := os.Getenv("GPUTRAIN_PLAN_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, plans = seed, 1
-	}
+	first, plans := seeds.FromEnv(t, "GPUTRAIN_PLANS", plans)
 	dir := t.TempDir()
 	if memory, err := os.MkdirTemp("/dev/shm", "gputrain-plans-"); err == nil { // plans often sync to disk
 		defer os.RemoveAll(memory)
@@ -68,14 +56,14 @@ func TestPlans(t *testing.T) {
 						bubble.Test(t, func(t *testing.T) { newPlan(t, seed, at, plans == 1).run(&sum) })
 					}) {
 						failed.Add(1)
-						t.Errorf("a plan has failed; to run it alone: GPUTRAIN_PLAN_SEED=%d go test -run '^TestPlans$' ./internal/test/e2e/plans", seed)
+						t.Errorf("a plan has failed; to run it alone: GPUTRAIN_PLANS=%d-%[1]d go test -run '^TestPlans$' ./internal/test/e2e/plans", seed)
 					}
 					os.RemoveAll(at)
 				}
 			})
 		}
 	})
-	t.Logf("%d plans: %v", plans, &sum)
+	t.Logf("%d plans from seed %d on: %v", plans, first, &sum)
 }
 
 // outcomes counts the results of plans.

@@ -1,28 +1,29 @@
-package e2etest
+// Package sidebyside runs several subtests at a time.
+package sidebyside
 
 import (
 	"sync"
 	"testing"
 )
 
-// A Subtest is a subtest for SideBySide.
-type Subtest struct {
+// A Test is a subtest.
+type Test struct {
 	Name string
 	Run  func(*testing.T)
 	// Long leaves it out of a short run.
 	Long bool
 }
 
-func (s Subtest) run(t *testing.T) {
+func (s Test) run(t *testing.T) {
 	if s.Long && testing.Short() {
 		t.Skip("scripts/test -long runs it: it takes many seconds")
 	}
 	s.Run(t)
 }
 
-// SideBySide runs subtests that mostly wait, in order, atOnce of them at the same time. t.Parallel would run as many at
-// once as there are processors.
-func SideBySide(t *testing.T, atOnce int, tests []Subtest) {
+// Run runs subtests that mostly wait, in order, atOnce of them at the same time. t.Parallel would run as many at once
+// as there are processors.
+func Run(t *testing.T, atOnce int, tests []Test) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	turn := make(chan bool, atOnce)
