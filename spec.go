@@ -16,7 +16,7 @@ import (
 )
 
 // A Spec describes a pool. Its zero value is one node of the provider's smallest offer. Amounts are
-// minimums, per node.
+// per node.
 type Spec struct {
 	// Accelerator is what each node must have. The zero value asks for none.
 	Accelerator accelerators.Accelerator
@@ -55,6 +55,16 @@ type Spec struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
+	// Each node has at most MaxVCPUs, MaxMemoryGiB and MaxDiskGiB, if the provider says how much a
+	// machine has. Zero means no limit. Where the disk's size can be chosen, a node gets DiskGiB,
+	// whatever MaxDiskGiB is.
+	MaxVCPUs     float64
+	MaxMemoryGiB float64
+	MaxDiskGiB   float64
+	// InstanceTypes are the kinds of machine that nodes may be, by the provider's names
+	// (Offer.InstanceType): "p4d.24xlarge", "gpu_1x_a100". Case does not matter. None means any. Set
+	// Accelerator too: without it some clouds offer only machines that have none.
+	InstanceTypes []string
 	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty means any. A
 	// GH200, for example, is arm64.
 	Arch string
@@ -77,6 +87,9 @@ type Spec struct {
 	// MaxHourlyUSD is the highest price of one node for an hour, checked against the price that is
 	// really charged. Zero means no limit.
 	MaxHourlyUSD float64
+	// MinHourlyUSD is the lowest price of one node for an hour: what costs less is often slow, or
+	// shared. Zero means no limit.
+	MinHourlyUSD float64
 	// BudgetUSD is the most that the pool may cost in total. All tasks end with ErrBudget when the
 	// rest of it pays for two more minutes of the nodes, so that results can be downloaded. When it
 	// is spent, the pool ends. Zero means no limit.
@@ -160,8 +173,9 @@ type Image struct {
 // Query returns the part of the spec that a driver is asked with: see package driver.
 func (s Spec) Query() driver.Query {
 	return driver.Query{
-		Accelerator: s.Accelerator, Nodes: s.maxNodes(), VCPUs: s.VCPUs, MemoryGiB: s.MemoryGiB, DiskGiB: s.DiskGiB, Arch: s.Arch, Regions: s.Regions,
-		Allocation: s.Allocation, MaxHourlyUSD: s.MaxHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
+		Accelerator: s.Accelerator, Nodes: s.maxNodes(), VCPUs: s.VCPUs, MemoryGiB: s.MemoryGiB, DiskGiB: s.DiskGiB,
+		MaxVCPUs: s.MaxVCPUs, MaxMemoryGiB: s.MaxMemoryGiB, MaxDiskGiB: s.MaxDiskGiB, InstanceTypes: s.InstanceTypes, Arch: s.Arch, Regions: s.Regions,
+		Allocation: s.Allocation, MaxHourlyUSD: s.MaxHourlyUSD, MinHourlyUSD: s.MinHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
 	}
 }
 
@@ -205,16 +219,16 @@ func (s Spec) Validate() error {
 		f.add("Arch is %q; in Go's words that is %q", s.Arch, goName)
 	}
 	f.text("Arch", s.Arch)
-	for i, r := range s.Regions {
-		if strings.TrimSpace(r) == "" {
-			f.add("Regions[%d] is empty", i)
-		}
-		f.text(fmt.Sprintf("Regions[%d]", i), r)
-	}
-	f.amount("VCPUs", s.VCPUs)
-	f.amount("MemoryGiB", s.MemoryGiB)
-	f.amount("DiskGiB", s.DiskGiB)
+	f.names("Regions", s.Regions)
+	f.names("InstanceTypes", s.InstanceTypes)
+	f.bounds("VCPUs", s.VCPUs, s.MaxVCPUs)
+	f.bounds("MemoryGiB", s.MemoryGiB, s.MaxMemoryGiB)
+	f.bounds("DiskGiB", s.DiskGiB, s.MaxDiskGiB)
 	f.amount("MaxHourlyUSD", s.MaxHourlyUSD)
+	f.amount("MinHourlyUSD", s.MinHourlyUSD)
+	if s.MaxHourlyUSD > 0 && s.MinHourlyUSD > s.MaxHourlyUSD {
+		f.add("MinHourlyUSD is %v, more than the %v of MaxHourlyUSD", s.MinHourlyUSD, s.MaxHourlyUSD)
+	}
 	f.amount("BudgetUSD", s.BudgetUSD)
 	f.amount("IngressGiB", s.IngressGiB)
 	f.amount("EgressGiB", s.EgressGiB)
@@ -300,6 +314,26 @@ func (f *faults) count(name string, n int) {
 func (f *faults) amount(name string, v float64) {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		f.add("%s is %v; it must be a number from 0 up", name, v)
+	}
+}
+
+// bounds checks a minimum, and the maximum whose name begins with Max.
+func (f *faults) bounds(name string, least, most float64) {
+	f.amount(name, least)
+	f.amount("Max"+name, most)
+	if most > 0 && least > most {
+		f.add("%s is %v, more than the %v of Max%[1]s", name, least, most)
+	}
+}
+
+// names rejects empty names in a list.
+func (f *faults) names(list string, all []string) {
+	for i, s := range all {
+		where := fmt.Sprintf("%s[%d]", list, i)
+		if strings.TrimSpace(s) == "" {
+			f.add("%s is empty", where)
+		}
+		f.text(where, s)
 	}
 }
 

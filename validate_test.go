@@ -15,6 +15,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 	spec := gputrain.Spec{
 		Nodes: -1, MinReady: 5, Concurrency: -2, VCPUs: math.NaN(), MemoryGiB: math.Inf(1), DiskGiB: -1,
 		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3, Arch: "x86_64", Regions: []string{"north", " "},
+		InstanceTypes: []string{"", "a\x00"}, MaxVCPUs: math.Inf(1), MaxMemoryGiB: -2, MinHourlyUSD: math.NaN(),
 		Mounts: []gputrain.Mount{{Source: "", Target: "data"}, {Source: "/x", Target: "/"}},
 		Image: gputrain.Image{
 			Env: map[string]string{"A=B": "x", "1A": "y", "GPUTRAIN_X": "z"}, Setup: []string{" "}, Apt: []string{"-o"},
@@ -26,6 +27,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD", `"amd64"`, "Regions[1] is empty",
+		"InstanceTypes[0] is empty", "InstanceTypes[1] has a NUL byte", "MaxVCPUs is +Inf", "MaxMemoryGiB is -2", "MinHourlyUSD is NaN",
 		`"data" is not an absolute path`, "Source is empty", "the node's root", `"A=B"`, `"1A"`, "gputrain's own", "Setup[0] is empty", `"-o"`, "user or password"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
@@ -40,6 +42,7 @@ func TestSpecsThatAreRight(t *testing.T) {
 	for _, s := range []gputrain.Spec{
 		{}, {Nodes: 4, MinReady: 2}, {Lease: time.Minute, TTL: time.Hour},
 		{Mounts: []gputrain.Mount{{Source: "vol", Target: "/data"}}},
+		{VCPUs: 2, MaxVCPUs: 2, MemoryGiB: 1, MaxDiskGiB: 5, MinHourlyUSD: 1, MaxHourlyUSD: 1}, {MinHourlyUSD: 1}, {InstanceTypes: []string{"t4.1"}},
 	} {
 		if err := s.Validate(); err != nil {
 			t.Errorf("%+v: %v", s, err)
@@ -47,6 +50,19 @@ func TestSpecsThatAreRight(t *testing.T) {
 	}
 	if err := (gputrain.Spec{MinReady: 2}).Validate(); err == nil {
 		t.Error("Validate accepts a MinReady of more than the one node that zero Nodes means")
+	}
+}
+
+func TestBoundsThatCross(t *testing.T) {
+	for want, s := range map[string]gputrain.Spec{
+		"VCPUs is 4, more than the 2 of MaxVCPUs":              {VCPUs: 4, MaxVCPUs: 2},
+		"MemoryGiB is 4, more than the 2 of MaxMemoryGiB":      {MemoryGiB: 4, MaxMemoryGiB: 2},
+		"DiskGiB is 4, more than the 2 of MaxDiskGiB":          {DiskGiB: 4, MaxDiskGiB: 2},
+		"MinHourlyUSD is 4, more than the 2.5 of MaxHourlyUSD": {MinHourlyUSD: 4, MaxHourlyUSD: 2.5},
+	} {
+		if err := s.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
 	}
 }
 

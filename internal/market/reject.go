@@ -70,6 +70,10 @@ func (m *Market) reject(o driver.Offer) (r rejection) {
 	against(short(o.VCPUs, w.VCPUs), "has %g vCPUs; the spec asks for %g", o.VCPUs, w.VCPUs)
 	against(short(o.MemoryGiB, w.MemoryGiB), "has %.1f GiB of memory; the spec asks for %g", o.MemoryGiB, w.MemoryGiB)
 	against(!caps.DiskResizable && short(o.DiskGiB, w.DiskGiB), "has %.1f GiB of disk; the spec asks for %g", o.DiskGiB, w.DiskGiB)
+	against(beyond(o.VCPUs, w.MaxVCPUs), "has %g vCPUs; the spec allows %g", o.VCPUs, w.MaxVCPUs)
+	against(beyond(o.MemoryGiB, w.MaxMemoryGiB), "has %.1f GiB of memory; the spec allows %g", o.MemoryGiB, w.MaxMemoryGiB)
+	against(!caps.DiskResizable && beyond(o.DiskGiB, w.MaxDiskGiB), "has %.1f GiB of disk; the spec allows %g", o.DiskGiB, w.MaxDiskGiB)
+	against(!w.allowsType(o.InstanceType), "is of instance type %s; the spec allows %s", cmp.Or(o.InstanceType, "unknown"), strings.Join(w.InstanceTypes, ", "))
 	price := w.rejectPrice(o)
 	against(price != "", "%s", price)
 	against(o.Spot && w.Allocation == driver.OnDemand, "is spot; the spec asks for on demand")
@@ -102,15 +106,24 @@ func (w Wants) allows(region string) bool {
 	})
 }
 
+// allowsType reports whether machines may be of an instance type.
+func (w Wants) allowsType(name string) bool {
+	return w.InstanceTypes == nil || slices.ContainsFunc(w.InstanceTypes, func(t string) bool { return strings.EqualFold(t, name) })
+}
+
 // rejectPrice returns why the price of an offer is not allowed, or "" if it is.
 func (w Wants) rejectPrice(o driver.Offer) string {
 	price, known := o.HourlyUSD.USD()
 	switch {
 	case known && w.MaxHourlyUSD > 0 && price > w.MaxHourlyUSD:
 		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, w.MaxHourlyUSD)
+	case known && price < w.MinHourlyUSD:
+		return fmt.Sprintf("costs $%.2f an hour; MinHourlyUSD is $%.2f", price, w.MinHourlyUSD)
 	case known || w.AllowUnknownPrice:
 	case w.MaxHourlyUSD > 0:
 		return "its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)"
+	case w.MinHourlyUSD > 0:
+		return "its price is not known, and the spec has a MinHourlyUSD (AllowUnknownPrice takes it all the same)"
 	case w.BudgetUSD > 0:
 		return "its price is not known, and the spec has a BudgetUSD (AllowUnknownPrice takes it all the same)"
 	}
@@ -119,3 +132,6 @@ func (w Wants) rejectPrice(o driver.Offer) string {
 
 // short reports whether a known amount is less than the wanted one.
 func short(has, want float64) bool { return has > 0 && has < want }
+
+// beyond reports whether an amount is more than the largest allowed one, if there is one.
+func beyond(has, most float64) bool { return most > 0 && has > most }

@@ -6,8 +6,8 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 )
 
-// A Query describes the machines that a pool wants. Amounts are minimums per machine. The zero
-// value asks for one machine of any kind.
+// A Query describes the machines that a pool wants. Amounts are per machine. The zero value asks
+// for one machine of any kind.
 type Query struct {
 	// Accelerator is the accelerator that each machine must have. The zero value asks for none.
 	Accelerator accelerators.Accelerator
@@ -18,6 +18,14 @@ type Query struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
+	// MaxVCPUs, MaxMemoryGiB and MaxDiskGiB are maximums for each machine. Zero means no limit. An
+	// offer of unknown amount satisfies them, and so does a disk of the size that DiskGiB asks for.
+	MaxVCPUs     float64
+	MaxMemoryGiB float64
+	MaxDiskGiB   float64
+	// InstanceTypes are the allowed kinds of machine, by Offer.InstanceType, in any case. None
+	// means any.
+	InstanceTypes []string
 	// Arch is the processors' architecture by Go's name: "amd64", "arm64". Empty means any.
 	Arch string
 	// Regions are the allowed places of machines, in the provider's words: a zone of a region
@@ -27,6 +35,8 @@ type Query struct {
 	Allocation Allocation
 	// MaxHourlyUSD is the maximum price of one machine for an hour. Zero means no limit.
 	MaxHourlyUSD float64
+	// MinHourlyUSD is the minimum price of one machine for an hour. Zero means no limit.
+	MinHourlyUSD float64
 	// AllowUnknownPrice permits offers without a price in spite of a limit.
 	AllowUnknownPrice bool
 	// TTL bounds the life of a machine. Zero means no limit.

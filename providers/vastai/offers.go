@@ -135,7 +135,16 @@ func (s search) query() map[string]any {
 	least("cuda_max_good", s.cfg.MinCUDA)
 	least("inet_down", s.cfg.MinInetDown)
 	least("inet_up", s.cfg.MinInetUp)
-	least("cpu_cores_effective", s.spec.VCPUs)
+	cores := map[string]any{}
+	if s.spec.VCPUs > 0 {
+		cores["gte"] = s.spec.VCPUs
+	}
+	if s.spec.MaxVCPUs > 0 {
+		cores["lte"] = s.spec.MaxVCPUs
+	}
+	if len(cores) > 0 {
+		q["cpu_cores_effective"] = cores
+	}
 	least("disk_space", s.diskGB())
 	least("duration", s.spec.TTL.Seconds()) // the host takes the machine back after that
 	if most := s.cfg.MaxTrafficUSDPerGB; most > 0 {

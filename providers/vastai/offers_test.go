@@ -23,7 +23,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		c.MinReliability, c.MinCUDA, c.Geolocation, c.RequireDirectPort = 0.98, 12.4, []string{"US", "CA"}, true
 		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
 	})
-	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, DiskGiB: 200, TTL: time.Hour}
+	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, MaxVCPUs: 32, DiskGiB: 200, TTL: time.Hour}
 	if got := cloudtest.Offers(t, d, spec.Query()); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -36,7 +36,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		"gpu_name": "map[in:[A100 PCIE A100 SXM4 A100 SXM]]", "num_gpus": "map[eq:2]", "gpu_ram": "map[gte:72000]",
 		"reliability2": "map[gte:0.98]", "cuda_max_good": "map[gte:12.4]", "geolocation": "map[in:[CA US]]", "direct_port_count": "map[gte:1]",
 		"inet_down": "map[gte:500]", "inet_up": "map[gte:100]", "inet_down_cost": "map[lte:0.01]", "inet_up_cost": "map[lte:0.01]",
-		"cpu_cores_effective": "map[gte:8]", "disk_space": "map[gte:215]", "duration": "map[gte:3600]",
+		"cpu_cores_effective": "map[gte:8 lte:32]", "disk_space": "map[gte:215]", "duration": "map[gte:3600]",
 		"type": "on-demand", "order": "[[dph_total asc]]", "allocated_storage": "215", "limit": "200",
 	} {
 		if got := fmt.Sprint(q[column]); got != want {
