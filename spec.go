@@ -18,7 +18,10 @@ import (
 // A Spec describes a pool. Its zero value is one node of the provider's smallest offer. Amounts are
 // per node.
 type Spec struct {
-	// Accelerator is what each node must have. The zero value asks for none.
+	// Accelerator is what each node must have. The zero value asks for none. A machine that is
+	// rented has exactly its Count, unless a range or accelerators.AtLeast allows more; a machine
+	// that was there before, such as a host of the user's own, has at least so many. Device slots
+	// follow what the node has.
 	Accelerator accelerators.Accelerator
 	// Nodes is the number of nodes. Zero means 1, or none if MaxNodes is set: the first task then
 	// starts the first node.

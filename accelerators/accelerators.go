@@ -3,6 +3,7 @@
 //
 //	accelerators.A100(accelerators.Count(4), accelerators.Memory(80))
 //	accelerators.Parse("A100-80GB:4") // the same
+//	accelerators.Any(accelerators.Memory(48), accelerators.AtLeast(2)) // whatever it is called
 //
 // Clouds spell one device in many ways ("NVIDIA A100-SXM4-80GB", "a100_sxm",
 // "nvidia-tesla-a100"). [Parse] knows the spellings, and [ParseFrom] those that
@@ -12,30 +13,47 @@
 package accelerators
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// An Accelerator is a kind of device and how many of it. The zero value asks
-// for none.
+// An Accelerator is a kind of device and how many of it. As an offer it says
+// what a machine has; as a part of a spec, what a machine must have. The zero
+// value asks for none.
 type Accelerator struct {
-	// Name is the canonical name: "A100". Empty means none.
+	// Name is the canonical name: "A100". If it is empty, and anything else is
+	// set, any device will do that has the rest: see [Any].
 	Name string
-	// Count is the number of devices per node. A fraction is a share of one
-	// device. Zero means 1.
+	// Count is the number of devices per node: exactly so many, unless MaxCount
+	// is set. A fraction is a share of one device: that share or a larger one,
+	// up to a whole device. Zero means 1.
 	Count float64
+	// MaxCount is the largest number of devices per node, if Count is the
+	// smallest. Zero means Count, and [Unlimited] any number.
+	MaxCount float64
 	// MemoryGiB is the memory of one device, or of the share of one. Zero means
-	// whatever the name implies, or any.
+	// whatever the name implies, or any. In a spec it is a minimum.
 	MemoryGiB float64
+	// MaxMemoryGiB is the maximum of one device's memory. Zero means no limit.
+	MaxMemoryGiB float64
+	// TotalMemoryGiB and MaxTotalMemoryGiB limit the memory of all of a node's
+	// devices. Zero means no limit.
+	TotalMemoryGiB, MaxTotalMemoryGiB float64
 	// FormFactor is [PCIe], [SXM], [NVL], [OAM], or "" for any.
 	FormFactor string
+	// Vendor is the maker, as in [Model]: "NVIDIA". Empty means any.
+	Vendor string
+	// Capability and MaxCapability limit CUDA's compute capability: 8.9. Zero
+	// means no limit.
+	Capability, MaxCapability float64
 	// Exact means that Name is a provider's own identifier, not one of this
 	// package's names.
 	Exact bool
 }
+
+// Unlimited, as MaxCount, means any number of devices from Count up.
+const Unlimited = -1
 
 // The form factors. They are different things: an H100 on PCIe has less memory
 // bandwidth than one on SXM, and slower links to the others.
@@ -54,12 +72,49 @@ const tolerance = 0.08
 // IsZero reports whether a asks for nothing.
 func (a Accelerator) IsZero() bool { return a == Accelerator{} }
 
+// OrMore returns a with no limit on the number of devices. A machine that was
+// there before has what it has: it is compared with a spec in this way.
+func (a Accelerator) OrMore() Accelerator {
+	if !a.IsZero() {
+		a.MaxCount = Unlimited
+	}
+	return a
+}
+
 // count returns Count, or 1 for a device without one.
 func (a Accelerator) count() float64 {
-	if a.Count == 0 && a.Name != "" {
+	if a.Count == 0 && !a.IsZero() {
 		return 1
 	}
 	return a.Count
+}
+
+// counts reports whether a node may have n devices.
+func (a Accelerator) counts(n float64) bool {
+	least, most := a.count(), a.MaxCount
+	switch {
+	case most == Unlimited:
+		return n >= least
+	case most == 0 && least < 1:
+		most = 1 // a larger share will do
+	case most == 0:
+		most = least
+	}
+	return n >= least && n <= most
+}
+
+// Counts returns the numbers of whole devices per node that a allows, from the
+// smallest to at most limit: for clouds that are asked for a number. A share of
+// a device becomes a whole one, and so does none.
+func (a Accelerator) Counts(limit int) []int {
+	var all []int
+	for n := int(math.Ceil(max(a.count(), 1))); n <= limit; n++ {
+		all = append(all, n)
+		if !a.counts(float64(n) + 1) {
+			break
+		}
+	}
+	return all
 }
 
 // portion returns the part of one device that each is: 1, or the share.
@@ -70,88 +125,63 @@ func (a Accelerator) portion() float64 {
 	return 1
 }
 
-// String returns what [Parse] takes: "A100-80GB-SXM:4", "cpu" for none. An
-// exact name is quoted.
-func (a Accelerator) String() string {
-	if a.Name == "" {
-		return "cpu"
-	}
-	var b strings.Builder
-	if a.Exact {
-		b.WriteString(strconv.Quote(a.Name))
-	} else {
-		b.WriteString(a.Name)
-	}
-	if a.MemoryGiB != 0 {
-		b.WriteString("-" + decimal(a.MemoryGiB) + "GB")
-	}
-	if a.FormFactor != "" {
-		b.WriteString("-" + a.FormFactor)
-	}
-	if n := a.count(); n != 1 {
-		b.WriteString(":" + decimal(n))
-	}
-	return b.String()
-}
-
-func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// Validate reports everything that is wrong with a, in one error.
-func (a Accelerator) Validate() error {
-	if a.IsZero() {
-		return nil
-	}
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	switch {
-	case a.Name == "":
-		fault("the accelerator has no name")
-	case !a.Exact:
-		m, ok := Lookup(a.Name)
-		if !ok {
-			return unknown(a.Name)
-		}
-		if f := canonicalForm(a.FormFactor); a.FormFactor != "" && (f == "" || !m.comesAs(f)) {
-			fault("%s does not come as %s", m.Name, a.FormFactor)
-		} else if most := m.most(f) * a.portion(); a.MemoryGiB*(1-tolerance) > most {
-			fault("%s has at most %s GiB of memory, not %s", Accelerator{Name: m.Name, Count: a.portion()}, decimal(most), decimal(a.MemoryGiB))
-		}
-	}
-	switch {
-	case !finite(a.Count) || a.Count < 0:
-		fault("count %v is not a number of devices", a.Count)
-	case a.Count > 1 && a.Count != math.Trunc(a.Count):
-		fault("count %v is neither whole nor a share of one device", a.Count)
-	}
-	if !finite(a.MemoryGiB) || a.MemoryGiB < 0 {
-		fault("memory %v is not an amount", a.MemoryGiB)
-	}
-	return errors.Join(errs...)
-}
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
-
-// Matches reports whether an offer has what a asks for. Count and memory are
-// minimums; memory may fall a little short, since devices report less than
-// their name says. If the offer omits the memory or the form factor, the
-// catalogue completes it: of several possible amounts the smallest counts. An
-// exact name must be equal.
+// Matches reports whether an offer has what a asks for. The offer's memory may
+// fall a little short, since devices report less than their name says. If the
+// offer omits the memory or the form factor, the catalogue completes it: of
+// several possible amounts the smallest counts against a minimum, and the
+// largest against a maximum. An exact name must be equal. The vendor and the
+// compute capability of a device that the catalogue lacks are not known, and
+// satisfy no condition.
 func (a Accelerator) Matches(offer Accelerator) bool {
 	if a.IsZero() {
 		return true
 	}
-	if a.Exact || offer.Exact {
-		if a.Name != offer.Name {
-			return false
-		}
-	} else if m, ok := Lookup(a.Name); !ok || !m.is(offer.Name) {
+	if offer.Name == "" || !a.named(offer) {
 		return false
 	}
+	model, known := Lookup(offer.Name)
+	if offer.Exact {
+		model, known = Model{}, false
+	}
 	have := offer.implied()
-	return have.count() >= a.count() &&
-		have.MemoryGiB >= a.MemoryGiB*(1-tolerance) &&
-		(a.FormFactor == "" || have.FormFactor == canonicalForm(a.FormFactor))
+	most := have.MemoryGiB
+	if offer.MemoryGiB == 0 && known {
+		most = model.most(have.FormFactor) * offer.portion()
+	}
+	n := have.count()
+	devices := max(n, 1) // the memory is that of a share, if n is less than 1
+	return a.counts(n) &&
+		have.MemoryGiB >= a.MemoryGiB*(1-tolerance) && within(most, a.MaxMemoryGiB) &&
+		have.MemoryGiB*devices >= a.TotalMemoryGiB*(1-tolerance) && within(most*devices, a.MaxTotalMemoryGiB) &&
+		(a.FormFactor == "" || have.FormFactor == canonicalForm(a.FormFactor)) &&
+		(a.Vendor == "" || strings.EqualFold(a.Vendor, model.Vendor)) &&
+		a.capable(model)
 }
+
+// named reports whether the offer's device has the name that a asks for, if
+// any.
+func (a Accelerator) named(offer Accelerator) bool {
+	switch {
+	case a.Name == "":
+		return true
+	case a.Exact || offer.Exact:
+		return a.Name == offer.Name
+	}
+	m, ok := Lookup(a.Name)
+	return ok && m.is(offer.Name)
+}
+
+// capable reports whether a model has the compute capability that a asks for.
+func (a Accelerator) capable(m Model) bool {
+	if a.Capability == 0 && a.MaxCapability == 0 {
+		return true
+	}
+	has, err := strconv.ParseFloat(m.ComputeCapability, 64)
+	return err == nil && has >= a.Capability && within(has, a.MaxCapability)
+}
+
+// within reports whether a known amount is at most a limit, of which 0 is none.
+func within(has, limit float64) bool { return limit == 0 || has > 0 && has <= limit }
 
 // implied completes the memory and the form factor that the catalogue knows for
 // certain.

@@ -86,9 +86,27 @@ func ExampleVariant() {
 
 func ExampleAccelerator_Matches() {
 	want := accelerators.A100(accelerators.Count(4), accelerators.Memory(80))
-	offer, _ := accelerators.Parse("8x NVIDIA A100-SXM4-80GB")
-	fmt.Println(want.Matches(offer), want.Matches(accelerators.A100(accelerators.Count(4), accelerators.Memory(40))))
-	// Output: true false
+	four, _ := accelerators.Parse("4x NVIDIA A100-SXM4-80GB")
+	eight, _ := accelerators.Parse("8x NVIDIA A100-SXM4-80GB")
+	fmt.Println(want.Matches(four), want.Matches(eight), want.OrMore().Matches(eight))
+	// Output: true false true
+}
+
+// Two to eight devices of any name will do, if they have enough memory and run code for
+// compute capability 8.9.
+func ExampleAny() {
+	want := accelerators.Any(accelerators.CountBetween(2, 8), accelerators.Memory(48), accelerators.Capability(8.9))
+	fmt.Println(want)
+	for _, s := range []string{"L40S:2", "L40S", "H100:8", "A100-80GB:2"} {
+		offer, _ := accelerators.Parse(s)
+		fmt.Println(s, want.Matches(offer))
+	}
+	// Output:
+	// any-48GB-cc8.9:2-8
+	// L40S:2 true
+	// L40S false
+	// H100:8 true
+	// A100-80GB:2 false
 }
 
 func ExampleExact() {
@@ -152,4 +170,64 @@ func ExampleModels() {
 	// A100X PCIe 80
 	// A800 PCIe 80
 	// A800 SXM 80
+}
+
+func ExampleAtLeast() {
+	want := accelerators.A100(accelerators.AtLeast(4))
+	fmt.Println(want, want.Matches(accelerators.A100(accelerators.Count(8))))
+	// Output: A100:4+ true
+}
+
+func ExampleCountBetween() {
+	want := accelerators.L40S(accelerators.CountBetween(2, 4))
+	fmt.Println(want, want.Matches(accelerators.L40S()), want.Matches(accelerators.L40S(accelerators.Count(3))))
+	// Output: L40S:2-4 false true
+}
+
+func ExampleMemoryBetween() {
+	want := accelerators.Any(accelerators.MemoryBetween(24, 48))
+	fmt.Println(want, want.Matches(accelerators.T4()), want.Matches(accelerators.L4()), want.Matches(accelerators.H100()))
+	// Output: any-24..48GB false true false
+}
+
+func ExampleTotalMemory() {
+	want := accelerators.Any(accelerators.AtLeast(1), accelerators.TotalMemory(160))
+	fmt.Println(want, want.Matches(accelerators.H100()), want.Matches(accelerators.H100(accelerators.Count(2))), want.Matches(accelerators.B300()))
+	// Output: any-160GBtotal:1+ false true true
+}
+
+func ExampleTotalMemoryBetween() {
+	fmt.Println(accelerators.Any(accelerators.AtLeast(1), accelerators.TotalMemoryBetween(80, 200)))
+	// Output: any-80..200GBtotal:1+
+}
+
+func ExampleVendor() {
+	want := accelerators.Any(accelerators.Vendor("AMD"))
+	fmt.Println(want, want.Matches(accelerators.MI300X()), want.Matches(accelerators.H100()))
+	// Output: any-AMD true false
+}
+
+func ExampleCapability() {
+	want := accelerators.Any(accelerators.Capability(8.9))
+	fmt.Println(want, want.Matches(accelerators.A100()), want.Matches(accelerators.L4()), want.Matches(accelerators.MI300X()))
+	// Output: any-cc8.9 false true false
+}
+
+func ExampleCapabilityBetween() {
+	want := accelerators.Any(accelerators.CapabilityBetween(8, 8.9))
+	fmt.Println(want, want.Matches(accelerators.A100()), want.Matches(accelerators.H100()))
+	// Output: any-cc8.0..8.9 true false
+}
+
+// The host has more devices than the spec asks for, which does not matter.
+func ExampleAccelerator_OrMore() {
+	want, host := accelerators.H100(accelerators.Count(2)), accelerators.H100(accelerators.Count(8))
+	fmt.Println(want.Matches(host), want.OrMore().Matches(host))
+	// Output: false true
+}
+
+// A cloud whose machines have up to eight devices is asked for these numbers.
+func ExampleAccelerator_Counts() {
+	fmt.Println(accelerators.A100().Counts(8), accelerators.A100(accelerators.CountBetween(2, 4)).Counts(8), accelerators.A100(accelerators.AtLeast(6)).Counts(8))
+	// Output: [1] [2 3 4] [6 7 8]
 }

@@ -1,8 +1,10 @@
 package accelerators
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,8 +14,9 @@ import (
 // Parse reads an accelerator as users and clouds write it: "A100", "A100:4",
 // "A100-80GB:4", "H100-SXM:8", "RTX 4090", "8x H100", "NVIDIA A100-SXM4-80GB".
 // Case, spaces, dashes and underscores do not matter. "cpu" and "none" are the
-// zero value. A name in double quotes is a provider's own, as with [Exact]. An
-// unknown name is an error that names the nearest ones. [ParseFrom] also knows
+// zero value. A name in double quotes is a provider's own, as with [Exact], and
+// "any" is any device, as with [Any]: "any-48GB-cc8.9:2-4". See
+// [Accelerator.String] for the conditions. An unknown name is an error that names the nearest ones. [ParseFrom] also knows
 // the names that mean something at one cloud only.
 func Parse(s string) (Accelerator, error) {
 	a, err := parse(strings.TrimSpace(s))
@@ -30,7 +33,11 @@ func parse(s string) (Accelerator, error) {
 	case "CPU", "NONE":
 		return Accelerator{}, nil
 	}
-	device, count, err := cutCount(s)
+	device, number, err := cutCount(s)
+	if err != nil {
+		return Accelerator{}, err
+	}
+	count, most, err := parseCount(number)
 	if err != nil {
 		return Accelerator{}, err
 	}
@@ -47,8 +54,8 @@ func parse(s string) (Accelerator, error) {
 	}
 	switch {
 	case a.Count == 0 || a.Count == 1:
-		a.Count = count
-	case count != 1:
+		a.Count, a.MaxCount = count, most
+	case count != 1 || most != 0:
 		return Accelerator{}, errors.New("more than one share of a device cannot be asked for")
 	}
 	return a, a.Validate()
@@ -60,25 +67,38 @@ var (
 )
 
 // cutCount takes the number of devices off: "A100:4", "A100 x4", "4x A100".
-func cutCount(s string) (device string, count float64, err error) {
+func cutCount(s string) (device, number string, err error) {
+	device, number = s, "1"
 	if _, ok := Lookup(s); ok {
-		return s, 1, nil // also a name that looks like a count: "7900XTX"
+		return device, number, nil // also a name that looks like a count: "7900XTX"
 	}
-	device, number := s, "1"
 	if m := countAfter.FindStringSubmatch(s); m != nil {
 		device, number = m[1], m[2]+m[3]
 	}
 	if m := countBefore.FindStringSubmatch(device); m != nil && !strings.HasPrefix(device, `"`) {
 		if device != s {
-			return "", 0, errors.New("it has two counts")
+			return "", "", errors.New("it has two counts")
 		}
 		device, number = m[2], m[1]
 	}
-	count, err = strconv.ParseFloat(number, 64)
-	if err != nil || !(count > 0) {
-		return "", 0, fmt.Errorf("count %q is not a number above 0", number)
+	return device, number, nil
+}
+
+// parseCount reads a count, "4", or a range, "2-4" or "2+".
+func parseCount(s string) (count, most float64, err error) {
+	least, largest, isRange := strings.Cut(s, "-")
+	if from, ok := strings.CutSuffix(s, "+"); ok {
+		least, most, isRange = from, Unlimited, false
 	}
-	return device, count, nil
+	if count, err = strconv.ParseFloat(least, 64); err == nil && isRange {
+		if most, err = strconv.ParseFloat(largest, 64); err == nil && most <= 0 {
+			most = math.NaN()
+		}
+	}
+	if err != nil || !(count > 0) || math.IsNaN(most) {
+		return 0, 0, fmt.Errorf("count %q is not a number above 0", s)
+	}
+	return count, most, nil
 }
 
 // parseExact parses a quoted name, with the suffixes that String adds.
@@ -114,11 +134,17 @@ func parseDevice(s string) (Accelerator, error) {
 		return Accelerator{}, errLong
 	}
 	var a Accelerator
+	var vendor string
 	var rest []string
 	for _, word := range words(s) {
+		vendor = cmp.Or(vendorOf(word), vendor)
 		if !a.take(word) && !noise[word] {
 			rest = append(rest, word)
 		}
+	}
+	if len(rest) == 1 && strings.EqualFold(rest[0], anyName) {
+		a.Vendor = vendor
+		return a, nil
 	}
 	// A name may have words in it that look like memory: "GH200 480GB".
 	if m, ok := find(normal(s)); ok {
@@ -208,17 +234,25 @@ func words(s string) []string {
 	})
 }
 
-var memory = regexp.MustCompile(`^(\d+(?:\.\d+)?)G(?:I?B)?$`)
+const amounts = `(\d+(?:\.\d+)?)?(?:\.\.(\d+(?:\.\d+)?))?`
 
-// take reads a word as memory or form factor, and reports whether it is one.
+var (
+	memory     = regexp.MustCompile(`^` + amounts + `G(?:I?B)?$`)
+	total      = regexp.MustCompile(`^` + amounts + `GBTOTAL$`)
+	capability = regexp.MustCompile(`^CC` + amounts + `$`)
+)
+
+// take reads a word as a condition or form factor, and reports whether it is one.
 func (a *Accelerator) take(word string) bool {
-	if m := memory.FindStringSubmatch(word); m != nil {
-		gib, err := strconv.ParseFloat(m[1], 64)
-		if err != nil || gib == 0 || a.MemoryGiB != 0 {
-			return false
+	for _, c := range []struct {
+		form        *regexp.Regexp
+		least, most *float64
+	}{
+		{memory, &a.MemoryGiB, &a.MaxMemoryGiB}, {total, &a.TotalMemoryGiB, &a.MaxTotalMemoryGiB}, {capability, &a.Capability, &a.MaxCapability},
+	} {
+		if m := c.form.FindStringSubmatch(word); m != nil {
+			return *c.least == 0 && *c.most == 0 && takeAmount(c.least, m[1]) && takeAmount(c.most, m[2]) && (*c.least != 0 || *c.most != 0)
 		}
-		a.MemoryGiB = gib
-		return true
 	}
 	f := canonicalForm(word)
 	if f == "" || a.FormFactor != "" {
@@ -226,4 +260,14 @@ func (a *Accelerator) take(word string) bool {
 	}
 	a.FormFactor = f
 	return true
+}
+
+// takeAmount reads an amount, or none from an empty text.
+func takeAmount(to *float64, text string) bool {
+	if text == "" {
+		return true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	*to = v
+	return err == nil && v > 0
 }

@@ -67,6 +67,20 @@ func TestReject(t *testing.T) {
 			market.Wants{Query: driver.Query{Accelerator: accelerators.T4()}}, func(o *driver.Offer) { o.Accelerator = accelerators.H100() },
 			"has accelerator H100; the spec asks for T4",
 		},
+		"more devices": {
+			market.Wants{Query: driver.Query{Accelerator: accelerators.H100()}}, func(o *driver.Offer) { o.Accelerator = accelerators.H100(accelerators.Count(8)) },
+			"has accelerator H100:8; the spec asks for H100",
+		},
+		"more devices will do": {
+			market.Wants{Query: driver.Query{Accelerator: accelerators.H100(accelerators.AtLeast(2))}}, func(o *driver.Offer) { o.Accelerator = accelerators.H100(accelerators.Count(8)) }, "",
+		},
+		"any device": {
+			market.Wants{Query: driver.Query{Accelerator: accelerators.Any(accelerators.Memory(48))}}, func(o *driver.Offer) { o.Accelerator = accelerators.H100() }, "",
+		},
+		"too small a device": {
+			market.Wants{Query: driver.Query{Accelerator: accelerators.Any(accelerators.Memory(48))}}, func(o *driver.Offer) { o.Accelerator = accelerators.T4() },
+			"has accelerator T4; the spec asks for any-48GB",
+		},
 		"adopted":     {market.Wants{Query: driver.Query{Accelerator: accelerators.T4()}}, func(o *driver.Offer) { o.Capabilities = &adopts }, ""},
 		"all reasons": {market.Wants{Query: driver.Query{VCPUs: 3, Allocation: driver.Spot}}, nil, "has 2 vCPUs; the spec asks for 3; and is on demand; the spec asks for spot"},
 	} {

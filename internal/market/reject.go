@@ -91,7 +91,7 @@ func distance(want, has accelerators.Accelerator) int {
 		return 0
 	case has.IsZero():
 		return 3
-	case accelerators.Accelerator{Name: want.Name, Exact: want.Exact}.Matches(has), has.Name == want.Name:
+	case want.Name != "" && (accelerators.Accelerator{Name: want.Name, Exact: want.Exact}).OrMore().Matches(has), has.Name == want.Name:
 		return 1
 	}
 	return 2

@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -128,8 +127,7 @@ func softwareFor(a accelerators.Accelerator) (s software, ok bool) {
 	return plain, false
 }
 
-// fits reports whether an instance type matches a spec. Devices come in fixed numbers, and more
-// of them cost a multiple: the number must match exactly.
+// fits reports whether an instance type matches a spec.
 func (k kind) fits(spec driver.Query) bool {
 	switch {
 	case spec.Arch != "" && spec.Arch != k.arch, k.vcpus < spec.VCPUs, k.memoryGiB < spec.MemoryGiB:
@@ -137,11 +135,15 @@ func (k kind) fits(spec driver.Query) bool {
 	case spec.Accelerator.IsZero():
 		return k.accelerator.IsZero()
 	}
-	return spec.Accelerator.Matches(k.accelerator) && k.accelerator.Count == devices(spec)
+	return spec.Accelerator.Matches(k.accelerator)
 }
 
-// devices returns the number of devices that a spec asks for, rounded up: there are no parts.
-func devices(spec driver.Query) float64 { return math.Ceil(max(spec.Accelerator.Count, 1)) }
+// anyNumber returns what a spec asks for without the number of devices.
+func anyNumber(spec driver.Query) accelerators.Accelerator {
+	a := spec.Accelerator.OrMore()
+	a.Count = 1
+	return a
+}
 
 // acceleratedFamilies match all types with accelerators, and some others.
 var acceleratedFamilies = []string{"g*", "p*", "inf*", "trn*", "dl*"}

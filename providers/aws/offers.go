@@ -56,7 +56,7 @@ func (c *catalogue) offers(ctx context.Context, spec driver.Query) iter.Seq2[dri
 				case !ok, c.excludeBurstable && k.burstable, !c.images.canBoot(k, arch):
 				case k.fits(spec):
 					good = append(good, k)
-				case !spec.Accelerator.IsZero() && spec.Accelerator.Matches(k.accelerator):
+				case !spec.Accelerator.IsZero() && anyNumber(spec).Matches(k.accelerator):
 					others[fmt.Sprintf("%v (%s)", k.accelerator, k.name)] = true
 				}
 			}
@@ -75,7 +75,7 @@ func (c *catalogue) offers(ctx context.Context, spec driver.Query) iter.Seq2[dri
 		}
 		if found == 0 && len(others) > 0 {
 			yield(driver.Offer{}, &driver.Error{Kind: driver.ErrNoOffers,
-				Err:  fmt.Errorf("EC2 has no machine with exactly %v", spec.Accelerator),
+				Err:  fmt.Errorf("EC2 has no machine with %v", spec.Accelerator),
 				Hint: "ask for a Count that it has: " + strings.Join(slices.Sorted(maps.Keys(others)), ", ")})
 		}
 	}

@@ -26,7 +26,7 @@ func (d *colabDriver) Scripts(driver.Instance) driver.Scripts {
 // probed refuses a runtime with another accelerator than the query wants.
 func (d *colabDriver) probed(query driver.Query, printed string) (accelerators.Accelerator, error) {
 	has := parse(printed)
-	if want := query.Accelerator; !want.IsZero() && !d.acceptAny && !want.Matches(has) {
+	if want := query.Accelerator; !want.IsZero() && !d.acceptAny && !want.OrMore().Matches(has) {
 		// Not ErrNoOffers: the pool would adopt the same runtime again.
 		return has, &driver.Error{
 			Provider: provider, Op: "probe", Kind: driver.ErrUnsupported,

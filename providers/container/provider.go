@@ -44,9 +44,9 @@ func (d *containerDriver) Capabilities() driver.Capabilities {
 // Offers yields the engine's machine: no node can have more than all of it.
 func (d *containerDriver) Offers(_ context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
-		if spec.Accelerator.Name != "" && d.cfg.GPUs == "" {
+		if !spec.Accelerator.IsZero() && d.cfg.GPUs == "" {
 			yield(driver.Offer{}, &driver.Error{Provider: providerName, Op: "offers", Kind: driver.ErrNoOffers,
-				Err:  fmt.Errorf("%w: the spec asks for %s, but containers get no GPUs", driver.ErrNoOffers, spec.Accelerator.Name),
+				Err:  fmt.Errorf("%w: the spec asks for %s, but containers get no GPUs", driver.ErrNoOffers, spec.Accelerator),
 				Hint: `set GPUs in container.Config: "all" if the engine's machine has them`})
 			return
 		}

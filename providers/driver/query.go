@@ -9,7 +9,9 @@ import (
 // A Query describes the machines that a pool wants. Amounts are per machine. The zero value asks
 // for one machine of any kind.
 type Query struct {
-	// Accelerator is the accelerator that each machine must have. The zero value asks for none.
+	// Accelerator is the accelerator that each machine must have, as Accelerator.Matches compares
+	// it with an offer's. It may have no name, and a range of counts (Accelerator.Counts). The
+	// zero value asks for none.
 	Accelerator accelerators.Accelerator
 	// Nodes is the maximum number of machines that the pool wants. Zero means 1.
 	Nodes int

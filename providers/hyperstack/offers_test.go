@@ -21,7 +21,7 @@ func TestOffers(t *testing.T) {
 		spec   gputrain.Spec
 		want   []string
 	}{
-		{"GPUs by their price for each", Config{}, h100, []string{
+		{"GPUs by their price for each", Config{}, gputrain.Spec{Accelerator: accelerators.H100(accelerators.AtLeast(1))}, []string{
 			"CANADA-1/n3-H100x1 H100-80GB-PCIe $1.90 48", "CANADA-1/n3-H100x8 H100-80GB-PCIe:8 $15.20 2", "US-1/n3-H100x1 H100-80GB-PCIe $1.90 0",
 		}},
 		{"names of prices in any letter case", Config{}, gputrain.Spec{Accelerator: accelerators.A100()}, []string{"NORWAY-1/n3-A100x1 A100-80GB-PCIe $1.35 0"}},

@@ -80,10 +80,9 @@ func (p *provider) markets(a driver.Allocation, r region) (all []bool) {
 // offers returns the offers of one region and market. Each kind of GPU has several groups of
 // servers, and a machine is in one of them, so the sum of their free GPUs means nothing.
 func (p *provider) offers(r region, spot bool, groups []group, spec driver.Query) (found []driver.Offer) {
-	for _, g := range groups {
-		n := g.size(spec, r)
+	for g, n := range sizes(groups, spec, r) {
 		free := g.free(spot)
-		if g.Region != r.internal || !p.takes(g) || free < n || n > maxGPUs {
+		if g.Region != r.internal || !p.takes(g) || free < n {
 			continue
 		}
 		a := accelerator(g, n, spec.Accelerator)
@@ -129,18 +128,40 @@ func (p *provider) takes(g group) bool {
 	return g.Workload == "" || (g.Workload == "vm") == (p.cfg.Template == vmTemplate)
 }
 
-// size returns the number of a node's GPUs: as many as the spec asks for, or as its processors
-// and memory come with. Europe has one or eight.
-func (g group) size(spec driver.Query, r region) int {
-	n := max(1, math.Ceil(spec.Accelerator.Count))
+// sizes yields each group with the numbers of a node's GPUs: as many as the spec allows, and as
+// its processors and memory come with. A spec without accelerator gets the smallest number.
+// Europe has one or eight.
+func sizes(groups []group, spec driver.Query, r region) iter.Seq2[group, int] {
+	return func(yield func(group, int) bool) {
+		for _, g := range groups {
+			least := g.least(spec)
+			counts := spec.Accelerator.Counts(maxGPUs)
+			if spec.Accelerator.IsZero() {
+				counts = (accelerators.Accelerator{Count: float64(least), MaxCount: accelerators.Unlimited}).Counts(maxGPUs)
+			}
+			for _, n := range counts {
+				if n < least || r.public == europe && n != 1 && n != maxGPUs {
+					continue
+				}
+				if !yield(g, n) {
+					return
+				}
+				if spec.Accelerator.IsZero() {
+					break
+				}
+			}
+		}
+	}
+}
+
+// least returns the number of GPUs that the spec's processors and memory come with.
+func (g group) least(spec driver.Query) int {
+	n := 1.0
 	if cpus, ok := g.CPUs.number(); ok && cpus > 0 {
 		n = max(n, math.Ceil(spec.VCPUs/cpus))
 	}
 	if ram, ok := g.RAM.number(); ok && ram > 0 {
 		n = max(n, math.Ceil(spec.MemoryGiB/ram))
-	}
-	if r.public == europe && n > 1 {
-		n = max(n, maxGPUs)
 	}
 	return int(min(n, maxGPUs+1))
 }

@@ -119,7 +119,7 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	cfg := f.config()
 	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), oneL40.Query(), 0)
 	cfg.Coupon, cfg.KeepPassword = "SPRING", true
-	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), driver.Query{Accelerator: accelerators.A100()}, 1)
+	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), driver.Query{Accelerator: accelerators.A100(accelerators.AtLeast(1))}, 1)
 	plain, other := f.launched()[0], f.launched()[1]
 	if plain.ImageID != 184 || plain.Product != "gpu_1x_l40" || plain.Coupon != "" || plain.Name != "gputrain-p1-0" ||
 		!slices.Equal(plain.SSHKeys, []string{"gputrainXpoolXp1"}) || !strings.Contains(plain.Command, "passwd --lock") {

@@ -61,18 +61,14 @@ func (a *api) diskGB(spec driver.Query) (int, error) {
 }
 
 // Offers yields the products with available machines, on demand and on spot as the spec wants,
-// with the number of GPUs that it asks for.
+// with each number of GPUs that it allows.
 func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		if !a.cfg.AllowPasswordAtFirstContact {
 			yield(driver.Offer{}, errPassword)
 			return
 		}
-		gpus := int(math.Ceil(max(spec.Accelerator.Count, 1)))
 		disk, err := a.diskGB(spec)
-		if err == nil && gpus > maxGPUs {
-			return
-		}
 		var clusters []string
 		if err == nil {
 			clusters, err = a.clusters(ctx, spec.Regions)
@@ -82,15 +78,17 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 			return
 		}
 		for _, cluster := range clusters {
-			products, err := a.client.products(ctx, cluster, gpus, disk)
-			if err != nil {
-				yield(driver.Offer{}, err)
-				return
-			}
-			for _, p := range products {
-				for _, mode := range modes(spec.Allocation) {
-					if p.has(mode, disk) && !yield(a.offer(place{mode, gpus, cluster, p.ID}, p, disk, spec.Accelerator), nil) {
-						return
+			for _, gpus := range spec.Accelerator.Counts(maxGPUs) {
+				products, err := a.client.products(ctx, cluster, gpus, disk)
+				if err != nil {
+					yield(driver.Offer{}, err)
+					return
+				}
+				for _, p := range products {
+					for _, mode := range modes(spec.Allocation) {
+						if p.has(mode, disk) && !yield(a.offer(place{mode, gpus, cluster, p.ID}, p, disk, spec.Accelerator), nil) {
+							return
+						}
 					}
 				}
 			}

@@ -2,7 +2,9 @@ package providertest
 
 import (
 	"math"
+	"strconv"
 
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -12,6 +14,7 @@ func offerChecks() []check {
 		{"offers of no known price", []string{"Unpriced"}, offersUnpriced},
 		{"offers are unique", nil, offersUnique},
 		{"offers keep what satisfies the spec", nil, offersFiltered},
+		{"offers keep what satisfies a spec without names", nil, offersWithoutNames},
 		{"offers are lazy", nil, offersLazy},
 		{"offers are paged no further than needed", []string{"Calls", "PagedOffers"}, offersPaged},
 	}
@@ -99,6 +102,35 @@ func offersFiltered(c *trial) {
 		}
 		if !found {
 			c.Errorf("Driver.Offers leaves out %s in %s for a spec that asks for exactly its amounts: it must yield all offers that could satisfy the spec", o.InstanceType, o.Region)
+		}
+	}
+}
+
+// A spec may ask for any device that has enough memory and the like, and for a range of numbers
+// of it.
+func offersWithoutNames(c *trial) {
+	d := c.open()
+	all := c.offers(d, c.h.Spec.Query())
+	for _, o := range all[:min(len(all), 5)] {
+		has := o.Accelerator
+		model, known := accelerators.Lookup(has.Name)
+		if has.Exact || !known {
+			continue
+		}
+		spec := c.h.Spec.Query()
+		spec.Accelerator = accelerators.Any(accelerators.CountBetween(min(has.Count, 1), max(has.Count, 1)), accelerators.Memory(has.MemoryGiB), accelerators.Vendor(model.Vendor))
+		if least, err := strconv.ParseFloat(model.ComputeCapability, 64); err == nil {
+			spec.Accelerator.Capability = least
+		}
+		if !spec.Accelerator.Matches(has) {
+			c.Errorf("offer %+v: %v does not match it", o, spec.Accelerator)
+		}
+		found := false
+		for _, again := range c.offers(d, spec) {
+			found = found || again.InstanceType == o.InstanceType && again.Region == o.Region && again.Spot == o.Spot && again.Accelerator == has
+		}
+		if !found {
+			c.Errorf("Driver.Offers leaves out %s in %s, with %v, for a spec that asks for %v", o.InstanceType, o.Region, has, spec.Accelerator)
 		}
 	}
 }

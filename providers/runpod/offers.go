@@ -36,17 +36,22 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 				yield(driver.Offer{}, err)
 				return
 			}
-			offers := a.gpuOffers(ctx, spec, of, regions)
-			if spec.Accelerator.IsZero() {
-				offers = a.cpuOffers(ctx, spec, of, regions)
-			}
-			for offer, err := range offers {
-				if err != nil {
-					yield(driver.Offer{}, err)
-					return
+			offers := []iter.Seq2[driver.Offer, error]{a.cpuOffers(ctx, spec, of, regions)}
+			if !spec.Accelerator.IsZero() {
+				offers = nil
+				for _, count := range spec.Accelerator.Counts(maxGPUs) {
+					offers = append(offers, a.gpuOffers(ctx, spec, of, regions, count))
 				}
-				if !yield(offer, nil) {
-					return
+			}
+			for _, some := range offers {
+				for offer, err := range some {
+					if err != nil {
+						yield(driver.Offer{}, err)
+						return
+					}
+					if !yield(offer, nil) {
+						return
+					}
 				}
 			}
 		}
@@ -124,11 +129,14 @@ func unique(list []string) []string {
 	return once
 }
 
-// gpuOffers yields the types of GPU of one cloud. It asks for stock by country, but not by data
+// maxGPUs is the maximum of a pod's GPUs.
+const maxGPUs = 10
+
+// gpuOffers yields the types of GPU of one cloud, with a number of them. It asks for stock by country, but not by data
 // centre, as the answer has all of those.
-func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, regions []string) iter.Seq2[driver.Offer, error] {
+func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, regions []string, count int) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
-		base := placement{mode: cmp.Or(a.cfg.ClusterMode, Individual), cloud: of, count: max(1, int(math.Ceil(spec.Accelerator.Count)))}
+		base := placement{mode: cmp.Or(a.cfg.ClusterMode, Individual), cloud: of, count: count}
 		nvidia := wantsNVIDIA(spec.Accelerator)
 		var types []gpuType
 		for i, region := range regions {
@@ -174,7 +182,7 @@ func product(mode ClusterMode) string {
 // wantsNVIDIA reports whether only NVIDIA's GPUs can satisfy a spec: then CUDA matters.
 func wantsNVIDIA(a accelerators.Accelerator) bool {
 	model, known := accelerators.Lookup(a.Name)
-	return !(known && model.Vendor == "AMD" || a.Exact && strings.HasPrefix(a.Name, "AMD"))
+	return !(a.Name == "" && a.Vendor != "" && !strings.EqualFold(a.Vendor, "NVIDIA") || known && model.Vendor == "AMD" || a.Exact && strings.HasPrefix(a.Name, "AMD"))
 }
 
 // floors returns the values that only GraphQL reports: the lowest bids, and the prices of

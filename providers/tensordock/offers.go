@@ -35,9 +35,11 @@ func (d *dock) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.O
 				continue
 			}
 			for _, g := range l.GPUs {
-				s := d.sizeOf(l, g, spec)
-				if d.fits(g, s) && !yield(offerOf(l, g, s, spec), nil) {
-					return
+				for _, count := range spec.Accelerator.Counts(g.MaxCount) {
+					s := d.sizeOf(l, g, count, spec)
+					if d.fits(g, s) && !yield(offerOf(l, g, s, spec), nil) {
+						return
+					}
 				}
 			}
 		}
@@ -50,9 +52,9 @@ type size struct {
 	count, vcpus, ramGB, diskGB int
 }
 
-func (d *dock) sizeOf(l location, g gpuStock, spec driver.Query) size {
+func (d *dock) sizeOf(l location, g gpuStock, count int, spec driver.Query) size {
 	s := size{
-		location: l.ID, gpu: g.Name, count: max(int(math.Ceil(spec.Accelerator.Count)), 1), diskGB: d.cfg.StorageGB,
+		location: l.ID, gpu: g.Name, count: count, diskGB: d.cfg.StorageGB,
 		vcpus: even(max(int(math.Ceil(spec.VCPUs)), d.cfg.MinVCPUs)), ramGB: ramStep(max(int(math.Ceil(spec.MemoryGiB)), d.cfg.MinRAMGB)),
 	}
 	if spec.DiskGiB > 0 {

@@ -32,7 +32,11 @@ func namesOf(want accelerators.Accelerator) []string {
 	if want.Exact {
 		return []string{want.Name}
 	}
-	want.Count, want.MemoryGiB = 0, 0 // one name may cover cards with 40 GB and with 80
+	if want.Name == "" && want.Vendor == "" && want.Capability == 0 && want.MaxCapability == 0 {
+		return nil // any name will do, and one that this table lacks too
+	}
+	want = accelerators.Accelerator{Name: want.Name, Vendor: want.Vendor, Capability: want.Capability, MaxCapability: want.MaxCapability,
+		FormFactor: want.FormFactor} // no memory: one name may cover cards with 40 GB and with 80
 	var names []string
 	for _, name := range gpuNames {
 		have := accelerator(name, 1, 0)

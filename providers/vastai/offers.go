@@ -121,7 +121,12 @@ func (s search) query() map[string]any {
 		if names := namesOf(a); names != nil {
 			is("gpu_name", "in", names)
 		}
-		is("num_gpus", "eq", gpus(s.spec)) // gte would find larger slices, at larger prices
+		switch counts := a.Counts(maxGPUs); {
+		case len(counts) == 1:
+			is("num_gpus", "eq", counts[0])
+		case len(counts) > 1:
+			q["num_gpus"] = map[string]any{"gte": counts[0], "lte": counts[len(counts)-1]}
+		}
 		if a.MemoryGiB > 0 {
 			is("gpu_ram", "gte", math.Floor(a.MemoryGiB*1000*memorySlack))
 		}
@@ -168,8 +173,8 @@ func (s search) query() map[string]any {
 	return q
 }
 
-// gpus returns the number of GPUs that a spec asks for, rounded up: there are no parts.
-func gpus(spec driver.Query) int { return int(math.Ceil(max(spec.Accelerator.Count, 1))) }
+// maxGPUs is more than any machine has.
+const maxGPUs = 64
 
 // fits reports whether a row satisfies the query.
 func (s search) fits(a ask) bool {
@@ -181,7 +186,7 @@ func (s search) fits(a ask) bool {
 	case a.ID == 0, a.CPUCores == nil, // an incomplete row
 		a.Rentable != nil && !*a.Rentable, a.Rented != nil && *a.Rented,
 		!s.cfg.AllowUnverified && a.Verification != "" && a.Verification != "verified",
-		!s.spec.Accelerator.IsZero() && a.NumGPUs != gpus(s.spec),
+		!s.spec.Accelerator.IsZero() && !slices.Contains(s.spec.Accelerator.Counts(maxGPUs), a.NumGPUs),
 		below(a.Reliability, s.cfg.MinReliability), below(a.Reliability2, s.cfg.MinReliability),
 		a.CUDAMaxGood < s.cfg.MinCUDA,
 		a.InetDown < s.cfg.MinInetDown, a.InetUp < s.cfg.MinInetUp,

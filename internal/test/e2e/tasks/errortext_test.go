@@ -38,7 +38,7 @@ func wantReadable(t *testing.T, what string, err error) {
 		}
 		seen[part] = true
 	}
-	words := strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !('a' <= r && r <= 'z' || r == '\'') })
+	words := strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '\'') })
 	for i := range words {
 		if i > 0 && words[i] == words[i-1] {
 			t.Errorf("%s: it says %q twice: %q", what, words[i], line)
