@@ -61,13 +61,13 @@ type Spec struct {
 	// Each node has at most MaxVCPUs, MaxMemoryGiB and MaxDiskGiB, if the provider says how much a
 	// machine has. Zero means no limit. Where the disk's size can be chosen, a node gets DiskGiB,
 	// whatever MaxDiskGiB is.
-	MaxVCPUs     float64
-	MaxMemoryGiB float64
-	MaxDiskGiB   float64
+	MaxVCPUs     float64 `json:",omitzero"`
+	MaxMemoryGiB float64 `json:",omitzero"`
+	MaxDiskGiB   float64 `json:",omitzero"`
 	// InstanceTypes are the kinds of machine that nodes may be, by the provider's names
 	// (Offer.InstanceType): "p4d.24xlarge", "gpu_1x_a100". Case does not matter. None means any. Set
 	// Accelerator too: without it some clouds offer only machines that have none.
-	InstanceTypes []string
+	InstanceTypes []string `json:",omitzero"`
 	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty means any. A
 	// GH200, for example, is arm64.
 	Arch string
@@ -92,7 +92,7 @@ type Spec struct {
 	MaxHourlyUSD float64
 	// MinHourlyUSD is the lowest price of one node for an hour: what costs less is often slow, or
 	// shared. Zero means no limit.
-	MinHourlyUSD float64
+	MinHourlyUSD float64 `json:",omitzero"`
 	// BudgetUSD is the most that the pool may cost in total. All tasks end with ErrBudget when the
 	// rest of it pays for two more minutes of the nodes, so that results can be downloaded. When it
 	// is spent, the pool ends. Zero means no limit.

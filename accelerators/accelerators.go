@@ -20,7 +20,8 @@ import (
 
 // An Accelerator is a kind of device and how many of it. As an offer it says
 // what a machine has; as a part of a spec, what a machine must have. The zero
-// value asks for none.
+// value asks for none. In JSON and CBOR the conditions are left out if they are
+// not set.
 type Accelerator struct {
 	// Name is the canonical name: "A100". If it is empty, and anything else is
 	// set, any device will do that has the rest: see [Any].
@@ -31,22 +32,22 @@ type Accelerator struct {
 	Count float64
 	// MaxCount is the largest number of devices per node, if Count is the
 	// smallest. Zero means Count, and [Unlimited] any number.
-	MaxCount float64
+	MaxCount float64 `json:",omitzero"`
 	// MemoryGiB is the memory of one device, or of the share of one. Zero means
 	// whatever the name implies, or any. In a spec it is a minimum.
 	MemoryGiB float64
 	// MaxMemoryGiB is the maximum of one device's memory. Zero means no limit.
-	MaxMemoryGiB float64
+	MaxMemoryGiB float64 `json:",omitzero"`
 	// TotalMemoryGiB and MaxTotalMemoryGiB limit the memory of all of a node's
 	// devices. Zero means no limit.
-	TotalMemoryGiB, MaxTotalMemoryGiB float64
+	TotalMemoryGiB, MaxTotalMemoryGiB float64 `json:",omitzero"`
 	// FormFactor is [PCIe], [SXM], [NVL], [OAM], or "" for any.
 	FormFactor string
 	// Vendor is the maker, as in [Model]: "NVIDIA". Empty means any.
-	Vendor string
+	Vendor string `json:",omitzero"`
 	// Capability and MaxCapability limit CUDA's compute capability: 8.9. Zero
 	// means no limit.
-	Capability, MaxCapability float64
+	Capability, MaxCapability float64 `json:",omitzero"`
 	// Exact means that Name is a provider's own identifier, not one of this
 	// package's names.
 	Exact bool

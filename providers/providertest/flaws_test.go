@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
 )
@@ -51,6 +52,24 @@ var flaws = []flaw{
 		})},
 	{name: "offers at no price", check: "offers are priced in USD per hour", says: "never 0",
 		driver: editedOffers(func(o driver.Offer) []driver.Offer { o.HourlyUSD = driver.USD(0); return []driver.Offer{o} })},
+	{name: "a filter that wants a name", check: "offers keep what satisfies a spec without names", says: "leaves out",
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+				if s.Accelerator.Name == "" && !s.Accelerator.IsZero() {
+					return func(func(driver.Offer, error) bool) {}
+				}
+				return editedOffers(withAccelerator)(d).Offers(ctx, s)
+			}}
+		}},
+	{name: "a filter that knows no range", check: "offers keep what satisfies a spec without names", says: "leaves out",
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+				if s.Accelerator.MaxCount > s.Accelerator.Count {
+					return func(func(driver.Offer, error) bool) {}
+				}
+				return editedOffers(withAccelerator)(d).Offers(ctx, s)
+			}}
+		}},
 	{name: "a filter that drops too much", check: "offers keep what satisfies the spec", says: "leaves out",
 		driver: func(d providertestDriver) driver.Driver {
 			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
@@ -469,4 +488,10 @@ var flaws = []flaw{
 		driver: func(d providertestDriver) driver.Driver { return &idle{providertestDriver: d} }},
 	{name: "machines that are made up", check: "terminate and release leave silence", says: "no SSH server answers there",
 		driver: func(d providertestDriver) driver.Driver { return &inventor{providertestDriver: d} }},
+}
+
+// withAccelerator is an offer with two devices.
+func withAccelerator(o driver.Offer) []driver.Offer {
+	o.Accelerator = accelerators.L4(accelerators.Count(2), accelerators.Memory(24))
+	return []driver.Offer{o}
 }
