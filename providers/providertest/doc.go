@@ -28,7 +28,8 @@
 // [StartServer] and [NewMachine] are the parts of a fake: an API, and machines that are real
 // SSH nodes. testdata/outside is a provider of another module with such a fake.
 //
-// Run starts a new fake for each check. A failure names the check, and the method of
+// Run starts a new fake for each check. If fakes share nothing, use [RunParallel], which runs
+// several checks at a time. A failure names the check, and the method of
 // [driver.Driver] whose comment contains the promise.
 //
 // A check is skipped if the fake lacks a hook for it and Harness.Without has the reason;

@@ -268,7 +268,7 @@ func TestHostileNode(t *testing.T) {
 					v.cloud.at(0).HangUp()
 					v.everything()
 				}},
-				{Name: a.name + ", from the start", Run: func(t *testing.T) {
+				{Name: a.name + ", from the start", Long: true, Run: func(t *testing.T) {
 					v := newVictim(t, home, up)
 					if v.open(a.liar) {
 						v.everything()
