@@ -369,7 +369,7 @@ func (v *victim) everything() {
 			t.Errorf("%s on the good node: %v", name, err)
 		}
 	}
-	wantShort(t, bounded(0, func(c *gputrain.Compute) error { return c.Upload(v.up, "up") }))
+	v.upload()
 	v.download()
 	v.attach()
 	err := returns(t, v.pool.Close)
@@ -380,21 +380,35 @@ func (v *victim) everything() {
 	}
 }
 
-// download downloads from both nodes. It gives up the hostile one a second after the good one has sent its files.
+// upload uploads to both nodes.
+func (v *victim) upload() {
+	v.both("upload", func(c *gputrain.Compute) error { return c.Upload(v.up, "up") }, func() bool {
+		r, err := v.pool.Run(gputrain.Task{Script: "cat up/file", Target: gputrain.OnRank(1)})
+		return err == nil && string(r.Stdout) == "sent"
+	})
+}
+
+// download downloads from both nodes.
 func (v *victim) download() {
-	ctx, giveUp := context.WithCancel(v.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- v.pool.WithContext(ctx).Download("up", filepath.Join(v.taken, "down")) }()
-	sent := e2etest.Settles(func() bool {
+	v.both("download", func(c *gputrain.Compute) error { return c.Download("up", filepath.Join(v.taken, "down")) }, func() bool {
 		b, _ := os.ReadFile(filepath.Join(v.taken, "down", "1", "up", "file"))
 		return string(b) == "sent"
 	})
-	if !sent {
-		v.t.Error("the good node's download does not arrive")
-	}
+}
+
+// both does something with both nodes. It gives up the hostile one a second after the good one has done its part.
+func (v *victim) both(what string, do func(*gputrain.Compute) error, good func() bool) {
+	ctx, giveUp := context.WithCancel(v.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- do(v.pool.WithContext(ctx)) }()
+	isDone := e2etest.Settles(good)
 	defer time.AfterFunc(time.Second, giveUp).Stop()
-	wantShort(v.t, returns(v.t, func() error { return <-done }))
+	err := returns(v.t, func() error { return <-done })
 	giveUp()
+	wantShort(v.t, err)
+	if !isDone {
+		v.t.Errorf("the good node's %s does not arrive: %.500v", what, err)
+	}
 }
 
 // attach takes over the pool, as another program would, and closes the previous Compute.
