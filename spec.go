@@ -18,10 +18,9 @@ import (
 // A Spec describes a pool. Its zero value is one node of the provider's smallest offer. Amounts are
 // per node.
 type Spec struct {
-	// Accelerator is what each node must have. The zero value asks for none. A machine that is
-	// rented has exactly its Count, unless a range or accelerators.AtLeast allows more; a machine
-	// that was there before, such as a host of the user's own, has at least so many. Device slots
-	// follow what the node has.
+	// Accelerator is what each node must have. The zero value asks for none. A rented machine has
+	// exactly Accelerator.Count devices; accelerators.AtLeast and CountBetween allow more. A host
+	// of the user's own may always have more.
 	Accelerator accelerators.Accelerator
 	// Nodes is the number of nodes. Zero means 1, or none if MaxNodes is set: the first task then
 	// starts the first node.
@@ -58,15 +57,15 @@ type Spec struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
-	// Each node has at most MaxVCPUs, MaxMemoryGiB and MaxDiskGiB, if the provider says how much a
-	// machine has. Zero means no limit. Where the disk's size can be chosen, a node gets DiskGiB,
-	// whatever MaxDiskGiB is.
+	// Each node has at most MaxVCPUs, MaxMemoryGiB and MaxDiskGiB. Zero means no limit. An amount
+	// that the provider does not tell is not limited. MaxDiskGiB has no effect if the provider
+	// makes the disk as large as DiskGiB asks for.
 	MaxVCPUs     float64 `json:",omitzero"`
 	MaxMemoryGiB float64 `json:",omitzero"`
 	MaxDiskGiB   float64 `json:",omitzero"`
 	// InstanceTypes are the kinds of machine that nodes may be, by the provider's names
-	// (Offer.InstanceType): "p4d.24xlarge", "gpu_1x_a100". Case does not matter. None means any. Set
-	// Accelerator too: without it some clouds offer only machines that have none.
+	// (Offer.InstanceType): "p4d.24xlarge", "gpu_1x_a100". Case does not matter. None means any. For
+	// a machine with accelerators set Accelerator too: some clouds otherwise offer none of them.
 	InstanceTypes []string `json:",omitzero"`
 	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty means any. A
 	// GH200, for example, is arm64.
@@ -90,8 +89,7 @@ type Spec struct {
 	// MaxHourlyUSD is the highest price of one node for an hour, checked against the price that is
 	// really charged. Zero means no limit.
 	MaxHourlyUSD float64
-	// MinHourlyUSD is the lowest price of one node for an hour: what costs less is often slow, or
-	// shared. Zero means no limit.
+	// MinHourlyUSD is the lowest price of one node for an hour. Zero means no limit.
 	MinHourlyUSD float64 `json:",omitzero"`
 	// BudgetUSD is the most that the pool may cost in total. All tasks end with ErrBudget when the
 	// rest of it pays for two more minutes of the nodes, so that results can be downloaded. When it

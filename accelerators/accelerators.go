@@ -128,13 +128,13 @@ func (a Accelerator) portion() float64 {
 
 // Matches reports whether an offer has what a asks for. The offer's memory may
 // fall a little short, since devices report less than their name says. If the
-// offer omits the memory or the form factor, the catalogue completes it: of
-// several possible amounts the smallest counts against a minimum, and the
-// largest against a maximum. An exact name must be equal. The vendor and the
-// compute capability of a device that the catalogue lacks are not known, and
-// satisfy no condition.
+// offer omits the memory or the form factor, the catalogue completes it. If
+// several amounts are possible, the smallest is compared with a minimum, and the
+// largest with a maximum. An exact name must be equal. A device that the
+// catalogue lacks satisfies no condition on vendor or compute capability. An
+// offer that equals a matches: its provider promises whatever a asks for.
 func (a Accelerator) Matches(offer Accelerator) bool {
-	if a.IsZero() {
+	if a.IsZero() || a == offer {
 		return true
 	}
 	if offer.Name == "" || !a.named(offer) {

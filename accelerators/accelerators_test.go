@@ -41,6 +41,8 @@ func TestMatches(t *testing.T) {
 		{"L4:0.25", "L4:0.125", false},
 		{"L4:0.25", "L4:2", false},
 		{"any", "A100", true},
+		{"any-48GB:2+", "any-48GB:2+", true}, // of a provider that promises it
+		{"any-48GB:2+", "any-48GB:2-4", false},
 		{"any", "cpu", false},
 		{"any", "A100:2", false},
 		{"any:2+", "A100:8", true},

@@ -130,8 +130,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || again != a {
 			t.Errorf("Parse(%q) = %+v, but Parse(%q) = %+v, %v", s, a, a.String(), again, err)
 		}
-		offer := Accelerator{Name: a.Name, Count: a.Count, MemoryGiB: a.MemoryGiB, FormFactor: a.FormFactor, Exact: a.Exact}
-		if matches := a.Matches(offer); a == offer && a.Name != "" && !matches {
+		if !a.Matches(a) {
 			t.Errorf("%+v does not match itself", a)
 		}
 	})

@@ -134,11 +134,15 @@ func TestKilled(t *testing.T) {
 			waiter, parts = "runner", []string{"session"}
 		}
 		t.Run("wrapper", func(t *testing.T) {
-			r := runCtx(t.Context(), n, Spec{ID: "w", Script: "echo $$; exec sleep 600"}, func() { kill(waiter, 0) })
+			var pid string // what the command prints may be lost with the wrapper
+			r := runCtx(t.Context(), n, Spec{ID: "w", Script: "echo $$ >pid; exec sleep 600"}, func() {
+				pid = await(t, n.facts.WorkDir+"/pid")
+				kill(waiter, 0)
+			})
 			if r.err != nil || r.Cause != Vanished || r.Code != -1 {
 				t.Errorf("%+v", r)
 			}
-			until(t, "the command's end", func() bool { return gone(r.out) == nil })
+			until(t, "the command's end", func() bool { return gone(pid) == nil })
 		})
 		for i, part := range parts {
 			t.Run(part, func(t *testing.T) {

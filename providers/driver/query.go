@@ -21,7 +21,8 @@ type Query struct {
 	MemoryGiB float64
 	DiskGiB   float64
 	// MaxVCPUs, MaxMemoryGiB and MaxDiskGiB are maximums for each machine. Zero means no limit. An
-	// offer of unknown amount satisfies them, and so does a disk of the size that DiskGiB asks for.
+	// offer of unknown amount satisfies them. MaxDiskGiB has no effect on an offer whose
+	// Capabilities have DiskResizable.
 	MaxVCPUs     float64
 	MaxMemoryGiB float64
 	MaxDiskGiB   float64

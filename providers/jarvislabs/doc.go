@@ -33,8 +33,8 @@
 // IN2 (Noida), IN1 (Chennai) and EU1 each have a host of their own for calls about machines
 // there; [Config].RegionEndpoints adds to the table. A machine in a region outside the table is
 // listed, but not touched. EU1 has nodes with one GPU or eight, disks of at least 100 GB, and
-// no spot. A spec that asks for more processors or memory than its GPUs come with gets a node
-// with more GPUs.
+// no spot. A GPU comes with a number of processors and an amount of memory: a spec that asks for
+// more of them must allow more GPUs (accelerators.AtLeast), and gets no node otherwise.
 //
 // # Names
 //
