@@ -6,17 +6,24 @@
 // Arguments are those of go test, with packages last, as in "-race ./...". It exits with
 // status 1 if go test fails, or if GPUTRAIN_REQUIRE_ALL is set and a test skips that needs
 // something which can be installed.
+//
+// If GPUTRAIN_SKIPPED names a file, testreport writes into it the tests that only scripts/test -long
+// runs: for each package its path, and a pattern for go test -run, each ended by a zero byte.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,6 +57,11 @@ func run(out io.Writer, args []string) (ok bool, err error) {
 	read(stdout, r)
 	err = cmd.Wait()
 	r.end()
+	if name := os.Getenv(skippedVariable); name != "" {
+		if err := os.WriteFile(name, patterns(r.long), 0o644); err != nil {
+			return false, err
+		}
+	}
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return false, nil // the report shows the reason
 	}
@@ -73,6 +85,26 @@ func read(from io.Reader, r *report) {
 			return
 		}
 	}
+}
+
+// skippedVariable is the environment variable that names the file for skipped tests.
+const skippedVariable = "GPUTRAIN_SKIPPED"
+
+// patterns returns, for each package, its path and a pattern that selects its tests, each ended by a zero byte.
+func patterns(tests []skippedTest) []byte {
+	byPackage := map[string][]string{}
+	for _, t := range tests {
+		elements := strings.Split(t.name, "/")
+		for i, e := range elements {
+			elements[i] = "^" + regexp.QuoteMeta(e) + "$"
+		}
+		byPackage[t.pkg] = append(byPackage[t.pkg], strings.Join(elements, "/"))
+	}
+	var b bytes.Buffer
+	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
+		fmt.Fprintf(&b, "%s\x00%s\x00", pkg, strings.Join(byPackage[pkg], "|"))
+	}
+	return b.Bytes()
 }
 
 // modulePath begins the import path of each package of this module.

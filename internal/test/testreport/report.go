@@ -29,7 +29,11 @@ type report struct {
 	output       map[string]*strings.Builder
 	failedTests  map[string][]string // of running packages, in the order in which they failed
 	skipped      map[string][]string // tests by reason
+	long         []skippedTest       // tests that only scripts/test -long runs
 }
+
+// A skippedTest is a test or subtest.
+type skippedTest struct{ pkg, name string }
 
 func newReport(out io.Writer, elapsed func() time.Duration, total int) *report {
 	return &report{
@@ -64,6 +68,7 @@ func (r *report) add(e event) {
 			why = inapplicableChecks
 		} else if detail, is := strings.CutPrefix(why, waitsForLong); is {
 			why, name = longTests, name+" ("+detail+")"
+			r.long = append(r.long, skippedTest{e.Package, e.Test})
 		}
 		if r.strict && !isByDesign(why) {
 			r.lacking++

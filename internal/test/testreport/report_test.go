@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -82,5 +83,17 @@ func TestStrictReport(t *testing.T) {
 		if r.lacking != lacking || strings.Contains(out.String(), strictVariable) != strict {
 			t.Errorf("strict %v: %d tests are lacking, want %d:\n%s", strict, r.lacking, lacking, out.String())
 		}
+	}
+}
+
+// A package's pattern selects the tests that wait for -long, and none that skip for another reason.
+func TestPatterns(t *testing.T) {
+	r := newReport(io.Discard, func() time.Duration { return 0 }, 0)
+	read(strings.NewReader(events+`{"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestParts/a+b","Output":"    long_test.go:9: scripts/test -long runs it: an hour\n"}
+{"Action":"skip","Package":"github.com/gputrain/gputrain/a","Test":"TestParts/a+b","Elapsed":0}
+`), r)
+	const want = "github.com/gputrain/gputrain/a\x00^TestLong$|^TestParts$/^a\\+b$\x00github.com/gputrain/gputrain/b\x00^TestLong$\x00"
+	if got := string(patterns(r.long)); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
