@@ -21,6 +21,9 @@ var (
 	ErrInvalid = driver.ErrInvalid
 	// ErrNoOffers means that nothing the provider has satisfies the spec.
 	ErrNoOffers = driver.ErrNoOffers
+	// ErrBalance means that the account has too little money. It is found before anything is rented
+	// if the provider tells.
+	ErrBalance = driver.ErrBalance
 	// ErrNoCapacity means that nothing that satisfies the spec is free now.
 	ErrNoCapacity = driver.ErrNoCapacity
 	// ErrQuota means that this account may not have more.

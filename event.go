@@ -34,8 +34,9 @@ type Event struct {
 	// For EventPool it is "opening", "ready", "spent", "closing" or "closed"; "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
 	// yet; "settling" while the pool waits to see what a call without a clean answer has
-	// made or, if Err is nil, until the provider's lists are complete; "launching" while
-	// offers refuse, with how many were tried; "ledger" or "journal" if these could not be
+	// made or, if Err is nil, until the provider's lists are complete; "waiting" while nodes wait for
+	// room, quota or a price, with the reason as Err: see Spec.WaitForCapacity; "launching" while
+	// offers refuse, with how many were tried; "ledger", "journal" or "history" if these could not be
 	// written; "member" if a member of [Cheapest] or [FirstOf] is left out.
 	//
 	// For EventPhase it is "started", "cached", "done" or "failed"; for EventTask "queued",
@@ -49,14 +50,14 @@ type Event struct {
 	// name, and Attempt the number of the attempt.
 	Task, Name string
 	Attempt    int
-	// Elapsed is how long it took, if it is over; for EventPreemption, how long
-	// the node has left.
+	// Elapsed is how long it took, if it is over; for "waiting", how long it has lasted; for
+	// EventPreemption, how long the node has left.
 	Elapsed time.Duration
 	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
 	// states "bootstrapping" and "ready".
 	HostKey       string
 	HostKeySource HostKeySource
-	// Until is when the wait ends at the latest, for "settling". Zero means that there is no such
+	// Until is when the wait ends at the latest, for "settling" and "waiting". Zero means that there is no such
 	// time.
 	Until time.Time
 	// CostUSD is what the pool has cost so far, for EventCost.
@@ -254,6 +255,9 @@ func (g *openProgress) note(ev Event) {
 	defer g.mu.Unlock()
 	if ev.Kind == EventPool {
 		g.pool = ev
+		if ev.State == "waiting" {
+			g.doing = "waiting for capacity"
+		}
 	}
 	if ev.Kind != EventNode && ev.Kind != EventPhase || ev.Node < 0 {
 		return

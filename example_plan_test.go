@@ -31,16 +31,27 @@ func ExamplePlan() {
 	// a100.4 north $9.00 "costs $9.00 an hour; MaxHourlyUSD is $8.00"
 }
 
-func ExampleOffers() {
-	cloud := sim.New(sim.Options{})
+// Any of several accelerators will do: offers are compared by the price of the work that they do.
+func ExamplePlan_anyOf() {
+	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
+		{InstanceType: "h100", Region: "north", Country: "NO", Accelerator: accelerators.H100(), HourlyUSD: driver.USD(2.4)},
+		{InstanceType: "a100", Region: "south", Country: "US", Accelerator: accelerators.A100(), HourlyUSD: driver.USD(1.3)},
+		{InstanceType: "l40s", Region: "south", Country: "US", Accelerator: accelerators.L40S(), HourlyUSD: driver.USD(0.9)},
+	}})
 	defer cloud.Close()
-	spec := gputrain.Spec{Accelerator: accelerators.A100()}
-	for offer, err := range gputrain.Offers(context.Background(), sim.Config{Cloud: cloud}, spec) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(offer.Accelerator.Name)
-		break // no more offers are asked for
+	plan, err := gputrain.Plan(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{
+		AnyOf:     []accelerators.Accelerator{accelerators.H100(), accelerators.A100()},
+		Speed:     map[string]float64{"H100": 2.4, "A100": 1},
+		Countries: []string{"US", "NO"},
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
-	// Output: A100
+	for _, c := range plan {
+		fmt.Printf("%s in %s: %v an hour, %v a unit of work %q\n", c.Offer.InstanceType, c.Offer.Country, c.HourlyUSD, c.WorkUSD, c.Rejected)
+	}
+	// Output:
+	// h100 in NO: $2.40 an hour, $1.00 a unit of work ""
+	// a100 in US: $1.30 an hour, $1.30 a unit of work ""
+	// l40s in US: $0.90 an hour, unknown a unit of work "has accelerator L40S; the spec asks for H100 or A100"
 }

@@ -235,7 +235,7 @@ func Init() {
 // Errors from a node match the package's own kinds of failure too.
 func init() {
 	for name, err := range map[string]error{
-		"ErrInvalid": ErrInvalid, "ErrNoOffers": ErrNoOffers, "ErrNoCapacity": ErrNoCapacity, "ErrQuota": ErrQuota, "ErrAuth": ErrAuth,
+		"ErrInvalid": ErrInvalid, "ErrNoOffers": ErrNoOffers, "ErrNoCapacity": ErrNoCapacity, "ErrQuota": ErrQuota, "ErrBalance": ErrBalance, "ErrAuth": ErrAuth,
 		"ErrRateLimited": ErrRateLimited, "ErrNotFound": ErrNotFound, "ErrUnsupported": ErrUnsupported, "ErrUnavailable": ErrUnavailable,
 		"ErrPreempted": ErrPreempted, "ErrNodeLost": ErrNodeLost, "ErrHostKey": ErrHostKey, "ErrBootstrap": ErrBootstrap, "ErrClosed": ErrClosed,
 		"ErrExpired": ErrExpired, "ErrNoInit": ErrNoInit, "ErrUnknownFunction": ErrUnknownFunction, "ErrTimeout": ErrTimeout,

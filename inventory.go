@@ -34,6 +34,10 @@ func (r reporter) Trouble(about string, err error) {
 	r.p.events.emit(Event{Kind: EventPool, State: about, Err: err})
 }
 
+func (r reporter) Waiting(why error, since, until time.Time) {
+	r.p.events.emit(Event{Kind: EventPool, State: "waiting", Err: why, Elapsed: time.Since(since), Until: until})
+}
+
 func (r reporter) Settling(why error, until time.Time) {
 	r.p.events.emit(Event{Kind: EventPool, State: "settling", Err: why, Until: until})
 }
@@ -82,9 +86,14 @@ type Cost struct {
 	// OverspendUSD is how much of that is more than Spec.BudgetUSD: only this program
 	// watches the budget. It is 0 if there is none.
 	OverspendUSD float64
+	// Parts is what USD is the sum of, by name: "machine", and as far as the provider's prices tell
+	// them apart "disk", "address" and others; "traffic" that was counted on the nodes; "shared" for
+	// volumes and the like that the pool has beside machines.
+	Parts map[string]float64
 	// Bounded is false if nothing but [Reap] would end a machine: it cannot end
 	// itself, or is still on its way up and has no lease yet, or runs a task that
-	// holds its lease in a pool without TTL. It is false too if a price is not known.
+	// holds its lease in a pool without TTL. It is false too if a price is not known, or if
+	// something beside machines is billed, since that does not end itself.
 	Bounded bool
 	// Nodes are the machines that are there or were, in the order in which they were
 	// launched.
@@ -112,7 +121,7 @@ func (p *pool) cost() Cost {
 	now := p.spending.Cost()
 	c := Cost{
 		USD: now.USD, HourlyUSD: now.HourlyUSD, Unknown: now.Unknown,
-		AtMostUSD: now.AtMostUSD, OverspendUSD: now.OverspendUSD, Bounded: now.Bounded,
+		AtMostUSD: now.AtMostUSD, OverspendUSD: now.OverspendUSD, Bounded: now.Bounded, Parts: now.Parts,
 	}
 	for _, m := range now.Machines {
 		c.Nodes = append(c.Nodes, NodeCost(m))

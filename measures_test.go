@@ -28,12 +28,14 @@ const (
 // messages are the configurations and messages that have more fields than typeFields, each with a
 // description.
 var messages = map[string]string{
-	"gputrain.Spec":            "a configuration",
-	"providers/aws.Config":     "a configuration",
-	"providers/gcp.Config":     "a configuration",
-	"providers/runpod.Config":  "a configuration",
-	"providers/runpod.rentPod": "what RunPod is sent to rent a pod",
-	"providers/vastai.ask":     "an offer as Vast.ai sends it",
+	"gputrain.Spec":                  "a configuration",
+	"providers/driver.Offer":         "a message",
+	"providers/aws.Config":           "a configuration",
+	"providers/gcp.Config":           "a configuration",
+	"providers/providertest.Harness": "a configuration",
+	"providers/runpod.Config":        "a configuration",
+	"providers/runpod.rentPod":       "what RunPod is sent to rent a pod",
+	"providers/vastai.ask":           "an offer as Vast.ai sends it",
 }
 
 // TestMeasures limits the sizes of root and of each type to what a reader can keep in mind.

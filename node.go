@@ -27,6 +27,10 @@ type Node struct {
 	// PublicAddr and PrivateAddr are addresses without a port. Nodes of the
 	// pool reach each other by PrivateAddr.
 	PublicAddr, PrivateAddr string
+	// Ports are the addresses, as host:port, by which the internet reaches the node's own ports, if the
+	// provider maps them to others. Nil means that a port is reached at PublicAddr, as far as the provider's
+	// firewall allows.
+	Ports map[int]string
 	// HostKey is the fingerprint, "SHA256:...", of the key by which the node's SSH server has
 	// proved its identity. It is empty until then. HostKeySource says how that key was known
 	// before, if HostKey is not empty. With [HostKeyFirstContact] it was not known: compare HostKey

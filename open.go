@@ -9,12 +9,12 @@ import (
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/history"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/owner"
 	"github.com/gputrain/gputrain/internal/program"
-	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -84,15 +84,8 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 func (p *pool) open() error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
 	p.events.progress.begin("asking for offers")
-	var offers []Offer
-	err := retry.Call(p.ctx, func() (err error) {
-		offers, err = p.fleet.Candidates()
-		return err
-	})
+	offers, err := p.fleet.Offers(p.spec.minReady())
 	if err != nil {
-		return err
-	}
-	if err := p.market.HasRoom(offers, p.spec.minReady()); err != nil {
 		return err
 	}
 	if err := p.spending.Affordable(offers, p.spec.nodes()); err != nil {
@@ -119,6 +112,9 @@ func (p *pool) open() error {
 func (p *pool) keepUp() {
 	p.fleet.Watch(p.account.Caps.Spot)
 	p.lives.Go(func() { p.inventory.Audit(p.ctx) })
+	if p.account.Caps.Spot {
+		p.lives.Go(func() { p.spending.FollowPrices(p.ctx, reporter{p}.Billed) })
+	}
 	if p.spec.BudgetUSD > 0 {
 		p.lives.Go(p.budget)
 	}
@@ -132,7 +128,8 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o
 	p := &pool{identity: who, account: inventory.Account{Provider: provider, Driver: d, Caps: d.Capabilities()}, spec: spec, opts: o}
 	p.begin(ctx, who.expires, spec.TTL)
 	p.market = market.New(provider, d, spec.wants())
-	info := driver.PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), AuthorizedKey: who.keys.Public, Expires: who.expires}
+	p.market.Remember(func() market.History { return p.lookBack() })
+	info := driver.PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), Tags: spec.Tags, AuthorizedKey: who.keys.Public, Expires: who.expires}
 	p.inventory = inventory.New(p.account, info, reporter{p})
 	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
 	p.secrets = &output.Redactor{}
@@ -144,6 +141,15 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o
 	p.fleet = p.newFleet()
 	p.attempts = attempt.Runner{Printer: p.out, Results: p.results, Secrets: p.secrets, Files: o.limits.transfer()}
 	return p
+}
+
+// lookBack returns what earlier pools have seen of machines.
+func (p *pool) lookBack() history.Page {
+	page, err := p.opts.stateDir.history().Read()
+	if err != nil {
+		reporter{p}.Trouble("history", err)
+	}
+	return page
 }
 
 // newPrograms returns what ships this program to the pool's nodes. A build is reported as an event.

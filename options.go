@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
+	"github.com/gputrain/gputrain/internal/history"
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/transfer"
@@ -238,6 +239,26 @@ func (d StateDir) path() (string, error) {
 		return "", &Error{Op: "find the state directory", Kind: ErrLedger, Err: err, Hint: hintStateDir}
 	}
 	return path, nil
+}
+
+// ForgetFailures forgets which machines have failed: those of these offers, or all of them. Pools of
+// this folder remember for a week that a physical machine ([Offer].Host) did not come up, or was not
+// what its offer promised, and for a day that two machines of an instance type in a region did, one after
+// the other. They avoid them, and [Plan] shows why, until such a machine comes up.
+func (d StateDir) ForgetFailures(offers ...Offer) error {
+	if err := d.history().Forget(offers...); err != nil {
+		return &Error{Op: "forget failures", Kind: ErrUnavailable, Err: err}
+	}
+	return nil
+}
+
+// history returns the history of machines that is kept in the folder.
+func (d StateDir) history() *history.Book {
+	path, err := d.path()
+	if err != nil {
+		return history.In("") // the ledger reports that
+	}
+	return history.In(path)
 }
 
 func (d StateDir) open() (*ledger.Dir, error) {

@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -26,9 +27,9 @@ type poolNode struct {
 func (p *pool) newFleet() *fleet.Fleet {
 	return fleet.New(fleet.Config{
 		Context: p.ctx, Least: p.spec.nodes(), Most: p.spec.maxNodes(), Elastic: p.spec.MaxNodes > 0, Slots: p.spec.concurrency(),
-		Replacements: p.spec.replacements(), IdleTimeout: p.spec.idleTimeout(), MaxOffers: p.spec.maxOffers(),
+		Replacements: p.spec.replacements(), IdleTimeout: p.spec.idleTimeout(), WaitForCapacity: p.spec.WaitForCapacity, MaxOffers: p.spec.maxOffers(),
 		Node: p.newNodeSettings(), Packages: p.spec.packages(), Market: p.market, Inventory: p.inventory, Spending: p.spending,
-		Lock: &p.mu, Running: &p.running, Reporter: reporter{p}, Guest: p.newNode,
+		Lock: &p.mu, Running: &p.running, Reporter: reporter{p}, History: p.opts.stateDir.history(), Guest: p.newNode,
 	})
 }
 
@@ -37,7 +38,7 @@ func (p *pool) newNodeSettings() *node.Settings {
 	return &node.Settings{
 		Pool: p.id, Generation: p.generation, Provider: p.account.Provider, Driver: p.account.Driver, Capabilities: p.account.Caps,
 		Describer: node.NewDescriber(p.ctx, p.account.Driver, p.lives.Go),
-		Login:     p.keys, Lease: p.spec.lease(), Expires: p.expires, Query: p.spec.Query(), RequireKnownHostKey: p.spec.RequireKnownHostKey,
+		Login:     p.keys, Lease: p.spec.lease(), Expires: p.expires, Wants: p.spec.wants(), ProvisionTimeout: p.spec.ProvisionTimeout, RequireKnownHostKey: p.spec.RequireKnownHostKey,
 		Image: bootstrap.Image(p.spec.Image), OnPreemption: p.spec.OnPreemption, Output: p.out, Secrets: p.secrets, Go: p.lives.Go,
 	}
 }
@@ -122,7 +123,7 @@ func (n *poolNode) public() Node {
 		Rank: n.Rank(), ID: inst.ID, Name: n.Node.Name(), State: n.State(),
 		Provider: n.Node.Provider(), Region: inst.Offer.Region, InstanceType: inst.Offer.InstanceType,
 		HourlyUSD: inst.Offer.HourlyUSD, Accelerator: inst.Offer.Accelerator,
-		PublicAddr: inst.PublicAddr, PrivateAddr: inst.PrivateAddr,
+		PublicAddr: inst.PublicAddr, PrivateAddr: inst.PrivateAddr, Ports: maps.Clone(inst.Ports),
 		OS: facts.OS, Arch: facts.Arch, VCPUs: facts.CPUs, MemoryGiB: float64(facts.MemoryBytes) / (1 << 30),
 		labels: n.Labels(),
 	}

@@ -3,9 +3,12 @@ package gputrain
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +25,13 @@ type Spec struct {
 	// exactly Accelerator.Count devices; accelerators.AtLeast and CountBetween allow more. A host
 	// of the user's own may always have more.
 	Accelerator accelerators.Accelerator
+	// AnyOf are accelerators of which each node must have one, instead of Accelerator. The nodes of a pool may have
+	// different ones: Node.Accelerator says which.
+	AnyOf []accelerators.Accelerator `json:",omitzero"`
+	// Speed is the work that one device does in an hour, by the names of accelerators:
+	// {"H100": 2.4, "A100-80GB": 1.1, "A100": 1}, in any unit. Offers are then compared by the price of
+	// a unit of work instead of an hour's. Accelerators without a speed come last.
+	Speed map[string]float64 `json:",omitzero"`
 	// Nodes is the number of nodes. Zero means 1, or none if MaxNodes is set: the first task then
 	// starts the first node.
 	Nodes int
@@ -70,9 +80,16 @@ type Spec struct {
 	// Arch is the processors' architecture in Go's words: "amd64", "arm64". Empty means any. A
 	// GH200, for example, is arm64.
 	Arch string
-	// Regions are where nodes may be, in the provider's words. A region includes its zones, so
-	// "us-central1" allows "us-central1-a". None means anywhere.
+	// Regions are where nodes may be: regions or zones in the provider's words, or countries by their
+	// ISO codes. A region includes its zones, so "us-central1" allows "us-central1-a". None means
+	// anywhere.
 	Regions []string
+	// Countries are the countries in which nodes may be, by their ISO 3166-1 codes ("US", "DE"), at
+	// every provider alike. An offer whose country is unknown is rejected. None means anywhere.
+	Countries []string `json:",omitzero"`
+	// Tags are the user's own tags, which each machine gets at a provider that has tags: for bills by
+	// team or project. A provider may refuse characters. Names that begin with "gputrain" are reserved.
+	Tags map[string]string `json:",omitzero"`
 
 	// RequireKnownHostKey rejects offers of machines whose host keys are known only from the first
 	// contact ([HostKeyFirstContact]): an attacker between this program and such a machine at that
@@ -102,6 +119,17 @@ type Spec struct {
 	// AllowUnknownPrice rents machines whose price is not known even if a limit is set. The limits
 	// then hold for the others only.
 	AllowUnknownPrice bool
+
+	// WaitForCapacity is how long nodes wait if there is no room for them, no quota, or no offer
+	// within the limits: when the pool opens, when it grows, and when a node is replaced. The provider
+	// is asked again after five seconds, and less and less often, up to every two minutes; an [EventPool]
+	// of state "waiting" says for what. If Nodes is 0, Open needs no room, and the first task waits.
+	// Zero means that Open, or that task, fails at once.
+	WaitForCapacity time.Duration `json:",omitzero"`
+	// ProvisionTimeout bounds the time from a machine's launch until its SSH server answers; after
+	// that it is ended and another one rented. Zero means the provider's, which is ten minutes for
+	// most: Capabilities.ProvisionTimeout.
+	ProvisionTimeout time.Duration `json:",omitzero"`
 
 	// OnPreemption is shell text that a node runs in its working directory once its
 	// provider has said that it will take the machine back: to save what should not
@@ -175,7 +203,7 @@ type Image struct {
 func (s Spec) Query() driver.Query {
 	return driver.Query{
 		Accelerator: s.Accelerator, Nodes: s.maxNodes(), VCPUs: s.VCPUs, MemoryGiB: s.MemoryGiB, DiskGiB: s.DiskGiB,
-		MaxVCPUs: s.MaxVCPUs, MaxMemoryGiB: s.MaxMemoryGiB, MaxDiskGiB: s.MaxDiskGiB, InstanceTypes: s.InstanceTypes, Arch: s.Arch, Regions: s.Regions,
+		MaxVCPUs: s.MaxVCPUs, MaxMemoryGiB: s.MaxMemoryGiB, MaxDiskGiB: s.MaxDiskGiB, InstanceTypes: s.InstanceTypes, Arch: s.Arch, Regions: s.Regions, Countries: s.Countries,
 		Allocation: s.Allocation, MaxHourlyUSD: s.MaxHourlyUSD, MinHourlyUSD: s.MinHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
 	}
 }
@@ -188,7 +216,7 @@ func (s Spec) packages() driver.Packages {
 
 // wants returns what the market looks for.
 func (s Spec) wants() market.Wants {
-	return market.Wants{Query: s.Query(), RequireKnownHostKey: s.RequireKnownHostKey, BudgetUSD: s.BudgetUSD}
+	return market.Wants{Query: s.Query(), AnyOf: s.AnyOf, Speed: s.Speed, RequireKnownHostKey: s.RequireKnownHostKey, BudgetUSD: s.BudgetUSD}
 }
 
 // Validate reports everything that is wrong with the spec, in one error that
@@ -236,6 +264,9 @@ func (s Spec) Validate() error {
 	if err := s.Accelerator.Validate(); err != nil {
 		f.add("Accelerator: %v", err)
 	}
+	s.validateChoice(&f)
+	f.duration("WaitForCapacity", s.WaitForCapacity)
+	f.duration("ProvisionTimeout", s.ProvisionTimeout)
 	if s.Allocation < OnDemand || s.Allocation > CheapestAllocation {
 		f.add("Allocation is %v; use OnDemand, SpotIfAvailable, Spot or CheapestAllocation", s.Allocation)
 	}
@@ -253,6 +284,45 @@ func (s Spec) Validate() error {
 	s.Image.validate(&f)
 	return f.err("spec")
 }
+
+// validateChoice checks what chooses between accelerators and places, and the tags.
+func (s Spec) validateChoice(f *faults) {
+	if len(s.AnyOf) > 0 && !s.Accelerator.IsZero() {
+		f.add("Accelerator and AnyOf are set; make Accelerator one of AnyOf")
+	}
+	for i, a := range s.AnyOf {
+		if err := a.Validate(); err != nil {
+			f.add("AnyOf[%d]: %v", i, err)
+		} else if a.IsZero() {
+			f.add("AnyOf[%d] asks for no accelerator", i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Speed)) {
+		a, err := accelerators.Parse(name)
+		if err == nil && a.IsZero() {
+			err = errors.New("it names no accelerator")
+		}
+		if err != nil {
+			f.add("Speed[%q]: %v", name, err)
+		}
+		if v := s.Speed[name]; !(v > 0) || math.IsInf(v, 0) {
+			f.add("Speed[%q] is %v; it must be a number above 0", name, v)
+		}
+	}
+	for i, c := range s.Countries {
+		if !countryForm.MatchString(c) {
+			f.add("Countries[%d] is %q; use the two letters of ISO 3166-1, as in US", i, c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tags)) {
+		if name == "" || strings.HasPrefix(strings.ToLower(name), "gputrain") {
+			f.add("Tags has the name %q; it may not be empty or begin with gputrain", name)
+		}
+		f.text("Tags", name+s.Tags[name])
+	}
+}
+
+var countryForm = regexp.MustCompile(`^[A-Za-z]{2}$`)
 
 func validateMount(m Mount, f *faults, where string) {
 	switch {

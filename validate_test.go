@@ -15,6 +15,9 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 	spec := gputrain.Spec{
 		Nodes: -1, MinReady: 5, Concurrency: -2, VCPUs: math.NaN(), MemoryGiB: math.Inf(1), DiskGiB: -1,
 		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3, Arch: "x86_64", Regions: []string{"north", " "},
+		AnyOf: []accelerators.Accelerator{{}, accelerators.H100(accelerators.Count(-1))}, Accelerator: accelerators.T4(),
+		Speed: map[string]float64{"H100": 0, "no such thing!": 1, "": 2}, Countries: []string{"USA", "de"}, Tags: map[string]string{"": "x", "Gputrain-pool": "y"},
+		WaitForCapacity: -time.Hour, ProvisionTimeout: -1,
 		InstanceTypes: []string{"", "a\x00"}, MaxVCPUs: math.Inf(1), MaxMemoryGiB: -2, MinHourlyUSD: math.NaN(),
 		Mounts: []gputrain.Mount{{Source: "", Target: "data"}, {Source: "/x", Target: "/"}},
 		Image: gputrain.Image{
@@ -27,6 +30,8 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD", `"amd64"`, "Regions[1] is empty",
+		"Accelerator and AnyOf are set", "AnyOf[0] asks for no accelerator", "AnyOf[1]: ", `Speed["H100"] is 0`, `Speed["no such thing!"]: `, `Speed[""]: `, `Countries[0] is "USA"`,
+		`Tags has the name ""`, `Tags has the name "Gputrain-pool"`, "WaitForCapacity is -1h0m0s", "ProvisionTimeout is -1ns",
 		"InstanceTypes[0] is empty", "InstanceTypes[1] has a NUL byte", "MaxVCPUs is +Inf", "MaxMemoryGiB is -2", "MinHourlyUSD is NaN",
 		`"data" is not an absolute path`, "Source is empty", "the node's root", `"A=B"`, `"1A"`, "gputrain's own", "Setup[0] is empty", `"-o"`, "user or password"} {
 		if !strings.Contains(err.Error(), want) {
@@ -43,6 +48,7 @@ func TestSpecsThatAreRight(t *testing.T) {
 		{}, {Nodes: 4, MinReady: 2}, {Lease: time.Minute, TTL: time.Hour},
 		{Mounts: []gputrain.Mount{{Source: "vol", Target: "/data"}}},
 		{VCPUs: 2, MaxVCPUs: 2, MemoryGiB: 1, MaxDiskGiB: 5, MinHourlyUSD: 1, MaxHourlyUSD: 1}, {MinHourlyUSD: 1}, {InstanceTypes: []string{"t4.1"}},
+		{AnyOf: []accelerators.Accelerator{accelerators.H100()}, Speed: map[string]float64{"A100-80GB": 0.5}, Countries: []string{"us", "DE"}, Tags: map[string]string{"team": ""}, WaitForCapacity: time.Hour},
 	} {
 		if err := s.Validate(); err != nil {
 			t.Errorf("%+v: %v", s, err)

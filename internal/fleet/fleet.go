@@ -37,6 +37,9 @@ type Config struct {
 	Replacements int
 	// A member of an elastic fleet ends after it has had no task for IdleTimeout.
 	IdleTimeout time.Duration
+	// WaitForCapacity is how long members wait for room, quota or a price. Zero means that they
+	// fail at once.
+	WaitForCapacity time.Duration
 	// MaxOffers bounds the offers in a row that refuse a member its machine.
 	MaxOffers int
 
@@ -56,6 +59,8 @@ type Config struct {
 	Running *sync.WaitGroup
 	// Reporter learns what becomes of the fleet.
 	Reporter Reporter
+	// History learns which machines come up. Nil means that nothing is remembered.
+	History History
 	// Guest returns what the pool runs on a new member.
 	Guest func(*Member) Guest
 }
@@ -72,6 +77,17 @@ type Reporter interface {
 	// Trouble is called with how a purchase goes on ("launching"), and with accounts whose
 	// offers are left out ("member").
 	Trouble(about string, err error)
+	// Waiting is called with what members wait for, since when, and until when at most.
+	Waiting(why error, since, until time.Time)
+}
+
+// A History remembers machines for later pools.
+type History interface {
+	// Failed is called with the offer of a machine that did not come up, or was not what the offer
+	// promised.
+	Failed(o driver.Offer, why error) error
+	// Booted is called with the offer of a machine that came up, and how long that took.
+	Booted(o driver.Offer, took time.Duration) error
 }
 
 // A Change is the state of a member, and what went wrong with it, if anything.
@@ -124,9 +140,6 @@ func (f *Fleet) Close() {
 	f.closing = true
 	f.Tasks.Close()
 }
-
-// Candidates returns the offers that satisfy the pool's spec, the best first.
-func (f *Fleet) Candidates() ([]driver.Offer, error) { return f.machines.candidates() }
 
 // Launch adds as many members as the fleet has at least, and rents machines by these offers for
 // them. It does not wait for those.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -109,6 +110,12 @@ func (r *testReports) Preemption(rank int, what string, _ time.Duration, _ error
 }
 
 func (r *testReports) Trouble(string, error) {}
+
+func (r *testReports) Waiting(why error, since, until time.Time) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.notices = append(r.notices, fmt.Sprintf("waiting for %v of %v: %v", time.Since(since), until.Sub(since), why))
+}
 
 // testGuest runs nothing on a member.
 type testGuest struct{}

@@ -26,15 +26,16 @@ type Member struct {
 	record
 
 	// Guarded by the fleet's lock.
-	offer     driver.Offer      // by which its machine was rented; of an offer for any region, the instance has the region
-	labels    map[string]string // replaced at every change of state, never modified
-	state     State
-	err       error
-	readyAt   time.Time // since when it takes tasks; zero if it never did
-	idleSince time.Time // since when it has none
-	leaves    bool      // it takes no more tasks, and is ended once it has none
-	retiring  bool      // it is being ended
-	takenBack time.Time // when its provider takes it back; zero if that is not known
+	offer      driver.Offer      // by which its machine was rented; of an offer for any region, the instance has the region
+	labels     map[string]string // replaced at every change of state, never modified
+	state      State
+	err        error
+	launchedAt time.Time // or when an earlier program's machine was taken over
+	readyAt    time.Time // since when it takes tasks; zero if it never did
+	idleSince  time.Time // since when it has none
+	leaves     bool      // it takes no more tasks, and is ended once it has none
+	retiring   bool      // it is being ended
+	takenBack  time.Time // when its provider takes it back; zero if that is not known
 }
 
 // A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
@@ -107,6 +108,7 @@ func (m *Member) Ready() {
 func (m *Member) live(inst driver.Instance, launched error) {
 	m.fleet.config.Lock.Lock()
 	m.Node.SetInstance(inst)
+	m.launchedAt = time.Now()
 	unwanted := m.state.Over() // the fleet has become smaller meanwhile
 	m.fleet.config.Lock.Unlock()
 	if unwanted {
@@ -136,6 +138,7 @@ func (m *Member) fail(err error) {
 	}
 	m.enter(state, err)
 	m.Node.GiveUp(err)
+	m.rememberFailure(err)
 	f.replace(m, err)
 	f.Tasks.Dispatch()
 	f.config.Lock.Unlock()
@@ -230,7 +233,10 @@ type owner struct {
 func (o *owner) Rank() int      { return o.member.Rank() }
 func (o *owner) WasReady() bool { return o.member.wasReady }
 func (o *owner) Connecting()    { o.enter(Connecting) }
-func (o *owner) Bootstrapping() { o.enter(Bootstrapping) }
+func (o *owner) Bootstrapping() {
+	o.enter(Bootstrapping)
+	o.member.rememberBoot()
+}
 
 func (o *owner) enter(s State) {
 	o.member.fleet.config.Lock.Lock()
@@ -255,6 +261,10 @@ func (o *owner) Reachable(up bool) {
 }
 
 func (o *owner) Noticed(at time.Time) { o.member.notice(at) }
+
+func (o *owner) Moved(received, sent int64) {
+	o.member.fleet.config.Spending.Moved(o.member.Node.Instance().ID, received, sent)
+}
 
 func (o *owner) Offline() bool {
 	f := o.member.fleet

@@ -27,14 +27,31 @@ type machines interface {
 type renter struct {
 	fleet     *Fleet
 	gathering market.Gathering[*Member]
+	pace      waitingPace
 }
 
-// rent rents a machine for each of the members and has them live. Those that get none fail.
+// rent rents a machine for each of the members and has them live. If there is no room, it waits
+// for some as long as the fleet may. Those that get no machine fail.
 func (r *renter) rent(members []*Member, offers []driver.Offer) {
-	left, refused, err := r.fleet.machines.rent(members, offers)
-	for _, m := range left {
-		m.refused = refused
-		m.fail(err)
+	wait := r.newWait()
+	for {
+		left, refused, err := r.fleet.machines.rent(members, offers)
+		if len(left) == 0 {
+			return
+		}
+		for _, m := range left {
+			m.refused = refused
+		}
+		if offers, err = wait.forOffers(left, err); err != nil {
+			for _, m := range left {
+				m.fail(err)
+			}
+			return
+		}
+		for _, m := range left {
+			m.refused = 0 // the offers are others now
+		}
+		members = left
 	}
 }
 
@@ -42,6 +59,9 @@ func (r *renter) rent(members []*Member, offers []driver.Offer) {
 // has answered what it offers.
 func (r *renter) rentMore(members []*Member) {
 	offers, err := r.ask()
+	if err != nil {
+		offers, err = r.newWait().forOffers(members, err)
+	}
 	if err != nil {
 		for _, m := range members {
 			m.fail(err)
@@ -145,7 +165,7 @@ func (b buyer) launch(o driver.Offer, members []*Member) (left []*Member, err er
 	if err := inventory.PrepareAgain(ctx); err != nil {
 		return members, err
 	}
-	req := driver.Launch{Offer: o, Query: b.config.Node.Query, Packages: b.config.Packages}
+	req := driver.Launch{Offer: o, Query: b.config.Node.Wants.QueryOf(o), Packages: b.config.Packages}
 	for _, m := range members {
 		if err := m.Node.Prepare(o, inventory.Name(m.Rank())); err != nil {
 			return members, err

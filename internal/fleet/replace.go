@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -93,7 +92,7 @@ func (f *Fleet) replace(old *Member, why error) {
 	f.roster.replace(old, m)
 	f.Tasks.Place(m.Slots, m.Rank())
 	m.enter(Launching, nil)
-	tried := cmp.Or(old.offer, old.Node.Instance().Offer)
+	tried := old.rented()
 	if certain {
 		f.machines.avoid(tried, why)
 		f.config.Node.Go(func() { f.renter.rentAnother(m, why) })
@@ -164,8 +163,9 @@ func isFull(why error) bool {
 // may accept it.
 func replaceable(tries int, why error, certain bool) bool {
 	_, alone := errors.AsType[errNoOther](why)
+	_, waited := errors.AsType[waitedError](why)
 	switch {
-	case alone:
+	case alone, waited:
 		return false
 	case errors.Is(why, driver.ErrQuota):
 		return tries > 0
@@ -173,7 +173,7 @@ func replaceable(tries int, why error, certain bool) bool {
 		return true
 	}
 	for _, kind := range []error{
-		driver.ErrBootstrap, driver.ErrAuth, driver.ErrInvalid, driver.ErrUnsupported,
+		driver.ErrBootstrap, driver.ErrAuth, driver.ErrBalance, driver.ErrInvalid, driver.ErrUnsupported,
 		driver.ErrBudget, driver.ErrLedger, driver.ErrFenced, driver.ErrClosed,
 	} {
 		if errors.Is(why, kind) && !errors.Is(why, driver.ErrNodeLost) {

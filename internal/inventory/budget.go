@@ -20,7 +20,7 @@ func (s *Spending) affordable(o driver.Offer, nodes int) error {
 		return nil
 	}
 	least := s.startUSD(o, nodes)
-	if spent := s.machines.usd(time.Now().Add(s.budget.Collect)); spent+least > limit {
+	if spent := s.usd(time.Now().Add(s.budget.Collect)); spent+least > limit {
 		return s.refused("budget", fmt.Errorf("%d nodes of %s in %s cost $%.2f at least, $%.2f are spent, and BudgetUSD is $%.2f", nodes, o.InstanceType, o.Region, least, spent, limit))
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *Spending) untilSpent(ctx context.Context, ahead time.Duration) bool {
 // a day ahead.
 func (s *Spending) lasts() time.Duration {
 	at := time.Now()
-	enough := func(d time.Duration) bool { return s.machines.usd(at.Add(d)) <= s.budget.USD }
+	enough := func(d time.Duration) bool { return s.usd(at.Add(d)) <= s.budget.USD }
 	low, high := time.Duration(0), 24*time.Hour
 	if enough(high) {
 		return high

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"math"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -26,6 +25,8 @@ type machine struct {
 	unwanted bool            // its node is over
 	awaited  bool            // Discard waits for its end
 	leased   bool            // it ends itself once its lease has run out
+	charged  []charge        // at other prices than now; the first from the launch on
+	traffic  traffic         // so far
 }
 
 // resource returns the machine as what may be left.
@@ -34,23 +35,6 @@ func (m *machine) resource() driver.Resource {
 		Provider: m.inst.Offer.Provider, Kind: machineKind, ID: m.inst.ID, Name: m.inst.Name,
 		Region: m.inst.Offer.Region, HourlyUSD: m.inst.Offer.HourlyUSD, Created: m.launched,
 	}
-}
-
-// usd returns what the machine costs if it ends at a time: each begun unit of
-// billing counts whole. It is false if the price is not known.
-func (m *machine) usd(end time.Time) (float64, bool) {
-	perHour, known := m.inst.Offer.HourlyUSD.USD()
-	if over := m.over(); !over.IsZero() {
-		end = over
-	}
-	d := max(end.Sub(m.launched), 0)
-	if unit := m.inst.Offer.BillingUnit; unit > 0 {
-		d = time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
-		if d == 0 {
-			d = unit
-		}
-	}
-	return perHour * d.Hours(), known
 }
 
 // over is when the machine ceased to be billed: when its end was accepted, or at the latest

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,4 +197,84 @@ func TestSummarize(t *testing.T) {
 	if sum != (Summary{Machines: 2, CostUSD: 1, Unknown: 1}) {
 		t.Errorf("%+v", sum)
 	}
+}
+
+// What was paid is summed by what was charged when, by part, with the traffic.
+func TestPricesThatMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parts := func(machine, disk float64) driver.Offer {
+			return driver.Offer{
+				HourlyUSD: driver.USD(machine + disk), EgressUSD: 0.5, IngressUSD: 0.25,
+				Parts: []driver.PricePart{{Name: "machine", HourlyUSD: machine}, {Name: "disk", HourlyUSD: disk}},
+			}
+		}
+		m := &machine{launched: time.Now(), inst: driver.Instance{Offer: parts(1, 0.25)}}
+		from := m.launched
+		if m.reprice(parts(1, 0.25)) || m.reprice(driver.Offer{}) {
+			t.Error("the same price, or none, is news")
+		}
+		time.Sleep(time.Hour)
+		if !m.reprice(parts(3, 0.25)) {
+			t.Error("a new price is no news")
+		}
+		time.Sleep(30 * time.Minute)
+		m.reprice(parts(2, 0.25))
+		m.traffic = traffic{received: 2 << 30, sent: 1 << 30}
+		for after, want := range map[time.Duration]float64{0: 1, time.Hour: 2.25, 90 * time.Minute: 3.875, 2 * time.Hour: 5} {
+			if usd, known := m.usd(from.Add(after)); usd != want || !known {
+				t.Errorf("after %v: $%v, want $%v", after, usd, want)
+			}
+		}
+		sums := map[string]float64{}
+		m.addParts(from.Add(2*time.Hour), sums)
+		if want := map[string]float64{"machine": 3.5, "disk": 0.5, "traffic": 1}; !maps.Equal(sums, want) {
+			t.Errorf("%v, want %v", sums, want)
+		}
+	})
+}
+
+// A begun unit is charged at the last price.
+func TestUnitsOfPricesThatMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{launched: time.Now(), inst: driver.Instance{Offer: driver.Offer{HourlyUSD: driver.USD(1), BillingUnit: time.Hour}}}
+		time.Sleep(90 * time.Minute)
+		m.reprice(driver.Offer{HourlyUSD: driver.USD(3)})
+		if usd, _ := m.usd(time.Now()); usd != 3 {
+			t.Errorf("$%v, want $3", usd)
+		}
+	})
+}
+
+// What is billed beside machines counts while it is there, and afterwards with what it has cost. It does not end itself.
+func TestSharedThingsThatAreBilled(t *testing.T) {
+	dir := folder(t)
+	synctest.Test(t, func(t *testing.T) {
+		inv := New(Account{Provider: "acme", Driver: &cloud{}}, pool(), quiet{})
+		if err := inv.Begin(dir, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer inv.Close(true)
+		s := NewSpending(inv, Budget{})
+		volume := driver.Resource{Kind: "volume", Name: "v1", HourlyUSD: driver.USD(0.5)}
+		key := driver.Resource{Kind: "key", Name: "k1", HourlyUSD: driver.USD(0)}
+		for _, r := range []driver.Resource{volume, key} {
+			if err := inv.Info().Record(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		volume.ID = "vol-1"
+		if err := inv.Info().Record(volume); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if c := s.Cost(); c.USD != 1 || c.HourlyUSD != 0.5 || c.Bounded || c.Parts["shared"] != 1 || s.USD() != 1 {
+			t.Errorf("%+v", c)
+		}
+		inv.shared.released()
+		time.Sleep(time.Hour)
+		if c := s.Cost(); c.USD != 1 || c.HourlyUSD != 0 || !c.Bounded {
+			t.Errorf("after it is gone: %+v", c)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
@@ -20,6 +21,8 @@ type shared struct {
 
 	mu    sync.Mutex
 	byRow map[string]driver.Resource // by the names of the ledger's rows; guarded by mu
+	since map[string]time.Time       // when each was recorded first; guarded by mu
+	spent float64                    // by those that are gone; guarded by mu
 }
 
 // sharedRow is the ledger's row for all that machines share, of whatever kind.
@@ -62,9 +65,25 @@ func (s *shared) put(row string, r driver.Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byRow == nil {
-		s.byRow = map[string]driver.Resource{}
+		s.byRow, s.since = map[string]driver.Resource{}, map[string]time.Time{}
 	}
 	s.byRow[row] = r
+	if s.since[row].IsZero() {
+		s.since[row] = cmp.Or(r.Created, time.Now())
+	}
+}
+
+// cost returns what the resources cost, as far as their prices are known, if they end at a time, and what they cost per hour now.
+func (s *shared) cost(end time.Time) (usd, hourly float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	usd = s.spent
+	for name, r := range s.byRow {
+		perHour, _ := r.HourlyUSD.USD()
+		hourly += perHour
+		usd += perHour * max(end.Sub(s.since[name]), 0).Hours()
+	}
+	return usd, hourly
 }
 
 // made returns the recorded resources that are not known to be gone.
@@ -79,9 +98,11 @@ func (s *shared) made() (all []driver.Resource) {
 
 // released records that nothing is left of what machines shared.
 func (s *shared) released() {
+	spent, _ := s.cost(time.Now())
 	s.mu.Lock()
+	s.spent = spent
 	names := append(slices.Sorted(maps.Keys(s.byRow)), market.SharedKind) // those that were never there count for nothing
-	s.byRow = nil
+	s.byRow, s.since = nil, nil
 	s.mu.Unlock()
 	s.book.note(s.book.ledger.Gone("", names...))
 }

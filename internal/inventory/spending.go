@@ -22,6 +22,7 @@ type Spending struct {
 	lease    time.Duration
 	expires  time.Time // zero if the pool has no TTL
 	machines *machines
+	shared   *shared
 	budget   Budget
 	paying   chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
 	mu       sync.Mutex
@@ -30,7 +31,7 @@ type Spending struct {
 
 // NewSpending returns the spending of an inventory.
 func NewSpending(inv *Inventory, budget Budget) *Spending {
-	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, budget: budget, paying: make(chan struct{}, 1)}
+	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, shared: &inv.shared, budget: budget, paying: make(chan struct{}, 1)}
 }
 
 // A Cost is the cost of a pool. Its fields are those of gputrain.Cost, which documents them.
@@ -40,6 +41,7 @@ type Cost struct {
 	AtMostUSD      float64
 	OverspendUSD   float64
 	Bounded        bool
+	Parts          map[string]float64
 	Machines       []MachineCost
 }
 
@@ -56,7 +58,7 @@ type MachineCost struct {
 // Cost returns what the pool costs now.
 func (s *Spending) Cost() Cost {
 	at := time.Now()
-	c := Cost{Bounded: true}
+	c := Cost{Bounded: true, Parts: map[string]float64{}}
 	held := s.isHeld()
 	latest := at.Add(lapse(s.lease))
 	if expires := s.expires; !expires.IsZero() {
@@ -73,6 +75,7 @@ func (s *Spending) Cost() Cost {
 			return
 		}
 		c.USD += usd
+		m.addParts(at, c.Parts)
 		if m.over().IsZero() {
 			perHour, _ := m.inst.Offer.HourlyUSD.USD()
 			c.HourlyUSD += perHour
@@ -83,7 +86,13 @@ func (s *Spending) Cost() Cost {
 		most, _ := m.usd(latest)
 		c.AtMostUSD += most
 	})
-	c.Bounded = c.Bounded && c.Unknown == 0
+	shared, sharedHourly := s.shared.cost(at)
+	if shared > 0 {
+		c.USD += shared
+		c.HourlyUSD += sharedHourly
+		c.Parts[sharedPart] = shared
+	}
+	c.Bounded = c.Bounded && c.Unknown == 0 && sharedHourly == 0 // nothing of that ends itself
 	if !c.Bounded {
 		c.AtMostUSD = 0
 	}
@@ -94,7 +103,13 @@ func (s *Spending) Cost() Cost {
 }
 
 // USD returns what the pool has cost so far, as far as prices are known.
-func (s *Spending) USD() float64 { return s.machines.usd(time.Now()) }
+func (s *Spending) USD() float64 { return s.usd(time.Now()) }
+
+// usd returns what the pool costs, as far as prices are known, if it ends at a time.
+func (s *Spending) usd(end time.Time) float64 {
+	shared, _ := s.shared.cost(end)
+	return s.machines.usd(end) + shared
+}
 
 // Hold adds to the number of tasks that run and keep their node from ending itself.
 func (s *Spending) Hold(more int) {

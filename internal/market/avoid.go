@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -11,17 +12,18 @@ const avoidFor = 10 * time.Minute
 
 // An offerKey identifies the machines of one offer.
 type offerKey struct {
-	provider, region, instanceType, id string
-	spot                               bool
+	provider, account, region, instanceType, id string
+	spot                                        bool
 }
 
 func offerKeyOf(o driver.Offer) offerKey {
-	return offerKey{o.Provider, o.Region, o.InstanceType, o.ID, o.Spot}
+	return offerKey{o.Provider, o.Account, o.Region, o.InstanceType, o.ID, o.Spot}
 }
 
 // An avoidance is a failure of an offer's machine.
 type avoidance struct {
 	failedAt time.Time
+	reason   string
 	certain  error // not nil: the machine is the same one each time, and would fail so again
 }
 
@@ -34,16 +36,16 @@ func (m *Market) Avoid(o driver.Offer, certain error) {
 	if m.avoided == nil {
 		m.avoided = map[offerKey]avoidance{}
 	}
-	m.avoided[offerKeyOf(o)] = avoidance{time.Now(), certain}
+	m.avoided[offerKeyOf(o)] = avoidance{failedAt: time.Now(), certain: certain}
 }
 
-// avoids reports whether an offer's machine failed lately, and the error if it would again.
-func (m *Market) avoids(o driver.Offer) (certain error, failed bool) {
+// avoids returns why an offer's machine failed lately, or "", and the error if it would again.
+func (m *Market) avoids(o driver.Offer) (certain error, failed string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a, failed := m.avoided[offerKeyOf(o)]
-	if !failed || time.Since(a.failedAt) >= avoidFor {
-		return nil, false
+	a, known := m.avoided[offerKeyOf(o)]
+	if !known || time.Since(a.failedAt) >= avoidFor {
+		return nil, ""
 	}
-	return a.certain, true
+	return a.certain, cmp.Or(a.reason, "its launch failed")
 }

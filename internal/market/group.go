@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -90,6 +91,52 @@ func (g group) flat() (all []tiered, err error) {
 
 // Open opens the members, all at once. It fails if all of them do.
 func (g group) Open(ctx context.Context) (driver.Driver, error) {
+	return g.open(func(p driver.Provider) (driver.Driver, error) { return p.Open(ctx) })
+}
+
+// OpenPublic opens the members, and those that lack a credential without one.
+func (g group) OpenPublic(ctx context.Context) (driver.Driver, error) {
+	return g.open(func(p driver.Provider) (driver.Driver, error) {
+		return OpenToAsk(ctx, p)
+	})
+}
+
+// OpenToAsk opens a provider only to ask for its offers: without a credential, if that is missing and the provider's
+// offers are public.
+func OpenToAsk(ctx context.Context, p driver.Provider) (driver.Driver, error) {
+	if t, ok := p.(tiered); ok {
+		p = t.Provider
+	}
+	d, err := p.Open(ctx)
+	public, ok := p.(driver.PublicProvider)
+	if !ok || !errors.Is(err, driver.ErrAuth) {
+		return d, err
+	}
+	open, failed := public.OpenPublic(ctx)
+	if failed != nil {
+		return nil, err // that a credential is missing is the better reason
+	}
+	if _, several := p.(group); several {
+		return open, nil // its members say so
+	}
+	return withoutKey{open}, nil
+}
+
+// A withoutKey driver was opened without a credential. Its offers say so.
+type withoutKey struct{ driver.Driver }
+
+func (d withoutKey) Offers(ctx context.Context, q driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		for o, err := range d.Driver.Offers(ctx, q) {
+			o.Warnings = append(slices.Clip(o.Warnings), "it is from the public price list: a credential is missing")
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+func (g group) open(open func(driver.Provider) (driver.Driver, error)) (driver.Driver, error) {
 	all, err := g.flat()
 	if err != nil {
 		return nil, err
@@ -97,7 +144,7 @@ func (g group) Open(ctx context.Context) (driver.Driver, error) {
 	drivers, errs := make([]driver.Driver, len(all)), make([]error, len(all))
 	var opening sync.WaitGroup
 	for i, p := range all {
-		opening.Go(func() { drivers[i], errs[i] = p.Open(ctx) })
+		opening.Go(func() { drivers[i], errs[i] = open(p) })
 	}
 	opening.Wait()
 	d := &Group{name: g.Kind}

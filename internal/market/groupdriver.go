@@ -136,18 +136,50 @@ func each(members []*member, f func(i int, m *member) error) error {
 
 // Launch prepares the offer's member if it has to, and launches there.
 func (g *Group) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
-	number, _, _ := strings.Cut(req.Offer.ID, "/")
-	index, err := strconv.Atoi(number)
-	if err != nil || index < 1 || index > len(g.members) {
-		return nil, &driver.Error{Provider: g.name, Op: "launch", Kind: driver.ErrInvalid, Err: fmt.Errorf("%s in %s is no offer of this driver", req.Offer.InstanceType, req.Offer.Region)}
+	m, err := g.offering("launch", req.Offer)
+	if err != nil {
+		return nil, err
 	}
-	m := g.members[index-1]
 	if err := g.prepare(ctx, m, req.Pool); err != nil {
 		return nil, err
 	}
 	req.Pool, req.Offer = m.info(req.Pool), m.ownOffer(req.Offer)
 	got, err := m.driver.Launch(ctx, req)
 	return m.groupInstances(got), err
+}
+
+// offering returns the member of an offer.
+func (g *Group) offering(op string, o driver.Offer) (*member, error) {
+	number, _, _ := strings.Cut(o.ID, "/")
+	index, err := strconv.Atoi(number)
+	if err != nil || index < 1 || index > len(g.members) {
+		return nil, &driver.Error{Provider: g.name, Op: op, Kind: driver.ErrInvalid, Err: fmt.Errorf("%s in %s is no offer of this driver", o.InstanceType, o.Region)}
+	}
+	return g.members[index-1], nil
+}
+
+// Balance asks the offer's member, if that can tell.
+func (g *Group) Balance(ctx context.Context, o driver.Offer) (driver.Balance, error) {
+	m, err := g.offering("balance", o)
+	if err != nil {
+		return driver.Balance{}, err
+	}
+	if d, ok := m.driver.(driver.Balancer); ok {
+		return d.Balance(ctx, m.ownOffer(o))
+	}
+	return driver.Balance{}, nil
+}
+
+// Quota asks the offer's member, if that can tell.
+func (g *Group) Quota(ctx context.Context, o driver.Offer) (driver.Quota, error) {
+	m, err := g.offering("quota", o)
+	if err != nil {
+		return driver.Quota{}, err
+	}
+	if d, ok := m.driver.(driver.Quoter); ok {
+		return d.Quota(ctx, m.ownOffer(o))
+	}
+	return driver.Quota{}, nil
 }
 
 // owners returns the members of these machines. A machine of no member is an error.

@@ -8,11 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"math"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -20,6 +20,11 @@ import (
 // Wants are a pool's conditions for offers: its driver's query, and conditions that the driver does not get.
 type Wants struct {
 	driver.Query
+	// AnyOf are accelerators of which each machine must have one. None means Query.Accelerator.
+	AnyOf []accelerators.Accelerator
+	// Speed is the work per hour of one device, by accelerators in the form of accelerators.Parse. If it
+	// is not empty, offers are compared by the price of the work.
+	Speed map[string]float64
 	// RequireKnownHostKey rejects offers whose machines have a host key that only the first
 	// contact shows.
 	RequireKnownHostKey bool
@@ -35,62 +40,108 @@ type Market struct {
 	caps     driver.Capabilities
 	wants    Wants
 	pace     pace
+	history  func() History
 
-	mu      sync.Mutex
-	avoided map[offerKey]avoidance // guarded by mu
+	mu       sync.Mutex
+	avoided  map[offerKey]avoidance // guarded by mu
+	quotas   map[offerKey]string    // reasons why an offer has room for few machines; guarded by mu
+	balances map[string]balance     // by account; guarded by mu
 }
 
 // New returns the market of a provider's driver. It asks nothing yet.
 func New(provider string, d driver.Driver, wants Wants) *Market {
-	return &Market{provider: provider, driver: d, caps: d.Capabilities(), wants: wants}
+	return &Market{provider: provider, driver: d, caps: d.Capabilities(), wants: wants, history: func() History { return noHistory{} }}
 }
 
-// Offers yields the offers that satisfy the wants, in the driver's order. Errors of the driver
-// are yielded too. Leaving the loop early stops asking.
-func (m *Market) Offers(ctx context.Context) iter.Seq2[driver.Offer, error] {
-	return func(yield func(driver.Offer, error) bool) {
-		for offer, err := range m.driver.Offers(ctx, m.wants.Query) {
-			if err == nil && m.reject(offer).reasons != nil {
-				continue
-			}
-			if !yield(offer, err) || err != nil {
-				return
-			}
-		}
-	}
+// A History is what earlier pools have seen of machines.
+type History interface {
+	// Failure returns why machines of an offer are to be avoided, or "".
+	Failure(driver.Offer) string
+	// Boot returns how long the last machine of an offer took to come up, or 0 if that is unknown.
+	Boot(driver.Offer) time.Duration
 }
 
-// A Candidate is an offer as Plan has judged it.
+// noHistory knows nothing.
+type noHistory struct{}
+
+func (noHistory) Failure(driver.Offer) string     { return "" }
+func (noHistory) Boot(driver.Offer) time.Duration { return 0 }
+
+// Remember has the market avoid what a history says, which it reads anew each time that it asks for offers. It is called
+// before anything else.
+func (m *Market) Remember(history func() History) { m.history = history }
+
+// A Candidate is an offer as Plan has judged it. Its fields are those of gputrain.Candidate, which
+// documents them.
 type Candidate struct {
-	// Offer is the judged offer. If a source could not be asked, only its provider is set.
-	Offer driver.Offer
-	// Rejected has all reasons why the offer does not satisfy the wants. It is empty if it does.
-	Rejected string
+	Offer     driver.Offer
+	HourlyUSD driver.Price
+	WorkUSD   driver.Price
+	Rejected  string
+	Warnings  []string
 }
 
 // Plan returns all offers: first those that satisfy the wants, in the order in which they would
 // be tried, and then the others, the nearest first. Sources that could not be asked come last.
 func (m *Market) Plan(ctx context.Context) ([]Candidate, error) {
-	var weighed []weighedOffer
-	for offer, err := range m.driver.Offers(ctx, m.wants.Query) {
-		if some, ok := errors.AsType[*driver.PartialError](err); ok {
-			for _, s := range some.Sources {
-				why := rejection{reasons: []string{"could not be asked: " + s.Err.Error()}, accelerator: math.MaxInt}
-				weighed = append(weighed, weighedOffer{driver.Offer{Provider: s.Provider}, why})
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		weighed = append(weighed, weighedOffer{offer, m.reject(offer)})
+	weighed, out, err := m.weigh(ctx)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(weighed, m.compareWeighed)
 	var plan []Candidate
 	for _, w := range weighed {
-		plan = append(plan, Candidate{w.offer, w.why.String()})
+		plan = append(plan, m.candidate(w, m.warnings(ctx, w)))
+	}
+	for _, s := range out {
+		plan = append(plan, Candidate{Offer: driver.Offer{Provider: s.Provider}, Rejected: "could not be asked: " + s.Err.Error()})
 	}
 	return plan, nil
+}
+
+// weigh asks for all offers, judges them, and sorts them: those that satisfy the wants first, in
+// the order in which they are tried.
+func (m *Market) weigh(ctx context.Context) (all []weighedOffer, out []driver.SourceError, err error) {
+	offers, out, err := m.ask(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.judge(ctx, offers), out, nil
+}
+
+// judge sorts offers: those that satisfy the wants first, in the order in which they are tried.
+func (m *Market) judge(ctx context.Context, offers []driver.Offer) (all []weighedOffer) {
+	past := m.history()
+	for _, o := range offers {
+		why := m.reject(o)
+		certain, failed := m.avoids(o)
+		if failed == "" {
+			failed = past.Failure(o)
+		}
+		if certain != nil && why.reasons == nil {
+			why.reasons = []string{certain.Error()}
+		}
+		all = append(all, weighedOffer{o, why, failed, past.Boot(o)})
+	}
+	rejectDearSpot(m.wants, all)
+	m.wants.sort(all)
+	if m.limit(ctx, all) {
+		m.wants.sort(all)
+	}
+	return all
+}
+
+// Recall returns a plan of offers that were there at an earlier time. Each has the warning.
+func Recall(provider string, wants Wants, offers []driver.Offer, warning string) []Candidate {
+	m := &Market{provider: provider, wants: wants, history: func() History { return noHistory{} }}
+	var plan []Candidate
+	for _, w := range m.judge(context.Background(), offers) {
+		plan = append(plan, m.candidate(w, append([]string{warning}, w.offer.Warnings...)))
+	}
+	return plan
+}
+
+func (m *Market) candidate(w weighedOffer, warnings []string) Candidate {
+	return Candidate{w.offer, m.wants.hourly(w.offer), m.wants.workUSD(w.offer), w.why.String(), warnings}
 }
 
 // A Selection are the offers that a pool may try.
@@ -99,51 +150,38 @@ type Selection struct {
 	Offers []driver.Offer
 	// Out are the sources that could not be asked.
 	Out []driver.SourceError
-	// None is the reason why there is no offer, or nil if there is one. It is [driver.ErrNoOffers], or
-	// [driver.ErrUnavailable] if a source may answer later.
+	// None is the reason why there is no offer, or nil if there is one. It is [driver.ErrNoOffers],
+	// [driver.ErrUnavailable] if a source may answer later, or [driver.ErrBalance] or [driver.ErrQuota] if only
+	// these keep the pool from an offer.
 	None error
 }
 
 // Candidates selects the offers that satisfy the wants. Those whose machines failed lately come
 // last, and those whose machines would fail again are left out. The error is the driver's.
 func (m *Market) Candidates(ctx context.Context) (s Selection, err error) {
-	var rejected []weighedOffer
-	failed := map[offerKey]int{}
-	for offer, err := range m.driver.Offers(ctx, m.wants.Query) {
-		if some, ok := errors.AsType[*driver.PartialError](err); ok {
-			s.Out = some.Sources
-			continue
+	weighed, out, err := m.weigh(ctx)
+	if err != nil {
+		return Selection{}, err
+	}
+	s.Out = out
+	for _, w := range weighed {
+		if w.why.reasons == nil {
+			s.Offers = append(s.Offers, w.offer)
 		}
-		if err != nil {
-			return Selection{}, err
-		}
-		if why := m.reject(offer); why.reasons != nil {
-			rejected = append(rejected, weighedOffer{offer, why})
-			continue
-		}
-		certain, again := m.avoids(offer)
-		if certain != nil {
-			rejected = append(rejected, weighedOffer{offer, rejection{reasons: []string{certain.Error()}}})
-			continue
-		}
-		failed[offerKeyOf(offer)] = one(again)
-		s.Offers = append(s.Offers, offer)
 	}
 	if s.Offers == nil {
-		s.None = m.noOffers(m.rejections(rejected), s.Out)
+		s.None = m.noOffers(weighed, out)
 	}
-	slices.SortStableFunc(s.Offers, func(a, b driver.Offer) int {
-		if later := failed[offerKeyOf(a)] - failed[offerKeyOf(b)]; later != 0 {
-			return later
-		}
-		return m.compare(a, b)
-	})
 	return s, nil
 }
 
 // noOffers returns the error of a market without a candidate.
-func (m *Market) noOffers(rejected string, out []driver.SourceError) error {
+func (m *Market) noOffers(all []weighedOffer, out []driver.SourceError) error {
+	rejected := m.rejections(all)
 	e := &driver.Error{Provider: m.provider, Op: "offers", Kind: driver.ErrNoOffers, Err: errors.New(rejected)}
+	if i := slices.IndexFunc(all, func(w weighedOffer) bool { return w.why.kind != nil }); i >= 0 {
+		e.Kind, e.Hint = all[i].why.kind, hintOf(all[i].why.kind)
+	}
 	var later []error
 	for _, s := range out {
 		if retry.IsTransient(s.Err) {
@@ -179,6 +217,9 @@ func (m *Market) HasRoom(offers []driver.Offer, nodes int) error {
 		return e
 	}
 	e.Err = fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)
+	if quota := m.quotasOf(offers); quota != "" {
+		e.Kind, e.Err, e.Hint = driver.ErrQuota, fmt.Errorf("%w: %s", e.Err, quota), hintOf(driver.ErrQuota)
+	}
 	return e
 }
 

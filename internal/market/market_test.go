@@ -101,55 +101,40 @@ func TestReject(t *testing.T) {
 			if tt.why != "" && (!errors.Is(found.None, driver.ErrNoOffers) || !strings.Contains(found.None.Error(), tt.why)) {
 				t.Errorf("%v", found.None)
 			}
-			for range m.Offers(t.Context()) {
-				if tt.why != "" {
-					t.Error("it is among the offers")
-				}
-			}
 		})
 	}
 }
 
-// A region includes its zones, but not regions whose names merely begin with its name.
+// A region includes its zones, but not regions whose names merely begin with its name. A country includes its regions.
 func TestRegions(t *testing.T) {
-	all := []string{"us-central1-a", "US-Central1", "us-central10", "eu-west4-b", ""}
-	var offers []driver.Offer
-	for _, r := range all {
-		offers = append(offers, at(r, 1))
-	}
-	for want, allowed := range map[string][]string{
-		"[us-central1-a US-Central1]": {"us-central1"}, "[us-central1-a eu-west4-b]": {"us-central1-a", "eu-west4"}, fmt.Sprint(all): nil,
+	all := []driver.Offer{at("us-central1-a", 1), at("US-Central1", 1), at("us-central10", 1), at("eu-west4-b", 1), at("us-east-1a", 1), at("Oregon, US", 1), at("", 1)}
+	all[0].Country, all[5].Country = "US", "US"
+	for name, tt := range map[string]struct {
+		query driver.Query
+		want  []string
+	}{
+		"a region":               {driver.Query{Regions: []string{"us-central1"}}, []string{"us-central1-a", "US-Central1"}},
+		"a zone and a region":    {driver.Query{Regions: []string{"us-central1-a", "eu-west4"}}, []string{"us-central1-a", "eu-west4-b"}},
+		"a zone that is letter":  {driver.Query{Regions: []string{"us-east-1"}}, []string{"us-east-1a"}},
+		"a country as a region":  {driver.Query{Regions: []string{"us"}}, []string{"us-central1-a", "us-central10", "US-Central1", "us-east-1a", "Oregon, US"}},
+		"a country":              {driver.Query{Countries: []string{"us"}}, []string{"us-central1-a", "Oregon, US"}},
+		"a country and a region": {driver.Query{Countries: []string{"US"}, Regions: []string{"us-central1"}}, []string{"us-central1-a"}},
+		"anywhere":               {driver.Query{}, regions(all)},
 	} {
-		var got []string
-		for o, err := range opened(&shop{offers: offers}, market.Wants{Query: driver.Query{Regions: allowed}}).Offers(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, o.Region)
-		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%v allows %v; want %v", allowed, got, want)
+		found, err := opened(&shop{offers: all}, market.Wants{Query: tt.query}).Candidates(t.Context())
+		got := regions(found.Offers)
+		slices.Sort(got)
+		slices.Sort(tt.want)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, tt.want)
 		}
 	}
 }
 
-// Offers asks for no more offers than its loop takes, and passes on the driver's error.
-func TestOffersAreLazy(t *testing.T) {
+// The driver's error is passed on.
+func TestErrorOfTheDriver(t *testing.T) {
 	s := &shop{offers: []driver.Offer{at("a", 1), at("b", 2)}, err: errors.New("the page is torn")}
 	m := opened(s, market.Wants{})
-	for range m.Offers(t.Context()) {
-		break
-	}
-	if n := s.yields.Load(); n != 1 {
-		t.Errorf("%d offers were asked for", n)
-	}
-	var last error
-	for _, err := range m.Offers(t.Context()) {
-		last = err
-	}
-	if last != s.err {
-		t.Errorf("%v", last)
-	}
 	if plan, err := m.Plan(t.Context()); plan != nil || err != s.err {
 		t.Errorf("a plan of %v, %v", plan, err)
 	}
@@ -168,7 +153,7 @@ func TestRank(t *testing.T) {
 	offers := []driver.Offer{tier, unknown, at("dear", 4), spot, at("same", 2), at("cheap", 2)}
 	for allocation, want := range map[driver.Allocation]string{
 		driver.OnDemand: "same cheap dear unknown tier", driver.Spot: "spot",
-		driver.SpotIfAvailable: "spot same cheap dear unknown tier", driver.CheapestAllocation: "same cheap spot dear unknown tier",
+		driver.SpotIfAvailable: "same cheap spot dear unknown tier", driver.CheapestAllocation: "same cheap spot dear unknown tier",
 	} {
 		m := opened(&shop{offers: offers}, market.Wants{Query: driver.Query{Allocation: allocation}})
 		found, err := m.Candidates(t.Context())
@@ -274,7 +259,7 @@ func TestNoOffers(t *testing.T) {
 		}
 	}
 	plan, err := opened(&shop{offers: []driver.Offer{at("eu", 9)}, err: out}, market.Wants{Query: driver.Query{MaxHourlyUSD: 1}}).Plan(t.Context())
-	if err != nil || len(plan) != 2 || plan[1].Offer != (driver.Offer{Provider: "b"}) || !strings.HasPrefix(plan[1].Rejected, "could not be asked: ") {
+	if err != nil || len(plan) != 2 || plan[1].Offer.Provider != "b" || !strings.HasPrefix(plan[1].Rejected, "could not be asked: ") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
 }

@@ -207,7 +207,7 @@ func (p *Purchase[N]) take(t trial[N]) {
 // isHopeless reports whether the source's other offers would fail in the same way.
 func isHopeless(err error) bool {
 	_, unprepared := errors.AsType[*PrepareError](err)
-	return unprepared || errors.Is(err, driver.ErrAuth) || errors.Is(err, driver.ErrInvalid)
+	return unprepared || errors.Is(err, driver.ErrAuth) || errors.Is(err, driver.ErrBalance) || errors.Is(err, driver.ErrInvalid)
 }
 
 // count describes the progress of the purchase.

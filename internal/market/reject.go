@@ -16,7 +16,8 @@ const UnknownHostKey = "its host key is known by the first contact alone; the sp
 // A rejection lists why an offer does not satisfy the wants. One without reasons satisfies them.
 type rejection struct {
 	reasons     []string
-	accelerator int // how far the offer's is from the wanted one; 0 is right
+	accelerator int   // how far the offer's is from the wanted one; 0 is right
+	kind        error // the kind of error if no other offer is left, or nil for ErrNoOffers
 }
 
 func (r rejection) String() string { return strings.Join(r.reasons, "; and ") }
@@ -26,13 +27,12 @@ func (r rejection) compare(other rejection) int {
 	return cmp.Or(cmp.Compare(r.accelerator, other.accelerator), cmp.Compare(len(r.reasons), len(other.reasons)))
 }
 
-// rejections describes why no offer satisfies the wants, by the nearest ones.
+// rejections describes why no offer satisfies the wants, by the nearest ones, which come first.
 func (m *Market) rejections(all []weighedOffer) string {
 	const shown = 5
 	if len(all) == 0 {
 		return "the provider offers nothing now"
 	}
-	slices.SortStableFunc(all, m.compareWeighed)
 	var why []string
 	for _, r := range all[:min(shown, len(all))] {
 		what := r.offer.InstanceType
@@ -50,22 +50,27 @@ func (m *Market) rejections(all []weighedOffer) string {
 // reject returns all reasons for which an offer does not satisfy the wants.
 func (m *Market) reject(o driver.Offer) (r rejection) {
 	w, caps := m.wants, m.caps.Of(o)
+	want := w.nearest(o.Accelerator)
 	against := func(is bool, format string, args ...any) {
 		if is {
 			r.reasons = append(r.reasons, fmt.Sprintf(format, args...))
 		}
 	}
 	if !caps.Adopts {
-		r.accelerator = distance(w.Accelerator, o.Accelerator)
+		r.accelerator = distance(want, o.Accelerator)
 	}
 	switch {
 	case r.accelerator == 0:
 	case o.Accelerator.IsZero():
-		against(true, "has no accelerator; the spec asks for %v", w.Accelerator)
+		against(true, "has no accelerator; the spec asks for %s", w.wanted())
 	default:
-		against(true, "has accelerator %v; the spec asks for %v", o.Accelerator, w.Accelerator)
+		against(true, "has accelerator %v; the spec asks for %s", o.Accelerator, w.wanted())
 	}
-	against(!w.allows(o.Region), "is in %s; the spec allows %s", cmp.Or(o.Region, "no region that is known"), strings.Join(w.Regions, ", "))
+	against(o.Rejected != "", "%s", o.Rejected)
+	anywhere := driver.Query{Regions: w.Regions}
+	against(!anywhere.Allows(o.Region, o.Country), "is in %s; the spec allows %s", cmp.Or(o.Region, "no region that is known"), strings.Join(w.Regions, ", "))
+	anywhere = driver.Query{Countries: w.Countries}
+	against(!anywhere.Allows(o.Region, o.Country), "is in %s; the spec allows the countries %s", cmp.Or(o.Country, "no country that is known"), strings.Join(w.Countries, ", "))
 	against(w.Arch != "" && o.Arch != "" && o.Arch != w.Arch, "is %s; the spec asks for %s", o.Arch, w.Arch)
 	against(short(o.VCPUs, w.VCPUs), "has %g vCPUs; the spec asks for %g", o.VCPUs, w.VCPUs)
 	against(short(o.MemoryGiB, w.MemoryGiB), "has %.1f GiB of memory; the spec asks for %g", o.MemoryGiB, w.MemoryGiB)
@@ -97,13 +102,16 @@ func distance(want, has accelerators.Accelerator) int {
 	return 2
 }
 
-// allows reports whether machines may be in a region, or in a zone of one.
-func (w Wants) allows(region string) bool {
-	region = strings.ToLower(region)
-	return w.Regions == nil || slices.ContainsFunc(w.Regions, func(r string) bool {
-		rest, inside := strings.CutPrefix(region, strings.ToLower(r))
-		return inside && (rest == "" || rest[0] == '-')
-	})
+// wanted describes the wanted accelerators.
+func (w Wants) wanted() string {
+	if len(w.AnyOf) == 0 {
+		return w.Accelerator.String()
+	}
+	all := make([]string, len(w.AnyOf))
+	for i, a := range w.AnyOf {
+		all[i] = a.String()
+	}
+	return strings.Join(all, " or ")
 }
 
 // allowsType reports whether machines may be of an instance type.

@@ -3,7 +3,6 @@ package market_test
 import (
 	"context"
 	"iter"
-	"sync/atomic"
 
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -14,8 +13,7 @@ type shop struct {
 	driver.Driver
 	caps   driver.Capabilities
 	offers []driver.Offer
-	err    error        // after the offers
-	yields atomic.Int32 // offers that were yielded
+	err    error // after the offers
 }
 
 func (s *shop) Capabilities() driver.Capabilities { return s.caps }
@@ -23,7 +21,6 @@ func (s *shop) Capabilities() driver.Capabilities { return s.caps }
 func (s *shop) Offers(context.Context, driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		for _, o := range s.offers {
-			s.yields.Add(1)
 			if !yield(o, nil) {
 				return
 			}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,7 @@ import (
 
 // connect waits for the machine and for its SSH server, and takes the machine over.
 func (n *Node) connect() error {
-	limit := n.Capabilities().ProvisionTimeout
-	if limit == 0 {
-		limit = driver.DefaultProvisionTimeout
-	}
+	limit := cmp.Or(n.settings.ProvisionTimeout, n.Capabilities().ProvisionTimeout, driver.DefaultProvisionTimeout)
 	ctx, cancel := context.WithTimeoutCause(n.ctx, limit, fmt.Errorf("not up within %v", limit))
 	defer cancel()
 	inst, err := n.startup.awaitEndpoint(ctx)
@@ -51,7 +49,7 @@ func (n *Node) connect() error {
 func (n *Node) takeOver(ctx context.Context, inst driver.Instance) error {
 	caps, before := n.Capabilities(), n.before()
 	cfg := n.supervision()
-	cfg.SelfDestruct, cfg.Disk, cfg.Disposable = scriptsOf(n.settings.Driver, inst).SelfDestruct, n.settings.Query.DiskGiB > 0, !caps.Adopts
+	cfg.SelfDestruct, cfg.Disk, cfg.Disposable = scriptsOf(n.settings.Driver, inst).SelfDestruct, queryOf(n).DiskGiB > 0, !caps.Adopts
 	if cfg.SelfDestruct == "" && caps.Adopts && !caps.KeepCache {
 		cfg.SelfDestruct = dropCacheAtLapse
 	}
@@ -95,7 +93,7 @@ func (n *Node) probe(ctx context.Context) error {
 	if err != nil {
 		return n.explain(ctx, "probe", err)
 	}
-	has, err := scripts.Probed(n.settings.Query, out)
+	has, err := scripts.Probed(queryOf(n), out)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ type lab struct {
 	offline   bool
 	takenOver bool
 	notice    time.Time
+	moved     [2]int64
 }
 
 // newLab makes a machine, and a node that will run on it.
@@ -103,7 +104,8 @@ func newLab(t *testing.T, cfg simnode.Config) *lab {
 		ID: "i-1", Name: "p-0", State: driver.InstanceRunning, SSH: driver.Endpoint{Addr: "m:22", User: "u", HostKeys: []string{l.cloud.machine.HostKey}},
 	}
 	l.settings = &Settings{
-		Pool: "p", Generation: 1, Provider: "acme", Driver: l.cloud, Capabilities: driver.Capabilities{HostKeys: driver.HostKeyPublished, KeepCache: true},
+		Wants: wants{},
+		Pool:  "p", Generation: 1, Provider: "acme", Driver: l.cloud, Capabilities: driver.Capabilities{HostKeys: driver.HostKeyPublished, KeepCache: true},
 		Login: login, Lease: 15 * time.Minute, Output: output.NewPrinter(nil, nil, false, &output.Redactor{}), Secrets: &output.Redactor{}, Go: l.wg.Go,
 	}
 	l.begin()
@@ -209,6 +211,12 @@ func (l *lab) Noticed(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.notice = at
+}
+
+func (l *lab) Moved(received, sent int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved = [2]int64{received, sent}
 }
 
 func (l *lab) TakenOver(error) bool { return l.takenOver }

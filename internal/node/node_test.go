@@ -22,7 +22,7 @@ func TestNodeBecomesReady(t *testing.T) {
 		l := newLab(t, simnode.Config{CPUs: 4, MemoryBytes: 8 << 30, GPUs: []simnode.GPU{{Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-0", MemoryMiB: 81559}, {Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-1", MemoryMiB: 81559}}})
 		l.cloud.scripts.FindAddress = "my address"
 		l.answers["my address"] = "10.1.2.3\n"
-		l.settings.Query = driver.Query{VCPUs: 4, MemoryGiB: 8, Accelerator: accelerators.H100(accelerators.Count(2))}
+		l.settings.Wants = wants{VCPUs: 4, MemoryGiB: 8, Accelerator: accelerators.H100(accelerators.Count(2))}
 		l.ready()
 		if want := []string{"connecting", "leased", "bootstrapping", "bootstrapped", "joined"}; !slices.Equal(l.calls, want) {
 			t.Errorf("it was %q; want %q", l.calls, want)
@@ -43,7 +43,7 @@ func TestNodeBecomesReady(t *testing.T) {
 func TestSmallMachineIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := newLab(t, simnode.Config{CPUs: 2, MemoryBytes: 4 << 30})
-		l.settings.Query = driver.Query{VCPUs: 4, MemoryGiB: 8, Arch: "riscv64"}
+		l.settings.Wants = wants{VCPUs: 4, MemoryGiB: 8, Arch: "riscv64"}
 		l.run()
 		_, err := l.failed()
 		for _, want := range []string{"acme: check p-0", "the spec asks for riscv64", "it has 2 vCPUs; the spec asks for 4", "it has 4.0 GiB of memory; the spec asks for 8"} {
@@ -246,3 +246,8 @@ func TestCleanEarlier(t *testing.T) {
 		})
 	}
 }
+
+// wants are the same for all offers.
+type wants driver.Query
+
+func (w wants) QueryOf(driver.Offer) driver.Query { return driver.Query(w) }

@@ -80,7 +80,7 @@ func (q *queries) end() {
 func (n *Node) queryEarly() {
 	client, scripts := n.Client(), n.scripts()
 	n.queries.begin(n.ctx, client, scripts.Probe, scripts.FindAddress)
-	want := n.settings.Query.Accelerator
+	want := queryOf(n).Accelerator
 	if scripts.Probe != "" || n.Resumed() || !canCompare(want) {
 		return
 	}

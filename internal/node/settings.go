@@ -28,8 +28,11 @@ type Settings struct {
 	Lease time.Duration
 	// Expires is when the pool ends by its TTL. Zero means that it has none.
 	Expires time.Time
-	// Query is what each machine must have.
-	Query driver.Query
+	// Wants has what each machine must have.
+	Wants Wants
+	// ProvisionTimeout bounds the time from a machine's launch until its SSH server answers. Zero
+	// means that of the machine's capabilities.
+	ProvisionTimeout time.Duration
 	// RequireKnownHostKey refuses machines whose host key only the first contact shows.
 	RequireKnownHostKey bool
 	// Image is what a node needs before it takes tasks.
@@ -42,6 +45,12 @@ type Settings struct {
 	Secrets *output.Redactor
 	// Go runs a function that the end of the pool waits for.
 	Go func(func())
+}
+
+// Wants are a pool's conditions for its machines.
+type Wants interface {
+	// QueryOf returns the query that a machine of an offer must satisfy.
+	QueryOf(driver.Offer) driver.Query
 }
 
 // An Owner is notified of what happens to a node, and makes it part of a pool. Its methods are called by the node's
@@ -72,6 +81,8 @@ type Owner interface {
 	Reachable(up bool)
 	// Noticed is called when the provider has announced when it takes the machine back.
 	Noticed(at time.Time)
+	// Moved is called with the bytes that the machine has received and sent so far, if its traffic is billed.
+	Moved(received, sent int64)
 	// TakenOver is called when the node reports, with the error, that another program has the pool. It returns whether
 	// that is so.
 	TakenOver(why error) bool

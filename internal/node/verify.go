@@ -32,10 +32,13 @@ type verifier struct {
 	lacking []string // what the machine lacks
 }
 
+// queryOf returns what the node's machine must have.
+func queryOf(n *Node) driver.Query { return n.settings.Wants.QueryOf(n.Instance().Offer) }
+
 // verify compares the node with what the settings' query asks for.
 func (n *Node) verify() error {
 	v := verifier{
-		query: n.settings.Query, facts: n.Facts(),
+		query: queryOf(n), facts: n.Facts(),
 		ask: func(ctx context.Context, text string) (stdout, stderr string, err error) {
 			return n.queries.answer(ctx, n.Client(), text)
 		},

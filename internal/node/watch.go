@@ -34,6 +34,9 @@ func (n *Node) watch() error {
 	if text := n.preemptionWatch(); text != "" {
 		n.settings.Go(func() { n.watchNotice(text) })
 	}
+	if n.isMetered() {
+		n.settings.Go(func() { watchTraffic(n) })
+	}
 	w := watcher{node: n}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -66,7 +66,7 @@ func IsTransient(err error) bool {
 // refused it.
 func IsRefused(err error) bool {
 	for _, kind := range []error{
-		driver.ErrNoCapacity, driver.ErrQuota, driver.ErrAuth, driver.ErrInvalid, driver.ErrNoOffers, driver.ErrUnsupported, driver.ErrRateLimited, driver.ErrNotFound,
+		driver.ErrNoCapacity, driver.ErrQuota, driver.ErrBalance, driver.ErrAuth, driver.ErrInvalid, driver.ErrNoOffers, driver.ErrUnsupported, driver.ErrRateLimited, driver.ErrNotFound,
 	} {
 		if errors.Is(err, kind) {
 			return true

@@ -52,7 +52,9 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 			}
 		},
 		Without: map[string]string{
-			"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+			"Funds": "containers are free", "Allow": "an engine has no quotas", "Tags": "a container's labels are not for bills",
+			"offers name their country": "an engine does not know where it is",
+			"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI,
 			"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys,
 			"Stall":                               "Launch returns when a node runs",
 			"Room":                                "an engine takes as many as one likes",

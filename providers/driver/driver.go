@@ -105,3 +105,11 @@ type Adviser interface {
 	// [ErrUnavailable]. Empty text means that it has none.
 	Advise(instance Instance, kind error) string
 }
+
+// A PublicProvider is a [Provider] whose offers anyone can ask for.
+type PublicProvider interface {
+	Provider
+	// OpenPublic returns a driver without credentials, of which only Capabilities, Offers and Close
+	// are called. gputrain.Plan uses it if Open fails since a credential is missing.
+	OpenPublic(ctx context.Context) (Driver, error)
+}

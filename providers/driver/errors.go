@@ -19,6 +19,8 @@ var (
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrQuota means that this account may not have more.
 	ErrQuota = errors.New("quota exceeded")
+	// ErrBalance means that the account has too little money for this.
+	ErrBalance = errors.New("balance too low")
 	// ErrAuth means that a credential is missing, wrong, or lacks a permission.
 	ErrAuth = errors.New("not authorized")
 	// ErrRateLimited means that the provider wants fewer calls.

@@ -16,6 +16,9 @@ type Instance struct {
 	// machine by PrivateAddr. Either may be empty.
 	PublicAddr  string
 	PrivateAddr string
+	// Ports are the addresses, as host:port, by which the internet reaches the machine's own ports, if
+	// the provider maps them to others. Nil means that a port is reached at PublicAddr by its own number.
+	Ports map[int]string
 	// SSH is the endpoint of the machine. It may be empty until the machine runs.
 	SSH Endpoint
 	// Offer is the rented offer, with the price that is really charged.

@@ -19,6 +19,12 @@ type Offer struct {
 	InstanceType string
 	// Region is the place of its machines, in the provider's words.
 	Region string
+	// Country is the country of its machines by its ISO 3166-1 code: "US", "DE". Empty means unknown.
+	Country string `json:",omitzero"`
+	// Host is the provider's name for the physical machine, or for its owner's host, that a launch
+	// of this offer gets. The same machine has the same name in later offers. Empty means that the
+	// provider chooses one.
+	Host string `json:",omitzero"`
 	// Accelerator is the accelerator of one machine, with its count. The zero value means none.
 	Accelerator accelerators.Accelerator
 	// Arch is the processors' architecture by Go's name: "amd64", "arm64". Empty means unknown.
@@ -27,9 +33,12 @@ type Offer struct {
 	VCPUs     float64
 	MemoryGiB float64
 	DiskGiB   float64
-	// HourlyUSD is the price of one machine for one hour, with a disk of Query.DiskGiB unless
-	// its provider's documentation differs.
+	// HourlyUSD is the price of one machine for one hour with everything that is billed by time: a
+	// disk of the size that a launch for the query makes, a public address.
 	HourlyUSD Price
+	// Parts are what HourlyUSD is the sum of, if that is more than the machine. Each has a name of
+	// its own. None means that HourlyUSD is one price.
+	Parts []PricePart `json:",omitempty"`
 	// IngressUSD and EgressUSD are the prices of a GiB that the machine receives from the
 	// internet, and sends there. HourlyUSD does not include them. Zero means free or unknown.
 	IngressUSD, EgressUSD float64
@@ -45,4 +54,20 @@ type Offer struct {
 	// Capabilities are those of this offer's machines, if they differ from the driver's. Nil
 	// means the driver's. They are never modified.
 	Capabilities *Capabilities
+	// Rejected is the reason why the driver launches no machine of this offer for the query,
+	// although it has the wanted accelerator: "its reliability is 0.91; Config.MinReliability is
+	// 0.95", "sold out". gputrain.Plan shows it, and no pool tries the offer. Empty means that there
+	// is none.
+	Rejected string `json:",omitzero"`
+	// Warnings are what a user should know before a machine of this offer is rented, and what no
+	// other field tells: "the host's contract ends at 2026-12-01 12:00 UTC". gputrain.Plan shows
+	// them.
+	Warnings []string `json:",omitempty"`
+}
+
+// A PricePart is a part of a price.
+type PricePart struct {
+	// Name is "machine", "disk", "address" or another word for what is paid.
+	Name      string
+	HourlyUSD float64
 }

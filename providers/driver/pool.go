@@ -14,6 +14,9 @@ type PoolInfo struct {
 	Owner string
 	// Lease bounds how long a machine may run without hearing from the pool's program.
 	Lease time.Duration
+	// Tags are the user's own tags, for each machine, and each other thing that is billed, if the
+	// provider has tags. None means that there are none.
+	Tags map[string]string
 	// AuthorizedKey is the pool's public key in authorized_keys form.
 	AuthorizedKey string
 	// Expires is the end of the pool's TTL. Zero means that it has none.

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
@@ -31,9 +33,13 @@ type Query struct {
 	InstanceTypes []string
 	// Arch is the processors' architecture by Go's name: "amd64", "arm64". Empty means any.
 	Arch string
-	// Regions are the allowed places of machines, in the provider's words: a zone of a region
-	// counts as the region. None means anywhere.
+	// Regions are the allowed places of machines: regions or zones in the provider's words
+	// (Offer.Region), or countries by their ISO codes (Offer.Country). A zone of a region counts as
+	// the region. None means anywhere.
 	Regions []string
+	// Countries are the allowed countries of machines, by their ISO codes. None means anywhere. An
+	// offer of unknown country does not satisfy them.
+	Countries []string
 	// Allocation chooses between spot and on demand.
 	Allocation Allocation
 	// MaxHourlyUSD is the maximum price of one machine for an hour. Zero means no limit.
@@ -79,4 +85,27 @@ type Mount struct {
 	Target string
 	// ReadOnly forbids writing.
 	ReadOnly bool
+}
+
+// Allows reports whether machines may be in a place, by Regions and Countries. A driver may omit
+// offers in other places. Region and country are those of an offer, and case does not matter.
+func (q Query) Allows(region, country string) bool {
+	return q.inRegions(region, country) && q.inCountries(country)
+}
+
+func (q Query) inRegions(region, country string) bool {
+	region = strings.ToLower(region)
+	return len(q.Regions) == 0 || slices.ContainsFunc(q.Regions, func(r string) bool {
+		rest, inside := strings.CutPrefix(region, strings.ToLower(r))
+		return inside && (rest == "" || rest[0] == '-' || isZone(rest, r)) || country != "" && strings.EqualFold(r, country)
+	})
+}
+
+// isZone reports whether a rest of a name is the letter of a zone after a region that ends in a digit: "a" of "us-east-1a".
+func isZone(rest, region string) bool {
+	return len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z' && region[len(region)-1] >= '0' && region[len(region)-1] <= '9'
+}
+
+func (q Query) inCountries(country string) bool {
+	return len(q.Countries) == 0 || slices.ContainsFunc(q.Countries, func(c string) bool { return strings.EqualFold(c, country) })
 }

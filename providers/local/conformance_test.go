@@ -45,7 +45,9 @@ func TestConformance(t *testing.T) {
 				}
 			},
 			Without: map[string]string{
-				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+				"Funds": "nodes are free", "Allow": "this machine has no quotas", "Tags": "nobody is billed for a node",
+				"offers name their country": "this machine does not know where it is",
+				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI,
 				"states that the table does not have": noAPI,
 				"MissingKey":                          noKeys, "WrongKey": noKeys, "Secrets": noKeys,
 				"Stall":    "a node runs once it is launched",

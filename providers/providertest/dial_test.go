@@ -20,6 +20,8 @@ type undialedDriver struct {
 	driver.Driver
 	driver.Scripter
 	driver.LeaseMarker
+	driver.Balancer
+	driver.Quoter
 }
 
 func (p undialed) Open(ctx context.Context) (driver.Driver, error) {
@@ -28,7 +30,7 @@ func (p undialed) Open(ctx context.Context) (driver.Driver, error) {
 		return nil, err
 	}
 	s := d.(simDriver)
-	return undialedDriver{s, s, s}, nil
+	return undialedDriver{s, s, s, s, s}, nil
 }
 
 // Pools and checks reach machines by Harness.Dial, and the driver keeps its other

@@ -21,6 +21,8 @@ type simDriver interface {
 	driver.Dialer
 	driver.Scripter
 	driver.LeaseMarker
+	driver.Balancer
+	driver.Quoter
 }
 
 // A provider is the simulated cloud's provider with a flaw.
@@ -112,4 +114,23 @@ func (d patient) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver
 			}
 		}
 	}
+}
+
+// A tells driver reports factor times the money of the account, and more machines than its quota.
+type tells struct {
+	providertestDriver
+	factor float64
+	more   int
+}
+
+func (d tells) Balance(ctx context.Context, o driver.Offer) (driver.Balance, error) {
+	b, err := d.providertestDriver.Balance(ctx, o)
+	b.USD *= d.factor
+	return b, err
+}
+
+func (d tells) Quota(ctx context.Context, o driver.Offer) (driver.Quota, error) {
+	q, err := d.providertestDriver.Quota(ctx, o)
+	q.Machines += d.more
+	return q, err
 }

@@ -32,7 +32,29 @@ func endToEndCommand(c *trial) {
 				c.Errorf("node %d printed %q", r.Node.Rank, r.Stdout)
 			}
 		}
+		costIsBounded(c, pool)
 	})
+}
+
+// costIsBounded checks that a pool's cost counts as bounded if, and only if, nothing of the pool outlives the lease: machines
+// end themselves, or cost nothing, and nothing else is billed.
+func costIsBounded(c *trial, pool *gputrain.Compute) {
+	c.Helper()
+	d := c.open()
+	caps := d.Capabilities()
+	scripter, _ := d.(driver.Scripter)
+	bounded := true
+	for _, n := range pool.Nodes() {
+		ends := scripter != nil && scripter.Scripts(driver.Instance{ID: n.ID}).SelfDestruct != ""
+		bounded = bounded && (ends || caps.Free || caps.Adopts)
+	}
+	cost := pool.Cost()
+	if _, shared := cost.Parts["shared"]; shared || cost.Unknown > 0 {
+		bounded = false
+	}
+	if cost.Bounded != bounded {
+		c.Errorf("Cost.Bounded is %v of a pool whose machines end themselves: %v; Cost is %+v", cost.Bounded, bounded, cost)
+	}
 }
 
 func endToEndFunction(c *trial) {

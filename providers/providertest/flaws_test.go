@@ -52,6 +52,52 @@ var flaws = []flaw{
 		})},
 	{name: "offers at no price", check: "offers are priced in USD per hour", says: "never 0",
 		driver: editedOffers(func(o driver.Offer) []driver.Offer { o.HourlyUSD = driver.USD(0); return []driver.Offer{o} })},
+	{name: "parts that are not the price", check: "offers are priced in USD per hour", says: "sum of its parts",
+		driver: editedOffers(func(o driver.Offer) []driver.Offer {
+			o.Parts = []driver.PricePart{{Name: "machine", HourlyUSD: 0.1}, {Name: "disk", HourlyUSD: 0.01}}
+			return []driver.Offer{o}
+		})},
+	{name: "parts of one name", check: "offers are priced in USD per hour", says: "name of its own",
+		driver: editedOffers(func(o driver.Offer) []driver.Offer {
+			usd, _ := o.HourlyUSD.USD()
+			o.Parts = []driver.PricePart{{Name: "machine", HourlyUSD: usd}, {Name: "machine"}}
+			return []driver.Offer{o}
+		})},
+	{name: "a country by its name", check: "offers name their country", says: "two capital letters",
+		driver: editedOffers(func(o driver.Offer) []driver.Offer { o.Country = "Norway"; return []driver.Offer{o} })},
+	{name: "a filter that knows no countries", check: "offers name their country", says: "Query.Allows",
+		driver: func(d providertestDriver) driver.Driver {
+			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {
+				return func(yield func(driver.Offer, error) bool) {
+					for o, err := range d.Offers(ctx, s) {
+						if (s.Regions == nil || slices.Contains(s.Regions, o.Region)) && !yield(o, err) {
+							return
+						}
+					}
+				}
+			}}
+		}},
+	{name: "money in cents", check: "the account's money is known", says: "and the account has",
+		driver: func(d providertestDriver) driver.Driver { return tells{d, 100, 0} }},
+	{name: "a quota that counts all", check: "the account's quota is known", says: "may have 2 more",
+		driver: func(d providertestDriver) driver.Driver { return tells{d, 1, 1} }},
+	{name: "no money is no quota", check: "a launch without money says so", says: "Driver.Launch without money",
+		driver: func(d providertestDriver) driver.Driver {
+			return launches{d, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
+				got, err := d.Launch(ctx, r)
+				if e, ok := errors.AsType[*driver.Error](err); ok && errors.Is(err, driver.ErrBalance) {
+					e.Kind = driver.ErrQuota
+				}
+				return got, err
+			}}
+		}},
+	{name: "the user's tags are forgotten", check: "launch with the user's tags", says: "PoolInfo.Tags has team=vision",
+		driver: func(d providertestDriver) driver.Driver {
+			return launches{d, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
+				r.Pool.Tags = nil
+				return d.Launch(ctx, r)
+			}}
+		}},
 	{name: "a filter that wants a name", check: "offers keep what satisfies a spec without names", says: "leaves out",
 		driver: func(d providertestDriver) driver.Driver {
 			return offers{d, func(ctx context.Context, s driver.Query) iter.Seq2[driver.Offer, error] {

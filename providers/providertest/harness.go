@@ -50,6 +50,12 @@ type Harness struct {
 	Stall func()
 	// Room limits the fake's capacity to n more machines.
 	Room func(n int)
+	// Funds sets the money of the account, in US dollars.
+	Funds func(usd float64)
+	// Allow sets the account's quota to n more machines.
+	Allow func(n int)
+	// Tags returns the tags or labels of a machine in the fake, by its ID.
+	Tags func(id string) map[string]string
 	// Unpriced makes the API report no prices from now on.
 	Unpriced func()
 	// PagedOffers is true if the offers come in several pages.
@@ -98,7 +104,7 @@ type check struct {
 }
 
 func checks() []check {
-	return slices.Concat(openChecks(), offerChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
+	return slices.Concat(openChecks(), offerChecks(), accountChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
 		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), optionalChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 
@@ -111,6 +117,9 @@ var hooks = map[string]func(Harness) bool{
 	"States":      func(h Harness) bool { return h.States != nil },
 	"Stall":       func(h Harness) bool { return h.Stall != nil },
 	"Room":        func(h Harness) bool { return h.Room != nil },
+	"Funds":       func(h Harness) bool { return h.Funds != nil },
+	"Allow":       func(h Harness) bool { return h.Allow != nil },
+	"Tags":        func(h Harness) bool { return h.Tags != nil },
 	"Unpriced":    func(h Harness) bool { return h.Unpriced != nil },
 	"PagedOffers": func(h Harness) bool { return h.PagedOffers },
 	"MissingKey":  func(h Harness) bool { return h.MissingKey != nil },

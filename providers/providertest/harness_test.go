@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ var leadsTo sync.Map
 
 // harness returns the harness of a simulated cloud whose provider has a flaw.
 func harness(t *testing.T, f flaw) Harness {
-	c := sim.New(sim.Options{Token: token, BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: func(_ context.Context, cmd sim.Command) int {
+	c := sim.New(sim.Options{Token: token, TellsAccount: true, BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: func(_ context.Context, cmd sim.Command) int {
 		fmt.Fprintln(cmd.Stdout, strings.Join(cmd.Args[1:], " "))
 		return 0
 	}})
@@ -86,6 +87,11 @@ func harness(t *testing.T, f flaw) Harness {
 		Room: func(n int) {
 			c.SetOffers(driver.Offer{InstanceType: "small", HourlyUSD: driver.USD(1), Available: n})
 		},
+		Funds: func(usd float64) {
+			c.SetAccount(func(m *driver.Balance, _ *int) { *m = driver.Balance{Known: true, USD: usd} })
+		},
+		Allow:       func(n int) { c.SetAccount(func(_ *driver.Balance, quota *int) { *quota = cmp.Or(n, -1) }) },
+		Tags:        c.Tags,
 		Unpriced:    func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
 		PagedOffers: true,
 		MissingKey:  &MissingKey{Provider: with(sim.Config{Cloud: c}), Names: "Config.Token"},

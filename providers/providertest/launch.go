@@ -14,6 +14,7 @@ import (
 func launchChecks() []check {
 	return []check{
 		{"launch of three", []string{"Account"}, launchThree},
+		{"launch with the user's tags", []string{"Tags"}, launchUserTags},
 		{"launch of what there is no room for", []string{"Account", "Room"}, launchNoRoom},
 		{"launch of more than there is room for", []string{"Account", "Room"}, launchPartly},
 		{"launch after the caller has given up", []string{"Account"}, launchTooLate},
@@ -108,6 +109,21 @@ func launchPartly(c *trial) {
 	if len(got) != room {
 		c.Errorf("Driver.Launch adopted %d machines, and only %d were free", len(got), room)
 	}
+}
+
+// The user's own tags are for the bill, and make no machine another pool's.
+func launchUserTags(c *trial) {
+	want := map[string]string{"team": "vision", "cost-center": "4711"}
+	p := c.prepared()
+	p.info.Tags = want
+	in := p.launch(1)[0]
+	has := c.h.Tags(in.ID)
+	for name, value := range want {
+		if has[name] != value {
+			c.Errorf("the machine has the tags %v; PoolInfo.Tags has %s=%s", has, name, value)
+		}
+	}
+	p.holds("a user's tags do not hide a machine", in.ID)
 }
 
 func launchTooLate(c *trial) {

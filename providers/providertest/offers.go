@@ -2,7 +2,9 @@ package providertest
 
 import (
 	"math"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -11,6 +13,7 @@ import (
 func offerChecks() []check {
 	return []check{
 		{"offers are priced in USD per hour", nil, offersPriced},
+		{"offers name their country", nil, offersCountry},
 		{"offers of no known price", []string{"Unpriced"}, offersUnpriced},
 		{"offers are unique", nil, offersUnique},
 		{"offers keep what satisfies the spec", nil, offersFiltered},
@@ -27,7 +30,9 @@ func (c *trial) offers(d driver.Driver, spec driver.Query) []driver.Offer {
 		if err != nil {
 			c.Fatalf("Driver.Offers: %v", err)
 		}
-		all = append(all, o)
+		if o.Rejected == "" {
+			all = append(all, o)
+		}
 	}
 	return all
 }
@@ -50,8 +55,50 @@ func offersPriced(c *trial) {
 		if o.Spot && !caps.Spot {
 			c.Errorf("%s is a spot offer, and Capabilities.Spot is false", o.InstanceType)
 		}
+		if o.Parts != nil {
+			sum, names := 0.0, map[string]bool{}
+			for _, part := range o.Parts {
+				if part.Name == "" || names[part.Name] || part.HourlyUSD < 0 {
+					c.Errorf("%s has the price part %+v: each has a name of its own, and costs something or nothing", o.InstanceType, part)
+				}
+				names[part.Name] = true
+				sum += part.HourlyUSD
+			}
+			if !known || math.Abs(sum-usd) > 1e-6*max(usd, 1) {
+				c.Errorf("%s costs %v, and the sum of its parts is $%v", o.InstanceType, o.HourlyUSD, sum)
+			}
+		}
 		if o.VCPUs < 0 || o.MemoryGiB < 0 || o.DiskGiB < 0 || o.Available < 0 {
 			c.Errorf("offer %+v: an unknown amount is zero", o)
+		}
+	}
+}
+
+var countryForm = regexp.MustCompile(`^[A-Z]{2}$`)
+
+func offersCountry(c *trial) {
+	d, asked := c.open(), false
+	for _, o := range c.offers(d, c.h.Spec.Query()) {
+		if !countryForm.MatchString(o.Country) {
+			c.Errorf("%s in %q is in country %q: Offer.Country is the ISO 3166-1 code of two capital letters", o.InstanceType, o.Region, o.Country)
+			continue
+		}
+		if asked {
+			continue
+		}
+		asked = true
+		spec := c.h.Spec.Query()
+		spec.Countries = []string{strings.ToLower(o.Country)}
+		byRegion := c.h.Spec.Query()
+		byRegion.Regions = []string{o.Country}
+		for name, q := range map[string]driver.Query{"Countries": spec, "Regions": byRegion} {
+			found := false
+			for _, again := range c.offers(d, q) {
+				found = found || again.InstanceType == o.InstanceType && again.Region == o.Region && again.Spot == o.Spot
+			}
+			if !found {
+				c.Errorf("Driver.Offers leaves out %s in %s for a query whose %s has %q: compare places by Query.Allows", o.InstanceType, o.Region, name, o.Country)
+			}
 		}
 	}
 }

@@ -214,7 +214,7 @@ func (p *pool) requests(n int) []driver.Launch {
 		if err != nil {
 			p.Fatalf("Driver.Offers: %v", err)
 		}
-		if o.Spot != (p.h.Spec.Allocation == driver.Spot) {
+		if o.Rejected != "" || o.Spot != (p.h.Spec.Allocation == driver.Spot) {
 			continue
 		}
 		req := driver.Launch{Pool: p.now(), Offer: o, Query: p.h.Spec.Query(), Token: rand.Text()}

@@ -18,6 +18,7 @@ type api struct {
 	record  *record
 	shared  []*shared
 	tokens  map[string]*launched
+	balance driver.Balance // of each account
 }
 
 // A shared is a network or a key.
@@ -40,7 +41,7 @@ func (a *api) do(entry *Call, r request, f Fault) (answer, error) {
 	case OpOpen:
 		return answer{Account: &account{
 			Name: a.cloud + "/" + r.Account, ListLag: a.opts.ListLag, PreemptionNotice: a.opts.PreemptionNotice,
-			ProvisionTimeout: a.opts.ProvisionTimeout, NoTokens: a.opts.NoTokens,
+			ProvisionTimeout: a.opts.ProvisionTimeout, NoTokens: a.opts.NoTokens, TellsAccount: a.opts.TellsAccount,
 		}}, nil
 	case OpOffers:
 		return answer{Offers: a.catalog.list()}, nil
@@ -58,6 +59,8 @@ func (a *api) do(entry *Call, r request, f Fault) (answer, error) {
 		return a.release(entry, r)
 	case OpMarkLease:
 		return a.markLease(entry, r)
+	case OpAccount:
+		return answer{Balance: &a.balance, Quota: a.quota(r.Account)}, nil
 	}
 	return answer{}, &apiError{Status: statusNotFound, Message: "no such call"}
 }
@@ -149,6 +152,8 @@ func (a *api) room(of *offer, account string) *apiError {
 		return &apiError{Status: statusConflict, Code: codeCapacity, Message: "the offer no longer exists"}
 	case !of.endless && of.Available <= 0:
 		return &apiError{Status: statusConflict, Code: codeCapacity, Message: "none is left of " + of.InstanceType + " in " + of.Region}
+	case a.balance.Known && a.balance.USD <= 0:
+		return &apiError{Status: statusPayment, Message: fmt.Sprintf("the account has $%.2f", a.balance.USD)}
 	case a.opts.Quota == 0:
 		return nil
 	}
@@ -156,6 +161,14 @@ func (a *api) room(of *offer, account string) *apiError {
 		return &apiError{Status: statusConflict, Code: codeQuota, Message: fmt.Sprintf("the account has %d machines, and may not have more", has)}
 	}
 	return nil
+}
+
+// quota returns how many machines an account may still have.
+func (a *api) quota(account string) *driver.Quota {
+	has := len(a.fleet.inUse(account))
+	return &driver.Quota{
+		Known: a.opts.Quota != 0, Machines: max(a.opts.Quota-has, 0), Reason: fmt.Sprintf("the account may have %d machines, and has %d", max(a.opts.Quota, 0), has),
+	}
 }
 
 func (a *api) describe(r request) answer {

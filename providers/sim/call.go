@@ -33,6 +33,8 @@ type answer struct {
 	Instances []driver.Instance
 	Resources []driver.Resource
 	Done      bool
+	Balance   *driver.Balance
+	Quota     *driver.Quota
 }
 
 // An account has the facts about the cloud that a driver needs.
@@ -42,6 +44,7 @@ type account struct {
 	PreemptionNotice time.Duration
 	ProvisionTimeout time.Duration
 	NoTokens         bool
+	TellsAccount     bool
 }
 
 // An apiError is an error as an answer. Machines may come with it.
@@ -72,6 +75,7 @@ func (e *apiError) Answered() bool { return true }
 const (
 	statusInvalid      = 400
 	statusUnauthorized = 401
+	statusPayment      = 402
 	statusNotFound     = 404
 	statusConflict     = 409
 	statusRateLimited  = 429

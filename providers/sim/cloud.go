@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -65,6 +66,37 @@ func (c *Cloud) SetPrice(offerID string, price driver.Price) {
 	if o := c.catalog.find(offerID); o != nil {
 		o.HourlyUSD = price
 	}
+}
+
+// MovePrice changes the price of an offer, and of its machines, from now on, as a spot price moves.
+func (c *Cloud) MovePrice(offerID string, price driver.Price) {
+	c.SetPrice(offerID, price)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.fleet.machines {
+		if m.offer.ID == offerID {
+			m.move(price)
+		}
+	}
+}
+
+// SetAccount changes the money of each account, and how many machines it may have: Options.Quota. Launches of an account
+// without money fail. Drivers know both if Options.TellsAccount is true. Before the first call accounts pay later, by
+// invoice.
+func (c *Cloud) SetAccount(change func(money *driver.Balance, quota *int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.api.balance, &c.opts.Quota)
+}
+
+// Tags returns the tags that a machine has by PoolInfo.Tags.
+func (c *Cloud) Tags(id string) map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.fleet.machine(id); m != nil {
+		return maps.Clone(m.pool.Tags)
+	}
+	return nil
 }
 
 // Close ends every machine, and returns once nothing of the cloud is left.

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func TestConformance(t *testing.T) {
 
 // harness returns the harness of a cloud in this program.
 func harness(t *testing.T, o sim.Options) providertest.Harness {
+	o.TellsAccount = true
 	c := sim.New(o)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -103,6 +105,11 @@ func harness(t *testing.T, o sim.Options) providertest.Harness {
 			}
 			c.SetOffers(driver.Offer{HourlyUSD: driver.USD(1), InstanceType: "small", Available: n})
 		},
+		Funds: func(usd float64) {
+			c.SetAccount(func(m *driver.Balance, _ *int) { *m = driver.Balance{Known: true, USD: usd} })
+		},
+		Allow:      func(n int) { c.SetAccount(func(_ *driver.Balance, quota *int) { *quota = cmp.Or(n, -1) }) },
+		Tags:       c.Tags,
 		Unpriced:   func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
 		MissingKey: &providertest.MissingKey{Provider: sim.Config{Cloud: c}, Names: "Config.Token"},
 		WrongKey:   sim.Config{Cloud: c, Token: "sk-wrong"},

@@ -89,6 +89,38 @@ func (d *simDriver) Offers(ctx context.Context, _ driver.Query) iter.Seq2[driver
 	}
 }
 
+// Balance returns the account's money, if the cloud tells.
+func (d *simDriver) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	a, err := d.tell(ctx)
+	if a.Balance == nil {
+		return driver.Balance{}, err
+	}
+	return *a.Balance, err
+}
+
+// Quota returns how many machines the account may still have, if the cloud tells.
+func (d *simDriver) Quota(ctx context.Context, _ driver.Offer) (driver.Quota, error) {
+	a, err := d.tell(ctx)
+	if a.Quota == nil {
+		return driver.Quota{}, err
+	}
+	return *a.Quota, err
+}
+
+func (d *simDriver) tell(ctx context.Context) (answer, error) {
+	if !d.account.TellsAccount {
+		return answer{}, nil
+	}
+	a, err := d.call(ctx, request{Op: OpAccount})
+	if err == nil && (a.Balance == nil || a.Quota == nil) {
+		err = errGarbage
+	}
+	if err != nil {
+		return answer{}, fail("account", err)
+	}
+	return a, nil
+}
+
 // sharedKinds are the things that Prepare makes. The network is removed first.
 var sharedKinds = []string{"network", "key"}
 
@@ -257,6 +289,8 @@ func kindOf(err error) error {
 		return driver.ErrUnavailable
 	case !errors.As(err, &e):
 		return nil
+	case e.Status == statusPayment:
+		return driver.ErrBalance
 	case e.Code == codeCapacity:
 		return driver.ErrNoCapacity
 	case e.Code == codeQuota:

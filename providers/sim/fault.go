@@ -24,6 +24,7 @@ const (
 	OpTerminate = fault.OpTerminate
 	OpRelease   = fault.OpRelease
 	OpMarkLease = fault.OpMarkLease
+	OpAccount   = fault.OpAccount
 )
 
 // A Kind is a kind of fault: the kinds of package fault that this API has, before and after the

@@ -34,7 +34,7 @@ func newFront(t *testing.T, c *sim.Cloud) *fakecloud.Server {
 // frontOps are the operations of the front: the API's own, by their names.
 func frontOps() map[providertest.Op][]string {
 	ops := map[providertest.Op][]string{}
-	for _, op := range []sim.Op{sim.OpOpen, sim.OpOffers, sim.OpPrepare, sim.OpLaunch, sim.OpDescribe, sim.OpList, sim.OpTerminate, sim.OpRelease, sim.OpMarkLease} {
+	for _, op := range []sim.Op{sim.OpOpen, sim.OpOffers, sim.OpPrepare, sim.OpLaunch, sim.OpDescribe, sim.OpList, sim.OpTerminate, sim.OpRelease, sim.OpMarkLease, sim.OpAccount} {
 		ops[op] = []string{string(op)}
 	}
 	return ops

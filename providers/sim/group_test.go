@@ -25,7 +25,7 @@ func conformanceOfGroup(t *testing.T, group func(...driver.Provider) driver.Prov
 	providertest.RunInBubble(t, func(t *testing.T) providertest.Harness {
 		o := sim.Options{Token: "sk-sim-test", BootTime: time.Second, ListLag: 5 * time.Second, NoTokens: true, Exec: greet}
 		cheap := harness(t, o)
-		o.Offers = []driver.Offer{{HourlyUSD: driver.USD(2), InstanceType: "large", Region: "east-2"}}
+		o.Offers = []driver.Offer{{HourlyUSD: driver.USD(2), InstanceType: "large", Region: "east-2", Country: "US"}}
 		dear := harness(t, o)
 		first, second := cheap.Provider.(sim.Config), dear.Provider.(sim.Config)
 		second.Account = "second"
@@ -62,6 +62,15 @@ func conformanceOfGroup(t *testing.T, group func(...driver.Provider) driver.Prov
 		}
 		h.Stall = func() { cheap.Stall(); dear.Stall() }
 		h.Room = func(n int) { cheap.Room(n); dear.Room(0) }
+		h.Funds = func(usd float64) { cheap.Funds(usd); dear.Funds(usd) }
+		h.Tags = func(id string) map[string]string {
+			for _, b := range both {
+				if own, ok := strings.CutPrefix(id, b.prefix()); ok {
+					return b.Tags(own)
+				}
+			}
+			return nil
+		}
 		h.Unpriced = func() { cheap.Unpriced(); second.Cloud.SetOffers(driver.Offer{InstanceType: "large"}) }
 		h.MissingKey = &providertest.MissingKey{Provider: group(sim.Config{Cloud: first.Cloud}, sim.Config{Cloud: second.Cloud}), Names: "Config.Token"}
 		h.WrongKey = group(sim.Config{Cloud: first.Cloud, Token: "sk-wrong"}, sim.Config{Cloud: second.Cloud, Token: "sk-wrong"})

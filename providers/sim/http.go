@@ -47,11 +47,13 @@ type (
 		Nodes []wireNode
 	}
 	wireAnswer struct {
-		Account   *account       `json:",omitempty"`
-		Offers    []wireOffer    `json:",omitempty"`
-		Instances []wireInstance `json:",omitempty"`
-		Resources []wireResource `json:",omitempty"`
-		Done      bool           `json:",omitempty"`
+		Account   *account        `json:",omitempty"`
+		Offers    []wireOffer     `json:",omitempty"`
+		Instances []wireInstance  `json:",omitempty"`
+		Resources []wireResource  `json:",omitempty"`
+		Done      bool            `json:",omitempty"`
+		Balance   *driver.Balance `json:",omitempty"`
+		Quota     *driver.Quota   `json:",omitempty"`
 		// Has names the fields above that are present, though they may be empty.
 		Has   string     `json:",omitempty"`
 		Error *wireError `json:",omitempty"`
@@ -162,7 +164,7 @@ func (c *Cloud) serveHTTP(w http.ResponseWriter, hr *http.Request) {
 		json.NewEncoder(w).Encode(wireAnswer{Error: &wireError{e.Code, e.Message, e.Request, each(e.Instances, toInstance)}})
 		return
 	}
-	out := wireAnswer{Account: a.Account, Done: a.Done}
+	out := wireAnswer{Account: a.Account, Done: a.Done, Balance: a.Balance, Quota: a.Quota}
 	switch {
 	case a.Offers != nil:
 		out.Has, out.Offers = "offers", each(a.Offers, toOffer)
@@ -242,7 +244,7 @@ func (c *remote) call(ctx context.Context, r request) (answer, error) {
 		}
 		return answer{}, e
 	}
-	a := answer{Account: out.Account, Done: out.Done}
+	a := answer{Account: out.Account, Done: out.Done, Balance: out.Balance, Quota: out.Quota}
 	switch out.Has {
 	case "offers":
 		a.Offers = each(out.Offers, wireOffer.offer)

@@ -19,8 +19,10 @@ type instance struct {
 
 	began, ended time.Time
 	leaseUntil   time.Time
-	listed       time.Time // lists have it from then on
-	shown        time.Time // describe has it from then on
+	listed       time.Time     // lists have it from then on
+	shown        time.Time     // describe has it from then on
+	paid         float64       // at earlier prices
+	paidFor      time.Duration // since began
 	duplicate    bool
 	broken       bool
 	other        bool // its GPUs differ from the offer's
@@ -110,7 +112,18 @@ func (m *instance) billed() float64 {
 	unit := cmp.Or(m.inst.Offer.BillingUnit, time.Second)
 	units := (until.Sub(m.began) + unit - 1) / unit
 	usd, _ := m.inst.Offer.HourlyUSD.USD()
-	return usd * (units * unit).Hours()
+	return m.paid + usd*((units*unit)-m.paidFor).Hours()
+}
+
+// move changes the machine's price. The cloud's mu is held.
+func (m *instance) move(price driver.Price) {
+	if !m.exists() {
+		return
+	}
+	usd, _ := m.inst.Offer.HourlyUSD.USD()
+	lasted := time.Since(m.began)
+	m.paid += usd * (lasted - m.paidFor).Hours()
+	m.paidFor, m.inst.Offer.HourlyUSD = lasted, price
 }
 
 // reported returns the machine as it appears in answers. The cloud's mu is held.

@@ -17,8 +17,10 @@ type Options struct {
 	// Offers can be rented. Offer.Available decreases with every launch; zero means unlimited.
 	// Nil means a few of every kind.
 	Offers []driver.Offer
-	// Quota bounds the machines of an account. Zero means unlimited.
+	// Quota bounds the machines of an account. Zero means unlimited, and -1 none.
 	Quota int
+	// TellsAccount makes drivers know the quota, and an account's money: see [Cloud.SetAccount].
+	TellsAccount bool
 	// Token, if set, is the required Config.Token.
 	Token driver.Secret
 	// BootTime is the time in which a machine comes up. BootJitter is the largest random
@@ -55,7 +57,7 @@ func defaultOffers() []driver.Offer {
 			{InstanceType: "a100", VCPUs: 16, MemoryGiB: 128, DiskGiB: 500, HourlyUSD: driver.USD(1.80), Accelerator: accelerators.A100(accelerators.Count(1), accelerators.Memory(80))},
 			{InstanceType: "h100x8", VCPUs: 128, MemoryGiB: 1024, DiskGiB: 2000, HourlyUSD: driver.USD(24), Accelerator: accelerators.H100(accelerators.Count(8))},
 		} {
-			o.Region = region
+			o.Region, o.Country = region, map[string]string{"sim-east": "US", "sim-west": "NL"}[region]
 			spot := o
 			spot.Spot = true
 			usd, _ := o.HourlyUSD.USD()

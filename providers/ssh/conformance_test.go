@@ -53,7 +53,9 @@ func TestConformance(t *testing.T) {
 			},
 			Secrets: []string{strings.Split(string(private), "\n")[4]}, // which is never sent
 			Without: map[string]string{
-				"Fault": noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
+				"Funds": "hosts are free", "Allow": "hosts have no quotas", "Tags": noTags,
+				"offers name their country": "a host does not tell where it is",
+				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
 				"MissingKey": noKeys, "WrongKey": noKeys,
 				"tags round trip": noTags, "list of one pool shows no other": noTags, "list forgets what is gone": noTags,
 				"Stall":    "hosts run already",

@@ -21,6 +21,7 @@ const (
 	OpTerminate Op = "terminate"
 	OpRelease   Op = "release"
 	OpMarkLease Op = "marklease" // LeaseMarker.MarkLease
+	OpAccount   Op = "account"   // Balancer.Balance and Quoter.Quota
 )
 
 // A Kind is a kind of fault.

@@ -3,11 +3,11 @@ package recovery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
@@ -32,7 +32,7 @@ func TestPlan(t *testing.T) {
 	spec := gputrain.Spec{Accelerator: a100, MaxHourlyUSD: 8}
 	for allocation, want := range map[gputrain.Allocation]string{
 		gputrain.OnDemand: "cheap dear | small spot too dear", gputrain.Spot: "spot | cheap dear small too dear",
-		gputrain.SpotIfAvailable: "spot cheap dear | small too dear", gputrain.CheapestAllocation: "cheap spot dear | small too dear",
+		gputrain.SpotIfAvailable: "cheap spot dear | small too dear", gputrain.CheapestAllocation: "cheap spot dear | small too dear",
 	} {
 		e2etest.InCloud(t, sim.Options{Offers: offers}, func(t *testing.T, c *e2etest.SimCloud) {
 			spec.Allocation = allocation
@@ -54,11 +54,6 @@ func TestPlan(t *testing.T) {
 			slices.Sort(bad)
 			if got := strings.Join(good, " ") + " | " + strings.Join(bad, " "); got != want {
 				t.Errorf("%v: %s; want %s", allocation, got, want)
-			}
-			for o, err := range gputrain.Offers(t.Context(), sim.Config{Cloud: c.Cloud}, spec) {
-				if err != nil || !slices.Contains(good, o.Region) {
-					t.Errorf("%v: offers have %s, %v", allocation, o.Region, err)
-				}
 			}
 			if p := c.Pool(t, spec); p.Nodes()[0].Region != good[0] {
 				t.Errorf("%v: it rents in %s", allocation, p.Nodes()[0].Region)
@@ -93,98 +88,84 @@ func TestPlanCountsTraffic(t *testing.T) {
 	})
 }
 
-// Offers yields only offers in the regions that the spec allows. A region allows its zones too.
-func TestOffersOfRegions(t *testing.T) {
-	regions := []string{"us-central1-a", "US-Central1", "us-central10", "eu-west4-b", ""}
-	var offers []gputrain.Offer
-	for _, r := range regions {
-		offers = append(offers, e2etest.OfferAt(r, 1))
-	}
-	e2etest.InCloud(t, sim.Options{Offers: offers}, func(t *testing.T, c *e2etest.SimCloud) {
-		for want, spec := range map[string]gputrain.Spec{
-			"[us-central1-a US-Central1]": {Regions: []string{"us-central1"}}, "[us-central1-a eu-west4-b]": {Regions: []string{"us-central1-a", "eu-west4"}},
-			fmt.Sprint(regions): {},
-		} {
-			var got []string
-			for o, err := range gputrain.Offers(t.Context(), sim.Config{Cloud: c.Cloud}, spec) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, o.Region)
-			}
-			if fmt.Sprint(got) != want {
-				t.Errorf("%v allows %v; want %v", spec.Regions, got, want)
-			}
-		}
-	})
-}
-
-// An asker counts the pages of offers that are read from a driver, and its closes.
-type asker struct {
+// A torn is a provider whose driver fails in the middle of its offers.
+type torn struct {
 	sim.Config
-	pages, closed *int
-	failAt        int
+	closed *int
 }
 
-type askerDriver struct {
+type tornDriver struct {
 	driver.Driver
-	asker
+	torn
 }
 
-func (a asker) Open(ctx context.Context) (driver.Driver, error) {
-	d, err := a.Config.Open(ctx)
-	return askerDriver{d, a}, err
+func (p torn) Open(ctx context.Context) (driver.Driver, error) {
+	d, err := p.Config.Open(ctx)
+	return tornDriver{d, p}, err
 }
 
 var errPage = errors.New("the page is torn")
 
-func (d askerDriver) Offers(context.Context, driver.Query) iter.Seq2[gputrain.Offer, error] {
+func (d tornDriver) Offers(context.Context, driver.Query) iter.Seq2[gputrain.Offer, error] {
 	return func(yield func(gputrain.Offer, error) bool) {
-		for *d.pages = 1; *d.pages <= 10; *d.pages++ {
-			if *d.pages == d.failAt {
-				yield(gputrain.Offer{}, errPage)
-				return
-			}
-			if !yield(e2etest.OfferAt("here", 1), nil) {
-				return
-			}
+		if yield(e2etest.OfferAt("here", 1), nil) {
+			yield(gputrain.Offer{}, errPage)
 		}
 	}
 }
 
-func (d askerDriver) Close() error {
+func (d tornDriver) Close() error {
 	*d.closed++
 	return d.Driver.Close()
 }
 
-// Offers reads no more pages than the caller needs, and yields the provider's error.
-func TestOffersAreLazy(t *testing.T) {
+// Plan returns the provider's error and not half a plan, and closes what it has opened.
+func TestPlanFails(t *testing.T) {
 	e2etest.InCloud(t, sim.Options{}, func(t *testing.T, c *e2etest.SimCloud) {
-		a := asker{sim.Config{Cloud: c.Cloud}, new(int), new(int), 0}
-		for range gputrain.Offers(t.Context(), a, gputrain.Spec{}) {
-			break
-		}
-		if *a.pages != 1 || *a.closed != 1 {
-			t.Errorf("%d pages, closed %d times", *a.pages, *a.closed)
-		}
-		a.failAt = 3
-		n, last := 0, error(nil)
-		for _, err := range gputrain.Offers(t.Context(), a, gputrain.Spec{}) {
-			n, last = n+1, err
-		}
-		if n != 3 || !errors.Is(last, errPage) {
-			t.Errorf("%d offers, then %v", n, last)
-		}
-		if plan, err := gputrain.Plan(t.Context(), a, gputrain.Spec{}); !errors.Is(err, errPage) || plan != nil {
-			t.Errorf("a plan of %v, %v", plan, err)
+		closed := 0
+		plan, err := gputrain.Plan(t.Context(), torn{sim.Config{Cloud: c.Cloud}, &closed}, gputrain.Spec{})
+		if !errors.Is(err, errPage) || plan != nil || closed != 1 {
+			t.Errorf("a plan of %v, %v, closed %d times", plan, err, closed)
 		}
 	})
-	for _, err := range gputrain.Offers(t.Context(), nil, gputrain.Spec{}) {
-		if !errors.Is(err, gputrain.ErrInvalid) {
-			t.Errorf("of no provider: %v", err)
-		}
+	if _, err := gputrain.Plan(t.Context(), nil, gputrain.Spec{}); !errors.Is(err, gputrain.ErrInvalid) {
+		t.Errorf("of no provider: %v", err)
 	}
 	if _, err := gputrain.Plan(t.Context(), sim.Config{}, gputrain.Spec{Nodes: -1}); !errors.Is(err, gputrain.ErrInvalid) {
 		t.Errorf("of a bad spec: %v", err)
 	}
+}
+
+// If the provider does not answer, Plan shows what it last offered, and says how long ago. Open rents nothing by that.
+func TestPlanOfEarlierOffers(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	e2etest.InCloud(t, sim.Options{Offers: []gputrain.Offer{e2etest.OfferAt("here", 1)}}, func(t *testing.T, c *e2etest.SimCloud) {
+		ask := func(spec gputrain.Spec) ([]gputrain.Candidate, error) {
+			return gputrain.Plan(t.Context(), sim.Config{Cloud: c.Cloud}, spec)
+		}
+		c.Inject(sim.Fault{Op: sim.OpOffers, Kind: sim.Unavailable})
+		if plan, err := ask(gputrain.Spec{}); !errors.Is(err, gputrain.ErrUnavailable) || plan != nil {
+			t.Errorf("before there was an answer: %+v, %v", plan, err)
+		}
+		c.Calm()
+		fresh, err := ask(gputrain.Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Inject(sim.Fault{Op: sim.OpOffers, Kind: sim.Unavailable})
+		time.Sleep(3 * time.Hour)
+		plan, err := ask(gputrain.Spec{})
+		if err != nil || len(plan) != 1 || plan[0].HourlyUSD != fresh[0].HourlyUSD || plan[0].Rejected != "" {
+			t.Fatalf("%+v, %v; want %+v", plan, err, fresh)
+		}
+		if w := plan[0].Warnings[0]; !strings.Contains(w, "it was there 3h0m0s ago; the provider does not answer now: ") {
+			t.Errorf("%q", w)
+		}
+		if plan, err := ask(gputrain.Spec{VCPUs: 1}); !errors.Is(err, gputrain.ErrUnavailable) {
+			t.Errorf("to another question: %+v, %v", plan, err)
+		}
+		if _, err := c.Open(t, gputrain.Spec{}); !errors.Is(err, gputrain.ErrUnavailable) || c.CountLaunches() > 0 {
+			t.Errorf("Open rents by it: %v", err)
+		}
+	})
 }

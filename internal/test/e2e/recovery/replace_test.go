@@ -258,9 +258,9 @@ func TestUnknownPrices(t *testing.T) {
 	}
 }
 
-// SpotIfAvailable rents a spot machine even if on demand is cheaper, and on demand if there is no spot machine.
+// SpotIfAvailable rents a spot machine, and on demand if there is none, or if that is cheaper.
 func TestSpotIfAvailable(t *testing.T) {
-	spot := e2etest.OfferAt("spot", 0.5)
+	spot := e2etest.OfferAt("spot", 0.4)
 	spot.Spot = true
 	e2etest.InCloud(t, sim.Options{Offers: []gputrain.Offer{e2etest.OfferAt("demand", 0.4), spot}}, func(t *testing.T, c *e2etest.SimCloud) {
 		p := c.Pool(t, gputrain.Spec{Allocation: gputrain.SpotIfAvailable})

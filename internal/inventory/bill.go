@@ -1,0 +1,148 @@
+package inventory
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/retry"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// The names of price parts that an offer does not name itself.
+const (
+	machinePart = "machine"
+	trafficPart = "traffic"
+	sharedPart  = "shared" // volumes and the like that all machines share
+)
+
+// A tariff is the price of a machine for an hour, with its parts.
+type tariff struct {
+	hourly driver.Price
+	parts  []driver.PricePart
+}
+
+func tariffOf(o driver.Offer) tariff { return tariff{o.HourlyUSD, o.Parts} }
+
+// A charge is what a machine was charged until a time.
+type charge struct {
+	tariff
+	until time.Time
+}
+
+// traffic is what a machine has received from elsewhere, and sent there, in bytes.
+type traffic struct{ received, sent int64 }
+
+// spans calls f for each tariff of the machine, with the hours for which it counts if the machine ends at a time: each
+// begun unit of billing counts whole.
+func (m *machine) spans(end time.Time, f func(t tariff, hours float64)) {
+	if over := m.over(); !over.IsZero() {
+		end = over
+	}
+	d := max(end.Sub(m.launched), 0)
+	if unit := m.inst.Offer.BillingUnit; unit > 0 {
+		d = time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
+		if d == 0 {
+			d = unit
+		}
+	}
+	from, end := m.launched, m.launched.Add(d)
+	for _, c := range m.charged {
+		until := c.until
+		if until.After(end) {
+			until = end
+		}
+		if until.After(from) {
+			f(c.tariff, until.Sub(from).Hours())
+			from = until
+		}
+	}
+	f(tariffOf(m.inst.Offer), end.Sub(from).Hours())
+}
+
+// usd returns what the machine costs if it ends at a time, with its traffic so far. It is false if a price is not known.
+func (m *machine) usd(end time.Time) (sum float64, known bool) {
+	known = true
+	m.spans(end, func(t tariff, hours float64) {
+		perHour, ok := t.hourly.USD()
+		sum += perHour * hours
+		known = known && ok
+	})
+	return sum + m.trafficUSD(), known
+}
+
+// trafficUSD returns what the machine's traffic has cost so far.
+func (m *machine) trafficUSD() float64 {
+	const gib = 1 << 30
+	return float64(m.traffic.received)/gib*m.inst.Offer.IngressUSD + float64(m.traffic.sent)/gib*m.inst.Offer.EgressUSD
+}
+
+// addParts adds what the machine costs if it ends at a time to the sums by part.
+func (m *machine) addParts(end time.Time, sums map[string]float64) {
+	m.spans(end, func(t tariff, hours float64) {
+		parts := t.parts
+		if perHour, known := t.hourly.USD(); known && len(parts) == 0 {
+			parts = []driver.PricePart{{Name: machinePart, HourlyUSD: perHour}}
+		}
+		for _, p := range parts {
+			sums[p.Name] += p.HourlyUSD * hours
+		}
+	})
+	if usd := m.trafficUSD(); usd > 0 {
+		sums[trafficPart] += usd
+	}
+}
+
+// reprice notes the price that is charged from now on, and reports whether it is another one.
+func (m *machine) reprice(o driver.Offer) bool {
+	_, known := o.HourlyUSD.USD()
+	if !known || o.HourlyUSD == m.inst.Offer.HourlyUSD && slices.Equal(o.Parts, m.inst.Offer.Parts) {
+		return false
+	}
+	if _, known := m.inst.Offer.HourlyUSD.USD(); known {
+		m.charged = append(m.charged, charge{tariffOf(m.inst.Offer), time.Now()})
+	}
+	m.inst.Offer.HourlyUSD, m.inst.Offer.Parts = o.HourlyUSD, o.Parts
+	return true
+}
+
+// Spot prices move. The provider is asked every priceEvery what it charges.
+const priceEvery = 10 * time.Minute
+
+// FollowPrices asks the provider, until ctx ends, what it charges for the spot machines. It calls changed with what the pool
+// has cost so far if a price has moved.
+func (s *Spending) FollowPrices(ctx context.Context, changed func(usd float64)) {
+	for retry.Sleep(ctx, priceEvery) {
+		ids := s.machines.spot()
+		if len(ids) == 0 {
+			continue
+		}
+		found, _ := s.account.Driver.Describe(ctx, ids...) // a failed call is repeated soon
+		moved := false
+		for _, inst := range found {
+			s.machines.update(inst.ID, func(m *machine) { moved = m.reprice(inst.Offer) || moved })
+		}
+		if moved {
+			changed(s.USD())
+		}
+	}
+}
+
+// Moved notes what a machine has received from elsewhere, and sent there, in bytes since it was launched.
+func (s *Spending) Moved(id string, received, sent int64) {
+	s.machines.update(id, func(m *machine) { m.traffic = traffic{received, sent} })
+}
+
+// spot returns the IDs of the spot machines that are billed.
+func (s *machines) spot() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, m := range s.byID {
+		if m.inst.Offer.Spot && m.over().IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

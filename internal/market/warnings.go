@@ -1,0 +1,42 @@
+package market
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// warnings returns what a user should know about the machines of an offer before one is rented.
+func (m *Market) warnings(ctx context.Context, w weighedOffer) (all []string) {
+	o, caps := w.offer, m.caps.Of(w.offer)
+	warn := func(is bool, format string, args ...any) {
+		if is {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	rented := !caps.Adopts
+	_, priced := o.HourlyUSD.USD()
+	warn(rented && !caps.Free && !m.selfDestructs(o), "cannot end itself: after the death of this program, only Reap or Guard ends its billing")
+	warn(caps.HostKeys == driver.HostKeyFirstContact, "its host key is trusted at the first contact")
+	warn(m.wants.Nodes > 1 && !caps.PrivateNetwork, "its nodes have no private network")
+	warn(rented && !priced, "its price is unknown")
+	warn(o.Spot && caps.PreemptionNotice == 0, "it can be taken back without notice")
+	warn(rented && caps.ProvisionTimeout > driver.DefaultProvisionTimeout, "it may take up to %v to boot", caps.ProvisionTimeout)
+	if b, known := m.balance(ctx, o); rented && known {
+		warn(b.USD < m.wants.BudgetUSD, "the account has $%.2f, and BudgetUSD is $%.2f", b.USD, m.wants.BudgetUSD)
+	}
+	warn(w.failed != "", "a machine failed there lately (%s)", w.failed)
+	warn(rented && w.boot > 0, "the last machine there took %v to boot", w.boot)
+	return append(all, o.Warnings...)
+}
+
+// selfDestructs reports whether an offer's machine can end itself.
+func (m *Market) selfDestructs(o driver.Offer) bool {
+	d, ok := m.driver.(driver.Scripter)
+	inst := driver.Instance{ID: "i1", Offer: o}
+	if o.Account != "" {
+		inst.ID = o.Account + "/" + inst.ID
+	}
+	return ok && d.Scripts(inst).SelfDestruct != ""
+}
