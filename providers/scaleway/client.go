@@ -196,6 +196,96 @@ func (c *client) images(ctx context.Context, zone, label string) ([]localImage, 
 	}))
 }
 
+// hasImage reports whether a zone has an image of that ID: one of the project, or a public one.
+func (c *client) hasImage(ctx context.Context, zone, id string) (bool, error) {
+	type image struct {
+		ID string `json:"id"`
+	}
+	for _, of := range []url.Values{{"project": {c.project}}, {"public": {"true"}}} {
+		for i, err := range pages(func(page string) ([]image, int, error) {
+			var out struct {
+				Images *[]image `json:"images"`
+			}
+			total, err := c.page(ctx, instances(zone, "images"), page, of, &out)
+			if err == nil {
+				err = checkList("images", out.Images)
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			return *out.Images, total, nil
+		}) {
+			if err != nil || strings.EqualFold(i.ID, id) {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// organization returns the ID of the organization that has the project, or "". The default
+// security group names it, which every zone has that the project uses.
+func (c *client) organization(ctx context.Context, zone string) (string, error) {
+	var out struct {
+		Groups *[]struct {
+			Organization string `json:"organization"`
+		} `json:"security_groups"`
+	}
+	_, err := c.page(ctx, instances(zone, "security_groups"), "1", url.Values{"project": {c.project}, "project_default": {"true"}}, &out)
+	if err == nil {
+		err = checkList("security_groups", out.Groups)
+	}
+	if err != nil || len(*out.Groups) == 0 {
+		return "", err
+	}
+	return (*out.Groups)[0].Organization, nil
+}
+
+// quotas returns the limits of an organization.
+func (c *client) quotas(ctx context.Context, organization string) ([]quotum, error) {
+	return collect(pages(func(page string) ([]quotum, int, error) {
+		var out struct {
+			Quota *[]quotum `json:"quota"`
+			Total int       `json:"total_count"`
+		}
+		out.Total = -1
+		q := url.Values{"organization_id": {organization}, "page": {page}, "page_size": {strconv.Itoa(perPage)}}
+		if err := c.rest.Do(ctx, "GET", "/iam/v1alpha1/quota", nil, &out, rest.Query(q)); err != nil {
+			return nil, 0, err
+		}
+		if err := checkList("quota", out.Quota); err != nil {
+			return nil, 0, err
+		}
+		return *out.Quota, out.Total, nil
+	}))
+}
+
+// countServers returns the number of an organization's servers of a type, as far as the key may
+// see them.
+func (c *client) countServers(ctx context.Context, zone, organization, kind string) (int, error) {
+	n := 0
+	for _, err := range pages(func(page string) ([]server, int, error) {
+		var out struct {
+			Servers *[]server `json:"servers"`
+		}
+		q := url.Values{"organization": {organization}, "commercial_type": {kind}}
+		total, err := c.page(ctx, instances(zone, "servers"), page, q, &out)
+		if err == nil {
+			err = checkList("servers", out.Servers)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return *out.Servers, total, nil
+	}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // servers returns the project's servers with a tag.
 func (c *client) servers(ctx context.Context, zone, tag string) ([]server, error) {
 	return collect(pages(func(page string) ([]server, int, error) {

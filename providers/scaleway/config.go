@@ -1,7 +1,6 @@
 package scaleway
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 )
 
 // Config rents from Scaleway. The zero value works if SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID
@@ -23,12 +23,14 @@ type Config struct {
 	ProjectID string
 	// Zone is the zone of the machines: "fr-par-2". Empty means any.
 	Zone string
-	// Image is the image of the machines' volumes: the label of one of Scaleway's images or, if
-	// Zone is set, the ID of any image there. If empty, it is the first of [DefaultImages] that
-	// exists for the type of machine.
+	// Image is the image of the machines' volumes: the label of one of Scaleway's images, or the
+	// ID of any image, the user's own too. An ID is valid in one zone, which is looked up if Zone
+	// is empty. If empty, it is the first of [DefaultImages] that exists for the type of machine.
 	Image string
 	// USDPerEUR is the value of a euro in US dollars. Scaleway's prices are in euros,
-	// gputrain's in dollars. Zero means [DefaultUSDPerEUR].
+	// gputrain's in dollars. Zero means the rate in the GPUTRAIN_USD_RATES variable
+	// ("EUR=1.17@2026-11-20") or, without one, a round figure. A warning of each offer names the
+	// rate.
 	USDPerEUR float64
 	// RequestTimeout bounds one attempt at an API call. Zero means 30 seconds.
 	RequestTimeout time.Duration
@@ -39,10 +41,6 @@ type Config struct {
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
-
-// DefaultUSDPerEUR is a round figure of October 2026, and is not kept up to date. If limits in
-// dollars matter to the cent, set Config.USDPerEUR.
-const DefaultUSDPerEUR = 1.10
 
 // DefaultImages returns the labels of the images that are tried in turn if Config.Image is
 // empty, those with NVIDIA's driver first.
@@ -63,6 +61,12 @@ const (
 var zones = []string{
 	"fr-par-2", "fr-par-1", "pl-waw-2", "pl-waw-3", "nl-ams-1", "nl-ams-2", "fr-par-3", "nl-ams-3", "pl-waw-1", "it-mil-1",
 }
+
+// countries are the countries of regions, by their names.
+var countries = map[string]string{"fr-par": "FR", "nl-ams": "NL", "pl-waw": "PL", "it-mil": "IT"}
+
+// countryOf returns the country of a zone, or "" for one that is newer than this package.
+func countryOf(zone string) string { return countries[zone[:max(strings.LastIndex(zone, "-"), 0)]] }
 
 var (
 	zoneForm  = regexp.MustCompile(`^[a-z]{2}-[a-z]{3}-[0-9]$`)
@@ -101,17 +105,20 @@ func (c Config) open(ctx context.Context) (*scalewayDriver, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	c.USDPerEUR = cmp.Or(c.USDPerEUR, DefaultUSDPerEUR)
+	rate, err := currency.Of("EUR", c.USDPerEUR)
+	if err != nil {
+		return nil, err
+	}
 	client, err := newClient(c, key)
 	if err != nil {
 		return nil, err
 	}
-	a := newAPI(c, client)
+	a := newAPI(c, client, rate)
 	if err := client.check(ctx, a.zones[0]); err != nil {
 		client.close()
 		return nil, err
 	}
-	return &scalewayDriver{cloud.New(providerName, a, cloud.Options{}), client}, nil
+	return &scalewayDriver{Driver: cloud.New(providerName, a, cloud.Options{}), client: client}, nil
 }
 
 // validate reports all faults at once.
@@ -120,19 +127,8 @@ func (c Config) validate() error {
 	f.Require(c.ProjectID == "" || uuidForm.MatchString(c.ProjectID), "ProjectID %q is not a UUID", c.ProjectID)
 	f.Require(c.Zone == "" || zoneForm.MatchString(c.Zone), "Zone %q is not like fr-par-2", c.Zone)
 	f.Require(c.Image == "" || uuidForm.MatchString(c.Image) || labelForm.MatchString(c.Image), "Image %q is neither a label nor a UUID", c.Image)
-	f.Require(c.Zone != "" || !uuidForm.MatchString(c.Image), "Image is an ID, which is valid in one zone only: set Zone too, or set Image to a label")
 	f.Require(c.USDPerEUR == 0 || c.USDPerEUR >= 0.1 && c.USDPerEUR <= 10, "USDPerEUR is %v", c.USDPerEUR)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
 	return f.Err()
-}
-
-// within reports whether a zone is one of the regions in a spec, or in one of them.
-func within(zone string, regions []string) bool {
-	for _, r := range regions {
-		if zone == r || strings.HasPrefix(zone, r+"-") {
-			return true
-		}
-	}
-	return len(regions) == 0
 }

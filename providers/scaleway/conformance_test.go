@@ -42,11 +42,13 @@ func (f *fake) harness() providertest.Harness {
 		States:      cloudtest.States(vendorStates, func(id, word string) { f.set(id, row{"state": word, "tags": f.old(id)}) }),
 		Stall:       func() { f.Do(func() { f.stall = true }) },
 		Room:        func(n int) { f.Do(func() { f.room = n }) },
+		Allow:       func(n int) { f.Do(func() { f.quota = n }) },
+		Tags:        f.userTags,
 		Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
 		PagedOffers: true,
 		Secrets:     []string{testKey},
 		Dial:        fakecloud.Dial,
-		Without:     map[string]string{},
+		Without:     map[string]string{"Funds": "the API tells no balance: an account pays by invoice"},
 	}
 	h.Without["cancel in the midst of prepare"] = nothing
 	for _, kind := range []string{"failed before it was done", "failed after it was done", "cut after it was done", "html after it was done"} {
@@ -74,6 +76,17 @@ func (f *fake) old(id string) (tags []string) {
 		}
 	})
 	return tags
+}
+
+// userTags returns the tags of a server that are pairs.
+func (f *fake) userTags(id string) map[string]string {
+	pairs := map[string]string{}
+	for _, word := range f.old(id) {
+		if name, value, ok := strings.Cut(word, "="); ok && name+"=" != keyTag {
+			pairs[name] = value
+		}
+	}
+	return pairs
 }
 
 func trimPrefix(name string) string { return strings.TrimPrefix(name, pooltag.Prefix) }

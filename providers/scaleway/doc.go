@@ -18,7 +18,7 @@
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: the pool's own key, by cloud-init, or the fingerprints that the image
 //     publishes.
-//   - Tags: yes.
+//   - Tags: yes; Spec.Tags as words like team=vision, on servers and volumes.
 //   - Tried against: a fake held to the vendor's API descriptions; not live.
 //
 // # Credentials
@@ -26,7 +26,8 @@
 // [Config].SecretKey is the secret half of an API key, else the variable SCW_SECRET_KEY;
 // [Config].ProjectID, else SCW_DEFAULT_PROJECT_ID, is the project. Keys are made at
 // https://console.scaleway.com/iam/api-keys. They need the permission sets InstancesFullAccess
-// and BlockStorageFullAccess in that project. The pool registers no SSH key, because Scaleway
+// and BlockStorageFullAccess in that project. With IAMReadOnly, too, the pool knows the quota of
+// each type before it launches one. The pool registers no SSH key, because Scaleway
 // would put it onto every machine of the project that boots meanwhile. A node gets the pool's
 // key by its own user data, and by its tag AUTHORIZED_KEY. Scaleway also puts the project's
 // keys onto the node: their holders can log in to it.
@@ -38,15 +39,18 @@
 //
 // Without [Config].Zone all zones are asked. Spec.Regions may name regions or zones. Images
 // have different IDs in each zone: [DefaultImages] are labels of Scaleway's marketplace, and
-// the first one that fits the type of machine is used. The disk is a volume of Spec.DiskGiB, or
+// the first one that fits the type of machine is used. If [Config].Image is an ID, and
+// [Config].Zone is empty, the zone of the image is looked up, among the project's images and the
+// public ones, and only machines there can be launched. The disk is a volume of Spec.DiskGiB, or
 // of 100 GB if that is zero; the image's own would have 10 GB.
 //
 // # Prices in euros
 //
-// Scaleway's prices are in euros. An offer's price is that times [Config].USDPerEUR, without
-// tax, and without the volume and the address, which are also billed per hour. The rate is not
-// looked up: [DefaultUSDPerEUR] is a round figure, and MaxHourlyUSD and BudgetUSD bound euros
-// at that rate.
+// Scaleway's prices are in euros. An offer's price is that times [Config].USDPerEUR, or the rate
+// in the variable GPUTRAIN_USD_RATES, or a round figure: no rate is looked up, and MaxHourlyUSD
+// and BudgetUSD bound euros at that rate. The price is without tax, and without the volume and
+// the address, which are billed by time as well: the API tells no prices of them. The warnings of
+// each offer say both.
 //
 // # Billing
 //
@@ -64,7 +68,10 @@
 // # When the client is gone
 //
 // Nothing on a node can end its billing: that takes a call with the account's key, which is not
-// put on nodes, and a shutdown from inside does not end it. So nodes have no timer.
+// put on nodes, and a shutdown from inside does not end it. A key of an IAM application can
+// expire and be limited to a project, but not to one server: with it, a node could end and rent
+// all servers of the project, and it takes rights over the organization to make one. So nodes
+// have no timer.
 // [gputrain.Reap] ends the leftovers of a dead program: by the computer's ledger, and by the
 // tags of servers and volumes, which hold the pool, its program and the end of its lease. The
 // tags are renewed while a pool is open.
@@ -82,15 +89,18 @@
 //   - ErrAuth: the key is wrong, lacks a permission set, or the account is locked.
 //   - ErrQuota: an account may have no GPUs until its identity is checked.
 //   - ErrNoCapacity: the zone is out of stock.
-//   - ErrNoOffers: see Zone, Regions and Image: a type without an image is not offered.
+//   - ErrNoOffers: see Zone, Regions and Image: a type without an image, out of stock or at its
+//     end of service is offered with the reason why it cannot be launched. The API tells no
+//     balance, as accounts pay by invoice.
 //
 // # What this was made from
 //
 // The descriptions of Scaleway's Instance v1, Block Storage v1 and Marketplace v2 APIs
 // (https://www.scaleway.com/en/developers/api/) and the sources of its Go SDK and command line
-// (https://github.com/scaleway/scaleway-sdk-go, https://github.com/scaleway/scaleway-cli).
+// (https://github.com/scaleway/scaleway-sdk-go, https://github.com/scaleway/scaleway-cli), and
+// of its IAM v1alpha1 API for quotas.
 // Tests run against a fake that follows the first. No call was made to the service itself.
-// Uncertain are the form of the published fingerprints, of which all in SHA-256 are accepted;
+// Uncertain are the names of the quotas of types (cp_servers_type_L4_1_24G); the form of the published fingerprints, of which all in SHA-256 are accepted;
 // the status of an out-of-stock answer, which is recognised by its type; the allowed calls a
 // second; and the lag of lists, assumed to be 5 seconds.
 package scaleway

@@ -16,6 +16,7 @@ import (
 const (
 	testKey     = "5ec2e700-1234-4321-8888-0123456789ab"
 	testProject = "11111111-1111-1111-1111-111111111111"
+	testOrg     = "22222222-2222-2222-2222-222222222222"
 	testImage   = "0f1e2d3c-1111-4222-8333-444455556666"
 	testZone    = "fr-par-2"
 
@@ -34,6 +35,9 @@ const (
 	opUserData     = "PATCH " + serverPath + "/{server_id}/user_data/{key}"
 	opGetUserData  = "GET " + serverPath + "/{server_id}/user_data/{key}"
 	opVolumes      = "GET " + blockPath
+	opZoneImages   = "GET /instance/v1/zones/{zone}/images"
+	opGroups       = "GET /instance/v1/zones/{zone}/security_groups"
+	opQuota        = "GET /iam/v1alpha1/quota"
 	opTagVolume    = "PATCH " + blockPath + "/{volume_id}"
 	opDeleteVolume = "DELETE " + blockPath + "/{volume_id}"
 )
@@ -52,18 +56,20 @@ type fake struct {
 	made     int
 
 	// Quirks, which tests set within Do.
-	room       int    // how many more servers can start; negative means no limit
-	noQuota    bool   // a new account may have no GPUs
-	stall      bool   // started servers stay in starting
-	unpriced   bool   // products have no price
-	shortage   string // a type that is out of stock
-	failsLater bool   // an accepted start ends as stopped
-	fallsBack  bool   // a starting server is reported as starting once, and then as stopped
-	pageSize   int    // of lists of products
-	quiet      int    // how many reads of fingerprints find none; negative means all
-	replaced   bool   // the image makes its own host keys, and publishes those
-	unfiltered bool   // lists of volumes ignore the tag
-	letGo      int    // how many deletions of a volume are too early
+	room       int               // how many more servers can start; negative means no limit
+	quota      int               // how many servers of a type a zone may have; negative means no limit
+	unread     bool              // the key may not read quotas
+	ownImages  map[string]string // zones of images of the project, by ID
+	stall      bool              // started servers stay in starting
+	unpriced   bool              // products have no price
+	shortage   string            // a type that is out of stock
+	failsLater bool              // an accepted start ends as stopped
+	fallsBack  bool              // a starting server is reported as starting once, and then as stopped
+	pageSize   int               // of lists of products
+	quiet      int               // how many reads of fingerprints find none; negative means all
+	replaced   bool              // the image makes its own host keys, and publishes those
+	unfiltered bool              // lists of volumes ignore the tag
+	letGo      int               // how many deletions of a volume are too early
 }
 
 type fakeServer struct {
@@ -76,7 +82,7 @@ type fakeServer struct {
 }
 
 func startFake(t *testing.T) *fake {
-	f := &fake{t: t, room: -1, pageSize: 2, letGo: 1, stocked: []string{testZone}}
+	f := &fake{t: t, room: -1, quota: -1, pageSize: 2, letGo: 1, stocked: []string{testZone}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "scaleway/scaleway.lifecycle.derived.openapi.json")},
 		Authorized:   fakecloud.KeyHeader("X-Auth-Token", testKey),
@@ -98,6 +104,7 @@ func startFake(t *testing.T) *fake {
 	gpus := []string{"L4-1-24G", "L4-2-24G", "H100-1-80G"}
 	f.labels = map[string][]string{"ubuntu_noble_gpu_os_13_nvidia": gpus, "ubuntu_noble": append([]string{"DEV1-S"}, gpus...), "ubuntu_jammy": {"COPARM1-2C8G"}}
 	f.handleCatalogue()
+	f.handleAccount()
 	f.handleServers()
 	f.handleActions()
 	f.handleVolumes()
@@ -174,6 +181,47 @@ func (f *fake) handleCatalogue() {
 			images = append(images, row{"id": imageID(zone, label), "compatible_commercial_types": types, "arch": "x86_64", "zone": zone, "label": label, "type": "instance_sbs"})
 		}
 		return fakecloud.Reply(200, row{"local_images": images, "total_count": len(images)})
+	})
+}
+
+// handleAccount answers about the account: its images, its organization and its quotas.
+func (f *fake) handleAccount() {
+	f.Handle(opZoneImages, func(c *fakecloud.Call) fakecloud.Answer {
+		all := []row{}
+		if c.Query.Get("public") == "true" {
+			for _, label := range DefaultImages() {
+				all = append(all, row{"id": imageID(c.Vars["zone"], label), "name": label, "public": true, "zone": c.Vars["zone"]})
+			}
+		} else {
+			for _, id := range slices.Sorted(maps.Keys(f.ownImages)) {
+				if f.ownImages[id] == c.Vars["zone"] && c.Query.Get("project") == testProject {
+					all = append(all, row{"id": id, "name": "own", "public": false, "project": testProject, "zone": c.Vars["zone"]})
+				}
+			}
+		}
+		items, total := page(c, all, f.pageSize)
+		return fakecloud.Reply(200, row{"images": items}).With("X-Total-Count", total)
+	})
+	f.Handle(opGroups, func(c *fakecloud.Call) fakecloud.Answer {
+		all := []row{}
+		if c.Query.Get("project") == testProject && slices.Contains(f.stocked, c.Vars["zone"]) {
+			all = append(all, row{"id": newID(0x5ec, 1), "name": "Default security group", "organization": testOrg, "project": testProject, "project_default": true})
+		}
+		return fakecloud.Reply(200, row{"security_groups": all}).With("X-Total-Count", strconv.Itoa(len(all)))
+	})
+	f.Handle(opQuota, func(c *fakecloud.Call) fakecloud.Answer {
+		if f.unread || c.Query.Get("organization_id") != testOrg {
+			return failure(403, "permissions_denied", "insufficient permissions", row{"details": []row{{"resource": "quota", "action": "read"}}})
+		}
+		all := []row{{"name": "cp_ips", "pretty_name": "IPs", "unit": "", "locality_type": "global", "limits": []row{{"global": true, "limit": 5}}}}
+		for _, kind := range slices.Sorted(maps.Keys(f.products)) {
+			limit := row{"zone": testZone, "limit": max(f.quota, 0)}
+			if f.quota < 0 {
+				limit = row{"zone": testZone, "unlimited": true}
+			}
+			all = append(all, row{"name": "cp_servers_type_" + strings.ReplaceAll(kind, "-", "_"), "locality_type": "zone", "limits": []row{limit}})
+		}
+		return fakecloud.Reply(200, row{"quota": all, "total_count": len(all)})
 	})
 }
 

@@ -17,8 +17,8 @@ func (f *fake) handleServers() {
 		root, _ := in["volumes"].(row)["0"].(row)
 		kind := fmt.Sprint(in["commercial_type"])
 		switch {
-		case f.noQuota:
-			return failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", row{"details": []row{{"resource": "cp_servers_type_L4_1_24G", "quota": 0, "current": 0}}})
+		case f.quota >= 0 && f.count(c.Vars["zone"], kind) >= f.quota:
+			return failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", row{"details": []row{{"resource": "cp_servers_type_L4_1_24G", "quota": f.quota, "current": f.count(c.Vars["zone"], kind)}}})
 		case f.products[kind] == nil, root["volume_type"] != "sbs_volume", in["project"] != testProject:
 			return failure(400, "invalid_arguments", "invalid argument(s)", row{"details": []row{{"argument_name": "commercial_type", "reason": "unknown", "help_message": kind}}})
 		}
@@ -41,7 +41,9 @@ func (f *fake) handleServers() {
 	f.Handle(opServers, func(c *fakecloud.Call) fakecloud.Answer {
 		all := []row{}
 		for _, s := range f.servers.All(c) {
-			if s.zone == c.Vars["zone"] && s.row["project"] == c.Query.Get("project") && hasTag(c, s.row["tags"]) {
+			mine := s.row["project"] == c.Query.Get("project") || c.Query.Get("organization") == testOrg
+			kind := c.Query.Get("commercial_type")
+			if s.zone == c.Vars["zone"] && mine && (kind == "" || kind == s.row["commercial_type"]) && hasTag(c, s.row["tags"]) {
 				all = append(all, s.row)
 			}
 		}
@@ -86,6 +88,16 @@ func (f *fake) handleServers() {
 		}
 		return fakecloud.Reply(200, fmt.Sprintf("256 MD5:aa:bb root@%s (ED25519)\n256 %s root@%[1]s (ED25519)\n", s.row["name"], print))
 	}))
+}
+
+// count returns the number of servers of a type in a zone.
+func (f *fake) count(zone, kind string) (n int) {
+	for _, s := range f.servers.All(nil) {
+		if s.zone == zone && s.row["commercial_type"] == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // of wraps a handler for an existing server.

@@ -13,13 +13,17 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A scalewayDriver can also record the end of a pool's lease.
+// A scalewayDriver can also record the end of a pool's lease, and ask for quotas.
 type scalewayDriver struct {
 	*cloud.Driver
 	client *client
+	quotas quotas
 }
 
-var _ driver.LeaseMarker = (*scalewayDriver)(nil)
+var (
+	_ driver.LeaseMarker = (*scalewayDriver)(nil)
+	_ driver.Quoter      = (*scalewayDriver)(nil)
+)
 
 // MarkLease writes it into the tags of the servers.
 func (d *scalewayDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until time.Time, ids ...string) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -24,6 +25,9 @@ func TestEuros(t *testing.T) {
 		o := offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G")
 		if o.HourlyUSD.String() != want || o.BillingUnit != time.Minute {
 			t.Errorf("at %v it is %v by %v", rate, o.HourlyUSD, o.BillingUnit)
+		}
+		if said := strings.Join(o.Warnings, "; "); !strings.Contains(said, "EUR, at $"+fmt.Sprint(max(rate, 1.1))) || !strings.Contains(said, "volume of 100 GB") {
+			t.Errorf("at %v it warns %q", rate, said)
 		}
 	}
 }
@@ -51,7 +55,8 @@ func offer(t *testing.T, all []driver.Offer, kind string) driver.Offer {
 	return all[i]
 }
 
-// Products come in pages. A type that is out of stock, or that no image fits, is not offered.
+// Products come in pages. A type that is out of stock, or at its end, or that no image fits, is
+// offered with the reason why it cannot be launched.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -60,10 +65,18 @@ func TestOffers(t *testing.T) {
 	d := cloudtest.Open(t, f.config())
 	var got []string
 	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
-		got = append(got, fmt.Sprintf("%s %s %s %v %v", o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB))
+		if o.Country != "FR" {
+			t.Errorf("%s in %s is in %q", o.InstanceType, o.Region, o.Country)
+		}
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %v %v %s", o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB, o.Rejected)))
 	}
 	slices.Sort(got)
-	want := []string{"COPARM1-2C8G cpu arm64 2 8", "DEV1-S cpu amd64 2 2", "L4-1-24G L4-24GB amd64 8 48", "L4-2-24G L4-24GB:2 amd64 16 96"}
+	const noImage = "is of a type for which its zone has no image ubuntu_noble_gpu_os_13_nvidia, ubuntu_noble_gpu_os_12, ubuntu_jammy_gpu_os_12, ubuntu_noble, ubuntu_jammy, ubuntu_resolute"
+	want := []string{
+		"B300-SXM-8-288G B300-288GB-SXM:8 amd64 224 3840 " + noImage, "COPARM1-2C8G cpu arm64 2 8", "DEV1-S cpu amd64 2 2",
+		`GPU-3070-S RTX3070-8GB amd64 8 16 is of a type at its end of service`, "H100-1-80G H100-80GB-PCIe amd64 24 240 is sold out",
+		"L4-1-24G L4-24GB amd64 8 48", "L4-2-24G L4-24GB:2 amd64 16 96",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -136,8 +149,74 @@ func TestImages(t *testing.T) {
 	}
 	cfg := f.config()
 	cfg.Image = "ubuntu_jammy" // not for a type with GPUs
-	if all := cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()); len(all) > 0 {
-		t.Errorf("%+v", all)
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()) {
+		if !strings.Contains(o.Rejected, "no image ubuntu_jammy") && !strings.Contains(o.Rejected, "end of service") {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// Without Config.Zone the zone of an image is looked up, once, among the project's images and the
+// public ones. Machines of other zones cannot start from it.
+func TestZoneOfAnImage(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.stocked = []string{"fr-par-2", "fr-par-1", "nl-ams-1"}
+	f.ownImages = map[string]string{testImage: "nl-ams-1"}
+	for id, zone := range map[string]string{testImage: "nl-ams-1", imageID("fr-par-1", "ubuntu_noble"): "fr-par-1", newID(1, 1): ""} {
+		cfg := f.config()
+		cfg.Zone, cfg.Image = "", id
+		d, looks := cloudtest.Open(t, cfg), 0
+		for range 2 { // no call for images finds out more the second time
+			for _, o := range cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.H100()}) {
+				if o.InstanceType != "H100-1-80G" {
+					continue
+				}
+				p, err := readPlace(o.ID)
+				if o.Region == zone && (err != nil || p.image != id || o.Rejected != "") || o.Region != zone && o.Rejected != "is in another zone than Config.Image" {
+					t.Errorf("%s: %+v, %v", id, o, err)
+				}
+			}
+			if n := len(f.Records(opZoneImages)); zone != "" && looks > 0 && n != looks {
+				t.Errorf("%s is looked up again, by %d calls", id, n-looks)
+			} else {
+				looks = n
+			}
+		}
+	}
+}
+
+// The countries and regions of a spec are those of zones.
+func TestCountries(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.stocked = []string{"fr-par-2", "pl-waw-2", "nl-ams-1"}
+	cfg := f.config()
+	cfg.Zone = ""
+	d := cloudtest.Open(t, cfg)
+	for _, tt := range []struct {
+		spec gputrain.Spec
+		want string
+	}{
+		{gputrain.Spec{Countries: []string{"pl"}}, "PL"}, {gputrain.Spec{Regions: []string{"NL"}}, "NL"}, {gputrain.Spec{Regions: []string{"fr-par"}}, "FR"},
+	} {
+		all := cloudtest.Offers(t, d, tt.spec.Query())
+		for _, o := range all {
+			if o.Country != tt.want {
+				t.Errorf("%+v: %s in %s", tt.spec, o.Country, o.Region)
+			}
+		}
+		if len(all) == 0 {
+			t.Errorf("%+v has no offers", tt.spec)
+		}
+	}
+	if got := countryOf("de-fra-1") + countryOf(""); got != "" {
+		t.Errorf("an unknown zone is in %q", got)
+	}
+	for _, zone := range zones {
+		if countryOf(zone) == "" {
+			t.Errorf("%s is in no country", zone)
+		}
 	}
 }
 

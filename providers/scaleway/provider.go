@@ -3,7 +3,10 @@ package scaleway
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
@@ -33,10 +37,14 @@ type api struct {
 	zones  []string
 	keys   hostKeys
 	starts starts
+	rate   currency.Rate // of the euro
+
+	imageMu   sync.Mutex
+	imageZone string // of Config.Image, if that is an ID whose zone was looked up
 }
 
-func newAPI(c Config, client *client) *api {
-	a := &api{cfg: c, client: client, zones: zones, keys: hostKeys{known: map[string]published{}}}
+func newAPI(c Config, client *client, rate currency.Rate) *api {
+	a := &api{cfg: c, client: client, rate: rate, zones: zones, keys: hostKeys{known: map[string]published{}}}
 	if c.Zone != "" {
 		a.zones = []string{c.Zone}
 	}
@@ -65,8 +73,12 @@ func (a *api) Capabilities() driver.Capabilities {
 }
 
 // Prepare makes nothing: each server's own data contains the pool's key. A key of the project
-// would get onto every server of it that boots meanwhile.
-func (a *api) Prepare(context.Context, driver.PoolInfo) error { return nil }
+// would get onto every server of it that boots meanwhile. It refuses tags that a server cannot
+// have.
+func (a *api) Prepare(_ context.Context, pool driver.PoolInfo) error {
+	_, err := userTags(pool.Tags)
+	return err
+}
 
 var errUnknownID = &driver.Error{Kind: driver.ErrNotFound, Err: errors.New("it is not like fr-par-2/ and a UUID")}
 
@@ -85,9 +97,13 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	tags, err := userTags(o.Pool.Tags)
+	if err != nil {
+		return "", err
+	}
 	s, err := a.client.createServer(ctx, p.zone, createServer{
 		Name: o.Name(), Project: a.client.project, CommercialType: p.kind, Image: p.image, DynamicIPRequired: true, BootType: "local",
-		Tags: serverTags(o.Tag, o.Pool.AuthorizedKey),
+		Tags: append(serverTags(o.Tag, o.Pool.AuthorizedKey), tags...),
 		// Without a size the volume is the image's, of some 10 GB. "0" must be there.
 		Volumes: map[string]newVolume{"0": {Size: diskBytes(o.Spec), VolumeType: "sbs_volume"}},
 	})
@@ -100,6 +116,21 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (string, error) {
 func serverTags(t pooltag.Tag, key string) []string {
 	fields := strings.Fields(key)
 	return append(t.Words(), keyTag+strings.Join(fields[:min(len(fields), 2)], "_"))
+}
+
+// separators end a tag in a list of tags, or in what an image reads.
+var separators = regexp.MustCompile(`[,\s]`)
+
+// userTags returns the user's tags as words: "team=vision".
+func userTags(tags map[string]string) (words []string, err error) {
+	var f cloud.Faults
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		word := name + "=" + tags[name]
+		f.Require(name != "" && !strings.Contains(name, "=") && !separators.MatchString(word), "the tag %q: Scaleway's tags have no blanks and commas, and a name has no equals sign", word)
+		f.Require(!strings.EqualFold(name+"=", keyTag), "the tag %s would let another key log in", name)
+		words = append(words, word)
+	}
+	return words, f.Err()
 }
 
 // Start marks the server's volume, writes the data that the server reads at boot, and starts
@@ -201,7 +232,7 @@ func (a *api) machine(ctx context.Context, zone string, s server) (cloud.Machine
 	if a.starts.note(s) {
 		m.State, m.StateReason = driver.InstanceFailed, fellBack(s)
 	}
-	m.Offer = driver.Offer{InstanceType: s.CommercialType, Region: zone}
+	m.Offer = driver.Offer{InstanceType: s.CommercialType, Region: zone, Country: countryOf(zone)}
 	if m.State != driver.InstanceRunning {
 		return m, nil
 	}

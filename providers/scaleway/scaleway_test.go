@@ -212,7 +212,6 @@ func TestFaultsOfAConfig(t *testing.T) {
 	}{
 		"all at once": {Config{ProjectID: "p", Zone: "paris", Image: "a b", USDPerEUR: -1, RequestTimeout: 1, Endpoint: "scaleway"},
 			[]string{"ProjectID", "Zone", "Image", "USDPerEUR", "RequestTimeout", "Endpoint"}},
-		"an image of no zone":       {Config{Image: testImage}, []string{"set Zone too"}},
 		"a project of the variable": {Config{SecretKey: testKey}, []string{"ProjectID"}},
 	} {
 		_, err := tt.cfg.Open(t.Context())
@@ -264,7 +263,7 @@ func TestErrors(t *testing.T) {
 		_, err := cloudtest.Launch(t, d, l4.Query(), 0)
 		cloudtest.Is(t, err, tt.kind, "scaleway", "launch", testKey)
 	}
-	f.noQuota = true
+	f.quota = 0
 	_, err := cloudtest.Launch(t, d, l4.Query(), 0)
 	if e, _ := errors.AsType[*driver.Error](err); e == nil || e.Kind != driver.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
 		t.Errorf("%v", err)

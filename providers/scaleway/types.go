@@ -86,6 +86,21 @@ func (p product) gpus() int {
 	return *p.GPU
 }
 
+// A quotum limits the things of a kind that an organization may have, in each of its places.
+type quotum struct {
+	Name   string  `json:"name"` // "cp_servers_type_L4_1_24G"
+	Limits []limit `json:"limits"`
+}
+
+// A limit of a quotum is global, or of a region, or of a zone.
+type limit struct {
+	Global    bool   `json:"global"`
+	Region    string `json:"region"`
+	Zone      string `json:"zone"`
+	Limit     *int   `json:"limit"`
+	Unlimited bool   `json:"unlimited"`
+}
+
 type localImage struct {
 	ID    string   `json:"id"`
 	Zone  string   `json:"zone"`
