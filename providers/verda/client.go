@@ -57,18 +57,19 @@ func (c *client) Close() {
 	c.tokens.Close()
 }
 
-// balance returns the project's balance. The call needs valid credentials.
-func (c *client) balance(ctx context.Context) (float64, error) {
+// balance returns the project's balance, and its currency. The call needs valid credentials.
+func (c *client) balance(ctx context.Context) (amount float64, code string, err error) {
 	var out struct {
-		Amount *float64 `json:"amount"`
+		Amount   *float64 `json:"amount"`
+		Currency string   `json:"currency"`
 	}
 	if err := c.Do(ctx, http.MethodGet, "/balance", nil, &out); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if out.Amount == nil {
-		return 0, odd(http.MethodGet, "/balance", "the answer has no amount")
+		return 0, "", odd(http.MethodGet, "/balance", "the answer has no amount")
 	}
-	return *out.Amount, nil
+	return *out.Amount, out.Currency, nil
 }
 
 func (c *client) instanceTypes(ctx context.Context) ([]instanceType, error) {
@@ -82,6 +83,10 @@ func (c *client) stock(ctx context.Context, spot bool) ([]stock, error) {
 
 func (c *client) locations(ctx context.Context) ([]location, error) {
 	return list(ctx, c, "/locations", func(l location) bool { return l.Code != "" })
+}
+
+func (c *client) volumeTypes(ctx context.Context) ([]volumeType, error) {
+	return list(ctx, c, "/volume-types", func(t volumeType) bool { return t.Type != "" })
 }
 
 func (c *client) images(ctx context.Context, instanceType string) ([]image, error) {

@@ -81,7 +81,7 @@ func (c Config) open(ctx context.Context) (*verdaDriver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.balance(ctx); err != nil {
+	if _, _, err := client.balance(ctx); err != nil {
 		client.Close()
 		return nil, err
 	}

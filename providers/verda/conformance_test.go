@@ -57,7 +57,9 @@ func conform(t *testing.T, allocation driver.Allocation, without map[string]stri
 			Stall: func() {
 				f.Do(func() { f.status, f.busy = "provisioning", 2 })
 			},
-			Room: func(n int) { f.Do(func() { f.room = n }) },
+			Room:  func(n int) { f.Do(func() { f.room = n }) },
+			Funds: func(usd float64) { f.Do(func() { f.funds = usd }) },
+			Tags:  f.userTags,
 			Unpriced: func() {
 				f.Do(func() {
 					for _, r := range f.types {
@@ -69,7 +71,10 @@ func conform(t *testing.T, allocation driver.Allocation, without map[string]stri
 			WrongKey:   wrong,
 			Secrets:    []string{testSecret, testToken},
 			Dial:       fakecloud.Dial,
-			Without:    map[string]string{"PagedOffers": "a list has one page"},
+			Without: map[string]string{
+				"PagedOffers": "a list has one page",
+				"Allow":       "the API tells no quotas",
+			},
 		}
 		maps.Copy(h.Without, without)
 		return h

@@ -17,7 +17,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: first contact.
-//   - Tags: yes.
+//   - Tags: yes; at most two of Spec.Tags, on machines and volumes.
 //   - Tried against: a fake held to a description derived from the vendor's; not live.
 //
 // # Credentials
@@ -32,7 +32,8 @@
 //
 // Nodes come from [Config].Region first. If that has no such machine, any other location that
 // has one is used: nodes of one pool may be in several, and reach each other only by their
-// public addresses. Spec.Regions restricts the locations.
+// public addresses. Spec.Regions and Spec.Countries restrict the locations; the API names their
+// countries.
 //
 // # Images
 //
@@ -44,11 +45,13 @@
 //
 // Prepaid, in steps of ten minutes, for as long as a machine exists, even while it is switched
 // off from outside or inside. Only deleting it ends that. The system volume, of Spec.DiskGiB or
-// else 100 GB, costs about $0.20 for a GB and month more; the prices of offers do not include
-// it. It is deleted permanently with its machine. Volumes that a user attached are detached and
+// else 100 GB, costs more, as the API's list of volumes says: about $0.20 for a GB and month.
+// The price of an offer has it as the part "disk", a month being 730 hours. Prices are asked for
+// in dollars; if the API has others, they are converted, at a rate that a warning of the offer
+// names. The volume is deleted permanently with its machine. Volumes that a user attached are detached and
 // kept. A volume is nevertheless known to stay behind at times and to be billed: a pool's
 // leftover volumes, including the trash, are listed and removed when the pool closes. At a
-// balance of zero Verda ends all machines.
+// balance of zero Verda ends all machines: the pool asks for the balance before it rents any.
 //
 // # Spot
 //
@@ -75,17 +78,20 @@
 // # Errors
 //
 //   - ErrAuth: the client is wrong, or lacks the scope.
-//   - ErrQuota: the balance is used up, or a limit of the project is reached.
+//   - ErrBalance: the balance is used up.
+//   - ErrQuota: a limit of the project is reached. The API tells no limits before.
 //   - ErrNoCapacity: none is free there now; the pool takes the next offer. Sometimes this
 //     turns out only later: such a machine fails as no_capacity, and is deleted and replaced.
-//   - ErrNoOffers: nothing in stock satisfies the spec. Machines for confidential computing and
-//     AMD's are offered only for [accelerators.Exact] with the name of the type.
+//   - ErrNoOffers: nothing in stock satisfies the spec. What is sold out is offered with that
+//     reason. Machines for confidential computing and AMD's are rented only for
+//     [accelerators.Exact] with the name of the type.
 //   - ErrInvalid: Region or an image does not exist, or is not for the machine.
 //
 // # What this was made from
 //
 // The description at https://api.verda.com/v1/openapi.json, from a public copy, the clients
-// verda-cloud/verdacloud-sdk-go and verda-cloud/sdk-python, and https://docs.verda.com. The
+// verda-cloud/verdacloud-sdk-go (the form of the prices of volumes) and verda-cloud/sdk-python,
+// and https://docs.verda.com. The
 // tests use a fake of that. No call was ever made to the service itself: the lag of its lists,
 // for example, is an estimate.
 package verda

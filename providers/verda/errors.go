@@ -35,7 +35,7 @@ var symptoms = []struct {
 	hint string
 }{
 	{"no capacity", driver.ErrNoCapacity, ""},
-	{"insufficient_funds", driver.ErrQuota, fundsHint},
+	{"insufficient_funds", driver.ErrBalance, fundsHint},
 	{"limit exceeded", driver.ErrQuota, ""},
 	{"quota", driver.ErrQuota, ""},
 	{"operating system is not valid", driver.ErrInvalid, imageHint},
@@ -56,6 +56,8 @@ func classify(_ string, err error) (hint string, kind error) {
 		return "other programs use this project at the same time: try again in a minute", driver.ErrRateLimited
 	case e.Status == http.StatusUnauthorized:
 		return whereClients, driver.ErrAuth
+	case e.Status == http.StatusPaymentRequired:
+		return fundsHint, driver.ErrBalance
 	}
 	text := strings.ToLower(e.Code + " " + e.Message)
 	if e.Last().Ambiguous() && (e.Status != http.StatusServiceUnavailable || !strings.Contains(text, "no capacity")) {

@@ -20,7 +20,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{401, "unauthorized_request", "Invalid client id or client secret", driver.ErrAuth},
 		{403, "forbidden_action", "Insufficient scope", driver.ErrAuth},
-		{402, "insufficient_funds", "Top up", driver.ErrQuota},
+		{402, "insufficient_funds", "Top up", driver.ErrBalance},
+		{402, "payment_required", "pay", driver.ErrBalance},
 		{400, "invalid_request", "Volume limit exceeded", driver.ErrQuota},
 		{400, "invalid_request", "Storage quota reached", driver.ErrQuota},
 		{400, "invalid_request", "hostname is too long", driver.ErrInvalid},

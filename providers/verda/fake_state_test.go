@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -50,6 +51,20 @@ func (f *fake) set(id string, changed row) {
 		}
 		maps.Copy(r.row, changed)
 	})
+}
+
+// userTags returns the tags of an instance that are not gputrain's.
+func (f *fake) userTags(id string) map[string]string {
+	tags := map[string]string{}
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, id)
+		for _, t := range r.row["tags"].([]row) {
+			if key := t["key"].(string); !strings.HasPrefix(key, pooltag.Prefix) {
+				tags[key] = t["value"].(string)
+			}
+		}
+	})
+	return tags
 }
 
 // everything returns all billed things in the project. An attached volume belongs to its

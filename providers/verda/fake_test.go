@@ -19,6 +19,7 @@ const (
 	opToken     = "POST /v1/oauth2/token"
 	opBalance   = "GET /v1/balance"
 	opTypes     = "GET /v1/instance-types"
+	opVolTypes  = "GET /v1/volume-types"
 	opStock     = "GET /v1/instance-availability"
 	opLocations = "GET /v1/locations"
 	opImages    = "GET /v1/images"
@@ -50,6 +51,7 @@ type fake struct {
 	*fakecloud.Server
 	t         testing.TB
 	types     []row
+	disks     []row
 	stock     map[bool][]row // true is spot
 	images    []row
 	instances *fakecloud.Store[*rental]
@@ -57,6 +59,7 @@ type fake struct {
 	volumes   *fakecloud.Store[row]
 
 	funds      float64
+	currency   string // of the balance
 	quoted     bool   // IDs come in quotes
 	room       int    // how many more machines can be created
 	status     string // of a new instance
@@ -77,10 +80,12 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, funds: 42.5, room: 64, status: "running", types: []row{
+	f := &fake{t: t, funds: 42.5, currency: "usd", room: 64, status: "running", types: []row{
 		typeRow("1H100.80S.30V", "1x H100 SXM5 80GB", 1, "3.17", "0.95"),
 		typeRow("8H100.80S.176V", "8x H100 SXM5 80GB", 8, "25.36", "7.60"),
 		typeRow("CPU.4V.16G", "", 0, "0.10", "0.05"),
+	}, disks: []row{
+		{"type": "HDD", "price": row{"price_per_month_per_gb": 0.05, "currency": "usd"}}, {"type": "NVMe", "price": row{"price_per_month_per_gb": 0.2, "currency": "usd"}},
 	}, images: []row{
 		imageRow("ubuntu-24.04", "Ubuntu 24.04", true),
 		imageRow("ubuntu-24.04-cuda-13.0-open-docker", "Ubuntu 24.04 + CUDA 13.0 Open + Docker", false),
@@ -108,7 +113,8 @@ func startFake(t testing.TB) *fake {
 	for op, h := range map[string]fakecloud.Handler{
 		opToken: f.token, opBalance: f.balance, opCreate: f.create, opList: f.list, opGet: f.get, opAct: f.act, opTag: f.tag, opUntag: f.untag,
 		opAddKey: f.addKey, opDelKey: f.deleteKey, opDelVolume: f.deleteVolume, opImages: f.listImages,
-		opTypes: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, f.types) },
+		opTypes:    func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, f.types) },
+		opVolTypes: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, f.disks) },
 		opStock: func(c *fakecloud.Call) fakecloud.Answer {
 			return fakecloud.Reply(200, f.stock[c.Query.Get("is_spot") == "true"])
 		},
@@ -167,7 +173,7 @@ func (f *fake) token(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) balance(*fakecloud.Call) fakecloud.Answer {
-	return fakecloud.Reply(200, row{"amount": f.funds, "currency": "usd"})
+	return fakecloud.Reply(200, row{"amount": f.funds, "currency": f.currency})
 }
 
 func locations(*fakecloud.Call) fakecloud.Answer {
@@ -215,6 +221,10 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		return failure(400, "invalid_request", "Invalid SSH key id")
 	case slices.Contains(f.wrongImage, in.Image):
 		return failure(400, "invalid_request", "Operating system is not valid for this instance type")
+	case f.funds <= 0:
+		return failure(402, "insufficient_funds", "Insufficient funds")
+	case len(in.Tags) > 10:
+		return failure(400, "invalid_request", "Too many tags")
 	case f.room <= 0:
 		return failure(503, "service_unavailable", "No capacity available")
 	}
@@ -334,6 +344,9 @@ func (f *fake) tag(c *fakecloud.Call) fakecloud.Answer {
 		return failure(404, "not_found", "Instance not found")
 	}
 	tags := r.row["tags"].([]row)
+	if len(tags) >= 10 {
+		return failure(400, "invalid_request", "Too many tags")
+	}
 	if slices.ContainsFunc(tags, func(t row) bool { return t["key"] == in.Key }) {
 		return failure(409, "invalid_request", "The tag exists")
 	}

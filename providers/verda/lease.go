@@ -13,13 +13,30 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
-// A verdaDriver is the driver of a [verda], whose tags can be changed.
+// A verdaDriver is the driver of a [verda], whose tags can be changed, and whose balance is
+// known.
 type verdaDriver struct {
 	*cloud.Driver
 	api *verda
 }
 
-var _ driver.LeaseMarker = (*verdaDriver)(nil)
+var (
+	_ driver.LeaseMarker = (*verdaDriver)(nil)
+	_ driver.Balancer    = (*verdaDriver)(nil)
+)
+
+// Balance returns the project's prepaid money. A launch needs more than nothing.
+func (d *verdaDriver) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	amount, code, err := d.api.client.balance(ctx)
+	if err != nil {
+		return driver.Balance{}, cloud.Fail(providerName, "balance", err, classify)
+	}
+	rate, err := rateOf(code)
+	if err != nil {
+		return driver.Balance{}, cloud.Fail(providerName, "balance", err, classify)
+	}
+	return driver.Balance{Known: true, USD: amount * rate.USD}, nil
+}
 
 // leaseKeys are tags with the same meaning; the later time counts. A tag cannot be changed,
 // only removed and added. With one tag alone, a living pool would look dead for a moment.

@@ -22,11 +22,16 @@ const (
 	billingUnit              = 10 * time.Minute
 )
 
-// Offers yields the offers in stock, the preferred region first.
+// hoursOfMonth converts Verda's prices of a month, as its command line does.
+const hoursOfMonth = 730
+
+// Offers yields the offers in stock, the preferred region first, and then those that cannot be
+// launched, with the reason.
 func (v *verda) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		fail := func(err error) { yield(driver.Offer{}, err) }
-		if err := v.checkRegion(ctx); err != nil {
+		places, err := v.places(ctx)
+		if err != nil {
 			fail(err)
 			return
 		}
@@ -35,57 +40,92 @@ func (v *verda) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.
 			fail(err)
 			return
 		}
+		volumes, err := v.client.volumeTypes(ctx)
+		if err != nil {
+			fail(err)
+			return
+		}
+		disk := diskPrice(volumes, spec)
+		var rejected []driver.Offer
 		for _, spot := range cloud.Markets(spec.Allocation) {
 			all, err := v.client.stock(ctx, spot)
 			if err != nil {
 				fail(err)
 				return
 			}
-			for _, at := range v.merged(all, spec) {
+			for _, at := range v.merged(all, places, spec) {
 				for _, t := range types {
-					if !slices.Contains(at.Types, t.InstanceType) || hidden(t, spec) {
-						continue
+					o := offerOf(t, at.Location, spot, spec, disk)
+					o.Country = countryOf(places, at.Location)
+					if o.Rejected = hidden(t, spec); o.Rejected == "" && !slices.Contains(at.Types, t.InstanceType) {
+						o.Rejected = "is sold out"
 					}
-					if !yield(offerOf(t, at.Location, spot, spec), nil) {
-						return
+					switch {
+					case o.Rejected == "":
+						if !yield(o, nil) {
+							return
+						}
+					case spec.Accelerator.IsZero(), spec.Accelerator.Matches(o.Accelerator):
+						rejected = append(rejected, o)
 					}
 				}
+			}
+		}
+		for _, o := range rejected {
+			if !yield(o, nil) {
+				return
 			}
 		}
 	}
 }
 
-// checkRegion refuses a preferred region that does not exist. Only the API knows the regions.
-func (v *verda) checkRegion(ctx context.Context) error {
-	if v.cfg.Region == "" {
-		return nil
-	}
+// places returns the locations, and refuses a preferred region that does not exist. Only the API
+// knows the regions.
+func (v *verda) places(ctx context.Context) ([]location, error) {
 	all, err := v.client.locations(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var codes []string
+	countries, found := map[string]string{}, v.cfg.Region == ""
 	for _, l := range all {
-		if strings.EqualFold(l.Code, v.cfg.Region) {
-			return nil
-		}
 		codes = append(codes, l.Code)
+		countries[l.Code] = countryOf(all, l.Code)
+		found = found || strings.EqualFold(l.Code, v.cfg.Region)
 	}
-	return fmt.Errorf("%w: Region is %q; Verda has %s", driver.ErrInvalid, v.cfg.Region, strings.Join(codes, ", "))
+	if !found {
+		return nil, fmt.Errorf("%w: Region is %q; Verda has %s", driver.ErrInvalid, v.cfg.Region, strings.Join(codes, ", "))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.countries = countries
+	return all, nil
+}
+
+// countryOf returns the country of a location, or "" if the API does not tell.
+func countryOf(places []location, code string) string {
+	i := slices.IndexFunc(places, func(l location) bool { return strings.EqualFold(l.Code, code) })
+	if i < 0 || len(places[i].Country) != 2 {
+		return ""
+	}
+	return strings.ToUpper(places[i].Country)
 }
 
 // merged returns the stock by location, the preferred one first, without locations that the
-// spec excludes. The API may list a location twice.
-func (v *verda) merged(all []stock, spec driver.Query) []stock {
+// spec excludes. A location without stock comes too. The API may list a location twice.
+func (v *verda) merged(all []stock, places []location, spec driver.Query) []stock {
 	preferred := v.cfg.Region
 	if preferred == "" {
 		preferred = DefaultRegion
+	}
+	for _, l := range places {
+		all = append(all, stock{Location: l.Code})
 	}
 	var out []stock
 	for _, s := range all {
 		i := slices.IndexFunc(out, func(o stock) bool { return o.Location == s.Location })
 		switch {
-		case len(spec.Regions) > 0 && !slices.ContainsFunc(spec.Regions, func(r string) bool { return isIn(s.Location, r) }):
+		case !spec.Allows(s.Location, countryOf(places, s.Location)):
 		case i >= 0:
 			out[i].Types = slices.Concat(out[i].Types, s.Types)
 		default:
@@ -104,18 +144,19 @@ func (v *verda) merged(all []stock, spec driver.Query) []stock {
 	return out
 }
 
-// isIn reports whether a location is a region, or one of several with its prefix: FIN has
-// FIN-01.
-func isIn(location, region string) bool {
-	rest, inside := strings.CutPrefix(strings.ToUpper(location), strings.ToUpper(region))
-	return inside && (rest == "" || rest[0] == '-')
-}
-
-// hidden reports whether a type is offered only by its name: machines for confidential
-// computing, and AMD's, which have no image.
-func hidden(t instanceType, spec driver.Query) bool {
-	special := strings.HasSuffix(t.InstanceType, ".CC") || strings.EqualFold(t.Manufacturer, "AMD") || strings.Contains(t.Model, "7900XTX")
-	return special && !named(t.InstanceType, spec)
+// hidden returns why a type is rented only by its name: machines for confidential computing, and
+// AMD's, which have no image. It returns "" for other types, and for one that the spec names.
+func hidden(t instanceType, spec driver.Query) string {
+	amd := strings.EqualFold(t.Manufacturer, "AMD") || strings.Contains(t.Model, "7900XTX")
+	switch {
+	case named(t.InstanceType, spec):
+		return ""
+	case strings.HasSuffix(t.InstanceType, ".CC"):
+		return fmt.Sprintf("is for confidential computing; accelerators.Exact(%q) asks for it", t.InstanceType)
+	case amd:
+		return fmt.Sprintf("has a GPU of AMD, for which there is no image; accelerators.Exact(%q) asks for it", t.InstanceType)
+	}
+	return ""
 }
 
 // named reports whether a spec asks for a type by its exact name.
@@ -123,19 +164,55 @@ func named(instanceType string, spec driver.Query) bool {
 	return spec.Accelerator.Exact && spec.Accelerator.Name == instanceType
 }
 
-func offerOf(t instanceType, location string, spot bool, spec driver.Query) driver.Offer {
+// diskPrice returns the price of the system volume that a launch for a spec makes. It is unknown
+// if the API does not tell that of its kind, NVMe.
+func diskPrice(types []volumeType, spec driver.Query) driver.Price {
+	i := slices.IndexFunc(types, func(t volumeType) bool { return strings.EqualFold(t.Type, "NVMe") })
+	if i < 0 {
+		return driver.Price{}
+	}
+	return usd(types[i].Price.Monthly*decimal(diskGB(spec))/hoursOfMonth, types[i].Price.Currency)
+}
+
+func offerOf(t instanceType, location string, spot bool, spec driver.Query, disk driver.Price) driver.Offer {
 	o := t.hardware.offer()
 	o.ID, o.Region, o.Spot = offerID(location, t.InstanceType, spot), location, spot
 	o.DiskGiB = float64(diskGB(spec)) * 1e9 / gib
-	o.HourlyUSD = usd(t.Price, t.Currency)
+	price := t.Price
 	if spot {
-		o.HourlyUSD = usd(t.SpotPrice, t.Currency)
+		price = t.SpotPrice
+	}
+	o.HourlyUSD = usd(price, t.Currency)
+	o.Warnings = warnings(t, price)
+	machine, priced := o.HourlyUSD.USD()
+	volume, known := disk.USD()
+	switch {
+	case priced && known:
+		o.HourlyUSD = driver.USD(machine + volume)
+		o.Parts = []driver.PricePart{{Name: "machine", HourlyUSD: machine}, {Name: "disk", HourlyUSD: volume}}
+	case priced:
+		o.Warnings = append(o.Warnings, fmt.Sprintf("its price is without its system volume of %d GB, which is billed too: the API tells no price", diskGB(spec)))
 	}
 	if o.Accelerator.IsZero() && t.GPU.Count > 0 || named(t.InstanceType, spec) {
 		o.Accelerator = accelerators.Exact(t.InstanceType)
 		o.Accelerator.Count = float64(t.GPU.Count)
 	}
 	return o
+}
+
+// warnings returns what the API says of a type, and the rate of a price in another currency.
+func warnings(t instanceType, price decimal) (all []string) {
+	if t.Warning != "" {
+		all = append(all, "Verda says: "+t.Warning)
+	}
+	switch rate, err := rateOf(t.Currency); {
+	case price == 0:
+	case err != nil:
+		all = append(all, err.Error())
+	case rate.Code != "USD":
+		all = append(all, rate.Warning())
+	}
+	return all
 }
 
 // offer returns the offer of the hardware, without place and price.

@@ -2,9 +2,11 @@ package verda
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
@@ -15,13 +17,14 @@ import (
 // lines returns offers in a short form.
 func lines(all []driver.Offer) (out []string) {
 	for _, o := range all {
-		out = append(out, fmt.Sprintf("%s %v %v", o.ID, o.Accelerator, o.HourlyUSD))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %v %v %s", o.ID, o.Accelerator, o.HourlyUSD, o.Rejected)))
 	}
 	return out
 }
 
 // The preferred region comes first, a location may be listed twice, and spot has a call of its
-// own. Prices are text, for the complete machine.
+// own. Prices are text, for the complete machine, to which its volume comes. What is sold out is
+// last.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -31,14 +34,23 @@ func TestOffers(t *testing.T) {
 		want []string
 	}{
 		{gputrain.Spec{}, []string{
-			"FIN-01/1H100.80S.30V/on-demand H100-80GB-SXM $3.17", "FIN-01/CPU.4V.16G/on-demand cpu $0.10",
-			"FIN-03/1H100.80S.30V/on-demand H100-80GB-SXM $3.17", "FIN-03/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.36", "FIN-03/CPU.4V.16G/on-demand cpu $0.10",
+			"FIN-01/1H100.80S.30V/on-demand H100-80GB-SXM $3.20", "FIN-01/CPU.4V.16G/on-demand cpu $0.13",
+			"FIN-03/1H100.80S.30V/on-demand H100-80GB-SXM $3.20", "FIN-03/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.39", "FIN-03/CPU.4V.16G/on-demand cpu $0.13",
+			"FIN-01/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.39 is sold out",
 		}},
-		{gputrain.Spec{Allocation: driver.Spot}, []string{"FIN-01/1H100.80S.30V/spot H100-80GB-SXM $0.95"}},
-		{gputrain.Spec{Allocation: driver.SpotIfAvailable, Regions: []string{"fin-01"}}, []string{
-			"FIN-01/1H100.80S.30V/spot H100-80GB-SXM $0.95", "FIN-01/1H100.80S.30V/on-demand H100-80GB-SXM $3.17", "FIN-01/CPU.4V.16G/on-demand cpu $0.10",
+		{gputrain.Spec{Allocation: driver.Spot, Accelerator: accelerators.H100()}, []string{
+			"FIN-01/1H100.80S.30V/spot H100-80GB-SXM $0.98", "FIN-03/1H100.80S.30V/spot H100-80GB-SXM $0.98 is sold out",
+		}},
+		{gputrain.Spec{Allocation: driver.SpotIfAvailable, Regions: []string{"fin-01"}, Accelerator: accelerators.H100()}, []string{
+			"FIN-01/1H100.80S.30V/spot H100-80GB-SXM $0.98", "FIN-01/1H100.80S.30V/on-demand H100-80GB-SXM $3.20", "FIN-01/CPU.4V.16G/on-demand cpu $0.13",
 		}},
 		{gputrain.Spec{Regions: []string{"ICE"}}, nil},
+		{gputrain.Spec{Countries: []string{"IS"}}, nil},
+		{gputrain.Spec{Regions: []string{"fi"}, Countries: []string{"FI"}, Accelerator: accelerators.H100(accelerators.Count(8))}, []string{
+			"FIN-01/1H100.80S.30V/on-demand H100-80GB-SXM $3.20", "FIN-01/CPU.4V.16G/on-demand cpu $0.13",
+			"FIN-03/1H100.80S.30V/on-demand H100-80GB-SXM $3.20", "FIN-03/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.39", "FIN-03/CPU.4V.16G/on-demand cpu $0.13",
+			"FIN-01/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.39 is sold out",
+		}},
 	} {
 		if got := lines(cloudtest.Offers(t, d, tt.spec.Query())); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %s\nwant %s", tt.spec, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
@@ -46,7 +58,7 @@ func TestOffers(t *testing.T) {
 	}
 	cfg := f.config()
 	cfg.Region = "fin-03"
-	if got := cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}); got[0].Region != "FIN-03" || got[len(got)-1].Region != "FIN-01" {
+	if got := cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}); got[0].Region != "FIN-03" || got[len(got)-1].Region != "FIN-01" || got[0].Country != "FI" {
 		t.Errorf("%v", lines(got))
 	}
 }
@@ -62,8 +74,13 @@ func TestHardware(t *testing.T) {
 	f.types = []row{grace, cc, amd, unknown, euro}
 	f.stock[false] = []row{{"location_code": "FIN-01", "availabilities": []string{"GB300", "8B200.240V.CC", "1x", "2FUTURE.10V", "1H200.141S.44V", "sold out"}}}
 	d := cloudtest.Open(t, f.config())
-	got := cloudtest.Offers(t, d, driver.Query{DiskGiB: 1})
-	if want := []string{"FIN-01/GB300/on-demand GB300-80GB $12.50", `FIN-01/2FUTURE.10V/on-demand "2FUTURE.10V":2 $9.00`, "FIN-01/1H200.141S.44V/on-demand H200-141GB-SXM unknown"}; !slices.Equal(lines(got), want) {
+	got := cloudtest.Offers(t, d, driver.Query{DiskGiB: 1, Regions: []string{"FIN-01"}})
+	want := []string{
+		"FIN-01/GB300/on-demand GB300-80GB $12.51", `FIN-01/2FUTURE.10V/on-demand "2FUTURE.10V":2 $9.01`, "FIN-01/1H200.141S.44V/on-demand H200-141GB-SXM $4.41",
+		`FIN-01/8B200.240V.CC/on-demand B200-180GB-SXM:8 $9.01 is for confidential computing; accelerators.Exact("8B200.240V.CC") asks for it`,
+		`FIN-01/1x/on-demand RX7900XTX-80GB $9.01 has a GPU of AMD, for which there is no image; accelerators.Exact("1x") asks for it`,
+	}
+	if !slices.Equal(lines(got), want) {
 		t.Errorf("%q; want %q", lines(got), want)
 	}
 	if got[0].Arch != "arm64" || got[1].Arch != "amd64" || got[0].BillingUnit != billingUnit || got[0].VCPUs != 30 || got[0].MemoryGiB != 120 || got[0].DiskGiB < 46 {
@@ -72,6 +89,87 @@ func TestHardware(t *testing.T) {
 	byName := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Exact("8B200.240V.CC")})
 	if !slices.ContainsFunc(byName, func(o driver.Offer) bool { return o.InstanceType == "8B200.240V.CC" && o.Accelerator.Exact }) {
 		t.Errorf("what is named is hidden: %v", lines(byName))
+	}
+}
+
+// A price without that of the volume, or in another currency, says so. One whose currency has no
+// known value is unknown.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(f *fake)
+		price  string
+		parts  int
+		says   []string
+	}{
+		"in dollars":           {func(*fake) {}, "$3.23", 2, nil},
+		"in euros":             {func(f *fake) { f.types[0]["currency"] = "eur" }, "$3.55", 2, []string{"its price is in EUR"}},
+		"in crowns":            {func(f *fake) { f.types[0]["currency"] = "sek" }, "unknown", 0, []string{"value of SEK"}},
+		"without the volume's": {func(f *fake) { f.disks = f.disks[:1] }, "$3.17", 0, []string{"without its system volume of 215 GB"}},
+		"with a warning":       {func(f *fake) { f.types[0]["deploy_warning"] = "slow today" }, "$3.23", 2, []string{"Verda says: slow today"}},
+	} {
+		f := startFake(t)
+		tt.change(f)
+		o := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.H100(), DiskGiB: 200})[0]
+		if o.HourlyUSD.String() != tt.price || len(o.Parts) != tt.parts || len(o.Warnings) != len(tt.says) {
+			t.Errorf("%s: %v of %+v, with %q", name, o.HourlyUSD, o.Parts, o.Warnings)
+		}
+		for i, says := range tt.says {
+			if !strings.Contains(o.Warnings[i], says) {
+				t.Errorf("%s: %q", name, o.Warnings)
+			}
+		}
+	}
+}
+
+// The balance may be in another currency.
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config()).(driver.Balancer)
+	for code, want := range map[string]float64{"usd": 42.5, "EUR": 46.75, "": 42.5} {
+		f.Do(func() { f.currency = code })
+		if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || !b.Known || b.LeastUSD != 0 || math.Abs(b.USD-want) > 1e-9 {
+			t.Errorf("%s: %+v, %v", code, b, err)
+		}
+	}
+	f.Do(func() { f.currency = "sek" })
+	_, err := d.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "balance")
+}
+
+// A machine has ten tags: two are the user's, and those of a lease still fit.
+func TestUserTags(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Prepared(t, f.config())
+	for _, tags := range []map[string]string{{"a": "1", "b": "2", "c": "3"}, {"a=b": "1"}, {"": "1"}, {strings.Repeat("k", 64): "1"}, {"a": strings.Repeat("v", 128)}} {
+		info := cloudtest.Info("p1")
+		info.Tags = tags
+		cloudtest.Is(t, d.Prepare(t.Context(), info), driver.ErrInvalid, "verda", "prepare")
+		req := cloudtest.Request(t, driver.Query{}, cloudtest.Offers(t, d, driver.Query{})[0], 0)
+		req.Pool.Tags = tags
+		_, err := d.Launch(t.Context(), req)
+		cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
+	}
+	if n := len(f.Records(opCreate)); n > 0 {
+		t.Errorf("%d machines were made", n)
+	}
+	req := cloudtest.Request(t, driver.Query{}, cloudtest.Offers(t, d, driver.Query{})[0], 0)
+	req.Pool.Tags, req.Pool.Expires = map[string]string{"team": "vision", "cost-center": ""}, time.Now().Add(time.Hour)
+	req.Nodes[0].HostKey = driver.HostKey{} // as in a pool, where the first contact decides
+	got, err := d.Launch(t.Context(), req)
+	in := cloudtest.One(t, got, err)
+	for i := range 3 {
+		if err := d.(driver.LeaseMarker).MarkLease(t.Context(), req.Pool, time.Now().Add(time.Duration(i)*time.Hour), in.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if has := f.userTags(in.ID); len(has) != 2 || has["team"] != "vision" {
+		t.Errorf("%v", has)
+	}
+	if body := f.Records(opCreate)[0].Body; strings.Count(body, `{"key":"team","value":"vision"}`) != 2 { // of the volume, too
+		t.Errorf("%s", body)
 	}
 }
 

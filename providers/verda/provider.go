@@ -34,10 +34,11 @@ type verda struct {
 	client *client
 	cfg    Config //secretvet:ignore without the secret
 
-	mu     sync.Mutex
-	images map[string][]string // by type of machine
-	keyIDs map[string]string   // by pool and key
-	ended  map[string]bool     // machines that this driver has deleted
+	mu        sync.Mutex
+	images    map[string][]string // by type of machine
+	keyIDs    map[string]string   // by pool and key
+	ended     map[string]bool     // machines that this driver has deleted
+	countries map[string]string   // of locations, by their codes
 }
 
 // Capabilities describes what Verda can do. The lags of its lists and effects are estimates.
@@ -72,13 +73,17 @@ func (v *verda) keys() cloud.Keys {
 	}
 }
 
-// Prepare registers the pool's SSH key. It refuses if the prepaid balance is used up.
+// Prepare registers the pool's SSH key. It refuses if the prepaid balance is used up, and tags
+// that a machine cannot have.
 func (v *verda) Prepare(ctx context.Context, pool driver.PoolInfo) error {
-	switch balance, err := v.client.balance(ctx); {
+	if _, err := userTags(pool.Tags); err != nil {
+		return err
+	}
+	switch balance, _, err := v.client.balance(ctx); {
 	case err != nil:
 		return err
 	case balance <= 0:
-		return &driver.Error{Kind: driver.ErrQuota, Err: errors.New("the balance is used up"), Hint: fundsHint}
+		return &driver.Error{Kind: driver.ErrBalance, Err: errors.New("the balance is used up"), Hint: fundsHint}
 	}
 	key, err := v.keys().Prepare(ctx, pool)
 	if err == nil {
@@ -133,6 +138,10 @@ func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error
 	if err != nil {
 		return "", err
 	}
+	users, err := userTags(o.Pool.Tags)
+	if err != nil {
+		return "", err
+	}
 	images, err := v.imagesFor(ctx, instanceType)
 	if err != nil {
 		return "", err
@@ -141,10 +150,11 @@ func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error
 	if err != nil {
 		return "", err
 	}
+	tags := append(tagList(o.Tag), users...)
 	in := order{
 		InstanceType: instanceType, Location: location, SSHKeyIDs: []string{key}, Contract: "PAY_AS_YOU_GO", IsSpot: spot,
-		Hostname: hostname(o.Name()), Description: o.Name(), Tags: tagList(o.Tag),
-		OSVolume: osVolume{Name: o.Name() + osSuffix, GB: diskGB(o.Spec), Tags: tagList(o.Tag)},
+		Hostname: hostname(o.Name()), Description: o.Name(), Tags: tags,
+		OSVolume: osVolume{Name: o.Name() + osSuffix, GB: diskGB(o.Spec), Tags: tags},
 	}
 	if v.cfg.SSHKeyID != "" && v.cfg.SSHKeyID != key {
 		in.SSHKeyIDs = append(in.SSHKeyIDs, v.cfg.SSHKeyID)
@@ -173,6 +183,23 @@ func tagList(t pooltag.Tag) []tag {
 	return tags
 }
 
+// maxUserTags are the tags that a machine has room for: it has ten, and gputrain's own, with the
+// two of a lease, are eight.
+const maxUserTags = 2
+
+// userTags returns the user's own tags. A query for a tag separates key and value by an equals
+// sign.
+func userTags(tags map[string]string) (all []tag, err error) {
+	var f cloud.Faults
+	f.Require(len(tags) <= maxUserTags, "there are %d tags: a machine of Verda's has room for %d", len(tags), maxUserTags)
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		f.Require(key != "" && len(key) <= 63 && !strings.Contains(key, "="), "the tag %q: a name has 1 to 63 bytes without an equals sign", key)
+		f.Require(len(tags[key]) <= 127, "the value of the tag %q has %d bytes; the maximum is 127", key, len(tags[key]))
+		all = append(all, tag{Key: key, Value: tags[key]})
+	}
+	return all, f.Err()
+}
+
 // Machines returns all machines of the project: the API's filter by tags may be incomplete.
 func (v *verda) Machines(ctx context.Context, _ string) ([]cloud.Machine, error) {
 	all, err := v.client.instances(ctx)
@@ -199,13 +226,14 @@ func (v *verda) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 // be for one GPU or for all.
 func (v *verda) machine(in instance) cloud.Machine {
 	v.mu.Lock()
-	ended := v.ended[in.ID]
+	ended, country := v.ended[in.ID], v.countries[in.Location]
 	v.mu.Unlock()
 	m := cloud.Machine{Tag: ownerOf(in)}
 	m.ID, m.PublicAddr = in.ID, in.IP
 	m.State, m.StateReason = stateOf(in, ended)
 	m.Offer = in.hardware.offer()
 	m.Offer.ID, m.Offer.Region, m.Offer.Spot = offerID(in.Location, in.InstanceType, in.IsSpot), in.Location, in.IsSpot
+	m.Offer.Country = country
 	if in.IP != "" {
 		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: "root"}
 	}

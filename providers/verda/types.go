@@ -2,12 +2,14 @@ package verda
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 )
 
 // A decimal is a price, which the API writes as a string or as a number. Anything else is zero,
@@ -23,12 +25,19 @@ func (d *decimal) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// usd returns a price in that currency.
-func usd(d decimal, currency string) driver.Price {
-	if d == 0 || currency != "" && !strings.EqualFold(currency, "usd") {
+// rateOf returns the rate of a currency of the API. No code is that of US dollars, which the
+// driver asks for.
+func rateOf(code string) (currency.Rate, error) {
+	return currency.Of(strings.ToUpper(cmp.Or(code, "usd")), 0)
+}
+
+// usd returns a price in that currency. It is unknown if the currency's value is.
+func usd(d decimal, code string) driver.Price {
+	rate, err := rateOf(code)
+	if d == 0 || err != nil {
 		return driver.Price{}
 	}
-	return driver.USD(float64(d))
+	return driver.USD(float64(d) * rate.USD)
 }
 
 // Hardware describes a machine or a type of machines.
@@ -56,6 +65,16 @@ type instanceType struct {
 	Price        decimal `json:"price_per_hour"`
 	SpotPrice    decimal `json:"spot_price"`
 	Currency     string  `json:"currency"`
+	Warning      string  `json:"deploy_warning"`
+}
+
+// A volumeType is a kind of volume, with its price.
+type volumeType struct {
+	Type  string `json:"type"`
+	Price struct {
+		Monthly  decimal `json:"price_per_month_per_gb"`
+		Currency string  `json:"currency"`
+	} `json:"price"`
 }
 
 type stock struct {
@@ -64,7 +83,8 @@ type stock struct {
 }
 
 type location struct {
-	Code string `json:"code"`
+	Code    string `json:"code"`
+	Country string `json:"country_code"`
 }
 
 type image struct {

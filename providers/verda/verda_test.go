@@ -90,7 +90,7 @@ func TestBalanceThatIsUsedUp(t *testing.T) {
 	f := still(t)
 	f.funds = 0
 	err := cloudtest.Open(t, f.config()).Prepare(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, driver.ErrQuota, "verda", "prepare")
+	cloudtest.Is(t, err, driver.ErrBalance, "verda", "prepare")
 	if left := f.everything(); len(left) != 0 {
 		t.Errorf("%v", left)
 	}
@@ -153,7 +153,7 @@ func TestAddressComesLate(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	f.set(in.ID, row{"ip": "203.0.113.40"})
-	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning || now.SSH.Addr != "203.0.113.40:22" || now.SSH.User != "root" || now.Offer.HourlyUSD != driver.USD(3.17) {
+	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceRunning || now.SSH.Addr != "203.0.113.40:22" || now.SSH.User != "root" || now.Offer.HourlyUSD.String() != "$3.20" || len(now.Offer.Parts) != 2 || now.Offer.Country != "FI" {
 		t.Errorf("%+v", now)
 	}
 }
