@@ -2,6 +2,7 @@ package hyperstack
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -45,6 +46,9 @@ func TestConformance(t *testing.T) {
 			}, func(id, word string) { f.set(id, row{"status": word}) }),
 			Stall:       func() { f.Do(func() { f.status = "BUILD" }) },
 			Room:        func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Funds:       func(usd float64) { f.Do(func() { f.credit = usd }) },
+			Tags:        f.userLabels,
+			Without:     map[string]string{"Allow": "the API tells how many addresses an environment has, and no quota of GPUs"},
 			Unpriced:    func() { f.Do(func() { f.prices = []row{} }) },
 			PagedOffers: true, // each region is a list of its own
 			MissingKey:  &providertest.MissingKey{Provider: missing, Names: keyVariable},
@@ -53,6 +57,20 @@ func TestConformance(t *testing.T) {
 			Dial:        fakecloud.Dial,
 		}
 	})
+}
+
+// userLabels returns the labels of a machine that are pairs.
+func (f *fake) userLabels(id string) map[string]string {
+	pairs := map[string]string{}
+	f.Do(func() {
+		r, _ := f.machines.Get(nil, id)
+		for _, word := range r.row["labels"].([]string) {
+			if name, value, ok := strings.Cut(word, "="); ok {
+				pairs[name] = value
+			}
+		}
+	})
+	return pairs
 }
 
 // foreign puts things into the account that look like gputrain's and are not.

@@ -18,7 +18,7 @@
 //   - Private network: yes.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: the pool's own key, by cloud-init.
-//   - Tags: yes: labels.
+//   - Tags: yes: labels; Spec.Tags as words like team=vision.
 //   - Tried against: a fake held to the vendor's API description; not live.
 //
 // # Credentials
@@ -30,9 +30,10 @@
 //
 // # Which machines
 //
-// All flavours in stock, of all regions: CANADA-1, NORWAY-1 and US-1. [Config].Regions and
-// Spec.Regions narrow that. [Config].NetworkOptimised keeps only flavours and regions with the
-// fast network. Whether an environment has it can be seen only once the environment exists; one
+// All flavours in stock, of all regions: CANADA-1, NORWAY-1 and US-1. [Config].Regions,
+// Spec.Regions and Spec.Countries narrow that. [Config].NetworkOptimised keeps only flavours and
+// regions with the fast network. Flavours that are sold out, or without that network, are offered
+// with the reason why they cannot be rented. Whether an environment has it can be seen only once the environment exists; one
 // without it is refused with gputrain.ErrUnsupported. The image is the newest Ubuntu with CUDA,
 // by its name: Ubuntu's version counts first, then that of CUDA, then that of the driver.
 //
@@ -59,13 +60,17 @@
 //
 // By the minute, from the time when a machine is active until it is deleted. A machine that is
 // shut off, even from inside, costs as much as a running one; a hibernated one costs its disk
-// and address. The API's price per GPU excludes flavours without GPU and public addresses: the
-// price of such a flavour is unknown, and Spec.AllowUnknownPrice decides. An account without
-// credit is refused before anything is made.
+// and address. The price of an offer is the sum of the pricebook's prices of its GPUs (or of its
+// vCPUs and memory, if it has none), of its root disk and of its public address, which are the
+// parts "machine", "disk" and "address". A warning names a part that the pricebook lacks; without
+// the first the price is unknown, and Spec.AllowUnknownPrice decides. The pool asks for the
+// account's credit before it rents a machine, if the key may read it. An account without credit
+// is refused before anything is made.
 //
 // # When the client is gone
 //
-// Nothing on a machine can end its billing without the account's key, which is never put there.
+// Nothing on a machine can end its billing without the account's key, which is never put there:
+// keys do not expire, and each has all rights of its user, over all machines.
 // Machines carry their pool, its program and its lease as labels, and [gputrain.Reap] ends
 // leftovers, from anywhere. A machine whose labels were edited is still found by its
 // environment.
@@ -77,12 +82,13 @@
 // # Storage
 //
 // Spec.Mounts is not supported. Nodes can use Hyperstack's object storage with the user's own
-// keys.
+// keys; there are no settings for its region and endpoint, which come with buckets.
 //
 // # Errors
 //
 //   - ErrAuth: the key is wrong, or its role lacks a permission from above.
-//   - ErrQuota: the account has no credit, or has reached a quota.
+//   - ErrBalance: the account has no credit.
+//   - ErrQuota: the account has reached a quota. The API tells none before.
 //   - ErrNoCapacity: another customer was faster; the pool takes the next offer.
 //   - ErrUnsupported: a region has no image, or no optimised network.
 //   - ErrRateLimited: too many calls from this address, about 500 a minute.
@@ -92,6 +98,7 @@
 // The vendor's description of the API (https://infrahub-api-doc.nexgencloud.com/api.json), its
 // SDK (https://github.com/NexGenCloud/hyperstack-sdk-go), and its pages on billing
 // (https://infrahub-doc.nexgencloud.com/docs/billing/states-and-billing). No call was made to
-// the live service. Not documented, and guessed from clients: the texts of failures for lack of
-// stock or quota, the lag of lists, and the end of a spot machine.
+// the live service. Not documented, and taken from clients: the texts of failures for lack of
+// stock, quota or credit, the names of the pricebook for vCPUs, memory, disks and addresses, the
+// lag of lists, and the end of a spot machine.
 package hyperstack

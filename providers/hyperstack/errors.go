@@ -36,8 +36,8 @@ func classify(op string, err error) (hint string, kind error) {
 		return "check in Hyperstack's console under API keys that the key exists", driver.ErrAuth
 	case tooEarlyWords.MatchString(said):
 		return "a machine cannot be ended while it is being made; end it again later", driver.ErrUnavailable
-	case e.Status == http.StatusPaymentRequired, creditWords.MatchString(said):
-		return addCredit, driver.ErrQuota
+	case e.Status == http.StatusPaymentRequired, e.Status != http.StatusNotFound && creditWords.MatchString(said):
+		return addCredit, driver.ErrBalance
 	case launch && stockWords.MatchString(said):
 		return "", driver.ErrNoCapacity
 	case launch && quotaWords.MatchString(said):

@@ -15,6 +15,8 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	switch {
 	case f.refusal != "":
 		return refuse(400, "bad_request", f.refusal)
+	case !f.solvent():
+		return refuse(400, "bad_request", "Insufficient credit")
 	case e == nil:
 		return missing("Environment")
 	case f.full && f.room == 0:

@@ -63,7 +63,10 @@ type fake struct {
 	full         bool   // capacity is limited to room more machines
 	room         int
 	refusal      string // the answer to creates, if set
-	noCredit     bool
+	credit       float64
+	threshold    float64
+	noMachinesAt bool   // the account may make no machines, whatever its credit is
+	paysLater    bool   // the account may make machines without credit
 	optimised    bool   // environments have the fast network
 	keepKeys     bool   // key pairs outlive their environments
 	cidr         string // of environments
@@ -80,7 +83,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, status: "ACTIVE", cidr: "10.0.0.0/16", lastID: 900, mostPageSize: 100}
+	f := &fake{t: t, status: "ACTIVE", credit: 120.5, cidr: "10.0.0.0/16", lastID: 900, mostPageSize: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json")},
 		Authorized:   fakecloud.KeyHeader("api_key", testKey),
@@ -104,7 +107,9 @@ func startFake(t testing.TB) *fake {
 	}}}
 	f.prices = []row{
 		{"id": 31, "name": "H100-80G-PCIe", "value": "1.9"}, {"id": 77, "name": "H100-80G-PCIe-spot", "value": "1.52"},
-		{"id": 32, "name": "a100-80g-pcie", "value": 1.35}, {"id": 33, "name": "Public IP", "value": "0E-9"},
+		{"id": 32, "name": "a100-80g-pcie", "value": 1.35}, {"id": 33, "name": "PublicIP", "value": "0.00672043"},
+		{"id": 34, "name": "Cloud-SSD", "value": "0.000096774"}, {"id": 35, "name": "vCPU (cpu-only-flavors)", "value": "0.00336021"}, {"id": 36, "name": "RAM (cpu-only-flavors)", "value": 0.00235215},
+		{"id": 37, "name": "hypervisor-local-storage", "value": "0E-9"},
 	}
 	f.images = []row{
 		imageRow(210, "Ubuntu Server 22.04 LTS R535 CUDA 12.2"), imageRow(211, newestUbuntu), imageRow(212, "Windows Server 2022"),
@@ -114,7 +119,7 @@ func startFake(t testing.TB) *fake {
 			return success(row{"user": row{"username": "ada", "name": "Ada", "email": "ada@example.com", "created_at": "2024-01-16T10:01:31"}})
 		},
 		opCredit: func(*fakecloud.Call) fakecloud.Answer {
-			return success(row{"data": row{"credit": 120.5, "threshold": 0.0, "can_create_instance": !f.noCredit}})
+			return success(row{"data": row{"credit": f.credit, "threshold": f.threshold, "can_create_instance": f.solvent()}})
 		},
 		opPrices: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, f.prices) },
 		opStocks: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, row{"stocks": f.stocks}) },
@@ -129,6 +134,11 @@ func startFake(t testing.TB) *fake {
 		f.Handle(op, h)
 	}
 	return f
+}
+
+// solvent reports whether the account may make machines.
+func (f *fake) solvent() bool {
+	return f.paysLater || f.credit > 0 && f.credit >= f.threshold && !f.noMachinesAt
 }
 
 func (f *fake) config() Config {

@@ -214,10 +214,10 @@ func TestMarkLeaseKeepsOtherLabels(t *testing.T) {
 func TestCreditIsLookedAtBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	f.noCredit = true
+	f.credit = 0
 	d := cloudtest.Open(t, f.config())
 	err := d.Prepare(t.Context(), cloudtest.Info("p1"))
-	cloudtest.Is(t, err, driver.ErrQuota, providerName, "prepare", testKey)
+	cloudtest.Is(t, err, driver.ErrBalance, providerName, "prepare", testKey)
 	f.Inject(fakecloud.Fault{Op: opCredit, Answer: refuse(403, "forbidden", "not for this role")})
 	if err := d.Prepare(t.Context(), cloudtest.Info("p1")); err != nil {
 		t.Errorf("a key that may not see the credit is good enough: %v", err)
@@ -318,8 +318,8 @@ func TestErrors(t *testing.T) {
 		{409, "conflict", "Insufficient resources", driver.ErrNoCapacity, driver.ErrUnavailable},
 		{403, "forbidden", "Insufficient permissions", driver.ErrAuth, driver.ErrAuth},
 		{400, "bad_request", "Quota exceeded for cores", driver.ErrQuota, driver.ErrInvalid},
-		{400, "bad_request", "Your credit is used up", driver.ErrQuota, driver.ErrQuota},
-		{402, "", "Payment required", driver.ErrQuota, driver.ErrQuota},
+		{400, "bad_request", "Your credit is used up", driver.ErrBalance, driver.ErrBalance},
+		{402, "", "Payment required", driver.ErrBalance, driver.ErrBalance},
 		{404, "not_found", "Flavor does not exists", driver.ErrUnsupported, driver.ErrNotFound},
 		{404, "", "", driver.ErrUnavailable, driver.ErrUnavailable},
 		{429, "", "rate limit", driver.ErrRateLimited, driver.ErrRateLimited},

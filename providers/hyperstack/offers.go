@@ -3,7 +3,6 @@ package hyperstack
 import (
 	"context"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +12,17 @@ import (
 
 const spotSuffix = "-spot"
 
-// Offers yields the flavours in stock, region by region. Flavours without GPU are yielded only
-// if the spec asks for none.
+// The pricebook's names of what a machine has beside GPUs, in lower case. A machine without GPUs
+// is billed by its vCPUs and memory.
+const (
+	vcpuPrice    = "vcpu (cpu-only-flavors)"
+	ramPrice     = "ram (cpu-only-flavors)" // a GB
+	diskPrice    = "cloud-ssd"              // a GB
+	addressPrice = "publicip"
+)
+
+// Offers yields the flavours region by region, those that cannot be rented with the reason.
+// Flavours without GPU are yielded only if the spec asks for none.
 func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		m, err := p.market(ctx)
@@ -50,7 +58,7 @@ func (p *provider) regionsToList() []string {
 
 // A market holds the facts that apply to all regions.
 type market struct {
-	prices map[string]number // by the name of the GPU
+	prices map[string]number // by the names of GPUs and other things, in lower case
 	stocks []stock
 }
 
@@ -84,7 +92,7 @@ func (m market) stock(f flavor) (n int, known bool) {
 
 func (p *provider) offer(f flavor, m market, spec driver.Query) (driver.Offer, bool) {
 	o := driver.Offer{
-		ID: f.Region + "/" + f.Name, InstanceType: f.Name, Region: f.Region, Accelerator: cloud.Accelerator(providerName, f.GPU, f.GPUCount, 0, spec.Accelerator), Arch: "amd64",
+		ID: f.Region + "/" + f.Name, InstanceType: f.Name, Region: f.Region, Country: countryOf(f.Region), Accelerator: cloud.Accelerator(providerName, f.GPU, f.GPUCount, 0, spec.Accelerator), Arch: "amd64",
 		VCPUs: f.CPU, MemoryGiB: f.RAM, DiskGiB: f.Disk, Spot: f.isSpot(), BillingUnit: billingUnit,
 	}
 	if strings.HasPrefix(f.GPU, "GH200") {
@@ -92,26 +100,74 @@ func (p *provider) offer(f flavor, m market, spec driver.Query) (driver.Offer, b
 	}
 	left, known := m.stock(f)
 	switch {
-	case len(spec.Regions) > 0 && !slices.Contains(upper(spec.Regions), strings.ToUpper(f.Region)):
-		return o, false
-	case f.Region == "", f.InStock != nil && !*f.InStock, known && left <= 0:
+	case f.Region == "" || !spec.Allows(f.Region, o.Country):
 		return o, false
 	case spec.Accelerator.IsZero() != (f.GPU == ""), !spec.Accelerator.Matches(o.Accelerator):
 		return o, false
 	case o.Spot && spec.Allocation == driver.OnDemand, !o.Spot && spec.Allocation == driver.Spot:
 		return o, false
+	case f.InStock != nil && !*f.InStock, known && left <= 0:
+		o.Rejected = "is sold out"
 	case p.cfg.NetworkOptimised && f.Optimised.Network != nil && !*f.Optimised.Network:
-		return o, false
+		o.Rejected = "has no optimised network; Config.NetworkOptimised asks for it"
 	}
-	o.Available = left
+	o.Available = max(left, 0)
+	m.price(&o, f)
+	return o, true
+}
+
+// price sets the price of an offer, which is that of the machine, its root disk and its address.
+func (m market) price(o *driver.Offer, f flavor) {
+	machine, known := m.machine(f, o.Spot)
+	if !known {
+		return
+	}
+	parts := []driver.PricePart{{Name: "machine", HourlyUSD: machine}}
+	for _, p := range []struct {
+		name, entry string
+		n           float64
+	}{{"disk", diskPrice, f.Disk}, {"address", addressPrice, 1}} {
+		v := m.prices[p.entry]
+		if !v.known {
+			o.Warnings = append(o.Warnings, "its price is without its "+p.name+", of which the pricebook has no price")
+			continue
+		}
+		if v.value > 0 {
+			parts = append(parts, driver.PricePart{Name: p.name, HourlyUSD: v.value * p.n})
+		}
+	}
+	sum := 0.0
+	for _, p := range parts {
+		sum += p.HourlyUSD
+	}
+	o.HourlyUSD = driver.USD(sum)
+	if len(parts) > 1 {
+		o.Parts = parts
+	}
+}
+
+// machine returns the price of a flavour without disk and address, if it is known.
+func (m market) machine(f flavor, spot bool) (usd float64, known bool) {
+	if f.GPU == "" {
+		cpu, ram := m.prices[vcpuPrice], m.prices[ramPrice]
+		usd = cpu.value*f.CPU + ram.value*f.RAM
+		return usd, cpu.known && ram.known && usd > 0
+	}
 	name := strings.ToLower(strings.TrimSuffix(f.GPU, spotSuffix))
-	if o.Spot {
+	if spot {
 		name += spotSuffix
 	}
-	if v := m.prices[name]; name != "" && v.known && v.value > 0 {
-		o.HourlyUSD = driver.USD(v.value * float64(f.GPUCount))
-	}
-	return o, true
+	v := m.prices[name]
+	return v.value * float64(f.GPUCount), v.known && v.value > 0
+}
+
+// countries are the countries of regions, by the names before their numbers.
+var countries = map[string]string{"CANADA": "CA", "NORWAY": "NO", "US": "US"}
+
+// countryOf returns the country of a region, or "" for one that is newer than this package.
+func countryOf(region string) string {
+	name, _, _ := strings.Cut(strings.ToUpper(region), "-")
+	return countries[name]
 }
 
 // isSpot reports whether a flavour is a spot one, which only its name or its GPU's name shows.

@@ -3,8 +3,11 @@ package hyperstack
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
@@ -22,18 +25,19 @@ func TestOffers(t *testing.T) {
 		want   []string
 	}{
 		{"GPUs by their price for each", Config{}, gputrain.Spec{Accelerator: accelerators.H100(accelerators.AtLeast(1))}, []string{
-			"CANADA-1/n3-H100x1 H100-80GB-PCIe $1.90 48", "CANADA-1/n3-H100x8 H100-80GB-PCIe:8 $15.20 2", "US-1/n3-H100x1 H100-80GB-PCIe $1.90 0",
+			"CANADA-1/n3-H100x1 H100-80GB-PCIe $1.92 48", "CANADA-1/n3-H100x8 H100-80GB-PCIe:8 $15.22 2", "US-1/n3-H100x1 H100-80GB-PCIe $1.92 0",
 		}},
-		{"names of prices in any letter case", Config{}, gputrain.Spec{Accelerator: accelerators.A100()}, []string{"NORWAY-1/n3-A100x1 A100-80GB-PCIe $1.35 0"}},
+		{"names of prices in any letter case", Config{}, gputrain.Spec{Accelerator: accelerators.A100()}, []string{"NORWAY-1/n3-A100x1 A100-80GB-PCIe $1.37 0"}},
 		{"spot only where it is asked for", Config{}, gputrain.Spec{Accelerator: accelerators.H100(), Allocation: driver.Spot}, []string{
-			"CANADA-1/n3-H100x1-spot H100-80GB-PCIe $1.52 0 spot",
+			"CANADA-1/n3-H100x1-spot H100-80GB-PCIe $1.54 0 spot",
 		}},
-		{"without GPU, at no known price", Config{}, gputrain.Spec{}, []string{"NORWAY-1/n1-cpu-small cpu unknown 0"}},
-		{"regions of Config in any letter case", Config{Regions: []string{"us-1", "US-1"}}, h100, []string{"US-1/n3-H100x1 H100-80GB-PCIe $1.90 0"}},
+		{"without GPU, by vCPUs and memory", Config{}, gputrain.Spec{}, []string{"NORWAY-1/n1-cpu-small cpu $0.53 0"}},
+		{"countries", Config{}, gputrain.Spec{Accelerator: accelerators.H100(), Countries: []string{"us"}}, []string{"US-1/n3-H100x1 H100-80GB-PCIe $1.92 0"}},
+		{"regions of Config in any letter case", Config{Regions: []string{"us-1", "US-1"}}, h100, []string{"US-1/n3-H100x1 H100-80GB-PCIe $1.92 0"}},
 		{"regions of the spec, where others are another cloud's", Config{}, gputrain.Spec{Accelerator: accelerators.H100(), Regions: []string{"us-east-1", "US-1"}},
-			[]string{"US-1/n3-H100x1 H100-80GB-PCIe $1.90 0"}},
+			[]string{"US-1/n3-H100x1 H100-80GB-PCIe $1.92 0"}},
 		{"the vendor's own name", Config{Regions: []string{"US-1"}}, gputrain.Spec{Accelerator: accelerators.Exact("H100-80G-PCIe")},
-			[]string{`US-1/n3-H100x1 "H100-80G-PCIe" $1.90 0`}},
+			[]string{`US-1/n3-H100x1 "H100-80G-PCIe" $1.92 0`}},
 	} {
 		f := startFake(t)
 		cfg := f.config()
@@ -55,15 +59,134 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-func TestOffersThatAreNotInStock(t *testing.T) {
+// What cannot be rented is offered with the reason.
+func TestOffersThatAreRejected(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.flavors[0]["stock_available"] = false // of one size; the other is sold out:
 	f.stocks[0]["models"].([]row)[0]["configurations"] = row{"1x": 48, "8x": 0}
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), h100.Query()) {
-		if o.Region == "CANADA-1" {
-			t.Errorf("%+v is not in stock", o)
+	f.flavors = append(f.flavors, flavorRow("US-1", "n4-H100x1", "H100-80G-PCIe", 1, false))
+	cfg := f.config()
+	cfg.NetworkOptimised = true
+	var got []string
+	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{Accelerator: accelerators.H100(accelerators.AtLeast(1))}) {
+		got = append(got, strings.TrimSpace(o.Country+" "+o.ID+" "+o.Rejected))
+	}
+	want := []string{
+		"CA CANADA-1/n3-H100x1 is sold out", "CA CANADA-1/n3-H100x8 is sold out", "US US-1/n3-H100x1",
+		"US US-1/n4-H100x1 has no optimised network; Config.NetworkOptimised asks for it",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+	for region, want := range map[string]string{"NORWAY-1": "NO", "us-2": "US", "MARS-1": "", "": ""} {
+		if got := countryOf(region); got != want {
+			t.Errorf("%s is in %q; want %q", region, got, want)
 		}
+	}
+}
+
+// A price is that of the GPUs, or of vCPUs and memory, of the root disk and of the address. One
+// that the pricebook lacks is unknown, or a warning; one that is 0 is no part.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	without := func(names ...string) func(*fake) {
+		return func(f *fake) {
+			f.prices = slices.DeleteFunc(f.prices, func(p row) bool { return slices.Contains(names, p["name"].(string)) })
+		}
+	}
+	for name, tt := range map[string]struct {
+		change   func(*fake)
+		spec     gputrain.Spec
+		price    string
+		parts    []string
+		warnings int
+	}{
+		"a GPU":             {func(*fake) {}, h100, "$1.92", []string{"machine 1.9000", "disk 0.0097", "address 0.0067"}, 0},
+		"without GPU":       {func(*fake) {}, gputrain.Spec{}, "$0.53", []string{"machine 0.5175", "disk 0.0097", "address 0.0067"}, 0},
+		"no prices of RAM":  {without("RAM (cpu-only-flavors)"), gputrain.Spec{}, "unknown", nil, 0},
+		"no price of disks": {without("Cloud-SSD"), h100, "$1.91", []string{"machine 1.9000", "address 0.0067"}, 1},
+		"only of the GPU":   {without("Cloud-SSD", "PublicIP"), h100, "$1.90", nil, 2},
+		"free addresses":    {func(f *fake) { f.prices[3]["value"] = "0E-9" }, h100, "$1.91", []string{"machine 1.9000", "disk 0.0097"}, 0},
+	} {
+		f := startFake(t)
+		tt.change(f)
+		o := cloudtest.Offers(t, cloudtest.Open(t, f.config()), tt.spec.Query())[0]
+		var parts []string
+		for _, p := range o.Parts {
+			parts = append(parts, fmt.Sprintf("%s %.4f", p.Name, p.HourlyUSD))
+		}
+		if o.HourlyUSD.String() != tt.price || !slices.Equal(parts, tt.parts) || len(o.Warnings) != tt.warnings {
+			t.Errorf("%s: %v of %q, with %q", name, o.HourlyUSD, parts, o.Warnings)
+		}
+	}
+}
+
+// The API's word about new machines counts more than the credit and its threshold.
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config()).(driver.Balancer)
+	for name, tt := range map[string]struct {
+		credit, threshold float64
+		never, always     bool
+		want              driver.Balance
+	}{
+		"credit":             {20, 5, false, false, driver.Balance{Known: true, USD: 20, LeastUSD: 5}},
+		"too little":         {3, 5, false, false, driver.Balance{Known: true, USD: 3, LeastUSD: 5}},
+		"none":               {-1, -20, false, false, driver.Balance{Known: true, USD: -1}},
+		"not to be spent":    {20, 0, true, false, driver.Balance{Known: true, USD: 20, LeastUSD: 20.01}},
+		"paid later":         {-100, 0, false, true, driver.Balance{}},
+		"paid later, with 0": {0, 0, false, true, driver.Balance{}},
+	} {
+		f.Do(func() {
+			f.credit, f.threshold, f.noMachinesAt, f.paysLater = tt.credit, tt.threshold, tt.never, tt.always
+		})
+		if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b != tt.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, b, err, tt.want)
+		}
+	}
+	f.Inject(fakecloud.Fault{Op: opCredit, Answer: refuse(403, "forbidden", "role")})
+	_, err := d.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrAuth, providerName, "balance", testKey)
+	f.Inject(fakecloud.Fault{Op: opCredit, Answer: missing("Credit")})
+	if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b.Known {
+		t.Errorf("%+v, %v", b, err)
+	}
+	f.Inject(fakecloud.Fault{Op: opCredit, Answer: success(row{"data": row{"credit": nil}})})
+	if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b.Known {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// A label that a list of labels would split is refused before anything is made. A lease's labels
+// replace no label of the user's.
+func TestUserTags(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	o := cloudtest.Offers(t, d, h100.Query())[0]
+	for name, value := range map[string]string{"cost center": "1", "team": "a b", "": "x", "a=b": "c"} {
+		info := cloudtest.Info("p1")
+		info.Tags = map[string]string{name: value}
+		cloudtest.Is(t, d.Prepare(t.Context(), info), driver.ErrInvalid, providerName, "prepare")
+		req := cloudtest.Request(t, h100.Query(), o, 0)
+		req.Pool.Tags = info.Tags
+		_, err := d.Launch(t.Context(), req)
+		cloudtest.Is(t, err, driver.ErrInvalid, providerName, "launch")
+	}
+	if left := f.everything(); len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+	req := cloudtest.Request(t, h100.Query(), o, 0)
+	req.Pool.Tags = map[string]string{"team": "vision", "cost-center": "4711"}
+	got, err := d.Launch(t.Context(), req)
+	in := cloudtest.One(t, got, err)
+	if err := d.(driver.LeaseMarker).MarkLease(t.Context(), req.Pool, time.Now(), in.ID); err != nil {
+		t.Error(err)
+	}
+	if has := f.userLabels(in.ID); !maps.Equal(has, req.Pool.Tags) {
+		t.Errorf("%v", has)
 	}
 }
 

@@ -57,12 +57,15 @@ func (p *provider) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 		return &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("pool ID %q is longer than %d characters", pool.ID, maxPoolID),
 			Hint: "Hyperstack's names have 50 characters at most: give WithName a shorter name"}
 	}
+	if _, err := pooltag.UserWords(pool.Tags); err != nil {
+		return err
+	}
 	credit, err := p.api.credit(ctx)
 	if e, refused := cloud.Answered(err); refused && (e.Status == http.StatusForbidden || isGone(err)) {
 		return nil // the key may not read it, or the account is billed in another way
 	}
 	if err == nil && credit.CanCreate != nil && !*credit.CanCreate {
-		return &driver.Error{Kind: driver.ErrQuota, Err: errors.New("the account's credit allows no new machines"), Hint: addCredit}
+		return &driver.Error{Kind: driver.ErrBalance, Err: errors.New("the account's credit allows no new machines"), Hint: addCredit}
 	}
 	return err
 }
@@ -76,6 +79,10 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	}
 	if len(order.Name()) > maxName {
 		return "", fmt.Errorf("%w: the name %s is longer than %d characters", driver.ErrInvalid, order.Name(), maxName)
+	}
+	users, err := pooltag.UserWords(order.Pool.Tags)
+	if err != nil {
+		return "", err
 	}
 	s, err := p.site(ctx, order.Pool, region)
 	if err != nil {
@@ -92,7 +99,7 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	}
 	m, err := p.api.createMachine(ctx, createMachine{
 		Name: order.Name(), EnvironmentName: s.environment.Name, FlavorName: flavor, ImageName: image, KeyName: s.key, Count: 1,
-		AssignFloatingIP: true, Labels: order.Tag.Words(), UserData: userData, SecurityRules: rules(s.subnet),
+		AssignFloatingIP: true, Labels: append(order.Tag.Words(), users...), UserData: userData, SecurityRules: rules(s.subnet),
 	})
 	if err != nil {
 		return "", err
@@ -162,7 +169,7 @@ func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
 		in.State, in.StateReason = driver.InstancePending, "it has no address yet"
 	}
 	in.Offer = driver.Offer{
-		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
+		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Country: countryOf(m.Environment.Region), Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
 		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit,
 	}
 	return cloud.Machine{Instance: in, Tag: tagOf(m)}
@@ -199,13 +206,40 @@ func (p *provider) End(ctx context.Context, id string) error {
 	}
 }
 
-// A hyperstackDriver is the cloud's driver that can also change a machine's labels.
+// A hyperstackDriver is the cloud's driver that can also change a machine's labels, and ask for
+// the account's credit.
 type hyperstackDriver struct {
 	*cloud.Driver
 	p *provider
 }
 
-var _ driver.LeaseMarker = (*hyperstackDriver)(nil)
+var (
+	_ driver.LeaseMarker = (*hyperstackDriver)(nil)
+	_ driver.Balancer    = (*hyperstackDriver)(nil)
+)
+
+// Balance returns the account's credit. It is unknown if the account pays in another way, and
+// may make machines without credit.
+func (d *hyperstackDriver) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	c, err := d.p.api.credit(ctx)
+	switch {
+	case isGone(err):
+		return driver.Balance{}, nil
+	case err != nil:
+		return driver.Balance{}, cloud.Fail(providerName, "balance", err, classify)
+	case c.USD == nil || c.CanCreate == nil:
+		return driver.Balance{}, nil
+	}
+	b := driver.Balance{Known: true, USD: *c.USD, LeastUSD: max(c.Threshold, 0)}
+	short := b.USD <= 0 || b.USD < b.LeastUSD
+	switch {
+	case *c.CanCreate && short:
+		return driver.Balance{}, nil
+	case !*c.CanCreate && !short: // the API's word counts, not its threshold
+		b.LeastUSD = b.USD + 0.01
+	}
+	return b, nil
+}
 
 // MarkLease records on machines until when the lease runs. Other labels stay as they are, and
 // gone machines are skipped.

@@ -14,8 +14,11 @@ type user struct {
 	Name     string `json:"name"`
 }
 
+// A credit is the account's money in US dollars. Below the threshold it makes no machines.
 type credit struct {
-	CanCreate *bool `json:"can_create_instance"`
+	USD       *float64 `json:"credit"`
+	Threshold float64  `json:"threshold"`
+	CanCreate *bool    `json:"can_create_instance"`
 }
 
 type flavor struct {

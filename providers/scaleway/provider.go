@@ -3,10 +3,8 @@ package scaleway
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"net"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,19 +116,14 @@ func serverTags(t pooltag.Tag, key string) []string {
 	return append(t.Words(), keyTag+strings.Join(fields[:min(len(fields), 2)], "_"))
 }
 
-// separators end a tag in a list of tags, or in what an image reads.
-var separators = regexp.MustCompile(`[,\s]`)
-
 // userTags returns the user's tags as words: "team=vision".
-func userTags(tags map[string]string) (words []string, err error) {
-	var f cloud.Faults
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
-		word := name + "=" + tags[name]
-		f.Require(name != "" && !strings.Contains(name, "=") && !separators.MatchString(word), "the tag %q: Scaleway's tags have no blanks and commas, and a name has no equals sign", word)
-		f.Require(!strings.EqualFold(name+"=", keyTag), "the tag %s would let another key log in", name)
-		words = append(words, word)
+func userTags(tags map[string]string) ([]string, error) {
+	for name := range tags {
+		if strings.EqualFold(name+"=", keyTag) {
+			return nil, fmt.Errorf("%w: the tag %s would let another key log in", driver.ErrInvalid, name)
+		}
 	}
-	return words, f.Err()
+	return pooltag.UserWords(tags)
 }
 
 // Start marks the server's volume, writes the data that the server reads at boot, and starts
