@@ -1,11 +1,13 @@
 package lambda
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
@@ -34,6 +36,7 @@ func TestConformance(t *testing.T) {
 			Foreign:  f.foreign,
 			States:   f.states,
 			Stall:    func() { f.Do(func() { f.stalled = true }) },
+			Tags:     f.userTags,
 			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 			Unpriced: func() {
 				f.Do(func() {
@@ -46,9 +49,27 @@ func TestConformance(t *testing.T) {
 			WrongKey:   wrong,
 			Secrets:    []string{testKey, "jupyter-secret-"},
 			Dial:       fakecloud.Dial,
-			Without:    map[string]string{"PagedOffers": "the API has no pages"},
+			Without: map[string]string{
+				"PagedOffers": "the API has no pages",
+				"Funds":       "the API tells no balance",
+				"Allow":       "the API tells no quotas",
+			},
 		}
 	})
+}
+
+// userTags returns the tags of an instance that are not gputrain's.
+func (f *fake) userTags(id string) map[string]string {
+	tags := map[string]string{}
+	f.Do(func() {
+		r, _ := f.instances.Get(nil, id)
+		for _, t := range r.row["tags"].([]row) {
+			if key := t["key"].(string); !strings.HasPrefix(key, pooltag.Prefix) {
+				tags[key] = t["value"].(string)
+			}
+		}
+	})
+	return tags
 }
 
 // foreign puts things into the account that are not gputrain's, some with names that resemble

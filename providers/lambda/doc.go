@@ -18,7 +18,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: the pool's own key, by cloud-init.
-//   - Tags: yes.
+//   - Tags: yes; Spec.Tags with names in lower case.
 //   - Tried against: a fake held to the vendor's API description; not live.
 //
 // # Credentials
@@ -33,7 +33,9 @@
 //
 // An offer is a type of machine in a region that has some free. Lambda's report of that is not
 // always right; the pool then takes the next offer. If neither the spec nor Config names a
-// region, all count. The GH200 is arm64: a program that sends itself there is built for that,
+// region, all count; their descriptions name the countries for Spec.Countries. Types that are
+// sold out, or free only in other regions than [Config].Region, are offered with the reason why
+// they cannot be launched. The GH200 is arm64: a program that sends itself there is built for that,
 // and Spec.Arch excludes such machines. A single A100 has 40 GB; those with 80 GB come in
 // eights.
 //
@@ -52,13 +54,15 @@
 // # Billing
 //
 // By the minute, for the whole machine, from the time when its health checks pass until it is
-// terminated. There is no spot, and machines cannot be stopped: one that shuts itself down is
+// terminated. The API tells neither a balance nor quotas. There is no spot, and machines cannot
+// be stopped: one that shuts itself down is
 // still billed. File systems ([Config].FileSystems) are billed by themselves as long as they
 // exist, and are neither made nor removed here.
 //
 // # When the client is gone
 //
-// Nothing on a machine can end its billing, as only the account's key could. [gputrain.Reap]
+// Nothing on a machine can end its billing, as only the account's key could, and keys have no
+// limits: each can end and launch all machines of the account. [gputrain.Reap]
 // does, by the computer's ledger. On another computer it relies on the machines' tags, which
 // cannot be changed: they hold the end of the pool's TTL, but not whether its program is
 // alive, so that a pool without a Spec.TTL whose machines run is left alone. The pool's key

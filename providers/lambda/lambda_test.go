@@ -43,7 +43,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// Prices are for the complete machine. A type that no region has is not offered.
+// Prices are for the complete machine. A type that no region has, or not the region of Config, is
+// offered with that reason.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
@@ -60,22 +61,81 @@ func TestOffers(t *testing.T) {
 			"gpu_1x_h100_pcie us-west-3 H100-80GB-PCIe amd64 $2.49",
 			`gpu_2x_x900 mars-1 "gpu_2x_x900"-640GB:2 amd64 $9.99`,
 			"gpu_8x_a100 us-west-1 A100-40GB:8 amd64 $10.32",
+			"gpu_8x_a100_80gb_sxm4  A100-80GB-SXM:8 amd64 $14.32 is sold out",
 		}},
-		{"us-east-1", []string{"gpu_1x_a10 us-east-1 A10-24GB amd64 $0.75"}},
-		{"us-midwest-2", nil},
+		{"us-east-1", []string{
+			"gpu_1x_a10 us-east-1 A10-24GB amd64 $0.75",
+			"cpu_4x_general us-east-1 cpu amd64 $0.20 is sold out",
+			"cpu_4x_general us-west-1 cpu amd64 $0.20 is in us-west-1; Config.Region is us-east-1",
+			"gpu_1x_a10 us-west-1 A10-24GB amd64 $0.75 is in us-west-1; Config.Region is us-east-1",
+			"gpu_1x_gh200 us-east-1 GH200-96GB arm64 $1.49 is sold out",
+			"gpu_1x_gh200 us-east-3 GH200-96GB arm64 $1.49 is in us-east-3; Config.Region is us-east-1",
+			"gpu_1x_h100_pcie us-east-1 H100-80GB-PCIe amd64 $2.49 is sold out",
+			"gpu_1x_h100_pcie us-west-3 H100-80GB-PCIe amd64 $2.49 is in us-west-3; Config.Region is us-east-1",
+			`gpu_2x_x900 us-east-1 "gpu_2x_x900"-640GB:2 amd64 $9.99 is sold out`,
+			`gpu_2x_x900 mars-1 "gpu_2x_x900"-640GB:2 amd64 $9.99 is in mars-1; Config.Region is us-east-1`,
+			"gpu_8x_a100 us-east-1 A100-40GB:8 amd64 $10.32 is sold out",
+			"gpu_8x_a100 us-west-1 A100-40GB:8 amd64 $10.32 is in us-west-1; Config.Region is us-east-1",
+			"gpu_8x_a100_80gb_sxm4 us-east-1 A100-80GB-SXM:8 amd64 $14.32 is sold out",
+		}},
 	} {
 		cfg := f.config()
 		cfg.Region = tt.region
 		f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(f.items)}) // the contract does not have that region
 		var got []string
+		rejected := false
 		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}) {
-			got = append(got, fmt.Sprintf("%s %s %v %s %v", o.InstanceType, o.Region, o.Accelerator, o.Arch, o.HourlyUSD))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %v %s %v %s", o.InstanceType, o.Region, o.Accelerator, o.Arch, o.HourlyUSD, o.Rejected)))
+			if o.Rejected != "" {
+				rejected = true
+			} else if rejected {
+				t.Errorf("in %q %s comes after what cannot be launched", tt.region, o.InstanceType)
+			}
 		}
 		slices.Sort(got)
 		slices.Sort(tt.want)
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("in %q: %q\nwant %q", tt.region, got, tt.want)
 		}
+	}
+}
+
+// The cloud's words for a region name its country, or else its name does.
+func TestCountries(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, words, want string }{
+		{"us-west-3", "Utah, USA", "US"}, {"us-west-3", "", "US"}, {"europe-central-1", "Frankfurt, Germany", "DE"}, {"asia-northeast-2", "Tokyo", "JP"},
+		{"europe-north-9", "Reykjavik, Iceland", ""}, {"europe-north-9", "Munich, Germany", "DE"}, {"", "", ""},
+	} {
+		if got := (region{tt.name, tt.words}).country(); got != tt.want {
+			t.Errorf("%s (%s) is in %q; want %q", tt.name, tt.words, got, tt.want)
+		}
+	}
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	in := cloudtest.MustLaunch(t, d, oneA10.Query(), 0)
+	if now := cloudtest.Describe(t, cloudtest.Open(t, f.config()), in.ID); now.Offer.Country != "US" || now.Offer.HourlyUSD != driver.USD(0.75) {
+		t.Errorf("%+v", now.Offer)
+	}
+}
+
+// Tags that the API does not take are refused before anything is made.
+func TestUserTags(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	d := cloudtest.Prepared(t, f.config())
+	o := cloudtest.Offers(t, d, oneA10.Query())[0]
+	for name, value := range map[string]string{"Team": "a", "t": "a", "cost_center": "1", "": "x", strings.Repeat("k", 56): "x", "team": strings.Repeat("v", 129)} {
+		info := cloudtest.Info("p1")
+		info.Tags = map[string]string{name: value}
+		cloudtest.Is(t, d.Prepare(t.Context(), info), driver.ErrInvalid, "lambda", "prepare")
+		req := cloudtest.Request(t, oneA10.Query(), o, 0)
+		req.Pool.Tags = info.Tags
+		_, err := d.Launch(t.Context(), req)
+		cloudtest.Is(t, err, driver.ErrInvalid, "lambda", "launch")
+	}
+	if len(f.launched()) > 0 {
+		t.Errorf("%+v", f.launched())
 	}
 }
 
@@ -91,6 +151,9 @@ func TestOffersOfTheSample(t *testing.T) {
 		t.Error("no offers")
 	}
 	for _, o := range all {
+		if o.Rejected == "" && (o.Country == "" || (o.Country == "US") != strings.HasPrefix(o.Region, "us-")) {
+			t.Errorf("%s is in %q", o.Region, o.Country)
+		}
 		if usd, known := o.HourlyUSD.USD(); !known || usd <= 0 || o.DiskGiB == 0 || o.MemoryGiB == 0 || o.VCPUs == 0 || o.Accelerator.Exact || (o.Accelerator.IsZero() != strings.HasPrefix(o.InstanceType, "cpu_")) {
 			t.Errorf("%+v", o)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -43,6 +44,28 @@ func (a *api) Capabilities() driver.Capabilities {
 	}
 }
 
+// Prepare registers the pool's key. It refuses tags that a machine cannot have.
+func (a *api) Prepare(ctx context.Context, pool driver.PoolInfo) error {
+	if _, err := userTags(pool.Tags); err != nil {
+		return err
+	}
+	return a.OnlyKeys.Prepare(ctx, pool)
+}
+
+// tagKey is the API's form of a tag's key.
+var tagKey = regexp.MustCompile(`^[a-z][a-z0-9:-]{1,54}$`)
+
+// userTags returns the user's own tags.
+func userTags(tags map[string]string) (all []tag, err error) {
+	var f cloud.Faults
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		f.Require(tagKey.MatchString(key), "the tag %q: Lambda's names have 2 to 55 lower-case letters, digits, dashes and colons, and begin with a letter", key)
+		f.Require(len(tags[key]) <= 128, "the value of the tag %s has %d bytes; the maximum is 128", key, len(tags[key]))
+		all = append(all, tag{key, tags[key]})
+	}
+	return all, f.Err()
+}
+
 // keysOf returns the account's keys.
 func keysOf(c *client) cloud.OnlyKeys {
 	return cloud.OnlyKeys{Keys: cloud.Keys{List: c.keys, Add: c.addKey, Delete: c.deleteKey, Gone: isGone}}
@@ -56,6 +79,10 @@ func isGone(err error) bool {
 // Create launches a machine, with the account's name for the pool's key.
 func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	region, product, err := place(order.Offer)
+	if err != nil {
+		return "", err
+	}
+	users, err := userTags(order.Pool.Tags)
 	if err != nil {
 		return "", err
 	}
@@ -79,6 +106,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	for _, k := range slices.Sorted(maps.Keys(pairs)) {
 		in.Tags = append(in.Tags, tag{k, pairs[k]})
 	}
+	in.Tags = append(in.Tags, users...)
 	return a.client.launch(ctx, in)
 }
 

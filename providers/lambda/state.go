@@ -13,7 +13,7 @@ const user = "ubuntu"
 // machine translates an instance. It omits the private address: few types of machine are
 // promised to reach each other there within a region.
 func machine(in instance) cloud.Machine {
-	m := cloud.Machine{Tag: in.tag(), Instance: driver.Instance{ID: in.ID, PublicAddr: in.IP, Offer: offerOf(in.Type, in.Region.Name, driver.Query{})}}
+	m := cloud.Machine{Tag: in.tag(), Instance: driver.Instance{ID: in.ID, PublicAddr: in.IP, Offer: offerOf(in.Type, in.Region, driver.Query{})}}
 	m.State, m.StateReason = stateOf(in)
 	if m.State == driver.InstanceRunning {
 		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: user}

@@ -23,7 +23,8 @@ type instanceType struct {
 }
 
 type region struct {
-	Name string `json:"name"`
+	Name        string `json:"name"`
+	Description string `json:"description"` // "Utah, USA"
 }
 
 type sshKey struct {
