@@ -1,6 +1,7 @@
 package pooltag_test
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -113,6 +114,52 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A long name has the times of creation and of the end, if there is room for them. A pool's own name may look like such times.
+func TestLongNames(t *testing.T) {
+	created, expires := time.Unix(1_790_000_000, 999), time.Unix(1_790_003_600, 0)
+	for _, tt := range []struct {
+		pool, node string
+		rank       int
+		expires    time.Time
+		limit      int
+		want       string
+	}{
+		{"p1", "p1-0", 0, time.Time{}, 0, "gputrain-p1-0-ctlpwu8"},
+		{"p1", "p1-3-r2", 3, expires, 0, "gputrain-p1-3-r2-ctlpwu8-xtlpzm8"},
+		{"p1", "p1-3-r2", 3, expires, 32, "gputrain-p1-3-r2-ctlpwu8-xtlpzm8"},
+		{"p1", "p1-3-r2", 3, expires, 31, "gputrain-p1-3-r2"},
+		{"p-0-ctlpwu8-xtlpzm8", "p-0-ctlpwu8-xtlpzm8-1", 1, time.Time{}, 0, "gputrain-p-0-ctlpwu8-xtlpzm8-1-ctlpwu8"},
+		{"p-0-ctlpwu8-xtlpzm8", "p-0-ctlpwu8-xtlpzm8-1", 1, time.Time{}, 37, "gputrain-p-0-ctlpwu8-xtlpzm8-1"},
+	} {
+		tag := pooltag.Tag{Pool: tt.pool, Name: tt.node, Rank: tt.rank, Created: created, Expires: tt.expires}
+		name := tag.LongName(tt.limit)
+		if name != tt.want {
+			t.Errorf("LongName(%d) of %+v = %q, want %q", tt.limit, tag, name, tt.want)
+		}
+		want := pooltag.Tag{Pool: tt.pool, Name: tt.node, Rank: tt.rank}
+		if name != "gputrain-"+tt.node {
+			want.Created, want.Expires = time.Unix(1_790_000_000, 0), tt.expires
+		}
+		if got := pooltag.FromName(name); got != want {
+			t.Errorf("FromName(%q) = %+v, want %+v", name, got, want)
+		}
+		if pool, node, rank, ok := pooltag.ParseName(name); pool != tt.pool || node != tt.node || rank != tt.rank || !ok {
+			t.Errorf("ParseName(%q) = %q, %q, %d, %v", name, pool, node, rank, ok)
+		}
+	}
+	if name := (pooltag.Tag{Pool: "p1", Name: "p1-0", Expires: expires}).LongName(0); name != "gputrain-p1-0" {
+		t.Errorf("without a time of creation the name is %q", name)
+	}
+	for _, name := range []string{"gputrain-p1-0-c", "gputrain-p1-0-c0tlpwu8", "gputrain-p1-0-xtlpzm8", "gputrain-p1-0-ctlpwu8-x", "gputrain-p1-ctlpwu8", "gputrain-p1-0-ctlpwu8aaa", "gputrain-p1-0-cTLPWU8"} {
+		if tag := pooltag.FromName(name); tag != (pooltag.Tag{}) {
+			t.Errorf("FromName(%q) = %+v", name, tag)
+		}
+	}
+	if err := pooltag.CheckNode("p1", "p1-0-ctlpwu8"); err == nil {
+		t.Error("a node's name may have the times of a machine's name")
+	}
+}
+
 func FuzzFromWords(f *testing.F) {
 	f.Add(strings.Join(fullTag().Words(), "\n"))
 	f.Add("gputrain-pool-p1\ngputrain-owner-a_2Fb_ZZ_\ngputrain-lease-9223372036854775807")
@@ -134,10 +181,46 @@ func FuzzFromPairs(f *testing.F) {
 func FuzzParseName(f *testing.F) {
 	f.Add("gputrain-p1-0-r1")
 	f.Add("gputrain-a-0-0-0")
+	f.Add("gputrain-p1-0-ctlpwu8-xtlpzm8")
+	f.Add("gputrain-p1-0-ctlpwu8-0-c1")
 	f.Fuzz(func(t *testing.T, name string) {
 		pool, node, rank, ok := pooltag.ParseName(name)
-		if ok && (pooltag.Prefix+node != name || !strings.HasPrefix(node, pool+"-") || rank < 0) || !ok && pool+node != "" {
+		if ok && (!strings.HasPrefix(name, pooltag.Prefix+node) || !strings.HasPrefix(node, pool+"-") || rank < 0) || !ok && pool+node != "" {
 			t.Errorf("ParseName(%q) = %q, %q, %d, %v", name, pool, node, rank, ok)
+		}
+		tag := pooltag.FromName(name)
+		if tag.Pool != pool || tag.Name != node || tag.Rank != rank {
+			t.Errorf("FromName(%q) = %+v", name, tag)
+		}
+		if ok && tag.LongName(0) != name {
+			t.Errorf("%q is written again as %q", name, tag.LongName(0))
+		}
+	})
+}
+
+// A node's name comes back from the name of its machine, whatever the pool's name is.
+func FuzzLongName(f *testing.F) {
+	f.Add("p1", 0, 0, int64(1_790_000_000), int64(0), 0)
+	f.Add("p-0-ctlpwu8", 7, 2, int64(1), int64(1_790_000_000), 40)
+	f.Fuzz(func(t *testing.T, pool string, rank, again int, created, expires int64, limit int) {
+		node := fmt.Sprintf("%s-%d", pool, rank)
+		if again > 0 {
+			node += fmt.Sprintf("-r%d", again)
+		}
+		if pooltag.CheckPool(pool) != nil || pooltag.CheckNode(pool, node) != nil {
+			return
+		}
+		tag := pooltag.Tag{Pool: pool, Name: node, Rank: rank, Created: time.Unix(created, 0), Expires: time.Unix(expires, 0)}
+		name := tag.LongName(limit)
+		if limit > 0 && len(name) > limit && name != pooltag.Prefix+node {
+			t.Errorf("%q is longer than %d", name, limit)
+		}
+		got := pooltag.FromName(name)
+		if got.Pool != pool || got.Name != node || got.Rank != rank {
+			t.Errorf("%q of %+v is read as %+v", name, tag, got)
+		}
+		if name != pooltag.Prefix+node && (got.Created != tag.Created || expires > 0 && got.Expires != tag.Expires) {
+			t.Errorf("%q of %+v is read as %+v", name, tag, got)
 		}
 	})
 }
