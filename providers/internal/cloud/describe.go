@@ -82,10 +82,7 @@ func (d *Driver) instance(m Machine) driver.Instance {
 	}
 	if known.offer.InstanceType != "" {
 		told := in.Offer
-		in.Offer = known.offer
-		if usd, known := told.HourlyUSD.USD(); known && usd > 0 {
-			in.Offer.HourlyUSD = told.HourlyUSD
-		}
+		in.Offer = charged(known.offer, told)
 		in.Offer.Region = cmp.Or(told.Region, known.offer.Region) // if the offer is for any region
 		in.Offer.VCPUs = cmp.Or(known.offer.VCPUs, told.VCPUs)
 		in.Offer.MemoryGiB = cmp.Or(known.offer.MemoryGiB, told.MemoryGiB)

@@ -3,6 +3,7 @@ package cloud_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestLaunchDescribeTerminate(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			for rank, in := range got {
-				if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != driver.InstancePending || in.Offer != req.Offer {
+				if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != driver.InstancePending || !reflect.DeepEqual(in.Offer, req.Offer) {
 					t.Errorf("%+v", in)
 				}
 			}

@@ -100,7 +100,7 @@ func StatusKind(err error) error {
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
 		return driver.ErrAuth
 	case e.Status == http.StatusPaymentRequired:
-		return driver.ErrQuota
+		return driver.ErrBalance
 	case e.Status == http.StatusNotFound, e.Status == http.StatusGone:
 		return driver.ErrNotFound
 	case e.Status == http.StatusTooManyRequests:

@@ -44,7 +44,7 @@ func TestStatusKind(t *testing.T) {
 	}{
 		{"GET", 400, driver.ErrInvalid, true}, {"POST", 422, driver.ErrInvalid, true}, {"POST", 405, driver.ErrInvalid, true},
 		{"GET", 401, driver.ErrAuth, true}, {"POST", 403, driver.ErrAuth, true},
-		{"POST", 402, driver.ErrQuota, true},
+		{"POST", 402, driver.ErrBalance, true},
 		{"GET", 404, driver.ErrNotFound, true}, {"DELETE", 410, driver.ErrNotFound, true},
 		{"POST", 409, driver.ErrUnavailable, true}, {"POST", 429, driver.ErrRateLimited, true},
 		{"GET", 500, driver.ErrUnavailable, true}, {"POST", 500, driver.ErrUnavailable, false}, {"DELETE", 503, driver.ErrUnavailable, false},

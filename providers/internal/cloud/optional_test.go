@@ -3,6 +3,7 @@ package cloud_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestPriceOfANewMachine(t *testing.T) {
 	}
 	api.mute = true
 	got, err = d.Launch(t.Context(), request(t, 1))
-	if in := cloudtest.One(t, got, err); in.Offer != request(t, 1).Offer || in.State != driver.InstancePending {
+	if in := cloudtest.One(t, got, err); !reflect.DeepEqual(in.Offer, request(t, 1).Offer) || in.State != driver.InstancePending {
 		t.Errorf("without a word of the cloud's: %+v", in)
 	}
 }

@@ -237,7 +237,11 @@ func Replaced(t *testing.T, p driver.Provider, spec gputrain.Spec, lose func(id 
 
 // Machine returns a machine of a fake, for Harness.Account: its name is the node's.
 func Machine(id, name any) driver.Resource {
-	return driver.Resource{Kind: "machine", ID: fmt.Sprint(id), Name: strings.TrimPrefix(fmt.Sprint(name), pooltag.Prefix)}
+	node := strings.TrimPrefix(fmt.Sprint(name), pooltag.Prefix)
+	if tag := pooltag.FromName(fmt.Sprint(name)); tag.Pool != "" {
+		node = tag.Name
+	}
+	return driver.Resource{Kind: "machine", ID: fmt.Sprint(id), Name: node}
 }
 
 // Key returns an SSH key of a fake, for Harness.Account.
