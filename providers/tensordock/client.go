@@ -14,7 +14,10 @@ import (
 )
 
 // A client has one method for each endpoint that the driver uses.
-type client struct{ *rest.Client }
+type client struct {
+	*rest.Client
+	market *marketplace // nil without Config.APIKey
+}
 
 // newClient returns a client of the API, which allows 100 calls a minute.
 func newClient(c Config, token string) (*client, error) {
@@ -27,7 +30,7 @@ func newClient(c Config, token string) (*client, error) {
 		FirstWait:  cloud.Second,
 		Limit:      cloud.Limiter(100, 60*cloud.Second, c.Endpoint, token),
 	})
-	return &client{api}, err
+	return &client{Client: api}, err
 }
 
 // authTest checks the token and returns its organization, if the API reports it.

@@ -15,19 +15,26 @@ type Config struct {
 	// APIToken authenticates every call. It may be a reference. If empty, it is the
 	// TENSORDOCK_API_TOKEN variable.
 	APIToken driver.Secret
+	// APIKey is the token's authorization ID, a UUID, with which the older API tells the
+	// account's money. It may be a reference. If empty, it is the TENSORDOCK_API_KEY variable,
+	// and without that the money is not asked for.
+	APIKey driver.Secret
 	// Location restricts machines to one country: by its two letters, its name or a part of
 	// that: "US", "Germany". Empty means anywhere.
 	Location string
-	// MinTier excludes locations of a lower tier. Tiers are 0 to 4. Zero means 2, a negative
-	// number any.
+	// MinTier excludes locations of a lower tier. Tiers are 0, people's homes, to 4. Zero or less
+	// means any.
 	MinTier int
-	// OperatingSystem is the image that nodes start from. If empty, it is DefaultImage.
+	// OperatingSystem is the image that nodes start from. If empty, it is DefaultImage. As every
+	// node has a GPU, and the plain Ubuntu 24.04 has no driver for it, "ubuntu2404" is sent as
+	// "ubuntu2404_ml_everything".
 	OperatingSystem string
 	// StorageGB is the size of the disk if Spec.DiskGiB is zero. Zero means 100, the minimum.
 	// Spec.DiskGiB is rounded up to a multiple of 50 GB.
 	StorageGB int
 	// MinVCPUs and MinRAMGB are a node's size if the spec asks for less. Both are rounded up:
-	// vCPUs to an even number, memory to the next step. Zero means 4 and 16.
+	// vCPUs to an even number, memory to the next step. Zero means no minimum: a node then has 4
+	// vCPUs and 16 GB, or what the location has, if that is less.
 	MinVCPUs, MinRAMGB int
 	// DedicatedIP restricts machines to those with an address of their own.
 	DedicatedIP bool
@@ -40,18 +47,22 @@ type Config struct {
 	// Endpoint replaces the API's address: a proxy, a gateway, a test server. If empty, it is
 	// https://dashboard.tensordock.com/api/v2.
 	Endpoint string
+	// MarketplaceEndpoint replaces the older API's address, which is used with APIKey alone. If
+	// empty, it is https://marketplace.tensordock.com/api/v0, and there is none if Endpoint is set.
+	MarketplaceEndpoint string
 	// HTTPClient makes the calls. Nil means one with sane timeouts.
 	HTTPClient *http.Client
 }
 
-// DefaultImage is the nodes' image if Config.OperatingSystem is empty: Ubuntu 24.04 with a
-// driver.
-const DefaultImage = "ubuntu2404_ml_everything"
+// DefaultImage is the nodes' image if Config.OperatingSystem is empty: Ubuntu 24.04.
+const DefaultImage = "ubuntu2404"
 
 const (
-	providerName    = "tensordock"
-	defaultEndpoint = "https://dashboard.tensordock.com/api/v2"
-	whereTokens     = "tokens are made at https://dashboard.tensordock.com/developers; the authorization ID, a UUID, is not a token"
+	providerName       = "tensordock"
+	defaultEndpoint    = "https://dashboard.tensordock.com/api/v2"
+	defaultMarketplace = "https://marketplace.tensordock.com/api/v0"
+	imageWithDriver    = "ubuntu2404_ml_everything" // is sent for DefaultImage
+	whereTokens        = "tokens are made at https://dashboard.tensordock.com/developers; the authorization ID, a UUID, is not a token"
 )
 
 var _ driver.Provider = Config{}
@@ -76,10 +87,20 @@ func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := cloud.Optional(ctx, "APIKey", c.APIKey, "TENSORDOCK_API_KEY")
+	if err != nil {
+		return nil, err
+	}
 	c = c.complete()
 	client, err := newClient(c, token)
 	if err != nil {
 		return nil, err
+	}
+	if key != "" && c.MarketplaceEndpoint != "" {
+		if client.market, err = newMarketplace(c, key, token); err != nil {
+			client.Close()
+			return nil, err
+		}
 	}
 	organization, err := client.authTest(ctx)
 	if err != nil {
@@ -95,12 +116,15 @@ func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
 
 // complete returns the configuration with its defaults and without the token.
 func (c Config) complete() Config {
-	c.APIToken = ""
+	c.APIToken, c.APIKey = "", ""
+	if c.Endpoint == "" {
+		c.MarketplaceEndpoint = cmp.Or(c.MarketplaceEndpoint, defaultMarketplace)
+	}
 	c.Location = countryOf(c.Location)
-	c.MinTier = cmp.Or(c.MinTier, 2)
-	c.OperatingSystem = cmp.Or(c.OperatingSystem, DefaultImage)
+	if c.OperatingSystem = cmp.Or(c.OperatingSystem, DefaultImage); c.OperatingSystem == DefaultImage {
+		c.OperatingSystem = imageWithDriver
+	}
 	c.StorageGB = cmp.Or(c.StorageGB, minStorageGB)
-	c.MinVCPUs, c.MinRAMGB = cmp.Or(c.MinVCPUs, 4), cmp.Or(c.MinRAMGB, 16)
 	c.SSHUser = cmp.Or(c.SSHUser, "root")
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 2*time.Minute)
 	return c
@@ -120,5 +144,6 @@ func (c Config) validate() error {
 	f.Require(c.MinRAMGB >= 0 && c.MinRAMGB <= maxRAM, "MinRAMGB is %d; the maximum is %d", c.MinRAMGB, maxRAM)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
+	f.Endpoint("MarketplaceEndpoint", c.MarketplaceEndpoint, defaultMarketplace)
 	return f.Err()
 }

@@ -18,6 +18,7 @@ func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for says, change := range map[string]func(*Config){
+		"MarketplaceEndpoint":   func(c *Config) { c.MarketplaceEndpoint = "marketplace.tensordock.com" },
 		"MinTier is 5":          func(c *Config) { c.MinTier = 5 },
 		"OperatingSystem":       func(c *Config) { c.OperatingSystem = "Ubuntu 22.04 LTS" },
 		"SSHUser":               func(c *Config) { c.SSHUser = "a b" },
@@ -51,6 +52,7 @@ func TestToken(t *testing.T) {
 	f := startFake(t)
 	t.Setenv("TENSORDOCK_API_TOKEN", "")
 	none := Config{Endpoint: f.URL + "/api/v2"}
+	t.Setenv("TENSORDOCK_API_KEY", "")
 	_, err := none.Open(t.Context())
 	cloudtest.Is(t, err, driver.ErrAuth, "tensordock", "open")
 	if err == nil || !strings.Contains(err.Error(), "TENSORDOCK_API_TOKEN") || len(f.Records()) != 0 {

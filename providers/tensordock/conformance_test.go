@@ -35,6 +35,7 @@ func TestConformance(t *testing.T) {
 			States:   f.states,
 			Stall:    func() { f.Do(func() { f.status = "queued" }) },
 			Room:     func(n int) { f.Do(func() { f.room = n }) },
+			Funds:    func(usd float64) { f.Do(func() { f.usd = usd }) },
 			Unpriced: func() {
 				f.Do(func() {
 					for _, l := range f.locations {
@@ -46,8 +47,12 @@ func TestConformance(t *testing.T) {
 			},
 			MissingKey: &providertest.MissingKey{Provider: missing, Names: "TENSORDOCK_API_TOKEN"},
 			WrongKey:   wrong,
-			Secrets:    []string{testToken},
-			Without:    map[string]string{"PagedOffers": "all locations are one answer"},
+			Secrets:    []string{testToken, testKey},
+			Without: map[string]string{
+				"PagedOffers": "all locations are one answer",
+				"Allow":       "the API tells no quota",
+				"Tags":        "there are no tags, and a name has no room for them",
+			},
 		}
 		const why = "nothing is made for a pool but its machines: the create call has its key"
 		for _, op := range []string{"prepare", "release"} {

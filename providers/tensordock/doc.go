@@ -7,32 +7,36 @@
 //	})
 //
 // A node is a virtual machine with at least one GPU. The spec and [Config] choose its vCPUs,
-// memory and disk. Each has a price, and an offer's price is the sum.
+// memory and disk. Each has a price, and an offer's price is the sum; its parts are the machine and
+// its disk. Traffic is free, as far as the documentation tells.
 //
 // # At a glance
 //
 //   - GPUs: NVIDIA (RTX to H100) of many hosts; experimental.
 //   - Spot: no.
 //   - Regions: [Config].Location.
-//   - Credentials: TENSORDOCK_API_TOKEN.
+//   - Credentials: TENSORDOCK_API_TOKEN; TENSORDOCK_API_KEY for the balance.
 //   - Billing: by the second; ended by delete.
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: the pool's own key, by cloud-init; first contact with [Config].SSHUser.
-//   - Tags: no: the name.
+//   - Tags: no: the name, with creation and TTL.
 //   - Tried against: a fake by the docs and other clients; not live.
 //
 // # Credentials
 //
 // The token is [Config].APIToken, else the variable TENSORDOCK_API_TOKEN. Tokens are made at
 // https://dashboard.tensordock.com/developers. A token is the long string: the authorization ID
-// beside it, a UUID, belongs to an older API and is not accepted.
+// beside it, a UUID, is not accepted in its place. It is [Config].APIKey, else the variable
+// TENSORDOCK_API_KEY. Only an older API tells the account's money, which needs both. Without the
+// ID a pool learns that there is none when its first launch fails.
 //
 // # Which machines
 //
-// Every location has a tier, from 0 (people's homes, whose GPUs are often taken back) to 4.
-// Locations below [Config].MinTier are left out. A region is written as country, state and
-// city, "US-Texas-Austin", so that Spec.Regions can name any part of that from the left.
+// Every location has a tier, from 0 (people's homes, whose GPUs are often taken back) to 4. All
+// are offered, those of tier 0 with a warning. Locations below [Config].MinTier are rejected. A
+// region is written as country, state and city, "US-Texas-Austin", so that Spec.Regions can name
+// any part of that from the left.
 //
 // Images have no CUDA version to ask for, and hosts have their own driver: programs must cope
 // with both. The only architecture is amd64.
@@ -60,9 +64,10 @@
 // # When the client is gone
 //
 // Nothing on a node can end its billing, and the account's token is not put there. There are no
-// tags: a machine's name holds its pool and nothing else. [gputrain.Reap] ends such a pool by
-// its ledger, on that computer only; elsewhere it ends none, as the name does not show whether
-// the pool's program is alive. No key is registered, and nothing is left beside the machine.
+// tags: a machine's name holds its pool, when it was made, and when the pool's TTL ends.
+// [gputrain.Reap] ends such a pool by its ledger; from other computers once the TTL is over, and
+// never without one, as the name does not show whether the pool's program is alive. No key is
+// registered, and nothing is left beside the machine.
 //
 // # Host keys
 //
@@ -78,11 +83,11 @@
 //
 //   - ErrAuth: the token is wrong, or is the authorization ID.
 //   - ErrHostKey: the host ignored cloud-init: set SSHUser.
-//   - ErrQuota: the balance is too low.
+//   - ErrBalance: the account has less than a dollar.
 //   - ErrNoCapacity: the host has none free any more; the pool takes the next offer.
 //   - ErrUnavailable: also "unexpected error", with which the API refuses an image, a disk or a
 //     host without naming it. Try another Image, or a StorageGB of 200.
-//   - ErrNoOffers: relax Location, MinTier or the accelerator.
+//   - ErrNoOffers: [gputrain.Plan] shows the reasons: Location, MinTier, sold out.
 //
 // # What this was made from
 //

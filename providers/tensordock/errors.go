@@ -62,13 +62,13 @@ var symptoms = []struct {
 	kind   error
 	hint   string
 }{
-	{"need at least $", false, driver.ErrQuota, fundsHint},
-	{"balance", false, driver.ErrQuota, fundsHint},
+	{"need at least $", false, driver.ErrBalance, fundsHint},
+	{"balance", false, driver.ErrBalance, fundsHint},
 	{"unexpected error", false, driver.ErrUnavailable, "the API does not name the cause: try another Image, or StorageGB 200"},
 	{"unavailable", true, driver.ErrNoCapacity, ""},
 	{"not enough", true, driver.ErrNoCapacity, ""},
 	{"no available", true, driver.ErrNoCapacity, ""},
-	{"insufficient", true, driver.ErrQuota, fundsHint},
+	{"insufficient", true, driver.ErrBalance, fundsHint},
 	{"instance not found", false, driver.ErrNotFound, ""}, // not its host, or the account
 	{"machine not found", false, driver.ErrNotFound, ""},
 	{"not found", true, driver.ErrNotFound, ""},

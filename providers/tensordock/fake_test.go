@@ -3,6 +3,7 @@ package tensordock
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
-	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 func TestMain(m *testing.M) { cloudtest.Main(m) }
@@ -24,9 +24,13 @@ const (
 	opList      = "GET /instances"
 	opGet       = "GET /instances/{id}"
 	opDelete    = "DELETE /instances/{id}"
+	opBalance   = "POST /api/v0/billing/balance"
 )
 
-const testToken = "abcdefghijklmnopqrstuvwxyz0123456789"
+const (
+	testToken = "abcdefghijklmnopqrstuvwxyz0123456789"
+	testKey   = "5f0c2d1e-7f64-4f2a-9f63-aaaabbbbcccc"
+)
 
 type row = cloudtest.Row
 
@@ -49,7 +53,8 @@ type fake struct {
 
 	shape      shape
 	room       int
-	status     string // of a new instance
+	usd        float64 // the account's money
+	status     string  // of a new instance
 	noMachines bool
 	wantPorts  bool // a port of zero is refused
 	thinList   bool // the list has no addresses
@@ -65,21 +70,21 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, shape: wrapped, room: 64, status: "Running", locations: []row{
-		place("loc-home", "Somewhere", "Ohio", "USA", 0, stockRow("geforcertx4090-pcie-24gb", 1, 0.2)),
+	f := &fake{t: t, shape: wrapped, room: 64, usd: 100, status: "Running", locations: []row{
 		place("loc-austin", "Austin", "Texas", "United States", 3, stockRow("geforcertx4090-pcie-24gb", 4, 0.35), stockRow("h100-sxm5-80gb", 8, 2.2)),
 		place("loc-berlin", "Berlin", "", "Germany", 2, stockRow("geforcertx4090-pcie-24gb", 8, 0.4)),
+		place("loc-home", "Somewhere", "Ohio", "USA", 0, stockRow("geforcertx4090-pcie-24gb", 1, 0.2)),
 	}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "tensordock/tensordock-v2.lifecycle.derived.openapi.yaml", anyShape)},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "tensordock/tensordock-v2.lifecycle.derived.openapi.yaml", anyShape), fakecloud.OpenAPI(t, "tensordock/third-party/tensordock-v0-marketplace-openapi.yml")},
 		Authorized:   fakecloud.Bearer(testToken),
-		Public:       []string{opLocations},
+		Public:       []string{opLocations, opBalance}, // the handler of the latter looks at its form
 		Unauthorized: fakecloud.Reply(401, row{"error": "Unauthorized"}),
 		Refused:      func(status int, complaint string) fakecloud.Answer { return failure(status, complaint) },
 	})
 	f.instances = fakecloud.NewStore[*rental](f.Server)
 	for op, h := range map[string]fakecloud.Handler{
-		opAuth: f.auth, opHosts: f.hosts, opCreate: f.create, opList: f.list, opGet: f.get, opDelete: f.delete,
+		opAuth: f.auth, opHosts: f.hosts, opCreate: f.create, opList: f.list, opGet: f.get, opDelete: f.delete, opBalance: f.balance,
 		opLocations: func(*fakecloud.Call) fakecloud.Answer {
 			return fakecloud.Reply(200, row{"data": row{"locations": f.locations}})
 		},
@@ -98,7 +103,7 @@ func anyShape(doc map[string]any) {
 }
 
 func (f *fake) config() Config {
-	return Config{APIToken: testToken, Endpoint: f.URL + "/api/v2"}
+	return Config{APIToken: testToken, APIKey: testKey, Endpoint: f.URL + "/api/v2", MarketplaceEndpoint: f.URL + "/api/v0"}
 }
 
 func place(id, city, state, country string, tier int, gpus ...row) row {
@@ -132,6 +137,15 @@ func (f *fake) auth(c *fakecloud.Call) fakecloud.Answer {
 	return fakecloud.Reply(200, row{"success": true, "organizationId": "org-7"})
 }
 
+// balance is the older API, which has both credentials in the body.
+func (f *fake) balance(c *fakecloud.Call) fakecloud.Answer {
+	form, err := url.ParseQuery(string(c.Body))
+	if err != nil || form.Get("api_key") != testKey || form.Get("api_token") != testToken {
+		return fakecloud.Undescribed(200, row{"success": false, "error": "Invalid authorization"})
+	}
+	return fakecloud.Reply(200, row{"success": true, "balance": f.usd})
+}
+
 func (f *fake) hosts(*fakecloud.Call) fakecloud.Answer {
 	node := func(id, at string, gpus int, ports ...int) row {
 		return row{"id": id, "location_id": at, "available_resources": row{
@@ -153,6 +167,8 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	c.Decode(&in)
 	o := in.Data.Attributes
 	switch {
+	case f.usd < 1:
+		return refusal(400, "You need at least $1 in your account")
 	case f.room <= 0:
 		return refusal(400, "Hostnode unavailable")
 	case o.Dedicated == (len(o.Forwards) > 0):
@@ -291,10 +307,7 @@ func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
 			name := r.row["name"].(string)
-			if _, node, _, ok := pooltag.ParseName(name); ok {
-				name = node
-			}
-			all = append(all, driver.Resource{Kind: "machine", ID: r.row["id"].(string), Name: name})
+			all = append(all, cloudtest.Machine(r.row["id"], name))
 		}
 	})
 	return all

@@ -15,6 +15,14 @@ var countries = map[string]string{
 	"united arab emirates": "AE", "uae": "AE",
 }
 
+// isoCode returns the code of a country, or "" if it is not known.
+func isoCode(name string) string {
+	if code := countryOf(name); len(code) == 2 {
+		return code
+	}
+	return ""
+}
+
 // countryOf returns the code of a country, or its name if it has no known code.
 func countryOf(name string) string {
 	name = strings.TrimSpace(name)

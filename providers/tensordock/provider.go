@@ -61,7 +61,7 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 		return "", err
 	}
 	in := order{
-		Name: o.Name(), Type: "virtualmachine", Image: d.cfg.OperatingSystem, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
+		Name: o.Tag.LongName(0), Type: "virtualmachine", Image: d.cfg.OperatingSystem, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
 		Resources: resources{VCPUs: s.vcpus, RAMGB: s.ramGB, StorageGB: s.diskGB, GPUs: map[string]gpuCount{s.gpu: {s.count}}},
 		Dedicated: d.cfg.DedicatedIP,
 	}
@@ -178,7 +178,7 @@ func (d *dock) machine(in machine) cloud.Machine {
 		}
 	}
 	if in.PerHour > 0 {
-		m.Offer.HourlyUSD = driver.USD(float64(in.PerHour))
+		m.Offer.HourlyUSD = driver.USD(float64(in.PerHour)) // of all parts
 	}
 	port := d.sshPort(in)
 	if in.IP != "" && port > 0 {
@@ -217,5 +217,22 @@ func isGone(err error) bool {
 // Classify returns the kind of a failure by the API's text, and a hint.
 func (d *dock) Classify(op string, err error) (hint string, kind error) { return classify(op, err) }
 
+// Balance returns the account's money, if Config.APIKey is set: only the older API tells it.
+func (d *dock) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	if d.client.market == nil {
+		return driver.Balance{}, nil
+	}
+	usd, err := d.client.market.balance(ctx)
+	if err != nil {
+		return driver.Balance{}, err
+	}
+	return driver.Balance{Known: true, USD: usd, LeastUSD: leastUSD}, nil
+}
+
 // Close closes connections.
-func (d *dock) Close() { d.client.Close() }
+func (d *dock) Close() {
+	d.client.Close()
+	if d.client.market != nil {
+		d.client.market.Close()
+	}
+}

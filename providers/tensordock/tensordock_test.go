@@ -145,7 +145,7 @@ func TestOrder(t *testing.T) {
 		return o, sent
 	}
 	o, sent := attributes(func(*Config) {})
-	if o.Name != "gputrain-p1-0" || o.Image != DefaultImage || o.Resources.GPUs["geforcertx4090-pcie-24gb"].Count != 1 || o.Resources.VCPUs != 4 || len(o.Forwards) != 1 || o.Forwards[0] != (forward{Internal: 22}) {
+	if !strings.HasPrefix(o.Name, "gputrain-p1-0-c") || o.Image != imageWithDriver || o.Resources.GPUs["geforcertx4090-pcie-24gb"].Count != 1 || o.Resources.VCPUs != 4 || len(o.Forwards) != 1 || o.Forwards[0] != (forward{Internal: 22}) {
 		t.Errorf("%+v", o)
 	}
 	init, isObject := sent["cloud_init"].(map[string]any)
@@ -272,8 +272,8 @@ func TestErrors(t *testing.T) {
 		{failure(400, "Not enough GPUs"), driver.ErrNoCapacity},
 		{fakecloud.Reply(200, row{"error": "No available hostnodes"}), driver.ErrNoCapacity},
 		{fakecloud.Reply(400, row{"errors": []row{{"title": "Bad", "detail": "no available GPU"}}}), driver.ErrNoCapacity},
-		{refusal(400, "You need at least $1 in your account"), driver.ErrQuota},
-		{fakecloud.Reply(400, "Insufficient funds"), driver.ErrQuota},
+		{refusal(400, "You need at least $1 in your account"), driver.ErrBalance},
+		{fakecloud.Reply(400, "Insufficient funds"), driver.ErrBalance},
 		{refusal(400, "vcpu_count must be even"), driver.ErrInvalid},
 		{refusal(400, "Location not found"), driver.ErrNotFound},
 		{refusal(400, "An unexpected error has occurred"), driver.ErrUnavailable},

@@ -3,6 +3,7 @@ package tensordock
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -19,6 +20,18 @@ func (n *number) UnmarshalJSON(text []byte) error {
 		f = float64(unknown)
 	}
 	*n = number(f)
+	return nil
+}
+
+// A signed number may be text, and below zero.
+type signed float64
+
+func (n *signed) UnmarshalJSON(text []byte) error {
+	f, err := strconv.ParseFloat(string(bytes.Trim(text, `"`)), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("%s is not a number", text)
+	}
+	*n = signed(f)
 	return nil
 }
 

@@ -22,10 +22,8 @@ func Credential(ctx context.Context, field string, given driver.Secret, hint str
 	return CredentialOr(ctx, field, given, hint, func() (string, error) { return "", nil }, variables...)
 }
 
-// CredentialOr is [Credential] for a cloud whose own tools keep a credential in a file. If
-// neither the field nor a variable has one, it calls read, which returns the credential, or ""
-// if there is none.
-func CredentialOr(ctx context.Context, field string, given driver.Secret, hint string, read func() (string, error), variables ...string) (string, error) {
+// Optional is [Credential] for a credential that need not be set. It returns "" if there is none.
+func Optional(ctx context.Context, field string, given driver.Secret, variables ...string) (string, error) {
 	value, err := secretref.Resolve(ctx, string(given))
 	if err != nil {
 		return "", &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("looking up Config.%s: %w", field, err)}
@@ -35,7 +33,18 @@ func CredentialOr(ctx context.Context, field string, given driver.Secret, hint s
 			value = os.Getenv(name)
 		}
 	}
-	if strings.TrimSpace(value) == "" {
+	return strings.TrimSpace(value), nil
+}
+
+// CredentialOr is [Credential] for a cloud whose own tools keep a credential in a file. If
+// neither the field nor a variable has one, it calls read, which returns the credential, or ""
+// if there is none.
+func CredentialOr(ctx context.Context, field string, given driver.Secret, hint string, read func() (string, error), variables ...string) (string, error) {
+	value, err := Optional(ctx, field, given, variables...)
+	if err != nil {
+		return "", err
+	}
+	if value == "" {
 		if value, err = read(); err != nil {
 			return "", &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("reading the key's file: %w", err)}
 		}

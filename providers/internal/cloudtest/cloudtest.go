@@ -66,14 +66,30 @@ func Prepared(t testing.TB, p driver.Provider) driver.Driver {
 	return d
 }
 
-// Offers returns all offers for a spec.
+// Offers returns the offers for a spec that the driver does not reject.
 func Offers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offer) {
 	t.Helper()
 	for o, err := range d.Offers(t.Context(), spec) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, o)
+		if o.Rejected == "" {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// Rejected returns the offers for a spec that the driver rejects, as "<instance type> in <region> <reason>".
+func Rejected(t testing.TB, d driver.Driver, spec driver.Query) (all []string) {
+	t.Helper()
+	for o, err := range d.Offers(t.Context(), spec) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Rejected != "" {
+			all = append(all, fmt.Sprintf("%s in %s %s", o.InstanceType, o.Region, o.Rejected))
+		}
 	}
 	return all
 }
