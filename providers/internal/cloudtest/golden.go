@@ -314,7 +314,7 @@ var (
 	secrets   = regexp.MustCompile(`-----BEGIN PRIVATE KEY-----[\s\S]*?-----END PRIVATE KEY-----`)
 	marked    = regexp.MustCompile(`p7x2|train-b|ssh-ed25519`)
 	numbers   = regexp.MustCompile(`\b[0-9]{9,12}\b`)
-	longNames = regexp.MustCompile(`(-r?[0-9]+-c)([1-9a-z][0-9a-z]{5,6})\b`) // of machines of clouds without tags
+	longNames = regexp.MustCompile(`(-r?[0-9]+-c)([1-9a-z][0-9a-z]{5,6})(?:-x([1-9a-z][0-9a-z]{5,6}))?\b`) // of machines of clouds without tags
 	moments   = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z`)
 	addresses = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
 	projects  = regexp.MustCompile(`test-project-[0-9]+`) // of the fake Compute Engine
@@ -337,8 +337,16 @@ func (r *recorder) plain(s string) string {
 	})
 	s = longNames.ReplaceAllStringFunc(s, func(text string) string {
 		parts := longNames.FindStringSubmatch(text)
-		if n, err := strconv.ParseInt(parts[2], 36, 64); err == nil && isNear(time.Unix(n, 0), time.Now()) {
+		created, err := strconv.ParseInt(parts[2], 36, 64)
+		if err != nil || !isNear(time.Unix(created, 0), time.Now()) {
+			return text
+		}
+		life, err := strconv.ParseInt(parts[3], 36, 64)
+		switch {
+		case parts[3] == "":
 			return parts[1] + "<now>"
+		case err == nil && time.Unix(created+life, 0).Equal(expires):
+			return parts[1] + "<now>-x<until it expires>"
 		}
 		return text
 	})

@@ -17,20 +17,20 @@ const Prefix = "gputrain-"
 // No last part of a name without times begins with c or x, whatever the pool's ID is.
 var nodeName = regexp.MustCompile(`^` + Prefix + `(([a-z][a-z0-9-]{0,39})-([0-9]{1,6})(?:-r[0-9]{1,6})?)(?:-c(` + base36 + `)(?:-x(` + base36 + `))?)?$`)
 
-// base36 matches seconds of Unix time with the digits 0 to 9 and a to z.
+// base36 matches a number of seconds with the digits 0 to 9 and a to z.
 const base36 = `[1-9a-z][0-9a-z]{0,6}`
 
 // LongName returns the name of a node's machine for clouds that have no tags: "gputrain-<node>", and after it the time of
-// creation and the end of the pool's TTL, if it has one, as "-c<time>-x<time>" in seconds of Unix time to the base 36. It
-// omits both times if the name would be longer than limit, unless that is 0.
+// creation and, if the pool has a TTL, the time from then to its end, as "-c<seconds of Unix time>-x<seconds>" to the base
+// 36. It omits both if the name would be longer than limit, unless that is 0.
 func (t Tag) LongName(limit int) string {
 	name := Prefix + t.Name
 	if t.Created.Unix() <= 0 {
 		return name
 	}
 	long := name + "-c" + strconv.FormatInt(t.Created.Unix(), 36)
-	if t.Expires.Unix() > 0 {
-		long += "-x" + strconv.FormatInt(t.Expires.Unix(), 36)
+	if !t.Expires.IsZero() {
+		long += "-x" + strconv.FormatInt(max(t.Expires.Unix()-t.Created.Unix(), 1), 36)
 	}
 	if limit > 0 && len(long) > limit || !nodeName.MatchString(long) {
 		return name
@@ -59,18 +59,15 @@ func FromName(name string) Tag {
 	if m == nil {
 		return Tag{}
 	}
-	t := Tag{Name: m[1], Pool: m[2], Created: moment36(m[4]), Expires: moment36(m[5])}
+	t := Tag{Name: m[1], Pool: m[2]}
 	t.Rank, _ = strconv.Atoi(m[3])
-	return t
-}
-
-// moment36 reads a time of LongName. The zero time is none.
-func moment36(text string) time.Time {
-	s, err := strconv.ParseInt(text, 36, 64)
-	if err != nil {
-		return time.Time{}
+	if created, err := strconv.ParseInt(m[4], 36, 64); err == nil {
+		t.Created = time.Unix(created, 0)
 	}
-	return time.Unix(s, 0)
+	if life, err := strconv.ParseInt(m[5], 36, 64); err == nil {
+		t.Expires = t.Created.Add(time.Duration(life) * time.Second)
+	}
+	return t
 }
 
 // SharedName returns the name of what a pool's machines share.
