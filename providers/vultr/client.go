@@ -71,6 +71,28 @@ func (c *client) account(ctx context.Context) (string, error) {
 	return out.Account.Name, nil
 }
 
+// credit returns the account's prepaid money without what it owes. The API's balance is what it owes.
+func (c *client) credit(ctx context.Context) (float64, error) {
+	var out struct {
+		Account struct {
+			Balance *float64 `json:"balance"`
+			Pending float64  `json:"pending_charges"`
+		} `json:"account"`
+	}
+	if err := c.rest.Do(ctx, "GET", "/account", nil, &out); err != nil {
+		return 0, err
+	}
+	if out.Account.Balance == nil {
+		return 0, odd("GET", "/account", "the answer has no balance")
+	}
+	return -*out.Account.Balance - out.Account.Pending, nil
+}
+
+// regions yields all regions.
+func (c *client) regions(ctx context.Context) iter.Seq2[region, error] {
+	return pages(ctx, c, "/regions", "regions", url.Values{}, func(r region) bool { return r.ID != "" })
+}
+
 // plans yields the plans of a mode.
 func (c *client) plans(ctx context.Context, mode Mode) iter.Seq2[plan, error] {
 	p := products[mode]

@@ -31,7 +31,7 @@ type Config struct {
 	// Mode is the kind of machines. Empty means Cloud.
 	Mode Mode
 	// Region is the region by Vultr's code: "ewr" is New Jersey. Anywhere means all of them. If
-	// empty, Spec.Regions apply, or DefaultRegion if those are empty too.
+	// empty, Spec.Regions and Spec.Countries apply, or DefaultRegion if those are empty too.
 	Region string
 	// OSID is the operating system that nodes start from, by Vultr's number: 1743 is Ubuntu
 	// 22.04. Zero means DefaultOSID, or DefaultMetalImage on bare metal.

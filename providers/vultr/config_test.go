@@ -77,7 +77,9 @@ func TestErrors(t *testing.T) {
 		{"launch", 422, "Plan currently unavailable.", driver.ErrNoCapacity},
 		{"launch", 400, "Insufficient capacity in ewr", driver.ErrNoCapacity},
 		{"launch", 400, "You have reached the maximum monthly fee limit for this account.", driver.ErrQuota},
-		{"launch", 402, "Your account balance is insufficient", driver.ErrQuota},
+		{"launch", 402, "Your account balance is insufficient", driver.ErrBalance},
+		{"launch", 402, "Payment required", driver.ErrBalance},
+		{"launch", 400, "Insufficient quota", driver.ErrQuota},
 		{"launch", 412, "Instance quota exceeded", driver.ErrQuota},
 		{"launch", 401, "Invalid API token.", driver.ErrAuth},
 		{"launch", 403, "This key is not available at this address", driver.ErrAuth},
@@ -90,7 +92,7 @@ func TestErrors(t *testing.T) {
 		err := cloud.Fail(providerName, tt.op, fmt.Errorf("p1-0: %w", &rest.Error{Status: tt.status, Message: tt.text}), classify)
 		cloudtest.Is(t, err, tt.kind, "vultr", tt.op)
 		e, _ := errors.AsType[*driver.Error](err)
-		if hinted := tt.kind == driver.ErrAuth || tt.kind == driver.ErrQuota || tt.kind == driver.ErrRateLimited; hinted != (e.Hint != "") {
+		if hinted := tt.kind == driver.ErrAuth || tt.kind == driver.ErrQuota || tt.kind == driver.ErrBalance || tt.kind == driver.ErrRateLimited; hinted != (e.Hint != "") {
 			t.Errorf("%d %s: hint %q", tt.status, tt.text, e.Hint)
 		}
 	}

@@ -2,6 +2,7 @@ package vultr
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -51,6 +52,8 @@ func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]str
 			States:   f.states(mode),
 			Stall:    func() { f.Do(func() { f.status = "pending" }) },
 			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Funds:    func(usd float64) { f.Do(func() { f.owes, f.broke = 1.25-usd, usd <= 0 }) },
+			Tags:     f.userTags,
 			Unpriced: func() { f.Do(func() { f.unpriced = true }) },
 			// The stock of each region is a list of its own.
 			PagedOffers: true,
@@ -58,11 +61,32 @@ func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]str
 			WrongKey:    wrong,
 			Secrets:     []string{testKey, testPassword},
 			Dial:        fakecloud.Dial,
-			Without:     nothingShared(),
+			Without:     account(nothingShared()),
 		}
 		maps.Copy(h.Without, without)
 		return h
 	})
+}
+
+func account(without map[string]string) map[string]string {
+	without["Allow"] = "the API tells no quota"
+	without["the account's money is known"] = "an account without credit may have a card: TestBalance has the rest"
+	return without
+}
+
+// userTags returns the tags of a machine that are not gputrain's, of which none has a dash in its value.
+func (f *fake) userTags(id string) map[string]string {
+	tags := map[string]string{}
+	f.Do(func() {
+		mode, name := parseID(id)
+		r, _ := f.machines[mode].Get(nil, name)
+		for _, word := range r.row["tags"].([]string) {
+			if at := strings.LastIndex(word, "-"); at > 0 && !strings.HasPrefix(word, "gputrain") {
+				tags[word[:at]] = word[at+1:]
+			}
+		}
+	})
+	return tags
 }
 
 // nothingShared has the checks that need calls of Prepare or Release, which this driver does

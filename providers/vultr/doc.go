@@ -19,7 +19,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: the pool's own key, by cloud-init.
-//   - Tags: yes.
+//   - Tags: yes; Spec.Tags, too.
 //   - Tried against: a fake held to the vendor's API description of 2023; not live.
 //
 // # Credentials
@@ -32,9 +32,9 @@
 // # Which machines
 //
 // [Config].Mode is [Cloud] or [BareMetal]. [Config].Region is one region, or [Anywhere]; if it
-// is empty, Spec.Regions choose, or else [DefaultRegion]. Offers are the plans that a region
-// has in stock, as a plan that is sold there may be out of stock. That takes one more call for
-// each region with a fitting plan. Prices are the region's.
+// is empty, Spec.Regions and Spec.Countries choose, or else [DefaultRegion]. A plan that is sold
+// in a region may be out of stock there, which takes one more call for each region with a fitting
+// plan. Prices are the region's, with the disk, an address and the plan's share of traffic.
 //
 // Virtual machines take up to 5 minutes to boot, servers 10 to 30; [Config].ProvisionTimeout
 // bounds that. Servers with a GH200 are arm64 (Spec.Arch): they need an arm64 image in
@@ -52,7 +52,13 @@
 //
 // By the hour, rounded up, and for 672 hours a month at most. Halted and suspended machines are
 // billed in full: only destroying one ends that. There is no spot: plans that are only rented
-// as preemptible are left out, as no document describes how to request them.
+// as preemptible are rejected, as no document describes how to request them.
+//
+// The account's credit is known before a launch. An account without credit may have a payment card
+// and launch nevertheless, so its first launch shows whether it may.
+//
+// Spec.Tags are words of a machine's tags, "team-vision" for team=vision. They may have letters,
+// digits, dots, dashes and underscores.
 //
 // # When the client is gone
 //
@@ -75,7 +81,8 @@
 // # Errors
 //
 //   - ErrAuth: the key is wrong, may not provision, or may not be used from this address.
-//   - ErrQuota: the account may not have more, or has no credit. See https://my.vultr.com/billing/.
+//   - ErrQuota: the account may not have more.
+//   - ErrBalance: it has no credit. See https://my.vultr.com/billing/.
 //   - ErrNoOffers: nothing in stock fits. Try [Anywhere], or the other Mode.
 //   - ErrNoCapacity: the stock was gone at the launch; the pool takes the next offer.
 //   - ErrRateLimited: more than 30 calls a second from this address, after several attempts.

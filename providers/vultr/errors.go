@@ -36,11 +36,11 @@ var words = []struct {
 	{"unavailable", driver.ErrNoCapacity},
 	{"not available", driver.ErrNoCapacity},
 	{"out of", driver.ErrNoCapacity},
-	{"limit", driver.ErrQuota},
 	{"quota", driver.ErrQuota},
+	{"insufficient", driver.ErrBalance},
+	{"balance", driver.ErrBalance},
+	{"limit", driver.ErrQuota},
 	{"exceed", driver.ErrQuota},
-	{"insufficient", driver.ErrQuota},
-	{"balance", driver.ErrQuota},
 }
 
 // classify returns the kind of a failure: of a refused launch by its text, as HTTP's status
@@ -68,6 +68,8 @@ func classify(op string, err error) (hint string, kind error) {
 		hint = "check that the key is right, may provision, and may be used from this address: " + keysPage
 	case kind == driver.ErrQuota:
 		hint = "ask Vultr for a higher limit, or see " + billingPage
+	case kind == driver.ErrBalance:
+		hint = "add credit or a payment card at " + billingPage
 	case kind == driver.ErrRateLimited:
 		hint = "other programs at this address call the API too: try again in a minute"
 	}

@@ -20,6 +20,7 @@ import (
 // The operations, with the contract's names.
 const (
 	opAccount = "GET /account"
+	opRegions = "GET /regions"
 	opPlans   = "GET /plans"
 	opServers = "GET /plans-metal"
 	opStock   = "GET /regions/{region-id}/availability"
@@ -52,6 +53,8 @@ type fake struct {
 	plans    map[Mode][]row
 	machines map[Mode]*fakecloud.Store[*rental]
 	last     int
+	owes     float64 // the account's balance: negative is credit
+	broke    bool    // the account has neither credit nor a card
 
 	sold       map[string]bool // by region/plan: out of stock
 	status     string          // of a new machine
@@ -73,7 +76,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, status: "active", pageSize: 2, sold: map[string]bool{}, plans: map[Mode][]row{Cloud: cloudPlans(), BareMetal: metalPlans()}}
+	f := &fake{t: t, owes: -50, status: "active", pageSize: 2, sold: map[string]bool{}, plans: map[Mode][]row{Cloud: cloudPlans(), BareMetal: metalPlans()}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{contract(t)},
 		Authorized:   fakecloud.Bearer(testKey),
@@ -82,7 +85,14 @@ func startFake(t testing.TB) *fake {
 	})
 	f.machines = map[Mode]*fakecloud.Store[*rental]{Cloud: fakecloud.NewStore[*rental](f.Server), BareMetal: fakecloud.NewStore[*rental](f.Server)}
 	f.Handle(opAccount, func(*fakecloud.Call) fakecloud.Answer {
-		return fakecloud.Reply(200, row{"account": row{"name": "Example", "email": "a@example.com", "acls": []string{"provisioning"}, "balance": -50.0}})
+		return fakecloud.Reply(200, row{"account": row{"name": "Example", "email": "a@example.com", "acls": []string{"provisioning"}, "balance": f.owes, "pending_charges": 1.25}})
+	})
+	f.Handle(opRegions, func(c *fakecloud.Call) fakecloud.Answer {
+		return f.paged(c, "regions", []row{
+			{"id": "ewr", "city": "New Jersey", "country": "US", "continent": "North America", "options": []string{"ddos_protection"}},
+			{"id": "ord", "city": "Chicago", "country": "US", "continent": "North America", "options": []string{}},
+			{"id": "fra", "city": "Frankfurt", "country": "DE", "continent": "Europe", "options": []string{}},
+		})
 	})
 	f.Handle(opStock, f.stock)
 	for mode, ops := range map[Mode][6]string{
@@ -178,6 +188,8 @@ func (f *fake) create(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 		return failure(400, "Invalid plan chosen.")
 	case f.full && f.room == 0, f.sold[in.Region+"/"+in.Plan]:
 		return failure(400, "Server add failed: The plan is out of stock in the selected region")
+	case f.broke:
+		return failure(400, "Server add failed: Your account has insufficient funds")
 	case in.OSID == 0 && in.ImageID == "":
 		return failure(400, "Invalid OS.")
 	}

@@ -16,11 +16,17 @@ import (
 // maxHours bounds the charged hours of a machine in a month.
 const maxHours = 672
 
-// Offers yields the plans that are in stock, region by region.
+// Offers yields the plans that are sold, region by region. Those that are not in stock, or that Config
+// excludes, have the reason.
 func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		if spec.Allocation == driver.Spot {
 			return // no call rents those
+		}
+		countries, err := a.countries(ctx)
+		if err != nil {
+			yield(driver.Offer{}, err)
+			return
 		}
 		sold := map[string][]plan{}
 		for p, err := range a.client.plans(ctx, a.cfg.Mode) {
@@ -29,18 +35,21 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 				return
 			}
 			for _, region := range p.regions(spec) {
-				sold[region] = append(sold[region], p)
+				if spec.Allows(region, countries[region]) {
+					sold[region] = append(sold[region], p)
+				}
 			}
 		}
-		for _, region := range a.regions(spec, slices.Sorted(maps.Keys(sold))) {
-			// A region that sells a plan may have none left.
-			stock, err := a.client.available(ctx, region)
+		for _, region := range slices.Sorted(maps.Keys(sold)) {
+			reject, err := a.reject(ctx, region, spec, sold[region])
 			if err != nil {
 				yield(driver.Offer{}, err)
 				return
 			}
 			for _, p := range sold[region] {
-				if slices.Contains(stock, p.ID) && !yield(p.offer(a.cfg.Mode, region, spec), nil) {
+				o := p.offer(a.cfg.Mode, region, spec)
+				o.Country, o.Rejected = countries[region], reject(p)
+				if !yield(o, nil) {
 					return
 				}
 			}
@@ -48,30 +57,79 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 	}
 }
 
-// regions returns the regions for nodes, among those that sell a plan.
-func (a *api) regions(spec driver.Query, sold []string) []string {
-	wanted := spec.Regions
-	switch {
-	case a.cfg.Region == Anywhere:
-		return sold // the pool applies Spec.Regions itself
-	case a.cfg.Region != "":
-		wanted = []string{a.cfg.Region}
-	case len(wanted) == 0:
-		wanted = []string{DefaultRegion}
+// reject returns a func that returns why a plan cannot be rented in a region, or "". It asks for the region's stock only if
+// that decides it: a region that sells a plan may have none left.
+func (a *api) reject(ctx context.Context, region string, spec driver.Query, plans []plan) (func(plan) string, error) {
+	if why := a.elsewhere(region, spec); why != "" {
+		return func(plan) string { return why }, nil
 	}
-	return slices.DeleteFunc(sold, func(region string) bool {
-		return !slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, region) })
-	})
+	if !slices.ContainsFunc(plans, func(p plan) bool { return p.unrentable() == "" }) {
+		return plan.unrentable, nil
+	}
+	stock, err := a.client.available(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	return func(p plan) string {
+		why := p.unrentable()
+		if why == "" && !slices.Contains(stock, p.ID) {
+			why = "is sold out"
+		}
+		return why
+	}, nil
 }
 
-// regions returns the regions that sell a plan on demand, if it may match the spec. Plans that
-// are only rented as preemptible have a price, and often no region.
+// elsewhere returns why Config excludes a region, or "".
+func (a *api) elsewhere(region string, spec driver.Query) string {
+	switch {
+	case a.cfg.Region == Anywhere || a.cfg.Region == region:
+		return ""
+	case a.cfg.Region != "":
+		return fmt.Sprintf("is in %s; Config.Region is %s", region, a.cfg.Region)
+	case len(spec.Regions) == 0 && len(spec.Countries) == 0 && region != DefaultRegion:
+		return fmt.Sprintf("is in %s; Config.Region and the spec name no region, which means %s: vultr.Anywhere takes all", region, DefaultRegion)
+	}
+	return ""
+}
+
+// countries returns the countries of all regions. It asks once.
+func (a *api) countries(ctx context.Context) (map[string]string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.countryOf != nil {
+		return a.countryOf, nil
+	}
+	all := map[string]string{}
+	for r, err := range a.client.regions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if country := strings.ToUpper(r.Country); len(country) == 2 {
+			all[r.ID] = country
+		}
+	}
+	a.countryOf = all
+	return all, nil
+}
+
+// regions returns the regions that sell a plan, if it may match the spec.
 func (p plan) regions(spec driver.Query) []string {
-	wrong := p.OnDemand != nil && !*p.OnDemand || strings.HasSuffix(p.ID, "-v6") // they have no IPv4 address
-	if wrong || !spec.Accelerator.IsZero() && !spec.Accelerator.Matches(p.accelerator(spec.Accelerator)) {
+	if !spec.Accelerator.IsZero() && !spec.Accelerator.Matches(p.accelerator(spec.Accelerator)) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(p.Locations), func(region string) bool { return region == "" })
+}
+
+// unrentable returns why a plan cannot be rented anywhere, or "". Plans that are only rented as preemptible have a price,
+// and often no region.
+func (p plan) unrentable() string {
+	switch {
+	case p.OnDemand != nil && !*p.OnDemand:
+		return "is only rented as preemptible, which gputrain cannot ask for"
+	case strings.HasSuffix(p.ID, "-v6"):
+		return "has no IPv4 address"
+	}
+	return ""
 }
 
 func (p plan) offer(mode Mode, region string, spec driver.Query) driver.Offer {

@@ -78,7 +78,10 @@ func TestRegions(t *testing.T) {
 		{"", []string{"ORD", "fra"}, []string{"ord"}},
 		{"", []string{"us-east-1"}, nil}, // another cloud's
 		{"ord", nil, []string{"ord"}},
-		{"ord", []string{"ewr"}, []string{"ord"}}, // which the pool rejects
+		{"ord", []string{"ewr"}, nil},
+		{"", []string{"us"}, []string{"ewr", "ord"}},
+		{"ewr", []string{"US"}, []string{"ewr"}},
+		{Anywhere, []string{"DE"}, nil},
 		{Anywhere, nil, []string{"ewr", "ord"}},
 		{"fra", nil, nil},
 	} {
@@ -102,8 +105,92 @@ func TestRegions(t *testing.T) {
 func TestLocationsAreNotStock(t *testing.T) {
 	f := startFake(t)
 	f.sold["ewr/vcg-l40s-16c-180g-48vram"] = true
-	if got := cloudtest.Offers(t, cloudtest.Open(t, f.config()), l40s().Query()); len(got) != 0 {
+	d := cloudtest.Open(t, f.config())
+	if got := cloudtest.Offers(t, d, l40s().Query()); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+	want := []string{
+		"vcg-l40s-16c-180g-48vram in ewr is sold out",
+		"vcg-l40s-16c-180g-48vram in ord is in ord; Config.Region and the spec name no region, which means ewr: vultr.Anywhere takes all",
+	}
+	if got := cloudtest.Rejected(t, d, l40s().Query()); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	cfg := f.config()
+	cfg.Region = "ord"
+	if got := cloudtest.Rejected(t, cloudtest.Open(t, cfg), l40s().Query()); !slices.Equal(got, []string{"vcg-l40s-16c-180g-48vram in ewr is in ewr; Config.Region is ord"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Plans that cannot be rented are offered with the reason, and a region with no others is not asked for its stock.
+func TestUnrentablePlans(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	cfg.Region = Anywhere
+	d := cloudtest.Open(t, cfg)
+	want := []string{
+		"vcg-b200-248c-2826g-1536vram in ewr is only rented as preemptible, which gputrain cannot ask for",
+		"vcg-b200-248c-2826g-1536vram in ord is only rented as preemptible, which gputrain cannot ask for",
+	}
+	got := cloudtest.Rejected(t, d, driver.Query{Accelerator: accelerators.B200(accelerators.Count(8))})
+	if !slices.Equal(got, want) || len(f.Records(opStock)) != 0 {
+		t.Errorf("%q after %d calls", got, len(f.Records(opStock)))
+	}
+	got = cloudtest.Rejected(t, d, driver.Query{})
+	if last := "vc2-1c-0.5gb-v6 in ord has no IPv4 address"; len(got) == 0 || got[len(got)-1] != last {
+		t.Errorf("%q", got)
+	}
+}
+
+// The countries of the regions are asked for once.
+func TestCountries(t *testing.T) {
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	f.Inject(fakecloud.Fault{Op: opRegions, Answer: fakecloud.Reply(200, row{"regions": []row{{"country": "US"}}, "meta": row{}})})
+	for _, err := range d.Offers(t.Context(), l40s().Query()) {
+		cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "offers")
+	}
+	before := len(f.Records(opRegions))
+	for range 2 {
+		if got := cloudtest.Offers(t, d, l40s().Query()); len(got) != 1 || got[0].Country != "US" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if asked := len(f.Records(opRegions)) - before; asked != 2 { // two pages
+		t.Errorf("%d calls", asked)
+	}
+}
+
+// The balance is known as long as there is credit.
+func TestBalance(t *testing.T) {
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config()).(driver.Balancer)
+	for owes, want := range map[float64]driver.Balance{-50: {Known: true, USD: 48.75}, -1.25: {}, -1: {}, 0: {}, 20: {}} {
+		f.owes = owes
+		if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b != want {
+			t.Errorf("%v: %+v, %v", owes, b, err)
+		}
+	}
+	f.Inject(fakecloud.Fault{Op: opAccount, Answer: fakecloud.Reply(200, row{"account": row{"email": "a@example.com"}})})
+	_, err := d.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrUnavailable, "vultr", "balance")
+}
+
+// Tags that Vultr may refuse are refused before anything is made.
+func TestUserTags(t *testing.T) {
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	o := cloudtest.Offers(t, d, l40s().Query())[0]
+	for _, tags := range []map[string]string{{"team": "a b"}, {"": ""}, {"team": "é"}, {"gputrain-pool": "p2"}, {"GPUtrain": "x"}, {"a/b": "c"}} {
+		req := cloudtest.Request(t, l40s().Query(), o, 0)
+		req.Pool.Tags = tags
+		cloudtest.Is(t, d.Prepare(t.Context(), req.Pool), driver.ErrInvalid, "vultr", "prepare")
+		_, err := d.Launch(t.Context(), req)
+		cloudtest.Is(t, err, driver.ErrInvalid, "vultr", "launch")
+	}
+	if n := len(f.Records(opCreate)); n != 0 {
+		t.Errorf("%d creates", n)
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/localnet"
@@ -21,6 +24,9 @@ type api struct {
 	cfg     Config //secretvet:ignore without the key
 	client  *client
 	account string
+
+	mu        sync.Mutex
+	countryOf map[string]string // by region; nil means not asked yet
 }
 
 // A vultrDriver can also record leases.
@@ -50,9 +56,13 @@ func (a *api) Capabilities() driver.Capabilities {
 	}
 }
 
-// Prepare, Release and Shared do nothing: a node's keys are in its user data, and nothing else
-// is made.
-func (a *api) Prepare(context.Context, driver.PoolInfo) error { return nil }
+// Prepare checks the user's tags. Nothing is made but machines: a node's keys are in its user data.
+func (a *api) Prepare(_ context.Context, pool driver.PoolInfo) error {
+	_, err := userTags(pool.Tags)
+	return err
+}
+
+// Release and Shared do nothing.
 func (a *api) Release(context.Context, driver.PoolInfo) error { return nil }
 func (a *api) Shared(context.Context, string) ([]driver.Resource, error) {
 	return nil, nil
@@ -64,13 +74,17 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	tags, err := userTags(order.Pool.Tags)
+	if err != nil {
+		return "", err
+	}
 	text, err := cloud.UserData(order.Pool, order.Node, true, nil)
 	if err != nil {
 		return "", fmt.Errorf("%w: user data: %w", driver.ErrInvalid, err)
 	}
 	a.client.rest.Hide(string(order.Node.HostKey.Private))
 	in := createRequest{
-		Region: at.region, Plan: at.plan, Label: order.Name(), Hostname: order.Name(), Tags: order.Tag.Words(),
+		Region: at.region, Plan: at.plan, Label: order.Name(), Hostname: order.Name(), Tags: append(order.Tag.Words(), tags...),
 		UserData: base64.StdEncoding.EncodeToString([]byte(text)),
 	}
 	in.OSID, in.ImageID = a.cfg.image(at.mode)
@@ -82,6 +96,32 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 		return "", err
 	}
 	return instanceID(at.mode, m.ID), nil
+}
+
+var tagForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// userTags returns a user's tags as words, "name-value", in the order of their names. Vultr does not document which
+// characters a tag may have; letters, digits, dots, dashes and underscores are those that gputrain's own tags have.
+func userTags(tags map[string]string) ([]string, error) {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		word := name + "-" + tags[name]
+		if !tagForm.MatchString(word) || strings.HasPrefix(strings.ToLower(name), "gputrain") {
+			return nil, fmt.Errorf("%w: the tag %q=%q: tags have letters, digits, dots, dashes and underscores, and do not begin with gputrain", driver.ErrInvalid, name, tags[name])
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+// Balance returns the account's credit. It is known only if there is some: an account with a payment card has none and owes
+// what it uses, which hinders no launch.
+func (a *api) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	credit, err := a.client.credit(ctx)
+	if err != nil || credit <= 0 {
+		return driver.Balance{}, err
+	}
+	return driver.Balance{Known: true, USD: credit}, nil
 }
 
 // Machines reads both lists, whatever the mode: machines of the other mode are billed, too.

@@ -22,6 +22,12 @@ type machine struct {
 	ServerStatus string   `json:"server_status"`
 }
 
+// A region is a place with its country's ISO code.
+type region struct {
+	ID      string `json:"id"`
+	Country string `json:"country"`
+}
+
 // A createRequest is the body of a create.
 type createRequest struct {
 	Region          string   `json:"region"`
