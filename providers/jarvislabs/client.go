@@ -114,30 +114,30 @@ func fault(status int, body []byte) *rest.Fault {
 	return nil
 }
 
-func (c *client) balance(ctx context.Context) error {
+// balance returns the money of the wallet with what Jarvis Labs has granted, in the account's currency.
+func (c *client) balance(ctx context.Context) (float64, error) {
 	var out struct {
 		Balance word `json:"balance"`
+		Grants  word `json:"grants"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/users/balance", nil, &out)
-	if _, told := out.Balance.number(); err == nil && !told {
-		return odd("GET /users/balance: the answer has no balance")
+	money, told := out.Balance.number()
+	if err == nil && !told {
+		return 0, odd("GET /users/balance: the answer has no balance")
 	}
-	return err
+	grants, _ := out.Grants.number()
+	return money + grants, err
 }
 
-func (c *client) groups(ctx context.Context) ([]group, error) {
+// groups returns the groups of servers, with the currency of their prices: "USD".
+func (c *client) groups(ctx context.Context) ([]group, string, error) {
 	var out struct {
 		Groups   *[]group `json:"server_meta"`
 		Currency word     `json:"currency"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/misc/server_meta", nil, &out)
 	all, err := list(out.Groups, "GET /misc/server_meta", err, func(g group) bool { return g.GPU != "" && g.Region != "" })
-	if out.Currency != "" && !strings.EqualFold(string(out.Currency), "usd") {
-		for i := range all {
-			all[i].foreign = true
-		}
-	}
-	return all, err
+	return all, strings.ToUpper(cmp.Or(string(out.Currency), "USD")), err
 }
 
 func (c *client) templates(ctx context.Context) ([]string, error) {

@@ -82,7 +82,7 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	if err := api.balance(ctx); err != nil {
+	if _, err := api.balance(ctx); err != nil {
 		api.close()
 		return nil, fail(err)
 	}
@@ -91,8 +91,16 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.ThreadPoolSize, 8), SpotVanishes: true}), nil
 }
 
-// A region is a region with the host of its machines.
+// A region is a region with the host of its machines. A region that is unknown has none.
 type region struct{ public, internal, host string }
+
+// country returns the ISO code of a region's country, or "". It is not documented in which country EU1 is.
+func (r region) country() string {
+	if strings.HasPrefix(r.internal, "india-") {
+		return "IN"
+	}
+	return ""
+}
 
 // name returns the region's name in offers.
 func (r region) name() string { return cmp.Or(r.public, r.internal) }

@@ -59,11 +59,14 @@ func conform(t *testing.T, allocation driver.Allocation, without map[string]stri
 			States:     cloudtest.States(words, f.become),
 			Stall:      func() { f.Do(func() { f.status = "Creating" }) },
 			Room:       func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Funds:      func(usd float64) { f.Do(func() { f.wallet = usd - 0.25 }) },
 			Unpriced:   func() { f.Do(f.forgetPrices) },
 			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
 			WrongKey:   wrong,
 			Secrets:    []string{testKey},
-			Without:    map[string]string{"PagedOffers": "all offers come in one answer"},
+			Without: map[string]string{
+				"PagedOffers": "all offers come in one answer", "Allow": "the API tells no quota", "Tags": "there are no tags, and a name has no room for them",
+			},
 		}
 		if allocation == driver.Spot { // a price of null means that there is no spot
 			h.Unpriced, h.Without["Unpriced"] = nil, "without a spot price there is no spot"

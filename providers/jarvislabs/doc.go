@@ -19,7 +19,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: first contact.
-//   - Tags: no: the name.
+//   - Tags: no: the name, with creation and TTL.
 //   - Tried against: a fake held to a description derived from clients, as the vendor has none;
 //     not live.
 //
@@ -39,8 +39,9 @@
 // # Names
 //
 // Machines have no tags: only the name identifies the pool. It has 40 characters at most, and a
-// pool's ID has 24. Renaming a machine hides it from [gputrain.Reap]. Only the ledger of a pool
-// knows its program and lease.
+// pool's ID has 24. If there is room, it also holds when the machine was made, and when the pool's
+// TTL ends: there is for a pool's ID of up to 15 characters. Renaming a machine hides it from
+// [gputrain.Reap]. Only the ledger of a pool knows its program and lease.
 //
 // # SSH keys
 //
@@ -57,8 +58,11 @@
 // # Billing
 //
 // By the minute, from a prepaid wallet. A price includes the GPUs and the disk, at 0.00014 USD
-// per GB and hour, which is not published and may change. If the API reports prices in another
-// currency, they are unknown: Spec.AllowUnknownPrice decides. The disk of a paused machine is
+// per GB and hour, which is not published and may change. Traffic is free, as far as is known.
+// Prices in another currency, such as INR, are converted at the rate of the variable
+// GPUTRAIN_USD_RATES, or a round figure, and the offer has a warning that says so; those in a
+// currency without a rate are unknown. The wallet's money is known before a launch, and taken to be in
+// the currency of the prices. The disk of a paused machine is
 // billed, too: gputrain destroys machines and never pauses them. When the wallet is empty,
 // Jarvis Labs pauses machines, and later deletes their data. File systems are billed by
 // themselves, and gputrain makes none.
@@ -67,7 +71,8 @@
 //
 // Nothing in a container can end its billing: it has no poweroff, and the account's key is
 // never put there. A node whose lease has run out ends its tasks, and is billed until
-// [gputrain.Reap] or the pool's own program ends it.
+// [gputrain.Reap] or the pool's own program ends it. Reap does by the ledger of the computer, and
+// from any other once the TTL is over, if the machine's name holds that.
 //
 // # Host keys
 //
@@ -84,7 +89,8 @@
 // # Errors
 //
 //   - ErrAuth: the key is wrong.
-//   - ErrQuota: the wallet is empty, or the account has reached its limit of SSH keys.
+//   - ErrBalance: the wallet is empty.
+//   - ErrQuota: the account has reached its limit of SSH keys or machines.
 //   - ErrNoCapacity: another customer was faster; the pool takes the next offer.
 //   - ErrInvalid: there is no such template, or the pool's name is too long.
 //

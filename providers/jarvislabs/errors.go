@@ -31,7 +31,7 @@ func classify(op string, err error) (hint string, kind error) {
 	case e.Status == http.StatusTooManyRequests:
 		return "", driver.ErrRateLimited
 	case balanceWords.MatchString(said):
-		return "the wallet is prepaid: add to it in Jarvis Labs' console under Billing", driver.ErrQuota
+		return "the wallet is prepaid: add to it in Jarvis Labs' console under Billing", driver.ErrBalance
 	case foreignWords.MatchString(said): // the text for a machine of another account
 		return "", driver.ErrNotFound
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:

@@ -51,6 +51,7 @@ type fake struct {
 	keys      *fakecloud.Store[row]
 	groups    []row
 	currency  string
+	wallet    float64
 
 	status     string // of a new instance
 	noMachines bool   // instances are only rows, with no machine behind them
@@ -67,7 +68,7 @@ type rental struct {
 
 func startFake(t testing.TB) *fake {
 	t.Helper()
-	f := &fake{t: t, address: fakecloud.OwnAddress(t), currency: "USD", status: "Running", lastID: 123456}
+	f := &fake{t: t, address: fakecloud.OwnAddress(t), currency: "USD", wallet: 12.25, status: "Running", lastID: 123456}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "jarvislabs/jarvislabs-lifecycle.derived.yaml")},
 		Authorized:   fakecloud.Bearer(testKey),
@@ -84,7 +85,9 @@ func startFake(t testing.TB) *fake {
 		groupRow("L4", "mars-01", 8, nil),
 	}
 	for op, h := range map[string]fakecloud.Handler{
-		opBalance: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, row{"balance": 12.3, "grants": 0}) },
+		opBalance: func(*fakecloud.Call) fakecloud.Answer {
+			return fakecloud.Reply(200, row{"balance": f.wallet, "grants": 0.25})
+		},
 		opGroups: func(*fakecloud.Call) fakecloud.Answer {
 			return fakecloud.Reply(200, row{"server_meta": f.groups, "currency": f.currency})
 		},
@@ -184,6 +187,8 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	switch {
 	case elsewhere(c, in.Region):
 		return notFound()
+	case f.wallet+0.25 <= 0:
+		return fakecloud.Reply(403, row{"message": "Insufficient balance"})
 	case f.full && f.room == 0:
 		return refuse(200, "Requested GPU is not available at the moment")
 	case in.Region == eu && (in.Storage < 100 || in.GPUs != 1 && in.GPUs != 8), in.GPUs > 8:
@@ -267,7 +272,7 @@ func (f *fake) destroy(c *fakecloud.Call, kind string) fakecloud.Answer {
 func (f *fake) everything() (all []driver.Resource) {
 	f.Do(func() {
 		for _, r := range f.instances.All(nil) {
-			all = append(all, driver.Resource{Kind: "machine", ID: fmt.Sprint(r.row["machine_id"]), Name: strings.TrimPrefix(fmt.Sprint(r.row["instance_name"]), "gputrain-")})
+			all = append(all, cloudtest.Machine(r.row["machine_id"], r.row["instance_name"]))
 		}
 		for _, k := range f.keys.All(nil) {
 			all = append(all, driver.Resource{Kind: "key", ID: fmt.Sprint(k["key_id"]), Name: fmt.Sprint(k["key_name"])})

@@ -97,7 +97,7 @@ func TestFailureUnderAGoodStatus(t *testing.T) {
 		{row{"success": false, "message": "Requested GPU is not available at the moment"}, driver.ErrNoCapacity},
 		{row{"sucess": false, "error": "out of stock"}, driver.ErrNoCapacity},
 		{row{"success": "False", "detail": "no capacity"}, driver.ErrNoCapacity},
-		{row{"success": "false", "message": "Insufficient balance"}, driver.ErrQuota},
+		{row{"success": "false", "message": "Insufficient balance"}, driver.ErrBalance},
 		{row{"message": "Maximum number of instances reached"}, driver.ErrQuota}, // without an ID
 		{row{"success": true, "machine_id": 0, "message": "no capacity"}, driver.ErrNoCapacity},
 		{row{"success": true, "machine_id": nil}, driver.ErrUnavailable},
@@ -325,7 +325,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{401, row{"message": "Invalid token"}, driver.ErrAuth, driver.ErrAuth},
 		{403, row{"message": "Not authenticated"}, driver.ErrAuth, driver.ErrAuth},
-		{403, row{"message": "Insufficient balance"}, driver.ErrQuota, driver.ErrQuota},
+		{403, row{"message": "Insufficient balance"}, driver.ErrBalance, driver.ErrBalance},
 		{404, row{"detail": "Not Found"}, driver.ErrUnsupported, driver.ErrUnavailable},
 		{404, "<html>", driver.ErrUnavailable, driver.ErrUnavailable},
 		{422, row{"detail": []row{{"loc": []any{"query", 1}, "msg": "field required"}}}, driver.ErrInvalid, driver.ErrInvalid},

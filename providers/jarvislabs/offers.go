@@ -13,6 +13,7 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 )
 
 const (
@@ -50,20 +51,71 @@ func (p *provider) find(ctx context.Context, spec driver.Query) ([]driver.Offer,
 		return nil, &driver.Error{Kind: driver.ErrInvalid, Err: fmt.Errorf("no template %q", p.cfg.Template),
 			Hint: "set Config.Template to one of " + strings.Join(known, ", ")}
 	}
-	groups, err := p.api.groups(ctx)
+	groups, code, err := p.groups(ctx)
 	if err != nil {
 		return nil, err
 	}
+	paid := money(code)
 	var found []driver.Offer
-	for _, r := range p.api.regions {
-		if p.cfg.Region != "" && !r.is(p.cfg.Region) || len(spec.Regions) > 0 && !slices.ContainsFunc(spec.Regions, r.is) {
+	for _, r := range p.places(groups) {
+		if !spec.Allows(r.name(), r.country()) && !spec.Allows(r.internal, r.country()) {
 			continue
 		}
 		for _, spot := range p.markets(spec.Allocation, r) {
-			found = append(found, p.offers(r, spot, groups, spec)...)
+			found = append(found, p.offers(r, spot, groups, paid, spec)...)
 		}
 	}
 	return found, nil
+}
+
+// A payment converts prices to US dollars. A zero rate is unknown.
+type payment struct {
+	rate     float64
+	warnings []string
+}
+
+// money returns the payment in a currency.
+func money(code string) payment {
+	rate, err := currency.Of(code, 0)
+	switch {
+	case err != nil:
+		return payment{warnings: []string{fmt.Sprintf("its price is in %s: %v", code, err)}}
+	case code == "USD":
+		return payment{rate: 1}
+	}
+	return payment{rate: rate.USD, warnings: []string{rate.Warning()}}
+}
+
+// places returns the known regions, and those that only the API names.
+func (p *provider) places(groups []group) []region {
+	all := slices.Clone(p.api.regions)
+	for _, g := range groups {
+		if !slices.ContainsFunc(all, func(r region) bool { return r.internal == g.Region }) {
+			all = append(all, region{internal: g.Region})
+		}
+	}
+	return all
+}
+
+// reject returns why a group has no machine of n GPUs for this Config, or "".
+func (p *provider) reject(r region, g group, n, free int) string {
+	switch {
+	case r.host == "":
+		return "is in a region that gputrain does not know; Config.RegionEndpoints adds its address"
+	case p.cfg.Region != "" && !r.is(p.cfg.Region):
+		return fmt.Sprintf("is in %s; Config.Region is %s", r.name(), p.cfg.Region)
+	case !p.takes(g) && p.cfg.Template == vmTemplate:
+		return "has containers only; Config.Template is vm"
+	case !p.takes(g):
+		return fmt.Sprintf("has virtual machines only; Config.Template is %s", p.cfg.Template)
+	case r.public == europe && n != 1 && n != maxGPUs:
+		return fmt.Sprintf("%s has machines with one GPU or %d", europe, maxGPUs)
+	case free <= 0:
+		return "is sold out"
+	case free < n:
+		return fmt.Sprintf("has %d GPUs free; a machine takes %d", free, n)
+	}
+	return ""
 }
 
 // markets returns the markets that the allocation allows and the region has: true is spot.
@@ -78,46 +130,59 @@ func (p *provider) markets(a driver.Allocation, r region) (all []bool) {
 }
 
 // offers returns the offers of one region and market. Each kind of GPU has several groups of
-// servers, and a machine is in one of them, so the sum of their free GPUs means nothing.
-func (p *provider) offers(r region, spot bool, groups []group, spec driver.Query) (found []driver.Offer) {
-	for g, n := range sizes(groups, spec, r) {
+// servers, and a machine is in one of them, so the sum of their free GPUs means nothing. A kind
+// of GPU of which nothing can be had is rejected once, with the smallest number.
+func (p *provider) offers(r region, spot bool, groups []group, paid payment, spec driver.Query) (found []driver.Offer) {
+	kinds, sold := map[string]bool{}, map[string]bool{}
+	for g, n := range sizes(groups, spec) {
 		free := g.free(spot)
-		if g.Region != r.internal || !p.takes(g) || free < n {
-			continue
-		}
 		a := accelerator(g, n, spec.Accelerator)
-		if !spec.Accelerator.Matches(a) {
+		if g.Region != r.internal || spot && g.SpotPrice == "" || !spec.Accelerator.Matches(a) {
 			continue
 		}
 		o := driver.Offer{
-			ID: placement{r.internal, g.GPU, n, spot}.String(), InstanceType: fmt.Sprintf("%dx %s", n, g.GPU), Region: r.name(), Accelerator: a,
-			Arch: g.arch(), DiskGiB: float64(p.cfg.storage(spec, r)), Spot: spot, BillingUnit: billingUnit, Available: free / n,
-			HourlyUSD: g.price(spot, n, p.cfg.storage(spec, r)),
+			ID: placement{r.internal, g.GPU, n, spot}.String(), InstanceType: fmt.Sprintf("%dx %s", n, g.GPU), Region: r.name(), Country: r.country(), Accelerator: a,
+			Arch: g.arch(), DiskGiB: float64(p.cfg.storage(spec, r)), Spot: spot, BillingUnit: billingUnit,
+			Rejected: p.reject(r, g, n, free), Warnings: paid.warnings,
 		}
+		if o.Rejected == "" {
+			o.Available = free / n
+		}
+		o = g.priced(o, paid, n, p.cfg.storage(spec, r))
 		cpus, _ := g.CPUs.number()
 		ram, _ := g.RAM.number()
 		o.VCPUs, o.MemoryGiB = cpus*float64(n), ram*float64(n)
-		if i := slices.IndexFunc(found, func(f driver.Offer) bool { return f.ID == o.ID }); i >= 0 {
+		known := kinds[g.GPU]
+		kinds[g.GPU], sold[g.GPU] = true, sold[g.GPU] || o.Rejected == ""
+		switch i := slices.IndexFunc(found, func(f driver.Offer) bool { return f.ID == o.ID }); {
+		case i >= 0:
 			found[i] = together(found[i], o)
-			continue
+		case o.Rejected == "" || !known:
+			found = append(found, o)
 		}
-		found = append(found, o)
 	}
-	return found
+	return slices.DeleteFunc(found, func(o driver.Offer) bool {
+		at, err := parsePlacement(o.ID)
+		return err == nil && o.Rejected != "" && sold[at.gpu]
+	})
 }
 
 // together returns the offer of two groups. The machine's group is unknown, so the offer
-// promises the smaller amounts at the higher price.
+// promises the smaller amounts at the higher price. A group that is rejected adds nothing to
+// one that is not.
 func together(a, b driver.Offer) driver.Offer {
+	switch {
+	case b.Rejected != "":
+		return a
+	case a.Rejected != "":
+		return b
+	}
 	a.Available += b.Available
 	a.VCPUs, a.MemoryGiB = min(a.VCPUs, b.VCPUs), min(a.MemoryGiB, b.MemoryGiB)
 	x, known := a.HourlyUSD.USD()
 	y, too := b.HourlyUSD.USD()
-	if !known || too && y > x {
-		a.HourlyUSD = b.HourlyUSD
-	}
-	if !too {
-		a.HourlyUSD = driver.Price{}
+	if known && (!too || y > x) {
+		a.HourlyUSD, a.Parts = b.HourlyUSD, b.Parts
 	}
 	return a
 }
@@ -130,8 +195,7 @@ func (p *provider) takes(g group) bool {
 
 // sizes yields each group with the numbers of a node's GPUs: as many as the spec allows, and as
 // its processors and memory come with. A spec without accelerator gets the smallest number.
-// Europe has one or eight.
-func sizes(groups []group, spec driver.Query, r region) iter.Seq2[group, int] {
+func sizes(groups []group, spec driver.Query) iter.Seq2[group, int] {
 	return func(yield func(group, int) bool) {
 		for _, g := range groups {
 			least := g.least(spec)
@@ -140,7 +204,7 @@ func sizes(groups []group, spec driver.Query, r region) iter.Seq2[group, int] {
 				counts = (accelerators.Accelerator{Count: float64(least), MaxCount: accelerators.Unlimited}).Counts(maxGPUs)
 			}
 			for _, n := range counts {
-				if n < least || r.public == europe && n != 1 && n != maxGPUs {
+				if n < least {
 					continue
 				}
 				if !yield(g, n) {
@@ -172,23 +236,20 @@ func (g group) free(spot bool) int {
 	if spot || !known {
 		n, _ = g.Free.number()
 	}
-	if spot && g.SpotPrice == "" {
-		n = 0
-	}
 	return int(n)
 }
 
-// price returns the price of a node with its disk. In another currency than USD it is unknown.
-func (g group) price(spot bool, gpus, storage int) driver.Price {
+// priced returns an offer of a group at the price of its GPUs and its disk. The API's price is of one GPU.
+func (g group) priced(o driver.Offer, paid payment, gpus, storage int) driver.Offer {
 	w := g.Price
-	if spot {
+	if o.Spot {
 		w = g.SpotPrice
 	}
-	usd, known := w.number()
-	if !known || usd <= 0 || g.foreign {
-		return driver.Price{}
+	each, known := w.number()
+	if !known || each <= 0 || paid.rate == 0 {
+		return o
 	}
-	return driver.USD(usd*float64(gpus) + storageUSD*float64(storage))
+	return cloud.Priced(o, driver.PricePart{Name: "machine", HourlyUSD: each * paid.rate * float64(gpus)}, driver.PricePart{Name: "disk", HourlyUSD: storageUSD * float64(storage)})
 }
 
 func (g group) arch() string {

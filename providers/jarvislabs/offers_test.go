@@ -3,6 +3,7 @@ package jarvislabs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -10,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 )
 
 func TestOffers(t *testing.T) {
@@ -95,19 +97,92 @@ func TestOffersOfUnequalGroups(t *testing.T) {
 	}
 }
 
-// A price in another currency is unknown. Spot is offered nevertheless.
+// A price in another currency is converted, and the offer says at which rate. A price in a currency
+// without a rate is unknown. Spot is offered nevertheless.
 func TestOffersInAnotherCurrency(t *testing.T) {
+	f := startFake(t)
+	f.Do(func() { f.currency = "inr" })
+	for rates, want := range map[string]driver.Price{"": driver.USD(0.44*0.0115 + 50*storageUSD), "INR=0.01@2026-11-20": driver.USD(0.44*0.01 + 50*storageUSD), "INR=x": {}} {
+		t.Setenv(currency.Variable, rates)
+		d := cloudtest.Open(t, f.config())
+		all := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
+		if len(all) != 4 {
+			t.Errorf("%+v", all)
+		}
+		for _, o := range all {
+			if !o.Spot && o.HourlyUSD != want || len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "its price is in INR") {
+				t.Errorf("%q: %+v", rates, o)
+			}
+		}
+		b, err := d.(driver.Balancer).Balance(t.Context(), driver.Offer{})
+		if _, known := want.USD(); err != nil || b.Known != known || b.Known && b.USD != 12.5*map[string]float64{"": 0.0115}[rates] && b.USD != 12.5*0.01 {
+			t.Errorf("%q: %+v, %v", rates, b, err)
+		}
+	}
+}
+
+// The wallet's money counts with grants. The account's currency is asked for if no offers have told it.
+func TestBalance(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	f.currency = "INR"
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
-	if len(all) != 4 {
-		t.Errorf("%+v", all)
-	}
-	for _, o := range all {
-		if _, known := o.HourlyUSD.USD(); known {
-			t.Errorf("%+v", o)
+	d := cloudtest.Open(t, f.config()).(driver.Balancer)
+	for range 2 {
+		if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b != (driver.Balance{Known: true, USD: 12.5}) {
+			t.Errorf("%+v, %v", b, err)
 		}
+	}
+	if n := len(f.Records(opGroups)); n != 1 {
+		t.Errorf("the currency was asked for %d times", n)
+	}
+	f.Inject(fakecloud.Fault{Op: opBalance, Answer: fakecloud.Reply(200, row{})})
+	_, err := d.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "balance", testKey)
+	other := cloudtest.Open(t, f.config()).(driver.Balancer)
+	f.Inject(fakecloud.Fault{Op: opGroups, Answer: fakecloud.Reply(200, row{})})
+	_, err = other.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "balance", testKey)
+}
+
+// What cannot be had is offered once, with the reason.
+func TestRejectedOffers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		region, template string
+		spec             gputrain.Spec
+		want             []string
+	}{
+		{"", "", l4, []string{"1x L4 in mars-01 is in a region that gputrain does not know; Config.RegionEndpoints adds its address"}},
+		{"IN2", "", l4, []string{"1x L4 in IN1 is in IN1; Config.Region is IN2", "1x L4 in mars-01 is in a region that gputrain does not know; Config.RegionEndpoints adds its address"}},
+		{"", "vm", gputrain.Spec{Accelerator: accelerators.A100()}, []string{"1x A100 in IN2 has containers only; Config.Template is vm"}},
+		{"", "", gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2))}, []string{"2x H100 in EU1 EU1 has machines with one GPU or 8"}},
+		{"", "", gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2))}, []string{"2x A100 in IN2 has 1 GPUs free; a machine takes 2"}},
+		{"", "", gputrain.Spec{Accelerator: accelerators.A30()}, []string{"1x A30 in IN1 is sold out"}},
+		{"", "", gputrain.Spec{Accelerator: accelerators.L40S()}, []string{"1x L40S in IN1 has virtual machines only; Config.Template is pytorch"}},
+		{"", "", gputrain.Spec{Accelerator: accelerators.H100(accelerators.AtLeast(2))}, nil},
+		{"", "", gputrain.Spec{Accelerator: accelerators.L4(), Countries: []string{"us"}}, nil},
+		{"", "", gputrain.Spec{Accelerator: accelerators.A30(), Regions: []string{"in"}}, []string{"1x A30 in IN1 is sold out"}},
+	} {
+		f := startFake(t)
+		f.groups = append(f.groups, groupRow("A30", chennai, 0, nil), groupRow("L40S", chennai, 8, row{"workload_type": "vm"}))
+		cfg := f.config()
+		cfg.Region, cfg.Template = tt.region, tt.template
+		if got := cloudtest.Rejected(t, cloudtest.Open(t, cfg), tt.spec.Query()); !slices.Equal(got, tt.want) {
+			t.Errorf("%s %s: %q; want %q", tt.region, tt.template, got, tt.want)
+		}
+	}
+}
+
+// The disk is a part of the price.
+func TestPartsOfPrices(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	o := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.L4(accelerators.Count(2)), DiskGiB: 500})[0]
+	got := ""
+	for _, p := range o.Parts {
+		got += fmt.Sprintf("%s %.4f ", p.Name, p.HourlyUSD)
+	}
+	if got != "machine 0.8800 disk 0.0700 " || o.Country != "IN" || o.Warnings != nil {
+		t.Errorf("%+v", o)
 	}
 }
 

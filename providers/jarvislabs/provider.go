@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
@@ -31,6 +33,9 @@ type provider struct {
 	cfg     Config //secretvet:ignore without the key
 	api     *client
 	account string
+
+	mu       sync.Mutex
+	currency string // of the account; empty means not known yet
 }
 
 // Capabilities describes what Jarvis Labs can do. The times are estimates, not measured.
@@ -71,9 +76,42 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 		return "", err
 	}
 	return p.api.create(ctx, p.cfg.Template, createInstance{
-		GPU: at.gpu, GPUs: at.count, Storage: p.cfg.storage(order.Spec, r), Region: at.region, Name: order.Name(), Spot: at.spot,
+		GPU: at.gpu, GPUs: at.count, Storage: p.cfg.storage(order.Spec, r), Region: at.region, Name: order.Tag.LongName(maxName), Spot: at.spot,
 		Duration: "hour", DiskType: "ssd",
 	})
+}
+
+// Balance returns the money of the wallet. It is taken to be in the currency of the account's prices, and unknown if that
+// currency's rate is.
+func (p *provider) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	money, err := p.api.balance(ctx)
+	if err != nil {
+		return driver.Balance{}, err
+	}
+	p.mu.Lock()
+	code := p.currency
+	p.mu.Unlock()
+	if code == "" {
+		if _, code, err = p.groups(ctx); err != nil {
+			return driver.Balance{}, err
+		}
+	}
+	rate, err := currency.Of(code, 0)
+	if err != nil {
+		return driver.Balance{}, nil
+	}
+	return driver.Balance{Known: true, USD: money * rate.USD}, nil
+}
+
+// groups returns the groups of servers, and remembers their currency.
+func (p *provider) groups(ctx context.Context) ([]group, string, error) {
+	all, code, err := p.api.groups(ctx)
+	if err == nil {
+		p.mu.Lock()
+		p.currency = code
+		p.mu.Unlock()
+	}
+	return all, code, err
 }
 
 // Machine returns one machine. The API's text for an unknown ID is ambiguous, and counts only
@@ -136,16 +174,16 @@ func (p *provider) describe(ctx context.Context, in instance) cloud.Machine {
 			m.State, m.StateReason = driver.InstancePending, "it has no SSH server yet"
 		}
 	}
-	name := string(in.Region)
-	if _, r, err := p.api.at(name); err == nil {
-		name = r.name()
+	_, at, err := p.api.at(string(in.Region))
+	if err != nil {
+		at = region{internal: string(in.Region)}
 	}
 	gpus, _ := in.GPUs.number()
 	cpus, _ := in.CPUs.number()
 	ram, _ := in.RAM.number()
 	disk, _ := in.Storage.number()
 	m.Offer = driver.Offer{
-		InstanceType: fmt.Sprintf("%vx %s", gpus, in.GPU), Region: name, VCPUs: cpus, MemoryGiB: ram, DiskGiB: disk,
+		InstanceType: fmt.Sprintf("%vx %s", gpus, in.GPU), Region: at.name(), Country: at.country(), VCPUs: cpus, MemoryGiB: ram, DiskGiB: disk,
 		Spot: in.Spot.is(true), BillingUnit: billingUnit,
 	}
 	if !strings.EqualFold(string(in.GPU), "cpu") {

@@ -57,8 +57,6 @@ type group struct {
 	RAM           word   `json:"ram_per_gpu"`
 	Workload      word   `json:"workload_type"`
 	Arch          word   `json:"arc"`
-
-	foreign bool // prices are in another currency
 }
 
 type createInstance struct {
