@@ -7,27 +7,61 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
-// A client makes the calls of Novita's API for GPU instances.
-type client struct{ rest *rest.Client }
+// A client makes the calls of Novita's API for GPU instances, and of its API for billing.
+type client struct {
+	rest    *rest.Client
+	billing *rest.Client // nil if its address is unknown
+}
+
+const instancesPath, billingPath = "/gpu-instance/openapi/v1", "/openapi/v1"
 
 func newClient(c Config, key string) (*client, error) {
-	r, err := rest.New(rest.Config{
+	cfg := rest.Config{
 		BaseURL: cmp.Or(c.Endpoint, defaultEndpoint), HTTPClient: c.HTTPClient, Timeout: c.RequestTimeout,
 		Auth: rest.Bearer(key), Fault: fault, FirstWait: cloud.Second, SecretFields: []string{"password", "sshPassword"},
 		Limit: cloud.Limiter(2, cloud.Second, c.Endpoint, key), // a guess: the rate is not published
-	})
+	}
+	instances, err := rest.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &client{r}, nil
+	all := &client{rest: instances}
+	if root, beside := strings.CutSuffix(strings.TrimRight(cfg.BaseURL, "/"), instancesPath); beside {
+		cfg.BaseURL = root + billingPath
+		if all.billing, err = rest.New(cfg); err != nil {
+			all.close()
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
-func (c *client) close() { c.rest.Close() }
+func (c *client) close() {
+	c.rest.Close()
+	if c.billing != nil {
+		c.billing.Close()
+	}
+}
+
+// balance returns the money that the account can spend, in US dollars.
+func (c *client) balance(ctx context.Context) (float64, error) {
+	var out struct {
+		Available *number `json:"availableBalance"` // in 1/10,000 USD
+	}
+	if err := c.billing.Do(ctx, "GET", "/billing/balance/detail", nil, &out); err != nil {
+		return 0, err
+	}
+	if out.Available == nil {
+		return 0, fmt.Errorf("%w: the answer has no availableBalance", rest.ErrAnswer)
+	}
+	return float64(*out.Available) / 10_000, nil
+}
 
 // check makes a call that needs a valid key.
 func (c *client) check(ctx context.Context) error {

@@ -29,6 +29,7 @@ func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		f := startFake(t)
 		h, cfg := f.harness(), f.config()
+		cfg.Image, cfg.RegistryUser, cfg.RegistryPassword = "registry.example.com/mine:1", "robot", registryPassword
 		h.Provider, h.Spec = cfg, spec
 		cfg.APIKey = "wrong"
 		h.WrongKey = cfg
@@ -64,10 +65,13 @@ func (f *fake) harness() providertest.Harness {
 		},
 		Stall:    func() { f.Do(func() { f.stall = true }) },
 		Room:     func(n int) { f.Do(func() { f.room = n }) },
+		Funds:    func(usd float64) { f.Do(func() { f.usd = usd }) },
 		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
-		Secrets:  []string{testKey, testPassword},
+		Secrets:  []string{testKey, testPassword, registryPassword},
 		Without: map[string]string{
 			"PagedOffers":                    "the products have one page",
+			"Allow":                          "the API tells no quota",
+			"Tags":                           "there are no tags, and a name has no room for them",
 			"cancel in the midst of prepare": nothing,
 			"cancel in the midst of release": nothing,
 		},

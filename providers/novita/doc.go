@@ -16,7 +16,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: first contact, by a password that is used once.
-//   - Tags: no: the name.
+//   - Tags: no: the name, with creation and TTL.
 //   - Tried against: a fake held to a description derived from the vendor's pages; not live.
 //
 // # Credentials
@@ -42,10 +42,17 @@
 // # Offers
 //
 // An offer is a product with as many GPUs as the spec asks for, at most 8. Without
-// [Config].ClusterID and Spec.Regions it may be in any cluster. Spec.Regions are IDs of
-// clusters, or prefixes of them: "us-ca" allows "us-ca-6". The disk is Spec.DiskGiB, else
+// [Config].ClusterID, Spec.Regions and Spec.Countries it may be in any cluster. Spec.Regions are
+// IDs of clusters, or prefixes of them: "us-ca" allows "us-ca-6". The country is the one in the
+// names of a product's clusters, and unknown if there are several. The disk is Spec.DiskGiB, else
 // [Config].RootFSSize, else 50 GB. The price includes the part over 60 GB, at Novita's price of
-// disks of stopped instances.
+// disks of stopped instances. Traffic is free, as far as is known.
+//
+// # Private images
+//
+// [Config].RegistryUser and RegistryPassword are the login of a private registry, or
+// [Config].RegistryAuthID names one that is stored in Novita's console. The login is part of the
+// create call, so Novita has it, and it is not put on the node. Nothing is made for it.
 //
 // # Spot
 //
@@ -63,8 +70,8 @@
 // Nothing on a node can end its billing: that takes the account's key, which is not put on
 // nodes, and a container that ends is stopped, with a billed disk. [gputrain.Reap] ends the
 // leftovers of a dead program by the computer's ledger. Instances have no tags: their names
-// hold the pool, but not whether its program is alive, so that Reap ends nothing from another
-// computer.
+// hold the pool, when they were made, and when the pool's TTL ends, but not whether its program is
+// alive. So from another computer Reap ends them once the TTL is over, and none without one.
 //
 // # Host keys
 //
@@ -84,7 +91,8 @@
 //
 //   - ErrInvalid: AllowPasswordAtFirstContact is not set, or a parameter is wrong.
 //   - ErrAuth: the key is wrong, or the account is barred.
-//   - ErrQuota: the balance is spent, or the account may have no more instances.
+//   - ErrBalance: the balance is spent.
+//   - ErrQuota: the account may have no more instances.
 //   - ErrNoCapacity: no machine is free for any version of CUDA that was tried.
 //   - ErrNoOffers: relax ClusterID, Regions or the accelerator.
 //

@@ -19,9 +19,9 @@ var kinds = map[string]error{
 	"GPU_SPEC_USED":                        driver.ErrNoCapacity,
 	"CLUSTER_STATUS":                       driver.ErrNoCapacity, // another cluster may succeed
 	"NODE_STATUS":                          driver.ErrNoCapacity,
-	"BALANCE_NOT_ENOUGH":                   driver.ErrQuota,
-	"EXPIRED_OR_BALANCE_NOT_ENOUGH":        driver.ErrQuota,
-	"WALLET_NOT_FOUND":                     driver.ErrQuota,
+	"BALANCE_NOT_ENOUGH":                   driver.ErrBalance,
+	"EXPIRED_OR_BALANCE_NOT_ENOUGH":        driver.ErrBalance,
+	"WALLET_NOT_FOUND":                     driver.ErrBalance,
 	"CREATE_INSTANCE_LIMIT":                driver.ErrQuota,
 	"OPERATION_LIMIT":                      driver.ErrQuota,
 	"UNAUTHORIZED":                         driver.ErrAuth,
@@ -41,7 +41,8 @@ var kinds = map[string]error{
 
 var hints = map[error]string{
 	driver.ErrAuth:        "check that the key is right: " + keysPage,
-	driver.ErrQuota:       "check the account's balance and its limit of instances: https://novita.ai/billing",
+	driver.ErrBalance:     "add to the account's balance: https://novita.ai/billing",
+	driver.ErrQuota:       "the account has a limit of instances: end others, or ask Novita for more",
 	driver.ErrNoCapacity:  "try another cluster, or another accelerator",
 	driver.ErrUnsupported: "an instance that is paid by the month ends with it",
 }

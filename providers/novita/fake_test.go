@@ -3,13 +3,11 @@ package novita
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
-	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
 const (
@@ -22,6 +20,7 @@ const (
 	opInstance = "GET /gpu/instance"
 	opList     = "GET /gpu/instances"
 	opEnd      = "POST /gpu/instance/delete"
+	opBalance  = "GET /openapi/v1/billing/balance/detail"
 
 	base = "/gpu-instance/openapi/v1"
 )
@@ -36,6 +35,7 @@ type fake struct {
 	products  []row
 	clusters  []row
 	made      int
+	usd       float64 // the account's money
 
 	// Quirks, which tests set within Do.
 	room      int    // how many more instances can be created; negative means no limit
@@ -59,9 +59,9 @@ type fakeInstance struct {
 }
 
 func startFake(t *testing.T) *fake {
-	f := &fake{t: t, room: -1}
+	f := &fake{t: t, room: -1, usd: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "novita/novita-v1-lifecycle.derived.yaml")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "novita/novita-v1-lifecycle.derived.yaml"), fakecloud.Unchecked(opBalance)},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "UNAUTHORIZED", "invalid api key"),
 		Refused:      func(status int, complaint string) fakecloud.Answer { return failure(400, "VALIDATOR_PARAM", complaint) },
@@ -106,6 +106,9 @@ func (f *fake) handle() {
 			all = append(all, p)
 		}
 		return fakecloud.Reply(200, row{"data": all})
+	})
+	f.Handle(opBalance, func(*fakecloud.Call) fakecloud.Answer {
+		return fakecloud.Reply(200, row{"availableBalance": fmt.Sprint(int(f.usd * 10_000)), "cashBalance": "0", "creditLimit": "0", "outstandingInvoices": "0"})
 	})
 	f.Handle(opCreate, f.create)
 	f.Handle(opInstance, func(c *fakecloud.Call) fakecloud.Answer {
@@ -168,6 +171,8 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	switch {
 	case product == nil || in.Kind != "gpu":
 		return failure(400, "VALIDATOR_PARAM", "product not found")
+	case f.usd <= 0:
+		return failure(400, "BALANCE_NOT_ENOUGH", "balance not enough")
 	case f.room == 0, f.cuda != "" && compare(in.MinCUDAVersion, f.cuda) > 0:
 		return failure(400, "INSUFFICIENT_RESOURCE", "insufficient resource")
 	}
@@ -236,7 +241,7 @@ func (f *fake) set(id string, changed row) {
 func (f *fake) account() (all []driver.Resource) {
 	f.Do(func() {
 		for _, in := range f.instances.All(nil) {
-			all = append(all, driver.Resource{Kind: "machine", ID: in.row["id"].(string), Name: strings.TrimPrefix(in.row["name"].(string), pooltag.Prefix)})
+			all = append(all, cloudtest.Machine(in.row["id"], in.row["name"]))
 		}
 	})
 	return all

@@ -122,10 +122,10 @@ func TestCreate(t *testing.T) {
 	spec.Accelerator.Count = 2
 	cloudtest.MustLaunch(t, cloudtest.Open(t, cfg), spec.Query(), 3)
 	want := create{
-		Name: "gputrain-p1-3", ProductID: "4090.16c62g", GPUNum: 2, RootFSSize: 70, ImageURL: "mine:1", Kind: "gpu", BillingMode: "onDemand",
+		Name: f.asked()[0].Name, ProductID: "4090.16c62g", GPUNum: 2, RootFSSize: 70, ImageURL: "mine:1", Kind: "gpu", BillingMode: "onDemand",
 		ClusterID: "us-ca-6", MinCUDAVersion: "12.2",
 	}
-	if got := f.asked()[0]; got != want {
+	if got := f.asked()[0]; got != want || !strings.HasPrefix(got.Name, "gputrain-p1-3-c") {
 		t.Errorf("%+v", got)
 	}
 	spec.DiskGiB = 6000 // 6443 GB
@@ -174,9 +174,157 @@ func TestOffers(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	var reasons []string
+	for _, r := range cloudtest.Rejected(t, cloudtest.Open(t, f.config()), two.Query()) {
+		if reason := strings.TrimPrefix(r, "RTX 4090 24GB in  "); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	if want := []string{"is sold out", "has a disk of at most 40 GB; 240 are asked for", "is not rented on demand, but monthly"}; !slices.Equal(reasons, want) {
+		t.Errorf("%q, want %q", reasons, want)
+	}
+	onSpot := gputrain.Spec{Allocation: driver.Spot}
+	if got, want := cloudtest.Rejected(t, cloudtest.Open(t, f.config()), onSpot.Query()), "RTX 5090 32GB in  has no spot"; !slices.Contains(got, want) {
+		t.Errorf("%q has not %q", got, want)
+	}
 	nine := gputrain.Spec{Accelerator: accelerators.Accelerator{Count: 9}}
 	if all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), nine.Query()); len(all) > 0 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// The disk over 60 GB is a part of the price.
+func TestPartsOfPrices(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config())
+	if o := cloudtest.Offers(t, d, rtx4090.Query())[0]; o.Parts != nil || o.HourlyUSD != driver.USD(0.35) {
+		t.Errorf("%+v", o)
+	}
+	o := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.RTX4090(), DiskGiB: 223.5})[0]
+	want := []driver.PricePart{{Name: "machine", HourlyUSD: 0.35}, {Name: "disk", HourlyUSD: float64(180) * diskUSDPerDay / 24}}
+	if !slices.Equal(o.Parts, want) {
+		t.Errorf("%+v, want %+v", o.Parts, want)
+	}
+}
+
+func TestCountries(t *testing.T) {
+	t.Parallel()
+	for cluster, want := range map[string]string{
+		"us-ca-6": "US", "us-ca-nas-2": "US", "US-CA-06 (California)": "US", "eu-gb-1": "GB", "EU-GB-01 (United Kingdom)": "GB", "AS-SGP-02 (Singapore)": "",
+		"as-in-1": "IN", "uk-1": "GB", "eu-1": "", "": "", "moon": "",
+	} {
+		if got := countryOf(cluster); got != want {
+			t.Errorf("%q is in %q; want %q", cluster, got, want)
+		}
+	}
+	for want, regions := range map[string][]string{"US": {"US-CA-06 (California)", "us-tx-1"}, "": {"US-CA-06 (California)", "EU-GB-01 (United Kingdom)"}, "GB": {"EU-GB-01"}} {
+		if got := (product{Regions: regions}).country(); got != want {
+			t.Errorf("%q are in %q; want %q", regions, got, want)
+		}
+	}
+}
+
+// A query for countries takes products of one country in any cluster, and others by their clusters.
+func TestOffersByCountry(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.products = f.products[:2]
+	f.products[1]["regions"] = []string{"US-CA-06 (California)", "EU-GB-01 (United Kingdom)"}
+	for _, tt := range []struct {
+		spec gputrain.Spec
+		want []string
+	}{
+		{gputrain.Spec{}, []string{"onDemand/1//4090.16c62g US", "onDemand/1//4090.16c96g.v2 "}},
+		{gputrain.Spec{Countries: []string{"us"}}, []string{"onDemand/1//4090.16c62g US", "onDemand/1/us-ca-6/4090.16c96g.v2 US", "onDemand/1/us-ca-nas-2/4090.16c96g.v2 US"}},
+		{gputrain.Spec{Regions: []string{"GB"}}, []string{"onDemand/1/eu-gb-1/4090.16c62g GB", "onDemand/1/eu-gb-1/4090.16c96g.v2 GB"}},
+		{gputrain.Spec{Countries: []string{"FR"}}, nil},
+	} {
+		var got []string
+		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, f.config()), tt.spec.Query()) {
+			got = append(got, o.ID+" "+o.Country)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.spec, got, tt.want)
+		}
+	}
+}
+
+// The balance is asked for beside the API's path, and not at all if that is another.
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Open(t, f.config()).(driver.Balancer)
+	f.Do(func() { f.usd = 12.34 })
+	if b, err := d.Balance(t.Context(), driver.Offer{}); err != nil || b != (driver.Balance{Known: true, USD: 12.34}) {
+		t.Errorf("%+v, %v", b, err)
+	}
+	f.Inject(fakecloud.Fault{Op: opBalance, Answer: fakecloud.Reply(200, row{})})
+	_, err := d.Balance(t.Context(), driver.Offer{})
+	cloudtest.Is(t, err, driver.ErrUnavailable, "novita", "balance", testKey)
+	c, err := newClient(Config{Endpoint: f.URL + "/novita"}, testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if b, err := (&api{client: c}).Balance(t.Context(), driver.Offer{}); err != nil || b != (driver.Balance{}) {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+const registryPassword = "reg-pass-0123456789"
+
+// A registry's login is in the create call alone.
+func TestRegistry(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	cfg.Image, cfg.RegistryUser, cfg.RegistryPassword = "registry.example.com/mine:1", "robot", "env://REGISTRY_PASSWORD"
+	t.Setenv("REGISTRY_PASSWORD", registryPassword+"\n")
+	d := cloudtest.Open(t, cfg)
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
+	if got := f.asked()[0]; got.ImageAuth != "robot:"+registryPassword || got.ImageAuthID != "" {
+		t.Errorf("%+v", got)
+	}
+	for _, r := range f.Records() {
+		if r.Op != opCreate && strings.Contains(r.Body, registryPassword) {
+			t.Errorf("%s has the password", r.Op)
+		}
+	}
+	if text := fmt.Sprintf("%+v %#v %+v", d, d, in); strings.Contains(text, registryPassword) {
+		t.Error("the driver shows the password")
+	}
+	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "IMAGE_NOT_FOUND", "cannot log in as robot:"+registryPassword)})
+	_, err := cloudtest.Launch(t, d, rtx4090.Query(), 1)
+	cloudtest.Is(t, err, driver.ErrInvalid, "novita", "launch", registryPassword)
+	t.Setenv("REGISTRY_PASSWORD", "")
+	_, err = cfg.Open(t.Context())
+	cloudtest.Is(t, err, driver.ErrAuth, "novita", "open")
+
+	stored := f.config()
+	stored.Image, stored.RegistryAuthID = "mine:1", "auth-7"
+	before := len(f.asked())
+	cloudtest.MustLaunch(t, cloudtest.Open(t, stored), rtx4090.Query(), 2)
+	if got := f.asked()[before]; got.ImageAuth != "" || got.ImageAuthID != "auth-7" {
+		t.Errorf("%+v", got)
+	}
+	for says, change := range map[string]func(*Config){
+		"without Image":        func(c *Config) { c.RegistryUser, c.RegistryPassword = "u", "p" },
+		"without Image; it":    func(c *Config) { c.RegistryAuthID = "a" },
+		"only one of":          func(c *Config) { c.Image, c.RegistryUser = "mine:1", "u" },
+		"only one of Registry": func(c *Config) { c.Image, c.RegistryPassword = "mine:1", "p" },
+		"contains a blank":     func(c *Config) { c.Image, c.RegistryUser, c.RegistryPassword = "mine:1", "a:b", "p" },
+		"are both set": func(c *Config) {
+			c.Image, c.RegistryUser, c.RegistryPassword, c.RegistryAuthID = "mine:1", "u", "p", "a"
+		},
+		`RegistryAuthID "a b" co`: func(c *Config) { c.Image, c.RegistryAuthID = "mine:1", "a b" },
+	} {
+		c := f.config()
+		change(&c)
+		_, err := c.Open(t.Context())
+		cloudtest.Is(t, err, driver.ErrInvalid, "novita", "open")
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want %q", err, says)
+		}
 	}
 }
 
@@ -370,8 +518,8 @@ func TestErrors(t *testing.T) {
 		answer fakecloud.Answer
 		kind   error
 	}{
-		{failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrQuota},
-		{failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrQuota},
+		{failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrBalance},
+		{failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrBalance},
 		{failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), driver.ErrUnavailable},
 		{failure(400, "OPERATION_LIMIT", ""), driver.ErrQuota},
 		{failure(403, "BANNED_USER", ""), driver.ErrAuth},
@@ -384,8 +532,8 @@ func TestErrors(t *testing.T) {
 		{fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), driver.ErrInvalid},
 		{fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), driver.ErrNoCapacity},
 		{fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), driver.ErrNoCapacity},
-		{fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrQuota},
-		{fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrQuota},
+		{fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrBalance},
+		{fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrBalance},
 		{fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), driver.ErrAuth},
 		{fakecloud.Reply(404, "page not found"), driver.ErrUnavailable},
 	} {

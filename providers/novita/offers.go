@@ -1,6 +1,7 @@
 package novita
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -60,8 +61,8 @@ func (a *api) diskGB(spec driver.Query) (int, error) {
 	return max(gb, minDiskGB), nil
 }
 
-// Offers yields the products with available machines, on demand and on spot as the spec wants,
-// with each number of GPUs that it allows.
+// Offers yields the products, on demand and on spot as the spec wants, with each number of GPUs
+// that it allows. Those that cannot be rented now have the reason.
 func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		if !a.cfg.AllowPasswordAtFirstContact {
@@ -71,12 +72,13 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 		disk, err := a.diskGB(spec)
 		var clusters []string
 		if err == nil {
-			clusters, err = a.clusters(ctx, spec.Regions)
+			clusters, err = a.clusters(ctx, spec)
 		}
 		if err != nil {
 			yield(driver.Offer{}, err)
 			return
 		}
+		anywhere := map[place]bool{} // these are in an allowed country, whatever the cluster
 		for _, cluster := range clusters {
 			for _, gpus := range spec.Accelerator.Counts(maxGPUs) {
 				products, err := a.client.products(ctx, cluster, gpus, disk)
@@ -85,8 +87,14 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 					return
 				}
 				for _, p := range products {
-					for _, mode := range modes(spec.Allocation) {
-						if p.has(mode, disk) && !yield(a.offer(place{mode, gpus, cluster, p.ID}, p, disk, spec.Accelerator), nil) {
+					for _, mode := range p.modes(spec.Allocation) {
+						at := place{mode: mode, gpus: gpus, product: p.ID}
+						if cluster == "" && !spec.Allows("", p.country()) || anywhere[at] {
+							continue
+						}
+						anywhere[at] = cluster == ""
+						at.cluster = cluster
+						if p.ID != "" && !yield(a.offer(at, p, disk, spec.Accelerator), nil) {
 							return
 						}
 					}
@@ -97,61 +105,70 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 }
 
 // clusters returns the IDs of the clusters to ask about: "" means any. Products report their
-// regions only as names for people, which no call accepts.
-func (a *api) clusters(ctx context.Context, regions []string) ([]string, error) {
-	within := func(id string) bool {
-		return len(regions) == 0 || slices.ContainsFunc(regions, func(r string) bool { return id == r || strings.HasPrefix(id, r+"-") })
-	}
+// regions only as names for people, which no call accepts. So a query for regions or countries asks
+// about any cluster first, for products that are in one country, and then about each that it allows.
+func (a *api) clusters(ctx context.Context, spec driver.Query) ([]string, error) {
 	switch {
-	case a.cfg.ClusterID != "" && within(a.cfg.ClusterID), len(regions) == 0:
+	case a.cfg.ClusterID != "" && clusterAllowed(spec, a.cfg.ClusterID):
 		return []string{a.cfg.ClusterID}, nil
 	case a.cfg.ClusterID != "":
 		return nil, nil
+	case len(spec.Regions) == 0 && len(spec.Countries) == 0:
+		return []string{""}, nil
 	}
 	all, err := a.client.clusters(ctx)
-	var ids []string
+	ids := []string{""}
 	for _, c := range all {
-		if c.ID != "" && within(c.ID) {
+		if c.ID != "" && clusterAllowed(spec, c.ID) {
 			ids = append(ids, c.ID)
 		}
 	}
 	return ids, err
 }
 
-// modes returns the ways to rent that an allocation allows.
-func modes(a driver.Allocation) []string {
-	switch a {
-	case driver.OnDemand:
-		return []string{onDemand}
-	case driver.Spot:
+// modes returns the ways to rent a product that an allocation allows. It leaves spot out if the
+// product has none, unless the allocation is spot alone.
+func (p product) modes(a driver.Allocation) []string {
+	switch {
+	case a == driver.Spot:
 		return []string{spot}
+	case a == driver.OnDemand || !p.hasSpot():
+		return []string{onDemand}
 	}
 	return []string{onDemand, spot}
 }
 
-// has reports whether a product can now be rented in that mode, with a disk of that size.
-func (p product) has(mode string, diskGB int) bool {
-	if p.ID == "" || !p.AvailableDeploy || p.CanBuy != nil && !*p.CanBuy || p.InventoryState == "none" || p.MaxRootFS > 0 && diskGB > p.MaxRootFS {
-		return false
+func (p product) hasSpot() bool { return p.SpotPrice > 0 && slices.Contains(p.BillingMethods, spot) }
+
+// reject returns why a product cannot be rented now in that mode, with a disk of that size, or "".
+func (p product) reject(mode string, diskGB int) string {
+	switch {
+	case mode == spot && !p.hasSpot():
+		return "has no spot"
+	case mode == onDemand && len(p.BillingMethods) > 0 && !slices.Contains(p.BillingMethods, onDemand):
+		return "is not rented on demand, but " + strings.Join(p.BillingMethods, " or ")
+	case !p.AvailableDeploy, p.CanBuy != nil && !*p.CanBuy, p.InventoryState == "none":
+		return "is sold out"
+	case p.MaxRootFS > 0 && diskGB > p.MaxRootFS:
+		return fmt.Sprintf("has a disk of at most %d GB; %d are asked for", p.MaxRootFS, diskGB)
 	}
-	if mode == spot {
-		return p.SpotPrice > 0 && slices.Contains(p.BillingMethods, spot)
-	}
-	return len(p.BillingMethods) == 0 || slices.Contains(p.BillingMethods, onDemand)
+	return ""
 }
 
 func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelerator) driver.Offer {
 	n := float64(at.gpus)
 	o := driver.Offer{
-		ID: at.String(), InstanceType: p.Name, Region: at.cluster, Spot: at.mode == spot,
+		ID: at.String(), InstanceType: p.Name, Region: at.cluster, Country: cmp.Or(countryOf(at.cluster), p.country()), Spot: at.mode == spot,
 		Accelerator: cloud.Accelerator(providerName, p.Name, at.gpus, 0, asked), VCPUs: p.CPUPerGPU * n, MemoryGiB: p.MemoryPerGPU * n, DiskGiB: float64(diskGB) * 1e9 / gib,
+		Rejected: p.reject(at.mode, diskGB),
 	}
 	price := p.Price
 	if o.Spot {
 		price = p.SpotPrice
 	}
 	if price > 0 {
-		o.HourlyUSD = driver.USD(float64(price)*n/perUSD + float64(max(diskGB-freeDiskGB, 0))*diskUSDPerDay/24)
+		return cloud.Priced(o, driver.PricePart{Name: "machine", HourlyUSD: float64(price) * n / perUSD},
+			driver.PricePart{Name: "disk", HourlyUSD: float64(max(diskGB-freeDiskGB, 0)) * diskUSDPerDay / 24})
 	}
 	return o
 }

@@ -10,11 +10,17 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
+// maxName bounds the length of an instance's name.
+const maxName = 255
+
 // An api is Novita's [cloud.API].
 type api struct {
 	cfg     Config //secretvet:ignore without the key
 	client  *client
 	account string
+	// registry returns the login of the image's registry, "user:password", or "". It is a func, so
+	// that printing does not show it.
+	registry func() string
 }
 
 func (a *api) Close() { a.client.close() }
@@ -56,14 +62,23 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (id string, err error) 
 	}
 	for _, s := range steps(a.cfg.Image, a.cfg.MinCUDAVersion, o.Offer.Accelerator) {
 		id, err = a.client.create(ctx, create{
-			Name: o.Name(), ProductID: p.product, GPUNum: p.gpus, RootFSSize: disk, Kind: "gpu", BillingMode: p.mode, ClusterID: p.cluster,
-			ImageURL: s.image, MinCUDAVersion: s.cuda,
+			Name: o.Tag.LongName(maxName), ProductID: p.product, GPUNum: p.gpus, RootFSSize: disk, Kind: "gpu", BillingMode: p.mode, ClusterID: p.cluster,
+			ImageURL: s.image, MinCUDAVersion: s.cuda, ImageAuth: a.registry(), ImageAuthID: a.cfg.RegistryAuthID,
 		})
 		if _, kind := classify("launch", err); kind != driver.ErrNoCapacity {
 			return id, err
 		}
 	}
 	return "", err
+}
+
+// Balance returns the account's money, if the address of the API for billing is known.
+func (a *api) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	if a.client.billing == nil {
+		return driver.Balance{}, nil
+	}
+	usd, err := a.client.balance(ctx)
+	return driver.Balance{Known: err == nil, USD: usd}, err
 }
 
 // Machines identifies machines by their names alone.
@@ -103,7 +118,7 @@ func (a *api) machine(in instance) cloud.Machine {
 	m := cloud.Machine{Tag: pooltag.FromName(in.Name)}
 	m.ID = in.ID
 	m.State, m.StateReason = in.state()
-	m.Offer = driver.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Spot: in.BillingMode == "spot"}
+	m.Offer = driver.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Country: countryOf(in.ClusterID), Spot: in.BillingMode == "spot"}
 	if at := in.reclaimed(); m.State == driver.InstanceRunning && !at.IsZero() {
 		m.PreemptAt = at
 	}

@@ -42,6 +42,7 @@ type product struct {
 	Price           number   `json:"price"`
 	SpotPrice       number   `json:"spotPrice"`
 	BillingMethods  []string `json:"billingMethods"`
+	Regions         []string `json:"regions"` // "US-CA-06 (California)"
 	MaxRootFS       int      `json:"maxRootFS"`
 }
 
@@ -52,6 +53,8 @@ type create struct {
 	GPUNum         int    `json:"gpuNum"`
 	RootFSSize     int    `json:"rootfsSize"`
 	ImageURL       string `json:"imageUrl"`
+	ImageAuth      string `json:"imageAuth,omitempty"` // "user:password"
+	ImageAuthID    string `json:"imageAuthId,omitempty"`
 	Kind           string `json:"kind"`
 	BillingMode    string `json:"billingMode"`
 	ClusterID      string `json:"clusterId,omitempty"`
