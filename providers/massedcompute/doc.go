@@ -19,7 +19,7 @@
 //   - Private network: no.
 //   - Ends itself: no: until [gputrain.Reap].
 //   - Host key pinned by: first contact.
-//   - Tags: no: the name.
+//   - Tags: no: the name, with creation and TTL.
 //   - Tried against: a fake held to the vendor's API description; not live.
 //
 // # Credentials
@@ -35,7 +35,8 @@
 //
 // Massed Compute places machines itself: the region of every offer is "any", and two nodes of a
 // pool may be in different cities, without a private network. The API reports the place once
-// the machine exists. A spec that names another region finds no offers.
+// the machine exists. The country is that of all regions that have the product, by their names
+// ("us-central-1"). A spec that names a region finds no offers.
 //
 // # Spot
 //
@@ -52,14 +53,17 @@
 //
 // By the minute, from launch until it is terminated. Machines cannot be stopped, and one that
 // shuts itself down is still billed. Terminating destroys all data. Launches need automatic
-// recharge in the account's settings.
+// recharge in the account's settings; the API does not report the balance. Prices include the
+// disk, and traffic, as far as is known.
 //
 // # When the client is gone
 //
 // Nothing on a machine can end its billing, as only the account's key could. [gputrain.Reap]
 // does, by the computer's ledger. There are no tags: a machine's name identifies it,
-// "gputrain-" with its pool and rank, and has neither its program nor its lease, so that Reap
-// ends nothing from another computer. A key's name is "gputrainXpoolX" and the pool, as it may
+// "gputrain-" with its pool and rank. Up to 40 characters, which suffice for a pool's ID of 15, it also
+// has the times of its creation and of the end of the pool's TTL. It has neither its program nor its
+// lease, so that from another computer Reap ends a machine once the TTL is over, and none without
+// one. A key's name is "gputrainXpoolX" and the pool, as it may
 // have letters and digits only. Renaming a machine hides it from everything but its own ledger.
 //
 // # Logging in
@@ -74,8 +78,8 @@
 // # Errors
 //
 //   - ErrAuth: the key is wrong, or read-only.
-//   - ErrQuota: the account may not have more, or its recharge amount or threshold is not set in
-//     its billing settings.
+//   - ErrQuota: the account may not have more.
+//   - ErrBalance: the recharge amount or threshold is not set in its billing settings.
 //   - ErrNoCapacity: another customer was faster; the pool takes the next offer.
 //   - ErrInvalid: such as an image that does not fit the product.
 //

@@ -32,7 +32,7 @@ func (*api) Classify(op string, err error) (hint string, kind error) {
 	case e.Status == http.StatusForbidden:
 		return "a read-only key cannot do this: " + keyHint, driver.ErrAuth
 	case e.Status == http.StatusPaymentRequired:
-		return "set the amount and the threshold of the automatic recharge in the account's billing settings", driver.ErrQuota
+		return "set the amount and the threshold of the automatic recharge in the account's billing settings", driver.ErrBalance
 	case noQuota.MatchString(text):
 		return "ask Massed Compute's support for a higher quota, or end other machines", driver.ErrQuota
 	case op == "launch" && (e.Status == http.StatusConflict || noRoom.MatchString(text)):

@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"wrong key":             {opList, failure(401, "Invalid Token"), driver.ErrAuth},
 		"key for reading":       {opLaunch, failure(403, "Forbidden"), driver.ErrAuth},
-		"no recharge":           {opLaunch, failure(402, "Recharge amount is not set"), driver.ErrQuota},
+		"no recharge":           {opLaunch, failure(402, "Recharge amount is not set"), driver.ErrBalance},
 		"unknown product":       {opLaunch, failure(404, "Product not found"), driver.ErrInvalid},
 		"conflict":              {opLaunch, failure(409, ""), driver.ErrNoCapacity},
 		"no capacity":           {opLaunch, failure(400, "No Capacity available"), driver.ErrNoCapacity},

@@ -97,6 +97,42 @@ func TestOffers(t *testing.T) {
 	}
 }
 
+// What is sold out is offered with that reason. A product's country is that of all regions that have it.
+func TestCountriesAndStock(t *testing.T) {
+	t.Parallel()
+	f := idle(t)
+	f.Do(func() {
+		f.inventory["gpu_8x_DGX_A100"]["regions_with_capacity_available"] = []row{{"name": "us-central-1", "description": "Wichita, KS"}, {"name": "ca-east-1", "description": "Montreal"}}
+	})
+	d := cloudtest.Open(t, f.config())
+	if got := cloudtest.Rejected(t, d, driver.Query{}); !slices.Equal(got, []string{"gpu_1x_a30 in any is sold out"}) {
+		t.Errorf("%q", got)
+	}
+	for _, tt := range []struct {
+		query driver.Query
+		want  []string
+	}{
+		{driver.Query{}, []string{"gpu_1x_l40 US", "gpu_8x_DGX_A100 "}},
+		{driver.Query{Countries: []string{"us"}}, []string{"gpu_1x_l40 US"}},
+		{driver.Query{Regions: []string{"US"}}, []string{"gpu_1x_l40 US"}},
+		{driver.Query{Countries: []string{"CA"}}, nil},
+		{driver.Query{Regions: []string{"any"}}, []string{"gpu_1x_l40 US", "gpu_8x_DGX_A100 "}},
+	} {
+		var got []string
+		for _, o := range cloudtest.Offers(t, d, tt.query) {
+			got = append(got, o.InstanceType+" "+o.Country)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.query, got, tt.want)
+		}
+	}
+	for name, want := range map[string]string{"us-central-1": "US", "eu-west-1": "", "any": "", "": "", "ca-1": "CA"} {
+		if got := (region{Name: name}).country(); got != want {
+			t.Errorf("%q is in %q", name, got)
+		}
+	}
+}
+
 // If the number of free machines is missing, a region with stock counts.
 func TestUnknownCapacity(t *testing.T) {
 	t.Parallel()
@@ -121,11 +157,11 @@ func TestLaunchSaysWhatConfigSays(t *testing.T) {
 	cfg.Coupon, cfg.KeepPassword = "SPRING", true
 	cloudtest.MustLaunch(t, cloudtest.Prepared(t, cfg), driver.Query{Accelerator: accelerators.A100(accelerators.AtLeast(1))}, 1)
 	plain, other := f.launched()[0], f.launched()[1]
-	if plain.ImageID != 184 || plain.Product != "gpu_1x_l40" || plain.Coupon != "" || plain.Name != "gputrain-p1-0" ||
+	if plain.ImageID != 184 || plain.Product != "gpu_1x_l40" || plain.Coupon != "" || !strings.HasPrefix(plain.Name, "gputrain-p1-0-c") ||
 		!slices.Equal(plain.SSHKeys, []string{"gputrainXpoolXp1"}) || !strings.Contains(plain.Command, "passwd --lock") {
 		t.Errorf("%+v", plain)
 	}
-	if other.Product != "gpu_8x_DGX_A100" || other.Coupon != "SPRING" || other.Command != "" || other.Name != "gputrain-p1-1" {
+	if other.Product != "gpu_8x_DGX_A100" || other.Coupon != "SPRING" || other.Command != "" || !strings.HasPrefix(other.Name, "gputrain-p1-1-c") {
 		t.Errorf("%+v", other)
 	}
 }

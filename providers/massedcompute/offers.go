@@ -19,8 +19,8 @@ const anywhere = "any"
 
 const gib = 1 << 30
 
-// Offers yields each available product with the accelerator, by one call. Spot machines are
-// products of their own.
+// Offers yields each product with the accelerator, by one call. Spot machines are products of their
+// own. One without a free machine has that as its reason.
 func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		items, err := a.client.inventory(ctx)
@@ -35,10 +35,16 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 				return
 			}
 			o := offerOf(it.Product, spec)
-			if !it.free() || !slices.Contains(cloud.Markets(spec.Allocation), o.Spot) || !spec.Accelerator.Matches(o.Accelerator) {
+			o.Country = it.country()
+			if !slices.Contains(cloud.Markets(spec.Allocation), o.Spot) || !spec.Accelerator.Matches(o.Accelerator) {
 				continue
 			}
-			if it.Capacity != nil {
+			switch {
+			case !it.free():
+				o.Rejected = "is sold out"
+			case !spec.Allows(o.Region, o.Country):
+				continue
+			case it.Capacity != nil:
 				o.Available = *it.Capacity
 			}
 			if !yield(o, nil) {
@@ -55,6 +61,34 @@ func (it item) free() bool {
 		return *it.Capacity > 0
 	}
 	return len(it.Regions) > 0
+}
+
+// country returns the ISO code of the country of all regions that have the product, or "".
+func (it item) country() string {
+	country := ""
+	for i, r := range it.Regions {
+		if c := r.country(); i == 0 {
+			country = c
+		} else if c != country {
+			return ""
+		}
+	}
+	return country
+}
+
+// A region's name begins with its country, "us-central-1", or with a continent.
+var (
+	regionForm = regexp.MustCompile(`^([a-z]{2})-`)
+	continents = []string{"AF", "AP", "AS", "EU", "ME", "NA", "OC", "SA"}
+)
+
+// country returns the ISO code of a region's country, or "".
+func (r region) country() string {
+	m := regionForm.FindStringSubmatch(r.Name)
+	if m == nil || slices.Contains(continents, strings.ToUpper(m[1])) {
+		return ""
+	}
+	return strings.ToUpper(m[1])
 }
 
 var (

@@ -18,6 +18,8 @@ const (
 	listLag          = 60
 	lateEffect       = time.Minute
 	provisionTimeout = 20 * time.Minute
+	// maxName bounds the length of a machine's name. The API's own limit is not published.
+	maxName = 40
 )
 
 // An api is Massed Compute's [cloud.API].
@@ -78,7 +80,7 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 		return "", err
 	}
 	return a.client.launch(ctx, launch{
-		ImageID: a.image, Product: order.Offer.ID, Region: anywhere, Name: order.Name(),
+		ImageID: a.image, Product: order.Offer.ID, Region: anywhere, Name: order.Tag.LongName(maxName),
 		SSHKeys: []string{key.Name}, Coupon: a.coupon, Command: a.command,
 	})
 }

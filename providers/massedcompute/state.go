@@ -23,11 +23,13 @@ var states = map[string]driver.InstanceState{
 // machine translates an instance.
 func machine(in instance) cloud.Machine {
 	m := cloud.Machine{Tag: pooltag.FromName(in.Name), Instance: driver.Instance{ID: in.UUID, PublicAddr: in.IP, StateReason: in.Status}}
-	m.Tag.Created = in.Created.Time
+	if !in.Created.IsZero() {
+		m.Tag.Created = in.Created.Time
+	}
 	p := product{Name: in.Product.Name, Description: in.Product.Description}
 	p.Specs.VCPUs, p.Specs.MemoryGiB, p.Specs.StorageGB = in.Product.VCPUs, in.Product.MemoryGiB, in.Product.StorageGB
 	m.Offer = offerOf(p, driver.Query{})
-	m.Offer.Region = in.Region.Name
+	m.Offer.Region, m.Offer.Country = in.Region.Name, in.Region.country()
 	if usd, err := strconv.ParseFloat(cmp.Or(in.Product.Charged, in.Product.HourlyUSD), 64); err == nil && usd > 0 {
 		m.Offer.HourlyUSD = driver.USD(usd)
 	}
