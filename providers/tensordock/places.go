@@ -12,7 +12,10 @@ var countries = map[string]string{
 	"iceland": "IS", "ireland": "IE", "portugal": "PT", "ukraine": "UA", "turkey": "TR", "israel": "IL", "india": "IN", "singapore": "SG",
 	"japan": "JP", "south korea": "KR", "taiwan": "TW", "hong kong": "HK", "malaysia": "MY", "thailand": "TH", "vietnam": "VN",
 	"australia": "AU", "new zealand": "NZ", "brazil": "BR", "mexico": "MX", "argentina": "AR", "south africa": "ZA",
-	"united arab emirates": "AE", "uae": "AE",
+	"united arab emirates": "AE", "uae": "AE", "greece": "GR", "hungary": "HU", "slovakia": "SK", "slovenia": "SI", "croatia": "HR",
+	"serbia": "RS", "luxembourg": "LU", "moldova": "MD", "cyprus": "CY", "malta": "MT", "russia": "RU", "kazakhstan": "KZ", "georgia": "GE",
+	"armenia": "AM", "saudi arabia": "SA", "qatar": "QA", "egypt": "EG", "nigeria": "NG", "kenya": "KE", "china": "CN", "indonesia": "ID",
+	"philippines": "PH", "pakistan": "PK", "bangladesh": "BD", "chile": "CL", "colombia": "CO", "peru": "PE", "costa rica": "CR", "panama": "PA",
 }
 
 // isoCode returns the code of a country, or "" if it is not known.

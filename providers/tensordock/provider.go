@@ -18,6 +18,10 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
 
+// maxName bounds the length of a machine's name. The API's own limit is not published; host names, which it may become,
+// have 63 characters.
+const maxName = 63
+
 // A dock is TensorDock's [cloud.API]. It remembers nothing.
 type dock struct {
 	client  *client
@@ -61,7 +65,7 @@ func (d *dock) Create(ctx context.Context, o cloud.Order) (id string, err error)
 		return "", err
 	}
 	in := order{
-		Name: o.Tag.LongName(0), Type: "virtualmachine", Image: d.cfg.OperatingSystem, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
+		Name: o.Tag.LongName(maxName), Type: "virtualmachine", Image: d.cfg.OperatingSystem, LocationID: s.location, SSHKey: strings.TrimSpace(o.Pool.AuthorizedKey),
 		Resources: resources{VCPUs: s.vcpus, RAMGB: s.ramGB, StorageGB: s.diskGB, GPUs: map[string]gpuCount{s.gpu: {s.count}}},
 		Dedicated: d.cfg.DedicatedIP,
 	}
@@ -169,7 +173,7 @@ func (d *dock) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 // machine translates a machine. It is running once it can be reached.
 func (d *dock) machine(in machine) cloud.Machine {
 	m := cloud.Machine{Tag: pooltag.FromName(in.Name)}
-	m.ID, m.PublicAddr = in.ID, in.IP
+	m.ID, m.PublicAddr, m.Ports = in.ID, in.IP, d.ports(in)
 	m.State, m.StateReason = stateOf(in.Status)
 	for gpu, n := range in.Resources.GPUs {
 		m.Offer = driver.Offer{
@@ -187,6 +191,20 @@ func (d *dock) machine(in machine) cloud.Machine {
 		m.State, m.StateReason = driver.InstancePending, in.Status+", without an address yet"
 	}
 	return m
+}
+
+// ports returns the addresses of a machine's ports at its host's address, or nil if it has an address of its own.
+func (d *dock) ports(in machine) map[int]string {
+	if in.IP == "" || len(in.Forwards) == 0 && d.cfg.DedicatedIP {
+		return nil
+	}
+	all := map[int]string{}
+	for _, f := range in.Forwards {
+		if f.External > 0 {
+			all[f.Internal] = net.JoinHostPort(in.IP, strconv.Itoa(f.External))
+		}
+	}
+	return all
 }
 
 // sshPort returns the port that is forwarded to SSH. It is 22 only if the address is the

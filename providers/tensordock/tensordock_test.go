@@ -199,7 +199,7 @@ func TestPortOfSSH(t *testing.T) {
 				delete(r.row, "portForwards")
 			}
 		})
-		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.SSH.Addr != "" {
+		if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.SSH.Addr != "" || now.Ports == nil || now.Ports[22] != "" {
 			t.Errorf("%v: %+v", forwards, now)
 		}
 	}
@@ -209,7 +209,19 @@ func TestPortOfSSH(t *testing.T) {
 		r, _ := f.instances.Get(nil, in.ID)
 		delete(r.row, "portForwards")
 	})
-	if now := cloudtest.Describe(t, cloudtest.Open(t, cfg), in.ID); now.SSH.Addr != "203.0.113.10:22" || now.SSH.User != "user" {
+	if now := cloudtest.Describe(t, cloudtest.Open(t, cfg), in.ID); now.SSH.Addr != "203.0.113.10:22" || now.SSH.User != "user" || now.Ports != nil {
+		t.Errorf("%+v", now)
+	}
+}
+
+// A port of the machine is at another one of its host's address.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	f := still(t)
+	d := cloudtest.Open(t, f.config())
+	in := cloudtest.MustLaunch(t, d, rtx4090.Query(), 0)
+	f.set(in.ID, row{"ipAddress": "203.0.113.10", "portForwards": []row{{"internal_port": 22, "external_port": 20022}, {"internal_port": 8888, "external_port": 20001}}})
+	if now := cloudtest.Describe(t, d, in.ID); len(now.Ports) != 2 || now.Ports[22] != now.SSH.Addr || now.Ports[8888] != "203.0.113.10:20001" {
 		t.Errorf("%+v", now)
 	}
 }
