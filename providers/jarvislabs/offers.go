@@ -58,11 +58,18 @@ func (p *provider) find(ctx context.Context, spec driver.Query) ([]driver.Offer,
 	paid := money(code)
 	var found []driver.Offer
 	for _, r := range p.places(groups) {
-		if !spec.Allows(r.name(), r.country()) && !spec.Allows(r.internal, r.country()) {
+		name := r.name()
+		if !spec.Allows(name, r.country()) {
+			name = r.internal // the pool compares the same name
+		}
+		if !spec.Allows(name, r.country()) {
 			continue
 		}
 		for _, spot := range p.markets(spec.Allocation, r) {
-			found = append(found, p.offers(r, spot, groups, paid, spec)...)
+			for _, o := range p.offers(r, spot, groups, paid, spec) {
+				o.Region = name
+				found = append(found, o)
+			}
 		}
 	}
 	return found, nil

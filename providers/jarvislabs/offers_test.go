@@ -49,7 +49,7 @@ func TestOffers(t *testing.T) {
 		{"an A100 has 40 GB, whatever the memory says", "", "", spec(accelerators.A100(), nil), []string{"IN2 A100-40GB $0.90 1 " + noida + "/A100/1/on-demand"}},
 		{"so it is no A100 of 80", "", "", spec(accelerators.A100(accelerators.Memory(80)), nil), nil},
 		{"regions of the spec by either name", "", "", spec(accelerators.L4(), func(s *gputrain.Spec) { s.Regions = []string{"us-east-1", chennai} }),
-			[]string{"IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand"}},
+			[]string{chennai + " L4 $0.45 4 " + chennai + "/L4/1/on-demand"}},
 		{"groups that have virtual machines, or both", "", "vm", l4, []string{
 			"IN2 L4 $0.45 8 " + noida + "/L4/1/on-demand", "IN1 L4 $0.45 4 " + chennai + "/L4/1/on-demand",
 		}},

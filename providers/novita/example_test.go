@@ -52,6 +52,21 @@ func ExampleUbuntu() {
 	// Output: true
 }
 
+// An image of a private registry. The password is looked up when the pool opens, and is not put on nodes.
+func ExampleConfig_registry() {
+	private := novita.Config{
+		Image:        "registry.example.com/team/train:12.4",
+		RegistryUser: "robot", RegistryPassword: "env://REGISTRY_PASSWORD",
+		MinCUDAVersion:              "12.4",
+		AllowPasswordAtFirstContact: true,
+	}
+	pool, err := gputrain.Open(context.Background(), private, gputrain.Spec{Accelerator: accelerators.RTX4090()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+}
+
 func ExampleConfig_Name() {
 	fmt.Println(novita.Config{}.Name())
 	// Output: novita

@@ -155,6 +155,11 @@ func TestOrder(t *testing.T) {
 	if _, dedicated := sent["useDedicatedIp"]; dedicated {
 		t.Errorf("%v", sent)
 	}
+	for image, want := range map[string]string{"ubuntu2404": "ubuntu2404_ml_everything", "ubuntu2404_base": "ubuntu2404_base", "ubuntu2204": "ubuntu2204"} {
+		if o, _ := attributes(func(c *Config) { c.OperatingSystem = image }); o.Image != want {
+			t.Errorf("%s is sent as %s, want %s", image, o.Image, want)
+		}
+	}
 	o, sent = attributes(func(c *Config) { c.DedicatedIP, c.SSHUser = true, "user" })
 	if _, forwards := sent["port_forwards"]; forwards || !o.Dedicated || o.CloudInit != nil {
 		t.Errorf("%v", sent)
