@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		// Ignore the AWS settings of the user that runs the tests, and of the machine.
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 		"AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EC2": "", "AWS_ENDPOINT_URL_STS": "",
-		"AWS_ENDPOINT_URL_SSM": "", "AWS_ENDPOINT_URL_PRICING": "", "AWS_ENDPOINT_URL_IAM": "",
+		"AWS_ENDPOINT_URL_SSM": "", "AWS_ENDPOINT_URL_SERVICE_QUOTAS": "", "AWS_ENDPOINT_URL_PRICING": "", "AWS_ENDPOINT_URL_IAM": "",
 	} {
 		os.Unsetenv(name)
 		if value != "" {
@@ -64,7 +64,7 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *awsDriver {
 func offer(t *testing.T, d *awsDriver, spec gputrain.Spec, name string) driver.Offer {
 	t.Helper()
 	for _, o := range cloudtest.Offers(t, d, spec.Query()) {
-		if o.InstanceType == name && o.Spot == (spec.Allocation == driver.Spot) {
+		if o.InstanceType == name && o.Rejected == "" && o.Spot == (spec.Allocation == driver.Spot) {
 			return o
 		}
 	}

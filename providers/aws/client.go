@@ -43,7 +43,7 @@ const (
 var second = time.Second
 
 // A client has the services that the driver calls. EC2 and STS use AWS's SDK. Of SSM, Price
-// List and IAM the driver makes only a few calls, without the SDK's packages, which take as
+// List, Service Quotas and IAM the driver makes only a few calls, without the SDK's packages, which take as
 // long to build as the rest of this package.
 type client struct {
 	region  string
@@ -52,6 +52,7 @@ type client struct {
 	sts     *sts.Client
 	ssm     *rest.Client
 	pricing *rest.Client // nil if no service lists prices in USD
+	quotas  *rest.Client
 	iam     *iamClient
 	http    *http.Client // for calls that are not signed
 	close   func()
@@ -101,6 +102,9 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 	cl.iam = &iamClient{at("iam", global, "AWS_ENDPOINT_URL_IAM"), reader, signer(cfg, "iam", global)}
 	if cl.ssm, err = jsonService(signed, at("ssm", cl.region, "AWS_ENDPOINT_URL_SSM"), signer(cfg, "ssm", cl.region)); err == nil && near != "" {
 		cl.pricing, err = jsonService(signed, at("pricing", near, "AWS_ENDPOINT_URL_PRICING"), signer(cfg, "pricing", near))
+	}
+	if err == nil {
+		cl.quotas, err = jsonService(signed, at("servicequotas", cl.region, "AWS_ENDPOINT_URL_SERVICE_QUOTAS"), signer(cfg, "servicequotas", cl.region))
 	}
 	if err != nil {
 		cl.end()
@@ -212,7 +216,7 @@ func iamRegion(region string) string {
 
 // end closes idle connections.
 func (cl *client) end() {
-	for _, r := range []*rest.Client{cl.ssm, cl.pricing} {
+	for _, r := range []*rest.Client{cl.ssm, cl.pricing, cl.quotas} {
 		if r != nil {
 			r.Close()
 		}

@@ -66,8 +66,23 @@ type Config struct {
 	// outside it, in the same zone.
 	ClusterPlacement bool
 
-	// InstanceProfileARN gives nodes permissions in AWS. Empty means none. "auto" makes a role
-	// for the pool with the permissions in InstanceProfilePolicy.
+	// CapacityReservationID is a capacity reservation, such as "cr-0123456789abcdef0", in which
+	// all nodes run. It needs SubnetID, as a reservation belongs to a zone. Name its instance type
+	// in Spec.InstanceTypes: EC2 refuses others at the launch. Empty means none.
+	CapacityReservationID string
+	// CapacityBlock says that CapacityReservationID is a capacity block for machine learning, which
+	// is paid in advance. Its machines cost nothing more by the hour, and EC2 ends them half an
+	// hour before the block.
+	CapacityBlock bool
+	// CapacityReservationPreference is "open", which runs nodes in open reservations of the account
+	// that fit, or "none", which leaves those to others. If empty, it is EC2's own: open. It must be
+	// empty if CapacityReservationID is set.
+	CapacityReservationPreference string
+
+	// InstanceProfileARN is the ARN of an instance profile that gives nodes permissions in AWS. If
+	// empty, nodes have none: no profile is made or attached unless this field asks for it. "auto"
+	// makes a profile with a role for the pool, with the permissions in InstanceProfilePolicy, and
+	// removes both with the pool.
 	InstanceProfileARN string
 	// InstanceProfilePolicy is an IAM policy document, in JSON, for "auto".
 	InstanceProfilePolicy string
@@ -159,6 +174,7 @@ var (
 	imageForm   = regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`)
 	subnetForm  = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
 	groupForm   = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
+	reserveForm = regexp.MustCompile(`^cr-[0-9a-f]{8,17}$`)
 	profileForm = regexp.MustCompile(`^arn:[a-z-]+:iam::[0-9]{12}:instance-profile/.+$`)
 	userForm    = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 	urlForm     = regexp.MustCompile(`^https?://[^\s'"\\]+$`)
@@ -179,6 +195,11 @@ func (c Config) validate() error {
 	fits("SubnetID", c.SubnetID, subnetForm, "subnet-0123456789abcdef0")
 	fits("SecurityGroupID", c.SecurityGroupID, groupForm, "sg-0123456789abcdef0")
 	fits("Username", c.Username, userForm, "ubuntu")
+	fits("CapacityReservationID", c.CapacityReservationID, reserveForm, "cr-0123456789abcdef0")
+	require(c.CapacityReservationID == "" || c.SubnetID != "", "CapacityReservationID is set without SubnetID: a reservation belongs to a zone")
+	require(!c.CapacityBlock || c.CapacityReservationID != "", "CapacityBlock is set without CapacityReservationID")
+	require(slices.Contains([]string{"", "open", "none"}, c.CapacityReservationPreference), "CapacityReservationPreference is %q; it is open or none", c.CapacityReservationPreference)
+	require(c.CapacityReservationPreference == "" || c.CapacityReservationID == "", "CapacityReservationPreference and CapacityReservationID are both set")
 	at, err := url.Parse(c.Endpoint)
 	good := err == nil && at.User == nil && at.RawQuery == "" && urlForm.MatchString(c.Endpoint)
 	require(c.Endpoint == "" || good, "Endpoint is not like https://ec2.example.com") // which is not printed: it may contain a secret

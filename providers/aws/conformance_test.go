@@ -39,6 +39,8 @@ func TestConformance(t *testing.T) {
 			Foreign:     f.foreign,
 			States:      f.states,
 			Stall:       func() { f.Do(func() { f.stall = true }) },
+			Allow:       func(n int) { f.allow(2 * float64(n)) }, // the first offer is of c7i.large
+			Tags:        f.tags,
 			Room:        func(n int) { f.Do(func() { f.room = f.running() + n }) },
 			Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
 			PagedOffers: true,
@@ -46,8 +48,34 @@ func TestConformance(t *testing.T) {
 			WrongKey:    wrong,
 			Secrets:     []string{testSecret},
 			Dial:        fakecloud.Dial,
+			Without:     map[string]string{"Funds": "AWS bills by invoice: no API tells a balance"},
 		}
 	})
+}
+
+// tags returns the tags of an instance. Its disk has the same.
+func (f *fake) tags(id string) map[string]string {
+	all := map[string]string{}
+	f.Do(func() {
+		r, ok := f.instances.Get(nil, id)
+		if !ok {
+			f.t.Fatalf("there is no instance %s", id)
+		}
+		for _, t := range rowTags(r.row) {
+			all[t.Key] = t.Value
+		}
+		for _, s := range r.data.TagSpecifications {
+			for _, t := range s.Tags {
+				if all[t.Key] != t.Value {
+					f.t.Errorf("the %s of the instance lacks the tag %s=%s", s.ResourceType, t.Key, t.Value)
+				}
+			}
+			if s.ResourceType == "volume" && len(s.Tags) != len(all) {
+				f.t.Errorf("its volume has the tags %v, and the instance %v", s.Tags, all)
+			}
+		}
+	})
+	return all
 }
 
 func (f *fake) running() (n int) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -99,7 +100,7 @@ func (i *instances) toInstance(ctx context.Context, in types.Instance) (driver.I
 	out := driver.Instance{
 		ID: id, Name: cmp.Or(tags.value(tagNode), m.node.Name), Rank: rank, State: state, StateReason: why,
 		PublicAddr: sdk.ToString(in.PublicIpAddress), PrivateAddr: sdk.ToString(in.PrivateIpAddress),
-		Offer: i.offerOf(in, m), Labels: map[string]string{labelZone: zoneOf(in)},
+		Offer: i.offerOf(ctx, in, m), Labels: map[string]string{labelZone: zoneOf(in)},
 	}
 	if state != driver.InstanceRunning {
 		return out, nil
@@ -120,13 +121,13 @@ func (i *instances) toInstance(ctx context.Context, in types.Instance) (driver.I
 }
 
 // offerOf returns the offer of a machine: from the launch, if this driver made it, or from the
-// instance and its tags.
-func (i *instances) offerOf(in types.Instance, m machine) driver.Offer {
+// instance and its tags. The price of a spot machine is the present one of its zone.
+func (i *instances) offerOf(ctx context.Context, in types.Instance, m machine) driver.Offer {
 	o := m.offer
 	if o.Provider == "" {
 		tags := tagList(in.Tags)
 		o = driver.Offer{
-			Provider: providerName, InstanceType: string(in.InstanceType), Region: i.api.region,
+			Provider: providerName, InstanceType: string(in.InstanceType), Region: i.api.region, Country: countryOf(i.api.region),
 			Accelerator: tags.accelerator(), HourlyUSD: tags.price(),
 		}
 		switch in.Architecture {
@@ -137,7 +138,32 @@ func (i *instances) offerOf(in types.Instance, m machine) driver.Offer {
 		}
 	}
 	o.Spot = in.InstanceLifecycle == types.InstanceLifecycleTypeSpot
+	if state, _ := stateOf(in); o.Spot && (state == driver.InstancePending || state == driver.InstanceRunning) {
+		if usd := i.spot.now(ctx, o.InstanceType, zoneOf(in)); usd > 0 {
+			if diskGB := i.diskOf(ctx, sdk.ToString(in.InstanceId), m); diskGB > 0 {
+				setPrice(&o, driver.USD(usd), diskGB)
+			}
+		}
+	}
 	return o
+}
+
+// diskOf returns the size of a machine's disk: that of the launch, if this driver made it, or that
+// of its volume, which is looked up once. It returns 0 if EC2 does not tell.
+func (i *instances) diskOf(ctx context.Context, id string, m machine) int {
+	if m.diskGB > 0 {
+		return m.diskGB
+	}
+	out, err := i.api.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: []types.Filter{filter("attachment.instance-id", id)}})
+	if err != nil {
+		return 0
+	}
+	size := 0
+	for _, v := range out.Volumes {
+		size += int(sdk.ToInt32(v.Size))
+	}
+	i.remember(id, func(known *machine) { known.diskGB = size })
+	return size
 }
 
 // stateOf translates EC2's states. A machine that shuts down is no longer billed and cannot

@@ -21,7 +21,7 @@
 //   - Host key pinned by: the pool's own key, by cloud-init.
 //   - Tags: yes.
 //   - Tried against: a fake held to EC2's API model of mid-2024 and the SDK's own requests; SSM,
-//     Price List and IAM by what is known of them; machines, groups, keys and templates against
+//     Price List, Service Quotas and IAM by what is known of them; machines, groups, keys and templates against
 //     moto 5.2 too; not live.
 //
 // # Credentials
@@ -43,7 +43,7 @@
 //	    "ec2:DescribeInstances", "ec2:DescribeVolumes",
 //	    "ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress",
 //	    "ec2:CreateLaunchTemplate", "ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags",
-//	    "ssm:GetParameter", "pricing:GetProducts"]},
+//	    "ssm:GetParameter", "pricing:GetProducts", "servicequotas:GetServiceQuota"]},
 //	  {"Effect": "Allow", "Resource": "*", "Action": [
 //	    "ec2:TerminateInstances", "ec2:DeleteVolume", "ec2:DeleteSecurityGroup", "ec2:DeleteLaunchTemplate"],
 //	   "Condition": {"StringEquals": {"aws:ResourceTag/gputrain:managed": "true"}}},
@@ -59,30 +59,66 @@
 // ListInstanceProfiles, RemoveRoleFromInstanceProfile, DeleteInstanceProfile, DeleteRolePolicy,
 // DeleteRole and PassRole. SecurityGroupID makes the two calls that create a group unnecessary.
 //
-// The policy lists the calls that this package makes, and has not been tried against AWS yet.
 // Some of it is optional. Without CreateLaunchTemplate or CreateFleet, machines are run one by
 // one, zone after zone. Without GetParameter, the newest image is found by its name. Without
 // GetProducts or DescribeSpotPriceHistory, prices are unknown, and a price cap or a budget
-// refuses unknown prices. CreateTags is required: nothing is launched without tags, because it
-// could not be found again.
+// refuses unknown prices. Without GetServiceQuota, only a launch shows that a quota is used up.
+// The role for spot and fleets is made once per account, by whoever may. This policy has the rest:
+//
+//	{"Version": "2012-10-17", "Statement": [
+//	  {"Effect": "Allow", "Resource": "*", "Action": [
+//	    "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
+//	    "ec2:DescribeImages", "ec2:DescribeVpcs", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
+//	    "ec2:DescribeKeyPairs", "ec2:DescribePlacementGroups", "ec2:DescribeLaunchTemplates",
+//	    "ec2:DescribeInstances", "ec2:DescribeVolumes",
+//	    "ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances", "ec2:CreateTags"]},
+//	  {"Effect": "Allow", "Resource": "*", "Action": [
+//	    "ec2:TerminateInstances", "ec2:DeleteVolume", "ec2:DeleteSecurityGroup"],
+//	   "Condition": {"StringEquals": {"aws:ResourceTag/gputrain:managed": "true"}}}
+//	]}
+//
+// CreateTags is required: nothing is launched without tags, because it could not be found again.
+// Both policies list the calls that this package makes, tested against a fake that refuses all
+// others. They have not been tried against AWS yet.
 //
 // # Parameters
 //
 // All have defaults, documented at the fields of [Config]: region us-east-1, Ubuntu 24.04, a
 // disk of 100 GB (gp3), the default VPC, a security group for the pool that lets in only this
-// program's address, spot by price and capacity, and five minutes until a node that no pool
-// takes over shuts itself down. Images are found by AWS's and Canonical's public SSM
-// parameters: plain Ubuntu, the Deep Learning Base image with NVIDIA's open driver, which
-// cannot drive a V100, and Neuron's image for Trainium and Inferentia. Types with a part of a
-// GPU, and types sold by capacity block only, are not offered.
+// program's address, spot by price and capacity, no instance profile, EC2's own use of open
+// capacity reservations, and five minutes until a node that no pool takes over shuts itself
+// down. Images are found by AWS's and Canonical's public SSM parameters: plain Ubuntu, the Deep
+// Learning Base image with NVIDIA's open driver, and Neuron's image for Trainium and Inferentia.
+//
+// Types with V100 (p3, p3dn) and types with a part of a GPU (g6f, "L4:0.125") need an image with
+// NVIDIA's proprietary or GRID driver, which [Config].AMI names; without it gputrain.Plan shows
+// why they are not rented. [gputrain.Spec].Tags are tags of each machine, its disk and its network
+// card: at most 35, with EC2's characters.
+//
+// # Reservations
+//
+// [Config].CapacityReservationID runs all nodes in one capacity reservation, on demand. A
+// reservation is billed at the price of its machines whether they run or not, so that a node
+// costs nothing beside it; the price of the offer is that of the machine. With
+// [Config].CapacityBlock it is a capacity block, which was paid in advance, and from which P4, P5
+// and P6 often come alone; only the disk and the address then cost something by the hour. Capacity
+// reservations are not looked up: name the instance type in [gputrain.Spec].InstanceTypes.
+//
+// # Why no fleet of many
+//
+// A fleet launches all its machines from one template, with one user data. A node's host key is in
+// its user data, so that nodes of one fleet would have one key, and each could pose as any other;
+// and names, ranks and tags of a single node could only be set by later calls, between which a
+// program that dies leaves machines that no list of a pool shows. So each node has a fleet of one.
 //
 // # Billing
 //
 // By the second, with a minute at least, from running to shutting-down; the disk until it is
 // deleted with its machine, and a public address while there is one. A price here includes the
-// machine, its disk and its address ($0.08 a GB and month, $0.005 an hour, approximately), but
-// no traffic. A spot price is that of the zone. It changes while the node lives, up to
-// Spec.MaxHourlyUSD if that is set. Billing ends only by TerminateInstances, or by a shutdown
+// machine, its disk of the size that a launch makes, and its address ($0.08 a GB and month,
+// $0.005 an hour, approximately), but no traffic, whose price per GiB to the internet stands
+// beside it. A spot price is that of the zone. It changes while the node lives, up to
+// Spec.MaxHourlyUSD if that is set, and is followed: asked for at most every ten minutes. Billing ends only by TerminateInstances, or by a shutdown
 // from within: nodes are launched so that a shutdown terminates them. Prices in China, where
 // AWS bills in CNY, are unknown here, and so are prices on demand in GovCloud.
 //

@@ -35,6 +35,8 @@ type awsDriver struct {
 	instances *instances
 	catalogue *catalogue
 	launcher  *launcher
+	quotas    *quotas
+	reserved  reservation
 	// prepares create what Config asks for beside machines, in this order. shared are all kinds
 	// of things that a pool may hold beside machines.
 	prepares []func(context.Context, driver.PoolInfo) error
@@ -46,13 +48,15 @@ var (
 	_ driver.Scripter    = (*awsDriver)(nil)
 	_ driver.LeaseMarker = (*awsDriver)(nil)
 	_ driver.Resumer     = (*awsDriver)(nil)
+	_ driver.Quoter      = (*awsDriver)(nil)
 )
 
 func newDriver(cfg Config, api *client) *awsDriver {
 	extras := extras{cfg.DiskGB}
 	networks := &networks{api: api, subnetID: cfg.SubnetID}
 	images := &images{api: api, ami: cfg.AMI, ubuntu: cfg.UbuntuVersion, username: cfg.Username, known: map[string]image{}}
-	spot := &spotPrices{api: api, usd: map[string]map[string]float64{}}
+	spot := &spotPrices{api: api, usd: map[string]map[string]float64{}, at: map[[2]string]time.Time{}}
+	reserved := reservation{id: cfg.CapacityReservationID, block: cfg.CapacityBlock, preference: cfg.CapacityReservationPreference}
 	zones := &poolZones{zones: map[string]string{}}
 	groups := &securityGroups{
 		api: api, networks: networks, given: cfg.SecurityGroupID, known: map[string]string{},
@@ -60,15 +64,16 @@ func newDriver(cfg Config, api *client) *awsDriver {
 	}
 	keys, placements, templates := &keyPairs{api}, &placementGroups{api}, &launchTemplates{api}
 	profiles := &instanceProfiles{api: api, auto: cfg.InstanceProfileARN == autoProfile, policy: cfg.InstanceProfilePolicy}
-	instances := &instances{api: api, images: images, zones: zones, opened: time.Now(), made: map[string]machine{}}
+	instances := &instances{api: api, images: images, zones: zones, spot: spot, opened: time.Now(), made: map[string]machine{}}
 	catalogue := &catalogue{
 		api: api, networks: networks, images: images, onDemand: &priceList{api: api}, spot: spot, extras: extras,
-		excludeBurstable: cfg.ExcludeBurstable, zones: map[string][]string{},
+		reserved: reserved, excludeBurstable: cfg.ExcludeBurstable, zones: map[string][]string{},
 	}
 	d := &awsDriver{
-		api: api, networks: networks, groups: groups, zones: zones, instances: instances, catalogue: catalogue,
+		api: api, networks: networks, groups: groups, zones: zones, instances: instances, catalogue: catalogue, reserved: reserved,
+		quotas: &quotas{api: api, instances: instances, limits: map[string]quotaLimit{}, typical: map[string]float64{}},
 		launcher: &launcher{
-			cfg: cfg, api: api, networks: networks, catalogue: catalogue, spot: spot, extras: extras, images: images, groups: groups,
+			reserved: reserved, cfg: cfg, api: api, networks: networks, catalogue: catalogue, spot: spot, extras: extras, images: images, groups: groups,
 			profiles: profiles, templates: templates, instances: instances, zones: zones,
 		},
 		shared: []sharedKind{templates.shared(), (&volumes{api}).shared(), groups.shared(), keys.shared(), placements.shared(), profiles.shared()},
@@ -122,7 +127,7 @@ func (d *awsDriver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[dri
 // Prepare makes the pool's security group and, if Config asks for them, its key pair, placement
 // group and instance profile.
 func (d *awsDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
-	if err := pooltag.CheckPool(pool.ID); err != nil {
+	if err := checkPool(pool); err != nil {
 		return fail("prepare", err)
 	}
 	if _, err := d.networks.find(ctx); err != nil {
@@ -140,7 +145,18 @@ func (d *awsDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 // node needs user data of its own, with its host key, and user data belongs to a launch. Later
 // nodes try the zone of the first one first, as traffic between zones costs money.
 func (d *awsDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
+	defer d.quotas.changed()
 	return d.launcher.launch(ctx, req)
+}
+
+// Quota returns how many more machines of an offer the account's quota of vCPUs allows. What runs
+// in a reservation was counted when that was made.
+func (d *awsDriver) Quota(ctx context.Context, o driver.Offer) (driver.Quota, error) {
+	if d.reserved.id != "" {
+		return driver.Quota{}, nil
+	}
+	q, err := d.quotas.of(ctx, o)
+	return q, fail("quota", err)
 }
 
 // Describe reports the named machines.
@@ -151,6 +167,7 @@ func (d *awsDriver) Describe(ctx context.Context, ids ...string) ([]driver.Insta
 
 // Terminate ends the machines, and with them their disks.
 func (d *awsDriver) Terminate(ctx context.Context, ids ...string) error {
+	defer d.quotas.changed()
 	return fail("terminate", d.instances.terminate(ctx, ids))
 }
 

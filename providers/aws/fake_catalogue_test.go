@@ -75,7 +75,7 @@ func (f *fake) describeOfferings(c *fakecloud.Call) fakecloud.Answer {
 func (f *fake) describeSpotPrices(c *fakecloud.Call) fakecloud.Answer {
 	var in struct {
 		InstanceTypes, ProductDescriptions []string
-		NextToken                          string
+		NextToken, AvailabilityZone        string
 	}
 	c.Decode(&in)
 	if len(in.InstanceTypes) > 100 || !slices.Equal(in.ProductDescriptions, []string{"Linux/UNIX"}) {
@@ -87,6 +87,9 @@ func (f *fake) describeSpotPrices(c *fakecloud.Call) fakecloud.Answer {
 			continue
 		}
 		for _, zone := range f.zonesOf(t) {
+			if in.AvailabilityZone != "" && in.AvailabilityZone != zone {
+				continue
+			}
 			all = append(all, row{
 				"InstanceType": t.name, "AvailabilityZone": zone, "ProductDescription": "Linux/UNIX",
 				"SpotPrice": fmt.Sprintf("%f", f.spotPrice(t, zone)), "Timestamp": time.Now().UTC().Format(time.RFC3339),

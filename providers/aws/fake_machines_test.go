@@ -133,7 +133,7 @@ func (f *fake) runInstances(c *fakecloud.Call) fakecloud.Answer {
 		if in.InstanceMarketOptions != nil {
 			maxPrice = in.InstanceMarketOptions.SpotOptions.MaxPrice
 		}
-		id, code, message := f.start(c, in, in.InstanceMarketOptions != nil, maxPrice)
+		id, code, message := f.start(c, in, in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == "spot", maxPrice)
 		if code != "" {
 			return refused(code, "%s", message)
 		}
@@ -198,6 +198,14 @@ func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice str
 	if max, err := strconv.ParseFloat(maxPrice, 64); err == nil && max < f.spotPrice(f.types[i], zone) {
 		return refuse("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price", maxPrice)
 	}
+	if code, message := f.reserve(data, spot, zone); code != "" {
+		return "", code, message
+	}
+	if code := codeOfQuota(data.InstanceType, spot); code != "" && data.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId == "" {
+		if limit, ok := f.quotas[code]; ok && f.usedVCPUs(code)+float64(f.types[i].vcpus) > limit {
+			return refuse("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %g allows", limit)
+		}
+	}
 	running := 0
 	for _, r := range f.instances.All(nil) {
 		if s := f.state(r); s == "pending" || s == "running" {
@@ -227,6 +235,34 @@ func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice str
 	}
 	f.instances.Put(c, id, r)
 	return id, "", ""
+}
+
+// reserve takes a machine's place in the reservation that it asks for, or returns the error.
+func (f *fake) reserve(data launchData, spot bool, zone string) (code, message string) {
+	id, market := data.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId, ""
+	if data.InstanceMarketOptions != nil {
+		market = data.InstanceMarketOptions.MarketType
+	}
+	if id == "" {
+		if market == "capacity-block" || slices.Equal(f.typeOf(data.InstanceType).usage, []string{"capacity-block"}) {
+			return "InvalidParameterCombination", "a capacity block needs a reservation"
+		}
+		return "", ""
+	}
+	r, ok := f.reserved[id]
+	switch {
+	case !ok:
+		return "InvalidCapacityReservationId.NotFound", "The capacity reservation " + id + " does not exist"
+	case spot || r.block != (market == "capacity-block"):
+		return "InvalidParameterCombination", "the market type does not go with the reservation"
+	case r.zone != zone || r.instanceType != data.InstanceType:
+		return "InvalidParameterValue", "The capacity reservation is of " + r.instanceType + " in " + r.zone
+	case r.room == 0:
+		return "ReservationCapacityExceeded", "The capacity reservation has no room"
+	}
+	r.room--
+	f.reserved[id] = r
+	return "", ""
 }
 
 func (f *fake) instanceTags(c *fakecloud.Call, data launchData) []tagRow {

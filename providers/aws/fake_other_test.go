@@ -23,7 +23,14 @@ func (f *fake) other(c *fakecloud.Call) fakecloud.Answer {
 	} else if c.Header.Get("Content-Type") != "application/x-amz-json-1.1" {
 		f.t.Errorf("%s: Content-Type %q", op, c.Header.Get("Content-Type"))
 	}
-	if f.denied[op] {
+	action := map[string]string{
+		"AmazonSSM.GetParameter": "ssm:GetParameter", "AWSPriceListService.GetProducts": "pricing:GetProducts",
+		"ServiceQuotasV20190624.GetServiceQuota": "servicequotas:GetServiceQuota",
+	}[op]
+	if action == "" {
+		action = "iam:" + op
+	}
+	if f.denied[op] || op != "GetCallerIdentity" && !f.may(action) {
 		if strings.Contains(op, ".") {
 			return fakecloud.Reply(400, row{"__type": "AccessDeniedException", "Message": "User is not authorized to perform: " + op})
 		}
@@ -44,6 +51,8 @@ func (f *fake) other(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(200, row{"Parameter": row{"Name": in.Name, "Type": "String", "Value": id, "Version": 1}})
 	case "AWSPriceListService.GetProducts":
 		return f.products(c)
+	case "ServiceQuotasV20190624.GetServiceQuota":
+		return f.quota(c)
 	}
 	if a, ok := f.iam(op, form); ok {
 		return a
@@ -62,6 +71,61 @@ func iamError(status int, code, message string) fakecloud.Answer {
 	return fakecloud.Reply(status, "<ErrorResponse><Error><Type>Sender</Type><Code>"+code+"</Code><Message>"+b.String()+"</Message></Error></ErrorResponse>").With("Content-Type", "text/xml")
 }
 
+// quota answers for the quotas that the account has.
+func (f *fake) quota(c *fakecloud.Call) fakecloud.Answer {
+	var in struct{ ServiceCode, QuotaCode string }
+	if err := json.Unmarshal(c.Body, &in); err != nil || in.ServiceCode != "ec2" {
+		f.t.Errorf("GetServiceQuota: %s, %v", c.Body, err)
+	}
+	vcpus, ok := f.quotas[in.QuotaCode]
+	if !ok {
+		return fakecloud.Reply(400, row{"__type": "NoSuchResourceException", "Message": "The request failed because the specified quota does not exist"})
+	}
+	return fakecloud.Reply(200, row{"Quota": row{"ServiceCode": "ec2", "QuotaCode": in.QuotaCode, "QuotaName": "of the fake", "Value": vcpus, "Unit": "None", "Adjustable": true, "GlobalQuota": false}})
+}
+
+// codeOfQuota returns the quota that a machine counts for, or "".
+func codeOfQuota(instanceType string, spot bool) string {
+	codes := map[byte][2]string{'c': {"L-1216C47A", "L-34B43A08"}, 'm': {"L-1216C47A", "L-34B43A08"}, 'g': {"L-DB2E81BA", "L-3819A6DF"}, 'p': {"L-417A185B", "L-7212CCBC"}}
+	codes['t'] = codes['c']
+	if strings.HasPrefix(instanceType, "trn") {
+		codes['t'] = [2]string{"L-2C3B7624", "L-6B0D517C"}
+	}
+	if spot {
+		return codes[instanceType[0]][1]
+	}
+	return codes[instanceType[0]][0]
+}
+
+// usedVCPUs sums the vCPUs of the machines that count for a quota.
+func (f *fake) usedVCPUs(code string) (used float64) {
+	for _, r := range f.instances.All(nil) {
+		name := r.row["InstanceType"].(string)
+		if s := f.state(r); (s == "pending" || s == "running") && codeOfQuota(name, r.row["InstanceLifecycle"] == "spot") == code {
+			used += float64(f.typeOf(name).vcpus)
+		}
+	}
+	return used
+}
+
+func (f *fake) typeOf(name string) fakeType {
+	for _, t := range f.types {
+		if t.name == name {
+			return t
+		}
+	}
+	return fakeType{}
+}
+
+// allow sets all quotas to what is used and more vCPUs.
+func (f *fake) allow(vcpus float64) {
+	f.Do(func() {
+		for _, code := range []string{"L-1216C47A", "L-34B43A08", "L-DB2E81BA", "L-3819A6DF", "L-417A185B", "L-7212CCBC"} {
+			f.quotas[code] = f.usedVCPUs(code) + vcpus
+		}
+	})
+}
+
 // products returns two prices a page.
 func (f *fake) products(c *fakecloud.Call) fakecloud.Answer {
 	var in struct {
@@ -74,6 +138,9 @@ func (f *fake) products(c *fakecloud.Call) fakecloud.Answer {
 	want := map[string]string{}
 	for _, flt := range in.Filters {
 		want[flt.Field] = flt.Value
+	}
+	if in.ServiceCode == "AWSDataTransfer" {
+		return f.egress(c, want)
 	}
 	if in.ServiceCode != "AmazonEC2" || want["regionCode"] != "us-east-1" || want["operatingSystem"] != "Linux" || want["tenancy"] != "Shared" ||
 		want["preInstalledSw"] != "NA" || want["capacitystatus"] != "Used" {
@@ -101,6 +168,19 @@ func (f *fake) products(c *fakecloud.Call) fakecloud.Answer {
 		out["NextToken"] = strconv.Itoa(from + 2)
 	}
 	return fakecloud.Reply(200, out)
+}
+
+// egress returns the prices of traffic to the internet, which are lower for more of it.
+func (f *fake) egress(c *fakecloud.Call, want map[string]string) fakecloud.Answer {
+	if want["transferType"] != "AWS Outbound" || want["fromRegionCode"] != "us-east-1" || want["toLocation"] != "External" {
+		f.t.Errorf("GetProducts: %s", c.Body)
+	}
+	list := []string{}
+	if !f.unpriced {
+		list = append(list, `{"product":{"attributes":{"servicecode":"AWSDataTransfer"}},"terms":{"OnDemand":{"SKU.T":{"priceDimensions":{`+
+			`"a":{"unit":"GB","beginRange":"10240","pricePerUnit":{"USD":"0.0850000000"}},"b":{"unit":"GB","beginRange":"0","pricePerUnit":{"USD":"0.0900000000"}}}}}}}`)
+	}
+	return fakecloud.Reply(200, row{"FormatVersion": "aws_v1", "PriceList": list})
 }
 
 // iam answers IAM calls. A role and its profile have the same name.

@@ -233,8 +233,13 @@ func (f *fake) describeVolumes(c *fakecloud.Call) fakecloud.Answer {
 	c.Decode(&in)
 	all := []row{}
 	for _, v := range f.volumes.All(c) {
-		if f.passes(c, in, rowTags(v), map[string]string{"status": "available"}) {
+		if f.passes(c, in, rowTags(v), map[string]string{"status": "available", "attachment.instance-id": ""}) {
 			all = append(all, v)
+		}
+	}
+	for _, r := range f.instances.All(c) { // the disks that machines have
+		if len(r.data.BlockDeviceMappings) > 0 && f.passes(c, in, rowTags(r.row), map[string]string{"status": "in-use", "attachment.instance-id": r.row["InstanceId"].(string)}) {
+			all = append(all, row{"VolumeId": "vol-" + r.row["InstanceId"].(string)[2:], "Size": r.data.BlockDeviceMappings[0].Ebs.VolumeSize, "Tags": rowTags(r.row)})
 		}
 	}
 	return paged(c, "Volumes", all, f.listPage)

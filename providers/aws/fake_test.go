@@ -80,9 +80,13 @@ type fake struct {
 	room       int // how many machines may run; negative means any number
 	spotRoom   int
 	full       []string        // zones without capacity, or "cluster" for placement groups
-	denied     map[string]bool // denied actions
-	noFleets   bool            // the account's limit of fleets is 0
-	noImages   bool            // the SSM parameters of images do not exist
+	denied     map[string]bool // denied operations
+	only       map[string]bool // the allowed actions, as policies name them; nil means all
+	used       map[string]bool // the actions that were allowed and used
+	quotas     map[string]float64
+	reserved   map[string]fakeReservation
+	noFleets   bool // the account's limit of fleets is 0
+	noImages   bool // the SSM parameters of images do not exist
 	noVPC      bool
 	unpriced   bool
 	noMachines bool          // instances are only rows, with no machine behind them
@@ -154,6 +158,18 @@ type launchData struct {
 		MarketType  string
 		SpotOptions struct{ MaxPrice string }
 	}
+	CapacityReservationSpecification struct {
+		CapacityReservationPreference string
+		CapacityReservationTarget     struct{ CapacityReservationId string }
+	}
+}
+
+// A fakeReservation has room for machines of one type in one zone, by any market type or as a
+// capacity block.
+type fakeReservation struct {
+	instanceType, zone string
+	room               int
+	block              bool
 }
 
 type tagRow struct{ Key, Value string }
@@ -162,7 +178,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{
 		t: t, types: fakeTypes(), room: -1, spotRoom: -1, denied: map[string]bool{}, profiles: map[string]*fakeProfile{}, tokens: map[string]replay{},
-		pageSize: 100, linger: 30 * time.Millisecond,
+		pageSize: 100, linger: 30 * time.Millisecond, used: map[string]bool{}, quotas: map[string]float64{}, reserved: map[string]fakeReservation{},
 	}
 	// The SDK's request snapshots have this parameter, which the model is too old for.
 	f.contract = fakecloud.EC2(t, "aws/ec2-2016-11-15.trimmed.json", "TerminateInstances.SkipOsShutdown")
@@ -191,13 +207,42 @@ func startFake(t testing.TB) *fake {
 		opAddress: func(*fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, "192.0.2.7\n") },
 	} {
 		f.Handle(op, func(c *fakecloud.Call) fakecloud.Answer {
-			if f.denied[c.Op] {
-				return denial(c.Op)
+			if op := f.refusedEC2(c); op != "" {
+				return denial(op)
 			}
 			return h(c)
 		})
 	}
 	return f
+}
+
+// refusedEC2 returns the action that the caller may not make, or "".
+func (f *fake) refusedEC2(c *fakecloud.Call) string {
+	if c.Op == opOther || c.Op == opAddress {
+		return ""
+	}
+	needs := []string{c.Op}
+	if c.Op == "CreateFleet" {
+		needs = append(needs, "RunInstances")
+	}
+	if strings.Contains(string(c.Body), "TagSpecification") {
+		needs = append(needs, "CreateTags")
+	}
+	for _, op := range needs {
+		if f.denied[op] || !f.may("ec2:"+op) {
+			return op
+		}
+	}
+	return ""
+}
+
+// may reports whether the caller's policy has an action, and notes its use.
+func (f *fake) may(action string) bool {
+	if f.only != nil && !f.only[action] {
+		return false
+	}
+	f.used[action] = true
+	return true
 }
 
 func denial(op string) fakecloud.Answer {

@@ -203,14 +203,20 @@ func (i *images) ownArch(ctx context.Context) (string, error) {
 	return im.arch, err
 }
 
-// canBoot reports whether an image exists for an instance type. ownArch is the architecture of
-// the user's own image.
-func (i *images) canBoot(k kind, ownArch string) bool {
-	if i.ami != "" {
-		return ownArch == k.arch
+// unfit returns why no image is for an instance type, or "". ownArch is the architecture of the
+// user's own image.
+func (i *images) unfit(k kind, ownArch string) string {
+	switch s, unfit := softwareFor(k.accelerator); {
+	case i.ami != "" && ownArch != k.arch:
+		return fmt.Sprintf("is %s; Config.AMI is %s", k.arch, ownArch)
+	case i.ami != "":
+		return ""
+	case unfit != "":
+		return unfit
+	case s != plain && i.ubuntu == "20.04":
+		return "needs drivers, and no default image of Ubuntu 20.04 has them; set Config.UbuntuVersion to 24.04 or 22.04"
 	}
-	s, ok := softwareFor(k.accelerator)
-	return ok && (s == plain || i.ubuntu != "20.04")
+	return ""
 }
 
 // userOf returns the login user of an image, by the image's name.

@@ -20,6 +20,7 @@ type instances struct {
 	api    *client
 	images *images
 	zones  *poolZones
+	spot   *spotPrices
 	opened time.Time // when this driver was opened
 
 	mu   sync.Mutex
@@ -30,6 +31,7 @@ type instances struct {
 type machine struct {
 	node     driver.NodeRequest //secretvet:ignore without its private key
 	offer    driver.Offer
+	diskGB   int       // the size of its disk; 0 if it is not known
 	launched time.Time // when it was made; zero if another driver has made it
 	ended    bool      // EC2 has accepted the call to end it
 	gone     bool      // EC2 did not know it when asked to end it
@@ -93,7 +95,7 @@ func (i *instances) list(ctx context.Context, poolID string) (all []driver.Resou
 		}
 		r.Created = sdk.ToTime(in.LaunchTime)
 		if r.HourlyUSD = tags.price(); in.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-			r.HourlyUSD = i.offerOf(in, i.remembered(r.ID)).HourlyUSD
+			r.HourlyUSD = i.offerOf(ctx, in, i.remembered(r.ID)).HourlyUSD
 		}
 		all = append(all, r)
 	}

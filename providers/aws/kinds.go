@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -23,16 +24,21 @@ type kind struct {
 	accelerator accelerators.Accelerator
 	spot        bool
 	onDemand    bool
+	block       bool // sold by capacity block
 	burstable   bool
+	unfit       string // why the configuration cannot use it, or ""; if so, the rest is not known
+	zones       []string
+	image       image
 }
 
-// kindOfType reads an instance type. ok is false if gputrain cannot use it: it has no fixed
-// price, needs dedicated hardware, or has a part of a GPU, which no free driver supports.
+// kindOfType reads an instance type. ok is false if gputrain cannot use it: it is not sold, needs
+// dedicated hardware, or has devices of several kinds.
 func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
 	k = kind{
 		name:      string(t.InstanceType),
 		spot:      slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeSpot),
 		onDemand:  slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeOnDemand),
+		block:     slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeCapacityBlock),
 		burstable: sdk.ToBool(t.BurstablePerformanceSupported),
 	}
 	if t.VCpuInfo != nil {
@@ -51,7 +57,7 @@ func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
 	}
 	hvm := len(t.SupportedVirtualizationTypes) == 0 || slices.Contains(t.SupportedVirtualizationTypes, types.VirtualizationTypeHvm)
 	ebs := len(t.SupportedRootDeviceTypes) == 0 || slices.Contains(t.SupportedRootDeviceTypes, types.RootDeviceTypeEbs)
-	if k.name == "" || k.arch == "" || k.memoryGiB < leastMemoryGiB || !hvm || !ebs || !k.spot && !k.onDemand {
+	if k.name == "" || k.arch == "" || k.memoryGiB < leastMemoryGiB || !hvm || !ebs || !k.spot && !k.onDemand && !k.block {
 		return k, false
 	}
 	return k, k.readDevices(t)
@@ -68,6 +74,9 @@ func (k *kind) readDevices(t types.InstanceTypeInfo) bool {
 			size = sdk.ToInt32(g.MemoryInfo.SizeInMiB)
 		}
 		k.accelerator = device(sdk.ToString(g.Name), sdk.ToInt32(g.Count), size)
+		if sdk.ToInt32(g.Count) == 0 {
+			k.accelerator = shareOf(g, size)
+		}
 	case t.NeuronInfo != nil && len(t.NeuronInfo.NeuronDevices) == 1:
 		n := t.NeuronInfo.NeuronDevices[0]
 		size := int32(0)
@@ -100,6 +109,22 @@ func device(name string, count, memoryMiB int32) accelerators.Accelerator {
 	return a
 }
 
+// shareOf returns the part of a GPU that a type has. EC2 counts it as no GPU. Its share is what EC2
+// says or, where EC2 says nothing, the power of two that its memory is of a whole GPU's.
+func shareOf(g types.GpuDeviceInfo, memoryMiB int32) accelerators.Accelerator {
+	a := device(sdk.ToString(g.Name), 1, memoryMiB)
+	m, known := accelerators.Lookup(a.Name)
+	share := sdk.ToFloat64(g.GpuPartitionSize)
+	if share == 0 && known && !a.Exact && a.MemoryGiB > 0 {
+		share = math.Exp2(math.Round(math.Log2(a.MemoryGiB / m.Variants[0].MemoryGiB)))
+	}
+	if share <= 0 || share >= 1 || sdk.ToInt32(g.LogicalGpuCount) > 1 {
+		return accelerators.Accelerator{}
+	}
+	a.Count = share
+	return a
+}
+
 // software names the drivers that an image has for accelerators.
 type software string
 
@@ -109,22 +134,26 @@ const (
 	neuron software = "neuron"
 )
 
-// softwareFor returns the software that an accelerator needs. ok is false if no image of AWS's
-// can drive it.
-func softwareFor(a accelerators.Accelerator) (s software, ok bool) {
+// softwareFor returns the software that an accelerator needs. unfit is the reason why no image of
+// AWS's can drive it, or "".
+func softwareFor(a accelerators.Accelerator) (s software, unfit string) {
 	if a.IsZero() {
-		return plain, true
+		return plain, ""
 	}
 	m, known := accelerators.Lookup(a.Name)
 	switch {
 	case !known || a.Exact:
-		return nvidia, false
-	case m.Vendor == "NVIDIA":
-		return nvidia, m.Name != "V100" // the image's open driver cannot drive it
+		return nvidia, "has devices that no default image drives; set Config.AMI to one that does"
 	case m.Vendor == "AWS":
-		return neuron, true
+		return neuron, ""
+	case m.Vendor != "NVIDIA":
+		return plain, "has devices that no default image drives; set Config.AMI to one that does"
+	case a.Count > 0 && a.Count < 1:
+		return nvidia, "has a part of a GPU, which needs NVIDIA's GRID driver; set Config.AMI to an image with it"
+	case m.Name == "V100":
+		return nvidia, "has GPUs that the default image's open driver cannot drive; set Config.AMI to an image with NVIDIA's proprietary driver"
 	}
-	return plain, false
+	return nvidia, ""
 }
 
 // fits reports whether an instance type matches a spec.

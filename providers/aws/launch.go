@@ -46,6 +46,7 @@ type launcher struct {
 	templates *launchTemplates
 	instances *instances
 	zones     *poolZones
+	reserved  reservation
 
 	noFleet atomic.Bool // the account may not make fleets: machines are run one by one
 }
@@ -82,6 +83,7 @@ type order struct {
 	zones     []string // those with the type, the cheapest first
 	image     image
 	diskGB    int32
+	reserved  reservation
 	group     string
 	profile   string // the ARN of the instance profile
 	key       string // the name of the key pair
@@ -90,26 +92,23 @@ type order struct {
 }
 
 func (l *launcher) order(ctx context.Context, req driver.Launch) (o order, err error) {
-	if err := pooltag.CheckPool(req.Pool.ID); err != nil {
+	if err := checkPool(req.Pool); err != nil {
 		return o, err
 	}
 	if req.Offer.InstanceType == "" || req.Offer.Region != l.api.region {
 		return o, fmt.Errorf("%w: EC2 has no offer %s in %q; the region is %s", driver.ErrInvalid, cmp.Or(req.Offer.InstanceType, "nothing"), req.Offer.Region, l.api.region)
 	}
-	o = order{req: req, profile: l.cfg.InstanceProfileARN}
+	o = order{req: req, profile: l.cfg.InstanceProfileARN, reserved: l.reserved}
 	if o.net, err = l.networks.find(ctx); err != nil {
 		return o, err
 	}
-	if o.zones, err = l.zonesFor(ctx, req); err != nil {
-		return o, err
-	}
-	s, _ := softwareFor(req.Offer.Accelerator)
+	s, _ := softwareFor(req.Offer.Accelerator) // the offer has an image, or the user has one
 	if o.image, err = l.images.forNode(ctx, cmp.Or(req.Offer.Arch, "amd64"), s); err != nil {
 		return o, err
 	}
-	o.diskGB = int32(max(l.extras.diskGB(req.Query), o.image.diskGB))
-	if req.Query.DiskGiB > 0 { // room for tasks, on top of what the image takes
-		o.diskGB = int32(l.extras.diskGB(req.Query) + o.image.diskGB)
+	o.diskGB = int32(l.extras.launchedGB(req.Query, o.image))
+	if o.zones, err = l.zonesFor(ctx, o); err != nil {
+		return o, err
 	}
 	if o.group, err = l.groups.id(ctx, req.Pool.ID); err != nil {
 		return o, err
@@ -125,7 +124,7 @@ func (l *launcher) order(ctx context.Context, req driver.Launch) (o order, err e
 	if l.cfg.ClusterPlacement && canBePlaced(req.Offer.InstanceType) {
 		o.placement = pooltag.SharedName(req.Pool.ID)
 	}
-	if most := req.Query.MaxHourlyUSD - l.extras.usd(req.Query); req.Query.MaxHourlyUSD > 0 && req.Offer.Spot && paysUSD(l.api.region) {
+	if most := req.Query.MaxHourlyUSD - extrasUSD(int(o.diskGB)); req.Query.MaxHourlyUSD > 0 && req.Offer.Spot && paysUSD(l.api.region) {
 		o.maxUSD = strconv.FormatFloat(math.Floor(max(most, 0.0001)*1e4)/1e4, 'f', 4, 64)
 	}
 	return o, nil
@@ -133,7 +132,8 @@ func (l *launcher) order(ctx context.Context, req driver.Launch) (o order, err e
 
 // zonesFor returns the zones that have the type, cheapest spot price first, without those that
 // charge more than the spec allows.
-func (l *launcher) zonesFor(ctx context.Context, req driver.Launch) ([]string, error) {
+func (l *launcher) zonesFor(ctx context.Context, o order) ([]string, error) {
+	req := o.req
 	known, err := l.catalogue.zonesOf(ctx, []string{req.Offer.InstanceType})
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (l *launcher) zonesFor(ctx context.Context, req driver.Launch) ([]string, e
 		prices := l.spot.latest(req.Offer.InstanceType)
 		slices.SortStableFunc(zones, func(a, b string) int { return cmp.Compare(orMost(prices[a]), orMost(prices[b])) })
 		if most := req.Query.MaxHourlyUSD; most > 0 {
-			zones = slices.DeleteFunc(zones, func(zone string) bool { return prices[zone]+l.extras.usd(req.Query) > most })
+			zones = slices.DeleteFunc(zones, func(zone string) bool { return prices[zone]+extrasUSD(int(o.diskGB)) > most })
 		}
 	}
 	if len(zones) == 0 {
@@ -238,7 +238,7 @@ type creation struct {
 
 // create makes one machine, in any of the zones that has room.
 func (l *launcher) create(ctx context.Context, m creation) ([]driver.Instance, error) {
-	if !l.noFleet.Load() {
+	if m.reserved.id == "" && !l.noFleet.Load() {
 		got, err := l.fleet(ctx, m)
 		if len(got) > 0 || !errors.Is(err, errNoFleet) {
 			return got, err
@@ -255,10 +255,12 @@ func (l *launcher) launched(m creation, id, zone string) driver.Instance {
 	node.HostKey.Private = ""
 	if offer.Spot {
 		if usd := l.spot.latest(offer.InstanceType)[zone]; usd > 0 {
-			offer.HourlyUSD = l.extras.add(usd, m.req.Query)
+			setPrice(&offer, driver.USD(usd), int(m.diskGB))
 		}
 	}
-	l.instances.remember(id, func(known *machine) { *known = machine{node: node, offer: offer, launched: time.Now()} })
+	l.instances.remember(id, func(known *machine) {
+		*known = machine{node: node, offer: offer, diskGB: int(m.diskGB), launched: time.Now()}
+	})
 	l.zones.pin(m.req.Pool.ID, zone)
 	return driver.Instance{ID: id, Name: node.Name, Rank: node.Rank, State: driver.InstancePending, Offer: offer}
 }

@@ -52,6 +52,9 @@ func (m creation) template() *types.RequestLaunchTemplateData {
 	for _, t := range m.tags.specifications(types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface) {
 		data.TagSpecifications = append(data.TagSpecifications, types.LaunchTemplateTagSpecificationRequest{ResourceType: t.ResourceType, Tags: t.Tags})
 	}
+	if spec := m.reserved.specification(); spec != nil { // of a preference: fleets have no reservation of their own
+		data.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationPreference: spec.CapacityReservationPreference}
+	}
 	if m.key != "" {
 		data.KeyName = &m.key
 	}

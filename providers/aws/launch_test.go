@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestLaunchByAFleet(t *testing.T) {
 	req.Pool.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
 	req.Query.DiskGiB = 10 // which the node must have free, beside the image's 75
 	got := mustLaunch(t, d, req)[0]
-	if got.Name != "p1-0" || got.State != driver.InstancePending || got.Offer != req.Offer {
+	if got.Name != "p1-0" || got.State != driver.InstancePending || !reflect.DeepEqual(got.Offer, req.Offer) {
 		t.Errorf("%+v", got)
 	}
 	r := f.rental(got.ID)

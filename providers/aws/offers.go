@@ -29,6 +29,7 @@ type catalogue struct {
 	onDemand         *priceList
 	spot             *spotPrices
 	extras           extras
+	reserved         reservation
 	excludeBurstable bool
 
 	mu    sync.Mutex
@@ -53,8 +54,9 @@ func (c *catalogue) offers(ctx context.Context, spec driver.Query) iter.Seq2[dri
 			for _, t := range page {
 				k, ok := kindOfType(t)
 				switch {
-				case !ok, c.excludeBurstable && k.burstable, !c.images.canBoot(k, arch):
+				case !ok:
 				case k.fits(spec):
+					k.unfit = c.unfit(k, arch)
 					good = append(good, k)
 				case !spec.Accelerator.IsZero() && anyNumber(spec).Matches(k.accelerator):
 					others[fmt.Sprintf("%v (%s)", k.accelerator, k.name)] = true
@@ -104,25 +106,29 @@ func (c *catalogue) typePages(ctx context.Context, spec driver.Query) iter.Seq2[
 	}
 }
 
-// priced turns instance types into offers.
+// unfit returns why the configuration cannot use a type, or "".
+func (c *catalogue) unfit(k kind, ownArch string) string {
+	if c.excludeBurstable && k.burstable {
+		return "has shared processors; Config.ExcludeBurstable is true"
+	}
+	return cmp.Or(c.reserved.unfit(k), c.images.unfit(k, ownArch))
+}
+
+// priced turns instance types into offers. Those that the configuration cannot use are rejected
+// with the reason.
 func (c *catalogue) priced(ctx context.Context, kinds []kind, spec driver.Query) ([]driver.Offer, error) {
-	if len(kinds) == 0 {
-		return nil, nil
-	}
-	var names, forSpot, onDemand []string
-	for _, k := range kinds {
-		names = append(names, k.name)
-	}
-	zones, err := c.zonesOf(ctx, names)
-	if err != nil {
+	if err := c.examine(ctx, kinds); err != nil {
 		return nil, err
 	}
-	kinds = slices.DeleteFunc(kinds, func(k kind) bool { return len(zones[k.name]) == 0 })
+	var forSpot, onDemand []string
 	for _, k := range kinds {
-		if k.spot && spec.Allocation != driver.OnDemand {
+		if k.unfit != "" {
+			continue
+		}
+		if k.spot && spec.Allocation != driver.OnDemand && c.reserved.id == "" {
 			forSpot = append(forSpot, k.name)
 		}
-		if k.onDemand && spec.Allocation != driver.Spot {
+		if (k.onDemand || c.reserved.block) && spec.Allocation != driver.Spot {
 			onDemand = append(onDemand, k.name)
 		}
 	}
@@ -130,28 +136,78 @@ func (c *catalogue) priced(ctx context.Context, kinds []kind, spec driver.Query)
 	if err != nil {
 		return nil, err
 	}
-	prices, err := c.onDemand.ask(ctx, onDemand)
-	if err != nil {
-		return nil, err
+	var prices map[string]float64
+	if !c.reserved.block {
+		if prices, err = c.onDemand.ask(ctx, onDemand); err != nil {
+			return nil, err
+		}
+	}
+	var egress float64
+	if len(forSpot)+len(onDemand) > 0 {
+		egress = c.onDemand.egress(ctx)
 	}
 	var offers []driver.Offer
 	for _, k := range kinds {
 		o := driver.Offer{
-			Provider: providerName, InstanceType: k.name, Region: c.api.region, Accelerator: k.accelerator, Arch: k.arch,
-			VCPUs: k.vcpus, MemoryGiB: k.memoryGiB, DiskGiB: float64(c.extras.diskGB(spec)),
+			Provider: providerName, InstanceType: k.name, Region: c.api.region, Country: countryOf(c.api.region), Accelerator: k.accelerator, Arch: k.arch,
+			VCPUs: k.vcpus, MemoryGiB: k.memoryGiB, DiskGiB: float64(c.extras.diskGB(spec)), EgressUSD: egress, Rejected: k.unfit,
 		}
+		if k.unfit != "" {
+			o.Spot, o.ID = spec.Allocation == driver.Spot, c.api.region+"/"+k.name
+			offers = append(offers, o)
+			continue
+		}
+		diskGB := c.extras.launchedGB(spec, k.image)
 		if slices.Contains(forSpot, k.name) {
 			o.Spot, o.ID = true, c.api.region+"/"+k.name+"/spot"
-			o.HourlyUSD = c.extras.add(least(spot[k.name], zones[k.name]), spec)
+			setPrice(&o, knownUSD(least(spot[k.name], k.zones)), diskGB)
 			offers = append(offers, o)
 		}
 		if slices.Contains(onDemand, k.name) {
 			o.Spot, o.ID = false, c.api.region+"/"+k.name+"/on-demand"
-			o.HourlyUSD = c.extras.add(prices[k.name], spec)
+			o.Warnings = c.reserved.warnings()
+			setPrice(&o, c.reserved.price(prices[k.name]), diskGB)
 			offers = append(offers, o)
 		}
 	}
 	return offers, nil
+}
+
+// examine looks up the zones and the image of each type that the configuration can use. A type
+// without them is unfit.
+func (c *catalogue) examine(ctx context.Context, kinds []kind) error {
+	var names []string
+	for _, k := range kinds {
+		if k.unfit == "" {
+			names = append(names, k.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	zones, err := c.zonesOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		if k.unfit != "" {
+			continue
+		}
+		if k.zones = zones[k.name]; len(k.zones) == 0 {
+			k.unfit = "is in no zone of the nodes' subnets"
+			continue
+		}
+		s, _ := softwareFor(k.accelerator)
+		k.image, err = c.images.forNode(ctx, k.arch, s)
+		switch {
+		case isGone(err):
+			k.unfit = fmt.Sprintf("has no default image: %v; set Config.AMI", err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 // least returns the lowest price in any of the zones, or 0.

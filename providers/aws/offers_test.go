@@ -15,7 +15,9 @@ import (
 
 func named(all []driver.Offer) (names []string) {
 	for _, o := range all {
-		if o.Spot {
+		if o.Rejected != "" {
+			names = append(names, o.InstanceType+" rejected")
+		} else if o.Spot {
 			names = append(names, o.InstanceType+" spot")
 		} else {
 			names = append(names, o.InstanceType)
@@ -33,7 +35,7 @@ func TestOffers(t *testing.T) {
 		want []string
 	}{
 		"anything":                     {gputrain.Spec{}, nil, []string{"c7i.large", "m7g.medium", "t3.medium"}}, // no old type, no tiny one, none with accelerators
-		"not burstable":                {gputrain.Spec{}, func(c *Config) { c.ExcludeBurstable = true }, []string{"c7i.large", "m7g.medium"}},
+		"not burstable":                {gputrain.Spec{}, func(c *Config) { c.ExcludeBurstable = true }, []string{"c7i.large", "m7g.medium", "t3.medium rejected"}},
 		"arm64":                        {gputrain.Spec{Arch: "arm64"}, nil, []string{"m7g.medium"}},
 		"both markets":                 {gputrain.Spec{VCPUs: 2, Allocation: cheapest}, nil, []string{"c7i.large spot", "c7i.large", "t3.medium spot", "t3.medium"}},
 		"spot":                         {gputrain.Spec{VCPUs: 2, Allocation: driver.Spot}, nil, []string{"c7i.large spot", "t3.medium spot"}},
@@ -44,14 +46,18 @@ func TestOffers(t *testing.T) {
 		"eight A100":                   {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, nil, []string{"p4d.24xlarge"}},
 		"of 80 GB":                     {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8), accelerators.Memory(80))}, nil, nil},
 		"a part of L4":                 {gputrain.Spec{Accelerator: accelerators.L4()}, nil, nil},
-		"in no zone of ours":           {gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, nil, nil},
-		"capacity block":               {gputrain.Spec{Accelerator: accelerators.H200(accelerators.Count(8))}, nil, nil},
+		"an eighth of an L4":           {gputrain.Spec{Accelerator: accelerators.L4(accelerators.Count(0.125))}, nil, []string{"g6f.large rejected"}},
+		"an eighth, one's own image":   {gputrain.Spec{Accelerator: accelerators.L4(accelerators.Count(0.125))}, func(c *Config) { c.AMI = "ami-00000001" }, []string{"g6f.large"}},
+		"a quarter of an L4":           {gputrain.Spec{Accelerator: accelerators.L4(accelerators.Count(0.25))}, nil, nil},
+		"in no zone of ours":           {gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, nil, []string{"p5.48xlarge rejected"}},
+		"capacity block":               {gputrain.Spec{Accelerator: accelerators.H200(accelerators.Count(8))}, nil, []string{"p5e.48xlarge rejected"}},
 		"Trainium2":                    {gputrain.Spec{Accelerator: accelerators.Trainium2(accelerators.Count(16))}, nil, []string{"trn2.48xlarge"}},
-		"V100 by the open driver":      {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, nil, nil},
+		"V100 by the open driver":      {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, nil, []string{"p3dn.24xlarge rejected"}},
 		"V100 with one's own image":    {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, func(c *Config) { c.AMI = "ami-00000001" }, []string{"p3dn.24xlarge"}},
-		"an image of one architecture": {gputrain.Spec{}, func(c *Config) { c.AMI = "ami-00000002" }, []string{"m7g.medium"}},
-		"no GPU image so old":          {gputrain.Spec{Accelerator: accelerators.A10G()}, func(c *Config) { c.UbuntuVersion = "20.04" }, nil},
-		"one's own subnet":             {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, func(c *Config) { c.SubnetID = testSubnets["us-east-1a"] }, nil},
+		"an image of one architecture": {gputrain.Spec{}, func(c *Config) { c.AMI = "ami-00000002" }, []string{"c7i.large rejected", "m7g.medium", "t3.medium rejected"}},
+		"no GPU image so old":          {gputrain.Spec{Accelerator: accelerators.A10G()}, func(c *Config) { c.UbuntuVersion = "20.04" }, []string{"g5.xlarge rejected"}},
+		"no image of that release":     {gputrain.Spec{Arch: "arm64"}, func(c *Config) { c.UbuntuVersion = "22.04" }, []string{"m7g.medium rejected"}},
+		"one's own subnet":             {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, func(c *Config) { c.SubnetID = testSubnets["us-east-1a"] }, []string{"p4d.24xlarge rejected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +71,12 @@ func TestOffers(t *testing.T) {
 				t.Errorf("%q, want %q", named(got), tt.want)
 			}
 			for _, o := range got {
+				if o.Country != "US" {
+					t.Errorf("%+v", o)
+				}
+				if o.Rejected != "" {
+					continue
+				}
 				if usd, known := o.HourlyUSD.USD(); !known || usd <= 0.005 || o.Region != "us-east-1" || o.Arch == "" || o.DiskGiB != 100 || o.ID == "" {
 					t.Errorf("%+v", o)
 				}
@@ -111,12 +123,15 @@ func TestPrices(t *testing.T) {
 	f := startFake(t)
 	d := f.open()
 	spec := gputrain.Spec{Accelerator: accelerators.A10G(), DiskGiB: 500, Allocation: driver.CheapestAllocation}
-	extra := 500*diskUSD + addressUSD
+	extra := (500+75)*diskUSD + addressUSD // with the image's 75 GB
 	all := cloudtest.Offers(t, d, spec.Query())
 	spot, _ := all[0].HourlyUSD.USD()
 	onDemand, _ := all[1].HourlyUSD.USD()
-	if !near(spot, 0.4+extra) || !near(onDemand, 1.006+extra) || all[0].DiskGiB != 500 {
+	if !near(spot, 0.4+extra) || !near(onDemand, 1.006+extra) || all[0].DiskGiB != 500 || all[0].EgressUSD != 0.09 {
 		t.Errorf("%+v", all)
+	}
+	if p := all[1].Parts; len(p) != 3 || p[0] != (driver.PricePart{Name: "machine", HourlyUSD: 1.006}) || p[1].Name != "disk" || !near(p[1].HourlyUSD, 575*diskUSD) || p[2] != (driver.PricePart{Name: "address", HourlyUSD: addressUSD}) {
+		t.Errorf("%+v", p)
 	}
 	n := len(f.Records(opOther))
 	cloudtest.Offers(t, d, spec.Query())
@@ -142,7 +157,7 @@ func TestPricesOfMany(t *testing.T) {
 		}
 	}
 	for _, r := range f.Records(opOther) {
-		if strings.Contains(r.Body, "instanceType") {
+		if strings.Contains(r.Body, "instanceType\"") {
 			t.Errorf("%s", r.Body)
 		}
 	}
@@ -155,7 +170,7 @@ func TestPricesDenied(t *testing.T) {
 	f.denied["AWSPriceListService.GetProducts"], f.denied["DescribeSpotPriceHistory"] = true, true
 	d := f.open()
 	all := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.A10G(), Allocation: driver.CheapestAllocation})
-	if len(all) != 2 || all[0].HourlyUSD != (driver.Price{}) || all[1].HourlyUSD != (driver.Price{}) {
+	if len(all) != 2 || all[0].HourlyUSD != (driver.Price{}) || all[1].HourlyUSD != (driver.Price{}) || all[0].Parts != nil || all[0].EgressUSD != 0 {
 		t.Errorf("%+v", all)
 	}
 	f.denied["DescribeInstanceTypes"] = true
@@ -192,7 +207,7 @@ func TestProducts(t *testing.T) {
 		`{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Quantity","pricePerUnit":{"USD":"9"}}}}}}}`: 0,
 		`{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"unit":"Hrs","pricePerUnit":{"USD":"free"}}}}}}}`:   0,
 	} {
-		if _, usd := product(text); usd != want {
+		if _, usd := product(text, "Hrs"); usd != want {
 			t.Errorf("%s: %v", text, usd)
 		}
 	}

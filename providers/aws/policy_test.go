@@ -2,6 +2,7 @@ package aws
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -13,98 +14,110 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// The documented policy allows all that the driver calls, and nothing else except the
-// role that spot and fleets need once per account.
-func TestPolicy(t *testing.T) {
+// Each documented policy suffices for the life of a pool, and has nothing that is not used, except
+// the role that spot and fleets need once per account. The fake refuses everything else.
+func TestPolicies(t *testing.T) {
 	t.Parallel()
-	f := startFake(t)
-	d := prepared(t, f)
-	spec := a10g
-	spec.Allocation = driver.CheapestAllocation
-	o := cloudtest.Offers(t, d, spec.Query())[1]
-	got := mustLaunch(t, d, request(a10g, o, 1))
-	f.Do(func() {
-		f.noFleets = true
-		f.volumes.Put(nil, "vol-00000001", row{"VolumeId": "vol-00000001", "Size": 1, "Tags": []tagRow{{tagPool, "p1"}, {tagManaged, "true"}}})
-	})
-	req := request(a10g, o, 2)
-	req.Nodes, req.Token = req.Nodes[1:], "other"
-	got = append(got, mustLaunch(t, d, req)...)
-	for _, in := range got {
-		if err := d.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now(), in.ID); err != nil {
+	policies := documentedPolicies(t)
+	if len(policies) != 2 || len(policies[1]) >= len(policies[0]) {
+		t.Fatalf("%d policies; want one, and a shorter one", len(policies))
+	}
+	for i, policy := range policies {
+		f := startFake(t)
+		f.only = policy
+		f.allow(100)
+		d := prepared(t, f)
+		spec := a10g
+		spec.Allocation = driver.CheapestAllocation
+		offers := cloudtest.Offers(t, d, spec.Query())
+		if _, known := offers[1].HourlyUSD.USD(); len(offers) != 2 || known != (i == 0) {
+			t.Errorf("%+v", offers)
+		}
+		if _, err := d.Quota(t.Context(), offers[1]); i == 0 && err != nil || i == 1 && !errors.Is(err, driver.ErrAuth) {
 			t.Error(err)
 		}
-		cloudtest.Describe(t, d, in.ID)
-		if err := d.Terminate(t.Context(), in.ID); err != nil {
+		got := mustLaunch(t, d, request(a10g, offers[1], 1))
+		f.Do(func() {
+			f.noFleets = true
+			f.volumes.Put(nil, "vol-00000001", row{"VolumeId": "vol-00000001", "Size": 1, "Tags": []tagRow{{tagPool, "p1"}, {tagManaged, "true"}}})
+		})
+		req := request(spec, offers[0], 2)
+		req.Nodes, req.Token = req.Nodes[1:], "other"
+		got = append(got, mustLaunch(t, d, req)...)
+		for _, in := range got {
+			if err := d.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now(), in.ID); err != nil {
+				t.Error(err)
+			}
+			cloudtest.Describe(t, d, in.ID)
+			if err := d.Terminate(t.Context(), in.ID); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := d.List(t.Context(), ""); err != nil {
 			t.Error(err)
 		}
-	}
-	if _, err := d.List(t.Context(), ""); err != nil {
-		t.Error(err)
-	}
-	if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
-		t.Error(err)
-	}
-	called := map[string]bool{"iam:CreateServiceLinkedRole": true}
-	for _, r := range f.Records() {
-		switch target := r.Header.Get("X-Amz-Target"); {
-		case target != "":
-			called[map[string]string{"AmazonSSM.GetParameter": "ssm:GetParameter", "AWSPriceListService.GetProducts": "pricing:GetProducts"}[target]] = true
-		case strings.Contains(r.Body, "GetCallerIdentity"): // which needs no permission
-		default:
-			called["ec2:"+r.Op] = true
+		if err := d.Release(t.Context(), cloudtest.Info("p1")); err != nil {
+			t.Error(err)
 		}
-	}
-	allowed := documentedPolicy(t)
-	for _, action := range slices.Sorted(maps.Keys(called)) {
-		if !allowed[action] {
-			t.Errorf("the policy lacks %s", action)
+		if live := f.live(); len(live) != 0 {
+			t.Errorf("left: %v", live)
 		}
-	}
-	for _, action := range slices.Sorted(maps.Keys(allowed)) {
-		if !called[action] {
-			t.Errorf("the policy has %s, which nothing calls", action)
-		}
+		f.Do(func() {
+			f.used["iam:CreateServiceLinkedRole"] = true
+			for _, action := range slices.Sorted(maps.Keys(policy)) {
+				if !f.used[action] {
+					t.Errorf("policy %d has %s, which nothing needs", i+1, action)
+				}
+			}
+		})
 	}
 }
 
-// documentedPolicy returns the actions of the policy in doc.go.
-func documentedPolicy(t *testing.T) map[string]bool {
+// documentedPolicies returns the actions of each policy in doc.go.
+func documentedPolicies(t *testing.T) (all []map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	var policies []string
+	inside := false
 	for line := range strings.Lines(string(text)) {
-		if code, ok := strings.CutPrefix(line, "//\t"); ok && (len(lines) > 0 || strings.HasPrefix(code, `{"Version"`)) {
-			lines = append(lines, code)
-		} else if len(lines) > 0 {
-			break
+		code, ok := strings.CutPrefix(line, "//\t")
+		switch {
+		case ok && strings.HasPrefix(code, `{"Version"`):
+			policies, inside = append(policies, code), true
+		case ok && inside:
+			policies[len(policies)-1] += code
+		default:
+			inside = false
 		}
 	}
-	var policy struct {
-		Version   string
-		Statement []struct {
-			Effect    string
-			Action    any // one, or a list
-			Resource  string
-			Condition map[string]map[string]any
-		}
-	}
-	if err := json.Unmarshal([]byte(strings.Join(lines, "")), &policy); err != nil {
-		t.Fatalf("%v: %s", err, lines)
-	}
-	all := map[string]bool{}
-	for _, s := range policy.Statement {
-		switch action := s.Action.(type) {
-		case string:
-			all[action] = true
-		case []any:
-			for _, a := range action {
-				all[a.(string)] = true
+	for _, text := range policies {
+		var policy struct {
+			Version   string
+			Statement []struct {
+				Effect    string
+				Action    any // one, or a list
+				Resource  string
+				Condition map[string]map[string]any
 			}
 		}
+		if err := json.Unmarshal([]byte(text), &policy); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		actions := map[string]bool{}
+		for _, s := range policy.Statement {
+			switch action := s.Action.(type) {
+			case string:
+				actions[action] = true
+			case []any:
+				for _, a := range action {
+					actions[a.(string)] = true
+				}
+			}
+		}
+		all = append(all, actions)
 	}
 	return all
 }

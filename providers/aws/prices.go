@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -21,8 +22,8 @@ import (
 )
 
 const (
-	// A price on demand expires after priceAge.
-	priceAge = 24 * time.Hour
+	// A price on demand expires after priceAge, and the spot price of a machine after spotAge.
+	priceAge, spotAge = 24 * time.Hour, 10 * time.Minute
 	// At most pricesAtOnce prices are requested at the same time. From manyPrices on, all
 	// prices of the region are requested, which is quicker.
 	pricesAtOnce, manyPrices = 10, 30
@@ -36,7 +37,7 @@ type extras struct {
 	defaultDiskGB int // if the spec asks for none
 }
 
-// diskGB returns the size of a node's disk. An image can need more.
+// diskGB returns the space on a node's disk: for the tasks, if the spec asks for it, or for all.
 func (e extras) diskGB(spec driver.Query) int {
 	if spec.DiskGiB <= 0 {
 		return e.defaultDiskGB
@@ -44,16 +45,37 @@ func (e extras) diskGB(spec driver.Query) int {
 	return int(math.Ceil(spec.DiskGiB))
 }
 
-func (e extras) usd(spec driver.Query) float64 {
-	return float64(e.diskGB(spec))*diskUSD + addressUSD
+// launchedGB returns the size of the disk that a launch makes. What the spec asks for comes on top
+// of what the image takes; the default includes that, and is never less.
+func (e extras) launchedGB(spec driver.Query, of image) int {
+	if spec.DiskGiB > 0 {
+		return e.diskGB(spec) + of.diskGB
+	}
+	return max(e.diskGB(spec), of.diskGB)
 }
 
-// add returns the price of a machine with its extras. A usd of 0 means unknown.
-func (e extras) add(usd float64, spec driver.Query) driver.Price {
+// extrasUSD returns the price of a disk of that size and of a public address.
+func extrasUSD(diskGB int) float64 { return float64(diskGB)*diskUSD + addressUSD }
+
+// setPrice sets the price of an offer, which is that of its machine with its disk and address, and
+// its parts. If the machine's price is not known, that of the whole is not.
+func setPrice(o *driver.Offer, machine driver.Price, diskGB int) {
+	usd, known := machine.USD()
+	if o.HourlyUSD, o.Parts = (driver.Price{}), nil; !known {
+		return
+	}
+	o.HourlyUSD = driver.USD(math.Round((usd+extrasUSD(diskGB))*1e6) / 1e6)
+	o.Parts = []driver.PricePart{
+		{Name: "machine", HourlyUSD: usd}, {Name: "disk", HourlyUSD: float64(diskGB) * diskUSD}, {Name: "address", HourlyUSD: addressUSD},
+	}
+}
+
+// knownUSD returns a price, of which 0 means unknown.
+func knownUSD(usd float64) driver.Price {
 	if usd <= 0 {
 		return driver.Price{}
 	}
-	return driver.USD(math.Round((usd+e.usd(spec))*1e6) / 1e6)
+	return driver.USD(usd)
 }
 
 // spotPrices are the spot prices that were seen last, in USD an hour.
@@ -61,6 +83,7 @@ type spotPrices struct {
 	api *client
 	mu  sync.Mutex
 	usd map[string]map[string]float64 // by instance type and zone; the inner maps are never changed
+	at  map[[2]string]time.Time       // when the price of a type in a zone was asked for
 }
 
 // latest returns the prices of an instance type that were seen last, by zone.
@@ -76,11 +99,39 @@ func (p *spotPrices) ask(ctx context.Context, names []string) (map[string]map[st
 	if len(names) == 0 || !paysUSD(p.api.region) {
 		return found, nil
 	}
+	return p.read(ctx, names, "")
+}
+
+// now returns the present price of an instance type in a zone. It asks for it at most every
+// spotAge, and returns the price that was seen last if there is no answer. 0 means unknown.
+func (p *spotPrices) now(ctx context.Context, instanceType, zone string) float64 {
+	key := [2]string{instanceType, zone}
+	p.mu.Lock()
+	usd, due := p.usd[instanceType][zone], time.Since(p.at[key]) >= spotAge
+	if due {
+		p.at[key] = time.Now()
+	}
+	p.mu.Unlock()
+	if !due || zone == "" || !paysUSD(p.api.region) {
+		return usd
+	}
+	if found, err := p.read(ctx, []string{instanceType}, zone); err == nil && found[instanceType][zone] > 0 {
+		return found[instanceType][zone]
+	}
+	return usd
+}
+
+// read asks for the prices of instance types, in all zones or in one.
+func (p *spotPrices) read(ctx context.Context, names []string, zone string) (map[string]map[string]float64, error) {
+	found := map[string]map[string]float64{}
 	in := ec2.DescribeSpotPriceHistoryInput{ProductDescriptions: []string{"Linux/UNIX"}, StartTime: sdk.Time(time.Now())}
+	if zone != "" {
+		in.AvailabilityZone = &zone
+	}
 	for _, name := range names {
 		in.InstanceTypes = append(in.InstanceTypes, types.InstanceType(name))
 	}
-	newest := map[[2]string]time.Time{}
+	newest, asked := map[[2]string]time.Time{}, time.Now()
 	pages := ec2.NewDescribeSpotPriceHistoryPaginator(p.api.ec2, &in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -107,7 +158,15 @@ func (p *spotPrices) ask(ctx context.Context, names []string) (map[string]map[st
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, zones := range found {
-		p.usd[name] = zones
+		all := maps.Clone(p.usd[name])
+		if zone == "" || all == nil {
+			all = map[string]float64{}
+		}
+		maps.Copy(all, zones)
+		p.usd[name] = all
+		for zone := range zones {
+			p.at[[2]string{name, zone}] = asked
+		}
 	}
 	return found, nil
 }
@@ -118,6 +177,9 @@ type priceList struct {
 	mu  sync.Mutex         // held during requests
 	usd map[string]float64 // by instance type; 0 means unknown
 	at  time.Time
+
+	outUSD float64 // a GiB to the internet; 0 means unknown
+	outAt  time.Time
 }
 
 // ask returns the prices of instance types. An unknown price is 0 or missing.
@@ -163,20 +225,57 @@ func (p *priceList) ask(ctx context.Context, names []string) (map[string]float64
 	return maps.Clone(p.usd), nil
 }
 
+// egress returns the price of a GiB to the internet, without the account's free amount and its
+// discounts for many TiB. It is 0 if that is not known, which is no error: no offer depends on it.
+func (p *priceList) egress(ctx context.Context) float64 {
+	if p.api.pricing == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.outAt.IsZero() && time.Since(p.outAt) < priceAge {
+		return p.outUSD
+	}
+	usd := 0.0
+	for text, err := range p.list(ctx, "AWSDataTransfer", [2]string{"transferType", "AWS Outbound"}, [2]string{"fromRegionCode", p.api.region}, [2]string{"toLocation", "External"}) {
+		if err != nil && !isDenied(err) {
+			return 0
+		}
+		_, gib := product(text, "GB")
+		usd = max(usd, gib)
+	}
+	p.outUSD, p.outAt = usd, time.Now()
+	return usd
+}
+
 // products asks the Price List for an instance type, or for all types of the region.
 func (p *priceList) products(ctx context.Context, name string) (map[string]float64, error) {
+	found := map[string]float64{}
+	for text, err := range p.list(ctx, "AmazonEC2",
+		[2]string{"regionCode", p.api.region}, [2]string{"operatingSystem", "Linux"}, [2]string{"tenancy", "Shared"}, [2]string{"preInstalledSw", "NA"},
+		[2]string{"capacitystatus", "Used"}, [2]string{"instanceType", name}) {
+		if err != nil {
+			return nil, err
+		}
+		if name, usd := product(text, "Hrs"); usd > 0 {
+			found[name] = usd
+		}
+	}
+	return found, nil
+}
+
+// list yields the items of a service in the Price List that have some values, page by page. Empty
+// values match all items.
+func (p *priceList) list(ctx context.Context, service string, values ...[2]string) iter.Seq2[string, error] {
 	type match struct{ Type, Field, Value string }
 	filters := []match{}
-	for _, f := range [][2]string{
-		{"regionCode", p.api.region}, {"operatingSystem", "Linux"}, {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"}, {"instanceType", name},
-	} {
+	for _, f := range values {
 		if f[1] != "" {
 			filters = append(filters, match{"TERM_MATCH", f[0], f[1]})
 		}
 	}
-	found := map[string]float64{}
-	for text, err := range rest.Pages(func(cursor string) ([]string, string, error) {
-		in := map[string]any{"ServiceCode": "AmazonEC2", "FormatVersion": "aws_v1", "Filters": filters, "MaxResults": 100}
+	return rest.Pages(func(cursor string) ([]string, string, error) {
+		in := map[string]any{"ServiceCode": service, "FormatVersion": "aws_v1", "Filters": filters, "MaxResults": 100}
 		if cursor != "" {
 			in["NextToken"] = cursor
 		}
@@ -191,19 +290,12 @@ func (p *priceList) products(ctx context.Context, name string) (map[string]float
 			return nil, "", fmt.Errorf("GetProducts: %w: the answer has no list of prices, not even an empty one", rest.ErrAnswer)
 		}
 		return *out.PriceList, out.NextToken, nil
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		if name, usd := product(text); usd > 0 {
-			found[name] = usd
-		}
-	}
-	return found, nil
+	})
 }
 
-// product reads an item of the Price List: the type and its hourly price.
-func product(text string) (name string, usd float64) {
+// product reads an item of the Price List: its instance type, if it has one, and its highest price
+// for a unit.
+func product(text, unit string) (name string, usd float64) {
 	var p struct {
 		Product struct {
 			Attributes struct {
@@ -225,7 +317,7 @@ func product(text string) (name string, usd float64) {
 	for _, term := range p.Terms.OnDemand {
 		for _, dimension := range term.PriceDimensions {
 			v, err := strconv.ParseFloat(dimension.PricePerUnit["USD"], 64)
-			if err == nil && v > usd && (dimension.Unit == "" || dimension.Unit == "Hrs") {
+			if err == nil && v > usd && (dimension.Unit == "" || dimension.Unit == unit) {
 				usd = v
 			}
 		}

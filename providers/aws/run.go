@@ -62,6 +62,10 @@ func (m creation) runOf(zone string) *ec2.RunInstancesInput {
 	if m.attempt.placement != "" {
 		in.Placement = &types.Placement{GroupName: &m.attempt.placement}
 	}
+	in.CapacityReservationSpecification = m.reserved.specification()
+	if m.reserved.block {
+		in.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeCapacityBlock}
+	}
 	if m.req.Offer.Spot {
 		spot := &types.SpotMarketOptions{
 			SpotInstanceType: types.SpotInstanceTypeOneTime, InstanceInterruptionBehavior: types.InstanceInterruptionBehaviorTerminate,

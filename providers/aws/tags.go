@@ -2,10 +2,13 @@ package aws
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -80,7 +83,39 @@ func nodeTags(req driver.Launch, node driver.NodeRequest) tagList {
 		l.add(tagAccelerator, req.Offer.Accelerator.String())
 	}
 	l.add(tagHostKey, t.HostKey)
+	for _, key := range slices.Sorted(maps.Keys(req.Pool.Tags)) {
+		value := req.Pool.Tags[key]
+		l = append(l, types.Tag{Key: &key, Value: &value})
+	}
 	return l
+}
+
+const (
+	// mostTags is the number of tags that EC2 allows a thing to have, and mostUserTags what those
+	// of this package leave.
+	mostTags, mostUserTags = 50, 35
+)
+
+var userTagForm = regexp.MustCompile(`^[\pL\pN\s_.:/=+@-]{1,128}$`)
+
+// checkPool refuses an invalid ID of a pool, and user's tags that EC2 would refuse.
+func checkPool(pool driver.PoolInfo) error {
+	if err := pooltag.CheckPool(pool.ID); err != nil {
+		return err
+	}
+	if n := len(pool.Tags); n > mostUserTags {
+		return fmt.Errorf("%w: there are %d tags; EC2 allows %d on a machine, of which gputrain needs %d", driver.ErrInvalid, n, mostTags, mostTags-mostUserTags)
+	}
+	for key, value := range pool.Tags {
+		lower := strings.ToLower(key)
+		switch {
+		case strings.HasPrefix(lower, "aws:"), strings.HasPrefix(lower, "gputrain:"), key == "Name":
+			return fmt.Errorf("%w: the tag %q is reserved: choose another name than Name, aws:... and gputrain:...", driver.ErrInvalid, key)
+		case !userTagForm.MatchString(key), !tagForm.Allowed.MatchString(value):
+			return fmt.Errorf("%w: EC2 takes no tag %q=%q: use letters, digits, spaces and _.:/=+-@, at most 128 in a key and 256 in a value", driver.ErrInvalid, key, value)
+		}
+	}
+	return nil
 }
 
 // specifications returns the tags in the form that a create takes.
