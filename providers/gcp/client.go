@@ -40,6 +40,7 @@ type client struct {
 	firewalls    *compute.FirewallsClient
 	zoneOps      *compute.ZoneOperationsClient
 	globalOps    *compute.GlobalOperationsClient
+	projects     *compute.ProjectsClient
 }
 
 func newClient(ctx context.Context, cfg Config, base http.RoundTripper, id *identity) (*client, error) {
@@ -54,7 +55,7 @@ func newClient(ctx context.Context, cfg Config, base http.RoundTripper, id *iden
 	// With an HTTP client given, Google's client looks for neither credentials nor an address.
 	opts := []option.ClientOption{option.WithEndpoint(cfg.compute()), option.WithHTTPClient(hc)}
 	// Their Close would do nothing: the connections belong to base.
-	var errs [9]error
+	var errs [10]error
 	c.instances, errs[0] = compute.NewInstancesRESTClient(ctx, opts...)
 	c.machines, errs[1] = compute.NewMachineTypesRESTClient(ctx, opts...)
 	c.accelerators, errs[2] = compute.NewAcceleratorTypesRESTClient(ctx, opts...)
@@ -64,6 +65,7 @@ func newClient(ctx context.Context, cfg Config, base http.RoundTripper, id *iden
 	c.firewalls, errs[6] = compute.NewFirewallsRESTClient(ctx, opts...)
 	c.zoneOps, errs[7] = compute.NewZoneOperationsRESTClient(ctx, opts...)
 	c.globalOps, errs[8] = compute.NewGlobalOperationsRESTClient(ctx, opts...)
+	c.projects, errs[9] = compute.NewProjectsRESTClient(ctx, opts...)
 	return c, errors.Join(errs[:]...)
 }
 
@@ -282,21 +284,39 @@ func (c *client) acceleratorTypes(ctx context.Context, zone string) ([]*computep
 	})
 }
 
-// zones returns the zones of a region, in alphabetical order.
-func (c *client) zones(ctx context.Context, region string) ([]string, error) {
+// region returns a region, with its zones and quotas.
+func (c *client) region(ctx context.Context, region string) (*computepb.Region, error) {
 	r, err := c.regions.Get(ctx, &computepb.GetRegionRequest{Project: c.project, Region: region}, again())
 	if err == nil && r.GetName() != region {
 		err = fmt.Errorf("%w: the answer is not a region", errAnswer)
 	}
-	if err != nil {
-		return nil, c.done(ctx, "regions.get", err)
+	return r, c.done(ctx, "regions.get", err)
+}
+
+func (c *client) listRegions(ctx context.Context) ([]*computepb.Region, error) {
+	return listAll(ctx, c, "regions.list", "compute#regionList", func(ctx context.Context) (func() (*computepb.Region, error), func() any) {
+		it := c.regions.List(ctx, &computepb.ListRegionsRequest{Project: c.project, MaxResults: proto.Uint32(pageSize)}, again())
+		return it.Next, func() any { return it.Response }
+	})
+}
+
+// projectQuotas returns the project's quotas for all regions.
+func (c *client) projectQuotas(ctx context.Context) ([]*computepb.Quota, error) {
+	p, err := c.projects.Get(ctx, &computepb.GetProjectRequest{Project: c.project}, again())
+	if err == nil && p.GetName() == "" {
+		err = fmt.Errorf("%w: the answer is not a project", errAnswer)
 	}
+	return p.GetQuotas(), c.done(ctx, "projects.get", err)
+}
+
+// zonesOf returns the zones of a region, in alphabetical order.
+func zonesOf(r *computepb.Region) []string {
 	var zones []string
 	for _, address := range r.GetZones() {
 		zones = append(zones, last(address))
 	}
 	slices.Sort(zones)
-	return zones, nil
+	return zones
 }
 
 func (c *client) imageOf(ctx context.Context, project, family string) (*computepb.Image, error) {

@@ -68,9 +68,14 @@ type Config struct {
 	// PrivateIP gives nodes no public address. The caller reaches them by their private one,
 	// over a VPN or from within the network.
 	PrivateIP bool
+	// Reservation is a reservation of the zone that all nodes run in: its name, or
+	// "projects/P/reservations/NAME" for one that another project shares. It needs Zone, and
+	// MachineType should name the reservation's: Google refuses others at the launch. Empty means
+	// none; Google then uses open reservations that fit.
+	Reservation string
 	// ServiceAccount is the identity of the nodes: an email address. If it has the permission
-	// compute.instances.delete, nodes delete themselves when their pool is gone. Empty means
-	// none.
+	// compute.instances.delete, nodes delete themselves when their pool is gone. If empty, nodes
+	// have none, not even the project's default one, and cannot delete themselves.
 	ServiceAccount string
 	// SSHUser is the login user of the nodes' image, never root. If empty, it is "gputrain".
 	SSHUser string
@@ -80,9 +85,9 @@ type Config struct {
 	// that do not publish their keys and organisations that forbid publishing.
 	TrustFirstContact bool
 
-	// InstanceTimeout bounds how long a started node waits for its pool; then it shuts itself
-	// down. Zero means 5 minutes. It does not bound a node's life after that: see Spec.Lease
-	// and Spec.TTL.
+	// InstanceTimeout bounds how long a started node waits for its pool, and how long it goes on
+	// after its lease without a ServiceAccount; then it shuts itself down. Zero means 5 minutes. It
+	// does not bound a node's life before that: see Spec.Lease and Spec.TTL.
 	InstanceTimeout time.Duration
 	// MaxRunDuration is the run time after which Google itself deletes a node, from 30 seconds
 	// to 120 days. Zero means ten minutes beyond Spec.TTL, or no limit without a TTL.
@@ -183,6 +188,7 @@ var (
 	subnetForm  = regexp.MustCompile(`^(?:projects/[^/]+/regions/[^/]+/subnetworks/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$`)
 	imageForm   = regexp.MustCompile(`^projects/([^/\s]+)/global/images/(family/)?([^/\s]+)$`)
 	userForm    = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	reserveForm = regexp.MustCompile(`^(?:projects/[^/\s]+/reservations/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$`)
 	emailForm   = regexp.MustCompile(`^[^@\s'"]+@[^@\s'"]+$`)
 )
 
@@ -205,6 +211,8 @@ func (c Config) validate() error {
 		_, err := netip.ParsePrefix(r)
 		require(err == nil, "SourceRanges has %q, which is not like 203.0.113.0/24", r)
 	}
+	require(is(reserveForm, c.Reservation), "Reservation %q is neither a name nor like projects/P/reservations/NAME", c.Reservation)
+	require(c.Reservation == "" || c.Zone != "" && c.Region == "", "Reservation is set without Zone, or with Region: a reservation belongs to a zone")
 	require(is(emailForm, c.ServiceAccount), "ServiceAccount %q is not an email address", c.ServiceAccount)
 	require(is(userForm, c.SSHUser) && c.SSHUser != "root", "SSHUser %q is not the name of a user other than root", c.SSHUser)
 	require(c.SSHPort >= 0 && c.SSHPort < 1<<16, "SSHPort is %d", c.SSHPort)
@@ -228,7 +236,18 @@ func regionOf(zone string) string {
 func (c Config) compute() string { return cmp.Or(c.Endpoint, computeEndpoint) }
 func (c Config) billing() string { return cmp.Or(c.Endpoint, billingEndpoint) }
 
-// diskGB returns the size of a node's disk.
+// diskType returns the type of a node's disk, for machines of a family.
+func (c Config) diskType(family string) string {
+	switch {
+	case c.DiskType != "":
+		return c.DiskType
+	case isHyperdisk(family):
+		return "hyperdisk-balanced"
+	}
+	return "pd-balanced"
+}
+
+// diskGB returns the size of a node's disk. An image can need more.
 func (c Config) diskGB(spec driver.Query) int64 {
 	if spec.DiskGiB <= 0 {
 		return int64(c.DiskSizeGB)

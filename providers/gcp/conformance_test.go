@@ -39,6 +39,8 @@ func TestConformance(t *testing.T) {
 			Foreign:  f.foreign,
 			States:   f.states,
 			Stall:    func() { f.Do(func() { f.status = "STAGING" }) },
+			Allow:    f.allow, // the first offer has one L4
+			Tags:     f.labels,
 			Room:     func(n int) { f.Do(func() { f.room = n }) },
 			Unpriced: func() { f.Do(func() { f.skus = nil }) },
 			// Each zone has its own list.
@@ -48,10 +50,27 @@ func TestConformance(t *testing.T) {
 			Secrets:     []string{testToken, privateLine(t, rightKey())},
 			Dial:        fakecloud.Dial,
 			Without: map[string]string{
+				"Funds": "Google bills by invoice: no API tells a balance",
 				"terminate that does not find what has ended": "only spot machines are preempted: TestPreemptedInstanceThatIsNotFound",
 			},
 		}
 	})
+}
+
+// labels returns the labels of an instance. The fake refuses a disk with others.
+func (f *fake) labels(id string) map[string]string {
+	all := map[string]string{}
+	f.Do(func() {
+		v, ok := f.instances.Get(nil, id)
+		if !ok {
+			f.t.Fatalf("there is no instance %s", id)
+		}
+		labels, _ := v.row["labels"].(row)
+		for key, value := range labels {
+			all[key] = text(value)
+		}
+	})
+	return all
 }
 
 // everything returns all resources in the project, with those that gputrain did not make.

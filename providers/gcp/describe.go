@@ -80,8 +80,8 @@ func (i *instances) one(ctx context.Context, id string) (driver.Instance, error)
 	t := tagIn(in)
 	known := i.note(id, func(n *node) {
 		n.seen, n.op = true, nil
-		if t.Type != "" {
-			n.offer = t.offer(zone)
+		if o := t.offer(zone); t.Type != "" && (n.offer.ID != o.ID || n.offer.HourlyUSD != o.HourlyUSD) {
+			n.offer = o // the tag has less than an offer of this driver, but is certainly the machine's
 		}
 	})
 	now := driver.Instance{ID: id, Name: name, Rank: t.Rank, Offer: known.offer, Labels: map[string]string{"gcp.zone": zone}}

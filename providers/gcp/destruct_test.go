@@ -53,7 +53,7 @@ func on(t *testing.T, m *fakecloud.Machine, text, metadata string) *exec.Cmd {
 	return cmd
 }
 
-// A machine with an identity deletes itself. One without an identity shuts down.
+// A machine with an identity deletes itself. If that fails, it shuts down.
 func TestSelfDestruct(t *testing.T) {
 	needsCurl(t)
 	t.Parallel()
@@ -62,7 +62,10 @@ func TestSelfDestruct(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
 			f.selfDelete = true
-			d := f.open()
+			d := f.open(func(c *Config) { c.ServiceAccount = "node@p.iam.gserviceaccount.com" })
+			if text := f.open().Scripts(driver.Instance{ID: testZone + "/p1-0"}).SelfDestruct; text != "" {
+				t.Error("a machine without an identity is said to end itself")
+			}
 			in := mustLaunch(t, d, oneL4, 0)
 			var machine *fakecloud.Machine
 			f.Do(func() {
@@ -128,25 +131,35 @@ func TestUnclaimedNode(t *testing.T) {
 	}
 }
 
-// A node that was taken over does not end itself. It runs until its lease ends.
+// A node that was taken over does not end itself while its lease, or its program, lasts. It ends once
+// nothing of those is left on it for as long as it may be unclaimed.
 func TestNodeThatIsTakenOver(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open(func(c *Config) { c.InstanceTimeout = time.Second })
 	m := fakecloud.NewMachine(t, fakecloud.MachineConfig{AuthorizedKey: cloudtest.PoolKey})
 	name := "p1-" + strings.ToLower(rand.Text())
-	work := on(t, m, "sleep 600", "")
+	work := on(t, m, "exec sleep 600", "")
 	work.Env = append(work.Env, "GPUTRAIN_NODE="+name)
 	if err := work.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = work.Wait() }()
 	defer func() { _ = work.Process.Kill() }()
-	if out, err := on(t, m, d.cfg.startScript(instanceID(testZone, name), name)+"wait\n", "127.0.0.1:1").CombinedOutput(); err != nil {
+	script := strings.ReplaceAll(d.cfg.startScript(instanceID(testZone, name), name), "gcp_step=10", "gcp_step=1")
+	if out, err := on(t, m, script, "127.0.0.1:1").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if state, why := m.State(); state != fakecloud.Up {
-		t.Errorf("it is %v: %s", state, why)
+	select {
+	case <-m.Down():
+		t.Error("it ends although it was taken over")
+	case <-time.After(3 * time.Second): // the script looks every second, and may wait for one
+	}
+	_ = work.Process.Kill()
+	_ = work.Wait()
+	select {
+	case <-m.Down():
+	case <-time.After(eventTimeout):
+		t.Error("it goes on, and no program has it any more")
 	}
 }
 

@@ -13,8 +13,8 @@
 //     endpoint or HTTP client of one's own.
 //   - Billing: by the second; ended by instances.delete.
 //   - Private network: yes.
-//   - Ends itself: with [Config].ServiceAccount deletes itself; without shuts down, and its disk
-//     stays for Reap; Google deletes it after the TTL.
+//   - Ends itself: with [Config].ServiceAccount deletes itself; without shuts down after its lease,
+//     and its disk stays for Reap; Google deletes it after the TTL.
 //   - Host key pinned by: the cloud's word: guest attributes.
 //   - Tags: yes: labels.
 //   - Tried against: a fake held to the vendor's API description, with Google's own client; not
@@ -38,12 +38,17 @@
 // iam.serviceAccountUser has:
 //
 //	compute.instances.{create,delete,get,list,setLabels,setMetadata,setTags,getGuestAttributes}
-//	compute.disks.{create,delete,list,setLabels}
-//	compute.subnetworks.{use,useExternalIp}
-//	compute.machineTypes.list, compute.acceleratorTypes.list, compute.regions.get
-//	compute.zoneOperations.{get,list}, compute.globalOperations.get
+//	compute.disks.{create,delete,list,setLabels}, compute.subnetworks.use
+//	compute.machineTypes.list, compute.acceleratorTypes.list, compute.zoneOperations.{get,list}
+//	compute.subnetworks.useExternalIp                                           unless PrivateIP
 //	compute.firewalls.{create,delete,get,list}, compute.networks.updatePolicy   unless NoFirewall
+//	compute.globalOperations.get                                                unless NoFirewall
 //	compute.instances.setServiceAccount, iam.serviceAccounts.actAs              with ServiceAccount
+//	compute.regions.{get,list}, compute.projects.get                            for quotas and places
+//
+// The last ones are optional: without them, Region, Spec.Regions and Spec.Countries cannot be used, and
+// only a launch shows that a quota is used up. The list was tested against a fake that refuses
+// everything else, by what is known of each call's permissions; not yet against Google.
 //
 // Images of projects other than Google's also need compute.images.useReadOnly and
 // compute.images.getFromFamily there.
@@ -53,7 +58,7 @@
 //	ProjectID          GOOGLE_CLOUD_PROJECT, GCLOUD_PROJECT, the credentials' project
 //	Credentials        Application Default Credentials
 //	Region             none             all of its zones, each with offers of its own
-//	Zone               us-central1-a    unless Region or Spec.Regions is set
+//	Zone               us-central1-a    unless Region, Spec.Regions or Spec.Countries is set
 //	MachineType        all that fit     "g2-standard-8"
 //	Image              common-cu129-ubuntu-2404-nvidia-580; Ubuntu 24.04 without a GPU
 //	DiskSizeGB         200              GiB, if Spec.DiskGiB is zero
@@ -63,6 +68,7 @@
 //	SourceRanges       0.0.0.0/0        addresses that reach SSH
 //	NoFirewall         false            make no rules
 //	PrivateIP          false            no public address
+//	Reservation        none             that all nodes run in; needs Zone
 //	ServiceAccount     none             the identity of the nodes
 //	SSHUser            gputrain
 //	SSHPort            22
@@ -81,13 +87,20 @@
 // on the usual machine (n1-standard-8, -16, -32 and -96 for 1, 2, 4 and 8), or on a larger one
 // if that is too small for the spec. Plain machines for pools without GPUs. The ID of an N1
 // offer names the machine and the GPUs: "n1-standard-8+nvidia-tesla-t4:1". Types that Google
-// sells on demand by reservation only are offered as spot only. accelerators.Exact with
+// sells on demand by reservation only are offered as spot, and with [Config].Reservation on
+// demand. accelerators.Exact with
 // Google's name requests a GPU that gputrain does not know yet. TPUs are not offered: they have
 // another API.
 //
-// An offer may have no capacity, or exceed the quota. Google reports that only in the operation
-// that makes a machine. Launch waits for it, usually half a minute, and the pool goes on to the
-// next offer.
+// An offer may have no capacity. Google reports that only in the operation that makes a machine.
+// Launch waits for it, usually half a minute, and the pool goes on to the next offer. Quotas of
+// GPUs are known before: those of the region (NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS for
+// spot, unless that is 0) for T4, V100, P100, P4, L4 and A100, and GPUS_ALL_REGIONS of the project.
+//
+// Machines are inserted one by one, not by bulkInsert or from an instance template: each has a name,
+// labels and metadata of its own, which say its rank; its request ID, by which a repeated call makes
+// nothing twice, is its own; and one that finds no capacity does not take back the others, as a bulk
+// does. A template would only be one more thing to remove.
 //
 // # Prices
 //
@@ -95,8 +108,12 @@
 // Billing, without discounts. The catalogue has many pages, which take some seconds once a day.
 // A price is unknown if the catalogue's descriptions are ambiguous; all prices are unknown if
 // that API is not enabled or not allowed. With Spec.MaxHourlyUSD the pool then rents nothing,
-// unless Spec.AllowUnknownPrice is set. No price includes the disk, the public address or
-// traffic.
+// unless Spec.AllowUnknownPrice is set. A price includes the disk, of the size that a launch makes,
+// and the public address, at the rate after what an account gets for free; if the catalogue does
+// not price one of them, a warning of the offer says so. Traffic to the internet has a price of its
+// own, to the nearest continent. Nodes in [Config].Reservation cost nothing beside the
+// reservation, which is billed whether they run or not; the price of the offer is that of the
+// machine.
 //
 // # Billing
 //
@@ -110,7 +127,8 @@
 // A node ends itself when its lease or TTL has run out, or if no pool has taken it over within
 // [Config].InstanceTimeout of its start. With [Config].ServiceAccount it deletes its instance;
 // that account needs compute.instances.delete, and every process on the node can use it.
-// Without it the node can only shut down, which ends all billing except the disk's: the stopped
+// Without it the node only shuts down, InstanceTimeout after its lease. That ends all billing except
+// the disk's, so that gputrain counts its cost as unbounded, and gputrain.Plan warns: the stopped
 // instance stays until [gputrain.Reap] finds it by its labels. In any case Google itself
 // deletes a running node ten minutes after the pool's TTL, or after [Config].MaxRunDuration.
 //
@@ -122,6 +140,7 @@
 // already, to everyone, and these rules do not narrow that. The labels (gputrain-managed,
 // gputrain-run, gputrain-node, gputrain-expires, gputrain-until, gputrain-lease) and the
 // metadata "gputrain" identify an instance's pool; a rule's description identifies the rule's.
+// [gputrain.Spec].Tags are labels of each instance and its disk: at most 54, in lower case.
 // Disks of a pool that outlived their instance are listed and removed, too.
 //
 // Every call that changes something carries a request ID, so that Google performs it once
@@ -146,7 +165,7 @@
 //
 //   - ErrNoCapacity: the zone has none now. Set Region, so that other zones are tried.
 //   - ErrQuota: the project may have no more; a new one may have no GPU at all
-//     (GPUS_ALL_REGIONS). Ask at https://console.cloud.google.com/iam-admin/quotas.
+//     (GPUS_ALL_REGIONS). The error names the quota, what it allows and what is used. Ask at https://console.cloud.google.com/iam-admin/quotas.
 //   - ErrAuth: no credentials, a missing permission, or an API that is not enabled.
 //   - ErrUnsupported: a policy of the organisation forbids it, or the machine cannot do it.
 //   - ErrNotFound: the image, or the network, is not there.

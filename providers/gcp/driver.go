@@ -31,6 +31,7 @@ type gcpDriver struct {
 	shared    *sharedThings
 	launcher  *launcher
 	instances *instances
+	quotas    *quotas
 	close     func()
 }
 
@@ -38,6 +39,7 @@ var (
 	_ driver.Driver      = (*gcpDriver)(nil)
 	_ driver.Scripter    = (*gcpDriver)(nil)
 	_ driver.LeaseMarker = (*gcpDriver)(nil)
+	_ driver.Quoter      = (*gcpDriver)(nil)
 )
 
 func newDriver(ctx context.Context, cfg Config, base http.RoundTripper, id *identity) (*gcpDriver, error) {
@@ -46,9 +48,10 @@ func newDriver(ctx context.Context, cfg Config, base http.RoundTripper, id *iden
 		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	instances := &instances{cfg: cfg, api: api, nodes: map[string]*node{}}
+	images := &images{api: api, given: cfg.Image, known: map[familyName]source{}}
 	return &gcpDriver{
-		cfg: cfg, catalogue: &catalogue{cfg, api, priceListOf(cfg)}, shared: &sharedThings{cfg, api}, instances: instances,
-		launcher: &launcher{cfg, api, &images{api: api, given: cfg.Image, known: map[familyName]source{}}, instances},
+		cfg: cfg, catalogue: &catalogue{cfg, api, images, priceListOf(cfg)}, shared: &sharedThings{cfg, api}, instances: instances,
+		launcher: &launcher{cfg, api, images, instances}, quotas: &quotas{api: api, known: map[string]quotaSheet{}},
 	}, nil
 }
 
@@ -94,7 +97,18 @@ func (d *gcpDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 
 // Launch inserts an instance for each node and waits until Google has found room for it.
 func (d *gcpDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.Instance, error) {
+	defer d.quotas.changed()
 	return d.launcher.launch(ctx, req)
+}
+
+// Quota returns how many more machines of an offer the quotas of GPUs allow, of its region and of
+// the project. What runs in a reservation was counted when that was made.
+func (d *gcpDriver) Quota(ctx context.Context, o driver.Offer) (driver.Quota, error) {
+	if d.cfg.Reservation != "" {
+		return driver.Quota{}, nil
+	}
+	q, err := d.quotas.of(ctx, o)
+	return q, fail("quota", err)
 }
 
 // Describe reports the named machines.
@@ -105,6 +119,7 @@ func (d *gcpDriver) Describe(ctx context.Context, ids ...string) ([]driver.Insta
 
 // Terminate deletes the instances, with their disks.
 func (d *gcpDriver) Terminate(ctx context.Context, ids ...string) error {
+	defer d.quotas.changed()
 	return d.instances.terminate(ctx, ids)
 }
 

@@ -114,7 +114,59 @@ func (f *fake) region(c *fakecloud.Call) fakecloud.Answer {
 	if zones == nil {
 		return notFound("projects/%s/regions/%s", f.project, c.Vars["region"])
 	}
-	return fakecloud.Reply(200, row{"kind": "compute#region", "name": c.Vars["region"], "zones": zones})
+	return fakecloud.Reply(200, row{"kind": "compute#region", "name": c.Vars["region"], "zones": zones, "quotas": f.quotaRows(c.Vars["region"])})
+}
+
+// regions lists the regions of the fake's zones, and one without any.
+func (f *fake) regions(c *fakecloud.Call) fakecloud.Answer {
+	zones := map[string][]string{"nowhere-west1": {}}
+	for zone := range f.zones {
+		zones[regionOf(zone)] = append(zones[regionOf(zone)], "https://www.googleapis.com/compute/v1/projects/"+f.project+"/zones/"+zone)
+	}
+	all := []row{}
+	for _, name := range slices.Sorted(maps.Keys(zones)) {
+		all = append(all, row{"kind": "compute#region", "name": name, "zones": zones[name], "quotas": f.quotaRows(name)})
+	}
+	return fakecloud.Reply(200, paged(f, c, "compute#regionList", all))
+}
+
+func (f *fake) aboutProject(*fakecloud.Call) fakecloud.Answer {
+	return fakecloud.Reply(200, row{"kind": "compute#project", "name": f.project, "quotas": f.quotaRows("")})
+}
+
+// quotaRows returns the quotas of a region or, for "", of the project, with what its machines use.
+func (f *fake) quotaRows(region string) []row {
+	all := []row{}
+	for _, metric := range slices.Sorted(maps.Keys(f.quotas[region])) {
+		all = append(all, row{"metric": metric, "limit": f.quotas[region][metric], "usage": f.usage(region, metric)})
+	}
+	return all
+}
+
+// usage counts the L4s of the machines that a quota counts.
+func (f *fake) usage(region, metric string) (used float64) {
+	for _, v := range f.instances.All(nil) {
+		scheduling, _ := v.row["scheduling"].(row)
+		spot := scheduling["provisioningModel"] == "SPOT"
+		switch {
+		case metric != allGPUs && (region != regionOf(last(text(v.row["zone"]))) || spot != strings.HasPrefix(metric, "PREEMPTIBLE_") || !strings.Contains(metric, "L4")):
+		case strings.Contains(text(v.row["machineType"]), "g2-standard-24"):
+			used += 2
+		case strings.Contains(text(v.row["machineType"]), "g2-"):
+			used++
+		}
+	}
+	return used
+}
+
+// allow sets the quotas of L4s to what is used and n more.
+func (f *fake) allow(n int) {
+	f.Do(func() {
+		f.quotas = map[string]map[string]float64{"us-central1": {}, "": {allGPUs: 1000}}
+		for _, metric := range []string{"NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS"} {
+			f.quotas["us-central1"][metric] = f.usage("us-central1", metric) + float64(n)
+		}
+	})
 }
 
 func (f *fake) family(c *fakecloud.Call) fakecloud.Answer {

@@ -97,7 +97,11 @@ func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 			Preemptible                                                     bool
 			MaxRunDuration                                                  *struct{ Seconds string }
 		}
-		Metadata struct{ Items []struct{ Key, Value string } }
+		Metadata            struct{ Items []struct{ Key, Value string } }
+		ReservationAffinity *struct {
+			ConsumeReservationType, Key string
+			Values                      []string
+		}
 	}
 	c.Decode(&in)
 	zone := c.Vars["zone"]
@@ -113,6 +117,9 @@ func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 	family := family(kind)
 	gpu := f.zones[zone][i]["accelerators"] != nil || len(in.GuestAccelerators) > 0
 	s := in.Scheduling
+	if len(in.Labels) > 64 || fmt.Sprint(in.Labels) != fmt.Sprint(in.Disks[0].InitializeParams.Labels) {
+		return refuse("the labels of the disk are not those of the instance, or there are more than 64")
+	}
 	for label, value := range in.Labels {
 		if !regexp.MustCompile(labelFormat).MatchString(value) || !regexp.MustCompile(labelFormat).MatchString(label) {
 			return refuse("label %s=%s", label, value)
@@ -167,6 +174,33 @@ func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.GoogleError(409, "alreadyExists", "The resource 'projects/"+f.project+"/zones/"+zone+"/instances/"+in.Name+"' already exists")
 	}
 	target := "https://www.googleapis.com/compute/v1/projects/" + f.project + "/zones/" + zone + "/instances/" + in.Name
+	switch a := in.ReservationAffinity; {
+	case a == nil && s.ProvisioningModel == "RESERVATION_BOUND", s.ProvisioningModel == "RESERVATION_BOUND" && s.InstanceTerminationAction != "DELETE":
+		return refuse("RESERVATION_BOUND is for machines of a reservation, which are deleted with it")
+	case a == nil:
+		if spotOnly.MatchString(kind) && s.ProvisioningModel != "SPOT" {
+			return refuse("%s is sold on demand by reservation only", kind)
+		}
+	case a.ConsumeReservationType != "SPECIFIC_RESERVATION" || a.Key != "compute.googleapis.com/reservation-name" || len(a.Values) != 1 || s.ProvisioningModel == "SPOT":
+		return refuse("reservationAffinity %+v with %s", a, s.ProvisioningModel)
+	default:
+		r := f.reserved[zone+"/"+a.Values[0]]
+		switch {
+		case r == nil:
+			return notFound("projects/%s/zones/%s/reservations/%s", f.project, zone, a.Values[0])
+		case r.machineType != kind:
+			return refuse("the reservation is of %s", r.machineType)
+		case r.room == 0:
+			return f.begin(c, "insert", target, f.stockout, f.failStatus)
+		}
+		r.room--
+	}
+	for _, metric := range []string{"NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS"} {
+		limit, ok := f.quotas[regionOf(zone)][metric]
+		if ok && family == "g2" && in.ReservationAffinity == nil && (s.ProvisioningModel == "SPOT") == strings.HasPrefix(metric, "PREEMPTIBLE_") && f.usage(regionOf(zone), metric) >= limit {
+			return f.begin(c, "insert", target, []row{{"code": "QUOTA_EXCEEDED", "message": "Quota '" + metric + "' exceeded."}}, 403)
+		}
+	}
 	if f.room == 0 || zone == f.emptyZone {
 		return f.begin(c, "insert", target, f.stockout, f.failStatus)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ const (
 	opGPUs      = "compute.acceleratorTypes.list"
 	opFamily    = "compute.images.getFromFamily"
 	opRegion    = "compute.regions.get"
+	opRegions   = "compute.regions.list"
+	opProject   = "compute.projects.get"
 	opAddRule   = "compute.firewalls.insert"
 	opRule      = "compute.firewalls.get"
 	opRules     = "compute.firewalls.list"
@@ -63,6 +66,10 @@ type fake struct {
 	gpus      map[string][]row // accelerator types
 	families  map[string]row
 	skus      []row
+	quotas    map[string]map[string]float64 // limits by metric, of regions and, for "", of the project
+	granted   map[string]bool               // the caller's permissions; nil means all
+	used      map[string]bool               // the permissions that were needed and granted
+	reserved  map[string]*fakeReservation   // by zone and name
 
 	room        int           // how many machines may start; negative means any number
 	stockout    []row         // errors of an operation that finds no capacity
@@ -107,10 +114,12 @@ func startFake(t testing.TB) *fake {
 		t: t, project: fmt.Sprintf("test-project-%d", projects.Add(1)), ops: map[string]*operation{}, requests: map[string]string{},
 		room: -1, failStatus: 503, status: "RUNNING", slow: 1, pageSize: 500, warnings: map[string]row{}, lastID: 4711,
 		zones: map[string][]row{testZone: machineTypes(), otherZone: machineTypes()}, skus: testSKUs(),
+		quotas: map[string]map[string]float64{}, used: map[string]bool{}, reserved: map[string]*fakeReservation{},
 		gpus: map[string][]row{testZone: acceleratorTypes(), otherZone: {}},
 		families: map[string]row{
 			"deeplearning-platform-release/common-cu129-ubuntu-2404-nvidia-580": {"selfLink": gpuImage, "diskSizeGb": strconv.Itoa(minImageGB)},
 			"ubuntu-os-cloud/ubuntu-2404-lts-amd64":                             {"selfLink": plainImage, "diskSizeGb": "10"},
+			"ubuntu-os-cloud/ubuntu-2404-lts-arm64":                             {"selfLink": plainImage + "-arm64", "diskSizeGb": "10"},
 		},
 		stockout: []row{{"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": "The zone does not have enough resources available to fulfill the request."}},
 	}
@@ -128,12 +137,20 @@ func startFake(t testing.TB) *fake {
 		opInsert: f.insert, opGet: f.get, opAll: f.all, opDelete: f.delete, opLabels: f.setLabels, opKeys: f.keys,
 		opTypes:  func(c *fakecloud.Call) fakecloud.Answer { return f.catalog(c, "compute#machineTypeList", f.zones) },
 		opGPUs:   func(c *fakecloud.Call) fakecloud.Answer { return f.catalog(c, "compute#acceleratorTypeList", f.gpus) },
-		opFamily: f.family, opRegion: f.region,
+		opFamily: f.family, opRegion: f.region, opRegions: f.regions, opProject: f.aboutProject,
 		opAddRule: f.addRule, opRule: f.rule, opRules: f.listRules, opDelRule: f.deleteRule,
 		opZoneOp: f.poll, opGlobalOp: f.poll, opZoneOps: f.listOps, opDisks: f.listDisks, opDelDisk: f.deleteDisk,
 		opSKUs: f.listSKUs, opToken: f.token,
 	} {
-		f.Handle(op, h)
+		f.Handle(op, func(c *fakecloud.Call) fakecloud.Answer {
+			for _, p := range permissions(c) {
+				if f.granted != nil && !f.granted[p] {
+					return fakecloud.GoogleError(403, "forbidden", "Required '"+p+"' permission for 'projects/"+f.project+"'")
+				}
+				f.used[p] = true
+			}
+			return h(c)
+		})
 	}
 	return f
 }
@@ -143,6 +160,36 @@ func startFake(t testing.TB) *fake {
 func (f *fake) allowed(c *fakecloud.Call) bool {
 	given := c.Header.Get("Authorization")
 	return given == "Bearer "+testToken || given == "" && !f.tokens
+}
+
+// A fakeReservation has room for machines of one type.
+type fakeReservation struct {
+	machineType string
+	room        int
+}
+
+// permissions returns what a call needs.
+func permissions(c *fakecloud.Call) []string {
+	all := map[string]string{
+		opInsert: "instances.create disks.create subnetworks.use instances.setMetadata instances.setTags instances.setLabels disks.setLabels",
+		opGet:    "instances.get", opAll: "instances.list", opDelete: "instances.delete", opLabels: "instances.setLabels", opKeys: "instances.getGuestAttributes",
+		opTypes: "machineTypes.list", opGPUs: "acceleratorTypes.list", opRegion: "regions.get", opRegions: "regions.list", opProject: "projects.get",
+		opAddRule: "firewalls.create networks.updatePolicy", opRule: "firewalls.get", opRules: "firewalls.list", opDelRule: "firewalls.delete networks.updatePolicy",
+		opZoneOp: "zoneOperations.get", opZoneOps: "zoneOperations.list", opGlobalOp: "globalOperations.get", opDisks: "disks.list", opDelDisk: "disks.delete",
+	}[c.Op]
+	var needs []string
+	for p := range strings.FieldsSeq(all) {
+		needs = append(needs, "compute."+p)
+	}
+	if in, ok := c.Input.(row); ok && c.Op == opInsert {
+		if in["serviceAccounts"] != nil {
+			needs = append(needs, "compute.instances.setServiceAccount", "iam.serviceAccounts.actAs")
+		}
+		if strings.Contains(string(c.Body), "accessConfigs") {
+			needs = append(needs, "compute.subnetworks.useExternalIp")
+		}
+	}
+	return needs
 }
 
 // paged returns one page of a list.

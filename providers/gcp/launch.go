@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ func stockTime() time.Duration { return 120 * second }
 
 // If an answer was lost, failed reads are repeated until settleGrace after createLag.
 const settleGrace = 30 * time.Second
+
+// reservationKey is the label by which Google finds a reservation by its name.
+const reservationKey = "compute.googleapis.com/reservation-name"
 
 // A launcher inserts instances.
 type launcher struct {
@@ -80,6 +84,9 @@ func (l *launcher) order(ctx context.Context, req driver.Launch) (order, error) 
 
 func check(req driver.Launch) error {
 	if err := checkPool(req.Pool.ID); err != nil {
+		return err
+	}
+	if err := checkTags(req.Pool.Tags); err != nil {
 		return err
 	}
 	if sshkey.CheckPublic(req.Pool.AuthorizedKey) != nil || strings.ContainsAny(strings.TrimSpace(req.Pool.AuthorizedKey), "\n\r\x00") {
@@ -185,25 +192,27 @@ func (l *launcher) settle(ctx context.Context, o order, in driver.Instance, why 
 func (l *launcher) body(o order, n driver.NodeRequest) *computepb.Instance {
 	node := pooltag.OfNode(o.req.Pool, n, o.begun)
 	fam := family(o.name)
-	diskType := l.cfg.DiskType
-	if diskType == "" {
-		if diskType = "pd-balanced"; isHyperdisk(fam) {
-			diskType = "hyperdisk-balanced"
+	labels := func() map[string]string { // one map for each thing
+		all := maps.Clone(o.req.Pool.Tags)
+		if all == nil {
+			all = map[string]string{}
 		}
+		maps.Copy(all, labelsOf(node))
+		return all
 	}
 	in := &computepb.Instance{
 		Name:        proto.String(n.Name),
 		Description: proto.String("node of gputrain's pool " + o.req.Pool.ID),
 		MachineType: proto.String("zones/" + o.zone + "/machineTypes/" + o.name),
-		Labels:      labelsOf(node),
+		Labels:      labels(),
 		Tags:        &computepb.Tags{Items: []string{networkTag(o.req.Pool.ID)}},
 		Disks: []*computepb.AttachedDisk{{
 			Boot: proto.Bool(true), AutoDelete: proto.Bool(true),
 			InitializeParams: &computepb.AttachedDiskInitializeParams{
 				SourceImage: proto.String(o.image.link),
 				DiskSizeGb:  proto.Int64(max(l.cfg.diskGB(o.req.Query), o.image.diskGB)),
-				DiskType:    proto.String("zones/" + o.zone + "/diskTypes/" + diskType),
-				Labels:      labelsOf(node),
+				DiskType:    proto.String("zones/" + o.zone + "/diskTypes/" + l.cfg.diskType(fam)),
+				Labels:      labels(),
 			},
 		}},
 		NetworkInterfaces: []*computepb.NetworkInterface{l.card(o.zone, fam)},
@@ -215,6 +224,11 @@ func (l *launcher) body(o order, n driver.NodeRequest) *computepb.Instance {
 			AcceleratorType:  proto.String("projects/" + l.cfg.ProjectID + "/zones/" + o.zone + "/acceleratorTypes/" + o.place.gpu),
 			AcceleratorCount: proto.Int32(int32(o.gpus)),
 		}}
+	}
+	if l.cfg.Reservation != "" {
+		in.ReservationAffinity = &computepb.ReservationAffinity{
+			ConsumeReservationType: proto.String("SPECIFIC_RESERVATION"), Key: proto.String(reservationKey), Values: []string{l.cfg.Reservation},
+		}
 	}
 	if l.cfg.ServiceAccount != "" {
 		in.ServiceAccounts = []*computepb.ServiceAccount{{Email: proto.String(l.cfg.ServiceAccount), Scopes: []string{cloudScope}}}
@@ -256,6 +270,9 @@ func (l *launcher) scheduling(o order) *computepb.Scheduling {
 	s := &computepb.Scheduling{ProvisioningModel: proto.String("STANDARD"), AutomaticRestart: proto.Bool(false)}
 	if o.spot {
 		s.ProvisioningModel, s.InstanceTerminationAction = proto.String("SPOT"), proto.String("DELETE")
+	}
+	if l.cfg.Reservation != "" && spotOnly.MatchString(o.name) { // Google sells those on demand for a reserved time only
+		s.ProvisioningModel, s.InstanceTerminationAction = proto.String("RESERVATION_BOUND"), proto.String("DELETE")
 	}
 	if o.spot || o.gpu {
 		s.OnHostMaintenance = proto.String("TERMINATE")

@@ -28,6 +28,7 @@ type machine struct {
 	gpu    string  // acceleratorTypes/NAME; empty if there is none
 	gpus   int
 	added  bool
+	unfit  string // why it cannot be rented, or ""
 }
 
 // kind returns the machine as one word: "g2-standard-4", "n1-standard-8+nvidia-tesla-t4:1".
@@ -82,9 +83,17 @@ func hasGVNIC(family string) bool { return family[0] == 'a' || family[0] == 'g' 
 
 var spotOnly = regexp.MustCompile(`^(?:a3-highgpu-[124]g|a3-ultragpu-.+|a4x?-.+)$`)
 
-// isSold reports whether a machine type is sold in a market. Some are on demand only by
-// reservation.
-func isSold(name string, spot bool) bool { return spot || !spotOnly.MatchString(name) }
+// unsold returns why a machine type is not sold in a market, or "". Some are on demand only by
+// reservation, and no reservation is of spot machines.
+func (c Config) unsold(name string, spot bool) string {
+	switch {
+	case spot && c.Reservation != "":
+		return "is spot; Config.Reservation is for machines on demand"
+	case !spot && c.Reservation == "" && spotOnly.MatchString(name):
+		return "is sold on demand by reservation only; set Config.Reservation, or ask for spot"
+	}
+	return ""
+}
 
 // limits bound the vCPUs and the memory of an N1 machine by its GPUs.
 var limits = map[string]map[int]struct {
@@ -117,8 +126,10 @@ func toMachine(t *computepb.MachineType) (machine, bool) {
 	if n := t.GetBundledLocalSsds().GetPartitionCount(); n > 0 {
 		m.ssd = 375 * float64(n)
 	}
-	state := t.GetDeprecated().GetState()
-	return m, nameForm.MatchString(m.name) && m.vcpus > 0 && (state == "" || state == "ACTIVE") && !strings.HasSuffix(m.name, "-metal")
+	if state := t.GetDeprecated().GetState(); state != "" && state != "ACTIVE" {
+		m.unfit = "is " + strings.ToLower(state) + " at Google"
+	}
+	return m, nameForm.MatchString(m.name) && m.vcpus > 0 && !strings.HasSuffix(m.name, "-metal")
 }
 
 // accelerator returns the machine's GPUs by the names of package accelerators. It is zero if
@@ -131,7 +142,8 @@ func (m machine) accelerator(asked accelerators.Accelerator) (a accelerators.Acc
 	return cloud.Accelerator(providerName, m.gpu, m.gpus, 0, asked), true
 }
 
-// choose returns the machines of a zone for a spec, the smallest first.
+// choose returns the machines of a zone for a spec, the smallest first. Those that have the wanted
+// GPU and cannot be rented are among them.
 func (c Config) choose(types []*computepb.MachineType, offered []*computepb.AcceleratorType, spec driver.Query) []machine {
 	var found, n1 []machine
 	for _, t := range types {
@@ -139,14 +151,19 @@ func (c Config) choose(types []*computepb.MachineType, offered []*computepb.Acce
 		if !ok {
 			continue
 		}
-		if family(m.name) == "n1" && m.gpu == "" && !m.shared {
+		if family(m.name) == "n1" && m.gpu == "" && !m.shared && m.unfit == "" {
 			n1 = append(n1, m)
 		}
 		named := c.MachineType == m.name
 		plain := m.gpu == "" && !m.shared && slices.Contains(general, family(m.name))
 		switch {
-		case c.MachineType != "" && !named:
-		case spec.Accelerator.IsZero() && (plain || named), !spec.Accelerator.IsZero() && m.gpu != "":
+		case !spec.Accelerator.IsZero() && m.gpu != "":
+			if c.MachineType != "" && !named {
+				m.unfit = "is " + m.name + "; Config.MachineType is " + c.MachineType
+			}
+			found = append(found, m)
+		case c.MachineType != "" && !named, m.unfit != "":
+		case spec.Accelerator.IsZero() && (plain || named):
 			found = append(found, m)
 		}
 	}

@@ -1,6 +1,7 @@
 package gcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -16,6 +17,7 @@ import (
 type catalogue struct {
 	cfg    Config //secretvet:ignore complete, without credentials
 	api    *client
+	images *images
 	priced *priceList
 }
 
@@ -49,31 +51,29 @@ func (c *catalogue) zones(ctx context.Context, spec driver.Query) ([]string, err
 	case c.cfg.Zone != "" && c.cfg.Region == "":
 		return []string{c.cfg.Zone}, nil
 	case c.cfg.Region != "":
-		all, err := c.api.zones(ctx, c.cfg.Region)
+		r, err := c.api.region(ctx, c.cfg.Region)
+		all := zonesOf(r)
 		if i := slices.Index(all, c.cfg.Zone); i > 0 {
 			all = slices.Insert(slices.Delete(all, i, i+1), 0, c.cfg.Zone)
 		}
 		return all, err
-	case len(spec.Regions) == 0:
+	case len(spec.Regions) == 0 && len(spec.Countries) == 0:
 		return []string{defaultZone}, nil
 	}
+	regions, err := c.api.listRegions(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var zones []string
-	for _, name := range spec.Regions {
-		if zoneForm.MatchString(name) {
-			zones = append(zones, name)
-			continue
+	for _, r := range regions {
+		for _, zone := range zonesOf(r) {
+			if spec.Allows(zone, countryOf(r.GetName())) {
+				zones = append(zones, zone)
+			}
 		}
-		if !regionForm.MatchString(name) {
-			continue // another provider's
-		}
-		all, err := c.api.zones(ctx, name)
-		if err != nil && !isGone(err) {
-			return nil, err
-		}
-		zones = append(zones, all...)
 	}
 	slices.Sort(zones)
-	return slices.Compact(zones), nil
+	return zones, nil
 }
 
 func (c *catalogue) offersIn(ctx context.Context, zone string, spec driver.Query) ([]driver.Offer, error) {
@@ -101,14 +101,26 @@ func (c *catalogue) offersIn(ctx context.Context, zone string, spec driver.Query
 	var found []driver.Offer
 	for _, m := range machines {
 		a, _ := m.accelerator(spec.Accelerator)
-		for _, spot := range cloud.Markets(spec.Allocation) {
-			if isSold(m.name, spot) {
-				found = append(found, driver.Offer{
-					Provider: providerName, ID: offerID(zone, m.kind(), spot), InstanceType: m.kind(), Region: zone,
-					Accelerator: a, Arch: m.arch, VCPUs: float64(m.vcpus), MemoryGiB: m.memory, DiskGiB: float64(c.cfg.diskGB(spec)),
-					HourlyUSD: prices.machine(m, regionOf(zone), spot), Spot: spot,
-				})
+		image, err := c.images.forNode(ctx, m.gpu != "", m.arch)
+		switch {
+		case isGone(err) && m.unfit == "":
+			m.unfit = "has no image: " + err.Error() + "; set Config.Image"
+		case err != nil && !isGone(err):
+			return nil, err
+		}
+		markets := cloud.Markets(spec.Allocation)
+		for i, spot := range markets {
+			unsold := c.cfg.unsold(m.name, spot)
+			if m.unfit != "" && i > 0 || m.unfit == "" && unsold != "" && len(markets) > 1 {
+				continue // it is rejected once, and not if the other market sells it
 			}
+			o := driver.Offer{
+				Provider: providerName, ID: offerID(zone, m.kind(), spot), InstanceType: m.kind(), Region: zone, Country: countryOf(regionOf(zone)),
+				Accelerator: a, Arch: m.arch, VCPUs: float64(m.vcpus), MemoryGiB: m.memory, DiskGiB: float64(c.cfg.diskGB(spec)), Spot: spot,
+				EgressUSD: prices.egress(regionOf(zone)), Rejected: cmp.Or(m.unfit, unsold),
+			}
+			c.cfg.setPrice(&o, prices, m, max(c.cfg.diskGB(spec), image.diskGB))
+			found = append(found, o)
 		}
 	}
 	return found, nil

@@ -36,7 +36,9 @@ func TestOffers(t *testing.T) {
 		"beyond most limits":   {gputrain.Spec{Accelerator: accelerators.T4(accelerators.AtLeast(1)), VCPUs: 64}, nil, []string{"n1-standard-96+nvidia-tesla-t4:4 $5.96"}},
 		"four":                 {gputrain.Spec{Accelerator: accelerators.T4(accelerators.Count(4))}, nil, []string{"n1-standard-32+nvidia-tesla-t4:4 $2.92"}},
 		"V100 has its own":     {gputrain.Spec{Accelerator: accelerators.V100(accelerators.Count(8))}, nil, []string{"n1-standard-96+nvidia-tesla-v100:8 unknown"}},
-		"one machine type":     {gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.Spot}, func(c *Config) { c.MachineType = "g2-standard-8" }, []string{"g2-standard-8/spot $0.34"}},
+		"one machine type":     {gputrain.Spec{Accelerator: accelerators.L4(), Allocation: driver.Spot}, func(c *Config) { c.MachineType = "g2-standard-8" }, []string{"g2-standard-4/spot rejected", "g2-standard-old/spot rejected", "g2-standard-8/spot $0.34"}},
+		"reserved only":        {gputrain.Spec{Accelerator: accelerators.B200(accelerators.Count(8))}, nil, []string{"a4-highgpu-8g rejected"}},
+		"no image":             {gputrain.Spec{VCPUs: 96}, func(c *Config) { c.Image = "projects/mine/global/images/family/lab" }, []string{"n1-standard-96 rejected"}},
 		"one of N1":            {gputrain.Spec{Accelerator: accelerators.T4(accelerators.AtLeast(1))}, func(c *Config) { c.MachineType = "n1-standard-1" }, []string{"n1-standard-1+nvidia-tesla-t4:1 $0.40", "n1-standard-1+nvidia-tesla-t4:2 $0.75", "n1-standard-1+nvidia-tesla-t4:4 $1.45"}},
 		"any type by name":     {gputrain.Spec{}, func(c *Config) { c.MachineType = "m1-megamem-96" }, []string{"m1-megamem-96 unknown"}},
 		"part of a vCPU":       {gputrain.Spec{}, func(c *Config) { c.MachineType = "e2-micro" }, []string{"e2-micro unknown"}},
@@ -65,6 +67,13 @@ func TestOffers(t *testing.T) {
 			}
 			var have []string
 			for _, o := range cloudtest.Offers(t, f.open(change...), test.spec.Query()) {
+				if o.Country != "US" {
+					t.Errorf("%+v", o)
+				}
+				if o.Rejected != "" {
+					have = append(have, strings.TrimPrefix(o.ID, o.Region+"/")+" rejected")
+					continue
+				}
 				line := fmt.Sprintf("%s %s", strings.TrimPrefix(o.ID, o.Region+"/"), o.HourlyUSD)
 				if o.Region != testZone {
 					line += " " + o.Region

@@ -36,13 +36,13 @@ const (
 
 // A part is a thing that has a price.
 type part struct {
-	what   string // "core g2", "ram g2", "gpu nvidia-l4", "slice nvidia-b200", "ssd"
+	what   string // "core g2", "ram g2", "gpu nvidia-l4", "slice nvidia-b200", "ssd", "disk pd-ssd", "address standard", "egress"
 	region string
 	spot   bool
 }
 
-// prices are in USD an hour: of one vCPU, of one GiB, of one GPU. A part with two prices is
-// NaN.
+// prices are in USD an hour: of one vCPU, of one GiB, of one GPU, of one address; that of egress is
+// in USD per GiB. A part with two prices is NaN.
 type prices map[part]float64
 
 // A sku is an item of the catalogue, with the fields that are read.
@@ -73,9 +73,17 @@ var (
 	coreText  = regexp.MustCompile(`(?i)^(.+?) (core|ram) running in `)
 	gpuText   = regexp.MustCompile(`(?i)^(nvidia .+?) gpu (?:attached to spot preemptible vms )?running in `)
 	sliceText = regexp.MustCompile(`(?i)^\S+ (nvidia .+?) \(1 gpu slice\) running in `)
+	diskText  = regexp.MustCompile(`(?i)^(balanced pd|ssd backed pd|storage pd|extreme pd|hyperdisk balanced) capacity(?: in .*)?$`)
+	ipText    = regexp.MustCompile(`(?i)^external ip charge on a (standard|spot preemptible) vm$`)
+	outText   = regexp.MustCompile(`(?i)^network internet (?:egress|data transfer out) from .+ to .+$`)
 	ssdText   = regexp.MustCompile(`(?i)^ssd backed local storage(?: attached to spot preemptible vms)?(?: in .*)?$`)
 	spotText  = regexp.MustCompile(`(?i)^(?:spot )?preemptible `)
 )
+
+// diskTypes are the types of disks by their names in the catalogue.
+var diskTypes = map[string]string{
+	"balanced pd": "pd-balanced", "ssd backed pd": "pd-ssd", "storage pd": "pd-standard", "extreme pd": "pd-extreme", "hyperdisk balanced": "hyperdisk-balanced",
+}
 
 // gpuNames are GPUs whose name in the catalogue differs from the API's.
 var gpuNames = map[string]string{
@@ -118,6 +126,15 @@ func partOf(description string) (what, unit string) {
 	if ssdText.MatchString(text) {
 		return "ssd", "GiBy.mo"
 	}
+	if m := diskText.FindStringSubmatch(text); m != nil {
+		return "disk " + diskTypes[strings.ToLower(m[1])], "GiBy.mo"
+	}
+	if m := ipText.FindStringSubmatch(text); m != nil {
+		return "address " + strings.ToLower(m[1]), "h"
+	}
+	if outText.MatchString(text) {
+		return "egress", "GiBy"
+	}
 	return "", ""
 }
 
@@ -132,13 +149,19 @@ func (p prices) add(s sku) {
 	if what == "" || price.UsageUnit != unit || len(price.TieredRates) == 0 {
 		return
 	}
-	rate := price.TieredRates[0].UnitPrice
-	units, err := strconv.ParseFloat(rate.Units.String(), 64)
-	if rate.Units == "" {
-		units, err = 0, nil
+	usd := 0.0 // the highest rate: what the account gets for free, or cheaper in bulk, may be used up, or far away
+	for _, tier := range price.TieredRates {
+		rate := tier.UnitPrice
+		units, err := strconv.ParseFloat(rate.Units.String(), 64)
+		if rate.Units == "" {
+			units, err = 0, nil
+		}
+		if err != nil || rate.CurrencyCode != "USD" {
+			return
+		}
+		usd = max(usd, units+float64(rate.Nanos)/1e9)
 	}
-	usd := units + float64(rate.Nanos)/1e9
-	if err != nil || rate.CurrencyCode != "USD" || !(usd > 0) {
+	if !(usd > 0) {
 		return
 	}
 	if unit == "GiBy.mo" {
@@ -146,11 +169,51 @@ func (p prices) add(s sku) {
 	}
 	for _, region := range s.ServiceRegions {
 		k := part{what, region, spot}
-		if before, there := p[k]; there && before != usd {
+		switch before, there := p[k]; {
+		case there && what == "egress":
+			p[k] = min(before, usd) // to the nearest continent
+		case there && before != usd:
 			p[k] = math.NaN()
-		} else {
+		default:
 			p[k] = usd
 		}
+	}
+}
+
+// egress returns the price of a GiB from a region to the internet, or 0 if it is not known.
+func (p prices) egress(region string) float64 { return p[part{"egress", region, false}] }
+
+// setPrice sets the price of an offer with all its parts: machine, disk and public address. What
+// the catalogue does not price is missing in it, with a warning; without a price of the machine
+// there is none.
+func (c Config) setPrice(o *driver.Offer, p prices, m machine, diskGB int64) {
+	region := regionOf(o.Region)
+	if c.Reservation != "" {
+		o.Warnings = append(o.Warnings, "it runs in the reservation "+c.Reservation+", which is billed at the price of its machines until it is deleted, whether they run or not")
+	}
+	if c.ServiceAccount == "" {
+		o.Warnings = append(o.Warnings, "without Config.ServiceAccount it can shut itself down, but not delete itself: its disk is billed until gputrain.Reap ends it")
+	}
+	sum, known := p.machine(m, region, o.Spot).USD()
+	if !known {
+		return
+	}
+	parts := []driver.PricePart{{Name: "machine", HourlyUSD: sum}}
+	add := func(name string, amount float64, what part) {
+		usd, known := p[what]
+		if !known || math.IsNaN(usd) {
+			o.Warnings = append(o.Warnings, "its price is without its "+name+", whose price is not known")
+			return
+		}
+		parts = append(parts, driver.PricePart{Name: name, HourlyUSD: amount * usd})
+		sum += amount * usd
+	}
+	add("disk", float64(diskGB), part{"disk " + c.diskType(family(m.name)), region, false})
+	if market := map[bool]string{false: "standard", true: "spot preemptible"}[o.Spot]; !c.PrivateIP {
+		add("address", 1, part{"address " + market, "global", false})
+	}
+	if o.HourlyUSD = driver.USD(math.Round(sum*1e6) / 1e6); len(parts) > 1 {
+		o.Parts = parts
 	}
 }
 

@@ -6,4 +6,8 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/readme"
 )
 
-func TestReadme(t *testing.T) { readme.Check(t, startFake(t).config()) }
+func TestReadme(t *testing.T) {
+	cfg := startFake(t).config()
+	cfg.ServiceAccount = "node@p.iam.gserviceaccount.com"
+	readme.Check(t, cfg)
+}

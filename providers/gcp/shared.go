@@ -59,6 +59,9 @@ func (s *sharedThings) prepare(ctx context.Context, pool driver.PoolInfo) error 
 	if err := checkPool(pool.ID); err != nil {
 		return err
 	}
+	if err := checkTags(pool.Tags); err != nil {
+		return err
+	}
 	if s.cfg.NoFirewall {
 		return nil
 	}

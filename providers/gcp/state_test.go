@@ -2,6 +2,7 @@ package gcp
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -69,12 +70,14 @@ func TestDescribeByAnother(t *testing.T) {
 	f := startFake(t)
 	d := f.open()
 	spec := gputrain.Spec{Accelerator: accelerators.T4(accelerators.Count(2)), Allocation: driver.OnDemand}
+	f.skus = append(f.skus, extraSKUs()...)
 	o := cloudtest.Offers(t, d, spec.Query())[0]
 	got, err := d.Launch(t.Context(), request(spec, o, 4))
+	o.Warnings, o.EgressUSD = nil, 0 // those are for the choice
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := cloudtest.Describe(t, f.open(), got[0].ID); s.Offer != o || s.Rank != 4 || s.Name != "p1-4" {
+	if s := cloudtest.Describe(t, f.open(), got[0].ID); !reflect.DeepEqual(s.Offer, o) || s.Rank != 4 || s.Name != "p1-4" {
 		t.Errorf("%+v\nwant the offer %+v", s, o)
 	}
 }
@@ -202,7 +205,7 @@ func TestTagThatIsGone(t *testing.T) {
 	d := f.open()
 	in := mustLaunch(t, d, oneL4, 0)
 	f.set(in.ID, row{"metadata": row{"items": []row{}}})
-	if s := cloudtest.Describe(t, d, in.ID); s.Offer != in.Offer {
+	if s := cloudtest.Describe(t, d, in.ID); !reflect.DeepEqual(s.Offer, in.Offer) {
 		t.Errorf("%+v\nwant the offer %+v", s, in.Offer)
 	}
 }

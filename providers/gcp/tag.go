@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 
@@ -37,6 +38,33 @@ func labelsOf(t pooltag.Tag) map[string]string {
 	return labels
 }
 
+const (
+	// mostLabels is the number of labels that Google allows a thing to have, and mostUserLabels
+	// what those of this package leave.
+	mostLabels, mostUserLabels = 64, 54
+)
+
+var (
+	labelKeyForm   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	labelValueForm = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
+)
+
+// checkTags refuses user's tags that are no labels.
+func checkTags(tags map[string]string) error {
+	if n := len(tags); n > mostUserLabels {
+		return fmt.Errorf("%w: there are %d tags; Google allows %d labels, of which gputrain needs %d", driver.ErrInvalid, n, mostLabels, mostLabels-mostUserLabels)
+	}
+	for key, value := range tags {
+		switch {
+		case key == tagKey, strings.HasPrefix(key, "gputrain-"), strings.HasPrefix(key, "goog"):
+			return fmt.Errorf("%w: the tag %q is reserved: choose another name than gputrain-... and goog...", driver.ErrInvalid, key)
+		case !labelKeyForm.MatchString(key), !labelValueForm.MatchString(value):
+			return fmt.Errorf("%w: Google takes no label %q=%q: use lower-case letters, digits, _ and -, at most 63 each, and begin a key with a letter", driver.ErrInvalid, key, value)
+		}
+	}
+	return nil
+}
+
 // fromLabels reads labels. The tag is empty if they are not gputrain's.
 func fromLabels(labels map[string]string) pooltag.Tag {
 	t := labelForm.ReadMap(labels)
@@ -65,6 +93,7 @@ type tag struct {
 	Disk   float64                  `json:"disk_gib,omitempty"`
 	USD    *float64                 `json:"usd,omitempty"` // an hour
 	Spot   bool                     `json:"spot,omitempty"`
+	Parts  []driver.PricePart       `json:"parts,omitempty"` // of the price, if there are several
 }
 
 // checkPool refuses an invalid ID of a pool. No name in the cloud may end in a dash.
@@ -87,7 +116,7 @@ func tagOf(t pooltag.Tag) tag {
 func (t tag) machine(o driver.Offer) tag {
 	t.Type, t.GPU, t.Arch, t.VCPUs, t.Memory, t.Disk, t.Spot = o.InstanceType, o.Accelerator, o.Arch, o.VCPUs, o.MemoryGiB, o.DiskGiB, o.Spot
 	if usd, known := o.HourlyUSD.USD(); known {
-		t.USD = &usd
+		t.USD, t.Parts = &usd, o.Parts
 	}
 	return t
 }
@@ -95,8 +124,8 @@ func (t tag) machine(o driver.Offer) tag {
 // offer returns the offer that the machine was rented by.
 func (t tag) offer(zone string) driver.Offer {
 	return driver.Offer{
-		Provider: providerName, ID: offerID(zone, t.Type, t.Spot), InstanceType: t.Type, Region: zone, Arch: t.Arch,
-		Accelerator: t.GPU, VCPUs: t.VCPUs, MemoryGiB: t.Memory, DiskGiB: t.Disk, HourlyUSD: t.price(), Spot: t.Spot,
+		Provider: providerName, ID: offerID(zone, t.Type, t.Spot), InstanceType: t.Type, Region: zone, Country: countryOf(regionOf(zone)), Arch: t.Arch,
+		Accelerator: t.GPU, VCPUs: t.VCPUs, MemoryGiB: t.Memory, DiskGiB: t.Disk, HourlyUSD: t.price(), Parts: t.Parts, Spot: t.Spot,
 	}
 }
 
@@ -110,7 +139,7 @@ func (t tag) price() driver.Price {
 func (t tag) String() string {
 	text, err := json.Marshal(t)
 	if err != nil { // a price or an amount that is not a number
-		t.USD, t.GPU, t.VCPUs, t.Memory, t.Disk = nil, accelerators.Accelerator{}, 0, 0, 0
+		t.USD, t.Parts, t.GPU, t.VCPUs, t.Memory, t.Disk = nil, nil, accelerators.Accelerator{}, 0, 0, 0
 		text, _ = json.Marshal(t)
 	}
 	return string(text)
