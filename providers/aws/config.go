@@ -71,8 +71,8 @@ type Config struct {
 	// in Spec.InstanceTypes: EC2 refuses others at the launch. Empty means none.
 	CapacityReservationID string
 	// CapacityBlock says that CapacityReservationID is a capacity block for machine learning, which
-	// is paid in advance. Its machines cost nothing more by the hour, and EC2 ends them half an
-	// hour before the block.
+	// is paid in advance. Its machines cost nothing more by the hour, and EC2 ends them before the
+	// block ends.
 	CapacityBlock bool
 	// CapacityReservationPreference is "open", which runs nodes in open reservations of the account
 	// that fit, or "none", which leaves those to others. If empty, it is EC2's own: open. It must be

@@ -138,14 +138,31 @@ func (i *instances) offerOf(ctx context.Context, in types.Instance, m machine) d
 		}
 	}
 	o.Spot = in.InstanceLifecycle == types.InstanceLifecycleTypeSpot
-	if state, _ := stateOf(in); o.Spot && (state == driver.InstancePending || state == driver.InstanceRunning) {
-		if usd := i.spot.now(ctx, o.InstanceType, zoneOf(in)); usd > 0 {
-			if diskGB := i.diskOf(ctx, sdk.ToString(in.InstanceId), m); diskGB > 0 {
-				setPrice(&o, driver.USD(usd), diskGB)
-			}
-		}
+	if state, _ := stateOf(in); state == driver.InstancePending || state == driver.InstanceRunning {
+		i.reprice(ctx, &o, in, m)
 	}
 	return o
+}
+
+// reprice sets the price of a machine that is billed, and its parts: a spot machine's by the present
+// price in its zone, another's that a driver has launched before by the sum in its tags.
+func (i *instances) reprice(ctx context.Context, o *driver.Offer, in types.Instance, m machine) {
+	spot := 0.0
+	if o.Spot {
+		spot = i.spot.now(ctx, o.InstanceType, zoneOf(in))
+	}
+	sum, known := o.HourlyUSD.USD()
+	if spot <= 0 && (o.Spot || !known || o.Parts != nil) {
+		return
+	}
+	diskGB := i.diskOf(ctx, sdk.ToString(in.InstanceId), m)
+	switch rest := sum - extrasUSD(diskGB); {
+	case diskGB == 0:
+	case spot > 0:
+		setPrice(o, driver.USD(spot), diskGB)
+	case rest > -1e-6:
+		setPrice(o, driver.USD(max(rest, 0)), diskGB)
+	}
 }
 
 // diskOf returns the size of a machine's disk: that of the launch, if this driver made it, or that

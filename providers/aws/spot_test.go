@@ -51,6 +51,30 @@ func TestSpotPriceIsFollowed(t *testing.T) {
 	costs(f.open(), 0.6)
 }
 
+// Another driver knows the price of a machine on demand by its tags, with the same parts.
+func TestPriceByAnother(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := prepared(t, f)
+	spec := a10g
+	spec.DiskGiB = 25
+	o := offer(t, d, spec, "g5.xlarge")
+	in := mustLaunch(t, d, request(spec, o, 1))[0]
+	other := f.open()
+	for range 2 {
+		now := cloudtest.Describe(t, other, in.ID).Offer
+		if now.HourlyUSD != o.HourlyUSD || len(now.Parts) != 3 || !near(now.Parts[0].HourlyUSD, 1.006) || !near(now.Parts[1].HourlyUSD, 100*diskUSD) {
+			t.Errorf("%+v, want the price of %+v", now, o)
+		}
+	}
+	if n := len(f.Records("DescribeVolumes")); n != 1 {
+		t.Errorf("its disk is looked up %d times", n)
+	}
+	if now := cloudtest.Describe(t, d, in.ID).Offer; now.HourlyUSD != o.HourlyUSD || len(f.Records("DescribeVolumes")) != 1 {
+		t.Errorf("%+v", now)
+	}
+}
+
 // A user's tags are on the machine and its disk, or nothing is made.
 func TestUserTags(t *testing.T) {
 	t.Parallel()
