@@ -53,6 +53,30 @@ func ExampleConfig_cluster() {
 	}
 }
 
+// A machine of a capacity block, which was paid in advance, with tags for the bill.
+func ExampleConfig_capacityBlock() {
+	block := aws.Config{
+		Region:                "us-west-2",
+		SubnetID:              "subnet-0123456789abcdef0", // in the block's zone
+		CapacityReservationID: "cr-0123456789abcdef0",
+		CapacityBlock:         true,
+	}
+	spec := gputrain.Spec{
+		Accelerator:   accelerators.H100(accelerators.Count(8)),
+		InstanceTypes: []string{"p5.48xlarge"},
+		Tags:          map[string]string{"team": "vision"},
+	}
+	plan, err := gputrain.Plan(context.Background(), block, spec) // rents nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		for _, part := range c.Offer.Parts { // disk and address cost something by the hour
+			fmt.Println(part.Name, part.HourlyUSD)
+		}
+	}
+}
+
 // Open rejects a configuration that cannot be right before it calls AWS.
 func ExampleConfig_Open() {
 	_, err := aws.Config{Region: "Virginia"}.Open(context.Background())

@@ -54,6 +54,26 @@ func ExampleConfig_spot() {
 	}
 }
 
+// Nodes in a reservation of one machine type, with labels for the bill.
+func ExampleConfig_reservation() {
+	reserved := gcp.Config{
+		Zone:        "us-central1-a",
+		MachineType: "a3-ultragpu-8g",
+		Reservation: "vision-h200",
+	}
+	spec := gputrain.Spec{
+		Accelerator: accelerators.H200(accelerators.Count(8)),
+		Tags:        map[string]string{"team": "vision"},
+	}
+	plan, err := gputrain.Plan(context.Background(), reserved, spec) // rents nothing
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Println(c.Offer.InstanceType, c.Offer.HourlyUSD, c.Warnings)
+	}
+}
+
 func ExampleConfig_Name() {
 	fmt.Println(gcp.Config{}.Name())
 	// Output: gcp
