@@ -3,17 +3,15 @@ package novita
 import (
 	"cmp"
 	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/internal/cudaimage"
 )
 
 // Ubuntu returns NVIDIA's image of an Ubuntu with CUDA's runtime: Ubuntu("24.04", "12.9.1") is
 // [DefaultImage]. It does not check that the image exists.
 func Ubuntu(version, cuda string) string {
-	return "nvcr.io/nvidia/cuda:" + cuda + "-runtime-ubuntu" + version
+	return cudaimage.Ubuntu("nvcr.io/", version, cuda)
 }
 
 // DefaultImage is the image of nodes if Config.Image and Config.MinCUDAVersion are empty and a
@@ -47,7 +45,7 @@ type step struct{ image, cuda string }
 // one step.
 func steps(image, minCUDA string, a accelerators.Accelerator) (all []step) {
 	if image != "" {
-		return []step{{image, cmp.Or(minCUDA, tagCUDA(image), firstCUDA)}}
+		return []step{{image, cmp.Or(minCUDA, cudaimage.Version(image), firstCUDA)}}
 	}
 	least := leastCUDA(a)
 	if minCUDA != "" && compare(minCUDA, "11.8") >= 0 && compare(minCUDA, least) < 0 {
@@ -74,25 +72,6 @@ func leastCUDA(a accelerators.Accelerator) string {
 	return "11.8"
 }
 
-var (
-	versionForm = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
-	cudaTag     = regexp.MustCompile(`cuda:([0-9]+\.[0-9]+)`)
-)
+var versionForm = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)
 
-// tagCUDA returns the CUDA version in the tag of an image, or "".
-func tagCUDA(image string) string {
-	if m := cudaTag.FindStringSubmatch(image); m != nil {
-		return m[1]
-	}
-	return ""
-}
-
-// compare compares versions of two numbers.
-func compare(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }
-
-func numbers(version string) []int {
-	major, minor, _ := strings.Cut(version, ".")
-	x, _ := strconv.Atoi(major)
-	y, _ := strconv.Atoi(minor)
-	return []int{x, y}
-}
+func compare(a, b string) int { return cudaimage.Compare(a, b) }
