@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cudaimage"
 )
 
 // Config rents from Vast.ai. The zero value works if VAST_API_KEY is set.
@@ -22,27 +25,41 @@ type Config struct {
 	// variable, then the content of ~/.config/vastai/vast_api_key.
 	APIKey driver.Secret
 	// Image is the Docker image of the nodes. It needs apt, as Vast installs an SSH server in
-	// it. If empty, it is DefaultImage.
+	// it. If empty, it is DefaultImage. [Ubuntu] names NVIDIA's images. Vast stores the name: it
+	// must have no secret.
 	Image string
-	// DiskGB is the size of a node's disk if Spec.DiskGiB is zero. It cannot be changed later,
-	// and is billed as long as the node exists. Zero means 100; the minimum is 8.
+	// RegistryUser and RegistryToken log in to the registry of a private Image. The token may be a
+	// reference. It goes to Vast alone, in the call that rents a node, and to no node. Empty means
+	// that the image is public.
+	RegistryUser  string
+	RegistryToken driver.Secret
+	// RegistryHost is that registry. If empty, it is the host in Image's name.
+	RegistryHost string
+	// DiskGB is the size of a node's disk if Spec.DiskGiB is zero. It cannot be changed later, so it
+	// must have room for the image's layers, caches and checkpoints. It is billed as long as the
+	// node exists, running or not. Zero means 100; the minimum is 10.
 	DiskGB float64
+	// Ports are TCP ports of the nodes that the internet can reach, beside SSH's. Vast maps each to
+	// a random port of the machine: Instance.Ports has the addresses of a running node. At most 63,
+	// as Vast maps 64, and one is SSH's. None means only SSH's.
+	Ports []int
 
 	// MinReliability excludes machines with a lower reliability by Vast's measure, from 0 to 1.
 	// Zero means 0.95, a negative number any.
 	MinReliability float64
 	// AllowUnverified also accepts machines that Vast has not verified.
 	AllowUnverified bool
-	// MinCUDA excludes machines whose driver is too old for that version of CUDA. Zero means
-	// 12.0, a negative number any.
+	// MinCUDA excludes machines whose driver is too old for that version of CUDA. Zero means the
+	// version in Image's name ("cuda:12.9.1", "cu126"), or 12.0 if it has none; a negative number
+	// means any.
 	MinCUDA float64
 	// Geolocation restricts machines to some places: countries by their two letters ("US"),
 	// "EU", or the regions of Vast's command line: "Europe", "North_America", "South_America",
 	// "Asia", "Oceania", "Africa". Empty means anywhere.
 	Geolocation []string
-	// RequireDirectPort restricts machines to those whose SSH port can be reached directly.
-	// Otherwise some nodes are behind Vast's proxy, which is slow.
-	RequireDirectPort bool
+	// AllowProxy also accepts machines without a direct port. Their SSH goes through Vast's proxy,
+	// which is slow, and meant for less than a GB.
+	AllowProxy bool
 	// MinInetDown and MinInetUp exclude machines with slower links, in Mbit/s. Zero means any.
 	MinInetDown, MinInetUp float64
 	// MaxTrafficUSDPerGB excludes machines whose host charges more per GB of traffic, in either
@@ -63,7 +80,8 @@ type Config struct {
 	RequestTimeout time.Duration
 
 	// UseOverlay puts the nodes of a pool of several on an overlay network, within one physical
-	// cluster. Few machines support that; without such machines there are no offers.
+	// cluster, for pools whose nodes must reach each other. Few machines support that; without such
+	// machines there are no offers. So it is off by default.
 	UseOverlay bool
 	// OverlayTimeout bounds the wait for an overlay network to exist. Zero means 2 minutes.
 	OverlayTimeout time.Duration
@@ -79,11 +97,19 @@ type Config struct {
 // DefaultImage is the nodes' image if Config.Image is empty.
 const DefaultImage = "nvidia/cuda:12.9.1-runtime-ubuntu24.04"
 
+// Ubuntu returns NVIDIA's image of an Ubuntu with CUDA's runtime: Ubuntu("24.04", "12.9.1") is
+// [DefaultImage]. It does not check that the image exists.
+func Ubuntu(version, cuda string) string { return cudaimage.Ubuntu("", version, cuda) }
+
 const (
 	providerName    = "vastai"
 	defaultEndpoint = "https://console.vast.ai"
 	keyHint         = "make one at https://cloud.vast.ai/manage-keys/"
-	minDiskGB       = 8
+	minDiskGB       = 10
+	// Vast maps maxPorts of an instance, SSH's included.
+	maxPorts = 64
+	// defaultCUDA is the MinCUDA of an image whose name has no version of CUDA.
+	defaultCUDA = 12
 )
 
 var _ driver.Provider = Config{}
@@ -108,9 +134,18 @@ func (c Config) open(ctx context.Context) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	token, err := c.registryToken(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p, err := newProvider(c.complete(), key)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		login := "-u " + c.RegistryUser + " -p " + token + " " + c.registry()
+		p.login = func() string { return login }
+		p.client.rest.Hide(token)
 	}
 	me, err := p.client.user(ctx)
 	if err != nil {
@@ -134,14 +169,48 @@ func keyInFile() (string, error) {
 	return string(text), err
 }
 
-// complete returns the configuration with its defaults and without the key, which a driver must
+// registryToken returns the credential for the image's registry, or "" if Image is public.
+func (c Config) registryToken(ctx context.Context) (string, error) {
+	if c.RegistryToken == "" {
+		return "", nil
+	}
+	token, err := cloud.Credential(ctx, "RegistryToken", c.RegistryToken, "it is the registry's password or access token")
+	if err == nil && strings.ContainsAny(token, " \t\r\n\x00") {
+		err = fmt.Errorf("%w: RegistryToken has a blank, which Vast's API does not accept", driver.ErrInvalid)
+	}
+	return token, err
+}
+
+// registry returns the host of the image's registry, or "" if neither RegistryHost nor the image's name has it.
+func (c Config) registry() string {
+	host, _, found := strings.Cut(c.Image, "/")
+	if c.RegistryHost != "" || !found || !strings.ContainsAny(host, ".:") {
+		return c.RegistryHost
+	}
+	return host
+}
+
+// needsCUDA returns the version of CUDA that a machine's driver must support, or 0 for any.
+func (c Config) needsCUDA() float64 {
+	if c.MinCUDA != 0 {
+		return max(c.MinCUDA, 0)
+	}
+	version, err := strconv.ParseFloat(cudaimage.Version(c.Image), 64)
+	if err != nil {
+		return defaultCUDA
+	}
+	return version
+}
+
+// complete returns the configuration with its defaults and without secrets, which a driver must
 // not hold in a field that could be printed.
 func (c Config) complete() Config {
-	c.APIKey = ""
+	c.APIKey, c.RegistryToken = "", ""
 	c.Image = cmp.Or(c.Image, DefaultImage)
+	c.Ports = slices.Clone(c.Ports)
 	c.DiskGB = cmp.Or(c.DiskGB, 100)
 	c.MinReliability = max(cmp.Or(c.MinReliability, 0.95), 0)
-	c.MinCUDA = max(cmp.Or(c.MinCUDA, 12), 0)
+	c.MinCUDA = c.needsCUDA()
 	c.BidMultiplier = cmp.Or(c.BidMultiplier, 1.2)
 	c.InstanceTimeout = cmp.Or(c.InstanceTimeout, 5*time.Minute)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
@@ -158,6 +227,14 @@ func (c Config) validate() error {
 	f.Require((c.DiskGB == 0 || c.DiskGB >= minDiskGB) && !math.IsInf(c.DiskGB, 0), "DiskGB is %v; the minimum is %d", c.DiskGB, minDiskGB)
 	f.Require(c.MinReliability <= 1 && !math.IsInf(c.MinReliability, 0), "MinReliability is %v; it is at most 1", c.MinReliability)
 	f.Require(!math.IsNaN(c.MinCUDA) && !math.IsInf(c.MinCUDA, 0), "MinCUDA is %v; it is a version, like 12.4", c.MinCUDA)
+	f.Require((c.RegistryToken == "") == (c.RegistryUser == ""), "RegistryUser and RegistryToken belong together")
+	f.Require(c.RegistryToken == "" || c.registry() != "", "RegistryHost is empty, and Image names no registry; set it to the host of the registry")
+	f.Word("RegistryUser", c.RegistryUser)
+	f.Word("RegistryHost", c.RegistryHost)
+	f.Require(len(c.Ports) < maxPorts, "Ports has %d; the maximum is %d, and SSH's", len(c.Ports), maxPorts-1)
+	for i, p := range c.Ports {
+		f.Require(p > 0 && p <= 65535 && p != 22 && !slices.Contains(c.Ports[:i], p), "Ports[%d] is %d; each is from 1 to 65535, another one, and not SSH's, which is always mapped", i, p)
+	}
 	_, err := countries(c.Geolocation)
 	f.Require(err == nil, "Geolocation: %v", err)
 	for name, v := range map[string]float64{"MinInetDown": c.MinInetDown, "MinInetUp": c.MinInetUp, "MaxTrafficUSDPerGB": c.MaxTrafficUSDPerGB} {

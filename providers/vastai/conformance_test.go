@@ -66,10 +66,15 @@ func (f *fake) harness() providertest.Harness {
 		States:   f.states,
 		Stall:    func() { f.Do(func() { f.status = "loading" }) },
 		Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+		Funds:    func(usd float64) { f.Do(func() { f.credit = usd }) },
 		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
 		// Instances' own keys share this prefix, so it finds any of them.
 		Secrets: []string{testKey, instanceKey(0)[:24]},
-		Without: map[string]string{"PagedOffers": "a search has one page"},
+		Without: map[string]string{
+			"PagedOffers": "a search has one page",
+			"Allow":       "the API tells no quota",
+			"Tags":        "an instance has one label, which identifies its pool",
+		},
 	}
 }
 

@@ -20,7 +20,7 @@
 //   - Ends itself: yes, by its lease, with the instance's own key.
 //   - Host key pinned by: the cloud's word: the node's log; first contact with
 //     [Config].TrustFirstContact.
-//   - Tags: yes: the instance's label.
+//   - Tags: yes: the instance's label; none of the user's own.
 //   - Tried against: a fake held to the vendor's API description; not live.
 //
 // # Credentials
@@ -33,24 +33,52 @@
 //
 // # Which machines
 //
-// Hosts differ wildly, and Config's fields filter their reports. The same pool does not retry a
-// machine that failed to come up.
+// Hosts differ wildly, and Config's fields filter their reports: by default a machine is verified
+// by Vast, has a reliability of 0.95, a direct port for SSH, and a driver for the image's CUDA.
+// [gputrain.Plan] shows the offers with the wanted GPUs that fail this, with the reasons. The same
+// pool does not retry a machine on which a node failed: Offer.Host is the machine's number.
+//
+// [Config].AllowProxy also takes machines without a direct port. Vast's proxy is slow, and meant for
+// less than a GB. Countries of Spec.Regions and Spec.Countries are searched for, within
+// [Config].Geolocation.
+//
+// A host's contract has an end, at which it takes the machine back: each offer has a warning of it, and
+// an offer whose contract ends before Spec.TTL is over is rejected. An instance that loads its image
+// for ten minutes, or that waits for its GPU for 30 seconds after a stop, is given up, with the end of
+// Vast's log in the reason.
+//
+// # Images
+//
+// Vast stores an image's name, the environment and the start command, so none of them has a secret.
+// [Config].RegistryUser and RegistryToken are for a private image: Vast gets them in the call that
+// rents a node, and the node does not. An image whose CUDA is newer than the host's driver sees no
+// GPU, so [Config].MinCUDA follows the version in the image's name. [Ubuntu] names NVIDIA's images.
+//
+// # Disks and ports
+//
+// A disk's size, Spec.DiskGiB or [Config].DiskGB, is fixed at creation. It holds the image's layers,
+// caches and checkpoints, and has only as many inodes as its size gives it. Destroying a node loses
+// it, and no volume follows a job to another machine: collect results before.
+//
+// Vast maps SSH's port and those of [Config].Ports, 64 at most, to random ones of the machine.
+// Instance.Ports has their addresses once the node runs.
 //
 // # Spot
 //
 // Vast calls it interruptible. The bid is [Config].BidMultiplier times the lowest that the
 // machine accepts now, but never more than Spec.MaxHourlyUSD. The price of an offer is that bid
 // plus its disk, as Vast charges the bid. An outbid machine is stopped without notice, and its
-// disk is still billed: the pool destroys it and rents another.
+// disk is still billed: the pool destroys it and rents another. Write checkpoints by time.
 //
 // # Billing
 //
 // By the second. GPUs are billed while the container runs; the disk as long as the instance
-// exists, even stopped; and traffic per GB in both directions, at the host's price, which
-// [Config].MaxTrafficUSDPerGB bounds. No price of gputrain includes traffic, but
-// Spec.IngressGiB and Spec.EgressGiB make it count in the order of offers. Only destroying an
-// instance ends all billing. The instances of an account without credit are stopped, not
-// destroyed. A poweroff inside does not end the billing of the disk.
+// exists, even stopped; and traffic per GB in both directions, in every state, at the host's price,
+// which [Config].MaxTrafficUSDPerGB bounds. An offer's price has the parts "machine" and "disk", and
+// beside it the prices of traffic, which count with Spec.IngressGiB and Spec.EgressGiB. Only
+// destroying an instance ends all billing. Nothing is launched if the account has no credit: Vast
+// stops the instances of such an account, and does not destroy them at once. A poweroff inside does
+// not end the billing of the disk.
 //
 // # When the client is gone
 //
@@ -77,7 +105,8 @@
 //
 // # Several nodes in one network
 //
-// Nodes have no private addresses unless [Config].UseOverlay is set. It takes all nodes of a
+// Nodes have no private addresses unless [Config].UseOverlay is set. It is off by default, as few
+// machines have it, and for pools whose nodes must reach each other. It takes all nodes of a
 // pool from one physical cluster, on different machines, and puts them on an overlay network,
 // with all ports open: set NCCL_SOCKET_IFNAME to eth0, its interface. The API does not report
 // the addresses there: each node finds its own with ip, perl or Python, and a node without any
@@ -86,9 +115,9 @@
 // # Errors
 //
 //   - ErrAuth: the key is wrong, or lacks a permission from above.
-//   - ErrQuota: the account has no credit, no card, or may not spend more yet: see
-//     https://cloud.vast.ai/billing/.
-//   - ErrNoOffers: relax MinReliability, Geolocation or the accelerator.
+//   - ErrBalance: the account has no credit or no card: see https://cloud.vast.ai/billing/.
+//   - ErrQuota: a new account may not spend more yet.
+//   - ErrNoOffers: relax what the reasons name.
 //   - ErrNoCapacity: another user was faster; the pool takes the next offer.
 //   - ErrRateLimited: too many calls by this account at once, after several attempts.
 package vastai

@@ -57,6 +57,7 @@ func (d *vastaiDriver) Describe(ctx context.Context, ids ...string) ([]driver.In
 	for i := range found {
 		d.p.pin(&found[i])
 	}
+	d.p.explain(ctx, found)
 	return found, err
 }
 

@@ -43,8 +43,10 @@ func (*provider) Classify(_ string, err error) (hint string, kind error) {
 	switch kind = kindOf(err); kind {
 	case driver.ErrAuth:
 		hint = "check that the key is right and has the permissions misc, instance_read, instance_write, user_read and user_write: https://cloud.vast.ai/manage-keys/"
+	case driver.ErrBalance:
+		hint = "add credit or a card at https://cloud.vast.ai/billing/"
 	case driver.ErrQuota:
-		hint = "see https://cloud.vast.ai/billing/"
+		hint = "a new account may not spend more yet: see https://cloud.vast.ai/billing/"
 	case driver.ErrRateLimited:
 		hint = "other programs use this account at the same time: try again in a minute"
 	case driver.ErrNotFound:
@@ -58,8 +60,8 @@ func (*provider) Classify(_ string, err error) (hint string, kind error) {
 // codes maps the API's codes to kinds.
 var codes = map[string]error{
 	"no_such_ask":         driver.ErrNoCapacity,
-	"insufficient_credit": driver.ErrQuota,
-	"missing_billing":     driver.ErrQuota,
+	"insufficient_credit": driver.ErrBalance,
+	"missing_billing":     driver.ErrBalance,
 	"spend_rate_limit":    driver.ErrQuota,
 	"auth_error":          driver.ErrAuth,
 	"no_such_instance":    driver.ErrNotFound,
@@ -80,7 +82,7 @@ var symptoms = []struct {
 	{"no_such_ask", driver.ErrNoCapacity},
 	{"is not your own", driver.ErrNoCapacity},
 	{"invalid user key", driver.ErrAuth},
-	{"lacks credit", driver.ErrQuota},
+	{"lacks credit", driver.ErrBalance},
 }
 
 // kindOf returns the kind of a failure, by the API's text before its status.

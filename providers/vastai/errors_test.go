@@ -27,9 +27,9 @@ func TestErrors(t *testing.T) {
 		"offer is taken, bad args":  {opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity},
 		"offer is gone":             {opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), driver.ErrNoCapacity},
 		"offer for its host":        {opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), driver.ErrNoCapacity},
-		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), driver.ErrQuota},
-		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), driver.ErrQuota},
-		"no card":                   {opCreate, refuse(400, "missing_billing", ""), driver.ErrQuota},
+		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), driver.ErrBalance},
+		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), driver.ErrBalance},
+		"no card":                   {opCreate, refuse(400, "missing_billing", ""), driver.ErrBalance},
 		"new account":               {opCreate, refuse(400, "spend_rate_limit", ""), driver.ErrQuota},
 		"bad arguments":             {opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), driver.ErrInvalid},
 		"bad price":                 {opCreate, refuse(400, "invalid_price", ""), driver.ErrInvalid},
@@ -74,7 +74,7 @@ func TestErrors(t *testing.T) {
 			if tt.op == opCreate && err != nil && tt.want != driver.ErrUnavailable && !strings.Contains(err.Error(), "r-17") {
 				t.Errorf("no request id: %v", err)
 			}
-			if tt.want == driver.ErrQuota && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
+			if (tt.want == driver.ErrQuota || tt.want == driver.ErrBalance) && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
 				t.Errorf("no hint: %v", err)
 			}
 		})

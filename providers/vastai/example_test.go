@@ -35,7 +35,6 @@ func ExampleConfig_spot() {
 		Geolocation:        []string{"EU", "NO", "CH"},
 		MinInetDown:        500,
 		MaxTrafficUSDPerGB: 0.01,
-		RequireDirectPort:  true,
 		BidMultiplier:      1.5,
 	}
 	spec := gputrain.Spec{
@@ -51,6 +50,20 @@ func ExampleConfig_spot() {
 	for _, c := range plan {
 		fmt.Println(c.Offer.InstanceType, c.Offer.Region, c.Offer.HourlyUSD, c.Rejected)
 	}
+}
+
+// A private image with an older CUDA, a port for a dashboard, and room for checkpoints.
+func ExampleConfig_image() {
+	cfg := vastai.Config{
+		Image:         "registry.example.com/team/train:7",
+		RegistryUser:  "team",
+		RegistryToken: "env://REGISTRY_TOKEN",
+		MinCUDA:       12.4,
+		Ports:         []int{6006},
+		DiskGB:        250,
+	}
+	fmt.Println(cfg.Name(), vastai.Ubuntu("24.04", "12.9.1") == vastai.DefaultImage)
+	// Output: vastai true
 }
 
 func ExampleConfig_Name() {

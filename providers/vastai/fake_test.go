@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,7 @@ type fake struct {
 	keys      *fakecloud.Store[row]
 	networks  *fakecloud.Store[row]
 
-	noCredit   bool
+	credit     float64           // USD
 	noMachines bool              // instances are only rows, with no machine behind them
 	programs   map[string]string // scripts on a machine's PATH, by name
 	status     any               // actual_status of a new instance
@@ -65,9 +66,10 @@ type fake struct {
 	unpriced   bool // the search returns no prices
 	newWord    bool // an instance is in a state that no contract has
 	lastID     int
-	logLag     int            // how many reads of a log fail before it is there
-	impostors  bool           // logs have the host key of another machine
-	silent     bool           // logs have no host key
+	logLag     int  // how many reads of a log fail before it is there
+	impostors  bool // logs have the host key of another machine
+	silent     bool // logs have no host key
+	daemonLog  string
 	looks      map[string]int // reads of logs, by the instance's ID
 	logs       *fakecloud.Server
 	logsAt     string // address of the logs in the API's answers
@@ -86,7 +88,7 @@ type rental struct {
 
 func startFake(t testing.TB, rows ...row) *fake {
 	t.Helper()
-	f := &fake{t: t, status: "running", keyField: "public_key", lastID: 12345678}
+	f := &fake{t: t, credit: 25, status: "running", keyField: "public_key", lastID: 12345678}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts:    contracts(t),
 		Authorized:   allowed,
@@ -107,7 +109,7 @@ func startFake(t testing.TB, rows ...row) *fake {
 		opSearch: f.search, opCreate: f.create, opList: f.list, opShow: f.show, opManage: f.manage, opDestroy: f.destroy, opBulk: f.bulk,
 		opKeys: f.listKeys, opAddKey: f.addKey, opDelKey: f.deleteKey, opNets: f.listNetworks, opAddNet: f.addNetwork, opDelNet: f.deleteNetwork, opLogs: f.requestLog,
 		opUser: func(*fakecloud.Call) fakecloud.Answer {
-			return fakecloud.Reply(200, row{"id": 456, "balance": 0.0, "credit": 25.0})
+			return fakecloud.Reply(200, row{"id": 456, "balance": 0.0, "credit": f.credit})
 		},
 	} {
 		f.Handle(op, h)
@@ -147,7 +149,7 @@ func askRow(i int, changed row) row {
 	r := row{
 		"id": 1000 + i, "machine_id": 88000 + i, "host_id": 5555, "gpu_name": "RTX 4090", "num_gpus": 1, "gpu_ram": 24564,
 		"cpu_cores": 64, "cpu_cores_effective": 16.0, "cpu_ram": 262144, "disk_space": 900.5, "dph_base": 0.40 + float64(i)/100, "min_bid": 0.20,
-		"storage_cost": 0.144, "cuda_max_good": 12.8, "reliability2": 0.9934, "verification": "verified", "direct_port_count": 12,
+		"storage_cost": 0.144, "cuda_max_good": 12.9, "reliability2": 0.9934, "verification": "verified", "direct_port_count": 12,
 		"inet_down": 812.5, "inet_up": 640.2, "inet_down_cost": 0.002, "inet_up_cost": 0.003, "geolocation": "Washington, US",
 		"cluster_id": nil, "rentable": true, "rented": false, "duration": 1234567.8,
 	}
@@ -201,7 +203,7 @@ func (f *fake) search(c *fakecloud.Call) fakecloud.Answer {
 		y, _ := b[order].(float64)
 		return cmp.Compare(x, y)
 	})
-	return fakecloud.Reply(200, row{"offers": offers})
+	return fakecloud.Reply(200, row{"offers": offers[:min(asInt(q["limit"]), len(offers))]})
 }
 
 func copied(r row) row {
@@ -258,7 +260,7 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	i := slices.IndexFunc(f.asks, func(a row) bool { return asInt(a["id"]) == id })
 	network, known := f.networkOf(in)
 	switch {
-	case f.noCredit:
+	case f.credit <= 0:
 		return failure(400, "insufficient_credit", "Your account lacks credit; see the billing page.")
 	case !known:
 		return failure(400, "invalid_args", fmt.Sprintf("error 400/3467: Invalid args: no network for %v", in["env"]))
@@ -278,7 +280,8 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		"status_msg": "success, running", "label": in["label"], "machine_id": a["machine_id"], "gpu_name": a["gpu_name"], "num_gpus": a["num_gpus"],
 		"is_bid": isBid, "geolocation": a["geolocation"], "ssh_host": "ssh5.vast.ai", "ssh_port": 15678,
 		"image_runtype": in["runtype"], "start_date": 1761008618.2,
-		"dph_total": a["dph_base"].(float64) + in["disk"].(float64)*a["storage_cost"].(float64)/hoursPerMonth,
+		"dph_total":    a["dph_base"].(float64) + in["disk"].(float64)*a["storage_cost"].(float64)/hoursPerMonth,
+		"storage_cost": a["storage_cost"], "disk_space": in["disk"],
 	}}
 	if isBid {
 		r.row["dph_total"] = bid + in["disk"].(float64)*a["storage_cost"].(float64)/hoursPerMonth
@@ -361,7 +364,7 @@ func (f *fake) boot(r *rental) {
 	}
 	r.log = strings.ReplaceAll(r.log, testHostKey, strings.Join(strings.Fields(r.machine.HostKey)[:2], " "))
 	r.row["public_ipaddr"] = r.machine.Host + " \n"
-	r.row["ports"] = row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": strconv.Itoa(r.machine.Port)}}}
+	r.row["ports"] = r.ports(strconv.Itoa(r.machine.Port))
 	if f.runOnStart {
 		if err := os.WriteFile(r.machine.Home+"/ssh_host_ed25519_key.pub", []byte(r.machine.HostKey), 0o600); err != nil {
 			f.t.Error(err)
@@ -376,6 +379,20 @@ func (f *fake) boot(r *rental) {
 			f.t.Errorf("onstart: %v: %s", err, out)
 		}
 	}
+}
+
+// ports returns the ports of an instance as the host maps them: SSH's to a given one, and those that the
+// create asked for to others.
+func (r *rental) ports(ssh string) row {
+	all := row{"22/tcp": []row{{"HostIp": "0.0.0.0", "HostPort": ssh}}}
+	env, _ := r.create["env"].(row)
+	for flag := range env {
+		if pair, asked := strings.CutPrefix(flag, "-p "); asked {
+			_, private, _ := strings.Cut(pair, ":")
+			all[private+"/tcp"] = []row{{"HostIp": "0.0.0.0", "HostPort": strconv.Itoa(40000 + len(all))}}
+		}
+	}
+	return all
 }
 
 func (f *fake) list(c *fakecloud.Call) fakecloud.Answer {
@@ -417,22 +434,18 @@ func (f *fake) show(c *fakecloud.Call) fakecloud.Answer {
 	return f.told(row{"instances": r.row})
 }
 
-// requestLog answers where the log of an instance will be. The fake's log has only
-// lines that the filter matches.
+// requestLog answers where the log of an instance will be.
 func (f *fake) requestLog(c *fakecloud.Call) fakecloud.Answer {
 	r, ok := f.instances.Get(c, c.Vars["id"])
 	if !ok {
 		return failure(404, "no_such_instance", "Instance not found")
-	}
-	if input(c)["filter"] != hostKeyMark {
-		f.t.Errorf("the log is asked for by %s", c.Body)
 	}
 	if f.runOnStart && r.machine != nil {
 		text, _ := os.ReadFile(r.machine.Home + "/log")
 		r.log = string(text)
 	}
 	f.looks[c.Vars["id"]] = 0
-	return fakecloud.Reply(200, row{"success": true, "result_url": f.logsAt + "/logs/" + c.Vars["id"] + "?signature=abc"})
+	return fakecloud.Reply(200, row{"success": true, "result_url": f.logsAt + "/logs/" + c.Vars["id"] + "?signature=abc" + asked(input(c))})
 }
 
 // log answers as the server of logs, which is not the API and takes no key.
@@ -445,10 +458,34 @@ func (f *fake) log(c *fakecloud.Call) (a fakecloud.Answer) {
 	f.Do(func() {
 		it, ok := f.instances.Get(nil, id)
 		if f.looks[id]++; ok && f.looks[id] > f.logLag {
-			a = fakecloud.Reply(200, it.log)
+			a = fakecloud.Reply(200, f.logOf(it, c.Query))
 		}
 	})
 	return a
+}
+
+// asked returns what a request for a log asks for, as a query.
+func asked(in row) (query string) {
+	for _, name := range []string{"filter", "daemon_logs"} {
+		if v, ok := in[name].(string); ok {
+			query += "&" + name + "=" + v
+		}
+	}
+	return query
+}
+
+// logOf returns the log of an instance, or of the daemon.
+func (f *fake) logOf(r *rental, query url.Values) string {
+	if query.Get("daemon_logs") == "true" {
+		return f.daemonLog
+	}
+	var lines string
+	for line := range strings.Lines(r.log) {
+		if strings.Contains(line, query.Get("filter")) {
+			lines += line
+		}
+	}
+	return lines
 }
 
 func (f *fake) manage(c *fakecloud.Call) fakecloud.Answer {

@@ -5,16 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/localnet"
-	"github.com/gputrain/gputrain/internal/rest"
-	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -125,44 +120,8 @@ func (p *provider) pin(in *driver.Instance) {
 
 // hostKeys returns the host keys in a node's log, or none.
 func (c *client) hostKeys(ctx context.Context, id, node string) ([]string, error) {
-	var out struct {
-		done
-		ResultURL string `json:"result_url"`
-	}
-	path := "/api/v0/instances/request_logs/" + url.PathEscape(id) + "/"
-	in := map[string]string{"tail": "1000", "filter": hostKeyMark}
-	if err := c.rest.Do(ctx, "PUT", path, in, &out, rest.Idempotent, rest.Limit(c.limits.manage)); err != nil {
-		return nil, err
-	}
-	text, err := c.log(ctx, out.ResultURL)
-	if err != nil {
-		return nil, fmt.Errorf("PUT %s: its result_url: %w", path, err)
-	}
-	return hostKeysIn(text, node), nil
-}
-
-// log reads a log from the address that the API names. That is another server: it gets nothing
-// of the account, and the read is bounded.
-func (c *client) log(ctx context.Context, address string) (string, error) {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil, u.Host == "", u.User != nil, u.Scheme != "https" && !c.local:
-		return "", fmt.Errorf("%w: it is not an https address", rest.ErrAnswer)
-	case localnet.IsURL(address) && !c.local:
-		return "", fmt.Errorf("%w: it is an address on this computer or its link", rest.ErrAnswer)
-	}
-	own := http.Client{Transport: c.plain}
-	there, err := rest.New(rest.Config{BaseURL: u.Scheme + "://" + u.Host, HTTPClient: &own, Attempts: 1, MaxBody: maxLog})
-	if err != nil {
-		return "", err
-	}
-	for n := 1; ; n++ {
-		var text string
-		err := there.Do(ctx, "GET", u.EscapedPath(), nil, &text, rest.Query(u.Query()), rest.EmptyAnswer)
-		if err == nil || n == logPolls || !retry.Sleep(ctx, logPause()) {
-			return text, err
-		}
-	}
+	text, err := c.requestLog(ctx, id, map[string]string{"tail": "1000", "filter": hostKeyMark})
+	return hostKeysIn(text, node), err
 }
 
 // hostKeysIn returns a node's keys in a log.

@@ -2,6 +2,7 @@ package vastai
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -35,7 +36,7 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	id, err := p.client.create(ctx, f.ask, in)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if kindOf(err) == driver.ErrQuota {
+	if kind := kindOf(err); kind == driver.ErrQuota || kind == driver.ErrBalance {
 		p.refusal = refusal{err, time.Now()}
 	}
 	left, ok := leftover(err)
@@ -53,7 +54,10 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 func (p *provider) request(ctx context.Context, order cloud.Order, f find) (createRequest, error) {
 	in := createRequest{
 		ClientID: "me", Image: p.cfg.Image, Disk: f.diskGB, Label: labels.String(order.Tag),
-		RunType: "ssh_direct", TargetState: "running", CancelUnavail: true,
+		ImageLogin: p.login(), RunType: "ssh_direct", TargetState: "running", CancelUnavail: true, Env: map[string]string{},
+	}
+	for _, port := range p.cfg.Ports {
+		in.Env[fmt.Sprintf("-p %d:%[1]d", port)] = "1"
 	}
 	var err error
 	if in.OnStart, err = p.cfg.onStart(order.Pool, order.Node.Name, order.Tag.Created); err != nil {
@@ -67,7 +71,7 @@ func (p *provider) request(ctx context.Context, order cloud.Order, f find) (crea
 		if err != nil {
 			return in, err
 		}
-		in.Env = map[string]string{"-n " + name: "1"}
+		in.Env["-n "+name] = "1"
 	}
 	return in, nil
 }

@@ -206,11 +206,11 @@ func TestCreateThatIsGivenUpIsSettled(t *testing.T) {
 func TestAccountWithoutCreditIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)
-	f.noMachines, f.noCredit = true, true
+	f.noMachines, f.credit = true, 0
 	d := prepared(t, f)
 	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
 		_, err := d.Launch(t.Context(), request(gputrain.Spec{}, o, 0))
-		is(t, err, driver.ErrQuota, "launch")
+		is(t, err, driver.ErrBalance, "launch")
 	}
 	if n := len(f.Records(opCreate)); n != 1 {
 		t.Errorf("%d creates", n)
@@ -218,7 +218,7 @@ func TestAccountWithoutCreditIsNotAskedAgain(t *testing.T) {
 	d.p.mu.Lock()
 	d.p.refusal.at = time.Now().Add(-2 * refusalPause)
 	d.p.mu.Unlock()
-	f.Do(func() { f.noCredit = false })
+	f.Do(func() { f.credit = 25 })
 	mustLaunch(t, d, gputrain.Spec{}, 0)
 }
 

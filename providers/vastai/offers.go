@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
@@ -15,6 +17,8 @@ import (
 
 const (
 	searchLimit = 200
+	// maxRejected bounds the rejected offers of a search that are shown: the cheapest.
+	maxRejected = 50
 	// A disk's price in USD per GB and month is divided by hoursPerMonth, which reproduces the
 	// examples in the API's description.
 	hoursPerMonth = 720
@@ -35,8 +39,9 @@ type find struct {
 	cluster int64 // zero if none
 }
 
-// Offers yields the offers of the moment. It searches the machines on demand and on spot
-// separately, the second only if the caller goes on after the first.
+// Offers yields the offers of the moment, first those that can be rented, and then the rejected ones
+// that the API reported with them. It searches the machines on demand and on spot separately, the
+// second only if the caller goes on after the first.
 func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
 		for _, spot := range cloud.Markets(spec.Allocation) {
@@ -54,23 +59,33 @@ func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driv
 	}
 }
 
-// find searches one market, and remembers the results for Create.
+// find searches one market, and remembers the good results for Create.
 func (p *provider) find(ctx context.Context, of search) ([]find, error) {
 	if of.together() {
 		if err := p.network.find(ctx); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := p.client.search(ctx, of.query())
+	rows, err := p.rows(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var finds []find
+	var finds, rejected []find
 	for _, a := range rows {
-		if of.fits(a) && !p.broken[a.MachineID] {
-			finds = append(finds, of.toFind(a))
+		if !of.wants(a) {
+			continue
+		}
+		f := of.toFind(a)
+		if p.broken[a.MachineID] && f.offer.Rejected == "" {
+			f.offer.Rejected = "is of a machine on which a node has failed"
+		}
+		switch {
+		case f.offer.Rejected == "":
+			finds = append(finds, f)
+		case len(rejected) < maxRejected:
+			rejected = append(rejected, f)
 		}
 	}
 	if of.together() {
@@ -83,7 +98,27 @@ func (p *provider) find(ctx context.Context, of search) ([]find, error) {
 	for _, f := range finds {
 		p.found[f.offer.ID] = f
 	}
-	return finds, nil
+	return append(finds, rejected...), nil
+}
+
+// rows returns the asks of a search. If the search is for an accelerator, those that will be rejected
+// are among them. They need no call of their own, unless the API cuts its answer off: then good ones
+// may be missing, and are searched for alone.
+func (p *provider) rows(ctx context.Context, of search) ([]ask, error) {
+	if of.spec.Accelerator.IsZero() {
+		return p.client.search(ctx, of.query())
+	}
+	all, err := p.client.search(ctx, of.device())
+	if err != nil || len(all) < searchLimit {
+		return all, err
+	}
+	rows, err := p.client.search(ctx, of.query())
+	for _, a := range all {
+		if !slices.ContainsFunc(rows, func(b ask) bool { return a.ID == b.ID }) {
+			rows = append(rows, a)
+		}
+	}
+	return rows, err
 }
 
 // A search looks for machines of one market.
@@ -106,17 +141,11 @@ func (s search) diskGB() float64 {
 	return max(math.Ceil(s.spec.DiskGiB*gib/1e9), minDiskGB)
 }
 
-// query returns a search's body. fits checks its conditions again: some of them have not always
-// had an effect.
-func (s search) query() map[string]any {
+// device returns the body of a search for the accelerator, the place and the network alone.
+func (s search) device() map[string]any {
 	q := map[string]any{}
 	is := func(column, op string, value any) { q[column] = map[string]any{op: value} }
-	is("rentable", "eq", true)
-	is("rented", "eq", false)
 	is("external", "eq", false)
-	if !s.cfg.AllowUnverified {
-		is("verified", "eq", true)
-	}
 	if a := s.spec.Accelerator; !a.IsZero() {
 		if names := namesOf(a); names != nil {
 			is("gpu_name", "in", names)
@@ -130,6 +159,30 @@ func (s search) query() map[string]any {
 		if a.MemoryGiB > 0 {
 			is("gpu_ram", "gte", math.Floor(a.MemoryGiB*1000*memorySlack))
 		}
+	}
+	if places := s.places(); len(places) > 0 {
+		is("geolocation", "in", places)
+	}
+	if s.together() {
+		is("cluster_id", "neq", nil)
+	}
+	q["type"], q["order"] = "on-demand", [][]string{{"dph_total", "asc"}}
+	if s.spot {
+		q["type"], q["order"] = "bid", [][]string{{"min_bid", "asc"}}
+	}
+	q["limit"], q["allocated_storage"] = searchLimit, s.diskGB()
+	return q
+}
+
+// query returns the body of a search for offers that can be rented. reject checks its conditions
+// again: some of them have not always had an effect.
+func (s search) query() map[string]any {
+	q := s.device()
+	is := func(column, op string, value any) { q[column] = map[string]any{op: value} }
+	is("rentable", "eq", true)
+	is("rented", "eq", false)
+	if !s.cfg.AllowUnverified {
+		is("verified", "eq", true)
 	}
 	least := func(column string, value float64) {
 		if value > 0 {
@@ -156,51 +209,138 @@ func (s search) query() map[string]any {
 		is("inet_down_cost", "lte", most)
 		is("inet_up_cost", "lte", most)
 	}
-	if s.cfg.RequireDirectPort {
-		is("direct_port_count", "gte", 1)
-	}
-	if len(s.cfg.Geolocation) > 0 {
-		is("geolocation", "in", s.cfg.Geolocation)
-	}
-	if s.together() {
-		is("cluster_id", "neq", nil)
-	}
-	q["type"], q["order"] = "on-demand", [][]string{{"dph_total", "asc"}}
-	if s.spot {
-		q["type"], q["order"] = "bid", [][]string{{"min_bid", "asc"}}
-	}
-	q["limit"], q["allocated_storage"] = searchLimit, s.diskGB()
+	least("direct_port_count", float64(s.directPorts()))
 	return q
+}
+
+// directPorts returns how many ports a machine must map.
+func (s search) directPorts() int {
+	if s.cfg.AllowProxy && len(s.cfg.Ports) == 0 {
+		return 0
+	}
+	return 1 + len(s.cfg.Ports)
+}
+
+// places returns the countries to search: those that both Config and the spec allow, as far as the
+// spec names countries. If there are none, they are Config's, and the market rejects the offers.
+func (s search) places() []string {
+	var wanted []string
+	for _, name := range slices.Concat(s.spec.Countries, s.spec.Regions) {
+		code := strings.ToUpper(name)
+		switch {
+		case !isCountry(code): // a region in Vast's words
+			return s.cfg.Geolocation
+		case s.spec.Allows(code, code) && (len(s.cfg.Geolocation) == 0 || slices.Contains(s.cfg.Geolocation, code)):
+			wanted = append(wanted, code)
+		}
+	}
+	if wanted == nil {
+		return s.cfg.Geolocation
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
 }
 
 // maxGPUs is more than any machine has.
 const maxGPUs = 64
 
-// fits reports whether a row satisfies the query.
-func (s search) fits(a ask) bool {
-	country := ""
-	if a.Geolocation != nil {
-		country = countryOf(*a.Geolocation)
-	}
-	switch {
-	case a.ID == 0, a.CPUCores == nil, // an incomplete row
-		a.Rentable != nil && !*a.Rentable, a.Rented != nil && *a.Rented,
-		!s.cfg.AllowUnverified && a.Verification != "" && a.Verification != "verified",
-		!s.spec.Accelerator.IsZero() && !slices.Contains(s.spec.Accelerator.Counts(maxGPUs), a.NumGPUs),
-		below(a.Reliability, s.cfg.MinReliability), below(a.Reliability2, s.cfg.MinReliability),
-		a.CUDAMaxGood < s.cfg.MinCUDA,
-		a.InetDown < s.cfg.MinInetDown, a.InetUp < s.cfg.MinInetUp,
-		a.DiskSpace < s.diskGB(), below(a.Duration, s.spec.TTL.Seconds()),
-		s.cfg.RequireDirectPort && a.DirectPortCount < 1,
-		len(s.cfg.Geolocation) > 0 && country != "" && !slices.Contains(s.cfg.Geolocation, country):
-		return false
-	}
-	most := s.cfg.MaxTrafficUSDPerGB
-	return most == 0 || a.InetDownCost <= most && a.InetUpCost <= most
+// wants reports whether a row is complete, and has as many GPUs as the spec asks for.
+func (s search) wants(a ask) bool {
+	return a.ID != 0 && (s.spec.Accelerator.IsZero() || slices.Contains(s.spec.Accelerator.Counts(maxGPUs), a.NumGPUs))
 }
 
-// below reports whether a value is present and too low.
-func below(v *float64, least float64) bool { return v != nil && *v < least }
+// reject returns all reasons why no node is rented by a row, or "" if there are none.
+func (s search) reject(a ask) string {
+	var reasons []string
+	against := func(is bool, format string, args ...any) {
+		if is {
+			reasons = append(reasons, fmt.Sprintf(format, args...))
+		}
+	}
+	c := s.cfg
+	against(a.Rentable != nil && !*a.Rentable || a.Rented != nil && *a.Rented, "is already rented")
+	against(a.CPUCores == nil, "its vCPUs are unknown")
+	against(!c.AllowUnverified && a.Verification != "verified", "its machine is not verified by Vast; Config.AllowUnverified takes it all the same")
+	if has, known := a.reliability(); c.MinReliability > 0 {
+		against(!known, "its reliability is unknown; Config.MinReliability is %v", c.MinReliability)
+		against(known && has < c.MinReliability, "its reliability is %.4g; Config.MinReliability is %v", has, c.MinReliability)
+	}
+	against(a.CUDAMaxGood < c.MinCUDA, "its driver supports CUDA %.1f; %s, or Config.MinCUDA, needs %.1f", a.CUDAMaxGood, c.Image, c.MinCUDA)
+	against(a.InetDown < c.MinInetDown, "downloads at %.0f Mbit/s; Config.MinInetDown is %v", a.InetDown, c.MinInetDown)
+	against(a.InetUp < c.MinInetUp, "uploads at %.0f Mbit/s; Config.MinInetUp is %v", a.InetUp, c.MinInetUp)
+	against(a.DiskSpace < s.diskGB(), "has %.0f GB of disk left; a node gets %v", a.DiskSpace, s.diskGB())
+	now := time.Now()
+	ends, known := a.ends(now)
+	against(known && s.spec.TTL > 0 && ends.Before(now.Add(s.spec.TTL)), "its host's contract ends at %s, and the spec's TTL is %v", ends.Format(endForm), s.spec.TTL)
+	against(!c.AllowProxy && a.DirectPortCount < 1, "its SSH can be reached by Vast's proxy alone; Config.AllowProxy takes it all the same")
+	against(len(c.Ports) > 0 && a.DirectPortCount < s.directPorts(), "has %d direct ports; SSH and Config.Ports need %d", a.DirectPortCount, s.directPorts())
+	country := a.country()
+	against(len(c.Geolocation) > 0 && country != "" && !slices.Contains(c.Geolocation, country), "is in %s; Config.Geolocation allows %s", country, strings.Join(c.Geolocation, ", "))
+	if most := c.MaxTrafficUSDPerGB; most > 0 {
+		down, up := or(a.InetDownCost, math.Inf(1)), or(a.InetUpCost, math.Inf(1))
+		against(down > most || up > most, "charges $%v for a GB in, and $%v for a GB out; Config.MaxTrafficUSDPerGB is $%v", down, up, most)
+	}
+	return strings.Join(reasons, "; and ")
+}
+
+// endForm is the form of times in texts for users.
+const endForm = "2006-01-02 15:04 MST"
+
+// warnings returns what a user should know of a row beyond its price.
+func (s search) warnings(a ask) (all []string) {
+	if ends, known := a.ends(time.Now()); known {
+		all = append(all, "the host's contract ends at "+ends.Format(endForm))
+	}
+	if a.DirectPortCount < 1 {
+		all = append(all, "its SSH goes through Vast's proxy, which is slow: take a machine with a direct port for more than a GB")
+	}
+	if a.StorageCost == nil {
+		all = append(all, "the price of its disk is unknown")
+	}
+	if a.InetDownCost == nil || a.InetUpCost == nil {
+		all = append(all, "the price of its traffic is unknown")
+	}
+	return all
+}
+
+// ends returns when the host's contract ends, to the minute.
+func (a ask) ends(now time.Time) (end time.Time, known bool) {
+	if a.Duration != nil {
+		end, known = now.Add(time.Duration(min(*a.Duration, maxSeconds)*float64(time.Second))), true
+	}
+	if a.EndDate != nil && *a.EndDate > 0 {
+		if date := time.Unix(int64(min(*a.EndDate, maxSeconds)), 0); !known || date.Before(end) {
+			end, known = date, true
+		}
+	}
+	return end.UTC().Truncate(time.Minute), known
+}
+
+// maxSeconds is more than any contract has, and than any of their ends.
+const maxSeconds = 8e9
+
+// reliability returns the machine's reliability by either of its names.
+func (a ask) reliability() (has float64, known bool) {
+	if a.Reliability == nil && a.Reliability2 == nil {
+		return 0, false
+	}
+	return min(or(a.Reliability, 1), or(a.Reliability2, 1)), true
+}
+
+func (a ask) country() string {
+	if a.Geolocation == nil {
+		return ""
+	}
+	return countryOf(*a.Geolocation)
+}
+
+// or returns a value, or another one if it is missing.
+func or(v *float64, other float64) float64 {
+	if v == nil {
+		return other
+	}
+	return *v
+}
 
 // toFind turns a row into an offer. A spot price is the bid plus the disk, as Vast charges the
 // bid.
@@ -209,10 +349,13 @@ func (s search) toFind(a ask) find {
 	f := find{ask: a.ID, diskGB: disk, machine: a.MachineID, offer: driver.Offer{
 		ID: strconv.FormatInt(a.ID, 10), Available: 1, Spot: s.spot,
 		InstanceType: instanceType(a.GPUName, a.NumGPUs),
+		Country:      a.country(),
+		Host:         hostOf(a.MachineID),
 		Accelerator:  accelerator(a.GPUName, a.NumGPUs, a.GPURAM),
 		VCPUs:        a.CPUCoresEffective,
 		DiskGiB:      disk * 1e9 / gib,
-		IngressUSD:   a.InetDownCost * gib / 1e9, EgressUSD: a.InetUpCost * gib / 1e9, // the API reports them per GB
+		IngressUSD:   or(a.InetDownCost, 0) * gib / 1e9, EgressUSD: or(a.InetUpCost, 0) * gib / 1e9, // the API reports them per GB
+		Rejected: s.reject(a), Warnings: s.warnings(a),
 	}}
 	if a.Geolocation != nil {
 		f.offer.Region = *a.Geolocation
@@ -220,19 +363,38 @@ func (s search) toFind(a ask) find {
 	if a.ClusterID != nil {
 		f.cluster = *a.ClusterID
 	}
-	if *a.CPUCores > 0 {
-		f.offer.MemoryGiB = a.CPURAM / 1024 * min(a.CPUCoresEffective / *a.CPUCores, 1)
+	if cores := or(a.CPUCores, 0); cores > 0 {
+		f.offer.MemoryGiB = a.CPURAM / 1024 * min(a.CPUCoresEffective/cores, 1)
 	}
 	forDisk, known := diskUSD(a, disk)
-	if !s.spot {
+	if s.spot {
+		f.offer.ID += "/bid"
+		if f.bid = s.bid(a, forDisk); f.bid > 0 && known {
+			f.offer.HourlyUSD = driver.USD(f.bid + forDisk)
+		}
+	} else {
 		f.offer.HourlyUSD = onDemand(a, forDisk, known)
-		return f
 	}
-	f.offer.ID += "/bid"
-	if f.bid = s.bid(a, forDisk); f.bid > 0 && known {
-		f.offer.HourlyUSD = driver.USD(f.bid + forDisk)
-	}
+	f.offer.Parts = partsOf(f.offer.HourlyUSD, forDisk)
 	return f
+}
+
+// partsOf returns the parts of a price, one of which is the disk's.
+func partsOf(price driver.Price, forDisk float64) []driver.PricePart {
+	usd, known := price.USD()
+	if !known || forDisk <= 0 || forDisk > usd {
+		return nil
+	}
+	return []driver.PricePart{{Name: "machine", HourlyUSD: usd - forDisk}, {Name: "disk", HourlyUSD: forDisk}}
+}
+
+// hostOf returns the name of a machine, or "" if it is unknown. A machine has several offers, one for
+// each slice of it, which come and go, but keeps its number.
+func hostOf(machine int64) string {
+	if machine == 0 {
+		return ""
+	}
+	return strconv.FormatInt(machine, 10)
 }
 
 // diskUSD returns the price of a disk of that size, in USD an hour. known is false if it is

@@ -18,23 +18,28 @@ import (
 // The search has filters for all that Config and Spec ask for.
 func TestSearchIsFilteredByTheAPI(t *testing.T) {
 	t.Parallel()
-	f := startFake(t, row{"gpu_name": "A100 SXM4", "gpu_ram": 81920, "num_gpus": 2})
+	rows := []row{{"gpu_name": "A100 SXM4", "gpu_ram": 81920, "num_gpus": 2, "dph_base": 900.0}}
+	for range searchLimit { // cheaper ones, which will be rejected, fill an answer
+		rows = append(rows, row{"gpu_name": "A100 SXM4", "gpu_ram": 81920, "num_gpus": 2, "reliability2": 0.9})
+	}
+	f := startFake(t, rows...)
 	d := f.open(func(c *Config) {
-		c.MinReliability, c.MinCUDA, c.Geolocation, c.RequireDirectPort = 0.98, 12.4, []string{"US", "CA"}, true
+		c.MinReliability, c.MinCUDA, c.Geolocation, c.Ports = 0.98, 12.4, []string{"US", "CA"}, []int{8000}
 		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
 	})
 	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, MaxVCPUs: 32, DiskGiB: 200, TTL: time.Hour}
-	if got := cloudtest.Offers(t, d, spec.Query()); len(got) != 1 {
-		t.Errorf("%+v", got)
+	got := cloudtest.Offers(t, d, spec.Query())
+	if len(got) != 1+maxRejected || got[0].Rejected != "" || got[1].Rejected == "" || len(f.Records(opSearch)) != 2 {
+		t.Errorf("%d offers by %d searches, the first %+v", len(got), len(f.Records(opSearch)), got[0])
 	}
 	var q map[string]any
-	if err := json.Unmarshal([]byte(f.Records(opSearch)[0].Body), &q); err != nil {
+	if err := json.Unmarshal([]byte(f.Records(opSearch)[1].Body), &q); err != nil {
 		t.Fatal(err)
 	}
 	for column, want := range map[string]string{
 		"rentable": "map[eq:true]", "rented": "map[eq:false]", "external": "map[eq:false]", "verified": "map[eq:true]",
 		"gpu_name": "map[in:[A100 PCIE A100 SXM4 A100 SXM]]", "num_gpus": "map[eq:2]", "gpu_ram": "map[gte:72000]",
-		"reliability2": "map[gte:0.98]", "cuda_max_good": "map[gte:12.4]", "geolocation": "map[in:[CA US]]", "direct_port_count": "map[gte:1]",
+		"reliability2": "map[gte:0.98]", "cuda_max_good": "map[gte:12.4]", "geolocation": "map[in:[CA US]]", "direct_port_count": "map[gte:2]",
 		"inet_down": "map[gte:500]", "inet_up": "map[gte:100]", "inet_down_cost": "map[lte:0.01]", "inet_up_cost": "map[lte:0.01]",
 		"cpu_cores_effective": "map[gte:8 lte:32]", "disk_space": "map[gte:215]", "duration": "map[gte:3600]",
 		"type": "on-demand", "order": "[[dph_total asc]]", "allocated_storage": "215", "limit": "200",
@@ -48,50 +53,87 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 	}
 
 	any := cloudtest.Offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), driver.Query{Allocation: driver.Spot})
-	body := f.Records(opSearch)[1].Body
-	if len(any) != 1 || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
+	body := f.Records(opSearch)[2].Body
+	if len(any) != searchLimit || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
 		!strings.Contains(body, `"type":"bid"`) || !strings.Contains(body, `"allocated_storage":100`) {
 		t.Errorf("%v: %s", any, body)
 	}
 }
 
-// Every row is checked again: the CUDA filter, for one, has been seen to do nothing.
+// Every row is checked again: the CUDA filter, for one, has been seen to do nothing. A row with the wanted GPUs is
+// rejected with its reason.
 func TestRowsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	cfg := Config{MinInetDown: 100, MinInetUp: 100, MaxTrafficUSDPerGB: 0.01, RequireDirectPort: true, Geolocation: []string{"US"}}
+	soon := float64(time.Now().Add(30 * time.Minute).Unix())
+	cfg := Config{MinInetDown: 100, MinInetUp: 100, MaxTrafficUSDPerGB: 0.01, Ports: []int{8000, 8001}, Geolocation: []string{"US"}}
 	spec := gputrain.Spec{Accelerator: accelerators.RTX4090(), TTL: time.Hour}
 	for name, tt := range map[string]struct {
 		change row
-		fits   bool
+		why    string
 	}{
-		"good":                      {nil, true},
-		"place without a code":      {row{"geolocation": "California, United States"}, true},
-		"no place":                  {row{"geolocation": nil}, true},
-		"CUDA too old":              {row{"cuda_max_good": 11.8}, false},
-		"unreliable":                {row{"reliability2": 0.9}, false},
-		"unreliable, other name":    {row{"reliability2": "-", "reliability": 0.9}, false},
-		"unverified":                {row{"verification": "unverified"}, false},
-		"larger slice":              {row{"num_gpus": 2}, false},
-		"rented":                    {row{"rented": true}, false},
-		"not rentable":              {row{"rentable": false}, false},
-		"elsewhere":                 {row{"geolocation": "Paris, FR"}, false},
-		"no direct port":            {row{"direct_port_count": 0}, false},
-		"slow down":                 {row{"inet_down": 50}, false},
-		"slow up":                   {row{"inet_up": 50}, false},
-		"dear traffic":              {row{"inet_up_cost": 0.02}, false},
-		"dear downloads":            {row{"inet_down_cost": 0.02}, false},
-		"small disk":                {row{"disk_space": 99}, false},
-		"taken back too soon":       {row{"duration": 3599.0}, false},
-		"end of the offer unknown":  {row{"duration": "-"}, true},
-		"cores of the host unknown": {row{"cpu_cores": nil}, false},
+		"good":                      {nil, ""},
+		"place without a code":      {row{"geolocation": "California, United States"}, ""},
+		"no place":                  {row{"geolocation": nil}, ""},
+		"end of the offer unknown":  {row{"duration": "-"}, ""},
+		"CUDA too old":              {row{"cuda_max_good": 12.8}, "its driver supports CUDA 12.8; " + DefaultImage + ", or Config.MinCUDA, needs 12.9"},
+		"unreliable":                {row{"reliability2": 0.9}, "its reliability is 0.9; Config.MinReliability is 0.95"},
+		"unreliable, other name":    {row{"reliability2": "-", "reliability": 0.9}, "its reliability is 0.9; Config.MinReliability is 0.95"},
+		"reliability unknown":       {row{"reliability2": "-"}, "its reliability is unknown; Config.MinReliability is 0.95"},
+		"unverified":                {row{"verification": "unverified"}, "its machine is not verified by Vast; Config.AllowUnverified takes it all the same"},
+		"rented":                    {row{"rented": true}, "is already rented"},
+		"not rentable":              {row{"rentable": false}, "is already rented"},
+		"elsewhere":                 {row{"geolocation": "Paris, FR"}, "is in FR; Config.Geolocation allows US"},
+		"too few direct ports":      {row{"direct_port_count": 2}, "has 2 direct ports; SSH and Config.Ports need 3"},
+		"slow down":                 {row{"inet_down": 50}, "downloads at 50 Mbit/s; Config.MinInetDown is 100"},
+		"slow up":                   {row{"inet_up": 50}, "uploads at 50 Mbit/s; Config.MinInetUp is 100"},
+		"dear traffic":              {row{"inet_up_cost": 0.02}, "charges $0.002 for a GB in, and $0.02 for a GB out; Config.MaxTrafficUSDPerGB is $0.01"},
+		"dear downloads":            {row{"inet_down_cost": 0.02}, "charges $0.02 for a GB in, and $0.003 for a GB out; Config.MaxTrafficUSDPerGB is $0.01"},
+		"small disk":                {row{"disk_space": 99}, "has 99 GB of disk left; a node gets 100"},
+		"taken back too soon":       {row{"duration": 3500.0}, "its host's contract ends at "},
+		"taken back at a date":      {row{"end_date": soon}, "its host's contract ends at "},
+		"cores of the host unknown": {row{"cpu_cores": nil}, "its vCPUs are unknown"},
+		"two reasons":               {row{"inet_up": 50, "rented": true}, "is already rented; and uploads at 50 Mbit/s; Config.MinInetUp is 100"},
 	} {
-		var a ask
-		text, _ := json.Marshal(askRow(0, tt.change))
-		if err := json.Unmarshal(text, &a); err != nil {
-			t.Fatal(err)
+		s := search{cfg.complete(), spec.Query(), false}
+		if got := s.toFind(asAsk(t, tt.change)).offer.Rejected; got != tt.why && (tt.why == "" || !strings.HasPrefix(got, tt.why)) {
+			t.Errorf("%s: rejected as %q; want %q", name, got, tt.why)
 		}
-		if got := (search{cfg.complete(), spec.Query(), false}).fits(a); got != tt.fits {
-			t.Errorf("%s: fits is %v", name, got)
+	}
+	for name, change := range map[string]row{"larger slice": {"num_gpus": 2}, "no ID": {"id": 0}} {
+		if (search{cfg.complete(), spec.Query(), false}).wants(asAsk(t, change)) {
+			t.Errorf("%s: it is an offer", name)
+		}
+	}
+}
+
+// asAsk returns a row of the search as the client reads it.
+func asAsk(t *testing.T, changed row) (a ask) {
+	t.Helper()
+	text, _ := json.Marshal(askRow(0, changed))
+	if err := json.Unmarshal(text, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Countries that the spec names are searched for, within those of Config.
+func TestPlacesOfTheSpec(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		config, countries, regions []string
+		want                       string
+	}{
+		{nil, nil, nil, "[]"},
+		{nil, []string{"us", "CA", "US"}, nil, "[CA US]"},
+		{nil, nil, []string{"de"}, "[DE]"},
+		{[]string{"US", "FR"}, []string{"FR", "DE"}, nil, "[FR]"},
+		{[]string{"US"}, []string{"DE"}, nil, "[US]"},       // the market rejects what is there
+		{nil, nil, []string{"DE", "Washington, US"}, "[]"},  // a region in Vast's words
+		{nil, []string{"DE", "FR"}, []string{"FR"}, "[FR]"}, // both must allow it
+	} {
+		cfg := Config{Geolocation: tt.config}.complete()
+		if got := fmt.Sprint(search{cfg, driver.Query{Countries: tt.countries, Regions: tt.regions}, false}.places()); got != tt.want {
+			t.Errorf("%v: %s", tt, got)
 		}
 	}
 }
@@ -135,7 +177,7 @@ func TestTrafficHasItsPrice(t *testing.T) {
 	f := startFake(t, nil, row{"inet_down_cost": 0.0, "inet_up_cost": 0.02})
 	all := cloudtest.Offers(t, f.open(), driver.Query{})
 	for i, want := range []struct{ in, out float64 }{{0.002, 0.003}, {0, 0.02}} {
-		if o := all[i]; !near(o.IngressUSD, want.in*1.073741824) || !near(o.EgressUSD, want.out*1.073741824) {
+		if o := all[i]; o.Host != fmt.Sprint(88000+i) || o.Country != "US" || !near(o.IngressUSD, want.in*1.073741824) || !near(o.EgressUSD, want.out*1.073741824) {
 			t.Errorf("offer %s: $%v in, $%v out", o.ID, o.IngressUSD, o.EgressUSD)
 		}
 	}
@@ -149,7 +191,7 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, func(c *Config) { c.DiskGB = 50 })
 	rank := 0
-	for _, disk := range []struct{ gib, gb float64 }{{0, 50}, {1, 8}, {100, 108}, {800, 859}} {
+	for _, disk := range []struct{ gib, gb float64 }{{0, 50}, {1, 10}, {100, 108}, {800, 859}} {
 		for _, allocation := range []driver.Allocation{driver.OnDemand, driver.Spot} {
 			spec := gputrain.Spec{DiskGiB: disk.gib, Allocation: allocation}
 			all := cloudtest.Offers(t, d, spec.Query())
@@ -164,6 +206,13 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 				rank++
 				offered, _ := o.HourlyUSD.USD()
 				charged, known := cloudtest.Describe(t, f.open(), got[0].ID).Offer.HourlyUSD.USD()
+				sum := o.HourlyUSD
+				if o.Parts != nil {
+					sum = driver.USD(o.Parts[0].HourlyUSD + o.Parts[1].HourlyUSD)
+				}
+				if usd, _ := sum.USD(); !near(usd, offered) || fmt.Sprint(o.Parts) != fmt.Sprint(got[0].Offer.Parts) {
+					t.Errorf("%v GiB of offer %s at %v: the parts are %v; of the instance %v", disk.gib, o.ID, o.HourlyUSD, o.Parts, got[0].Offer.Parts)
+				}
 				if !known || !near(offered, charged) || got[0].Offer.HourlyUSD != driver.USD(charged) || o.DiskGiB < disk.gib {
 					t.Errorf("%v GiB of offer %s: $%v was offered, and $%v is charged", disk.gib, o.ID, offered, charged)
 				}

@@ -39,6 +39,7 @@ type provider struct {
 	lag     time.Duration // Capabilities.ListLag
 	network *network
 	logs    *hostKeyLogs
+	login   func() string // the registry's credentials, or ""; not a field, which could be printed
 
 	mu      sync.Mutex
 	found   map[string]find  // by the ID of the offer
@@ -54,6 +55,9 @@ type note struct {
 	failed   error     // the error of the create that left it
 	ended    bool      // the API has accepted the call to end it
 	bulk     bool      // that call was for several instances
+	ran      bool      // it has been running
+	waits    time.Time // since when it waits for its GPU again; else zero
+	tail     *string   // the end of its log, once it has failed and the log was read
 }
 
 var (
@@ -61,6 +65,8 @@ var (
 	_ cloud.Starter = (*provider)(nil)
 	_ cloud.Teller  = (*provider)(nil)
 	_ cloud.Ender   = (*provider)(nil)
+
+	_ driver.Balancer = (*provider)(nil)
 )
 
 func newProvider(cfg Config, key string) (*provider, error) {
@@ -69,7 +75,7 @@ func newProvider(cfg Config, key string) (*provider, error) {
 		return nil, fmt.Errorf("%w: Endpoint: %w", driver.ErrInvalid, err)
 	}
 	return &provider{
-		cfg: cfg, client: client, lag: createLag * cloud.Second, network: newNetwork(client, cfg), logs: newHostKeyLogs(client),
+		cfg: cfg, client: client, login: func() string { return "" }, lag: createLag * cloud.Second, network: newNetwork(client, cfg), logs: newHostKeyLogs(client),
 		found: map[string]find{}, notes: map[string]*note{}, broken: map[int64]bool{},
 	}, nil
 }
@@ -93,6 +99,19 @@ func (p *provider) Capabilities() driver.Capabilities {
 		HostKeys:         keys,
 		ProvisionTimeout: provisionTimeout,
 	}
+}
+
+// Balance returns the account's credit. Vast rents with any credit above zero.
+func (p *provider) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
+	me, err := p.client.user(ctx)
+	credit := me.Credit
+	if credit == nil {
+		credit = me.Balance // the API's description has only this one
+	}
+	if err != nil || credit == nil {
+		return driver.Balance{}, err
+	}
+	return driver.Balance{Known: true, USD: *credit}, nil
 }
 
 // Close closes idle connections.

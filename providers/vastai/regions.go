@@ -28,7 +28,7 @@ func countries(places []string) ([]string, error) {
 			continue
 		}
 		code := strings.ToUpper(place)
-		if len(code) != 2 || code[0] < 'A' || code[0] > 'Z' || code[1] < 'A' || code[1] > 'Z' {
+		if !isCountry(code) {
 			return nil, fmt.Errorf("%q is neither a country of two letters nor one of %s",
 				place, strings.Join(slices.Sorted(maps.Keys(regions)), ", "))
 		}
@@ -38,12 +38,20 @@ func countries(places []string) ([]string, error) {
 	return slices.Compact(codes), nil
 }
 
+// isCountry reports whether a text has the form of a country's code.
+func isCountry(code string) bool {
+	return len(code) == 2 && code[0] >= 'A' && code[0] <= 'Z' && code[1] >= 'A' && code[1] <= 'Z'
+}
+
 // countryOf returns the country of a geolocation such as "Washington, US", or "" if it has none
 // at its end.
 func countryOf(geolocation string) string {
-	last := strings.TrimSpace(geolocation[strings.LastIndexByte(geolocation, ',')+1:])
-	if len(last) != 2 {
+	last := strings.ToUpper(strings.TrimSpace(geolocation[strings.LastIndexByte(geolocation, ',')+1:]))
+	switch {
+	case !isCountry(last):
 		return ""
+	case last == "UK": // not an ISO code
+		return "GB"
 	}
-	return strings.ToUpper(last)
+	return last
 }

@@ -14,6 +14,10 @@ import (
 // loadTimeout bounds the pull of an image: a slower host counts as dead.
 func loadTimeout() time.Duration { return 600 * cloud.Second }
 
+// gpuWait bounds the wait of an instance for its GPU, once it has been running: its GPU is then rented
+// by another user, whose end nobody knows.
+func gpuWait() time.Duration { return 30 * cloud.Second }
+
 // machine translates an instance.
 func (p *provider) machine(in instance) cloud.Machine {
 	id := strconv.FormatInt(in.ID, 10)
@@ -29,6 +33,9 @@ func (p *provider) machine(in instance) cloud.Machine {
 		if m.State == driver.InstancePending && !r.launched.IsZero() && time.Since(r.launched) > loadTimeout() {
 			m.State, m.StateReason = driver.InstanceFailed, "it has not come up in "+loadTimeout().String()+": "+m.StateReason
 		}
+		if r.waitsForGPU(m.State, in) {
+			m.State, m.StateReason = driver.InstanceFailed, "it was stopped, and another user has rented its GPU"
+		}
 		if r.failed != nil {
 			m.Tag.Name = "" // it is not the node in its label
 		}
@@ -37,19 +44,34 @@ func (p *provider) machine(in instance) cloud.Machine {
 		p.broken[in.MachineID] = true
 	}
 	if m.State == driver.InstanceRunning {
-		m.SSH = driver.Endpoint{Addr: sshAddr(in, p.cfg.RequireDirectPort), User: "root"}
+		m.SSH = driver.Endpoint{Addr: sshAddr(in, !p.cfg.AllowProxy), User: "root"}
+		m.Ports = portsOf(in)
 	}
 	return m
+}
+
+// waitsForGPU reports whether an instance that has been running has waited for its GPU for gpuWait.
+func (n *note) waitsForGPU(state driver.InstanceState, in instance) bool {
+	n.ran = n.ran || state == driver.InstanceRunning
+	if !n.ran || state != driver.InstancePending || in.CurState != "stopped" || in.IntendedStatus != "running" {
+		n.waits = time.Time{}
+		return false
+	}
+	if n.waits.IsZero() {
+		n.waits = time.Now()
+	}
+	return time.Since(n.waits) > gpuWait()
 }
 
 // chargedOffer returns the offer and the real price, as far as the instance reports them.
 func chargedOffer(in instance) driver.Offer {
 	o := driver.Offer{
-		InstanceType: instanceType(in.GPUName, in.NumGPUs), Region: in.Geolocation, Spot: in.IsBid,
+		InstanceType: instanceType(in.GPUName, in.NumGPUs), Region: in.Geolocation, Country: countryOf(in.Geolocation), Host: hostOf(in.MachineID), Spot: in.IsBid,
 		Accelerator: accelerator(in.GPUName, in.NumGPUs, 0),
 	}
 	if in.DPHTotal != nil && *in.DPHTotal > 0 {
 		o.HourlyUSD = driver.USD(*in.DPHTotal)
+		o.Parts = partsOf(o.HourlyUSD, in.DiskSpace*or(in.StorageCost, 0)/hoursPerMonth)
 	}
 	return o
 }
@@ -92,6 +114,22 @@ func stateOf(in instance) (driver.InstanceState, string) {
 		return driver.InstanceFailed, status + ": " + why
 	}
 	return driver.InstanceUnknown, status
+}
+
+// portsOf returns the addresses of an instance's TCP ports, which Vast maps to random ones of its
+// machine. None are known until it runs.
+func portsOf(in instance) map[int]string {
+	host, ports := strings.TrimSpace(in.PublicIPAddr), map[int]string{}
+	for name, at := range in.Ports {
+		private, err := strconv.Atoi(strings.TrimSuffix(name, "/tcp"))
+		if err != nil || host == "" || len(at) == 0 {
+			continue
+		}
+		if public, err := strconv.Atoi(strings.TrimSpace(at[0].HostPort)); err == nil && public > 0 {
+			ports[private] = net.JoinHostPort(host, strconv.Itoa(public))
+		}
+	}
+	return ports
 }
 
 // sshAddr returns the address of the SSH server: a port of the host if it has one, else Vast's

@@ -25,12 +25,13 @@ type ask struct {
 	DirectPortCount   int      `json:"direct_port_count"`
 	InetDown          float64  `json:"inet_down"`
 	InetUp            float64  `json:"inet_up"`
-	InetDownCost      float64  `json:"inet_down_cost"`
-	InetUpCost        float64  `json:"inet_up_cost"`
+	InetDownCost      *float64 `json:"inet_down_cost"` // USD a GB
+	InetUpCost        *float64 `json:"inet_up_cost"`
 	Geolocation       *string  `json:"geolocation"`
 	Rentable          *bool    `json:"rentable"`
 	Rented            *bool    `json:"rented"`
 	Duration          *float64 `json:"duration"` // seconds until the host takes it back
+	EndDate           *float64 `json:"end_date"` // the same as a time
 	ClusterID         *int64   `json:"cluster_id"`
 }
 
@@ -43,6 +44,7 @@ type createRequest struct {
 	RunType       string            `json:"runtype"`
 	TargetState   string            `json:"target_state"`
 	CancelUnavail bool              `json:"cancel_unavail"`
+	ImageLogin    string            `json:"image_login,omitempty"`
 	Env           map[string]string `json:"env,omitempty"`
 	OnStart       string            `json:"onstart"`
 	Price         *float64          `json:"price,omitempty"`
@@ -62,6 +64,8 @@ type instance struct {
 	NumGPUs        int                   `json:"num_gpus"`
 	IsBid          bool                  `json:"is_bid"`
 	DPHTotal       *float64              `json:"dph_total"`
+	StorageCost    *float64              `json:"storage_cost"` // USD a month for a GB of disk
+	DiskSpace      float64               `json:"disk_space"`   // GB
 	SSHHost        string                `json:"ssh_host"`
 	SSHPort        int                   `json:"ssh_port"`
 	PublicIPAddr   string                `json:"public_ipaddr"` // may end in whitespace
@@ -104,5 +108,7 @@ type overlay struct {
 
 // A user is the account.
 type user struct {
-	ID int64 `json:"id"`
+	ID      int64    `json:"id"`
+	Credit  *float64 `json:"credit"` // USD that can be spent
+	Balance *float64 `json:"balance"`
 }

@@ -84,6 +84,7 @@ func (d *Driver) instance(m Machine) driver.Instance {
 		told := in.Offer
 		in.Offer = charged(known.offer, told)
 		in.Offer.Region = cmp.Or(told.Region, known.offer.Region) // if the offer is for any region
+		in.Offer.Country = cmp.Or(told.Country, known.offer.Country)
 		in.Offer.VCPUs = cmp.Or(known.offer.VCPUs, told.VCPUs)
 		in.Offer.MemoryGiB = cmp.Or(known.offer.MemoryGiB, told.MemoryGiB)
 	}
