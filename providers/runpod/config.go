@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/cudaimage"
 )
 
 // Config rents pods from RunPod. The zero value works if RUNPOD_API_KEY is set.
@@ -42,18 +43,20 @@ type Config struct {
 	// Image is the image of the pods, of the Debian, Alpine or Red Hat family. If empty, it is
 	// CUDA 12.8 with cuDNN on Ubuntu, or plain Ubuntu without NVIDIA GPUs.
 	Image string
-	// Ubuntu is the release of the default image: "24.04", "22.04". Empty, or "newest", means
-	// 24.04.
+	// Ubuntu is the release of the default image: "24.04", "22.04", "20.04". Empty, or "newest",
+	// means 24.04.
 	Ubuntu string
-	// MinCUDAVersion excludes hosts with an older driver: "12.4". If empty, it is the default
-	// image's, or nothing with an Image of the user's.
+	// MinCUDAVersion excludes hosts with an older driver: "12.4". If empty, it is the version in
+	// the image's name ("cuda:12.8.0", "cu126"), or nothing if that has none.
 	MinCUDAVersion string
-	// RegistryAuth is the name of a registry credential of the account, for private images. If
-	// empty, it is "docker hub", which may be missing. A named credential must exist.
+	// RegistryAuth is the name of a registry credential of the account, for private images. A
+	// named credential must exist. If empty, it is "docker hub", which may be missing. "none"
+	// pulls images without a credential.
 	RegistryAuth string
 
-	// ContainerDiskGB is the size of a pod's disk. Spec.DiskGiB can only enlarge it. Zero means
-	// 50, or 20 for pods without GPU.
+	// ContainerDiskGB is the size of a pod's disk, at least. Zero means Spec.DiskGiB, or 50 if
+	// that is zero too, and 20 for pods without GPU. RunPod has been seen to refuse 10 GB as
+	// "no longer any instances available", where 20 worked.
 	ContainerDiskGB int
 	// VolumeGB is the size of the host-local volume of a GPU pod, beside its disk, at least 10.
 	// Zero means 20, and -1 none. A pod with a network volume, by Spec.Mounts, has none, and
@@ -130,6 +133,7 @@ const (
 	defaultCUDA     = "12.8"
 	newestUbuntu    = "24.04"
 	defaultRegistry = "docker hub"
+	noRegistry      = "none"
 )
 
 var _ driver.Provider = Config{}
@@ -189,7 +193,7 @@ func (c Config) validate() error {
 	require(!c.byCountry() || len(c.DataCenterIDs) == 0, "DataCenterIDs and countries are both set; a data centre has its country")
 	require(c.MinDownloadMbps >= 0 && c.MinUploadMbps >= 0, "MinDownloadMbps and MinUploadMbps cannot be negative")
 	require(!strings.ContainsAny(c.Image, " \t\r\n\x00"), "Image %q is not an image name", c.Image)
-	require(slices.Contains([]string{"", "newest", "24.04", "22.04"}, c.Ubuntu), "Ubuntu is %q; the default image has 24.04 and 22.04", c.Ubuntu)
+	require(slices.Contains([]string{"", "newest", "24.04", "22.04", "20.04"}, c.Ubuntu), "Ubuntu is %q; the default image has 24.04, 22.04 and 20.04", c.Ubuntu)
 	require(c.MinCUDAVersion == "" || versionForm.MatchString(c.MinCUDAVersion), "MinCUDAVersion %q is not like 12.8", c.MinCUDAVersion)
 	require(c.ContainerDiskGB >= 0, "ContainerDiskGB is %d", c.ContainerDiskGB)
 	require(c.VolumeGB == -1 || c.VolumeGB == 0 || c.VolumeGB >= 10, "VolumeGB is %d; the minimum is 10, and -1 means none", c.VolumeGB)
@@ -201,7 +205,7 @@ func (c Config) validate() error {
 	faults.Endpoint("Endpoint", c.endpoint(), defaultEndpoint)
 	faults.Endpoint("PodEndpoint", c.podEndpoint(), defaultEndpoint)
 	if c.ClusterMode == Instant {
-		require(!c.restricted() && c.Cloud != Community && c.GlobalNetworking != NetworkingOn && c.RegistryAuth == "" && !c.TerminateAfter,
+		require(!c.restricted() && c.Cloud != Community && c.GlobalNetworking != NetworkingOn && (c.RegistryAuth == "" || c.RegistryAuth == noRegistry) && !c.TerminateAfter,
 			"ClusterMode is instant, which supports no countries, line speeds, community cloud, global networking, RegistryAuth or TerminateAfter")
 	}
 	if c.GlobalNetworking == NetworkingOn {
@@ -270,13 +274,10 @@ func (c Config) image(nvidia bool) string {
 
 // minCUDA returns the lowest CUDA version that a host's driver must support.
 func (c Config) minCUDA(nvidia bool) string {
-	switch {
-	case !nvidia:
+	if !nvidia {
 		return ""
-	case c.MinCUDAVersion == "" && c.Image == "":
-		return defaultCUDA
 	}
-	return c.MinCUDAVersion
+	return cmp.Or(c.MinCUDAVersion, cudaimage.Version(c.image(nvidia)))
 }
 
 func (c Config) ports() []string {
@@ -291,9 +292,17 @@ func (c Config) ports() []string {
 
 // disk returns the size of a pod's disk in GB.
 func (c Config) disk(cpu bool, wantGiB float64) int {
-	size := cmp.Or(c.ContainerDiskGB, 50)
-	if cpu && c.ContainerDiskGB == 0 {
-		size = 20 // RunPod refuses more for the small flavours
+	size := max(c.ContainerDiskGB, int(math.Ceil(wantGiB*gib/1e9)))
+	if size == 0 && cpu {
+		return 20 // RunPod refuses more for the small flavours
 	}
-	return max(size, int(math.Ceil(wantGiB*(1<<30)/1e9)))
+	return cmp.Or(size, 50)
+}
+
+// volume returns the size of the host-local volume of a pod in GB, or 0 if it has none.
+func (c Config) volume(at placement, spec driver.Query) int {
+	if c.VolumeGB < 0 || at.cpu() || at.mode != Individual || len(spec.Mounts) > 0 {
+		return 0
+	}
+	return cmp.Or(c.VolumeGB, 20)
 }

@@ -3,6 +3,7 @@
 package runpod
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestConformance(t *testing.T) {
 		spec         gputrain.Spec
 	}{
 		{"on demand", opCreate, Config{}, h100},
+		{"on demand in a data centre", opCreate, Config{DataCenterIDs: []string{"US-TX-3"}}, h100},
 		{"spot", opSpot, Config{}, spot},
 		{"on demand by GraphQL", opRent, Config{Cloud: Community, CountryCodes: []string{"US", "FR"}}, h100},
 	} {
@@ -73,12 +75,15 @@ func conformance(t *testing.T, create string, cfg Config, spec gputrain.Spec) pr
 		},
 		Stall:      func() { f.Do(func() { f.stall = true }) },
 		Room:       func(n int) { f.Do(func() { f.room = n }) },
+		Funds:      func(usd float64) { f.Do(func() { f.balance = usd }) },
+		Allow:      func(n int) { f.Do(func() { f.spent = 80 - float64(n)*1.1*hour(cfg, spec) }) },
 		Unpriced:   func() { f.Do(func() { f.unpriced = true }) },
 		MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
 		WrongKey:   wrong,
 		Secrets:    []string{testKey},
 		Without: map[string]string{
 			"PagedOffers":                        "the catalogue has no pages",
+			"Tags":                               "RunPod has no tags",
 			"release: failed before it was done": nothing,
 			"release: failed after it was done":  nothing,
 			"release: cut after it was done":     nothing,
@@ -89,7 +94,18 @@ func conformance(t *testing.T, create string, cfg Config, spec gputrain.Spec) pr
 	if spec.Allocation == driver.Spot {
 		h.Unpriced, h.Without["Unpriced"] = nil, "what has no lowest bid cannot be bid for"
 	}
+	if cfg.DataCenterIDs == nil && cfg.CountryCodes == nil {
+		h.Without["offers name their country"] = "an offer of no region is for all data centres: RunPod chooses the place"
+	}
 	return h
+}
+
+// hour returns the price of the machine of the first offer.
+func hour(cfg Config, spec gputrain.Spec) float64 {
+	if spec.Allocation == driver.Spot {
+		return 1.5
+	}
+	return price(h100, strings.ToUpper(string(cmp.Or(cfg.Cloud, Secure))))
 }
 
 // exited returns the state of a pod that has stopped.

@@ -15,7 +15,7 @@
 //   - Private network: with [Config].GlobalNetworking or [Config].ClusterMode.
 //   - Ends itself: yes, by its lease, with the pod's own key; members of a cluster do not.
 //   - Host key pinned by: the pool's own key, put in at start.
-//   - Tags: yes: name and environment.
+//   - Tags: yes: name and environment; none of the user's own.
 //   - Tried against: fakes held to its REST v2 description and a derived GraphQL one; the start
 //     script in a real container; not live.
 //
@@ -33,7 +33,7 @@
 // REST v2 does everything that it can. GraphQL does what v2 lacks: spot pods with their prices,
 // and the on-demand pods of CountryCodes, ExcludeCountryCodes, MinDownloadMbps, MinUploadMbps
 // and TerminateAfter, and of the community cloud, for which v2 cannot ask for a public address.
-// It also reports the prices of clusters and the key's account. RunPod has announced the end of
+// It also reports the prices of clusters, and the key's account with its credit and spend limit. RunPod has announced the end of
 // GraphQL for early 2027. After that these features fail as [driver.ErrUnsupported] with the
 // name of the feature, and a pool that may be rented on demand is. A key then stands for its
 // account: Attach and Reap find a pool only by the key that it was opened with.
@@ -47,12 +47,12 @@
 //	CountryCodes        all          one offer for each; also ExcludeCountryCodes
 //	MinDownloadMbps     none         also MinUploadMbps
 //	Image               nvidia/cuda:12.8.0-cudnn-runtime-ubuntu24.04; ubuntu:24.04 without NVIDIA GPUs
-//	Ubuntu              newest       24.04, of the default image
-//	MinCUDAVersion      12.8         with the default image
-//	RegistryAuth        docker hub   a credential of the account, by its name
-//	ContainerDiskGB     50           20 for pods without GPU
+//	Ubuntu              newest       24.04, of the default image; also 22.04 and 20.04
+//	MinCUDAVersion      12.8         or what the image's name says, with NVIDIA GPUs
+//	RegistryAuth        docker hub   a credential of the account, by its name; "none" for none
+//	ContainerDiskGB     50           20 for pods without GPU; if it is not set, Spec.DiskGiB of any size
 //	VolumeGB            20           at VolumeMountPath, /workspace
-//	Ports               22/tcp       always there
+//	Ports               22/tcp       always there; Instance.Ports has where the internet reaches them
 //	CPUClock            3c           pods without GPU are cpu3c
 //	BidMultiplier       1            of the lowest bid that is taken
 //	TerminateAfter      false        spot pods have it always
@@ -61,9 +61,14 @@
 //	Endpoint            https://api.runpod.io
 //	PodEndpoint         https://api.runpod.io, for pods that end themselves
 //
-// If neither data centres nor countries are set, Spec.Regions chooses: data centres of the
-// secure cloud by their names or prefixes of them ("US-TX-3", "US"), and countries of the
-// community cloud ("FR").
+// If neither data centres nor countries are set, Spec.Regions and Spec.Countries choose: data
+// centres of the secure cloud by their names ("US-TX-3"), prefixes of them ("EU") or countries
+// ("RO"), and countries of the community cloud ("FR"). If these are empty too, RunPod chooses the
+// place, and an offer has no country.
+//
+// [gputrain.Plan] shows types of GPU with the wanted accelerator that cannot be had now, with the
+// reasons: sold out, in another cloud, without network volumes or global networking. RunPod does not
+// tell on which host a pod will be.
 //
 // The Spec's Image.PhaseTimeout bounds the preparation of a node, and Spec.Lease the life of a
 // node without its client. Spec.Mounts attaches a network volume: Source is its ID or its name,
@@ -85,12 +90,16 @@
 //
 // # Billing
 //
-// By the second, from the allocation of a pod, including the pull of its image. Disks cost
-// $0.10 per GB and month, and $0.20 while a pod is stopped: so gputrain stops no pod, and
-// deletes stopped ones. Network volumes are billed until the user deletes them. An account
-// needs an hour's worth of credit to rent, and may spend $80 an hour at first. The price of an
-// offer is RunPod's list price, or the bid for spot. The real price of a pod is read once the
-// pod exists, and replaces that.
+// By the second, from the allocation of a pod, including the pull of its image. Disks and volumes
+// cost $0.10 per GB and month; a stopped pod's volume costs $0.20: so gputrain stops no pod, and
+// deletes stopped ones. Traffic is free. The price of an offer has the parts "machine", RunPod's list
+// price or the bid for spot, "disk" and "volume", at a 720th of a month for an hour. The real price
+// of the machine is read once the pod exists, and replaces that. It is not verified that RunPod
+// reports it without the storage, as its console shows it. Network volumes are billed until the user
+// deletes them, and are in no price.
+//
+// An account needs an hour's worth of credit to rent, and may spend $80 an hour at first. GraphQL
+// tells both: nothing is launched without the credit, or beyond the spend limit.
 //
 // RunPod can stop a spot pod at any time, with a few seconds' notice that it does not
 // guarantee.
@@ -112,7 +121,8 @@
 // # Errors
 //
 //	ErrNoCapacity   "no longer any instances available": another GPU, cloud or region, or a smaller disk
-//	ErrQuota        no credit left: add funds; or a kind of pod that is closed to the account
+//	ErrBalance      too little credit: add funds
+//	ErrQuota        the account's spend limit, or a kind of pod that is closed to the account
 //	ErrAuth         the key is wrong, or may not do this
 //	ErrRateLimited  after several attempts; RunPod's limits are by the minute, the hour and the day
 //	ErrUnsupported  a combination that RunPod does not take, or an API that has ended

@@ -31,7 +31,7 @@ func (*api) Classify(op string, err error) (hint string, kind error) {
 func kindOf(e *rest.Error, creates bool) (hint string, kind error) {
 	switch kind := kindOfText(words(e)); kind {
 	case nil:
-	case driver.ErrQuota:
+	case driver.ErrBalance:
 		return addFunds, kind
 	default:
 		return "", kind
@@ -45,7 +45,7 @@ func kindOf(e *rest.Error, creates bool) (hint string, kind error) {
 	case http.StatusUnauthorized:
 		return checkKey, driver.ErrAuth
 	case http.StatusPaymentRequired:
-		return addFunds, driver.ErrQuota
+		return addFunds, driver.ErrBalance
 	case http.StatusForbidden:
 		if creates {
 			return otherKind, driver.ErrQuota
@@ -94,8 +94,8 @@ var symptoms = []struct {
 	{"does not have the resources to deploy this pod", driver.ErrNoCapacity},
 	{"insufficient resources", driver.ErrNoCapacity},
 	{"supply_constraint", driver.ErrNoCapacity},
-	{"balance is too low", driver.ErrQuota},
-	{"insufficient_balance", driver.ErrQuota},
+	{"balance is too low", driver.ErrBalance},
+	{"insufficient_balance", driver.ErrBalance},
 	{"pod not found", driver.ErrNotFound},
 	{"cluster not found", driver.ErrNotFound},
 }

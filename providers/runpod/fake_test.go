@@ -51,6 +51,8 @@ type fake struct {
 	pageSize   int
 	registries []object
 	unpriced   bool
+	balance    float64 // USD
+	spent      float64 // USD an hour, of 80
 }
 
 type fakePod struct {
@@ -62,7 +64,7 @@ type fakePod struct {
 type fakeCluster struct{ object }
 
 func startFake(t *testing.T) *fake {
-	f := &fake{t: t, room: -1, pageSize: 1000, registries: []object{{"id": "reg1", "name": "Docker Hub"}}}
+	f := &fake{t: t, room: -1, pageSize: 1000, balance: 100, registries: []object{{"id": "reg1", "name": "Docker Hub"}}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts: []fakecloud.Contract{
 			fakecloud.OpenAPI(t, "runpod/rest-v2.lifecycle.derived.openapi.json"),
@@ -122,6 +124,9 @@ func (f *fake) handlePods() {
 			center = in.DataCenterIDs[0]
 		}
 		p["dataCenterId"] = center
+		if f.balance < p["cost"].(float64) {
+			return problemAnswer(402, "Your account balance is too low to rent a pod. Please add funds to your account.")
+		}
 		made, ok := f.create(c, p, in.GlobalNetworking)
 		if !ok {
 			return problemAnswer(400, noCapacity)
@@ -415,7 +420,9 @@ func (f *fake) handleCatalogue() {
 }
 
 func (f *fake) handleGraphQL() {
-	f.Handle("myself", func(c *fakecloud.Call) fakecloud.Answer { return fakecloud.Reply(200, object{"id": "user_1"}) })
+	f.Handle("myself", func(c *fakecloud.Call) fakecloud.Answer {
+		return fakecloud.Reply(200, object{"id": "user_1", "clientBalance": f.balance, "currentSpendPerHr": f.spent, "spendLimit": 80.0})
+	})
 	f.Handle("countryCodes", func(c *fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(200, []string{"FR", "AR", "US"})
 	})
@@ -437,9 +444,19 @@ func (f *fake) handleGraphQL() {
 			if op == opSpot {
 				cost = in.BidPerGPU
 			}
+			if f.balance < cost*float64(in.GPUCount) {
+				return fakecloud.GraphQLError("INSUFFICIENT_BALANCE", "Your account balance is too low to rent a pod. Please add funds to your account.")
+			}
+			mounted := object{}
+			switch {
+			case in.NetworkVolumeID != "":
+				mounted["network"] = []object{{"volumeId": in.NetworkVolumeID, "path": in.VolumeMountPath}}
+			case in.VolumeInGB > 0:
+				mounted["persistent"] = object{"size": in.VolumeInGB, "path": in.VolumeMountPath}
+			}
 			made, ok := f.create(c, object{
 				"name": in.Name, "image": in.ImageName, "args": in.DockerArgs, "disk": in.ContainerDiskInGB, "ports": strings.Split(in.Ports, ","), "env": env,
-				"cloud": in.CloudType, "registry": orNull(in.ContainerRegistryAuthID), "mounts": object{}, "dataCenterId": "EU-RO-1",
+				"cloud": in.CloudType, "registry": orNull(in.ContainerRegistryAuthID), "mounts": mounted, "dataCenterId": "EU-RO-1",
 				"gpu": object{"id": in.GPUTypeID, "count": in.GPUCount, "vcpuCount": 8, "memory": 64}, "cost": cost * float64(in.GPUCount),
 			}, false)
 			if !ok {

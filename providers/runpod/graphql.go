@@ -15,7 +15,8 @@ import (
 )
 
 // This file has what REST v2 lacks: spot, terminateAfter, placement by country and by line
-// speed, public addresses of community pods, the prices of clusters, and the key's account.
+// speed, public addresses of community pods, the prices of clusters, and the key's account with its
+// money.
 // RunPod has announced the end of GraphQL for early 2027; everything else works without it.
 
 type rentPod struct {
@@ -81,6 +82,19 @@ func (c *client) rent(ctx context.Context, field, query string, in rentPod) (ren
 		return rentedPod{}, err
 	}
 	return *out, identified(nil, out.ID)
+}
+
+// spending returns the account's money.
+func (c *client) spending(ctx context.Context) (spending, error) {
+	var out *spending
+	err := c.ask(ctx, "learn the account's balance", "myself", `{myself{clientBalance currentSpendPerHr spendLimit}}`, nil, &out, rest.Safe)
+	if err == nil && out == nil {
+		err = odd("the answer has no account")
+	}
+	if err != nil {
+		return spending{}, err
+	}
+	return *out, nil
 }
 
 // A lowestPrice is GraphQL's report of one type of GPU. A missing value is nil.

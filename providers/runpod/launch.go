@@ -55,8 +55,8 @@ func (a *api) order(ctx context.Context, of cloud.Order) (order, error) {
 		return order{}, err
 	case volume != nil:
 		o.mounts = &mounts{Network: []networkMount{{VolumeID: volume.ID, Path: of.Spec.Mounts[0].Target}}}
-	case a.cfg.VolumeGB >= 0 && !at.cpu() && at.mode == Individual:
-		o.mounts = &mounts{Persistent: &persistentMount{Size: cmp.Or(a.cfg.VolumeGB, 20), Path: cmp.Or(a.cfg.VolumeMountPath, "/workspace")}}
+	case a.cfg.volume(at, of.Spec) > 0:
+		o.mounts = &mounts{Persistent: &persistentMount{Size: a.cfg.volume(at, of.Spec), Path: cmp.Or(a.cfg.VolumeMountPath, "/workspace")}}
 	}
 	return o, nil
 }
@@ -158,14 +158,18 @@ func (a *api) rentPod(ctx context.Context, o order) (pod, error) {
 	}
 	rent := a.client.rentOnDemand
 	if o.spot {
-		price, known := o.Offer.HourlyUSD.USD()
+		price, known := machineUSD(o.Offer)
 		if !known || price <= 0 {
 			return pod{}, fmt.Errorf("%w: the offer has no price for a bid", driver.ErrInvalid)
 		}
 		in.BidPerGPU, rent = math.Round(price/float64(o.count)*1e6)/1e6, a.client.rentSpot
 	} else {
-		in.DeployCost = spec.MaxHourlyUSD
+		in.DeployCost = max(spec.MaxHourlyUSD-monthly(storageUSD, in.ContainerDiskInGB+in.VolumeInGB), 0) // of the machine alone
 	}
 	r, err := rent(ctx, in)
-	return pod{ID: r.ID, Name: in.Name, Status: "PROVISIONING", DataCenterID: r.Machine.DataCenterID, Cloud: in.CloudType, Cost: r.CostPerHr, Env: env}, err
+	p := pod{ID: r.ID, Name: in.Name, Status: "PROVISIONING", DataCenterID: r.Machine.DataCenterID, Cloud: in.CloudType, Cost: r.CostPerHr, Env: env, Disk: in.ContainerDiskInGB}
+	if o.mounts != nil {
+		p.Mounts = *o.mounts
+	}
+	return p, err
 }

@@ -119,6 +119,14 @@ func TestLaunchSends(t *testing.T) {
 		{"network volume", opCreate, nil, gputrain.Spec{Accelerator: gpu, Mounts: []driver.Mount{{Source: "data", Target: "/data"}}}, map[string]any{
 			"mounts": `{"network":[{"path":"/data","volumeId":"vol1"}]}`, "dataCenterIds": `["US-TX-3"]`,
 		}},
+		{"a small disk, by the spec", opCreate, nil, gputrain.Spec{Accelerator: gpu, DiskGiB: 5}, map[string]any{"disk": 6.0}},
+		{"a small disk, by Config", opCreate, func(c *Config) { c.ContainerDiskGB = 30 }, gputrain.Spec{Accelerator: gpu, DiskGiB: 5}, map[string]any{"disk": 30.0}},
+		{"CUDA of the image", opCreate, func(c *Config) { c.Image = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime" }, gputrain.Spec{Accelerator: gpu}, map[string]any{
+			"gpu": `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.4"}`,
+		}},
+		{"an image without a version", opCreate, func(c *Config) { c.Image = "me/train:7" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"gpu": `{"count":2,"id":"` + h100 + `"}`}},
+		{"Ubuntu 20.04", opCreate, func(c *Config) { c.Ubuntu = "20.04" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"image": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu20.04"}},
+		{"no registry", opCreate, func(c *Config) { c.RegistryAuth = "none" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"registry": nil}},
 		{"AMD", opCreate, nil, gputrain.Spec{Accelerator: accelerators.MI300X(), Nodes: 2}, map[string]any{
 			"image": "ubuntu:24.04", "gpu": `{"count":1,"id":"` + amd + `"}`, "globalNetworking": nil,
 		}},
@@ -139,7 +147,7 @@ func TestLaunchSends(t *testing.T) {
 			"networkVolumeId": "vol1", "volumeMountPath": "/data", "volumeInGb": 0.0, "dataCenterId": "US-TX-3",
 		}},
 		{"country", opRent, func(c *Config) { c.CountryCodes, c.MinDownloadMbps, c.MinUploadMbps = []string{"FR"}, 500, 100 }, gputrain.Spec{Accelerator: gpu, MaxHourlyUSD: 9}, map[string]any{
-			"countryCode": "FR", "dataCenterId": nil, "minDownload": 500.0, "minUpload": 100.0, "deployCost": 9.0, "bidPerGpu": nil, "terminateAfter": nil,
+			"countryCode": "FR", "dataCenterId": nil, "minDownload": 500.0, "minUpload": 100.0, "deployCost": 9 - 0.1*70/720.0, "bidPerGpu": nil, "terminateAfter": nil,
 		}},
 		{"country of the spec", opRent, func(c *Config) { c.Cloud = Community }, gputrain.Spec{Accelerator: gpu, Regions: []string{"FR"}}, map[string]any{"countryCode": "FR", "cloudType": "COMMUNITY"}},
 		{"TerminateAfter", opRent, func(c *Config) { c.TerminateAfter = true }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{"terminateAfter": "2030-01-02T03:14:05Z"}},
@@ -196,7 +204,7 @@ func TestLaunchReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rank, in := range got {
-		if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != driver.InstancePending || in.Offer.ID != req.Offer.ID || in.Offer.HourlyUSD != driver.USD(2.99) {
+		if in.Rank != rank || in.Name != req.Nodes[rank].Name || in.State != driver.InstancePending || in.Offer.ID != req.Offer.ID || fmt.Sprint(in.Offer.Parts) != fmt.Sprint([]driver.PricePart{{Name: "machine", HourlyUSD: 2.99}, {Name: "disk", HourlyUSD: 0.1 * 50 / 720}, {Name: "volume", HourlyUSD: 0.1 * 20 / 720}}) {
 			t.Errorf("%+v", in)
 		}
 		up := described[rank]

@@ -25,6 +25,7 @@ func machine(p pod) cloud.Machine {
 	if host, port, user := endpoint(p); host != "" && in.State == driver.InstanceRunning {
 		in.PublicAddr = host
 		in.SSH = driver.Endpoint{Addr: net.JoinHostPort(host, strconv.Itoa(port)), User: user}
+		in.Ports = portsOf(p)
 	}
 	return cloud.Machine{Instance: in, Tag: tagOf(p), Region: p.DataCenterID}
 }
@@ -86,7 +87,7 @@ func privateAddr(p pod) string {
 
 // offerOf returns the offer in the pod's environment, completed by the pod's report.
 func offerOf(p pod) driver.Offer {
-	o := driver.Offer{ID: p.Env[tagOffer], Region: p.DataCenterID, HourlyUSD: cost(p)}
+	o := driver.Offer{ID: p.Env[tagOffer], Region: p.DataCenterID, Country: countryOf(p.DataCenterID)}
 	if want, err := parsePlacement(o.ID); err == nil {
 		o.Spot, o.Region = want.spot, want.region
 	}
@@ -97,13 +98,19 @@ func offerOf(p pod) driver.Offer {
 	case p.CPU != nil:
 		o.InstanceType, o.VCPUs, o.MemoryGiB = p.CPU.ID, p.CPU.VCPUCount, p.CPU.Memory
 	}
-	return o
+	return charged(o, p)
 }
 
-// cost returns the real price of a pod. Before it is up, that can be zero.
-func cost(p pod) driver.Price {
-	if p.Cost > 0 {
-		return driver.USD(p.Cost)
+// portsOf returns the addresses of a pod's TCP ports, which RunPod maps to others.
+func portsOf(p pod) map[int]string {
+	ports := map[int]string{}
+	if p.Runtime == nil {
+		return ports
 	}
-	return driver.Price{}
+	for _, at := range p.Runtime.Ports {
+		if at.Type == "tcp" && at.IP != "" && at.Public > 0 {
+			ports[at.Private] = net.JoinHostPort(at.IP, strconv.Itoa(at.Public))
+		}
+	}
+	return ports
 }

@@ -111,6 +111,20 @@ func (p placement) dataCenter() string {
 	return p.region
 }
 
+// countryOf returns the country of a region, or "" if that may be in several. A data centre's name begins
+// with the country, "US-TX-3", or with a continent before the country, "EU-RO-1".
+func countryOf(region string) string {
+	first, rest, _ := strings.Cut(region, "-")
+	switch first {
+	case "EU", "EUR", "AP", "OC":
+		first, _, _ = strings.Cut(rest, "-")
+	}
+	if !countryForm.MatchString(first) {
+		return ""
+	}
+	return first
+}
+
 func parsePlacement(offerID string) (placement, error) {
 	parts := strings.SplitN(offerID, "/", 6)
 	if len(parts) < 6 {

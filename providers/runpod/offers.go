@@ -28,9 +28,6 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 			return
 		}
 		for _, of := range a.cfg.clouds() {
-			if a.cfg.Cloud == AllClouds && of == Community && len(spec.Mounts) > 0 {
-				continue // network volumes are only in RunPod's own data centres
-			}
 			regions, err := a.regions(ctx, spec, of)
 			if err != nil {
 				yield(driver.Offer{}, err)
@@ -80,13 +77,16 @@ func (c Config) possible(spec driver.Query) error {
 }
 
 // regions returns the regions for pods: data centres, countries, or anywhere. If Config leaves
-// them open, Spec.Regions chooses: data centres ("US-TX-3") and prefixes of their names ("US")
-// for the secure cloud, countries for the community cloud.
+// them open, Spec.Regions and Spec.Countries choose: data centres ("US-TX-3"), prefixes of their
+// names ("EU") and countries ("RO") for the secure cloud, countries for the community cloud.
 func (a *api) regions(ctx context.Context, spec driver.Query, of Cloud) ([]string, error) {
 	volume, err := a.lookups.volume(ctx, spec)
+	open := len(spec.Regions)+len(spec.Countries) == 0
 	switch {
 	case err != nil:
 		return nil, err
+	case volume != nil && of == Community:
+		return []string{anywhere}, nil // to be rejected
 	case volume != nil && a.cfg.byCountry():
 		return nil, fmt.Errorf("%w: the network volume %s is in %s; leave countries out", driver.ErrInvalid, volume.ID, volume.DataCenter)
 	case volume != nil && len(a.cfg.DataCenterIDs) > 0 && !slices.Contains(a.cfg.DataCenterIDs, volume.DataCenter):
@@ -95,12 +95,12 @@ func (a *api) regions(ctx context.Context, spec driver.Query, of Cloud) ([]strin
 		return []string{volume.DataCenter}, nil
 	case len(a.cfg.DataCenterIDs) > 0:
 		return unique(a.cfg.DataCenterIDs), nil
-	case !a.cfg.byCountry() && len(spec.Regions) > 0 && of == Community:
-		return unique(slices.DeleteFunc(upper(spec.Regions), func(code string) bool { return !countryForm.MatchString(code) })), nil
-	case !a.cfg.byCountry() && len(spec.Regions) > 0:
-		return a.lookups.centersIn(ctx, upper(spec.Regions))
-	case !a.cfg.byCountry():
+	case !a.cfg.byCountry() && open:
 		return []string{anywhere}, nil
+	case !a.cfg.byCountry() && of == Community:
+		return unique(slices.DeleteFunc(upper(slices.Concat(spec.Regions, spec.Countries)), func(code string) bool { return !countryForm.MatchString(code) || !spec.Allows(code, code) })), nil
+	case !a.cfg.byCountry():
+		return a.lookups.centersIn(ctx, spec)
 	}
 	countries := a.cfg.CountryCodes
 	if len(countries) == 0 {
@@ -109,7 +109,7 @@ func (a *api) regions(ctx context.Context, spec driver.Query, of Cloud) ([]strin
 		}
 	}
 	countries = slices.DeleteFunc(slices.Clone(countries), func(code string) bool {
-		return !countryForm.MatchString(code) || slices.Contains(unusable, code) || slices.Contains(a.cfg.ExcludeCountryCodes, code)
+		return !countryForm.MatchString(code) || slices.Contains(unusable, code) || slices.Contains(a.cfg.ExcludeCountryCodes, code) || !spec.Allows(code, code)
 	})
 	return unique(countries), nil
 }
@@ -159,10 +159,7 @@ func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, region
 					yield(driver.Offer{}, err)
 					return
 				}
-				if !joined {
-					continue
-				}
-				for _, offer := range offersOf(spec, base, t, prices, a.cfg.BidMultiplier) {
+				for _, offer := range a.cfg.offersOf(spec, base, t, prices, joined) {
 					if !yield(offer, nil) {
 						return
 					}
@@ -218,49 +215,76 @@ func (a *api) joinable(ctx context.Context, base placement, t gpuType) (bool, er
 	return global[base.region], err
 }
 
-// offersOf returns a type of GPU on demand and as spot, as far as it is wanted and available.
-func offersOf(spec driver.Query, at placement, t gpuType, prices map[string]lowestPrice, multiplier float64) []driver.Offer {
+// offersOf returns a type of GPU on demand and as spot, as far as it is wanted. What is not available is
+// rejected, if the spec asks for its accelerator, and left out otherwise.
+func (c Config) offersOf(spec driver.Query, at placement, t gpuType, prices map[string]lowestPrice, joined bool) []driver.Offer {
 	has, price, most := t.Secure, t.Price.Secure, t.MaxCount.Secure
 	if at.cloud == Community {
 		has, price, most = t.Community, t.Price.Community, t.MaxCount.Community
 	}
-	if !has || at.count > most {
-		return nil
-	}
 	at.id = t.ID
+	disk, volume := c.disk(false, spec.DiskGiB), c.volume(at, spec)
 	offer := driver.Offer{
-		InstanceType: t.ID, Region: at.region, Accelerator: cloud.Accelerator(providerName, t.ID, at.count, t.Memory, spec.Accelerator),
-	}
-	perNode := func(perGPU float64) driver.Price {
-		if !(perGPU > 0) || math.IsInf(perGPU, 0) {
-			return driver.Price{}
-		}
-		return driver.USD(perGPU * float64(at.count))
+		ID: at.String(), InstanceType: t.ID, Region: at.region, Country: countryOf(at.region), DiskGiB: float64(disk) * 1e9 / gib,
+		Accelerator: cloud.Accelerator(providerName, t.ID, at.count, t.Memory, spec.Accelerator),
 	}
 	var offers []driver.Offer
+	add := func(o driver.Offer, perGPU float64, rejected string) {
+		if o.Rejected = rejected; rejected == "" || spec.Accelerator.Matches(o.Accelerator) {
+			offers = append(offers, priced(o, perGPU*float64(at.count), disk, volume))
+		}
+	}
+	why := ""
+	switch {
+	case !has:
+		why = fmt.Sprintf("is not in RunPod's %s cloud", at.cloud)
+	case at.count > most:
+		why = fmt.Sprintf("is not rented with %d GPUs in RunPod's %s cloud, but with %d at most", at.count, at.cloud, most)
+	case at.cloud == Community && len(spec.Mounts) > 0:
+		why = "is in RunPod's community cloud, which has no network volumes"
+	case !joined:
+		why = "cannot be joined by global networking, which Config.GlobalNetworking asks for"
+	}
 	told := prices[t.ID]
-	if spec.Allocation != driver.Spot && inStock(at, t.Availability, t.DataCenters) {
-		onDemand := offer
-		onDemand.ID, onDemand.HourlyUSD = at.String(), perNode(price)
+	if spec.Allocation != driver.Spot {
 		if at.mode == Instant {
-			onDemand.HourlyUSD = driver.Price{}
+			price = 0
 			if told.ClusterPrice != nil {
-				onDemand.HourlyUSD = perNode(*told.ClusterPrice)
+				price = *told.ClusterPrice
 			}
 		}
-		offers = append(offers, onDemand)
+		sold := ""
+		if !inStock(at, t.Availability, t.DataCenters) {
+			sold = "is sold out" + c.place(at)
+		}
+		add(offer, price, cmp.Or(why, sold))
 	}
-	low := told.LowestPrice
-	if at.mode != Individual || low == nil || low.MinimumBidPrice == nil || low.StockStatus == nil || *low.StockStatus == "None" {
-		return offers
+	low, floor := told.LowestPrice, 0.0
+	if low != nil && low.MinimumBidPrice != nil && low.StockStatus != nil && *low.StockStatus != "None" {
+		floor = bid(*low.MinimumBidPrice, c.BidMultiplier)
 	}
-	if bid := bid(*low.MinimumBidPrice, multiplier); bid > 0 {
-		spot := offer
-		at.spot = true
-		spot.ID, spot.Spot, spot.HourlyUSD = at.String(), true, perNode(bid)
-		offers = append(offers, spot)
+	at.spot = true
+	offer.ID, offer.Spot = at.String(), true
+	switch {
+	case at.mode != Individual:
+	case floor > 0:
+		add(offer, floor, why)
+	case spec.Allocation == driver.Spot:
+		add(offer, 0, cmp.Or(why, "is sold out as spot"+c.place(at)))
 	}
 	return offers
+}
+
+// place describes, after "sold out", the hosts that were asked about.
+func (c Config) place(at placement) string {
+	where := ""
+	if at.region != anywhere {
+		where = " in " + at.region
+	}
+	if cuda := c.minCUDA(at.nvidia()); cuda != "" {
+		where += " on hosts whose driver supports CUDA " + cuda
+	}
+	return where
 }
 
 // bid returns the bid for one GPU, rounded to a hundredth of a cent, and never below the floor.
@@ -291,17 +315,18 @@ func (a *api) cpuOffers(ctx context.Context, spec driver.Query, of Cloud, region
 		for _, region := range regions {
 			for _, t := range types {
 				at := placement{mode: Individual, cloud: of, region: region, count: cpuSize(spec, t), id: t.ID}
-				if t.ID != a.cfg.cpuFlavour() || at.count == 0 || !inStock(at, t.Availability, t.DataCenters) {
+				if t.ID != a.cfg.cpuFlavour() || at.count == 0 {
 					continue
 				}
+				disk := a.cfg.disk(true, spec.DiskGiB)
 				offer := driver.Offer{
-					ID: at.String(), InstanceType: t.ID, Region: region,
-					VCPUs: float64(at.count), MemoryGiB: float64(at.count) * t.RAMGBPerVCPU,
+					ID: at.String(), InstanceType: t.ID, Region: region, Country: countryOf(region),
+					VCPUs: float64(at.count), MemoryGiB: float64(at.count) * t.RAMGBPerVCPU, DiskGiB: float64(disk) * 1e9 / gib,
 				}
-				if t.Price.SecurePerVCPU > 0 {
-					offer.HourlyUSD = driver.USD(t.Price.SecurePerVCPU * float64(at.count))
+				if !inStock(at, t.Availability, t.DataCenters) {
+					offer.Rejected = "is sold out" + a.cfg.place(at)
 				}
-				if !yield(offer, nil) {
+				if !yield(priced(offer, t.Price.SecurePerVCPU*float64(at.count), disk, 0), nil) {
 					return
 				}
 			}

@@ -49,11 +49,12 @@ func newDriver(a *api) driver.Driver {
 
 // An api is RunPod's [cloud.API].
 type api struct {
-	cfg     Config //secretvet:ignore without its key
-	client  *client
-	account string
-	lag     time.Duration // Capabilities.ListLag
-	lookups *lookups
+	cfg      Config //secretvet:ignore without its key
+	client   *client
+	account  string
+	lag      time.Duration // Capabilities.ListLag
+	lookups  *lookups
+	spending *knownSpending
 
 	mu     sync.Mutex
 	rented map[string]cloud.Machine //secretvet:ignore without passwords, which RunPod has none of; by ID, as answered by the create
@@ -63,10 +64,13 @@ var (
 	_ cloud.API    = (*api)(nil)
 	_ cloud.Teller = (*api)(nil)
 	_ cloud.Ender  = (*api)(nil)
+
+	_ driver.Balancer = (*api)(nil)
+	_ driver.Quoter   = (*api)(nil)
 )
 
 func newAPI(c Config, client *client) *api {
-	return &api{cfg: c, client: client, lag: listLag * cloud.Second, lookups: &lookups{cfg: c, client: client}, rented: map[string]cloud.Machine{}}
+	return &api{cfg: c, client: client, lag: listLag * cloud.Second, lookups: &lookups{cfg: c, client: client}, spending: &knownSpending{}, rented: map[string]cloud.Machine{}}
 }
 
 // Capabilities returns the same for all offers.

@@ -24,6 +24,9 @@ type lookups struct {
 // registryID returns the credential for images, or "". If the default one is missing, or may
 // not be read, images are pulled without it.
 func (l *lookups) registryID(ctx context.Context) (string, error) {
+	if l.cfg.RegistryAuth == noRegistry {
+		return "", nil
+	}
 	l.mu.Lock()
 	known := l.registry
 	l.mu.Unlock()
@@ -112,12 +115,12 @@ func (l *lookups) globalCenters(ctx context.Context) (map[string]bool, error) {
 	return global, err
 }
 
-// centersIn returns the data centres whose names, or prefixes of them, are in regions.
-func (l *lookups) centersIn(ctx context.Context, regions []string) ([]string, error) {
+// centersIn returns the data centres that a spec allows.
+func (l *lookups) centersIn(ctx context.Context, spec driver.Query) ([]string, error) {
 	all, err := l.allCenters(ctx)
 	var in []string
 	for _, c := range all {
-		if slices.ContainsFunc(regions, func(r string) bool { return c.ID == r || strings.HasPrefix(c.ID, r+"-") }) {
+		if spec.Allows(c.ID, countryOf(c.ID)) {
 			in = append(in, c.ID)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,6 +164,7 @@ func TestOffers(t *testing.T) {
 			"individual/secure/on-demand/global/8/" + h100 + " $23.92", "individual/secure/on-demand/global/8/" + ada + " $5.52", "individual/secure/on-demand/global/8/" + amd + " $19.92",
 		}},
 		{"data centres", func(c *Config) { c.DataCenterIDs = []string{"EU-RO-1", "US-TX-3"} }, gputrain.Spec{Accelerator: anyH100}, []string{
+			"individual/secure/on-demand/EU-RO-1/2/" + h100 + soldOut("EU-RO-1"),
 			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
 		}},
 		{"countries", func(c *Config) { c.ExcludeCountryCodes = []string{"US"} }, gputrain.Spec{Accelerator: anyH100}, []string{
@@ -176,16 +178,45 @@ func TestOffers(t *testing.T) {
 		}},
 		{"regions of the spec", nil, gputrain.Spec{Accelerator: anyH100, Regions: []string{"us", "EU-RO-1"}}, []string{
 			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+			"individual/secure/on-demand/US-KS-2/2/" + h100 + soldOut("US-KS-2"), "individual/secure/on-demand/EU-RO-1/2/" + h100 + soldOut("EU-RO-1"),
+		}},
+		{"countries of the spec", nil, gputrain.Spec{Accelerator: anyH100, Countries: []string{"us"}, Regions: []string{"US-TX"}}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"a country by its continent", nil, gputrain.Spec{Accelerator: anyH100, Countries: []string{"RO"}}, []string{"individual/secure/on-demand/EU-RO-1/2/" + h100 + soldOut("EU-RO-1")}},
+		{"countries of both", func(c *Config) { c.CountryCodes = []string{"FR", "US"} }, gputrain.Spec{Accelerator: anyH100, Countries: []string{"US"}}, []string{
+			"individual/secure/on-demand/US/2/" + h100 + " $5.98", "individual/secure/on-demand/US/2/" + ada + " $1.38",
 		}},
 		{"what only begins as a region does", nil, gputrain.Spec{Accelerator: anyH100, Regions: []string{"US-T"}}, nil},
 		{"regions of the spec, community", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: anyH100, Regions: []string{"fr", "fr", "EU-RO-1"}}, []string{
+			"individual/secure/on-demand/EU-RO-1/2/" + h100 + soldOut("EU-RO-1"),
 			"individual/community/on-demand/FR/2/" + h100 + " $5.38", "individual/community/on-demand/FR/2/" + ada + " $0.68",
 		}},
 		{"network volume", nil, gputrain.Spec{Accelerator: anyH100, Mounts: []driver.Mount{{Source: "data", Target: "/data"}}}, []string{
 			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
 		}},
 		{"networking", func(c *Config) { c.GlobalNetworking = NetworkingOn }, gputrain.Spec{Accelerator: accelerators.MI300X()}, []string{
-			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69", "individual/secure/on-demand/global/1/" + mig + " $0.50",
+			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69",
+			"individual/secure/on-demand/global/1/" + amd + " cannot be joined by global networking, which Config.GlobalNetworking asks for", "individual/secure/on-demand/global/1/" + mig + " $0.50",
+		}},
+		{"network volume, community", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: anyH100, Mounts: []driver.Mount{{Source: "data", Target: "/data"}}}, []string{
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+			"individual/community/on-demand/global/2/" + h100 + " is in RunPod's community cloud, which has no network volumes",
+		}},
+		{"sold out", nil, gputrain.Spec{Accelerator: accelerators.B200()}, []string{
+			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69",
+			"individual/secure/on-demand/global/1/NVIDIA B200 is sold out on hosts whose driver supports CUDA 12.8", "individual/secure/on-demand/global/1/" + mig + " $0.50",
+		}},
+		{"sold out as spot", nil, gputrain.Spec{Accelerator: accelerators.MI300X(), Allocation: driver.Spot}, []string{
+			"individual/secure/spot/global/1/" + h100 + " $1.50", "individual/secure/spot/global/1/" + ada + " $0.20",
+			"individual/secure/spot/global/1/" + amd + " is sold out as spot",
+		}},
+		{"more than a pod has", func(c *Config) { c.Cloud = Community }, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, []string{
+			"individual/community/on-demand/global/8/" + h100 + " is not rented with 8 GPUs in RunPod's community cloud, but with 4 at most",
+		}},
+		{"not in that cloud", func(c *Config) { c.Cloud = Community }, gputrain.Spec{Accelerator: accelerators.MI300X()}, []string{
+			"individual/community/on-demand/global/1/" + h100 + " $2.69", "individual/community/on-demand/global/1/" + ada + " $0.34",
+			"individual/community/on-demand/global/1/" + amd + " is not in RunPod's community cloud",
 		}},
 		{"cluster", func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2}, []string{
 			"instant/secure/on-demand/global/8/" + h100 + " $28.00", "instant/secure/on-demand/global/8/" + ada + " $28.00",
@@ -204,12 +235,21 @@ func TestOffers(t *testing.T) {
 		}
 		var said []string
 		for _, o := range got {
-			said = append(said, o.ID+" "+o.HourlyUSD.String())
+			if o.Rejected != "" {
+				said = append(said, o.ID+" "+o.Rejected)
+				continue
+			}
+			usd, _ := machineUSD(o)
+			said = append(said, o.ID+" "+driver.USD(usd).String())
 		}
 		if !slices.Equal(said, tt.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, said, tt.want)
 		}
 	}
+}
+
+func soldOut(center string) string {
+	return " is sold out in " + center + " on hosts whose driver supports CUDA 12.8"
 }
 
 func TestOffersAreWhatTheySay(t *testing.T) {
@@ -435,7 +475,7 @@ func TestList(t *testing.T) {
 			}
 			for _, r := range list {
 				if usd, _ := r.HourlyUSD.USD(); r.Kind != "machine" || r.Pool != req.Pool.ID || r.Owner != "host/1/2" || r.Lease != 90*time.Second || !r.Expires.Equal(req.Pool.Expires) ||
-					time.Since(r.Created) > time.Minute || usd != 2.99 {
+					time.Since(r.Created) > time.Minute || math.Abs(usd-map[driver.InstanceState]float64{driver.InstanceRunning: 2.99 + 0.1*70/720, driver.InstanceFailed: 0.2 * 20 / 720}[r.State]) > 1e-9 {
 					t.Errorf("%+v", r)
 				}
 				if want := map[string]driver.InstanceState{got[0].ID: driver.InstanceRunning, got[1].ID: driver.InstanceFailed}[r.ID]; r.State != want {

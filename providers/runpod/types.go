@@ -57,7 +57,9 @@ type pod struct {
 	Env          map[string]string `json:"env"`
 	Cloud        string            `json:"cloud"`
 	DataCenterID string            `json:"dataCenterId"`
-	Cost         float64           `json:"cost"`
+	Cost         float64           `json:"cost"` // USD an hour, without the storage
+	Disk         int               `json:"disk"` // GB
+	Mounts       mounts            `json:"mounts"`
 	CreatedAt    string            `json:"createdAt"`
 	GPU          *struct {
 		ID        string  `json:"id"`
