@@ -33,7 +33,9 @@ func (k *knownSpending) ask(ctx context.Context, c *client, age time.Duration) (
 	defer k.mu.Unlock()
 	if time.Since(k.askedAt) >= age {
 		k.report, k.err = c.spending(ctx)
-		k.askedAt = time.Now()
+		if k.askedAt = time.Now(); ctx.Err() != nil {
+			k.askedAt = time.Time{} // the answer is about this caller alone
+		}
 	}
 	return k.report, k.err
 }

@@ -209,7 +209,7 @@ func TestLaunchReturns(t *testing.T) {
 		}
 		up := described[rank]
 		if up.ID != in.ID || up.State != driver.InstanceRunning || up.SSH.User != "root" || up.SSH.HostKeys[0] != req.Nodes[rank].HostKey.Public || !strings.HasPrefix(up.PrivateAddr, "10.1.2.") ||
-			up.Labels[labelDataCenter] != "US-KS-2" || up.Offer.Region != "global" {
+			up.Labels[labelDataCenter] != "US-KS-2" || up.Offer.Region != "global" || up.Offer.Country != "US" || req.Offer.Country != "" {
 			t.Errorf("%+v", up)
 		}
 	}

@@ -121,6 +121,13 @@ func TestSpendLimit(t *testing.T) {
 			t.Errorf("%s: %+v, %v", answer, q, err)
 		}
 	}
+	d = open(t, f.config())
+	if q, err := d.(driver.Quoter).Quota(cancelled(t), offer); err == nil || q.Known {
+		t.Errorf("of a caller that has given up: %+v, %v", q, err)
+	}
+	if q, err := d.(driver.Quoter).Quota(t.Context(), offer); err != nil || q.Machines != 3 {
+		t.Errorf("the next caller: %+v, %v", q, err)
+	}
 	f.Do(func() { f.spent = 90 })
 	if q, err := open(t, f.config()).(driver.Quoter).Quota(t.Context(), offer); err != nil || !q.Known || q.Machines != 0 {
 		t.Errorf("above the limit: %+v, %v", q, err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/secretref"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cudaimage"
@@ -51,7 +52,7 @@ type Config struct {
 	AllowUnverified bool
 	// MinCUDA excludes machines whose driver is too old for that version of CUDA. Zero means the
 	// version in Image's name ("cuda:12.9.1", "cu126"), or 12.0 if it has none; a negative number
-	// means any.
+	// means any. Machines with AMD's GPUs are not compared.
 	MinCUDA float64
 	// Geolocation restricts machines to some places: countries by their two letters ("US"),
 	// "EU", or the regions of Vast's command line: "Europe", "North_America", "South_America",
@@ -174,11 +175,17 @@ func (c Config) registryToken(ctx context.Context) (string, error) {
 	if c.RegistryToken == "" {
 		return "", nil
 	}
-	token, err := cloud.Credential(ctx, "RegistryToken", c.RegistryToken, "it is the registry's password or access token")
-	if err == nil && strings.ContainsAny(token, " \t\r\n\x00") {
-		err = fmt.Errorf("%w: RegistryToken has a blank, which Vast's API does not accept", driver.ErrInvalid)
+	token, err := secretref.Resolve(ctx, string(c.RegistryToken))
+	token = strings.TrimSpace(token)
+	switch {
+	case err != nil:
+		return "", &driver.Error{Kind: driver.ErrAuth, Err: fmt.Errorf("looking up Config.RegistryToken: %w", err)}
+	case token == "":
+		return "", &driver.Error{Kind: driver.ErrAuth, Err: errors.New("Config.RegistryToken leads to an empty text"), Hint: "it is the registry's password or access token"}
+	case strings.ContainsAny(token, " \t\r\n\x00"):
+		return "", fmt.Errorf("%w: RegistryToken has a blank, which Vast's API does not accept", driver.ErrInvalid)
 	}
-	return token, err
+	return token, nil
 }
 
 // registry returns the host of the image's registry, or "" if neither RegistryHost nor the image's name has it.

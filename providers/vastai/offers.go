@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -190,7 +191,7 @@ func (s search) query() map[string]any {
 		}
 	}
 	least("reliability2", s.cfg.MinReliability)
-	least("cuda_max_good", s.cfg.MinCUDA)
+	least("cuda_max_good", s.cuda(s.spec.Accelerator))
 	least("inet_down", s.cfg.MinInetDown)
 	least("inet_up", s.cfg.MinInetUp)
 	cores := map[string]any{}
@@ -211,6 +212,14 @@ func (s search) query() map[string]any {
 	}
 	least("direct_port_count", float64(s.directPorts()))
 	return q
+}
+
+// cuda returns the version of CUDA that the driver of an accelerator must support, or 0 for any. AMD's have none.
+func (s search) cuda(a accelerators.Accelerator) float64 {
+	if model, _ := accelerators.Lookup(a.Name); model.Vendor == "AMD" || strings.EqualFold(a.Vendor, "AMD") {
+		return 0
+	}
+	return s.cfg.MinCUDA
 }
 
 // directPorts returns how many ports a machine must map.
@@ -265,7 +274,8 @@ func (s search) reject(a ask) string {
 		against(!known, "its reliability is unknown; Config.MinReliability is %v", c.MinReliability)
 		against(known && has < c.MinReliability, "its reliability is %.4g; Config.MinReliability is %v", has, c.MinReliability)
 	}
-	against(a.CUDAMaxGood < c.MinCUDA, "its driver supports CUDA %.1f; %s, or Config.MinCUDA, needs %.1f", a.CUDAMaxGood, c.Image, c.MinCUDA)
+	cuda := s.cuda(accelerator(a.GPUName, 1, 0))
+	against(a.CUDAMaxGood < cuda, "its driver supports CUDA %.1f; %s, or Config.MinCUDA, needs %.1f", a.CUDAMaxGood, c.Image, cuda)
 	against(a.InetDown < c.MinInetDown, "downloads at %.0f Mbit/s; Config.MinInetDown is %v", a.InetDown, c.MinInetDown)
 	against(a.InetUp < c.MinInetUp, "uploads at %.0f Mbit/s; Config.MinInetUp is %v", a.InetUp, c.MinInetUp)
 	against(a.DiskSpace < s.diskGB(), "has %.0f GB of disk left; a node gets %v", a.DiskSpace, s.diskGB())

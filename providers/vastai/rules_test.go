@@ -69,7 +69,7 @@ func TestVAST1(t *testing.T) {
 
 // Destroying loses the disk for good, so that nothing but Terminate destroys: not a look at a stopped or failed
 // instance, and not the end of a driver or of a pool's key. That results are copied out before is the pool's part, by
-// Task.Collect and Node.Download, and a program's.
+// Compute.Download before Close, and a program's.
 func TestVAST2(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)
@@ -180,6 +180,14 @@ func TestVAST5(t *testing.T) {
 		if (o.Rejected == "") != tt.good || !tt.good && !strings.Contains(o.Rejected, fmt.Sprintf("supports CUDA %.1f", tt.host)) {
 			t.Errorf("%q with MinCUDA %v on a host for CUDA %v: rejected %q", tt.image, tt.least, tt.host, o.Rejected)
 		}
+	}
+}
+
+// A GPU of AMD has no CUDA.
+func TestVAST5OfAMD(t *testing.T) {
+	t.Parallel()
+	if o := only(t, gputrain.Spec{Accelerator: accelerators.MI250X()}, row{"gpu_name": "InstinctMI250X", "gpu_ram": 131072, "cuda_max_good": "-"}); o.Rejected != "" {
+		t.Errorf("rejected as %q", o.Rejected)
 	}
 }
 
@@ -353,6 +361,10 @@ func TestVAST11(t *testing.T) {
 		if strings.Contains(said, token) {
 			t.Errorf("the token shows: %.500s", said)
 		}
+	}
+	for _, reference := range []driver.Secret{"env://NO_SUCH_VARIABLE_OF_ANY_PROGRAM", " "} {
+		cfg.RegistryToken = reference
+		is(t, second(cfg.Open(t.Context())), driver.ErrAuth, "open")
 	}
 	public := startFake(t, nil)
 	public.noMachines = true
