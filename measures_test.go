@@ -36,6 +36,8 @@ var messages = map[string]string{
 	"providers/runpod.Config":        "a configuration",
 	"providers/runpod.rentPod":       "what RunPod is sent to rent a pod",
 	"providers/vastai.ask":           "an offer as Vast.ai sends it",
+	"providers/vastai.Config":        "a configuration",
+	"providers/vastai.instance":      "an instance as Vast.ai sends it",
 }
 
 // TestMeasures limits the sizes of root and of each type to what a reader can keep in mind.
