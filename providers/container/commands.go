@@ -84,6 +84,13 @@ func isGone(err error) bool {
 	return says(err, "no such container", "no such object", "not found", "no container with name or id")
 }
 
+// discard removes a container that did not come up, even for a caller that has given up.
+func (e *engine) discard(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return e.remove(ctx, id)
+}
+
 // remove removes containers and returns once they are gone.
 func (e *engine) remove(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {

@@ -1,10 +1,12 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,10 +26,26 @@ type Config struct {
 	// ShmSizeGiB is the size of /dev/shm, through which PyTorch's data loaders pass their
 	// batches. Zero means the engine's default, often 64 MiB.
 	ShmSizeGiB float64
-	// GPUs gives GPUs to every node, in the syntax of docker's --gpus: "all", "2",
-	// "device=0,1". Podman gets the same ones as CDI devices. Empty gives none. The pool does
-	// not check whether they match the spec.
+	// Network is a network of the engine, by its name, that nodes join. It must exist, and is
+	// neither made nor removed. Other pools' nodes may be in it, so nodes have no alias by rank
+	// there. If empty, each pool has a network of its own.
+	Network string
+	// NamePrefix begins the names of the nodes' containers, before the node's name, by which
+	// nodes reach each other. Empty means none.
+	NamePrefix string
+	// User is the user that tasks run as: one of the image's /etc/passwd, by name, with a home
+	// folder and a login shell. The SSH server runs as root in any case. Empty means root.
+	User string
+	// GPUs gives GPUs to every node, the same ones to all, in the syntax of docker's --gpus:
+	// "all", "2", "device=0,1". Podman gets the same ones as CDI devices. Empty gives none. The
+	// pool does not check whether they match the spec.
 	GPUs string
+	// OwnGPUs are GPUs of the engine's machine, by index ("0") or UUID ("GPU-8f6a..."), of which
+	// each node gets as many of its own as Spec.Accelerator asks for. No other node with OwnGPUs
+	// has them, whatever its pool or program, if all of these name a GPU by the same name. The
+	// names are those of "nvidia-smi -L". The engine does not report what the GPUs are: they
+	// must be what the spec asks for. Empty means none. GPUs and OwnGPUs exclude each other.
+	OwnGPUs []string
 	// Devices gives further devices: paths ("/dev/fuse") or CDI names
 	// ("nvidia.com/gpu=0").
 	Devices []string
@@ -57,6 +75,12 @@ const HomeMadeImage = "gputrain-debian:bookworm"
 const (
 	providerName = "container"
 	labelPrefix  = "gputrain."
+)
+
+var (
+	objectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,31}$`)
+	gpuName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:-]*$`)
 )
 
 var _ driver.Provider = Config{}
@@ -99,6 +123,26 @@ func (c Config) validate() error {
 	if c.ShmSizeGiB < 0 || math.IsNaN(c.ShmSizeGiB) || math.IsInf(c.ShmSizeGiB, 0) {
 		invalid("ShmSizeGiB is %v", c.ShmSizeGiB)
 	}
+	if c.Network != "" && !objectName.MatchString(c.Network) || slices.Contains([]string{"host", "none", "bridge", "default"}, c.Network) {
+		invalid("Network is %q; it must be the name of a network that was made for containers", c.Network)
+	}
+	if c.NamePrefix != "" && !objectName.MatchString(c.NamePrefix) {
+		invalid("NamePrefix is %q; a name begins with a letter or a digit and has letters, digits, dots, dashes and underscores, 63 at most", c.NamePrefix)
+	}
+	if c.User != "" && !userName.MatchString(c.User) {
+		invalid("User is %q; it must be the name of a user of the image", c.User)
+	}
+	if c.GPUs != "" && len(c.OwnGPUs) > 0 {
+		invalid("GPUs and OwnGPUs are set; the first gives all nodes the same GPUs, the second each its own")
+	}
+	for i, g := range c.OwnGPUs {
+		if !gpuName.MatchString(g) {
+			invalid("OwnGPUs has %q, which is neither an index nor a UUID of a GPU", g)
+		}
+		if slices.Contains(c.OwnGPUs[:i], g) {
+			invalid("OwnGPUs has %q twice", g)
+		}
+	}
 	for _, d := range c.Devices {
 		if d == "" || strings.HasPrefix(d, "-") {
 			invalid("Devices has %q, which is neither a path nor a CDI name", d)
@@ -116,6 +160,12 @@ func (c Config) validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// root is the user that tasks run as, unless Config.User is set.
+const root = "root"
+
+// user returns the user that tasks run as.
+func (c Config) user() string { return cmp.Or(c.User, root) }
 
 // namedVariables returns the variables that arguments of a create command name without a value:
 // the engine reads those from its own environment.
@@ -135,6 +185,7 @@ func namedVariables(args []string) (names []string) {
 // clone copies everything that a caller could go on changing.
 func (c Config) clone() Config {
 	c.Devices = append([]string(nil), c.Devices...)
+	c.OwnGPUs = append([]string(nil), c.OwnGPUs...)
 	c.RunArgs = append([]string(nil), c.RunArgs...)
 	c.PassEnv = append([]string(nil), c.PassEnv...)
 	labels := make(map[string]string, len(c.Labels))

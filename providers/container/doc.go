@@ -40,7 +40,9 @@
 // The default is [DefaultImage]. If the engine neither has that nor can pull it, the default is
 // [HomeMadeImage], which the repository's scripts/container-image makes from Debian's packages.
 // The image's entry point, user and health check have no effect: a node runs sshd, and tasks
-// run as root, in the image's environment.
+// run as root, or as [Config].User, in the image's environment. That user owns the Python
+// environment. System packages are root's: if they are not installed in the kept image, as with
+// RunArgs, such a node cannot install them itself.
 //
 // # What a node is
 //
@@ -54,7 +56,11 @@
 // disk of that size on btrfs and zfs. Elsewhere it is only checked, as engines cannot limit it.
 // A mount's source is an absolute path on the engine's machine, or the name of a volume.
 //
-// Every node has a name on the pool's network, and an alias by its rank: node-0, node-1.
+// Every node has a name on the pool's network, and an alias by its rank: node-0, node-1. With
+// [Config].Network nodes join a network of the user's, which other pools and containers may
+// share, and have no alias by rank. With [Config].NamePrefix only the engine shows another name:
+// the node's is an alias.
+//
 // Containers and the network carry the labels gputrain.pool, gputrain.owner, gputrain.created,
 // gputrain.lease (in seconds) and gputrain.expires, by which another program finds those of
 // every pool. The engine removes a node that ends, or that ends itself because its program is
@@ -63,10 +69,22 @@
 //
 //	docker network prune --filter label=gputrain.pool
 //
+// # GPUs
+//
+// [Config].GPUs gives all nodes the same GPUs. With [Config].OwnGPUs each node has its own:
+//
+//	engine := container.Config{OwnGPUs: []string{"0", "1", "2", "3"}}
+//	pool, err := gputrain.Open(ctx, engine, gputrain.Spec{Nodes: 2, Accelerator: accelerators.A100(accelerators.Count(2))})
+//
+// A node's GPUs are noted in the label gputrain.gpus of its container, so that no node of
+// another pool or program on that engine gets them until the container is gone. Containers that
+// another tool starts are not known.
+//
 // # What is verified
 //
 // Docker is tested for real, locally and as a remote engine over TCP, and so is podman if it is
-// installed, with an image made from Debian's packages. Alpine's apk is tested against a
+// installed, with an image made from Debian's packages. OwnGPUs are tested on an engine that is a
+// script, as no tested one has GPUs. Alpine's apk is tested against a
 // stand-in in a busybox image. The commands for dnf, microdnf and yum, and the answers of
 // nerdctl and of Apple's container, follow their documentation. nerdctl has no aliases. Apple's
 // engine has neither aliases nor a size for shared memory; its nodes reach each other by

@@ -87,6 +87,7 @@ var symptoms = []struct {
 	{"minimum memory limit", driver.ErrInvalid, "ask for more MemoryGiB"},
 	{"bind source path does not exist", driver.ErrNotFound, "make the folder first: a mount's source is on the engine's machine"},
 	{"statfs", driver.ErrNotFound, "make the folder first: a mount's source is on the engine's machine"},
+	{"gputrain: user: ", driver.ErrInvalid, "set User to a user of the image with a home folder and a login shell, or leave it empty"},
 	{"container-init binary not found", driver.ErrUnsupported, "install catatonit, podman's init"},
 	{"docker-init", driver.ErrUnsupported, "install docker-init (tini), the engine's init"},
 	{"unknown flag", driver.ErrUnsupported, "this engine is too old, or RunArgs has an argument that it does not know"},

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/container"
 )
 
@@ -38,6 +39,24 @@ func ExampleConfig_gpus() {
 	}
 	defer pool.Close()
 	pool.Run(gputrain.Cmd("nvidia-smi", "-L"))
+}
+
+// Two nodes with two GPUs each, which no other pool on that engine gets meanwhile. Tasks run as
+// a user of the image, in a network that was made by "docker network create lab".
+func ExampleConfig_ownGPUs() {
+	engine := container.Config{
+		Image:   "pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime",
+		OwnGPUs: []string{"0", "1", "2", "3"},
+		Network: "lab",
+		User:    "ubuntu",
+	}
+	spec := gputrain.Spec{Nodes: 2, Accelerator: accelerators.A100(accelerators.Count(2))}
+	pool, err := gputrain.Open(context.Background(), engine, spec)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	pool.Broadcast(gputrain.Cmd("nvidia-smi", "-L"))
 }
 
 func ExampleConfig_Name() {

@@ -73,6 +73,14 @@ func TestConfigIsChecked(t *testing.T) {
 		"spaces":   {Image: "debian bookworm"},
 		"platform": {Platform: "--privileged"},
 		"shm":      {ShmSizeGiB: -1},
+		"network":  {Network: "host"},
+		"network2": {Network: "--privileged"},
+		"prefix":   {NamePrefix: "-x"},
+		"user":     {User: "0:0"},
+		"user2":    {User: "x; reboot"},
+		"two GPUs": {GPUs: "all", OwnGPUs: []string{"0"}},
+		"GPU":      {OwnGPUs: []string{"0,1"}},
+		"GPU2":     {OwnGPUs: []string{"0", "1", "0"}},
 		"device":   {Devices: []string{"--privileged"}},
 		"label":    {Labels: map[string]string{"gputrain.pool": "mine"}},
 		"args":     {RunArgs: []string{"a\x00b"}},
@@ -144,7 +152,7 @@ func TestLaunchAdopts(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := r.request(1, gputrain.Spec{})
-	args, err := r.driver.createArgs(req, req.Nodes[0], defaultOf("docker"), time.Now())
+	args, err := r.driver.createArgs(req, req.Nodes[0], defaultOf("docker"), nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

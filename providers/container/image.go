@@ -36,10 +36,11 @@ type images struct {
 	image    string // Config.Image
 	platform string // Config.Platform
 	runArgs  bool   // Config.RunArgs is not empty
+	user     string // of the phases that are not root's
 }
 
 func newImages(e *engine, c Config) images {
-	return images{engine: e, image: c.Image, platform: c.Platform, runArgs: len(c.RunArgs) > 0}
+	return images{engine: e, image: c.Image, platform: c.Platform, runArgs: len(c.RunArgs) > 0, user: c.user()}
 }
 
 // readyImage returns the name and the environment of an image with an SSH server.

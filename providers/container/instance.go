@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -13,10 +14,10 @@ func (d *containerDriver) instance(r report) driver.Instance {
 	rank, _ := strconv.Atoi(r.labels[labelRank])
 	i := driver.Instance{
 		ID:          r.id,
-		Name:        r.name,
+		Name:        r.node(),
 		Rank:        rank,
 		PrivateAddr: r.addr,
-		SSH:         driver.Endpoint{User: "root"},
+		SSH:         driver.Endpoint{User: cmp.Or(r.labels[labelUser], root)},
 		Offer:       d.offer(),
 	}
 	if key := r.labels[labelHostKey]; key != "" {

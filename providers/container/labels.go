@@ -1,6 +1,8 @@
 package container
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -15,6 +17,10 @@ const (
 	labelExpires = labelPrefix + "expires"
 	labelRank    = labelPrefix + "rank"
 	labelHostKey = labelPrefix + "hostkey"
+	// The rest is only on nodes with Config.NamePrefix, User and OwnGPUs.
+	labelName = labelPrefix + "name"
+	labelUser = labelPrefix + "user"
+	labelGPUs = labelPrefix + "gpus" // separated by commas
 )
 
 // form are the labels that identify the owner of a thing. A node's also have its rank and host
@@ -36,6 +42,21 @@ func (d *containerDriver) labelArgs(pool driver.PoolInfo, now time.Time) []strin
 	}
 	for _, k := range sortedKeys(d.cfg.Labels) {
 		add(k, d.cfg.Labels[k])
+	}
+	return args
+}
+
+// nodeLabelArgs returns the further labels of a node.
+func (d *containerDriver) nodeLabelArgs(node driver.NodeRequest, gpus []string) []string {
+	args := []string{"--label", labelRank + "=" + strconv.Itoa(node.Rank), "--label", labelHostKey + "=" + hostKeyLabel(node)}
+	if d.cfg.NamePrefix != "" {
+		args = append(args, "--label", labelName+"="+node.Name)
+	}
+	if user := d.cfg.user(); user != root {
+		args = append(args, "--label", labelUser+"="+user)
+	}
+	if len(gpus) > 0 {
+		args = append(args, "--label", labelGPUs+"="+strings.Join(gpus, ","))
 	}
 	return args
 }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -80,27 +81,30 @@ func (d *containerDriver) Launch(ctx context.Context, req driver.Launch) ([]driv
 
 // launchNode returns the ID of a container that exists, or none.
 func (d *containerDriver) launchNode(ctx context.Context, req driver.Launch, node driver.NodeRequest, image string, env []string) (string, error) {
-	args, err := d.createArgs(req, node, image, time.Now())
-	if err != nil {
-		return "", err
-	}
-	ours := func(r report) bool {
-		return r.labels[labelPool] == req.Pool.ID && r.labels[labelHostKey] == hostKeyLabel(node) && r.status != "exited"
-	}
-	for attempt := 1; ; attempt++ {
-		id, err := d.engine.create(ctx, args, ours)
+	create := func(gpus []string) (string, error) {
+		args, err := d.createArgs(req, node, image, gpus, time.Now())
 		if err != nil {
 			return "", err
 		}
-		at, err := d.engine.start(ctx, id, nodeInput(node, req.Pool.AuthorizedKey, env), listening)
+		return d.engine.create(ctx, args, func(r report) bool { return isNode(r, req.Pool.ID, node) })
+	}
+	for attempt := 1; ; attempt++ {
+		var id string
+		var err error
+		if n := gpuCount(req.Offer.Accelerator); n > 0 && len(d.cfg.OwnGPUs) > 0 {
+			id, err = d.createWithGPUs(ctx, req.Pool.ID, node, n, create)
+		} else {
+			id, err = create(nil)
+		}
+		if err != nil {
+			return id, err
+		}
+		at, err := d.engine.start(ctx, id, nodeInput(node, req.Pool.AuthorizedKey, d.cfg.user(), env), listening)
 		if err == nil {
 			at.detach()
 			return id, nil
 		}
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		left := d.engine.remove(cleanup, id)
-		cancel()
-		if left != nil {
+		if left := d.engine.discard(ctx, id); left != nil {
 			return id, errors.Join(err, left)
 		}
 		if attempt == startAttempts || !says(err, "port is already allocated", "address already in use") {
@@ -109,27 +113,37 @@ func (d *containerDriver) launchNode(ctx context.Context, req driver.Launch, nod
 	}
 }
 
-// createArgs returns the arguments that make a node's container. They contain no secret.
-func (d *containerDriver) createArgs(req driver.Launch, node driver.NodeRequest, image string, now time.Time) ([]string, error) {
+// isNode reports whether a container was created for a node.
+func isNode(r report, poolID string, node driver.NodeRequest) bool {
+	return r.labels[labelPool] == poolID && r.labels[labelHostKey] == hostKeyLabel(node) && r.status != "exited"
+}
+
+// createArgs returns the arguments that make a node's container, with GPUs of its own. They
+// contain no secret.
+func (d *containerDriver) createArgs(req driver.Launch, node driver.NodeRequest, image string, gpus []string, now time.Time) ([]string, error) {
 	kind := d.engine.dialect
-	args := []string{"create", "--interactive", "--rm", "--name", node.Name, "--network", networkName(req.Pool.ID)}
+	args := []string{"create", "--interactive", "--rm", "--name", d.cfg.NamePrefix + node.Name, "--network", cmp.Or(d.cfg.Network, networkName(req.Pool.ID))}
 	if kind != apple {
-		alias := "node-" + strconv.Itoa(node.Rank)
 		args = append(args, "--init", "--pull", "never", "--hostname", node.Name)
 		if kind != nerdctl { // nerdctl resolves names, but has no aliases
-			args = append(args, "--network-alias", alias)
+			if d.cfg.Network == "" { // else another pool's node may have the same
+				args = append(args, "--network-alias", "node-"+strconv.Itoa(node.Rank))
+			}
+			if d.cfg.NamePrefix != "" {
+				args = append(args, "--network-alias", node.Name)
+			}
 		}
 		if !d.tunnels() {
 			args = append(args, "--publish", "127.0.0.1::22")
 		}
 	}
 	args = append(args, d.labelArgs(req.Pool, now)...)
-	args = append(args, "--label", labelRank+"="+strconv.Itoa(node.Rank), "--label", labelHostKey+"="+hostKeyLabel(node))
+	args = append(args, d.nodeLabelArgs(node, gpus)...)
 	if d.cfg.Platform != "" {
 		args = append(args, "--platform", d.cfg.Platform)
 	}
 	args = append(args, d.limitArgs(req.Query)...)
-	devices, err := d.deviceArgs()
+	devices, err := d.deviceArgs(gpus...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,17 +183,21 @@ func (d *containerDriver) limitArgs(spec driver.Query) []string {
 	return args
 }
 
-// deviceArgs returns the arguments for GPUs and other devices.
-func (d *containerDriver) deviceArgs() ([]string, error) {
+// deviceArgs returns the arguments for GPUs, those of Config.GPUs or a node's own, and for other
+// devices.
+func (d *containerDriver) deviceArgs(own ...string) ([]string, error) {
 	var args []string
 	gpus := strings.Trim(d.cfg.GPUs, `"`)
+	if len(own) > 0 {
+		gpus = "device=" + strings.Join(own, ",")
+	}
 	list, named := strings.CutPrefix(gpus, "device=")
 	count, countErr := strconv.Atoi(gpus)
 	switch kind := d.engine.dialect; {
-	case kind == apple && (gpus != "" || len(d.cfg.Devices) > 0 || d.cfg.ShmSizeGiB > 0):
+	case kind == apple && (gpus != "" || len(d.cfg.OwnGPUs) > 0 || len(d.cfg.Devices) > 0 || d.cfg.ShmSizeGiB > 0):
 		return nil, &driver.Error{Kind: driver.ErrUnsupported,
 			Err:  errors.New("the container tool of Apple supports no GPUs, devices or shared memory size"),
-			Hint: "leave GPUs, Devices and ShmSizeGiB empty, or use another engine"}
+			Hint: "leave GPUs, OwnGPUs, Devices and ShmSizeGiB empty, or use another engine"}
 	case gpus == "":
 	case !named && gpus != "all" && (countErr != nil || count < 1):
 		return nil, fmt.Errorf(`%w: GPUs is %q; it must be like "all", "2" or "device=0,1"`, driver.ErrInvalid, d.cfg.GPUs)

@@ -47,13 +47,49 @@ func TestCreateArgs(t *testing.T) {
 			cfg.GPUs, cfg.Devices, cfg.ShmSizeGiB = "", nil, 0
 		}
 		d := &containerDriver{cfg: cfg, engine: &engine{dialect: tt.kind}, facts: tt.facts}
-		args, err := d.createArgs(req, node, "image", req.Pool.Expires.Add(-time.Hour).Local())
+		args, err := d.createArgs(req, node, "image", nil, req.Pool.Expires.Add(-time.Hour).Local())
 		if got := strings.Join(args, " "); err != nil || got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s\n%v", tt.name, got, tt.want, err)
 		}
 		if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "PRIVATE") }) {
 			t.Errorf("%s: the host key is in the arguments", tt.name)
 		}
+	}
+}
+
+// The new names come only with their settings: without them the arguments are as before.
+func TestCreateArgsOfNames(t *testing.T) {
+	node := driver.NodeRequest{Rank: 3, Name: "p-3", HostKey: driver.HostKey{Private: "PRIVATE", Public: "ssh-ed25519 AAAA"}}
+	cfg := Config{Network: "lab", NamePrefix: "me.", User: "worker", OwnGPUs: []string{"0", "1"}}
+	const labels = " --label gputrain.pool=p --label gputrain.owner= --label gputrain.created=2030-01-02T03:04:05Z --label gputrain.rank=3 --label gputrain.hostkey=ssh-ed25519 AAAA" +
+		" --label gputrain.name=p-3 --label gputrain.user=worker --label gputrain.gpus=0,1"
+	const end = " --user 0:0 --entrypoint sh image -c " + enterScript + " p-3"
+	for kind, want := range map[dialect]string{
+		docker: "create --interactive --rm --name me.p-3 --network lab --init --pull never --hostname p-3 --network-alias p-3 --publish 127.0.0.1::22" + labels +
+			` --gpus "device=0,1"` + end,
+		podman: "create --interactive --rm --name me.p-3 --network lab --init --pull never --hostname p-3 --network-alias p-3 --publish 127.0.0.1::22" + labels +
+			" --device nvidia.com/gpu=0 --device nvidia.com/gpu=1" + end,
+		nerdctl: "create --interactive --rm --name me.p-3 --network lab --init --pull never --hostname p-3 --publish 127.0.0.1::22" + labels +
+			` --gpus "device=0,1"` + end,
+	} {
+		d := &containerDriver{cfg: cfg, engine: &engine{dialect: kind}}
+		args, err := d.createArgs(driver.Launch{Pool: driver.PoolInfo{ID: "p"}}, node, "image", cfg.OwnGPUs, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+		if got := strings.Join(args, " "); err != nil || got != want {
+			t.Errorf("%s:\n got %s\nwant %s\n%v", kind, got, want, err)
+		}
+	}
+}
+
+// Every program describes a node by its container's labels, whatever its own Config.
+func TestNodeByItsLabels(t *testing.T) {
+	d := &containerDriver{engine: &engine{dialect: docker}}
+	in := d.instance(report{name: "me.p-3", labels: map[string]string{labelPool: "p", labelName: "p-3", labelUser: "worker"}})
+	if in.Name != "p-3" || in.SSH.User != "worker" || !strings.Contains(d.Scripts(in).SelfDestruct, "/run/gputrain/end") {
+		t.Errorf("%+v ends itself by %s", in, d.Scripts(in).SelfDestruct)
+	}
+	in = d.instance(report{name: "p-3", labels: map[string]string{labelPool: "p"}})
+	if in.Name != "p-3" || in.SSH.User != "root" || !strings.HasPrefix(d.Scripts(in).SelfDestruct, "kill -TERM 1;") {
+		t.Errorf("%+v ends itself by %s", in, d.Scripts(in).SelfDestruct)
 	}
 }
 
@@ -84,6 +120,10 @@ func TestGPUs(t *testing.T) {
 	d := &containerDriver{cfg: Config{GPUs: "all"}, engine: &engine{dialect: apple}}
 	if _, err := d.deviceArgs(); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("GPUs for Apple's engine: %v", err)
+	}
+	d.cfg = Config{OwnGPUs: []string{"0"}}
+	if _, err := d.deviceArgs(); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("OwnGPUs for Apple's engine: %v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (d *containerDriver) List(ctx context.Context, poolID string) ([]driver.Res
 		}
 	}
 	for _, m := range machines {
-		r := resource("machine", m.id, m.name, m.labels)
+		r := resource("machine", m.id, m.node(), m.labels)
 		r.State, _ = stateOf(m)
 		add(r)
 	}
@@ -58,7 +58,12 @@ func (e *engine) containers(ctx context.Context, poolID string) ([]report, error
 		reports, err := parseAppleReports(out)
 		return slices.DeleteFunc(reports, func(r report) bool { return !isOf(poolID, r.labels) }), err
 	}
-	out, err := e.run(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", labelFilter(poolID))
+	return e.labelled(ctx, labelFilter(poolID))
+}
+
+// labelled returns the containers that a filter selects, in any state.
+func (e *engine) labelled(ctx context.Context, filter string) ([]report, error) {
+	out, err := e.run(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", filter)
 	if err != nil {
 		return nil, err
 	}

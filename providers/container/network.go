@@ -24,7 +24,8 @@ const (
 
 func networkName(poolID string) string { return "gputrain-" + poolID }
 
-// Prepare makes the pool's network and the ready image, at the same time.
+// Prepare makes the pool's network, unless Config.Network is set, and the ready image, at the
+// same time.
 func (d *containerDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
 	if err := checkPool(pool.ID); err != nil {
 		return fail("prepare", err)
@@ -41,6 +42,9 @@ func (d *containerDriver) Prepare(ctx context.Context, pool driver.PoolInfo) err
 func (d *containerDriver) makeNetwork(ctx context.Context, pool driver.PoolInfo) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if d.cfg.Network != "" {
+		return d.engine.checkNetwork(ctx, d.cfg.Network)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
@@ -64,6 +68,19 @@ func (d *containerDriver) makeNetwork(ctx context.Context, pool driver.PoolInfo)
 	return fmt.Errorf("%w: network %s exists already and is not this pool's", driver.ErrInvalid, networkName(pool.ID))
 }
 
+// checkNetwork checks that a network of the user's exists.
+func (e *engine) checkNetwork(ctx context.Context, name string) error {
+	if e.dialect == apple {
+		return nil // the first container fails without it
+	}
+	found, err := e.inspectNetworks(ctx, []string{name})
+	if err != nil || len(found) > 0 {
+		return err
+	}
+	return &driver.Error{Kind: driver.ErrNotFound, Err: fmt.Errorf("the engine has no network %q", name),
+		Hint: "make it by " + e.dialect.String() + " network create, or leave Network empty"}
+}
+
 // networks returns the names of the pool's networks, or of every pool's.
 func (e *engine) networks(ctx context.Context, poolID string) ([]string, error) {
 	if e.dialect == apple {
@@ -85,7 +102,7 @@ func (e *engine) networks(ctx context.Context, poolID string) ([]string, error) 
 	return strings.Fields(string(out)), nil
 }
 
-// Release removes the pool's network. Ending nodes still use it for a moment, so Release
+// Release removes the pool's network, which Config.Network never is. Ending nodes still use it for a moment, so Release
 // repeats the call until the context, or cleanupTimeout, ends.
 func (d *containerDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
 	if err := checkPool(pool.ID); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os/exec"
 	"regexp"
@@ -47,7 +48,7 @@ func (m *images) phasedImage(ctx context.Context, ready string, req driver.Launc
 	if !ok {
 		return ready, nil
 	}
-	name, err := phasesName(ready, img)
+	name, err := phasesName(ready, m.user, img)
 	if err != nil {
 		return "", err
 	}
@@ -113,14 +114,17 @@ func (m *images) sharedPhases(image driver.Packages) (bootstrap.Image, bool) {
 }
 
 // phasesName returns the name of the image with the phases. It depends on the digest of the
-// ready image and on the phases.
-func phasesName(ready string, img bootstrap.Image) (string, error) {
+// ready image, on the phases, and on the user whose home has the Python environment.
+func phasesName(ready, user string, img bootstrap.Image) (string, error) {
 	phases, err := bootstrap.Plan(img)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", ready)
+	if user != root {
+		fmt.Fprintf(h, "user %q\n", user)
+	}
 	for _, p := range phases {
 		fmt.Fprintf(h, "%q %q\n", p.Name, p.Key)
 	}
@@ -144,15 +148,17 @@ func (m *images) makePhases(ctx context.Context, ready, name string, img bootstr
 		return err
 	}
 	defer at.detach()
-	b := &builder{engine: m.engine, id: id}
-	if err := b.look(ctx); err != nil {
-		return err
-	}
 	none := func(context.Context, []transfer.Entry) (transfer.Stats, error) { return transfer.Stats{}, nil }
 	changed := false
 	event := func(_ string, state bootstrap.State, _ time.Duration) { changed = changed || state == bootstrap.Done }
-	if err := bootstrap.Run(ctx, b, none, img, bootstrap.Options{Output: output, Event: event}); err != nil {
-		return err
+	for user, part := range byUser(m.user, img) {
+		b := &builder{engine: m.engine, id: id, user: user}
+		if err := b.look(ctx); err != nil {
+			return err
+		}
+		if err := bootstrap.Run(ctx, b, none, part, bootstrap.Options{Output: output, Event: event}); err != nil {
+			return err
+		}
 	}
 	if !changed { // the ready image has everything
 		_, err = m.engine.run(ctx, "tag", ready, name)
@@ -160,6 +166,21 @@ func (m *images) makePhases(ctx context.Context, ready, name string, img bootstr
 	}
 	_, err = m.engine.run(ctx, "commit", id, name)
 	return err
+}
+
+// byUser yields the parts of an image, in order, with the users who run them: only root can
+// install system packages, and the tasks' user owns the Python environment.
+func byUser(user string, img bootstrap.Image) iter.Seq2[string, bootstrap.Image] {
+	return func(yield func(string, bootstrap.Image) bool) {
+		if user == root {
+			yield(root, img)
+			return
+		}
+		system, own := img, img
+		system.Python, system.Pip, system.PipIndexes = "", nil, nil
+		own.Apt = nil
+		_ = (len(img.Apt) == 0 || yield(root, system)) && yield(user, own)
+	}
 }
 
 // prunePhases removes all but the latest images with phases. An image in use stays.
@@ -177,27 +198,37 @@ func (m *images) prunePhases(ctx context.Context) {
 	}
 }
 
-// A builder is a container in which phases run: a bootstrap.Runner.
+// A builder is a container in which phases run as a user: a bootstrap.Runner.
 type builder struct {
 	engine *engine
 	id     string
+	user   string
 	facts  supervisor.Facts
 	base   map[string]string
 }
 
-// lookScript prints the facts about a machine that the phases need: its processor, and root's
-// home folder by SSH. It makes the folder for everything on a node, as nodes make it.
+// lookScript prints the facts about a machine that the phases need: its processor, and the
+// user's home folder by SSH. It makes the folder for everything on a node, as nodes make it.
 const lookScript = `uname -m
 home=/root
+me=$(id -u)
 while IFS=: read -r _ _ uid _ _ dir _; do
-	[ "$uid" != 0 ] || { home=$dir; break; }
+	[ "$uid" != "$me" ] || { home=$dir; break; }
 done </etc/passwd
 umask 077
 mkdir -p "$home/.gputrain" && printf '%s\n' "$home"`
 
+// login returns the user as the engine takes it: root by number, whatever its name in the image.
+func (b *builder) login() string {
+	if b.user == root {
+		return "0:0"
+	}
+	return b.user
+}
+
 // look reads the facts that the phases need.
 func (b *builder) look(ctx context.Context) error {
-	out, err := b.engine.run(ctx, "exec", "--user", "0:0", b.id, "sh", "-c", lookScript)
+	out, err := b.engine.run(ctx, "exec", "--user", b.login(), b.id, "sh", "-c", lookScript)
 	if err != nil {
 		return err
 	}
@@ -221,7 +252,7 @@ func (b *builder) SetBase(env map[string]string, _ []string) { b.base = env }
 func (b *builder) Run(ctx context.Context, spec supervisor.Spec, sinks supervisor.Sinks) (supervisor.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
-	args := []string{"exec", "--user", "0:0", "--env", "HOME=" + b.facts.Home}
+	args := []string{"exec", "--user", b.login(), "--env", "HOME=" + b.facts.Home}
 	env := maps.Clone(b.base)
 	if env == nil {
 		env = map[string]string{}

@@ -29,7 +29,7 @@ func (r *rig) phasesOf(spec gputrain.Spec) string {
 	if !ok {
 		r.Fatal("there is nothing to keep")
 	}
-	name, err := phasesName(ready, img)
+	name, err := phasesName(ready, r.driver.cfg.user(), img)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestPhasesName(t *testing.T) {
 		if !ok {
 			return ""
 		}
-		name, err := phasesName(ready, img)
+		name, err := phasesName(ready, root, img)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,10 @@ func TestPhasesName(t *testing.T) {
 	if _, ok := shared.sharedPhases(packagesOf(base)); ok {
 		t.Error("with RunArgs a node is not what the driver knows")
 	}
-	if _, err := phasesName("ready:1", bootstrap.Image{Apt: []string{"--force"}}); err == nil {
+	if own, err := phasesName("ready:1", "worker", bootstrap.Image{Apt: base.Apt, Python: base.Python, Pip: base.Pip}); err != nil || own == want {
+		t.Errorf("another user's environment is that of root: %s %v", own, err)
+	}
+	if _, err := phasesName("ready:1", root, bootstrap.Image{Apt: []string{"--force"}}); err == nil {
 		t.Error("an Image that is wrong has a name")
 	}
 }

@@ -42,18 +42,28 @@ func (d *containerDriver) Capabilities() driver.Capabilities {
 }
 
 // Offers yields the engine's machine: no node can have more than all of it.
-func (d *containerDriver) Offers(_ context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
+func (d *containerDriver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
-		if !spec.Accelerator.IsZero() && d.cfg.GPUs == "" {
+		if !spec.Accelerator.IsZero() && d.cfg.GPUs == "" && len(d.cfg.OwnGPUs) == 0 {
 			yield(driver.Offer{}, &driver.Error{Provider: providerName, Op: "offers", Kind: driver.ErrNoOffers,
 				Err:  fmt.Errorf("%w: the spec asks for %s, but containers get no GPUs", driver.ErrNoOffers, spec.Accelerator),
-				Hint: `set GPUs in container.Config: "all" if the engine's machine has them`})
+				Hint: `set GPUs in container.Config: "all" if the engine's machine has them; or OwnGPUs`})
 			return
 		}
 		o := d.offer()
-		if d.cfg.GPUs != "" {
-			// An engine does not report the names of its GPUs: Config.GPUs vouches for them.
+		if d.cfg.GPUs != "" || len(d.cfg.OwnGPUs) > 0 {
+			// An engine does not report the names of its GPUs: the Config vouches for them.
 			o.Accelerator = spec.Accelerator
+		}
+		if n := gpuCount(spec.Accelerator); n > 0 && len(d.cfg.OwnGPUs) > 0 {
+			free, err := d.freeGPUs(ctx, nil)
+			if err != nil {
+				yield(driver.Offer{}, fail("offers", err))
+				return
+			}
+			if o.Available = len(free) / n; o.Available == 0 {
+				o.Rejected = fmt.Sprintf("has %d of its %d GPUs free; a node needs %d", len(free), len(d.cfg.OwnGPUs), n)
+			}
 		}
 		yield(o, nil)
 	}
@@ -98,8 +108,12 @@ func (d *containerDriver) Terminate(ctx context.Context, ids ...string) error {
 }
 
 // Scripts returns a script that ends sshd, and so the container: process 1, the engine's init,
-// passes the signal on. If sshd does not obey, the script kills all processes.
-func (d *containerDriver) Scripts(driver.Instance) driver.Scripts {
+// passes the signal on. If sshd does not obey, the script kills all processes. Only root may
+// signal process 1: another user writes to a pipe on which a process of root's waits.
+func (d *containerDriver) Scripts(in driver.Instance) driver.Scripts {
+	if in.SSH.User != "" && in.SSH.User != root {
+		return driver.Scripts{SelfDestruct: "echo end >/run/gputrain/end & sleep 5; kill -KILL -1"}
+	}
 	return driver.Scripts{SelfDestruct: "kill -TERM 1; sleep 5; kill -KILL -1"}
 }
 

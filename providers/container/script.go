@@ -32,8 +32,8 @@ exec sh -s`
 
 // nodeInput returns the standard input of a starting node: a shell script that writes the
 // node's files and becomes its SSH server. It is one function, so that a shell that gets half
-// of it runs nothing.
-func nodeInput(node driver.NodeRequest, authorizedKey string, env []string) string {
+// of it runs nothing. The pool logs in as the user.
+func nodeInput(node driver.NodeRequest, authorizedKey, user string, env []string) string {
 	var b strings.Builder
 	b.WriteString("main() {\n\tumask 077\n\tmkdir -p /run/gputrain || exit 1\n")
 	file := func(name, text string) {
@@ -44,7 +44,7 @@ func nodeInput(node driver.NodeRequest, authorizedKey string, env []string) stri
 	file("host_key", string(node.HostKey.Private))
 	file("authorized_keys", keyOptions(env)+strings.TrimSpace(authorizedKey))
 	file("sshd_config", sshdConfig)
-	b.WriteString(nodeScript + "}\nmain\n")
+	b.WriteString("\tuser=" + user + "\n" + nodeScript + "}\nmain\n")
 	return b.String()
 }
 

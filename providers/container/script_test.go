@@ -11,7 +11,7 @@ import (
 
 func TestNodeInputKeepsToOneFunction(t *testing.T) {
 	node := driver.NodeRequest{HostKey: driver.HostKey{Private: "-----BEGIN KEY-----\nabc\n-----END KEY-----\n"}}
-	text := nodeInput(node, "ssh-ed25519 AAAA pool\n", []string{"PATH=/bin"})
+	text := nodeInput(node, "ssh-ed25519 AAAA pool\n", "root", []string{"PATH=/bin"})
 	if !strings.HasPrefix(text, "main() {\n") || !strings.HasSuffix(text, "}\nmain\n") {
 		t.Errorf("a shell that gets half of this would run it:\n%s", text)
 	}

@@ -21,6 +21,14 @@ type report struct {
 	published string // the address of port 22 on the engine's machine: host:port
 }
 
+// node returns the name of the node.
+func (r report) node() string { return cmp.Or(r.labels[labelName], r.name) }
+
+// gpus returns the GPUs of the node's own.
+func (r report) gpus() []string {
+	return strings.FieldsFunc(r.labels[labelGPUs], func(c rune) bool { return c == ',' })
+}
+
 // parseReports reads the answer of inspect.
 func (d dialect) parseReports(answer []byte) ([]report, error) {
 	if d == apple {
@@ -61,7 +69,7 @@ func (d dialect) parseReports(answer []byte) ([]report, error) {
 		r.addr = c.NetworkSettings.Networks[networkName(r.labels[labelPool])].IPAddress
 		for _, n := range c.NetworkSettings.Networks {
 			if len(c.NetworkSettings.Networks) == 1 {
-				r.addr = n.IPAddress // nerdctl does not report its name
+				r.addr = n.IPAddress // it is Config.Network, or nerdctl's, which does not report its name
 			}
 		}
 		for _, b := range c.NetworkSettings.Ports["22/tcp"] {
@@ -96,7 +104,7 @@ func parseAppleReports(answer []byte) ([]report, error) {
 		}
 		r := report{id: c.Configuration.ID, name: c.Configuration.ID, status: c.Status, labels: c.Configuration.Labels}
 		for _, n := range c.Networks {
-			if n.Network == networkName(r.labels[labelPool]) {
+			if n.Network == networkName(r.labels[labelPool]) || len(c.Networks) == 1 {
 				r.addr, _, _ = strings.Cut(cmp.Or(n.Address, n.IPv4Address), "/")
 			}
 		}
