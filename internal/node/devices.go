@@ -2,6 +2,7 @@ package node
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,8 +21,8 @@ type Devices struct {
 	ids      []string
 }
 
-// devicesOf returns the devices of a node: by the image's variables, by what nvidia-smi lists,
-// or by what the kernel reports of AMD's.
+// devicesOf returns the devices of a node: by the image's variables, by the login's, by what
+// nvidia-smi lists, or by what the kernel reports of AMD's.
 func devicesOf(image map[string]string, facts supervisor.Facts) Devices {
 	if image[cudaVisible] != "" {
 		return Devices{cudaVisible, strings.Split(image[cudaVisible], ",")}
@@ -29,6 +30,9 @@ func devicesOf(image map[string]string, facts supervisor.Facts) Devices {
 		return Devices{hipVisible, strings.Split(image[hipVisible], ",")}
 	}
 	if ids := parseNvidia(facts.NVIDIA); len(ids) > 0 {
+		if n := len(facts.Visible); n > 0 && n <= maxDevices && !slices.ContainsFunc(facts.Visible, func(id string) bool { return !deviceID.MatchString(id) }) {
+			ids = facts.Visible
+		}
 		return Devices{cudaVisible, ids}
 	}
 	if facts.AMD <= 0 || facts.AMD > maxDevices {
@@ -43,6 +47,9 @@ func devicesOf(image map[string]string, facts supervisor.Facts) Devices {
 
 // A node has maxDevices accelerators at most, whatever it reports.
 const maxDevices = 1024
+
+// deviceID is the form of an index or a UUID in CUDA_VISIBLE_DEVICES.
+var deviceID = regexp.MustCompile(`^[0-9]+$|^(GPU|MIG)-[0-9A-Za-z-]+$`)
 
 var nvidiaLine = regexp.MustCompile(`^( *)(GPU|MIG) .*\(UUID: ([^()\s,]+)\)\s*$`)
 

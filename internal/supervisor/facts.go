@@ -32,6 +32,9 @@ type Facts struct {
 	Tools map[string]bool
 	// NVIDIA are the lines of "nvidia-smi -L", if the node has that.
 	NVIDIA []string
+	// Visible are the names of the only NVIDIA accelerators that the login may use, as CUDA_VISIBLE_DEVICES has them in
+	// its environment. Nil means all.
+	Visible []string
 	// AMD is how many of AMD's accelerators the kernel's compute driver reports.
 	AMD int
 }
@@ -76,6 +79,8 @@ func (f *Facts) add(key, value string) {
 		}
 	case "nvidia":
 		f.NVIDIA = append(f.NVIDIA, value)
+	case "visible":
+		f.Visible = strings.Split(value, ",")
 	case "amd":
 		f.AMD = int(min(number(), math.MaxInt32))
 	case "tool":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,11 +108,11 @@ func TestFactsAdd(t *testing.T) {
 	var f Facts
 	for _, kv := range [][2]string{
 		{"os", "Linux"}, {"arch", "aarch64"}, {"memory", "8000"}, {"limit", "max"}, {"limit", "4000"}, {"limit", "9000"}, {"cpus", "x"},
-		{"df", "Filesystem 1024-blocks Used Available Capacity Mounted on"}, {"df", "odd name 100 40 60 40% /mnt/a b"}, {"root", "/r"}, {"tool", "head -c"}, {"new", "?"},
+		{"df", "Filesystem 1024-blocks Used Available Capacity Mounted on"}, {"df", "odd name 100 40 60 40% /mnt/a b"}, {"root", "/r"}, {"tool", "head -c"}, {"visible", "0,GPU-aa"}, {"new", "?"},
 	} {
 		f.add(kv[0], kv[1])
 	}
-	if f.OS != "linux" || f.Arch != "arm64" || f.MemoryBytes != 4000 || f.CPUs != 0 || f.DiskFreeBytes != 60<<10 || f.WorkDir != "/r/work" || !f.Tools["head -c"] {
+	if f.OS != "linux" || f.Arch != "arm64" || f.MemoryBytes != 4000 || f.CPUs != 0 || f.DiskFreeBytes != 60<<10 || f.WorkDir != "/r/work" || !f.Tools["head -c"] || !slices.Equal(f.Visible, []string{"0", "GPU-aa"}) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -556,6 +556,11 @@ F path $PATH
 		gt_all="${gt_all}F amd $gt_n
 "
 	fi
+	case ${CUDA_VISIBLE_DEVICES-} in
+	*[!0-9A-Za-z,-]* | '') ;;
+	*) gt_all="${gt_all}F visible $CUDA_VISIBLE_DEVICES
+" ;;
+	esac
 	printf %s "$gt_all"
 	case $gt_all in
 	*"F tool nvidia-smi"*) nvidia-smi -L | while IFS= read -r gt_v || [ -n "$gt_v" ]; do echo "F nvidia $gt_v"; done ;;

@@ -12,7 +12,7 @@
 //
 // # At a glance
 //
-//   - GPUs: none: processes on this machine, each with a home directory of its own.
+//   - GPUs: this machine's: those that nvidia-smi lists.
 //   - Spot: no.
 //   - Regions: none.
 //   - Credentials: nothing.
@@ -31,6 +31,20 @@
 // exported API key; [Config].PassEnv adds to the list. GPUTRAIN_POOL, GPUTRAIN_NODE and
 // GPUTRAIN_HOMES name the pool, the node and the directory of the homes, and
 // GPUTRAIN_LOCAL_TOKEN marks every process of the node.
+//
+// # GPUs
+//
+// If nvidia-smi is on the search path, Spec.Accelerator can ask for the GPUs that it lists, or
+// for those of them that this program's own CUDA_VISIBLE_DEVICES leaves. Each node then has as
+// many of its own, by CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, until it ends, and slots share
+// those (Spec.Concurrency):
+//
+//	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4, Accelerator: accelerators.A100()})
+//
+// No two nodes have the same GPU, whatever their pools and programs, if these are the same
+// user's and have the same [Config].Dir. If none is free, the launch fails with ErrNoCapacity.
+// Other programs of this machine may use the GPUs, too. A node of a pool without
+// Spec.Accelerator may use them all. GPUs that are divided (MIG) are not offered.
 //
 // # Other users of this machine
 //

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/machine"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -34,6 +35,10 @@ type mark struct {
 	Lease   float64   `json:"lease,omitempty"` // seconds
 	Expires time.Time `json:"expires,omitzero"`
 	Created time.Time `json:"created,omitzero"`
+	// GPUs are the indices of the node's own GPUs, and Accelerator what they are. A node without
+	// any may use all.
+	GPUs        []string                 `json:"gpus,omitempty"`
+	Accelerator accelerators.Accelerator `json:"accelerator,omitzero"`
 }
 
 // renewed returns the mark with the pool's present owner and lease. It keeps the time of

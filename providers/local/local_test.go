@@ -238,6 +238,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 func TestOffer(t *testing.T) {
+	t.Setenv("PATH", "") // without nvidia-smi
 	p := newPool(t, Config{})
 	var offers []driver.Offer
 	for o, err := range p.Offers(t.Context(), driver.Query{Accelerator: accelerators.Accelerator{Name: "A100", Count: 8}}) {

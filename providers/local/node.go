@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ type node struct {
 
 // startNode makes a node that the holder of the pool's key can log in to. If it fails, it
 // leaves nothing.
-func (d *localDriver) startNode(req driver.Launch, want driver.NodeRequest) (*node, error) {
+func (d *localDriver) startNode(ctx context.Context, req driver.Launch, want driver.NodeRequest) (*node, error) {
 	if !validID(want.Name) {
 		return nil, fmt.Errorf("%w: a node's name is lower-case letters, digits and dashes", driver.ErrInvalid)
 	}
@@ -32,7 +33,13 @@ func (d *localDriver) startNode(req driver.Launch, want driver.NodeRequest) (*no
 		}
 	}
 	m := mark{Token: rand.Text(), Rank: want.Rank, Created: time.Now().UTC()}.renewed(req.Pool)
-	home, err := d.homes.newHome(want.Name, m, []byte(key))
+	var home machine.Home
+	var err error
+	if m.Accelerator = req.Offer.Accelerator; m.Accelerator.IsZero() {
+		home, err = d.homes.newHome(want.Name, m, []byte(key))
+	} else {
+		home, m, err = d.newHomeWithGPUs(ctx, want.Name, m, key)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +58,7 @@ func (d *localDriver) serve(id string, home machine.Home, m mark, hostKey, autho
 	if err != nil {
 		return nil, err
 	}
-	env := append(environment(os.Environ(), d.pass), poolEnv+"="+m.Pool, homesEnv+"="+d.real)
+	env := append(withGPUs(environment(os.Environ(), d.pass), m.GPUs), poolEnv+"="+m.Pool, homesEnv+"="+d.real)
 	if m.Token != "" {
 		env = append(env, tokenEnv+"="+m.Token)
 	}
@@ -67,7 +74,9 @@ func (d *localDriver) serve(id string, home machine.Home, m mark, hostKey, autho
 	if err != nil {
 		return nil, err
 	}
-	return &node{id: id, login: login, mark: m, offer: d.offer(), machine: served}, nil
+	offer := d.offer()
+	offer.Accelerator = m.Accelerator
+	return &node{id: id, login: login, mark: m, offer: offer, machine: served}, nil
 }
 
 // instance describes the node's present state.

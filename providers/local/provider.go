@@ -23,6 +23,7 @@ type localDriver struct {
 	homes homes
 	host  string   // this machine
 	pass  []string // Config.PassEnv
+	gpus  gpuList
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -47,9 +48,27 @@ func (d *localDriver) Capabilities() driver.Capabilities {
 	}
 }
 
-// Offers yields this machine, without an accelerator, any number of times.
-func (d *localDriver) Offers(context.Context, driver.Query) iter.Seq2[driver.Offer, error] {
-	return func(yield func(driver.Offer, error) bool) { yield(d.offer(), nil) }
+// Offers yields this machine, any number of times, if the query asks for no accelerator or the
+// machine has none, and otherwise once for each kind of GPU that it has.
+func (d *localDriver) Offers(ctx context.Context, query driver.Query) iter.Seq2[driver.Offer, error] {
+	return func(yield func(driver.Offer, error) bool) {
+		var offers []driver.Offer
+		if !query.Accelerator.IsZero() {
+			var err error
+			if offers, err = d.gpuOffers(ctx, query.Accelerator); err != nil {
+				yield(driver.Offer{}, fail("offers", driver.ErrUnavailable, err))
+				return
+			}
+		}
+		if offers == nil {
+			offers = []driver.Offer{d.offer()}
+		}
+		for _, o := range offers {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (d *localDriver) offer() driver.Offer {
@@ -89,7 +108,7 @@ func (d *localDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.I
 		if err := ctx.Err(); err != nil {
 			return launched, fail("launch", nil, err)
 		}
-		n, err := d.launch(req, want)
+		n, err := d.launch(ctx, req, want)
 		if err != nil {
 			return launched, fail("launch", nil, fmt.Errorf("%s: %w", want.Name, err))
 		}
@@ -99,7 +118,7 @@ func (d *localDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.I
 }
 
 // launch starts one node, unless it runs here already.
-func (d *localDriver) launch(req driver.Launch, want driver.NodeRequest) (*node, error) {
+func (d *localDriver) launch(ctx context.Context, req driver.Launch, want driver.NodeRequest) (*node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.nodes[want.Name]; n != nil {
@@ -108,7 +127,7 @@ func (d *localDriver) launch(req driver.Launch, want driver.NodeRequest) (*node,
 		}
 		n.machine.Close() // it ended itself
 	}
-	n, err := d.startNode(req, want)
+	n, err := d.startNode(ctx, req, want)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +164,7 @@ func (d *localDriver) describe(id string) (driver.Instance, error) {
 	switch mark, err := readMark(home); {
 	case err == nil:
 		in.Rank, in.Offer = mark.Rank, d.offer()
+		in.Offer.Accelerator = mark.Accelerator
 	case !home.Exists():
 		return in, nil
 	case errors.Is(err, os.ErrNotExist):
