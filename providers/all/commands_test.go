@@ -47,6 +47,11 @@ func TestSettingsRunNothing(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), ran) {
 			t.Errorf("%s: the error shows the command line: %v", name, err)
 		}
+		settings["provider"] = name
+		if _, err := Accounts(map[string]map[string]any{"work": settings}); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "give Accounts all.AllowCommands()") {
+			t.Errorf("account of %s: %v", name, err)
+		}
+		delete(settings, "provider")
 		if p, err := New(name, settings, AllowCommands()); err != nil || p == nil {
 			t.Errorf("%s, allowed: %v", name, err)
 		}
@@ -78,6 +83,9 @@ func TestEveryCredentialIsAttacked(t *testing.T) {
 			if f.Type == secret && attacks("x")[c.Name()] == nil {
 				t.Errorf("%s has the credential %s", c.Name(), f.Name)
 			}
+		}
+		if _, ok := typ.FieldByName("Provider"); ok {
+			t.Errorf("%s has a field Provider, which Accounts takes for the provider's name", c.Name())
 		}
 		for _, name := range byname.Runs[c.Name()] {
 			if _, ok := typ.FieldByName(name); !ok {

@@ -1,10 +1,12 @@
 package all_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
 
+	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/all"
 )
 
@@ -27,6 +29,44 @@ func Example() {
 	fmt.Println(err != nil)
 	// Output:
 	// vastai
+	// true
+}
+
+// A file has two accounts of one cloud, and this computer's own machine. The program chooses one
+// by its name, or all of them for one pool.
+func ExampleAccounts() {
+	file := `{
+		"work": {"provider": "vastai", "api_key": "env://VAST_WORK", "min_reliability": 0.99},
+		"own":  {"provider": "vastai", "api_key": "env://VAST_OWN"},
+		"here": {"provider": "local"}
+	}`
+	var settings map[string]map[string]any
+	if err := json.Unmarshal([]byte(file), &settings); err != nil {
+		log.Fatal(err)
+	}
+	accounts, err := all.Accounts(settings)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(accounts.Names())
+	provider, err := accounts.Provider("here")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pool, err := gputrain.Open(context.Background(), provider, gputrain.Spec{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	result, err := pool.Run(gputrain.Cmd("echo", "hello"))
+	fmt.Printf("%s%v\n", result.Stdout, err)
+
+	_, err = all.Accounts(map[string]map[string]any{"work": {"provider": "vast"}, "own": {"provider": "runpod", "Colour": "red"}})
+	fmt.Println(err != nil) // it names both mistakes
+	// Output:
+	// [here own work]
+	// hello
+	// <nil>
 	// true
 }
 

@@ -16,6 +16,22 @@ func Example() {
 	// invalid: provider "aws" is not in package light: it links its vendor's client, and is in package providers/all
 }
 
+func ExampleAccounts() {
+	accounts, err := light.Accounts(map[string]map[string]any{
+		"work": {"provider": "lambda", "api_key": "env://LAMBDA_WORK"},
+		"own":  {"provider": "lambda", "api_key": "env://LAMBDA_OWN"},
+	})
+	fmt.Println(accounts.Names(), err)
+	provider, err := accounts.Provider("work")
+	fmt.Println(provider.Name(), err)
+	_, err = accounts.Provider("school")
+	fmt.Println(err)
+	// Output:
+	// [own work] <nil>
+	// lambda <nil>
+	// not found: there is no account "school"; there are own, work
+}
+
 // A settings file that this computer's user wrote may name commands.
 func ExampleAllowCommands() {
 	settings := map[string]any{"api_key": "cmd://op read op://cloud/vast/key"}

@@ -3,6 +3,7 @@
 // a program with this package builds in seconds.
 //
 //	provider, err := light.New("lambda", nil)
+//	accounts, err := light.Accounts(file) // several accounts, by the names in a file
 package light
 
 import (
@@ -35,7 +36,28 @@ func New(name string, settings map[string]any, opts ...Option) (driver.Provider,
 	return set.New(name, settings, opts...)
 }
 
-// An Option changes what New takes from settings.
+// A Registry has accounts by the names that the user gave them: Names lists them, and Provider
+// returns one, or [driver.ErrNotFound]. The zero value has none. A credential in it does not
+// print.
+type Registry = byname.Registry
+
+// Accounts returns the accounts of a settings file, by their names: several of one cloud, say.
+// It contacts nothing.
+//
+// The settings of an account are those of New, and "provider", the name of its provider:
+//
+//	{"work": {"provider": "vastai", "api_key": "env://VAST_WORK"}, "own": {"provider": "vastai"}}
+//
+// What AllowCommands permits is refused without it. The error names everything that is wrong in
+// any account, and is [driver.ErrInvalid].
+//
+// In one pool of several accounts of a cloud (gputrain.Cheapest), each machine stays its
+// account's.
+func Accounts(accounts map[string]map[string]any, opts ...Option) (Registry, error) {
+	return set.Accounts(accounts, opts...)
+}
+
+// An Option changes what New and Accounts take from settings.
 type Option = byname.Option
 
 // AllowCommands accepts settings that run programs on this computer: credentials that are

@@ -39,6 +39,11 @@ func (s Set) Names() []string {
 
 // New returns the provider of a name, with the settings in its Config.
 func (s Set) New(name string, settings map[string]any, opts ...Option) (driver.Provider, error) {
+	return s.make("New", name, settings, opts)
+}
+
+// make does the work of New, for a function of the package, which is in a hint.
+func (s Set) make(function, name string, settings map[string]any, opts []Option) (driver.Provider, error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
@@ -65,7 +70,7 @@ func (s Set) New(name string, settings map[string]any, opts ...Option) (driver.P
 			}
 		}
 		if len(faults) > 0 {
-			return nil, fail(errors.Join(faults...), "if the settings are trusted to run programs here, give New "+s.Package+".AllowCommands()")
+			return nil, fail(errors.Join(faults...), "if the settings are trusted to run programs here, give "+function+" "+s.Package+".AllowCommands()")
 		}
 	}
 	return config.Elem().Interface().(driver.Provider), nil
