@@ -120,6 +120,6 @@ func (d *colabDriver) fromSSH(got []driver.Instance) []driver.Instance {
 }
 
 func (d *colabDriver) offer(o driver.Offer) driver.Offer {
-	o.Provider, o.ID, o.InstanceType, o.Region = provider, d.id, "runtime", "colab"
+	o.Provider, o.ID, o.InstanceType, o.Region, o.Host = provider, d.id, "runtime", "colab", d.id
 	return o
 }

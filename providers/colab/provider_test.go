@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -38,8 +39,8 @@ func TestLifeOfARuntime(t *testing.T) {
 	if !caps.Adopts || !caps.Free || caps.KeepCache || caps.Spot || caps.HostKeys != driver.HostKeyConfigured || caps.ProvisionTimeout == 0 {
 		t.Errorf("capabilities %+v", caps)
 	}
-	want := driver.Offer{Provider: "colab", ID: exampleFingerprint, InstanceType: "runtime", Region: "colab", HourlyUSD: driver.USD(0), Available: 1}
-	if got := offers(t, d); len(got) != 1 || got[0] != want {
+	want := driver.Offer{Provider: "colab", ID: exampleFingerprint, InstanceType: "runtime", Region: "colab", Host: exampleFingerprint, HourlyUSD: driver.USD(0), Available: 1}
+	if got := offers(t, d); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Fatalf("offers %+v, want %+v alone", got, want)
 	}
 	request := func(ranks ...int) driver.Launch {
@@ -54,7 +55,7 @@ func TestLifeOfARuntime(t *testing.T) {
 	}
 	got, err := d.Launch(t.Context(), request(0))
 	must(t, err)
-	if in := got[0]; len(got) != 1 || in.ID != exampleFingerprint || in.Name != "p-0" || in.State != driver.InstanceRunning || in.Offer != want ||
+	if in := got[0]; len(got) != 1 || in.ID != exampleFingerprint || in.Name != "p-0" || in.State != driver.InstanceRunning || !reflect.DeepEqual(in.Offer, want) ||
 		in.SSH.Addr != "0.tcp.ngrok.io:14022" || in.SSH.User != "root" || in.PrivateAddr != "127.0.0.1" || len(in.SSH.HostKeys) != 1 || in.SSH.HostKeys[0] != exampleKey {
 		t.Errorf("launched %+v", got)
 	}

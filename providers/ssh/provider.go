@@ -182,6 +182,7 @@ func (h *host) offer() driver.Offer {
 		ID:           h.id,
 		InstanceType: "host",
 		Region:       h.endpoint.Addr,
+		Host:         h.endpoint.Addr, // also of its other places
 		HourlyUSD:    driver.USD(0),
 		Available:    1,
 	}

@@ -55,6 +55,9 @@ func offered(t *testing.T, d driver.Driver) (out []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if addr, _, _ := strings.Cut(o.ID, "#"); o.Host != addr {
+			t.Errorf("%s is at host %q", o.ID, o.Host)
+		}
 		if usd, known := o.HourlyUSD.USD(); usd != 0 || !known || o.Available != 1 || o.InstanceType != "host" {
 			t.Errorf("odd offer %+v", o)
 		}
@@ -126,6 +129,7 @@ func TestMoreNodesThanHosts(t *testing.T) {
 
 func TestOneHostTwice(t *testing.T) {
 	d := open(t, "a", "a:22", "a")
+	expect(t, "offers", offered(t, d), "a:22", "a:22#2", "a:22#3")
 	expect(t, "launched", launch(t, d, nodes(0, 3)...), "a:22", "a:22#2", "a:22#3")
 }
 
