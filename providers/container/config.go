@@ -41,10 +41,11 @@ type Config struct {
 	// pool does not check whether they match the spec.
 	GPUs string
 	// OwnGPUs are GPUs of the engine's machine, by index ("0") or UUID ("GPU-8f6a..."), of which
-	// each node gets as many of its own as Spec.Accelerator asks for. No other node with OwnGPUs
-	// has them, whatever its pool or program, if all of these name a GPU by the same name. The
-	// names are those of "nvidia-smi -L". The engine does not report what the GPUs are: they
-	// must be what the spec asks for. Empty means none. GPUs and OwnGPUs exclude each other.
+	// each node gets as many of its own as Spec.Accelerator asks for, and none without that. No
+	// other node with OwnGPUs has them, whatever its pool or program, if all of these programs
+	// use the same name for a GPU. The names are those of "nvidia-smi -L". The engine does not
+	// report what the GPUs are: they must be what the spec asks for. Empty means none. GPUs and
+	// OwnGPUs exclude each other.
 	OwnGPUs []string
 	// Devices gives further devices: paths ("/dev/fuse") or CDI names
 	// ("nvidia.com/gpu=0").

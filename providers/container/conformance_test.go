@@ -2,6 +2,7 @@ package container
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -36,6 +37,13 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 			}
 			return all
 		},
+		Tags: func(id string) map[string]string {
+			var labels map[string]string
+			if err := json.Unmarshal([]byte(do(t, binary, "inspect", "--format", "{{json .Config.Labels}}", id)), &labels); err != nil {
+				t.Error(err)
+			}
+			return labels
+		},
 		Foreign: func() []string {
 			name := "foreign-" + value
 			machine := do(t, binary, "create", "--name", name, "--label", label, defaultOf(binary), "true")
@@ -52,7 +60,7 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 			}
 		},
 		Without: map[string]string{
-			"Funds": "containers are free", "Allow": "an engine has no quotas", "Tags": "a container's labels are not for bills",
+			"Funds": "containers are free", "Allow": "an engine has no quotas",
 			"offers name their country": "an engine does not know where it is",
 			"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI,
 			"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys,

@@ -15,7 +15,7 @@
 //   - Private network: yes.
 //   - Ends itself: yes, by its lease.
 //   - Host key pinned by: the pool's own key, put in at start.
-//   - Tags: yes: labels.
+//   - Tags: yes: labels, also for Spec.Tags.
 //   - Tried against: Docker 20.10, podman 4.3; nerdctl and container by their documented output.
 //
 // # Image

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -46,9 +47,23 @@ func (d *containerDriver) labelArgs(pool driver.PoolInfo, now time.Time) []strin
 	return args
 }
 
+// checkTags checks that the user's tags can be labels.
+func checkTags(pool driver.PoolInfo) error {
+	for _, name := range sortedKeys(pool.Tags) {
+		if name == "" || strings.ContainsAny(name+pool.Tags[name], "\x00") || strings.Contains(name, "=") || strings.HasPrefix(name, labelPrefix) {
+			return fmt.Errorf("%w: tag %q cannot be a container's label: it needs a name, without \"=\", that does not begin with %q", driver.ErrInvalid, name, labelPrefix)
+		}
+	}
+	return nil
+}
+
 // nodeLabelArgs returns the further labels of a node.
-func (d *containerDriver) nodeLabelArgs(node driver.NodeRequest, gpus []string) []string {
-	args := []string{"--label", labelRank + "=" + strconv.Itoa(node.Rank), "--label", labelHostKey + "=" + hostKeyLabel(node)}
+func (d *containerDriver) nodeLabelArgs(pool driver.PoolInfo, node driver.NodeRequest, gpus []string) []string {
+	var args []string
+	for _, name := range sortedKeys(pool.Tags) {
+		args = append(args, "--label", name+"="+pool.Tags[name])
+	}
+	args = append(args, "--label", labelRank+"="+strconv.Itoa(node.Rank), "--label", labelHostKey+"="+hostKeyLabel(node))
 	if d.cfg.NamePrefix != "" {
 		args = append(args, "--label", labelName+"="+node.Name)
 	}

@@ -138,7 +138,7 @@ func (d *containerDriver) createArgs(req driver.Launch, node driver.NodeRequest,
 		}
 	}
 	args = append(args, d.labelArgs(req.Pool, now)...)
-	args = append(args, d.nodeLabelArgs(node, gpus)...)
+	args = append(args, d.nodeLabelArgs(req.Pool, node, gpus)...)
 	if d.cfg.Platform != "" {
 		args = append(args, "--platform", d.cfg.Platform)
 	}
@@ -247,7 +247,7 @@ func hostKeyLabel(node driver.NodeRequest) string {
 }
 
 func checkLaunch(req driver.Launch) error {
-	if err := checkPool(req.Pool.ID); err != nil {
+	if err := errors.Join(checkPool(req.Pool.ID), checkTags(req.Pool)); err != nil {
 		return err
 	}
 	if req.Pool.AuthorizedKey == "" || strings.ContainsAny(strings.TrimSpace(req.Pool.AuthorizedKey), "\n\r\x00") {

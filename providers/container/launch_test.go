@@ -80,6 +80,25 @@ func TestCreateArgsOfNames(t *testing.T) {
 	}
 }
 
+// The user's tags become labels of the nodes. One that cannot is refused before anything is made.
+func TestTags(t *testing.T) {
+	d := &containerDriver{engine: &engine{dialect: docker}}
+	pool := driver.PoolInfo{ID: "p", AuthorizedKey: "ssh-ed25519 AAAA", Tags: map[string]string{"team": "vision = and more", "cost": "7"}}
+	args, err := d.createArgs(driver.Launch{Pool: pool}, driver.NodeRequest{Name: "p-0"}, "image", nil, time.Now())
+	if got := strings.Join(args, " "); err != nil || !strings.Contains(got, " --label cost=7 --label team=vision = and more --label gputrain.rank=0 ") {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, name := range []string{"", "a=b", "gputrain.pool", "x\x00"} {
+		pool.Tags = map[string]string{name: "v"}
+		if err := d.Prepare(t.Context(), pool); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("prepared with the tag %q: %v", name, err)
+		}
+		if _, err := d.Launch(t.Context(), driver.Launch{Pool: pool}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("launched with the tag %q: %v", name, err)
+		}
+	}
+}
+
 // Every program describes a node by its container's labels, whatever its own Config.
 func TestNodeByItsLabels(t *testing.T) {
 	d := &containerDriver{engine: &engine{dialect: docker}}

@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func networkName(poolID string) string { return "gputrain-" + poolID }
 // Prepare makes the pool's network, unless Config.Network is set, and the ready image, at the
 // same time.
 func (d *containerDriver) Prepare(ctx context.Context, pool driver.PoolInfo) error {
-	if err := checkPool(pool.ID); err != nil {
+	if err := errors.Join(checkPool(pool.ID), checkTags(pool)); err != nil {
 		return fail("prepare", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/local"
 )
 
@@ -37,4 +38,15 @@ func ExampleConfig_Open() {
 func ExampleConfig_Name() {
 	fmt.Println(local.Config{}.Name())
 	// Output: local
+}
+
+// Four nodes, each with a GPU of its own, on a machine with four.
+func ExampleConfig_gpus() {
+	spec := gputrain.Spec{Nodes: 4, Accelerator: accelerators.A100()}
+	pool, err := gputrain.Open(context.Background(), local.Config{}, spec, gputrain.WithOutput(os.Stdout, os.Stderr))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	pool.Broadcast(gputrain.Script("echo GPU $CUDA_VISIBLE_DEVICES"))
 }
