@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -68,6 +69,11 @@ func (f fault) compiles(fset *token.FileSet, packages types.Importer) error {
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
+		}
+		if ours, err := build.Default.MatchFile(f.provider, filepath.Base(path)); err != nil {
+			return err
+		} else if !ours {
+			continue // it is another system's
 		}
 		var source any
 		if filepath.Base(path) == f.file {
