@@ -115,6 +115,7 @@ func (p *pool) keepUp() {
 	if p.account.Caps.Spot {
 		p.lives.Go(func() { p.spending.FollowPrices(p.ctx, reporter{p}.Billed) })
 	}
+	p.lives.Go(func() { p.inventory.Renew(p.ctx) })
 	if p.spec.BudgetUSD > 0 {
 		p.lives.Go(p.budget)
 	}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/inventory"
+	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
@@ -35,26 +39,136 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 	if err != nil {
 		return nil, err
 	}
-	all, errs := flatten(providers)
+	all, errs := flatten("reap", providers)
 	var accounts []inventory.Account
 	for _, provider := range all {
-		driver, err := provider.Open(ctx)
+		a, err := openAccount(ctx, provider)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		defer driver.Close()
-		accounts = append(accounts, inventory.Account{Provider: provider.Name(), Driver: driver, Caps: driver.Capabilities()})
+		defer a.Driver.Close()
+		accounts = append(accounts, a)
 	}
 	ended, err := inventory.NewReaper(dir, accounts, leaveHost).Run(ctx)
 	return ended, errors.Join(append(errs, err)...)
 }
 
+// Guard ends what has lapsed, in rounds, until ctx ends or the loop is left: it is the Reap of a
+// machine that is always on. Each round yields what it has ended, and what went wrong, which ends no
+// loop; the first round comes at once, and the next one when the time is over:
+//
+//	for ended, err := range gputrain.Guard(ctx, 10*time.Minute, lambda.Config{}) { ... }
+//
+// Unlike [Reap], Guard leaves a dead program's pool to Attach until its lease or TTL is over, by the
+// ledgers of this computer. If one of its tasks may hold the lease ([Task].HoldsLease), only the TTL
+// counts. Pools of other computers it ends as Reap does. It touches no pool of a living program.
+//
+// A provider that cannot be asked does not keep the others waiting. It is asked again after a
+// minute, then after pauses that double, up to an hour.
+func Guard(ctx context.Context, every time.Duration, providers ...Provider) iter.Seq2[[]Resource, error] {
+	return StateDir("").Guard(ctx, every, providers...)
+}
+
+// Guard is [Guard] with the ledgers of this folder.
+func (d StateDir) Guard(ctx context.Context, every time.Duration, providers ...Provider) iter.Seq2[[]Resource, error] {
+	return func(yield func([]Resource, error) bool) {
+		var f faults
+		if every <= 0 {
+			f.add("every is %v; a round takes time", every)
+		}
+		if len(providers) == 0 {
+			f.add("no provider is given: whose machines are to be looked for?")
+		}
+		all, errs := flatten("guard", providers)
+		if err := errors.Join(append(errs, f.err("guard"))...); err != nil {
+			yield(nil, err)
+			return
+		}
+		accounts := make([]guarded, len(all))
+		for i, provider := range all {
+			accounts[i].Provider = provider
+		}
+		for {
+			ended, err := d.guard(ctx, accounts)
+			if ctx.Err() != nil && ended == nil || !yield(ended, err) {
+				return
+			}
+			next := time.Now().Add(every)
+			for i := range accounts {
+				if again := accounts[i].again; again.After(time.Now()) && again.Before(next) {
+					next = again
+				}
+			}
+			if !retry.Sleep(ctx, time.Until(next)) {
+				return
+			}
+		}
+	}
+}
+
+// A guarded account is one that Guard looks after.
+type guarded struct {
+	Provider
+	failed time.Duration // the pause after its last failure; zero if it has not failed
+	again  time.Time     // when it is asked again
+}
+
+// note records whether the account could be asked.
+func (g *guarded) note(asked bool) {
+	if asked {
+		g.failed, g.again = 0, time.Time{}
+		return
+	}
+	g.failed = min(max(2*g.failed, time.Minute), time.Hour)
+	g.again = time.Now().Add(g.failed)
+}
+
+// guard is one round, with the accounts whose turn it is.
+func (d StateDir) guard(ctx context.Context, accounts []guarded) ([]Resource, error) {
+	dir, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	var asked []*guarded
+	var opened []inventory.Account
+	for i := range accounts {
+		g := &accounts[i]
+		if g.again.After(time.Now()) {
+			continue
+		}
+		a, err := openAccount(ctx, g.Provider)
+		if err != nil {
+			g.note(false)
+			errs = append(errs, err)
+			continue
+		}
+		defer a.Driver.Close()
+		asked, opened = append(asked, g), append(opened, a)
+	}
+	reaper := inventory.NewReaper(dir, opened, leaveHost)
+	reaper.OnlyLapsed(journal.HoldsLease)
+	ended, err := reaper.Run(ctx)
+	for i, g := range asked {
+		g.note(!slices.Contains(reaper.Unasked(), i))
+	}
+	return ended, errors.Join(append(errs, err)...)
+}
+
+func openAccount(ctx context.Context, provider Provider) (inventory.Account, error) {
+	driver, err := provider.Open(ctx)
+	if err != nil {
+		return inventory.Account{}, err
+	}
+	return inventory.Account{Provider: provider.Name(), Driver: driver, Caps: driver.Capabilities()}, nil
+}
+
 // flatten returns the providers. A provider that is made of others is replaced by its members.
-func flatten(providers []Provider) (all []Provider, errs []error) {
+func flatten(op string, providers []Provider) (all []Provider, errs []error) {
 	for _, provider := range providers {
 		if provider == nil {
-			errs = append(errs, &Error{Op: "reap", Kind: ErrInvalid, Err: errors.New("a provider is nil")})
+			errs = append(errs, &Error{Op: op, Kind: ErrInvalid, Err: errors.New("a provider is nil")})
 			continue
 		}
 		members, err := market.Flatten(provider)

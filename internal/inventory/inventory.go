@@ -131,7 +131,7 @@ func lapse(lease time.Duration) time.Duration { return lease + lease/10 + time.M
 // MarkLease records at the provider how long this program is known to live, until ctx ends.
 func (inv *Inventory) MarkLease(ctx context.Context, marker driver.LeaseMarker) {
 	for {
-		next := min(inv.info.Lease/3, 5*time.Minute)
+		next := renewal(inv.info.Lease)
 		ids := slices.Sorted(maps.Keys(inv.machines.known()))
 		if len(ids) > 0 {
 			if err := marker.MarkLease(ctx, inv.Info(), time.Now().Add(lapse(inv.info.Lease)), ids...); err != nil && ctx.Err() == nil {

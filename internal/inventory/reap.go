@@ -40,6 +40,9 @@ type Reaper struct {
 	dir      *ledger.Dir
 	accounts []Account
 	leave    func(context.Context, Host) error
+	holds    func(tasks string) bool // nil unless only lapsed pools are ended
+	only     string                  // the ID of the only pool to look at, or ""
+	unasked  []int
 	work     errgroup.Group
 
 	mu    sync.Mutex
@@ -59,7 +62,9 @@ func NewReaper(dir *ledger.Dir, accounts []Account, leave func(context.Context, 
 // not be ended, in a [*LeakError].
 func (r *Reaper) Run(ctx context.Context) ([]driver.Resource, error) {
 	known := r.byLedger(ctx)
-	r.byProvider(ctx, known)
+	if r.only == "" {
+		r.byProvider(ctx, known)
+	}
 	_ = r.work.Wait() // the errors are the reaper's
 	slices.SortFunc(r.ended, func(a, b driver.Resource) int {
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Kind, b.Kind), strings.Compare(a.ID, b.ID))
@@ -83,12 +88,15 @@ func (r *Reaper) byLedger(ctx context.Context) map[string]bool {
 	}
 	for _, id := range ids {
 		known[id] = true
+		if r.only != "" && r.only != id {
+			continue
+		}
 		snap, err := r.dir.Read(id)
 		switch {
 		case err != nil:
 			r.failed(LedgerError("read the ledger of "+id, err))
 			continue
-		case snap.InUse:
+		case snap.InUse || !r.due(id, snap):
 			continue
 		}
 		a, ok := r.accountOf(snap)
@@ -173,6 +181,7 @@ func (r *Reaper) take(ctx context.Context, a Account, id string) {
 	}
 	inv := New(a, driver.PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, quiet{})
 	inv.Resume(l)
+	inv.Closing() // Attach must not take it up half ended
 	rows, left := a.divide(snap.Rows)
 	for _, row := range rows {
 		inv.recall(row)
@@ -216,10 +225,11 @@ func (r *Reaper) leaveHosts(ctx context.Context, inv *Inventory, rows []ledger.R
 
 // byProvider ends the pools that only a provider knows.
 func (r *Reaper) byProvider(ctx context.Context, known map[string]bool) {
-	for _, a := range r.accounts {
+	for i, a := range r.accounts {
 		listed, err := a.Driver.List(ctx, "")
 		if err != nil {
 			r.failed(err)
+			r.unasked = append(r.unasked, i)
 			continue
 		}
 		pools := map[string][]driver.Resource{}

@@ -72,6 +72,13 @@ func Open(path string, spec any, failed func(error)) (*Journal, *State, error) {
 	return j, s, nil
 }
 
+// HoldsLease reports whether, by the journal of a dead program, a task may run that holds its node's lease. For a journal
+// that cannot be read it is false: Attach takes no such pool up.
+func HoldsLease(path string) bool {
+	s, err := read(record.Read(path))
+	return err == nil && slices.ContainsFunc(s.Tasks, func(t *Pending) bool { return t.Task.HoldsLease && t.Outcome == nil })
+}
+
 func newState() *State {
 	return &State{Environments: map[string]Environment{}, Workers: map[string]Worker{}, locations: map[int]Location{}, open: map[string]*Pending{}}
 }

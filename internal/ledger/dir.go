@@ -87,6 +87,9 @@ func (d *Dir) generationLock(id string, generation int) string {
 	return d.file(id, "."+strconv.Itoa(generation)+".lock")
 }
 
+// TasksPath returns the name of the file for the journal of a pool's tasks.
+func (d *Dir) TasksPath(id string) string { return d.file(id, ".tasks") }
+
 // Pools returns the IDs of the pools that have a ledger. It removes the files of pools without one,
 // which a program left because it was killed while it made or removed the pool.
 func (d *Dir) Pools() ([]string, error) {

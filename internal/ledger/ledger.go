@@ -301,7 +301,7 @@ func (l *Ledger) Key() ([]byte, error) {
 }
 
 // TasksPath returns the name of the file for the journal of the pool's tasks.
-func (l *Ledger) TasksPath() string { return l.dir.file(l.id, ".tasks") }
+func (l *Ledger) TasksPath() string { return l.dir.TasksPath(l.id) }
 
 // Fenced returns ErrFenced if another program has taken the pool, or ended it. After Close it
 // returns what was known by then.

@@ -41,7 +41,7 @@ func (a *api) do(entry *Call, r request, f Fault) (answer, error) {
 	case OpOpen:
 		return answer{Account: &account{
 			Name: a.cloud + "/" + r.Account, ListLag: a.opts.ListLag, PreemptionNotice: a.opts.PreemptionNotice,
-			ProvisionTimeout: a.opts.ProvisionTimeout, NoTokens: a.opts.NoTokens, TellsAccount: a.opts.TellsAccount,
+			ProvisionTimeout: a.opts.ProvisionTimeout, NoTokens: a.opts.NoTokens, TellsAccount: a.opts.TellsAccount, NoSelfDestruct: a.opts.NoSelfDestruct,
 		}}, nil
 	case OpOffers:
 		return answer{Offers: a.catalog.list()}, nil

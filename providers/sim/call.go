@@ -45,6 +45,7 @@ type account struct {
 	ProvisionTimeout time.Duration
 	NoTokens         bool
 	TellsAccount     bool
+	NoSelfDestruct   bool
 }
 
 // An apiError is an error as an answer. Machines may come with it.

@@ -40,7 +40,7 @@
 //
 // A machine is an SSH server. Its tasks are real processes of this computer, like those of
 // providers/local, and each machine has its own home directory. A machine whose lease or TTL
-// has run out removes its home, which ends it.
+// has run out removes its home, which ends it, unless Options.NoSelfDestruct is set.
 //
 // With Options.Exec its tasks are calls of a Go function instead. Then the machine uses no
 // process, file or socket, so that a whole pool, from Open to Close, can run inside a bubble of

@@ -246,7 +246,10 @@ func (d *simDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until t
 
 // Scripts returns a command that ends the machine's processes and removes its home. The cloud
 // takes that for the machine's end.
-func (*simDriver) Scripts(driver.Instance) driver.Scripts {
+func (d *simDriver) Scripts(driver.Instance) driver.Scripts {
+	if d.account.NoSelfDestruct {
+		return driver.Scripts{}
+	}
 	return driver.Scripts{SelfDestruct: selfDestruct}
 }
 

@@ -37,6 +37,9 @@ type Options struct {
 	// NoTokens makes the cloud ignore driver.Launch.Token: the driver then settles a lost
 	// answer by listing.
 	NoTokens bool
+	// NoSelfDestruct makes machines that cannot end themselves: when their lease or TTL is over, their
+	// tasks end, and they are still billed.
+	NoSelfDestruct bool
 	// Faults are rules for faults: see [Random] and [Cloud.Inject].
 	Faults []Fault
 	// Exec, if set, runs the tasks of all machines instead of real processes. It uses neither
