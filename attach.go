@@ -65,6 +65,7 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
+	p.guard(provider)
 	if err = p.attach(state); err != nil {
 		err = p.notOpened(ctx, "attach", err)
 	}
@@ -189,6 +190,7 @@ func (p *pool) leavePool(why error) error {
 		p.background.Wait()
 		p.journal.Close()
 		defer p.events.close()
+		defer p.guardian.Released()
 		return errors.Join(p.inventory.Close(false), p.account.Driver.Close())
 	})
 }

@@ -37,7 +37,8 @@ type Event struct {
 	// made or, if Err is nil, until the provider's lists are complete; "waiting" while nodes wait for
 	// room, quota or a price, with the reason as Err: see Spec.WaitForCapacity; "launching" while
 	// offers refuse, with how many were tried; "ledger", "journal" or "history" if these could not be
-	// written; "member" if a member of [Cheapest] or [FirstOf] is left out.
+	// written; "guardian" if another process ends the pool should this program die, or with Err
+	// why none can, see [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out.
 	//
 	// For EventPhase it is "started", "cached", "done" or "failed"; for EventTask "queued",
 	// "started", "done", "failed" or "cancelled"; for EventPreemption "notice", then "done"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/calls"
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/guardian"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -222,13 +223,17 @@ var initCalled atomic.Bool
 
 // Init makes the program's functions callable on nodes. Call it first in main, or first in
 // TestMain. On a node the same program is started to serve its functions: there Init serves them
-// and does not return. Anywhere else it returns at once. A program that registers functions and
+// and does not return. The same holds in the guardian that [Open] starts for some clouds: see
+// [WithoutGuardian]. Anywhere else it returns at once. A program that registers functions and
 // does not call Init is refused by [Open] and [Attach], with [ErrNoInit]; one without functions
 // needs no Init.
 func Init() {
 	initCalled.Store(true)
 	if mode := os.Getenv(worker.Env); mode != "" {
 		worker.Main(mode)
+	}
+	if os.Getenv(guardian.Env) != "" {
+		guardian.Main(leaveHost)
 	}
 }
 

@@ -59,7 +59,7 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	}
 	p := newPool(ctx, provider.Name(), d, spec, o, who)
 	p.closeAtEnd(p.close)
-	if err = p.open(); err != nil {
+	if err = p.open(provider); err != nil {
 		err = p.notOpened(ctx, "open", err)
 	}
 	p.lives.Done()
@@ -81,7 +81,7 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 }
 
 // open launches the nodes and waits for the first MinReady.
-func (p *pool) open() error {
+func (p *pool) open(provider Provider) error {
 	p.events.emit(Event{Kind: EventPool, State: "opening"})
 	p.events.progress.begin("asking for offers")
 	offers, err := p.fleet.Offers(p.spec.minReady())
@@ -94,6 +94,7 @@ func (p *pool) open() error {
 	if err := p.record(); err != nil {
 		return err
 	}
+	p.guard(provider)
 	p.events.progress.begin("making what the machines share")
 	if err := p.inventory.Prepare(p.ctx); err != nil {
 		return p.interrupted(err)

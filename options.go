@@ -30,6 +30,7 @@ type options struct {
 	sourceDir      string
 	stateDir       StateDir
 	takeover       bool
+	noGuardian     bool
 	secrets        map[string]Secret //secretvet:ignore no message formats options
 	limits         Limits
 }
@@ -81,6 +82,22 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // begins with the pool's ID; it is made when it is first needed, and Attach continues to use it.
 // The user removes results: Close and Reap never do.
 func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir = dir } }
+
+// WithoutGuardian declines the guardian of the pool.
+//
+// If machines of the pool's provider cannot end themselves, [Open] and [Attach] start this program
+// once more, in a session of its own. That process, the guardian, waits for the end of this
+// program, however it comes, then for the end of the pool's lease or TTL, and ends the pool then,
+// unless it is closed or attached to by that time. It reads the pool's ledger, and gets the
+// provider's Config, with what credentials are in it, through a pipe; references and the
+// environment's variables it looks up itself, when it needs them. A guardian that is killed does the
+// pool no harm. It does not survive its computer, nor the end of its container: [Guard] on another
+// one does.
+//
+// There is none for a program that has not called [Init], nor for a Config that only this process
+// has, such as one with an HTTPClient, or of a type that is not registered (driver.RegisterConfig).
+// An [EventPool] of state "guardian" says so.
+func WithoutGuardian() Option { return func(o *options) { o.noGuardian = true } }
 
 // WithWorkerBinary names a program that serves functions on nodes of another platform than this
 // program's: the same main package, built for that platform (GOOS=linux GOARCH=amd64 CGO_ENABLED=0

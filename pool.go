@@ -14,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/guardian"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
@@ -92,6 +93,7 @@ type lifetime struct {
 	finish   context.CancelCauseFunc // ends the pool, as the end of outer does
 	expire   func()                  // stops the TTL's clock
 	watch    func() bool             // stops watching for the end of outer
+	guardian *guardian.Guardian      // nil if there is none
 
 	attaching atomic.Bool    // if set, the end of outer does not end the pool
 	lives     sync.WaitGroup // the nodes' goroutines, the launch, and the opening
@@ -188,6 +190,11 @@ func (p *pool) end() error {
 	if err == nil && p.inventory.Begun() {
 		p.inventory.Closing()
 		err = errors.Join(left, p.inventory.End(ctx, endTimeout, p.fleet.Terminated))
+	}
+	if err == nil || errors.Is(err, ErrFenced) {
+		defer p.guardian.Closed()
+	} else {
+		defer p.guardian.Kept()
 	}
 	err = errors.Join(err, p.inventory.Close(err == nil), p.account.Driver.Close())
 	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/guardian"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/ledger"
@@ -42,7 +43,7 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 	all, errs := flatten("reap", providers)
 	var accounts []inventory.Account
 	for _, provider := range all {
-		a, err := openAccount(ctx, provider)
+		a, err := inventory.OpenAccount(ctx, provider)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -138,7 +139,7 @@ func (d StateDir) guard(ctx context.Context, accounts []guarded) ([]Resource, er
 		if g.again.After(time.Now()) {
 			continue
 		}
-		a, err := openAccount(ctx, g.Provider)
+		a, err := inventory.OpenAccount(ctx, g.Provider)
 		if err != nil {
 			g.note(false)
 			errs = append(errs, err)
@@ -156,12 +157,43 @@ func (d StateDir) guard(ctx context.Context, accounts []guarded) ([]Resource, er
 	return ended, errors.Join(append(errs, err)...)
 }
 
-func openAccount(ctx context.Context, provider Provider) (inventory.Account, error) {
-	driver, err := provider.Open(ctx)
-	if err != nil {
-		return inventory.Account{}, err
+// guard starts the pool's guardian, if its machines cannot end themselves.
+func (p *pool) guard(provider Provider) {
+	if p.opts.noGuardian || p.account.EndsItself() {
+		return
 	}
-	return inventory.Account{Provider: provider.Name(), Driver: driver, Caps: driver.Capabilities()}, nil
+	failed := &Error{Provider: p.account.Provider, Op: "start a guardian", Hint: hintGuardian}
+	if !initCalled.Load() {
+		failed.Kind, failed.Hint = ErrNoInit, hintInit+", and the guardian"
+	} else {
+		failed.Err = p.startGuardian(provider)
+	}
+	if failed.Kind == nil && failed.Err == nil {
+		p.events.emit(Event{Kind: EventPool, State: "guardian"})
+		return
+	}
+	p.events.emit(Event{Kind: EventPool, State: "guardian", Err: failed})
+}
+
+const hintGuardian = "if this program dies, only Reap or Guard ends the machines"
+
+func (p *pool) startGuardian(provider Provider) error {
+	all, errs := flatten("start a guardian", []Provider{provider})
+	job := guardian.Job{Pool: p.id, Generation: p.generation}
+	for _, member := range all {
+		c, err := guardian.Encode(member)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", member.Name(), err))
+			continue
+		}
+		job.Providers = append(job.Providers, c)
+	}
+	path, err := p.opts.stateDir.path()
+	if err == nil && job.Providers != nil {
+		job.StateDir = path
+		p.guardian, err = guardian.Start(job)
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // flatten returns the providers. A provider that is made of others is replaced by its members.

@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"cmp"
+	"context"
+	"slices"
 
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
@@ -13,6 +15,27 @@ type Account struct {
 	Provider string // its name
 	Driver   driver.Driver
 	Caps     driver.Capabilities
+}
+
+// OpenAccount opens a provider.
+func OpenAccount(ctx context.Context, provider driver.Provider) (Account, error) {
+	d, err := provider.Open(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	return Account{Provider: provider.Name(), Driver: d, Caps: d.Capabilities()}, nil
+}
+
+// EndsItself reports whether every machine of the account ends itself when its lease is over, costs nothing, or stays as it
+// was found.
+func (a Account) EndsItself() bool {
+	if a.Caps.Free || a.Caps.Adopts {
+		return true
+	}
+	if members := market.Members(a.Driver); members != nil {
+		return !slices.ContainsFunc(members, func(d driver.Driver) bool { return !Account{Driver: d, Caps: d.Capabilities()}.EndsItself() })
+	}
+	return a.selfDestructs(driver.Instance{})
 }
 
 // providerOf returns the name of the provider of an account of a group, by the account's

@@ -44,6 +44,16 @@ func NewGroup(name string, providers []string, drivers []driver.Driver) *Group {
 	return g
 }
 
+// Members returns the drivers of a group, or nil for another driver.
+func Members(d driver.Driver) (all []driver.Driver) {
+	if g, ok := d.(*Group); ok {
+		for _, m := range g.members {
+			all = append(all, m.driver)
+		}
+	}
+	return all
+}
+
 func (g *Group) add(provider string, tier int, d driver.Driver) {
 	caps := d.Capabilities()
 	g.members = append(g.members, &member{

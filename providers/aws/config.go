@@ -130,7 +130,7 @@ const (
 	newestUbuntu  = "24.04"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "aws".
 func (Config) Name() string { return providerName }

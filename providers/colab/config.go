@@ -31,6 +31,8 @@ type Config struct {
 
 const provider = "colab"
 
+var _ driver.Provider = driver.RegisterConfig(Config{})
+
 // Name returns "colab".
 func (Config) Name() string { return provider }
 

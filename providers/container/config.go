@@ -84,7 +84,7 @@ var (
 	gpuName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:-]*$`)
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "container".
 func (Config) Name() string { return providerName }

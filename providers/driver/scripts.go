@@ -4,7 +4,8 @@ import "github.com/gputrain/gputrain/accelerators"
 
 // A Scripter is a [Driver] with scripts for its machines.
 type Scripter interface {
-	// Scripts returns the scripts for one machine. The zero value has none.
+	// Scripts returns the scripts for one machine. The zero value has none. For the zero Instance
+	// they have a SelfDestruct if every machine will have one.
 	Scripts(instance Instance) Scripts
 }
 

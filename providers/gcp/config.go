@@ -121,7 +121,7 @@ const (
 	oldProjectVariable = "GCLOUD_PROJECT"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "gcp".
 func (Config) Name() string { return providerName }

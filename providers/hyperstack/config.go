@@ -55,7 +55,7 @@ const (
 	defaultEndpoint = "https://infrahub-api.nexgencloud.com/v1"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "hyperstack".
 func (Config) Name() string { return providerName }

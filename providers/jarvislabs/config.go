@@ -60,7 +60,7 @@ const (
 	vmTemplate      = "vm"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "jarvislabs".
 func (Config) Name() string { return providerName }

@@ -47,7 +47,7 @@ const (
 	keyHint         = "make one at https://cloud.lambda.ai/api-keys/cloud-api"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "lambda".
 func (Config) Name() string { return providerName }

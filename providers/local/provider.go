@@ -30,7 +30,7 @@ type localDriver struct {
 }
 
 var (
-	_ driver.Provider = Config{}
+	_ driver.Provider = driver.RegisterConfig(Config{})
 	_ driver.Driver   = (*localDriver)(nil)
 	_ driver.Dialer   = (*localDriver)(nil)
 	_ driver.Scripter = (*localDriver)(nil)

@@ -47,7 +47,7 @@ const (
 	keyHint         = "make one with full access: https://vm-docs.massedcompute.com/docs/settings/api-settings"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "massedcompute".
 func (Config) Name() string { return providerName }

@@ -61,7 +61,7 @@ const (
 	minDiskGB, freeDiskGB, maxDiskGB = 10, 60, 6144
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "novita".
 func (Config) Name() string { return providerName }

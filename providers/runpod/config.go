@@ -136,7 +136,7 @@ const (
 	noRegistry      = "none"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "runpod".
 func (Config) Name() string { return providerName }

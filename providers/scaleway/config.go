@@ -74,7 +74,7 @@ var (
 	labelForm = regexp.MustCompile(`^[a-z0-9_.-]+$`)
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "scaleway".
 func (Config) Name() string { return providerName }

@@ -32,7 +32,7 @@ type simDriver struct {
 type dialer struct{ *simDriver }
 
 var (
-	_ driver.Provider    = Config{}
+	_ driver.Provider    = driver.RegisterConfig(Config{})
 	_ driver.Driver      = (*simDriver)(nil)
 	_ driver.Scripter    = (*simDriver)(nil)
 	_ driver.LeaseMarker = (*simDriver)(nil)

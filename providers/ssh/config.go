@@ -38,6 +38,8 @@ type Host struct {
 
 const provider = "ssh"
 
+var _ driver.Provider = driver.RegisterConfig(Config{})
+
 // Name returns "ssh".
 func (Config) Name() string { return provider }
 

@@ -65,7 +65,7 @@ const (
 	whereTokens        = "tokens are made at https://dashboard.tensordock.com/developers; the authorization ID, a UUID, is not a token"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "tensordock".
 func (Config) Name() string { return providerName }

@@ -113,7 +113,7 @@ const (
 	defaultCUDA = 12
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "vastai".
 func (Config) Name() string { return providerName }

@@ -49,7 +49,7 @@ const (
 	whereClients    = "clients are made at https://console.verda.com, at Keys, Cloud API credentials"
 )
 
-var _ driver.Provider = Config{}
+var _ driver.Provider = driver.RegisterConfig(Config{})
 
 // Name returns "verda".
 func (Config) Name() string { return providerName }

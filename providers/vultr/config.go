@@ -77,6 +77,8 @@ var (
 	regionForm = regexp.MustCompile(`^[a-z0-9-]{2,20}$`)
 )
 
+var _ driver.Provider = driver.RegisterConfig(Config{})
+
 // Name returns "vultr".
 func (Config) Name() string { return providerName }
 

@@ -1,0 +1,14 @@
+// Package guardian kills programs whose machines cannot end themselves, and lets their guardians end these.
+package guardian
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	e2etest.Main(m)
+}
