@@ -116,12 +116,9 @@ func (p *pool) keepUp() {
 	if p.account.Caps.Spot {
 		p.lives.Go(func() { p.spending.FollowPrices(p.ctx, reporter{p}.Billed) })
 	}
-	p.lives.Go(func() { p.inventory.Renew(p.ctx) })
+	p.lives.Go(func() { p.inventory.KeepLease(p.ctx) })
 	if p.spec.BudgetUSD > 0 {
 		p.lives.Go(p.budget)
-	}
-	if marker, ok := p.account.Driver.(driver.LeaseMarker); ok {
-		p.lives.Go(func() { p.inventory.MarkLease(p.ctx, marker) })
 	}
 }
 

@@ -1,14 +1,12 @@
 package inventory
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ledger"
-	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -127,20 +125,3 @@ func (inv *Inventory) Leased(inst driver.Instance, root string, hostKeys []strin
 // lapse returns how long after a program's last sign of life a machine has ended itself, and its provider has noticed:
 // its watcher looks ten times in a lease, or more often.
 func lapse(lease time.Duration) time.Duration { return lease + lease/10 + time.Minute }
-
-// MarkLease records at the provider how long this program is known to live, until ctx ends.
-func (inv *Inventory) MarkLease(ctx context.Context, marker driver.LeaseMarker) {
-	for {
-		next := renewal(inv.info.Lease)
-		ids := slices.Sorted(maps.Keys(inv.machines.known()))
-		if len(ids) > 0 {
-			if err := marker.MarkLease(ctx, inv.Info(), time.Now().Add(lapse(inv.info.Lease)), ids...); err != nil && ctx.Err() == nil {
-				inv.report.Trouble("audit", err)
-				next = min(next, 30*time.Second)
-			}
-		}
-		if !retry.Sleep(ctx, next) {
-			return
-		}
-	}
-}

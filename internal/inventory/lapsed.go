@@ -2,20 +2,46 @@ package inventory
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/retry"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // renewal is the time between two signs of life of a program in its pool's ledger, and at the provider.
 func renewal(lease time.Duration) time.Duration { return min(lease/3, 5*time.Minute) }
 
-// Renew records in the ledger, again and again until ctx ends, that this program lives. Other programs go by that once it
-// is dead: see [LapsesAt].
-func (inv *Inventory) Renew(ctx context.Context) {
+// KeepLease records again and again, until ctx ends, that this program lives: in the ledger, and on the machines if the
+// driver can. Other programs go by that once this one is dead: see [LapsesAt], and isDead.
+func (inv *Inventory) KeepLease(ctx context.Context) {
+	var marking sync.WaitGroup
+	defer marking.Wait()
+	if marker, ok := inv.account.Driver.(driver.LeaseMarker); ok {
+		marking.Go(func() { markLease(ctx, inv, marker) })
+	}
 	for retry.Sleep(ctx, renewal(inv.info.Lease)) {
 		inv.book.note(inv.book.ledger.Renew())
+	}
+}
+
+// markLease records at the provider how long this program is known to live, until ctx ends.
+func markLease(ctx context.Context, inv *Inventory, marker driver.LeaseMarker) {
+	for {
+		next := renewal(inv.info.Lease)
+		ids := slices.Sorted(maps.Keys(inv.machines.known()))
+		if len(ids) > 0 {
+			if err := marker.MarkLease(ctx, inv.Info(), time.Now().Add(lapse(inv.info.Lease)), ids...); err != nil && ctx.Err() == nil {
+				inv.report.Trouble("audit", err)
+				next = min(next, 30*time.Second)
+			}
+		}
+		if !retry.Sleep(ctx, next) {
+			return
+		}
 	}
 }
 

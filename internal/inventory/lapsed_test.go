@@ -75,10 +75,10 @@ func TestReapOnlyLapsed(t *testing.T) {
 }
 
 // A living program gives a sign of life in the ledger, several times in its lease.
-func TestRenew(t *testing.T) {
+func TestKeepLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inv, dir := begun(t, &cloud{}, &heard{})
-		go inv.Renew(t.Context())
+		go inv.KeepLease(t.Context())
 		time.Sleep(10 * lease)
 		if snap, err := dir.Read("p-1"); err != nil || time.Since(snap.Last) > renewal(lease) {
 			t.Errorf("the last sign of life is %v old, %v", time.Since(snap.Last), err)

@@ -76,7 +76,7 @@ var guardedPrograms = e2etest.NewRole("guarded", func(p guarded) error {
 		case err != nil:
 			return err
 		case p.Restless:
-			pool.Gather(gputrain.Cmd("sleep", "10ms"), gputrain.Cmd("sleep", "100ms"))
+			pool.Gather(gputrain.Cmd("sleep", "10ms"), gputrain.Cmd("sleep", fmt.Sprint(rng.IntN(1000), "ms")))
 			pool.Close()
 			continue
 		case p.Closes:
