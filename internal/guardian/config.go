@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"fmt"
+	"io"
 	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
@@ -11,9 +12,12 @@ import (
 
 // A Config is a provider as it goes through the pipe. Its credentials are in clear there.
 type Config struct {
-	Type  string // a registered one
-	Value cbor.RawMessage
+	Type   string                     // a registered one
+	Fields map[string]cbor.RawMessage // those that are not zero
 }
+
+// Format writes only the type.
+func (c Config) Format(w fmt.State, _ rune) { io.WriteString(w, c.Type) }
 
 // Encode returns a provider as another process of this program can read it. That works for values of a registered type
 // that consist of data alone.
@@ -22,11 +26,25 @@ func Encode(p driver.Provider) (Config, error) {
 	if _, ok := driver.RegisteredConfig(name); !ok {
 		return Config{}, fmt.Errorf("its type %T is not registered by driver.RegisterConfig", p)
 	}
-	if why := notData("Config", reflect.ValueOf(p)); why != "" {
+	v := reflect.ValueOf(p)
+	if v.Kind() != reflect.Struct {
+		return Config{}, fmt.Errorf("its type %T is no struct", p)
+	}
+	if why := notData("Config", v); why != "" {
 		return Config{}, fmt.Errorf("its %s, which no other process has", why)
 	}
-	value, err := cbor.Marshal(p) // without TextMarshaler, by which a Secret would be hidden
-	return Config{name, value}, err
+	c := Config{name, map[string]cbor.RawMessage{}}
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			continue // of whatever type
+		}
+		var err error
+		field := v.Type().Field(i).Name
+		if c.Fields[field], err = cbor.Marshal(v.Field(i).Interface()); err != nil { // without TextMarshaler, by which a Secret would be hidden
+			return Config{}, fmt.Errorf("its Config.%s cannot be encoded: %w", field, err)
+		}
+	}
+	return c, nil
 }
 
 // Decode returns the provider that was encoded.
@@ -35,11 +53,14 @@ func (c Config) Decode() (driver.Provider, error) {
 	if !ok {
 		return nil, fmt.Errorf("this program has no type %s", c.Type)
 	}
-	p := reflect.New(t)
-	if err := cbor.Unmarshal(c.Value, p.Interface()); err != nil {
-		return nil, fmt.Errorf("%s cannot be read", c.Type) // the error may show a value, and that may be a secret
+	p := reflect.New(t).Elem()
+	for name, value := range c.Fields {
+		field := p.FieldByName(name)
+		if !field.IsValid() || cbor.Unmarshal(value, field.Addr().Interface()) != nil { // whose error may show a secret
+			return nil, fmt.Errorf("%s.%s cannot be read", c.Type, name)
+		}
 	}
-	return p.Elem().Interface().(driver.Provider), nil
+	return p.Interface().(driver.Provider), nil
 }
 
 // notData says which part of a value is more than data, if any.

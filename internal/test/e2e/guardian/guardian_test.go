@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,24 +140,8 @@ func noGuardians(t *testing.T, c *e2etest.Child) {
 	e2etest.Until(t, "the end of its guardians", func() bool { return len(guardians(c)) == 0 })
 }
 
-// TestKilledPrograms kills programs at random moments, and nobody calls Reap. Their guardians end what is left once the
-// lease is over, and nothing of a living pool.
-//
-// GPUTRAIN_GUARDIANS sets the seeds: their number, or the first and the last.
-func TestKilledPrograms(t *testing.T) {
-	kills := 20
-	if testing.Short() {
-		kills = 3
-	}
-	firstSeed, kills := seeds.FromEnv(t, "GPUTRAIN_GUARDIANS", kills)
-	turn := make(chan bool, 2) // limits the number of programs at a time
-	var tests []sidebyside.Test
-	for seed := firstSeed; seed < firstSeed+uint64(kills); seed++ {
-		tests = append(tests, sidebyside.Test{Name: fmt.Sprint("seed ", seed), Run: func(t *testing.T) { killOne(t, seed, turn) }})
-	}
-	sidebyside.Run(t, kills, tests)
-}
-
+// killOne kills a program at a random moment, and nobody calls Reap. Its guardian ends what is left once the lease is over,
+// and nothing of a living pool.
 func killOne(t *testing.T, seed uint64, turn chan bool) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	r := newRig(t, sim.Options{
@@ -190,20 +175,34 @@ func killOne(t *testing.T, seed uint64, turn chan bool) {
 	}
 }
 
-// TestGuardian has a guardian in every situation but that of a program that is killed at random.
-func TestGuardian(t *testing.T) {
-	sidebyside.Run(t, 4, []sidebyside.Test{
+// TestGuardians has programs that end in many ways, and programs that are killed at random moments.
+//
+// GPUTRAIN_GUARDIANS sets the seeds of the latter: their number, or the first and the last.
+func TestGuardians(t *testing.T) {
+	kills := 20
+	if testing.Short() {
+		kills = 3
+	}
+	firstSeed, kills := seeds.FromEnv(t, "GPUTRAIN_GUARDIANS", kills)
+	turn := make(chan bool, 2) // limits the number of programs at a time
+	var tests []sidebyside.Test
+	for seed := firstSeed; seed < firstSeed+uint64(kills); seed++ {
+		tests = append(tests, sidebyside.Test{Name: fmt.Sprint("Seed", seed), Run: func(t *testing.T) { killOne(t, seed, turn) }})
+	}
+	tests = append(tests, []sidebyside.Test{
+		{Name: "Attached", Run: attached},
+		{Name: "HeldLease", Run: heldLease},
 		{Name: "Terminated", Run: func(t *testing.T) {
 			endedBy(t, func(c *e2etest.Child, _ guarded) { c.Cmd.Process.Signal(syscall.SIGTERM) })
 		}},
 		{Name: "NotBeforeTheLeaseIsOver", Run: notBeforeTheLease},
-		{Name: "Closed", Run: closed},
-		{Name: "Attached", Run: attached},
 		{Name: "Declined", Run: declined},
-		{Name: "Killed", Run: killed},
-		{Name: "HeldLease", Run: heldLease},
+		{Name: "Closed", Run: closed},
 		{Name: "Closing", Run: closing},
-	})
+		{Name: "Killed", Run: killed},
+		{Name: "NoInit", Run: noInit},
+	}...)
+	sidebyside.Run(t, kills+4, tests) // the seeds mostly wait
 }
 
 // endedBy ends a program with a pool, and waits for its guardian to end the pool.
@@ -390,4 +389,15 @@ func closing(t *testing.T) {
 		t.Errorf("it has taken %v", took)
 	}
 	noGuardians(t, c)
+}
+
+// A program that does not call Init has a pool without a guardian, and is told so.
+func noInit(t *testing.T) {
+	r := newRig(t, sim.Options{})
+	run := exec.Command("go", "run", "./testdata/noinit", r.program.Endpoint)
+	run.Env = append(os.Environ(), "TOKEN="+token, "XDG_STATE_HOME="+r.program.State)
+	out, err := run.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), "gputrain.Init()") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
