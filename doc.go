@@ -99,6 +99,11 @@
 // the lease, those with Task.HoldsLease for as long as they run. SAFETY.md, beside this
 // package, says what is guaranteed, by what, and what is not.
 //
+// At many clouds machines cannot end themselves. There [Open] starts this program once more, as the
+// pool's guardian, which [Init] serves: if this program dies, the guardian waits for the end of the
+// lease or TTL, and ends the pool, unless it was attached to. [WithoutGuardian] declines it. [Guard]
+// does the same for all pools of some providers, on a machine that is always on.
+//
 // # Growing and shrinking
 //
 // With Spec.MaxNodes a pool is elastic: it grows while tasks wait, ends nodes that have
@@ -115,8 +120,8 @@
 //	defer stop()
 //
 // log.Fatal and os.Exit run no deferred Close: machines that can end themselves go on until
-// their lease has run out, all others until [Reap]. So once a pool is open, return
-// the error instead, or use [With]. A program that was killed leaves the same, and so
+// their lease has run out, all others until the pool's guardian has waited as long, or until
+// [Reap]. So once a pool is open, return the error instead, or use [With]. A program that was killed leaves the same, and so
 // does one whose output is cut, as by "| head": SIGPIPE kills it at its next line. With
 //
 //	signal.Ignore(syscall.SIGPIPE)

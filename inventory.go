@@ -90,8 +90,8 @@ type Cost struct {
 	// them apart "disk", "address" and others; "traffic" that was counted on the nodes; "shared" for
 	// volumes and the like that the pool has beside machines.
 	Parts map[string]float64
-	// Bounded is false if nothing but [Reap] would end a machine: it cannot end
-	// itself, or is still on its way up and has no lease yet, or runs a task that
+	// Bounded is false if nothing but a guardian (see [WithoutGuardian]), [Guard] or [Reap] would
+	// end a machine, all of which can fail with this computer or another: it cannot end itself, or is still on its way up and has no lease yet, or runs a task that
 	// holds its lease in a pool without TTL. It is false too if a price is not known, or if
 	// something beside machines is billed, since that does not end itself.
 	Bounded bool
