@@ -91,10 +91,10 @@ func (p *pool) open(provider Provider) error {
 	if err := p.spending.Affordable(offers, p.spec.nodes()); err != nil {
 		return err
 	}
+	p.guard(provider) // before there is a ledger, which is not to be left
 	if err := p.record(); err != nil {
 		return err
 	}
-	p.guard(provider)
 	p.events.progress.begin("making what the machines share")
 	if err := p.inventory.Prepare(p.ctx); err != nil {
 		return p.interrupted(err)

@@ -112,7 +112,7 @@ func newRig(t *testing.T, o sim.Options) *rig {
 // gone waits until nothing of a state directory's pools is left, other than things of the pool to spare.
 func (r *rig) gone(t *testing.T, spare string) {
 	t.Helper()
-	e2etest.Until(t, "the end of the pool", func() bool {
+	if e2etest.Settles(func() bool {
 		for _, res := range r.Live() {
 			if res.Pool != spare {
 				return false
@@ -120,7 +120,14 @@ func (r *rig) gone(t *testing.T, spare string) {
 		}
 		pools, err := gputrain.StateDir(r.program.State).Pools()
 		return err == nil && len(pools) == 0
-	})
+	}) {
+		return
+	}
+	pools, err := gputrain.StateDir(r.program.State).Pools()
+	t.Errorf("left: %+v, of the pools %+v, %v", r.Live(), pools, err)
+	for _, call := range r.Log() {
+		t.Log(call)
+	}
 }
 
 // guardians returns the guardians that a child has started and that run.
