@@ -34,6 +34,13 @@ func smi(t *testing.T, text string) {
 	program(t, "nvidia-smi", text)
 }
 
+// listed is shell text for smi: to the local provider, which decides by that what it offers, this machine has two GPUs. What the
+// text after it prints is for those who look on the node.
+func listed(name string, mib int) string {
+	row := fmt.Sprintf("GPU-%%d, %s, %d, Disabled", name, mib)
+	return fmt.Sprintf("case $1 in --query-gpu=index,*) echo '0, %s'; echo '1, %s'; exit;; esac\n", fmt.Sprintf(row, 0), fmt.Sprintf(row, 1))
+}
+
 // program puts a shell script into the PATH of local nodes.
 func program(t *testing.T, name, text string) {
 	t.Helper()
@@ -55,10 +62,9 @@ func TestAcceleratorsAreProved(t *testing.T) {
 		"broken": {"echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.'; exit 9", "its driver is not well: remote command exited with status 9 NVIDIA-SMI has failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			smi(t, tt.smi)
+			smi(t, listed("NVIDIA A100-SXM4-80GB", 81920)+tt.smi)
 			a100 := accelerators.A100(accelerators.Count(2), accelerators.Memory(80))
-			p, err := gputrain.Open(t.Context(), &e2etest.Wrapped{Provider: local.Config{Dir: t.TempDir()}, OnOffer: func(o *gputrain.Offer) { o.Accelerator = a100 }},
-				gputrain.Spec{Accelerator: a100, MaxReplacements: -1})
+			p, err := gputrain.Open(t.Context(), local.Config{Dir: t.TempDir()}, gputrain.Spec{Accelerator: a100, MaxReplacements: -1})
 			switch {
 			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("got %v", err)
@@ -82,15 +88,14 @@ func TestCUDAIsProved(t *testing.T) {
 		"unusable":      {"echo 999", "CUDA cannot use them: cuInit says 999"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			smi(t, "echo 'NVIDIA H100 80GB HBM3, 81559'")
+			smi(t, listed("NVIDIA H100 80GB HBM3", 81559)+"echo 'NVIDIA H100 80GB HBM3, 81559'")
 			python, err := exec.LookPath("python3")
 			if err != nil {
 				python = "false"
 			}
 			program(t, "python3", `case "$2" in *cuInit*) `+tt.cuInit+`;; *) exec `+python+` "$@";; esac`)
 			h100 := accelerators.H100()
-			p, err := gputrain.Open(t.Context(), &e2etest.Wrapped{Provider: local.Config{Dir: t.TempDir()}, OnOffer: func(o *gputrain.Offer) { o.Accelerator = h100 }},
-				gputrain.Spec{Accelerator: h100, MaxReplacements: -1})
+			p, err := gputrain.Open(t.Context(), local.Config{Dir: t.TempDir()}, gputrain.Spec{Accelerator: h100, MaxReplacements: -1})
 			switch {
 			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("got %v", err)

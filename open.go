@@ -9,7 +9,6 @@ import (
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/cutoff"
-	"github.com/gputrain/gputrain/internal/history"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
@@ -127,7 +126,13 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o
 	p := &pool{identity: who, account: inventory.Account{Provider: provider, Driver: d, Caps: d.Capabilities()}, spec: spec, opts: o}
 	p.begin(ctx, who.expires, spec.TTL)
 	p.market = market.New(provider, d, spec.wants())
-	p.market.Remember(func() market.History { return p.lookBack() })
+	p.market.Remember(func() market.History {
+		page, err := o.stateDir.history().Read()
+		if err != nil {
+			reporter{p}.Trouble("history", err)
+		}
+		return page
+	})
 	info := driver.PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), Tags: spec.Tags, AuthorizedKey: who.keys.Public, Expires: who.expires}
 	p.inventory = inventory.New(p.account, info, reporter{p})
 	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
@@ -140,15 +145,6 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o
 	p.fleet = p.newFleet()
 	p.attempts = attempt.Runner{Printer: p.out, Results: p.results, Secrets: p.secrets, Files: o.limits.transfer()}
 	return p
-}
-
-// lookBack returns what earlier pools have seen of machines.
-func (p *pool) lookBack() history.Page {
-	page, err := p.opts.stateDir.history().Read()
-	if err != nil {
-		reporter{p}.Trouble("history", err)
-	}
-	return page
 }
 
 // newPrograms returns what ships this program to the pool's nodes. A build is reported as an event.

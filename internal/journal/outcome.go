@@ -97,7 +97,7 @@ var kinds = []struct {
 	name string
 	err  error
 }{
-	{"invalid", driver.ErrInvalid}, {"no offers", driver.ErrNoOffers}, {"no capacity", driver.ErrNoCapacity}, {"quota", driver.ErrQuota},
+	{"invalid", driver.ErrInvalid}, {"no offers", driver.ErrNoOffers}, {"no capacity", driver.ErrNoCapacity}, {"quota", driver.ErrQuota}, {"balance", driver.ErrBalance},
 	{"auth", driver.ErrAuth}, {"rate", driver.ErrRateLimited}, {"not found", driver.ErrNotFound}, {"unsupported", driver.ErrUnsupported},
 	{"unavailable", driver.ErrUnavailable}, {"preempted", driver.ErrPreempted}, {"node lost", driver.ErrNodeLost}, {"host key", driver.ErrHostKey},
 	{"bootstrap", driver.ErrBootstrap}, {"closed", driver.ErrClosed}, {"expired", driver.ErrExpired}, {"budget", driver.ErrBudget},

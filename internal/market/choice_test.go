@@ -164,6 +164,8 @@ func TestAccount(t *testing.T) {
 		"enough":             {bank{money: known, quota: driver.Quota{Known: true, Machines: 2}}, nil, ""},
 		"no money":           {bank{money: driver.Balance{Known: true}}, driver.ErrBalance, "the account has $0.00, and a launch needs more than $0.00; an hour of 2 of these machines costs $2.00"},
 		"too little":         {bank{money: driver.Balance{Known: true, USD: 5, LeastUSD: 10}}, driver.ErrBalance, "the account has $5.00, and a launch needs $10.00"},
+		"not for an hour":    {bank{money: driver.Balance{Known: true, USD: 0.9, LeastHours: 1}}, driver.ErrBalance, "the account has $0.90, and a launch needs $1.00"},
+		"for half an hour":   {bank{money: driver.Balance{Known: true, USD: 0.9, LeastHours: 0.5}}, nil, ""},
 		"no quota":           {bank{money: known, quota: driver.Quota{Known: true, Reason: "8 of 8 vCPUs are used"}}, driver.ErrQuota, "the account may have 0 more, and the spec asks for 2: 8 of 8 vCPUs are used"},
 		"it may not ask":     {bank{err: &driver.Error{Kind: driver.ErrAuth}, money: driver.Balance{Known: true}, quota: driver.Quota{Known: true}}, nil, ""},
 		"it rents nothing":   {bank{shop: shop{caps: adopted}, money: driver.Balance{Known: true}, quota: driver.Quota{Known: true}}, nil, ""},

@@ -76,12 +76,14 @@ func (m *Market) balance(ctx context.Context, o driver.Offer) (balance, bool) {
 // balanceShort returns why the account of an offer cannot pay for a machine, or "".
 func (m *Market) balanceShort(ctx context.Context, o driver.Offer) string {
 	b, known := m.balance(ctx, o)
-	if !known || b.USD > 0 && b.USD >= b.LeastUSD {
+	perHour, _ := o.HourlyUSD.USD()
+	least := max(b.LeastUSD, b.LeastHours*perHour)
+	if !known || b.USD > 0 && b.USD >= least {
 		return ""
 	}
 	needs := "more than $0.00"
-	if b.LeastUSD > 0 {
-		needs = fmt.Sprintf("$%.2f", b.LeastUSD)
+	if least > 0 {
+		needs = fmt.Sprintf("$%.2f", least)
 	}
 	hour := ""
 	if usd, known := m.wants.hourly(o).USD(); known {

@@ -19,6 +19,8 @@ type Balance struct {
 	// LeastUSD is the sum below which the provider launches nothing. Zero means that it launches
 	// with any sum above zero.
 	LeastUSD float64
+	// LeastHours is for how many hours of a machine the sum must last before the provider launches it.
+	LeastHours float64
 }
 
 // A Quoter is a [Driver] that can ask what its account may have.

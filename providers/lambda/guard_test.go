@@ -13,7 +13,7 @@ func TestGuard(t *testing.T) {
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
 	launch := func(pool string, expires time.Time) (id string) {
-		req := cloudtest.Request(t, oneA10.Query(), cloudtest.Offers(t, d, oneA10.Query())[0], 0)
+		req := cloudtest.Request(t, oneA10.Query(), cloudtest.AllOffers(t, d, oneA10.Query())[0], 0)
 		req.Pool, req.Nodes[0].Name = cloudtest.Info(pool), pool+"-0"
 		req.Pool.Expires = expires
 		if err := d.Prepare(t.Context(), req.Pool); err != nil {

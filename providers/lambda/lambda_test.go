@@ -84,7 +84,7 @@ func TestOffers(t *testing.T) {
 		f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(f.items)}) // the contract does not have that region
 		var got []string
 		rejected := false
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}) {
+		for _, o := range cloudtest.AllOffers(t, cloudtest.Open(t, cfg), driver.Query{}) {
 			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %v %s %v %s", o.InstanceType, o.Region, o.Accelerator, o.Arch, o.HourlyUSD, o.Rejected)))
 			if o.Rejected != "" {
 				rejected = true
@@ -124,7 +124,7 @@ func TestUserTags(t *testing.T) {
 	t.Parallel()
 	f := idle(t)
 	d := cloudtest.Prepared(t, f.config())
-	o := cloudtest.Offers(t, d, oneA10.Query())[0]
+	o := cloudtest.AllOffers(t, d, oneA10.Query())[0]
 	for name, value := range map[string]string{"Team": "a", "t": "a", "cost_center": "1", "": "x", strings.Repeat("k", 56): "x", "team": strings.Repeat("v", 129)} {
 		info := cloudtest.Info("p1")
 		info.Tags = map[string]string{name: value}
@@ -146,7 +146,7 @@ func TestOffersOfTheSample(t *testing.T) {
 	var sample struct{ Data map[string]row }
 	fakecloud.ReadSample(t, "lambda/samples/instance_types.json", &sample)
 	f.Inject(fakecloud.Fault{Op: opTypes, Answer: data(sample.Data)})
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{})
+	all := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{})
 	if len(all) == 0 {
 		t.Error("no offers")
 	}
@@ -309,7 +309,7 @@ func TestHostKeyIsNotInErrors(t *testing.T) {
 	f := idle(t)
 	f.echoes = true
 	d := cloudtest.Prepared(t, f.config())
-	req := cloudtest.Request(t, oneA10.Query(), cloudtest.Offers(t, d, oneA10.Query())[0], 0)
+	req := cloudtest.Request(t, oneA10.Query(), cloudtest.AllOffers(t, d, oneA10.Query())[0], 0)
 	_, err := d.Launch(t.Context(), req)
 	lines := strings.Split(string(req.Nodes[0].HostKey.Private), "\n")
 	cloudtest.Is(t, err, driver.ErrInvalid, "lambda", "launch", testKey, lines[1], lines[2])

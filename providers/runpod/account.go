@@ -41,13 +41,12 @@ func (k *knownSpending) ask(ctx context.Context, c *client, age time.Duration) (
 }
 
 // Balance returns the account's credit. RunPod rents nothing without enough of it for an hour.
-func (a *api) Balance(ctx context.Context, offer driver.Offer) (driver.Balance, error) {
+func (a *api) Balance(ctx context.Context, _ driver.Offer) (driver.Balance, error) {
 	now, err := a.spending.ask(ctx, a.client, 0)
 	if err != nil || now.ClientBalance == nil {
 		return driver.Balance{}, err
 	}
-	hour, _ := offer.HourlyUSD.USD()
-	return driver.Balance{Known: true, USD: *now.ClientBalance, LeastUSD: hour}, nil
+	return driver.Balance{Known: true, USD: *now.ClientBalance, LeastHours: 1}, nil
 }
 
 // Quota returns how many machines the account's spend limit leaves room for.

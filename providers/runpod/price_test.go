@@ -75,10 +75,9 @@ func TestBalance(t *testing.T) {
 	d := open(t, f.config())
 	spec := gputrain.Spec{Accelerator: accelerators.H100()}
 	offer := request(t, d, spec, 1).Offer
-	hour, _ := offer.HourlyUSD.USD()
 	f.Do(func() { f.balance = 1.5 })
 	b, err := d.(driver.Balancer).Balance(t.Context(), offer)
-	if want := (driver.Balance{Known: true, USD: 1.5, LeastUSD: hour}); err != nil || b != want {
+	if want := (driver.Balance{Known: true, USD: 1.5, LeastHours: 1}); err != nil || b != want {
 		t.Errorf("%+v, %v; want %+v", b, err, want)
 	}
 	before := len(f.Records(opCreate))

@@ -22,7 +22,7 @@ func TestEuros(t *testing.T) {
 	for rate, want := range map[float64]string{0: "$0.87", 1.2: "$0.94"} {
 		cfg := f.config()
 		cfg.USDPerEUR = rate
-		o := offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G")
+		o := offer(t, cloudtest.AllOffers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G")
 		if o.HourlyUSD.String() != want || o.BillingUnit != time.Minute {
 			t.Errorf("at %v it is %v by %v", rate, o.HourlyUSD, o.BillingUnit)
 		}
@@ -38,7 +38,7 @@ func TestBillingUnits(t *testing.T) {
 	f := startFake(t)
 	f.products["RENDER-S"] = gpuProduct(1.221, 10, 42, "P100", 1, 16)
 	f.labels["ubuntu_noble"] = append(f.labels["ubuntu_noble"], "RENDER-S")
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{})
+	all := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{})
 	for kind, want := range map[string]time.Duration{"L4-2-24G": time.Minute, "RENDER-S": time.Hour, "DEV1-S": time.Hour} {
 		if got := offer(t, all, kind).BillingUnit; got != want {
 			t.Errorf("%s is billed by %v, want %v", kind, got, want)
@@ -64,7 +64,7 @@ func TestOffers(t *testing.T) {
 	f.products["B300-SXM-8-288G"] = gpuProduct(60, 224, 3840, "B300-SXM", 8, 288)
 	d := cloudtest.Open(t, f.config())
 	var got []string
-	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
+	for _, o := range cloudtest.AllOffers(t, d, driver.Query{}) {
 		if o.Country != "FR" {
 			t.Errorf("%s in %s is in %q", o.InstanceType, o.Region, o.Country)
 		}
@@ -80,14 +80,14 @@ func TestOffers(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, o := range cloudtest.Offers(t, d, l4.Query()) {
+	for _, o := range cloudtest.AllOffers(t, d, l4.Query()) {
 		if o.Accelerator.IsZero() {
 			t.Errorf("%+v has no GPU", o)
 		}
 	}
 	spot := l4
 	spot.Allocation = driver.Spot
-	if all := cloudtest.Offers(t, d, spot.Query()); len(all) > 0 {
+	if all := cloudtest.AllOffers(t, d, spot.Query()); len(all) > 0 {
 		t.Errorf("%+v: there is no spot", all)
 	}
 }
@@ -103,7 +103,7 @@ func TestZones(t *testing.T) {
 	cfg.Zone = ""
 	d := cloudtest.Open(t, cfg)
 	places, images := map[string]bool{}, map[string]bool{}
-	for _, o := range cloudtest.Offers(t, d, l4.Query()) {
+	for _, o := range cloudtest.AllOffers(t, d, l4.Query()) {
 		p, err := readPlace(o.ID)
 		if err != nil || p.zone != o.Region {
 			t.Errorf("%+v: %v", o, err)
@@ -142,14 +142,14 @@ func TestImages(t *testing.T) {
 	} {
 		cfg := f.config()
 		cfg.Image = given
-		p, err := readPlace(offer(t, cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G").ID)
+		p, err := readPlace(offer(t, cloudtest.AllOffers(t, cloudtest.Open(t, cfg), l4.Query()), "L4-1-24G").ID)
 		if err != nil || p.image != want {
 			t.Errorf("%q is %q, %v", given, p.image, err)
 		}
 	}
 	cfg := f.config()
 	cfg.Image = "ubuntu_jammy" // not for a type with GPUs
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), l4.Query()) {
+	for _, o := range cloudtest.AllOffers(t, cloudtest.Open(t, cfg), l4.Query()) {
 		if !strings.Contains(o.Rejected, "no image ubuntu_jammy") && !strings.Contains(o.Rejected, "end of service") {
 			t.Errorf("%+v", o)
 		}
@@ -168,7 +168,7 @@ func TestZoneOfAnImage(t *testing.T) {
 		cfg.Zone, cfg.Image = "", id
 		d, looks := cloudtest.Open(t, cfg), 0
 		for range 2 { // no call for images finds out more the second time
-			for _, o := range cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.H100()}) {
+			for _, o := range cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.H100()}) {
 				if o.InstanceType != "H100-1-80G" {
 					continue
 				}
@@ -200,7 +200,7 @@ func TestCountries(t *testing.T) {
 	}{
 		{gputrain.Spec{Countries: []string{"pl"}}, "PL"}, {gputrain.Spec{Regions: []string{"NL"}}, "NL"}, {gputrain.Spec{Regions: []string{"fr-par"}}, "FR"},
 	} {
-		all := cloudtest.Offers(t, d, tt.spec.Query())
+		all := cloudtest.AllOffers(t, d, tt.spec.Query())
 		for _, o := range all {
 			if o.Country != tt.want {
 				t.Errorf("%+v: %s in %s", tt.spec, o.Country, o.Region)

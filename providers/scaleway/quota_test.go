@@ -16,7 +16,7 @@ func TestQuota(t *testing.T) {
 	f := startFake(t)
 	f.quota = 2
 	d := cloudtest.Open(t, f.config())
-	o := offer(t, cloudtest.Offers(t, d, l4.Query()), "L4-1-24G")
+	o := offer(t, cloudtest.AllOffers(t, d, l4.Query()), "L4-1-24G")
 	got, err := d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), o, 0))
 	cloudtest.One(t, got, err)
 	for range 3 {
@@ -51,11 +51,11 @@ func TestQuotaOfAllZones(t *testing.T) {
 	d := cloudtest.Open(t, cfg)
 	dutch := l4
 	dutch.Regions = []string{"nl-ams"}
-	got, err := d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), offer(t, cloudtest.Offers(t, d, dutch.Query()), "L4-1-24G"), 0))
+	got, err := d.Launch(t.Context(), cloudtest.Request(t, l4.Query(), offer(t, cloudtest.AllOffers(t, d, dutch.Query()), "L4-1-24G"), 0))
 	cloudtest.One(t, got, err)
 	french := l4
 	french.Regions = []string{testZone}
-	o := offer(t, cloudtest.Offers(t, d, french.Query()), "L4-1-24G")
+	o := offer(t, cloudtest.AllOffers(t, d, french.Query()), "L4-1-24G")
 	for name, tt := range map[string]struct {
 		limits []row
 		want   int
@@ -82,7 +82,7 @@ func TestQuotaThatIsSecret(t *testing.T) {
 	f := startFake(t)
 	f.unread = true
 	d := cloudtest.Open(t, f.config())
-	o := cloudtest.Offers(t, d, l4.Query())[0]
+	o := cloudtest.AllOffers(t, d, l4.Query())[0]
 	for range 2 {
 		_, err := d.(driver.Quoter).Quota(t.Context(), o)
 		cloudtest.Is(t, err, driver.ErrAuth, "scaleway", "quota", testKey)
@@ -105,7 +105,7 @@ func TestUserTags(t *testing.T) {
 		info := cloudtest.Info("p1")
 		info.Tags = map[string]string{name: value}
 		cloudtest.Is(t, d.Prepare(t.Context(), info), driver.ErrInvalid, "scaleway", "prepare")
-		req := cloudtest.Request(t, l4.Query(), offer(t, cloudtest.Offers(t, d, l4.Query()), "L4-1-24G"), 0)
+		req := cloudtest.Request(t, l4.Query(), offer(t, cloudtest.AllOffers(t, d, l4.Query()), "L4-1-24G"), 0)
 		req.Pool.Tags = info.Tags
 		_, err := d.Launch(t.Context(), req)
 		cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "launch")
@@ -113,7 +113,7 @@ func TestUserTags(t *testing.T) {
 	if n := len(f.Records(opCreate)); n > 0 {
 		t.Errorf("%d servers were made", n)
 	}
-	req := cloudtest.Request(t, l4.Query(), offer(t, cloudtest.Offers(t, d, l4.Query()), "L4-1-24G"), 0)
+	req := cloudtest.Request(t, l4.Query(), offer(t, cloudtest.AllOffers(t, d, l4.Query()), "L4-1-24G"), 0)
 	req.Pool.Tags = map[string]string{"team": "vision=2", "empty": ""}
 	got, err := d.Launch(t.Context(), req)
 	in := cloudtest.One(t, got, err)

@@ -193,7 +193,7 @@ func TestSecretsOfAnswers(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Open(t, f.config())
-	req := cloudtest.Request(t, l4.Query(), cloudtest.Offers(t, d, l4.Query())[0], 0)
+	req := cloudtest.Request(t, l4.Query(), cloudtest.AllOffers(t, d, l4.Query())[0], 0)
 	key := string(req.Nodes[0].HostKey.Private)
 	text, err := cloud.UserData(req.Pool, req.Nodes[0], true, nil)
 	if err != nil {

@@ -183,7 +183,7 @@ func TestTTLEndsTheInstance(t *testing.T) {
 	f := byItself(t, nil)
 	d := prepared(t, f)
 	for rank := range 2 {
-		req := request(gputrain.Spec{}, cloudtest.Offers(t, d, driver.Query{})[0], rank)
+		req := request(gputrain.Spec{}, cloudtest.AllOffers(t, d, driver.Query{})[0], rank)
 		req.Pool.Expires = time.Now().Add(time.Second)
 		got, err := d.Launch(t.Context(), req)
 		if err != nil {

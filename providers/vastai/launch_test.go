@@ -23,7 +23,7 @@ func TestLaunchTagsInTheCreateCall(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	spec := gputrain.Spec{Allocation: driver.Spot}
-	req := request(spec, cloudtest.Offers(t, d, spec.Query())[0], 2)
+	req := request(spec, cloudtest.AllOffers(t, d, spec.Query())[0], 2)
 	req.Pool.Expires = time.Now().Add(time.Hour)
 	got, err := d.Launch(t.Context(), req)
 	if err != nil || len(got) != 1 || got[0].Name != "p1-2" || got[0].Rank != 2 || got[0].ID == "" {
@@ -59,7 +59,7 @@ func TestSpotIsNeverRentedWithoutABid(t *testing.T) {
 	f := startFake(t, row{"min_bid": "-"}, row{"min_bid": 500.0})
 	f.noMachines = true
 	d := prepared(t, f)
-	for _, o := range cloudtest.Offers(t, d, driver.Query{Allocation: driver.Spot}) {
+	for _, o := range cloudtest.AllOffers(t, d, driver.Query{Allocation: driver.Spot}) {
 		_, err := d.Launch(t.Context(), request(gputrain.Spec{}, o, 0))
 		is(t, err, driver.ErrNoCapacity, "launch")
 	}
@@ -78,7 +78,7 @@ func TestStoppedContractTrap(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	spec := gputrain.Spec{Allocation: driver.Spot}
-	o := cloudtest.Offers(t, d, spec.Query())[0]
+	o := cloudtest.AllOffers(t, d, spec.Query())[0]
 	f.Do(func() { f.asks[0]["min_bid"] = 0.9 }) // meanwhile another user bids more
 	got, err := d.Launch(t.Context(), request(spec, o, 0))
 	is(t, err, driver.ErrNoCapacity, "launch")
@@ -178,7 +178,7 @@ func TestCreateThatIsGivenUpIsSettled(t *testing.T) {
 	f := startFake(t, nil)
 	f.noMachines = true
 	d := prepared(t, f)
-	o := cloudtest.Offers(t, d, driver.Query{})[0]
+	o := cloudtest.AllOffers(t, d, driver.Query{})[0]
 	hold := make(chan struct{})
 	defer close(hold)
 	fault := f.Inject(fakecloud.Fault{Op: opCreate, After: true, Hold: hold})
@@ -190,7 +190,7 @@ func TestCreateThatIsGivenUpIsSettled(t *testing.T) {
 	}
 	// If the instance is not listed yet, Launch does not wait for it: the pool settles it later.
 	f.Do(func() { f.asks = append(f.asks, askRow(1, nil)) })
-	o = cloudtest.Offers(t, d, driver.Query{})[0]
+	o = cloudtest.AllOffers(t, d, driver.Query{})[0]
 	before := len(f.Records(opList))
 	fault = f.Inject(fakecloud.Fault{Op: opCreate, Hold: hold})
 	ctx, cancel = context.WithCancel(t.Context())
@@ -208,7 +208,7 @@ func TestAccountWithoutCreditIsNotAskedAgain(t *testing.T) {
 	f := startFake(t, nil, nil)
 	f.noMachines, f.credit = true, 0
 	d := prepared(t, f)
-	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
+	for _, o := range cloudtest.AllOffers(t, d, driver.Query{}) {
 		_, err := d.Launch(t.Context(), request(gputrain.Spec{}, o, 0))
 		is(t, err, driver.ErrBalance, "launch")
 	}
@@ -228,7 +228,7 @@ func TestSeveralNodesOfOneOffer(t *testing.T) {
 	f := startFake(t, nil)
 	f.noMachines = true
 	d := prepared(t, f)
-	req := request(gputrain.Spec{}, cloudtest.Offers(t, d, driver.Query{})[0], 0)
+	req := request(gputrain.Spec{}, cloudtest.AllOffers(t, d, driver.Query{})[0], 0)
 	req.Nodes = append(req.Nodes, driver.NodeRequest{Rank: 1, Name: "p1-1"})
 	got, err := d.Launch(t.Context(), req)
 	is(t, err, driver.ErrNoCapacity, "launch")

@@ -28,7 +28,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		c.MinInetDown, c.MinInetUp, c.MaxTrafficUSDPerGB = 500, 100, 0.01
 	})
 	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), VCPUs: 8, MaxVCPUs: 32, DiskGiB: 200, TTL: time.Hour}
-	got := cloudtest.Offers(t, d, spec.Query())
+	got := cloudtest.AllOffers(t, d, spec.Query())
 	if len(got) != 1+maxRejected || got[0].Rejected != "" || got[1].Rejected == "" || len(f.Records(opSearch)) != 2 {
 		t.Errorf("%d offers by %d searches, the first %+v", len(got), len(f.Records(opSearch)), got[0])
 	}
@@ -52,7 +52,7 @@ func TestSearchIsFilteredByTheAPI(t *testing.T) {
 		t.Errorf("the query has %d fields: %v", len(q), q)
 	}
 
-	any := cloudtest.Offers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), driver.Query{Allocation: driver.Spot})
+	any := cloudtest.AllOffers(t, f.open(func(c *Config) { c.MinReliability, c.MinCUDA, c.AllowUnverified = -1, -1, true }), driver.Query{Allocation: driver.Spot})
 	body := f.Records(opSearch)[2].Body
 	if len(any) != searchLimit || strings.Contains(body, "reliability") || strings.Contains(body, "cuda") || strings.Contains(body, "verified") ||
 		!strings.Contains(body, `"type":"bid"`) || !strings.Contains(body, `"allocated_storage":100`) {
@@ -147,7 +147,7 @@ func TestUnitsAndPrices(t *testing.T) {
 	f := startFake(t, row{"num_gpus": 2, "gpu_name": "H100 SXM", "gpu_ram": 81559, "dph_base": 4.0, "min_bid": 2.0})
 	const disk = 100 * 0.144 / 720
 	spec := gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Allocation: driver.SpotIfAvailable}
-	all := cloudtest.Offers(t, f.open(), spec.Query())
+	all := cloudtest.AllOffers(t, f.open(), spec.Query())
 	if len(all) != 2 || !all[0].Spot || all[1].Spot || all[0].ID == all[1].ID {
 		t.Fatalf("%+v", all)
 	}
@@ -165,7 +165,7 @@ func TestUnitsAndPrices(t *testing.T) {
 	}
 	for most, want := range map[float64]float64{2.2: 2.2, 9: 2.4 + disk, 1: 2 + disk} { // never below the lowest bid: the pool rejects that
 		spec.MaxHourlyUSD, spec.Allocation = most, driver.Spot
-		if got, _ := cloudtest.Offers(t, f.open(), spec.Query())[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
+		if got, _ := cloudtest.AllOffers(t, f.open(), spec.Query())[0].HourlyUSD.USD(); math.Abs(got-want) > 1e-4 || most == 2.2 && got > most {
 			t.Errorf("under $%v: $%v; want $%v", most, got, want)
 		}
 	}
@@ -175,7 +175,7 @@ func TestUnitsAndPrices(t *testing.T) {
 func TestTrafficHasItsPrice(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, row{"inet_down_cost": 0.0, "inet_up_cost": 0.02})
-	all := cloudtest.Offers(t, f.open(), driver.Query{})
+	all := cloudtest.AllOffers(t, f.open(), driver.Query{})
 	for i, want := range []struct{ in, out float64 }{{0.002, 0.003}, {0, 0.02}} {
 		if o := all[i]; o.Host != fmt.Sprint(88000+i) || o.Country != "US" || !near(o.IngressUSD, want.in*1.073741824) || !near(o.EgressUSD, want.out*1.073741824) {
 			t.Errorf("offer %s: $%v in, $%v out", o.ID, o.IngressUSD, o.EgressUSD)
@@ -194,7 +194,7 @@ func TestPriceIsThatWithTheDisk(t *testing.T) {
 	for _, disk := range []struct{ gib, gb float64 }{{0, 50}, {1, 10}, {100, 108}, {800, 859}} {
 		for _, allocation := range []driver.Allocation{driver.OnDemand, driver.Spot} {
 			spec := gputrain.Spec{DiskGiB: disk.gib, Allocation: allocation}
-			all := cloudtest.Offers(t, d, spec.Query())
+			all := cloudtest.AllOffers(t, d, spec.Query())
 			if len(all) != 4 {
 				t.Errorf("%v GiB: %d offers", disk.gib, len(all))
 			}
@@ -243,7 +243,7 @@ func TestOfferOfAnotherDisk(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f)
 	small, large := gputrain.Spec{DiskGiB: 10, Allocation: driver.CheapestAllocation}, gputrain.Spec{DiskGiB: 500}
-	all := cloudtest.Offers(t, d, small.Query())
+	all := cloudtest.AllOffers(t, d, small.Query())
 	_, err := d.Launch(t.Context(), request(large, all[0], 0))
 	is(t, err, driver.ErrInvalid, "launch")
 	if _, err := d.Launch(t.Context(), request(large, all[1], 0)); err != nil {
@@ -340,7 +340,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if n := len(f.Records(opSearch)); n != 1 {
 		t.Errorf("%d searches", n)
 	}
-	all := cloudtest.Offers(t, d, driver.Query{Allocation: driver.CheapestAllocation})
+	all := cloudtest.AllOffers(t, d, driver.Query{Allocation: driver.CheapestAllocation})
 	var ids []string
 	for _, o := range all {
 		ids = append(ids, o.ID)
@@ -349,7 +349,7 @@ func TestOffersAreLazy(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(ids)) != 4 {
 		t.Errorf("%v", ids)
 	}
-	if got := cloudtest.Offers(t, d, driver.Query{}); len(got) != 2 || got[0].Spot {
+	if got := cloudtest.AllOffers(t, d, driver.Query{}); len(got) != 2 || got[0].Spot {
 		t.Errorf("on demand: %+v", got)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // only returns the offer of a fake's only machine, changed.
 func only(t *testing.T, spec gputrain.Spec, changed row, change ...func(*Config)) driver.Offer {
 	t.Helper()
-	all := cloudtest.Offers(t, startFake(t, changed).open(change...), spec.Query())
+	all := cloudtest.AllOffers(t, startFake(t, changed).open(change...), spec.Query())
 	if len(all) != 1 {
 		t.Fatalf("%d offers: %+v", len(all), all)
 	}
@@ -253,7 +253,7 @@ func TestVAST7(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	f.Do(func() { f.asks = append(f.asks, askRow(0, nil)) }) // Vast offers it again
-	for _, o := range cloudtest.Offers(t, d, spec.Query()) {
+	for _, o := range cloudtest.AllOffers(t, d, spec.Query()) {
 		if (o.Host == "88000") != (o.Rejected != "") {
 			t.Errorf("%+v", o)
 		}
@@ -420,7 +420,7 @@ func TestVAST13(t *testing.T) {
 	if n := len(f.Records(opLogs)); n != 2 {
 		t.Errorf("%d requests for logs", n)
 	}
-	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
+	for _, o := range cloudtest.AllOffers(t, d, driver.Query{}) {
 		if (o.Host == "7") != (o.Rejected != "") {
 			t.Errorf("%+v", o)
 		}
@@ -441,11 +441,11 @@ func TestVAST14(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, row{"gpu_name": "A100 PCIE", "gpu_ram": 40960}, row{"gpu_name": "A100 PCIE", "gpu_ram": 81920})
 	spec := gputrain.Spec{Accelerator: accelerators.A100(accelerators.Memory(80))}
-	all := cloudtest.Offers(t, f.open(), spec.Query())
+	all := cloudtest.AllOffers(t, f.open(), spec.Query())
 	if len(all) != 1 || all[0].ID != "1001" || !spec.Accelerator.Matches(all[0].Accelerator) {
 		t.Errorf("%+v", all)
 	}
-	all = cloudtest.Offers(t, f.open(), gputrain.Spec{Accelerator: accelerators.A100()}.Query())
+	all = cloudtest.AllOffers(t, f.open(), gputrain.Spec{Accelerator: accelerators.A100()}.Query())
 	if len(all) != 2 || all[0].Accelerator.MemoryGiB != 40 || all[1].Accelerator.MemoryGiB != 80 || spec.Accelerator.Matches(all[0].Accelerator) {
 		t.Errorf("%+v", all)
 	}

@@ -151,11 +151,11 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	all := cloudtest.Offers(t, d, spec.Query())
+	all := cloudtest.AllOffers(t, d, spec.Query())
 	if len(all) != 2 || all[0].ID != "1004" || all[1].ID != "1006" {
 		t.Fatalf("%+v", all)
 	}
-	if n := len(cloudtest.Offers(t, d, driver.Query{Nodes: 1})); n != 9 {
+	if n := len(cloudtest.AllOffers(t, d, driver.Query{Nodes: 1})); n != 9 {
 		t.Errorf("%d offers for a node alone", n)
 	}
 	var ids []string
@@ -180,7 +180,7 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 	// A replacement comes from the same cluster, on a machine that is not in use.
 	f.Do(func() { f.asks = append(f.asks, askRow(20, row{"cluster_id": 43, "machine_id": 9, "dph_base": 3.0})) })
-	if all := cloudtest.Offers(t, d, spec.Query()); len(all) != 1 || all[0].ID != "1020" {
+	if all := cloudtest.AllOffers(t, d, spec.Query()); len(all) != 1 || all[0].ID != "1020" {
 		t.Errorf("%+v", all)
 	}
 	// Vast removes a network's instances with it, so Release keeps a network in use.
@@ -192,7 +192,7 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 		t.Error(err)
 	}
 	// Terminated instances free their machines for others.
-	if n := len(cloudtest.Offers(t, d, spec.Query())); n != 3 {
+	if n := len(cloudtest.AllOffers(t, d, spec.Query())); n != 3 {
 		t.Errorf("%d offers in the cluster", n)
 	}
 	for range 2 {
@@ -214,7 +214,7 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
 	var ids []string
-	for i, o := range cloudtest.Offers(t, d, spec.Query()) {
+	for i, o := range cloudtest.AllOffers(t, d, spec.Query()) {
 		got, err := d.Launch(t.Context(), request(spec, o, i))
 		ids = append(ids, cloudtest.One(t, got, err).ID)
 	}
@@ -226,7 +226,7 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	if err := other.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now().Add(time.Minute), ids...); err != nil {
 		t.Fatal(err)
 	}
-	all := cloudtest.Offers(t, other, spec.Query())
+	all := cloudtest.AllOffers(t, other, spec.Query())
 	if len(all) != 1 || all[0].ID != "1013" {
 		t.Fatalf("%+v", all)
 	}
@@ -258,7 +258,7 @@ func TestOverlayThatCannotBeMade(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	o := cloudtest.Offers(t, d, spec.Query())[0]
+	o := cloudtest.AllOffers(t, d, spec.Query())[0]
 	f.Inject(fakecloud.Fault{Op: opAddNet, Answer: fakecloud.Failure(400, row{"success": false, "msg": "no"}, "")})
 	_, err := d.Launch(t.Context(), request(spec, o, 0))
 	is(t, err, driver.ErrNoCapacity, "launch")

@@ -147,7 +147,7 @@ func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	if in := cloudtest.Describe(t, d, id); in.State != driver.InstancePending {
 		t.Errorf("%+v", in)
 	}
-	if n := len(cloudtest.Offers(t, d, driver.Query{})); n != 2 {
+	if n := len(cloudtest.AllOffers(t, d, driver.Query{})); n != 2 {
 		t.Errorf("%d offers", n)
 	}
 	d.p.mu.Lock()
@@ -156,7 +156,7 @@ func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	if in := cloudtest.Describe(t, d, id); in.State != driver.InstanceFailed {
 		t.Errorf("%+v", in)
 	}
-	if all := cloudtest.Offers(t, d, driver.Query{}); len(all) != 2 || all[0].ID != "1002" || all[0].Rejected != "" || all[1].Rejected != "is of a machine on which a node has failed" {
+	if all := cloudtest.AllOffers(t, d, driver.Query{}); len(all) != 2 || all[0].ID != "1002" || all[0].Rejected != "" || all[1].Rejected != "is of a machine on which a node has failed" {
 		t.Errorf("the machine is offered again: %+v", all)
 	}
 }

@@ -50,7 +50,7 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *vastaiDriver {
 // launch launches one node of the first offer for the spec.
 func launch(t *testing.T, d *vastaiDriver, spec gputrain.Spec, rank int) ([]driver.Instance, error) {
 	t.Helper()
-	all := cloudtest.Offers(t, d, spec.Query())
+	all := cloudtest.AllOffers(t, d, spec.Query())
 	if len(all) == 0 {
 		t.Fatal("no offers")
 	}

@@ -52,13 +52,13 @@ func TestOffers(t *testing.T) {
 			"FIN-01/8H100.80S.176V/on-demand H100-80GB-SXM:8 $25.39 is sold out",
 		}},
 	} {
-		if got := lines(cloudtest.Offers(t, d, tt.spec.Query())); !slices.Equal(got, tt.want) {
+		if got := lines(cloudtest.AllOffers(t, d, tt.spec.Query())); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %s\nwant %s", tt.spec, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
 	}
 	cfg := f.config()
 	cfg.Region = "fin-03"
-	if got := cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{}); got[0].Region != "FIN-03" || got[len(got)-1].Region != "FIN-01" || got[0].Country != "FI" {
+	if got := cloudtest.AllOffers(t, cloudtest.Open(t, cfg), driver.Query{}); got[0].Region != "FIN-03" || got[len(got)-1].Region != "FIN-01" || got[0].Country != "FI" {
 		t.Errorf("%v", lines(got))
 	}
 }
@@ -74,7 +74,7 @@ func TestHardware(t *testing.T) {
 	f.types = []row{grace, cc, amd, unknown, euro}
 	f.stock[false] = []row{{"location_code": "FIN-01", "availabilities": []string{"GB300", "8B200.240V.CC", "1x", "2FUTURE.10V", "1H200.141S.44V", "sold out"}}}
 	d := cloudtest.Open(t, f.config())
-	got := cloudtest.Offers(t, d, driver.Query{DiskGiB: 1, Regions: []string{"FIN-01"}})
+	got := cloudtest.AllOffers(t, d, driver.Query{DiskGiB: 1, Regions: []string{"FIN-01"}})
 	want := []string{
 		"FIN-01/GB300/on-demand GB300-80GB $12.51", `FIN-01/2FUTURE.10V/on-demand "2FUTURE.10V":2 $9.01`, "FIN-01/1H200.141S.44V/on-demand H200-141GB-SXM $4.41",
 		`FIN-01/8B200.240V.CC/on-demand B200-180GB-SXM:8 $9.01 is for confidential computing; accelerators.Exact("8B200.240V.CC") asks for it`,
@@ -86,7 +86,7 @@ func TestHardware(t *testing.T) {
 	if got[0].Arch != "arm64" || got[1].Arch != "amd64" || got[0].BillingUnit != billingUnit || got[0].VCPUs != 30 || got[0].MemoryGiB != 120 || got[0].DiskGiB < 46 {
 		t.Errorf("%+v", got[0])
 	}
-	byName := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Exact("8B200.240V.CC")})
+	byName := cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.Exact("8B200.240V.CC")})
 	if !slices.ContainsFunc(byName, func(o driver.Offer) bool { return o.InstanceType == "8B200.240V.CC" && o.Accelerator.Exact }) {
 		t.Errorf("what is named is hidden: %v", lines(byName))
 	}
@@ -110,7 +110,7 @@ func TestPrices(t *testing.T) {
 	} {
 		f := startFake(t)
 		tt.change(f)
-		o := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.H100(), DiskGiB: 200})[0]
+		o := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.H100(), DiskGiB: 200})[0]
 		if o.HourlyUSD.String() != tt.price || len(o.Parts) != tt.parts || len(o.Warnings) != len(tt.says) {
 			t.Errorf("%s: %v of %+v, with %q", name, o.HourlyUSD, o.Parts, o.Warnings)
 		}
@@ -147,7 +147,7 @@ func TestUserTags(t *testing.T) {
 		info := cloudtest.Info("p1")
 		info.Tags = tags
 		cloudtest.Is(t, d.Prepare(t.Context(), info), driver.ErrInvalid, "verda", "prepare")
-		req := cloudtest.Request(t, driver.Query{}, cloudtest.Offers(t, d, driver.Query{})[0], 0)
+		req := cloudtest.Request(t, driver.Query{}, cloudtest.AllOffers(t, d, driver.Query{})[0], 0)
 		req.Pool.Tags = tags
 		_, err := d.Launch(t.Context(), req)
 		cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
@@ -155,7 +155,7 @@ func TestUserTags(t *testing.T) {
 	if n := len(f.Records(opCreate)); n > 0 {
 		t.Errorf("%d machines were made", n)
 	}
-	req := cloudtest.Request(t, driver.Query{}, cloudtest.Offers(t, d, driver.Query{})[0], 0)
+	req := cloudtest.Request(t, driver.Query{}, cloudtest.AllOffers(t, d, driver.Query{})[0], 0)
 	req.Pool.Tags, req.Pool.Expires = map[string]string{"team": "vision", "cost-center": ""}, time.Now().Add(time.Hour)
 	req.Nodes[0].HostKey = driver.HostKey{} // as in a pool, where the first contact decides
 	got, err := d.Launch(t.Context(), req)

@@ -225,7 +225,7 @@ func TestLaunchByAnotherDriver(t *testing.T) {
 	cloudtest.Is(t, err, driver.ErrInvalid, "verda", "launch")
 	cloudtest.Prepared(t, f.config())
 	cloudtest.MustLaunch(t, d, driver.Query{}, 0)
-	o := cloudtest.Offers(t, d, driver.Query{})[0]
+	o := cloudtest.AllOffers(t, d, driver.Query{})[0]
 	for _, id := range []string{"", "FIN-01", "FIN-01/1H100.80S.30V/weekly", "/x/spot"} {
 		o.ID = id
 		_, err := d.Launch(t.Context(), cloudtest.Request(t, driver.Query{}, o, 1))

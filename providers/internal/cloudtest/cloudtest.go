@@ -66,13 +66,22 @@ func Prepared(t testing.TB, p driver.Provider) driver.Driver {
 	return d
 }
 
-// Offers returns the offers for a spec that the driver does not reject.
-func Offers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offer) {
+// AllOffers returns the offers for a spec, also those that the driver rejects.
+func AllOffers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offer) {
 	t.Helper()
 	for o, err := range d.Offers(t.Context(), spec) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// Offers returns the offers for a spec that the driver does not reject.
+func Offers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offer) {
+	t.Helper()
+	for _, o := range AllOffers(t, d, spec) {
 		if o.Rejected == "" {
 			all = append(all, o)
 		}
@@ -83,10 +92,7 @@ func Offers(t testing.TB, d driver.Driver, spec driver.Query) (all []driver.Offe
 // Rejected returns the offers for a spec that the driver rejects, as "<instance type> in <region> <reason>".
 func Rejected(t testing.TB, d driver.Driver, spec driver.Query) (all []string) {
 	t.Helper()
-	for o, err := range d.Offers(t.Context(), spec) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, o := range AllOffers(t, d, spec) {
 		if o.Rejected != "" {
 			all = append(all, fmt.Sprintf("%s in %s %s", o.InstanceType, o.Region, o.Rejected))
 		}
