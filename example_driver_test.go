@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"reflect"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -68,4 +69,26 @@ func ExampleInstance() {
 	}
 	fmt.Println(in.ID, "is", in.State, "at", in.SSH.Addr)
 	// Output: i-42 is running at 203.0.113.7:40022
+}
+
+// acmeConfig is the Config of a provider of one's own.
+type acmeConfig struct {
+	APIKey driver.Secret
+	Region string
+}
+
+// The guardian of a pool, another process of the program, can read it.
+var _ driver.Provider = driver.RegisterConfig(acmeConfig{})
+
+func (acmeConfig) Name() string { return "acme" }
+
+func (acmeConfig) Open(context.Context) (driver.Driver, error) {
+	return nil, &driver.Error{Provider: "acme", Op: "open", Kind: driver.ErrUnsupported}
+}
+
+func ExampleRegisterConfig() {
+	var provider driver.Provider = acmeConfig{APIKey: "env://ACME_KEY"}
+	t, ok := driver.RegisteredConfig(driver.ConfigName(reflect.TypeOf(provider)))
+	fmt.Println(t, ok)
+	// Output: gputrain_test.acmeConfig true
 }

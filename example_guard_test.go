@@ -42,3 +42,21 @@ func ExampleGuard() {
 	// 0 ended, <nil>
 	// ready
 }
+
+// At a cloud whose machines cannot end themselves a second process of the program would look after
+// the pool. Where Guard runs anyway, it is not needed.
+func ExampleWithoutGuardian() {
+	cloud := sim.New(sim.Options{NoSelfDestruct: true})
+	defer cloud.Close()
+	pool, err := gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{}, gputrain.WithoutGuardian(),
+		gputrain.WithEvents(func(ev gputrain.Event) {
+			if ev.State == "guardian" {
+				fmt.Println("there is a guardian, or why not:", ev.Err)
+			}
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("closed:", pool.Close())
+	// Output: closed: <nil>
+}

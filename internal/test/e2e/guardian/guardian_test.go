@@ -36,11 +36,18 @@ type guarded struct {
 	Restless         bool // opens pools and closes them
 	Declines         bool
 	HoldsLease       bool // runs a task that does, in a pool with a TTL
+	Group            bool // rents in two accounts
 	Closes, Attaches bool
 }
 
 func (p guarded) provider() gputrain.Provider {
-	return sim.Config{Endpoint: p.Endpoint, Token: token}
+	cloud := sim.Config{Endpoint: p.Endpoint, Token: token}
+	if !p.Group {
+		return cloud
+	}
+	other := cloud
+	other.Account = "other"
+	return gputrain.Cheapest(cloud, other)
 }
 
 var guardedPrograms = e2etest.NewRole("guarded", func(p guarded) error {
@@ -161,7 +168,7 @@ func killOne(t *testing.T, seed uint64, turn chan bool) {
 	defer living.Close()
 	before := len(r.Log())
 	r.Inject(sim.Random(seed, 0.2*rng.Float64(), sim.ErrorBefore, sim.ErrorAfter, sim.Lost, sim.Unavailable, sim.Garbage, sim.Partial, sim.Lag))
-	r.program.Restless = true
+	r.program.Restless, r.program.Group = true, rng.IntN(3) == 0
 	turn <- true
 	c := guardedPrograms.Start(t, r.program)
 	e2etest.Until(t, "its first calls", func() bool { return len(r.Log()) > before+2 })
