@@ -12,13 +12,16 @@ type Auth struct {
 	Renew func(refused *http.Request) bool
 }
 
-// Bearer signs with a key in the Authorization header.
+// Bearer signs with a key in the Authorization header. An empty key does not sign: some calls are public.
 func Bearer(key string) Auth { return secretHeader("Authorization", "Bearer ", key) }
 
 // HeaderKey signs with a key in a header of the API's own.
 func HeaderKey(name, key string) Auth { return secretHeader(name, "", key) }
 
 func secretHeader(name, prefix, key string) Auth {
+	if key == "" {
+		return Auth{}
+	}
 	return Auth{Sign: func(req *http.Request, hide func(...string)) error {
 		hide(key)
 		req.Header.Set(name, prefix+key)

@@ -110,6 +110,7 @@ type Adviser interface {
 type PublicProvider interface {
 	Provider
 	// OpenPublic returns a driver without credentials, of which only Capabilities, Offers and Close
-	// are called. gputrain.Plan uses it if Open fails since a credential is missing.
+	// are called. gputrain.Plan uses it if Open fails with ErrAuth. If there is a credential, which is then
+	// wrong, OpenPublic fails.
 	OpenPublic(ctx context.Context) (Driver, error)
 }

@@ -79,11 +79,30 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	return d, nil
 }
 
+// OpenPublic opens the public list of locations. TensorDock shows it without a token.
+func (c Config) OpenPublic(ctx context.Context) (driver.Driver, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return cloud.OpenPublic(ctx, c.token, func() (driver.Driver, error) {
+		c = c.complete()
+		client, err := newClient(c, "")
+		if err != nil {
+			return nil, err
+		}
+		return cloud.New(providerName, &dock{client: client, cfg: c}, cloud.Options{}), nil
+	})
+}
+
+func (c Config) token(ctx context.Context) (string, error) {
+	return cloud.Credential(ctx, "APIToken", c.APIToken, whereTokens, "TENSORDOCK_API_TOKEN")
+}
+
 func (c Config) open(ctx context.Context) (*cloud.Driver, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	token, err := cloud.Credential(ctx, "APIToken", c.APIToken, whereTokens, "TENSORDOCK_API_TOKEN")
+	token, err := c.token(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -127,11 +127,29 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	return newDriver(p), nil
 }
 
+// OpenPublic opens the public list of offers. Vast.ai shows it without a key.
+func (c Config) OpenPublic(ctx context.Context) (driver.Driver, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return cloud.OpenPublic(ctx, c.key, func() (driver.Driver, error) {
+		p, err := newProvider(c.complete(), "")
+		if err != nil {
+			return nil, err
+		}
+		return newDriver(p), nil
+	})
+}
+
+func (c Config) key(ctx context.Context) (string, error) {
+	return cloud.CredentialOr(ctx, "APIKey", c.APIKey, keyHint, keyInFile, "VAST_API_KEY")
+}
+
 func (c Config) open(ctx context.Context) (*provider, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	key, err := cloud.CredentialOr(ctx, "APIKey", c.APIKey, keyHint, keyInFile, "VAST_API_KEY")
+	key, err := c.key(ctx)
 	if err != nil {
 		return nil, err
 	}
