@@ -59,7 +59,7 @@ func Start(job Job) (*Guardian, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Args = os.Args[:1]
+	cmd.Args = os.Args[:min(1, len(os.Args))]
 	cmd.Env = append(os.Environ(), Env+"=1") // with the credentials that the provider is to find there
 	cmd.SysProcAttr = detached()
 	pipe, err := cmd.StdinPipe()
