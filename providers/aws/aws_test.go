@@ -63,7 +63,7 @@ func prepared(t *testing.T, f *fake, change ...func(*Config)) *awsDriver {
 // offer returns the offer of an instance type.
 func offer(t *testing.T, d *awsDriver, spec gputrain.Spec, name string) driver.Offer {
 	t.Helper()
-	for _, o := range cloudtest.Offers(t, d, spec.Query()) {
+	for _, o := range cloudtest.AllOffers(t, d, spec.Query()) {
 		if o.InstanceType == name && o.Rejected == "" && o.Spot == (spec.Allocation == driver.Spot) {
 			return o
 		}

@@ -138,7 +138,7 @@ func TestHTTPClient(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(r)
 	})}
 	d := f.open(func(c *Config) { c.HTTPClient = own })
-	cloudtest.Offers(t, d, a10g.Query())
+	cloudtest.AllOffers(t, d, a10g.Query())
 	if _, err := d.launcher.images.forNode(t.Context(), "amd64", plain); err != nil {
 		t.Error(err)
 	}

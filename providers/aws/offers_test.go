@@ -66,7 +66,7 @@ func TestOffers(t *testing.T) {
 			if change == nil {
 				change = func(*Config) {}
 			}
-			got := cloudtest.Offers(t, f.open(change), tt.spec.Query())
+			got := cloudtest.AllOffers(t, f.open(change), tt.spec.Query())
 			if !slices.Equal(named(got), tt.want) {
 				t.Errorf("%q, want %q", named(got), tt.want)
 			}
@@ -103,7 +103,7 @@ func TestDevicesComeInNumbers(t *testing.T) {
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	d := startFake(t).open()
-	trn := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.Trainium2(accelerators.Count(16))})[0]
+	trn := cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.Trainium2(accelerators.Count(16))})[0]
 	if trn.Accelerator.MemoryGiB > 96 {
 		t.Errorf("a Trainium2 of %v GiB", trn.Accelerator.MemoryGiB)
 	}
@@ -111,7 +111,7 @@ func TestDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := cloudtest.Offers(t, d, driver.Query{Accelerator: inf}); len(all) != 1 || all[0].Accelerator.Count != 1 || all[0].InstanceType != "inf1.xlarge" {
+	if all := cloudtest.AllOffers(t, d, driver.Query{Accelerator: inf}); len(all) != 1 || all[0].Accelerator.Count != 1 || all[0].InstanceType != "inf1.xlarge" {
 		t.Errorf("%+v", all)
 	}
 }
@@ -124,7 +124,7 @@ func TestPrices(t *testing.T) {
 	d := f.open()
 	spec := gputrain.Spec{Accelerator: accelerators.A10G(), DiskGiB: 500, Allocation: driver.CheapestAllocation}
 	extra := (500+75)*diskUSD + addressUSD // with the image's 75 GB
-	all := cloudtest.Offers(t, d, spec.Query())
+	all := cloudtest.AllOffers(t, d, spec.Query())
 	spot, _ := all[0].HourlyUSD.USD()
 	onDemand, _ := all[1].HourlyUSD.USD()
 	if !near(spot, 0.4+extra) || !near(onDemand, 1.006+extra) || all[0].DiskGiB != 500 || all[0].EgressUSD != 0.09 {
@@ -134,7 +134,7 @@ func TestPrices(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	n := len(f.Records(opOther))
-	cloudtest.Offers(t, d, spec.Query())
+	cloudtest.AllOffers(t, d, spec.Query())
 	if more := len(f.Records(opOther)) - n; more != 0 {
 		t.Errorf("prices on demand are requested again: %d calls", more)
 	}
@@ -147,7 +147,7 @@ func TestPricesOfMany(t *testing.T) {
 	for i := range manyPrices {
 		f.types = append(f.types, fakeType{name: fmt.Sprintf("m9.%02dxlarge", i), arch: "x86_64", vcpus: 8, memoryMiB: 32768, usd: 1 + float64(i)})
 	}
-	all := cloudtest.Offers(t, f.open(), driver.Query{VCPUs: 8})
+	all := cloudtest.AllOffers(t, f.open(), driver.Query{VCPUs: 8})
 	if len(all) != manyPrices {
 		t.Fatalf("%d offers", len(all))
 	}
@@ -169,7 +169,7 @@ func TestPricesDenied(t *testing.T) {
 	f := startFake(t)
 	f.denied["AWSPriceListService.GetProducts"], f.denied["DescribeSpotPriceHistory"] = true, true
 	d := f.open()
-	all := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.A10G(), Allocation: driver.CheapestAllocation})
+	all := cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.A10G(), Allocation: driver.CheapestAllocation})
 	if len(all) != 2 || all[0].HourlyUSD != (driver.Price{}) || all[1].HourlyUSD != (driver.Price{}) || all[0].Parts != nil || all[0].EgressUSD != 0 {
 		t.Errorf("%+v", all)
 	}
@@ -187,7 +187,7 @@ func TestPricesElsewhere(t *testing.T) {
 		d := prepared(t, f, func(c *Config) { c.Region = region })
 		spec := a10g
 		spec.Allocation, spec.MaxHourlyUSD, spec.AllowUnknownPrice = driver.CheapestAllocation, 1, true
-		all := cloudtest.Offers(t, d, spec.Query())
+		all := cloudtest.AllOffers(t, d, spec.Query())
 		if len(all) != 2 || (all[0].HourlyUSD != driver.Price{}) != spotIsKnown || all[1].HourlyUSD != (driver.Price{}) {
 			t.Fatalf("%s: %+v", region, all)
 		}

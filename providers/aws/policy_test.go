@@ -29,7 +29,7 @@ func TestPolicies(t *testing.T) {
 		d := prepared(t, f)
 		spec := a10g
 		spec.Allocation = driver.CheapestAllocation
-		offers := cloudtest.Offers(t, d, spec.Query())
+		offers := cloudtest.AllOffers(t, d, spec.Query())
 		if _, known := offers[1].HourlyUSD.USD(); len(offers) != 2 || known != (i == 0) {
 			t.Errorf("%+v", offers)
 		}

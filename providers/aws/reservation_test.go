@@ -32,7 +32,7 @@ func TestReservation(t *testing.T) {
 	d := prepared(t, f, func(c *Config) { c.CapacityReservationID, c.SubnetID = "cr-00000001", testSubnets["us-east-1b"] })
 	spec := a10g
 	spec.Allocation = driver.SpotIfAvailable
-	all := cloudtest.Offers(t, d, spec.Query())
+	all := cloudtest.AllOffers(t, d, spec.Query())
 	if len(all) != 1 || all[0].Spot || len(all[0].Warnings) != 1 || !strings.Contains(all[0].Warnings[0], "cr-00000001, which is billed") {
 		t.Fatalf("%+v", all)
 	}
@@ -74,7 +74,7 @@ func TestCapacityBlock(t *testing.T) {
 	if form.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId") != "cr-00000002" || form.Get("InstanceMarketOptions.MarketType") != "capacity-block" {
 		t.Errorf("%v", form)
 	}
-	if all := named(cloudtest.Offers(t, d, a10g.Query())); !slices.Equal(all, []string{"g5.xlarge rejected"}) {
+	if all := named(cloudtest.AllOffers(t, d, a10g.Query())); !slices.Equal(all, []string{"g5.xlarge rejected"}) {
 		t.Errorf("%q", all)
 	}
 	f.Do(func() { delete(f.reserved, "cr-00000002") })

@@ -155,14 +155,14 @@ func TestHTTPClient(t *testing.T) {
 		t.Cleanup(func() { d.Close() })
 		return d.(*gcpDriver)
 	}
-	cloudtest.Offers(t, open(), oneL4.Query())
+	cloudtest.AllOffers(t, open(), oneL4.Query())
 	hosts := strings.Join(r.seen, "\n")
 	if !strings.Contains(hosts, "compute.googleapis.com ") || !strings.Contains(hosts, "cloudbilling.googleapis.com ") || strings.Contains(hosts, "Bearer") {
 		t.Errorf("%q", hosts)
 	}
 	f.Do(func() { f.tokens = true })
 	t.Setenv(keyVariable, keyFile(t, f.account(rightKey())))
-	cloudtest.Offers(t, open(), oneL4.Query())
+	cloudtest.AllOffers(t, open(), oneL4.Query())
 	if last := r.seen[len(r.seen)-1]; !strings.HasSuffix(last, "Bearer "+testToken) {
 		t.Errorf("%q", r.seen)
 	}

@@ -104,7 +104,7 @@ func TestUnclaimedNode(t *testing.T) {
 	f := startFake(t)
 	f.runScripts, f.selfDelete, f.metadataURL = true, true, metadata(t, true, "")
 	d := f.open(func(c *Config) { c.InstanceTimeout = time.Second })
-	req := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[0], 0)
+	req := request(oneL4, cloudtest.AllOffers(t, d, oneL4.Query())[0], 0)
 	// The script looks at all processes of this computer, and other tests have nodes on it.
 	req.Nodes[0].Name = "p1-" + strings.ToLower(rand.Text())
 	got, err := d.Launch(t.Context(), req)

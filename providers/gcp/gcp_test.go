@@ -63,7 +63,7 @@ func request(spec gputrain.Spec, o driver.Offer, ranks ...int) driver.Launch {
 // launch launches nodes of the first offer for the spec.
 func launch(t *testing.T, d *gcpDriver, spec gputrain.Spec, ranks ...int) ([]driver.Instance, error) {
 	t.Helper()
-	all := cloudtest.Offers(t, d, spec.Query())
+	all := cloudtest.AllOffers(t, d, spec.Query())
 	if len(all) == 0 {
 		t.Fatal("no offers")
 	}

@@ -94,7 +94,7 @@ func TestLaunchBody(t *testing.T) {
 				change = append(change, test.change)
 			}
 			d := f.open(change...)
-			req := request(test.spec, cloudtest.Offers(t, d, test.spec.Query())[0], 3)
+			req := request(test.spec, cloudtest.AllOffers(t, d, test.spec.Query())[0], 3)
 			if test.ttl > 0 {
 				req.Pool.Expires = time.Now().Add(test.ttl)
 			}
@@ -225,7 +225,7 @@ func TestOnDemandAfterSpot(t *testing.T) {
 	f := startFake(t)
 	f.noMachines, f.room = true, 0
 	d := f.open()
-	both := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
+	both := cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.L4(), Allocation: driver.SpotIfAvailable})
 	_, err := d.Launch(t.Context(), request(oneL4, both[0], 0))
 	is(t, err, driver.ErrNoCapacity, "launch")
 	f.Do(func() { f.room = 1 })
@@ -240,12 +240,12 @@ func TestExistingName(t *testing.T) {
 	f := startFake(t)
 	f.noMachines = true
 	d := f.open()
-	o := cloudtest.Offers(t, d, oneL4.Query())[0]
+	o := cloudtest.AllOffers(t, d, oneL4.Query())[0]
 	first, err := d.Launch(t.Context(), request(oneL4, o, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[1], 0) // an offer of a larger machine
+	again := request(oneL4, cloudtest.AllOffers(t, d, oneL4.Query())[1], 0) // an offer of a larger machine
 	again.Token = "token-2"
 	got, err := f.open().Launch(t.Context(), again)
 	if err != nil || len(got) != 1 || got[0].ID != first[0].ID || got[0].Offer.InstanceType != "g2-standard-4" || got[0].Offer.HourlyUSD != o.HourlyUSD {
@@ -294,7 +294,7 @@ func TestLaunchGivenUp(t *testing.T) {
 	f := startFake(t)
 	f.slow, f.noMachines = 1<<30, true
 	d := f.open()
-	o := cloudtest.Offers(t, d, oneL4.Query())[0]
+	o := cloudtest.AllOffers(t, d, oneL4.Query())[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	polled := f.Inject(fakecloud.Fault{Op: opZoneOp, After: true})
@@ -325,11 +325,11 @@ func TestMachineTypeThatAZoneLacks(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	o := cloudtest.Offers(t, d, driver.Query{Accelerator: accelerators.T4()})[0]
+	o := cloudtest.AllOffers(t, d, driver.Query{Accelerator: accelerators.T4()})[0]
 	f.Do(func() { f.gpus[testZone] = nil })
 	_, err := d.Launch(t.Context(), request(oneL4, o, 0))
 	is(t, err, driver.ErrNoCapacity, "launch")
-	o = cloudtest.Offers(t, d, oneL4.Query())[0]
+	o = cloudtest.AllOffers(t, d, oneL4.Query())[0]
 	f.Do(func() { f.zones[testZone] = nil })
 	_, err = d.Launch(t.Context(), request(oneL4, o, 0))
 	is(t, err, driver.ErrNoCapacity, "launch")
@@ -395,7 +395,7 @@ func TestLaunchOfWhatIsNoOffer(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := f.open()
-	good := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[0], 0)
+	good := request(oneL4, cloudtest.AllOffers(t, d, oneL4.Query())[0], 0)
 	for name, change := range map[string]func(*driver.Launch){
 		"offer": func(r *driver.Launch) { r.Offer.ID = "runpod-17" },
 		"pool":  func(r *driver.Launch) { r.Pool.ID = "P one" },

@@ -66,7 +66,7 @@ func TestOffers(t *testing.T) {
 				change = append(change, test.change)
 			}
 			var have []string
-			for _, o := range cloudtest.Offers(t, f.open(change...), test.spec.Query()) {
+			for _, o := range cloudtest.AllOffers(t, f.open(change...), test.spec.Query()) {
 				if o.Country != "US" {
 					t.Errorf("%+v", o)
 				}
@@ -113,7 +113,7 @@ func TestPricesAreKept(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	for range 2 {
-		cloudtest.Offers(t, f.open(), oneL4.Query())
+		cloudtest.AllOffers(t, f.open(), oneL4.Query())
 	}
 	if n := len(f.Records(opSKUs)); n != 2 {
 		t.Errorf("%d pages for two drivers; want two for the first, and none for the second", n)
@@ -121,7 +121,7 @@ func TestPricesAreKept(t *testing.T) {
 	refused := startFake(t)
 	refused.skus = nil
 	for range 2 {
-		for _, o := range cloudtest.Offers(t, refused.open(), oneL4.Query()) {
+		for _, o := range cloudtest.AllOffers(t, refused.open(), oneL4.Query()) {
 			if _, known := o.HourlyUSD.USD(); known {
 				t.Errorf("%+v", o)
 			}
@@ -135,7 +135,7 @@ func TestPricesAreKept(t *testing.T) {
 	c.failed = time.Now().Add(-failureFor)
 	c.mu.Unlock()
 	refused.Do(func() { refused.skus = testSKUs() })
-	if usd, known := cloudtest.Offers(t, refused.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || usd <= 0 {
+	if usd, known := cloudtest.AllOffers(t, refused.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || usd <= 0 {
 		t.Error("prices are not requested again")
 	}
 }
@@ -169,7 +169,7 @@ func TestPricesThatAreNotUnderstood(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
 			f.skus = skus
-			for _, o := range cloudtest.Offers(t, f.open(), oneL4.Query()) {
+			for _, o := range cloudtest.AllOffers(t, f.open(), oneL4.Query()) {
 				if usd, known := o.HourlyUSD.USD(); known {
 					t.Errorf("%s costs $%v", o.InstanceType, usd)
 				}
@@ -178,7 +178,7 @@ func TestPricesThatAreNotUnderstood(t *testing.T) {
 	}
 	f := startFake(t)
 	f.skus = append(testSKUs(), skuRow(core, "OnDemand", "h", 24988000)) // the same price twice
-	if usd, known := cloudtest.Offers(t, f.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || math.Abs(usd-0.706824) > 1e-9 {
+	if usd, known := cloudtest.AllOffers(t, f.open(), oneL4.Query())[0].HourlyUSD.USD(); !known || math.Abs(usd-0.706824) > 1e-9 {
 		t.Errorf("$%v, %v", usd, known)
 	}
 }

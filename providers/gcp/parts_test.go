@@ -65,7 +65,7 @@ func TestPriceParts(t *testing.T) {
 					test.change(c)
 				}
 			})
-			o := cloudtest.Offers(t, d, test.spec.Query())[0]
+			o := cloudtest.AllOffers(t, d, test.spec.Query())[0]
 			sum, have := 0.0, map[string]float64{}
 			for _, p := range o.Parts {
 				have[p.Name] = p.HourlyUSD
@@ -110,7 +110,7 @@ func TestOffersByCountry(t *testing.T) {
 			q.Regions, q.Countries = nil, q.Regions
 		}
 		var have []string
-		for _, o := range cloudtest.Offers(t, f.open(), q) {
+		for _, o := range cloudtest.AllOffers(t, f.open(), q) {
 			if o.Rejected == "" {
 				have = append(have, o.Region)
 			}
@@ -149,7 +149,7 @@ func TestQuota(t *testing.T) {
 		"no GPU":        {gputrain.Spec{}, 0, ""},
 	} {
 		var o driver.Offer
-		for _, offered := range cloudtest.Offers(t, d, test.spec.Query()) {
+		for _, offered := range cloudtest.AllOffers(t, d, test.spec.Query()) {
 			if offered.Rejected == "" && (name != "of 80 GB" || strings.HasPrefix(offered.InstanceType, "a2-ultragpu")) {
 				o = offered
 				break
@@ -164,7 +164,7 @@ func TestQuota(t *testing.T) {
 		t.Errorf("the project is asked %d times", n)
 	}
 	mustLaunch(t, d, oneL4, 1)
-	o := cloudtest.Offers(t, d, oneL4.Query())[0]
+	o := cloudtest.AllOffers(t, d, oneL4.Query())[0]
 	if q, err := d.Quota(t.Context(), o); err != nil || q.Machines != 2 {
 		t.Errorf("after a launch: %+v, %v", q, err)
 	}
@@ -207,7 +207,7 @@ func TestReservation(t *testing.T) {
 			d := f.open(func(c *Config) { c.Zone, c.Reservation, c.MachineType = testZone, "mine", test.kind })
 			test.spec.Allocation = driver.SpotIfAvailable
 			var all []driver.Offer
-			for _, o := range cloudtest.Offers(t, d, test.spec.Query()) {
+			for _, o := range cloudtest.AllOffers(t, d, test.spec.Query()) {
 				if o.Rejected == "" {
 					all = append(all, o)
 				}
@@ -242,7 +242,7 @@ func TestUserTags(t *testing.T) {
 	for key, value := range map[string]string{"gputrain-run": "p2", "goog-x": "y", "Team": "x", "team": "Vision", "": "x", "4711": "x", "a b": "x"} {
 		f := startFake(t)
 		d := f.open()
-		req := request(oneL4, cloudtest.Offers(t, d, oneL4.Query())[0], 0)
+		req := request(oneL4, cloudtest.AllOffers(t, d, oneL4.Query())[0], 0)
 		req.Pool.Tags = map[string]string{key: value}
 		is(t, d.Prepare(t.Context(), req.Pool), driver.ErrInvalid, "prepare")
 		_, err := d.Launch(t.Context(), req)

@@ -51,7 +51,7 @@ func TestPermissions(t *testing.T) {
 			if slices.Contains(test.groups, "for quotas and places") {
 				q.Countries = []string{"US"}
 			}
-			o := cloudtest.Offers(t, d, q)[0]
+			o := cloudtest.AllOffers(t, d, q)[0]
 			if _, err := d.Quota(t.Context(), o); slices.Contains(test.groups, "for quotas and places") {
 				if err != nil {
 					t.Error(err)

@@ -71,7 +71,7 @@ func TestDescribeByAnother(t *testing.T) {
 	d := f.open()
 	spec := gputrain.Spec{Accelerator: accelerators.T4(accelerators.Count(2)), Allocation: driver.OnDemand}
 	f.skus = append(f.skus, extraSKUs()...)
-	o := cloudtest.Offers(t, d, spec.Query())[0]
+	o := cloudtest.AllOffers(t, d, spec.Query())[0]
 	got, err := d.Launch(t.Context(), request(spec, o, 4))
 	o.Warnings, o.EgressUSD = nil, 0 // those are for the choice
 	if err != nil {
@@ -263,7 +263,7 @@ func TestNotThereYet(t *testing.T) {
 	f := startFake(t)
 	f.noMachines = true
 	d := f.open()
-	o := cloudtest.Offers(t, d, oneL4.Query())[0]
+	o := cloudtest.AllOffers(t, d, oneL4.Query())[0]
 	f.Inject(fakecloud.Fault{Op: opInsert, Cut: true, Times: -1})
 	_, err := d.Launch(t.Context(), request(oneL4, o, 0))
 	is(t, err, driver.ErrUnavailable, "launch")

@@ -44,7 +44,7 @@ func TestConfigIsAValue(t *testing.T) {
 	cfg.Regions = []string{"US-1"}
 	d := cloudtest.Open(t, cfg)
 	cfg.Regions[0] = "NORWAY-1"
-	if all := cloudtest.Offers(t, d, h100.Query()); len(all) != 1 || all[0].Region != "US-1" {
+	if all := cloudtest.AllOffers(t, d, h100.Query()); len(all) != 1 || all[0].Region != "US-1" {
 		t.Errorf("%+v", all)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v"} {

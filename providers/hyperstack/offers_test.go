@@ -43,7 +43,7 @@ func TestOffers(t *testing.T) {
 		cfg := f.config()
 		cfg.Regions = tt.config.Regions
 		var got []string
-		for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), tt.spec.Query()) {
+		for _, o := range cloudtest.AllOffers(t, cloudtest.Open(t, cfg), tt.spec.Query()) {
 			s := fmt.Sprintf("%s %v %v %d", o.ID, o.Accelerator, o.HourlyUSD, o.Available)
 			if o.Spot {
 				s += " spot"
@@ -69,7 +69,7 @@ func TestOffersThatAreRejected(t *testing.T) {
 	cfg := f.config()
 	cfg.NetworkOptimised = true
 	var got []string
-	for _, o := range cloudtest.Offers(t, cloudtest.Open(t, cfg), driver.Query{Accelerator: accelerators.H100(accelerators.AtLeast(1))}) {
+	for _, o := range cloudtest.AllOffers(t, cloudtest.Open(t, cfg), driver.Query{Accelerator: accelerators.H100(accelerators.AtLeast(1))}) {
 		got = append(got, strings.TrimSpace(o.Country+" "+o.ID+" "+o.Rejected))
 	}
 	want := []string{
@@ -111,7 +111,7 @@ func TestPrices(t *testing.T) {
 	} {
 		f := startFake(t)
 		tt.change(f)
-		o := cloudtest.Offers(t, cloudtest.Open(t, f.config()), tt.spec.Query())[0]
+		o := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), tt.spec.Query())[0]
 		var parts []string
 		for _, p := range o.Parts {
 			parts = append(parts, fmt.Sprintf("%s %.4f", p.Name, p.HourlyUSD))
@@ -165,7 +165,7 @@ func TestUserTags(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	o := cloudtest.Offers(t, d, h100.Query())[0]
+	o := cloudtest.AllOffers(t, d, h100.Query())[0]
 	for name, value := range map[string]string{"cost center": "1", "team": "a b", "": "x", "a=b": "c"} {
 		info := cloudtest.Info("p1")
 		info.Tags = map[string]string{name: value}
@@ -194,11 +194,11 @@ func TestOffersOfAnUnknownGPU(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.flavors = []row{flavorRow("US-1", "n9-Z9000x2", "Z9000-512G", 2, true), flavorRow("US-1", "n3-GH200x1", "GH200-96G", 1, true)}
-	all := cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Exact("Z9000-512G", accelerators.Count(2))})
+	all := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Exact("Z9000-512G", accelerators.Count(2))})
 	if len(all) != 1 || !all[0].Accelerator.Exact || all[0].Accelerator.Count != 2 {
 		t.Errorf("%+v", all)
 	}
-	all = cloudtest.Offers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Accelerator{Name: "GH200"}})
+	all = cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{Accelerator: accelerators.Accelerator{Name: "GH200"}})
 	if len(all) != 1 || all[0].Arch != "arm64" {
 		t.Errorf("%+v", all)
 	}

@@ -27,7 +27,7 @@ func (f *fake) kinds() map[string]int {
 // in returns an offer of a region.
 func in(t *testing.T, d driver.Driver, region string) driver.Offer {
 	t.Helper()
-	all := cloudtest.Offers(t, d, h100.Query())
+	all := cloudtest.AllOffers(t, d, h100.Query())
 	i := slices.IndexFunc(all, func(o driver.Offer) bool { return o.Region == region })
 	if i < 0 {
 		t.Fatalf("%s has no offers: %+v", region, all)
@@ -194,7 +194,7 @@ func TestNetworkOptimised(t *testing.T) {
 	cfg.NetworkOptimised = true
 	f.flavors = append(f.flavors, flavorRow("CANADA-1", "n3-L40x1", "L40", 1, false))
 	d := cloudtest.Prepared(t, cfg)
-	for _, o := range cloudtest.Offers(t, d, driver.Query{}) {
+	for _, o := range cloudtest.AllOffers(t, d, driver.Query{}) {
 		t.Errorf("%s in %s has no optimised network", o.InstanceType, o.Region)
 	}
 	req := cloudtest.Request(t, h100.Query(), in(t, d, "CANADA-1"), 0)
