@@ -1,7 +1,6 @@
 package market
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -23,7 +22,6 @@ func offerKeyOf(o driver.Offer) offerKey {
 // An avoidance is a failure of an offer's machine.
 type avoidance struct {
 	failedAt time.Time
-	reason   string
 	certain  error // not nil: the machine is the same one each time, and would fail so again
 }
 
@@ -40,12 +38,12 @@ func (m *Market) Avoid(o driver.Offer, certain error) {
 }
 
 // avoids returns why an offer's machine failed lately, or "", and the error if it would again.
-func (m *Market) avoids(o driver.Offer) (certain error, failed string) {
+func (m *Market) avoids(o driver.Offer) (failed string, certain error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a, known := m.avoided[offerKeyOf(o)]
 	if !known || time.Since(a.failedAt) >= avoidFor {
-		return nil, ""
+		return "", nil
 	}
-	return a.certain, cmp.Or(a.reason, "its launch failed")
+	return "its machine failed, or its launch", a.certain
 }

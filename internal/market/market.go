@@ -113,7 +113,7 @@ func (m *Market) judge(ctx context.Context, offers []driver.Offer) (all []weighe
 	past := m.history()
 	for _, o := range offers {
 		why := m.reject(o)
-		certain, failed := m.avoids(o)
+		failed, certain := m.avoids(o)
 		if failed == "" {
 			failed = past.Failure(o)
 		}
