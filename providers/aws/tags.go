@@ -110,7 +110,7 @@ func checkPool(pool driver.PoolInfo) error {
 		lower := strings.ToLower(key)
 		switch {
 		case strings.HasPrefix(lower, "aws:"), strings.HasPrefix(lower, "gputrain:"), key == "Name":
-			return fmt.Errorf("%w: the tag %q is reserved: choose another name than Name, aws:... and gputrain:...", driver.ErrInvalid, key)
+			return fmt.Errorf("%w: the tag %q is reserved: no name may begin with aws: or gputrain:, or be Name", driver.ErrInvalid, key)
 		case !userTagForm.MatchString(key), !tagForm.Allowed.MatchString(value):
 			return fmt.Errorf("%w: EC2 takes no tag %q=%q: use letters, digits, spaces and _.:/=+-@, at most 128 in a key and 256 in a value", driver.ErrInvalid, key, value)
 		}

@@ -57,7 +57,7 @@ func checkTags(tags map[string]string) error {
 	for key, value := range tags {
 		switch {
 		case key == tagKey, strings.HasPrefix(key, "gputrain-"), strings.HasPrefix(key, "goog"):
-			return fmt.Errorf("%w: the tag %q is reserved: choose another name than gputrain-... and goog...", driver.ErrInvalid, key)
+			return fmt.Errorf("%w: the tag %q is reserved: no name may begin with gputrain- or goog", driver.ErrInvalid, key)
 		case !labelKeyForm.MatchString(key), !labelValueForm.MatchString(value):
 			return fmt.Errorf("%w: Google takes no label %q=%q: use lower-case letters, digits, _ and -, at most 63 each, and begin a key with a letter", driver.ErrInvalid, key, value)
 		}
