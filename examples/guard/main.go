@@ -71,7 +71,13 @@ func run(ctx context.Context, out io.Writer, args ...string) error {
 	dir := flags.String("state-dir", "", "the folder of the pools' ledgers; empty means the user's own")
 	systemd := flags.Bool("systemd", false, "print a systemd unit, and do nothing")
 	cron := flags.Bool("cron", false, "print a line for crontab, and do nothing")
-	if err := flags.Parse(args); err != nil {
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), `usage: guard [flags] PROVIDER...    such as lambda, or 'lambda={"Region": "us-west-1"}'`)
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	var from []gputrain.Provider
