@@ -134,3 +134,11 @@ func (d tells) Quota(ctx context.Context, o driver.Offer) (driver.Quota, error) 
 	q.Machines += d.more
 	return q, err
 }
+
+// A listed provider has a list for anyone.
+type listed struct {
+	driver.Provider
+	list func(context.Context) (driver.Driver, error)
+}
+
+func (p listed) OpenPublic(ctx context.Context) (driver.Driver, error) { return p.list(ctx) }

@@ -219,6 +219,41 @@ func TestFlaws(t *testing.T) {
 	}
 }
 
+// A list for anyone must have offers, and must not be had with a key.
+func TestPublicOffers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(h *Harness, list func(context.Context) (driver.Driver, error))
+		says   string // empty: nothing
+	}{
+		"a list": {func(h *Harness, list func(context.Context) (driver.Driver, error)) {
+			h.MissingKey.Provider = listed{h.MissingKey.Provider, list}
+		}, ""},
+		"no list": {func(h *Harness, list func(context.Context) (driver.Driver, error)) {
+			h.MissingKey.Provider = listed{h.MissingKey.Provider, h.MissingKey.Provider.Open}
+		}, "OpenPublic without a key"},
+		"an empty list": {func(h *Harness, list func(context.Context) (driver.Driver, error)) {
+			h.MissingKey.Provider = listed{h.MissingKey.Provider, func(ctx context.Context) (driver.Driver, error) {
+				d, err := list(ctx)
+				return editedOffers(func(driver.Offer) []driver.Offer { return nil })(d.(providertestDriver)), err
+			}}
+		}, "has nothing for Harness.Spec without a key"},
+		"a list in spite of a key": {func(h *Harness, list func(context.Context) (driver.Driver, error)) {
+			h.MissingKey.Provider, h.WrongKey = listed{h.MissingKey.Provider, list}, listed{h.WrongKey, list}
+		}, "although there is a key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				h := harness(t, flaw{})
+				tt.change(&h, h.Provider.Open)
+				failures := watch(t, named(t, "open without a key for the public offers"), h)
+				if said := strings.Join(failures, "\n"); (said == "") != (tt.says == "") || !strings.Contains(said, tt.says) {
+					t.Errorf("%q; want %q", said, tt.says)
+				}
+			})
+		})
+	}
+}
+
 // A check in Harness.Without is skipped, with its reason.
 func TestWithoutSkips(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestASoundDriver$/^launch_of_what_there_is_no_room_for$").CombinedOutput()

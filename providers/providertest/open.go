@@ -12,6 +12,7 @@ func openChecks() []check {
 	return []check{
 		{"open contacts nothing before", []string{"Calls"}, openNothingBefore},
 		{"open without a key", []string{"MissingKey"}, openMissingKey},
+		{"open without a key for the public offers", []string{"MissingKey"}, openPublic},
 		{"open with a wrong key", []string{"WrongKey"}, openWrongKey},
 		{"open leaves the config as it is", nil, openConfigUnchanged},
 		{"capabilities never change", nil, openCapabilities},
@@ -39,6 +40,31 @@ func openMissingKey(c *trial) {
 	}
 	if c.failure("Provider.Open without a key", err, driver.ErrAuth) && !strings.Contains(err.Error(), c.h.MissingKey.Names) {
 		c.Errorf("Provider.Open without a key returned %q, which does not name %s", err, c.h.MissingKey.Names)
+	}
+}
+
+// A driver.PublicProvider shows its offers without a key, and not if there is one.
+func openPublic(c *trial) {
+	c.Setenv(c.h.MissingKey.Names, "")
+	public, ok := c.h.MissingKey.Provider.(driver.PublicProvider)
+	if !ok || c.h.Members != nil { // a provider that is made of others is what they are
+		return
+	}
+	d, err := public.OpenPublic(c.Context())
+	if err != nil {
+		c.Fatalf("PublicProvider.OpenPublic without a key: %v", err)
+	}
+	defer d.Close()
+	if len(c.offers(d, c.h.Spec.Query())) == 0 {
+		c.Error("Driver.Offers has nothing for Harness.Spec without a key, and the provider is a driver.PublicProvider")
+	}
+	for _, p := range []driver.Provider{c.h.Provider, c.h.WrongKey} {
+		if keyed, ok := p.(driver.PublicProvider); ok {
+			if d, err := keyed.OpenPublic(c.Context()); err == nil {
+				d.Close()
+				c.Error("PublicProvider.OpenPublic succeeds although there is a key: a wrong key would not be seen")
+			}
+		}
 	}
 }
 
