@@ -36,7 +36,7 @@ type Allocation = driver.Allocation
 const (
 	// OnDemand rents at the fixed price, and is never preempted.
 	OnDemand = driver.OnDemand
-	// SpotIfAvailable rents spot, and on demand if there is none.
+	// SpotIfAvailable rents spot, and on demand if there is none, or if that costs less.
 	SpotIfAvailable = driver.SpotIfAvailable
 	// Spot rents spot only.
 	Spot = driver.Spot

@@ -63,7 +63,7 @@ type Allocation int
 const (
 	// OnDemand rents at the fixed price, without preemption.
 	OnDemand Allocation = iota
-	// SpotIfAvailable rents spot, or on demand if there is none.
+	// SpotIfAvailable rents spot, or on demand if there is none, or if that costs less.
 	SpotIfAvailable
 	// Spot rents only spot.
 	Spot

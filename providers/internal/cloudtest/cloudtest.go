@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +26,11 @@ import (
 
 // Main is a package's TestMain: it shortens waiting, and fails on leftover goroutines.
 func Main(m *testing.M) {
+	cloud.Second = 10 * time.Millisecond // also for what Init serves: a guardian
 	gputrain.Init()
-	cloud.Second = 10 * time.Millisecond
+	if os.Getenv(doomedVariable) != "" {
+		beDoomed()
+	}
 	goleak.VerifyTestMain(m)
 }
 
