@@ -39,7 +39,7 @@ func (config) Capabilities() driver.Capabilities {
 }
 
 func (c config) offer() driver.Offer {
-	return driver.Offer{Provider: "acme", InstanceType: "small", Region: "here", VCPUs: 2, MemoryGiB: 4, HourlyUSD: driver.USD(1)}
+	return driver.Offer{Provider: "acme", InstanceType: "small", Region: "here", Country: "NO", VCPUs: 2, MemoryGiB: 4, HourlyUSD: driver.USD(1)}
 }
 
 func (c config) Offers(_ context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
@@ -198,7 +198,7 @@ func TestConformance(t *testing.T) {
 			},
 			Without: map[string]string{
 				"Fault": small, "Account": small, "Foreign": small, "States": small, "Stall": small, "Room": small, "Unpriced": small,
-				"PagedOffers": small, "MissingKey": small, "WrongKey": small, "Secrets": small,
+				"PagedOffers": small, "Funds": small, "Allow": small, "Tags": small, "MissingKey": small, "WrongKey": small, "Secrets": small,
 			},
 		}
 	})
