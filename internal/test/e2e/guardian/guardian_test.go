@@ -193,9 +193,9 @@ func killOne(t *testing.T, seed uint64, turn chan bool) {
 //
 // GPUTRAIN_GUARDIANS sets the seeds of the latter: their number, or the first and the last.
 func TestGuardians(t *testing.T) {
-	kills := 20
+	kills := 8
 	if testing.Short() {
-		kills = 3
+		kills = 1
 	}
 	firstSeed, kills := seeds.FromEnv(t, "GPUTRAIN_GUARDIANS", kills)
 	turn := make(chan bool, 2) // limits the number of programs at a time
