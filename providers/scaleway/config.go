@@ -16,7 +16,8 @@ import (
 // are set.
 type Config struct {
 	// SecretKey is the secret half of an API key, a UUID. It may be a reference. If empty, it
-	// is the SCW_SECRET_KEY variable. The access key is not needed.
+	// is the SCW_SECRET_KEY variable. The access key is not needed. Without a key gputrain.Plan shows
+	// the public list of types, prices and stock, and nothing can be rented.
 	SecretKey driver.Secret
 	// ProjectID is the project for everything that is made, a UUID. If empty, it is the
 	// SCW_DEFAULT_PROJECT_ID variable.
@@ -88,11 +89,36 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	return d, nil
 }
 
+// OpenPublic opens the public lists of types, prices and stock, which Scaleway shows without a key. Whether there is an
+// image for a type is not known by them.
+func (c Config) OpenPublic(ctx context.Context) (driver.Driver, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return cloud.OpenPublic(ctx, c.key, func() (driver.Driver, error) {
+		rate, err := currency.Of("EUR", c.USDPerEUR)
+		if err != nil {
+			return nil, err
+		}
+		client, err := newClient(c, "")
+		if err != nil {
+			return nil, err
+		}
+		a := newAPI(c, client, rate)
+		a.public = true
+		return cloud.New(providerName, a, cloud.Options{}), nil
+	})
+}
+
+func (c Config) key(ctx context.Context) (string, error) {
+	return cloud.Credential(ctx, "SecretKey", c.SecretKey, "keys are made at "+keysPage, "SCW_SECRET_KEY")
+}
+
 func (c Config) open(ctx context.Context) (*scalewayDriver, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	key, err := cloud.Credential(ctx, "SecretKey", c.SecretKey, "keys are made at "+keysPage, "SCW_SECRET_KEY")
+	key, err := c.key(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,7 @@ func (a *api) offersIn(ctx context.Context, zone string, spec driver.Query) iter
 				rejected = "is of a type at its end of service"
 			case stock[p.key] == shortage:
 				rejected = "is sold out"
+			case a.public: // the lists of images need a key
 			default:
 				at.image, rejected, err = images.fitting(ctx, p.key)
 			}

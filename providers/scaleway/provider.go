@@ -36,6 +36,7 @@ type api struct {
 	keys   hostKeys
 	starts starts
 	rate   currency.Rate // of the euro
+	public bool          // it has no key, and is asked for offers only
 
 	imageMu   sync.Mutex
 	imageZone string // of Config.Image, if that is an ID whose zone was looked up

@@ -13,7 +13,8 @@ import (
 // Config rents from TensorDock. The zero value works if TENSORDOCK_API_TOKEN is set.
 type Config struct {
 	// APIToken authenticates every call. It may be a reference. If empty, it is the
-	// TENSORDOCK_API_TOKEN variable.
+	// TENSORDOCK_API_TOKEN variable. Without a token gputrain.Plan shows the public list of
+	// locations, and nothing can be rented.
 	APIToken driver.Secret
 	// APIKey is the token's authorization ID, a UUID, with which the older API tells the
 	// account's money. It may be a reference. If empty, it is the TENSORDOCK_API_KEY variable,

@@ -23,7 +23,8 @@ import (
 // Config rents from Vast.ai. The zero value works if VAST_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. If empty, it is the VAST_API_KEY
-	// variable, then the content of ~/.config/vastai/vast_api_key.
+	// variable, then the content of ~/.config/vastai/vast_api_key. Without a key gputrain.Plan shows
+	// the public list of offers, and nothing can be rented.
 	APIKey driver.Secret
 	// Image is the Docker image of the nodes. It needs apt, as Vast installs an SSH server in
 	// it. If empty, it is DefaultImage. [Ubuntu] names NVIDIA's images. Vast stores the name: it

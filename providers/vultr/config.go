@@ -26,7 +26,8 @@ const (
 // Config rents from Vultr. The zero value works if VULTR_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. If empty, it is the VULTR_API_KEY
-	// variable.
+	// variable. Vultr also lists its plans without a key, but then some have wrong types and no stock,
+	// so gputrain.Plan needs one too.
 	APIKey driver.Secret
 	// Mode is the kind of machines. Empty means Cloud.
 	Mode Mode
