@@ -221,10 +221,11 @@ sub hold {
 	return 0;
 }
 
-# spawn starts the command of a task, or returns false if that must wait: each may need two pipes and two files.
+# spawn starts the command of a task, or returns false if that must wait: each may need two pipes and two files, which it
+# has until it is finished, after the end of its process.
 sub spawn {
 	my ($t) = @_;
-	return 0 if keys %pid >= $most;
+	return 0 if keys(%live) - @blocked > $most; # $t is live, and not among the blocked
 	my ($p, $or, $ow, $er, $ew);
 	if (!pipe($or, $ow) || !pipe($er, $ew) || !defined($p = fork)) {
 		return 0 if %pid || $t->{tries}++ < 300;

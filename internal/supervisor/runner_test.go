@@ -182,16 +182,20 @@ func TestFewDescriptors(t *testing.T) {
 	cfg.Shell = "sh -c 'ulimit -n 96; exec sh'"
 	n := start(t, connect(t, opensshtest.Start(t), ""), cfg)
 	const many = 60
-	results := make(chan result, many)
-	for range many {
-		go func() {
-			results <- run(t, n, Spec{Script: "yes out | head -n 5000; yes err | head -n 5000 >&2; sleep 0.2; ulimit -n"})
-		}()
-	}
-	for range many {
-		r := <-results
-		if r.err != nil || r.DiskFull || r.out != strings.Repeat("out\n", 5000)+"96\n" || r.errs != strings.Repeat("err\n", 5000) {
-			t.Errorf("%d and %d bytes, %+v, %v", len(r.out), len(r.errs), r.Exit, r.err)
+	for name, end := range map[string]string{
+		"runs": "sleep 0.2; ulimit -n", "has ended, and another process has its output": "ulimit -n; sleep 0.5 &",
+	} {
+		results := make(chan result, many)
+		for range many {
+			go func() {
+				results <- run(t, n, Spec{Script: "yes out | head -n 5000; yes err | head -n 5000 >&2; " + end})
+			}()
+		}
+		for range many {
+			r := <-results
+			if r.err != nil || r.DiskFull || r.out != strings.Repeat("out\n", 5000)+"96\n" || r.errs != strings.Repeat("err\n", 5000) {
+				t.Errorf("of one that %s: %d and %d bytes, %+v, %v", name, len(r.out), len(r.errs), r.Exit, r.err)
+			}
 		}
 	}
 }
