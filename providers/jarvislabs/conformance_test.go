@@ -19,7 +19,10 @@ func TestMain(m *testing.M) { cloudtest.Main(m) }
 func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 
 // The suite also passes on spot, where a paused machine was preempted.
-func TestConformanceOfSpot(t *testing.T) { conform(t, driver.Spot, cloudtest.Reads()) }
+func TestConformanceOfSpot(t *testing.T) {
+	cloudtest.Variant(t)
+	conform(t, driver.Spot, cloudtest.Reads())
+}
 
 func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
 	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {

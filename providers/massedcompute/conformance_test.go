@@ -19,6 +19,7 @@ func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
 
 // The suite also passes with a spot product, which differs in its launch and in its end.
 func TestConformanceOfSpot(t *testing.T) {
+	cloudtest.Variant(t)
 	without := cloudtest.Reads()
 	for _, op := range []providertest.Op{providertest.OpOffers, providertest.OpPrepare, providertest.OpDescribe, providertest.OpList, providertest.OpTerminate, providertest.OpRelease} {
 		without["cancel in the midst of "+string(op)] = "TestConformance has it: this is the same whatever is rented"

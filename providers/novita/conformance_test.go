@@ -20,6 +20,7 @@ func TestConformance(t *testing.T) {
 
 // The suite also passes on spot.
 func TestConformanceOfSpot(t *testing.T) {
+	cloudtest.Variant(t)
 	without := cloudtest.Reads()
 	without["Unpriced"] = "what has no spot price is not to be had on spot"
 	conform(t, gputrain.Spec{Allocation: driver.Spot}, without)

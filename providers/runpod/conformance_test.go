@@ -11,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
@@ -21,7 +22,7 @@ func TestConformance(t *testing.T) {
 	h100 := gputrain.Spec{Accelerator: accelerators.H100()}
 	spot := h100
 	spot.Allocation = driver.Spot
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name, create string
 		config       Config
 		spec         gputrain.Spec
@@ -32,6 +33,9 @@ func TestConformance(t *testing.T) {
 		{"on demand by GraphQL", opRent, Config{Cloud: Community, CountryCodes: []string{"US", "FR"}}, h100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if i > 0 {
+				cloudtest.Variant(t)
+			}
 			providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, tt.create, tt.config, tt.spec) })
 		})
 	}

@@ -22,11 +22,13 @@ func TestConformance(t *testing.T) {
 
 // The suite also passes if rentals are bids.
 func TestConformanceOfBids(t *testing.T) {
+	cloudtest.Variant(t)
 	conform(t, nil, func(_ *Config, s *gputrain.Spec) { s.Allocation = driver.Spot }, cloudtest.Reads())
 }
 
 // The suite also passes if a pool's nodes are on an overlay network, in one cluster.
 func TestConformanceOfOverlays(t *testing.T) {
+	cloudtest.Variant(t)
 	conform(t, row{"cluster_id": 42}, func(c *Config, s *gputrain.Spec) { c.UseOverlay, s.Nodes = true, 2 }, cloudtest.Reads())
 }
 

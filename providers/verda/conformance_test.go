@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 
 // The suite also passes on spot, where machines end by themselves.
 func TestConformanceOfSpot(t *testing.T) {
+	cloudtest.Variant(t)
 	const why = "TestConformance has it: it is the same whatever is rented"
 	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
 	for kind := providertest.Failed; kind < providertest.Hang; kind++ {

@@ -21,6 +21,7 @@ func TestConformance(t *testing.T) {
 
 // The suite also passes on bare metal.
 func TestConformanceOfMetal(t *testing.T) {
+	cloudtest.Variant(t)
 	conform(t, BareMetal, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, reads())
 }
 

@@ -34,6 +34,14 @@ func Main(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// Variant leaves the suite for another kind of a provider's machines out of a short run.
+func Variant(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: a short run has the suite once for each provider")
+	}
+}
+
 // PoolKey is a public key whose private half need not be kept secret.
 const PoolKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyHKUymIN5JXz3yFMJoB"
 
