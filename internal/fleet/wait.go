@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ func (w *wait) forOffers(members []*Member, err error) ([]driver.Offer, error) {
 			}
 			return nil, w.over(err)
 		}
+		w.retireUnneeded(members)
 		if !anyWanted(w.renter.fleet.config.Lock, members) {
 			return nil, nil
 		}
@@ -78,6 +80,27 @@ func (w *wait) forOffers(members []*Member, err error) ([]driver.Offer, error) {
 		}
 	}
 	return nil, nil
+}
+
+// retireUnneeded gives up those of the waiting members that no task of an elastic fleet waits for any more: their machines
+// would be paid for, and do nothing.
+func (w *wait) retireUnneeded(waiting []*Member) {
+	f := w.renter.fleet
+	if !f.config.Elastic {
+		return
+	}
+	f.config.Lock.Lock()
+	surplus := f.roster.count(func(m *Member) bool { return !m.leaves && !m.state.Over() }) - max(f.scaler.demand(), f.scaler.least)
+	var unneeded []*Member
+	for _, m := range slices.Backward(waiting) {
+		if len(unneeded) < surplus && !m.state.Over() {
+			unneeded = append(unneeded, m)
+		}
+	}
+	f.config.Lock.Unlock()
+	for _, m := range unneeded {
+		m.retire()
+	}
 }
 
 // anyWanted reports whether any of the members is not given up.

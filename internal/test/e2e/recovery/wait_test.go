@@ -180,3 +180,23 @@ func TestProvisionTimeout(t *testing.T) {
 		c.CloseAndCheck(t, p)
 	})
 }
+
+// If no task needs the node any more, nothing is rented when there is room at last.
+func TestWaitForATaskThatIsGone(t *testing.T) {
+	e2etest.InCloud(t, sim.Options{Offers: []gputrain.Offer{}}, func(t *testing.T, c *e2etest.SimCloud) {
+		p := c.Pool(t, gputrain.Spec{MaxNodes: 3, WaitForCapacity: 6 * time.Hour})
+		var jobs []*gputrain.Job
+		for range 3 {
+			jobs = append(jobs, p.Start(gputrain.Cmd("rank")))
+		}
+		after(time.Hour, func() { jobs[0].Cancel(); jobs[1].Cancel() })
+		after(2*time.Hour, func() { c.SetOffers(e2etest.OfferAt("here", 1)) })
+		if r, err := jobs[2].Wait(); err != nil || string(r.Stdout) != "0\n" {
+			t.Errorf("%q, %v", r.Stdout, err)
+		}
+		if n := c.CountLaunches(); n != 1 {
+			t.Errorf("%d machines were launched for one task", n)
+		}
+		c.CloseAndCheck(t, p)
+	})
+}
