@@ -49,8 +49,7 @@ func (a Account) providerOf(key string) string {
 
 // selfDestructs reports whether a machine can end itself.
 func (a Account) selfDestructs(inst driver.Instance) bool {
-	d, ok := a.Driver.(driver.Scripter)
-	return ok && d.Scripts(inst).SelfDestruct != ""
+	return market.SelfDestructs(a.Driver, inst)
 }
 
 // rowOf returns what the ledger keeps of a machine.

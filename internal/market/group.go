@@ -104,9 +104,6 @@ func (g group) OpenPublic(ctx context.Context) (driver.Driver, error) {
 // OpenToAsk opens a provider only to ask for its offers: without a credential, if that is missing and the provider's
 // offers are public.
 func OpenToAsk(ctx context.Context, p driver.Provider) (driver.Driver, error) {
-	if t, ok := p.(tiered); ok {
-		p = t.Provider
-	}
 	d, err := p.Open(ctx)
 	public, ok := p.(driver.PublicProvider)
 	if !ok || !errors.Is(err, driver.ErrAuth) {
@@ -144,7 +141,7 @@ func (g group) open(open func(driver.Provider) (driver.Driver, error)) (driver.D
 	drivers, errs := make([]driver.Driver, len(all)), make([]error, len(all))
 	var opening sync.WaitGroup
 	for i, p := range all {
-		opening.Go(func() { drivers[i], errs[i] = open(p) })
+		opening.Go(func() { drivers[i], errs[i] = open(p.Provider) })
 	}
 	opening.Wait()
 	d := &Group{name: g.Kind}

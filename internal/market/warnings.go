@@ -33,10 +33,15 @@ func (m *Market) warnings(ctx context.Context, w weighedOffer) (all []string) {
 
 // selfDestructs reports whether an offer's machine can end itself.
 func (m *Market) selfDestructs(o driver.Offer) bool {
-	d, ok := m.driver.(driver.Scripter)
 	inst := driver.Instance{ID: "i1", Offer: o}
 	if o.Account != "" {
 		inst.ID = o.Account + "/" + inst.ID
 	}
-	return ok && d.Scripts(inst).SelfDestruct != ""
+	return SelfDestructs(m.driver, inst)
+}
+
+// SelfDestructs reports whether a machine of a driver can end itself.
+func SelfDestructs(d driver.Driver, inst driver.Instance) bool {
+	scripter, ok := d.(driver.Scripter)
+	return ok && scripter.Scripts(inst).SelfDestruct != ""
 }
