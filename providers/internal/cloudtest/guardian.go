@@ -29,7 +29,7 @@ type doomed struct {
 	StateDir string
 }
 
-// the guardian's state in the output of a doomed program
+// A doomed program prints one of these.
 const guarded, unguarded = "guarded", "unguarded: "
 
 // beDoomed is the life of a doomed program.
@@ -55,8 +55,8 @@ func beDoomed() {
 	select {}
 }
 
-// Guardian kills programs that open a pool, at random moments after they have a guardian, and checks that nothing is left
-// of them: left returns what the fake has of pools. A short run kills one.
+// Guardian kills programs that open a pool, at random moments after they have a guardian, and the first one after it has made
+// something. It checks that nothing is left of them: left returns what the fake has of pools. A short run kills one.
 func Guardian(t *testing.T, p driver.Provider, spec gputrain.Spec, left func() []driver.Resource) {
 	config, err := guardian.Encode(p)
 	if err != nil {
@@ -70,7 +70,14 @@ func Guardian(t *testing.T, p driver.Provider, spec gputrain.Spec, left func() [
 				t.Skip("scripts/test -long runs it: a short run kills one program")
 			}
 			state := t.TempDir()
-			kill(t, doomed{config, spec, state}, time.Duration(rand.New(rand.NewPCG(seed, 0)).IntN(3000))*time.Millisecond)
+			kill(t, doomed{config, spec, state}, func() {
+				for until := time.Now().Add(time.Minute); seed == 0 && len(left()) == before; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(until) {
+						t.Fatal("the program makes nothing")
+					}
+				}
+				time.Sleep(time.Duration(rand.New(rand.NewPCG(seed, 0)).IntN(3000)) * time.Millisecond)
+			})
 			for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 				pools, err := gputrain.StateDir(state).Pools()
 				if now := left(); err == nil && len(pools) == 0 && len(now) == before {
@@ -83,8 +90,8 @@ func Guardian(t *testing.T, p driver.Provider, spec gputrain.Spec, left func() [
 	}
 }
 
-// kill starts a doomed program, and kills it after a delay from the moment at which it has a guardian.
-func kill(t *testing.T, d doomed, delay time.Duration) {
+// kill starts a doomed program, waits until it has a guardian and then until wait returns, and kills it.
+func kill(t *testing.T, d doomed, wait func()) {
 	t.Helper()
 	orders, err := cbor.Marshal(d)
 	if err != nil {
@@ -122,7 +129,7 @@ func kill(t *testing.T, d doomed, delay time.Duration) {
 		}
 		if lines.Text() == guarded {
 			go io.Copy(io.Discard, out)
-			time.Sleep(delay)
+			wait()
 			return
 		}
 	}
