@@ -1,7 +1,6 @@
 package vastai
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -143,24 +142,6 @@ func allowed(c *fakecloud.Call) bool {
 		c.Op == opDestroy && isInstance && fakecloud.Bearer(instanceKey(asInt(strings.TrimSuffix(id, "/"))))(c)
 }
 
-// askRow returns a row of the search: a good machine with changed columns. A column
-// that is changed to "-" is missing.
-func askRow(i int, changed row) row {
-	r := row{
-		"id": 1000 + i, "machine_id": 88000 + i, "host_id": 5555, "gpu_name": "RTX 4090", "num_gpus": 1, "gpu_ram": 24564,
-		"cpu_cores": 64, "cpu_cores_effective": 16.0, "cpu_ram": 262144, "disk_space": 900.5, "dph_base": 0.40 + float64(i)/100, "min_bid": 0.20,
-		"storage_cost": 0.144, "cuda_max_good": 12.9, "reliability2": 0.9934, "verification": "verified", "direct_port_count": 12,
-		"inet_down": 812.5, "inet_up": 640.2, "inet_down_cost": 0.002, "inet_up_cost": 0.003, "geolocation": "Washington, US",
-		"cluster_id": nil, "rentable": true, "rented": false, "duration": 1234567.8,
-	}
-	for k, v := range changed {
-		if r[k] = v; v == "-" {
-			delete(r, k)
-		}
-	}
-	return r
-}
-
 func asInt(v any) int {
 	n, _ := strconv.ParseFloat(fmt.Sprint(v), 64)
 	return int(n)
@@ -179,81 +160,6 @@ func failure(status int, code, msg string) fakecloud.Answer {
 }
 
 func success() fakecloud.Answer { return fakecloud.Reply(200, row{"success": true}) }
-
-func (f *fake) search(c *fakecloud.Call) fakecloud.Answer {
-	q := input(c)
-	offers := []row{}
-	for _, a := range f.asks {
-		a := copied(a)
-		disk, _ := q["allocated_storage"].(float64)
-		a["dph_total"] = a["dph_base"].(float64) + disk*a["storage_cost"].(float64)/hoursPerMonth
-		a["is_bid"] = q["type"] == "bid"
-		if f.unpriced {
-			for _, column := range []string{"dph_total", "dph_base", "min_bid", "storage_cost"} {
-				delete(a, column)
-			}
-		}
-		if matches(a, q) {
-			offers = append(offers, a)
-		}
-	}
-	order := q["order"].([]any)[0].([]any)[0].(string)
-	slices.SortStableFunc(offers, func(a, b row) int {
-		x, _ := a[order].(float64)
-		y, _ := b[order].(float64)
-		return cmp.Compare(x, y)
-	})
-	return fakecloud.Reply(200, row{"offers": offers[:min(asInt(q["limit"]), len(offers))]})
-}
-
-func copied(r row) row {
-	out := row{}
-	for k, v := range r {
-		out[k] = v
-	}
-	return out
-}
-
-// matches applies a search's filters on columns that the row has.
-func matches(a, q row) bool {
-	for column, filter := range q {
-		ops, ok := filter.(row)
-		if !ok {
-			continue
-		}
-		have, known := a[column]
-		if column == "verified" {
-			have, known = a["verification"] == "verified", true
-		}
-		if column == "geolocation" {
-			have = countryOf(fmt.Sprint(have))
-		}
-		if !known {
-			continue
-		}
-		for op, want := range ops {
-			x, _ := strconv.ParseFloat(fmt.Sprint(have), 64)
-			y, _ := strconv.ParseFloat(fmt.Sprint(want), 64)
-			good := true
-			switch op {
-			case "eq":
-				good = fmt.Sprint(have) == fmt.Sprint(want)
-			case "neq":
-				good = fmt.Sprint(have) != fmt.Sprint(want)
-			case "gte":
-				good = x >= y
-			case "lte":
-				good = x <= y
-			case "in":
-				good = slices.ContainsFunc(want.([]any), func(w any) bool { return fmt.Sprint(w) == fmt.Sprint(have) })
-			}
-			if !good {
-				return false
-			}
-		}
-	}
-	return true
-}
 
 func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	in, id := input(c), asInt(c.Vars["id"])
@@ -305,45 +211,6 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	}
 	f.instances.Put(c, strconv.Itoa(f.lastID), r)
 	return fakecloud.Reply(200, row{"success": true, "new_contract": f.lastID, "instance_api_key": instanceKey(f.lastID)})
-}
-
-// networkOf returns the network that a create asks for, or nil, and whether it exists.
-func (f *fake) networkOf(create row) (network row, known bool) {
-	env, _ := create["env"].(row)
-	for flag := range env {
-		name, asked := strings.CutPrefix(flag, "-n ")
-		if !asked {
-			continue
-		}
-		all := f.networks.All(nil)
-		i := slices.IndexFunc(all, func(n row) bool { return n["name"] == name })
-		if i < 0 {
-			return nil, false
-		}
-		return all[i], true
-	}
-	return nil, true
-}
-
-// connect makes the machine report an address on the network, and another outside.
-func (r *rental) connect(n int) {
-	if r.machine == nil {
-		return
-	}
-	text := fmt.Sprintf(`#!/bin/sh
-case "$*" in
-*"dev eth0") echo '7: eth0    inet 10.0.0.%d/24 brd 10.0.0.255 scope global eth0' ;;
-*"dev eth1") echo '9: eth1    inet 172.18.0.3/16 brd 172.18.255.255 scope global eth1' ;;
-*) exit 1 ;;
-esac
-`, n)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(r.machine.Home), "bin", "ip"), []byte(text), 0o700); err != nil {
-		panic(err)
-	}
-}
-
-func setMembers(network row, ids []int) {
-	network["instances"], network["instance_count"] = ids, len(ids)
 }
 
 func instanceKey(id int) string { return fmt.Sprintf("d15a%028d", id) }
@@ -536,72 +403,6 @@ func (f *fake) bulk(c *fakecloud.Call) fakecloud.Answer {
 			f.end(c, strconv.Itoa(asInt(id)))
 		}
 	}
-	return success()
-}
-
-func (f *fake) listKeys(c *fakecloud.Call) fakecloud.Answer {
-	all := []row{}
-	for _, k := range f.keys.All(c) {
-		all = append(all, row{"id": k["id"], "user_id": 456, f.keyField: k["text"], "created_at": "2026-08-07T10:00:00"})
-	}
-	if len(all) == 0 {
-		return fakecloud.Reply(404, "")
-	}
-	return fakecloud.Reply(200, all)
-}
-
-func (f *fake) addKey(c *fakecloud.Call) fakecloud.Answer {
-	text := input(c)["ssh_key"].(string)
-	for _, k := range f.keys.All(nil) {
-		if strings.Fields(k["text"].(string))[1] == strings.Fields(text)[1] {
-			return fakecloud.Reply(200, row{"success": false, "error": "duplicate"})
-		}
-	}
-	if f.bareKeys {
-		text = strings.Join(strings.Fields(text)[:2], " ")
-	}
-	k := f.putKey(c, text)
-	return fakecloud.Reply(200, row{"success": true, "key": row{"id": k["id"], "user_id": 456, "public_key": text, "created_at": "2026-08-07T10:00:00"}})
-}
-
-func (f *fake) putKey(c *fakecloud.Call, text string) row {
-	f.lastID++
-	k := row{"id": f.lastID, "text": text}
-	f.keys.Put(c, strconv.Itoa(f.lastID), k)
-	return k
-}
-
-func (f *fake) deleteKey(c *fakecloud.Call) fakecloud.Answer {
-	if !f.keys.Delete(c, c.Vars["id"]) {
-		return failure(400, "no_ssh_key", "No ssh key provided")
-	}
-	return success()
-}
-
-func (f *fake) listNetworks(c *fakecloud.Call) fakecloud.Answer {
-	return fakecloud.Reply(200, f.networks.All(c))
-}
-
-func (f *fake) addNetwork(c *fakecloud.Call) fakecloud.Answer {
-	in := input(c)
-	f.lastID++
-	f.networks.Put(c, strconv.Itoa(f.lastID), row{
-		"overlay_id": f.lastID, "name": in["name"], "subnet": "10.0.0.0/24", "cluster_id": asInt(in["cluster_id"]), "instance_count": 0, "instances": []int{},
-	})
-	return success()
-}
-
-func (f *fake) deleteNetwork(c *fakecloud.Call) fakecloud.Answer {
-	id := strconv.Itoa(asInt(input(c)["overlay_id"]))
-	n, ok := f.networks.Get(nil, id)
-	if !ok {
-		return failure(400, "not_found", "no such overlay")
-	}
-	members, _ := n["instances"].([]int)
-	for _, member := range slices.Clone(members) { // Vast ends them with the network
-		f.end(c, strconv.Itoa(member))
-	}
-	f.networks.Delete(c, id)
 	return success()
 }
 

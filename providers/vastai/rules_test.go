@@ -509,7 +509,7 @@ func TestNoMoneyNoLaunch(t *testing.T) {
 	}
 }
 
-// The credit is what can be spent. An API without that field has the balance.
+// Balance returns the field credit, or the field balance if the answer has no credit.
 func TestBalance(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

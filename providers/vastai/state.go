@@ -14,8 +14,8 @@ import (
 // loadTimeout bounds the pull of an image: a slower host counts as dead.
 func loadTimeout() time.Duration { return 600 * cloud.Second }
 
-// gpuWait bounds the wait of an instance for its GPU, once it has been running: its GPU is then rented
-// by another user, whose end nobody knows.
+// gpuWait bounds the time for which an instance that has run before may wait for its GPU. Another user
+// has rented the GPU, for an unknown time.
 func gpuWait() time.Duration { return 30 * cloud.Second }
 
 // machine translates an instance.
