@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
@@ -54,4 +55,19 @@ func ExamplePlan_anyOf() {
 	// h100 in NO: $2.40 an hour, $1.00 a unit of work ""
 	// a100 in US: $1.30 an hour, $1.30 a unit of work ""
 	// l40s in US: $0.90 an hour, unknown a unit of work "has accelerator L40S; the spec asks for H100 or A100"
+}
+
+// A machine that did not come up is tried again by the next pool, if it is forgotten.
+func ExampleStateDir_ForgetFailures() {
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	state := gputrain.StateDir(dir)                                                      // or StateDir(""), the user's own
+	fmt.Println(state.ForgetFailures())                                                  // all of them
+	fmt.Println(state.ForgetFailures(gputrain.Offer{Provider: "vastai", Host: "88000"})) // that of one machine, as Plan has its offer
+	// Output:
+	// <nil>
+	// <nil>
 }

@@ -86,9 +86,9 @@ type Cost struct {
 	// OverspendUSD is how much of that is more than Spec.BudgetUSD: only this program
 	// watches the budget. It is 0 if there is none.
 	OverspendUSD float64
-	// Parts is what USD is the sum of, by name: "machine", and as far as the provider's prices tell
-	// them apart "disk", "address" and others; "traffic" that was counted on the nodes; "shared" for
-	// volumes and the like that the pool has beside machines.
+	// Parts divides USD by name. "machine" includes the disk and the address, unless the provider
+	// has a price for each: then these are "disk" and "address". "traffic" was counted on the nodes.
+	// "shared" is for volumes and the like that all machines use.
 	Parts map[string]float64
 	// Bounded is false if nothing but a guardian (see [WithoutGuardian]), [Guard] or [Reap] would
 	// end a machine, all of which can fail with this computer or another: it cannot end itself, or is still on its way up and has no lease yet, or runs a task that

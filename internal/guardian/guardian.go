@@ -31,7 +31,7 @@ const saying, ready = "gputrain guardian: ", "ready"
 // readyTimeout bounds the time until a guardian is ready. It has nothing to do but to start.
 const readyTimeout = 20 * time.Second
 
-// A Job is what a guardian does.
+// A Job names the pool that a guardian ends, and the providers that have its machines.
 type Job struct {
 	StateDir   string // absolute
 	Pool       string // its ID

@@ -21,7 +21,7 @@ const exitUsage = 64
 // Main is the life of a guardian's process. It never returns.
 func Main(leave Leave) {
 	_ = os.Unsetenv(Env)                           // processes that the drivers start are no guardians
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // nobody reads what it prints once it is ready
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP) // a write to the pipe of a dead program must not end it
 	os.Exit(run(context.Background(), os.Stdin, os.Stdout, os.Stderr, leave))
 }
 

@@ -23,7 +23,7 @@ const (
 	offersFor = 7 * 24 * time.Hour
 )
 
-// An answer is what a provider has offered.
+// An answer has the offers of a provider, and the time at which it gave them.
 type answer struct {
 	At     time.Time
 	Offers []keptOffer

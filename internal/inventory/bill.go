@@ -31,7 +31,7 @@ type charge struct {
 	until time.Time
 }
 
-// traffic is what a machine has received from elsewhere, and sent there, in bytes.
+// traffic counts the bytes that a machine has received and sent.
 type traffic struct{ received, sent int64 }
 
 // spans calls f for each tariff of the machine, with the hours for which it counts if the machine ends at a time: each
@@ -118,7 +118,7 @@ func (s *Spending) FollowPrices(ctx context.Context, changed func(usd float64)) 
 		if len(ids) == 0 {
 			continue
 		}
-		found, _ := s.account.Driver.Describe(ctx, ids...) // a failed call is repeated soon
+		found, _ := s.account.Driver.Describe(ctx, ids...) // what fails is asked for again in ten minutes
 		moved := false
 		for _, inst := range found {
 			s.machines.update(inst.ID, func(m *machine) { moved = m.reprice(inst.Offer) || moved })

@@ -154,8 +154,8 @@ func noGuardians(t *testing.T, c *e2etest.Child) {
 	e2etest.Until(t, "the end of its guardians", func() bool { return len(guardians(c)) == 0 })
 }
 
-// killOne kills a program at a random moment, and nobody calls Reap. Its guardian ends what is left once the lease is over,
-// and nothing of a living pool.
+// killOne kills a program at a random moment, and does not call Reap. After the lease the program's guardian ends the pool. It
+// touches no living pool.
 func killOne(t *testing.T, seed uint64, turn chan bool) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	r := newRig(t, sim.Options{
