@@ -22,9 +22,9 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Attach resumes a pool whose program is dead, by the pool's name or ID: the same nodes with the
-// same host keys, its tasks and their results. It reads the ledger on this computer and asks the
-// provider, which must be configured as it was.
+// Attach resumes a pool whose program is dead, or has left it by [Compute.Detach], by the pool's
+// name or ID: the same nodes with the same host keys, its tasks and their results. It reads the
+// ledger on this computer and asks the provider, which must be configured as it was.
 //
 // Each task whose result the dead program did not get is one of [Compute.Jobs]: tasks that have
 // ended have their results, tasks that run go on, with their output from its start, and tasks that
@@ -66,15 +66,19 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 		return nil, errors.Join(err, driver.Close())
 	}
 	p.guard(provider)
+	giveUp := context.AfterFunc(ctx, func() { p.closeBy(func() error { return p.leave(context.Cause(ctx)) }) })
 	if err = p.attach(state); err != nil {
 		err = p.notOpened(ctx, "attach", err)
 	}
 	p.events.opened()
 	p.lives.Done()
-	if err != nil {
-		return nil, errors.Join(err, p.leavePool(err))
+	if !giveUp() && err == nil {
+		err = &Error{Provider: provider.Name(), Op: "attach", Err: context.Cause(ctx)}
 	}
-	p.attached(p.close)
+	if err != nil {
+		return nil, errors.Join(err, p.closeBy(func() error { return p.leave(err) }))
+	}
+	p.attached(ctx, p.close)
 	return &Compute{p: p, ctx: p.ctx}, nil
 }
 
@@ -82,8 +86,11 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 // runs on a computer that cannot be reached. That program is fenced off.
 func WithTakeover() Option { return func(o *options) { o.takeover = true } }
 
-// WithSecrets gives Attach the values of Task.Secrets, by name, for tasks that had not begun or are
-// tried again: a pool's journal does not keep them. Attach looks up references among them.
+// WithSecrets gives Attach the values of Spec.Secrets and Task.Secrets, by name, and that of
+// Image.DockerPassword under this name: a pool's journal does not keep them. Attach looks up references
+// among them. Without the value of a secret of a task, that task fails if it had not begun, or is tried
+// again. Without one of Spec.Secrets, this holds for every task, new ones are refused, and so is every
+// new node, as [ErrInvalid] before it is rented. What runs goes on.
 func WithSecrets(secrets map[string]Secret) Option {
 	return func(o *options) { o.secrets = secrets }
 }
@@ -154,8 +161,8 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 		return nil, nil, inventory.LedgerError("attach", fmt.Errorf("the pool's key: %w", err))
 	}
 	var p *pool
-	var spec Spec
-	j, state, err := journal.Open(l.TasksPath(), &spec, func(err error) { p.journalFailed(err) })
+	var form specForm
+	j, state, err := journal.Open(l.TasksPath(), &form, func(err error) { p.journalFailed(err) })
 	if err != nil {
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrLedger, Err: fmt.Errorf("what pool %s keeps of its tasks: %w", id, err), Hint: "Reap ends the pool"}
 	}
@@ -163,7 +170,8 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 		o.resultsDir = output.KeptPath(id, state.ResultsDir)
 	}
 	o.name = snap.Name
-	p = newPool(ctx, provider, d, spec, o, identity{
+	// The end of ctx gives up the Attach. It would end tasks, if it ended the pool's context.
+	p = newPool(context.WithoutCancel(ctx), provider, d, form.Spec, given(form.SecretNames, o.secrets), o, identity{
 		id: id, keys: ssh.KeyPair{Signer: signer, Private: key, Public: snap.AuthorizedKey}, expires: snap.Expires, generation: l.Generation(),
 	})
 	p.attaching.Store(true)
@@ -177,22 +185,81 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 	return p, state, nil
 }
 
-// leavePool releases a pool that could not be attached to. The pool stays as it was, for another
-// Attach or for Reap.
-func (p *pool) leavePool(why error) error {
-	return p.closeBy(func() error {
-		p.stop(why)
-		p.lives.Wait()
-		p.inventory.Wait()
-		p.fleet.Disconnect()
-		p.running.Wait()
-		p.resumption.dropRest(p)
-		p.background.Wait()
-		p.journal.Close()
-		defer p.events.close()
-		defer p.guardian.Released()
-		return errors.Join(p.inventory.Close(false), p.account.Driver.Close())
+// leave releases a pool as it is, as if this program died now: for another Attach, or for Reap. The
+// connections are cut first, so that nothing that ends here ends anything on the nodes, and the
+// journal is closed before tasks end here.
+func (p *pool) leave(why error) error {
+	p.mu.Lock()
+	p.fleet.Close()
+	p.mu.Unlock()
+	p.events.close() // what ends here from now on ends nowhere else
+	p.fleet.Sever()
+	p.journal.Close()
+	p.stop(why)
+	p.access.Close()
+	p.fleet.Disconnect()
+	p.lives.Wait()
+	p.inventory.Wait()
+	p.fleet.Disconnect() // from nodes that a launch in flight has made
+	p.running.Wait()
+	p.resumption.dropRest(p)
+	p.background.Wait()
+	defer p.guardian.Released()
+	return errors.Join(p.inventory.Close(false), p.account.Driver.Close())
+}
+
+// Detach ends this program's part in the pool, and nothing else, and returns the pool's ID. Nodes,
+// tasks and calls of functions go on for at least three quarters of Spec.Lease, and for longer while
+// a task with HoldsLease runs. In this time [Attach] takes all of it up, in this program or another
+// one, without [WithTakeover]. Later the nodes end themselves, as after this program's death.
+//
+// Here running calls and jobs end with an error that is [ErrClosed] and says so, and so do later
+// ones. Close does nothing more. Functions with streams are not resumed.
+//
+// Detach returns [ErrUnsupported] with the reasons, and does nothing, if money might be spent
+// without a bound: if [Cost].Bounded is false, unless that is only since machines cannot end
+// themselves and the pool has a guardian, which does it once the lease is over (see
+// [WithoutGuardian]). It does so too if machines end with this program, or if Attach could not take
+// the tasks up. If it is called again all the same, it detaches.
+func (c *Compute) Detach() (id string, err error) {
+	p := c.p
+	if !p.detached.Load() {
+		if p.ctx.Err() != nil {
+			return "", p.fleet.ClosedError()
+		}
+		if why := mustStay(p); why != nil && !p.warned.Swap(true) {
+			return "", &Error{
+				Provider: p.account.Provider, Op: "detach", Kind: ErrUnsupported, Err: errors.New(strings.Join(why, "; ")),
+				Hint: "Close ends the pool, and a second call of Detach leaves it as it is",
+			}
+		}
+	}
+	err = p.closeBy(func() error {
+		if p.ctx.Err() != nil {
+			return p.end() // tasks end with it
+		}
+		p.detached.Store(true)
+		p.events.emit(Event{Kind: EventPool, State: "detached"})
+		return p.leave(&Error{Provider: p.account.Provider, Op: "pool", Kind: ErrClosed, Err: errors.New("this program has left it by Detach"), Hint: "Attach takes it up"})
 	})
+	if !p.detached.Load() {
+		return "", p.fleet.ClosedError()
+	}
+	return p.id, err
+}
+
+// mustStay returns why this program should not leave the pool, or nil.
+func mustStay(p *pool) (why []string) {
+	why = p.spending.Unbounded(p.guardian != nil)
+	for _, n := range p.snapshot() {
+		if n.ID == "" && n.State == NodeLaunching && !p.account.Caps.Free && !p.account.Caps.Adopts {
+			why = append(why, fmt.Sprintf("the machine of node %d is being launched", n.Rank))
+		}
+	}
+	if !p.journal.Keeps() {
+		why = append(why, "its tasks are not recorded, so that Attach cannot take it up")
+	}
+	return why
 }
 
 // attach takes up the nodes and tasks of a pool.
@@ -209,6 +276,9 @@ func (p *pool) attach(state *journal.State) error {
 		return err
 	}
 	p.resume(state)
+	for _, m := range nodes {
+		m.Node.PinImage(state.Environments[m.Node.Name()].Image)
+	}
 	p.fleet.GoOn(nodes)
 	p.keepUp()
 	if err := p.fleet.AwaitEach(nodes); err != nil {
@@ -216,6 +286,7 @@ func (p *pool) attach(state *journal.State) error {
 	}
 	p.resumption.queueRest(p)
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
+	watchIdle(p)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func TestAttachCancelsTasksThatWait(t *testing.T) {
 func TestAttachGivesATaskAwayOnce(t *testing.T) {
 	c := attached(t, 1, func(c *Compute) { c.Start(Cmd("true")) })
 	n := nodeOf(c.p.fleet.Members()[0])
-	if r := n.claim(c.Jobs()[0].ID(), 1, 0, true); r != nil {
+	if r, _ := n.claim(attemptFound{task: c.Jobs()[0].ID(), attempt: 1, over: true}); r != nil {
 		t.Error("a task that a node has is queued too")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -37,7 +39,10 @@ func (n *poolNode) call(u *unit, slot int) attempt.Outcome {
 	}
 	c := &calls.Call{
 		Attempt: u.attemptOn(n), Function: u.task.call.function, Arg: arg, Stream: u.task.call.stream, Hold: u.kept,
-		Place: worker.Place{Rank: u.rank(), Slot: slot, TaskID: u.id, Attempt: u.Attempts, Accelerators: n.Node.Devices().Visible(slot, n.Slots.Slots())},
+		Place: worker.Place{Rank: u.rank(), Slot: slot, TaskID: u.id, Attempt: u.Attempts, Accelerators: n.Node.Devices().Visible(n.units(slot))},
+	}
+	if u.task.Accelerators > 0 {
+		c.Place.Units = scheduler.FormatUnits(n.units(slot))
 	}
 	if u.cluster != nil {
 		c.Members = u.cluster()
@@ -45,14 +50,21 @@ func (n *poolNode) call(u *unit, slot int) attempt.Outcome {
 	return n.calls.Call(c)
 }
 
+// units returns the units that the task with this slot holds, or nil if it has the whole node.
+func (n *poolNode) units(slot int) []int {
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	return n.Slots.Units(slot)
+}
+
 // command returns the unit's command, for a slot of a node.
 func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 	return &attempt.Command{
-		Attempt: u.attemptOn(n), NodeID: u.nodeID(slot), Args: u.task.Args, Script: u.task.Script, Env: u.task.Env,
-		Secrets: u.task.Secrets, Stdin: u.task.Stdin, HoldsLease: u.task.HoldsLease,
+		Attempt: u.attemptOn(n), NodeID: u.nodeID(n, slot), Args: u.task.Args, Script: u.task.Script, Env: u.task.Env,
+		Secrets: u.task.Secrets, Stdin: u.task.Stdin, HoldsLease: u.task.HoldsLease, TTY: u.task.TTY,
 		Place: attempt.Place{
 			Node: n.Node.Name(), NodeRank: n.Rank(), Rank: u.rank(), Nodes: max(len(u.members), 1), MasterAddr: u.master(n).Node.Addr(),
-			Slot: slot, Devices: n.Node.Devices().Env(slot, n.Slots.Slots()), Index: u.index, Attempt: u.Attempts,
+			Slot: slot, Devices: n.Node.Devices().Env(n.units(slot)), Index: u.index, Attempt: u.Attempts,
 		},
 	}
 }
@@ -60,13 +72,33 @@ func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 // attemptOn returns the part of an attempt that is the same for commands and functions.
 func (u *unit) attemptOn(n *poolNode) attempt.Attempt {
 	a := attempt.Attempt{
-		ID: u.attemptID(), Label: u.label, Context: u.ctx, Timeout: u.task.Timeout, Outputs: u.task.Outputs, Dir: u.task.Dir,
+		ID: u.attemptID(), Label: u.label, Context: u.ctx, Timeout: u.task.Timeout, Dir: u.task.Dir,
+		Outputs: u.task.Outputs, SyncEvery: u.task.SyncEvery, DropIfCancelled: u.task.DropIfCancelled,
 		Share: u.outputs(), Started: func() { n.started(u) },
 	}
+	u.watch(n, &a)
+	if len(u.task.Outputs) > 0 {
+		u.reportOutputs(n, &a)
+	}
+	a.Checkpoints = u.checkpointsOn(n, &a)
 	if u.job != nil {
 		a.Watch = u.job.show
 	}
+	if u.task.Critical {
+		a.Failed = func(f *attempt.Failure) { u.failing(u.failed(n, f)) }
+	}
 	return a
+}
+
+// reportOutputs makes the transfers of an attempt's outputs events.
+func (u *unit) reportOutputs(n *poolNode, a *attempt.Attempt) {
+	ev := Event{Kind: EventTransfer, Node: n.Rank(), State: "receiving", Task: u.id, Name: u.label, Attempt: u.Attempts}
+	a.Receiving = func() (transfer.Progress, func(error)) { return n.p.events.transfer(ev) }
+	a.SyncFailed = func(err error) {
+		failed := ev
+		failed.State, failed.Err = "failed", err
+		n.p.events.emit(failed)
+	}
 }
 
 // outputs returns the memory for the output of an attempt that is about to begin. Only a job keeps the output of
@@ -99,30 +131,49 @@ var causes = [...]Cause{
 	attempt.Exit: CauseExit, attempt.Signal: CauseSignal, attempt.OutOfMemory: CauseOutOfMemory, attempt.Timeout: CauseTimeout,
 	attempt.Cancelled: CauseCancelled, attempt.NodeLost: CauseNodeLost, attempt.NeverStarted: CauseNeverStarted,
 	attempt.Function: CauseFunction, attempt.Panic: CausePanic, attempt.WorkerLost: CauseWorkerLost, attempt.Outputs: CauseOutputs,
+	attempt.Stalled: CauseStalled,
 }
 
 // result returns the outcome of an attempt as the user sees it.
 func (u *unit) result(n *poolNode, o attempt.Outcome) (r Result, failure *TaskError, release func(), gone <-chan struct{}) {
-	r = Result{
+	n.keepers.Remove(u.keeper)
+	r = resultFrom(o)
+	if u.task.call != nil {
+		r.function = u.task.call.function
+	}
+	for i := range r.Outputs {
+		r.Outputs[i].Attempt = u.Attempts
+	}
+	if release = o.Release; release == nil {
+		release = func() {}
+	}
+	u.progress.end()
+	if o.Failure != nil {
+		failure = u.failed(n, o.Failure)
+	}
+	return r, failure, release, o.Gone
+}
+
+// resultFrom returns the result of an attempt, as far as its outcome says it.
+func resultFrom(o attempt.Outcome) Result {
+	r := Result{
 		ExitCode: o.ExitCode, Elapsed: o.Elapsed,
 		Stdout: o.Stdout.Head, StdoutBytes: o.Stdout.Bytes, StdoutFile: o.Stdout.File,
 		Stderr: o.Stderr.Head, StderrBytes: o.Stderr.Bytes, StderrFile: o.Stderr.File,
 		Truncated: o.Truncated, OutputDir: o.OutputDir, value: o.Value,
 	}
-	if u.task.call != nil {
-		r.function = u.task.call.function
-	}
 	for _, f := range o.Outputs {
-		r.Outputs = append(r.Outputs, OutputFile(f))
+		r.Outputs = append(r.Outputs, OutputFile{Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
-	if release = o.Release; release == nil {
-		release = func() {}
-	}
-	if f := o.Failure; f != nil {
-		failure = u.failure(n, causes[f.Cause], f.Err)
-		failure.ExitCode, failure.Signal, failure.Tail, failure.Stack = f.ExitCode, f.Signal, f.Tail, f.Stack
-	}
-	return r, failure, release, o.Gone
+	return r
+}
+
+// failed returns the failure of an attempt as the user sees it.
+func (u *unit) failed(n *poolNode, f *attempt.Failure) *TaskError {
+	e := u.failure(n, causes[f.Cause], f.Err)
+	e.ExitCode, e.Signal, e.Tail, e.Stack, e.Step = f.ExitCode, f.Signal, f.Tail, f.Stack, u.progress.last()
+	n.blame(e, f.Cause)
+	return e
 }
 
 // started reports that an attempt has begun to run.
@@ -160,7 +211,7 @@ func (a attemptNode) Describe() worker.NodeFacts {
 }
 
 func (a attemptNode) Open(ctx context.Context, command string) (io.ReadWriteCloser, error) {
-	s, err := a.Client().Open(ctx, command)
+	s, err := a.Commands().Open(ctx, command)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +219,7 @@ func (a attemptNode) Open(ctx context.Context, command string) (io.ReadWriteClos
 }
 
 func (a attemptNode) Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
-	return a.Client().ExecMoving(ctx, command, stdin, stdout, stderr)
+	return a.Commands().ExecMoving(ctx, command, stdin, stdout, stderr)
 }
 
 // KeepWorker records a worker, so that the next program can take it up.

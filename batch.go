@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/checkpoint"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/worker"
@@ -37,7 +39,7 @@ func (c *Compute) newBatch() *batch {
 
 // batch checks the tasks and returns a batch of them.
 func (c *Compute) batch(tasks []Task) (*batch, error) {
-	if err := c.check(tasks...); err != nil {
+	if err := cmp.Or(c.check(tasks...), oneWriter(tasks)); err != nil {
 		return nil, err
 	}
 	b := c.newBatch()
@@ -79,8 +81,10 @@ func (b *batch) resolved(tasks ...Task) ([]Task, error) {
 
 // unit adds a task to the batch.
 func (b *batch) unit(index int, t Task) *unit {
+	t.Checkpoints = t.Checkpoints.local()
 	u := &unit{id: b.c.p.nextTask(), index: index, task: t, label: t.label(index), ctx: b.ctx, batch: b}
 	b.Add(&u.Task, u, index, t.Retries, t.Target.allows)
+	u.WantUnits(t.Accelerators)
 	return u
 }
 
@@ -121,7 +125,15 @@ func (b *batch) everywhere(t Task) error {
 		members = append(members, nodeOf(m))
 	}
 	if len(members) == 0 {
-		return p.fleet.NoneReady(t.Target.allows)
+		return p.fleet.NoneReady(t.Target.allows, t.Accelerators)
+	}
+	for _, n := range members {
+		if has := n.Slots.UnitCount(); has < t.Accelerators {
+			return &Error{
+				Provider: n.Node.Provider(), Op: "broadcast", Kind: ErrInvalid, Err: fmt.Errorf("each node's share needs %d accelerators, and node %d has %d", t.Accelerators, n.Rank(), has),
+				Hint: "leave that node out with a Target, or ask for fewer with Task.Accelerators",
+			}
+		}
 	}
 	b.results = make(chan Result, len(members))
 	cluster := sync.OnceValue(func() *worker.Members { return membersOf(members) })
@@ -145,13 +157,7 @@ func (b *batch) collect() ([]Result, error) {
 		r := <-b.results
 		results[r.Index] = r
 	}
-	var errs []error
-	for i := range results {
-		if err := results[i].Err; err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return results, joinTasks(errs, len(results), "failed")
+	return results, joinResults(results)
 }
 
 // context returns a context that ends with the batch or with the node.
@@ -162,7 +168,7 @@ func (b *batch) context(n *poolNode) context.Context { return b.ContextOn(n.Slot
 func (b *batch) close() {
 	b.Close()
 	for _, u := range b.units {
-		u.pin, u.members, u.cluster = nil, nil, nil
+		u.pin, u.members, u.cluster, u.progress = nil, nil, nil, nil
 	}
 }
 
@@ -188,14 +194,30 @@ type unit struct {
 
 	kept  bool // the journal keeps it
 	alone bool // it is the only unit of a call that waits for the result
+	// siblings are the batches of the other units of its call, if an earlier program has made that.
+	siblings []*scheduler.Batch
 
 	// missing is why the unit cannot be started again: this program does not know something that an
 	// earlier program gave it.
 	missing error
 
 	// Only the goroutine that runs the unit, or holds it in the queue, touches these.
+	bill
+	brought  outputs // of the last attempt that brought any
+	progress *progress
+	keeper   *checkpoint.Keeper // nil before the first attempt, and without Checkpoints
+}
+
+// A bill is the cost of a unit so far.
+type bill struct {
 	usd      float64
-	unpriced bool // some of what it cost is not known
+	unpriced bool // some of it is not known
+}
+
+// outputs are files that an attempt has left on this computer.
+type outputs struct {
+	dir   string
+	files []OutputFile
 }
 
 func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(1), 10) }
@@ -204,8 +226,14 @@ func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(
 // an older attempt is never mistaken for that of a newer one.
 func (u *unit) attemptID() string { return u.id + "-a" + strconv.Itoa(u.Attempts) }
 
-// nodeID names an attempt on its node. It includes the slot.
-func (u *unit) nodeID(slot int) string { return u.attemptID() + "-s" + strconv.Itoa(slot) }
+// nodeID names an attempt on its node. It includes what the attempt holds there, a slot or units: so Attach finds that
+// out from a running attempt, however its program died.
+func (u *unit) nodeID(n *poolNode, slot int) string {
+	if u.task.Accelerators > 0 {
+		return u.attemptID() + "-d" + scheduler.FormatUnits(n.units(slot))
+	}
+	return u.attemptID() + "-s" + strconv.Itoa(slot)
+}
 
 // pinTo makes the unit a node's share of a broadcast to members.
 func (u *unit) pinTo(n *poolNode, members []*poolNode, cluster func() *worker.Members) {
@@ -223,17 +251,27 @@ func (u *unit) failure(n *poolNode, cause Cause, err error) *TaskError {
 }
 
 // charge adds an attempt's cost to that of its unit: the node's price for the time that the attempt
-// ran, divided by the node's slots.
+// ran, for one of the node's slots, or for as many of its devices as the attempt had.
 func (u *unit) charge(r *Result, n *poolNode) {
 	if n != nil {
 		perHour, known := r.Node.HourlyUSD.USD()
-		u.usd += perHour * r.Elapsed.Hours() / float64(n.Slots.Slots())
+		u.usd += perHour * r.Elapsed.Hours() * u.part(n)
 		u.unpriced = u.unpriced || !known
 	}
 	r.CostUSD = driver.USD(u.usd)
 	if u.unpriced {
 		r.CostUSD = Price{}
 	}
+}
+
+// part returns the part of a node that an attempt on it holds.
+func (u *unit) part(n *poolNode) float64 {
+	if u.task.Accelerators == 0 {
+		return 1 / float64(n.Slots.Slots())
+	}
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
+	return float64(u.task.Accelerators) / float64(max(n.Slots.UnitCount(), u.task.Accelerators))
 }
 
 // finish delivers the unit's result.
@@ -303,6 +341,7 @@ func (u *unit) outcome(n *poolNode, r Result, failure *TaskError, release func()
 	}
 	u.charge(&r, n)
 	r.Index, r.Attempts = u.index, u.Attempts
+	u.carry(&r, failure)
 	if failure != nil {
 		failure.Node = r.Node
 	}
@@ -311,17 +350,60 @@ func (u *unit) outcome(n *poolNode, r Result, failure *TaskError, release func()
 	return o
 }
 
-// Failure returns how the attempt failed, for the scheduler.
-func (o *attemptOutcome) Failure() scheduler.Failure {
+// carry gives a failure without outputs those of an earlier attempt, or keeps this attempt's for the next.
+func (u *unit) carry(r *Result, failure *TaskError) {
 	switch {
-	case o.failure == nil:
+	case len(r.Outputs) > 0:
+		u.brought = outputs{r.OutputDir, r.Outputs}
+	case failure != nil:
+		r.OutputDir, r.Outputs = u.brought.dir, u.brought.files
+	}
+}
+
+// drop removes what this computer has of an attempt that is followed by another one, except for its outputs.
+func (o *attemptOutcome) drop() {
+	u := o.u
+	if len(u.brought.files) == 0 || u.brought.files[0].Attempt != u.Attempts {
+		u.batch.c.p.results.Drop(u.attemptID())
+		return
+	}
+	for _, stream := range []string{o.result.StdoutFile, o.result.StderrFile} {
+		if stream != "" {
+			_ = os.Remove(stream) // the user removes the folder
+		}
+	}
+}
+
+// Failure returns how the attempt failed, for the scheduler.
+func (o *attemptOutcome) Failure() scheduler.Failure { return o.failure.scheduled() }
+
+// scheduled returns the failure, which may be nil, for the scheduler.
+func (e *TaskError) scheduled() scheduler.Failure {
+	switch {
+	case e == nil:
 		return scheduler.None
-	case o.failure.Cause == CauseCancelled, o.failure.Cause == CauseNeverStarted:
+	case e.Cause == CauseCancelled, e.Cause == CauseNeverStarted:
 		return scheduler.Final
-	case o.failure.Cause == CauseNodeLost:
+	case e.Cause == CauseNodeLost:
 		return scheduler.Lost
 	}
 	return scheduler.Failed
+}
+
+// failing cancels the other tasks of the call, if the unit is critical and no other attempt follows the failure.
+func (u *unit) failing(failure *TaskError) {
+	if u.task.Critical && failure.Cause != CauseCancelled && u.IsLast(failure.scheduled()) {
+		u.failCall(failure)
+	}
+}
+
+// failCall cancels the tasks of the call because of the unit's failure. It is called once or more.
+func (u *unit) failCall(failure *TaskError) {
+	why := &criticalError{failure}
+	u.batch.Fail(why)
+	for _, b := range u.siblings {
+		b.Fail(why)
+	}
 }
 
 // Again records that another attempt follows. It reports false if the unit cannot be started again.
@@ -335,7 +417,7 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 		return false
 	}
 	if u.job == nil { // readers of a job's output read the output of every attempt
-		p.results.Drop(u.attemptID())
+		o.drop()
 	}
 	p.journal.tried(u)
 	o.release()
@@ -361,6 +443,9 @@ func (o *attemptOutcome) End() {
 		ev.Node = o.n.Rank()
 	}
 	if o.failure != nil {
+		if u.task.Critical && o.failure.Cause != CauseCancelled {
+			u.failCall(o.failure)
+		}
 		o.result.Err, o.result.ExitCode = o.failure, o.failure.ExitCode
 		ev.Err, ev.State = o.failure, "failed"
 		if o.failure.Cause == CauseCancelled {

@@ -20,6 +20,7 @@ func fakePool(tb testing.TB, nodes, slots int) *Compute {
 	ctx, cancel := context.WithCancelCause(tb.Context())
 	p := &pool{identity: identity{id: "p"}, lifetime: lifetime{ctx: ctx, tasksCtx: ctx}, account: inventory.Account{Provider: "acme"}, spec: Spec{Nodes: nodes, Concurrency: slots}}
 	p.events = newEvents("p", nil, nil)
+	p.access = newAccess(p)
 	p.fleet = p.newFleet()
 	tb.Cleanup(func() {
 		cancel(ErrClosed)

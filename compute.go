@@ -2,6 +2,7 @@ package gputrain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 )
@@ -15,6 +16,13 @@ import (
 // place. So a Run waits for one task of an earlier Gather, not for all of it, and no kind of task
 // keeps another one from running. Tasks that wait for one another belong in a Broadcast: the tasks
 // of a Gather may have to run one by one.
+//
+// A task with [Task].Accelerators holds devices instead of a slot, and a task in a slot holds the slot's part of the
+// devices. It starts on the first node, by rank, that has as many free. Tasks that need less may overtake it, also those
+// of its own call, but only until it is the oldest: of the tasks that share its Target the one whose turn it is. Then the
+// node that has most devices free of those that are large enough is reserved for it, and nothing else starts there until
+// it has started, there or on another node. So it waits, once it is the oldest, for the tasks that run on one node at
+// most. A task in a slot, whose devices are in use, does the same.
 type Compute struct {
 	p   *pool
 	ctx context.Context // the pool's own, or that of WithContext
@@ -46,6 +54,9 @@ func (c *Compute) Cost() Cost { return c.p.cost() }
 // everything made for it removed. It returns when the provider has confirmed
 // that, or a *LeakError that names what is left. Machines that were adopted are
 // left as they were found. Closing twice is the same as once.
+//
+// If tasks with [Task].Outputs run, Close first waits for their end and for those files, for a
+// minute at most, during which the machines are billed. Task.DropIfCancelled does without.
 func (c *Compute) Close() error { return c.p.close() }
 
 // Resize changes the number of nodes. It returns when n nodes are ready and no more are left. Ranks
@@ -98,13 +109,16 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := c.check(task); err != nil {
 		return nil, err
 	}
+	if !task.Checkpoints.IsZero() {
+		return nil, &Error{Op: "broadcast", Kind: ErrInvalid, Err: errors.New("its shares would all write the Checkpoints of one name"), Hint: "use Train, which joins the parts of all nodes"}
+	}
 	b := c.newBatch()
 	defer b.close()
 	tasks, err := b.resolved(task)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.p.fleet.Wake(c.ctx, task.Target.allows); err != nil {
+	if err := c.p.fleet.Wake(c.ctx, task.Target.allows, task.Accelerators); err != nil {
 		return nil, err
 	}
 	if err := b.everywhere(tasks[0]); err != nil {
@@ -158,10 +172,13 @@ func (c *Compute) check(tasks ...Task) error {
 		return err
 	}
 	var errs []error
-	ready := ""          // the last function that was found callable
-	possible := Target{} // the last Target that was found possible
+	ready := ""        // the last function that was found callable
+	possible := Task{} // the last one whose Target and Accelerators were found possible
 	for i, t := range tasks {
 		err := t.Validate()
+		if err == nil {
+			err = c.p.given.check(t)
+		}
 		if err == nil && t.call != nil {
 			err = t.call.refused
 		}
@@ -171,13 +188,11 @@ func (c *Compute) check(tasks ...Task) error {
 			}
 		}
 		if err == nil && t.call != nil {
-			if _, encErr := t.call.encode(); encErr != nil {
-				err = &Error{Op: "call " + t.call.function, Kind: ErrInvalid, Err: fmt.Errorf("argument: %w", encErr)}
-			}
+			err = t.call.encodable()
 		}
-		if err == nil && !t.Target.allows.Equal(possible.allows) {
-			if err = c.p.impossible(t.Target); err == nil {
-				possible = t.Target
+		if err == nil && (t.Accelerators != possible.Accelerators || !t.Target.allows.Equal(possible.Target.allows)) {
+			if err = c.p.impossible(t); err == nil {
+				possible = t
 			}
 		}
 		if err != nil && len(tasks) > 1 {

@@ -14,7 +14,8 @@
 // machine (providers/local), containers (providers/container) and existing
 // hosts (providers/ssh): every node is reached over SSH, prepared the same way
 // and driven the same way. A [Spec] sets the number and size of the nodes, and
-// an [Image] what they need before they take tasks.
+// an [Image] what they need before they take tasks: a container image to run in, if it
+// names one (Image.Docker).
 //
 // # What runs
 //
@@ -35,16 +36,27 @@
 //	GPUTRAIN_RANK          index of the node among those of the call
 //	GPUTRAIN_NODES         how many those are: 1 but for Broadcast
 //	GPUTRAIN_MASTER_ADDR   address of the first of them
-//	GPUTRAIN_SLOT          which of the node's slots the task has
+//	GPUTRAIN_SLOT          a number that no other task has that runs on the node:
+//	                       which of its slots, or Spec.Concurrency and more for
+//	                       a task with Task.Accelerators
 //	GPUTRAIN_TASK_INDEX    the task's place in the call
 //	GPUTRAIN_ATTEMPT       which attempt this is, from 1
 //	GPUTRAIN_SCRATCH       an empty directory of this attempt's own
+//	GPUTRAIN_STEPS         a directory for files that say how far it has come:
+//	                       see [Step]
+//	GPUTRAIN_CHECKPOINTS   with Task.Checkpoints: the folder of its checkpoints
+//	GPUTRAIN_RESUME        the checkpoint there that it goes on from, or empty
+//	GPUTRAIN_NOTICE        a file that appears, with the seconds that are left,
+//	                       when the provider takes the node back
+//
+// The processes of a training have more: see [Launcher].
 //
 // With Spec.Concurrency above one, tasks that run at the same time on a node
 // with several accelerators have devices of their own, by CUDA_VISIBLE_DEVICES
 // (NVIDIA) or HIP_VISIBLE_DEVICES (AMD), unless Task.Env or Image.Env decides
 // that: the slots divide the devices, and if there are more slots than
-// devices, several share one.
+// devices, several share one. A task with Task.Accelerators has as many devices
+// of its own, whatever the slots are: [Compute] says how the two share a node.
 //
 // A command is over when its process exits. Processes that it left in its
 // process group are ended then; a process that has started its own session goes
@@ -58,6 +70,22 @@
 // [Pipe] does both; the faster side waits for the slower one, and after a cut connection all go on
 // where they stopped.
 //
+// [Compute.Dial], [Compute.Forward] and [Compute.Shell] reach a node beside its tasks, through the
+// pool's SSH connection, and [Compute.WriteSSHConfig] lets ssh, scp, rsync and VS Code do so.
+//
+// # Training on several nodes
+//
+// [Compute.Train] runs a program on several nodes at once, as a gang: all of it starts, or nothing does. If any part of it fails,
+// all of it ends and starts again from the newest checkpoint, as often as Training.Restarts says. Another node takes the place of
+// one that was lost. Each such start is an [Epoch]. A [Launcher] starts the processes: gputrain itself, torchrun or mpirun. The
+// program can also be a function that each node calls once. It reports its progress by a line, "gputrain: step=120/1000
+// loss=2.31" (see [Step]), and renames each finished checkpoint to $GPUTRAIN_CHECKPOINTS/step-120 (see [Checkpoints]). Without
+// progress for Training.StallTimeout, or Task.StallTimeout, it ends with [ErrStalled] and the stacks of its processes. With
+// Spec.Network, only machines that reach each other are rented.
+//
+// A pool with accelerators samples them and reports their faults: see [EventUsage] and [Usage]. A fault that ends a task is its
+// [CauseAccelerator].
+//
 // # When something fails
 //
 // A cut connection fails nothing. A task that fails by itself is started again as often as
@@ -69,8 +97,10 @@
 // can be reached, this program takes itself to be offline: it gives up no node and buys none. If
 // the process that serves functions dies, the calls that ran in it fail with [CauseWorkerLost] and
 // the last lines of its stderr, and the next call starts it again. Every attempt has an ID and a
-// directory of its own; Task.Outputs brings back what this attempt wrote, and nothing older. A
-// pattern that matches nothing fails the task, unless [Optional] marks it.
+// directory of its own; Task.Outputs brings back what this attempt wrote, and nothing older, however
+// it ended, and Task.SyncEvery while it runs, so that those of a node that is lost are here. After a
+// success a pattern that matches nothing fails the task, unless [Optional] marks it. The failure of a
+// task that is Critical cancels the rest of its call, such as the other shares of a broadcast.
 //
 // # What a node is trusted with
 //
@@ -99,10 +129,18 @@
 // the lease, those with Task.HoldsLease for as long as they run. SAFETY.md, beside this
 // package, says what is guaranteed, by what, and what is not.
 //
+// [Compute.Detach] leaves a pool on purpose, in the same way: for a program that ends before its tasks do.
+//
 // At many clouds machines cannot end themselves. There [Open] starts this program once more, as the
 // pool's guardian, which [Init] serves: if this program dies, the guardian waits for the end of the
 // lease or TTL, and ends the pool, unless it was attached to. [WithoutGuardian] declines it. [Guard]
 // does the same for all pools of some providers, on a machine that is always on.
+//
+// # Images that are ready
+//
+// [Bake] prepares one machine for a Spec, has the provider make an image of it, and ends it. Nodes of
+// later pools with the same Spec.Image start from that image, with their phases done. It outlives all
+// pools, and its storage is billed: [BakedImages] lists what there is, and [DeleteBaked] deletes it.
 //
 // # Growing and shrinking
 //

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/secretref"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -69,6 +72,14 @@ var (
 	ErrTimeout = driver.ErrTimeout
 	// ErrOutOfMemory means that the kernel ended a task for its memory.
 	ErrOutOfMemory = driver.ErrOutOfMemory
+	// ErrStalled means that a task made no progress for its StallTimeout, or said nothing for Training.StartTimeout.
+	ErrStalled = driver.ErrStalled
+	// ErrIdle means that accelerators did nothing for Spec.IdleTimeout or Training.IdleTimeout.
+	ErrIdle = driver.ErrIdle
+	// ErrAccelerator means that an accelerator is broken. The message names the node, the device and the fault.
+	ErrAccelerator = driver.ErrAccelerator
+	// ErrNoProgress means that a training gets no further, however often it starts again.
+	ErrNoProgress = driver.ErrNoProgress
 	// ErrLimit means that a node sent more than [Limits] allow.
 	ErrLimit = driver.ErrLimit
 	// ErrOutsideLink means that a folder of an Upload, a Download or an Image has
@@ -96,7 +107,8 @@ const (
 	CauseOutOfMemory
 	// CauseTimeout means that the task ran longer than Task.Timeout.
 	CauseTimeout
-	// CauseCancelled is the end of a context, or of the pool.
+	// CauseCancelled is the end of a context, or of the pool, or the failure of a task that is
+	// Critical: TaskError.Err says which.
 	CauseCancelled
 	// CauseNodeLost means that nodes were lost more often than the task may be started again.
 	CauseNodeLost
@@ -110,14 +122,23 @@ const (
 	// CauseWorkerLost means that the process that ran the function has ended.
 	CauseWorkerLost
 	// CauseOutputs means that the task succeeded, but its Outputs are missing or could not be
-	// brought back, or its result, or a value of its stream, is larger than Limits.ResultBytes.
+	// brought back (after another failure, that is only part of its text), or its result, or a value
+	// of its stream, is larger than Limits.ResultBytes.
 	CauseOutputs
+	// CauseStalled means that the task made no progress for its StallTimeout.
+	CauseStalled
+	// CauseIdle means that an accelerator of a training did nothing for its IdleTimeout.
+	CauseIdle
+	// CauseAccelerator means that an accelerator failed: TaskError.Err says which, and how.
+	CauseAccelerator
+	// CausePeer means that a process of a training failed only because another one had.
+	CausePeer
 )
 
 // String returns the cause in lower case: "out of memory".
 func (c Cause) String() string {
 	return nameOf(c, "exit", "signal", "out of memory", "timed out", "cancelled", "node lost",
-		"never started", "function error", "panic", "worker lost", "outputs")
+		"never started", "function error", "panic", "worker lost", "outputs", "stalled", "idle", "accelerator failed", "followed from another failure")
 }
 
 // If more than shownFailures tasks failed, an error shows only so many of them, with shownBytes
@@ -130,9 +151,10 @@ const (
 // A tasksError is the error of a call of which several tasks failed. errors.Is and errors.As find
 // each of their errors.
 type tasksError struct {
-	errs    []error
-	tasks   int    // of the call
-	verdict string // what happened to tasks with an error: "failed"
+	errs      []error
+	tasks     int    // of the call
+	verdict   string // what happened to tasks with an error: "failed"
+	cancelled int    // because of the first of errs, a critical task's; none of these is in errs
 }
 
 // joinTasks returns the error of a call with so many tasks, or nil if none of them has one.
@@ -140,14 +162,66 @@ func joinTasks(errs []error, tasks int, verdict string) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &tasksError{errs, tasks, verdict}
+	return &tasksError{errs: errs, tasks: tasks, verdict: verdict}
+}
+
+// joinResults returns the error of a call with these results, or nil if none has one. If a critical task has failed, its
+// error is the first, and tasks that were only cancelled because of it are counted.
+func joinResults(results []Result) error {
+	cancelled, first := 0, -1 // the index of the critical task
+	for i := range results {
+		if why, ok := causedBy(results[i].Err); ok {
+			cancelled, first = cancelled+1, why.first.Index
+		}
+	}
+	var errs []error
+	if first >= 0 && results[first].Err != nil {
+		errs = append(errs, results[first].Err)
+	}
+	for i := range results {
+		if _, echo := causedBy(results[i].Err); results[i].Err != nil && i != first && !echo {
+			errs = append(errs, results[i].Err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &tasksError{errs: errs, tasks: len(results), verdict: "failed", cancelled: cancelled}
+}
+
+// criticalGrace is the time between TERM and KILL of tasks that are cancelled because a critical one has failed.
+const criticalGrace = 500 * time.Millisecond
+
+// A criticalError is why a task was cancelled: a critical one of the same call has failed.
+type criticalError struct{ first *TaskError }
+
+func (e *criticalError) Error() string {
+	return "a critical task of the call has failed: " + firstLine(e.first.Error())
+}
+
+func (e *criticalError) Unwrap() error { return e.first }
+
+// KillGrace is for cutoff.Grace.
+func (e *criticalError) KillGrace() time.Duration { return criticalGrace }
+
+// causedBy returns the failure of a critical task because of which a task was cancelled, if it was.
+func causedBy(err error) (*criticalError, bool) {
+	failed, ok := err.(*TaskError)
+	if !ok || failed.Cause != CauseCancelled {
+		return nil, false
+	}
+	return errors.AsType[*criticalError](failed.Err)
 }
 
 // Error returns the text of each error, or, if there are many, a line that counts them and a line
 // for each of the first.
 func (e *tasksError) Error() string {
+	also := ""
+	if e.cancelled > 0 {
+		also = "\n" + count(e.cancelled, "other task") + " cancelled because of the first failure, of a critical task"
+	}
 	if len(e.errs) <= shownFailures {
-		return errors.Join(e.errs...).Error()
+		return errors.Join(e.errs...).Error() + also
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d tasks %s%s; %d of them:", len(e.errs), e.tasks, e.verdict, e.causes(), shownFailures)
@@ -158,7 +232,7 @@ func (e *tasksError) Error() string {
 		}
 		b.WriteString("\n" + line)
 	}
-	return b.String()
+	return b.String() + also
 }
 
 // causes counts the causes of tasks that ran: " (900 exit, 100 timed out)".
@@ -193,13 +267,17 @@ type TaskError struct {
 	// Attempt counts from 1; 0 means that it was never started.
 	Attempt int
 	Cause   Cause
+	// Rank is the process of a [Training] that failed, and Step the last step that the task reported, or 0.
+	Rank int
+	Step int64
 	// ExitCode is the command's, or -1 if it did not exit by itself.
 	ExitCode int
 	// Signal is the name of the signal that ended it, without SIG: "KILL".
 	Signal string
 	// Tail is the last lines of stderr, without secrets.
 	Tail string
-	// Stack is the stack of a panic, on the node.
+	// Stack is the stack of a panic, on the node, or of the processes of a task that stalled, or the traceback of the exception
+	// that ended a process of [Torchrun], if torch's decorator record is on its main function.
 	Stack string
 	// Err is the cause as an error, if there is one.
 	Err error
@@ -274,8 +352,14 @@ func (e *TaskError) Unwrap() []error {
 		errs = append(errs, ErrTimeout)
 	case CauseNodeLost:
 		errs = append(errs, ErrNodeLost)
+	case CauseStalled:
+		errs = append(errs, ErrStalled)
+	case CauseIdle:
+		errs = append(errs, ErrIdle)
+	case CauseAccelerator:
+		errs = append(errs, ErrAccelerator)
 	case CauseCancelled:
-		if !errors.Is(e.Err, context.DeadlineExceeded) {
+		if _, echo := causedBy(e); echo || !errors.Is(e.Err, context.DeadlineExceeded) {
 			errs = append(errs, context.Canceled)
 		}
 	}
@@ -288,8 +372,8 @@ func (e *TaskError) Unwrap() []error {
 // A BootstrapError describes why a node could not be made ready. errors.Is finds [ErrBootstrap] in
 // it.
 type BootstrapError struct {
-	// Node is the node, and Phase the phase that failed: "packages", "python",
-	// "pip", "files", "setup 1/2".
+	// Node is the node, and Phase the phase that failed: "before 1/2", "packages",
+	// "python", "pip", "files", "setup 1/2".
 	Node  Node
 	Phase string
 	// ExitCode is that of the phase's command, or -1 if there was none.
@@ -320,4 +404,100 @@ func nameOf[T ~int](v T, names ...string) string {
 		return fmt.Sprintf("%T(%d)", v, int(v))
 	}
 	return names[v]
+}
+
+// faults collects everything that is wrong, so that one error reports all of it.
+type faults []string
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+func (f *faults) count(name string, n int) {
+	if n < 0 {
+		f.add("%s is %d; it counts, so it cannot be negative", name, n)
+	}
+}
+
+func (f *faults) amount(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		f.add("%s is %v; it must be a number from 0 up", name, v)
+	}
+}
+
+// bounds checks a minimum, and the maximum whose name begins with Max.
+func (f *faults) bounds(name string, least, most float64) {
+	f.amount(name, least)
+	f.amount("Max"+name, most)
+	if most > 0 && least > most {
+		f.add("%s is %v, more than the %v of Max%[1]s", name, least, most)
+	}
+}
+
+// names rejects empty names in a list.
+func (f *faults) names(list string, all []string) {
+	for i, s := range all {
+		where := fmt.Sprintf("%s[%d]", list, i)
+		if strings.TrimSpace(s) == "" {
+			f.add("%s is empty", where)
+		}
+		f.text(where, s)
+	}
+}
+
+func (f *faults) duration(name string, d time.Duration) {
+	if d < 0 {
+		f.add("%s is %v; it cannot be negative", name, d)
+	}
+}
+
+// text rejects text that cannot be handed to a process.
+func (f *faults) text(name, s string) {
+	if strings.ContainsRune(s, 0) {
+		f.add("%s has a NUL byte, which no process can be given", name)
+	}
+}
+
+// secret rejects a value that cannot be handed to a process, and a malformed reference.
+func (f *faults) secret(name string, s Secret) {
+	f.text(name, string(s))
+	if err := secretref.Check(string(s)); err != nil {
+		f.add("%s: %v", name, err)
+	}
+}
+
+// env rejects names that sh cannot set, and credentials, which belong into secrets. Values are not printed.
+func (f *faults) env(where, secrets string, env map[string]string) {
+	for name, value := range env {
+		f.envName(where, name)
+		f.text(fmt.Sprintf("%s[%q]", where, name), value)
+		if credential.IsNamed(name, value) {
+			f.add("%s[%q] is a credential by its name, and Env is kept in clear; use %s, or another name if it is none", where, name, secrets)
+		}
+	}
+}
+
+func (f *faults) envName(where, name string) {
+	if !isEnvName(name) {
+		f.add("%s has the name %q; sh takes letters, digits and _, not starting with a digit", where, name)
+	}
+	if strings.HasPrefix(name, "GPUTRAIN_") {
+		f.add("%s has the name %q; names with GPUTRAIN_ are gputrain's own", where, name)
+	}
+}
+
+func isEnvName(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// err joins the faults into one ErrInvalid, or returns nil.
+func (f faults) err(what string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &Error{Op: what, Kind: ErrInvalid, Err: errors.New(strings.Join(f, "; "))}
 }

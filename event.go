@@ -14,6 +14,8 @@ import (
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/internal/watchdog"
 )
 
 // An Event is one change of state, of a pool, a node, a phase of its
@@ -31,40 +33,67 @@ type Event struct {
 	// For EventNode it is a NodeState's name. A node of an elastic pool that gets another
 	// rank reports its state once more.
 	//
-	// For EventPool it is "opening", "ready", "spent", "closing" or "closed"; "audit" if the
+	// For EventPool it is "opening", "ready", "spent", "closing" or "closed"; "detached" as the
+	// last event of a pool that [Compute.Detach] leaves; "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
 	// yet; "settling" while the pool waits to see what a call without a clean answer has
 	// made or, if Err is nil, until the provider's lists are complete; "waiting" while nodes wait for
 	// room, quota or a price, with the reason as Err: see Spec.WaitForCapacity; "launching" while
-	// offers refuse, with how many were tried; "ledger", "journal" or "history" if these could not be
-	// written; "guardian" if another process ends the pool should this program die, or with Err
-	// why none can, see [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out.
+	// offers refuse, with how many were tried; "ledger", "journal", "history" or "ssh config" if these
+	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
+	// "guardian" if another process ends the pool should this program die, or with Err why none can, see
+	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "image" if nodes
+	// start from the usual image, since the baked one is gone.
+	//
+	// For EventTransfer it is "sending" or "receiving", and then "done" or "failed".
 	//
 	// For EventPhase it is "started", "cached", "done" or "failed"; for EventTask "queued",
-	// "started", "done", "failed" or "cancelled"; for EventPreemption "notice", then "done"
+	// "started", "done", "failed" or "cancelled", or "silent" (see Task.StallTimeout); for EventPreemption "notice", then "done"
 	// or "failed" of Spec.OnPreemption, or "spared" if the machine was not taken back.
+	//
+	// For EventTraining it is "waiting", "starting", "running" with the checkpoint that it goes on from as Path, "failing"
+	// with the root cause as Err, "restarting" or "done"; "checkpoint" once one is on this computer, whose name is Path, or
+	// with Err if it could not come; and "preflight" for what may slow the gang down.
+	//
+	// For EventUsage it is "sample"; "fault" with Err as soon as an accelerator fails, or may fail soon; "lagging" for a
+	// process that is behind the others, or a device that is slower than they are; or "idle" after half of Spec.IdleTimeout.
 	State string
-	// Phase is the phase of the bootstrap, for EventPhase, or "build for" a
-	// platform.
+	// Phase is the phase of the bootstrap, for EventPhase, "build for" a platform, "baked image" for
+	// what a node takes over from the image that it was started from, or "bake" for [Bake]'s own. For
+	// EventTransfer of an Image's files it is "files".
 	Phase string
-	// For EventTask and EventRetry, Task is the task's ID, which is unique in the pool, Name its
-	// name, and Attempt the number of the attempt.
+	// For EventTask and EventRetry, and EventTransfer of a task's Outputs and Checkpoints, Task is the task's ID, which
+	// is unique in the pool, Name its name, and Attempt the number of the attempt.
 	Task, Name string
 	Attempt    int
-	// Elapsed is how long it took, if it is over; for "waiting", how long it has lasted; for
+	// Elapsed is how long it took, if it is over; for "waiting", "idle" and EventTransfer, how long it has lasted; for
 	// EventPreemption, how long the node has left.
 	Elapsed time.Duration
 	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
 	// states "bootstrapping" and "ready".
 	HostKey       string
 	HostKeySource HostKeySource
-	// Until is when the wait ends at the latest, for "settling" and "waiting". Zero means that there is no such
-	// time.
+	// Until is when the wait ends at the latest, for "settling" and "waiting", and when the pool ends, for "idle". Zero means
+	// that there is no such time.
 	Until time.Time
+	// For EventTransfer, Path is the path on the node, as the call named it; it is empty for an Image's
+	// files and a task's Outputs, and the name of one of its Checkpoints. Bytes have moved so far, of TotalBytes: of content
+	// that was not on the other side before. TotalBytes is 0 if the whole is not known, as for a folder that is
+	// downloaded. BytesPerSecond is the rate since the last event of the transfer, and in the last event that
+	// of all of it. A transfer that starts again after a lost connection counts again too.
+	Path              string
+	Bytes, TotalBytes int64
+	BytesPerSecond    float64
 	// CostUSD is what the pool has cost so far, for EventCost.
 	CostUSD float64
 	// Omitted is how many events were left out, for EventOmitted.
 	Omitted int
+	// Epoch is the number of the epoch, for EventTraining, and for EventStep and "lagging" of a training.
+	Epoch int
+	// Step is what a task reported, for EventStep.
+	Step Step
+	// Usage describes what the node's accelerators do, for EventUsage of state "sample".
+	Usage Usage
 	// Err is the error, without secrets and without characters that control a terminal.
 	Err error
 }
@@ -89,6 +118,17 @@ const (
 	EventCost
 	// EventPreemption reports that a node's provider will take it back. Elapsed says how soon.
 	EventPreemption
+	// EventTransfer reports how far an Upload, a Download, the files of an Image or a task's Outputs have
+	// come, on one node: twice a second at most, once the transfer has lasted a second, and then its
+	// end. It also reports, with Err, that Outputs could not come while their task runs: see
+	// Task.SyncEvery.
+	EventTransfer
+	// EventTraining is a change of a [Training]. Name is its name.
+	EventTraining
+	// EventStep is a step that a task or a training has reported: one a second at most.
+	EventStep
+	// EventUsage is a sample of what a node's accelerators do, every ten seconds, or a fault of one.
+	EventUsage
 	// EventOmitted takes the place of events that were left out because too many waited for
 	// a slow function of WithEvents: see [WithEvents].
 	EventOmitted
@@ -96,7 +136,7 @@ const (
 
 // String returns the kind in lower case: "node".
 func (k EventKind) String() string {
-	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "omitted")
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "transfer", "training", "step", "usage", "omitted")
 }
 
 // These bound how many events of a kind may wait for the function of [WithEvents].
@@ -128,7 +168,7 @@ var eventBacklog = output.Backlog[Event]{
 
 func (ev *Event) class() output.Class {
 	switch {
-	case ev.Kind == EventTask && (ev.Err == nil || ev.State == "cancelled"), ev.Kind == EventPhase && ev.Err == nil, ev.Kind == EventCost:
+	case ev.Kind == EventTask && (ev.Err == nil || ev.State == "cancelled"), ev.Kind == EventPhase && ev.Err == nil, ev.Kind == EventCost, ev.Kind == EventTransfer, ev.Kind == EventStep, ev.Kind == EventUsage && ev.Err == nil:
 		return eventRoutine
 	case ev.Kind == EventTask, ev.Kind == EventRetry:
 		return eventFailure
@@ -140,6 +180,7 @@ func (ev *Event) class() output.Class {
 type events struct {
 	pool    string
 	backlog *output.Events[Event] // nil without a function and a logger
+	silence watchdog.Silence      // of running tasks
 
 	mu       sync.Mutex
 	progress *openProgress // nil after the pool has opened
@@ -211,15 +252,93 @@ func (ev Event) log(l *slog.Logger) {
 	add("task", ev.Task, ev.Task != "")
 	add("name", ev.Name, ev.Name != "")
 	add("attempt", ev.Attempt, ev.Attempt > 0)
+	add("path", ev.Path, ev.Path != "")
+	add("bytes", ev.Bytes, ev.Kind == EventTransfer && ev.Err == nil)
+	add("totalBytes", ev.TotalBytes, ev.TotalBytes > 0)
+	add("bytesPerSecond", int64(ev.BytesPerSecond), ev.BytesPerSecond > 0)
 	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
 	add("until", ev.Until, !ev.Until.IsZero())
 	add("usd", ev.CostUSD, ev.Kind == EventCost)
 	add("omitted", ev.Omitted, ev.Omitted > 0)
+	add("epoch", ev.Epoch, ev.Epoch > 0)
+	add("step", ev.Step.N, ev.Kind == EventStep)
+	add("steps", ev.Step.Of, ev.Step.Of > 0)
+	add("values", ev.Step.Values, len(ev.Step.Values) > 0)
+	add("accelerators", ev.Usage.Accelerators, len(ev.Usage.Accelerators) > 0)
 	if ev.Err != nil {
 		l.Warn(ev.Kind.String(), append(attrs, "error", ev.Err.Error())...)
 		return
 	}
+	if ev.Kind == EventTransfer && ev.State != "done" || ev.Kind == EventStep || ev.Kind == EventUsage {
+		l.Debug(ev.Kind.String(), attrs...)
+		return
+	}
 	l.Info(ev.Kind.String(), attrs...)
+}
+
+const (
+	// A transfer that lasts less than transferDelay is not reported.
+	transferDelay = time.Second
+	// transferPause is the time between two events of a transfer.
+	transferPause = 500 * time.Millisecond
+)
+
+// A transferReport emits the events of one transfer.
+type transferReport struct {
+	events *events
+
+	mu        sync.Mutex
+	ev        Event // as it was emitted last
+	began, at time.Time
+	moved     int64 // when an event was emitted last
+	shown     bool
+}
+
+// transfer returns what is told how far a transfer is, and what is called at its end. The event describes it.
+func (e *events) transfer(ev Event) (transfer.Progress, func(error)) {
+	if e.backlog == nil {
+		return nil, func(error) {}
+	}
+	ev.Kind = EventTransfer
+	now := time.Now()
+	r := &transferReport{events: e, ev: ev, began: now, at: now}
+	return r.progress, r.end
+}
+
+func (r *transferReport) progress(done, total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.ev.Bytes, r.ev.TotalBytes = done, total
+	if now.Sub(r.began) < transferDelay || r.shown && now.Sub(r.at) < transferPause {
+		return
+	}
+	r.emit(now, max(done-r.moved, 0), now.Sub(r.at))
+	r.at, r.moved, r.shown = now, done, true
+}
+
+// end reports the end of a transfer that was reported before.
+func (r *transferReport) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.shown {
+		return
+	}
+	r.ev.State = "done"
+	if err != nil {
+		r.ev.State = "failed" // the call, or the task, returns why
+	}
+	now := time.Now()
+	r.emit(now, r.ev.Bytes, now.Sub(r.began))
+}
+
+// emit emits an event, with the rate of so many bytes in a time. r.mu is held.
+func (r *transferReport) emit(now time.Time, bytes int64, took time.Duration) {
+	r.ev.Elapsed, r.ev.BytesPerSecond = now.Sub(r.began), 0
+	if took > 0 {
+		r.ev.BytesPerSecond = float64(bytes) / took.Seconds()
+	}
+	r.events.emit(r.ev)
 }
 
 // An openProgress is how far the opening of a pool has come, by its events. The error of an Open

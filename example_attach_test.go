@@ -45,6 +45,41 @@ func ExampleAttach() {
 	// the older one: true
 }
 
+// A program leaves a pool as it is, and another one, or the same, takes it up.
+func ExampleCompute_Detach() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	state := gputrain.WithStateDir(dir)
+	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{}, state)
+	if err != nil {
+		log.Fatal(err)
+	}
+	job := pool.Start(gputrain.Script("echo begun; sleep 0.2; echo ended"))
+	id, err := pool.Detach()
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = job.Wait()
+	fmt.Println("left here:", errors.Is(err, gputrain.ErrClosed))
+
+	again, err := gputrain.Attach(ctx, local.Config{}, id, state)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer again.Close()
+	for _, job := range again.Jobs() {
+		r, err := job.Wait()
+		fmt.Printf("%q %v\n", r.Stdout, err)
+	}
+	// Output:
+	// left here: true
+	// "begun\nended\n" <nil>
+}
+
 func ExamplePools() {
 	dir, err := os.MkdirTemp("", "state-")
 	if err != nil {

@@ -57,6 +57,25 @@ func ExamplePlan_anyOf() {
 	// l40s in US: $0.90 an hour, unknown a unit of work "has accelerator L40S; the spec asks for H100 or A100"
 }
 
+// Nodes of a training on several nodes must reach each other: a plan says which offers cannot.
+func ExamplePlan_network() {
+	cloud := sim.New(sim.Options{Offers: []gputrain.Offer{
+		{InstanceType: "h100.8", Region: "north", HourlyUSD: driver.USD(20), Capabilities: &driver.Capabilities{PrivateNetwork: true}},
+		{InstanceType: "h100.8", Region: "south", HourlyUSD: driver.USD(16), Capabilities: &driver.Capabilities{}},
+	}})
+	defer cloud.Close()
+	plan, err := gputrain.Plan(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{Nodes: 2, Network: gputrain.NetworkPrivate})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range plan {
+		fmt.Printf("%s %s %q\n", c.Offer.InstanceType, c.Offer.Region, c.Rejected)
+	}
+	// Output:
+	// h100.8 north ""
+	// h100.8 south "its nodes have no private network, which the spec's Network asks for"
+}
+
 // A machine that did not come up is tried again by the next pool, if it is forgotten.
 func ExampleStateDir_ForgetFailures() {
 	dir, err := os.MkdirTemp("", "state-")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"strings"
 	"time"
 
@@ -57,6 +58,32 @@ func ExampleImage() {
 	// Output: model tiny
 }
 
+// The pool's secrets are in every command, function and phase, and are written nowhere. A variable that is a credential
+// by its name is refused elsewhere.
+func ExampleSpec_secrets() {
+	os.Setenv("EXAMPLE_TOKEN", "hunter2")
+	defer os.Unsetenv("EXAMPLE_TOKEN")
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{
+		Secrets: map[string]gputrain.Secret{"HF_TOKEN": "env://EXAMPLE_TOKEN"},
+		Image:   gputrain.Image{Setup: []string{`test -n "$HF_TOKEN" && echo yes >there`}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	r, _ := pool.Run(gputrain.Script(`cat there; test "$HF_TOKEN" = hunter2 && echo the task has it`))
+	fmt.Printf("%s", r.Stdout)
+	t := gputrain.Cmd("true")
+	t.Env = map[string]string{"WANDB_API_KEY": "hunter2"}
+	_, err = pool.Run(t)
+	fmt.Println(err)
+	// Output:
+	// yes
+	// the task has it
+	// task: invalid: Env["WANDB_API_KEY"] is a credential by its name, and Env is kept in clear; use Task.Secrets or Spec.Secrets, or another name if it is none
+}
+
 // This is what a Python project typically needs.
 func ExampleImage_python() {
 	spec := gputrain.Spec{Image: gputrain.Image{
@@ -69,6 +96,55 @@ func ExampleImage_python() {
 	}}
 	fmt.Println(spec.Validate())
 	// Output: <nil>
+}
+
+// A project's own list of packages decides what nodes have. A requirements.txt does, too.
+func ExampleImage_requirements() {
+	spec := gputrain.Spec{Image: gputrain.Image{
+		Requirements: "pyproject.toml", // and uv.lock, which is beside it
+		Include:      []string{"./src"},
+		Setup:        []string{"python -c 'import torch'"},
+	}}
+	fmt.Println(spec.Validate())
+	// Output: <nil>
+}
+
+// Before comes before system packages and Python, and Setup after everything else.
+func ExampleImage_before() {
+	image := gputrain.Image{
+		Before: []string{"echo first >order"},
+		Setup:  []string{"echo last >>order"},
+	}
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{Image: image})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	r, _ := pool.Run(gputrain.Script(`cat order; echo "lines come as they are printed: $PYTHONUNBUFFERED"`))
+	fmt.Printf("%s", r.Stdout)
+	// Output:
+	// first
+	// last
+	// lines come as they are printed: 1
+}
+
+// Tasks run in a container of this image: on machines by their own Docker, and at clouds that rent containers it is the
+// image that is rented.
+func ExampleImage_docker() {
+	spec := gputrain.Spec{Image: gputrain.Image{
+		Docker:         "ghcr.io/team/train:2.1-cuda12.9",
+		DockerUser:     "robot",
+		DockerPassword: "env://GHCR_TOKEN", // looked up when the pool is opened, and kept nowhere
+		Setup:          []string{"python -c 'import torch'"},
+	}}
+	fmt.Println(spec.Validate())
+
+	spec.Image.Docker = "https://ghcr.io/team/train"
+	fmt.Println(spec.Validate())
+	// Output:
+	// <nil>
+	// spec: invalid: Image.Docker: "https://ghcr.io/team/train" is not the name of an image: its registry is no host and port; it must be like debian:12 or ghcr.io/team/train:2.1
 }
 
 // Every container of the pool sees the folder, which stays when the containers go.

@@ -19,7 +19,8 @@ func ExampleTask() {
 	t.Secrets = map[string]gputrain.Secret{"WANDB_API_KEY": "env://WANDB_API_KEY"}
 	t.Timeout = 20 * time.Minute       // while it runs; waiting for a node does not count
 	t.Retries = 2                      // if the task itself fails
-	t.Outputs = []string{"out/*.json"} // are brought back after a success
+	t.Outputs = []string{"out/*.json"} // come back however it ends
+	t.SyncEvery = 10 * time.Minute     // and while it runs
 	fmt.Println(t.Validate())
 	// Output: <nil>
 }
@@ -206,4 +207,18 @@ func ExampleSecret_reference() {
 	// Output:
 	// the task has both
 	// secret TOKEN: invalid: "env://EXAMPLE_TOKN": the variable is not set
+}
+
+// A command with a terminal draws its progress, as it does for a person. WithOutput shows the last state of such a line.
+func ExampleTask_terminal() {
+	pool := start(1)
+	defer pool.Close()
+
+	t := gputrain.Script(`test -t 1 && printf '\r 50%%' && printf '\r100%%\n'; stty size <&1; echo $TERM`)
+	t.TTY = true
+	t.Env = map[string]string{"COLUMNS": "120"}
+	r, err := pool.Run(t)
+	fmt.Printf("%q %v\n", r.Stdout, err)
+	// Output:
+	// "\r 50%\r100%\n24 120\nxterm-256color\n" <nil>
 }

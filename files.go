@@ -16,13 +16,21 @@ import (
 	"github.com/gputrain/gputrain/internal/uploads"
 )
 
-// A FileOption changes what Upload or Download does with symbolic links that lead out of the folder
-// that is copied. An absolute link counts as one that does.
+// A FileOption changes what Upload or Download does: which nodes a Download is from, see [From], or
+// what becomes of symbolic links that lead out of the folder that is copied. An absolute link counts
+// as one that does.
 type FileOption func(*fileOptions)
 
 type fileOptions struct {
 	links []transfer.Links
+	from  []Target
 }
+
+// From makes Download copy from the nodes that a target allows, and from no others:
+// From(OnRank(2)). Nodes that are not ready do not count. If none is left, Download returns an
+// error, which is [ErrInvalid] for a rank or labels that the pool cannot have. Upload takes no From:
+// every node has what was uploaded.
+func From(t Target) FileOption { return func(o *fileOptions) { o.from = append(o.from, t) } }
 
 // KeepOutsideLinks makes Download keep links that lead out of the folder. A program that reads the
 // folder later, also by an Upload, may follow them to any file of this machine that the node chose.
@@ -40,21 +48,34 @@ func linkOption(l transfer.Links) FileOption {
 	return func(o *fileOptions) { o.links = append(o.links, l) }
 }
 
-// linksOf returns what the options ask for. There may be one option, of those allowed.
-func linksOf(op string, opts []FileOption, allowed ...transfer.Links) (transfer.Links, error) {
+// fileOptionsOf returns what the options ask for. There may be one for links, of those allowed.
+func fileOptionsOf(op string, opts []FileOption, allowed ...transfer.Links) (links transfer.Links, from Target, err error) {
 	var o fileOptions
 	for _, option := range opts {
 		option(&o)
 	}
-	switch {
-	case len(o.links) == 0:
-		return transfer.RefuseOutside, nil
-	case len(slices.Compact(o.links)) > 1:
-		return 0, &Error{Op: op, Kind: ErrInvalid, Err: errors.New("its options for links contradict each other")}
-	case !slices.Contains(allowed, o.links[0]):
-		return 0, &Error{Op: op, Kind: ErrInvalid, Err: errors.New("KeepOutsideLinks is for Download only, and FollowOutsideLinks for Upload")}
+	var f faults
+	for _, t := range o.from {
+		t.validate(&f)
 	}
-	return o.links[0], nil
+	invalid := func(text string) error { return &Error{Op: op, Kind: ErrInvalid, Err: errors.New(text)} }
+	switch {
+	case len(o.from) > 0 && op == "upload":
+		err = invalid("From is for Download only: an upload is for all nodes, also those that join later")
+	case len(o.from) > 1:
+		err = invalid("it has more than one From; OnLabels allows several nodes")
+	case len(o.from) == 1:
+		from, err = o.from[0], f.err(op)
+	}
+	switch {
+	case err != nil || len(o.links) == 0:
+		return transfer.RefuseOutside, from, err
+	case len(slices.Compact(o.links)) > 1:
+		return 0, from, invalid("its options for links contradict each other")
+	case !slices.Contains(allowed, o.links[0]):
+		return 0, from, invalid("KeepOutsideLinks is for Download only, and FollowOutsideLinks for Upload")
+	}
+	return o.links[0], from, nil
 }
 
 // Upload copies a file or folder of this machine to every node, to the path remote: relative to the
@@ -72,7 +93,7 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	links, err := linksOf("upload", opts, transfer.SkipOutside, transfer.FollowOutside)
+	links, _, err := fileOptionsOf("upload", opts, transfer.SkipOutside, transfer.FollowOutside)
 	if err != nil {
 		return err
 	}
@@ -105,8 +126,8 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 }
 
 // Download copies the file or folder remote of every node into the folder local of this machine:
-// that of node rank 0 arrives as local/0/<name>, and so on. If a node does not have it, the error
-// names that node, and the other nodes' files still arrive.
+// that of node rank 0 arrives as local/0/<name>, and so on. [From] names other nodes than all. If a
+// node does not have it, the error names that node, and the other nodes' files still arrive.
 //
 // Nothing outside of local is written, whatever a node sends. Local may be a symbolic link, but no
 // link below it is followed. A node's link is kept if it leads to a place in the downloaded folder.
@@ -117,20 +138,23 @@ func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	links, err := linksOf("download", opts, transfer.SkipOutside, transfer.KeepOutside)
+	links, from, err := fileOptionsOf("download", opts, transfer.SkipOutside, transfer.KeepOutside)
 	if err != nil {
 		return err
 	}
 	if remote == "" {
 		return &Error{Op: "download", Kind: ErrInvalid, Err: errors.New("no path was given")}
 	}
-	c.p.mu.Lock()
-	nodes := c.p.readyNodes()
-	c.p.mu.Unlock()
+	nodes, err := c.sources(from)
+	if err != nil {
+		return err
+	}
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error {
+		progress, end := c.p.events.transfer(Event{Node: n.Rank(), State: "receiving", Path: remote})
 		err := n.Node.Files().Download(ctx, remote, local, transfer.DownloadOptions{
-			Below: strconv.Itoa(n.Rank()), Links: links, Limits: n.p.opts.limits.transfer(),
+			Below: strconv.Itoa(n.Rank()), Links: links, Progress: progress, Limits: n.p.opts.limits.transfer(),
 		})
+		end(err)
 		if err != nil {
 			return fmt.Errorf("node %d: download %s: %w", n.Rank(), remote, transfer.Explain(err, "KeepOutsideLinks or SkipOutsideLinks"))
 		}
@@ -138,8 +162,27 @@ func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 	})
 }
 
+// sources returns the nodes that take tasks now and that a target allows.
+func (c *Compute) sources(t Target) (nodes []*poolNode, err error) {
+	p := c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	nodes = p.readyNodes()
+	if t.allows.IsAny() {
+		return nodes, nil
+	}
+	allowed := p.fleet.Tasks.Allowed(t.allows, false)
+	nodes = slices.DeleteFunc(nodes, func(n *poolNode) bool { return !slices.Contains(allowed, n.Slots) })
+	if len(nodes) == 0 {
+		return nil, p.fleet.NoneReady(t.allows, 0)
+	}
+	return nodes, nil
+}
+
 func (n *poolNode) upload(ctx context.Context, up uploads.Upload) error {
-	if err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links}); err != nil {
+	progress, end := n.p.events.transfer(Event{Node: n.Rank(), State: "sending", Path: up.Remote})
+	err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links, Progress: progress})
+	if end(err); err != nil {
 		return fmt.Errorf("node %d: upload %s: %w", n.Rank(), up.Remote, transfer.Explain(err, "SkipOutsideLinks or FollowOutsideLinks"))
 	}
 	return nil
@@ -179,6 +222,8 @@ func (c *Compute) each(nodes []*poolNode, do func(context.Context, *poolNode) er
 		defer c.p.mu.Unlock()
 		return c.p.fleet.NoNodes()
 	}
+	c.p.use.transfers.Add(1)
+	defer c.p.use.transfers.Add(-1)
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {

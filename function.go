@@ -112,8 +112,9 @@ func result[Out any](name string, out Out) (codec.Body, error) {
 // Name returns the name under which the function is registered.
 func (f *Function[In, Out]) Name() string { return f.callee.name }
 
-// With returns the function with a Name, Timeout, Retries and Target for its calls, as [Task] has
-// them; f is not changed. If the task sets another field, each call returns [ErrInvalid] before
+// With returns the function with a Name, Timeout, Retries, Target, Accelerators and Critical for its
+// calls, as [Task] has them; f is not changed. If the task sets another field, each call returns
+// [ErrInvalid] before
 // anything runs. A later With replaces the whole of an earlier one.
 func (f *Function[In, Out]) With(t Task) *Function[In, Out] {
 	return &Function[In, Out]{f.callee.with(t)}
@@ -271,10 +272,12 @@ type callee struct {
 
 // callOptions are the fields of a Task that a call of a function can have.
 type callOptions struct {
-	name    string
-	timeout time.Duration
-	retries int
-	target  Target
+	name         string
+	timeout      time.Duration
+	retries      int
+	target       Target
+	accelerators int
+	critical     bool
 }
 
 // register registers a function under its name. After Init was called, it refuses the function: the
@@ -295,11 +298,11 @@ func register(name, position string, h worker.Handler, types ...reflect.Type) ca
 
 // with returns calls with other options.
 func (c callee) with(t Task) callee {
-	c.options = callOptions{t.Name, t.Timeout, t.Retries, t.Target}
+	c.options = callOptions{t.Name, t.Timeout, t.Retries, t.Target, t.Accelerators, t.Critical}
 	rest := t
-	rest.Name, rest.Timeout, rest.Retries, rest.Target = "", 0, 0, Target{}
+	rest.Name, rest.Timeout, rest.Retries, rest.Target, rest.Accelerators, rest.Critical = "", 0, 0, Target{}, 0, false
 	if c.refused == nil && !reflect.ValueOf(rest).IsZero() {
-		c.refused = &Error{Op: "call " + c.name, Kind: ErrInvalid, Err: errors.New("With takes Name, Timeout, Retries and Target of a Task, and no other field")}
+		c.refused = &Error{Op: "call " + c.name, Kind: ErrInvalid, Err: errors.New("With takes Name, Timeout, Retries, Target, Accelerators and Critical of a Task, and no other field")}
 	}
 	return c
 }
@@ -308,6 +311,7 @@ func (c callee) with(t Task) callee {
 func (c callee) task(marshal func() (codec.Body, error), s *worker.Stream) Task {
 	return Task{
 		Name: c.options.name, Timeout: c.options.timeout, Retries: c.options.retries, Target: c.options.target,
+		Accelerators: c.options.accelerators, Critical: c.options.critical,
 		call: &call{function: c.name, marshal: marshal, stream: s, refused: c.refused},
 	}
 }

@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/fleet"
@@ -17,6 +18,7 @@ type LeakError = inventory.LeakError
 type reporter struct{ p *pool }
 
 func (r reporter) Changed(c fleet.Change) {
+	r.p.access.Changed()
 	r.p.events.emit(Event{Kind: EventNode, Node: c.Rank, State: c.State.String(), Err: c.Err, HostKey: c.HostKey, HostKeySource: c.HostKeySource})
 }
 
@@ -26,6 +28,21 @@ func (r reporter) Preemption(rank int, what string, elapsed time.Duration, err e
 		ev.Err = r.p.withoutSecrets(err)
 	}
 	r.p.events.emit(ev)
+	if what == "notice" || what == "spared" {
+		r.p.lives.Go(func() { r.announce(rank, what == "spared", elapsed) })
+	}
+}
+
+// announce tells the tasks of a node. The pool's lock may be held when it is started.
+func (r reporter) announce(rank int, spared bool, left time.Duration) {
+	r.p.mu.Lock()
+	members := slices.Clone(r.p.fleet.Members())
+	r.p.mu.Unlock()
+	for _, m := range members {
+		if m.Rank() == rank {
+			nodeOf(m).announce(spared, left)
+		}
+	}
 }
 
 func (r reporter) Billed(usd float64) { r.p.events.emit(Event{Kind: EventCost, CostUSD: usd}) }
@@ -53,7 +70,7 @@ func (p *pool) record() error {
 	if err := p.inventory.Begin(dir, p.keys.Private); err != nil {
 		return err
 	}
-	p.journal = recorder{journal.Create(p.inventory.TasksPath(), p.spec, p.results.Path(), p.journalFailed)}
+	p.journal = recorder{journal.Create(p.inventory.TasksPath(), formOf(p.spec), p.results.Path(), p.journalFailed)}
 	return nil
 }
 

@@ -68,7 +68,8 @@ func (j *Job) ID() string { return j.id }
 // Done is closed when the job is over.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
-// Cancel ends the job, on the node too. Wait returns once that is done.
+// Cancel ends the job, on the node too. Wait returns once that is done, and its Outputs have come: see
+// [Task].
 func (j *Job) Cancel() { j.cancel() }
 
 // Wait returns the job's result when it is over, with the result's Err.

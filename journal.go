@@ -2,24 +2,14 @@ package gputrain
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/attempt"
-	"github.com/gputrain/gputrain/internal/calls"
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/journal"
-	"github.com/gputrain/gputrain/internal/output"
-	"github.com/gputrain/gputrain/internal/scheduler"
-	"github.com/gputrain/gputrain/internal/supervisor"
-	"github.com/gputrain/gputrain/internal/worker"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -42,8 +32,35 @@ func (r recorder) begin(units []*unit, alone bool) {
 // tried records that an attempt failed and that another one follows.
 func (r recorder) tried(u *unit) {
 	if u.kept {
-		r.Tried(journal.Tries{ID: u.id, Attempts: u.Attempts, Failures: u.Failures, Losses: u.Losses, USD: u.usd, Unpriced: u.unpriced, At: time.Now().UnixNano()})
+		r.Tried(journal.Tries{
+			ID: u.id, Attempts: u.Attempts, Failures: u.Failures, Losses: u.Losses, USD: u.usd, Unpriced: u.unpriced, At: time.Now().UnixNano(),
+			Brought: u.brought.form(),
+		})
 	}
+}
+
+// form returns outputs as a journal stores them, or nil if there are none.
+func (o outputs) form() *journal.Brought {
+	if len(o.files) == 0 {
+		return nil
+	}
+	b := &journal.Brought{Dir: o.dir}
+	for _, f := range o.files {
+		b.Files = append(b.Files, journal.OutputFile(f))
+	}
+	return b
+}
+
+// outputsOf reverses outputs.form.
+func outputsOf(b *journal.Brought) (o outputs) {
+	if b == nil {
+		return outputs{}
+	}
+	o.dir = b.Dir
+	for _, f := range b.Files {
+		o.files = append(o.files, OutputFile(f))
+	}
+	return o
 }
 
 // concluded records how a unit ended, until it is delivered, and calls written once that is in the
@@ -82,9 +99,15 @@ func batchesOf(units []*unit) []journal.Batch {
 		most = len(units) // each command is a batch
 	}
 	batches := make([]journal.Batch, 0, most)
+	call := ""
+	if slices.ContainsFunc(units, func(u *unit) bool { return u.task.Critical }) {
+		call = units[0].id
+	}
 	for len(units) > 0 {
 		n := alike(units)
-		batches = append(batches, batchOf(units[:n]))
+		b := batchOf(units[:n])
+		b.Call = call
+		batches = append(batches, b)
 		units = units[n:]
 	}
 	return batches
@@ -142,7 +165,8 @@ func batchOf(units []*unit) journal.Batch {
 func taskForm(t Task) journal.Task {
 	f := journal.Task{
 		Name: t.Name, Args: t.Args, Script: t.Script, Env: t.Env, Dir: t.Dir, Stdin: t.Stdin, Timeout: int64(t.Timeout),
-		Retries: t.Retries, HoldsLease: t.HoldsLease, Outputs: t.Outputs,
+		Retries: t.Retries, HoldsLease: t.HoldsLease, Outputs: t.Outputs, SyncEvery: int64(t.SyncEvery), DropIfCancelled: t.DropIfCancelled,
+		Accelerators: t.Accelerators, Critical: t.Critical, TTY: t.TTY, StallTimeout: int64(t.StallTimeout), Checkpoints: checkpointsForm(t.Checkpoints),
 	}
 	if len(t.Secrets) > 0 { // without this check, most tasks would pay for the iterator
 		f.Secrets = slices.Sorted(maps.Keys(t.Secrets))
@@ -164,7 +188,9 @@ func taskForm(t Task) journal.Task {
 func taskOf(f journal.Task, secrets map[string]Secret) (t Task, missing error) {
 	t = Task{
 		Name: f.Name, Args: f.Args, Script: f.Script, Env: f.Env, Dir: f.Dir, Stdin: f.Stdin, Timeout: time.Duration(f.Timeout),
-		Retries: f.Retries, HoldsLease: f.HoldsLease, Outputs: f.Outputs, Target: targetOf(f),
+		Retries: f.Retries, HoldsLease: f.HoldsLease, Outputs: f.Outputs, SyncEvery: time.Duration(f.SyncEvery), DropIfCancelled: f.DropIfCancelled,
+		Target: targetOf(f), Accelerators: f.Accelerators, Critical: f.Critical, TTY: f.TTY, StallTimeout: time.Duration(f.StallTimeout),
+		Checkpoints: checkpointsOf(f.Checkpoints),
 	}
 	missing = f.Missing()
 	if f.Function != "" {
@@ -176,7 +202,7 @@ func taskOf(f journal.Task, secrets map[string]Secret) (t Task, missing error) {
 	for _, name := range f.Secrets {
 		value, ok := secrets[name]
 		if !ok {
-			missing = fmt.Errorf("it needs the secret %s, which is kept nowhere; give it to Attach by WithSecrets", name)
+			missing = notKept(name)
 			continue
 		}
 		if t.Secrets == nil {
@@ -185,6 +211,22 @@ func taskOf(f journal.Task, secrets map[string]Secret) (t Task, missing error) {
 		t.Secrets[name] = value
 	}
 	return t, missing
+}
+
+// checkpointsForm returns settings as a journal stores them, or nil if none are kept.
+func checkpointsForm(c Checkpoints) *journal.Checkpoints {
+	if c.IsZero() {
+		return nil
+	}
+	return &journal.Checkpoints{Dir: c.Dir, To: c.To, Keep: c.Keep, Every: int64(c.Every), Shared: c.Shared}
+}
+
+// checkpointsOf reverses checkpointsForm.
+func checkpointsOf(f *journal.Checkpoints) Checkpoints {
+	if f == nil {
+		return Checkpoints{}
+	}
+	return Checkpoints{Dir: f.Dir, To: f.To, Keep: f.Keep, Every: time.Duration(f.Every), Shared: f.Shared}
 }
 
 func targetOf(f journal.Task) Target {
@@ -219,6 +261,7 @@ func outcomeOf(id string, r Result) *journal.Outcome {
 	if e, ok := errors.AsType[*TaskError](r.Err); ok {
 		o.More.Failure = &journal.Failure{
 			Name: e.Name, Signal: e.Signal, Tail: e.Tail, Stack: e.Stack, Attempt: e.Attempt, Cause: int(e.Cause), ExitCode: e.ExitCode,
+			Rank: e.Rank, Step: e.Step,
 		}
 		o.More.Failure.SetErr(e.Err)
 	}
@@ -247,7 +290,7 @@ func resultOf(o *journal.Outcome, index int, n Node, function string) Result {
 	if f := m.Failure; f != nil {
 		r.Err = &TaskError{
 			Index: index, Name: f.Name, Node: n, Attempt: f.Attempt, Cause: Cause(f.Cause), ExitCode: f.ExitCode,
-			Signal: f.Signal, Tail: f.Tail, Stack: f.Stack, Err: f.Err(),
+			Signal: f.Signal, Tail: f.Tail, Stack: f.Stack, Rank: f.Rank, Step: f.Step, Err: f.Err(),
 		}
 	}
 	return r
@@ -268,247 +311,4 @@ func nodeAt(l journal.Location) Node {
 		HourlyUSD: l.USD.Price, Accelerator: l.Accelerator, PublicAddr: l.PublicAddr, PrivateAddr: l.PrivateAddr, OS: l.OS, Arch: l.Arch,
 		VCPUs: l.VCPUs, MemoryGiB: l.MemoryGiB, labels: l.Labels, HostKey: l.HostKey, HostKeySource: HostKeySource(l.HostKeySource),
 	}
-}
-
-// A resumption is the tasks of an earlier program that Attach resumes, and what is known of the
-// nodes that they may run on.
-type resumption struct {
-	environments map[string]journal.Environment // by the machine's name
-	workers      map[string]journal.Worker      // by the machine's name
-	tasks        map[string]*resumedTask        // by ID
-	order        []*resumedTask
-}
-
-// A resumedTask is a task of an earlier program. pool.mu guards taken.
-type resumedTask struct {
-	unit    *unit
-	pending *journal.Pending
-	taken   bool // it is over, or a node has it, or no node may have it any more
-}
-
-// resume makes jobs of the tasks that were not delivered. Tasks that ended have their results.
-func (p *pool) resume(state *journal.State) {
-	p.resumption = &resumption{environments: state.Environments, workers: state.Workers, tasks: map[string]*resumedTask{}}
-	c := &Compute{p: p, ctx: p.ctx}
-	for _, pending := range state.Tasks {
-		b := c.newBatch()
-		b.results = make(chan Result, 1)
-		u := b.resumedUnit(pending)
-		b.units = []*unit{u}
-		p.fleet.Tasks.TakeTurn(&u.Task)
-		b.Watch()
-		job := b.newJob()
-		if o := pending.Outcome; o != nil {
-			r := resultOf(o, u.index, nodeAt(state.Location(o)), pending.Task.Function)
-			u.End(r.size())
-			job.show(output.Reopen(output.Kept{Head: r.Stdout, Bytes: r.StdoutBytes, File: r.StdoutFile}), output.Reopen(output.Kept{Head: r.Stderr, Bytes: r.StderrBytes, File: r.StderrFile}))
-			b.results <- r
-		}
-		t := &resumedTask{unit: u, pending: pending, taken: pending.Outcome != nil}
-		p.resumption.tasks[u.id] = t
-		p.resumption.order = append(p.resumption.order, t)
-		job.follow(b)
-	}
-}
-
-// resumedUnit returns the unit that a task was in the earlier program.
-func (b *batch) resumedUnit(t *journal.Pending) *unit {
-	task, missing := taskOf(t.Task, b.c.p.opts.secrets)
-	u := b.unit(t.Unit.Index, task)
-	u.id, u.label, u.kept, u.missing = t.Unit.ID, t.Unit.Label, true, missing
-	u.Attempts, u.Failures, u.Losses, u.usd, u.unpriced = t.Tries.Attempts, t.Tries.Failures, t.Tries.Losses, t.Tries.USD, t.Tries.Unpriced
-	return u
-}
-
-// nodeIDPattern matches unit.nodeID: the task, the attempt and the slot.
-var nodeIDPattern = regexp.MustCompile(`^(t[0-9]+)-a([0-9]+)-s([0-9]+)$`)
-
-// take resumes what was found on a node, before the node takes anything new.
-func (n *poolNode) take(found []supervisor.Found) {
-	for _, f := range found {
-		if m := nodeIDPattern.FindStringSubmatch(f.ID); m != nil {
-			n.takeTask(f, m[1], number(m[2]), number(m[3]))
-			continue
-		}
-		if w := n.p.resumption.workers[n.Node.Name()]; w.Name == f.ID && !f.Over {
-			n.calls.Adopt(calls.Worker{Name: w.Name, Binary: w.Binary, Starts: w.Starts}, n.claimCall)
-			continue
-		}
-		n.Node.Supervisor().End(f.ID) // it is a step of the bootstrap, or a dead worker
-	}
-}
-
-// number parses digits. It returns -1 for a number that is too large.
-func number(digits string) int {
-	i, err := strconv.Atoi(digits)
-	if err != nil {
-		return -1
-	}
-	return i
-}
-
-// claim gives a task that was found on the node its slot again. It returns nil if the task is not
-// wanted. A task that is over needs no slot, which another task may have.
-func (n *poolNode) claim(task string, attempt, slot int, over bool) *resumedTask {
-	p := n.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t := p.resumption.tasks[task]
-	switch {
-	case t == nil || t.taken || attempt <= t.unit.Attempts:
-		return nil
-	case over:
-	case !p.fleet.Tasks.Take(n.Slots, slot):
-		return nil
-	}
-	t.taken = true
-	t.unit.Attempts = attempt
-	if t.pending.Unit.Pin != "" {
-		t.unit.pinTo(n, nil, nil) // a broadcast's share stays on its node
-	}
-	return t
-}
-
-// takeTask follows a command that was found on the node.
-func (n *poolNode) takeTask(f supervisor.Found, task string, attempt, slot int) {
-	p := n.p
-	t := n.claim(task, attempt, slot, f.Over)
-	if t == nil {
-		n.Node.Supervisor().End(f.ID)
-		return
-	}
-	u := t.unit
-	p.running.Go(func() {
-		c := u.command(n, slot)
-		c.NodeID = f.ID
-		result, failure, release, _ := u.result(n, p.attempts.Resume(u.batch.context(n), newAttemptNode(n), n.Node.Supervisor(), c, t.pending.Since()))
-		if !f.Over { // a command that is over has no slot
-			p.fleet.Tasks.Free(n.Slots, slot)
-		}
-		p.fleet.Tasks.Conclude(&u.Task, u.outcome(n, result, failure, release))
-	})
-}
-
-// claimCall resumes a call that was found in a worker. It returns nil if the call is not wanted.
-func (n *poolNode) claimCall(held worker.HeldCall) *calls.Claim {
-	slot := held.Place.Slot
-	t := n.claim(held.Place.TaskID, held.Place.Attempt, slot, held.Finished)
-	if t == nil {
-		return nil
-	}
-	u, tasks := t.unit, n.p.fleet.Tasks
-	free := func() {
-		if !held.Finished { // a finished call has no slot
-			tasks.Free(n.Slots, slot)
-		}
-	}
-	return &calls.Claim{
-		Call: &calls.Call{Attempt: u.attemptOn(n), Function: u.task.call.function}, Since: t.pending.Since(),
-		Done: func(o attempt.Outcome) {
-			result, failure, release, gone := u.result(n, o)
-			if gone == nil {
-				free()
-			}
-			tasks.Conclude(&u.Task, u.outcome(n, result, failure, release))
-			if gone != nil {
-				<-gone
-				free()
-			}
-		},
-	}
-}
-
-// queueRest queues the tasks that are not over and that no node has.
-func (r *resumption) queueRest(p *pool) {
-	broadcasts := r.broadcasts(p)
-	var waiting []*scheduler.Task
-	for _, t := range r.takeRest(p) {
-		u, pin := t.unit, t.pending.Unit.Pin
-		switch {
-		case u.missing != nil:
-			u.endUnrun(nil, u.failure(nil, CauseNeverStarted, u.missing))
-		case pin != "" && !broadcasts[t.pending.Broadcast].pin(u, pin):
-			u.Stranded(nil, fmt.Errorf("%w: %s, which was to run it", ErrNodeLost, pin))
-		default:
-			waiting = append(waiting, &u.Task)
-		}
-	}
-	p.fleet.Tasks.Submit(waiting...)
-}
-
-// dropRest ends the jobs of the tasks that no node has, without a record: another Attach resumes them.
-func (r *resumption) dropRest(p *pool) {
-	for _, t := range r.takeRest(p) {
-		t.unit.Refused()
-	}
-}
-
-// takeRest returns the tasks that are not over and that no node has. A node that was just lost may
-// still find some of them: it gets none from now on.
-func (r *resumption) takeRest(p *pool) (rest []*resumedTask) {
-	if r == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range r.order {
-		if !t.taken {
-			t.taken = true
-			rest = append(rest, t)
-		}
-	}
-	return rest
-}
-
-// A resumedBroadcast is the nodes of a broadcast of an earlier program.
-type resumedBroadcast struct {
-	nodes   []*poolNode
-	cluster func() *worker.Members // what functions learn about the nodes
-}
-
-// broadcasts returns the earlier program's broadcasts. One whose nodes are all there, by the names
-// of their machines, has its nodes; any other is nil.
-func (r *resumption) broadcasts(p *pool) map[*journal.Broadcast]*resumedBroadcast {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	byName := map[string]*poolNode{}
-	for _, m := range p.fleet.Members() {
-		if !m.State().Over() {
-			byName[m.Node.Name()] = nodeOf(m)
-		}
-	}
-	broadcasts := map[*journal.Broadcast]*resumedBroadcast{}
-	for _, t := range r.order {
-		b := t.pending.Broadcast
-		if _, known := broadcasts[b]; known || b == nil {
-			continue
-		}
-		broadcasts[b] = nil
-		if nodes := nodesNamed(byName, b.Members); nodes != nil {
-			broadcasts[b] = &resumedBroadcast{nodes, sync.OnceValue(func() *worker.Members { return membersOf(nodes) })}
-		}
-	}
-	return broadcasts
-}
-
-// nodesNamed returns the nodes of these names, or nil if one is missing.
-func nodesNamed(byName map[string]*poolNode, names []string) (nodes []*poolNode) {
-	for _, name := range names {
-		n := byName[name]
-		if n == nil {
-			return nil
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
-// pin gives a unit of a broadcast the node of this name. It reports false if the broadcast, which
-// may be nil, does not have that node at the unit's index.
-func (b *resumedBroadcast) pin(u *unit, name string) bool {
-	if b == nil || u.index < 0 || u.index >= len(b.nodes) || b.nodes[u.index].Node.Name() != name {
-		return false
-	}
-	u.pinTo(b.nodes[u.index], b.nodes, b.cluster)
-	return true
 }

@@ -87,7 +87,7 @@ func goldenResults() map[string]Result {
 
 // writeGolden writes a journal with the content of goldenJournal, in the same order.
 func writeGolden(t *testing.T, path string) {
-	j := recorder{journal.Create(path, goldenSpec, "/r", func(err error) { t.Error(err) })}
+	j := recorder{journal.Create(path, formOf(goldenSpec), "/r", func(err error) { t.Error(err) })}
 	j.AddEnvironment(journal.Environment{Node: "p-0", Env: map[string]string{"A": "b\xff"}, Path: []string{"/bin"}})
 	j.AddWorker(journal.Worker{Node: "p-1", Name: "w1", Binary: "/bin/w", Starts: 2})
 	j.AddUpload(journal.Upload{Local: "/up", Remote: "up", Links: transfer.SkipOutside})
@@ -125,7 +125,9 @@ func TestJournalIsWrittenAsBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want) {
+		// Three lines of trainings follow, which package journal compares.
+		after, same := bytes.CutPrefix(want, got)
+		if lines := bytes.Count(after, []byte(`{"is":"`)); !same || lines != 3 || bytes.Count(after, []byte(`{"is":"train"}`)) != lines {
 			t.Errorf("%q\nis not\n%q", got, want)
 		}
 	})
@@ -137,14 +139,14 @@ func TestJournalOfBeforeIsRead(t *testing.T) {
 	if b, err := os.ReadFile(goldenJournal); err != nil || os.WriteFile(path, b, 0o600) != nil {
 		t.Fatal(err)
 	}
-	var spec Spec
-	j, s, err := journal.Open(path, &spec, func(err error) { t.Error(err) })
+	var form specForm
+	j, s, err := journal.Open(path, &form, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if !reflect.DeepEqual(spec, goldenSpec) || s.ResultsDir != "/r" || s.LastTask != 9 {
-		t.Errorf("%+v, results in %q, last task %d", spec, s.ResultsDir, s.LastTask)
+	if !reflect.DeepEqual(form, specForm{Spec: goldenSpec}) || s.ResultsDir != "/r" || s.LastTask != 9 {
+		t.Errorf("%+v, results in %q, last task %d", form, s.ResultsDir, s.LastTask)
 	}
 	want := map[string]*unit{}
 	for _, units := range goldenTasks() {

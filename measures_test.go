@@ -18,9 +18,9 @@ import (
 
 // These limits may be changed. The commit that changes one says why.
 const (
-	rootFiles   = 25   // files of code in root
-	rootLines   = 5000 // their lines that are neither blank nor comments
-	rootNames   = 150  // what root exports: types, functions, constants and variables
+	rootFiles   = 34   // files of code in root
+	rootLines   = 6300 // their lines that are neither blank nor comments
+	rootNames   = 184  // what root exports: types, functions, constants and variables
 	typeFields  = 20   // of a struct that is neither a configuration nor a message
 	typeMethods = 30   // of any type
 )
@@ -28,8 +28,14 @@ const (
 // messages are the configurations and messages that have more fields than typeFields, each with a
 // description.
 var messages = map[string]string{
+	"gputrain.Event":                 "a message",
 	"gputrain.Spec":                  "a configuration",
+	"internal/fleet.Config":          "a configuration",
+	"internal/journal.Task":          "a message",
+	"internal/node.Settings":         "a configuration",
+	"internal/training.Config":       "a configuration",
 	"providers/driver.Offer":         "a message",
+	"providers/driver.Query":         "a message",
 	"providers/aws.Config":           "a configuration",
 	"providers/gcp.Config":           "a configuration",
 	"providers/providertest.Harness": "a configuration",

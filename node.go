@@ -83,7 +83,8 @@ type NodeInfo struct {
 	Rank, Nodes int
 	// NodeRank is the node's index in the pool.
 	NodeRank int
-	// Slot is which of the node's slots the call has, from 0 to Concurrency-1.
+	// Slot is which of the node's slots the call has, from 0 to Concurrency-1. A call with [Task].Accelerators has a
+	// number from Concurrency on. No other task that runs on the node has the same.
 	Slot int
 	// MasterAddr is the address of the call's first node, as other nodes reach it.
 	MasterAddr string
@@ -92,9 +93,9 @@ type NodeInfo struct {
 	// PrivateAddr and PublicAddr are this node's, without a port, if the
 	// provider has reported them.
 	PrivateAddr, PublicAddr string
-	// Accelerators are the devices that are this slot's own, as the variables
-	// CUDA_VISIBLE_DEVICES and the like name them. Nil means that the node has
-	// none, or that its tasks have not been told apart.
+	// Accelerators are the devices that are the call's own, by [Task].Accelerators
+	// or by its slot, as the variables CUDA_VISIBLE_DEVICES and the like name
+	// them. Nil means that the node has none.
 	Accelerators []string
 	// Scratch is a directory on the node for this attempt alone. ThisNode makes it. It is removed
 	// once the call is over, and the caller has its result and what [Task.Outputs] names in it.
@@ -102,6 +103,12 @@ type NodeInfo struct {
 	// Task and Attempt are the task's id and which attempt at it this is, from 1.
 	Task    string
 	Attempt int
+	// Epoch is the number of the [Training]'s epoch, from 1, and MasterPort a port of MasterAddr that was free when the epoch
+	// began. Both are 0 for any other call.
+	Epoch, MasterPort int
+	// Checkpoints is the folder of Task.Checkpoints, and Resume the checkpoint in it to go on from. They are empty without
+	// Task.Checkpoints, and Resume is if there is no checkpoint yet.
+	Checkpoints, Resume string
 }
 
 // ThisNode returns the node on which the function that was given ctx runs. Outside of a call it is
@@ -113,8 +120,8 @@ func ThisNode(ctx context.Context) NodeInfo {
 	}
 	info := NodeInfo{
 		Pool: m.Node.Pool, NodeRank: m.Node.Rank, PrivateAddr: m.Node.PrivateAddr, PublicAddr: m.Node.PublicAddr,
-		Rank: m.Place.Rank, Slot: m.Place.Slot, Accelerators: m.Place.Accelerators, Task: m.Place.TaskID, Attempt: m.Place.Attempt,
-		Addrs: m.Addrs, Nodes: max(len(m.Addrs), 1),
+		Rank: m.Place.Rank, Slot: m.Place.Slot, Accelerators: m.Place.Accelerators, Task: m.Place.TaskID, Attempt: m.Place.Attempt, Epoch: m.Place.Epoch, MasterPort: m.Place.MasterPort,
+		Checkpoints: m.Place.Checkpoints, Resume: m.Place.Resume, Addrs: m.Addrs, Nodes: max(len(m.Addrs), 1),
 	}
 	if len(m.Addrs) > 0 {
 		info.MasterAddr = m.Addrs[0]

@@ -44,6 +44,13 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	if err := o.lookUpLogin(ctx, &spec.Image); err != nil {
+		return nil, err
+	}
+	secrets, err := resolveSecrets(ctx, spec.Secrets, map[Secret]Secret{})
+	if err != nil {
+		return nil, err
+	}
 	d, err := provider.Open(ctx)
 	if err != nil {
 		return nil, cutoff.While(ctx, &Error{Provider: provider.Name(), Op: "open"}, "opening the provider", err)
@@ -56,12 +63,14 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if spec.TTL > 0 {
 		who.expires = time.Now().Add(spec.TTL)
 	}
-	p := newPool(ctx, provider.Name(), d, spec, o, who)
+	p := newPool(ctx, provider.Name(), d, spec, givenSecrets{values: secrets}, o, who)
 	p.closeAtEnd(p.close)
 	if err = p.open(provider); err != nil {
 		err = p.notOpened(ctx, "open", err)
 	}
-	p.lives.Done()
+	if err != nil || !o.baking { // or Bake does it
+		p.lives.Done()
+	}
 	if err != nil {
 		return nil, errors.Join(err, cutoff.NotDeadline(p.close()))
 	}
@@ -105,6 +114,7 @@ func (p *pool) open(provider Provider) error {
 	}
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
 	p.events.opened()
+	watchIdle(p)
 	return nil
 }
 
@@ -122,10 +132,10 @@ func (p *pool) keepUp() {
 }
 
 // newPool makes a pool without machines.
-func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o options, who identity) *pool {
-	p := &pool{identity: who, account: inventory.Account{Provider: provider, Driver: d, Caps: d.Capabilities()}, spec: spec, opts: o}
+func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, secrets givenSecrets, o options, who identity) *pool {
+	p := &pool{identity: who, account: inventory.Account{Provider: provider, Driver: d, Caps: d.Capabilities()}, spec: spec, given: secrets, opts: o}
 	p.begin(ctx, who.expires, spec.TTL)
-	p.market = market.New(provider, d, spec.wants())
+	p.market = market.New(provider, d, o.wants(spec))
 	p.market.Remember(func() market.History {
 		page, err := o.stateDir.history().Read()
 		if err != nil {
@@ -133,15 +143,18 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, o
 		}
 		return page
 	})
+	p.market.Join(func() []driver.Offer { return inventory.Offers(p.inventory) })
 	info := driver.PoolInfo{ID: p.id, Name: o.name, Owner: owner.Self().String(), Lease: spec.lease(), Tags: spec.Tags, AuthorizedKey: who.keys.Public, Expires: who.expires}
 	p.inventory = inventory.New(p.account, info, reporter{p})
 	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
 	p.secrets = &output.Redactor{}
+	p.secrets.Learn(secrets.values)
 	p.events = newEvents(p.id, o.events, o.logger)
 	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
 	p.programs = p.newPrograms()
 	p.out = output.NewPrinter(o.stdout, o.stderr, o.rawOutput, p.secrets)
 	p.results = output.NewResults(output.NewDir(p.id, o.resultsDir, o.stateDir.path), o.limits.output())
+	p.access = newAccess(p)
 	p.fleet = p.newFleet()
 	p.attempts = attempt.Runner{Printer: p.out, Results: p.results, Secrets: p.secrets, Files: o.limits.transfer()}
 	return p

@@ -12,6 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/history"
 	"github.com/gputrain/gputrain/internal/ledger"
+	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/transfer"
 )
@@ -31,6 +32,7 @@ type options struct {
 	stateDir       StateDir
 	takeover       bool
 	noGuardian     bool
+	baking         bool              // the pool is Bake's: it starts from no baked image
 	secrets        map[string]Secret //secretvet:ignore no message formats options
 	limits         Limits
 }
@@ -64,20 +66,21 @@ func WithOutput(stdout, stderr io.Writer) Option {
 func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
 // WithEvents calls f for every event, one at a time, in order. A slow f delays later events, and
-// Close, but nothing else. f must not close the pool.
+// Close, but nothing else. f must not close the pool, or leave it.
 //
 // At most 100 000 routine events wait for f (a task that is queued, started, done or cancelled, a
-// phase that succeeds, what the pool costs), and 10 000 failures and retries of tasks. Beyond that
+// phase that succeeds, how far a transfer is, what the pool costs), and 10 000 failures and retries of tasks. Beyond that
 // the older half of that kind is left out, and an [EventOmitted] in its place counts them. All
 // other events, of the pool, of nodes, of preemptions and of what failed there, wait without a
 // bound.
 func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f } }
 
-// WithLogger writes every event through a logger: failures at level warn, the rest at level info.
+// WithLogger writes every event through a logger: failures at level warn, how far a transfer is at
+// level debug, the rest at level info.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithResultsDir names the folder for Outputs, and for output streams that are too long for memory
-// (see [Limits]): one folder for each task, which only this user can enter. They stay there after
+// (see [Limits]): one folder for each attempt, which only this user can enter. They stay there after
 // Close. By default it is a folder in "results" of the state directory, see [StateDir], whose name
 // begins with the pool's ID; it is made when it is first needed, and Attach continues to use it.
 // The user removes results: Close and Reap never do.
@@ -127,6 +130,15 @@ func WithSourceDir(dir string) Option {
 		dir = abs
 	}
 	return func(o *options) { o.sourceDir = dir }
+}
+
+// wants returns what the market looks for.
+func (o *options) wants(spec Spec) market.Wants {
+	w := spec.wants()
+	if o.baking {
+		w.Baked = ""
+	}
+	return w
 }
 
 func (o *options) validate() error {

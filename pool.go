@@ -19,6 +19,7 @@ import (
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/program"
+	"github.com/gputrain/gputrain/internal/reach"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/uploads"
@@ -29,9 +30,11 @@ type pool struct {
 	identity
 	lifetime
 	reports
+	work
 	account inventory.Account
-	spec    Spec
-	opts    options //secretvet:ignore users hold a pool by a pointer in Compute, which fmt does not follow
+	spec    Spec         //secretvet:ignore users hold a pool by a pointer in Compute, which fmt does not follow
+	given   givenSecrets //secretvet:ignore as spec
+	opts    options      //secretvet:ignore as spec
 
 	inventory  *inventory.Inventory // what is made and billed
 	spending   *inventory.Spending
@@ -41,10 +44,7 @@ type pool struct {
 	resumption *resumption  // what Attach resumes; nil otherwise
 	attempts   attempt.Runner
 	programs   *program.Programs
-	taskSeq    atomic.Int64
-	running    sync.WaitGroup // attempts, and waits between them
-	background sync.WaitGroup // jobs
-	jobs       scheduler.Jobs[*Job]
+	use        use
 
 	mu      sync.Mutex // guards the fleet's members, the scheduler's queues, and uploads
 	uploads uploads.List
@@ -56,6 +56,13 @@ type identity struct {
 	keys       ssh.KeyPair // what the pool logs in with; the private half is also in a file beside the ledger
 	expires    time.Time   // by its TTL; zero if it has none
 	generation int         // counts the programs that have had it
+}
+
+// work counts and holds the requests to a pool.
+type work struct {
+	taskSeq   atomic.Int64
+	jobs      scheduler.Jobs[*Job]
+	trainings trainings
 }
 
 // reports carry a pool's events, its output and its results, and keep secrets out of them.
@@ -94,9 +101,14 @@ type lifetime struct {
 	expire   func()                  // stops the TTL's clock
 	watch    func() bool             // stops watching for the end of outer
 	guardian *guardian.Guardian      // nil if there is none
+	access   *reach.Access           // the ways into the nodes beside tasks
 
-	attaching atomic.Bool    // if set, the end of outer does not end the pool
-	lives     sync.WaitGroup // the nodes' goroutines, the launch, and the opening
+	attaching  atomic.Bool    // if set, the end of outer does not end the pool
+	warned     atomic.Bool    // Detach has refused once; the next call detaches
+	detached   atomic.Bool    // this program has left the pool
+	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
+	running    sync.WaitGroup // attempts, and waits between them
+	background sync.WaitGroup // jobs
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -130,9 +142,11 @@ func (l *lifetime) closeAtEnd(closing func() error) {
 	})
 }
 
-// attached makes the end of outer end the pool from now on, also if it has come already.
-func (l *lifetime) attached(closing func() error) {
+// attached makes the end of ctx, and that of outer, end the pool from now on, also if it has come already.
+func (l *lifetime) attached(ctx context.Context, closing func() error) {
 	l.attaching.Store(false)
+	forget := context.AfterFunc(ctx, func() { l.finish(context.Cause(ctx)) })
+	context.AfterFunc(l.ctx, func() { forget() })
 	if l.outer.Err() != nil {
 		go closing()
 	}
@@ -173,6 +187,10 @@ func (p *pool) end() error {
 	p.fleet.Close()
 	p.mu.Unlock()
 	p.stop(ErrClosed)
+	p.access.Close()
+	if why := context.Cause(p.ctx); p.inventory.Fenced() == nil && !errors.Is(why, ErrExpired) && !errors.Is(why, ErrBudget) {
+		p.attempts.Keeping.Wait(attempt.EndPatience) // the nodes still answer
+	}
 
 	ctx := context.WithoutCancel(p.ctx)
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then

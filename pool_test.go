@@ -28,13 +28,13 @@ func TestPoolOfAnEndedContext(t *testing.T) {
 	})
 }
 
-// Until Attach has finished, the end of its context does not close the pool. Afterwards it does,
-// even if the context ended during Attach.
+// Until Attach has finished, the end of its context neither closes the pool nor ends the pool's own
+// context, with which tasks would end. Afterwards it closes the pool, even if it came during Attach.
 func TestAttachedPoolOfAnEndedContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lifetime
 		ctx, cancel := context.WithCancelCause(t.Context())
-		l.begin(ctx, time.Time{}, 0)
+		l.begin(context.WithoutCancel(ctx), time.Time{}, 0)
 		l.attaching.Store(true)
 		closed := false
 		end := func() error {
@@ -48,13 +48,13 @@ func TestAttachedPoolOfAnEndedContext(t *testing.T) {
 		enough := errors.New("enough")
 		cancel(enough)
 		synctest.Wait()
-		if closed || !errors.Is(context.Cause(l.ctx), enough) {
+		if closed || l.ctx.Err() != nil {
 			t.Errorf("closed while attaching: %v; its context: %v", closed, context.Cause(l.ctx))
 		}
-		l.attached(end)
+		l.attached(ctx, end)
 		synctest.Wait()
-		if !closed {
-			t.Error("it is not closed")
+		if !closed || !errors.Is(context.Cause(l.ctx), enough) {
+			t.Errorf("closed: %v; its context: %v", closed, context.Cause(l.ctx))
 		}
 	})
 }

@@ -8,29 +8,45 @@ import (
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/calls"
+	"github.com/gputrain/gputrain/internal/checkpoint"
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/telemetry"
+	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A poolNode makes attempts at commands, and calls functions, on one node. It is the member's
 // [fleet.Guest].
 type poolNode struct {
 	*fleet.Member
-	p     *pool
-	calls *calls.Host
+	p       *pool
+	calls   *calls.Host
+	usage   telemetry.Monitor
+	keepers checkpoint.Running
 }
 
 // newFleet returns the pool's fleet, which has no nodes yet.
 func (p *pool) newFleet() *fleet.Fleet {
 	return fleet.New(fleet.Config{
-		Context: p.ctx, Least: p.spec.nodes(), Most: p.spec.maxNodes(), Elastic: p.spec.MaxNodes > 0, Slots: p.spec.concurrency(),
+		Context: p.ctx, Least: p.spec.nodes(), Most: p.spec.maxNodes(), Elastic: p.spec.MaxNodes > 0, Slots: p.spec.concurrency(), Units: p.spec.units(mayAdopt(p.account.Caps)),
 		Replacements: p.spec.replacements(), IdleTimeout: p.spec.idleTimeout(), WaitForCapacity: p.spec.WaitForCapacity, MaxOffers: p.spec.maxOffers(),
-		Node: p.newNodeSettings(), Packages: p.spec.packages(), Market: p.market, Inventory: p.inventory, Spending: p.spending,
+		Node: p.newNodeSettings(), Packages: p.spec.packages(p.given.any()), ImageLogin: func() driver.ImageLogin { return imageLogin(p) }, Market: p.market, Inventory: p.inventory, Spending: p.spending,
 		Lock: &p.mu, Running: &p.running, Reporter: reporter{p}, History: p.opts.stateDir.history(), Guest: p.newNode,
 	})
+}
+
+// mayAdopt reports whether some of a driver's machines may exist already.
+func mayAdopt(caps driver.Capabilities) bool {
+	for _, account := range caps.Accounts {
+		if account.Adopts {
+			return true
+		}
+	}
+	return caps.Adopts
 }
 
 // newNodeSettings returns the settings that all nodes of the pool have in common.
@@ -38,8 +54,9 @@ func (p *pool) newNodeSettings() *node.Settings {
 	return &node.Settings{
 		Pool: p.id, Generation: p.generation, Provider: p.account.Provider, Driver: p.account.Driver, Capabilities: p.account.Caps,
 		Describer: node.NewDescriber(p.ctx, p.account.Driver, p.lives.Go),
-		Login:     p.keys, Lease: p.spec.lease(), Expires: p.expires, Wants: p.spec.wants(), ProvisionTimeout: p.spec.ProvisionTimeout, RequireKnownHostKey: p.spec.RequireKnownHostKey,
-		Image: bootstrap.Image(p.spec.Image), OnPreemption: p.spec.OnPreemption, Output: p.out, Secrets: p.secrets, Go: p.lives.Go,
+		Login:     p.keys, AuthorizedKeys: p.spec.AuthorizedKeys, Lease: p.spec.lease(), Expires: p.expires, Wants: p.opts.wants(p.spec), ProvisionTimeout: p.spec.ProvisionTimeout, RequireKnownHostKey: p.spec.RequireKnownHostKey,
+		Image: bootstrap.Image(p.spec.Image), Docker: dockerPool(p), GPUSharing: p.spec.GPUSharing, Given: p.given.forNodes(), OnPreemption: p.spec.OnPreemption,
+		Output: p.out, Secrets: p.secrets, Go: p.lives.Go,
 	}
 }
 
@@ -63,8 +80,12 @@ func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed time.Durat
 	n.p.events.emit(Event{Kind: EventPhase, Node: n.Rank(), Phase: phase, State: state.String(), Elapsed: elapsed})
 }
 
+func (n *poolNode) Sending() (transfer.Progress, func(error)) {
+	return n.p.events.transfer(Event{Node: n.Rank(), State: "sending", Phase: "files"})
+}
+
 func (n *poolNode) Bootstrapped(base bootstrap.Base) {
-	n.p.journal.AddEnvironment(journal.Environment{Node: n.Node.Name(), Env: base.Env, Path: base.Path})
+	n.p.journal.AddEnvironment(journal.Environment{Node: n.Node.Name(), Env: base.Env, Path: base.Path, Image: n.Node.ContainerImage()})
 }
 
 func (n *poolNode) Leased(folder, hostKey string) {
@@ -84,11 +105,13 @@ func (n *poolNode) Resume(found []supervisor.Found) (bootstrap.Base, bool) {
 func (n *poolNode) Join(resumed bool) error {
 	if resumed { // it has what the earlier program has uploaded
 		n.p.mu.Lock()
-		defer n.p.mu.Unlock()
 		n.Ready()
-		return nil
+		n.p.mu.Unlock()
+	} else if err := n.join(); err != nil {
+		return err
 	}
-	return n.join()
+	n.watchUsage()
+	return nil
 }
 
 func (n *poolNode) TakenOver(why error) bool {

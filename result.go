@@ -36,8 +36,10 @@ type Result struct {
 	// function it can also mean that the node has not kept all.
 	Truncated bool
 	// OutputDir holds the files that match Task.Outputs, under their names relative to Task.Dir.
-	// Outputs lists them. Empty means that there are none. A task that failed with CauseOutputs has
-	// those that arrived.
+	// Outputs lists them. Empty means that there are none. They are those of the last attempt; if
+	// that failed without any, they are those of the last attempt before it that brought some:
+	// OutputFile.Attempt says which. The files of other attempts stay on this computer too, in
+	// folders of their own beside OutputDir's, and are not listed.
 	OutputDir string
 	Outputs   []OutputFile
 	// Attempts counts how often the task was started.
@@ -58,9 +60,13 @@ type Result struct {
 type OutputFile struct {
 	// Name is relative to Result.OutputDir, with slashes.
 	Name string
-	// Size is in bytes, and SHA256 in hex. Both match the file on the node.
+	// Size is in bytes, and SHA256 in hex. Both match the file on the node, or the part of it that
+	// was there when it came.
 	Size   int64
 	SHA256 string
+	// Attempt is the attempt that wrote it, as Result.Attempts counts them. It is 0 in a result of an
+	// earlier version that Attach has found.
+	Attempt int
 }
 
 // String says in one line how the task ended, on which node, how long it ran, what that cost, and

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -13,8 +12,12 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/market"
-	"github.com/gputrain/gputrain/internal/secretref"
+	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -40,6 +43,11 @@ type Spec struct {
 	MaxNodes int
 	// A node of an elastic pool that has had no task for IdleTimeout is ended, if there are more
 	// than Nodes. Zero means five minutes.
+	//
+	// Any pool whose nodes have done nothing for IdleTimeout ends, with [ErrIdle], if it is set and MaxNodes is not: no task ran or,
+	// if the accelerators of its nodes can be sampled, none of them worked. An [EventUsage] of state "idle" comes after half of
+	// the time. Zero means that such a pool does not end. The time also begins anew with a task that starts on an idle pool, and
+	// while files are copied, or tasks wait for a node. A shell or a connection counts as a task.
 	IdleTimeout time.Duration
 	// Open returns once MinReady nodes are ready; the others join as they come up. Zero means all
 	// of Nodes.
@@ -59,8 +67,20 @@ type Spec struct {
 	// that had a machine may be refused as often each time that it asks again. Zero means 100, and
 	// -1 no bound.
 	MaxOffers int
-	// Concurrency is the number of tasks that run on a node at once: its slots. Zero means 1.
+	// Concurrency is the number of tasks that run on a node at once: its slots. Zero means 1. Tasks with
+	// Task.Accelerators take devices instead of slots, and are not counted.
 	Concurrency int
+	// GPUSharing is how many tasks share one device, by NVIDIA's Multi-Process Service (MPS). Each device then counts as
+	// so many, in Task.Accelerators too: a share is that part of its threads (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). Memory is
+	// not divided, and an error of one task can end the others on its device. A task with several shares has them on one
+	// device if one has as many free, and names each of its devices once in CUDA_VISIBLE_DEVICES. The functions of a node
+	// are one process, and share nothing by MPS but with commands.
+	//
+	// A node starts nvidia-cuda-mps-control before it takes tasks, as the user that tasks run as, with its files in the
+	// pool's own folder. MPS servers of others are not touched, and nothing is left after the pool. A node that lacks the program, or
+	// whose devices are not NVIDIA's, or divided (MIG), fails with ErrNoOffers. MPS serves 48 tasks of a device at most.
+	// Zero and 1 mean that no device is shared.
+	GPUSharing int `json:",omitzero"`
 
 	// Each node has at least VCPUs, MemoryGiB and DiskGiB. Zero means any amount. A container gets
 	// exactly these vCPUs and this memory.
@@ -91,13 +111,30 @@ type Spec struct {
 	// team or project. A provider may refuse characters. Names that begin with "gputrain" are reserved.
 	Tags map[string]string `json:",omitzero"`
 
+	// Network says how the nodes must reach each other. A pool that is to hold a [Training] on several nodes needs
+	// NetworkPrivate, unless its provider connects all nodes anyway.
+	Network Network `json:",omitzero"`
+
 	// RequireKnownHostKey rejects offers of machines whose host keys are known only from the first
 	// contact ([HostKeyFirstContact]): an attacker between this program and such a machine at that
 	// moment could take its place.
 	RequireKnownHostKey bool
 
+	// AuthorizedKeys are public keys, each a line as in a file whose name ends in .pub, that may log in
+	// to the nodes beside the pool's own key: "ssh-ed25519 AAAA... me@laptop". The pool puts them into
+	// ~/.ssh/authorized_keys of the user that it logs in as, once it has reached a node, and removes
+	// them from machines that go on without it. A server that looks for keys elsewhere ignores them. A
+	// line with options is [ErrInvalid], and so is a private key. None means the pool's key alone.
+	AuthorizedKeys []string `json:",omitzero"`
+
 	// Image is what a node needs before it runs tasks.
 	Image Image
+	// Secrets are set in the environment of every command, of every function's process, and of
+	// every phase of the Image and OnPreemption, and are nowhere else: in no argument, file, log,
+	// event or error. [Open] looks up references among them once, before anything is rented: see
+	// [Secret]. Task.Secrets override them. A name that is also in an Env is [ErrInvalid]. The
+	// pool's journal has only their names, so Attach needs [WithSecrets].
+	Secrets map[string]Secret `json:"-"`
 	// Mounts attach storage that outlives the pool, if the provider has it.
 	Mounts []Mount
 
@@ -161,62 +198,41 @@ const (
 	defaultLease = 15 * time.Minute
 	// minLease is the shortest lease that renewal over a slow link can keep.
 	minLease = 5 * time.Second
+
+	// mostSharing is how many clients MPS serves on a device since Volta: man 1 nvidia-cuda-mps-control,
+	// https://man.archlinux.org/man/nvidia-cuda-mps-control.1.en
+	mostSharing = 48
 )
 
-// An Image describes what a node needs before it runs tasks. Its parts run in the order of its fields,
-// each as a named phase, on all nodes at once. A node does not repeat a phase that it has done
-// already, by the hash of what was asked.
-type Image struct {
-	// Apt are system packages, installed with apt, apk or dnf, whichever the
-	// node has. The names are the node's distribution's.
-	Apt []string
-	// Python is the version of Python for the tasks' virtual environment: "3.12". Empty means the
-	// node's python3 if Pip is set, and no environment otherwise. A version that the node lacks
-	// needs uv there.
-	Python string
-	// Pip are Python packages, as pip takes them: "torch==2.4.0". They go into
-	// the virtual environment, by uv if the node has it.
-	Pip []string
-	// PipIndexes are further package indexes, tried beside the usual one. The address may not
-	// contain a password: configure such an index through Env.
-	PipIndexes []string
-	// Env is set for every task and every phase.
-	Env map[string]string
-	// Include are files and folders of this machine, copied into the working
-	// directory of every node, only what changed: "./src" arrives as src. A
-	// path outside the current directory arrives under its last element.
-	Include []string
-	// Exclude are patterns, as in .gitignore, of what Include leaves out. A
-	// .gitignore inside an included folder counts too.
-	Exclude []string
-	// FollowOutsideLinks copies what the symbolic links of an included folder lead
-	// to, if that is outside of the folder. Otherwise such a link, and an absolute
-	// one, is [ErrOutsideLink]. A path of Include itself may be any link.
-	FollowOutsideLinks bool
-	// Setup are shell commands, run in the working directory, in order.
-	Setup []string
-	// PhaseTimeout bounds each phase. Zero means 20 minutes.
-	PhaseTimeout time.Duration
-}
+// A Network says how the nodes of a pool must reach each other.
+type Network int
+
+const (
+	// NetworkAny asks for nothing: nodes may be unable to reach each other.
+	NetworkAny Network = iota
+	// NetworkPrivate rejects offers whose nodes could not reach all ports of each other by private addresses. All nodes
+	// of the pool are then of one provider and one network, which the first node decides on as long as it lives. At Vast.ai
+	// they share an overlay network, and at RunPod its global networking. Hosts of the user's own are taken as they
+	// are. A pool of one node needs no network: one that [Compute.Resize] is to make larger sets Spec.MaxNodes.
+	NetworkPrivate
+)
+
+// String returns "any" or "private".
+func (n Network) String() string { return nameOf(n, "any", "private") }
 
 // Query returns the part of the spec that a driver is asked with: see package driver.
 func (s Spec) Query() driver.Query {
 	return driver.Query{
 		Accelerator: s.Accelerator, Nodes: s.maxNodes(), VCPUs: s.VCPUs, MemoryGiB: s.MemoryGiB, DiskGiB: s.DiskGiB,
 		MaxVCPUs: s.MaxVCPUs, MaxMemoryGiB: s.MaxMemoryGiB, MaxDiskGiB: s.MaxDiskGiB, InstanceTypes: s.InstanceTypes, Arch: s.Arch, Regions: s.Regions, Countries: s.Countries,
-		Allocation: s.Allocation, MaxHourlyUSD: s.MaxHourlyUSD, MinHourlyUSD: s.MinHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
+		Allocation: s.Allocation, PrivateNetwork: s.Network == NetworkPrivate, MaxHourlyUSD: s.MaxHourlyUSD, MinHourlyUSD: s.MinHourlyUSD, AllowUnknownPrice: s.AllowUnknownPrice, Image: s.Image.Docker, TTL: s.TTL, Mounts: s.Mounts, IngressGiB: s.IngressGiB, EgressGiB: s.EgressGiB,
+		Baked: bootstrap.BakeKey(bootstrap.Image(s.Image)),
 	}
-}
-
-// packages is the part of the image that a driver may have installed before a machine starts.
-func (s Spec) packages() driver.Packages {
-	i := s.Image
-	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
 }
 
 // wants returns what the market looks for.
 func (s Spec) wants() market.Wants {
-	return market.Wants{Query: s.Query(), AnyOf: s.AnyOf, Speed: s.Speed, RequireKnownHostKey: s.RequireKnownHostKey, BudgetUSD: s.BudgetUSD}
+	return market.Wants{Query: s.Query(), AnyOf: s.AnyOf, Speed: s.Speed, RequireKnownHostKey: s.RequireKnownHostKey, ImageLogin: s.Image.DockerUser != "", BudgetUSD: s.BudgetUSD}
 }
 
 // Validate reports everything that is wrong with the spec, in one error that
@@ -226,13 +242,11 @@ func (s Spec) Validate() error {
 	f.count("Nodes", s.Nodes)
 	f.count("MinReady", s.MinReady)
 	f.count("Concurrency", s.Concurrency)
+	s.validateSharing(&f)
 	f.count("MaxNodes", s.MaxNodes)
 	f.duration("IdleTimeout", s.IdleTimeout)
 	if s.MaxNodes > 0 && s.MaxNodes < s.Nodes {
 		f.add("MaxNodes is %d, fewer than the %d of Nodes", s.MaxNodes, s.Nodes)
-	}
-	if s.IdleTimeout > 0 && s.MaxNodes == 0 {
-		f.add("IdleTimeout is %v, and without MaxNodes no node is ended for being idle", s.IdleTimeout)
 	}
 	if s.MaxReplacements < -1 {
 		f.add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
@@ -270,6 +284,9 @@ func (s Spec) Validate() error {
 	if s.Allocation < OnDemand || s.Allocation > CheapestAllocation {
 		f.add("Allocation is %v; use OnDemand, SpotIfAvailable, Spot or CheapestAllocation", s.Allocation)
 	}
+	if s.Network < NetworkAny || s.Network > NetworkPrivate {
+		f.add("Network is %v; use NetworkAny or NetworkPrivate", s.Network)
+	}
 	f.duration("Lease", s.Lease)
 	f.duration("TTL", s.TTL)
 	if s.Lease > 0 && s.Lease < minLease {
@@ -281,8 +298,84 @@ func (s Spec) Validate() error {
 	for i, m := range s.Mounts {
 		validateMount(m, &f, fmt.Sprintf("Mounts[%d]", i))
 	}
+	for i, key := range s.AuthorizedKeys {
+		if _, err := ssh.AuthorizedKey(key); err != nil {
+			f.add("AuthorizedKeys[%d]: %v", i, err)
+		}
+	}
 	s.Image.validate(&f)
+	s.validateSecrets(&f)
 	return f.err("spec")
+}
+
+// validateSecrets checks the pool's secrets.
+func (s Spec) validateSecrets(f *faults) {
+	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+		f.envName("Secrets", name)
+		if isEnvName(name) && !supervisor.Exportable(name) {
+			f.add("Secrets has the name %q, which shells use themselves", name)
+		}
+		f.secret(fmt.Sprintf("Secrets[%q]", name), s.Secrets[name])
+		if _, twice := s.Image.Env[name]; twice {
+			f.add("%s is in both Image.Env and Secrets", name)
+		}
+	}
+}
+
+// validateSharing checks GPUSharing.
+func (s Spec) validateSharing(f *faults) {
+	f.count("GPUSharing", s.GPUSharing)
+	switch {
+	case s.GPUSharing > mostSharing:
+		f.add("GPUSharing is %d; MPS serves %d tasks of a device at most", s.GPUSharing, mostSharing)
+	case s.GPUSharing > 1 && !s.asksForAccelerators():
+		f.add("GPUSharing is %d, and there is no accelerator to share; set Accelerator", s.GPUSharing)
+	case s.GPUSharing > 1:
+		for _, a := range s.choices() {
+			if model, known := accelerators.Lookup(a.Name); known && model.Vendor != "NVIDIA" || a.Vendor != "" && !strings.EqualFold(a.Vendor, "NVIDIA") {
+				f.add("GPUSharing is %d, and %v is not NVIDIA's, whose MPS shares devices", s.GPUSharing, a)
+			}
+		}
+	}
+}
+
+// choices returns the accelerators of which each node has one.
+func (s Spec) choices() []accelerators.Accelerator {
+	if len(s.AnyOf) > 0 {
+		return s.AnyOf
+	}
+	return []accelerators.Accelerator{s.Accelerator}
+}
+
+// asksForAccelerators reports whether each node has an accelerator.
+func (s Spec) asksForAccelerators() bool { return len(s.AnyOf) > 0 || !s.Accelerator.IsZero() }
+
+// units returns how many units for tasks a node has at least, and at most: its devices, or their shares, or its slots if
+// the spec asks for no devices. Machines that exist already may have more devices than were asked for.
+func (s Spec) units(adopts bool) fleet.Units {
+	if !s.asksForAccelerators() {
+		n := min(s.concurrency(), scheduler.MostUnits)
+		return fleet.Units{Expected: n, Most: n, Slots: true}
+	}
+	least, most := 0, 0
+	for _, a := range s.choices() {
+		if a.IsZero() {
+			continue
+		}
+		n := math.Max(math.Ceil(a.Count), 1)
+		if least == 0 || int(n) < least {
+			least = int(n)
+		}
+		if a.MaxCount > 0 {
+			n = math.Max(n, a.MaxCount)
+		}
+		if a.MaxCount == accelerators.Unlimited || adopts {
+			n = scheduler.MostUnits
+		}
+		most = max(most, int(math.Min(n, scheduler.MostUnits)))
+	}
+	share := func(n int) int { return min(n*max(s.GPUSharing, 1), scheduler.MostUnits) }
+	return fleet.Units{Expected: share(least), Most: share(most)}
 }
 
 // validateChoice checks what chooses between accelerators and places, and the tags.
@@ -339,129 +432,6 @@ func validateMount(m Mount, f *faults, where string) {
 	if strings.ContainsAny(m.Source+m.Target, ",\n") {
 		f.add("%s has a comma or a newline, which no engine takes", where)
 	}
-}
-
-func (im Image) validate(f *faults) {
-	for name, list := range map[string][]string{
-		"Apt": im.Apt, "Pip": im.Pip, "PipIndexes": im.PipIndexes,
-		"Include": im.Include, "Exclude": im.Exclude, "Setup": im.Setup,
-	} {
-		for i, s := range list {
-			where := fmt.Sprintf("Image.%s[%d]", name, i)
-			if strings.TrimSpace(s) == "" {
-				f.add("%s is empty", where)
-			}
-			f.text(where, s)
-		}
-	}
-	for i, s := range append(im.Apt[:len(im.Apt):len(im.Apt)], im.Pip...) {
-		if strings.HasPrefix(s, "-") {
-			f.add("Image package %d, %q, would be read as an option", i, s)
-		}
-	}
-	for i, s := range im.PipIndexes {
-		if u, err := url.Parse(s); err != nil || u.Host == "" {
-			f.add("Image.PipIndexes[%d] is not an address", i)
-		} else if u.User != nil {
-			f.add("Image.PipIndexes[%d], at %s, holds a user or password, which would be readable on the node", i, u.Host)
-		}
-	}
-	f.text("Image.Python", im.Python)
-	f.env("Image.Env", im.Env)
-	f.duration("Image.PhaseTimeout", im.PhaseTimeout)
-}
-
-// faults collects everything that is wrong, so that one error reports all of it.
-type faults []string
-
-func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
-
-func (f *faults) count(name string, n int) {
-	if n < 0 {
-		f.add("%s is %d; it counts, so it cannot be negative", name, n)
-	}
-}
-
-func (f *faults) amount(name string, v float64) {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		f.add("%s is %v; it must be a number from 0 up", name, v)
-	}
-}
-
-// bounds checks a minimum, and the maximum whose name begins with Max.
-func (f *faults) bounds(name string, least, most float64) {
-	f.amount(name, least)
-	f.amount("Max"+name, most)
-	if most > 0 && least > most {
-		f.add("%s is %v, more than the %v of Max%[1]s", name, least, most)
-	}
-}
-
-// names rejects empty names in a list.
-func (f *faults) names(list string, all []string) {
-	for i, s := range all {
-		where := fmt.Sprintf("%s[%d]", list, i)
-		if strings.TrimSpace(s) == "" {
-			f.add("%s is empty", where)
-		}
-		f.text(where, s)
-	}
-}
-
-func (f *faults) duration(name string, d time.Duration) {
-	if d < 0 {
-		f.add("%s is %v; it cannot be negative", name, d)
-	}
-}
-
-// text rejects text that cannot be handed to a process.
-func (f *faults) text(name, s string) {
-	if strings.ContainsRune(s, 0) {
-		f.add("%s has a NUL byte, which no process can be given", name)
-	}
-}
-
-// secret rejects a value that cannot be handed to a process, and a malformed reference.
-func (f *faults) secret(name string, s Secret) {
-	f.text(name, string(s))
-	if err := secretref.Check(string(s)); err != nil {
-		f.add("%s: %v", name, err)
-	}
-}
-
-// env rejects names that sh cannot set. Values are not printed.
-func (f *faults) env(where string, env map[string]string) {
-	for name, value := range env {
-		f.envName(where, name)
-		f.text(fmt.Sprintf("%s[%q]", where, name), value)
-	}
-}
-
-func (f *faults) envName(where, name string) {
-	if !isEnvName(name) {
-		f.add("%s has the name %q; sh takes letters, digits and _, not starting with a digit", where, name)
-	}
-	if strings.HasPrefix(name, "GPUTRAIN_") {
-		f.add("%s has the name %q; names with GPUTRAIN_ are gputrain's own", where, name)
-	}
-}
-
-func isEnvName(s string) bool {
-	for i, r := range s {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// err joins the faults into one ErrInvalid, or returns nil.
-func (f faults) err(what string) error {
-	if len(f) == 0 {
-		return nil
-	}
-	return &Error{Op: what, Kind: ErrInvalid, Err: errors.New(strings.Join(f, "; "))}
 }
 
 // nodes returns the minimum number of nodes.

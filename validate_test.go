@@ -17,7 +17,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 		Lease: time.Millisecond, TTL: -time.Second, BudgetUSD: -3, Arch: "x86_64", Regions: []string{"north", " "},
 		AnyOf: []accelerators.Accelerator{{}, accelerators.H100(accelerators.Count(-1))}, Accelerator: accelerators.T4(),
 		Speed: map[string]float64{"H100": 0, "no such thing!": 1, "": 2}, Countries: []string{"USA", "de"}, Tags: map[string]string{"": "x", "Gputrain-pool": "y"},
-		WaitForCapacity: -time.Hour, ProvisionTimeout: -1,
+		WaitForCapacity: -time.Hour, ProvisionTimeout: -1, GPUSharing: 49,
 		InstanceTypes: []string{"", "a\x00"}, MaxVCPUs: math.Inf(1), MaxMemoryGiB: -2, MinHourlyUSD: math.NaN(),
 		Mounts: []gputrain.Mount{{Source: "", Target: "data"}, {Source: "/x", Target: "/"}},
 		Image: gputrain.Image{
@@ -31,7 +31,7 @@ func TestSpecFaultsComeAllAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{"Nodes is -1", "MinReady is 5", "Concurrency", "VCPUs is NaN", "MemoryGiB", "DiskGiB", "Lease", "TTL", "BudgetUSD", `"amd64"`, "Regions[1] is empty",
 		"Accelerator and AnyOf are set", "AnyOf[0] asks for no accelerator", "AnyOf[1]: ", `Speed["H100"] is 0`, `Speed["no such thing!"]: `, `Speed[""]: `, `Countries[0] is "USA"`,
-		`Tags has the name ""`, `Tags has the name "Gputrain-pool"`, "WaitForCapacity is -1h0m0s", "ProvisionTimeout is -1ns",
+		`Tags has the name ""`, `Tags has the name "Gputrain-pool"`, "WaitForCapacity is -1h0m0s", "ProvisionTimeout is -1ns", "GPUSharing is 49; MPS serves 48",
 		"InstanceTypes[0] is empty", "InstanceTypes[1] has a NUL byte", "MaxVCPUs is +Inf", "MaxMemoryGiB is -2", "MinHourlyUSD is NaN",
 		`"data" is not an absolute path`, "Source is empty", "the node's root", `"A=B"`, `"1A"`, "gputrain's own", "Setup[0] is empty", `"-o"`, "user or password"} {
 		if !strings.Contains(err.Error(), want) {
@@ -48,10 +48,20 @@ func TestSpecsThatAreRight(t *testing.T) {
 		{}, {Nodes: 4, MinReady: 2}, {Lease: time.Minute, TTL: time.Hour},
 		{Mounts: []gputrain.Mount{{Source: "vol", Target: "/data"}}},
 		{VCPUs: 2, MaxVCPUs: 2, MemoryGiB: 1, MaxDiskGiB: 5, MinHourlyUSD: 1, MaxHourlyUSD: 1}, {MinHourlyUSD: 1}, {InstanceTypes: []string{"t4.1"}},
+		{Accelerator: accelerators.Any(), GPUSharing: 48}, {GPUSharing: 1},
 		{AnyOf: []accelerators.Accelerator{accelerators.H100()}, Speed: map[string]float64{"A100-80GB": 0.5}, Countries: []string{"us", "DE"}, Tags: map[string]string{"team": ""}, WaitForCapacity: time.Hour},
 	} {
 		if err := s.Validate(); err != nil {
 			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	for want, s := range map[string]gputrain.Spec{
+		"GPUSharing is -1": {GPUSharing: -1}, "there is no accelerator to share; set Accelerator": {GPUSharing: 2},
+		"MI300X is not NVIDIA's":  {GPUSharing: 2, AnyOf: []accelerators.Accelerator{accelerators.H100(), accelerators.MI300X()}},
+		"any-AMD is not NVIDIA's": {GPUSharing: 2, Accelerator: accelerators.Any(accelerators.Vendor("AMD"))},
+	} {
+		if err := s.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %q", s, err, want)
 		}
 	}
 	if err := (gputrain.Spec{MinReady: 2}).Validate(); err == nil {
@@ -88,6 +98,9 @@ func TestTaskFaults(t *testing.T) {
 		"output":      {Args: []string{"a"}, Outputs: []string{"../x"}},
 		"abs output":  {Args: []string{"a"}, Outputs: []string{"/x"}},
 		"name":        {Args: []string{"a"}, Name: "a\nb"},
+		"sync":        {Args: []string{"a"}, Outputs: []string{"x"}, SyncEvery: -time.Second},
+		"sync often":  {Args: []string{"a"}, Outputs: []string{"x"}, SyncEvery: time.Millisecond},
+		"sync what":   {Args: []string{"a"}, SyncEvery: time.Second},
 	} {
 		if err := task.Validate(); !errors.Is(err, gputrain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -114,4 +127,48 @@ func FuzzSpecValidate(f *testing.F) {
 			t.Errorf("%v is not ErrInvalid", err)
 		}
 	})
+}
+
+// Credentials in Env are refused with a hint, and so are secrets that no process can have, or that an Env has too. No
+// message has a value.
+func TestSecretsAndCredentials(t *testing.T) {
+	spec := gputrain.Spec{
+		Secrets: map[string]gputrain.Secret{"A-B": "hunter2", "UID": "hunter2", "GPUTRAIN_X": "hunter2", "TWICE": "hunter2", "NUL": "hunter2\x00", "REF": "env://"},
+		Image:   gputrain.Image{Env: map[string]string{"TWICE": "hunter2", "HF_TOKEN": "hunter2", "TOKENIZERS_PARALLELISM": "false", "SSL_KEY": "/etc/key"}},
+	}
+	task := gputrain.Cmd("true")
+	task.Env = map[string]string{"DB_PASSWORD": "hunter2", "MAX_TOKENS": "512", "PASSWORD": ""}
+	for _, tt := range []struct {
+		err  error
+		want []string
+	}{
+		{spec.Validate(), []string{
+			`Secrets has the name "A-B"`, `Secrets has the name "UID", which shells use themselves`, "names with GPUTRAIN_ are gputrain's own", "TWICE is in both Image.Env and Secrets",
+			`Secrets["NUL"] has a NUL byte`, `Secrets["REF"]: "env://" names no variable`, `Image.Env["HF_TOKEN"] is a credential by its name, and Env is kept in clear; use Spec.Secrets, or another name if it is none`,
+		}},
+		{task.Validate(), []string{`Env["DB_PASSWORD"] is a credential by its name, and Env is kept in clear; use Task.Secrets or Spec.Secrets, or another name if it is none`}},
+	} {
+		if !errors.Is(tt.err, gputrain.ErrInvalid) {
+			t.Fatalf("%v", tt.err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(tt.err.Error(), want) {
+				t.Errorf("the error lacks %q: %v", want, tt.err)
+			}
+		}
+		for _, not := range []string{"hunter2", "TOKENIZERS", "SSL_KEY", "MAX_TOKENS", `"PASSWORD"`} {
+			if strings.Contains(tt.err.Error(), not) {
+				t.Errorf("the error has %q: %v", not, tt.err)
+			}
+		}
+	}
+}
+
+// A function has no terminal, and With takes none.
+func TestFunctionsHaveNoTerminal(t *testing.T) {
+	call := double.Call(1)
+	call.TTY = true
+	if err := call.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "a call of a function has no terminal") {
+		t.Errorf("%v", err)
+	}
 }

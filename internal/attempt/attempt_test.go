@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,8 +28,14 @@ type fakeNode struct {
 	fetch error
 	lost  error
 
+	mu    sync.Mutex
+	bring func(ctx context.Context, c *transfer.Copies, o transfer.FetchOptions) error // guarded by mu
+
 	released []string
 	since    time.Time
+
+	down atomic.Bool
+	exec func(ctx context.Context, command string) (string, error) // guarded by mu; may be nil
 }
 
 func (n *fakeNode) Rank() int               { return 3 }
@@ -36,6 +44,20 @@ func (n *fakeNode) Files() Files            { return n }
 func (n *fakeNode) IsOver() bool            { return n.lost != nil }
 func (n *fakeNode) Err() error              { return n.lost }
 func (n *fakeNode) Release(id string)       { n.released = append(n.released, id) }
+
+func (n *fakeNode) IsUp() bool { return !n.down.Load() }
+
+func (n *fakeNode) Exec(ctx context.Context, command string, _ io.Reader, stdout, _ io.Writer) error {
+	n.mu.Lock()
+	exec := n.exec
+	n.mu.Unlock()
+	if exec == nil {
+		return nil
+	}
+	out, err := exec(ctx, command)
+	io.WriteString(stdout, out)
+	return err
+}
 
 func (n *fakeNode) Scratch(id string) string { return "scratch/" + id }
 func (n *fakeNode) Marker(id string) string  { return "marker/" + id }
@@ -53,6 +75,16 @@ func (n *fakeNode) Fetch(_ context.Context, _ []string, _ string, o transfer.Fet
 	return n.files[o.Dir], n.fetch
 }
 
+func (n *fakeNode) Bring(ctx context.Context, _ []string, c *transfer.Copies, o transfer.FetchOptions) error {
+	n.mu.Lock()
+	bring := n.bring
+	n.mu.Unlock()
+	if bring == nil {
+		return n.fetch
+	}
+	return bring(ctx, c, o)
+}
+
 func (n *fakeNode) Near(context.Context, []string, string) ([]transfer.Near, error) {
 	return nil, errors.New("not asked")
 }
@@ -68,7 +100,7 @@ func testRunner(t *testing.T, stdout io.Writer) *Runner {
 
 func testCommand(t *testing.T) *Command {
 	return &Command{
-		Attempt: Attempt{ID: "t1-a2", Label: "train", Context: t.Context(), Timeout: time.Minute, Share: &output.Share{}, Dir: "work"},
+		Attempt: Attempt{ID: "t1-a2", Label: "train", Context: t.Context(), Timeout: time.Minute, Share: &output.Share{}, Dir: "work", Started: func() {}},
 		NodeID:  "t1-a2-s0", Args: []string{"train"}, Place: Place{Nodes: 1},
 	}
 }
@@ -183,7 +215,11 @@ func TestCommandFailures(t *testing.T) {
 		if tt.is != nil && !errors.Is(got.Err, tt.is) {
 			t.Errorf("%s: %v", name, got.Err)
 		}
-		if got.Err = nil; *got != *tt.want {
+		if got.At.IsZero() {
+			t.Errorf("%s: no time", name)
+		}
+		got.Err, got.At = nil, time.Time{}
+		if *got != *tt.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -233,5 +269,26 @@ func TestCollect(t *testing.T) {
 		case o.Failure == nil || o.Failure.Cause != tt.cause || !strings.Contains(o.Failure.Err.Error(), tt.says):
 			t.Errorf("%s: %+v", name, o.Failure)
 		}
+	}
+}
+
+// All output of a command with a terminal is stdout, the end of which is in its failure.
+func TestTerminal(t *testing.T) {
+	var shown bytes.Buffer
+	n, c := &fakeNode{}, testCommand(t)
+	c.TTY = true
+	n.run = func(_ context.Context, spec supervisor.Spec, sinks supervisor.Sinks) (supervisor.Exit, error) {
+		if !spec.TTY {
+			t.Errorf("the node is asked for %+v", spec)
+		}
+		io.WriteString(sinks.Stdout, "\r 50%\r100%\nit failed\n")
+		return supervisor.Exit{Cause: supervisor.Exited, Code: 4}, nil
+	}
+	o := testRunner(t, &shown).Run(t.Context(), n, n, c)
+	if string(o.Stdout.Head) != "\r 50%\r100%\nit failed\n" || o.Stderr.Bytes != 0 || o.Failure == nil || !strings.HasSuffix(o.Failure.Tail, "\nit failed") {
+		t.Errorf("%+v, %+v", o, o.Failure)
+	}
+	if !strings.HasSuffix(shown.String(), "[train] 100%\n[train] it failed\n") {
+		t.Errorf("shown: %q", shown.String())
 	}
 }

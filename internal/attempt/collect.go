@@ -38,41 +38,22 @@ func patternsOf(outputs []string) (p patterns) {
 	return p
 }
 
-// Collect brings the files that match Attempt.Outputs into the outcome: those of Dir that changed since the file marker
-// was made, so that none is an older attempt's, and those of the scratch directory. Files that came are in the outcome
-// even if it returns a failure.
-func (r *Runner) Collect(ctx context.Context, n Node, a *Attempt, o *Outcome, scratch, marker string) *Failure {
-	if len(a.Outputs) == 0 {
-		return nil
-	}
-	places := []transfer.FetchOptions{{Dir: a.Dir, Since: marker}, {Dir: scratch}}
-	err := r.fetch(ctx, n.Files(), a, o, places)
-	switch {
-	case err == nil:
-		return nil
-	case a.Context.Err() != nil:
-		return a.cancelled()
-	case n.IsOver():
-		return Failed(NodeLost, n.Err())
-	}
-	return Failed(Outputs, r.Secrets.Error(err))
-}
-
-// fetch brings the files of an attempt from all places. It is an error if a pattern matches none.
+// fetch brings the files of an attempt that succeeded, from all places. It is an error if a pattern matches none.
 func (r *Runner) fetch(ctx context.Context, from Files, a *Attempt, o *Outcome, places []transfer.FetchOptions) error {
-	dir, err := r.Results.Attempt(a.ID)
+	dir, err := r.outputDir(a)
 	if err != nil {
 		return err
 	}
-	defer r.Results.DropEmpty(a.ID)
-	dir = filepath.Join(dir, "outputs")
 	want := patternsOf(a.Outputs)
 	found := map[string]transfer.File{}
 	limits := r.Files
 	for _, place := range places {
 		place.Limits = limits
 		var files []transfer.File
-		files, err = from.Fetch(ctx, want.all, dir, place)
+		err = a.reported(&place, func() (err error) {
+			files, err = from.Fetch(ctx, want.all, dir, place)
+			return err
+		})
 		for _, f := range files {
 			found[f.Name] = f
 		}
@@ -94,6 +75,12 @@ func (r *Runner) fetch(ctx context.Context, from Files, a *Attempt, o *Outcome, 
 		return unmatched(ctx, from, none, places)
 	}
 	return nil
+}
+
+// outputDir makes the folder of an attempt, and returns the path of that of its output files, which is not made.
+func (r *Runner) outputDir(a *Attempt) (string, error) {
+	dir, err := r.Results.Attempt(a.ID)
+	return filepath.Join(dir, "outputs"), err
 }
 
 const (

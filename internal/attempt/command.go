@@ -2,13 +2,17 @@ package attempt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/stacks"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -29,7 +33,11 @@ type Command struct {
 	Secrets    map[string]driver.Secret //secretvet:ignore nothing formats a Command
 	Stdin      []byte
 	HoldsLease bool
-	Place      Place
+	// TTY gives the command a terminal. What it writes there is its stdout.
+	TTY bool
+	// Grace is how long it has between TERM and KILL. Zero means ten seconds.
+	Grace time.Duration
+	Place Place
 }
 
 // A Place is where a command runs. The command finds it in its environment.
@@ -41,7 +49,8 @@ type Place struct {
 	// the first of them.
 	Rank, Nodes int
 	MasterAddr  string
-	// Slot is one of the node's slots. Devices are the variables that keep a program to the slot's accelerators, or nil.
+	// Slot is one of the node's slots, or the number in place of it of a task that has accelerators instead: no other task
+	// that runs on the node has it. Devices are the variables that keep a program to the accelerators of either, or nil.
 	Slot    int
 	Devices map[string]string
 	// Index is the task's index in its call. Attempt counts the attempts at the task, from 1.
@@ -68,8 +77,9 @@ func (p *Place) Env() map[string]string {
 func (c *Command) spec() supervisor.Spec {
 	s := supervisor.Spec{
 		ID: c.NodeID, Args: c.Args, Script: c.Script, Dir: c.Dir, Env: c.Place.Env(), Secrets: map[string]string{},
-		Timeout: c.Timeout, Grace: killGrace, HoldsLease: c.HoldsLease, Scratch: true, Mark: len(c.Outputs) > 0,
+		Timeout: c.Timeout, Grace: cmp.Or(c.Grace, killGrace), HoldsLease: c.HoldsLease, TTY: c.TTY, Scratch: true, Mark: len(c.Outputs) > 0,
 	}
+	maps.Copy(s.Env, c.Checkpoints.env())
 	maps.Copy(s.Env, c.Env)
 	for name, value := range c.Secrets {
 		s.Secrets[name] = string(value)
@@ -92,47 +102,92 @@ type Supervisor interface {
 
 // Run runs a command on a node until it has ended, or until ctx ends, which ends the command.
 func (r *Runner) Run(ctx context.Context, n Node, s Supervisor, c *Command) Outcome {
-	return r.follow(ctx, n, s, c, func(sinks supervisor.Sinks) (supervisor.Exit, error) {
+	if f := r.Restore(ctx, n, &c.Attempt); f != nil {
+		return Outcome{ExitCode: -1, Failure: f}
+	}
+	return r.follow(ctx, n, s, c, time.Time{}, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
 		return s.Run(ctx, c.spec(), sinks)
 	})
 }
 
 // Resume is like Run for a command that an earlier program has started, not before since.
 func (r *Runner) Resume(ctx context.Context, n Node, s Supervisor, c *Command, since time.Time) Outcome {
-	return r.follow(ctx, n, s, c, func(sinks supervisor.Sinks) (supervisor.Exit, error) {
-		return s.Resume(ctx, supervisor.Spec{ID: c.NodeID, Dir: c.Dir, Timeout: c.Timeout, Grace: killGrace}, since, sinks)
+	return r.follow(ctx, n, s, c, since, func(ctx context.Context, sinks supervisor.Sinks) (supervisor.Exit, error) {
+		return s.Resume(ctx, supervisor.Spec{ID: c.NodeID, Dir: c.Dir, Timeout: c.Timeout, Grace: cmp.Or(c.Grace, killGrace)}, since, sinks)
 	})
 }
 
-// follow follows a process to its end, and brings what is left of it.
-func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, run func(supervisor.Sinks) (supervisor.Exit, error)) Outcome {
+// follow follows a process to its end, and brings what is left of it. since is when an earlier program has started it, or zero.
+func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, since time.Time, run func(context.Context, supervisor.Sinks) (supervisor.Exit, error)) Outcome {
 	r.Secrets.Learn(c.Secrets)
 	outLines, errLines := r.Printer.Lines(c.Label)
 	last := &output.Tail{}
-	stdout, stderr := r.Results.Spools(c.Share, c.ID, outLines, io.MultiWriter(last, errLines))
+	outSteps, errSteps := r.Listen(&c.Attempt), r.Listen(&c.Attempt)
+	out, errs := io.MultiWriter(outSteps, outLines), io.MultiWriter(last, errSteps, errLines)
+	if c.TTY { // it has no stderr
+		out, errs = io.MultiWriter(last, outSteps, outLines), errLines
+	}
+	stdout, stderr := r.Results.Spools(c.Share, c.ID, out, errs)
 	if c.Watch != nil {
 		c.Watch(stdout, stderr)
 	}
+	keep := r.Keep(ctx, n, &c.Attempt, !since.IsZero(), func() (scratch, marker string) { return s.Scratch(c.NodeID), s.Marker(c.NodeID) })
+	var files atomic.Pointer[stepFiles]
+	watched, stop := Watch{
+		Ask:    func(ctx context.Context) error { return files.Load().ask(ctx) },
+		Stacks: func(ctx context.Context) string { return stacks.Dump(ctx, n, "GPUTRAIN_SCRATCH="+s.Scratch(c.NodeID)) },
+	}.Start(ctx, n, &c.Attempt)
+	saver := r.Save(ctx, &c.Attempt)
 	began := time.Now()
-	exit, err := run(supervisor.Sinks{Stdout: stdout, Stderr: stderr, Live: r.Printer.Live() || c.Watch != nil, Started: c.Started})
+	// Even if no one watches it live, its output comes every second, which is soon enough for steps.
+	exit, err := run(watched, supervisor.Sinks{Stdout: stdout, Stderr: stderr, Live: r.Printer.Live() || c.Watch != nil, Started: func() {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		c.Started()
+		keep.Begin()
+		files.Store(r.looks.begin(n, s, &c.Attempt, s.Scratch(c.NodeID)))
+		saver.Begin()
+	}})
+	at := endedAt(since, exit.Elapsed)
+	stop()
 	outLines.Flush()
 	errLines.Flush()
+	outSteps.Flush()
+	errSteps.Flush()
+	r.looks.finish(files.Load(), exit.Steps)
 
 	o := Outcome{ExitCode: exit.Code, Elapsed: exit.Elapsed, Release: func() { s.Release(c.NodeID) }}
 	if err != nil && o.Elapsed == 0 {
 		o.Elapsed = time.Since(began) // the node can no longer report it, and has cost as much
 	}
+	ended := err == nil || errors.Is(err, supervisor.ErrSink)
 	if keepErr := o.SetOutput(stdout, stderr); err == nil {
 		err = keepErr
 	}
-	o.Failure = r.judge(n, &c.Attempt, exit, err)
-	if o.Failure == nil {
-		o.Failure = r.Collect(ctx, n, &c.Attempt, &o, s.Scratch(c.NodeID), s.Marker(c.NodeID))
+	o.Failure = r.judge(watched, n, &c.Attempt, exit, err)
+	tail := func() {
+		if o.Failure != nil && o.Failure.Cause != Cancelled {
+			o.Failure.Tail = r.Secrets.Text(last.String())
+		}
 	}
-	if o.Failure != nil && o.Failure.Cause != Cancelled {
-		o.Failure.Tail = r.Secrets.Text(last.String())
-	}
+	tail()
+	c.Judged(o.Failure, at)
+	keep.Finish(&o, ended)
+	saver.Finish(o.Failure, ended)
+	tail() // of a failure of its files
 	return o
+}
+
+// endedAt returns when a command ended whose end this computer hears of now. The news is late if the connection was cut, or if no
+// program followed the command. So the end is the start plus the time that the command ran. It does not depend on the time of day
+// on a node, which may be wrong, or may be set while the command runs.
+func endedAt(since time.Time, elapsed time.Duration) time.Time {
+	now := time.Now()
+	if at := since.Add(elapsed); !since.IsZero() && elapsed > 0 && at.Before(now) {
+		return at
+	}
+	return now
 }
 
 // cancelled returns the failure of an attempt whose task was cancelled.

@@ -1,11 +1,14 @@
 package attempt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A Cause is why an attempt failed.
@@ -32,8 +35,11 @@ const (
 	Panic
 	// WorkerLost is the end of the process that ran the function.
 	WorkerLost
-	// Outputs is a success whose output, files or result could not be brought.
+	// Outputs is a success whose output, files or result could not be brought. After any other failure, files that do not
+	// come are part of the error's text.
 	Outputs
+	// Stalled is the end of an attempt that made no progress: see Attempt.Stall.
+	Stalled
 )
 
 // A Failure is why an attempt did not succeed. Neither Tail nor Err has a secret in its text.
@@ -45,7 +51,10 @@ type Failure struct {
 	Signal string
 	// Tail is the last lines of stderr.
 	Tail string
-	// Stack is that of a panic, on the node.
+	// At is when the attempt ended, by this computer's clock. It is zero if the attempt never began, or if
+	// only its files failed.
+	At time.Time
+	// Stack is that of a panic, on the node, or those of the processes of an attempt that stalled.
 	Stack string
 	// Err is the cause as an error, or nil if Cause is all that is known.
 	Err error
@@ -65,9 +74,14 @@ func diskFull(n Node, what string, why error) error {
 		what, n.Facts().Root, n.Rank(), syscall.ENOSPC, why)
 }
 
-// judge returns why an attempt at a command failed, or nil for a success. err is why its end is not known, or its output
-// not kept.
-func (r *Runner) judge(n Node, a *Attempt, exit supervisor.Exit, err error) *Failure {
+// judge returns why an attempt at a command failed, or nil for a success. ctx is that of [Watch.Start]. err is why the
+// attempt's end is not known, or its output not kept.
+func (r *Runner) judge(ctx context.Context, n Node, a *Attempt, exit supervisor.Exit, err error) *Failure {
+	if exit.Cause == supervisor.Cancelled || errors.Is(err, driver.ErrStalled) {
+		if f := a.Stalled(ctx, r, err); f != nil && !n.IsOver() {
+			return f
+		}
+	}
 	switch {
 	case err != nil:
 		return r.judgeError(n, a, err)

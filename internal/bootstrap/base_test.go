@@ -20,7 +20,7 @@ func TestBaseIsHandedOut(t *testing.T) {
 		if err := Run(t.Context(), n, noSync, img, Options{Base: func(b Base) { got = append(got, b) }}); err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != 2 || !maps.Equal(got[0].Env, img.Env) || got[0].Path != nil {
+		if len(got) != 2 || !maps.Equal(got[0].Env, map[string]string{"STAGE": "test", "PYTHONUNBUFFERED": "1"}) || got[0].Path != nil {
 			t.Fatalf("%s: %+v", when, got)
 		}
 		last := got[1]

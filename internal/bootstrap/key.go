@@ -32,13 +32,26 @@ func pairs(m map[string]string) string {
 }
 
 // venvKey is the hash of everything that decides a virtual environment's content. Of Env only the variables of pip and
-// uv count: torch is not installed again because a task's learning rate has changed.
-func (img Image) venvKey() string {
+// uv count: torch is not installed again because a task's learning rate has changed. Of such secrets only the names
+// count, since the key is a name on the node's disk: a new password is no reason to install again, another index may be.
+// The commands of Before count, because they may decide where packages come from.
+func (img Image) venvKey(required requirements, secrets map[string]string) string {
 	env := make(map[string]string)
 	for name, value := range img.Env {
-		if strings.HasPrefix(name, "PIP_") || strings.HasPrefix(name, "UV_") {
+		if isInstallers(name) {
 			env[name] = value
 		}
 	}
-	return hash("venv", img.Python, list(img.Pip), list(img.PipIndexes), pairs(env))
+	var hidden []string
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if isInstallers(name) {
+			hidden = append(hidden, name)
+		}
+	}
+	return hash("venv", list(img.Before), img.Python, list(img.Pip), required.parts(), list(img.PipIndexes), pairs(env), list(hidden))
+}
+
+// isInstallers reports whether a variable is one of pip's or uv's.
+func isInstallers(name string) bool {
+	return strings.HasPrefix(name, "PIP_") || strings.HasPrefix(name, "UV_")
 }

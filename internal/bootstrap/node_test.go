@@ -20,6 +20,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
+	"github.com/gputrain/gputrain/internal/uv"
 )
 
 // A localNode runs commands on this machine, in an environment of its own: a PATH with only the test's programs, and an
@@ -128,9 +129,12 @@ func (n *localNode) Run(ctx context.Context, spec supervisor.Spec, sinks supervi
 	limited, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
 	cmd := n.command(limited, spec.Args...)
-	for k, v := range spec.Env {
-		cmd.Env = append(cmd.Env, k+"="+v)
+	for _, env := range []map[string]string{spec.Env, spec.Secrets} {
+		for k, v := range env {
+			cmd.Env = append(cmd.Env, k+"="+v)
+		}
 	}
+	cmd.Stdin = spec.Stdin
 	cmd.Stdout, cmd.Stderr = sinks.Stdout, sinks.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -165,7 +169,8 @@ type diary struct {
 
 func (d *diary) options() Options {
 	return Options{
-		Output: func(string) io.Writer { return &d.output },
+		Output:  func(string) io.Writer { return &d.output },
+		release: noUV(),
 		Event: func(phase string, s State, _ time.Duration) {
 			if s != Started {
 				d.states = append(d.states, phase+" "+s.String())
@@ -201,6 +206,9 @@ func bootFails(t *testing.T, n Runner, img Image) *Error {
 	}
 	return failed
 }
+
+// noUV is a release of uv that has no builds: nothing is fetched.
+func noUV() *uv.Release { return &uv.Release{Version: "0.0.0"} }
 
 func noSync(context.Context, []transfer.Entry) (transfer.Stats, error) {
 	return transfer.Stats{}, errors.New("nothing is to be copied")

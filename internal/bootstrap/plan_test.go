@@ -29,6 +29,8 @@ func TestPlan(t *testing.T) {
 		{Image{Pip: []string{"numpy"}}, []string{"python", "pip"}},
 		{Image{Apt: []string{"git"}, Python: "3", Pip: []string{"numpy"}, Include: []string{dir}, Setup: []string{"a", "b"}},
 			[]string{"packages", "python", "pip", "files", "setup 1/2", "setup 2/2"}},
+		{Image{Before: []string{"x", "y"}, Apt: []string{"git"}, Setup: []string{"a"}}, []string{"before 1/2", "before 2/2", "packages", "setup 1/1"}},
+		{Image{Requirements: "testdata/requirements.txt"}, []string{"python", "pip"}},
 	} {
 		phases, err := Plan(tt.img)
 		if err != nil || !slices.Equal(names(phases), tt.want) {
@@ -51,7 +53,7 @@ func TestPlanKeys(t *testing.T) {
 		return keys
 	}
 	image := func() Image {
-		return Image{Apt: []string{"git"}, Pip: []string{"numpy", "torch"}, Env: map[string]string{"A": "1"}, Setup: []string{"one", "two"}}
+		return Image{Before: []string{"zero"}, Apt: []string{"git"}, Pip: []string{"numpy", "torch"}, Env: map[string]string{"A": "1"}, Setup: []string{"one", "two"}}
 	}
 	base := keys(image())
 	for _, tt := range []struct {
@@ -65,8 +67,9 @@ func TestPlanKeys(t *testing.T) {
 		{"pip", func(i *Image) { i.Pip = []string{"numpytorch"} }, []string{"pip", "python", "setup 1/2", "setup 2/2"}},
 		{"version", func(i *Image) { i.Python = "3.12" }, []string{"pip", "python", "setup 1/2", "setup 2/2"}},
 		{"index", func(i *Image) { i.PipIndexes = []string{"https://a.example"} }, []string{"pip", "python", "setup 1/2", "setup 2/2"}},
-		{"env", func(i *Image) { i.Env["A"] = "2" }, []string{"setup 1/2", "setup 2/2"}},
-		{"pip's env", func(i *Image) { i.Env["PIP_PRE"] = "1" }, []string{"pip", "python", "setup 1/2", "setup 2/2"}},
+		{"before", func(i *Image) { i.Before[0] = "null" }, []string{"before 1/1", "pip", "python", "setup 1/2", "setup 2/2"}},
+		{"env", func(i *Image) { i.Env["A"] = "2" }, []string{"before 1/1", "setup 1/2", "setup 2/2"}},
+		{"pip's env", func(i *Image) { i.Env["PIP_PRE"] = "1" }, []string{"before 1/1", "pip", "python", "setup 1/2", "setup 2/2"}},
 		{"last command", func(i *Image) { i.Setup[1] = "zwei" }, []string{"setup 2/2"}},
 		{"first command", func(i *Image) { i.Setup[0] = "eins" }, []string{"setup 1/2", "setup 2/2"}},
 	} {
@@ -99,11 +102,11 @@ func TestPlanRefuses(t *testing.T) {
 		{Image{Python: "3.12; id"}, "no version of Python 3"},
 		{Image{Python: "2.7"}, "no version of Python 3"},
 		{Image{Pip: []string{" "}}, "empty"},
-		{Image{Pip: []string{"-r requirements.txt"}}, "Setup command"},
+		{Image{Pip: []string{"-r requirements.txt"}}, "Image.Requirements"},
 		{Image{Pip: []string{"a\nb"}}, "newline"},
 		{Image{Pip: []string{"x @ git+https://hunter2@example.com/x"}}, "password"},
 		{Image{Pip: []string{"git+ssh://git:hunter2@example.com/x"}}, "password"},
-		{Image{PipIndexes: []string{"https://u:hunter2@example.com/simple"}}, "PIP_EXTRA_INDEX_URL"},
+		{Image{PipIndexes: []string{"https://u:hunter2@example.com/simple"}}, "PIP_EXTRA_INDEX_URL in Spec.Secrets"},
 		{Image{PipIndexes: []string{"https://hunter2@exa mple.com/%zz"}}, "password"},
 		{Image{PipIndexes: []string{"https:u:hunter2@example.com"}}, "not the address"},
 		{Image{PipIndexes: []string{"--index-url=https://example.com"}}, "not the address"},
@@ -113,6 +116,8 @@ func TestPlanRefuses(t *testing.T) {
 		{Image{Include: []string{"no/such/path"}}, "no/such/path"},
 		{Image{Include: []string{""}}, "empty"},
 		{Image{Setup: []string{"\t"}}, "empty"},
+		{Image{Before: []string{"x", ""}}, "Before[1]: the command is empty"},
+		{Image{Requirements: "no/such/requirements.txt"}, "no such file"},
 		{Image{PhaseTimeout: -1}, "negative"},
 	} {
 		_, err := Plan(tt.img)

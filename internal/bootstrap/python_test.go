@@ -26,6 +26,16 @@ func withPython(t *testing.T, n *localNode) {
 	n.also = append(n.also, filepath.Dir(strings.TrimSpace(string(out))))
 }
 
+// withBarePython puts this machine's python3 on the node as Debian's comes with pip: without ensurepip. So environments
+// are made in a moment, and pip is the one beside them.
+func withBarePython(t *testing.T, n *localNode) {
+	t.Helper()
+	withPython(t, n)
+	real := filepath.Join(n.also[len(n.also)-1], "python3")
+	n.also = n.also[:len(n.also)-1]
+	n.program("python3", `case "$2" in *ensurepip*) exit 1 ;; esac; exec '`+real+`' "$@"`)
+}
+
 // wheel writes a package of one module to a folder for pip's --find-links.
 func wheel(t *testing.T, name, version string) (dir string) {
 	t.Helper()
@@ -58,11 +68,14 @@ func wheel(t *testing.T, name, version string) (dir string) {
 }
 
 func offline(links string) map[string]string {
-	return map[string]string{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links}
+	return map[string]string{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links, "UV_OFFLINE": "1"}
 }
 
 // This uses a real environment, a real pip, and a package from a folder.
 func TestPipForReal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes virtual environments")
+	}
 	n := newNode(t)
 	withPython(t, n)
 	img := Image{Pip: []string{"tinydist==1.5"}, Env: offline(wheel(t, "tinydist", "1.5")), Setup: []string{"python -c 'import tinydist'"}}
@@ -125,7 +138,7 @@ func TestPythonTwiceAtOnce(t *testing.T) {
 	img := Image{Pip: []string{"tinydist"}, Env: offline(wheel(t, "tinydist", "2.0"))}
 	errs := make(chan error, 2)
 	for _, n := range []*localNode{a, b} {
-		go func() { errs <- Run(t.Context(), n, noSync, img, Options{}) }()
+		go func() { errs <- Run(t.Context(), n, noSync, img, Options{release: noUV()}) }()
 	}
 	for range 2 {
 		if err := <-errs; err != nil {
@@ -137,16 +150,17 @@ func TestPythonTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// A python can be asked for by its version without uv.
-func TestPythonVersion(t *testing.T) {
-	// This fakes a python: it knows its version, and makes an environment of itself.
-	interpreter := func(version string) string {
-		return `case "$*" in
+// interpreter fakes a python: it knows its version, and makes an environment of itself.
+func interpreter(version string) string {
+	return `case "$*" in
 *version_info*) echo ` + version + ` ;;
 *"-m venv"*) for venv; do :; done; mkdir -p "$venv/bin"; cp "$0" "$venv/bin/python" ;;
 *--version) echo Python ` + version + ` ;;
 esac`
-	}
+}
+
+// A python can be asked for by its version without uv.
+func TestPythonVersion(t *testing.T) {
 	for _, tt := range []struct {
 		name, version string
 		pythons       map[string]string
@@ -237,6 +251,7 @@ esac`
 
 // fakeUV fakes uv, as far as it is called here: it has Python 3.11 and can get others.
 const fakeUV = `case "$1 $2" in
+"--version ") echo "uv ${UV_TEST_VERSION:-0.9.2} (2025-10-10)" ;;
 "python find") [ "$3" = 3.11 ] ;;
 "python install") ;;
 "venv "*)
@@ -263,7 +278,7 @@ func TestUV(t *testing.T) {
 	}
 	venv := n.sh(`echo "$VIRTUAL_ENV"`)
 	want := []string{
-		"uv python find 3.12", "uv python install 3.12",
+		"uv --version", "uv python find 3.12", "uv python install 3.12",
 		"uv venv --python 3.12 --seed " + venv,
 		"uv pip install --python " + venv + "/bin/python --index-strategy unsafe-best-match" +
 			" --extra-index-url https://download.pytorch.org/whl/cu124 -- torch==2.4.0 numpy>=2,<3",

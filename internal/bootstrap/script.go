@@ -9,8 +9,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-
-	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
 //go:embed scripts/*.sh
@@ -23,53 +21,40 @@ const prelude = "set -e\nexec 3>&1 1>&2\n"
 // answerLimit bounds an answer: a word and a path.
 const answerLimit = 8 << 10
 
-// script runs one of the embedded scripts as a phase. It reports whether the script found the work done before.
-func (b *bootstrapper) script(ctx context.Context, p Phase, name string, env map[string]string, args ...string) (bool, *Error) {
-	answer, err := b.ask(ctx, p, name, env, args...)
-	return answer == "cached" || strings.HasPrefix(answer, "cached "), err
+// A call is one run of an embedded script.
+type call struct {
+	scripts []string // by name; those before the last define what it uses
+	args    []string
+	env     map[string]string
+	stdin   io.Reader
 }
 
-// ask runs one of the embedded scripts and returns its answer.
-func (b *bootstrapper) ask(ctx context.Context, p Phase, name string, env map[string]string, args ...string) (string, *Error) {
-	text, err := scripts.ReadFile("scripts/" + name)
-	if err != nil {
-		return "", failure(p, err)
-	}
-	var (
-		answer limited
-		last   tail
-	)
-	spec := supervisor.Spec{
-		ID:      taskID(p, b.attempt),
-		Args:    append([]string{"sh", "-c", prelude + string(text), name}, args...),
-		Env:     env,
-		Timeout: b.img.timeout(),
-	}
-	exit, err := b.node.Run(ctx, spec, supervisor.Sinks{
-		Stdout: &answer,
-		Stderr: io.MultiWriter(&last, b.output(p.Name)),
-		Live:   true,
-	})
-	var failed *Error
-	switch {
-	case errors.Is(err, supervisor.ErrOverdue):
-		failed = failure(p, fmt.Errorf("%w, and %w", late(spec.Timeout), err))
-	case err != nil:
-		failed = failure(p, err)
-	case exit.Cause == supervisor.Cancelled && ctx.Err() != nil:
-		failed = failure(p, ctx.Err())
-	case exit.Cause != supervisor.Exited || exit.Code != 0:
-		failed = ended(p, exit, spec.Timeout)
-	default:
-		return strings.TrimSuffix(answer.String(), "\n"), nil
-	}
-	failed.Tail = last.Lines()
-	return "", failed
+// script runs a script as a phase. It reports whether the script found the work done before.
+func (b *bootstrapper) script(ctx context.Context, p Phase, c call) (bool, *Error) {
+	answer, err := b.ask(ctx, p, c)
+	return answer == "cached", err
 }
 
-// taskID returns the phase's attempt ID on the node: "boot-setup-1-3-k7f2...".
-func taskID(p Phase, attempt string) string {
-	return "boot-" + strings.NewReplacer(" ", "-", "/", "-").Replace(p.Name) + "-" + attempt
+// ask runs a script and returns its answer.
+func (b *bootstrapper) ask(ctx context.Context, p Phase, c call) (string, *Error) {
+	text := ""
+	for _, name := range c.scripts {
+		part, err := scripts.ReadFile("scripts/" + name)
+		if err != nil {
+			return "", failure(p, err)
+		}
+		text += string(part)
+	}
+	b.asked++
+	return Step{
+		Phase: p.Name, ID: taskID(p, b.asked, b.attempt), Name: c.scripts[len(c.scripts)-1], Text: text, Args: c.args, Stdin: c.stdin,
+		Env: c.env, Secrets: b.secrets, Redact: b.redact, Timeout: b.img.Timeout(), Output: b.output(p.Name),
+	}.Run(ctx, b.node)
+}
+
+// taskID returns the attempt ID on the node of a run's number-th script: "boot-setup-1-3-4-k7f2...".
+func taskID(p Phase, number int, attempt string) string {
+	return fmt.Sprintf("boot-%s-%d-%s", strings.NewReplacer(" ", "-", "/", "-").Replace(p.Name), number, attempt)
 }
 
 // newAttempt returns a name that no other run has.

@@ -62,6 +62,36 @@ func TestSetupRunsOnAfterOneThatRan(t *testing.T) {
 	boot(t, n, img, "setup 1/2 done", "setup 2/2 done")
 }
 
+// Commands of Before run before everything else, and Setup runs again if one of them did.
+func TestBefore(t *testing.T) {
+	n := newNode(t)
+	n.program("id", "echo 0")
+	n.program("dpkg-query", `[ ! -e "$state/ready" ] || echo 'installed 1'`)
+	n.program("apt-get", "exit 100")
+	img := Image{Before: []string{`echo 1 >>ran; mkdir -p "$HOME/state"; touch "$HOME/state/ready"`, "echo 2 >>ran"}, Apt: []string{"git"}, Setup: []string{"echo 3 >>ran"}}
+	boot(t, n, img, "before 1/2 done", "before 2/2 done", "packages cached", "setup 1/1 done")
+	boot(t, n, img, "before 1/2 cached", "before 2/2 cached", "packages cached", "setup 1/1 cached")
+	img.Before[1] = "echo zwei >>ran"
+	boot(t, n, img, "before 1/2 cached", "before 2/2 done", "packages cached", "setup 1/1 done")
+	if got := n.sh("cat ran"); got != "1\n2\n3\nzwei\n3" {
+		t.Errorf("ran %q", got)
+	}
+}
+
+// Python writes lines as they are printed, unless the image decides otherwise.
+func TestUnbuffered(t *testing.T) {
+	for want, env := range map[string]map[string]string{"[1]": nil, "[]": {"PYTHONUNBUFFERED": ""}, "[0]": {"PYTHONUNBUFFERED": "0"}} {
+		n := newNode(t)
+		img := Image{Env: env, Setup: []string{`echo "[$PYTHONUNBUFFERED]"`}}
+		if out := boot(t, n, img, "setup 1/1 done"); out != want+"\n" {
+			t.Errorf("%v: a phase has %q, want %q", env, out, want)
+		}
+		if got := n.sh(`echo "[$PYTHONUNBUFFERED]"`); got != want {
+			t.Errorf("%v: a task has %q, want %q", env, got, want)
+		}
+	}
+}
+
 func TestSetupFailure(t *testing.T) {
 	for _, tt := range []struct {
 		name, command string

@@ -5,6 +5,7 @@ package bootstrap
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func (h homed) Facts() supervisor.Facts {
 func (h homed) boot(t *testing.T, img Image, want ...string) {
 	t.Helper()
 	var d diary
-	if err := Run(t.Context(), h, h.remote.Sync, img, d.options()); err != nil {
+	if err := Run(t.Context(), h, syncTo(h.remote), img, d.options()); err != nil {
 		t.Fatalf("%v\nstates: %v", err, d.states)
 	}
 	if !slices.Equal(d.states, want) {
@@ -131,14 +132,66 @@ func TestOverSSH(t *testing.T) {
 	fails := img
 	fails.Setup = []string{"echo out; echo err >&2; exit 9"}
 	var failed *Error
-	err := Run(t.Context(), node, node.remote.Sync, fails, Options{})
+	err := Run(t.Context(), node, syncTo(node.remote), fails, Options{})
 	if !errors.As(err, &failed) || failed.ExitCode != 9 || !slices.Equal(failed.Tail, []string{"out", "err"}) {
 		t.Errorf("error %+v", err)
 	}
 	fails = Image{Setup: []string{"echo waiting; sleep 600"}, PhaseTimeout: time.Second}
-	err = Run(t.Context(), node, node.remote.Sync, fails, Options{})
+	err = Run(t.Context(), node, syncTo(node.remote), fails, Options{})
 	if !errors.As(err, &failed) || failed.Cause != supervisor.TimedOut || !slices.Equal(failed.Tail, []string{"waiting"}) {
 		t.Errorf("error %+v", err)
+	}
+}
+
+// A node without a way out gets uv through its connection, and the files of Requirements. The cache keeps uv for the next
+// pool. A secret is in no file that the phases leave there.
+func TestUVOverSSH(t *testing.T) {
+	local := newNode(t)
+	withPython(t, local) // or skip
+	home := t.TempDir()
+	server := opensshtest.Start(t)
+	release := released(t)
+	project := write(t, map[string]string{"requirements.txt": "-c limits.txt\ntinydist\n", "limits.txt": "tinydist==3.1\n"})
+	img := Image{
+		Requirements: filepath.Join(project, "requirements.txt"), Before: []string{`test "$TOKEN" = hunter2isAsecret`},
+		Env: map[string]string{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheel(t, "tinydist", "3.1"), "UV_INSTALLER_GITHUB_BASE_URL": "http://127.0.0.1:1"},
+	}
+	for i, pool := range []string{"pool-u", "pool-v"} {
+		node := homed{connect(t, server, pool, home), filepath.Join(home, "cache")}
+		var d diary
+		opts := d.fetching(release)
+		opts.Secrets = map[string]string{"TOKEN": "hunter2isAsecret"}
+		opts.Upload = func(ctx context.Context, from, to string) error {
+			return node.remote.Upload(ctx, from, to, transfer.Options{})
+		}
+		if i == 1 {
+			img.Env["PIP_PRE"] = "1" // another environment, by the same uv
+		}
+		if err := Run(t.Context(), node, noSync, img, opts); err != nil {
+			t.Fatalf("%v\n%s", err, d.output.String())
+		}
+		if got := node.task(t, "t1", "python", "-c", "import os, tinydist; print(tinydist.version, os.environ['PYTHONUNBUFFERED'])"); got != "3.1 1" {
+			t.Errorf("the task says %q", got)
+		}
+		if sent := strings.Contains(d.output.String(), "so it is sent"); sent != (i == 0) {
+			t.Errorf("%s: output %s", pool, d.output.String())
+		}
+	}
+	if n := release.Requests(); n != 1 { // of this program
+		t.Errorf("%d requests", n)
+	}
+	err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), "hunter2isAsecret") {
+			t.Errorf("%s has the secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -156,5 +209,12 @@ func TestOverSSHCancelled(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// syncTo returns the SyncFunc of a node.
+func syncTo(r *transfer.Remote) SyncFunc {
+	return func(ctx context.Context, entries []transfer.Entry) (transfer.Stats, error) {
+		return r.Sync(ctx, entries, nil)
 	}
 }

@@ -16,6 +16,8 @@ const (
 // A tail keeps the last lines of what is written to it, in bounded memory. It
 // may be written to from several goroutines.
 type tail struct {
+	redact func(string) string // removes secrets from a line; nil leaves it as it is
+
 	mu    sync.Mutex
 	lines []string
 	line  []byte // the last bytes of the unfinished line
@@ -38,7 +40,11 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) flush() {
-	if line := clean(string(t.line)); line != "" {
+	line := string(t.line)
+	if t.redact != nil {
+		line = t.redact(line)
+	}
+	if line := clean(line); line != "" {
 		t.lines = append(t.lines, line)
 		t.lines = t.lines[max(0, len(t.lines)-tailLines):]
 	}

@@ -57,12 +57,17 @@ func (img Image) validate() error {
 			add("Env: the value of %s has a NUL byte, which no process can be given", name)
 		}
 	}
-	for i, command := range img.Setup {
-		if strings.TrimSpace(command) == "" {
-			add("Setup[%d]: the command is empty", i)
-		}
-		if strings.ContainsRune(command, 0) {
-			add("Setup[%d]: the command has a NUL byte, which no process can be given", i)
+	for _, field := range []struct {
+		name     string
+		commands []string
+	}{{"Before", img.Before}, {"Setup", img.Setup}} {
+		for i, command := range field.commands {
+			if strings.TrimSpace(command) == "" {
+				add("%s[%d]: the command is empty", field.name, i)
+			}
+			if strings.ContainsRune(command, 0) {
+				add("%s[%d]: the command has a NUL byte, which no process can be given", field.name, i)
+			}
 		}
 	}
 	if img.PhaseTimeout < 0 {
@@ -86,7 +91,7 @@ func checkRequirement(p string) error {
 	case strings.TrimSpace(p) == "":
 		return errors.New("the requirement is empty")
 	case strings.HasPrefix(strings.TrimSpace(p), "-"):
-		return errors.New("options of pip do not go here; install with them in a Setup command")
+		return errors.New("options of pip do not go here; name a file with them in Image.Requirements, or install with them in a Setup command")
 	case strings.ContainsAny(p, "\x00\r\n"):
 		return errors.New("the requirement has a newline or a NUL byte")
 	}
@@ -97,7 +102,7 @@ func checkRequirement(p string) error {
 			continue
 		}
 		return errors.New("the address holds a user or a password, which every process of the node could read; " +
-			"install it in a Setup command that reads them from a file")
+			"write it into the file of Image.Requirements, with ${NAME} in their place and the value in Spec.Secrets")
 	}
 	return nil
 }
@@ -106,7 +111,7 @@ func checkRequirement(p string) error {
 func checkIndex(index string) error {
 	if userinfo.MatchString(index) {
 		return errors.New("the address holds a user or a password, which every process of the node could read; " +
-			"set PIP_EXTRA_INDEX_URL in Env, or use a netrc file on the node")
+			"set PIP_EXTRA_INDEX_URL in Spec.Secrets")
 	}
 	u, err := url.Parse(index)
 	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""

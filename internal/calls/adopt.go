@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -37,7 +38,7 @@ func (h *Host) Adopt(w Worker, claim func(worker.HeldCall) *Claim) {
 		})
 		<-divided
 		p.output.end()
-		h.addLeftovers(p.socket, p.scratch)
+		h.buried(p)
 		close(p.exited)
 	})
 	hello := h.hello(p)
@@ -100,9 +101,11 @@ func (h *Host) collect(c *claimedCall) {
 	h.mu.Lock()
 	c.proc.calls++
 	h.mu.Unlock()
+	h.keep(&c.running, true)
+	h.save(&c.running)
 	h.cfg.Go(func() {
-		c.done(h.finish(&c.running, func() (codec.Body, func(), error) {
-			return c.proc.client.CollectHold(c.Context, c.id, c.Timeout, &c.stats)
+		c.done(h.finish(&c.running, func(ctx context.Context) (codec.Body, func(), error) {
+			return c.proc.client.CollectHold(ctx, c.id, worker.Collection{Timeout: c.Timeout, Stats: &c.stats, Step: c.Stepped})
 		}))
 	})
 }

@@ -51,6 +51,15 @@ func (d *divider) advance(s *stream, n int) {
 	}
 }
 
+// heard records output that belongs to no call alone: any of those under way may have printed it.
+func (d *divider) heard(p []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.open {
+		c.attempt.Printed(p)
+	}
+}
+
 func (d *divider) assignLocked(owner *callOutput, from worker.Printed) {
 	for i, s := range d.streams {
 		s.assignLocked(owner, from[i])

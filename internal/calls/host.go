@@ -46,18 +46,14 @@ type Node interface {
 	Name() string
 	// Context ends when the node is given up or the pool ends.
 	Context() context.Context
-	// IsUp reports whether the node can be reached now.
-	IsUp() bool
 	// Addr is the address by which other nodes reach it, and SSHAddr is the host:port of its SSH server.
 	Addr() string
 	SSHAddr() string
 	// Describe returns what functions may know about the node, without the folder for scratch directories.
 	Describe() worker.NodeFacts
 	Supervisor() Supervisor
-	// Open starts a command in the node's shell and returns its stdin and stdout. Exec runs one to its end; it fails with
-	// ssh.ErrStalled if nothing moves.
+	// Open starts a command in the node's shell and returns its stdin and stdout.
 	Open(ctx context.Context, command string) (io.ReadWriteCloser, error)
-	Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
 	// KeepWorker records what a later program needs to adopt a worker that is about to start.
 	KeepWorker(Worker)
 }
@@ -92,8 +88,9 @@ type Host struct {
 	proc   *process // the process that gets new calls; nil before the first
 	starts int
 	former []*process // processes that an earlier program has started
-	left   []string   // files of dead workers that may still be on the node
 	closed bool
+
+	left leftovers
 }
 
 // NewHost returns the host of a node. It uses the node from the first call on.
@@ -182,6 +179,29 @@ func (h *Host) Close() {
 	}
 }
 
+// Renew ends the node's workers, and waits for that, or until ctx ends. The next call starts another one. No call may be under
+// way. What calls have started in process groups of their own has the Mark, and goes on.
+func (h *Host) Renew(ctx context.Context) error {
+	h.mu.Lock()
+	old := slices.Clone(h.former)
+	if h.proc != nil {
+		old = append(old, h.proc)
+		h.proc = nil
+	}
+	h.mu.Unlock()
+	for _, p := range old {
+		p.cancel()
+	}
+	for _, p := range old {
+		select {
+		case <-p.exited:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // over makes the next call start another worker.
 func (h *Host) over(p *process) {
 	h.mu.Lock()
@@ -189,25 +209,4 @@ func (h *Host) over(p *process) {
 	if h.proc == p {
 		h.proc = nil
 	}
-}
-
-// addLeftovers notes files that a dead worker may have left.
-func (h *Host) addLeftovers(files ...string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.left = append(h.left, files...)
-}
-
-// leftovers returns the files that dead workers may have left.
-func (h *Host) leftovers() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.left)
-}
-
-// removed forgets files that are no longer there.
-func (h *Host) removed(files []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.left = slices.DeleteFunc(h.left, func(s string) bool { return slices.Contains(files, s) })
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/program"
+	"github.com/gputrain/gputrain/internal/steps"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -57,6 +58,24 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("the end")
 		return strconv.Itoa(os.Getpid()), err
+	})
+	register("step", func(ctx context.Context, _ string) (string, error) {
+		fmt.Println("gputrain: step=3/9")
+		worker.Report(ctx, steps.Step{N: 4, Of: 9, Rank: -1})
+		return "", nil
+	})
+	// hang waits for the end of its context, and then prints the cause.
+	register("hang", func(ctx context.Context, _ string) (string, error) {
+		worker.Report(ctx, steps.Step{N: 7, Rank: -1})
+		<-ctx.Done()
+		return "", fmt.Errorf("it ended: %w", context.Cause(ctx))
+	})
+	register("chatter", func(ctx context.Context, file string) (string, error) {
+		for !exists(file) {
+			fmt.Println("still here")
+			time.Sleep(20 * time.Millisecond)
+		}
+		return "", nil
 	})
 	if os.Getenv("CALLS_TEST_DIE") != "" && strings.HasPrefix(os.Getenv(worker.Env), "serve:") {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -312,7 +331,7 @@ func TestCalls(t *testing.T) {
 	if want := []Worker{{"worker-1", name, 1}, {"worker-2", name, 2}, {"worker-3", name, 3}}; !slices.Equal(n.workers(), want) {
 		t.Errorf("%+v are kept", n.workers())
 	}
-	if left := h.leftovers(); len(left) > 0 || exists(filepath.Join(n.root, "worker-1")) || exists(filepath.Join(n.root, "worker-2")) {
+	if left := h.left.all(); len(left) > 0 || exists(filepath.Join(n.root, "worker-1")) || exists(filepath.Join(n.root, "worker-2")) {
 		t.Errorf("%v are left", left)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
@@ -21,7 +22,7 @@ func (h *Host) judge(c *Call, p *process, err error) *attempt.Failure {
 	var remote *worker.RemoteError
 	switch {
 	case c.Context.Err() != nil && errors.Is(err, worker.ErrAbandoned):
-		return attempt.Failed(attempt.Cancelled, fmt.Errorf("%w: the function ignored for %v that its context had ended; its process is ended", context.Cause(c.Context), h.cfg.Grace))
+		return attempt.Failed(attempt.Cancelled, fmt.Errorf("%w: the function ignored for %v that its context had ended; its process is ended", context.Cause(c.Context), cutoff.Grace(c.Context, h.cfg.Grace)))
 	case c.Context.Err() != nil:
 		return attempt.Failed(attempt.Cancelled, context.Cause(c.Context))
 	case errors.Is(err, worker.ErrOverdue):
@@ -44,6 +45,18 @@ func (h *Host) judge(c *Call, p *process, err error) *attempt.Failure {
 		return attempt.Failed(attempt.WorkerLost, h.cfg.Runner.Secrets.Error(err))
 	}
 	return attempt.Failed(attempt.NeverStarted, h.cfg.Runner.Secrets.Error(err))
+}
+
+// judgeStall returns the failure of a call that was ended since it had stalled, or nil. ctx is that of attempt.Watch.Start.
+func (h *Host) judgeStall(ctx context.Context, c *Call, err error) *attempt.Failure {
+	if h.node.IsOver() || errors.Is(err, worker.ErrWorkerLost) || errors.Is(err, worker.ErrProtocol) {
+		return nil
+	}
+	var also error
+	if errors.Is(err, worker.ErrAbandoned) {
+		also = fmt.Errorf("the function ignored for %v that its context had ended; its process is ended", h.cfg.Grace)
+	}
+	return c.Stalled(ctx, h.cfg.Runner, also)
 }
 
 func (h *Host) callError(c *Call, kind, err error, hint string) error {

@@ -21,6 +21,7 @@ type callOutput struct {
 	mu     sync.Mutex
 	spools [2]*output.Spool // nil until something is printed
 	lines  [2]*output.Lines // the same
+	steps  [2]*attempt.Listener
 	made   bool
 	over   bool  // nothing more is kept
 	err    error // why it could not be kept
@@ -45,12 +46,14 @@ func (c *callOutput) make() {
 	r := c.divider.runner
 	c.lines[0], c.lines[1] = r.Printer.Lines(c.attempt.Label)
 	c.spools[0], c.spools[1] = r.Results.Spools(c.attempt.Share, c.attempt.ID, c.lines[0], c.lines[1])
+	c.steps = [2]*attempt.Listener{r.Listen(c.attempt), r.Listen(c.attempt)}
 }
 
 func (c *callOutput) write(i int, p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.make()
+	c.steps[i].Write(p)
 	if !c.over && c.err == nil {
 		if _, c.err = c.spools[i].Write(p); c.err == nil {
 			return // which is shown too
@@ -62,8 +65,9 @@ func (c *callOutput) write(i int, p []byte) {
 func (c *callOutput) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range c.lines {
+	for i, l := range c.lines {
 		l.Flush()
+		c.steps[i].Flush()
 	}
 }
 

@@ -38,18 +38,32 @@ type process struct {
 
 	// Guarded by the host.
 	calls   int // under way, without those that ignore the end of their context
+	keeping int // calls whose output files are still to come
 	retired bool
+	dead    bool // its scratch directories are not noted as left yet
 }
 
-// newProcess returns a process that is to be started or resumed, and the context in which it lives.
+// newProcess returns a process that is to be started or resumed, and the context in which it lives: until the host is
+// closed, which may be a while after the end of the pool's context. Its calls end before.
 func (h *Host) newProcess(name string) (context.Context, *process) {
-	ctx, cancel := context.WithCancel(h.node.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.node.Context()))
 	root := h.node.Facts().Root
 	return ctx, &process{
 		name: name, socket: path.Join(root, name), scratch: path.Join(root, scratchDir, name),
 		output: newDivider(h.cfg.Runner, fmt.Sprintf("node %d", h.node.Rank()), h.node.IsUp, func() func() { return h.node.Supervisor().Hasten(name) }),
 		ready:  make(chan struct{}), exited: make(chan struct{}), cancel: cancel,
 	}
+}
+
+// stacksPatience bounds how long a worker has to return its stacks.
+const stacksPatience = 10 * time.Second
+
+// stacks returns the stacks of the process's goroutines, or nothing if they do not come soon.
+func (p *process) stacks(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, stacksPatience)
+	defer cancel()
+	stacks, _ := p.client.Stacks(ctx)
+	return stacks
 }
 
 // live ships the program, runs it, and connects to it, until it is dead.
@@ -94,14 +108,30 @@ func (h *Host) live(ctx context.Context, p *process, starts int) {
 	p.client.Fail(errors.New(p.describeExit()))
 }
 
+// markName is the variable with the mark of a node's workers, which what calls start has too.
+const markName = "GPUTRAIN_CALLS"
+
+// Mark is in the environment of each process that calls on a node have started. It ends in a dot, so that no mark begins
+// with another one.
+func Mark(node string) string { return markName + "=" + node + "." }
+
 // serve runs the program on the node until it ends.
 func (h *Host) serve(ctx context.Context, p *process, binary string) {
 	p.exit, p.exitErr = h.node.Supervisor().Run(ctx, supervisor.Spec{
-		ID: p.name, Args: []string{binary}, Env: map[string]string{worker.Env: worker.ServeMode(p.socket)}, Grace: time.Second,
+		ID: p.name, Args: []string{binary}, Env: map[string]string{worker.Env: worker.ServeMode(p.socket), markName: h.node.Name() + "."}, Grace: time.Second,
 	}, supervisor.Sinks{Stdout: p.output.streams[0], Stderr: p.output.streams[1], Live: h.cfg.Runner.Printer.Live()})
 	p.output.end()
-	h.addLeftovers(p.socket, p.scratch)
+	h.buried(p)
 	close(p.exited)
+}
+
+// buried notes what a dead process has left on the node.
+func (h *Host) buried(p *process) {
+	h.left.add(p.socket)
+	h.mu.Lock()
+	p.dead = true
+	h.mu.Unlock()
+	h.tidy(p)
 }
 
 // hello returns the hello of a client of the worker.
@@ -143,7 +173,7 @@ func (h *Host) ship(ctx context.Context) (program.Program, error) {
 			}
 			return err
 		},
-		Leftovers: h.leftovers, Removed: h.removed,
+		Leftovers: h.left.all, Removed: h.left.removed,
 	})
 }
 

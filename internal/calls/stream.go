@@ -89,6 +89,7 @@ func (s *stream) give(owner *callOutput, p []byte) {
 	}
 	if owner == nil {
 		s.node.Write(p)
+		s.divider.heard(p)
 		return
 	}
 	owner.write(s.index, p)

@@ -27,6 +27,9 @@ func needGo(t *testing.T) {
 // TestBuildsARealProgram builds an example of this repository for every platform that the
 // documentation names.
 func TestBuildsARealProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it compiles the standard library for other systems")
+	}
 	needGo(t)
 	const module = "github.com/gputrain/gputrain"
 	root, err := filepath.Abs("../..")

@@ -142,6 +142,9 @@ func TestBuildsWhatIsVendored(t *testing.T) {
 
 // A build for another platform has the settings of the original build.
 func TestKeepsBuildSettings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it compiles the standard library for other systems")
+	}
 	dir := user(t, map[string]string{
 		"go.mod":     "module example.com/app\n\ngo 1.26\n",
 		"main.go":    "package main\n\nvar version = \"unset-version\"\n\nfunc main() { println(version, kind, code()) }\n",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -29,6 +30,16 @@ func By(ctx context.Context, err error) error {
 		return err
 	}
 	return &Interrupted{cause, err}
+}
+
+// Grace returns how long what runs in ctx may go on after the end of ctx: the usual time, or less if the cause of that
+// end has a method KillGrace that says so.
+func Grace(ctx context.Context, usual time.Duration) time.Duration {
+	var hasty interface{ KillGrace() time.Duration }
+	if errors.As(context.Cause(ctx), &hasty) {
+		return max(min(usual, hasty.KillGrace()), 0)
+	}
+	return usual
 }
 
 // NotDeadline returns an error that is not context.DeadlineExceeded: the time that is over was

@@ -78,3 +78,32 @@ func TestWhile(t *testing.T) {
 		t.Errorf("before the end: %v", err)
 	}
 }
+
+// A hasty error leaves what it ends a second.
+type hasty struct{ error }
+
+func (hasty) KillGrace() time.Duration { return time.Second }
+
+func TestGrace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cause error
+		usual time.Duration
+		want  time.Duration
+	}{
+		"not ended":    {nil, time.Minute, time.Minute},
+		"as usual":     {errors.New("no"), time.Minute, time.Minute},
+		"hasty":        {fmt.Errorf("why: %w", hasty{errors.New("no")}), time.Minute, time.Second},
+		"hasty enough": {hasty{errors.New("no")}, time.Millisecond, time.Millisecond},
+	} {
+		parent, cancel := context.WithCancelCause(t.Context())
+		ctx, stop := context.WithCancel(parent)
+		if tt.cause != nil {
+			cancel(tt.cause)
+		}
+		if got := Grace(ctx, tt.usual); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+		stop()
+		cancel(nil)
+	}
+}

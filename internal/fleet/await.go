@@ -107,8 +107,8 @@ func (f *Fleet) resize(n int) {
 }
 
 // Wake has an elastic fleet get the member that the target of a broadcast names, and one if it
-// has none, and waits for that.
-func (f *Fleet) Wake(ctx context.Context, t scheduler.Target) error {
+// has none, and waits for that. The broadcast's task wants so many units.
+func (f *Fleet) Wake(ctx context.Context, t scheduler.Target, units int) error {
 	if !f.config.Elastic {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (f *Fleet) Wake(ctx context.Context, t scheduler.Target) error {
 	return f.await(func() (bool, error) {
 		if waited {
 			f.scaler.woken = 0
-		} else if err := f.Tasks.Impossible(t); err != nil {
+		} else if err := f.Tasks.Impossible(t, units); err != nil {
 			return true, err
 		}
 		switch {

@@ -94,15 +94,15 @@ func TestWake(t *testing.T) {
 				}
 			})
 		})
-		if err := tf.Wake(t.Context(), scheduler.OnRank(1)); err != nil || len(tf.states()) != 2 {
+		if err := tf.Wake(t.Context(), scheduler.OnRank(1), 0); err != nil || len(tf.states()) != 2 {
 			t.Errorf("%v: %v", err, tf.states())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := tf.Wake(ctx, scheduler.OnRank(2)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := tf.Wake(ctx, scheduler.OnRank(2), 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a rank that does not come up: %v", err)
 		}
-		if err := tf.Wake(t.Context(), scheduler.OnRank(3)); !errors.Is(err, driver.ErrInvalid) {
+		if err := tf.Wake(t.Context(), scheduler.OnRank(3), 0); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("a rank that there is not: %v", err)
 		}
 		tf.locked(func() {
@@ -121,7 +121,7 @@ func TestWakeKeepsIdleMembers(t *testing.T) {
 		tf.Watch(false)
 		tf.locked(tf.scaler.rescale)
 		time.Sleep(time.Minute - time.Second)
-		if err := tf.Wake(t.Context(), scheduler.Target{}); err != nil {
+		if err := tf.Wake(t.Context(), scheduler.Target{}, 0); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute - time.Second)

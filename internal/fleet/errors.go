@@ -40,8 +40,12 @@ func (f *Fleet) NoNodes() error {
 
 // ClosedError is the error of what comes after the end of the pool.
 func (f *Fleet) ClosedError() error {
+	cause := context.Cause(f.config.Context)
+	if how, ok := errors.AsType[*driver.Error](cause); ok && how.Kind == driver.ErrClosed {
+		return cause // it has the reason
+	}
 	e := &driver.Error{Provider: f.config.Node.Provider, Op: "pool", Kind: driver.ErrClosed}
-	if cause := context.Cause(f.config.Context); cause != nil && !errors.Is(cause, driver.ErrClosed) {
+	if cause != nil && !errors.Is(cause, driver.ErrClosed) {
 		e.Err = cause
 	}
 	return e
@@ -53,12 +57,17 @@ type taskFleet struct{ fleet *Fleet }
 func (t taskFleet) Most() int      { return t.fleet.scaler.most }
 func (t taskFleet) Grows() bool    { return t.fleet.scaler.grows() }
 func (t taskFleet) NoNodes() error { return t.fleet.NoNodes() }
+func (t taskFleet) Units() int     { return t.fleet.config.Units.Most }
 func (t taskFleet) Rescale()       { t.fleet.scaler.rescale() }
 
 // Impossible is the error of a target that no node can ever have.
 func (t taskFleet) Impossible(o scheduler.Obstacle) error {
 	e := &driver.Error{Provider: t.fleet.config.Node.Provider, Op: "target", Kind: driver.ErrInvalid}
 	switch {
+	case o.Units > 0:
+		e.Op = "accelerators"
+		e.Err = fmt.Errorf("a task asks for %d of its own, and %v has %d at most", o.Units, o.Target, o.Most)
+		e.Hint = "ask for fewer with Task.Accelerators, or for more per node with Spec.Accelerator"
 	case o.Ranks > 0:
 		e.Err = fmt.Errorf("there is no %v: the pool has ranks 0 to %d", o.Target, o.Ranks-1)
 	case o.Over != nil:
@@ -88,12 +97,13 @@ func (f *Fleet) Participants(t scheduler.Target) (members []*Member) {
 	return members
 }
 
-// NoneReady returns why no member that a target allows takes part in a broadcast. The lock is held.
-func (f *Fleet) NoneReady(t scheduler.Target) error {
+// NoneReady returns why no member that a target allows takes part in a broadcast of a task that wants so many units. The
+// lock is held.
+func (f *Fleet) NoneReady(t scheduler.Target, units int) error {
 	if f.closing {
 		return f.ClosedError()
 	}
-	if err := f.Tasks.Impossible(t); err != nil {
+	if err := f.Tasks.Impossible(t, units); err != nil {
 		return err
 	}
 	var coming []string

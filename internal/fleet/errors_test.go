@@ -28,7 +28,7 @@ func TestNoneReadyNamesTheTarget(t *testing.T) {
 		{scheduler.OnRank(4), driver.ErrInvalid, "there is no rank 4"},
 	} {
 		tf.locked(func() {
-			if err := tf.NoneReady(tt.target); !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
+			if err := tf.NoneReady(tt.target, 0); !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v: %v", tt.target, err)
 			}
 		})

@@ -31,8 +31,10 @@ type Config struct {
 	// them; any other one has Least members.
 	Least, Most int
 	Elastic     bool
-	// Slots is the number of tasks that a member runs at a time.
+	// Slots is the number of tasks without devices of their own that a member runs at a time.
 	Slots int
+	// Units are what a member has that tasks can have alone: devices, or shares of them.
+	Units Units
 	// Replacements bounds how often in a row a rank gets another machine.
 	Replacements int
 	// A member of an elastic fleet ends after it has had no task for IdleTimeout.
@@ -47,6 +49,8 @@ type Config struct {
 	Node *node.Settings
 	// Packages may be installed by a driver before a machine starts.
 	Packages driver.Packages
+	// ImageLogin returns the login of the registry of the image that a driver may rent.
+	ImageLogin func() driver.ImageLogin
 	// Market has the offers. Inventory launches and ends machines, and Spending pays for them.
 	Market    *market.Market
 	Inventory *inventory.Inventory
@@ -63,6 +67,13 @@ type Config struct {
 	History History
 	// Guest returns what the pool runs on a new member.
 	Guest func(*Member) Guest
+}
+
+// Units are how many units a member of a fleet is expected to have, and can have at most.
+type Units struct {
+	Expected, Most int
+	// Slots makes each slot of a member without devices a unit.
+	Slots bool
 }
 
 // A Reporter learns what becomes of a fleet. Its methods do not block, and may be called with
@@ -214,7 +225,8 @@ func (f *Fleet) remove(m *Member) {
 
 // letGo drops a member that is over and that the pool's end has nothing to do with: an elastic
 // fleet may have very many in its life.
-func (f *Fleet) letGo(m *Member) {
+func (m *Member) letGo() {
+	f := m.fleet
 	if m.Node.Capabilities().Adopts {
 		return // it may have left something behind, which the end reports
 	}
@@ -242,6 +254,16 @@ func (f *Fleet) Terminated() {
 	for _, m := range f.roster.members {
 		m.enter(Terminated, nil)
 	}
+}
+
+// Sever cuts the connections to all nodes, as if this program had died. It takes effect on nodes
+// that are to be connected to, too.
+func (f *Fleet) Sever() {
+	var all sync.WaitGroup
+	for _, m := range f.everyMember() {
+		all.Go(m.Node.Sever)
+	}
+	all.Wait()
 }
 
 // Disconnect closes the connections to all nodes.

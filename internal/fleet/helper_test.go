@@ -14,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -121,6 +122,7 @@ func (r *testReports) Waiting(why error, since, until time.Time) {
 type testGuest struct{}
 
 func (testGuest) Phase(string, bootstrap.State, time.Duration)     {}
+func (testGuest) Sending() (transfer.Progress, func(error))        { return nil, func(error) {} }
 func (testGuest) Bootstrapped(bootstrap.Base)                      {}
 func (testGuest) Leased(string, string)                            {}
 func (testGuest) Resume([]supervisor.Found) (bootstrap.Base, bool) { return bootstrap.Base{}, false }
@@ -251,9 +253,19 @@ func (tf *testFleet) submit(t *testing.T, target scheduler.Target) *testWork {
 
 // submitTo is submit for a task that only this member may run, unless m is nil.
 func (tf *testFleet) submitTo(t *testing.T, m *Member, target scheduler.Target) *testWork {
+	return tf.add(t, m, target, 0)
+}
+
+// submitUnits is submit for a task that wants units of its own.
+func (tf *testFleet) submitUnits(t *testing.T, units int) *testWork {
+	return tf.add(t, nil, scheduler.Target{}, units)
+}
+
+func (tf *testFleet) add(t *testing.T, m *Member, target scheduler.Target, units int) *testWork {
 	b := tf.Tasks.NewBatch(t.Context(), tf.config.Context)
 	w := &testWork{end: make(chan scheduler.Failure, 1), stranded: make(chan error, 1)}
 	b.Add(&w.Task, w, 0, 0, target)
+	w.WantUnits(units)
 	if m != nil {
 		w.PinTo(m.Slots)
 	}

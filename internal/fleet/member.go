@@ -11,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -32,18 +33,22 @@ type Member struct {
 	err        error
 	launchedAt time.Time // or when an earlier program's machine was taken over
 	readyAt    time.Time // since when it takes tasks; zero if it never did
-	idleSince  time.Time // since when it has none
+	idleSince  time.Time // since when it has none, nor visits
+	visits     int       // that have not ended
 	leaves     bool      // it takes no more tasks, and is ended once it has none
 	retiring   bool      // it is being ended
 	takenBack  time.Time // when its provider takes it back; zero if that is not known
+	broken     error     // why it takes no more tasks, and is lost once it has none
+	losing     bool      // it is being lost for that
 }
 
 // A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
 // Its methods are called without the fleet's lock.
 type Guest interface {
-	// Phase, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// Phase, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.
 	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	Sending() (progress transfer.Progress, end func(error))
 	Bootstrapped(base bootstrap.Base)
 	Leased(folder, hostKey string)
 	Resume(found []supervisor.Found) (base bootstrap.Base, ready bool)
@@ -94,8 +99,8 @@ func (m *Member) Err() error { return m.err }
 // will take it back.
 func (m *Member) takesPart() bool { return m.state == Ready && m.stays() }
 
-// stays reports whether the member is neither to end nor to be taken back.
-func (m *Member) stays() bool { return !m.leaves && m.takenBack.IsZero() }
+// stays reports whether the member is neither to end nor to be taken back, nor broken.
+func (m *Member) stays() bool { return !m.leaves && m.takenBack.IsZero() && m.broken == nil }
 
 // Ready has the member take tasks. The lock is held.
 func (m *Member) Ready() {
@@ -122,11 +127,11 @@ func (m *Member) live(inst driver.Instance, launched error) {
 // the scheduler queues them again or fails them. Another member gets its rank if that may help.
 func (m *Member) fail(err error) {
 	f := m.fleet
-	state, ended := Failed, f.config.Context.Err() != nil
+	f.config.Lock.Lock()
+	state, ended := Failed, f.closing || f.config.Context.Err() != nil
 	if !ended {
 		err = cutoff.NotDeadline(err)
 	}
-	f.config.Lock.Lock()
 	switch {
 	case m.state.Over(): // it was failed or retired before
 		f.config.Lock.Unlock()
@@ -142,7 +147,7 @@ func (m *Member) fail(err error) {
 	f.replace(m, err)
 	f.Tasks.Dispatch()
 	f.config.Lock.Unlock()
-	if f.config.Context.Err() != nil {
+	if ended || f.config.Context.Err() != nil {
 		return // the end of the pool sees to the rest
 	}
 	m.end()
@@ -174,7 +179,7 @@ func (m *Member) end() {
 	}
 	m.disconnect()
 	m.discard()
-	m.fleet.letGo(m)
+	m.letGo()
 }
 
 // discard ends the machine. If that fails, an audit and the end of the pool try again.
@@ -297,6 +302,14 @@ func (h host) State() scheduler.State {
 
 func (h host) Labels() map[string]string { return h.member.labels }
 
+func (h host) Units() (count, group int) {
+	count, group = h.member.Node.Devices().Units()
+	if c := h.member.fleet.config; count == 0 && c.Units.Slots {
+		count = c.Slots
+	}
+	return count, group
+}
+
 func (h host) End() error {
 	if h.member.err != nil {
 		return h.member.err
@@ -307,6 +320,7 @@ func (h host) End() error {
 func (h host) Idle() {
 	m := h.member
 	m.idleSince = time.Now()
+	loseBroken(m)
 	if m.leaves || m.fleet.config.Elastic {
 		m.fleet.scaler.rescale()
 	}

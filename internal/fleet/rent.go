@@ -98,6 +98,9 @@ func (r *renter) ask() ([]driver.Offer, error) {
 type shop struct{ config Config }
 
 func (s *shop) candidates() ([]driver.Offer, error) {
+	if err := s.config.Node.Given.Missing; err != nil {
+		return nil, err // its machine could not be made ready
+	}
 	found, err := s.config.Market.Candidates(s.config.Context)
 	if err != nil {
 		return nil, cutoff.By(s.config.Context, err)
@@ -166,6 +169,9 @@ func (b buyer) launch(o driver.Offer, members []*Member) (left []*Member, err er
 		return members, err
 	}
 	req := driver.Launch{Offer: o, Query: b.config.Node.Wants.QueryOf(o), Packages: b.config.Packages}
+	if b.config.ImageLogin != nil {
+		req.ImageLogin = b.config.ImageLogin()
+	}
 	for _, m := range members {
 		if err := m.Node.Prepare(o, inventory.Name(m.Rank())); err != nil {
 			return members, err

@@ -238,6 +238,20 @@ func TestNothingIsReplacedAtTheEnd(t *testing.T) {
 	})
 }
 
+// Once the fleet is closed, a node that fails is left to the end of the pool, or to the program that takes the pool up.
+func TestNothingIsEndedOnceTheFleetIsClosed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		tf := newTest(t, Config{Least: 1, Replacements: 3})
+		m := tf.put(Ready)[0]
+		tf.locked(tf.Close)
+		m.fail(errLost)
+		time.Sleep(time.Hour)
+		if tf.stateOf(m) != Terminated || len(tf.purchases()) != 0 || len(tf.ends()) != 0 {
+			t.Errorf("%v, rented %v, ended %v", tf.stateOf(m), tf.purchases(), tf.ends())
+		}
+	})
+}
+
 // A leaving member is not replaced, nor is one that an elastic fleet does not need.
 func TestWhatIsNotNeededIsNotReplaced(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

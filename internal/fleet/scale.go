@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/scheduler"
 )
 
 // An elastic fleet waits for growPause after no machine could be rented.
@@ -79,8 +81,54 @@ func (s *scaler) demand() int {
 	if !s.fleet.config.Elastic {
 		return 0
 	}
-	tasks, ranks := s.fleet.Tasks.Demand()
-	return max((tasks+s.fleet.config.Slots-1)/s.fleet.config.Slots, ranks, s.woken)
+	d := s.fleet.Tasks.Demand()
+	return max(membersFor(d, s.fleet.config.Slots, s.fleet.config.Units.Expected)+d.Held, d.Ranks, s.woken)
+}
+
+// membersFor returns how many members have room for the tasks of a demand, if each has so many slots, and units as the
+// largest that was seen, or else as is expected. The largest tasks are placed first, each where it leaves the least room.
+func membersFor(d scheduler.Demand, slots, units int) (members int) {
+	if d.MostUnits > 0 {
+		units = d.MostUnits
+	}
+	for size := range d.Units {
+		units = max(units, size)
+	}
+	free := make([]int, units+1) // members by how many units are left there
+	for size := units; size > 0; size-- {
+		tasks := d.Units[size]
+		for left := size; left <= units && tasks > 0; left++ {
+			tasks = place(free, left, size, tasks)
+		}
+		if tasks > 0 {
+			more := (tasks + units/size - 1) / (units / size)
+			members += more
+			free[units] += more
+			place(free, units, size, tasks)
+		}
+	}
+	tasks := d.Tasks
+	for left, members := range free {
+		if units > 0 {
+			tasks -= members * (left * slots / units)
+		}
+	}
+	return members + (max(tasks, 0)+slots-1)/slots
+}
+
+// place places tasks of a size on the members that have so many units left, and returns how many tasks are left.
+func place(free []int, left, size, tasks int) int {
+	each := left / size
+	full := min(free[left], tasks/each)
+	free[left] -= full
+	free[left-each*size] += full
+	tasks -= full * each
+	if tasks > 0 && free[left] > 0 {
+		free[left]--
+		free[left-tasks*size]++
+		return 0
+	}
+	return tasks
 }
 
 // trim drops members of an elastic fleet, or beyond its size, that are over for good: their
@@ -104,7 +152,7 @@ func (s *scaler) shrink(want int) (next time.Duration) {
 	slices.SortStableFunc(alive, firstToLeave)
 	for _, m := range alive {
 		if tooMany <= 0 {
-			if surplus <= 0 || !s.fleet.config.Elastic || m.state != Ready || m.hasTasks() {
+			if surplus <= 0 || !s.fleet.config.Elastic || m.state != Ready || m.hasTasks() || m.visits > 0 {
 				continue
 			}
 			if left := s.fleet.config.IdleTimeout - time.Since(m.idleSince); left > 0 {
@@ -142,9 +190,9 @@ func (s *scaler) grows() bool {
 func (m *Member) hasTasks() bool { return m.Slots.Busy() > 0 || m.Slots.Pinned() > 0 }
 
 // firstToLeave orders members by how little is lost with them: those with the fewest tasks,
-// then those that are not ready yet, then those of the highest ranks. The lock is held.
+// then those with the fewest visits, then those that are not ready yet, then those of the highest ranks. The lock is held.
 func firstToLeave(a, b *Member) int {
-	return cmp.Or(a.Slots.Busy()-b.Slots.Busy(), comingFirst(a.state, b.state), b.Rank()-a.Rank())
+	return cmp.Or(a.Slots.Busy()-b.Slots.Busy(), a.visits-b.visits, comingFirst(a.state, b.state), b.Rank()-a.Rank())
 }
 
 func comingFirst(a, b State) int {

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -226,4 +228,54 @@ func TestAMachineThatCameTooLate(t *testing.T) {
 	if got := tf.ends(); !slices.Equal(got, []string{"i-late"}) {
 		t.Errorf("ended %v", got)
 	}
+}
+
+// Tasks with units of their own need as many members as they can be packed on, beside tasks in slots.
+func TestMembersForUnits(t *testing.T) {
+	for _, tt := range []struct {
+		d            scheduler.Demand
+		slots, units int
+		want         int
+	}{
+		{scheduler.Demand{}, 1, 8, 0},
+		{scheduler.Demand{Tasks: 7}, 3, 0, 3},
+		{scheduler.Demand{Units: map[int]int{1: 8}}, 1, 8, 1},
+		{scheduler.Demand{Units: map[int]int{1: 9}}, 1, 8, 2},
+		{scheduler.Demand{Units: map[int]int{8: 3}}, 1, 8, 3},
+		{scheduler.Demand{Units: map[int]int{5: 3}}, 1, 8, 3},
+		{scheduler.Demand{Units: map[int]int{5: 2, 3: 2, 1: 1}}, 1, 8, 3},
+		{scheduler.Demand{Units: map[int]int{3: 5}}, 1, 8, 3},
+		{scheduler.Demand{Units: map[int]int{3: 5, 2: 2}}, 1, 8, 3},
+		{scheduler.Demand{Units: map[int]int{4: 1, 2: 3}}, 1, 8, 2},
+		{scheduler.Demand{Units: map[int]int{1: 8}, Tasks: 1}, 1, 8, 2},
+		{scheduler.Demand{Units: map[int]int{1: 4}, Tasks: 5}, 8, 8, 2},
+		{scheduler.Demand{Units: map[int]int{1: 4}, Tasks: 4}, 8, 8, 1},
+		{scheduler.Demand{Units: map[int]int{1: 4}, MostUnits: 2}, 1, 8, 2}, // they have fewer than was expected
+		{scheduler.Demand{Units: map[int]int{4: 2}, MostUnits: 2}, 1, 2, 2}, // another one may have more
+	} {
+		if got := membersFor(tt.d, tt.slots, tt.units); got != tt.want {
+			t.Errorf("%+v with %d slots and %d units: %d members; want %d", tt.d, tt.slots, tt.units, got, tt.want)
+		}
+	}
+}
+
+// An elastic fleet gets one member for as many tasks as it has devices for. A task that wants more than a member can have
+// is refused.
+func TestAnElasticFleetCountsUnits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		tf := newTest(t, Config{Elastic: true, Most: 3, Slots: 1, Units: Units{Expected: 4, Most: 4}})
+		tf.Watch(false)
+		for range 5 {
+			tf.submitUnits(t, 1)
+		}
+		time.Sleep(time.Second)
+		tf.locked(func() {
+			if n := len(tf.Members()); n != 2 {
+				t.Errorf("%d members", n)
+			}
+			if err := tf.Tasks.Impossible(scheduler.Target{}, 5); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "a task asks for 5 of its own, and any node has 4 at most") {
+				t.Errorf("%v", err)
+			}
+		})
+	})
 }

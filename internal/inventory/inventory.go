@@ -16,7 +16,7 @@ type Reporter interface {
 	// have cost so far.
 	Billed(usd float64)
 	// Trouble reports a failure that no caller waits for: "ledger" if a note could not be written, "audit" if an audit
-	// or a mark of the lease failed.
+	// or a mark of the lease failed, "image" if machines start from the usual image since the baked one is gone.
 	Trouble(about string, err error)
 	// Settling reports that the inventory waits to see what a call without a clean answer has made, or if why is nil
 	// until lists are complete, and until when at the latest. Zero means that there is no such time.
@@ -88,6 +88,14 @@ func (inv *Inventory) Begun() bool { return inv.book.ledger != nil }
 // TasksPath returns the name of the file beside the ledger for what is kept of the pool's tasks.
 func (inv *Inventory) TasksPath() string { return inv.book.ledger.TasksPath() }
 
+// KeyPath returns the name of the file with the private key of an inventory's pool, or "" if there is no ledger yet.
+func KeyPath(inv *Inventory) string {
+	if inv.book.ledger == nil {
+		return ""
+	}
+	return inv.book.ledger.KeyPath()
+}
+
 // Fenced returns why this program must touch nothing of the pool any more, or nil.
 func (inv *Inventory) Fenced() error { return inv.book.fenced() }
 
@@ -102,6 +110,9 @@ func (inv *Inventory) Wait() { inv.discards.Wait() }
 
 // Name returns a name for a machine of a rank that no machine of the pool has had.
 func (inv *Inventory) Name(rank int) string { return inv.machines.name(inv.info.ID, rank) }
+
+// Offers returns the offers of the machines of an inventory's pool that are not at their end.
+func Offers(inv *Inventory) []driver.Offer { return inv.machines.offers() }
 
 // Info returns the pool's information for drivers.
 func (inv *Inventory) Info() driver.PoolInfo {

@@ -56,8 +56,19 @@ func (inv *Inventory) Launch(ctx context.Context, req driver.Launch, answered fu
 }
 
 // callLaunch makes the driver's launch. If the driver could not make what the machines share, which a
-// [market.PrepareError] reports, nothing was launched, and it may try again.
+// [market.PrepareError] reports, nothing was launched, and it may try again. If a baked image was deleted after the offers
+// were asked for, the machines start from the usual one.
 func (inv *Inventory) callLaunch(ctx context.Context, req driver.Launch) (got []driver.Instance, err error) {
+	got, err = tryLaunch(ctx, inv, req)
+	if req.Offer.Baked == "" || len(got) > 0 || !errors.Is(err, driver.ErrNotFound) {
+		return got, err
+	}
+	inv.report.Trouble("image", err)
+	req.Offer.Baked, req.Token = "", strings.ToLower(rand.Text())
+	return tryLaunch(ctx, inv, req)
+}
+
+func tryLaunch(ctx context.Context, inv *Inventory, req driver.Launch) (got []driver.Instance, err error) {
 	unprepared := retry.Call(ctx, func() error {
 		got, err = inv.account.Driver.Launch(ctx, req)
 		inv.called(err)

@@ -113,6 +113,18 @@ func (s *machines) known() map[string]driver.Resource {
 	return left
 }
 
+// offers returns the offers of the machines whose nodes are not over.
+func (s *machines) offers() (all []driver.Offer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.bought {
+		if m.gone.IsZero() && !m.unwanted {
+			all = append(all, m.inst.Offer)
+		}
+	}
+	return all
+}
+
 // instance returns a machine as it was when it was launched.
 func (s *machines) instance(id string) driver.Instance {
 	s.mu.Lock()

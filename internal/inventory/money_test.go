@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,76 @@ func TestCostIsBounded(t *testing.T) {
 		s.Hold(-1)
 		if cost := s.Cost(); !cost.Bounded {
 			t.Errorf("after that: %+v", cost)
+		}
+	})
+}
+
+// These are reasons not to leave a pool.
+func TestUnbounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rented := func(d driver.Driver, info driver.PoolInfo, caps driver.Capabilities, leased bool) *Spending {
+			inv := New(Account{Provider: "acme", Driver: d, Caps: caps}, info, &heard{})
+			if err := inv.Begin(folder(t), []byte("key")); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { inv.Close(false) })
+			got, err := inv.Launch(t.Context(), request(inv, 0), func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if leased {
+				inv.Leased(got.Machines["p-1-0"], "/root", nil)
+			}
+			return NewSpending(inv, Budget{})
+		}
+		held := func(s *Spending) *Spending { s.Hold(1); return s }
+		unpriced := func(s *Spending) *Spending {
+			for _, m := range s.machines.byID {
+				m.inst.Offer.HourlyUSD = driver.Price{}
+			}
+			return s
+		}
+		over := func(s *Spending) *Spending {
+			for _, m := range s.machines.byID {
+				m.gone = time.Now()
+			}
+			return s
+		}
+		billed := func(s *Spending) *Spending {
+			if err := s.shared.record(driver.Resource{Kind: "volume", ID: "v", HourlyUSD: driver.USD(1)}); err != nil {
+				t.Error(err)
+			}
+			return s
+		}
+		expires := pool()
+		expires.Expires = time.Now().Add(time.Hour)
+		none := driver.Capabilities{}
+		for _, tt := range []struct {
+			name            string
+			s               *Spending
+			alone, guardian string // the only reason, or a part of it, without a guardian and with one
+		}{
+			{"a machine that ends itself", rented(&scripted{}, pool(), none, true), "", ""},
+			{"one on its way up", rented(&scripted{}, pool(), none, false), "has no lease yet", ""},
+			{"one that cannot end itself", rented(&cloud{}, pool(), none, true), "cannot end itself, and there is no guardian", ""},
+			{"a task that holds the lease", held(rented(&scripted{}, pool(), none, true)), "has no TTL", "has no TTL"},
+			{"such a task with a TTL", held(rented(&scripted{}, expires, none, true)), "", ""},
+			{"no price", unpriced(rented(&scripted{}, pool(), none, true)), "the price of", "the price of"},
+			{"free", held(rented(&cloud{}, pool(), driver.Capabilities{Free: true}, false)), "", ""},
+			{"adopted", held(unpriced(rented(&cloud{}, pool(), driver.Capabilities{Adopts: true}, false))), "", ""},
+			{"gone", over(rented(&cloud{}, pool(), driver.Capabilities{EndsWithProgram: true}, true)), "", ""},
+			{"ends with the program", rented(&scripted{}, pool(), driver.Capabilities{EndsWithProgram: true}, true), "its machines end with this program", "its machines end with this program"},
+			{"a volume", billed(rented(&scripted{}, pool(), none, true)), "what the machines share is billed", ""},
+		} {
+			for _, g := range []struct {
+				guarded bool
+				want    string
+			}{{false, tt.alone}, {true, tt.guardian}} {
+				why := tt.s.Unbounded(g.guarded)
+				if g.want == "" && why != nil || g.want != "" && (len(why) != 1 || !strings.Contains(why[0], g.want)) {
+					t.Errorf("%s, guarded %v: %q, want %q", tt.name, g.guarded, why, g.want)
+				}
+			}
 		}
 	})
 }

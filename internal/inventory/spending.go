@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -100,6 +101,43 @@ func (s *Spending) Cost() Cost {
 		c.OverspendUSD = max(c.AtMostUSD-s.budget.USD, 0)
 	}
 	return c
+}
+
+// Unbounded returns why machines may cost money without an end if no program has the pool any more, or nil. If it is
+// guarded, a guardian ends machines that cannot end themselves.
+func (s *Spending) Unbounded(guarded bool) (why []string) {
+	held := s.isHeld() && s.expires.IsZero()
+	ending := false
+	s.machines.each(func(m *machine) {
+		caps := s.account.Caps.Of(m.inst.Offer)
+		if !m.over().IsZero() {
+			return
+		}
+		ending = ending || caps.EndsWithProgram
+		if caps.Free || caps.Adopts {
+			return
+		}
+		name := cmp.Or(m.inst.ID, m.inst.Name)
+		if _, known := m.inst.Offer.HourlyUSD.USD(); !known {
+			why = append(why, "the price of "+name+" is not known")
+		}
+		switch {
+		case held:
+			why = append(why, "on "+name+" a task may hold the lease, and the pool has no TTL")
+		case guarded:
+		case !s.account.selfDestructs(m.inst):
+			why = append(why, name+" cannot end itself, and there is no guardian")
+		case !m.leased:
+			why = append(why, name+" is on its way up, and has no lease yet")
+		}
+	})
+	if _, hourly := s.shared.cost(time.Now()); hourly > 0 && !guarded {
+		why = append(why, "what the machines share is billed, and does not end itself")
+	}
+	if ending {
+		why = append(why, "its machines end with this program")
+	}
+	return why
 }
 
 // USD returns what the pool has cost so far, as far as prices are known.

@@ -66,7 +66,7 @@ func Create(path string, spec any, resultsDir string, failed func(error)) *Journ
 
 // AddEnvironment keeps what the tasks on a node start from.
 func (j *Journal) AddEnvironment(e Environment) {
-	j.addBase(nodeLine, nodeForm{Node: e.Node, Env: e.Env, Path: e.Path})
+	j.addBase(nodeLine, nodeForm{Node: e.Node, Env: e.Env, Path: e.Path, Image: e.Image})
 }
 
 // AddWorker records that a worker was started.
@@ -79,6 +79,11 @@ func (j *Journal) AddUpload(u Upload) { j.addBase(uploadLine, u) }
 
 // addBase writes a line that every rewrite keeps.
 func (j *Journal) addBase(k kind, v any) {
+	j.changeBase(k, v, func(base []record.Record, line record.Record) []record.Record { return append(base, line) })
+}
+
+// changeBase writes a line, and has change return the lines that every rewrite keeps from now on.
+func (j *Journal) changeBase(k kind, v any, change func(base []record.Record, line record.Record) []record.Record) {
 	if j == nil {
 		return
 	}
@@ -90,7 +95,7 @@ func (j *Journal) addBase(k kind, v any) {
 	j.writing.Lock() // otherwise a rewrite between the two steps would write it twice
 	defer j.writing.Unlock()
 	j.mu.Lock()
-	j.base = append(j.base, line)
+	j.base = change(j.base, line)
 	j.mu.Unlock()
 	j.append(line)
 }
@@ -189,6 +194,16 @@ func (j *Journal) Delivered(ids ...string) {
 	}
 	j.write(line)
 	j.compactSoon()
+}
+
+// Keeps reports whether the journal records tasks. It does not once it could not be written.
+func (j *Journal) Keeps() bool {
+	if j == nil {
+		return false
+	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	return !j.broken
 }
 
 // Close writes what is pending. Later lines are dropped.

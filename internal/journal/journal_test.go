@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -407,6 +408,21 @@ func TestOpenOfBrokenFiles(t *testing.T) {
 	}
 }
 
+// goldenTrainings are those of the golden file, line by line.
+var goldenTrainings = []Training{
+	{ID: "g1", Name: "over", Over: true},
+	{
+		ID: "g2", Name: "llm", Began: 1, Epoch: 1, Nodes: []string{"p-0", "p-1"}, Shares: 4, Processes: 2, Port: 29500, Launcher: 1, Function: true,
+		Prepared: 2, Released: 3, Resumed: "step-10", Checks: 1, Restarts: 1, Fruitless: 1, Step: 20,
+	},
+	{
+		ID: "g2", Name: "llm", Began: 1, Epoch: 2, Nodes: []string{"p-0", ""}, Shares: 4, Processes: 2, Port: 29501, Launcher: 1, Prepared: 12, Released: 13,
+		Resumed: "step-20", Checks: 2, Restarts: 2, Fruitless: 1, Step: 25, Past: []PastEpoch{{
+			Number: 1, Nodes: []Location{{Rank: 0, Name: "p-0"}, {Rank: 1, Name: "p-1"}}, From: 5, To: 9, Resumed: "step-10", First: 11, Last: 20, Failure: "exit code 3",
+		}},
+	},
+}
+
 // The golden file was written by an earlier version, and is never generated again. Its content is read as it was
 // written, and a program that continues it leaves out what was delivered.
 func TestGolden(t *testing.T) {
@@ -422,6 +438,11 @@ func TestGolden(t *testing.T) {
 	for r, err := range record.Read(path) {
 		if err != nil {
 			t.Fatal(err)
+		}
+		if kindOf(r) == trainingLine {
+			if line, err := newLine(trainingLine, goldenTrainings[kinds[trainingLine]]); err != nil || !bytes.Equal(line.Body, r.Body) {
+				t.Errorf("%q is not %q: %v", line.Body, r.Body, err)
+			}
 		}
 		kinds[kindOf(r)]++
 	}
@@ -450,6 +471,9 @@ func TestGolden(t *testing.T) {
 			if in := map[string]bool{"t6": true, "t7": true}; (p.Broadcast != nil) != in[p.Unit.ID] {
 				t.Errorf("%s is of the broadcast %+v", p.Unit.ID, p.Broadcast)
 			}
+		}
+		if n := len(s.Trainings); n == 0 || !reflect.DeepEqual(s.Trainings[n-1], goldenTrainings[2]) {
+			t.Errorf("trainings %+v", s.Trainings)
 		}
 		if s.Tasks[4].Broadcast != s.Tasks[5].Broadcast {
 			t.Error("the tasks of a broadcast do not share it")

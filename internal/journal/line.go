@@ -21,13 +21,14 @@ const (
 	retryLine     kind = "retry"  // Tries
 	resultLine    kind = "result" // Outcome
 	deliveredLine kind = "handed" // ids of tasks
+	trainingLine  kind = "train"  // Training
 )
 
 const headStart, headEnd = `{"is":"`, `"}`
 
 var heads = func() map[kind][]byte {
 	heads := map[kind][]byte{}
-	for _, k := range []kind{poolLine, nodeLine, uploadLine, locationLine, tasksLine, retryLine, resultLine, deliveredLine} {
+	for _, k := range []kind{poolLine, nodeLine, uploadLine, locationLine, tasksLine, retryLine, resultLine, deliveredLine, trainingLine} {
 		heads[k] = []byte(headStart + string(k) + headEnd)
 	}
 	return heads

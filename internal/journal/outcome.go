@@ -38,9 +38,10 @@ type OutcomeDetails struct {
 
 // An OutputFile is one file that a task left.
 type OutputFile struct {
-	Name   string
-	Size   int64
-	SHA256 string
+	Name    string
+	Size    int64
+	SHA256  string
+	Attempt int `cbor:",omitempty"`
 }
 
 // A Failure is why a task failed.
@@ -49,6 +50,9 @@ type Failure struct {
 	Attempt, Cause, ExitCode  int
 	Text                      string   // of the error, if there is one
 	Kinds                     []string // which of the kinds that error is
+
+	Rank int   `cbor:",omitempty"` // of the process that failed
+	Step int64 `cbor:",omitempty"` // the last that was reported
 }
 
 // SetErr keeps the text and the kinds of an error, which may be nil.
@@ -102,6 +106,7 @@ var kinds = []struct {
 	{"unavailable", driver.ErrUnavailable}, {"preempted", driver.ErrPreempted}, {"node lost", driver.ErrNodeLost}, {"host key", driver.ErrHostKey},
 	{"bootstrap", driver.ErrBootstrap}, {"closed", driver.ErrClosed}, {"expired", driver.ErrExpired}, {"budget", driver.ErrBudget},
 	{"no init", driver.ErrNoInit}, {"unknown function", driver.ErrUnknownFunction}, {"timeout", driver.ErrTimeout}, {"memory", driver.ErrOutOfMemory},
+	{"stalled", driver.ErrStalled}, {"idle", driver.ErrIdle}, {"accelerator", driver.ErrAccelerator}, {"no progress", driver.ErrNoProgress},
 	{"limit", driver.ErrLimit}, {"ledger", driver.ErrLedger}, {"fenced", driver.ErrFenced}, {"in use", driver.ErrInUse},
 	{"cancelled", context.Canceled}, {"deadline", context.DeadlineExceeded}, {"disk full", syscall.ENOSPC},
 }

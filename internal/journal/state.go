@@ -20,6 +20,7 @@ type State struct {
 	Uploads      []Upload               // in order
 	Tasks        []*Pending             // that were not delivered, in order
 	LastTask     int64                  // the highest number in the ID of a task
+	Trainings    []Training             // in order, also those that are over
 
 	spec      cbor.RawMessage // nil until the header was read
 	locations map[int]Location
@@ -33,6 +34,7 @@ type Pending struct {
 	Task      Task // with its argument
 	Tries     Tries
 	Broadcast *Broadcast // that all of its tasks share; nil if the task is of none
+	Call      string     // as in Batch
 	Outcome   *Outcome   // nil if it is not known that it ended
 
 	askedAt int64 // when it was asked for, in Unix nanoseconds
@@ -116,6 +118,8 @@ func (s *State) add(r record.Record) error {
 		}
 		s.base = append(s.base, r)
 		return nil
+	case trainingLine:
+		return s.addTraining(r)
 	case tasksLine:
 		return decode(r, s.begin)
 	case retryLine:
@@ -159,7 +163,7 @@ func (s *State) begin(b Batch, size int64) {
 		broadcast = &Broadcast{b.Members}
 	}
 	for _, u := range b.Units {
-		p := &Pending{Unit: u, Task: b.Task, Broadcast: broadcast, askedAt: b.At, size: size / int64(len(b.Units))}
+		p := &Pending{Unit: u, Task: b.Task, Broadcast: broadcast, Call: b.Call, askedAt: b.At, size: size / int64(len(b.Units))}
 		if u.Arg != nil {
 			p.Task.Arg = u.Arg
 		}
@@ -189,7 +193,7 @@ func (s *State) addBase(k kind, body []byte) error {
 		if n.Worker != "" {
 			s.Workers[n.Node] = Worker{Node: n.Node, Name: n.Worker, Binary: n.Binary, Starts: n.Ships}
 		} else {
-			s.Environments[n.Node] = Environment{Node: n.Node, Env: n.Env, Path: n.Path}
+			s.Environments[n.Node] = Environment{Node: n.Node, Env: n.Env, Path: n.Path, Image: n.Image}
 		}
 	case uploadLine:
 		var u Upload

@@ -26,6 +26,7 @@ type nodeForm struct {
 	Worker string
 	Binary string
 	Ships  int
+	Image  string `cbor:",omitempty"`
 }
 
 // An Environment has the variables and the path with which tasks on a node start.
@@ -33,6 +34,8 @@ type Environment struct {
 	Node string // the name of the machine
 	Env  map[string]string
 	Path []string
+	// Image is the image of the node's container, or "" if tasks run on the machine itself.
+	Image string
 }
 
 // A Worker is a process on a node that serves functions.
@@ -69,6 +72,7 @@ type Batch struct {
 	Task    Task
 	At      int64    // when they were asked for, in Unix nanoseconds
 	Members []string `cbor:",omitempty"` // of a broadcast, the names of the machines in order
+	Call    string   `cbor:",omitempty"` // the ID of the first task of its call, if a task of that is critical
 }
 
 // A Unit is one of the tasks of a [Batch].
@@ -106,22 +110,40 @@ func (a *Arg) Body() codec.Body {
 
 // A Task is a task to run.
 type Task struct {
-	Name       string            `cbor:",omitempty"`
-	Script     string            `cbor:",omitempty"`
-	Dir        string            `cbor:",omitempty"`
-	Args       []string          `cbor:",omitempty"`
-	Env        map[string]string `cbor:",omitempty"`
-	Secrets    []string          `cbor:",omitempty"` // their names
-	Stdin      []byte            `cbor:",omitempty"`
-	Timeout    int64             `cbor:",omitempty"`
-	Retries    int               `cbor:",omitempty"`
-	HoldsLease bool              `cbor:",omitempty"`
-	Outputs    []string          `cbor:",omitempty"`
-	Rank       int               `cbor:",omitempty"` // of the target, and one
-	Labels     [][2]string       `cbor:",omitempty"` // of the target
-	Function   string            `cbor:",omitempty"`
-	Arg        *Arg              `cbor:",omitempty"`
-	TooLarge   bool              `cbor:",omitempty"` // its stdin is not kept
+	Name            string            `cbor:",omitempty"`
+	Script          string            `cbor:",omitempty"`
+	Dir             string            `cbor:",omitempty"`
+	Args            []string          `cbor:",omitempty"`
+	Env             map[string]string `cbor:",omitempty"`
+	Secrets         []string          `cbor:",omitempty"` // their names
+	Stdin           []byte            `cbor:",omitempty"`
+	Timeout         int64             `cbor:",omitempty"`
+	Retries         int               `cbor:",omitempty"`
+	HoldsLease      bool              `cbor:",omitempty"`
+	Outputs         []string          `cbor:",omitempty"`
+	SyncEvery       int64             `cbor:",omitempty"` // in nanoseconds
+	DropIfCancelled bool              `cbor:",omitempty"`
+	Critical        bool              `cbor:",omitempty"`
+	Rank            int               `cbor:",omitempty"` // of the target, and one
+	Labels          [][2]string       `cbor:",omitempty"` // of the target
+	Function        string            `cbor:",omitempty"`
+	Arg             *Arg              `cbor:",omitempty"`
+	TooLarge        bool              `cbor:",omitempty"` // its stdin is not kept
+	TTY             bool              `cbor:",omitempty"`
+
+	Accelerators int   `cbor:",omitempty"`
+	StallTimeout int64 `cbor:",omitempty"` // in nanoseconds
+
+	Checkpoints *Checkpoints `cbor:",omitempty"`
+}
+
+// Checkpoints say which checkpoints of a task are kept.
+type Checkpoints struct {
+	Dir    string `cbor:",omitempty"`
+	To     string `cbor:",omitempty"` // absolute
+	Keep   int    `cbor:",omitempty"`
+	Every  int64  `cbor:",omitempty"` // in nanoseconds
+	Shared bool   `cbor:",omitempty"`
 }
 
 // limit drops a stdin that is too large.
@@ -145,5 +167,12 @@ type Tries struct {
 	Attempts, Failures, Losses int
 	USD                        float64
 	Unpriced                   bool
-	At                         int64 // when the last attempt was over, in Unix nanoseconds
+	At                         int64    // when the last attempt was over, in Unix nanoseconds
+	Brought                    *Brought `cbor:",omitempty"` // by the last attempt that brought any files
+}
+
+// Brought are the files that an attempt has left on the program's computer.
+type Brought struct {
+	Dir   string
+	Files []OutputFile
 }

@@ -300,6 +300,9 @@ func (l *Ledger) Key() ([]byte, error) {
 	return key, wrapError("read the key beside", l.id, err)
 }
 
+// KeyPath returns the name of the file with the pool's private key.
+func (l *Ledger) KeyPath() string { return l.dir.file(l.id, ".key") }
+
 // TasksPath returns the name of the file for the journal of the pool's tasks.
 func (l *Ledger) TasksPath() string { return l.dir.TasksPath(l.id) }
 

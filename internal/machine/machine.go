@@ -50,6 +50,7 @@ type Machine struct {
 
 	name    string
 	home    Home
+	env     []string // of its commands, beside HOME
 	mark    string
 	owns    func(Process) bool
 	server  *sshd.Server     // nil if this program does not serve the machine
@@ -68,14 +69,15 @@ func New(cfg Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{HostKey: public, clients: clients, name: cfg.Name}
+	m := &Machine{name: cfg.Name}
 	server := sshd.Config{
 		HostKey: host, AuthorizedKeys: clients, Password: cfg.Password, NoKeys: cfg.NoKeys, MaxSessions: cfg.MaxSessions, Run: cfg.Run,
 	}
 	if cfg.Run == nil {
-		m.home, m.mark, m.owns = cfg.Home, cfg.Mark, cfg.Owns
-		server.Dir, server.Env = string(cfg.Home), append(slices.Clone(cfg.Env), cfg.Mark)
+		m = Left(cfg)
+		server.Dir, server.Env = string(m.home), m.env
 	}
+	m.HostKey, m.clients = public, clients
 	if m.server, err = sshd.New(server); err != nil {
 		return nil, err
 	}
@@ -83,9 +85,10 @@ func New(cfg Config) (*Machine, error) {
 }
 
 // Left returns a machine whose program has ended without ending it. It cannot be reached, only
-// ended. home may be empty: then only processes are left of it.
-func Left(name string, home Home, mark string, owns func(Process) bool) *Machine {
-	return &Machine{name: name, home: home, mark: mark, owns: owns}
+// ended: Name, Home, Env, Mark and Owns of the configuration are used. Home may be empty: then only
+// processes are left of it.
+func Left(cfg Config) *Machine {
+	return &Machine{name: cfg.Name, home: cfg.Home, env: append(slices.Clone(cfg.Env), cfg.Mark), mark: cfg.Mark, owns: cfg.Owns}
 }
 
 // Home returns the machine's home, or "" if it has none.
@@ -194,6 +197,10 @@ func End(ctx context.Context, machines ...*Machine) error {
 	errs := []error{endProcesses(ctx, machines)}
 	for _, m := range machines {
 		if m.home == "" {
+			continue
+		}
+		if err := m.runLast(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.name, err)) // the home has what another End runs
 			continue
 		}
 		if err := m.home.Remove(); err != nil {

@@ -239,7 +239,7 @@ func TestEndOfWhatIsLeft(t *testing.T) {
 	r := start(t, Config{})
 	pid := r.detach(t)
 	r.Close()
-	left := Left("left", r.Home(), "MACHINE_TEST="+string(r.Home()), nil)
+	left := Left(Config{Name: "left", Home: r.Home(), Mark: "MACHINE_TEST=" + string(r.Home())})
 	if _, err := left.Dial(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it is reached: %v", err)
 	}
@@ -247,7 +247,7 @@ func TestEndOfWhatIsLeft(t *testing.T) {
 		t.Errorf("the home is left: %v", err)
 	}
 	eventually(t, "end of the process", func() bool { return !strangertest.Lives(t, pid) })
-	if err := End(t.Context(), Left("gone", "", "MACHINE_TEST=gone", nil)); err != nil {
+	if err := End(t.Context(), Left(Config{Name: "gone", Mark: "MACHINE_TEST=gone"})); err != nil {
 		t.Error(err)
 	}
 }
@@ -269,7 +269,7 @@ func TestEndOfStrangers(t *testing.T) {
 	if !strangertest.Lives(t, stranger) || !strangertest.Lives(t, joined) {
 		t.Error("a process with a forged mark was ended")
 	}
-	if err := End(t.Context(), Left("left", "", mark, func(p Process) bool { return p.PID == stranger })); err != nil {
+	if err := End(t.Context(), Left(Config{Name: "left", Mark: mark, Owns: func(p Process) bool { return p.PID == stranger }})); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "end of what Owns takes", func() bool { return !strangertest.Lives(t, stranger) })

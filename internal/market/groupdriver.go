@@ -77,6 +77,7 @@ func (g *Group) common() driver.Capabilities {
 		c.ProvisionTimeout = max(c.ProvisionTimeout, cmp.Or(m.caps.ProvisionTimeout, driver.DefaultProvisionTimeout))
 		c.Adopts = c.Adopts && m.caps.Adopts
 		c.KeepCache = c.KeepCache && m.caps.KeepCache
+		c.EndsWithProgram = c.EndsWithProgram || m.caps.EndsWithProgram
 		c.Free = c.Free && m.caps.Free
 		c.Spot = c.Spot || m.caps.Spot
 		c.PreemptionNotice = min(c.PreemptionNotice, m.caps.PreemptionNotice)
@@ -84,6 +85,9 @@ func (g *Group) common() driver.Capabilities {
 		c.Mounts = c.Mounts && m.caps.Mounts
 		c.DiskResizable = c.DiskResizable && m.caps.DiskResizable
 		c.Tags = c.Tags && m.caps.Tags
+		if m.caps.Images == nil {
+			c.Images = nil
+		}
 		if m.caps.HostKeys != c.HostKeys {
 			c.HostKeys = driver.HostKeyFirstContact
 		}

@@ -28,6 +28,8 @@ type Wants struct {
 	// RequireKnownHostKey rejects offers whose machines have a host key that only the first
 	// contact shows.
 	RequireKnownHostKey bool
+	// ImageLogin means that there is a login for the registry of Query.Image.
+	ImageLogin bool
 	// BudgetUSD bounds the pool's cost. An offer of unknown price is rejected if there is a
 	// budget, unless AllowUnknownPrice is true. Zero means no budget.
 	BudgetUSD float64
@@ -41,6 +43,8 @@ type Market struct {
 	wants    Wants
 	pace     pace
 	history  func() History
+	rented   func() []driver.Offer // of the pool's machines
+	founding chan struct{}         // has room for one: held by the launch of the pool's first machine in a network
 
 	mu       sync.Mutex
 	avoided  map[offerKey]avoidance // guarded by mu
@@ -50,7 +54,10 @@ type Market struct {
 
 // New returns the market of a provider's driver. It asks nothing yet.
 func New(provider string, d driver.Driver, wants Wants) *Market {
-	return &Market{provider: provider, driver: d, caps: d.Capabilities(), wants: wants, history: func() History { return noHistory{} }}
+	return &Market{
+		provider: provider, driver: d, caps: d.Capabilities(), wants: wants, history: func() History { return noHistory{} }, rented: noMachines,
+		founding: make(chan struct{}, 1),
+	}
 }
 
 // A History is what earlier pools have seen of machines.
@@ -132,7 +139,7 @@ func (m *Market) judge(ctx context.Context, offers []driver.Offer) (all []weighe
 
 // Recall returns a plan of offers that were there at an earlier time. Each has the warning.
 func Recall(provider string, wants Wants, offers []driver.Offer, warning string) []Candidate {
-	m := &Market{provider: provider, wants: wants, history: func() History { return noHistory{} }}
+	m := &Market{provider: provider, wants: wants, history: func() History { return noHistory{} }, rented: noMachines}
 	var plan []Candidate
 	for _, w := range m.judge(context.Background(), offers) {
 		plan = append(plan, m.candidate(w, append([]string{warning}, w.offer.Warnings...)))
@@ -200,23 +207,28 @@ func (m *Market) noOffers(all []weighedOffer, out []driver.SourceError) error {
 // HasRoom returns nil if the offers together have room for so many nodes, as far as that is
 // known, and otherwise an error of kind [driver.ErrNoCapacity].
 func (m *Market) HasRoom(offers []driver.Offer, nodes int) error {
-	room := 0
+	room, most := map[string]int{}, 0
 	for _, o := range offers {
 		if o.Available == 0 {
 			return nil
 		}
-		room += o.Available
+		network := ""
+		if m.wants.Joined() {
+			network = m.networkOf(o)
+		}
+		room[network] += o.Available
+		most = max(most, room[network])
 	}
-	if room >= nodes {
+	if most >= nodes {
 		return nil
 	}
 	e := &driver.Error{Provider: m.provider, Op: "offers", Kind: driver.ErrNoCapacity}
 	if m.caps.Adopts {
-		e.Err = fmt.Errorf("%d machines are there to adopt, and the spec asks for %d", room, nodes)
+		e.Err = fmt.Errorf("%d machines are there to adopt, and the spec asks for %d", most, nodes)
 		e.Hint = "name more in the provider's Config (of providers/ssh a host that is listed twice carries two nodes), or ask for fewer nodes"
 		return e
 	}
-	e.Err = fmt.Errorf("%d machines can be had now, and the spec asks for %d", room, nodes)
+	e.Err = fmt.Errorf("%d machines%s can be had now, and the spec asks for %d", most, m.inOneNetwork(), nodes)
 	if quota := m.quotasOf(offers); quota != "" {
 		e.Kind, e.Err, e.Hint = driver.ErrQuota, fmt.Errorf("%w: %s", e.Err, quota), hintOf(driver.ErrQuota)
 	}

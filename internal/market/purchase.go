@@ -137,7 +137,7 @@ func (p *Purchase[N]) start(ctx context.Context, attempts *sync.WaitGroup) bool 
 	p.trying++
 	offer := o.Offer
 	attempts.Go(func() {
-		left, err := p.buyer.Buy(offer, batch)
+		left, err := p.buy(ctx, offer, batch)
 		node := batch[0]
 		if len(left) > 0 {
 			node = left[0]
@@ -147,9 +147,20 @@ func (p *Purchase[N]) start(ctx context.Context, attempts *sync.WaitGroup) bool 
 	return true
 }
 
-// width returns how many attempts there may be at once.
+// buy launches machines of an offer. With a private network they are in that of the pool's machines.
+func (p *Purchase[N]) buy(ctx context.Context, o driver.Offer, nodes []N) (left []N, err error) {
+	leave, err := p.market.enter(ctx, o)
+	if err != nil {
+		return nodes, err
+	}
+	defer leave()
+	return p.buyer.Buy(o, nodes)
+}
+
+// width returns how many attempts there may be at once. The pool's first machine is launched alone if it decides on
+// the network of the others.
 func (p *Purchase[N]) width() int {
-	if p.single || p.refused < refusedAlone {
+	if p.single || p.refused < refusedAlone || p.market.isFounding() {
 		return 1
 	}
 	return abreast
@@ -163,7 +174,9 @@ func (p *Purchase[N]) share() int {
 
 // next returns the index of the best offer that may have room and is not tried now, or -1.
 func (p *Purchase[N]) next() int {
-	return slices.IndexFunc(p.offers, func(o triedOffer) bool { return !o.trying && !o.refused && !p.hopeless[source(o.Offer)] })
+	return slices.IndexFunc(p.offers, func(o triedOffer) bool {
+		return !o.trying && !o.refused && !p.hopeless[source(o.Offer)] && p.market.elsewhere(o.Offer) == ""
+	})
 }
 
 // take records an attempt that is over.
@@ -182,7 +195,7 @@ func (p *Purchase[N]) take(t trial[N]) {
 		p.refused = 0
 		o.open = true
 	}
-	if t.err == nil {
+	if t.err == nil || errors.Is(t.err, errElsewhere) { // which next leaves out
 		return
 	}
 	o.refused = true
@@ -229,6 +242,8 @@ func (p *Purchase[N]) report() {
 func (p *Purchase[N]) failure() error {
 	var err error
 	switch all := distinct(p.errs); {
+	case len(all) == 0 && p.isElsewhere():
+		err = p.market.noRoomInNetwork()
 	case len(all) == 0:
 		err = p.market.TooFew()
 	case len(all) > shownRefusals:
@@ -240,6 +255,11 @@ func (p *Purchase[N]) failure() error {
 		err = &driver.Error{Provider: p.market.provider, Op: "launch", Err: err, Hint: fmt.Sprintf("Spec.MaxOffers is %d", p.limit)}
 	}
 	return err
+}
+
+// isElsewhere reports whether an offer was left out because of its network.
+func (p *Purchase[N]) isElsewhere() bool {
+	return slices.ContainsFunc(p.offers, func(o triedOffer) bool { return !o.refused && p.market.elsewhere(o.Offer) != "" })
 }
 
 // distinct returns the first error of each text.

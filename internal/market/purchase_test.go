@@ -24,6 +24,7 @@ type shopper struct {
 	under, most       int         // launches at the same time
 	trying            map[int]int // launches under way, by node
 	machines, gaveUp  map[int]bool
+	offers            []driver.Offer // of the machines
 	refused, progress []error
 	reported          []time.Time
 }
@@ -50,8 +51,17 @@ func (s *shopper) Buy(o driver.Offer, nodes []int) ([]int, error) {
 	for i, n := range nodes {
 		s.trying[n]--
 		s.machines[n] = i < got
+		if i < got {
+			s.offers = append(s.offers, o)
+		}
 	}
 	return nodes[got:], err
+}
+
+func (s *shopper) rented() []driver.Offer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.offers
 }
 
 func (s *shopper) Wanted(nodes []int) (wanted []int) {

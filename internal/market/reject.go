@@ -84,8 +84,29 @@ func (m *Market) reject(o driver.Offer) (r rejection) {
 	against(o.Spot && w.Allocation == driver.OnDemand, "is spot; the spec asks for on demand")
 	against(!o.Spot && w.Allocation == driver.Spot, "is on demand; the spec asks for spot")
 	against(w.RequireKnownHostKey && caps.HostKeys == driver.HostKeyFirstContact, "%s", UnknownHostKey)
+	if w.Joined() {
+		against(o.Rejected == "" && !caps.PrivateNetwork && !caps.Adopts, "its nodes have no private network, which the spec's Network asks for")
+		elsewhere := m.elsewhere(o)
+		against(elsewhere != "", "%s", elsewhere)
+	}
 	against(len(w.Mounts) > 0 && !caps.Mounts, "this provider has no mounts")
+	if why, kind := w.rejectImage(caps.Images); why != "" {
+		against(true, "%s", why)
+		r.kind = cmp.Or(r.kind, kind)
+	}
 	return r
+}
+
+// rejectImage returns why machines that are containers cannot run the wanted image, and the kind of the error, or "".
+func (w Wants) rejectImage(images *driver.Images) (string, error) {
+	switch {
+	case images == nil || w.Image == "":
+	case images.Configured != "" && images.Configured != w.Image:
+		return fmt.Sprintf("the provider's Config names the image %s, and the spec's Image.Docker %s: leave one of them empty", images.Configured, w.Image), driver.ErrInvalid
+	case w.ImageLogin && !images.Logins:
+		return "this provider takes no login for the registry of Image.Docker" + cmp.Or(images.NoLogin, "; use a public image"), driver.ErrUnsupported
+	}
+	return "", nil
 }
 
 // distance returns how far the accelerator of a machine is from the wanted one: 0 is that, 1 is

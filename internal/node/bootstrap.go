@@ -1,23 +1,78 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 )
 
 // bootstrap prepares the node as the settings' image asks.
 func (n *Node) bootstrap() error {
+	if err := n.settings.Given.Missing; err != nil {
+		return err
+	}
 	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()))
 	var base bootstrap.Base
-	err := bootstrap.Run(n.ctx, n.Supervisor(), n.Files().Sync, n.settings.Image, bootstrap.Options{
+	send := func(ctx context.Context, entries []transfer.Entry) (transfer.Stats, error) {
+		progress, end := n.owner.Sending()
+		stats, err := n.Files().Sync(ctx, entries, progress)
+		end(err)
+		return stats, err
+	}
+	err := bootstrap.Run(n.ctx, n.Supervisor(), send, n.settings.Image, bootstrap.Options{
+		Secrets: n.settings.Given.Secrets,
+		Upload: func(ctx context.Context, local, remote string) error {
+			return n.Files().Upload(ctx, local, remote, transfer.Options{})
+		},
 		Output: phases.Writer,
 		Base:   func(b bootstrap.Base) { base = b },
 		Event:  n.owner.Phase,
+		Baked:  n.baked(),
 	})
 	phases.Flush()
-	if err == nil {
-		n.owner.Bootstrapped(base)
+	if err != nil {
+		return err
 	}
-	return err
+	if err := listAgain(n); err != nil {
+		return err
+	}
+	if n.sharing.wanted() {
+		base = n.sharing.base(base)
+		n.Supervisor().SetBase(base.Env, base.Path)
+	}
+	n.owner.Bootstrapped(base)
+	return nil
+}
+
+// listAgain lists NVIDIA's devices again after commands of the user's, which may have divided them. A list that fails
+// changes nothing. The error is that of a node that is lost.
+func listAgain(n *Node) error {
+	facts := n.Facts()
+	if len(n.settings.Image.Setup) == 0 || !facts.Tools["nvidia-smi"] {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, verifyTimeout)
+	defer cancel()
+	out, err := repeat(ctx, n.Client(), n.Commands(), "nvidia-smi -L", "")
+	if _, answered := errors.AsType[*ssh.ExitError](err); answered || err != nil && ctx.Err() != nil && n.ctx.Err() == nil {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	facts.NVIDIA = strings.Split(out, "\n")
+	findDevices(n, facts)
+	return nil
+}
+
+// findDevices notes a node's devices, by its facts.
+func findDevices(n *Node, facts supervisor.Facts) {
+	d := devicesOf(n.settings.Image.Env, facts)
+	d.shares = n.settings.GPUSharing
+	n.setDevices(d)
 }

@@ -10,23 +10,33 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 )
 
-// cleanTimeout bounds the cleaning of one adopted machine.
-const cleanTimeout = 30 * time.Second
+// cleanTimeout bounds the cleaning of one adopted machine, and containerTimeout that of one with a container, which
+// Docker may take long to remove.
+const cleanTimeout, containerTimeout = 30 * time.Second, 2 * time.Minute
 
 // Clean ends what the pool runs on a machine that goes on without it, and removes its files. Once it has succeeded it
 // does nothing more. After Abandon it returns Abandon's error.
 func (n *Node) Clean(ctx context.Context) error {
 	n.cleaning.Lock()
 	defer n.cleaning.Unlock()
-	s := n.Supervisor()
-	if s == nil || n.clean || n.cleanErr != nil {
+	machine := n.onMachine()
+	if machine == nil || n.clean || n.cleanErr != nil {
 		return n.cleanErr
 	}
-	if err := s.Close(ctx, true); err != nil {
+	n.sharing.end(ctx)
+	if len(n.settings.AuthorizedKeys) > 0 || n.owner == nil { // without an owner it is not known whether there were keys
+		if err := n.removeKeys(ctx, n.Client()); err != nil {
+			return err
+		}
+	}
+	if err := n.container.leave(ctx); err != nil {
+		return err
+	}
+	if err := machine.Close(ctx, true); err != nil {
 		return err
 	}
 	if !n.Capabilities().KeepCache {
-		if err := dropCache(ctx, n.Client(), n.Facts().CacheDir); err != nil {
+		if err := dropCache(ctx, n.Client(), machine.Facts().CacheDir); err != nil {
 			return err
 		}
 	}
@@ -37,7 +47,11 @@ func (n *Node) Clean(ctx context.Context) error {
 // Abandon is Clean for a node that was given up, as far as its machine can be reached. It is
 // the last attempt.
 func (n *Node) Abandon() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), cleanTimeout)
+	limit := cleanTimeout
+	if n.container.wanted() {
+		limit = containerTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), limit)
 	defer cancel()
 	err := n.Clean(ctx)
 	n.cleaning.Lock()

@@ -38,6 +38,9 @@ func (n *Node) connect() error {
 	if err := n.takeOver(ctx, inst); err != nil {
 		return n.explain(ctx, "take over", err)
 	}
+	if err := n.addKeys(ctx, n.Client()); err != nil {
+		return n.explain(ctx, "add Spec.AuthorizedKeys to ~/.ssh/authorized_keys on", err)
+	}
 	if err := n.findAddress(ctx); err != nil {
 		return err
 	}
@@ -52,6 +55,9 @@ func (n *Node) takeOver(ctx context.Context, inst driver.Instance) error {
 	cfg.SelfDestruct, cfg.Disk, cfg.Disposable = scriptsOf(n.settings.Driver, inst).SelfDestruct, queryOf(n).DiskGiB > 0, !caps.Adopts
 	if cfg.SelfDestruct == "" && caps.Adopts && !caps.KeepCache {
 		cfg.SelfDestruct = dropCacheAtLapse
+	}
+	if caps.Adopts {
+		cfg.SelfDestruct = n.removeKeysAtLapse(cfg.SelfDestruct)
 	}
 	if !n.settings.Expires.IsZero() {
 		cfg.TTL = max(time.Until(n.settings.Expires), time.Second)
@@ -72,7 +78,10 @@ func (n *Node) takeOver(ctx context.Context, inst driver.Instance) error {
 		shown = strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key)))
 	}
 	n.owner.Leased(facts.Root, shown)
-	n.setDevices(devicesOf(n.settings.Image.Env, facts))
+	findDevices(n, facts)
+	if before.Folder != "" && n.container.wanted() {
+		return n.container.find(ctx)
+	}
 	return nil
 }
 

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
+	"io"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/docker"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
@@ -14,11 +17,21 @@ type connection struct {
 
 	mu         sync.Mutex
 	closed     bool
+	severed    bool
 	client     *ssh.Client
-	supervisor *supervisor.Node
+	commands   Commands
+	machine    *supervisor.Node // the machine's own
+	supervisor *supervisor.Node // of tasks: machine, or that in a container there
 	files      *transfer.Remote
-	facts      supervisor.Facts
+	facts      supervisor.Facts // the supervisor's
 	devices    Devices
+}
+
+// Commands run where tasks run: on the machine, or in a container there. The errors are those of an ssh.Client.
+type Commands interface {
+	Open(ctx context.Context, command string) (*ssh.Session, error)
+	Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
+	ExecMoving(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
 }
 
 // Client returns the SSH client, or nil before the machine has an address.
@@ -28,7 +41,14 @@ func (c *connection) Client() *ssh.Client {
 	return c.client
 }
 
-// Supervisor returns what runs commands on the machine, or nil before it was taken over.
+// Commands returns what runs commands where tasks run, or nil before the machine was taken over.
+func (c *connection) Commands() Commands {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commands
+}
+
+// Supervisor returns what runs tasks, or nil before the machine was taken over.
 func (c *connection) Supervisor() *supervisor.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +63,15 @@ func (c *connection) Files() *transfer.Remote {
 	return c.files
 }
 
-// Facts returns what the machine reports about itself. They are empty before it was taken over.
+// onMachine returns what runs commands on the machine itself, and keeps the lease. It is the Supervisor, unless tasks run in a
+// container.
+func (c *connection) onMachine() *supervisor.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine
+}
+
+// Facts returns what is known of where tasks run. They are empty before the machine was taken over.
 func (c *connection) Facts() supervisor.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,24 +91,55 @@ func (c *connection) IsUp() bool {
 	return !down
 }
 
-// open notes the client of a connection. A connection that was closed before stays closed.
+// open notes the client of a connection. A connection that was closed or severed before stays so.
 func (c *connection) open(client *ssh.Client) {
 	c.mu.Lock()
 	c.client = client
-	closed := c.closed
+	closed, severed := c.closed, c.severed
 	c.mu.Unlock()
+	if severed {
+		client.Sever()
+	}
 	if closed {
 		client.Close()
 	}
 }
 
+// Sever cuts the connection and makes no other one: what is done over it from now on waits, until Close. The machine sees
+// a program that has died.
+func (c *connection) Sever() {
+	c.mu.Lock()
+	c.severed = true
+	client := c.client
+	c.mu.Unlock()
+	if client != nil {
+		client.Sever()
+	}
+}
+
 // supervise notes what runs commands on the machine, with the machine's facts.
 func (c *connection) supervise(s *supervisor.Node) supervisor.Facts {
-	facts := s.Facts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.supervisor, c.facts = s, facts
-	c.files = &transfer.Remote{Client: c.client, Tools: transferTools(facts), Dir: facts.WorkDir}
+	c.machine = s
+	return c.useLocked(s, c.client)
+}
+
+// enter notes what runs commands in a container on the machine: tasks run there from now on.
+func (c *connection) enter(s *supervisor.Node, client *docker.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.useLocked(s, client)
+}
+
+// useLocked notes where tasks run.
+func (c *connection) useLocked(s *supervisor.Node, client interface {
+	Commands
+	transfer.Client
+}) supervisor.Facts {
+	facts := s.Facts()
+	c.supervisor, c.facts, c.commands = s, facts, client
+	c.files = &transfer.Remote{Client: client, Tools: transferTools(facts), Dir: facts.WorkDir}
 	return facts
 }
 

@@ -19,21 +19,22 @@ const (
 type Devices struct {
 	variable string
 	ids      []string
+	shares   int // so many tasks share each device; zero or 1 is none
 }
 
 // devicesOf returns the devices of a node: by the image's variables, by the login's, by what
 // nvidia-smi lists, or by what the kernel reports of AMD's.
 func devicesOf(image map[string]string, facts supervisor.Facts) Devices {
 	if image[cudaVisible] != "" {
-		return Devices{cudaVisible, strings.Split(image[cudaVisible], ",")}
+		return Devices{variable: cudaVisible, ids: strings.Split(image[cudaVisible], ",")}
 	} else if image[hipVisible] != "" {
-		return Devices{hipVisible, strings.Split(image[hipVisible], ",")}
+		return Devices{variable: hipVisible, ids: strings.Split(image[hipVisible], ",")}
 	}
 	if ids := parseNvidia(facts.NVIDIA); len(ids) > 0 {
 		if n := len(facts.Visible); n > 0 && n <= maxDevices && !slices.ContainsFunc(facts.Visible, func(id string) bool { return !deviceID.MatchString(id) }) {
 			ids = facts.Visible
 		}
-		return Devices{cudaVisible, ids}
+		return Devices{variable: cudaVisible, ids: ids}
 	}
 	if facts.AMD <= 0 || facts.AMD > maxDevices {
 		return Devices{}
@@ -80,37 +81,52 @@ func parseNvidia(list []string) []string {
 	return ids
 }
 
-// share returns the devices of one of so many slots: its own, if there are as many devices as slots; else one that it
-// shares with other slots. Nil means that the slot has the whole node.
-func (d Devices) share(slot, slots int) []string {
-	have := len(d.ids)
-	switch {
-	case slots <= 1 || have <= 1:
-		return nil
-	case slots > have:
-		return d.ids[slot%have : slot%have+1]
+// Units returns how many units the devices are for tasks that have units alone, and how many in a row are shares of one
+// device.
+func (d Devices) Units() (count, group int) { return len(d.ids) * max(d.shares, 1), max(d.shares, 1) }
+
+// of returns the devices that have any of the units, which are sorted, and the fewest units that one of them has.
+func (d Devices) of(units []int) (ids []string, least int) {
+	_, group := d.Units()
+	for len(units) > 0 && units[0]/group < len(d.ids) {
+		device, n := units[0]/group, 1
+		for n < len(units) && units[n]/group == device {
+			n++
+		}
+		if ids = append(ids, d.ids[device]); least == 0 || n < least {
+			least = n
+		}
+		units = units[n:]
 	}
-	return d.ids[slot*have/slots : (slot+1)*have/slots]
+	return ids, least
 }
 
-// Env returns the variables that restrict a program to the devices of its slot, or nil if the
-// slot has the whole node.
-func (d Devices) Env(slot, slots int) map[string]string {
-	share := d.share(slot, slots)
-	if share == nil {
+// Env returns the variables that restrict a program to the devices of its units. Nil units are the whole node, which
+// need no variables, and so do those of a node without devices.
+//
+// A share of a device is a part of its threads, but not of its memory: NVIDIA's variable for that,
+// CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, numbers the devices, and does not say whether as the program sees them.
+// https://docs.nvidia.com/deploy/mps/latest/appendix-environment-variables.html
+func (d Devices) Env(units []int) map[string]string {
+	if units == nil || len(d.ids) == 0 {
 		return nil
 	}
-	env := map[string]string{d.variable: strings.Join(share, ",")}
+	ids, least := d.of(units)
+	env := map[string]string{d.variable: strings.Join(ids, ",")}
 	if d.variable == cudaVisible {
 		env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID" // as nvidia-smi counts
+	}
+	if d.shares > 1 {
+		env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = strconv.Itoa(max(100*least/d.shares, 1))
 	}
 	return env
 }
 
-// Visible returns the devices that a call in the slot may use.
-func (d Devices) Visible(slot, slots int) []string {
-	if share := d.share(slot, slots); share != nil {
-		return share
+// Visible returns the devices that a call with the units may use. Nil units are the whole node.
+func (d Devices) Visible(units []int) []string {
+	if units == nil {
+		return d.ids
 	}
-	return d.ids
+	ids, _ := d.of(units)
+	return ids
 }

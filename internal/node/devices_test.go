@@ -30,37 +30,35 @@ func TestParseNvidia(t *testing.T) {
 	}
 }
 
-// Every slot has devices, and no two slots share one while there are enough.
-func TestDevicesAreShared(t *testing.T) {
-	for have := range 17 {
-		d := Devices{variable: cudaVisible}
-		for i := range have {
-			d.ids = append(d.ids, string(rune('a'+i)))
+// A program sees the devices of its units, each once, and of shared ones as large a part of the threads as it has of the
+// device of which it has least.
+func TestDevicesOfUnits(t *testing.T) {
+	four := Devices{variable: cudaVisible, ids: []string{"0", "1", "2", "MIG-x"}}
+	shared := Devices{variable: cudaVisible, ids: []string{"4", "5"}, shares: 3}
+	for _, tt := range []struct {
+		d       Devices
+		units   []int
+		env     map[string]string
+		visible []string
+	}{
+		{four, nil, nil, four.ids},
+		{four, []int{1, 3}, map[string]string{cudaVisible: "1,MIG-x", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, []string{"1", "MIG-x"}},
+		{Devices{variable: hipVisible, ids: []string{"0", "1"}}, []int{1}, map[string]string{hipVisible: "1"}, []string{"1"}},
+		{shared, nil, nil, shared.ids},
+		{shared, []int{0}, map[string]string{cudaVisible: "4", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "33"}, []string{"4"}},
+		{shared, []int{3, 4, 5}, map[string]string{cudaVisible: "5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"}, []string{"5"}},
+		{shared, []int{1, 2, 3}, map[string]string{cudaVisible: "4,5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "33"}, []string{"4", "5"}},
+	} {
+		if env, visible := tt.d.Env(tt.units), tt.d.Visible(tt.units); !maps.Equal(env, tt.env) || !slices.Equal(visible, tt.visible) {
+			t.Errorf("%v of %+v: %v, %v", tt.units, tt.d, env, visible)
 		}
-		for slots := 1; slots < 20; slots++ {
-			used := map[string]int{}
-			for slot := range slots {
-				share := d.share(slot, slots)
-				if (share == nil) != (slots == 1 || have < 2) {
-					t.Errorf("%d devices, slot %d of %d: %v", have, slot, slots, share)
-				}
-				if share == nil && !slices.Equal(d.Visible(slot, slots), d.ids) {
-					t.Errorf("slot %d of %d sees %v of %v", slot, slots, d.Visible(slot, slots), d.ids)
-				}
-				for _, id := range share {
-					used[id]++
-				}
-			}
-			if slots == 1 || have < 2 {
-				continue
-			}
-			if len(used) != have {
-				t.Errorf("%d devices, %d slots: only %v are used", have, slots, used)
-			}
-			most := slices.Max(slices.Collect(maps.Values(used)))
-			if slots <= have && most > 1 || most > (slots+have-1)/have {
-				t.Errorf("%d devices, %d slots: shared as %v", have, slots, used)
-			}
+	}
+	for _, tt := range []struct {
+		d            Devices
+		count, group int
+	}{{Devices{}, 0, 1}, {four, 4, 1}, {shared, 6, 3}} {
+		if count, group := tt.d.Units(); count != tt.count || group != tt.group {
+			t.Errorf("%+v has %d units, %d of a device", tt.d, count, group)
 		}
 	}
 }
@@ -74,14 +72,14 @@ func TestDevicesOf(t *testing.T) {
 		want  Devices
 	}{
 		{nil, supervisor.Facts{}, Devices{}},
-		{map[string]string{cudaVisible: "2,3", hipVisible: "0"}, supervisor.Facts{NVIDIA: nvidia}, Devices{cudaVisible, []string{"2", "3"}}},
-		{map[string]string{hipVisible: "1"}, supervisor.Facts{NVIDIA: nvidia}, Devices{hipVisible, []string{"1"}}},
-		{nil, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"2", "GPU-bb"}}, Devices{cudaVisible, []string{"2", "GPU-bb"}}},
-		{nil, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"-1"}}, Devices{cudaVisible, []string{"0"}}},
+		{map[string]string{cudaVisible: "2,3", hipVisible: "0"}, supervisor.Facts{NVIDIA: nvidia}, Devices{variable: cudaVisible, ids: []string{"2", "3"}}},
+		{map[string]string{hipVisible: "1"}, supervisor.Facts{NVIDIA: nvidia}, Devices{variable: hipVisible, ids: []string{"1"}}},
+		{nil, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"2", "GPU-bb"}}, Devices{variable: cudaVisible, ids: []string{"2", "GPU-bb"}}},
+		{nil, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"-1"}}, Devices{variable: cudaVisible, ids: []string{"0"}}},
 		{nil, supervisor.Facts{Visible: []string{"2"}}, Devices{}},
-		{map[string]string{cudaVisible: "3"}, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"2"}}, Devices{cudaVisible, []string{"3"}}},
-		{nil, supervisor.Facts{NVIDIA: nvidia, AMD: 4}, Devices{cudaVisible, []string{"0"}}},
-		{nil, supervisor.Facts{NVIDIA: []string{"No devices found."}, AMD: 2}, Devices{hipVisible, []string{"0", "1"}}},
+		{map[string]string{cudaVisible: "3"}, supervisor.Facts{NVIDIA: nvidia, Visible: []string{"2"}}, Devices{variable: cudaVisible, ids: []string{"3"}}},
+		{nil, supervisor.Facts{NVIDIA: nvidia, AMD: 4}, Devices{variable: cudaVisible, ids: []string{"0"}}},
+		{nil, supervisor.Facts{NVIDIA: []string{"No devices found."}, AMD: 2}, Devices{variable: hipVisible, ids: []string{"0", "1"}}},
 		{nil, supervisor.Facts{AMD: -1}, Devices{}},
 		{nil, supervisor.Facts{AMD: maxDevices + 1}, Devices{}},
 	} {

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/market"
@@ -19,6 +20,7 @@ type server struct {
 	mu     sync.Mutex
 	source driver.HostKeySource
 	proved string // the fingerprint of the key that the server has proved
+	public string // the same key in authorized_keys form
 }
 
 // endpoint returns an endpoint with the keys that the server may have, and how they came to be
@@ -52,6 +54,10 @@ func (s *server) callback(at driver.Endpoint, source driver.HostKeySource) (xssh
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.source, s.proved = source, ssh.Fingerprint(key)
+		if cert, ok := key.(*xssh.Certificate); ok {
+			key = cert.Key
+		}
+		s.public = strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key)))
 		return nil
 	}, algorithms, nil
 }
@@ -62,6 +68,13 @@ func (s *server) known() (fingerprint string, source driver.HostKeySource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proved, s.source
+}
+
+// publicKey returns the key that the server has proved, or that a certificate has proved, or "".
+func (s *server) publicKey() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.public
 }
 
 // refuseUnknown returns why no connection is made to a machine whose key only the first contact

@@ -17,6 +17,7 @@ import (
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -171,6 +172,8 @@ func (l *lab) Rank() int      { return 0 }
 func (l *lab) WasReady() bool { return false }
 func (l *lab) Connecting()    { l.called("connecting") }
 func (l *lab) Bootstrapping() { l.called("bootstrapping") }
+
+func (l *lab) Sending() (transfer.Progress, func(error)) { return nil, func(error) {} }
 
 func (l *lab) Phase(phase string, state bootstrap.State, _ time.Duration) {
 	l.called(phase + " " + state.String())

@@ -90,7 +90,8 @@ func authorize(ctx context.Context, client *ssh.Client, key string) error {
 	}
 	const file = "~/.ssh/authorized_keys"
 	// The last line of the file may lack its end.
-	return client.Exec(ctx, "umask 077; mkdir -p ~/.ssh && { grep -qxF "+quoted+" "+file+" 2>/dev/null || printf '\\n%s\\n' "+quoted+" >>"+file+"; }", nil, nil, nil)
+	_, err = repeat(ctx, client, client, "umask 077; mkdir -p ~/.ssh && { grep -qxF "+quoted+" "+file+" 2>/dev/null || printf '\\n%s\\n' "+quoted+" >>"+file+"; }", "")
+	return err
 }
 
 // sendsPassword reports whether a machine's password may be sent to its server: only if the

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -17,6 +18,7 @@ import (
 type Node struct {
 	*Machine
 	connection
+	container
 
 	settings *Settings
 	owner    Owner
@@ -28,6 +30,7 @@ type Node struct {
 	passwordSent atomic.Bool // the machine's SSH server asked for its password
 	queries      queries     // asked before the node is ready
 	startup      *startup
+	sharing      sharing
 	preemptions  atomic.Int64 // counts the commands of RunOnPreemption
 
 	closing  sync.Once
@@ -41,7 +44,9 @@ type Node struct {
 func New(ctx context.Context, settings *Settings, owner Owner) *Node {
 	n := &Node{Machine: &Machine{settings: settings}, settings: settings, owner: owner, pool: ctx}
 	n.ctx, n.cancel = context.WithCancelCause(ctx)
+	n.container.node = n
 	n.startup = &startup{node: n, reach: make(chan driver.Instance, 1)}
+	n.sharing.node = n
 	return n
 }
 
@@ -99,9 +104,18 @@ func (n *Node) because(err error) error {
 
 // bringUp makes the node ready.
 func (n *Node) bringUp() error {
+	shared := "" // the daemon that shares devices, if it runs already
 	if n.Resumed() {
-		if base, ready := n.owner.Resume(n.found); ready {
+		var found []supervisor.Found
+		found, shared = n.sharing.split(n.found)
+		if base, ready := n.owner.Resume(found); ready {
+			if n.container.wanted() && !n.container.runs() {
+				return n.lost(errNoContainer)
+			}
 			n.Supervisor().SetBase(base.Env, base.Path)
+			if err := n.sharing.start(shared); err != nil {
+				return err
+			}
 			return n.join(true)
 		}
 	}
@@ -110,13 +124,23 @@ func (n *Node) bringUp() error {
 	}
 	n.startup.contact()
 	n.owner.Bootstrapping()
+	if err := n.container.begin(); err != nil {
+		return err
+	}
+	if err := n.sharing.checkContainer(); err != nil {
+		return err
+	}
 	if err := n.bootstrap(); err != nil {
+		return err
+	}
+	if err := n.sharing.start(shared); err != nil {
 		return err
 	}
 	return n.join(false)
 }
 
 func (n *Node) join(resumed bool) error {
+	n.Supervisor().SetSecrets(n.settings.Given.Secrets)
 	if err := n.owner.Join(resumed); err != nil {
 		return err
 	}
@@ -129,6 +153,7 @@ func (n *Node) IsOver() bool {
 	select {
 	case <-n.Client().Done():
 	case <-n.Supervisor().Done():
+	case <-n.onMachine().Done():
 	default:
 		return n.ctx.Err() != nil
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/gputrain/gputrain/accelerators"
@@ -66,6 +67,18 @@ func (q *queries) answer(ctx context.Context, client *ssh.Client, text string) (
 	return out.String(), complaint.String(), err
 }
 
+// repeat runs a command that may run twice, again if the connection of client is cut meanwhile. Its stdin is input, which may
+// end early then. The error is as that of [ssh.Client.Exec].
+func repeat(ctx context.Context, client *ssh.Client, on Commands, text, input string) (stdout string, err error) {
+	for {
+		var out ssh.Answer
+		err := on.Exec(ctx, text, strings.NewReader(input), &out, nil)
+		if !errors.Is(err, ssh.ErrDisconnected) || client.Err() != nil || ctx.Err() != nil {
+			return out.String(), err
+		}
+	}
+}
+
 // end ends the commands whose answer was not needed.
 func (q *queries) end() {
 	for _, one := range q.pending {
@@ -80,6 +93,9 @@ func (q *queries) end() {
 func (n *Node) queryEarly() {
 	client, scripts := n.Client(), n.scripts()
 	n.queries.begin(n.ctx, client, scripts.Probe, scripts.FindAddress)
+	if n.sharing.wanted() && !n.container.wanted() && !n.Resumed() {
+		n.queries.begin(n.ctx, client, findSharing)
+	}
 	want := queryOf(n).Accelerator
 	if scripts.Probe != "" || n.Resumed() || !canCompare(want) {
 		return

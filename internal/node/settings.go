@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/docker"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
+	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -24,6 +26,8 @@ type Settings struct {
 	Describer *Describer
 	// Login is the key that the pool logs in with.
 	Login ssh.KeyPair
+	// AuthorizedKeys are public keys in authorized_keys form that may log in beside Login.
+	AuthorizedKeys []string
 	// Lease is how long a node goes on without hearing from this program.
 	Lease time.Duration
 	// Expires is when the pool ends by its TTL. Zero means that it has none.
@@ -37,6 +41,12 @@ type Settings struct {
 	RequireKnownHostKey bool
 	// Image is what a node needs before it takes tasks.
 	Image bootstrap.Image
+	// Given are the pool's own secrets.
+	Given Given
+	// GPUSharing is how many tasks share one device, by MPS. Zero and 1 mean that none is shared.
+	GPUSharing int
+	// Docker is the image in whose container tasks run, unless the machine itself is one of that image. Nil means none.
+	Docker *docker.Pool
 	// OnPreemption is shell text that a node runs once its end is announced, or "".
 	OnPreemption string
 	// Output shows what nodes print while they are made ready.
@@ -45,6 +55,14 @@ type Settings struct {
 	Secrets *output.Redactor
 	// Go runs a function that the end of the pool waits for.
 	Go func(func())
+}
+
+// Given are the secrets that a pool gives to every process that it starts on its nodes.
+type Given struct {
+	// Secrets are the values, by their names in the environment.
+	Secrets map[string]string
+	// Missing is why not all of them are known, or nil. Then no node can be made ready, and none is rented.
+	Missing error
 }
 
 // Wants are a pool's conditions for its machines.
@@ -66,6 +84,9 @@ type Owner interface {
 	Bootstrapping()
 	// Phase is called when a phase of the bootstrap changes its state.
 	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	// Sending is called before the image's files are sent. It returns what is told how far that is, and what is called
+	// at its end.
+	Sending() (progress transfer.Progress, end func(error))
 	// Bootstrapped is called when all phases are done, with what tasks start from.
 	Bootstrapped(base bootstrap.Base)
 	// Leased is called when the machine keeps the pool's lease, with the folder in which it has the pool's files, and

@@ -38,7 +38,7 @@ func queryOf(n *Node) driver.Query { return n.settings.Wants.QueryOf(n.Instance(
 // verify compares the node with what the settings' query asks for.
 func (n *Node) verify() error {
 	v := verifier{
-		query: queryOf(n), facts: n.Facts(),
+		query: queryOf(n), facts: n.onMachine().Facts(),
 		ask: func(ctx context.Context, text string) (stdout, stderr string, err error) {
 			return n.queries.answer(ctx, n.Client(), text)
 		},
@@ -47,6 +47,15 @@ func (n *Node) verify() error {
 	if n.scripts().Probe == "" { // or the driver has compared the accelerators
 		if err := v.accelerators(n.ctx); err != nil {
 			return err
+		}
+	}
+	if n.sharing.wanted() {
+		lack, err := n.sharing.check(n.ctx)
+		if err != nil {
+			return err
+		}
+		if lack != "" {
+			v.lacks("%s", lack)
 		}
 	}
 	if len(v.lacking) == 0 {

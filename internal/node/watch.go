@@ -40,15 +40,27 @@ func (n *Node) watch() error {
 	w := watcher{node: n}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	client, super := n.Client(), n.Supervisor()
+	client, machine := n.Client(), n.onMachine()
 	for {
+		tasks := n.Supervisor() // another one, once there is a container
 		select {
 		case <-n.ctx.Done():
 			return nil
 		case <-client.Done():
+			if n.ctx.Err() != nil {
+				return nil
+			}
 			return n.lost(client.Err())
-		case <-super.Done():
-			return n.lost(w.ended(super.Err()))
+		case <-machine.Done():
+			if n.ctx.Err() != nil {
+				return nil // it was given up before: see Seal
+			}
+			return n.lost(w.ended(machine.Err()))
+		case <-tasks.Done():
+			if n.ctx.Err() != nil {
+				return nil
+			}
+			return n.lost(w.ended(tasks.Err()))
 		case <-tick.C:
 		}
 		since, down := client.Down()

@@ -145,6 +145,7 @@ func (s *Spool) readAt(b []byte, offset int64) (int, error) {
 func (s *Spool) Close() (Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.also = nil // a reader keeps the spool, and not what its writer refers to
 	k := Kept{Head: s.head, Bytes: s.n, Cut: s.n > s.most}
 	if s.file == nil {
 		return k, nil

@@ -114,6 +114,7 @@ func (b *Batch) abandon() {
 			waited = append(waited, t)
 		}
 	}
+	b.s.refill()
 	b.s.lock.Unlock()
 	for _, t := range waited {
 		t.work.Cancelled()
@@ -132,6 +133,10 @@ func (b *Batch) isOver() bool {
 
 // Cancel ends the tasks, also those that run.
 func (b *Batch) Cancel() { b.cancel(context.Canceled) }
+
+// Fail ends the tasks because of one that failed. Why is then the cause of the end of the context, unless that has ended
+// before.
+func (b *Batch) Fail(why error) { b.cancel(why) }
 
 // Close cancels what has not finished and waits for its end. It drops the batch's references to nodes: a batch that is
 // kept would keep them, and their connections.

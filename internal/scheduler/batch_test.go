@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -133,5 +135,23 @@ func TestRunHere(t *testing.T) {
 		want(t, waits, "done")
 		b.Close()
 		other.Close()
+	})
+}
+
+// Fail ends what waits and what runs, with its reason, unless the batch has ended before.
+func TestFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(t, 1, 1, false)
+		began := make(chan *attempt, 10)
+		b, tasks := submit(t, s, began, 2, 1, Target{})
+		<-began
+		b.Fail(errors.New("the first"))
+		b.Fail(errors.New("the second"))
+		want(t, tasks[0], "final")
+		want(t, tasks[1], "cancelled: the first")
+		b.Close()
+		if why := context.Cause(b.Context()); why.Error() != "the first" {
+			t.Error(why)
+		}
 	})
 }

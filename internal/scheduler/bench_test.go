@@ -29,7 +29,7 @@ func benchmarkTargets(b *testing.B, target func(i, nodes int) Target) {
 		for i := range tasks {
 			batch := s.NewBatch(b.Context(), b.Context())
 			w := newWork(batch, 0, 0, target(i, nodes), nil)
-			if err := s.Impossible(w.target); err != nil {
+			if err := s.Impossible(w.target, 0); err != nil {
 				b.Fatal(err)
 			}
 			n, slot := s.claim(&w.Task)

@@ -14,11 +14,14 @@ import (
 type testHost struct {
 	state  State
 	labels map[string]string
+	units  int
+	group  int // how many units in a row are shares of one device
 	idle   int // how often the last taken slot was freed
 }
 
 func (h *testHost) State() State              { return h.state }
 func (h *testHost) Labels() map[string]string { return h.labels }
+func (h *testHost) Units() (count, group int) { return h.units, h.group }
 func (h *testHost) End() error                { return errOver }
 func (h *testHost) Idle()                     { h.idle++ }
 
@@ -31,15 +34,20 @@ var (
 type testFleet struct {
 	most     int
 	grows    bool
+	units    int
 	rescaled int
 }
 
 func (f *testFleet) Most() int      { return f.most }
 func (f *testFleet) Grows() bool    { return f.grows }
+func (f *testFleet) Units() int     { return f.units }
 func (f *testFleet) NoNodes() error { return errNoNodes }
 func (f *testFleet) Rescale()       { f.rescaled++ }
 
 func (f *testFleet) Impossible(o Obstacle) error {
+	if o.Units > 0 {
+		return fmt.Errorf("%v: %d units, at most %d", o.Target, o.Units, o.Most)
+	}
 	return fmt.Errorf("%v: %d ranks, %d over, %q", o.Target, o.Ranks, len(o.Over), o.Have)
 }
 

@@ -26,11 +26,14 @@ type Host interface {
 	Labels() map[string]string
 	// End returns why the machine is over. It is asked only if it is.
 	End() error
-	// Idle is called when no slot of the node is taken any more.
+	// Units returns how many units the machine has, which tasks can hold alone, and how many in a row are shares of one
+	// device. They are 0 until they are known, and do not change while tasks run.
+	Units() (count, group int)
+	// Idle is called when no task runs on the node any more.
 	Idle()
 }
 
-// A Node is the slots of one machine, and the tasks that are for it alone. The
+// A Node is the slots and units of one machine, and the tasks that are for it alone. The
 // scheduler's lock guards it.
 type Node struct {
 	host   Host
@@ -39,6 +42,11 @@ type Node struct {
 	labels map[string]string
 	slots  []bool // which are taken
 	busy   int    // how many are
+	units  units
+	// reserved is the queue whose task starts here next, or nil if any may: see reservations.
+	reserved *queue
+	// hold has the whole node, or is nil.
+	hold *Hold
 
 	pinned  queue              // shares of broadcasts
 	targets []*queue           // for labels that it has
@@ -58,19 +66,51 @@ func (n *Node) Host() Host { return n.host }
 // Slots returns how many slots the node has. It needs no lock.
 func (n *Node) Slots() int { return len(n.slots) }
 
-// Busy returns how many slots are taken.
-func (n *Node) Busy() int { return n.busy }
+// Busy returns how many tasks run on the node. A Hold that has the node counts as one.
+func (n *Node) Busy() int {
+	busy := n.busy + len(n.units.held)
+	if n.hold != nil {
+		busy++
+	}
+	return busy
+}
+
+// runsTasks reports whether a task runs on the node.
+func (n *Node) runsTasks() bool { return n.busy > 0 || len(n.units.held) > 0 }
 
 // Pinned returns how many tasks wait for this very node.
-func (n *Node) Pinned() int { return n.pinned.len() }
+func (n *Node) Pinned() int {
+	waiting := n.pinned.len()
+	for _, q := range n.pinned.sized() {
+		waiting += q.len()
+	}
+	return waiting
+}
 
-// takesTasks reports whether any task can start on the node now.
-func (n *Node) takesTasks() bool { return n.state == Open && n.hasRoom() }
+// takesTasks reports whether any task that wants a slot can start on the node now.
+func (n *Node) takesTasks() bool {
+	return n.state == Open && n.reserved == nil && n.hold == nil && n.hasRoom()
+}
 
-// takesPinned reports whether a task that is pinned to the node can start now.
-func (n *Node) takesPinned() bool { return (n.state == Open || n.state == Leaving) && n.hasRoom() }
+// takesPinned reports whether a task that is pinned to the node and wants a slot can start now.
+func (n *Node) takesPinned() bool {
+	return (n.state == Open || n.state == Leaving) && n.hold == nil && n.hasRoom()
+}
 
-func (n *Node) hasRoom() bool { return n.busy < len(n.slots) }
+// hasRoom reports whether a slot is free, with its units.
+func (n *Node) hasRoom() bool {
+	return n.busy < len(n.slots) && (len(n.units.held) == 0 || n.freeSlot() >= 0)
+}
 
-// freeSlot returns the first slot that is free. There is one.
-func (n *Node) freeSlot() int { return slices.Index(n.slots, false) }
+// freeSlot returns the first slot that is free, with its units, or -1.
+func (n *Node) freeSlot() int {
+	if len(n.units.held) == 0 {
+		return slices.Index(n.slots, false)
+	}
+	for slot, taken := range n.slots {
+		if !taken && !n.units.blocked(slot, len(n.slots)) {
+			return slot
+		}
+	}
+	return -1
+}

@@ -23,9 +23,12 @@ type queue struct {
 	turns   *least.Heap[*line] // those of batches that are not held
 	waiting int                // tasks in turns
 
-	// Of a queue for labels only.
-	matching map[*Node]bool     // the nodes that have the labels now
-	free     *least.Heap[*Node] // those of matching with a free slot
+	sizes *sizes // nil for a main queue of a scheduler without tasks that want units
+
+	// matching is nil but for main queues for labels: the nodes that have the labels now. Free has those with room for a
+	// task of the queue; it is nil for queues for one node.
+	matching map[*Node]bool
+	free     *least.Heap[*Node]
 }
 
 // A line is the tasks of one batch that wait in one queue.

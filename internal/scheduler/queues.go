@@ -16,7 +16,6 @@ type queues struct {
 	labels   map[string]*queue // by Target.key; idle ones are kept for the next task
 	active   map[*queue]bool   // those of ranks and labels with tasks
 
-	free     *least.Heap[*Node]          // nodes with a free slot
 	known    map[*Node]map[string]string // the labels by which a node is in labelled
 	labelled map[Label]map[*Node]bool    // nodes by each of their labels
 	pairs    int                         // sum of the sizes of the label queues' matching, and one for each queue
@@ -24,6 +23,10 @@ type queues struct {
 	busyPairs int // the number of idle pairs at the last drop
 
 	turn uint64 // the last that was given
+
+	divided      bool // some task has wanted units
+	mostUnits    int  // that a node was seen to have
+	reservations reservations
 }
 
 // Label queues without tasks are dropped if there are more than keptPairs pairs of a node
@@ -32,8 +35,8 @@ const keptPairs = 16
 
 func newQueues(elastic bool) queues {
 	return queues{
-		elastic: elastic, anywhere: queue{kind: queueAny}, ranks: map[int]*queue{}, labels: map[string]*queue{}, active: map[*queue]bool{},
-		free: least.New(nodeBefore(elastic)), known: map[*Node]map[string]string{}, labelled: map[Label]map[*Node]bool{},
+		elastic: elastic, anywhere: queue{kind: queueAny, free: least.New(nodeBefore(elastic))}, ranks: map[int]*queue{}, labels: map[string]*queue{}, active: map[*queue]bool{},
+		known: map[*Node]map[string]string{}, labelled: map[Label]map[*Node]bool{},
 	}
 }
 
@@ -58,7 +61,7 @@ func (s *queues) push(t *Task) *queue {
 	}
 	q.push(t, turn)
 	if q.kind == queueTargeted {
-		s.active[q] = true
+		s.active[q.main()] = true
 	}
 	return q
 }
@@ -66,10 +69,17 @@ func (s *queues) push(t *Task) *queue {
 // queueOf returns where a task waits: with its node, or with those that may run on the
 // same nodes.
 func (s *queues) queueOf(t *Task) *queue {
+	var q *queue
 	if t.pin != nil {
-		return &t.pin.pinned
+		q = &t.pin.pinned
+	} else {
+		q = s.queueFor(t.target)
 	}
-	return s.queueFor(t.target)
+	if t.units > 0 {
+		s.divided = true
+		return s.sizedQueue(q, int(t.units))
+	}
+	return q
 }
 
 func (s *queues) queueFor(t Target) *queue {
@@ -117,18 +127,16 @@ func (s *queues) match(n *Node, q *queue) {
 	}
 	q.matching[n] = true
 	n.targets = append(n.targets, q)
-	s.pairs++
-	if n.takesTasks() {
-		q.free.Put(n)
-	}
+	s.pairs += 1 + len(q.sized())
+	setFree(q, n)
 }
 
 // forgetIdle drops the label queues in which nothing waits.
 func (s *queues) forgetIdle() {
 	for key, q := range s.labels {
-		if len(q.batches) == 0 {
+		if q.isEmpty() {
 			delete(s.labels, key)
-			s.pairs -= len(q.matching) + 1
+			s.pairs -= len(q.matching)*(1+len(q.sized())) + 1
 			q.matching = nil
 		}
 	}
@@ -157,9 +165,11 @@ func (s *queues) place(n *Node, rank int) {
 // remove takes a node out. The last one gets its rank, and is returned unless it is n.
 func (s *queues) remove(n *Node) (moved *Node) {
 	last := len(s.nodes) - 1
+	s.reservations.release(n)
 	if moved = s.nodes[last]; moved == n {
 		moved = nil
 	} else {
+		s.reservations.release(moved)
 		s.place(moved, n.rank)
 		s.refree(moved)
 	}
@@ -180,7 +190,33 @@ func (s *queues) has(t Target) bool {
 // update takes a node's state and labels as they are now.
 func (s *queues) update(n *Node) {
 	n.state, n.labels = n.host.State(), n.host.Labels()
+	n.setUnits()
+	s.mostUnits = max(s.mostUnits, len(n.units.slots))
 	s.relabel(n)
+	main := s.reservations.release(n)
+	s.refree(n)
+	if main != nil {
+		s.reservations.reserve(main) // it may have to be another node
+	}
+}
+
+// start takes what a task holds on a node that has room for it, and returns its slot.
+func (s *queues) start(t *Task, n *Node) (slot int) {
+	if t.units > 0 {
+		return s.takeUnits(n, n.units.pick(int(t.units)))
+	}
+	slot = n.freeSlot()
+	s.takeSlot(n, slot)
+	return slot
+}
+
+// give frees what a task holds.
+func (s *queues) give(n *Node, slot int) {
+	if slot < len(n.slots) {
+		s.giveSlot(n, slot)
+		return
+	}
+	n.giveUnits(slot)
 	s.refree(n)
 }
 
@@ -188,6 +224,7 @@ func (s *queues) update(n *Node) {
 func (s *queues) takeSlot(n *Node, slot int) {
 	n.slots[slot] = true
 	n.busy++
+	n.units.takeSlot(slot, len(n.slots))
 	s.refree(n)
 }
 
@@ -195,23 +232,27 @@ func (s *queues) takeSlot(n *Node, slot int) {
 func (s *queues) giveSlot(n *Node, slot int) {
 	n.slots[slot] = false
 	n.busy--
+	n.units.giveSlot(slot, len(n.slots))
 	s.refree(n)
 }
 
-// refree notes that a node's state, rank or free slots changed.
+// refree notes that a node's state, rank, reservation, or free slots or units changed.
 func (s *queues) refree(n *Node) {
-	setFree(s.free, n)
+	setFree(&s.anywhere, n)
 	for _, q := range n.targets {
-		setFree(q.free, n)
+		setFree(q, n)
 	}
 }
 
-// setFree adds a node to those with a free slot, or removes it.
-func setFree(h *least.Heap[*Node], n *Node) {
+// setFree adds a node to those with room for tasks of a main queue, and of those for its sizes, or removes it.
+func setFree(q *queue, n *Node) {
 	if n.takesTasks() {
-		h.Put(n)
+		q.free.Put(n)
 	} else {
-		h.Remove(n)
+		q.free.Remove(n)
+	}
+	for _, sized := range q.sized() {
+		sized.setSized(n)
 	}
 }
 
@@ -234,7 +275,10 @@ func (s *queues) relabel(n *Node) {
 	for _, q := range n.targets {
 		delete(q.matching, n)
 		q.free.Remove(n)
-		s.pairs--
+		for _, sized := range q.sized() {
+			sized.free.Remove(n)
+		}
+		s.pairs -= 1 + len(q.sized())
 	}
 	n.targets = nil
 	if labels == nil {
@@ -255,18 +299,18 @@ func (s *queues) relabel(n *Node) {
 
 // freest returns the node on which the next task of a queue starts, or nil.
 func (s *queues) freest(q *queue) *Node {
+	if n := q.reservation(); n != nil && n.reserved == q && n.admits(q) {
+		return n
+	}
 	switch {
 	case q.kind == queuePinned:
-		if q.pin.takesPinned() {
+		if q.pin.admits(q) {
 			return q.pin
 		}
 	case q.target.rank > 0:
-		if rank := q.target.rank - 1; rank < len(s.nodes) && s.nodes[rank].takesTasks() {
+		if rank := q.target.rank - 1; rank < len(s.nodes) && s.nodes[rank].admits(q) {
 			return s.nodes[rank]
 		}
-	case q.kind == queueAny:
-		n, _ := s.free.Top()
-		return n
 	case q.free != nil:
 		n, _ := q.free.Top()
 		return n
@@ -274,7 +318,7 @@ func (s *queues) freest(q *queue) *Node {
 	return nil
 }
 
-// next takes the task that a slot of the node gets, or returns nil.
+// next takes the task that starts next on the node, or returns nil.
 func (s *queues) next(n *Node) *Task {
 	for {
 		q := s.choose(n)
@@ -293,6 +337,9 @@ func (s *queues) popFor(q *queue, n *Node) *Task {
 	t := q.pop(s.newTurn)
 	if t != nil {
 		n.turns[q.kind] = s.newTurn()
+		if r := q.reservation(); r != nil && r.reserved == q {
+			s.reservations.release(r)
+		}
 	}
 	s.tidy(q)
 	return t
@@ -301,34 +348,48 @@ func (s *queues) popFor(q *queue, n *Node) *Task {
 // choose returns the queue whose turn it is at a node: of the kinds with tasks for it the
 // one that the node has served least recently.
 func (s *queues) choose(n *Node) *queue {
-	if n.state != Open && n.state != Leaving {
+	if n.state != Open && n.state != Leaving || n.hold != nil {
 		return nil
 	}
 	var best *queue
 	consider := func(q *queue) {
-		if q != nil && q.waiting > 0 && (best == nil || n.turns[q.kind] < n.turns[best.kind]) {
+		if q != nil && (best == nil || n.turns[q.kind] < n.turns[best.kind]) {
 			best = q
 		}
 	}
-	consider(&n.pinned)
+	consider(nextAt(s, n, &n.pinned))
 	if n.state == Open {
 		consider(s.targetedFor(n))
-		consider(&s.anywhere)
+		consider(nextAt(s, n, &s.anywhere))
 	}
 	return best
+}
+
+// nextAt returns which of a main queue, which may be nil, and those for its sizes has the task that starts next on a
+// node that it allows, or nil. If no task has wanted units yet, it does not ask whether a slot is free.
+func nextAt(s *queues, n *Node, q *queue) *queue {
+	switch {
+	case q == nil:
+		return nil
+	case s.divided:
+		return q.oldest(n.admits)
+	case q.waiting == 0:
+		return nil
+	}
+	return q
 }
 
 // targetedFor returns the queue of tasks with a Target whose turn it is at a node, or nil.
 func (s *queues) targetedFor(n *Node) *queue {
 	var best *queue
 	consider := func(q *queue) {
-		if q != nil && q.waiting > 0 && (best == nil || q.nextTurn() < best.nextTurn()) {
+		if q != nil && (best == nil || q.nextTurn() < best.nextTurn()) {
 			best = q
 		}
 	}
-	consider(s.ranks[n.rank+1])
+	consider(nextAt(s, n, s.ranks[n.rank+1]))
 	for _, q := range n.targets {
-		consider(q)
+		consider(nextAt(s, n, q))
 	}
 	return best
 }
@@ -345,6 +406,9 @@ func (s *queues) leave(t *Task) {
 	q := s.queueOf(t)
 	q.leave(t)
 	s.tidy(q)
+	if s.divided {
+		s.reservations.reserve(q.main())
+	}
 }
 
 // take empties a queue, but for batches that are held.
@@ -355,7 +419,8 @@ func (s *queues) take(q *queue) []*Task {
 
 // tidy notes that a queue may be empty.
 func (s *queues) tidy(q *queue) {
-	if q.kind != queueTargeted || len(q.batches) > 0 {
+	s.reservations.releaseUnneeded(q)
+	if q = q.main(); q.kind != queueTargeted || !q.isEmpty() {
 		return
 	}
 	delete(s.active, q)
@@ -364,7 +429,7 @@ func (s *queues) tidy(q *queue) {
 	}
 }
 
-// each calls f for every queue with tasks but the nodes' own, those of fewer nodes first.
+// each calls f for every main queue with tasks but the nodes' own, those of fewer nodes first.
 func (s *queues) each(f func(*queue)) {
 	for q := range s.active {
 		f(q)
@@ -372,17 +437,43 @@ func (s *queues) each(f func(*queue)) {
 	f(&s.anywhere)
 }
 
-// demand returns how many tasks run or wait, and the highest rank, and one, that a
-// waiting task asks for.
-func (s *queues) demand() (tasks, rank int) {
-	s.each(func(q *queue) {
-		tasks += q.waiting
-		if q.waiting > 0 {
-			rank = max(rank, q.target.rank)
-		}
-	})
-	for _, n := range s.nodes {
-		tasks += n.busy + n.pinned.len()
+// A Demand is the tasks that run or wait.
+type Demand struct {
+	// Tasks want a slot.
+	Tasks int
+	// Units counts those that want units, by how many. It is nil if there were never any.
+	Units map[int]int
+	// MostUnits is how many units a node was seen to have at most.
+	MostUnits int
+	// Ranks is the highest rank, and one, that a waiting task asks for.
+	Ranks int
+	// Held is how many nodes holds have or wait for, beside those that tasks need.
+	Held int
+}
+
+func (s *queues) demand() (d Demand) {
+	d.MostUnits = s.mostUnits
+	if s.divided {
+		d.Units = map[int]int{}
 	}
-	return tasks, rank
+	count := func(q *queue) {
+		d.Tasks += q.waiting
+		waiting := q.waiting
+		for _, sized := range q.sized() {
+			d.Units[sized.size()] += sized.waiting
+			waiting += sized.waiting
+		}
+		if waiting > 0 {
+			d.Ranks = max(d.Ranks, q.target.rank)
+		}
+	}
+	s.each(count)
+	for _, n := range s.nodes {
+		d.Tasks += n.busy
+		count(&n.pinned)
+		for _, held := range n.units.held {
+			d.Units[len(held)]++
+		}
+	}
+	return d
 }

@@ -249,7 +249,7 @@ func TestSchedulerForgetsLabels(t *testing.T) {
 		if i%2 == 0 {
 			target = OnLabels(map[string]string{"host": "p-" + strconv.Itoa(i%4)})
 		}
-		err := s.Impossible(target)
+		err := s.Impossible(target, 0)
 		if (err == nil) != (i%2 == 0) {
 			t.Fatalf("target %v: %v", target, err)
 		}

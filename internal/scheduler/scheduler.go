@@ -12,6 +12,11 @@
 // elastic fleet on the one of the lowest rank, so that the last nodes become idle.
 //
 // As long as a slot is free, no task waits that may run there.
+//
+// A node may also have units, which are parts of it that tasks hold alone. A task that wants units
+// takes no slot, and a slot takes its units while a task runs in it. Such a task starts on the node
+// of the lowest rank that has room for it, and smaller ones may overtake it meanwhile, until it is
+// its turn: then a node is reserved for it.
 package scheduler
 
 import (
@@ -29,6 +34,8 @@ type Fleet interface {
 	Most() int
 	// Grows reports whether nodes that are not there yet may run what waits.
 	Grows() bool
+	// Units returns how many units a node that is not there yet can have at most.
+	Units() int
 	// NoNodes returns why no node is left.
 	NoNodes() error
 	// Impossible returns why no node can ever run tasks with a target.
@@ -51,20 +58,28 @@ type Config struct {
 
 // A Scheduler starts tasks as slots of its nodes become free.
 type Scheduler struct {
-	fleet   Fleet
+	prospects
 	lock    sync.Locker
 	running *sync.WaitGroup
 	queues  queues // guarded by lock
-	closed  bool   // guarded by lock
+	holds   holds
+	closed  bool // guarded by lock
 }
 
 // New returns a scheduler without nodes.
 func New(c Config) *Scheduler {
-	return &Scheduler{fleet: c.Fleet, lock: c.Lock, running: c.Running, queues: newQueues(c.Elastic)}
+	s := &Scheduler{lock: c.Lock, running: c.Running, queues: newQueues(c.Elastic)}
+	s.prospects = prospects{c.Fleet, &s.queues}
+	s.queues.reservations.queues = &s.queues
+	s.holds.s = s
+	return s
 }
 
 // Close makes the scheduler refuse tasks from now on. The lock is held.
-func (s *Scheduler) Close() { s.closed = true }
+func (s *Scheduler) Close() {
+	s.closed = true
+	s.holds.serve()
+}
 
 // Submit queues tasks, of one batch or several.
 func (s *Scheduler) Submit(tasks ...*Task) {
@@ -131,7 +146,11 @@ func (s *Scheduler) start(queues ...*queue) {
 			}
 		}
 		s.strandIfHopeless(q)
+		if s.queues.divided {
+			s.queues.reservations.reserve(q.main())
+		}
 	}
+	s.refill()
 	s.rescale()
 }
 
@@ -142,9 +161,12 @@ func (s *Scheduler) rescale() {
 	}
 }
 
-// Demand returns how many tasks run or wait, and the highest rank, and one, that a waiting
-// task asks for. The lock is held.
-func (s *Scheduler) Demand() (tasks, ranks int) { return s.queues.demand() }
+// Demand returns which tasks run or wait. The lock is held.
+func (s *Scheduler) Demand() Demand {
+	d := s.queues.demand()
+	d.Held = s.holds.nodes()
+	return d
+}
 
 // Place gives a node a rank, in place of the node that has it. The lock is held.
 func (s *Scheduler) Place(n *Node, rank int) { s.queues.place(n, rank) }
@@ -154,21 +176,33 @@ func (s *Scheduler) Remove(n *Node) {
 	if moved := s.queues.remove(n); moved != nil {
 		s.Fill(moved)
 	}
+	s.refill()
 }
 
-// Update takes a node's state and labels as its Host has them now. The lock is held.
+// Update takes a node's state, labels and units as its Host has them now. The lock is held.
 func (s *Scheduler) Update(n *Node) { s.queues.update(n) }
 
-// Fill starts what waits for free slots of a node. The lock is held.
+// Fill starts what waits for free slots and units of a node, unless a hold gets it. The lock is held.
 func (s *Scheduler) Fill(n *Node) {
-	for n.takesPinned() {
+	if len(s.holds.waiting) > 0 {
+		s.holds.serve()
+	}
+	s.fill(n)
+	s.refill()
+	s.rescale()
+}
+
+func (s *Scheduler) fill(n *Node) {
+	for n.takesPinned() || s.queues.divided && n.units.free > 0 {
 		t := s.queues.next(n)
 		if t == nil {
 			break
 		}
 		s.run(t, n)
 	}
-	s.rescale()
+	if s.queues.divided {
+		s.queues.reservations.reserveAt(n)
+	}
 }
 
 // Dispatch starts whatever can start after a change of the nodes, and fails what no node
@@ -181,20 +215,22 @@ func (s *Scheduler) Dispatch() {
 		s.strandIfHopeless(&n.pinned)
 	}
 	s.queues.each(s.strandIfHopeless)
+	s.holds.serve()
 	s.rescale()
 }
 
 // Take takes one slot of a node, for a task that runs there already. It reports false if the node does not have that
 // slot, or it is taken. The lock is held.
 func (s *Scheduler) Take(n *Node, slot int) bool {
-	if slot < 0 || slot >= len(n.slots) || n.slots[slot] {
+	n.setUnits()
+	if slot < 0 || slot >= len(n.slots) || n.slots[slot] || n.units.blocked(slot, len(n.slots)) {
 		return false
 	}
 	s.queues.takeSlot(n, slot)
 	return true
 }
 
-// Free gives a slot of a node to the task whose turn it is, if any waits.
+// Free gives a slot of a node, or the units of a task that has none, to the task whose turn it is, if any waits.
 func (s *Scheduler) Free(n *Node, slot int) {
 	if t := s.pass(n, slot); t != nil {
 		s.running.Go(func() { s.work(t, n, slot) })
@@ -205,20 +241,26 @@ func (s *Scheduler) Free(n *Node, slot int) {
 func (s *Scheduler) pass(n *Node, slot int) *Task {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	next := s.queues.next(n)
-	if next == nil {
-		s.queues.giveSlot(n, slot)
-		if n.busy == 0 {
-			n.host.Idle()
+	if !s.queues.divided {
+		if next := s.queues.next(n); next != nil {
+			return next
 		}
 	}
-	return next
+	s.queues.give(n, slot)
+	n.ended()
+	if s.queues.divided { // what is free now may be for several tasks, or not for the next one in a slot
+		s.fill(n)
+		s.refill()
+	}
+	if n.Busy() == 0 {
+		n.host.Idle()
+	}
+	return nil
 }
 
-// run starts a task in a free slot of a node. The lock is held.
+// run starts a task on a node that has room for it. The lock is held.
 func (s *Scheduler) run(t *Task, n *Node) {
-	slot := n.freeSlot()
-	s.queues.takeSlot(n, slot)
+	slot := s.queues.start(t, n)
 	s.running.Go(func() { s.work(t, n, slot) })
 }
 
@@ -258,8 +300,8 @@ func (s *Scheduler) claim(t *Task) (n *Node, slot int) {
 	s.queues.claimed(t, q, n)
 	t.work.Queued()
 	s.running.Add(1)
-	slot = n.freeSlot()
-	s.queues.takeSlot(n, slot)
+	slot = s.queues.start(t, n)
+	s.refill()
 	return n, slot
 }
 
@@ -287,23 +329,17 @@ func (s *Scheduler) runHere(t *Task) bool {
 
 // Conclude decides what follows an attempt: another one, or the task's result.
 func (s *Scheduler) Conclude(t *Task, o Outcome) {
-	if wait, again := t.again(o.Failure()); again && o.Again(wait) {
-		s.retry(t, wait)
-		return
-	}
-	o.End()
-}
-
-// retry queues a task again after a time.
-func (s *Scheduler) retry(t *Task, wait time.Duration) {
-	if wait == 0 {
+	switch wait, again := t.again(o.Failure()); {
+	case !again || !o.Again(wait):
+		o.End()
+	case wait == 0:
 		s.resubmit(t)
-		return
+	default:
+		s.running.Go(func() {
+			sleep(t.batch.ctx, wait)
+			s.resubmit(t)
+		})
 	}
-	s.running.Go(func() {
-		sleep(t.batch.ctx, wait)
-		s.resubmit(t)
-	})
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -72,6 +72,9 @@ func TestSchedulerRetries(t *testing.T) {
 					if tt.pinned && a.n != s.queues.nodes[1] {
 						t.Error("it ran on another node")
 					}
+					if last := w.IsLast(end); !tt.never && last != (i == len(tt.ends)-1) {
+						t.Errorf("attempt %d is the last: %t", i+1, last)
+					}
 					if w.Attempts != i+1 {
 						t.Errorf("attempt %d counts as %d", i+1, w.Attempts)
 					}
@@ -300,10 +303,10 @@ func TestDemand(t *testing.T) {
 		any, _ := submit(t, s, began, 5, 0, Target{})
 		ranked, _ := submit(t, s, began, 1, 0, OnRank(6))
 		s.lock.Lock()
-		tasks, ranks := s.Demand()
+		d := s.Demand()
 		s.lock.Unlock()
-		if tasks != 6 || ranks != 7 || f.rescaled == 0 {
-			t.Errorf("%d tasks, %d ranks, rescaled %d times", tasks, ranks, f.rescaled)
+		if d.Tasks != 6 || d.Ranks != 7 || d.Units != nil || f.rescaled == 0 {
+			t.Errorf("%+v, rescaled %d times", d, f.rescaled)
 		}
 		any.Cancel()
 		ranked.Cancel()

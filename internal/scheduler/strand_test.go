@@ -139,7 +139,7 @@ func TestImpossible(t *testing.T) {
 			f.grows = tt.grows
 			s.lock.Lock()
 			defer s.lock.Unlock()
-			if err := s.Impossible(tt.target); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			if err := s.Impossible(tt.target, 0); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("%v, not %q", err, tt.want)
 			}
 		})

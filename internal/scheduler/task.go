@@ -10,8 +10,9 @@ const MaxNodeLosses = 3
 type Work interface {
 	// Queued is called when the task was accepted.
 	Queued()
-	// Attempt makes one attempt in a slot of a node. If the work goes on after that, gone is closed when it is over,
-	// and the slot is not used before; else gone is nil.
+	// Attempt makes one attempt in a slot of a node, or with units of it: Node.Units then returns those for the number
+	// in place of a slot's. If the work goes on after that, gone is closed when it is over, and what it holds is not used
+	// before; else gone is nil.
 	Attempt(n *Node, slot int) (o Outcome, gone <-chan struct{})
 	// Cancelled ends a task that waited when its context ended.
 	Cancelled()
@@ -60,6 +61,7 @@ type Task struct {
 	pin     *Node         // the node that must run it; nil if others may
 	over    chan struct{} // closed when the result is certain
 
+	units  int32  // how many it holds on its node; zero for a slot
 	queued bool   // it waits in a queue; guarded by the scheduler's lock
 	turn   uint64 // that of its batch when it started last, zero before; guarded by the scheduler's lock
 }
@@ -87,15 +89,25 @@ func (t *Task) End(bytes int64) {
 	t.batch.unread.add(bytes)
 }
 
+// IsLast reports whether an attempt that fails so is the task's last one.
+func (t *Task) IsLast(f Failure) bool {
+	switch f {
+	case Lost:
+		return t.pin != nil || t.Losses >= MaxNodeLosses
+	case Failed:
+		return t.Failures >= t.retries
+	}
+	return true
+}
+
 // again decides whether another attempt follows one that failed, and after which pause.
 func (t *Task) again(f Failure) (pause time.Duration, again bool) {
+	again = !t.IsLast(f)
 	switch f {
 	case Lost:
 		t.Losses++
-		again = t.pin == nil && t.Losses <= MaxNodeLosses
 	case Failed:
 		t.Failures++
-		again = t.Failures <= t.retries
 		pause = pauseAfter(t.Failures)
 	}
 	return pause, again && t.batch.ctx.Err() == nil

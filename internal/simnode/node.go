@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/sshd"
@@ -18,11 +19,18 @@ type Config struct {
 	// Lapsed is called once when the lease or the TTL has run out, and everything that ran has ended. selfDestruct is
 	// the pool's shell text for that.
 	Lapsed func(selfDestruct string)
+	// Addr is its address in the network that it shares with others.
+	Addr string
 	// CPUs, MemoryBytes and DiskBytes are the node's resources. Zero means unknown.
 	CPUs                   int
 	MemoryBytes, DiskBytes int64
 	// GPUs are the devices that nvidia-smi lists.
 	GPUs []GPU
+	// Load returns how busy a device is, in percent. A negative load is that of a device that has vanished. Nil means that devices
+	// work while a task runs.
+	Load func(device int) float64
+	// Clock is that of a device's processors, in MHz. Nil means 1410.
+	Clock func(device int) float64
 }
 
 // A Command is one task.
@@ -42,13 +50,16 @@ type Node struct {
 	cfg Config
 	wg  sync.WaitGroup
 
-	mu     sync.Mutex
-	over   bool
-	places map[string]*place
+	mu       sync.Mutex
+	over     bool
+	places   map[string]*place
+	samplers map[chan string]bool // which get the lines of the kernel's log
 }
 
 // New returns a node on which nothing runs.
-func New(cfg Config) *Node { return &Node{cfg: cfg, places: map[string]*place{}} }
+func New(cfg Config) *Node {
+	return &Node{cfg: cfg, places: map[string]*place{}, samplers: map[chan string]bool{}}
+}
 
 // End ends everything on the node at once, as when its power is cut.
 func (n *Node) End() {
@@ -70,6 +81,9 @@ func (n *Node) Wait() { n.wg.Wait() }
 
 // Run is the node's sshd.Config.Run.
 func (n *Node) Run(ctx context.Context, p sshd.Program) int {
+	if n.training(p) {
+		return 0
+	}
 	words, err := split(p.Command)
 	if err != nil {
 		return refuse(p, err.Error())
@@ -80,7 +94,15 @@ func (n *Node) Run(ctx context.Context, p sshd.Program) int {
 		}
 	}
 	switch {
-	case len(words) > 0 && words[0] == "exec":
+	case strings.Contains(p.Command, "\nlist() ( # what to look in"): // there are no outputs
+		return 0
+	case len(words) == 5 && words[4] == "gputrain-keys": // no user logs in to it
+		return 0
+	case len(words) == 6 && words[4] == "gputrain-usage":
+		return n.usage(p, words[5] == "once")
+	case len(words) == 6 && words[4] == "gputrain-shell":
+		return n.login(ctx, p, words[5])
+	case len(words) > 1 && words[0] == "exec" && !strings.Contains(p.Command, "exec perl"):
 		return n.shell(p)
 	case len(words) > 1 && words[0] == "nvidia-smi":
 		return n.smi(p, words[1])
@@ -116,6 +138,49 @@ func (n *Node) smi(p sshd.Program, ask string) int {
 func refuse(p sshd.Program, why string) int {
 	io.WriteString(p.Stderr, "a simulated node has no shell and no files: "+why+"\n")
 	return 127
+}
+
+// login runs a user's shell. Each line is a command, and "exit" ends it. The shell text before the first, of so many bytes,
+// has the environment.
+func (n *Node) login(ctx context.Context, p sshd.Program, size string) int {
+	length, err := strconv.Atoi(size)
+	if err != nil || length < 0 || length > 1<<20 {
+		return refuse(p, "it knows no such shell")
+	}
+	io.WriteString(p.Stdout, "\x01gputrain\x02")
+	text := make([]byte, length)
+	if _, err := io.ReadFull(p.Stdin, text); err != nil {
+		return 255
+	}
+	var env []string
+	for in := (&input{r: strings.NewReader(""), b: text}); ; {
+		words, err := in.line()
+		if err != nil {
+			break
+		}
+		if len(words) == 2 && words[0] == "export" && strings.Contains(words[1], "=") {
+			env = append(env, words[1])
+		}
+	}
+	code := 0
+	for in := (&input{r: p.Stdin}); ; {
+		words, err := in.line()
+		switch {
+		case err != nil: // the end, or a quote that does not end
+			return code
+		case len(words) == 0:
+		case words[0] == "exit":
+			if len(words) > 1 {
+				code, _ = strconv.Atoi(words[1])
+			}
+			return code
+		default:
+			code = n.cfg.Exec(ctx, Command{ID: "shell", Args: words, Env: env, Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stderr})
+			if code < 0 { // a signal
+				code = 128 - code
+			}
+		}
+	}
 }
 
 // place returns the place of a name, and makes it if create is set.

@@ -47,6 +47,12 @@ var scenarios = []struct {
 			io.WriteString(c.Stderr, "err\n")
 			return 3
 		}},
+	{name: "terminal", script: "cat; echo err >&2; exit 3", spec: supervisor.Spec{TTY: true}, stdin: "in\n", out: "in\nerr\n", want: supervisor.Exit{Code: 3},
+		sim: func(_ context.Context, c simnode.Command) int {
+			io.Copy(c.Stdout, c.Stdin)
+			io.WriteString(c.Stderr, "err\n")
+			return 3
+		}},
 	{name: "nothing", script: ":", sim: func(context.Context, simnode.Command) int { return 0 }},
 	{name: "stdin, every byte", script: "cat", stdin: everyByte, out: everyByte,
 		sim: func(_ context.Context, c simnode.Command) int { io.Copy(c.Stdout, c.Stdin); return 0 }},

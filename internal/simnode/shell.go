@@ -17,6 +17,9 @@ var greeting = []byte("\necho 'gputrain-supervisor ")
 // shell is a shell that reads its stdin: a control session, or the end of a node.
 func (n *Node) shell(p sshd.Program) int {
 	in := &input{r: p.Stdin}
+	if p.Command == "exec sh -s" && n.sh(in, p) {
+		return 0
+	}
 	at, err := in.find(greeting)
 	if errors.Is(err, io.EOF) { // no control session: the scripts, and one call
 		text := string(in.b)

@@ -31,6 +31,9 @@ type task struct {
 	cancelled    bool
 	late         bool
 	over         bool
+	env          []string
+	released     chan struct{} // closed once a process of a training may begin; nil for other tasks
+	releasedOnce sync.Once
 	timers       []*time.Timer
 	finished     chan struct{}
 	finishedOnce sync.Once
@@ -44,9 +47,9 @@ type ended struct {
 	dropped bool // it must not start again, and nothing else is known of it
 }
 
-// start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG...
+// start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD TTY NENV ENV... COMMAND ARG...
 func (p *place) start(w []string) {
-	if len(w) < 9 || p.gone {
+	if len(w) < 10 || p.gone {
 		return
 	}
 	id := w[0]
@@ -57,8 +60,8 @@ func (p *place) start(w []string) {
 		p.state(w[:1])
 		return
 	}
-	n, err := strconv.Atoi(w[8])
-	if err != nil || n < 0 || len(w) < 10+n {
+	n, err := strconv.Atoi(w[9])
+	if err != nil || n < 0 || len(w) < 11+n {
 		return
 	}
 	stdin := []byte(nil)
@@ -74,15 +77,19 @@ func (p *place) start(w []string) {
 	if w[5] != "-" {
 		env = append(env, "GPUTRAIN_SCRATCH="+p.root+"/s/"+w[5])
 	}
-	env = append(append(env, "GPUTRAIN_TASK="+id, "PWD="+w[1]), w[9:9+n]...)
-	args := w[9+n:]
+	env = append(append(env, "GPUTRAIN_TASK="+id, "PWD="+w[1]), w[10:10+n]...)
+	args := w[10+n:]
 	if len(args) == 2 && args[0] == "sh" { // a script too long for one argument
 		if text, ok := p.files[strings.TrimPrefix(args[1], p.root+"/t/")]; ok {
 			args = []string{"sh", "-c", string(text)}
 		}
 	}
+	args, waits := unwrap(args)
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &task{p: p, id: id, scratch: w[5], hold: w[7] != "", cancel: cancel, began: time.Now(), finished: make(chan struct{})}
+	t := &task{p: p, id: id, scratch: w[5], hold: w[7] != "", cancel: cancel, began: time.Now(), finished: make(chan struct{}), env: env}
+	if waits {
+		t.released = make(chan struct{})
+	}
 	tenths, _ := strconv.Atoi(w[3])
 	t.grace = time.Duration(tenths) * 100 * time.Millisecond
 	p.live[id] = t
@@ -98,14 +105,34 @@ func (p *place) start(w []string) {
 			}
 		})
 	}
-	cmd := Command{ID: id, Args: args, Env: env, Dir: w[1], Stdin: bytes.NewReader(stdin), Stdout: &stream{t, 0}, Stderr: &stream{t, 1}}
+	errs := 1
+	if w[8] != "" { // a terminal has one stream
+		errs = 0
+	}
+	cmd := Command{ID: id, Args: args, Env: env, Dir: w[1], Stdin: bytes.NewReader(stdin), Stdout: &stream{t, 0}, Stderr: &stream{t, errs}}
 	p.node.wg.Go(func() {
 		defer cancel()
-		code := p.node.cfg.Exec(ctx, cmd)
+		code := -15
+		if t.begins(ctx) {
+			code = p.node.cfg.Exec(ctx, cmd)
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		t.finish(code)
 	})
+}
+
+// begins waits until the task may begin. It reports false if the task is ended before.
+func (t *task) begins(ctx context.Context) bool {
+	if t.released == nil {
+		return true
+	}
+	select {
+	case <-t.released:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // after calls f later, with the place's mu held, unless the task is over.

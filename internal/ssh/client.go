@@ -70,6 +70,7 @@ type Client struct {
 
 	links           // mu guards the fields below too
 	started    bool // the first connection was made
+	severed    bool // there is no connection any more, and none is made
 	generation int
 	since      time.Time // of the last change between up and down
 	lastErr    error     // why the last attempt to connect failed
@@ -119,11 +120,32 @@ func (c *Client) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.adopt(l, func() {
+	err = c.adopt(l, func() {
 		c.started = true
 		c.wg.Go(func() { c.keep(l) })
 	})
+	if errors.Is(err, errSevered) {
+		return c.waitFor(ctx, nil)
+	}
+	return err
 }
+
+// Sever cuts the connection and makes no other one. What runs over it, or waits for it, sees a network that does not
+// come back, until Close. What is sent once Sever has returned does not reach the server.
+func (c *Client) Sever() {
+	c.mu.Lock()
+	c.severed = true
+	links := c.all()
+	c.mu.Unlock()
+	for _, l := range links {
+		l.end(errSevered)
+	}
+	for _, l := range links {
+		l.wait()
+	}
+}
+
+var errSevered = errors.New("the connection is given up")
 
 // Close ends the connection for good. Commands that run over it end with ErrDisconnected.
 func (c *Client) Close() error {
@@ -136,10 +158,7 @@ func (c *Client) Close() error {
 // hangUp ends every connection of a client whose life has ended.
 func (c *Client) hangUp() {
 	c.mu.Lock()
-	links := append([]*link{}, c.extras...)
-	if c.main != nil {
-		links = append(links, c.main)
-	}
+	links := c.all()
 	c.announce()
 	c.mu.Unlock()
 	for _, l := range links {

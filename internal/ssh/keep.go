@@ -1,6 +1,9 @@
 package ssh
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // keep reconnects whenever the connection is lost.
 func (c *Client) keep(l *link) {
@@ -13,9 +16,13 @@ func (c *Client) keep(l *link) {
 		}
 		c.mu.Lock()
 		c.main, c.since, c.lastErr = nil, time.Now(), l.err
+		severed := c.severed
 		c.announce()
 		c.mu.Unlock()
 		c.notify(Event{Kind: Disconnected, Err: disconnected(l.err)})
+		if severed {
+			return
+		}
 
 		next, err := c.dial(c.life, c.cfg.ReauthPatience, c.retrying)
 		if err != nil {
@@ -41,17 +48,17 @@ func (c *Client) retrying(err error, attempt int) {
 	c.notify(Event{Kind: Reconnecting, Err: err, Attempt: attempt})
 }
 
-// adopt makes l the client's connection, and calls also in the same critical section. A client that has ended takes no
-// more connections.
+// adopt makes l the client's connection, and calls also in the same critical section. A client that has ended, or was
+// severed, takes no more connections.
 func (c *Client) adopt(l *link, also func()) error {
 	c.notifying.Lock() // held from here, so that no later event comes first
 	defer c.notifying.Unlock()
 	c.mu.Lock()
-	if c.life.Err() != nil {
+	if err := refuses(c); err != nil {
 		c.mu.Unlock()
-		l.end(c.Err())
+		l.end(err)
 		l.wait()
-		return c.Err()
+		return err
 	}
 	c.main, c.since, c.lastErr = l, time.Now(), nil
 	c.generation++
@@ -62,4 +69,12 @@ func (c *Client) adopt(l *link, also func()) error {
 		c.cfg.Notify(Event{Kind: Connected})
 	}
 	return nil
+}
+
+// refuses returns why the client takes no more connections, or nil. c.mu is held.
+func refuses(c *Client) error {
+	if c.severed {
+		return cmp.Or(c.Err(), errSevered)
+	}
+	return c.Err()
 }

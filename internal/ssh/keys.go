@@ -42,6 +42,30 @@ func NewKeyPair() (KeyPair, error) {
 // ParseKey reads a private key that NewKeyPair made.
 func ParseKey(pem []byte) (xssh.Signer, error) { return xssh.ParsePrivateKey(pem) }
 
+// AuthorizedKey returns the type and the key of a public key in authorized_keys form, without its comment. It refuses
+// what is not one key that may do everything. The error holds nothing of the text: it may be a private key.
+func AuthorizedKey(line string) (string, error) {
+	if strings.Contains(line, "PRIVATE KEY") {
+		return "", errors.New("it is a private key; give the public one, as in the file whose name ends in .pub")
+	}
+	key, _, options, rest, err := xssh.ParseAuthorizedKey([]byte(line))
+	switch {
+	case err != nil:
+		return "", errors.New("it is no public key; give a line as in the file whose name ends in .pub: ssh-ed25519 AAAA... me@laptop")
+	case len(options) > 0:
+		return "", errors.New("it has options before the key, which are not supported; give the key alone")
+	case strings.ContainsAny(strings.TrimSpace(line), "\n\r\x00") || len(rest) > 0:
+		return "", errors.New("it is more than one line; give each key by itself")
+	}
+	if _, ok := key.(*xssh.Certificate); ok {
+		return "", errors.New("it is a certificate; give the public key itself")
+	}
+	if key.Type() == "ssh-dss" {
+		return "", errors.New("it is a DSA key, which servers no longer accept; make another with ssh-keygen -t ed25519")
+	}
+	return strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key))), nil
+}
+
 // LoadKey reads a private key from a file. A leading ~ is the user's home.
 func LoadKey(path string) (xssh.Signer, error) {
 	file, err := expand(path)

@@ -122,3 +122,23 @@ func TestNoAgent(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What is accepted is one key, and is accepted again in the form that is returned.
+func FuzzAuthorizedKey(f *testing.F) {
+	pair, err := NewKeyPair()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, line := range []string{pair.Public, pair.Public + " me@laptop", "restrict " + pair.Public, "# " + pair.Public, pair.Public + "\n" + pair.Public, string(pair.Private), ""} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		key, err := AuthorizedKey(line)
+		if err != nil {
+			return
+		}
+		if again, err := AuthorizedKey(key); err != nil || again != key || len(strings.Fields(key)) != 2 || strings.ContainsAny(key, "\n\r\x00") {
+			t.Errorf("%q is %q, and that %q, %v", line, key, again, err)
+		}
+	})
+}

@@ -24,6 +24,15 @@ type links struct {
 	limit   int           // sessions that the server allows per connection
 }
 
+// all returns the connections. mu is held.
+func (k *links) all() []*link {
+	all := slices.Clone(k.extras)
+	if k.main != nil {
+		all = append(all, k.main)
+	}
+	return all
+}
+
 // announce wakes all callers that wait for a change. mu is held.
 func (k *links) announce() {
 	close(k.changed)

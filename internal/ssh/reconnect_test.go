@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,61 @@ func TestReconnectAfterACut(t *testing.T) {
 	}
 	if c.Err() != nil {
 		t.Error(c.Err())
+	}
+}
+
+// After Sever what ran has lost its connection, what is new waits, as for a network that does not come back, and the
+// server gets nothing more. Close ends the waiting.
+func TestSever(t *testing.T) {
+	s := opensshtest.Start(t)
+	cfg := configFor(t, s, s.Addr)
+	seen := events(&cfg)
+	c := connect(t, cfg)
+	waitForEvent(t, seen, Connected)
+	session, err := c.Open(bounded(t), "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	c.Sever()
+	c.Sever()
+	if _, err := session.Write([]byte("x")); err == nil {
+		t.Error("a session takes input")
+	}
+	if err := session.Wait(); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("Wait: %v", err)
+	}
+	waitForEvent(t, seen, Disconnected)
+	if _, down := c.Down(); !down || c.Err() != nil {
+		t.Errorf("down %v, %v", down, c.Err())
+	}
+	made := filepath.Join(t.TempDir(), "made")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := c.Exec(ctx, "touch "+made, nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Exec: %v", err)
+	}
+	waiting := make(chan error)
+	go func() { waiting <- c.Exec(bounded(t), "touch "+made, nil, nil, nil) }()
+	c.Close()
+	if err := <-waiting; !errors.Is(err, ErrClosed) {
+		t.Errorf("Exec until Close: %v", err)
+	}
+	if _, err := os.Stat(made); err == nil || c.Generation() != 1 {
+		t.Errorf("a command ran, or connection %d was made", c.Generation())
+	}
+
+	early := New(cfg) // severed before its first connection
+	early.Sever()
+	go func() { waiting <- early.Connect(bounded(t)) }()
+	select {
+	case err := <-waiting:
+		t.Errorf("Connect: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	early.Close()
+	if err := <-waiting; !errors.Is(err, ErrClosed) || early.Generation() != 0 {
+		t.Errorf("Connect until Close: %v, %d connections", err, early.Generation())
 	}
 }
 

@@ -66,19 +66,24 @@ func (s *Session) Wait() error {
 func (s *Session) Close() error {
 	s.close.Do(func() {
 		close(s.closed)
-		sent := make(chan struct{})
-		// The message may have to wait for the network. Close does not wait with it.
-		if isClosed(s.done) || !s.link.spawn(func() { defer close(sent); s.channel.Close() }) {
-			return
-		}
-		timer := time.NewTimer(closing)
-		defer timer.Stop()
-		select {
-		case <-sent:
-		case <-timer.C:
-		}
+		closeChannel(s.link, s.channel, s.done)
 	})
 	return nil
+}
+
+// closeChannel closes a channel of l, unless it has ended. The message may have to wait for the network: closeChannel does
+// not wait with it for long.
+func closeChannel(l *link, ch xssh.Channel, ended <-chan struct{}) {
+	sent := make(chan struct{})
+	if isClosed(ended) || !l.spawn(func() { defer close(sent); ch.Close() }) {
+		return
+	}
+	timer := time.NewTimer(closing)
+	defer timer.Stop()
+	select {
+	case <-sent:
+	case <-timer.C:
+	}
 }
 
 // errNotClosed means that the server did not confirm the end of a session in time.
@@ -105,6 +110,8 @@ type request struct {
 	name    string // "exec" or "subsystem"
 	payload string // the command, or the subsystem's name
 	long    bool   // a long session does not count as one of Exec's
+
+	terminal *Terminal // nil for pipes
 }
 
 // start opens a session on l, which has counted it already. If start fails, the session is no longer counted.
@@ -169,6 +176,16 @@ func (c *Client) launch(l *link, r request, ch xssh.Channel, reqs <-chan *xssh.R
 	if !watching {
 		c.release(l, r.long, true, false)
 		return nil, errNotStarted
+	}
+	if r.terminal != nil {
+		switch ok, err := ch.SendRequest("pty-req", true, r.terminal.request()); {
+		case err != nil:
+			s.Close()
+			return nil, errNotStarted
+		case !ok:
+			s.Close()
+			return nil, fmt.Errorf("%s: %w", c.cfg.where(), ErrNoTerminal)
+		}
 	}
 	ok, err := ch.SendRequest(r.name, true, xssh.Marshal(struct{ Value string }{r.payload}))
 	switch {

@@ -85,18 +85,21 @@ func (c *Client) grow(ctx context.Context) error {
 	l, err := c.dial(ctx, c.cfg.ReauthPatience, func(error, int) {})
 	c.mu.Lock()
 	c.growing = false
-	adopted := err == nil && c.life.Err() == nil
-	if adopted {
+	refused := refuses(c)
+	if err == nil && refused == nil {
 		l.extra = true
 		c.extras = append(c.extras, l)
 		c.wg.Go(func() { c.retire(l) })
 	}
 	c.announce()
 	c.mu.Unlock()
-	if err == nil && !adopted {
-		err = c.Err()
-		l.end(err)
+	if err == nil && refused != nil {
+		l.end(refused)
 		l.wait()
+		if refused == errSevered {
+			return c.waitFor(ctx, nil)
+		}
+		return refused
 	}
 	return err
 }

@@ -37,12 +37,16 @@ func (s *Server) serve(nc net.Conn) {
 				defer sessions.Add(-1)
 				s.serveSession(c)
 			})
-		case "direct-streamlocal@openssh.com":
-			if s.cfg.Run != nil {
-				c.Reject(xssh.Prohibited, "no sockets here")
+		case "direct-streamlocal@openssh.com", "direct-tcpip":
+			if s.cfg.Run != nil || s.cfg.NoForwarding {
+				c.Reject(xssh.Prohibited, "administratively prohibited: open failed")
 				continue
 			}
-			s.wg.Go(func() { forward(c) })
+			to := forwardTCP
+			if c.ChannelType() != "direct-tcpip" {
+				to = forwardUnix
+			}
+			s.wg.Go(func() { to(s.life, c) })
 		default:
 			c.Reject(xssh.UnknownChannelType, "unknown channel type "+c.ChannelType())
 		}

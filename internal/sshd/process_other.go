@@ -20,11 +20,12 @@ type process struct {
 	stdin, stdout, stderr *os.File
 }
 
-func startProcess([]string, string, []string) (*process, error) { return nil, Supported() }
+func startProcess([]string, string, []string, *terminal) (*process, error) { return nil, Supported() }
 
 func (*process) wait() exit          { return exit{} }
 func (*process) signal(string) error { return Supported() }
 func (*process) kill()               {}
 func (*process) hangUp()             {}
+func (*process) resize(_, _ uint32)  {}
 
 func copyOut(io.Writer, *os.File) {}

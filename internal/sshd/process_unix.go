@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,18 +27,21 @@ func Supported() error { return nil }
 type process struct {
 	cmd            *exec.Cmd
 	stdin          *os.File
-	stdout, stderr *os.File
+	stdout, stderr *os.File // stdin and stdout are one file, and stderr is nil, if the program has a terminal
 
 	mu    sync.Mutex
 	ended bool // another process may have its ID by now
 }
 
-// startProcess starts /bin/sh with args.
-func startProcess(args []string, dir string, env []string) (*process, error) {
+// startProcess starts /bin/sh with args, on a terminal if tty is not nil.
+func startProcess(args []string, dir string, env []string, tty *terminal) (*process, error) {
 	p := &process{cmd: exec.Command("/bin/sh", args...)}
 	p.cmd.Dir = dir
 	p.cmd.Env = env
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if tty != nil {
+		return p, p.startOn(tty)
+	}
 
 	var files [3][2]*os.File // read and write end of each stream
 	defer func() {
@@ -76,7 +80,9 @@ func (p *process) wait() exit {
 	p.ended = true
 	p.mu.Unlock()
 
-	p.stdin.Close()
+	if p.stdin != p.stdout {
+		p.stdin.Close()
+	}
 	until := time.Now().Add(linger)
 	p.stdout.SetReadDeadline(until)
 	p.stderr.SetReadDeadline(until)
@@ -105,7 +111,55 @@ func (p *process) signal(name string) error {
 // kill ends the process group.
 func (p *process) kill() { p.signal("KILL") }
 
-// hangUp closes the pipes and leaves the program running.
+// startOn starts the program with a terminal of its own, which it controls.
+func (p *process) startOn(tty *terminal) error {
+	master, slave, err := openTerminal()
+	if err != nil {
+		return fmt.Errorf("a terminal: %w", err)
+	}
+	defer slave.Close()
+	p.stdin, p.stdout = master, master
+	p.resize(tty.columns, tty.rows)
+	p.cmd.Env = append(p.cmd.Env[:len(p.cmd.Env):len(p.cmd.Env)], "TERM="+tty.kind)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.SysProcAttr.Setctty = true // of file 0
+	if err := p.cmd.Start(); err != nil {
+		master.Close()
+		return err
+	}
+	return nil
+}
+
+// openTerminal returns both ends of a new terminal. Closing the master ends a read of it.
+func openTerminal() (master, slave *os.File, err error) {
+	blocking, slave, err := pty.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer blocking.Close()
+	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		slave.Close()
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fd), blocking.Name()), slave, nil
+}
+
+// resize changes the size of the terminal, if there is one.
+func (p *process) resize(columns, rows uint32) {
+	raw, err := p.stdin.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(columns), Row: uint16(rows)}) // it fails for a pipe
+	})
+}
+
+// hangUp closes the pipes and leaves the program running. The end of its terminal, if it has one, is SIGHUP for the program.
 func (p *process) hangUp() { p.closePipes() }
 
 func (p *process) closePipes() {

@@ -26,11 +26,12 @@ type Config struct {
 	HostKey xssh.Signer
 	// AuthorizedKeys are the keys that may log in, under any user name.
 	AuthorizedKeys []xssh.PublicKey
-	// Password is accepted under any user name. After that, the keys that were put into
-	// .ssh/authorized_keys of Dir are accepted too, unless NoKeys is set. If Password is empty,
-	// neither is accepted.
+	// Password is accepted under any user name. Empty means that none is.
 	Password string
-	NoKeys   bool
+	// NoKeys means that keys which were put into .ssh/authorized_keys of Dir are not accepted.
+	NoKeys bool
+	// NoForwarding means that no connection is forwarded.
+	NoForwarding bool
 	// Dir is the home directory, in which commands start, and the value of HOME.
 	Dir string
 	// Env is the environment of commands, as "NAME=value", in addition to HOME and the client's
@@ -99,7 +100,7 @@ func New(cfg Config) (*Server, error) {
 		ServerVersion:     "SSH-2.0-gputrain",
 		PublicKeyCallback: authorize(cfg.AuthorizedKeys),
 	}
-	if cfg.Password != "" && !cfg.NoKeys {
+	if cfg.Run == nil && !cfg.NoKeys {
 		s.auth.PublicKeyCallback = func(meta xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
 			return authorize(append(installed(cfg.Dir), cfg.AuthorizedKeys...))(meta, key)
 		}

@@ -16,6 +16,7 @@ type session struct {
 	srv *Server
 	ch  xssh.Channel
 	env []string
+	tty *terminal // nil for pipes
 
 	started bool
 	process *process // nil if the session runs the SFTP server of this package
@@ -71,6 +72,22 @@ func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
 		}
 		sn.env = append(sn.env, r.Name+"="+r.Value)
 		return true, nil
+	case "pty-req":
+		tty, ok := parseTerminal(payload)
+		if !ok || sn.started || sn.srv.cfg.Run != nil {
+			return false, nil
+		}
+		sn.tty = tty
+		return true, nil
+	case "window-change":
+		columns, rows, ok := parseSize(payload)
+		if ok && sn.tty != nil {
+			sn.tty.columns, sn.tty.rows = columns, rows
+			if sn.process != nil {
+				sn.process.resize(columns, rows)
+			}
+		}
+		return ok, nil
 	case "exec":
 		var r execRequest
 		if xssh.Unmarshal(payload, &r) != nil {
@@ -93,7 +110,7 @@ func (sn *session) request(kind string, payload []byte) (ok bool, run func()) {
 		}
 		return sn.process.signal(r.Name) == nil, nil
 	}
-	return false, nil // a terminal, an agent, X11: not supported
+	return false, nil // an agent, X11: not supported
 }
 
 // start starts /bin/sh with args, as the session's one program.
@@ -106,7 +123,7 @@ func (sn *session) start(args ...string) (ok bool, run func()) {
 	if cfg.Run != nil {
 		return true, func() { sn.serveProgram(args) }
 	}
-	p, err := startProcess(args, cfg.Dir, slices.Concat(cfg.Env, []string{"HOME=" + cfg.Dir}, sn.env))
+	p, err := startProcess(args, cfg.Dir, slices.Concat(cfg.Env, []string{"HOME=" + cfg.Dir}, sn.env), sn.tty)
 	if err != nil {
 		// A refusal could not give the reason.
 		return true, func() {
@@ -132,7 +149,9 @@ func (sn *session) run() {
 	var in, out, eof sync.WaitGroup
 	in.Go(sn.copyIn)
 	out.Go(func() { copyOut(sn.ch, p.stdout) })
-	out.Go(func() { copyOut(sn.ch.Stderr(), p.stderr) })
+	if p.stderr != nil {
+		out.Go(func() { copyOut(sn.ch.Stderr(), p.stderr) })
+	}
 	eof.Go(func() {
 		out.Wait()
 		sn.ch.CloseWrite() // the program may go on after it has closed both
@@ -148,7 +167,9 @@ func (sn *session) run() {
 // not, so that the client is not blocked.
 func (sn *session) copyIn() {
 	io.Copy(sn.process.stdin, sn.ch)
-	sn.process.stdin.Close()
+	if sn.tty == nil { // a terminal's end would end its output, too
+		sn.process.stdin.Close()
+	}
 	io.Copy(io.Discard, sn.ch)
 }
 

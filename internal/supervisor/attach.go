@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // ErrFenced means that a client of a higher generation has taken the node over, with everything that runs there.
@@ -39,7 +37,7 @@ type Found struct {
 //
 // The caller follows each found task by Resume, or ends it by End if it is not wanted; a task that is over can also be
 // released at once.
-func Attach(ctx context.Context, c *ssh.Client, cfg Config) (*Node, []Found, error) {
+func Attach(ctx context.Context, c Client, cfg Config) (*Node, []Found, error) {
 	if cfg.Root == "" {
 		return nil, nil, errors.New("attaching to a node needs its pool's folder, Config.Root")
 	}
@@ -123,7 +121,7 @@ func (n *Node) Resume(ctx context.Context, spec Spec, since time.Time, sinks Sin
 		return Exit{}, err
 	}
 	t.dir, t.live, t.since = spec.Dir, sinks.Live, since
-	t.clock = n.clock(spec.Timeout, grace)
+	t.clock = clock(n.client, spec.Timeout, grace)
 	if err := n.register(t); err != nil {
 		return Exit{}, err
 	}

@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/opensshtest"
@@ -51,6 +53,33 @@ func TestBaseChanges(t *testing.T) {
 			if r := run(t, n, show); r.out != "four\n" {
 				t.Errorf("in stage four a task says %q, %v", r.out, r.err)
 			}
+		}
+	})
+}
+
+// The node's secrets are in every task that starts after they are set, also over a later session, and a task's own
+// variables override them.
+func TestBaseSecrets(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		n := start(t, connect(t, srv, ""), config(t, shell))
+		n.SetBase(map[string]string{"A": "base", "B": "base"}, nil)
+		n.SetSecrets(map[string]string{"B": everyByte, "C": "secret", "D": "secret"})
+		show := Spec{Args: []string{"env", "-0"}, Env: map[string]string{"C": "own"}, Secrets: map[string]string{"D": "own"}}
+		for range 2 {
+			r := run(t, n, show)
+			for _, want := range []string{"A=base", "B=" + everyByte, "C=own", "D=own"} {
+				if !strings.Contains("\x00"+r.out, "\x00"+want+"\x00") {
+					t.Errorf("%v: the environment lacks %q: %q", r.err, want, r.out)
+				}
+			}
+			n.mu.Lock()
+			n.control.s.Close() // another session follows
+			n.mu.Unlock()
+		}
+		n.SetSecrets(map[string]string{"UID": "secret"})
+		if r := run(t, n, show); !errors.Is(r.err, ErrNotStarted) || !strings.Contains(r.err.Error(), `secret "UID"`) || strings.Contains(r.err.Error(), "=secret") {
+			t.Errorf("a name that a shell uses itself: %v", r.err)
 		}
 	})
 }

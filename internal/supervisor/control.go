@@ -71,7 +71,7 @@ const (
 
 // protocol is the version of the protocol between clients and the node's files. Every change of it takes another
 // version.
-const protocol = "2"
+const protocol = "3"
 
 // An answer is the node's answer to a start or an attach.
 type answer struct {
@@ -84,7 +84,7 @@ type answer struct {
 const goodbye = time.Second
 
 // openControl starts the shell and takes the pool over with it.
-func openControl(ctx context.Context, c *ssh.Client, cfg Config, how entry, beat string) (*control, answer, error) {
+func openControl(ctx context.Context, c Client, cfg Config, how entry, beat string) (*control, answer, error) {
 	var told answer
 	s, err := c.Open(ctx, cfg.command())
 	if err != nil {

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // base is the part of the environment that every task has.
 type base struct {
-	env  map[string]string
-	path string   // the login's PATH
-	head []string // folders before PATH
+	env     map[string]string
+	secrets map[string]string
+	path    string   // the login's PATH
+	head    []string // folders before PATH
 }
 
 // SetBase sets the environment of every task that is started from now on. A task's own Env overrides env. The folders
@@ -24,6 +27,14 @@ func (n *Node) SetBase(env map[string]string, path []string) {
 	if n.control != nil {
 		n.base.define(n.control)
 	}
+}
+
+// SetSecrets sets the secrets of every task that is started from now on. They travel with each start, as Spec.Secrets
+// do, and are in no other process of the node. A task's own Env and Secrets override them.
+func (n *Node) SetSecrets(secrets map[string]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.base.secrets = maps.Clone(secrets)
 }
 
 // define sends the common environment to a session: a shell defines a function that exports it. Variables that a shell
@@ -42,7 +53,7 @@ func (b *base) define(k *control) {
 // exports returns the common variables that a shell can export.
 func (b *base) exports() (vars []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.env)) {
-		if name != "PATH" && exportable(name) && !strings.Contains(b.env[name], "\x00") {
+		if name != "PATH" && Exportable(name) && !strings.Contains(b.env[name], "\x00") {
 			vars = append(vars, name+"="+b.env[name])
 		}
 	}
@@ -67,21 +78,55 @@ func (b *base) search(env map[string]string) string {
 	return strings.Join(append(slices.Clone(b.head), path), ":")
 }
 
+// withTerm returns the environment env of a task with a terminal, in which TERM is set.
+func (b *base) withTerm(env, secrets map[string]string) map[string]string {
+	for _, vars := range []map[string]string{b.env, b.secrets, env, secrets} {
+		if _, set := vars["TERM"]; set {
+			return env
+		}
+	}
+	env = maps.Clone(env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env["TERM"] = "xterm-256color"
+	return env
+}
+
+// size returns the columns and lines of the terminal of a task with the environment env.
+func (b *base) size(env map[string]string) string {
+	number := func(name string, otherwise int) int {
+		for _, vars := range []map[string]string{env, b.env} {
+			if text, set := vars[name]; set {
+				if n, err := strconv.Atoi(text); err == nil && n > 0 && n <= math.MaxUint16 {
+					return n
+				}
+				break
+			}
+		}
+		return otherwise
+	}
+	return fmt.Sprintf("%d %d", number("COLUMNS", 80), number("LINES", 24))
+}
+
 // variables splits the environment of a task into variables that the shell exports and those that only env(1) can set,
 // because the shell uses the name itself or does not accept it as a name. Secrets must be of the first kind: other
 // users can see env's arguments.
 func (b *base) variables(env, secrets map[string]string) (exports, others []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		if !exportable(name) {
-			return nil, nil, fmt.Errorf("secret %q: a shell cannot export a variable of this name; choose one of letters, digits and _", name)
+	for _, some := range []map[string]string{b.secrets, secrets} {
+		for _, name := range slices.Sorted(maps.Keys(some)) {
+			if !Exportable(name) {
+				return nil, nil, fmt.Errorf("secret %q: a shell cannot export a variable of this name; choose one of letters, digits and _", name)
+			}
 		}
 	}
 	all := map[string]string{}
 	for name, value := range b.env {
-		if !exportable(name) || strings.Contains(value, "\x00") {
+		if !Exportable(name) || strings.Contains(value, "\x00") {
 			all[name] = value
 		}
 	}
+	maps.Copy(all, b.secrets)
 	maps.Copy(all, env)
 	maps.Copy(all, secrets)
 	if _, set := all["PATH"]; set {
@@ -94,7 +139,7 @@ func (b *base) variables(env, secrets map[string]string) (exports, others []stri
 			return nil, nil, fmt.Errorf("environment variable %q: not a name", name)
 		case strings.Contains(v, "\x00"):
 			return nil, nil, fmt.Errorf("environment variable %q: %w", name, ErrNUL)
-		case exportable(name):
+		case Exportable(name):
 			exports = append(exports, v)
 		default:
 			others = append(others, v)
@@ -103,9 +148,9 @@ func (b *base) variables(env, secrets map[string]string) (exports, others []stri
 	return exports, others, nil
 }
 
-// exportable reports whether a shell exports a variable of this name unchanged: a name of letters, digits and _ that
+// Exportable reports whether a shell exports a variable of this name unchanged: a name of letters, digits and _ that
 // means nothing to the shells, and is not node.sh's. It is called for every variable of every task.
-func exportable(name string) bool {
+func Exportable(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'

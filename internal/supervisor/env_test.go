@@ -24,8 +24,8 @@ var names = []string{
 
 func wantSameExportable(t *testing.T, name string) {
 	t.Helper()
-	if want := namePattern.MatchString(name) && !shellNames.MatchString(name); exportable(name) != want {
-		t.Errorf("exportable(%q) is %v; the expressions say %v", name, !want, want)
+	if want := namePattern.MatchString(name) && !shellNames.MatchString(name); Exportable(name) != want {
+		t.Errorf("Exportable(%q) is %v; the expressions say %v", name, !want, want)
 	}
 }
 

@@ -56,6 +56,8 @@ type Exit struct {
 	DiskFull bool
 	// Scratch is the absolute path of the task's own directory, with Spec.Scratch. It exists until Release.
 	Scratch string
+	// Steps is true if the task has left a file in its folder for steps.
+	Steps bool
 }
 
 // ErrNotStarted means that the command was never started. Errors that wrap it have the reason.
@@ -74,6 +76,9 @@ var ErrRestarted = errors.New("the node was restarted: what ran there is gone")
 // command. The node is given up.
 var ErrOverdue = errors.New("the node did not keep a time limit")
 
+// ErrSink means that a sink failed, which ends the task. Its end is then known.
+var ErrSink = errors.New("the task's output cannot be written")
+
 // ErrDiskFull means that the node's disk has no room for what was to be written.
 var ErrDiskFull = errors.New("the node's disk is full")
 
@@ -86,9 +91,9 @@ type outcome struct {
 
 var signalPattern = regexp.MustCompile(`^[A-Z0-9+-]{1,16}$`)
 
-// parseDone parses a 'D' frame: id, code, signal, cause, milliseconds, disk full, for each stream 0 (empty), 1 (in its
-// file) or 2 (in the text), and the text of those with 2, quoted as by bash's printf %q. If the command never started
-// it returns an error that wraps ErrNotStarted.
+// parseDone parses a 'D' frame: id, code, signal, cause, milliseconds, the sum of 1 if the disk was full and 2 if there are
+// step files, for each stream 0 (empty), 1 (in its file) or 2 (in the text), and the text of those with 2, quoted as by
+// bash's printf %q. If the command never started it returns an error that wraps ErrNotStarted.
 func parseDone(s, dir string) (x outcome, err error) {
 	w := strings.SplitN(s, " ", 9)
 	if len(w) < 8 {
@@ -126,7 +131,7 @@ func parseDone(s, dir string) (x outcome, err error) {
 	} else {
 		x.Elapsed = -1
 	}
-	x.DiskFull = w[5] == "1"
+	x.DiskFull, x.Steps = w[5] == "1" || w[5] == "3", w[5] == "2" || w[5] == "3"
 	switch w[3] {
 	case "exit":
 		x.Cause = Exited
@@ -150,6 +155,10 @@ func parseDone(s, dir string) (x outcome, err error) {
 		return x, fmt.Errorf("%w: its scratch directory cannot be made: %w, or cannot be written to", ErrNotStarted, ErrDiskFull)
 	case "nofork":
 		return x, fmt.Errorf("%w: the node can make no process for it: it has too many already, too little memory, or too many open files", ErrNotStarted)
+	case "notty":
+		return x, fmt.Errorf("%w: it needs a terminal, which takes perl or python3 on the node, and neither can be used; Image.Apt can install one", ErrNotStarted)
+	case "nopty":
+		return x, fmt.Errorf("%w: the node cannot make a terminal for it: it has no /dev/ptmx that works, or too many terminals", ErrNotStarted)
 	case "nodisk":
 		return x, fmt.Errorf("%w: %w", ErrNotStarted, ErrDiskFull)
 	case "fenced": // its client was deposed just before

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/overdue"
 )
 
@@ -24,6 +25,7 @@ const (
 // A follower passes a task's output to its sinks until the task has ended.
 type follower struct {
 	n       *Node
+	ctx     context.Context
 	t       *task
 	sinks   Sinks
 	grace   time.Duration
@@ -39,7 +41,7 @@ type follower struct {
 
 // follow follows a registered task.
 func (n *Node) follow(ctx context.Context, t *task, sinks Sinks, grace time.Duration) (Exit, error) {
-	f := &follower{n: n, t: t, sinks: sinks, grace: grace, ended: ctx.Done()}
+	f := &follower{n: n, ctx: ctx, t: t, sinks: sinks, grace: grace, ended: ctx.Done()}
 	defer t.clock.Stop()
 	defer func() { f.drain.Stop() }()
 	for {
@@ -107,7 +109,7 @@ func (f *follower) bounds() (running, draining <-chan time.Time) {
 	case !over:
 		return f.t.clock.Due(), nil
 	case f.drain == nil:
-		f.drain, f.drained = f.n.clock(drainPatience, 0), got
+		f.drain, f.drained = clock(f.n.client, drainPatience, 0), got
 		return nil, f.drain.Due()
 	}
 	draining = f.drain.Due()
@@ -118,14 +120,16 @@ func (f *follower) bounds() (running, draining <-chan time.Time) {
 	return nil, draining
 }
 
-// cancel asks the node to end the task, which from then on has grace and cancelPatience to end.
+// cancel asks the node to end the task, which from then on has its grace and cancelPatience to end.
 func (f *follower) cancel() {
 	f.ended = nil
-	f.gaveUp = time.NewTimer(f.grace + cancelPatience).C
+	grace := cutoff.Grace(f.ctx, f.grace)
+	f.gaveUp = time.NewTimer(grace + cancelPatience).C
+	call := newCall("cancel", f.t.id, tenths(grace))
 	f.t.mu.Lock()
-	f.t.cancel = true
+	f.t.cancel, f.t.cancelCall = true, call // the next session sends it again, should this one be cut
 	f.t.mu.Unlock()
-	f.n.send(f.t.cancelCall)
+	f.n.send(call)
 }
 
 // late gives up a node whose report is long overdue.
@@ -143,7 +147,7 @@ func (s *Sinks) write(out *[2][]byte) error {
 			continue
 		}
 		if _, err := w.Write(out[i]); err != nil {
-			return fmt.Errorf("the task's output cannot be written: %w", err)
+			return fmt.Errorf("%w: %w", ErrSink, err)
 		}
 	}
 	return nil

@@ -37,13 +37,13 @@ func eachShell(t *testing.T, f func(t *testing.T, shell string)) {
 	all.Wait()
 }
 
-// inShort are the shells of a short run: the runner that most nodes have, and the shell of Debian.
-var inShort = map[string]bool{"perl": true, "dash": true}
+// inShort are the shells of a short run: the runner that most nodes have.
+var inShort = map[string]bool{"perl": true}
 
 func needShell(t testing.TB, sh string) {
 	t.Helper()
 	if testing.Short() && !inShort[sh] {
-		t.Skip("scripts/test -long runs it: a short run has perl and dash alone")
+		t.Skip("scripts/test -long runs it: a short run has perl alone")
 	}
 	if _, err := exec.LookPath(strings.Fields(sh)[0]); err != nil {
 		if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {

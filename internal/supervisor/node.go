@@ -22,11 +22,19 @@
 // that a program can record them first; those of other tasks are removed soon after Run has returned. Only short output
 // and the ends of tasks are in the memory of runner.pl: if that is killed, its tasks count as Vanished.
 //
+// # A node within a node
+//
+// A container on the machine can be a node of its own, with its Config.Root in the folder of the machine's node. The
+// machine's watcher then does not see the container's tasks, so the container's watcher renews the machine's lease as
+// long as a task there has Spec.HoldsLease. [AtEnd] leaves text on the machine that ends the container, however
+// the node ends.
+//
 // Each program that takes a node over has a higher generation than those before it. Whatever these still try ends with
 // [ErrFenced].
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +65,9 @@ type Config struct {
 	// Root is the pool's folder. Empty means one that the node chooses: below the home folder, or below TMPDIR (or
 	// /tmp) if the home folder is not writable, under a name that no other user of the node has made.
 	Root string
+	// Cache is the folder for files that outlive the pool. Empty means one beside the pool's folder, or within Root if
+	// that is set.
+	Cache string
 	// Disk asks for Facts.DiskFreeBytes, which costs the node a process.
 	Disk bool
 	// Shell is the shell of the control session, as a command. Empty means sh if the node has perl; otherwise bash, or
@@ -74,7 +85,7 @@ type Config struct {
 
 // A Node is a node under supervision. Its methods can be called concurrently.
 type Node struct {
-	client *ssh.Client
+	client Client
 	cfg    Config
 	facts  Facts
 	files  files
@@ -99,12 +110,22 @@ type Node struct {
 	closed  bool
 }
 
+// AtEnd leaves shell text on the node that is run once the node has ended its tasks: by Close, by the lease, or by a
+// later program. It runs in t/ of the pool's folder, has a minute, and must end with success: otherwise Close fails, and
+// a lease that has lapsed goes on without it. It replaces earlier text.
+func AtEnd(ctx context.Context, n *Node, text string) error {
+	return n.files.store(ctx, lastFile, strings.NewReader(text))
+}
+
+// lastFile is the file for the text of AtEnd: node.sh's end.sh.
+const lastFile = "end.sh"
+
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // Start arms the node's watcher, makes the pool's folder, and returns the node ready for tasks. It must be the first
 // thing that a pool runs on a node. A Start that fails leaves nothing behind, if the node can be reached, unless the
 // machine is disposable.
-func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
+func Start(ctx context.Context, c Client, cfg Config) (*Node, error) {
 	n, err := newNode(ctx, c, cfg)
 	if err != nil {
 		return nil, err
@@ -124,7 +145,7 @@ func Start(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 }
 
 // newNode returns a node that was not contacted yet.
-func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
+func newNode(ctx context.Context, c Client, cfg Config) (*Node, error) {
 	if cfg.Name == "" {
 		cfg.Name = cfg.PoolID
 	}
@@ -160,6 +181,7 @@ func newNode(ctx context.Context, c *ssh.Client, cfg Config) (*Node, error) {
 // begin serves the node's control for as long as it lives.
 func (n *Node) begin(k *control, told answer) {
 	n.facts = told.facts
+	n.facts.CacheDir = cmp.Or(n.cfg.Cache, n.facts.CacheDir)
 	n.cfg.Root = n.facts.Root // where a later session finds the pool
 	shortest := n.cfg.Lease   // more beats than needed do no harm
 	if n.facts.Lease > 0 {
@@ -284,8 +306,8 @@ func (n *Node) adopt(k *control) {
 	}
 	clear(n.orphans)
 	for _, t := range n.tasks {
-		if t.cancelled() {
-			k.send(t.cancelCall)
+		if end := t.ending(); end != nil {
+			k.send(end)
 		}
 		k.send(newCall("state", t.id))
 		t.questions += 2

@@ -184,8 +184,30 @@ gt_endall() {
 		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
 	done
 	wait
+	gt_last "$1"
 	gt_strays "$1"
 } 2>/dev/null </dev/null
+
+# gt_last NODE runs the text that the client has left for the end, end.sh, and kills it after a minute, with what it has
+# started: by its process group, if this shell makes one without a terminal, and by its mark, which gt_strays looks for.
+# Text that has succeeded is removed: end.log, beside it, has what it printed.
+gt_last() {
+	[ -s end.sh ] || return 0
+	set -m
+	{ GPUTRAIN_NODE=$1 GPUTRAIN_NODE_TOKEN=$GPUTRAIN_NODE_TOKEN sh ./end.sh && rm -f end.sh; } >end.log 2>&1 &
+	gt_p=$! gt_n=600
+	set +m
+	gt_fraction
+	while [ "$gt_n" -gt 0 ] && [ -e end.sh ] && gt_stat "$gt_p"; do
+		gt_sleep 0.1
+		gt_n=$((gt_n - 1))
+		[ "$gt_frac" = 1 ] || gt_n=$((gt_n - 9))
+	done
+	if [ -e end.sh ] && gt_stat "$gt_p"; then
+		kill -s KILL "-$gt_p" || kill -s KILL "$gt_p"
+		echo "it was killed after a minute" >>end.log
+	fi
+}
 
 # gt_kill PID WHAT kills a process, and the watcher's children too if the kernel lists them: it is stopped first, so
 # that no child's pid is reused. If its sleep were left, gt_strays would look at all processes twice.
@@ -224,6 +246,10 @@ gt_close() {
 			if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 		done
 		gt_endall "$2"
+		if [ -s end.sh ]; then
+			{ echo "$1/t/end.sh, which is run at the end, has failed:"; tail -n 5 end.log; } >&2
+			return 1
+		fi
 		cd /
 	else
 		gt_strays "$2"
@@ -456,7 +482,7 @@ gt_arm() {
 gt_watch() {
 	set +m
 	trap '' HUP INT QUIT PIPE
-	gt_age=0 gt_last= gt_was=0
+	gt_age=0 gt_last= gt_was=0 gt_beats=0
 	read -r gt_up gt_l <up
 	while [ "$gt_age" -lt "$gt_lease" ] && { [ "$gt_ttl" = 0 ] || [ "$gt_up" -lt "$gt_ttl" ]; }; do
 		sleep "$gt_interval"
@@ -469,6 +495,7 @@ gt_watch() {
 			gt_last=$gt_l gt_age=0
 		elif gt_held; then
 			gt_age=0 gt_was=1
+			gt_renew
 		else
 			# The task that held it has ended since the last look: the lease counts from here.
 			if [ "$gt_was" = 1 ]; then gt_age=0; else gt_age=$((gt_age + gt_interval)); fi
@@ -493,6 +520,13 @@ gt_held() {
 		! gt_alive "$gt_p" "$gt_q" || return 0
 	done
 	return 1
+} 2>/dev/null
+
+# gt_renew renews the lease of the node in whose folder this one's is, if there is one, by a beat that no client sends.
+gt_renew() {
+	[ -s "$gt_root/../t/lease" ] || return 0
+	gt_beats=$((gt_beats + 1))
+	printf '%012d\n' "$gt_beats" 1<>"$gt_root/../t/lease"
 } 2>/dev/null
 
 # gt_lapse ends everything of the node but the watcher.

@@ -31,15 +31,23 @@ type Spec struct {
 	// ctx. The node enforces this limit, and Run checks that: a node that has not reported the end overdue.Grace after
 	// Timeout and Grace is given up.
 	Timeout time.Duration
-	// Grace is how long the task's processes have between TERM and KILL. Zero means DefaultGrace.
+	// Grace is how long the task's processes have between TERM and KILL. Zero means DefaultGrace. The cause of the end
+	// of Run's ctx may say less: see cutoff.Grace.
 	Grace time.Duration
 	// Scratch gives the attempt an empty directory of its own, which the command finds by the variable
-	// GPUTRAIN_SCRATCH. The directory stays until Release, and so does everything that the node knows of the attempt: a
-	// program that attaches before that finds it, with its whole output.
+	// GPUTRAIN_SCRATCH, and another one for its step files: see [Steps]. The directory stays until Release,
+	// and so does everything that the node knows of the attempt: a program that attaches before that finds
+	// it, with its whole output.
 	Scratch bool
 	// HoldsLease keeps the node from lapsing while the task runs, though it hears from no client. The TTL still ends
 	// it.
 	HoldsLease bool
+	// TTY gives the command a terminal of its own, which is its controlling one, for stdout and stderr. What it writes
+	// there is its stdout; it has no stderr. A Stdin that is not nil is typed there, without an echo, and then the end
+	// of the input, once: lines of more than 4095 bytes are cut off, and control characters act as keys. The terminal's size is in
+	// COLUMNS and LINES, or 80 by 24, and TERM is xterm-256color unless it is set. Lines end as the command ends them.
+	// Without perl the node needs python3 for this.
+	TTY bool
 	// Mark, with Scratch, makes a file when the command starts: see Marker.
 	Mark bool
 }
@@ -60,12 +68,12 @@ type Sinks struct {
 }
 
 // clock returns this side's clock for a time limit of the node's, or nil if there is no limit.
-func (n *Node) clock(timeout, grace time.Duration) *overdue.Clock {
+func clock(c Client, timeout, grace time.Duration) *overdue.Clock {
 	if timeout <= 0 {
 		return nil
 	}
 	return overdue.New(timeout+grace, overdue.Grace, func() bool {
-		_, down := n.client.Down()
+		_, down := c.Down()
 		return !down
 	})
 }
@@ -98,6 +106,9 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 	n.mu.Lock()
 	base := n.base
 	n.mu.Unlock()
+	if spec.TTY {
+		spec.Env = base.withTerm(spec.Env, spec.Secrets)
+	}
 	exports, others, err := base.variables(spec.Env, spec.Secrets)
 	if err != nil {
 		return refuse(err)
@@ -141,14 +152,18 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 	if spec.HoldsLease {
 		hold = "1"
 	}
-	start := newCall("start", spec.ID, dir, timeout(spec.Timeout), grace, stdin, scratch, mark, hold, strconv.Itoa(len(exports)))
+	tty := ""
+	if spec.TTY {
+		tty = base.size(spec.Env)
+	}
+	start := newCall("start", spec.ID, dir, timeout(spec.Timeout), grace, stdin, scratch, mark, hold, tty, strconv.Itoa(len(exports)))
 	start.args(exports...)
 	start.args(args...)
 	if start.err != nil {
 		return refuse(fmt.Errorf("an argument or the folder: %w", start.err))
 	}
 	t.startCall, t.cancelCall = start, newCall("cancel", spec.ID, grace)
-	t.since, t.clock = time.Now(), n.clock(spec.Timeout, cmp.Or(spec.Grace, DefaultGrace))
+	t.since, t.clock = time.Now(), clock(n.client, spec.Timeout, cmp.Or(spec.Grace, DefaultGrace))
 	return t, nil
 }
 

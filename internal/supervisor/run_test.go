@@ -192,6 +192,11 @@ func TestRun(t *testing.T) {
 			if r.err != nil || r.Cause != Cancelled || r.Signal != "KILL" && r.Signal != "TERM" {
 				t.Errorf("%+v", r)
 			}
+			hasty, why := context.WithCancelCause(t.Context()) // the cause says that the default grace is too long
+			r = runCtx(hasty, n, Spec{Script: "trap '' TERM; sleep 600; sleep 600", Grace: 10 * time.Minute}, func() { why(hastyError{}) })
+			if r.err != nil || r.Cause != Cancelled {
+				t.Errorf("%+v", r)
+			}
 			ctx, cancel = context.WithCancel(t.Context())
 			cancel()
 			for range 20 {
@@ -261,3 +266,9 @@ func gone(pid string) error {
 	}
 	return errors.New(string(stat))
 }
+
+// A hastyError is a cause that leaves a command a fifth of a second: see cutoff.Grace.
+type hastyError struct{}
+
+func (hastyError) Error() string            { return "in haste" }
+func (hastyError) KillGrace() time.Duration { return 200 * time.Millisecond }

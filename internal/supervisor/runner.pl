@@ -10,6 +10,7 @@ my %original = %ENV;     # what the login has
 my (%live, %pid, %over); # tasks that run, by id and by pid, and the 'D' frames of those that have ended
 my (%scratch, %dropped); # the names of their directories, and whose output is gone
 my %pipe;                # [task, stream, handle] by descriptor
+my %feeding;             # tasks by the pid of what types their stdin
 my @blocked;             # tasks for which there was no process or descriptor
 my $most;                # how many run at once at most
 my $client;
@@ -18,6 +19,13 @@ my ($journal, $uptime, $oomfile, $ooms, $oomtime, $oomseen) = (undef, undef, und
 
 my $short = 4096;   # bytes of a stream that are kept in memory
 my $moment = 0.05;  # seconds; if a task runs longer, the client learns that, and its output goes to files
+# feeder is perl text that copies stdin to a terminal: see feed.
+my $feeder = 'my $l = "\n";
+while (sysread STDIN, my $b, 1024) {
+	$l = substr $b, -1;
+	while (length $b) { my $n = syswrite STDOUT, $b or exit; substr $b, 0, $n, "" }
+}
+syswrite STDOUT, $l eq "\n" ? "\4" : "\4\4";';
 my $rest = 1;       # seconds in which processes that a command left in its group may end by themselves
 
 # now returns seconds of a clock that does not go back when the time is set.
@@ -81,8 +89,9 @@ sub loop {
 		}
 	}
 	while ((my $p = waitpid -1, 1) > 0) {
-		my $t = delete $pid{$p} or next;
-		ended($t, $?);
+		my $status = $?;
+		if (my $t = delete $pid{$p}) { ended($t, $status) }
+		elsif ($t = delete $feeding{$p}) { delete $t->{feeder} }
 	}
 	my $now;
 	for my $t (values %live) {
@@ -187,10 +196,10 @@ sub state {
 	else { answer($over{$id} || "U $id") }
 }
 
-# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG... starts a task, or reports its state if
-# it was started before.
+# start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD TTY NENV ENV... COMMAND ARG... starts a task, or reports its state
+# if it was started before.
 sub start {
-	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $hold, $nenv, @words) = @_;
+	my ($id, $dir, $limit, $tenths, $stdin, $scratch, $mark, $hold, $tty, $nenv, @words) = @_;
 	return if $quit || $dropped{$id};
 	return state($id) if $live{$id} || $over{$id};
 	return answer("D $id 0 - nodisk - 1 0 0 ") unless note($scratch eq '-' ? "S $id" : "S $id $scratch");
@@ -200,12 +209,13 @@ sub start {
 	my @env = splice @words, 0, $nenv;
 	if ($scratch ne '-') {
 		mkdir "../s/$scratch" or -d "../s/$scratch" or return over($id, '0 - noscratch - 0 0 0 ');
-		unshift @env, "GPUTRAIN_SCRATCH=$root/s/$scratch";
+		mkdir "../s/$scratch.steps" or -d "../s/$scratch.steps" or return over($id, '0 - noscratch - 0 0 0 ');
+		unshift @env, "GPUTRAIN_SCRATCH=$root/s/$scratch", "GPUTRAIN_STEPS=$root/s/$scratch.steps";
 	}
 	if ($mark) { open my $h, '>', "$id.start" or return over($id, '0 - nodisk - 1 0 0 ') }
 	hold($id) or return over($id, '0 - nodisk - 1 0 0 ') if $hold;
 	my $t = $live{$id} = {
-		id => $id, dir => $dir, stdin => $stdin, hold => $hold, env => ["GPUTRAIN_TASK=$id", @env], words => \@words,
+		id => $id, dir => $dir, stdin => $stdin, hold => $hold, tty => $tty, env => ["GPUTRAIN_TASK=$id", @env], words => \@words,
 		limit => $limit, grace => $tenths / 10, text => ['', ''], file => [], full => 0, lost => 0, open => 0,
 	};
 	oom() if now() > $oomtime + 0.1;
@@ -227,35 +237,94 @@ sub spawn {
 	my ($t) = @_;
 	return 0 if keys(%live) - @blocked > $most; # $t is live, and not among the blocked
 	my ($p, $or, $ow, $er, $ew);
-	if (!pipe($or, $ow) || !pipe($er, $ew) || !defined($p = fork)) {
+	if ($t->{tty} && !terminal($t, $or, $ow)) {
+		finish($t, 0, '-', 'nopty');
+		return 1;
+	}
+	if (!$t->{tty} && !pipe($or, $ow) || !pipe($er, $ew) || $t->{tty} && !feed($t, $or) || !defined($p = fork)) {
+		kill KILL => $t->{feeder} if $t->{feeder};
 		return 0 if %pid || $t->{tries}++ < 300;
 		finish($t, 0, '-', 'nofork');
 		return 1;
 	}
 	command($t, $ow, $ew, $or, $er) unless $p;
-	setpgrp $p, $p; # as the command does itself: whichever comes first
+	if ($t->{tty}) {
+		close $ew;
+		sysread $er, my $b, 1; # until the command has its session: its group can be signalled from then on
+	} else {
+		setpgrp $p, $p; # as the command does itself: whichever comes first
+	}
 	note("P $t->{id} $p");
 	@$t{qw(pid t0)} = ($p, now());
 	delete @$t{qw(env words)};
 	$pid{$p} = $t;
 	hearken($t, 0, $or);
-	hearken($t, 1, $er);
+	hearken($t, 1, $er) unless $t->{tty};
 	schedule($t);
 	return 1;
+}
+
+# terminal makes a terminal for a task: what the command writes there is read from the first handle. The numbers are
+# those of nearly all systems; elsewhere the calls fail.
+sub terminal {
+	my $t = $_[0];
+	my ($n, $mode) = (pack('I', 0), "\0" x 64); # the calls may write to their last argument, and so it is no constant
+	sysopen($_[1], '/dev/ptmx', 0402) or return 0; # O_RDWR, O_NOCTTY
+	ioctl($_[1], 0x40045431, $n) && ioctl($_[1], 0x80045430, $n) or return 0; # TIOCSPTLCK, TIOCGPTN
+	$t->{name} = '/dev/pts/' . unpack 'I', $n;
+	sysopen($_[2], $t->{name}, 0402) && ioctl($_[2], 0x5401, $mode) or return 0; # TCGETS
+	my @flags = unpack 'I4', $mode;
+	$flags[1] &= ~4; # ONLCR: lines end as the command ends them
+	$flags[3] &= ~8; # ECHO: what is typed is no output
+	substr $mode, 0, 16, pack 'I4', @flags;
+	my ($columns, $lines) = split / /, $t->{tty};
+	my $size = pack 'S4', $lines, $columns, 0, 0;
+	return ioctl($_[2], 0x5402, $mode) && ioctl $_[2], 0x5414, $size; # TCSETS, TIOCSWINSZ
+}
+
+# feed types a task's stdin on its terminal, and then its end: twice if a line was begun, which the first one only sends.
+# A task without a stdin has none from the terminal either, where a second read would wait for ever; what it opens as
+# /dev/tty has an end.
+sub feed {
+	my ($t, $master) = @_;
+	return syswrite $master, "\4" if $t->{stdin} eq '/dev/null';
+	my $p = fork;
+	return 0 unless defined $p;
+	if (!$p) {
+		$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
+		open(STDIN, '<', $t->{stdin}) && open(STDOUT, '>&', $master) && exec 'perl', '-e', $feeder;
+		exit 1;
+	}
+	setpgrp $p, $p;
+	$feeding{$t->{feeder} = $p} = $t;
+	return 1;
+}
+
+# session makes this process the leader of a session of its own.
+sub session {
+	my %number = (62 => 112, 183 => 157, 3 => 66, 40 => 66, 243 => 157, 22 => 66, 258 => 157); # of the call, by the machine
+	my $elf = '';
+	if (open my $h, '<', '/proc/self/exe') { sysread $h, $elf, 20 }
+	my $n = length $elf == 20 ? $number{unpack 'x18 S', $elf} : undef;
+	return $n ? syscall($n) > 0 : eval { require POSIX; POSIX::setsid() > 0 };
 }
 
 # command becomes the command. It first closes what the command does not need: opening takes one more descriptor, and
 # there may be none left.
 sub command {
 	my ($t, $out, $err, @unused) = @_;
-	setpgrp 0, 0;
+	setpgrp 0, 0 unless $t->{tty};
 	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
 	exit 143 if $quit; # it was meant for the task
 	close $_ for @unused;
-	unless (open(STDIN, '<', $t->{stdin}) && open(STDOUT, '>&', $out) && open(STDERR, '>&', $err)) {
-		syswrite $err, "cannot open the command's input or output: $!\n";
+	# Of a session's leader, the terminal that is opened first is its controlling one.
+	my $types = $t->{tty} && $t->{stdin} ne '/dev/null';
+	unless ($t->{tty} ? session() && open(STDOUT, '+<', $t->{name}) && open(STDERR, '+<&', \*STDOUT) && ($types ? open(STDIN, '+<&', \*STDOUT) : open STDIN, '<', $t->{stdin})
+		: open(STDIN, '<', $t->{stdin}) && open(STDOUT, '>&', $out) && open(STDERR, '>&', $err)) {
+		syswrite $t->{tty} ? $out : $err, "cannot open the command's input or output: $!\n";
 		exit 126;
 	}
+	close $err if $t->{tty};
 	delete $ENV{OLDPWD};
 	set("PWD=$t->{dir}", @{$t->{env}});
 	my @words = @{$t->{words}};
@@ -417,7 +486,8 @@ sub settle {
 	}
 }
 
-# finish reports the end of a task: for each stream 0 means empty, 1 in its file, 2 quoted in the text that follows.
+# finish reports the end of a task: 1 for what was lost on a full disk, and 2 for a step file, are added; for each stream 0
+# means empty, 1 in its file, 2 quoted in the text that follows.
 sub finish {
 	my ($t, $code, $sig, $cause) = @_;
 	my @text = map { $_ eq '' ? '' : quote($_) } @{$t->{text}};
@@ -426,7 +496,16 @@ sub finish {
 	delete $live{$t->{id}};
 	@$t{qw(gone due file)} = (1, undef, []);
 	unlink "$t->{id}.hold" if $t->{hold};
-	over($t->{id}, join ' ', $code, $sig, $cause, $t->{ms} // '-', $t->{lost}, @where, join '', @text);
+	kill KILL => $t->{feeder} if $t->{feeder};
+	over($t->{id}, join ' ', $code, $sig, $cause, $t->{ms} // '-', $t->{lost} | stepped($t->{id}), @where, join '', @text);
+}
+
+# stepped returns 2 for a task that has left a step file, and else 0.
+sub stepped {
+	my $scratch = $scratch{$_[0]} or return 0;
+	opendir my $h, "../s/$scratch.steps" or return 0;
+	while (defined(my $f = readdir $h)) { return 2 if $f =~ /^[0-9]/ }
+	return 0;
 }
 
 # room reports whether a file can be written.
@@ -496,9 +575,9 @@ sub drop {
 	}
 }
 
-# release DIR... removes scratch directories.
+# release DIR... removes scratch directories, and the folders of step files beside them.
 sub release {
-	my @full = grep { !rmdir "../s/$_" and $! != 2 } @_;
+	my @full = grep { !rmdir "../s/$_" and $! != 2 } map { ($_, "$_.steps") } @_;
 	return unless @full;
 	my $p = fork;
 	return if !defined $p || $p;

@@ -167,8 +167,8 @@ func TestSweptAfterCuts(t *testing.T) {
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			left, _ = filepath.Glob(n.facts.Root + "/t/sw-*")
 			dirs, _ := filepath.Glob(n.facts.Root + "/s/*")
-			// A shell makes some directories in advance.
-			if len(left) == 0 && len(dirs) < scratchAhead && (shell != "perl" || len(dirs) == 0) {
+			// A shell makes some directories in advance, each with one for step files.
+			if len(left) == 0 && len(dirs) < 2*scratchAhead && (shell != "perl" || len(dirs) == 0) {
 				return
 			}
 		}

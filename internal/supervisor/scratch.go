@@ -89,6 +89,10 @@ func (n *Node) Scratch(id string) string {
 	return ""
 }
 
+// Steps returns the path of the folder for a task's step files, which the command finds by the variable GPUTRAIN_STEPS. It
+// exists as long as the task's scratch directory, beside it.
+func Steps(scratch string) string { return scratch + ".steps" }
+
 // Marker returns the absolute path of the file that was written when a task with Spec.Mark began. It exists as long as
 // the scratch directory.
 func (n *Node) Marker(id string) string { return n.facts.Root + "/t/" + id + ".start" }

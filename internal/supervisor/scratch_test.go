@@ -63,6 +63,30 @@ func TestScratch(t *testing.T) {
 	})
 }
 
+// A task has a folder for its step files beside its scratch directory, and its end says whether there are any. Both go with
+// its release.
+func TestStepFiles(t *testing.T) {
+	srv := opensshtest.Start(t)
+	eachShell(t, func(t *testing.T, shell string) {
+		n := start(t, connect(t, srv, ""), config(t, shell))
+		if r := run(t, n, Spec{Script: `echo "${GPUTRAIN_STEPS-none}"`}); r.out != "none\n" || r.Steps {
+			t.Errorf("%+v", r)
+		}
+		for id, want := range map[string]bool{"none": false, "unfinished": false, "some": true} {
+			script := map[string]string{"none": ":", "unfinished": `echo 3 >"$GPUTRAIN_STEPS/.0"`, "some": `echo 3 >"$GPUTRAIN_STEPS/.0"; mv "$GPUTRAIN_STEPS/.0" "$GPUTRAIN_STEPS/0"`}[id]
+			r := run(t, n, Spec{ID: id, Scratch: true, Script: `ls -A "$GPUTRAIN_STEPS"; ls -A "$GPUTRAIN_SCRATCH"; echo "$GPUTRAIN_STEPS"; ` + script + "; exit 5"})
+			if r.err != nil || r.Code != 5 || r.Steps != want || r.DiskFull || r.out != Steps(r.Scratch)+"\n" {
+				t.Errorf("%s: %+v", id, r)
+			}
+			n.Release(id)
+		}
+		until(t, "the end of what was released", func() bool {
+			left, err := filepath.Glob(n.facts.Root + "/s/*/*0")
+			return err == nil && len(left) == 0
+		})
+	})
+}
+
 // A running task keeps its directory after the release.
 func TestScratchReleasedEarly(t *testing.T) {
 	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "perl"))

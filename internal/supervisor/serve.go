@@ -114,8 +114,8 @@ func (n *Node) restart(k *control, t *task) {
 		t.clock.Restart() // the first start may never have arrived
 	}
 	n.mu.Unlock()
-	if t.cancelled() {
-		k.send(t.cancelCall)
+	if end := t.ending(); end != nil {
+		k.send(end)
 	} else {
 		k.send(t.startCall)
 	}

@@ -20,7 +20,7 @@ const longScript = 96 << 10
 
 // files stores the files that tasks need: long scripts, and stdin.
 type files struct {
-	client     *ssh.Client
+	client     Client
 	facts      *Facts // the node's
 	generation int
 	life       context.Context

@@ -13,22 +13,23 @@ import (
 
 // A task is a command in flight: its state as the node reported it, and the output that its sinks have not got yet.
 type task struct {
-	id                    string
-	startCall, cancelCall *call
-	dir                   string
-	live                  bool
-	unwanted              bool           // its output is discarded
-	clock                 *overdue.Clock // its Timeout's; nil without one
-	since                 time.Time      // it cannot have been started before
-	wake                  chan struct{}  // signals Run that something below has changed
-	hasty                 atomic.Int32   // how many callers wait for its output: see Hasten
+	id        string
+	startCall *call
+	dir       string
+	live      bool
+	unwanted  bool           // its output is discarded
+	clock     *overdue.Clock // its Timeout's; nil without one
+	since     time.Time      // it cannot have been started before
+	wake      chan struct{}  // signals Run that something below has changed
+	hasty     atomic.Int32   // how many callers wait for its output: see Hasten
 	presence
 
-	mu      sync.Mutex
-	cancel  bool // it is to end
-	started time.Time
-	exit    *Exit // set once it has ended
-	err     error // why it never started
+	mu         sync.Mutex
+	cancel     bool  // it is to end
+	cancelCall *call // asks for that
+	started    time.Time
+	exit       *Exit // set once it has ended
+	err        error // why it never started
 	output
 }
 
@@ -81,10 +82,14 @@ func (t *task) signal() {
 	}
 }
 
-func (t *task) cancelled() bool {
+// ending returns the call that ends the task, or nil if it is not to end.
+func (t *task) ending() *call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.cancel
+	if !t.cancel {
+		return nil
+	}
+	return t.cancelCall
 }
 
 // begin records that the command runs, and whether its output must be asked for.

@@ -44,7 +44,18 @@ gt_finish() {
 	if [ -s "$1.err" ]; then gt_text="$gt_text 1"; else gt_text="$gt_text 0"; fi
 	printf '%s\n' "$gt_text" "$2 $3 $4 $5 ;" >"$1.status" || gt_full=1
 	[ ! -e "$1.hold" ] || : >"$1.hold"
-	gt_ring "D $1 $2 $3 $4 $5 ${gt_full:-0} $gt_text "
+	gt_stepped "$1"
+	gt_ring "D $1 $2 $3 $4 $5 $((${gt_full:-0} + gt_x)) $gt_text "
+}
+
+# gt_stepped ID sets gt_x to 2 for a task that has left a step file, and else to 0.
+gt_stepped() {
+	gt_k= gt_x=0
+	{ read -r gt_l gt_k gt_v <"$1.start"; } 2>/dev/null
+	for gt_f in "../s/${gt_k:--}.steps"/[0-9]*; do
+		[ ! -e "$gt_f" ] || gt_x=2
+		break
+	done
 }
 
 # gt_oom sets gt_oomk to how many processes the kernel ended for their memory.
@@ -97,7 +108,7 @@ gt_timer() {
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
-# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD NENV ENV... COMMAND ARG... starts a task, or reports its state
+# gt_start ID DIR SECONDS TENTHS STDIN SCRATCH MARK HOLD TTY NENV ENV... COMMAND ARG... starts a task, or reports its state
 # if it was started before.
 gt_start() {
 	(gt_task "$@") </dev/null &
@@ -202,8 +213,10 @@ gt_idle() {
 }
 
 gt_task() {
-	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_hold=$8 gt_nenv=$9
+	gt_id=$1 gt_dir=$2 gt_limit=$3 gt_grace=$4 gt_in=$5 gt_scratch=$6 gt_hold=$8 gt_tty=$9
 	shift 9
+	gt_nenv=$1
+	shift
 	gt_full= gt_tm=
 	gt_oom
 	gt_oom0=$gt_oomk
@@ -213,9 +226,13 @@ gt_task() {
 	[ "$gt_o" = "$gt_gen" ] || { gt_finish "$gt_id" 0 - fenced 0; return; }
 	[ -d "$gt_dir" ] && [ -x "$gt_dir" ] || { gt_finish "$gt_id" 0 - nodir 0; return; }
 	[ -r "$gt_in" ] || { gt_finish "$gt_id" 0 - nostdin 0; return; }
+	if [ -n "$gt_tty" ] && ! gt_py=$(command -v python3); then
+		gt_finish "$gt_id" 0 - notty 0
+		return
+	fi
 	if [ "$gt_scratch" != - ]; then
 		gt_scratch=$gt_root/s/$gt_scratch
-		[ -d "$gt_scratch" ] || mkdir -p "$gt_scratch" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
+		[ -d "$gt_scratch.steps" ] || mkdir -p "$gt_scratch" "$gt_scratch.steps" 2>/dev/null || { gt_finish "$gt_id" 0 - noscratch 0; return; }
 	fi
 	if [ -n "$gt_hold" ]; then
 		gt_stat "$gt_me"
@@ -229,7 +246,7 @@ gt_task() {
 	fi
 	gt_pipes "$gt_id" || { gt_finish "$gt_id" 0 - nodisk 0; return; }
 	gt_copy
-	[ "$gt_mode" != m ] || set -m
+	[ "$gt_mode" != m ] || [ -n "$gt_tty" ] || set -m
 	{
 		gt_self
 		echo "$gt_me" >&2
@@ -240,7 +257,7 @@ gt_task() {
 		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
 		cd "$gt_dir" || exit 126
 		export GPUTRAIN_TASK="$gt_id"
-		[ "$gt_scratch" = - ] || export GPUTRAIN_SCRATCH="$gt_scratch"
+		[ "$gt_scratch" = - ] || export GPUTRAIN_SCRATCH="$gt_scratch" GPUTRAIN_STEPS="$gt_scratch.steps"
 		gt_env
 		while [ "$gt_nenv" -gt 0 ]; do
 			export "$1"
@@ -248,6 +265,7 @@ gt_task() {
 			gt_nenv=$((gt_nenv - 1))
 		done
 		exec >&7 2>&9 3<&- 4>&- 7>&- 8<&- 9>&-
+		[ -z "$gt_tty" ] || exec "$gt_py" -c "$gt_terminal" $gt_tty "$@"
 		case $gt_mode in
 		m) case $1 in -*) exec -- "$@" ;; *) exec "$@" ;; esac ;;
 		setsid) exec $gt_reset "$gt_setsid" "$@" ;;
@@ -315,9 +333,10 @@ gt_state() {
 	fi
 	if [ -s "$1.status" ]; then
 		gt_e=
-		{ read -r gt_l && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
+		{ read -r gt_t && read -r gt_a gt_b gt_c gt_d gt_e; } <"$1.status"
 		if [ "$gt_e" = ";" ]; then
-			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d 0 $gt_l "
+			gt_stepped "$1"
+			gt_ring "D $1 $gt_a $gt_b $gt_c $gt_d $gt_x $gt_t "
 			return
 		fi
 	fi
@@ -357,19 +376,23 @@ gt_drop() {
 	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
 }
 
-# gt_dirs DIR... makes scratch directories ahead.
+# gt_dirs DIR... makes scratch directories ahead, and the folders of step files beside them.
 gt_dirs() {
 	for gt_i; do
 		shift
-		set -- "$@" "../s/$gt_i"
+		set -- "$@" "../s/$gt_i" "../s/$gt_i.steps"
 	done
 	mkdir -p -- "$@" </dev/null >/dev/null 2>&1
 }
 
-# gt_release DIR... removes scratch directories.
+# gt_release DIR... removes scratch directories, and the folders of step files beside them.
 gt_release() {
 	(
 		cd ../s || exit
+		for gt_i; do
+			shift
+			set -- "$@" "$gt_i" "$gt_i.steps"
+		done
 		rm -rf -- "$@" || { chmod -R u+rwx -- "$@"; rm -rf -- "$@"; }
 	) </dev/null >/dev/null 2>&1 &
 }
@@ -520,6 +543,54 @@ os.setsid()
 try: os.execvp(sys.argv[1],sys.argv[1:])
 except OSError as e:
   sys.stderr.write("%s: %s\n"%(sys.argv[1],e.strerror)); sys.exit(127 if e.errno==2 else 126)'
+	gt_terminal='import fcntl,os,select,signal,stat,struct,sys,termios
+# The command has a terminal, and a session of its own. Another process, which is not the command'"'"'s child, types its
+# stdin there, and copies what it writes there to stdout.
+try:
+  columns,lines=int(sys.argv[1]),int(sys.argv[2])
+  m,s=os.openpty()
+  a=termios.tcgetattr(s)
+  a[1]&=~termios.ONLCR
+  a[3]&=~termios.ECHO
+  termios.tcsetattr(s,termios.TCSANOW,a)
+  fcntl.ioctl(s,termios.TIOCSWINSZ,struct.pack("HHHH",lines,columns,0,0))
+except OSError as e:
+  sys.stderr.write("the node cannot make a terminal: %s\n"%e.strerror); sys.exit(126)
+h=os.fork()
+if h==0:
+  if os.fork(): os._exit(0)
+  os.setsid(); os.close(s); os.close(2); os.set_blocking(m,False)
+  data,last,end,out=b"",b"\n",False,True
+  while True:
+    if not data and not end:
+      data=os.read(0,65536); end=not data
+      if end: data=b"\4" if last==b"\n" else b"\4\4"
+      else: last=data[-1:]
+    r,w,x=select.select([m],[m] if data else [],[])
+    try:
+      if w: data=data[os.write(m,data[:1024]):]
+    except BlockingIOError: select.select([m],[],[],0.01)
+    except OSError: data,end=b"",True
+    if not r: continue
+    try: b=os.read(m,65536)
+    except BlockingIOError: continue
+    except OSError: break
+    if not b: break
+    try:
+      while out and b: b=b[os.write(1,b):]
+    except OSError: out=False
+  os._exit(0)
+os.waitpid(h,0)
+os.close(m); os.setsid()
+t=os.open(os.ttyname(s),os.O_RDWR)
+try: fcntl.ioctl(t,termios.TIOCSCTTY,0)
+except OSError: pass
+types=stat.S_ISREG(os.fstat(0).st_mode) # or else /dev/null
+for f in ((0,1,2) if types else (1,2)): os.dup2(t,f)
+for g in (signal.SIGINT,signal.SIGQUIT,signal.SIGPIPE): signal.signal(g,signal.SIG_DFL)
+try: os.execvp(sys.argv[3],sys.argv[3:])
+except OSError as e:
+  sys.stderr.write("%s: %s\n"%(sys.argv[3],e.strerror)); sys.exit(127 if e.errno==2 else 126)'
 	gt_perl='use POSIX; $SIG{INT}=$SIG{QUIT}="DEFAULT"; POSIX::setsid(); exec {$ARGV[0]} @ARGV;
 print STDERR "$ARGV[0]: $!\n"; exit($!{ENOENT}?127:126);'
 	# If a shell does job control without a terminal (bash), each task needs one process less, and the command does not

@@ -140,7 +140,7 @@ func BenchmarkUpload2000UnchangedFiles(b *testing.B) {
 		turns(b, append(all,
 			contender{"ours", func(string) error { return r.Upload(b.Context(), local, filepath.Join(there, "ours"), Options{}) }},
 			contender{"sync", func(string) error {
-				_, err := r.Sync(b.Context(), []Entry{{Local: local, Remote: "sync"}})
+				_, err := r.Sync(b.Context(), []Entry{{Local: local, Remote: "sync"}}, nil)
 				return err
 			}})...)
 	})

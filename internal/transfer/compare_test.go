@@ -13,7 +13,7 @@ import (
 func sentAgain(t *testing.T, r *Remote, local, remote string) int64 {
 	t.Helper()
 	var sent int64
-	must(t, r.Upload(t.Context(), local, remote, Options{Progress: func(n int64) { sent = n }}))
+	must(t, r.Upload(t.Context(), local, remote, Options{Progress: func(n, _ int64) { sent = n }}))
 	return sent
 }
 
@@ -125,7 +125,7 @@ func TestUploadOfWhatChanges(t *testing.T) {
 						up = filepath.Dir(local)
 					}
 					changed := false
-					err := r.Upload(t.Context(), up, "x/y", Options{Progress: func(int64) {
+					err := r.Upload(t.Context(), up, "x/y", Options{Progress: func(int64, int64) {
 						if !changed {
 							changed = true
 							must(t, os.Truncate(local, size+change.by))

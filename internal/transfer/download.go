@@ -14,7 +14,8 @@ type DownloadOptions struct {
 	// Empty means localDir itself.
 	Below string
 	// Links decides about links that lead out of a folder.
-	Links Links
+	Links    Links
+	Progress Progress
 	Limits
 }
 
@@ -34,7 +35,7 @@ func (r *Remote) Download(ctx context.Context, remote, localDir string, o Downlo
 	if err != nil || base == "." {
 		return fmt.Errorf("%q has no last element that can name a file here", remote)
 	}
-	l, err := openLanding(localDir, o.Limits)
+	l, err := openLanding(localDir, o.Limits, o.Progress)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +17,7 @@ func (r *Remote) getSFTP(ctx context.Context, at string, l *landing, base string
 		case err != nil:
 			return fmt.Errorf("%s on the node: %w", at, err)
 		case info.Mode().IsRegular():
+			l.meter.expect(info.Size())
 			if err := l.count(base, base, fileKind, info.Size()); err != nil {
 				return err
 			}
@@ -71,6 +73,9 @@ func (l *landing) getEntry(ctx context.Context, c *server, from, to string, info
 	return err
 }
 
+// errShrunk means that a file has become shorter while it was read.
+var errShrunk = errors.New("does something write to it?")
+
 // getFile brings a file that the tally has counted, unless it has changed since it was listed.
 func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, summed bool) (arrival, error) {
 	f, err := c.Open(at)
@@ -85,7 +90,7 @@ func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, s
 	case !opened.Mode().IsRegular():
 		return arrival{}, fmt.Errorf("%q on the node was a file when it was listed, and is something else now", at)
 	case opened.Size() < info.Size():
-		return arrival{}, fmt.Errorf("%q on the node had %d bytes, and has %d now that it is opened: does something write to it?", at, info.Size(), opened.Size())
+		return arrival{}, fmt.Errorf("%q on the node had %d bytes, and has %d now that it is opened: %w", at, info.Size(), opened.Size(), errShrunk)
 	}
 	pr, pw := io.Pipe()
 	done := make(chan struct{})
@@ -93,7 +98,7 @@ func (l *landing) getFile(c *server, at, name, local string, info fs.FileInfo, s
 		defer close(done)
 		_, err := f.WriteTo(pw) // with many requests at once
 		if err == nil {
-			err = fmt.Errorf("%q on the node ended before its %d bytes: %w", at, info.Size(), io.ErrUnexpectedEOF)
+			err = fmt.Errorf("%q on the node ended before its %d bytes: %w %w", at, info.Size(), errShrunk, io.ErrUnexpectedEOF)
 		}
 		pw.CloseWithError(err)
 	}()

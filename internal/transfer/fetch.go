@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -39,7 +40,8 @@ type FetchOptions struct {
 	//
 	// A node whose stat does not support -c (macOS) compares by find -cnewer, and by the modification time to the
 	// second: a file last written within the marker's second counts as changed there.
-	Since string
+	Since    string
+	Progress Progress
 	Limits
 }
 
@@ -51,49 +53,29 @@ type FetchOptions struct {
 // Only regular files arrive, each once. After their checksums were compared they are checked again: what is returned is
 // what was verified.
 func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o FetchOptions) ([]File, error) {
-	since := ""
-	if o.Since != "" {
-		var err error
-		if since, err = r.at(o.Since); err != nil {
-			return nil, fmt.Errorf("the marker: %w", err)
-		}
-	}
-	if o.Dir != "" {
-		dir, err := r.at(o.Dir)
-		if err != nil {
-			return nil, err
-		}
-		from := *r
-		from.Dir = dir
-		r = &from
-	}
-	parsed := make([]glob, len(globs))
-	for i, text := range globs {
-		var err error
-		if parsed[i], err = parseGlob(text); err != nil {
-			return nil, err
-		}
-	}
-	if len(parsed) == 0 {
-		return nil, nil
-	}
-	var names []string
-	err := retry(ctx, func() (err error) {
-		names, err = r.find(ctx, parsed, since, o.Limits)
-		return err
-	})
-	if err != nil || len(names) == 0 {
+	r, s, err := newSearch(r, globs, o)
+	if err != nil {
 		return nil, err
 	}
-	if err := checkNames(names); err != nil {
+	found, err := s.run(ctx, r)
+	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	l, err := openLanding(localDir, o.Limits)
+	names := make([]string, len(found))
+	for i := range found {
+		names[i] = found[i].name
+	}
+	return fetchAll(ctx, r, names, 0, localDir, o)
+}
+
+// fetchAll brings and checks files of the Remote's Dir, which have so many bytes, or zero if that is not known.
+func fetchAll(ctx context.Context, r *Remote, names []string, size int64, localDir string, o FetchOptions) (files []File, err error) {
+	l, err := openLanding(localDir, o.Limits, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	var files []File
+	l.meter.expect(size)
 	for batch := range batches(names) {
 		var got []File
 		err := retry(ctx, func() (err error) {
@@ -105,14 +87,67 @@ func (r *Remote) Fetch(ctx context.Context, globs []string, localDir string, o F
 		if err != nil {
 			return files, err
 		}
+		l.meter.keep()
 	}
 	return files, nil
 }
 
+// A search says which files of a node are wanted.
+type search struct {
+	globs []glob
+	since string // the marker, an absolute path, or empty
+	most  Limits
+	// lively is for files that may be written meanwhile: their stamps are listed, and a marker that is not there means
+	// that nothing is.
+	lively bool
+}
+
+// newSearch returns what a Fetch looks for, and the Remote of the folder in which it does.
+func newSearch(r *Remote, globs []string, o FetchOptions) (*Remote, search, error) {
+	s := search{most: o.Limits}
+	var err error
+	if o.Since != "" {
+		if s.since, err = r.at(o.Since); err != nil {
+			return nil, s, fmt.Errorf("the marker: %w", err)
+		}
+	}
+	if o.Dir != "" {
+		from := *r
+		if from.Dir, err = r.at(o.Dir); err != nil {
+			return nil, s, err
+		}
+		r = &from
+	}
+	for _, text := range globs {
+		g, err := parseGlob(text)
+		if err != nil {
+			return nil, s, err
+		}
+		s.globs = append(s.globs, g)
+	}
+	return r, s, nil
+}
+
+// run is Remote.find for names that are valid here, and tries again if the connection is lost.
+func (s search) run(ctx context.Context, r *Remote) (found []listed, err error) {
+	if len(s.globs) == 0 {
+		return nil, nil
+	}
+	err = retry(ctx, func() (err error) {
+		found, err = r.find(ctx, s)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, checkNames(found)
+}
+
 // checkNames refuses names that are not valid here, or that name the same file here.
-func checkNames(names []string) error {
-	taken := make(map[string]string, len(names))
-	for _, n := range names {
+func checkNames(found []listed) error {
+	taken := make(map[string]string, len(found))
+	for i := range found {
+		n := found[i].name
 		local, err := nodeName(n)
 		if err != nil {
 			return err
@@ -140,7 +175,7 @@ func (r *Remote) fetch(ctx context.Context, l *landing, names []string) (_ []Fil
 	command := `cd "$d" || exit 1` + "\nset --" + words(names) + "\n"
 	if r.Tools.Tar {
 		command += `tar -chf - "$@" || exit 1` + "\n"
-	} else if err := r.fetchSFTP(ctx, l, names, arrived); err != nil {
+	} else if err := r.fetchSFTP(ctx, l, names, arrived, false); err != nil {
 		return nil, err
 	}
 	command += r.sumAll(names)
@@ -154,7 +189,7 @@ func (r *Remote) fetch(ctx context.Context, l *landing, names []string) (_ []Fil
 			err = l.unpackFiles(b, wanted, arrived)
 		}
 		if err == nil && r.Tools.SHA256 != "" {
-			sums, err = readSums(b, len(names))
+			sums, err = readSums(b, len(names), false)
 		}
 		return err
 	})
@@ -169,11 +204,15 @@ func (r *Remote) sumAll(names []string) string {
 	switch {
 	case r.Tools.SHA256 == "":
 		return ""
-	case slices.ContainsFunc(names, func(n string) bool { return strings.ContainsAny(n, "\n\r\\") }):
-		// Programs differ in how they print such a name, so it comes from stdin.
+	case areOdd(names):
 		return "for f; do " + r.Tools.SHA256 + ` <"$f" || exit 1; done` + "\n"
 	}
 	return r.Tools.SHA256 + ` "$@" || exit 1` + "\n"
+}
+
+// areOdd reports whether programs for sums differ in how they print one of the names: such a file comes from stdin.
+func areOdd(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.ContainsAny(n, "\n\r\\") })
 }
 
 const (
@@ -183,8 +222,12 @@ const (
 	paddingBytes = 1 << 20
 )
 
-// readSums reads the n lines that sumAll's command prints, after the archive's padding.
-func readSums(out io.Reader, n int) ([]string, error) {
+// noSum stands for the sum of a file that is not there.
+const noSum = "-"
+
+// readSums reads the n lines that sumAll's command prints, after the archive's padding. A line of a file that is gone
+// may be noSum if lively is set.
+func readSums(out io.Reader, n int, lively bool) ([]string, error) {
 	b := bufio.NewReaderSize(out, sumBytes)
 	if err := skipPadding(b); err != nil {
 		return nil, err
@@ -201,6 +244,10 @@ func readSums(out io.Reader, n int) ([]string, error) {
 		const size = 2 * sha256.Size
 		if len(sums) == n {
 			return nil, fmt.Errorf("the node gave more than %d sums for as many files", n)
+		}
+		if lively && string(line) == noSum+"\n" {
+			sums = append(sums, noSum)
+			continue
 		}
 		if _, badHex := hex.DecodeString(string(line[:min(size, len(line))])); badHex != nil || len(line) < size || errors.Is(err, bufio.ErrBufferFull) {
 			return nil, fmt.Errorf("the node reports %.100q as the sum of a file", line)
@@ -251,29 +298,20 @@ func (l *landing) check(arrived map[string]arrival, names, sums []string) ([]Fil
 	return files, nil
 }
 
-// fetchSFTP brings files from a node without tar.
-func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string, arrived map[string]arrival) error {
+// fetchSFTP brings files from a node without tar. If lively is set, files that are gone or become shorter are left out.
+func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string, arrived map[string]arrival, lively bool) error {
 	return r.withSFTP(ctx, r.Dir, func(c *server) error {
 		var g errgroup.Group
 		var mu sync.Mutex
 		g.SetLimit(filesAtOnce)
 		for _, n := range names {
 			g.Go(func() error {
-				at := path.Join(r.Dir, n)
-				info, err := c.Stat(at)
-				if err != nil {
-					return fmt.Errorf("%s on the node: %w", at, err)
-				}
-				if !info.Mode().IsRegular() {
-					return fmt.Errorf("%q on the node is no longer a file", at)
-				}
 				n := strings.TrimPrefix(n, "./")
-				local, err := l.claim(n, fileKind, info.Size())
-				if err != nil {
-					return err
-				}
-				a, err := l.getFile(c, at, n, local, info, true)
-				if err != nil {
+				a, err := l.fetchOne(c, r.Dir, n)
+				switch {
+				case lively && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errShrunk)):
+					return nil
+				case err != nil:
 					return err
 				}
 				mu.Lock()
@@ -284,4 +322,21 @@ func (r *Remote) fetchSFTP(ctx context.Context, l *landing, names []string, arri
 		}
 		return g.Wait()
 	})
+}
+
+// fetchOne brings one file of a folder over SFTP.
+func (l *landing) fetchOne(c *server, dir, name string) (arrival, error) {
+	at := path.Join(dir, name)
+	info, err := c.Stat(at)
+	if err != nil {
+		return arrival{}, fmt.Errorf("%s on the node: %w", at, err)
+	}
+	if !info.Mode().IsRegular() {
+		return arrival{}, fmt.Errorf("%q on the node is no longer a file", at)
+	}
+	local, err := l.claim(name, fileKind, info.Size())
+	if err != nil {
+		return arrival{}, err
+	}
+	return l.getFile(c, at, name, local, info, true)
 }

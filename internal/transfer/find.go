@@ -45,6 +45,16 @@ const (
 	// printNames prints no times: all files count.
 	printNames = `print='printf "//- %s\n"'
 `
+	// printStamps prints the ctime and the size, and first the node's clock. If stat does not support that, it prints
+	// neither.
+	printStamps = `[ -z "$since" ] || [ -f "$since" ] || exit 0
+if m=$(stat -L -c %y "${since:-.}" 2>/dev/null); then
+	[ -z "$since" ] || printf '//=%s\n' "$m"
+	printf '//@%s\n' "$(date +%s)"
+	print='stat -L -c "//%z %s %n"'
+	plain=
+fi
+`
 	// printTimes prints the ctime, which no program can set back. If stat does not support that, a file counts unless
 	// the shell finds its content older and find does not find it newer.
 	printTimes = `[ -f "$since" ] || fail "the marker $since is not there"
@@ -64,17 +74,32 @@ fi
 `
 )
 
-// find returns the sorted names of the files that match and, if since is not empty, that changed after that file was
-// written.
-func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limits) ([]string, error) {
+// A listed file is one that a search has found.
+type listed struct {
+	name string
+	// stamp is the time of its last change with its size: a file of the same stamp has the same content. Empty means
+	// that this is not known. size is zero then.
+	stamp string
+	size  int64
+}
+
+// find returns the files that match, sorted by name, and of those only the ones that changed after the marker was
+// written, if there is one.
+func (r *Remote) find(ctx context.Context, s search) ([]listed, error) {
 	var text strings.Builder
-	if since == "" {
+	if s.lively {
+		text.WriteString("plain=1\n" + printStamps + `if [ -n "$plain" ]; then` + "\n")
+	}
+	if s.since == "" {
 		text.WriteString(printNames)
 	} else {
 		text.WriteString(printTimes)
 	}
+	if s.lively {
+		text.WriteString("fi\n")
+	}
 	text.WriteString(findFiles)
-	for i, g := range globs {
+	for i, g := range s.globs {
 		limit := ""
 		if !g.deep {
 			limit = "." + strings.Repeat("/*", g.depth)
@@ -84,12 +109,12 @@ func (r *Remote) find(ctx context.Context, globs []glob, since string, most Limi
 		fmt.Fprintf(&text, "said=$(list %s %d %s 3>&1 1>&4 2>&3) || case $said in *denied*) fail \"$said\";; esac\n",
 			quote("./"+g.base), i, quote(limit))
 	}
-	var names []string
-	err := r.stream(ctx, script("{\n"+text.String()+"} 4>&1\n", "d="+r.Dir, "since="+since), r.Dir, nil, func(out io.Reader) (err error) {
-		names, err = matching(globs, out, most)
+	var found []listed
+	err := r.stream(ctx, script("{\n"+text.String()+"} 4>&1\n", "d="+r.Dir, "since="+s.since), r.Dir, nil, func(out io.Reader) (err error) {
+		found, err = matching(s.globs, out, s.most)
 		return err
 	})
-	return names, err
+	return found, err
 }
 
 // A listing may have listingBytes for each file that is allowed: it also has names that match no pattern, which are not
@@ -103,8 +128,8 @@ const listingFiles = 4 << 10
 var errListing = errors.New("the node's list of files has no end")
 
 // matching reads the answer to findFiles.
-func matching(globs []glob, out io.Reader, most Limits) ([]string, error) {
-	f := finder{globs: globs, current: -1, most: most, names: make(map[string]bool)}
+func matching(globs []glob, out io.Reader, most Limits) ([]listed, error) {
+	f := finder{globs: globs, current: -1, most: most, names: make(map[string]listed)}
 	var length, longest int64 = 0, math.MaxInt64
 	if files := max(most.files(), listingFiles); files < math.MaxInt64/listingBytes {
 		longest = files * listingBytes
@@ -118,7 +143,8 @@ func matching(globs []glob, out io.Reader, most Limits) ([]string, error) {
 			return nil, err
 		}
 	}
-	return slices.Sorted(maps.Keys(f.names)), errRecord(records.Err())
+	found := slices.SortedFunc(maps.Values(f.names), func(a, b listed) int { return strings.Compare(a.name, b.name) })
+	return found, errRecord(records.Err())
 }
 
 // A finder keeps the names of a listing that match.
@@ -127,8 +153,9 @@ type finder struct {
 	current int    // which of globs the next names are for
 	base    string // what those are relative to
 	marker  time.Time
+	clock   int64 // the node's, in seconds, or zero
 	most    Limits
-	names   map[string]bool
+	names   map[string]listed
 	bytes   int64 // of all names
 }
 
@@ -145,6 +172,13 @@ func (f *finder) read(record string) error {
 		f.marker, err = parseTime(said)
 		return err
 	}
+	if said, ok := strings.CutPrefix(record, "@"); ok {
+		var err error
+		if f.clock, err = strconv.ParseInt(said, 10, 64); err != nil {
+			return fmt.Errorf("the node reports %.100q as its time", said)
+		}
+		return nil
+	}
 	said, name, ok := strings.Cut(record, " ./")
 	if !ok || f.current < 0 {
 		return fmt.Errorf("the node lists %.100q, which matches no pattern", record)
@@ -152,8 +186,9 @@ func (f *finder) read(record string) error {
 	if name = path.Join(f.base, name); !f.globs[f.current].match(name) {
 		return nil
 	}
+	l := listed{name: name}
 	if said != "-" {
-		changed, err := parseTime(said)
+		changed, err := f.stamp(&l, said)
 		if err != nil {
 			return err
 		}
@@ -161,7 +196,27 @@ func (f *finder) read(record string) error {
 			return nil
 		}
 	}
-	return f.keep(name)
+	return f.keep(l)
+}
+
+// A file that has changed within the last stampPatience may change again at the same time, as far as the node's file
+// system can tell.
+var stampPatience = 2 * time.Second
+
+// stamp reads the time of a file's last change, and its stamp if the node reports its size too.
+func (f *finder) stamp(l *listed, said string) (changed time.Time, err error) {
+	text := said
+	if f.clock != 0 {
+		i := strings.LastIndexByte(said, ' ')
+		if l.size, err = strconv.ParseInt(said[i+1:], 10, 64); err != nil || i < 0 || l.size < 0 {
+			return changed, fmt.Errorf("the node reports %.100q as the time and size of a file", said)
+		}
+		text = said[:i]
+	}
+	if changed, err = parseTime(text); err == nil && f.clock != 0 && time.Unix(f.clock, 0).Sub(changed) >= stampPatience {
+		l.stamp = said
+	}
+	return changed, err
 }
 
 // turn begins the names of another glob. A dot follows the number if the glob names a file and not a folder.
@@ -179,18 +234,18 @@ func (f *finder) turn(number string) error {
 }
 
 // keep adds a name. On average names may have 256 bytes, which bounds the memory for them.
-func (f *finder) keep(name string) error {
+func (f *finder) keep(l listed) error {
 	const each = 256
-	if f.names[name] {
+	if _, twice := f.names[l.name]; twice {
 		return nil
 	}
 	if int64(len(f.names)) >= f.most.files() {
 		return &LimitError{Files: true, Most: f.most.Files}
 	}
-	if f.bytes += int64(len(name)); f.bytes/each > max(f.most.files(), listingFiles) {
+	if f.bytes += int64(len(l.name)); f.bytes/each > max(f.most.files(), listingFiles) {
 		return errListing
 	}
-	f.names[name] = true
+	f.names[l.name] = l
 	return nil
 }
 

@@ -169,6 +169,7 @@ func FuzzMatching(f *testing.F) {
 	for _, s := range []string{
 		"//#0\n//- ./a\n//- ./b\nc\n", "//#1.\n//- ./f\n", "//=2024-01-02 03:04:05.678 +0000\n//#0\n//2024-01-02 03:04:05.6 +0000 ./x\n//#2\n",
 		"//#9\n", "//- ./a", "//#0\n//- ../x\n//- ./../x\n", "//#-1", "//#0x0\n",
+		"//=2024-01-02 03:04:05.678 +0000\n//@1704164650\n//#0\n//2024-01-02 03:04:05.7 +0000 12 ./x\n", "//@1\n//#0\n//7 ./x\n", "//@x\n",
 	} {
 		f.Add(s)
 	}
@@ -179,7 +180,14 @@ func FuzzMatching(f *testing.F) {
 		globs = append(globs, g)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		names, err := matching(globs, strings.NewReader(text), Limits{Files: 10})
+		found, err := matching(globs, strings.NewReader(text), Limits{Files: 10})
+		var names []string
+		for i := range found {
+			names = append(names, found[i].name)
+			if found[i].size < 0 {
+				t.Errorf("%q lists %+v", text, found[i])
+			}
+		}
 		if len(names) > 10 || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) || err != nil && names != nil {
 			t.Errorf("%q lists %q, %v", text, names, err)
 		}
@@ -193,8 +201,12 @@ func FuzzSums(f *testing.F) {
 	f.Add(line+line, 1)
 	f.Add(strings.TrimSpace(line), 1)
 	f.Add("what", 1)
+	f.Add(line+"-\n", 2)
 	f.Fuzz(func(t *testing.T, text string, n int) {
-		sums, err := readSums(strings.NewReader(text), n)
+		if sums, err := readSums(strings.NewReader(text), n, true); err == nil && len(sums) != max(n, 0) {
+			t.Errorf("%q has %d sums, some gone, want %d", text, len(sums), n)
+		}
+		sums, err := readSums(strings.NewReader(text), n, false)
 		if err == nil && len(sums) != max(n, 0) {
 			t.Errorf("%q has %d sums, want %d", text, len(sums), n)
 		}

@@ -19,8 +19,9 @@ import (
 // Its methods may be called concurrently.
 type landing struct {
 	*tally
-	root *os.Root
-	name string // its name in errors
+	meter *meter
+	root  *os.Root
+	name  string // its name in errors
 
 	mu       sync.Mutex
 	here     *os.Root // the folder that was used last, or nil
@@ -28,7 +29,7 @@ type landing struct {
 }
 
 // openLanding opens the folder dir, which the caller chose: it may be a link.
-func openLanding(dir string, most Limits) (*landing, error) {
+func openLanding(dir string, most Limits, progress Progress) (*landing, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -36,7 +37,13 @@ func openLanding(dir string, most Limits) (*landing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &landing{tally: newTally(most), root: root, name: dir}, nil
+	return &landing{tally: newTally(most), meter: newMeter(progress), root: root, name: dir}, nil
+}
+
+// begin starts another try.
+func (l *landing) begin() {
+	l.tally.begin()
+	l.meter.rewind()
 }
 
 func (l *landing) close() error {
@@ -50,7 +57,7 @@ func (l *landing) below(local string) (*landing, error) {
 	if err != nil {
 		return nil, l.explain(err)
 	}
-	return &landing{tally: l.tally, root: sub, name: filepath.Join(l.name, local)}, nil
+	return &landing{tally: l.tally, meter: l.meter, root: sub, name: filepath.Join(l.name, local)}, nil
 }
 
 // enter opens a folder in another one, and makes it if it is missing.
@@ -173,7 +180,7 @@ func (l *landing) file(name, local string, mode fs.FileMode, size int64, content
 	a := arrival{File: File{Name: name, Size: size}, local: local}
 	return a, l.place(local, func(folder *os.Root, stage string) (func() error, error) {
 		f, err := folder.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		return func() error { return a.write(f, mode, content, summed) }, err
+		return func() error { return a.write(f, mode, l.meter.counts(content), summed) }, err
 	})
 }
 

@@ -147,7 +147,7 @@ func TestSFTPRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			outer := hostileFolder(t)
-			l, err := openLanding(filepath.Join(outer, "to/in"), Limits{Bytes: 1e6, Files: 1e4})
+			l, err := openLanding(filepath.Join(outer, "to/in"), Limits{Bytes: 1e6, Files: 1e4}, nil)
 			must(t, err)
 			defer l.close()
 			l.begin()
@@ -172,7 +172,7 @@ func TestSFTPRefuses(t *testing.T) {
 func TestSFTPReadsNoMoreThanItsSize(t *testing.T) {
 	s := &liar{lists: map[string][]liarFile{"/x": {{name: "a", mode: 0o644, size: 4}}}, opened: liarFile{name: "a", mode: 0o644, size: 4}, content: strings.Repeat("evil", 1<<20)}
 	dir := t.TempDir()
-	l, err := openLanding(dir, Limits{Bytes: 4})
+	l, err := openLanding(dir, Limits{Bytes: 4}, nil)
 	must(t, err)
 	defer l.close()
 	must(t, l.getTree(t.Context(), s.serve(t), "/x", "", RefuseOutside))
@@ -187,7 +187,7 @@ func TestSFTPLinks(t *testing.T) {
 		{name: "in", mode: fs.ModeSymlink, link: "mine"}, {name: "out", mode: fs.ModeSymlink, link: "../../home/.ssh"}, {name: "absolute", mode: fs.ModeSymlink, link: "/etc"},
 	}}}
 	outer := hostileFolder(t)
-	l, err := openLanding(filepath.Join(outer, "to/in"), Limits{})
+	l, err := openLanding(filepath.Join(outer, "to/in"), Limits{}, nil)
 	must(t, err)
 	defer l.close()
 	must(t, l.getTree(t.Context(), s.serve(t), "/x", "", RefuseOutside))

@@ -89,12 +89,12 @@ func TestShells(t *testing.T) {
 			entries := []Entry{{Local: local, Remote: "sy"}}
 			for _, change := range []func(){func() {}, func() {}, func() { os.RemoveAll(filepath.Join(local, "-rf")) }} {
 				change()
-				if _, err := r.Sync(t.Context(), entries); err != nil {
+				if _, err := r.Sync(t.Context(), entries, nil); err != nil {
 					t.Error(err)
 				}
 				contents(t, local).compare(t, filepath.Join(r.Dir, "sy"))
 			}
-			if stats, err := r.Sync(t.Context(), entries); err != nil || stats.Sent != 0 {
+			if stats, err := r.Sync(t.Context(), entries, nil); err != nil || stats.Sent != 0 {
 				t.Errorf("nothing changed: %v, %v", stats, err)
 			}
 			noneStaged(t, r)

@@ -55,8 +55,8 @@ func (s Stats) String() string {
 // Sync makes the entries the same on the node, and sends only what changed since the last Sync. The node records in
 // State what was sent. A file is sent if its SHA-256 or mode here has changed, or if the node's file is missing or was
 // written since, by its time. A file that an earlier Sync sent and that no longer exists here is removed there; files
-// that Sync did not send are left alone. Symbolic links are treated as by Upload, as Entry.Links says.
-func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
+// that Sync did not send are left alone. Symbolic links are treated as by Upload, as Entry.Links says. Progress may be nil.
+func (r *Remote) Sync(ctx context.Context, entries []Entry, progress Progress) (Stats, error) {
 	var open roots
 	defer open.close()
 	items, err := r.gather(entries, &open)
@@ -68,7 +68,7 @@ func (r *Remote) Sync(ctx context.Context, entries []Entry) (Stats, error) {
 	}
 	var stats Stats
 	err = retry(ctx, func() (err error) {
-		stats, err = r.sync(ctx, entries, items)
+		stats, err = r.sync(ctx, entries, items, newMeter(progress))
 		return err
 	})
 	stats.Digest = fmt.Sprintf("%x", sha256.Sum256(encodeManifest(items)))
@@ -153,7 +153,7 @@ func sumItems(ctx context.Context, items []item) error {
 	return g.Wait()
 }
 
-func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats, error) {
+func (r *Remote) sync(ctx context.Context, entries []Entry, items []item, m *meter) (Stats, error) {
 	state := r.State
 	if state == "" {
 		state = path.Clean(r.Dir) + ".sync"
@@ -200,7 +200,8 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item) (Stats
 	slices.Sort(d.emptied)
 	slices.Reverse(d.emptied)
 	d.manifest = encodeManifest(items)
-	return stats, r.send(ctx, d, newMeter(nil), func() ([]item, error) { return changed, nil })
+	m.expect(sizeOf(changed))
+	return stats, r.send(ctx, d, m, func() ([]item, error) { return changed, nil })
 }
 
 // readState prints the manifest, and then each file and link that exists and is not newer than the manifest.

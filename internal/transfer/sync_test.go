@@ -24,7 +24,7 @@ func TestSync(t *testing.T) {
 		digest := ""
 		step := func(name string, stats Stats) {
 			t.Helper()
-			got, err := r.Sync(t.Context(), entries)
+			got, err := r.Sync(t.Context(), entries, nil)
 			if got.Digest == digest && got.Sent > 0 && !strings.Contains(name, "repaired") || got.Digest != digest && name == "nothing changed" {
 				t.Errorf("%s: the digest is %q, and was %q", name, got.Digest, digest)
 			}
@@ -71,13 +71,13 @@ func TestSync(t *testing.T) {
 
 		must(t, os.RemoveAll(at))
 		delete(want, "theirs")
-		got, err := r.Sync(t.Context(), entries)
+		got, err := r.Sync(t.Context(), entries, nil)
 		if err != nil || got.Sent != 7 {
 			t.Errorf("all gone on the node: %+v, %v", got, err)
 		}
 
 		entries = entries[1:]
-		if _, err := r.Sync(t.Context(), entries); err != nil || exists(at) {
+		if _, err := r.Sync(t.Context(), entries, nil); err != nil || exists(at) {
 			t.Errorf("an entry that is gone stays, %v", err)
 		}
 	})
@@ -90,7 +90,7 @@ func TestSyncIntoDirItself(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(local, "pkg"), 0o750))
 	write(t, filepath.Join(r.Dir, "theirs"), "kept")
 	for i := range 2 {
-		stats, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: "."}, {Local: filepath.Join(local, "pkg/f"), Remote: "pkg/g"}})
+		stats, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: "."}, {Local: filepath.Join(local, "pkg/f"), Remote: "pkg/g"}}, nil)
 		if stats.Digest = ""; err != nil || stats != (Stats{Files: 2, Sent: 2 - 2*i, Bytes: int64(2 - 2*i)}) {
 			t.Errorf("%+v, %v", stats, err)
 		}
@@ -100,11 +100,11 @@ func TestSyncIntoDirItself(t *testing.T) {
 		t.Errorf("mode is %v, %v", info.Mode(), err)
 	}
 	for _, remote := range []string{"", "/abs", "../up", "a/../../b", "nul\x00"} {
-		if _, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: remote}}); err == nil {
+		if _, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: remote}}, nil); err == nil {
 			t.Errorf("Sync accepts the path %q", remote)
 		}
 	}
-	if _, err := r.Sync(t.Context(), []Entry{{Local: filepath.Join(local, "no"), Remote: "x"}}); err == nil {
+	if _, err := r.Sync(t.Context(), []Entry{{Local: filepath.Join(local, "no"), Remote: "x"}}, nil); err == nil {
 		t.Error("Sync accepts a missing local path")
 	}
 }
@@ -115,7 +115,7 @@ func TestSyncSurvivesCuts(t *testing.T) {
 	text := strings.Repeat("0123456789", 1<<20)
 	tree{"a": text, "b": text}.make(t, local)
 	link.CutAfter(5 << 20)
-	stats, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: "s"}})
+	stats, err := r.Sync(t.Context(), []Entry{{Local: local, Remote: "s"}}, nil)
 	if err != nil || stats.Sent != 2 || link.Dials() < 2 {
 		t.Errorf("%+v, %v, %d connections", stats, err, link.Dials())
 	}

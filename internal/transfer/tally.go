@@ -3,6 +3,7 @@ package transfer
 import (
 	"fmt"
 	"hash/maphash"
+	"path/filepath"
 	"sync"
 )
 
@@ -43,6 +44,14 @@ func newTally(most Limits) *tally {
 func (t *tally) begin() {
 	t.try++
 	t.leftOut = outside{}
+}
+
+// preload counts files that arrived in earlier calls, and that this one may replace.
+func (t *tally) preload(files []File) {
+	for _, f := range files {
+		t.names[t.key(filepath.FromSlash(f.Name))] = claimed{t.try, fileKind, f.Size}
+		t.bytes += f.Size
+	}
 }
 
 func (t *tally) key(local string) [2]uint64 {

@@ -11,11 +11,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ssh"
+	"github.com/pkg/sftp"
 )
 
 // Tools lists the programs of a node.
@@ -26,9 +28,17 @@ type Tools struct {
 	SHA256 string
 }
 
+// A Client runs commands where the files are: an [*ssh.Client] on a machine, or one that runs them in a container there.
+type Client interface {
+	Open(ctx context.Context, command string) (*ssh.Session, error)
+	Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
+	// SFTP opens an SFTP session. It is used if Tools lacks tar.
+	SFTP(ctx context.Context, received func(n int) error) (*sftp.Client, error)
+}
+
 // A Remote accesses the files of one node. Its methods can be called concurrently. It may be copied.
 type Remote struct {
-	Client *ssh.Client
+	Client Client
 	Tools  Tools
 	// Dir is the absolute path on the node at which relative ones start.
 	Dir string

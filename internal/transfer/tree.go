@@ -28,8 +28,23 @@ func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) er
 	}
 	d := delivery{at: at, mode: info.Mode().Perm(), keepTimes: true}
 	return retry(ctx, func() error {
-		return r.send(ctx, d, newMeter(o.Progress), func() ([]item, error) { return r.lacking(ctx, at, items) })
+		m := newMeter(o.Progress)
+		return r.send(ctx, d, m, func() ([]item, error) {
+			lacking, err := r.lacking(ctx, at, items)
+			m.expect(sizeOf(lacking))
+			return lacking, err
+		})
 	})
+}
+
+// sizeOf returns how many bytes of content items have.
+func sizeOf(items []item) (size int64) {
+	for i := range items {
+		if items[i].mode.IsRegular() {
+			size += items[i].size
+		}
+	}
+	return size
 }
 
 // Check returns the error that Upload of a local file or folder would return for its links, or because it cannot be

@@ -104,6 +104,7 @@ func (l *landing) unpackFile(archive io.Reader, base, local string) error {
 		case !isFile(h):
 			return errKind(h)
 		}
+		l.meter.expect(h.Size)
 		err := l.count(base, local, fileKind, h.Size)
 		if err == nil {
 			_, err = l.file(base, local, fs.FileMode(h.Mode&0o777), h.Size, content, false)

@@ -168,7 +168,7 @@ func TestUnpackTreeRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			outer := hostileFolder(t)
 			for range 2 {
-				l, err := openLanding(filepath.Join(outer, "to/in"), Limits{})
+				l, err := openLanding(filepath.Join(outer, "to/in"), Limits{}, nil)
 				must(t, err)
 				l.begin()
 				err = l.unpackTree(bytes.NewReader(tt.archive), RefuseOutside)
@@ -190,7 +190,7 @@ func TestUnpackTreeTakes(t *testing.T) {
 	outer := hostileFolder(t)
 	in := filepath.Join(outer, "to/in")
 	for range 2 {
-		l, err := openLanding(in, Limits{})
+		l, err := openLanding(in, Limits{}, nil)
 		must(t, err)
 		l.begin()
 		must(t, l.unpackTree(bytes.NewReader(packed(t,
@@ -216,7 +216,7 @@ func TestUnpackTreeTakes(t *testing.T) {
 
 func TestDownloadedModes(t *testing.T) {
 	dir := t.TempDir()
-	l, err := openLanding(dir, Limits{})
+	l, err := openLanding(dir, Limits{}, nil)
 	must(t, err)
 	defer l.close()
 	must(t, l.unpackTree(bytes.NewReader(packed(t, tarDir("d"), tarFile("f"), &tar.Header{Typeflag: tar.TypeReg, Name: "closed", Mode: 0o4000})), RefuseOutside))
@@ -243,7 +243,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 			for links, placed := range map[Links]bool{RefuseOutside: tt.placed, SkipOutside: tt.placed, KeepOutside: true} {
 				outer := hostileFolder(t)
 				in := filepath.Join(outer, "to/in")
-				l, err := openLanding(in, Limits{})
+				l, err := openLanding(in, Limits{}, nil)
 				must(t, err)
 				must(t, l.unpackTree(bytes.NewReader(packed(t, tarLink(tt.name, tt.target), tarFile("after"))), links))
 				err = l.leftOut.err("links")
@@ -286,7 +286,7 @@ func TestUnpackFileRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			outer := t.TempDir()
 			tree{"home/.ssh/config": "untouched"}.make(t, outer)
-			l, err := openLanding(outer, Limits{})
+			l, err := openLanding(outer, Limits{}, nil)
 			must(t, err)
 			defer l.close()
 			l.begin()
@@ -321,7 +321,7 @@ func TestUnpackFilesRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			outer := t.TempDir()
 			tree{"victim": "untouched", "in/c": "kept"}.make(t, outer)
-			l, err := openLanding(filepath.Join(outer, "in"), Limits{})
+			l, err := openLanding(filepath.Join(outer, "in"), Limits{}, nil)
 			must(t, err)
 			defer l.close()
 			l.begin()
@@ -352,7 +352,7 @@ func TestCheckLooksAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outer := t.TempDir()
 			write(t, filepath.Join(outer, "victim"), "evil")
-			l, err := openLanding(filepath.Join(outer, "in"), Limits{})
+			l, err := openLanding(filepath.Join(outer, "in"), Limits{}, nil)
 			must(t, err)
 			defer l.close()
 			arrived := map[string]arrival{}
@@ -387,7 +387,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			l, err := openLanding(dir, tt.most)
+			l, err := openLanding(dir, tt.most, nil)
 			must(t, err)
 			defer l.close()
 			for range 3 { // the same names again do not count twice
@@ -412,7 +412,7 @@ func TestLimits(t *testing.T) {
 // TestHeaderWithoutEnd sends extensions of a header without end. The header itself never comes.
 func TestHeaderWithoutEnd(t *testing.T) {
 	long := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("n", 200), Format: tar.FormatGNU})[:1024]
-	l, err := openLanding(t.TempDir(), Limits{})
+	l, err := openLanding(t.TempDir(), Limits{}, nil)
 	must(t, err)
 	defer l.close()
 	endless := &repeated{text: long}
@@ -465,7 +465,7 @@ func FuzzUnpack(f *testing.F) {
 				return err
 			},
 		} {
-			l, err := openLanding(filepath.Join(outer, "to/in"), Limits{Bytes: 1 << 20, Files: 100})
+			l, err := openLanding(filepath.Join(outer, "to/in"), Limits{Bytes: 1 << 20, Files: 100}, nil)
 			must(t, err)
 			l.begin()
 			take(l, bytes.NewReader(archive))

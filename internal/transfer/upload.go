@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"sync"
 )
 
 // Options are the options of Upload.
@@ -16,10 +15,8 @@ type Options struct {
 	// Exclude are patterns, as in .gitignore, of files to leave out of a folder.
 	Exclude []string
 	// Links decides about links that lead out of a folder.
-	Links Links
-	// Progress is called with the number of content bytes sent so far, by one goroutine at a time. The count starts
-	// again if the transfer does.
-	Progress func(sent int64)
+	Links    Links
+	Progress Progress
 }
 
 // Upload copies a file or a folder to the node. It puts it exactly at remote, and makes the parent folders: a file
@@ -63,6 +60,7 @@ func (r *Remote) uploadFile(ctx context.Context, local, at string, m *meter) err
 	}
 	defer o.close()
 	f, info := o.file, o.info
+	m.expect(info.Size())
 	if info.Size() > bulkSize {
 		return r.uploadBulk(ctx, f, info, at, m)
 	}
@@ -158,34 +156,3 @@ type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }
 )
-
-// A meter counts the bytes sent and reports them to Options.Progress.
-type meter struct {
-	mu   sync.Mutex
-	sent int64
-	tell func(int64)
-}
-
-func newMeter(tell func(int64)) *meter { return &meter{tell: tell} }
-
-// count returns w with its bytes counted.
-func (m *meter) count(w io.Writer) io.Writer {
-	if m.tell == nil {
-		return w
-	}
-	return &counted{m, w}
-}
-
-type counted struct {
-	m *meter
-	w io.Writer
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	c.m.sent += int64(n)
-	c.m.tell(c.m.sent)
-	return n, err
-}

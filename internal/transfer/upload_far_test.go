@@ -66,7 +66,7 @@ func TestUploadFar(t *testing.T) {
 		must(t, os.Chtimes(local, then, then))
 		var sent int64
 		before := sessions(s)
-		must(t, r.Upload(t.Context(), local, "deep/-x 'q'\n\xff", Options{Progress: func(n int64) { sent = n }}))
+		must(t, r.Upload(t.Context(), local, "deep/-x 'q'\n\xff", Options{Progress: func(n, _ int64) { sent = n }}))
 		if sent != int64(size) {
 			t.Errorf("%d bytes reported of %d", sent, size)
 		}
@@ -93,7 +93,7 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 			// Each session stays open until a second connection is open. If a session ended first, another part could
 			// use its connection.
 			deadline := time.Now().Add(time.Minute)
-			elsewhere := func(int64) {
+			elsewhere := func(int64, int64) {
 				for link.Dials() < 2 && time.Now().Before(deadline) {
 					time.Sleep(time.Millisecond)
 				}
@@ -126,7 +126,7 @@ func TestUploadFarIsCut(t *testing.T) {
 				at := filepath.Join(r.Dir, "f")
 				write(t, at, "the old one")
 				cut := false
-				must(t, r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+				must(t, r.Upload(t.Context(), name, "f", Options{Progress: func(n, _ int64) {
 					if n >= after && !cut {
 						cut = true
 						arrived(t, at, []byte("the old one"))
@@ -194,7 +194,7 @@ func TestUploadFarIsCutForGood(t *testing.T) {
 	at := filepath.Join(r.Dir, "f")
 	write(t, at, "the old one")
 	cuts, last := 0, int64(0)
-	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n, _ int64) {
 		if last < 4<<20 && n >= 4<<20 {
 			cuts++
 			link.Cut()
@@ -217,7 +217,7 @@ func TestUploadFarLosesAPart(t *testing.T) {
 	at := filepath.Join(r.Dir, "f")
 	write(t, at, "the old one")
 	killed := 0
-	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n int64) {
+	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n, _ int64) {
 		if n >= 6<<20 && killed == 0 {
 			killed = killPart(t, r)
 		}

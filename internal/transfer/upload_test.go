@@ -218,7 +218,7 @@ func TestUploadFile(t *testing.T) {
 		must(t, os.WriteFile(local, content, 0o754))
 		must(t, os.Chmod(local, 0o754))
 		var sent int64
-		must(t, r.Upload(t.Context(), local, "deep/er/-x 'q'\n\xff", Options{Progress: func(n int64) { sent = n }}))
+		must(t, r.Upload(t.Context(), local, "deep/er/-x 'q'\n\xff", Options{Progress: func(n, _ int64) { sent = n }}))
 		at := filepath.Join(r.Dir, "deep/er/-x 'q'\n\xff")
 		got, err := os.ReadFile(at)
 		must(t, err)
@@ -357,7 +357,7 @@ func TestUploadCancelled(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(local, "f"), make([]byte, 40<<20), 0o644))
 		for _, up := range []string{local, filepath.Join(local, "f")} {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := r.Upload(ctx, up, "x", Options{Progress: func(n int64) {
+			err := r.Upload(ctx, up, "x", Options{Progress: func(n, _ int64) {
 				if n > 1<<20 {
 					cancel()
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/steps"
 )
 
 // A HeldCall is a call that an earlier client made and that this one has adopted.
@@ -75,16 +76,23 @@ func (c *Client) Held() []HeldCall {
 // Collect waits for an adopted call, as [Client.Call] waits. Each can be collected once. The error is [ErrUnknownCall]
 // for any other call, and [ErrStream] for one with a stream.
 func (c *Client) Collect(ctx context.Context, id uint64) (codec.Body, error) {
-	return c.collect(ctx, id, 0, nil, false)
+	return c.collect(ctx, id, Collection{}, false)
 }
 
-// CollectHold is to Collect what [Client.Hold] is to Call. timeout is the call's; stats are as in [Request.Stats].
-func (c *Client) CollectHold(ctx context.Context, id uint64, timeout time.Duration, stats *Stats) (result codec.Body, release func(), err error) {
-	result, err = c.collect(ctx, id, timeout, stats, true)
+// A Collection is a request for the rest of an adopted call. The fields are as in [Request].
+type Collection struct {
+	Timeout time.Duration
+	Stats   *Stats
+	Step    func(steps.Step)
+}
+
+// CollectHold is to Collect what [Client.Hold] is to Call.
+func (c *Client) CollectHold(ctx context.Context, id uint64, want Collection) (result codec.Body, release func(), err error) {
+	result, err = c.collect(ctx, id, want, true)
 	return result, func() { c.release(id) }, err
 }
 
-func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, stats *Stats, hold bool) (codec.Body, error) {
+func (c *Client) collect(ctx context.Context, id uint64, want Collection, hold bool) (codec.Body, error) {
 	c.mu.Lock()
 	call := c.earlier[id]
 	switch {
@@ -96,7 +104,7 @@ func (c *Client) collect(ctx context.Context, id uint64, timeout time.Duration, 
 		return codec.Body{}, fmt.Errorf("function %s: %w", call.Function, ErrStream)
 	}
 	delete(c.earlier, id)
-	call.quiet, call.hold, call.clock, call.Stats = false, hold, c.hello.clock(timeout), stats
+	call.quiet, call.hold, call.clock, call.Stats, call.Step = false, hold, c.hello.clock(want.Timeout), want.Stats, want.Step
 	if c.link != nil && c.calls[id] == call {
 		c.link.out.push(frameCollect, id, nil)
 	}

@@ -134,7 +134,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 	if _, err := c.Collect(t.Context(), idEcho); !errors.Is(err, ErrUnknownCall) {
 		t.Errorf("collected twice: err = %v", err)
 	}
-	_, release, err := c.CollectHold(t.Context(), idFail, 0, nil)
+	_, release, err := c.CollectHold(t.Context(), idFail, Collection{})
 	var remote *RemoteError
 	if !errors.As(err, &remote) || !errors.Is(err, errRegistered) || remote.Function != "fail" {
 		t.Errorf("err = %v", err)
@@ -153,7 +153,7 @@ func TestAdoptFromAKilledClient(t *testing.T) {
 	if got, want := heldIDs(last), []uint64{idFail, idRunning, idCancelled}; !slices.Equal(got, want) {
 		t.Fatalf("held %v, want %v", got, want)
 	}
-	_, release, err = last.CollectHold(t.Context(), idFail, 0, nil)
+	_, release, err = last.CollectHold(t.Context(), idFail, Collection{})
 	if !errors.Is(err, errRegistered) {
 		t.Errorf("err = %v", err)
 	}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/overdue"
+	"github.com/gputrain/gputrain/internal/steps"
 )
 
 // A Request is one call of a function.
@@ -31,6 +33,9 @@ type Request struct {
 	Timeout time.Duration
 	// Stats, unless nil, is set before Call returns if the node has answered.
 	Stats *Stats
+	// Step, unless nil, is called with the steps that the function reports, the last one before Call returns. It must not
+	// block.
+	Step func(steps.Step)
 }
 
 // Stats are the node's report of an ended call. They are not checked, except that no number is negative.
@@ -49,8 +54,9 @@ type Stats struct {
 // may have run; no other error leaves that open. A broken stream is no error: the call goes on.
 //
 // When ctx ends, the function's context is cancelled and Call waits for the function to return, for the client's grace
-// at most. If the function then returns a result, that is Call's result. Otherwise the error is that of ctx, and also
-// [ErrAbandoned] if the function had not returned: it may run on, and its result is dropped.
+// at most, or for what the cause of that end says: see cutoff.Grace. If the function then returns a result, that is
+// Call's result. Otherwise the error is that of ctx, and also [ErrAbandoned] if the function had not returned: it may
+// run on, and its result is dropped.
 //
 // After Timeout the function's context ends on the node, with the same grace. The error is then what the function
 // returns, with TimedOut set; if the function returns the context's error, it is context.DeadlineExceeded. A node that
@@ -109,6 +115,7 @@ type call struct {
 
 	// The fields below are guarded by the client.
 	cancelled bool
+	why       error           // it was cancelled
 	quiet     bool            // adopted and not collected: the daemon does not send the result
 	pending   *arrivingResult // a result whose stream has items missing
 	members   uint64          // the id of Members on the link that the call is sent to
@@ -271,8 +278,8 @@ func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 			waiting = false
 		}
 	}
-	c.cancel(call)
-	grace := time.NewTimer(c.hello.Grace)
+	c.cancel(call, context.Cause(ctx))
+	grace := time.NewTimer(cutoff.Grace(ctx, c.hello.Grace))
 	defer grace.Stop()
 	select {
 	case <-call.done:
@@ -293,13 +300,13 @@ func (c *Client) wait(ctx context.Context, call *call) (codec.Body, error) {
 func (c *call) outcome() (codec.Body, error) { return c.result, c.err }
 
 // cancel ends the function's context, or withholds the call if it was not sent.
-func (c *Client) cancel(call *call) {
+func (c *Client) cancel(call *call, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls[call.ID] != call || call.cancelled {
 		return
 	}
-	call.cancelled = true
+	call.cancelled, call.why = true, why
 	switch {
 	case (c.link == nil || call.large != nil) && !call.mayRun():
 		call.finish(codec.Body{}, fmt.Errorf("function %s was not called: %w", call.Function, context.Canceled))
@@ -308,7 +315,7 @@ func (c *Client) cancel(call *call) {
 		if call.large != nil {
 			call.sentTo.drop(call.large) // the daemon answers for what it has received
 		}
-		c.link.out.push(frameCancel, call.ID, nil)
+		c.link.out.push(frameCancel, call.ID, markOf(why))
 	}
 }
 

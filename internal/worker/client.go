@@ -81,7 +81,7 @@ func Dial(ctx context.Context, open OpenFunc, h Hello) (*Client, error) {
 		open: open, hello: h, name: rand.Text(), done: make(chan struct{}),
 		// Ids of different clients must differ: one may adopt another's calls.
 		idBase: uint64(binary.BigEndian.Uint32(base[:])) << 32,
-		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, pings: pings{waiting: map[uint64]chan struct{}{}},
+		calls:  map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, pings: pings{waiting: map[uint64]*ping{}},
 	}
 	if c.hello.Reachable == nil {
 		c.hello.Reachable = func() bool {

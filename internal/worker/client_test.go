@@ -321,6 +321,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A hastyError is a cause that leaves a function 10 ms: see cutoff.Grace.
+type hastyError struct{}
+
+func (hastyError) Error() string            { return "in haste" }
+func (hastyError) KillGrace() time.Duration { return 10 * time.Millisecond }
+
 func TestFunctionThatIgnoresItsContext(t *testing.T) {
 	m := newMeeting(t)
 	c := dial(t, startNode(t), Hello{Grace: 10 * time.Millisecond})
@@ -334,6 +340,17 @@ func TestFunctionThatIgnoresItsContext(t *testing.T) {
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrAbandoned) {
 		t.Errorf("err = %v", err)
+	}
+	patient := dial(t, startNode(t), Hello{Grace: time.Hour})
+	hasty, why := context.WithCancelCause(t.Context()) // the cause says that the grace is too long
+	go func() {
+		_, err := patient.Call(hasty, Request{Function: "stubborn", Arg: body(m.arg())})
+		failed <- err
+	}()
+	m.accept(t)
+	why(hastyError{})
+	if err := <-failed; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrAbandoned) {
+		t.Errorf("in haste: %v", err)
 	}
 	_, err := c.Call(t.Context(), Request{Function: "stubborn", Arg: body(m.arg()), Timeout: time.Millisecond})
 	var remote *RemoteError

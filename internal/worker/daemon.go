@@ -46,9 +46,10 @@ type served struct {
 	id      uint64
 	header  callHeader
 	grace   time.Duration
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	stream  *Stream // nil if the call has none
 	scratch *scratch
+	steps   reporter
 
 	// The fields below are guarded by the daemon.
 	running  bool // its function has not returned
@@ -154,7 +155,11 @@ func (d *daemon) admit(s *session, h hello) *rejection {
 		if state, ok := theirs[id]; ok && c.stream != nil {
 			c.stream.attach(id, s.out, state.Received, state.Taken)
 		}
-		if c.finished && !c.quiet {
+		if c.quiet {
+			continue
+		}
+		c.steps.addTo(s, true)
+		if c.finished {
 			s.sendResult(c)
 		}
 	}
@@ -171,10 +176,11 @@ func (d *daemon) collect(s *session, id uint64) {
 		return
 	}
 	c.quiet = false
+	c.steps.addTo(s, true)
 	if c.finished {
 		s.sendResult(c)
-		s.out.kick(false)
 	}
+	s.out.kick(false)
 }
 
 // leave records that a connection is over.
@@ -198,7 +204,9 @@ func (d *daemon) start(s *session, id uint64, header callHeader, arg codec.Body)
 	meta.Node = d.owner.Node
 	meta.scratch = newScratch(meta.Node, header.Place)
 	c := &served{id: id, header: header, grace: d.owner.Grace, scratch: meta.scratch, running: true, from: printed}
-	ctx, cancel := context.WithCancel(ContextWithMeta(context.Background(), meta))
+	c.steps.d, c.steps.call = d, c
+	meta.reporter = &c.steps
+	ctx, cancel := context.WithCancelCause(ContextWithMeta(context.Background(), meta))
 	c.cancel = cancel
 	if header.Flags&flagStream != 0 {
 		c.stream = NewStream()
@@ -277,7 +285,7 @@ func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
 
 // returned records that the function of a call has ended.
 func (d *daemon) returned(c *served) {
-	c.cancel()
+	c.cancel(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
@@ -338,6 +346,7 @@ func (d *daemon) finish(c *served, result codec.Body, failure *wireError) {
 		s = nil
 	}
 	if s != nil {
+		c.steps.addTo(s, false)
 		s.sendResult(c)
 	}
 	d.mu.Unlock()
@@ -356,12 +365,12 @@ func (d *daemon) stream(s *session, id uint64) *Stream {
 	return nil
 }
 
-// cancel ends the context of a call.
-func (d *daemon) cancel(s *session, id uint64) {
+// cancel ends the context of a call. A cause of nil is the usual one.
+func (d *daemon) cancel(s *session, id uint64, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.calls[id]; c != nil && d.current == s {
-		c.cancel()
+		c.cancel(cause)
 	}
 }
 
@@ -376,7 +385,7 @@ func (d *daemon) acknowledge(s *session, id uint64) {
 
 // forget drops a call, with d.mu held. A function that still runs is cancelled, and its result is dropped.
 func (d *daemon) forget(c *served) {
-	c.cancel()
+	c.cancel(nil)
 	delete(d.calls, c.id)
 	if !c.running {
 		d.tidy(c)

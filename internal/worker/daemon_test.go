@@ -41,7 +41,7 @@ func TestWaitingResultsAreBounded(t *testing.T) {
 	d.start(s, 2, callHeader{Function: "big"}, codec.Body{})
 	d.start(s, 2, callHeader{Function: "big"}, codec.Body{}) // sent twice
 	d.start(s, 3, callHeader{Function: "big"}, codec.Body{})
-	d.cancel(s, 3)
+	d.cancel(s, 3, nil)
 	select {
 	case <-started:
 		t.Error("a call began with no room for its result")

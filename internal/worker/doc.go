@@ -26,6 +26,11 @@
 // own stream and nothing else. After a broken connection each side reports how many complete items it has received, and
 // the other continues from there. The result has the number of items, and is delivered once they all have arrived.
 //
+// # Steps
+//
+// A function can report steps. The daemon keeps the newest of each call: it sends it ten times a second at most, once more
+// over a new connection or to a client that collects the call, and before the result (report.go).
+//
 // # Output
 //
 // The daemon's stdout and stderr are pipes. It copies them to its original stdout and stderr, and counts the bytes

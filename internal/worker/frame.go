@@ -22,11 +22,12 @@ const (
 	frameItem                          // both: an item of the call's stream, with its start
 	frameItemData                      // both: more of the item
 	frameCredit                        // both: how many items were taken
-	frameCancel                        // client: end the function's context
+	frameCancel                        // client: end the function's context, for the reason in the payload
 	frameAck                           // client: the client has the result, or does not want it
 	frameCollect                       // client: collect the result of an adopted call
-	framePing                          // client
-	framePong                          // node
+	framePing                          // client; with a payload it asks for the stacks of all goroutines
+	framePong                          // node: the answer
+	frameStep                          // node: the newest step of a call
 	frameEnd
 )
 

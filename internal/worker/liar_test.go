@@ -96,6 +96,8 @@ func TestNodesThatBreakTheProtocol(t *testing.T) {
 		"a result twice":                  func(id uint64) []byte { return join(begun(id), begun(id)) },
 		"a result that goes on":           func(id uint64) []byte { return frame(frameData, id, []byte("x")) },
 		"more than was announced":         func(id uint64) []byte { return join(begun(id), frame(frameData, id, make([]byte, maxSmall+1))) },
+		"a step of no call":               func(id uint64) []byte { return frame(frameStep, id+7, encodeWire(wireStep{})) },
+		"a step that is none":             func(id uint64) []byte { return frame(frameStep, id, []byte("x")) },
 		"an item without a stream":        func(id uint64) []byte { return item(id, 0, "x") },
 		"an item of no call":              func(id uint64) []byte { return item(id+7, 0, "x") },
 		"a credit without a stream":       func(id uint64) []byte { return frame(frameCredit, id, []byte{1}) },
@@ -340,6 +342,7 @@ func FuzzResults(f *testing.F) {
 	f.Add(join(frame(frameResult, 2, opening{&failed, codec.Body{}}.appendTo(nil)), item(0, false)))
 	f.Add(join(frame(frameItem, 2, append((&itemHeader{}).appendTo(nil), 9, 0, 'x')), frame(frameItemData, 2, []byte("12345678"))))
 	f.Add(join(frame(frameCredit, 2, []byte{0}), frame(framePong, 1, nil), frame(frameResult, 1, append(header(0), 0xff, 0xff, 0x7f)), small(3)))
+	f.Add(join(frame(frameStep, 1, encodeWire(wireStep{N: -1, Rank: -7, Values: map[string]float64{"": 1}})), frame(frameStep, 2, nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in, node := io.Pipe()
 		c := &Client{hello: Hello{ResultBytes: most}, calls: map[uint64]*call{}, earlier: map[uint64]*call{}, held: map[uint64]bool{}, stop: func() {}}

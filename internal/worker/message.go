@@ -11,7 +11,7 @@ import (
 
 // protocolVersion changes with everything that an older side would not understand. Client and node are the same
 // program, so neither supports two versions; the check detects programs that were mixed up.
-const protocolVersion = 4
+const protocolVersion = 6
 
 const (
 	// Every hello, in every version, begins with helloMagic and the version. The form of a rejection never changes
@@ -146,7 +146,7 @@ const (
 
 func (h *callHeader) appendTo(b []byte) []byte {
 	b = appendString(b, h.Function)
-	for _, n := range [...]uint64{uint64(h.Timeout), h.Members, uint64(h.Place.Rank), uint64(h.Place.Slot), uint64(h.Place.Attempt), h.Flags} {
+	for _, n := range [...]uint64{uint64(h.Timeout), h.Members, uint64(h.Place.Rank), uint64(h.Place.Slot), uint64(h.Place.Attempt), uint64(h.Place.Epoch), uint64(h.Place.MasterPort), h.Flags} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = appendString(b, h.Place.TaskID)
@@ -154,7 +154,9 @@ func (h *callHeader) appendTo(b []byte) []byte {
 	for _, a := range h.Place.Accelerators {
 		b = appendString(b, a)
 	}
-	return b
+	b = appendString(b, h.Place.Units)
+	b = appendString(b, h.Place.Checkpoints)
+	return appendString(b, h.Place.Resume)
 }
 
 // parse reverses appendTo. The parser records mistakes.
@@ -162,12 +164,14 @@ func (h *callHeader) parse(p *parser) {
 	h.Function = string(p.bytes())
 	h.Timeout = time.Duration(p.uint())
 	h.Members = p.uint()
-	h.Place.Rank, h.Place.Slot, h.Place.Attempt = p.size(), p.size(), p.size()
+	h.Place.Rank, h.Place.Slot, h.Place.Attempt, h.Place.Epoch, h.Place.MasterPort = p.size(), p.size(), p.size(), p.size(), p.size()
 	h.Flags = p.uint()
 	h.Place.TaskID = string(p.bytes())
 	for range min(p.size(), len(p.b)) { // each has a byte at least
 		h.Place.Accelerators = append(h.Place.Accelerators, string(p.bytes()))
 	}
+	h.Place.Units = string(p.bytes())
+	h.Place.Checkpoints, h.Place.Resume = string(p.bytes()), string(p.bytes())
 }
 
 // resultHeader begins a result, before its layout.

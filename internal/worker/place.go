@@ -37,12 +37,19 @@ func NewMembers(addrs ...string) *Members {
 type Place struct {
 	// Rank is the node's index among the call's nodes.
 	Rank int
-	// Slot is the node's slot that the call runs in, and Accelerators are that slot's devices.
+	// Slot is the node's slot that the call runs in, or the number in place of it of a call that has accelerators instead.
+	// Accelerators are the devices of either.
 	Slot         int
 	Accelerators []string
+	// Units are those of the node that a call without a slot holds, for a program that adopts it.
+	Units string
 	// TaskID names the task, and Attempt counts its attempts.
 	TaskID  string
 	Attempt int
+	// Epoch is that of a training, or 0, and MasterPort the port at which its nodes meet.
+	Epoch, MasterPort int
+	// Checkpoints is the folder of the task's checkpoints, and Resume the one to go on from. Both may be empty.
+	Checkpoints, Resume string
 }
 
 // Meta is everything that a function can know about where it runs.
@@ -51,7 +58,8 @@ type Meta struct {
 	Addrs []string // the addresses in Members
 	Place Place
 
-	scratch *scratch
+	scratch  *scratch
+	reporter *reporter
 }
 
 // Scratch returns the attempt's own directory, and makes it at the first call. It is removed once the client has
@@ -76,7 +84,9 @@ func MetaFrom(ctx context.Context) (Meta, bool) {
 	if !ok {
 		return Meta{}, false
 	}
-	return *m, true
+	without := *m
+	without.reporter = nil // it is for Report alone
+	return without, true
 }
 
 // ScratchName returns the name of an attempt's directory in NodeFacts.Scratch.

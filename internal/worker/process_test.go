@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/steps"
 	"go.uber.org/goleak"
 )
 
@@ -65,6 +66,18 @@ func TestMain(m *testing.M) {
 	}))
 	Register("meet", onBytes(meet))
 	Register("stubborn", onBytes(func(_ context.Context, arg []byte) ([]byte, error) { return meet(context.Background(), arg) }))
+	Register("steps", onBytes(func(ctx context.Context, arg []byte) ([]byte, error) {
+		for i := range 10_000 {
+			Report(ctx, steps.Step{N: int64(i), Of: 10_001, Rank: -1})
+		}
+		got, err := meet(ctx, arg)
+		Report(ctx, steps.Step{N: 10_000, Rank: 3, Values: map[string]float64{"loss": 0.5, "a b": 1}})
+		return got, err
+	}))
+	Register("cause", onBytes(func(ctx context.Context, arg []byte) ([]byte, error) {
+		_, _ = meet(ctx, arg)
+		return fmt.Append(nil, context.Cause(ctx)), nil
+	}))
 	Register("meetings", onBytes(func(context.Context, []byte) ([]byte, error) {
 		return strconv.AppendInt(nil, meetings.Load(), 10), nil
 	}))

@@ -45,9 +45,10 @@ func (r *receiver) run() error {
 			err = r.itemGoesOn(h)
 		case frameCredit:
 			err = r.credit(h)
+		case frameStep:
+			err = r.stepped(h)
 		case framePong:
-			r.client.pong(h.id)
-			err = r.link.skip(h)
+			err = r.pong(h)
 		case frameFenced:
 			err = ErrFenced
 		default:

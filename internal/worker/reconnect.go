@@ -251,7 +251,7 @@ func (c *Client) adopt(l *link, w welcome) error {
 				call.Stream.attach(id, l.out, streams[id].Received, streams[id].Taken)
 			}
 			if call.cancelled {
-				l.out.push(frameCancel, id, nil)
+				l.out.push(frameCancel, id, markOf(call.why))
 			}
 		case restarted && call.mayRun():
 			call.finish(codec.Body{}, fmt.Errorf("%w: another process has taken its place", ErrWorkerLost))

@@ -101,19 +101,28 @@ func (s *session) handleNext() error {
 	case frameCredit:
 		return s.credit(h)
 	case frameCancel:
+		payload, err := s.payload(h)
+		if err != nil {
+			return err
+		}
 		if a := s.arriving[h.id]; a != nil {
 			// The client has stopped sending the call.
 			delete(s.arriving, h.id)
 			s.d.refuse(s, h.id)
 		}
-		s.d.cancel(s, h.id)
+		s.d.cancel(s, h.id, causeOf(payload))
+		return nil
 	case frameAck:
 		delete(s.arriving, h.id)
 		s.d.acknowledge(s, h.id)
 	case frameCollect:
 		s.d.collect(s, h.id)
 	case framePing:
-		s.out.push(framePong, h.id, nil)
+		var answer payload
+		if h.size > 0 {
+			answer = raw(allStacks())
+		}
+		s.out.push(framePong, h.id, answer)
 	default:
 		return ErrProtocol
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
-	second = 20 * time.Millisecond
+	second, cloud.Second = 20*time.Millisecond, time.Millisecond
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testKeyID, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_SESSION_TOKEN": "",
 		// Ignore the AWS settings of the user that runs the tests, and of the machine.
@@ -128,6 +129,14 @@ func (f *fake) account() (all []driver.Resource) {
 		for _, v := range f.volumes.All(nil) {
 			add(kindVolume, v["VolumeId"], "volume")
 		}
+		for _, a := range f.amis.All(nil) {
+			add("image", a.row["ImageId"], a.row["Name"])
+		}
+		for _, s := range f.snapshots.All(nil) {
+			if f.imageWith(s["SnapshotId"]) == nil {
+				add(kindSnapshot, s["SnapshotId"], tagOf(rowTags(s), "Name"))
+			}
+		}
 		for name, p := range f.profiles {
 			if p.Profile {
 				add(kindProfile, "arn:aws:iam::123456789012:instance-profile/gputrain/"+name, name)
@@ -167,6 +176,7 @@ func (f *fake) foreign() (ids []string) {
 			}, 1)}})
 			ids = append(ids, id)
 		}
+		ids = append(ids, f.foreignImage())
 		id := f.newID("sg")
 		f.groups.Put(nil, id, &group{row: row{"GroupId": id, "GroupName": "gputrain-web", "VpcId": testVPC, "Tags": tags}})
 		ids = append(ids, id)

@@ -40,7 +40,7 @@
 //	    "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSpotPriceHistory",
 //	    "ec2:DescribeImages", "ec2:DescribeVpcs", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 //	    "ec2:DescribeKeyPairs", "ec2:DescribePlacementGroups", "ec2:DescribeLaunchTemplates",
-//	    "ec2:DescribeInstances", "ec2:DescribeVolumes",
+//	    "ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeSnapshots",
 //	    "ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress",
 //	    "ec2:CreateLaunchTemplate", "ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags",
 //	    "ssm:GetParameter", "pricing:GetProducts", "servicequotas:GetServiceQuota"]},
@@ -58,6 +58,7 @@
 // CreateInstanceProfile, TagInstanceProfile, AddRoleToInstanceProfile, GetInstanceProfile,
 // ListInstanceProfiles, RemoveRoleFromInstanceProfile, DeleteInstanceProfile, DeleteRolePolicy,
 // DeleteRole and PassRole. SecurityGroupID makes the two calls that create a group unnecessary.
+// [gputrain.Bake] and [gputrain.DeleteBaked] need ec2:CreateImage, DeregisterImage and DeleteSnapshot.
 //
 // Some of it is optional. Without CreateLaunchTemplate or CreateFleet, machines are run one by
 // one, zone after zone. Without GetParameter, the newest image is found by its name. Without
@@ -70,7 +71,7 @@
 //	    "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
 //	    "ec2:DescribeImages", "ec2:DescribeVpcs", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 //	    "ec2:DescribeKeyPairs", "ec2:DescribePlacementGroups", "ec2:DescribeLaunchTemplates",
-//	    "ec2:DescribeInstances", "ec2:DescribeVolumes",
+//	    "ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeSnapshots",
 //	    "ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances", "ec2:CreateTags"]},
 //	  {"Effect": "Allow", "Resource": "*", "Action": [
 //	    "ec2:TerminateInstances", "ec2:DeleteVolume", "ec2:DeleteSecurityGroup"],
@@ -94,6 +95,15 @@
 // NVIDIA's proprietary or GRID driver, which [Config].AMI names; without it gputrain.Plan shows
 // why they are not rented. [gputrain.Spec].Tags are tags of each machine, its disk and its network
 // card: at most 35, with EC2's characters.
+//
+// # Baked images
+//
+// [gputrain.Bake] makes an AMI of the region, with a snapshot that has the size of the baked machine's
+// disk at most; its price is an estimate, $0.05 a GB and month (us-east-1). Launches from it have a
+// disk of that size at least. It is found by the tags gputrain:baked and gputrain:baked-base, which
+// names the default image and not its release: to bake on a newer release, delete the image first. An
+// AMI in the making has the tags of its pool only, and [gputrain.Reap] deregisters it. It also deletes
+// snapshots whose AMI is gone.
 //
 // # Reservations
 //

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -37,6 +38,7 @@ type awsDriver struct {
 	launcher  *launcher
 	quotas    *quotas
 	reserved  reservation
+	baked     *cloud.Bakery
 	// prepares create what Config asks for beside machines, in this order. shared are all kinds
 	// of things that a pool may hold beside machines.
 	prepares []func(context.Context, driver.PoolInfo) error
@@ -76,8 +78,9 @@ func newDriver(cfg Config, api *client) *awsDriver {
 			reserved: reserved, cfg: cfg, api: api, networks: networks, catalogue: catalogue, spot: spot, extras: extras, images: images, groups: groups,
 			profiles: profiles, templates: templates, instances: instances, zones: zones,
 		},
-		shared: []sharedKind{templates.shared(), (&volumes{api}).shared(), groups.shared(), keys.shared(), placements.shared(), profiles.shared()},
+		shared: []sharedKind{templates.shared(), (&volumes{api}).shared(), (&snapshots{api}).shared(), groups.shared(), keys.shared(), placements.shared(), profiles.shared()},
 	}
+	d.baked = d.bakery(images)
 	if groups.given == "" {
 		d.prepares = append(d.prepares, groups.prepare)
 	}
@@ -116,8 +119,9 @@ func (d *awsDriver) Capabilities() driver.Capabilities {
 // cheapest zone.
 func (d *awsDriver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
+		start := d.baked.Offering(ctx, spec.Baked, d.launcher.images.base)
 		for o, err := range d.catalogue.offers(ctx, spec) {
-			if !yield(o, fail("offers", err)) {
+			if !yield(start(o), fail("offers", err)) {
 				return
 			}
 		}
@@ -185,18 +189,18 @@ func (d *awsDriver) List(ctx context.Context, poolID string) ([]driver.Resource,
 			return nil, fail("list", err)
 		}
 	}
-	listers := append(cloud.Each(d.shared, func(k sharedKind) lister { return k.list }), d.instances.list)
+	listers := append(cloud.Each(d.shared, func(k sharedKind) lister { return k.list }), d.instances.list, d.baked.Unfinished)
 	all, err := listOf(ctx, poolID, listers)
 	return all, fail("list", err)
 }
 
 // Release removes what Prepare has made and what launches have left: launch templates, and
-// disks without a machine.
+// disks without a machine, and images that are not finished, and snapshots without an image.
 func (d *awsDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
 	if err := pooltag.CheckPool(pool.ID); err != nil {
 		return fail("release", err)
 	}
-	err := release(ctx, pool, d.shared)
+	err := errors.Join(d.baked.DeleteUnfinished(ctx, pool.ID), release(ctx, pool, d.shared))
 	d.groups.forget(pool.ID)
 	d.zones.forget(pool.ID)
 	return fail("release", err)

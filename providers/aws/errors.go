@@ -23,7 +23,7 @@ var kinds = func() map[string]error {
 			UnfulfillableCapacity ReservationCapacityExceeded SpotMaxPriceTooLow Unsupported InsufficientFreeAddressesInSubnet`,
 		driver.ErrQuota: `VcpuLimitExceeded InstanceLimitExceeded MaxSpotInstanceCountExceeded SpotInstanceCountLimitExceeded MaxFleetCountExceeded
 			VolumeLimitExceeded MaxIOPSLimitExceeded AddressLimitExceeded SecurityGroupLimitExceeded RulesPerSecurityGroupLimitExceeded
-			PendingVerification LimitExceeded`,
+			PendingVerification LimitExceeded SnapshotLimitExceeded PendingSnapshotLimitExceeded ConcurrentSnapshotLimitExceeded`,
 		driver.ErrRateLimited: `RequestLimitExceeded Throttling ThrottlingException ThrottledException EC2ThrottledException
 			TooManyRequestsException RequestThrottled RequestThrottledException SlowDown`,
 		driver.ErrAuth: `AuthFailure UnauthorizedOperation AccessDenied AccessDeniedException InvalidClientTokenId UnrecognizedClientException

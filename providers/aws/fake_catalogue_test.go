@@ -155,10 +155,21 @@ func (f *fake) describeImages(c *fakecloud.Call) fakecloud.Answer {
 			})
 		}
 	}
+	for _, own := range f.ownImages(c) {
+		fields := map[string]string{"name": own["Name"].(string), "state": own["State"].(string), "architecture": own["Architecture"].(string)}
+		if wants(in.Owners, "self") && wants(in.ImageIds, own["ImageId"].(string)) && f.passes(c, in.filters, rowTags(own), fields) {
+			all = append(all, own)
+		}
+	}
 	if len(all) == 0 && len(in.ImageIds) > 0 {
 		return refused("InvalidAMIID.NotFound", "The image id '%v' does not exist", in.ImageIds)
 	}
 	return fakecloud.Reply(200, row{"Images": all})
+}
+
+// wants reports whether a list of wanted names is empty or has a name.
+func wants(wanted []string, name string) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, name)
 }
 
 func (f *fake) describeVPCs(c *fakecloud.Call) fakecloud.Answer {

@@ -21,6 +21,10 @@ func (f *fake) createTags(c *fakecloud.Call) fakecloud.Answer {
 		Tags      []tagRow
 	}
 	c.Decode(&in)
+	if a, ok := f.amis.Get(nil, in.Resources[0]); ok && len(in.Resources) == 1 {
+		a.row["Tags"] = append(rowTags(a.row), in.Tags...)
+		return fakecloud.Reply(200, nil)
+	}
 	if unknown := f.unknown(c, in.Resources); len(unknown) > 0 {
 		return refused("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(unknown, ", "))
 	}
@@ -151,7 +155,7 @@ func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice str
 		}
 	}
 	i := slices.IndexFunc(f.types, func(t fakeType) bool { return t.name == data.InstanceType })
-	image, known := testImages[data.ImageId]
+	image, disk, known := f.imageOf(data.ImageId)
 	user, err := base64.StdEncoding.DecodeString(data.UserData)
 	refuse := func(code, format string, args ...any) (string, string, string) {
 		return "", code, fmt.Sprintf(format, args...)
@@ -231,7 +235,7 @@ func (f *fake) start(c *fakecloud.Call, data launchData, spot bool, maxPrice str
 		r.row["State"] = row{"Name": "pending", "Code": 0}
 	}
 	if !f.noMachines {
-		f.boot(r, user)
+		f.boot(r, user, disk)
 	}
 	f.instances.Put(c, id, r)
 	return id, "", ""
@@ -293,13 +297,13 @@ func readCloudConfig(t testing.TB, text string) (c cloudConfig) {
 }
 
 // boot starts the machine that user data describes.
-func (f *fake) boot(r *rental, user []byte) {
+func (f *fake) boot(r *rental, user []byte, disk string) {
 	c := readCloudConfig(f.t, string(user))
 	if len(c.SSHAuthorizedKeys) != 1 || c.SSHKeys["ed25519_private"] == "" || !c.SSHDeleteKeys {
 		f.t.Errorf("this user data allows no login, or has no host key")
 		return
 	}
-	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: c.SSHAuthorizedKeys[0], HostKey: c.SSHKeys["ed25519_private"], User: "ubuntu"})
+	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: c.SSHAuthorizedKeys[0], HostKey: c.SSHKeys["ed25519_private"], User: "ubuntu", Disk: disk})
 	r.row["PublicIpAddress"] = r.machine.PublicIP
 	if got := strings.Join(strings.Fields(r.machine.HostKey)[:2], " "); got != c.SSHKeys["ed25519_public"] {
 		f.t.Errorf("the host keys in the user data are not a pair: %s, %s", got, c.SSHKeys["ed25519_public"])

@@ -74,6 +74,8 @@ type fake struct {
 	placements *fakecloud.Store[row]
 	templates  *fakecloud.Store[*template]
 	volumes    *fakecloud.Store[row]
+	amis       *fakecloud.Store[*ami]
+	snapshots  *fakecloud.Store[row]
 	profiles   map[string]*fakeProfile // by name
 	tokens     map[string]replay       // by action and client token
 
@@ -96,6 +98,10 @@ type fake struct {
 	pageSize   int           // instance types per page
 	listPage   int           // rows per page of other lists; 0 means all
 	lastID     int
+	amiDelay   int  // for how many describes a new AMI is pending
+	amiFails   bool // AMIs are not made
+	snapsStay  bool // DeregisterImage does not delete snapshots
+	amiQuota   int  // how many AMIs the account may have; 0 means any number
 }
 
 // A rental is an instance and the machine behind it.
@@ -183,7 +189,7 @@ func startFake(t testing.TB) *fake {
 	// The SDK's request snapshots have this parameter, which the model is too old for.
 	f.contract = fakecloud.EC2(t, "aws/ec2-2016-11-15.trimmed.json", "TerminateInstances.SkipOsShutdown")
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{f.contract, fakecloud.Unchecked(opOther, opAddress)},
+		Contracts:    []fakecloud.Contract{f.contract, fakecloud.EC2(t, "./testdata/ec2-images.json", "DeregisterImage.DeleteAssociatedSnapshots"), fakecloud.Unchecked(opOther, opAddress)},
 		Authorized:   fakecloud.SigV4(testKeyID, testSecret),
 		Public:       []string{opAddress},
 		Unauthorized: fakecloud.EC2Error(401, "AuthFailure", "AWS was not able to validate the provided access credentials"),
@@ -193,7 +199,8 @@ func startFake(t testing.TB) *fake {
 	})
 	f.instances, f.groups = fakecloud.NewStore[*rental](f.Server), fakecloud.NewStore[*group](f.Server)
 	f.keys, f.placements = fakecloud.NewStore[row](f.Server), fakecloud.NewStore[row](f.Server)
-	f.templates, f.volumes = fakecloud.NewStore[*template](f.Server), fakecloud.NewStore[row](f.Server)
+	f.snapshots = fakecloud.NewStore[row](f.Server)
+	f.templates, f.volumes, f.amis = fakecloud.NewStore[*template](f.Server), fakecloud.NewStore[row](f.Server), fakecloud.NewStore[*ami](f.Server)
 	for op, h := range map[string]fakecloud.Handler{
 		"DescribeInstanceTypes": f.describeTypes, "DescribeInstanceTypeOfferings": f.describeOfferings, "DescribeSpotPriceHistory": f.describeSpotPrices,
 		"DescribeImages": f.describeImages, "DescribeVpcs": f.describeVPCs, "DescribeSubnets": f.describeSubnets,
@@ -201,6 +208,7 @@ func startFake(t testing.TB) *fake {
 		"DescribeKeyPairs": f.describeKeys, "ImportKeyPair": f.importKey, "DeleteKeyPair": f.deleteKey,
 		"DescribePlacementGroups": f.describePlacements, "CreatePlacementGroup": f.createPlacement, "DeletePlacementGroup": f.deletePlacement,
 		"DescribeLaunchTemplates": f.describeTemplates, "CreateLaunchTemplate": f.createTemplate, "DeleteLaunchTemplate": f.deleteTemplate,
+		"CreateImage": f.createImage, "DeregisterImage": f.deregisterImage, "DescribeSnapshots": f.describeSnapshots, "DeleteSnapshot": f.deleteSnapshot,
 		"DescribeVolumes": f.describeVolumes, "DeleteVolume": f.deleteVolume, "CreateTags": f.createTags,
 		"CreateFleet": f.createFleet, "RunInstances": f.runInstances, "DescribeInstances": f.describeInstances, "TerminateInstances": f.terminate,
 		opOther:   f.other,

@@ -103,7 +103,12 @@ func (l *launcher) order(ctx context.Context, req driver.Launch) (o order, err e
 		return o, err
 	}
 	s, _ := softwareFor(req.Offer.Accelerator) // the offer has an image, or the user has one
-	if o.image, err = l.images.forNode(ctx, cmp.Or(req.Offer.Arch, "amd64"), s); err != nil {
+	if req.Offer.Baked != "" {
+		o.image, err = l.images.baked(ctx, req.Offer.Baked)
+	} else {
+		o.image, err = l.images.forNode(ctx, cmp.Or(req.Offer.Arch, "amd64"), s)
+	}
+	if err != nil {
 		return o, err
 	}
 	o.diskGB = int32(l.extras.launchedGB(req.Query, o.image))

@@ -254,7 +254,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("left: %+v", r)
 		}
 	}
-	if live := f.live(); len(live) != 8 {
+	if live := f.live(); len(live) != 9 {
 		t.Errorf("other users' things: %v", live)
 	}
 }

@@ -29,6 +29,7 @@ const (
 	kindTemplate  = "launch-template"
 	kindVolume    = "volume"
 	kindProfile   = "instance-profile"
+	kindSnapshot  = "snapshot"
 )
 
 // listsAtOnce bounds the kinds of things that are listed at the same time.

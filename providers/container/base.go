@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -76,11 +77,11 @@ func (m *images) localOrPulled(ctx context.Context, image string) (imageReport, 
 	if m.platform != "" {
 		args = append(args, "--platform", m.platform)
 	}
-	if _, err := m.engine.run(ctx, append(args, image)...); err != nil {
-		if ctx.Err() != nil {
+	if err := m.pull(ctx, args, image); err != nil {
+		if ctx.Err() != nil || errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrUnsupported) {
 			return imageReport{}, err
 		}
-		hint := "set Image to an image that the engine has or can pull; a private image needs " + m.engine.dialect.String() + " login"
+		hint := "set Image to an image that the engine has or can pull; a private image needs " + m.engine.dialect.String() + " login, or the spec's Image.DockerUser and DockerPassword"
 		if image == DefaultImage {
 			hint = "run gputrain's scripts/container-image, which makes " + HomeMadeImage + " instead, or set Image"
 		}

@@ -33,6 +33,7 @@ type engine struct {
 	path    string
 	dialect dialect
 	pass    []string // variables that its commands see beside those that engines need
+	env     []string // further variables, "NAME=value"
 }
 
 const (
@@ -111,7 +112,7 @@ func (e *engine) run(ctx context.Context, args ...string) ([]byte, error) {
 // program's environment that engines need, not its credentials.
 func (e *engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.path, args...)
-	cmd.Env = childenv.Of(childenv.System, childenv.Network, childenv.Containers, e.pass)
+	cmd.Env = append(childenv.Of(childenv.System, childenv.Network, childenv.Containers, e.pass), e.env...)
 	cmd.WaitDelay = pipeDelay
 	ownGroup(cmd)
 	return cmd

@@ -18,8 +18,8 @@ type Config struct {
 	// Binary is the engine's command: "docker", "podman", "nerdctl", "container", or a path. If
 	// empty, it is the first of these that is installed.
 	Binary string
-	// Image is the image that nodes start from. If empty, it is DefaultImage if the engine has
-	// it or can pull it, else HomeMadeImage if the engine has that.
+	// Image is the image that nodes start from. If empty, it is the spec's Image.Docker, or else
+	// DefaultImage if the engine has it or can pull it, else HomeMadeImage if the engine has that.
 	Image string
 	// Platform chooses a variant of the image: "linux/arm64". If empty, it is the engine's own.
 	Platform string

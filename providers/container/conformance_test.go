@@ -13,6 +13,9 @@ import (
 // The suite runs on real engines. The things of each check have a label of their own, as other
 // programs may use the engine too.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes a hundred containers")
+	}
 	onEngines(t, func(t *testing.T, binary string) {
 		providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })
 	})

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,12 +65,33 @@ func requireDocker(t testing.TB) {
 	t.Skip(missing)
 }
 
-// lacking returns what an engine lacks for the tests, or "".
-func lacking(binary string) string {
+// Engines are asked once: each command takes a tenth of a second.
+var (
+	lacking   = perEngine(askLacking)
+	defaultOf = perEngine(askDefault)
+)
+
+func perEngine(ask func(binary string) string) func(binary string) string {
+	var mu sync.Mutex
+	answers := map[string]string{}
+	return func(binary string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		answer, asked := answers[binary]
+		if !asked {
+			answer = ask(binary)
+			answers[binary] = answer
+		}
+		return answer
+	}
+}
+
+// askLacking returns what an engine lacks for the tests, or "".
+func askLacking(binary string) string {
 	if out, err := exec.Command(binary, "info").CombinedOutput(); err != nil {
 		return fmt.Sprintf("no %s here: %v %s", binary, err, tail(string(out)))
 	}
-	image := defaultOf(binary)
+	image := askDefault(binary)
 	if image == "" {
 		return "neither " + DefaultImage + " nor " + HomeMadeImage + " here: run CONTAINER_BINARY=" + binary + " scripts/container-image"
 	}
@@ -79,8 +101,8 @@ func lacking(binary string) string {
 	return ""
 }
 
-// defaultOf returns the default image that an engine has, or "".
-func defaultOf(binary string) string {
+// askDefault returns the default image that an engine has, or "".
+func askDefault(binary string) string {
 	for _, image := range []string{DefaultImage, HomeMadeImage} {
 		if exec.Command(binary, "image", "inspect", image).Run() == nil {
 			return image
@@ -177,7 +199,7 @@ func (r *rig) list(ctx context.Context) []driver.Resource {
 
 // packagesOf returns the packages of an image.
 func packagesOf(i gputrain.Image) driver.Packages {
-	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
+	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, Requirements: i.Requirements, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
 }
 
 // request asks for n nodes, each with a host key of its own.

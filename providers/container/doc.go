@@ -26,16 +26,22 @@
 //
 //	docker image rm $(docker image ls -q localhost/gputrain/ready)
 //
-// The packages of Image.Apt, Python and Pip are kept too, as localhost/gputrain/phases under a
+// The packages of Image.Apt, Python, Pip and Requirements are kept too, as localhost/gputrain/phases under a
 // tag of the ready image and of the packages. The first pool with an image runs these phases
 // once, in a container of its own, for all of its nodes. Later pools start from the kept image,
 // with the versions of that time. No key, file, variable or task of a pool enters that
 // container, except the variables of Image.Env that pip, uv, proxies and compilers read. If
-// those may hold a secret, such as an index's password, or if RunArgs is set, the phases run on
-// the nodes. Include and Setup always do. A failed phase is not kept. The ten latest images
+// those may hold a secret, such as an index's password, or if Image.Before or RunArgs is set, the
+// phases run on the nodes. Include and Setup always do. A failed phase is not kept. The ten latest images
 // stay. To free the disk space, and to get newer versions:
 //
 //	docker image rm $(docker image ls -q localhost/gputrain/phases)
+//
+// [gputrain.Bake] keeps a whole node, with its files and Setup commands, as localhost/gputrain/baked
+// under a tag of the content, of the image that nodes start from, and of [Config].User; Docker and podman
+// can, and only without RunArgs. An image has no label of the node that it was made of, except as
+// gputrain.baked. Until it is finished it is localhost/gputrain/baking under its pool's ID, and ends with
+// that pool. gputrain.DeleteBaked removes the tag; the engine keeps the layers that nodes use.
 //
 // The default is [DefaultImage]. If the engine neither has that nor can pull it, the default is
 // [HomeMadeImage], which the repository's scripts/container-image makes from Debian's packages.

@@ -37,6 +37,8 @@ type images struct {
 	platform string // Config.Platform
 	runArgs  bool   // Config.RunArgs is not empty
 	user     string // of the phases that are not root's
+
+	login func() driver.ImageLogin // of the image's registry; nil if there is none
 }
 
 func newImages(e *engine, c Config) images {

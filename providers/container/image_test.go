@@ -148,6 +148,7 @@ mkdir -p /usr/sbin /root && cp /opt/package/sshd /usr/sbin/sshd
 }
 
 func TestImageIsMadeReadyOnce(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	image := alpineLike(t, "gputrain-test/alpine-like:once")
 	r := newRig(t, Config{Image: image})

@@ -34,11 +34,8 @@ func (d *containerDriver) Launch(ctx context.Context, req driver.Launch) ([]driv
 	if err := checkLaunch(req); err != nil {
 		return nil, fail("launch", err)
 	}
-	image, env, err := d.images.readyImage(ctx)
+	image, env, err := d.imageOf(ctx, req)
 	if err != nil {
-		return nil, fail("launch", err)
-	}
-	if image, err = d.images.phasedImage(ctx, image, req); err != nil {
 		return nil, fail("launch", err)
 	}
 	var (
@@ -77,6 +74,24 @@ func (d *containerDriver) Launch(ctx context.Context, req driver.Launch) ([]driv
 		return made, errors.Join(append(errs, fail("launch", err))...)
 	}
 	return instances, errors.Join(errs...)
+}
+
+// imageOf returns the name and the environment of the image that nodes start from.
+func (d *containerDriver) imageOf(ctx context.Context, req driver.Launch) (name string, env []string, err error) {
+	if baked := req.Offer.Baked; baked != "" {
+		r, err := d.engine.inspectImage(ctx, baked, d.images.arch())
+		if isMissingImage(err) {
+			err = fmt.Errorf("%w: the baked image %s was deleted", driver.ErrNotFound, baked)
+		}
+		return baked, r.env, err
+	}
+	images := d.images.of(req)
+	image, env, err := images.readyImage(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	image, err = images.phasedImage(ctx, image, req)
+	return image, env, err
 }
 
 // launchNode returns the ID of a container that exists, or none.

@@ -27,6 +27,10 @@ func (d *containerDriver) List(ctx context.Context, poolID string) ([]driver.Res
 	if err != nil {
 		return nil, fail("list", err)
 	}
+	images, err := d.bakery().unfinished(ctx, poolID)
+	if err != nil {
+		return nil, fail("list", err)
+	}
 	var resources []driver.Resource
 	add := func(r driver.Resource) {
 		r.Pool = cmp.Or(r.Pool, poolID)
@@ -44,6 +48,9 @@ func (d *containerDriver) List(ctx context.Context, poolID string) ([]driver.Res
 		if pool, named := strings.CutPrefix(n.Name, networkName("")); named && r.Pool == "" {
 			r.Pool = pool // podman before 4 shows no labels
 		}
+		add(r)
+	}
+	for _, r := range images {
 		add(r)
 	}
 	return resources, nil

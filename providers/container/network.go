@@ -103,7 +103,7 @@ func (e *engine) networks(ctx context.Context, poolID string) ([]string, error) 
 	return strings.Fields(string(out)), nil
 }
 
-// Release removes the pool's network, which Config.Network never is. Ending nodes still use it for a moment, so Release
+// Release removes the pool's unfinished image, and its network, which Config.Network never is. Ending nodes still use it for a moment, so Release
 // repeats the call until the context, or cleanupTimeout, ends.
 func (d *containerDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
 	if err := checkPool(pool.ID); err != nil {
@@ -111,6 +111,13 @@ func (d *containerDriver) Release(ctx context.Context, pool driver.PoolInfo) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
+	images, err := d.bakery().unfinished(ctx, pool.ID)
+	for _, r := range images {
+		err = errors.Join(err, d.bakery().removeImage(ctx, r.ID))
+	}
+	if err != nil {
+		return fail("release", err)
+	}
 	names, err := d.engine.networks(ctx, pool.ID)
 	if err != nil {
 		return fail("release", err)

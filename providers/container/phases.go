@@ -94,8 +94,10 @@ var (
 // one. There is none if a variable that the phases see may be a secret, which the installed
 // packages could keep, or if RunArgs make nodes different from the driver's own containers.
 func (m *images) sharedPhases(image driver.Packages) (bootstrap.Image, bool) {
-	img := bootstrap.Image{Apt: image.Apt, Python: image.Python, Pip: image.Pip, PipIndexes: image.PipIndexes, PhaseTimeout: image.PhaseTimeout}
-	if len(img.Apt) == 0 && len(img.Pip) == 0 && img.Python == "" || m.engine.dialect == apple || m.runArgs {
+	img := bootstrap.Image{
+		Apt: image.Apt, Python: image.Python, Pip: image.Pip, Requirements: image.Requirements, PipIndexes: image.PipIndexes, PhaseTimeout: image.PhaseTimeout,
+	}
+	if len(img.Apt) == 0 && len(img.Pip) == 0 && img.Requirements == "" && img.Python == "" || m.engine.dialect == apple || m.runArgs {
 		return img, false
 	}
 	for name, value := range image.Env {
@@ -177,7 +179,7 @@ func byUser(user string, img bootstrap.Image) iter.Seq2[string, bootstrap.Image]
 			return
 		}
 		system, own := img, img
-		system.Python, system.Pip, system.PipIndexes = "", nil, nil
+		system.Python, system.Pip, system.Requirements, system.PipIndexes = "", nil, "", nil
 		own.Apt = nil
 		_ = (len(img.Apt) == 0 || yield(root, system)) && yield(user, own)
 	}
@@ -252,7 +254,7 @@ func (b *builder) SetBase(env map[string]string, _ []string) { b.base = env }
 func (b *builder) Run(ctx context.Context, spec supervisor.Spec, sinks supervisor.Sinks) (supervisor.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
-	args := []string{"exec", "--user", b.login(), "--env", "HOME=" + b.facts.Home}
+	args := []string{"exec", "--interactive", "--user", b.login(), "--env", "HOME=" + b.facts.Home}
 	env := maps.Clone(b.base)
 	if env == nil {
 		env = map[string]string{}
@@ -262,7 +264,7 @@ func (b *builder) Run(ctx context.Context, spec supervisor.Spec, sinks superviso
 		args = append(args, "--env", name+"="+env[name]) // none is a secret: see sharedPhases
 	}
 	cmd := b.engine.command(ctx, append(append(args, b.id), spec.Args...)...)
-	cmd.Stdout, cmd.Stderr = sinks.Stdout, sinks.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = spec.Stdin, sinks.Stdout, sinks.Stderr
 	start := time.Now()
 	err := cmd.Run()
 	exit := supervisor.Exit{Cause: supervisor.Exited, Elapsed: time.Since(start)}

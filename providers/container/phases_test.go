@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +50,7 @@ func (r *rig) hasImage(name string) bool {
 // The packages of an Image are installed once, in a container of their own, and the nodes of
 // this and later pools start from the result.
 func TestPhasesAreKept(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	image := alpineLike(t, "gputrain-test/alpine-like:phases")
 	first := newRig(t, Config{Image: image})
@@ -226,6 +229,13 @@ func TestPhasesName(t *testing.T) {
 		return name
 	}
 	base := gputrain.Image{Apt: []string{"git"}, Python: "3.12", Pip: []string{"numpy"}}
+	requirements := func(text string) string {
+		file := filepath.Join(t.TempDir(), "requirements.txt")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
 	with := func(change func(*gputrain.Image)) gputrain.Image {
 		img := base
 		img.Env = map[string]string{}
@@ -248,6 +258,8 @@ func TestPhasesName(t *testing.T) {
 		with(func(i *gputrain.Image) { i.Python = "3.11" }),
 		with(func(i *gputrain.Image) { i.Pip = []string{"numpy==2"} }),
 		with(func(i *gputrain.Image) { i.PipIndexes = []string{"https://example.com/simple"} }),
+		with(func(i *gputrain.Image) { i.Requirements = requirements("numpy") }),
+		with(func(i *gputrain.Image) { i.Requirements = requirements("torch") }),
 		with(func(i *gputrain.Image) { i.Env["PIP_NO_INDEX"] = "1" }),
 		with(func(i *gputrain.Image) { i.Env["https_proxy"] = "http://proxy:3128" }),
 	} {

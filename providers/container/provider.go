@@ -34,6 +34,7 @@ func (d *containerDriver) Capabilities() driver.Capabilities {
 		Mounts:           true,
 		DiskResizable:    d.facts.sizedDisk,
 		Tags:             true,
+		Images:           &driver.Images{Configured: d.cfg.Image, Logins: true},
 		LocalAddresses:   true,
 		HostKeys:         driver.HostKeyInjected,
 		ProvisionTimeout: 2 * time.Minute,
@@ -64,6 +65,10 @@ func (d *containerDriver) Offers(ctx context.Context, spec driver.Query) iter.Se
 			if o.Available = len(free) / n; o.Available == 0 {
 				o.Rejected = fmt.Sprintf("has %d of its %d GPUs free; a node needs %d", len(free), len(d.cfg.OwnGPUs), n)
 			}
+		}
+		if err := d.bakery().startFromBaked(ctx, &o, spec.Baked); err != nil {
+			yield(driver.Offer{}, fail("offers", err))
+			return
 		}
 		yield(o, nil)
 	}

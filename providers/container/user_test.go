@@ -44,6 +44,7 @@ func changed(t *testing.T, binary, image, script string) string {
 
 // Tasks run as Config.User, in that user's home, and the node still ends itself.
 func TestUser(t *testing.T) {
+	long(t)
 	onEngines(t, func(t *testing.T, binary string) {
 		image := withUsers(t, binary)
 		r := newRig(t, Config{Binary: binary, Image: image, User: "worker"})
@@ -85,6 +86,7 @@ func TestUser(t *testing.T) {
 
 // A user that cannot have tasks is found at the launch, with the reason.
 func TestUserThatCannotLogIn(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	image := withUsers(t, "docker")
 	for user, reason := range map[string]string{"absent": "has no user absent", "homeless": "has no home folder", "barred": "its shell is /usr/sbin/nologin"} {
@@ -102,6 +104,7 @@ func TestUserThatCannotLogIn(t *testing.T) {
 // A pool does everything as its user that it does as root: its files, its commands and its
 // functions are there, and Close leaves nothing.
 func TestPoolOfAUser(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	r := newRig(t, Config{Image: withUsers(t, "docker"), User: "worker", NamePrefix: "gputrain-test."})
 	pool, err := gputrain.Open(t.Context(), r.driver.cfg, gputrain.Spec{Image: gputrain.Image{Setup: []string{"id -un >who"}}}, gputrain.WithStateDir(t.TempDir()))
@@ -121,6 +124,7 @@ func TestPoolOfAUser(t *testing.T) {
 // System packages are installed as root, for a user's nodes too, and the rest of the image is
 // the user's own.
 func TestPhasesOfAUser(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	image := changed(t, "docker", alpineLike(t, "gputrain-test/alpine-like:user"),
 		"mkdir -p /home/worker && chown 1000:1000 /home/worker && echo worker:x:1000:1000::/home/worker:/bin/sh >>/etc/passwd && echo 'worker:!:20000:0:::::' >>/etc/shadow")
@@ -135,12 +139,12 @@ func TestPhasesOfAUser(t *testing.T) {
 		t.Error("the image was not kept")
 	}
 
-	img := bootstrap.Image{Apt: []string{"git"}, Python: "3.12", Pip: []string{"numpy"}, PipIndexes: []string{"https://example.com"}}
+	img := bootstrap.Image{Apt: []string{"git"}, Python: "3.12", Pip: []string{"numpy"}, Requirements: "requirements.txt", PipIndexes: []string{"https://example.com"}}
 	parts := map[string]bootstrap.Image{}
 	for user, part := range byUser("worker", img) {
 		parts[user] = part
 	}
-	if want := map[string]bootstrap.Image{root: {Apt: img.Apt}, "worker": {Python: img.Python, Pip: img.Pip, PipIndexes: img.PipIndexes}}; !reflect.DeepEqual(parts, want) {
+	if want := map[string]bootstrap.Image{root: {Apt: img.Apt}, "worker": {Python: img.Python, Pip: img.Pip, Requirements: img.Requirements, PipIndexes: img.PipIndexes}}; !reflect.DeepEqual(parts, want) {
 		t.Errorf("parts are %+v", parts)
 	}
 }

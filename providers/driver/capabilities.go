@@ -25,6 +25,9 @@ type Capabilities struct {
 	// KeepCache leaves on adopted machines what the next pool there can reuse: programs by
 	// their hash, Python environments.
 	KeepCache bool
+	// EndsWithProgram is true if machines end with this program, such as those of a cloud that is simulated in its
+	// memory: no other program can take them up.
+	EndsWithProgram bool
 	// Free is true if machines cost nothing.
 	Free bool
 	// Spot is true if machines can be rented at a spot price.
@@ -35,6 +38,11 @@ type Capabilities struct {
 	EndsBilling string
 	// PrivateNetwork is true if nodes reach each other by Instance.PrivateAddr.
 	PrivateNetwork bool
+	// RegionalNetwork is true if PrivateNetwork joins only machines of one Offer.Region.
+	RegionalNetwork bool
+	// Images is set if machines are containers of the image of Query.Image. Nil means that they
+	// are machines, on which gputrain itself runs that image.
+	Images *Images
 	// LocalAddresses is true if a machine's SSH server may be at an address that means another
 	// machine elsewhere: this computer's (127.0.0.1), link-local, a cloud's metadata service,
 	// or multicast. That is so if the API's own address is such a one, as a gateway's on this
@@ -54,6 +62,17 @@ type Capabilities struct {
 	// ProvisionTimeout bounds the time from a machine's launch until its SSH server answers.
 	// Zero means [DefaultProvisionTimeout].
 	ProvisionTimeout time.Duration
+}
+
+// Images describe how a provider rents containers of images.
+type Images struct {
+	// Configured is the image that the provider's Config names. A spec may name no other one.
+	// Empty means that Config leaves it open.
+	Configured string
+	// Logins is true if the provider takes a login for the image's registry.
+	Logins bool
+	// NoLogin says what to do instead if Logins is false: "; set Config.RegistryAuth".
+	NoLogin string
 }
 
 // Of returns the capabilities of an offer's machines: the offer's own, or else c.

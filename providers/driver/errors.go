@@ -66,6 +66,14 @@ var (
 	ErrTimeout = errors.New("timed out")
 	// ErrOutOfMemory means that the kernel killed a task because of its memory.
 	ErrOutOfMemory = errors.New("out of memory")
+	// ErrStalled means that a task made no progress for its StallTimeout, or its StartTimeout.
+	ErrStalled = errors.New("stalled")
+	// ErrIdle means that accelerators did nothing for an IdleTimeout.
+	ErrIdle = errors.New("idle")
+	// ErrAccelerator means that an accelerator is broken.
+	ErrAccelerator = errors.New("accelerator failed")
+	// ErrNoProgress means that a training gets no further, however often it starts again.
+	ErrNoProgress = errors.New("no progress")
 	// ErrLimit means that a node sent more than gputrain.Limits allow.
 	ErrLimit = errors.New("limit exceeded")
 )

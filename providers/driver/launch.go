@@ -18,6 +18,8 @@ type Launch struct {
 	// Packages will be installed on the machines once they are up, for a driver that can keep
 	// an image with them.
 	Packages Packages
+	// ImageLogin logs in to the registry of Query.Image, if Capabilities.Images has Logins.
+	ImageLogin ImageLogin
 	// Output returns the writer for the output of a phase that the driver runs before its
 	// machines start. Nil discards it.
 	Output func(phase string) io.Writer
@@ -38,15 +40,24 @@ type NodeRequest struct {
 // Packages are the parts of a pool's image that do not depend on the pool: system packages
 // and a Python environment, as gputrain.Image has them.
 type Packages struct {
-	Apt        []string
-	Python     string
-	Pip        []string
-	PipIndexes []string
+	Apt    []string
+	Python string
+	Pip    []string
+	// Requirements is the path of a file on this computer, as in gputrain.Image.
+	Requirements string
+	PipIndexes   []string
 	// Env is the environment of their installation.
 	Env map[string]string
 	// PhaseTimeout bounds the system packages, and the Python environment. Zero means the
 	// default of gputrain.Image.
 	PhaseTimeout time.Duration
+}
+
+// An ImageLogin logs in to the registry of a container image. The zero value means that there is
+// no login.
+type ImageLogin struct {
+	User     string
+	Password Secret
 }
 
 // A HostKey is an SSH server's identity.

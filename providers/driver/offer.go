@@ -63,6 +63,9 @@ type Offer struct {
 	// other field tells: "the host's contract ends at 2026-12-01 12:00 UTC". gputrain.Plan shows
 	// them.
 	Warnings []string `json:",omitempty"`
+	// Baked is the ID of the [BakedImage] that a launch of this offer starts from. Empty means that
+	// it starts from the provider's usual image.
+	Baked string `json:",omitzero"`
 }
 
 // A PricePart is a part of a price.

@@ -48,6 +48,9 @@ type Query struct {
 	MinHourlyUSD float64
 	// AllowUnknownPrice permits offers without a price in spite of a limit.
 	AllowUnknownPrice bool
+	// Image is the container image that each machine is to run, as the docker command names it, if
+	// Capabilities.Images is set; other drivers ignore it. Empty means that the driver chooses.
+	Image string
 	// TTL bounds the life of a machine. Zero means no limit.
 	TTL time.Duration
 	// Mounts are storage that outlives the pool, attached to each machine.
@@ -55,6 +58,13 @@ type Query struct {
 	// IngressGiB and EgressGiB are the traffic of a machine from the internet, and to it, in an
 	// hour.
 	IngressGiB, EgressGiB float64
+	// PrivateNetwork asks for machines that reach all ports of each other by Instance.PrivateAddr, if
+	// Nodes is more than 1: see [Query.Joined]. A driver that makes a network for a pool only if it is
+	// asked does so then, and its offers have Capabilities with PrivateNetwork.
+	PrivateNetwork bool
+	// Baked identifies the content of an image from which machines may start, by BakedImage.Key, if
+	// the driver is a [Baker]. Empty means none.
+	Baked string
 }
 
 // An Allocation chooses between spot and on demand.
@@ -86,6 +96,9 @@ type Mount struct {
 	// ReadOnly forbids writing.
 	ReadOnly bool
 }
+
+// Joined reports whether the machines must be joined by a private network: one machine needs none.
+func (q Query) Joined() bool { return q.PrivateNetwork && q.Nodes > 1 }
 
 // Allows reports whether machines may be in a place, by Regions and Countries. A driver may omit
 // offers in other places. Region and country are those of an offer, and case does not matter.

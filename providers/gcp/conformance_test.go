@@ -86,6 +86,9 @@ func (f *fake) everything() (all []driver.Resource) {
 		for _, d := range f.disks.All(nil) {
 			all = append(all, driver.Resource{Kind: kindVolume, ID: instanceID(last(text(d["zone"])), text(d["name"])), Name: text(d["name"])})
 		}
+		for _, i := range f.images.All(nil) {
+			all = append(all, driver.Resource{Kind: "image", ID: text(i.row["name"]), Name: text(i.row["name"])})
+		}
 	})
 	return all
 }
@@ -99,6 +102,7 @@ func (f *fake) foreign() (ids []string) {
 		f.rules.Put(nil, "default-allow-ssh", row{"kind": "compute#firewall", "name": "default-allow-ssh", "description": "Allow SSH from anywhere"})
 		f.rules.Put(nil, "gputrain-ssh-mine", row{"kind": "compute#firewall", "name": "gputrain-ssh-mine"})
 		f.disks.Put(nil, testZone+"/data", row{"name": "data", "zone": "projects/p/zones/" + testZone, "labels": row{"team": "web"}})
+		f.images.Put(nil, "web-image", &fakeImage{row: row{"kind": "compute#image", "name": "web-image", "status": "READY", "labels": row{labelManaged: "true"}}})
 		f.noMachines = false
 	})
 	for _, r := range f.everything() {

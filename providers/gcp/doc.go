@@ -45,13 +45,23 @@
 //	compute.globalOperations.get                                                unless NoFirewall
 //	compute.instances.setServiceAccount, iam.serviceAccounts.actAs              with ServiceAccount
 //	compute.regions.{get,list}, compute.projects.get                            for quotas and places
+//	compute.images.{create,delete,get,list,setLabels,useReadOnly}               for gputrain.Bake
+//	compute.disks.useReadOnly, compute.globalOperations.get                     for gputrain.Bake
 //
-// The last ones are optional: without them, Region, Spec.Regions and Spec.Countries cannot be used, and
+// Those for quotas are optional: without them, Region, Spec.Regions and Spec.Countries cannot be used, and
 // only a launch shows that a quota is used up. The list was tested against a fake that refuses
 // everything else, by what is known of each call's permissions; not yet against Google.
 //
 // Images of projects other than Google's also need compute.images.useReadOnly and
 // compute.images.getFromFamily there.
+//
+// # Baked images
+//
+// [gputrain.Bake] makes an image of the project, which serves all zones; its price is an estimate, $0.05 a
+// month for each GB that Google reports as stored. Launches from it have a disk of the baked machine's
+// size at least. It has the label gputrain-baked, and its description has the default family that it
+// was made of: to bake on a newer image of the family, delete it first. An image in the making has the
+// labels of its pool only, and [gputrain.Reap] deletes it.
 //
 // # Parameters
 //

@@ -2,13 +2,16 @@ package gcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 const (
@@ -32,6 +35,7 @@ type gcpDriver struct {
 	launcher  *launcher
 	instances *instances
 	quotas    *quotas
+	bakery    *cloud.Bakery
 	close     func()
 }
 
@@ -49,10 +53,12 @@ func newDriver(ctx context.Context, cfg Config, base http.RoundTripper, id *iden
 	}
 	instances := &instances{cfg: cfg, api: api, nodes: map[string]*node{}}
 	images := &images{api: api, given: cfg.Image, known: map[familyName]source{}}
-	return &gcpDriver{
+	d := &gcpDriver{
 		cfg: cfg, catalogue: &catalogue{cfg, api, images, priceListOf(cfg)}, shared: &sharedThings{cfg, api}, instances: instances,
 		launcher: &launcher{cfg, api, images, instances}, quotas: &quotas{api: api, known: map[string]quotaSheet{}},
-	}, nil
+	}
+	d.bakery = &cloud.Bakery{Provider: providerName, Images: &baked{cfg, api, images}, Capabilities: d.Capabilities, Fail: fail}
+	return d, nil
 }
 
 // Capabilities describes what Compute Engine can do.
@@ -82,8 +88,9 @@ func (d *gcpDriver) Capabilities() driver.Capabilities {
 // only at the launch.
 func (d *gcpDriver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
+		start := d.bakery.Offering(ctx, spec.Baked, func(o driver.Offer) string { return d.catalogue.images.base(o, d.cfg.SSHUser) })
 		for o, err := range d.catalogue.offers(ctx, spec) {
-			if !yield(o, fail("offers", err)) {
+			if !yield(start(o), fail("offers", err)) {
 				return
 			}
 		}
@@ -128,7 +135,7 @@ func (d *gcpDriver) MarkLease(ctx context.Context, pool driver.PoolInfo, until t
 	return d.instances.markLease(ctx, pool.ID, until, ids)
 }
 
-// List reports machines, rules and leftover disks, of all zones.
+// List reports machines, rules and leftover disks, of all zones, and images that are not finished.
 func (d *gcpDriver) List(ctx context.Context, poolID string) ([]driver.Resource, error) {
 	if poolID != "" {
 		if err := checkPool(poolID); err != nil {
@@ -143,12 +150,17 @@ func (d *gcpDriver) List(ctx context.Context, poolID string) ([]driver.Resource,
 	if err != nil {
 		return nil, fail("list", err)
 	}
-	return append(machines, others...), nil
+	images, err := d.bakery.Unfinished(ctx, poolID)
+	if err != nil && (poolID != "" || kindOf(err) != driver.ErrAuth) { // credentials that may not list images have made none
+		return nil, fail("list", err)
+	}
+	return slices.Concat(machines, others, images), nil
 }
 
-// Release removes the pool's rules, and the disks that its machines have left behind.
+// Release removes the pool's rules, the disks that its machines have left behind, and images that are
+// not finished.
 func (d *gcpDriver) Release(ctx context.Context, pool driver.PoolInfo) error {
-	return fail("release", d.shared.release(ctx, pool))
+	return fail("release", errors.Join(d.bakery.DeleteUnfinished(ctx, pool.ID), d.shared.release(ctx, pool)))
 }
 
 // Close closes the connections.

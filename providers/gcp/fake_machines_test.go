@@ -157,6 +157,10 @@ func (f *fake) insert(c *fakecloud.Call) fakecloud.Answer {
 		}
 	}
 	known, smallest := false, 0
+	if own, ok := f.ownImage(in.Disks[0].InitializeParams.SourceImage); ok {
+		known = true
+		smallest, _ = strconv.Atoi(text(own.row["diskSizeGb"]))
+	}
 	for _, image := range f.families {
 		if image["selfLink"] == in.Disks[0].InitializeParams.SourceImage {
 			known = true
@@ -227,7 +231,7 @@ func (f *fake) put(c *fakecloud.Call, zone, name string, asked row) *vm {
 	user, key, _ := strings.Cut(metadata["ssh-keys"], ":")
 	if !f.noMachines && metadata["enable-oslogin"] == "FALSE" && key != "" {
 		env := []string{"GCE_METADATA_HOST=" + f.metadataURL}
-		v.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: key, User: user, Env: env})
+		v.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: key, User: user, Env: env, Disk: f.diskOf(asked)})
 		card["networkIP"] = v.machine.PublicIP
 		card["accessConfigs"] = []row{{"name": "External NAT", "natIP": v.machine.PublicIP}}
 		if f.runScripts {

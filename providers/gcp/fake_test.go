@@ -59,6 +59,7 @@ type fake struct {
 	instances *fakecloud.Store[*vm]
 	rules     *fakecloud.Store[row]
 	disks     *fakecloud.Store[row]
+	images    *fakecloud.Store[*fakeImage]
 	ops       map[string]*operation
 	requests  map[string]string // names of operations, by requestId
 	preempted []row
@@ -89,6 +90,9 @@ type fake struct {
 	emptyZone   string // a zone without capacity
 	selfDelete  bool   // machines delete themselves by curl, without a requestId
 	metadataURL string // host:port, for scripts on the machines
+	imageDelay  int    // for how many answers a new image is pending
+	imageFails  bool   // images are not made
+	imageQuota  bool   // the project may have no more images
 }
 
 // A vm is an instance and the machine behind it.
@@ -124,7 +128,7 @@ func startFake(t testing.TB) *fake {
 		stockout: []row{{"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": "The zone does not have enough resources available to fulfill the request."}},
 	}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.Discovery(t, "gcp/gce-compute-v1.trimmed.json"), fakecloud.Unchecked(opSKUs, opToken)},
+		Contracts:    []fakecloud.Contract{fakecloud.Discovery(t, "gcp/gce-compute-v1.trimmed.json"), fakecloud.Discovery(t, "./testdata/images.json"), fakecloud.Unchecked(opSKUs, opToken)},
 		Authorized:   func(c *fakecloud.Call) bool { return f.allowed(c) },
 		Public:       []string{opToken},
 		Unauthorized: fakecloud.GoogleError(401, "authError", "Request had invalid authentication credentials."),
@@ -133,7 +137,9 @@ func startFake(t testing.TB) *fake {
 		},
 	})
 	f.instances, f.rules, f.disks = fakecloud.NewStore[*vm](f.Server), fakecloud.NewStore[row](f.Server), fakecloud.NewStore[row](f.Server)
+	f.images = fakecloud.NewStore[*fakeImage](f.Server)
 	for op, h := range map[string]fakecloud.Handler{
+		opMakeImage: f.makeImage, opImage: f.image, opImages: f.listImages, opLabelImage: f.labelImage, opDelImage: f.deleteImage,
 		opInsert: f.insert, opGet: f.get, opAll: f.all, opDelete: f.delete, opLabels: f.setLabels, opKeys: f.keys,
 		opTypes:  func(c *fakecloud.Call) fakecloud.Answer { return f.catalog(c, "compute#machineTypeList", f.zones) },
 		opGPUs:   func(c *fakecloud.Call) fakecloud.Answer { return f.catalog(c, "compute#acceleratorTypeList", f.gpus) },
@@ -176,12 +182,16 @@ func permissions(c *fakecloud.Call) []string {
 		opTypes: "machineTypes.list", opGPUs: "acceleratorTypes.list", opRegion: "regions.get", opRegions: "regions.list", opProject: "projects.get",
 		opAddRule: "firewalls.create networks.updatePolicy", opRule: "firewalls.get", opRules: "firewalls.list", opDelRule: "firewalls.delete networks.updatePolicy",
 		opZoneOp: "zoneOperations.get", opZoneOps: "zoneOperations.list", opGlobalOp: "globalOperations.get", opDisks: "disks.list", opDelDisk: "disks.delete",
+		opMakeImage: "images.create images.setLabels disks.useReadOnly", opImage: "images.get", opImages: "images.list", opLabelImage: "images.setLabels", opDelImage: "images.delete",
 	}[c.Op]
 	var needs []string
 	for p := range strings.FieldsSeq(all) {
 		needs = append(needs, "compute."+p)
 	}
 	if in, ok := c.Input.(row); ok && c.Op == opInsert {
+		if strings.Contains(string(c.Body), `"projects/test-project-`) && strings.Contains(string(c.Body), "/global/images/gputrain-baked-") {
+			needs = append(needs, "compute.images.useReadOnly")
+		}
 		if in["serviceAccounts"] != nil {
 			needs = append(needs, "compute.instances.setServiceAccount", "iam.serviceAccounts.actAs")
 		}
@@ -284,6 +294,9 @@ func (f *fake) live() (all []string) {
 		}
 		for _, d := range f.disks.All(nil) {
 			all = append(all, "disk "+text(d["name"]))
+		}
+		for _, i := range f.images.All(nil) {
+			all = append(all, "image "+text(i.row["name"]))
 		}
 	})
 	return all

@@ -17,12 +17,13 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestMain(m *testing.M) {
 	gputrain.Init()
-	second = 20 * time.Millisecond
+	second, cloud.Second = 20*time.Millisecond, time.Millisecond
 	goleak.VerifyTestMain(m)
 }
 

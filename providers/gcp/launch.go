@@ -78,7 +78,11 @@ func (l *launcher) order(ctx context.Context, req driver.Launch) (order, error) 
 		return order{}, err
 	}
 	o := order{place: at, req: req, gpu: at.gpu != "" || !req.Offer.Accelerator.IsZero(), begun: time.Now()}
-	o.image, err = l.images.forNode(ctx, o.gpu, req.Offer.Arch)
+	if req.Offer.Baked != "" {
+		o.image, err = l.images.baked(ctx, req.Offer.Baked)
+	} else {
+		o.image, err = l.images.forNode(ctx, o.gpu, req.Offer.Arch)
+	}
 	return o, err
 }
 

@@ -74,8 +74,8 @@ func fromLabels(labels map[string]string) pooltag.Tag {
 	return t
 }
 
-// A tag identifies the pool of a machine or a firewall rule, as JSON: in a machine's metadata,
-// and in a rule's description, as rules have no labels. It never changes. Times are Unix time.
+// A tag identifies the pool of a machine, a firewall rule or an image, as JSON: in a machine's metadata,
+// and in the description of a rule, as rules have no labels, and of an image. It never changes. Times are Unix time.
 type tag struct {
 	Pool    string `json:"pool"`
 	Owner   string `json:"owner,omitempty"`
@@ -94,6 +94,10 @@ type tag struct {
 	USD    *float64                 `json:"usd,omitempty"` // an hour
 	Spot   bool                     `json:"spot,omitempty"`
 	Parts  []driver.PricePart       `json:"parts,omitempty"` // of the price, if there are several
+
+	// Only images have the following.
+	Base string `json:"base,omitempty"`
+	Key  string `json:"key,omitempty"`
 }
 
 // checkPool refuses an invalid ID of a pool. No name in the cloud may end in a dash.

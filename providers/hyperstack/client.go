@@ -123,8 +123,13 @@ func (c *client) prices(ctx context.Context) ([]price, error) {
 }
 
 func (c *client) images(ctx context.Context, region string) ([]image, error) {
+	return c.imagesBy(ctx, url.Values{"region": {region}, "include_public": {"true"}})
+}
+
+func (c *client) imagesBy(ctx context.Context, query url.Values) ([]image, error) {
 	return pages(func(i image) int { return i.ID }, func(page int) ([]image, int, error) {
-		query := url.Values{"region": {region}, "include_public": {"true"}, "page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(pageSize)}}
+		query.Set("page", strconv.Itoa(page))
+		query.Set("per_page", strconv.Itoa(pageSize))
 		var out struct {
 			Images *[]struct {
 				Images []image `json:"images"`

@@ -84,6 +84,7 @@ func (f *fake) foreign() (ids []string) {
 				ids = append(ids, strconv.Itoa(thing["id"].(int)))
 			}
 		}
+		ids = append(ids, f.foreignSnapshot())
 	})
 	return ids
 }

@@ -75,6 +75,14 @@
 // leftovers, from anywhere. A machine whose labels were edited is still found by its
 // environment.
 //
+// # Baked images
+//
+// [gputrain.Bake] makes a snapshot of a machine, and an image of that; both are deleted together, and the
+// image serves machines of its region. What they cost is not in the pricebook, so their price is unknown.
+// A snapshot that is no image yet has the labels of its pool only, and [gputrain.Reap] deletes it. The
+// API's words for a snapshot that is not ready are not documented: the call that makes the image is
+// repeated as long as it is refused for no known reason, an hour at most.
+//
 // # Host keys
 //
 // The pool makes them, and cloud-init installs them before the SSH server starts.

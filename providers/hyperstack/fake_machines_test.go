@@ -23,7 +23,7 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		return refuse(400, "bad_request", "Flavor "+in.FlavorName+" is out of stock")
 	case !f.has(f.flavors, in.FlavorName):
 		return missing("Flavor")
-	case !f.has(f.images, in.ImageName):
+	case !f.has(f.images, in.ImageName) && f.diskOf(e, in.ImageName) == nil:
 		return missing("Image")
 	case !f.hasKey(e, in.KeyName):
 		return missing("Keypair")
@@ -31,7 +31,11 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 	f.room--
 	r := f.put(c, e, in)
 	if !f.noMachines && f.status == "ACTIVE" {
-		r.machine = cloudtest.Boot(f.t, in.UserData, fakecloud.MachineConfig{User: "ubuntu"})
+		cfg := fakecloud.MachineConfig{User: "ubuntu"}
+		if d := f.diskOf(e, in.ImageName); d != nil {
+			cfg.Disk = d.content
+		}
+		r.machine = cloudtest.Boot(f.t, in.UserData, cfg)
 		if r.machine == nil {
 			return refuse(500, "internal", "user data")
 		}

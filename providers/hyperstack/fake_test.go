@@ -3,6 +3,7 @@ package hyperstack
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,10 @@ const (
 	opMachine    = "GET /core/virtual-machines/{vm_id}"
 	opDelete     = "DELETE /core/virtual-machines/{vm_id}"
 	opLabel      = "PUT /core/virtual-machines/{vm_id}/label"
+	opSnapshots  = "GET /core/snapshots"
+	opSnapshot   = "POST /core/virtual-machines/{vm_id}/snapshots"
+	opMakeImage  = "POST /core/snapshots/{snapshot_id}/image"
+	opDelSnap    = "DELETE /core/snapshots/{id}"
 	opEvents     = "GET /core/virtual-machines/{vm_id}/events"
 	testKey      = "hs-0123456789abcdef"
 	newestUbuntu = "Ubuntu Server 24.04 LTS R570 CUDA 12.8 with Docker"
@@ -50,6 +55,7 @@ type fake struct {
 	environments *fakecloud.Store[row]
 	keys         *fakecloud.Store[row]
 	machines     *fakecloud.Store[*rental]
+	snapshots    *fakecloud.Store[*disk]
 	flavors      []row
 	stocks       []row
 	prices       []row
@@ -72,6 +78,9 @@ type fake struct {
 	cidr         string // of environments
 	lastID       int
 	mostPageSize int
+	snapDelay    int  // for how many tries a snapshot is too new to become an image
+	snapFails    bool // snapshots fail
+	snapQuota    bool // the account may have no more snapshots
 }
 
 // A rental is a machine's row and the machine behind it.
@@ -85,7 +94,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, status: "ACTIVE", credit: 120.5, cidr: "10.0.0.0/16", lastID: 900, mostPageSize: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json"), fakecloud.OpenAPI(t, "./testdata/snapshots.json")},
 		Authorized:   fakecloud.KeyHeader("api_key", testKey),
 		Unauthorized: fakecloud.Reply(401, row{"status": false, "message": "Unauthorized", "error_reason": "unauthorized"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {
@@ -93,7 +102,7 @@ func startFake(t testing.TB) *fake {
 		},
 	})
 	f.environments, f.keys = fakecloud.NewStore[row](f.Server), fakecloud.NewStore[row](f.Server)
-	f.machines = fakecloud.NewStore[*rental](f.Server)
+	f.machines, f.snapshots = fakecloud.NewStore[*rental](f.Server), fakecloud.NewStore[*disk](f.Server)
 	f.flavors = []row{
 		flavorRow("CANADA-1", "n3-H100x1", "H100-80G-PCIe", 1, true),
 		flavorRow("CANADA-1", "n3-H100x8", "H100-80G-PCIe", 8, true),
@@ -129,6 +138,7 @@ func startFake(t testing.TB) *fake {
 		},
 		opFlavors: f.listFlavors, opImages: f.listImages, opEnvs: f.listEnvironments, opAddEnv: f.addEnvironment, opDelEnv: f.deleteEnvironment,
 		opKeys: f.listKeys, opAddKey: f.addKey, opDelKey: f.deleteKey,
+		opSnapshots: f.listSnapshots, opSnapshot: f.snapshot, opMakeImage: f.makeImage, opDelSnap: f.deleteSnapshot,
 		opMachines: f.list, opCreate: f.create, opMachine: f.show, opDelete: f.delete, opLabel: f.label,
 	} {
 		f.Handle(op, h)
@@ -188,8 +198,16 @@ func (f *fake) listFlavors(c *fakecloud.Call) fakecloud.Answer {
 }
 
 func (f *fake) listImages(c *fakecloud.Call) fakecloud.Answer {
-	groups := []row{}
-	for _, v := range page(f, c, "per_page", f.images) {
+	groups, all := []row{}, f.images
+	if c.Query.Get("include_public") == "false" {
+		all = nil
+	}
+	for _, d := range f.snapshots.All(c) {
+		if region := c.Query.Get("region"); d.image != nil && (region == "" || d.image["region_name"] == region) {
+			all = append(slices.Clip(all), d.image)
+		}
+	}
+	for _, v := range page(f, c, "per_page", all) {
 		groups = append(groups, row{"region_name": c.Query.Get("region"), "type": "Ubuntu", "images": []row{v}})
 	}
 	return success(row{"images": groups})
@@ -298,6 +316,9 @@ func (f *fake) everything() (all []driver.Resource) {
 		}
 		for _, k := range f.keys.All(nil) {
 			all = append(all, driver.Resource{Kind: "key", ID: fmt.Sprint(k["id"]), Name: fmt.Sprint(k["name"])})
+		}
+		for _, d := range f.snapshots.All(nil) {
+			all = append(all, driver.Resource{Kind: "image", ID: fmt.Sprint(d.row["id"]), Name: fmt.Sprint(d.row["name"])})
 		}
 	})
 	return all

@@ -30,6 +30,7 @@ func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driv
 			yield(driver.Offer{}, err)
 			return
 		}
+		start := p.bakery().Offering(ctx, spec.Baked, base(p.cfg))
 		for _, region := range p.regionsToList() {
 			flavors, err := p.api.flavors(ctx, region)
 			if err != nil {
@@ -37,7 +38,7 @@ func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driv
 				return
 			}
 			for _, f := range flavors {
-				if o, ok := p.offer(f, m, spec); ok && !yield(o, nil) {
+				if o, ok := p.offer(f, m, spec); ok && !yield(start(o), nil) {
 					return
 				}
 			}

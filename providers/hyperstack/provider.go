@@ -42,7 +42,7 @@ func (p *provider) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Account: p.account, ListLag: 15 * cloud.Second, LateEffect: time.Minute, Spot: true, EndsBilling: "delete",
 		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
-		PrivateNetwork: true, Tags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
+		PrivateNetwork: true, RegionalNetwork: true, Tags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
 	}
 }
 
@@ -88,7 +88,12 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	if err != nil {
 		return "", err
 	}
-	image, err := choose(s.images, p.cfg.Image, flavor)
+	var image string
+	if order.Offer.Baked != "" {
+		image, err = p.bakedImage(ctx, region, order.Offer.Baked)
+	} else {
+		image, err = choose(s.images, p.cfg.Image, flavor)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -164,17 +164,21 @@ func (p *provider) Shared(ctx context.Context, poolID string) ([]driver.Resource
 			add("key", k.ID, k.Environment)
 		}
 	}
-	return all, nil
+	unfinished, err := p.bakery().Unfinished(ctx, poolID)
+	if poolID == "" && errors.Is(err, driver.ErrAuth) {
+		err = nil // a key that may not list snapshots has made none
+	}
+	return append(all, unfinished...), err
 }
 
-// Release removes the pool's environments, which is refused while they have machines, even ones
+// Release removes the pool's images that are not finished, and its environments, which is refused while they have machines, even ones
 // that are being deleted. Their key pairs end with them, or are removed.
 func (p *provider) Release(ctx context.Context, pool driver.PoolInfo) error {
+	errs := []error{p.bakery().DeleteUnfinished(ctx, pool.ID)}
 	all, err := p.Shared(ctx, pool.ID)
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, r := range all {
 		if r.Kind == "environment" {
 			errs = append(errs, p.removeEnvironment(ctx, r, len(pool.Remaining) == 0))

@@ -63,6 +63,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 type image struct {
 	ID           int             `json:"id"`
 	Name         string          `json:"name"`
+	Region       string          `json:"region_name"`
 	Restrictions json.RawMessage `json:"flavor_restrictions"`
 }
 

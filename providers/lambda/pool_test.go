@@ -22,6 +22,16 @@ func TestPool(t *testing.T) {
 	cloudtest.Empty(t, f.account())
 }
 
+// A pool is left only if asked twice: nothing but its program ends its machines. It is taken up again at once.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	spec := oneA10
+	spec.Concurrency = 2
+	cloudtest.Detach(t, cloudtest.Dialed(f.config()), spec, "cannot end itself, and there is no guardian")
+	cloudtest.Empty(t, f.account())
+}
+
 // A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
 func TestPoolUnderFaults(t *testing.T) {
 	t.Parallel()

@@ -58,25 +58,24 @@ func (d *localDriver) serve(id string, home machine.Home, m mark, hostKey, autho
 	if err != nil {
 		return nil, err
 	}
-	env := append(withGPUs(environment(os.Environ(), d.pass), m.GPUs), poolEnv+"="+m.Pool, homesEnv+"="+d.real)
-	if m.Token != "" {
-		env = append(env, tokenEnv+"="+m.Token)
-	}
-	served, err := machine.New(machine.Config{
-		Name:          id,
-		HostKey:       hostKey,
-		AuthorizedKey: authorizedKey,
-		Home:          home,
-		Env:           env,
-		Mark:          nodeMark(id),
-		Owns:          d.owns(m.Token),
-	})
+	cfg := d.machineConfig(id, home, m)
+	cfg.HostKey, cfg.AuthorizedKey = hostKey, authorizedKey
+	served, err := machine.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	offer := d.offer()
 	offer.Accelerator = m.Accelerator
 	return &node{id: id, login: login, mark: m, offer: offer, machine: served}, nil
+}
+
+// machineConfig returns the configuration of a node's machine, without keys. An empty mark is unknown.
+func (d *localDriver) machineConfig(id string, home machine.Home, m mark) machine.Config {
+	env := append(withGPUs(environment(os.Environ(), d.pass), m.GPUs), poolEnv+"="+m.Pool, homesEnv+"="+d.real)
+	if m.Token != "" {
+		env = append(env, tokenEnv+"="+m.Token)
+	}
+	return machine.Config{Name: id, Home: home, Env: env, Mark: nodeMark(id), Owns: d.owns(m.Token)}
 }
 
 // instance describes the node's present state.

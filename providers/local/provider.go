@@ -209,12 +209,11 @@ func (d *localDriver) machine(id string) *machine.Machine {
 	if n := d.node(id); n != nil {
 		return n.machine
 	}
-	home, token := d.homes.find(id), ""
+	home, m := d.homes.find(id), mark{}
 	if home != "" {
-		m, _ := readMark(home) // without a mark the token of its processes is unknown
-		token = m.Token
+		m, _ = readMark(home) // without a mark the token of its processes is unknown
 	}
-	return machine.Left(id, home, nodeMark(id), d.owns(token))
+	return machine.Left(d.machineConfig(id, home, m))
 }
 
 // Close ends the servers of this program. Nodes that were not terminated stay on disk, and List

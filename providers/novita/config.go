@@ -21,8 +21,9 @@ type Config struct {
 	APIKey driver.Secret
 	// ClusterID is the cluster of the nodes: "us-ca-6". Empty means any.
 	ClusterID string
-	// Image is the container image of the nodes. If empty, it is [DefaultImage], or an image
-	// with an older CUDA if no machine is free whose driver supports that.
+	// Image is the container image of the nodes. If empty, it is the spec's Image.Docker, or else
+	// [DefaultImage], or an image with an older CUDA if no machine is free whose driver supports
+	// that.
 	Image string
 	// RegistryUser and RegistryPassword are the login of Image's registry, if it is private. The
 	// password may be a reference. Both are part of the call that makes an instance, so Novita
@@ -107,6 +108,14 @@ func (c Config) open(ctx context.Context) (driver.Driver, error) {
 		a.registry = func() string { return login }
 	}
 	return cloud.New(providerName, a, cloud.Options{AtOnce: 2, ByID: true}), nil
+}
+
+// authID returns the stored login of the image's registry, unless there is another one: an image takes one.
+func (c Config) authID(login string) string {
+	if login != "" {
+		return ""
+	}
+	return c.RegistryAuthID
 }
 
 // validate reports all faults at once.

@@ -158,6 +158,19 @@ func TestRegistry(t *testing.T) {
 	_, err = cfg.Open(t.Context())
 	cloudtest.Is(t, err, driver.ErrAuth, "novita", "open")
 
+	// The same for the image of a spec.
+	named := rtx4090.Query()
+	named.Image = "registry.example.com/theirs:2-cuda12.4"
+	nd := cloudtest.Open(t, f.config())
+	req := cloudtest.Request(t, named, cloudtest.Offers(t, nd, named)[0], 3)
+	req.ImageLogin = driver.ImageLogin{User: "robot", Password: "another-" + registryPassword}
+	asked := len(f.asked())
+	made, err := nd.Launch(t.Context(), req)
+	cloudtest.One(t, made, err)
+	if got := f.asked()[asked]; got.ImageURL != named.Image || got.MinCUDAVersion != "12.4" || got.ImageAuth != "robot:another-"+registryPassword || got.ImageAuthID != "" {
+		t.Errorf("%+v", got)
+	}
+
 	stored := f.config()
 	stored.Image, stored.RegistryAuthID = "mine:1", "auth-7"
 	before := len(f.asked())

@@ -1,6 +1,7 @@
 package novita
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,6 +38,7 @@ func (a *api) Capabilities() driver.Capabilities {
 		EndsBilling:    "delete",
 		DiskResizable:  true,
 		HostKeys:       driver.HostKeyFirstContact,
+		Images:         &driver.Images{Configured: a.cfg.Image, Logins: true},
 	}
 }
 
@@ -60,16 +62,27 @@ func (a *api) Create(ctx context.Context, o cloud.Order) (id string, err error) 
 	if err != nil {
 		return "", err
 	}
-	for _, s := range steps(a.cfg.Image, a.cfg.MinCUDAVersion, o.Offer.Accelerator) {
+	login := a.login(o.Login)
+	for _, s := range steps(cmp.Or(a.cfg.Image, o.Spec.Image), a.cfg.MinCUDAVersion, o.Offer.Accelerator) {
 		id, err = a.client.create(ctx, create{
 			Name: o.Tag.LongName(maxName), ProductID: p.product, GPUNum: p.gpus, RootFSSize: disk, Kind: "gpu", BillingMode: p.mode, ClusterID: p.cluster,
-			ImageURL: s.image, MinCUDAVersion: s.cuda, ImageAuth: a.registry(), ImageAuthID: a.cfg.RegistryAuthID,
+			ImageURL: s.image, MinCUDAVersion: s.cuda, ImageAuth: login, ImageAuthID: a.cfg.authID(login),
 		})
 		if _, kind := classify("launch", err); kind != driver.ErrNoCapacity {
 			return id, err
 		}
 	}
 	return "", err
+}
+
+// login returns the login of the image's registry, "user:password", or "". A spec's comes before Config's.
+func (a *api) login(of driver.ImageLogin) string {
+	if of.Password == "" {
+		return a.registry()
+	}
+	login := of.User + ":" + string(of.Password)
+	a.client.rest.Hide(login, string(of.Password))
+	return login
 }
 
 // Balance returns the account's money, if the address of the API for billing is known.

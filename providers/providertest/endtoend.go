@@ -1,11 +1,16 @@
 package providertest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -18,8 +23,18 @@ func endToEndChecks() []check {
 	}
 }
 
+// ownKey is a public key of a user's. The private half is lost.
+const ownKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEjM47rJIh9Q5Ph8KX4XVDFZSCgkaPtAoQvdmunNCWoP me@laptop"
+
 // square runs on the nodes.
 var square = gputrain.Func("providertest.square", func(_ context.Context, x int) (int, error) { return x * x, nil })
+
+// keep leaves a file on the node, and fails.
+var keep = gputrain.Func("providertest.keep", func(ctx context.Context, text string) (bool, error) {
+	return false, errors.Join(errFailed, os.WriteFile(filepath.Join(gputrain.ThisNode(ctx).Scratch, "kept.txt"), []byte(text), 0o600))
+})
+
+var errFailed = gputrain.RegisterError("providertest.failed", errors.New("it fails, as it should"))
 
 func endToEndCommand(c *trial) {
 	endToEnd(c, func(pool *gputrain.Compute) {
@@ -33,7 +48,21 @@ func endToEndCommand(c *trial) {
 			}
 		}
 		costIsBounded(c, pool)
+		reachNode(c, pool)
 	})
+}
+
+// reachNode checks that a node can be reached beside its tasks.
+func reachNode(c *trial, pool *gputrain.Compute) {
+	c.Helper()
+	var out bytes.Buffer
+	if err := pool.Shell(c.Context(), 0, strings.NewReader("echo hello\n"), &out, nil); err != nil || strings.TrimSpace(out.String()) != "hello" {
+		c.Errorf("Compute.Shell printed %q: %v", out.String(), err)
+	}
+	// Nothing listens at port 1. A simulated node has no ports.
+	if _, err := pool.Dial(c.Context(), 0, "127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, driver.ErrUnsupported) {
+		c.Errorf("Compute.Dial of a port at which nothing listens: %v", err)
+	}
 }
 
 // costIsBounded checks that a pool's cost counts as bounded if, and only if, nothing of the pool outlives the lease: machines
@@ -62,6 +91,12 @@ func endToEndFunction(c *trial) {
 		if got, err := square.Broadcast(pool, 7); err != nil || !slices.Equal(got, []int{49, 49}[:c.upTo(2)]) {
 			c.Errorf("a function on each of %d nodes: %v, %v", c.upTo(2), got, err)
 		}
+		fails := keep.Call("half")
+		fails.Outputs = []string{"*.txt"}
+		r, err := pool.Run(fails)
+		if b, readErr := os.ReadFile(filepath.Join(r.OutputDir, "kept.txt")); !errors.Is(err, errFailed) || string(b) != "half" {
+			c.Errorf("the outputs of a function that failed: %q, %v, %v", b, err, readErr)
+		}
 	})
 }
 
@@ -74,7 +109,7 @@ func endToEnd(c *trial, work func(*gputrain.Compute)) {
 		before = resourceIDs(c.h.Account())
 	}
 	spec := c.h.Spec
-	spec.Nodes = c.upTo(2)
+	spec.Nodes, spec.AuthorizedKeys = c.upTo(2), []string{ownKey}
 	pool, err := gputrain.Open(c.Context(), viaDial(c.h), spec, gputrain.WithStateDir(c.TempDir()))
 	if err != nil {
 		c.Fatalf("gputrain.Open: %v", err)

@@ -154,6 +154,13 @@ var flaws = []flaw{
 			}}
 		}},
 
+	{name: "private addresses that lead nowhere", check: "launch of three", says: "by which the others reach it",
+		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
+			for i := range got {
+				got[i].PrivateAddr = "127.0.0.1"
+			}
+			return got
+		})},
 	{name: "host keys forgotten", check: "launch of three", says: "Endpoint.HostKeys",
 		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
 			for i := range got {

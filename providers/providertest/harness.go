@@ -105,7 +105,7 @@ type check struct {
 
 func checks() []check {
 	return slices.Concat(openChecks(), offerChecks(), accountChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
-		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), optionalChecks(), secretChecks(), parallelChecks(), endToEndChecks())
+		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), optionalChecks(), bakeChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 
 // hooks reports, by the name of a hook that checks can need, whether a harness has it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ func launchThree(c *trial) {
 			c.Errorf("a machine that was just launched is reported as %v: an unknown ID right after the create does not mean that it is gone", in.State)
 		}
 	}
+	addrs := map[string]bool{}
 	for i, in := range p.running(got) {
 		asked := wanted[slices.IndexFunc(wanted, func(n driver.NodeRequest) bool { return n.Name == got[i].Name })]
 		if in.Name != got[i].Name || in.Rank != got[i].Rank {
@@ -53,11 +55,29 @@ func launchThree(c *trial) {
 		if _, _, err := net.SplitHostPort(in.SSH.Addr); err != nil || in.SSH.User == "" {
 			c.Errorf("a machine that runs has Endpoint Addr %q and User %q: Addr is host:port", in.SSH.Addr, in.SSH.User)
 		}
+		if caps := p.caps.Of(offers[asked.Name]); caps.PrivateNetwork {
+			c.privateAddr(p.Driver, caps, in, addrs)
+		}
 		c.hostKeys(p.caps.HostKeys, in.SSH, asked)
 		if err := c.eventually(max(p.caps.ProvisionTimeout, eventTimeout), func() error { return p.reach(in) }); err != nil {
 			c.Errorf("%s cannot be reached by its Endpoint: %v", in.ID, err)
 		}
 	}
+}
+
+// privateAddr checks the address by which other machines of the pool reach one. Only machines of this computer, which cost
+// nothing, may have one that leads back to whoever uses it, and only they may share it.
+func (c *trial) privateAddr(d driver.Driver, caps driver.Capabilities, in driver.Instance, seen map[string]bool) {
+	c.Helper()
+	if s, ok := d.(driver.Scripter); ok && in.PrivateAddr == "" && s.Scripts(in).FindAddress != "" {
+		return // the machine finds it
+	}
+	addr, err := netip.ParseAddr(in.PrivateAddr)
+	alone := err == nil && (addr.IsLoopback() || addr.IsUnspecified()) || in.PrivateAddr == "localhost"
+	if in.PrivateAddr == "" || (alone || seen[in.PrivateAddr]) && !caps.Free {
+		c.Errorf("Capabilities.PrivateNetwork is true, and %s has the PrivateAddr %q: each machine has one of its own, by which the others reach it", in.ID, in.PrivateAddr)
+	}
+	seen[in.PrivateAddr] = true
 }
 
 func (c *trial) hostKeys(source driver.HostKeySource, e driver.Endpoint, asked driver.NodeRequest) {

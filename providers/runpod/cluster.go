@@ -43,7 +43,7 @@ func (c clusters) CreateTogether(ctx context.Context, orders []cloud.Order) ([]c
 	name := pooltag.Prefix + nodes[0].Name + ofCluster
 	made, err := c.client.createCluster(ctx, createCluster{
 		Name: name, Type: "TRAINING", Compute: compute{GPUTypeID: o.id, GPUCountPerPod: o.count, PodCount: len(nodes)},
-		Image: c.cfg.image(o.nvidia()), Args: startCommand(), Disk: c.cfg.disk(false, o.Spec.DiskGiB), Mounts: o.mounts, Ports: c.cfg.ports(),
+		Image: c.cfg.with(o.Spec).image(o.nvidia()), Args: startCommand(), Disk: c.cfg.disk(false, o.Spec.DiskGiB), Mounts: o.mounts, Ports: c.cfg.ports(),
 		Env: c.environment(o.Pool, o.Offer.ID, nodes, time.Now()), DataCenterIDs: o.centers, StartSSH: true,
 	})
 	if err != nil && isAmbiguous(err) {

@@ -26,7 +26,7 @@ type Config struct {
 	// ClusterMode chooses how nodes are rented. Empty means Individual.
 	ClusterMode ClusterMode
 	// GlobalNetworking joins the pods by RunPod's private network, about 100 Mbit/s across data
-	// centres. Auto, the zero value, joins them if possible: for two nodes and more with NVIDIA
+	// centres. Spec.Network of NetworkPrivate rejects what it cannot join. Auto, the zero value, joins them if possible: for two nodes and more with NVIDIA
 	// GPUs, on demand, in the secure cloud. Joined pods are in data centres with global
 	// networking.
 	GlobalNetworking Networking
@@ -41,7 +41,8 @@ type Config struct {
 	MinDownloadMbps, MinUploadMbps int
 
 	// Image is the image of the pods, of the Debian, Alpine or Red Hat family. If empty, it is
-	// CUDA 12.8 with cuDNN on Ubuntu, or plain Ubuntu without NVIDIA GPUs.
+	// the spec's Image.Docker, or else CUDA 12.8 with cuDNN on Ubuntu, or plain Ubuntu without
+	// NVIDIA GPUs.
 	Image string
 	// Ubuntu is the release of the default image: "24.04", "22.04", "20.04". Empty, or "newest",
 	// means 24.04.
@@ -256,6 +257,12 @@ func (c Config) provisionTimeout() time.Duration {
 }
 
 func (c Config) cpuFlavour() string { return "cpu" + cmp.Or(c.CPUClock, "3c") }
+
+// with returns the configuration for nodes of a spec, which may name the image that Config leaves open.
+func (c Config) with(spec driver.Query) Config {
+	c.Image = cmp.Or(c.Image, spec.Image)
+	return c
+}
 
 // image returns the image of a pod.
 func (c Config) image(nvidia bool) string {

@@ -12,7 +12,7 @@
 //   - Regions: [Config].DataCenterIDs, [Config].CountryCodes.
 //   - Credentials: RUNPOD_API_KEY.
 //   - Billing: by the second; ended by DELETE /v2/pods/{id}.
-//   - Private network: with [Config].GlobalNetworking or [Config].ClusterMode.
+//   - Private network: with Spec.Network, [Config].GlobalNetworking or [Config].ClusterMode.
 //   - Ends itself: yes, by its lease, with the pod's own key; members of a cluster do not.
 //   - Host key pinned by: the pool's own key, put in at start.
 //   - Tags: yes: name and environment; none of the user's own.
@@ -86,7 +86,8 @@
 // RunPod has no tags: pods are named gputrain-POOL-RANK, and their environment
 // (GPUTRAIN_TAG_...) identifies their owner. Two nodes reach each other by Node.PrivateAddr
 // with global networking (about 100 Mbit/s: enough to meet, not to train) or in a cluster (1600
-// to 3200 Gbit/s; NCCL_SOCKET_IFNAME is ens1).
+// to 3200 Gbit/s; NCCL_SOCKET_IFNAME is ens1). With Spec.Network of NetworkPrivate pods that global
+// networking cannot join are rejected with the reason, and the others have a warning of its speed.
 //
 // # Billing
 //

@@ -49,6 +49,9 @@ func (a *api) order(ctx context.Context, of cloud.Order) (order, error) {
 			o.networks = false // NetworkingOn never offered such a place
 		}
 	}
+	if of.Spec.Joined() && at.mode == Individual && !o.networks {
+		return order{}, &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("global networking cannot join offer %s, and the spec's Network is private", of.Offer.ID)}
+	}
 	volume, err := a.lookups.volume(ctx, of.Spec)
 	switch {
 	case err != nil:
@@ -118,7 +121,7 @@ func (o order) advise(err error) error {
 func (a *api) createPod(ctx context.Context, o order) (pod, error) {
 	spec := o.Spec
 	in := createPod{
-		Name: o.Name(), Image: a.cfg.image(o.nvidia()), Args: startCommand(), Cloud: strings.ToUpper(string(o.cloud)),
+		Name: o.Name(), Image: a.cfg.with(spec).image(o.nvidia()), Args: startCommand(), Cloud: strings.ToUpper(string(o.cloud)),
 		DataCenterIDs: o.centers, Disk: a.cfg.disk(o.cpu(), spec.DiskGiB), Mounts: o.mounts, Ports: a.cfg.ports(), Registry: o.registry,
 		Env: a.environment(o.Pool, o.Offer.ID, []driver.NodeRequest{o.Node}, time.Now()), StartSSH: true, GlobalNetworking: o.networks,
 	}
@@ -127,7 +130,7 @@ func (a *api) createPod(ctx context.Context, o order) (pod, error) {
 	} else {
 		perGPU := func(want float64) int { return int(math.Ceil(want / float64(o.count))) }
 		in.GPU = &gpuRequest{
-			ID: o.id, Count: o.count, MinCUDAVersion: a.cfg.minCUDA(o.nvidia()),
+			ID: o.id, Count: o.count, MinCUDAVersion: a.cfg.with(spec).minCUDA(o.nvidia()),
 			MinRAMPerGPU: perGPU(spec.MemoryGiB), MinVCPUPerGPU: perGPU(spec.VCPUs),
 		}
 	}
@@ -139,11 +142,11 @@ func (a *api) rentPod(ctx context.Context, o order) (pod, error) {
 	spec := o.Spec
 	env := a.environment(o.Pool, o.Offer.ID, []driver.NodeRequest{o.Node}, time.Now())
 	in := rentPod{
-		Name: o.Name(), ImageName: a.cfg.image(o.nvidia()), GPUTypeID: o.id, GPUCount: o.count, CloudType: strings.ToUpper(string(o.cloud)),
+		Name: o.Name(), ImageName: a.cfg.with(spec).image(o.nvidia()), GPUTypeID: o.id, GPUCount: o.count, CloudType: strings.ToUpper(string(o.cloud)),
 		DataCenterID: o.dataCenter(), CountryCode: o.country(), ContainerDiskInGB: a.cfg.disk(false, spec.DiskGiB),
 		Ports: strings.Join(a.cfg.ports(), ","), DockerArgs: startCommand(), Env: variables(env),
 		MinVCPUCount: int(math.Ceil(spec.VCPUs)), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)),
-		MinDownload: a.cfg.MinDownloadMbps, MinUpload: a.cfg.MinUploadMbps, MinCUDAVersion: a.cfg.minCUDA(o.nvidia()),
+		MinDownload: a.cfg.MinDownloadMbps, MinUpload: a.cfg.MinUploadMbps, MinCUDAVersion: a.cfg.with(spec).minCUDA(o.nvidia()),
 		SupportPublicIP: true, StartSSH: true, ContainerRegistryAuthID: o.registry,
 	}
 	switch {

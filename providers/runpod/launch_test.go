@@ -124,6 +124,12 @@ func TestLaunchSends(t *testing.T) {
 		{"CUDA of the image", opCreate, func(c *Config) { c.Image = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime" }, gputrain.Spec{Accelerator: gpu}, map[string]any{
 			"gpu": `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.4"}`,
 		}},
+		{"the spec's image", opCreate, nil, gputrain.Spec{Accelerator: gpu, Image: gputrain.Image{Docker: "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"}}, map[string]any{
+			"image": "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "gpu": `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.4"}`,
+		}},
+		{"the spec's image, as spot", opSpot, func(c *Config) { c.DataCenterIDs = []string{"US-TX-3"} }, gputrain.Spec{Accelerator: gpu, Allocation: driver.Spot, Image: gputrain.Image{Docker: "me/train:7-cuda12.4"}}, map[string]any{
+			"imageName": "me/train:7-cuda12.4", "minCudaVersion": "12.4",
+		}},
 		{"an image without a version", opCreate, func(c *Config) { c.Image = "me/train:7" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"gpu": `{"count":2,"id":"` + h100 + `"}`}},
 		{"Ubuntu 20.04", opCreate, func(c *Config) { c.Ubuntu = "20.04" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"image": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu20.04"}},
 		{"no registry", opCreate, func(c *Config) { c.RegistryAuth = "none" }, gputrain.Spec{Accelerator: gpu}, map[string]any{"registry": nil}},
@@ -134,6 +140,7 @@ func TestLaunchSends(t *testing.T) {
 			"image": "ubuntu:24.04", "cpu": `{"id":"cpu3c","vcpuCount":4}`, "gpu": nil, "mounts": nil, "disk": 20.0,
 		}},
 		{"networking by itself", opCreate, nil, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{"globalNetworking": true, "dataCenterIds": `["US-KS-2","US-TX-3"]`}},
+		{"networking by the spec", opCreate, nil, gputrain.Spec{Accelerator: gpu, Nodes: 2, Network: gputrain.NetworkPrivate}, map[string]any{"globalNetworking": true, "dataCenterIds": `["US-KS-2","US-TX-3"]`}},
 		{"networking off", opCreate, func(c *Config) { c.GlobalNetworking = NetworkingOff }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{"globalNetworking": nil}},
 		{"networking on", opCreate, func(c *Config) { c.GlobalNetworking, c.DataCenterIDs = NetworkingOn, []string{"US-TX-3"} }, gputrain.Spec{Accelerator: gpu}, map[string]any{
 			"globalNetworking": true, "dataCenterIds": `["US-TX-3"]`,

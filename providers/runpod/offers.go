@@ -136,6 +136,9 @@ const maxGPUs = 10
 // centre, as the answer has all of those.
 func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, regions []string, count int) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
+		caps := a.Capabilities()
+		caps.PrivateNetwork = true
+		network := &caps
 		base := placement{mode: cmp.Or(a.cfg.ClusterMode, Individual), cloud: of, count: count}
 		nvidia := wantsNVIDIA(spec.Accelerator)
 		var types []gpuType
@@ -143,7 +146,7 @@ func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, region
 			base.region = region
 			if i == 0 || base.country() != "" {
 				var err error
-				if types, err = a.client.gpuTypes(ctx, product(base.mode), base.count, of, base.country(), a.cfg.minCUDA(nvidia)); err != nil {
+				if types, err = a.client.gpuTypes(ctx, product(base.mode), base.count, of, base.country(), a.cfg.with(spec).minCUDA(nvidia)); err != nil {
 					yield(driver.Offer{}, err)
 					return
 				}
@@ -154,12 +157,15 @@ func (a *api) gpuOffers(ctx context.Context, spec driver.Query, of Cloud, region
 				return
 			}
 			for _, t := range types {
-				joined, err := a.joinable(ctx, base, t)
+				joined, err := a.joinable(ctx, spec, base, t)
 				if err != nil {
 					yield(driver.Offer{}, err)
 					return
 				}
 				for _, offer := range a.cfg.offersOf(spec, base, t, prices, joined) {
+					if spec.Joined() && base.mode == Individual && offer.Rejected == "" {
+						offer.Capabilities, offer.Warnings = network, append(offer.Warnings, slowNetwork)
+					}
 					if !yield(offer, nil) {
 						return
 					}
@@ -192,7 +198,7 @@ func (a *api) floors(ctx context.Context, spec driver.Query, base placement, nvi
 	}
 	prices, err := a.client.lowestPrices(ctx, priceQuery{
 		GPUCount: base.count, SecureCloud: base.cloud == Secure, DataCenterID: base.dataCenter(), CountryCode: base.country(),
-		MinCUDAVersion: a.cfg.minCUDA(nvidia), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)), MinVCPUCount: int(math.Ceil(spec.VCPUs)),
+		MinCUDAVersion: a.cfg.with(spec).minCUDA(nvidia), MinMemoryInGB: int(math.Ceil(spec.MemoryGiB)), MinVCPUCount: int(math.Ceil(spec.VCPUs)),
 	})
 	if isClosed(err) && spec.Allocation != driver.Spot {
 		return nil, nil
@@ -200,9 +206,12 @@ func (a *api) floors(ctx context.Context, spec driver.Query, base placement, nvi
 	return prices, err
 }
 
-// joinable reports whether pods of a type can have the private network that Config asks for.
-func (a *api) joinable(ctx context.Context, base placement, t gpuType) (bool, error) {
-	if a.cfg.GlobalNetworking != NetworkingOn {
+// slowNetwork is a warning of offers that global networking joins.
+const slowNetwork = "global networking, which joins its nodes, has about 100 Mbit/s: enough to meet, not to train; Config.ClusterMode of Instant has 1600 Gbit/s and more"
+
+// joinable reports whether pods of a type can have the private network that Config or the spec asks for.
+func (a *api) joinable(ctx context.Context, spec driver.Query, base placement, t gpuType) (bool, error) {
+	if base.mode != Individual || a.cfg.GlobalNetworking != NetworkingOn && !spec.Joined() {
 		return true, nil
 	}
 	if !strings.EqualFold(t.Manufacturer, "NVIDIA") {
@@ -242,8 +251,10 @@ func (c Config) offersOf(spec driver.Query, at placement, t gpuType, prices map[
 		why = fmt.Sprintf("is not rented with %d GPUs in RunPod's %s cloud, but with %d at most", at.count, at.cloud, most)
 	case at.cloud == Community && len(spec.Mounts) > 0:
 		why = "is in RunPod's community cloud, which has no network volumes"
-	case !joined:
+	case !joined && c.GlobalNetworking == NetworkingOn:
 		why = "cannot be joined by global networking, which Config.GlobalNetworking asks for"
+	case spec.Joined() && at.mode == Individual:
+		why = c.unjoined(spec, at, joined)
 	}
 	told := prices[t.ID]
 	if spec.Allocation != driver.Spot {
@@ -267,12 +278,30 @@ func (c Config) offersOf(spec driver.Query, at placement, t gpuType, prices map[
 	offer.ID, offer.Spot = at.String(), true
 	switch {
 	case at.mode != Individual:
+	case floor > 0 && spec.Joined():
+		add(offer, floor, cmp.Or(why, "is spot, which global networking does not join; the spec's Network is private"))
 	case floor > 0:
 		add(offer, floor, why)
 	case spec.Allocation == driver.Spot:
 		add(offer, 0, cmp.Or(why, "is sold out as spot"+c.place(at)))
 	}
 	return offers
+}
+
+// unjoined returns why pods on demand have no network that joins them, as the spec asks, or "" if global networking does.
+// joined tells that of their type and data centre.
+func (c Config) unjoined(spec driver.Query, at placement, joined bool) string {
+	switch {
+	case c.GlobalNetworking == NetworkingOff:
+		return "has no private network, as Config.GlobalNetworking is off; the spec's Network is private"
+	case at.cloud == Community:
+		return "is in RunPod's community cloud, which has no global networking; the spec's Network is private"
+	case !joined:
+		return "cannot be joined by global networking: it is not NVIDIA's, or its data centre has none; the spec's Network is private"
+	case c.restricted() || at.country() != "" || c.TerminateAfter && spec.TTL > 0:
+		return "is rented by countries, line speeds or TerminateAfter, which exclude global networking; the spec's Network is private"
+	}
+	return ""
 }
 
 // place describes, after "sold out", the hosts that were asked about.
@@ -323,7 +352,9 @@ func (a *api) cpuOffers(ctx context.Context, spec driver.Query, of Cloud, region
 					ID: at.String(), InstanceType: t.ID, Region: region, Country: countryOf(region),
 					VCPUs: float64(at.count), MemoryGiB: float64(at.count) * t.RAMGBPerVCPU, DiskGiB: float64(disk) * 1e9 / gib,
 				}
-				if !inStock(at, t.Availability, t.DataCenters) {
+				if spec.Joined() {
+					offer.Rejected = "has no GPU, so global networking cannot join it; the spec's Network is private"
+				} else if !inStock(at, t.Availability, t.DataCenters) {
 					offer.Rejected = "is sold out" + a.cfg.place(at)
 				}
 				if !yield(priced(offer, t.Price.SecurePerVCPU*float64(at.count), disk, 0), nil) {

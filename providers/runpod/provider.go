@@ -76,17 +76,20 @@ func newAPI(c Config, client *client) *api {
 // Capabilities returns the same for all offers.
 func (a *api) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
-		Account:          a.account,
-		LocalAddresses:   localnet.IsURL(a.cfg.Endpoint),
-		ListLag:          a.lag,
-		LateEffect:       lateEffect,
-		Spot:             a.cfg.ClusterMode != Instant && a.cfg.GlobalNetworking != NetworkingOn,
-		EndsBilling:      "DELETE /v2/pods/{id}",
-		PrivateNetwork:   a.cfg.ClusterMode == Instant || a.cfg.GlobalNetworking == NetworkingOn,
-		Mounts:           true,
-		DiskResizable:    true,
-		Tags:             true,
-		HostKeys:         driver.HostKeyInjected,
+		Account:        a.account,
+		LocalAddresses: localnet.IsURL(a.cfg.Endpoint),
+		ListLag:        a.lag,
+		LateEffect:     lateEffect,
+		Spot:           a.cfg.ClusterMode != Instant && a.cfg.GlobalNetworking != NetworkingOn,
+		EndsBilling:    "DELETE /v2/pods/{id}",
+		PrivateNetwork: a.cfg.ClusterMode == Instant || a.cfg.GlobalNetworking == NetworkingOn,
+		Mounts:         true,
+		DiskResizable:  true,
+		Tags:           true,
+		HostKeys:       driver.HostKeyInjected,
+		Images: &driver.Images{
+			Configured: a.cfg.Image, NoLogin: "; make a credential for it in RunPod's console, under Settings, and set Config.RegistryAuth to its name",
+		},
 		ProvisionTimeout: a.cfg.provisionTimeout(),
 	}
 }

@@ -199,6 +199,34 @@ func TestOffers(t *testing.T) {
 			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69",
 			"individual/secure/on-demand/global/1/" + amd + " cannot be joined by global networking, which Config.GlobalNetworking asks for", "individual/secure/on-demand/global/1/" + mig + " $0.50",
 		}},
+		{"networking of the spec", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: accelerators.MI300X(), Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/global/1/" + h100 + " $2.99", "individual/secure/on-demand/global/1/" + ada + " $0.69",
+			"individual/secure/on-demand/global/1/" + amd + " cannot be joined by global networking: it is not NVIDIA's, or its data centre has none" + private,
+			"individual/secure/on-demand/global/1/" + mig + " $0.50",
+			"individual/community/on-demand/global/1/" + amd + " is not in RunPod's community cloud",
+		}},
+		{"networking of the spec, community", func(c *Config) { c.Cloud = Community }, gputrain.Spec{Accelerator: anyH100, Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/community/on-demand/global/2/" + h100 + " is in RunPod's community cloud, which has no global networking" + private,
+		}},
+		{"networking of the spec, off", func(c *Config) { c.GlobalNetworking = NetworkingOff }, gputrain.Spec{Accelerator: anyH100, Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/global/2/" + h100 + " has no private network, as Config.GlobalNetworking is off" + private,
+		}},
+		{"networking of the spec, spot", nil, gputrain.Spec{Accelerator: anyH100, Nodes: 2, Network: gputrain.NetworkPrivate, Allocation: driver.Spot}, []string{
+			"individual/secure/spot/global/2/" + h100 + " is spot, which global networking does not join" + private,
+		}},
+		{"networking of the spec, countries", func(c *Config) { c.CountryCodes = []string{"FR"} }, gputrain.Spec{Accelerator: anyH100, Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/FR/2/" + h100 + " is rented by countries, line speeds or TerminateAfter, which exclude global networking" + private,
+		}},
+		{"networking of the spec, data centre", func(c *Config) { c.DataCenterIDs = []string{"EU-RO-1", "US-TX-3"} }, gputrain.Spec{Accelerator: anyH100, Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/EU-RO-1/2/" + h100 + " cannot be joined by global networking: it is not NVIDIA's, or its data centre has none" + private,
+			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
+		}},
+		{"networking of the spec, CPU", nil, gputrain.Spec{Nodes: 2, Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/global/2/cpu3c has no GPU, so global networking cannot join it" + private,
+		}},
+		{"networking of the spec, one node", nil, gputrain.Spec{Accelerator: accelerators.MI300X(accelerators.Count(8)), Network: gputrain.NetworkPrivate}, []string{
+			"individual/secure/on-demand/global/8/" + h100 + " $23.92", "individual/secure/on-demand/global/8/" + ada + " $5.52", "individual/secure/on-demand/global/8/" + amd + " $19.92",
+		}},
 		{"network volume, community", func(c *Config) { c.Cloud = AllClouds }, gputrain.Spec{Accelerator: anyH100, Mounts: []driver.Mount{{Source: "data", Target: "/data"}}}, []string{
 			"individual/secure/on-demand/US-TX-3/2/" + h100 + " $5.98", "individual/secure/on-demand/US-TX-3/2/" + ada + " $1.38",
 			"individual/community/on-demand/global/2/" + h100 + " is in RunPod's community cloud, which has no network volumes",
@@ -247,6 +275,8 @@ func TestOffers(t *testing.T) {
 		}
 	}
 }
+
+const private = "; the spec's Network is private"
 
 func soldOut(center string) string {
 	return " is sold out in " + center + " on hosts whose driver supports CUDA 12.8"

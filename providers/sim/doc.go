@@ -44,8 +44,8 @@
 //
 // With Options.Exec its tasks are calls of a Go function instead. Then the machine uses no
 // process, file or socket, so that a whole pool, from Open to Close, can run inside a bubble of
-// testing/synctest, where hours take no time. Leases, timeouts and cancelling work as on a real
-// node; functions and copying files do not.
+// testing/synctest, where hours take no time. Leases, timeouts, cancelling and trainings work as
+// on a real node; functions and copying files do not.
 //
 // # Clients that die
 //

@@ -66,7 +66,9 @@ func (d *simDriver) Capabilities() driver.Capabilities {
 		PrivateNetwork:   true,
 		Tags:             true,
 		LocalAddresses:   d.local,
+		EndsWithProgram:  d.cloud != nil,
 		HostKeys:         driver.HostKeyInjected,
+		Images:           &driver.Images{Logins: true}, // its machines run Go functions, whatever the image
 		ProvisionTimeout: d.account.ProvisionTimeout,
 	}
 }

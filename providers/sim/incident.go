@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -32,6 +35,26 @@ func (c *Cloud) Fail(id string) error {
 		m.fail("its host failed")
 		m.stop()
 	})
+}
+
+// Xid has a machine's kernel log report a fault of a device, as NVIDIA's driver does: "79, GPU has fallen off the bus." The
+// machine's tasks must be run by Options.Exec.
+func Xid(c *Cloud, id string, device int, fault string) error {
+	return c.fleet.with(id, func(m *instance) {
+		if m.node != nil && m.node.sim != nil {
+			m.node.sim.Log(fmt.Sprintf("NVRM: Xid (PCI:%s): %s", strings.TrimSuffix(simnode.GPUAddress(device), ".0"), fault))
+		}
+	})
+}
+
+// Running returns the names of the attempts that run on a machine. The machine's tasks must be run by Options.Exec.
+func Running(c *Cloud, id string) (attempts []string) {
+	_ = c.fleet.with(id, func(m *instance) { // on a machine that is gone nothing runs
+		if m.node != nil && m.node.sim != nil {
+			attempts = m.node.sim.Running()
+		}
+	})
+	return attempts
 }
 
 // Break cuts a machine off: its SSH server cannot be reached, while the API still reports it as

@@ -106,12 +106,19 @@ func (f *fleet) startNode(m *instance) (*node, error) {
 func (f *fleet) simConfig(m *instance) simnode.Config {
 	o := m.inst.Offer
 	cfg := simnode.Config{
+		Addr: m.inst.PrivateAddr,
 		CPUs: int(o.VCPUs), MemoryBytes: int64(o.MemoryGiB * (1 << 30)), DiskBytes: int64(o.DiskGiB * (1 << 30)),
 		Lapsed: func(string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			m.end(driver.InstanceTerminated, "its lease or TTL ran out", byMachine)
 		},
+	}
+	if f.opts.Load != nil {
+		cfg.Load = func(device int) float64 { return f.opts.Load(m.inst.ID, device) }
+	}
+	if f.opts.Clock != nil {
+		cfg.Clock = func(device int) float64 { return f.opts.Clock(m.inst.ID, device) }
 	}
 	for i := range int(o.Accelerator.Count) {
 		g := simnode.GPU{Name: o.Accelerator.Name, UUID: fmt.Sprintf("GPU-%s-%d", m.inst.ID, i), MemoryMiB: int(o.Accelerator.MemoryGiB * 1024)}

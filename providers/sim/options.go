@@ -46,6 +46,11 @@ type Options struct {
 	// files nor sockets, so that a whole pool can live in a testing/synctest bubble. See
 	// [Command].
 	Exec Exec
+	// Load returns how busy a device of a machine is, in percent, by the machine's ID and the device's index. A negative load is
+	// that of a device that has vanished. It is called with Exec only. Nil means that devices work while a task runs.
+	Load func(id string, device int) float64
+	// Clock is that of the processors of a machine's device, in MHz. Nil means 1410.
+	Clock func(id string, device int) float64
 	// Dir is an existing directory for the homes of machines with real processes. Empty means
 	// the system's directory for temporary files.
 	Dir string

@@ -27,8 +27,8 @@ type Config struct {
 	// the public list of offers, and nothing can be rented.
 	APIKey driver.Secret
 	// Image is the Docker image of the nodes. It needs apt, as Vast installs an SSH server in
-	// it. If empty, it is DefaultImage. [Ubuntu] names NVIDIA's images. Vast stores the name: it
-	// must have no secret.
+	// it. If empty, it is the spec's Image.Docker, or else DefaultImage. [Ubuntu] names NVIDIA's
+	// images. Vast stores the name: it must have no secret.
 	Image string
 	// RegistryUser and RegistryToken log in to the registry of a private Image. The token may be a
 	// reference. It goes to Vast alone, in the call that rents a node, and to no node. Empty means
@@ -82,8 +82,8 @@ type Config struct {
 	RequestTimeout time.Duration
 
 	// UseOverlay puts the nodes of a pool of several on an overlay network, within one physical
-	// cluster, for pools whose nodes must reach each other. Few machines support that; without such
-	// machines there are no offers. So it is off by default.
+	// cluster, as Spec.Network of NetworkPrivate does for one pool. Few machines support that; all
+	// others are rejected. So it is off by default.
 	UseOverlay bool
 	// OverlayTimeout bounds the wait for an overlay network to exist. Zero means 2 minutes.
 	OverlayTimeout time.Duration
@@ -134,7 +134,7 @@ func (c Config) OpenPublic(ctx context.Context) (driver.Driver, error) {
 		return nil, err
 	}
 	return cloud.OpenPublic(ctx, c.key, func() (driver.Driver, error) {
-		p, err := newProvider(c.complete(), "")
+		p, err := newProvider(c, "")
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (c Config) open(ctx context.Context) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newProvider(c.complete(), key)
+	p, err := newProvider(c, key)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +226,14 @@ func (c Config) needsCUDA() float64 {
 		return defaultCUDA
 	}
 	return version
+}
+
+// running returns a complete configuration for nodes that run an image, with that image's version of CUDA unless least
+// names another one.
+func (c Config) running(image string, least float64) Config {
+	c.Image, c.MinCUDA = image, least
+	c.MinCUDA = c.needsCUDA()
+	return c
 }
 
 // complete returns the configuration with its defaults and without secrets, which a driver must

@@ -32,6 +32,12 @@ func TestConformanceOfOverlays(t *testing.T) {
 	conform(t, row{"cluster_id": 42}, func(c *Config, s *gputrain.Spec) { c.UseOverlay, s.Nodes = true, 2 }, cloudtest.Reads())
 }
 
+// The suite also passes if the spec asks for a private network.
+func TestConformanceOfPrivateNetworks(t *testing.T) {
+	cloudtest.Variant(t)
+	conform(t, row{"cluster_id": 42}, func(_ *Config, s *gputrain.Spec) { s.Network, s.Nodes = gputrain.NetworkPrivate, 2 }, cloudtest.Reads())
+}
+
 // conform runs the suite against machines with changed columns, Config and Spec.
 func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), without map[string]string) {
 	t.Setenv("HOME", t.TempDir()) // the user's home may have a key's file

@@ -16,7 +16,7 @@
 //   - Regions: [Config].Geolocation.
 //   - Credentials: VAST_API_KEY.
 //   - Billing: by the second; ended by destroy.
-//   - Private network: with [Config].UseOverlay.
+//   - Private network: with Spec.Network or [Config].UseOverlay.
 //   - Ends itself: yes, by its lease, with the instance's own key.
 //   - Host key pinned by: the cloud's word: the node's log; first contact with
 //     [Config].TrustFirstContact.
@@ -105,12 +105,13 @@
 //
 // # Several nodes in one network
 //
-// Nodes have no private addresses unless [Config].UseOverlay is set. It is off by default, as few
-// machines have it, and for pools whose nodes must reach each other. It takes all nodes of a
-// pool from one physical cluster, on different machines, and puts them on an overlay network,
-// with all ports open: set NCCL_SOCKET_IFNAME to eth0, its interface. The API does not report
+// Nodes have no private addresses unless Spec.Network is NetworkPrivate or [Config].UseOverlay is
+// set. Both take all nodes of a pool from one physical cluster, on different machines, and put
+// them on an overlay network, with all ports open: its interface is eth0. Few machines have that:
+// [gputrain.Plan] says which are in no cluster, or in one with too few free machines. The API does not report
 // the addresses there: each node finds its own with ip, perl or Python, and a node without any
-// of these has no private address. Few hosts have overlay networks.
+// of these has no private address. The network is in the ledger before it is made, and is removed
+// once no instance is in it.
 //
 // # Errors
 //

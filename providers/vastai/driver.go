@@ -22,6 +22,7 @@ var (
 	_ driver.Driver      = (*vastaiDriver)(nil)
 	_ driver.Scripter    = (*vastaiDriver)(nil)
 	_ driver.LeaseMarker = (*vastaiDriver)(nil)
+	_ driver.Resumer     = (*vastaiDriver)(nil)
 )
 
 func newDriver(p *provider) *vastaiDriver {
@@ -66,10 +67,16 @@ func (d *vastaiDriver) Describe(ctx context.Context, ids ...string) ([]driver.In
 // finds the machine's address there, which the API does not report.
 func (d *vastaiDriver) Scripts(in driver.Instance) driver.Scripts {
 	s := driver.Scripts{SelfDestruct: "vast_id=" + cloud.Quote(in.ID) + "\n" + d.p.cfg.destruct() + "vast_end\n"}
-	if d.p.cfg.UseOverlay {
+	if d.p.network.inUse() {
 		s.FindAddress = cloud.Script(addressScript)
 	}
 	return s
+}
+
+// Resume learns from the ledger of another program's pool whether its machines are on an overlay network. It makes no call.
+func (d *vastaiDriver) Resume(_ context.Context, pool driver.PoolInfo, _ ...string) error {
+	d.p.network.recall(pool)
+	return nil
 }
 
 // MarkLease records in the labels of instances until when the lease runs. A driver that has

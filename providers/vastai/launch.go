@@ -52,21 +52,24 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 
 // request returns the body of a create. It first makes the pool's network if nodes need one.
 func (p *provider) request(ctx context.Context, order cloud.Order, f find) (createRequest, error) {
+	login, err := loginFor(p, order)
+	if err != nil {
+		return createRequest{}, err
+	}
 	in := createRequest{
-		ClientID: "me", Image: p.cfg.Image, Disk: f.diskGB, Label: labels.String(order.Tag),
-		ImageLogin: p.login(), RunType: "ssh_direct", TargetState: "running", CancelUnavail: true, Env: map[string]string{},
+		ClientID: "me", Image: configFor(p, order.Spec).Image, Disk: f.diskGB, Label: labels.String(order.Tag),
+		ImageLogin: login, RunType: "ssh_direct", TargetState: "running", CancelUnavail: true, Env: map[string]string{},
 	}
 	for _, port := range p.cfg.Ports {
 		in.Env[fmt.Sprintf("-p %d:%[1]d", port)] = "1"
 	}
-	var err error
 	if in.OnStart, err = p.cfg.onStart(order.Pool, order.Node.Name, order.Tag.Created); err != nil {
 		return in, err
 	}
 	if f.offer.Spot {
 		in.Price = &f.bid
 	}
-	if (search{p.cfg, order.Spec, f.offer.Spot}).together() {
+	if (search{configFor(p, order.Spec), order.Spec, f.offer.Spot}).together() {
 		name, err := p.network.make(ctx, order.Pool, f.cluster)
 		if err != nil {
 			return in, err

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,27 +25,54 @@ var addressScript string
 // networks.
 type network struct {
 	client  *client
-	wanted  bool          // Config.UseOverlay
+	wanted  bool          // by Config.UseOverlay
 	timeout time.Duration // for making it
 
 	making sync.Mutex // held to make it
 
 	mu      sync.Mutex
 	seen    map[string]bool // pools that had one
+	begun   map[string]bool // pools that this driver has prepared: those that are not seen have none
 	cluster int64           // of the pool's network; zero if there is none or it is unknown
 	pool    string          // opened by another program; MarkLease was called for it
 }
 
 func newNetwork(client *client, cfg Config) *network {
-	return &network{client: client, wanted: cfg.UseOverlay, timeout: cfg.OverlayTimeout, seen: map[string]bool{}}
+	return &network{client: client, wanted: cfg.UseOverlay, timeout: cfg.OverlayTimeout, seen: map[string]bool{}, begun: map[string]bool{}}
 }
 
-// mayExist reports whether the API must be asked for a pool's network: few pools have one, and
-// a key may lack only this permission.
-func (n *network) mayExist(poolID string) bool {
+// mayExist reports whether the API must be asked for a pool's network, and whether it is certain that there is one: few pools
+// have one, and a key may lack only this permission.
+func (n *network) mayExist(poolID string) (may, certain bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.wanted || n.seen[poolID]
+	certain = n.wanted || n.seen[poolID]
+	return certain || !n.begun[poolID], certain
+}
+
+// begin records that this driver prepares a pool.
+func (n *network) begin(pool driver.PoolInfo) {
+	n.recall(pool)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun[pool.ID] = true
+}
+
+// inUse reports whether nodes may be on a network.
+func (n *network) inUse() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted || len(n.seen) > 0
+}
+
+// recall records that a pool has a network if its ledger says so: its Config may not have asked for it.
+func (n *network) recall(pool driver.PoolInfo) {
+	if !slices.ContainsFunc(pool.Made, func(r driver.Resource) bool { return r.Kind == "network" }) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen[pool.ID] = true
 }
 
 // resources returns the networks of a pool, or of all.
@@ -111,6 +139,9 @@ func (n *network) make(ctx context.Context, pool driver.PoolInfo, cluster int64)
 		if err := pool.Record(r); err != nil {
 			return "", err
 		}
+		n.mu.Lock()
+		n.seen[pool.ID] = true
+		n.mu.Unlock()
 		if o, err = n.create(ctx, cluster, name); err != nil {
 			return "", notMade(name, err)
 		}
@@ -148,7 +179,7 @@ func notMade(name string, err error) error {
 		kind = driver.ErrAuth
 	}
 	return &driver.Error{Kind: kind, Err: fmt.Errorf("overlay network %s: %w; no machine was rented", name, err),
-		Hint: "do without UseOverlay, or set a longer OverlayTimeout"}
+		Hint: "do without UseOverlay and NetworkPrivate, or set a longer OverlayTimeout"}
 }
 
 func (n *network) named(ctx context.Context, name string) (*overlay, error) {

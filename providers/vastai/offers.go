@@ -45,13 +45,19 @@ type find struct {
 // second only if the caller goes on after the first.
 func (p *provider) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
+		caps := p.Capabilities()
+		caps.PrivateNetwork = true
+		joined := &caps
 		for _, spot := range cloud.Markets(spec.Allocation) {
-			finds, err := p.find(ctx, search{p.cfg, spec, spot})
+			finds, err := p.find(ctx, search{configFor(p, spec), spec, spot})
 			if err != nil {
 				yield(driver.Offer{}, err)
 				return
 			}
 			for _, f := range finds {
+				if spec.Joined() && f.offer.Rejected == "" {
+					f.offer.Capabilities = joined
+				}
 				if !yield(f.offer, nil) {
 					return
 				}
@@ -90,11 +96,9 @@ func (p *provider) find(ctx context.Context, of search) ([]find, error) {
 		}
 	}
 	if of.together() {
-		if finds = p.oneCluster(finds, of.nodes()); finds == nil {
-			return nil, &driver.Error{Kind: driver.ErrNoOffers,
-				Err:  fmt.Errorf("no cluster has %d free machines for an overlay network, which UseOverlay requires", of.nodes()),
-				Hint: "few machines support that: ask for fewer nodes, another accelerator, or do without UseOverlay"}
-		}
+		var others []find
+		finds, others = p.oneCluster(finds, of.nodes())
+		rejected = append(others[:min(len(others), maxRejected)], rejected...)
 	}
 	for _, f := range finds {
 		p.found[f.offer.ID] = f
@@ -132,7 +136,7 @@ type search struct {
 func (s search) nodes() int { return max(s.spec.Nodes, 1) }
 
 // together reports whether the nodes need an overlay network.
-func (s search) together() bool { return s.cfg.UseOverlay && s.nodes() > 1 }
+func (s search) together() bool { return s.spec.Joined() || s.cfg.UseOverlay && s.nodes() > 1 }
 
 // diskGB returns the size of a node's disk.
 func (s search) diskGB() float64 {
@@ -142,7 +146,7 @@ func (s search) diskGB() float64 {
 	return max(math.Ceil(s.spec.DiskGiB*gib/1e9), minDiskGB)
 }
 
-// device returns the body of a search for the accelerator, the place and the network alone.
+// device returns the body of a search for the accelerator and the place alone.
 func (s search) device() map[string]any {
 	q := map[string]any{}
 	is := func(column, op string, value any) { q[column] = map[string]any{op: value} }
@@ -163,9 +167,6 @@ func (s search) device() map[string]any {
 	}
 	if places := s.places(); len(places) > 0 {
 		is("geolocation", "in", places)
-	}
-	if s.together() {
-		is("cluster_id", "neq", nil)
 	}
 	q["type"], q["order"] = "on-demand", [][]string{{"dph_total", "asc"}}
 	if s.spot {
@@ -211,6 +212,9 @@ func (s search) query() map[string]any {
 		is("inet_up_cost", "lte", most)
 	}
 	least("direct_port_count", float64(s.directPorts()))
+	if s.together() {
+		is("cluster_id", "neq", nil)
+	}
 	return q
 }
 
@@ -284,6 +288,7 @@ func (s search) reject(a ask) string {
 	against(known && s.spec.TTL > 0 && ends.Before(now.Add(s.spec.TTL)), "its host's contract ends at %s, and the spec's TTL is %v", ends.Format(endForm), s.spec.TTL)
 	against(!c.AllowProxy && a.DirectPortCount < 1, "its SSH can be reached by Vast's proxy alone; Config.AllowProxy takes it all the same")
 	against(len(c.Ports) > 0 && a.DirectPortCount < s.directPorts(), "has %d direct ports; SSH and Config.Ports need %d", a.DirectPortCount, s.directPorts())
+	against(s.together() && (a.ClusterID == nil || *a.ClusterID == 0), "is in no cluster, so it cannot be on an overlay network, by which nodes reach each other")
 	country := a.country()
 	against(len(c.Geolocation) > 0 && country != "" && !slices.Contains(c.Geolocation, country), "is in %s; Config.Geolocation allows %s", country, strings.Join(c.Geolocation, ", "))
 	if most := c.MaxTrafficUSDPerGB; most > 0 {
@@ -447,27 +452,46 @@ func (s search) bid(a ask, forDisk float64) float64 {
 
 func instanceType(gpu string, count int) string { return fmt.Sprintf("%dx %s", count, gpu) }
 
-// oneCluster returns the finds of one cluster, each on another machine: of the cluster of the
-// pool's network, else of the cheapest cluster with enough machines. It returns nil if there is
-// none.
-func (p *provider) oneCluster(finds []find, nodes int) []find {
+// oneCluster divides finds into those of one cluster, each on another machine, and the others, which are then rejected. The
+// cluster is that of the pool's network, else the cheapest one with enough machines.
+func (p *provider) oneCluster(finds []find, nodes int) (in, others []find) {
+	cluster := p.network.inCluster()
+	used := map[int64]bool{}
+	for _, r := range p.notes {
+		used[r.machine] = used[r.machine] || cluster != 0 && !r.ended && !r.bulk
+	}
 	clusters := map[int64][]find{}
 	for _, f := range finds {
-		other := func(g find) bool { return g.machine != f.machine }
-		if f.cluster != 0 && !slices.ContainsFunc(clusters[f.cluster], func(g find) bool { return !other(g) }) {
+		same := func(g find) bool { return g.machine == f.machine }
+		if !slices.ContainsFunc(clusters[f.cluster], same) && !used[f.machine] {
 			clusters[f.cluster] = append(clusters[f.cluster], f)
 		}
 	}
-	if cluster := p.network.inCluster(); cluster != 0 {
-		used := map[int64]bool{}
-		for _, r := range p.notes {
-			used[r.machine] = used[r.machine] || !r.ended && !r.bulk
-		}
-		return slices.DeleteFunc(clusters[cluster], func(f find) bool { return used[f.machine] })
+	if cluster == 0 {
+		cluster = cheapestCluster(clusters, nodes)
 	}
-	var best []find
+	for _, f := range finds {
+		chosen := func(g find) bool { return g.offer.ID == f.offer.ID }
+		switch free := clusters[f.cluster]; {
+		case f.cluster == cluster && slices.ContainsFunc(free, chosen):
+			continue
+		case f.cluster == cluster:
+			f.offer.Rejected = "is of a machine that the pool's overlay network has, or would have by another offer: a node needs one of its own"
+		case cluster == 0 || len(free) < nodes:
+			f.offer.Rejected = fmt.Sprintf("is in a cluster with %d free machines; an overlay network, by which nodes reach each other, needs %d", len(free), nodes)
+		default:
+			f.offer.Rejected = fmt.Sprintf("is in cluster %d; the pool's overlay network is in cluster %d, or would be", f.cluster, cluster)
+		}
+		others = append(others, f)
+	}
+	return clusters[cluster], others
+}
+
+// cheapestCluster returns the cluster whose cheapest machines, as many as there are nodes, cost the least, or 0 if none has
+// as many. It sorts the finds of each by price.
+func cheapestCluster(clusters map[int64][]find, nodes int) (best int64) {
 	cost := math.Inf(1)
-	for _, fs := range clusters {
+	for cluster, fs := range clusters {
 		slices.SortStableFunc(fs, func(a, b find) int { return cmp.Compare(usd(a), usd(b)) })
 		if len(fs) < nodes {
 			continue
@@ -476,8 +500,8 @@ func (p *provider) oneCluster(finds []find, nodes int) []find {
 		for _, f := range fs[:nodes] {
 			sum += usd(f)
 		}
-		if best == nil || sum < cost || sum == cost && fs[0].cluster < best[0].cluster {
-			best, cost = fs, sum
+		if best == 0 || sum < cost || sum == cost && cluster < best {
+			best, cost = cluster, sum
 		}
 	}
 	return best
@@ -495,7 +519,7 @@ func usd(f find) float64 {
 func (p *provider) findOf(order cloud.Order) (find, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o, disk := order.Offer, search{p.cfg, order.Spec, order.Offer.Spot}.diskGB()
+	o, disk := order.Offer, search{configFor(p, order.Spec), order.Spec, order.Offer.Spot}.diskGB()
 	f, ok := p.found[o.ID]
 	if !ok || f.diskGB != disk { // it has another price
 		ask, err := strconv.ParseInt(o.ID, 10, 64)

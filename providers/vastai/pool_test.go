@@ -46,6 +46,16 @@ func TestPoolUnderFaults(t *testing.T) {
 	}
 }
 
+// A pool is left at once: its machines end themselves. It is taken up again.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, nil, nil, nil)
+	cloudtest.Detach(t, f.config(), gputrain.Spec{Concurrency: 2}, "")
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
+	}
+}
+
 // A pool's network is made before the first node and removed after the last. Nodes
 // reach each other by it.
 func TestPoolOnAnOverlay(t *testing.T) {

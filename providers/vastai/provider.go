@@ -1,11 +1,12 @@
 package vastai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,9 @@ const (
 // provider is Vast.ai's [cloud.API]. What it remembers saves calls and avoids earlier failures.
 // A provider that remembers nothing works, too.
 type provider struct {
-	cfg     Config //secretvet:ignore complete, without the key
+	cfg     Config  //secretvet:ignore complete, without the key
+	image   string  // Config.Image, "" if it was left open
+	minCUDA float64 // Config.MinCUDA, 0 if it was left open
 	client  *client
 	account string
 	lag     time.Duration // Capabilities.ListLag
@@ -69,15 +72,39 @@ var (
 	_ driver.Balancer = (*provider)(nil)
 )
 
-func newProvider(cfg Config, key string) (*provider, error) {
+// newProvider returns a provider of a configuration, which it completes.
+func newProvider(given Config, key string) (*provider, error) {
+	cfg := given.complete()
 	client, err := newClient(cfg, key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Endpoint: %w", driver.ErrInvalid, err)
 	}
 	return &provider{
-		cfg: cfg, client: client, login: func() string { return "" }, lag: createLag * cloud.Second, network: newNetwork(client, cfg), logs: newHostKeyLogs(client),
+		cfg: cfg, image: given.Image, minCUDA: given.MinCUDA, client: client, login: func() string { return "" }, lag: createLag * cloud.Second, network: newNetwork(client, cfg), logs: newHostKeyLogs(client),
 		found: map[string]find{}, notes: map[string]*note{}, broken: map[int64]bool{},
 	}, nil
+}
+
+// configFor returns the configuration for nodes of a spec, which may name the image that Config leaves open.
+func configFor(p *provider, spec driver.Query) Config {
+	if p.image != "" || spec.Image == "" {
+		return p.cfg
+	}
+	return p.cfg.running(spec.Image, p.minCUDA)
+}
+
+// loginFor returns the credentials for the registry of a node's image, as Vast's API takes them, or "". A spec's come
+// before Config's.
+func loginFor(p *provider, order cloud.Order) (string, error) {
+	token := string(order.Login.Password)
+	switch {
+	case token == "":
+		return p.login(), nil
+	case strings.ContainsAny(token+order.Login.User, " \t\r\n\x00"):
+		return "", fmt.Errorf("%w: the login of Image.Docker has a blank, which Vast's API does not accept", driver.ErrInvalid)
+	}
+	p.client.rest.Hide(token)
+	return "-u " + order.Login.User + " -p " + token + " " + cmp.Or(configFor(p, order.Spec).registry(), "docker.io"), nil
 }
 
 // Capabilities returns the same for all offers.
@@ -96,6 +123,7 @@ func (p *provider) Capabilities() driver.Capabilities {
 		PrivateNetwork:   p.cfg.UseOverlay,
 		DiskResizable:    true,
 		Tags:             true,
+		Images:           &driver.Images{Configured: p.image, Logins: true},
 		HostKeys:         keys,
 		ProvisionTimeout: provisionTimeout,
 	}
@@ -171,6 +199,7 @@ func isID(id string) bool {
 // Prepare registers the pool's SSH key with the account: the API puts it into all containers
 // that are made from then on. The first launch makes the overlay network.
 func (p *provider) Prepare(ctx context.Context, pool driver.PoolInfo) error {
+	p.network.begin(pool)
 	_, err := p.keysOf(pool).Prepare(ctx, pool)
 	return err
 }
@@ -194,19 +223,26 @@ func (p *provider) keysOf(pool driver.PoolInfo) cloud.Keys {
 // Shared returns the SSH keys of a pool, or of all, and their networks.
 func (p *provider) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
 	keys, err := p.keysOf(driver.PoolInfo{}).Resources(ctx, poolID)
-	if err != nil || poolID != "" && !p.network.mayExist(poolID) {
+	may, certain := p.network.mayExist(poolID)
+	if err != nil || !may {
 		return keys, err
 	}
 	networks, err := p.network.resources(ctx, poolID)
+	if poolID != "" && !certain && kindOf(err) == driver.ErrAuth {
+		err = nil
+	}
 	return append(keys, networks...), err
 }
 
 // Release removes the pool's key, and its network, if it may have one.
 func (p *provider) Release(ctx context.Context, pool driver.PoolInfo) error {
 	err := p.keysOf(pool).Release(ctx, pool)
-	recorded := slices.ContainsFunc(pool.Made, func(r driver.Resource) bool { return r.Kind == "network" })
-	if p.network.mayExist(pool.ID) || recorded {
-		err = errors.Join(err, p.network.remove(ctx, pool.ID))
+	p.network.recall(pool)
+	if may, certain := p.network.mayExist(pool.ID); may {
+		removed := p.network.remove(ctx, pool.ID)
+		if certain || kindOf(removed) != driver.ErrAuth {
+			err = errors.Join(err, removed)
+		}
 	}
 	return err
 }

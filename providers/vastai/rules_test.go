@@ -366,6 +366,23 @@ func TestVAST11(t *testing.T) {
 		cfg.RegistryToken = reference
 		is(t, second(cfg.Open(t.Context())), driver.ErrAuth, "open")
 	}
+	// The same for the image of a spec.
+	named := startFake(t, nil)
+	named.noMachines = true
+	spec := gputrain.Spec{Image: gputrain.Image{Docker: "registry.example:5000/team/train:7-cuda12.4"}}
+	nd := prepared(t, named)
+	req := request(spec, cloudtest.AllOffers(t, nd, spec.Query())[0], 0)
+	req.ImageLogin = driver.ImageLogin{User: "team", Password: token}
+	got, err := nd.Launch(t.Context(), req)
+	cloudtest.One(t, got, err)
+	text, sent = body(t, named)
+	if sent["image"] != spec.Image.Docker || sent["image_login"] != "-u team -p "+token+" registry.example:5000" || strings.Count(text, token) != 1 {
+		t.Errorf("%s", text)
+	}
+	named.Inject(fakecloud.Fault{Op: opList, Times: -1, Answer: fakecloud.Failure(400, row{"error": "odd", "msg": "docker login -p " + token}, "")})
+	if _, err := nd.List(t.Context(), ""); err == nil || strings.Contains(err.Error(), token) {
+		t.Errorf("got %v", err)
+	}
 	public := startFake(t, nil)
 	public.noMachines = true
 	mustLaunch(t, prepared(t, public), gputrain.Spec{}, 0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
@@ -151,11 +152,11 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	f.noMachines = true
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
-	all := cloudtest.AllOffers(t, d, spec.Query())
+	all := cloudtest.Offers(t, d, spec.Query())
 	if len(all) != 2 || all[0].ID != "1004" || all[1].ID != "1006" {
 		t.Fatalf("%+v", all)
 	}
-	if n := len(cloudtest.AllOffers(t, d, driver.Query{Nodes: 1})); n != 9 {
+	if n := len(cloudtest.Offers(t, d, driver.Query{Nodes: 1})); n != 9 {
 		t.Errorf("%d offers for a node alone", n)
 	}
 	var ids []string
@@ -180,7 +181,7 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 	}
 	// A replacement comes from the same cluster, on a machine that is not in use.
 	f.Do(func() { f.asks = append(f.asks, askRow(20, row{"cluster_id": 43, "machine_id": 9, "dph_base": 3.0})) })
-	if all := cloudtest.AllOffers(t, d, spec.Query()); len(all) != 1 || all[0].ID != "1020" {
+	if all := cloudtest.Offers(t, d, spec.Query()); len(all) != 1 || all[0].ID != "1020" {
 		t.Errorf("%+v", all)
 	}
 	// Vast removes a network's instances with it, so Release keeps a network in use.
@@ -192,7 +193,7 @@ func TestOverlayTakesOneCluster(t *testing.T) {
 		t.Error(err)
 	}
 	// Terminated instances free their machines for others.
-	if n := len(cloudtest.AllOffers(t, d, spec.Query())); n != 3 {
+	if n := len(cloudtest.Offers(t, d, spec.Query())); n != 3 {
 		t.Errorf("%d offers in the cluster", n)
 	}
 	for range 2 {
@@ -214,7 +215,7 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	d := prepared(t, f, overlayed)
 	spec := gputrain.Spec{Nodes: 2}
 	var ids []string
-	for i, o := range cloudtest.AllOffers(t, d, spec.Query()) {
+	for i, o := range cloudtest.Offers(t, d, spec.Query()) {
 		got, err := d.Launch(t.Context(), request(spec, o, i))
 		ids = append(ids, cloudtest.One(t, got, err).ID)
 	}
@@ -226,7 +227,7 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	if err := other.MarkLease(t.Context(), cloudtest.Info("p1"), time.Now().Add(time.Minute), ids...); err != nil {
 		t.Fatal(err)
 	}
-	all := cloudtest.AllOffers(t, other, spec.Query())
+	all := cloudtest.Offers(t, other, spec.Query())
 	if len(all) != 1 || all[0].ID != "1013" {
 		t.Fatalf("%+v", all)
 	}
@@ -238,16 +239,77 @@ func TestOverlayThatIsTakenUp(t *testing.T) {
 	}
 }
 
-// If no machine can join an overlay, there are no offers: a pool never runs without its network.
+// If no machines can join an overlay, all are rejected with the reasons: a pool never runs without its network.
 func TestNoMachinesForAnOverlay(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, row{"cluster_id": 42})
-	d := f.open(overlayed)
-	for o, err := range d.Offers(t.Context(), driver.Query{Nodes: 2}) {
-		is(t, err, driver.ErrNoOffers, "offers")
-		if !strings.Contains(err.Error(), "UseOverlay") {
-			t.Errorf("%+v, %v", o, err)
+	gpus := driver.Query{Nodes: 2, Accelerator: accelerators.RTX4090()}
+	private := gpus
+	private.PrivateNetwork = true
+	for name, tt := range map[string]struct {
+		d *vastaiDriver
+		q driver.Query
+	}{"Config": {f.open(overlayed), gpus}, "Spec": {f.open(), private}} {
+		said := strings.Join(cloudtest.Rejected(t, tt.d, tt.q), "\n")
+		if got := cloudtest.Offers(t, tt.d, tt.q); len(got) != 0 || !strings.Contains(said, "is in no cluster, so it cannot be on an overlay network") || !strings.Contains(said, "is in a cluster with 1 free machines") {
+			t.Errorf("%s: offers %+v; rejects %s", name, got, said)
 		}
+	}
+	if n := len(cloudtest.Offers(t, f.open(), gpus)); n != 2 {
+		t.Errorf("%d offers for nodes that need not reach each other", n)
+	}
+}
+
+// A pool gets an overlay network if its spec asks for a private one, whatever Config says. Another program with its
+// ledger finds the nodes' addresses there, lists the network, and removes it.
+func TestOverlayByTheSpec(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, row{"cluster_id": 42}, row{"cluster_id": 42, "machine_id": 2}, row{"cluster_id": 43, "dph_base": 0.1}, nil)
+	f.noMachines = true
+	d := prepared(t, f)
+	if d.Capabilities().PrivateNetwork || d.Scripts(driver.Instance{ID: "1"}).FindAddress != "" {
+		t.Error("a driver without a pool on a network has one")
+	}
+	spec := gputrain.Spec{Nodes: 2, Network: gputrain.NetworkPrivate}
+	var recorded []driver.Resource
+	var ids []string
+	all := cloudtest.Offers(t, d, spec.Query())
+	if len(all) != 2 {
+		t.Fatalf("%+v", all)
+	}
+	for i, o := range all {
+		if o.Capabilities == nil || !o.Capabilities.PrivateNetwork {
+			t.Errorf("%+v", o)
+		}
+		req := request(spec, o, i)
+		req.Pool = req.Pool.WithRecord(func(r driver.Resource) error {
+			if r.Kind == "network" && r.ID == "" && len(f.Records(opAddNet)) > 0 {
+				t.Error("the network was made before it was recorded")
+			}
+			recorded = append(recorded, r)
+			return nil
+		})
+		got, err := d.Launch(t.Context(), req)
+		ids = append(ids, cloudtest.One(t, got, err).ID)
+	}
+	if len(recorded) == 0 || len(f.Records(opAddNet)) != 1 || d.Scripts(driver.Instance{ID: ids[0]}).FindAddress == "" {
+		t.Fatalf("recorded %+v; networks made: %d", recorded, len(f.Records(opAddNet)))
+	}
+	pool := cloudtest.Info("p1")
+	pool.Made = recorded[:1] // as of a program that was killed before it knew the ID
+	other := f.open()
+	if err := other.Resume(t.Context(), pool, ids...); err != nil || other.Scripts(driver.Instance{ID: ids[0]}).FindAddress == "" {
+		t.Errorf("%v", err)
+	}
+	listed, err := other.List(t.Context(), "p1")
+	if err != nil || !slices.ContainsFunc(listed, func(r driver.Resource) bool { return r.Kind == "network" }) {
+		t.Errorf("%+v, %v", listed, err)
+	}
+	if err := errors.Join(other.Terminate(t.Context(), ids...), other.Release(t.Context(), pool)); err != nil {
+		t.Error(err)
+	}
+	if live := f.live(); len(live) != 0 {
+		t.Errorf("left: %v", live)
 	}
 }
 

@@ -48,6 +48,13 @@
 // NVIDIA's driver. For AMD's GPUs choose an image with ROCm. [Config].OSID and [Config].ImageID
 // choose another image; it must have cloud-init.
 //
+// # Baked images
+//
+// [gputrain.Bake] makes a snapshot of a cloud machine, which serves all regions; bare metal has none. A
+// snapshot has no tags, so its description is gputrain's: do not edit it. Its price is not in the API, and
+// counts as unknown. A snapshot in the making is its pool's, and [gputrain.Reap] deletes it. The length
+// that a description may have is not documented; the calls were tried against a fake only.
+//
 // # Billing
 //
 // By the hour, rounded up, and for 672 hours a month at most. Halted and suspended machines are

@@ -25,6 +25,12 @@ const (
 	opServers = "GET /plans-metal"
 	opStock   = "GET /regions/{region-id}/availability"
 
+	opSnapshots    = "GET /snapshots"
+	opSnapshot     = "GET /snapshots/{snapshot-id}"
+	opMakeSnapshot = "POST /snapshots"
+	opDescribe     = "PUT /snapshots/{snapshot-id}"
+	opDelSnapshot  = "DELETE /snapshots/{snapshot-id}"
+
 	opCreate = "POST /instances"
 	opList   = "GET /instances"
 	opShow   = "GET /instances/{instance-id}"
@@ -66,6 +72,9 @@ type fake struct {
 	noMachines bool // machines are only rows, with no machine behind them
 	noTags     bool // tags are lost
 	oldName    bool // a server has the name of the vendor's own description
+	snapshots  *fakecloud.Store[*disk]
+	snapDelay  int  // for how many answers a snapshot is pending
+	snapFails  bool // snapshots are deleted in the making
 }
 
 // A rental is a machine's row and the machine behind it.
@@ -78,7 +87,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, owes: -50, status: "active", pageSize: 2, sold: map[string]bool{}, plans: map[Mode][]row{Cloud: cloudPlans(), BareMetal: metalPlans()}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{contract(t)},
+		Contracts:    []fakecloud.Contract{contract(t), fakecloud.OpenAPI(t, "./testdata/snapshots.json")},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "Invalid API token."),
 		Refused:      failure,
@@ -95,6 +104,12 @@ func startFake(t testing.TB) *fake {
 		})
 	})
 	f.Handle(opStock, f.stock)
+	f.snapshots = fakecloud.NewStore[*disk](f.Server)
+	f.Handle(opSnapshots, f.listSnapshots)
+	f.Handle(opSnapshot, f.snapshot)
+	f.Handle(opMakeSnapshot, f.makeSnapshot)
+	f.Handle(opDescribe, f.describeSnapshot)
+	f.Handle(opDelSnapshot, f.deleteSnapshot)
 	for mode, ops := range map[Mode][6]string{
 		Cloud:     {opPlans, opCreate, opList, opShow, opChange, opEnd},
 		BareMetal: {opServers, opMetalCreate, opMetalList, opMetalShow, opMetalChange, opMetalEnd},
@@ -190,8 +205,16 @@ func (f *fake) create(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 		return failure(400, "Server add failed: The plan is out of stock in the selected region")
 	case f.broke:
 		return failure(400, "Server add failed: Your account has insufficient funds")
-	case in.OSID == 0 && in.ImageID == "":
+	case in.OSID == 0 && in.ImageID == "" && in.SnapshotID == "":
 		return failure(400, "Invalid OS.")
+	}
+	content := ""
+	if in.SnapshotID != "" {
+		d, ok := f.snapshots.Get(nil, in.SnapshotID)
+		if !ok || d.row["status"] != "complete" || mode != Cloud {
+			return failure(400, "Invalid snapshot.")
+		}
+		content = d.content
 	}
 	if f.full {
 		f.room--
@@ -209,7 +232,7 @@ func (f *fake) create(c *fakecloud.Call, mode Mode) fakecloud.Answer {
 	if text, err := base64.StdEncoding.DecodeString(in.UserData); err != nil {
 		f.t.Errorf("user data: %v", err)
 	} else if !f.noMachines {
-		r.machine = cloudtest.Boot(f.t, string(text), fakecloud.MachineConfig{})
+		r.machine = cloudtest.Boot(f.t, string(text), fakecloud.MachineConfig{Disk: content})
 		ip = r.machine.PublicIP
 	}
 	r.row["main_ip"] = ip
@@ -308,6 +331,9 @@ func (f *fake) account() (all []driver.Resource) {
 				name := strings.TrimPrefix(fmt.Sprint(r.row["label"]), "gputrain-")
 				all = append(all, driver.Resource{Kind: "machine", ID: instanceID(mode, fmt.Sprint(r.row["id"])), Name: name})
 			}
+		}
+		for _, d := range f.snapshots.All(nil) {
+			all = append(all, driver.Resource{Kind: "image", ID: fmt.Sprint(d.row["id"]), Name: fmt.Sprint(d.row["id"])})
 		}
 	})
 	return all

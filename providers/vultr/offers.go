@@ -28,6 +28,7 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 			yield(driver.Offer{}, err)
 			return
 		}
+		start := a.bakery().Offering(ctx, spec.Baked, base(a.cfg))
 		sold := map[string][]plan{}
 		for p, err := range a.client.plans(ctx, a.cfg.Mode) {
 			if err != nil {
@@ -49,7 +50,7 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 			for _, p := range sold[region] {
 				o := p.offer(a.cfg.Mode, region, spec)
 				o.Country, o.Rejected = countries[region], reject(p)
-				if !yield(o, nil) {
+				if !yield(start(o), nil) {
 					return
 				}
 			}

@@ -62,10 +62,18 @@ func (a *api) Prepare(_ context.Context, pool driver.PoolInfo) error {
 	return err
 }
 
-// Release and Shared do nothing.
-func (a *api) Release(context.Context, driver.PoolInfo) error { return nil }
-func (a *api) Shared(context.Context, string) ([]driver.Resource, error) {
-	return nil, nil
+// Release deletes a pool's images that are not finished: nothing else is shared.
+func (a *api) Release(ctx context.Context, pool driver.PoolInfo) error {
+	return a.bakery().DeleteUnfinished(ctx, pool.ID)
+}
+
+// Shared lists the images that are not finished. A key that may not list snapshots has made none.
+func (a *api) Shared(ctx context.Context, poolID string) ([]driver.Resource, error) {
+	all, err := a.bakery().Unfinished(ctx, poolID)
+	if poolID == "" && errors.Is(err, driver.ErrAuth) {
+		return nil, nil
+	}
+	return all, err
 }
 
 // Create rents one machine.
@@ -88,6 +96,11 @@ func (a *api) Create(ctx context.Context, order cloud.Order) (string, error) {
 		UserData: base64.StdEncoding.EncodeToString([]byte(text)),
 	}
 	in.OSID, in.ImageID = a.cfg.image(at.mode)
+	if order.Offer.Baked != "" {
+		if err := a.startFrom(ctx, &in, order.Offer.Baked); err != nil {
+			return "", err
+		}
+	}
 	if at.mode == Cloud {
 		in.Backups = "disabled"
 	}

@@ -34,6 +34,7 @@ type createRequest struct {
 	Plan            string   `json:"plan"`
 	OSID            int      `json:"os_id,omitempty"`
 	ImageID         string   `json:"image_id,omitempty"`
+	SnapshotID      string   `json:"snapshot_id,omitempty"`
 	Label           string   `json:"label"`
 	Hostname        string   `json:"hostname"`
 	Tags            []string `json:"tags"`

@@ -1,6 +1,7 @@
 package e2etest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/gputrain/gputrain"
@@ -10,8 +11,14 @@ import (
 // Open opens a pool of local nodes, and closes it at the end of the test.
 func Open(t testing.TB, spec gputrain.Spec, opts ...gputrain.Option) *gputrain.Compute {
 	t.Helper()
+	return OpenIn(t, t.Context(), spec, opts...)
+}
+
+// OpenIn is Open with a context of the test's own.
+func OpenIn(t testing.TB, ctx context.Context, spec gputrain.Spec, opts ...gputrain.Option) *gputrain.Compute {
+	t.Helper()
 	opts = append([]gputrain.Option{gputrain.WithResultsDir(t.TempDir())}, opts...)
-	pool, err := gputrain.Open(t.Context(), local.Config{Dir: t.TempDir()}, spec, opts...)
+	pool, err := gputrain.Open(ctx, local.Config{Dir: t.TempDir()}, spec, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

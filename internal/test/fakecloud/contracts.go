@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -36,10 +37,15 @@ func Contracts(t testing.TB) string {
 	return dir
 }
 
-// read returns a file of the contracts, such as "lambda/samples/launch.json". If it is missing the test fails.
+// read returns a file of the contracts, such as "lambda/samples/launch.json", or of the test's own folder:
+// "./testdata/images.json". If it is missing the test fails.
 func read(t testing.TB, file string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(Contracts(t), filepath.FromSlash(file)))
+	path := filepath.FromSlash(file)
+	if !strings.HasPrefix(file, "./") {
+		path = filepath.Join(Contracts(t), path)
+	}
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("a contract file is missing: %v", err)
 	}

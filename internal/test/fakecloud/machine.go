@@ -37,6 +37,8 @@ type MachineConfig struct {
 	Env []string
 	// Programs are shell scripts by name, such as an nvidia-smi. They come first in the PATH of its commands.
 	Programs map[string]string
+	// Disk is a folder whose content the machine's home has from the start: see Machine.CopyDisk. Empty means none.
+	Disk string
 }
 
 // maxSessions limits the sessions of a connection, as OpenSSH does.

@@ -24,9 +24,17 @@ const powerEvery = 20 * time.Millisecond
 
 // furnish creates the machine's folders and programs, and returns its environment.
 func (m *Machine) furnish(cfg MachineConfig) ([]string, error) {
-	bin, tmp := filepath.Join(string(m.dir), "bin"), filepath.Join(string(m.dir), "tmp")
-	for _, dir := range []string{m.Home, bin, tmp} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
+	bin, tmp, system := filepath.Join(string(m.dir), "bin"), filepath.Join(string(m.dir), "tmp"), m.system()
+	for _, dir := range []string{m.Home, bin, tmp, filepath.Join(system, "etc")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(system, "etc", "passwd"), nil, 0o600); err != nil {
+		return nil, err
+	}
+	if cfg.Disk != "" {
+		if err := os.CopyFS(m.Home, os.DirFS(cfg.Disk)); err != nil {
 			return nil, err
 		}
 	}
@@ -45,12 +53,23 @@ func (m *Machine) furnish(cfg MachineConfig) ([]string, error) {
 	env := []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 		"USER=" + m.User, "LOGNAME=" + m.User, "SHELL=/bin/sh", "TMPDIR=" + tmp,
+		"GPUTRAIN_SYSTEM_ROOT=" + system, // what is cleaned before an image is made is not this computer
 	}
 	return append(env, cfg.Env...), nil
 }
 
 // mark is in the environment of every process of the machine, and identifies them.
 func (m *Machine) mark() string { return "FAKECLOUD_MACHINE=" + string(m.dir) }
+
+// system is the folder that stands for the machine's file system, beside its home.
+func (m *Machine) system() string { return filepath.Join(string(m.dir), "system") }
+
+// CopyDisk returns a copy of the machine's home, which is removed with the test, for MachineConfig.Disk of machines that
+// are launched from an image of this one.
+func (m *Machine) CopyDisk() (string, error) {
+	dir := m.t.TempDir()
+	return dir, os.CopyFS(dir, os.DirFS(m.Home))
+}
 
 // watchPower takes the machine down when one of its commands shuts it down.
 func (m *Machine) watchPower() {

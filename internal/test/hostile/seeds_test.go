@@ -41,7 +41,7 @@ import (
 func TestHostileSeeds(t *testing.T) {
 	count := 300
 	if testing.Short() {
-		count = 60
+		count = 20
 	}
 	first, count := seeds.FromEnv(t, "GPUTRAIN_HOSTILE", count)
 	var shards []sidebyside.Test
@@ -421,6 +421,9 @@ func (w *world) tryPool(r *rand.Rand) error {
 		case 2:
 			task := gputrain.Script("mkdir -p out; echo good >out/file; echo said")
 			task.Outputs, task.Timeout = []string{"out/*"}, time.Second
+			if r.IntN(2) == 0 { // the files of a failure come in another way
+				task.Script += "; exit 3"
+			}
 			results, _ := pool.Broadcast(task)
 			for _, r := range results {
 				wrong = append(wrong, checkOutputs(r))

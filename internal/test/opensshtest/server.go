@@ -64,6 +64,8 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	s := &Server{sshd: find(t), Dir: t.TempDir(), User: currentUser(t), t: t}
 	s.Signer, s.KeyFile = writeKey(t, filepath.Join(s.Dir, "client"))
+	home := filepath.Join(s.Dir, "home")
+	must(t, os.Mkdir(home, 0o700))
 	must(t, os.WriteFile(filepath.Join(s.Dir, "authorized_keys"), xssh.MarshalAuthorizedKey(s.Signer.PublicKey()), 0o600))
 	s.NewHostKey()
 	t.Cleanup(func() {
@@ -77,7 +79,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	for range 5 { // another process may take the port before sshd does
 		s.Addr = freeAddr(t)
 		_, port, _ := net.SplitHostPort(s.Addr)
-		lines := append(o.lines,
+		lines := append(withHome(o.lines, home),
 			"Port "+port, "ListenAddress 127.0.0.1", "HostKey "+filepath.Join(s.Dir, "host"),
 			"AuthorizedKeysFile "+filepath.Join(s.Dir, "authorized_keys"),
 			"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
@@ -92,6 +94,21 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	t.Fatal(err)
 	return nil
+}
+
+// withHome sets HOME for logins, unless lines do. In the user's own home each login would run the user's .bashrc, which can take a
+// second, and tests would leave files.
+func withHome(lines []string, home string) []string {
+	home = `"HOME=` + home + `"`
+	for i, line := range lines {
+		if strings.HasPrefix(line, "SetEnv") { // sshd takes the first such line
+			if !strings.Contains(line, "HOME=") {
+				lines[i] += " " + home
+			}
+			return lines
+		}
+	}
+	return append(lines, "SetEnv "+home)
 }
 
 // Stop ends only the listener: connections live on, new ones are refused.

@@ -13,7 +13,7 @@ import (
 
 // A Program is a program that was built.
 type Program struct {
-	// Dir is its module's folder, in which it runs.
+	// Dir is its module's folder, in which it runs. It has the program's own files.
 	Dir string
 }
 
@@ -46,7 +46,9 @@ func Build(t testing.TB, name string) Program {
 	write("go.mod", "module example.com/user\n"+requires+
 		"\nrequire github.com/gputrain/gputrain v0.0.0\nreplace github.com/gputrain/gputrain => "+root+"\n")
 	write("go.sum", read(filepath.Join(root, "go.sum")))
-	write("main.go", read(filepath.Join(programs, name, "main.go")))
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(programs, name))); err != nil {
+		t.Fatal(err)
+	}
 	build := exec.Command("go", "build", "-mod=mod", "-o", "program", ".")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {

@@ -96,6 +96,8 @@ type Order struct {
 	Spec  driver.Query
 	Node  driver.NodeRequest
 	Tag   pooltag.Tag // of the machine
+	// Login is that of the registry of Spec.Image.
+	Login driver.ImageLogin //secretvet:ignore its Password is exported
 }
 
 // Name returns the machine's name: "gputrain-" and the node's name.

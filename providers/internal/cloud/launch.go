@@ -81,7 +81,7 @@ func (d *Driver) launch(ctx context.Context, req driver.Launch, n driver.NodeReq
 }
 
 func orderOf(req driver.Launch, n driver.NodeRequest, now time.Time) Order {
-	return Order{Pool: req.Pool, Offer: req.Offer, Spec: req.Query, Node: n, Tag: pooltag.OfNode(req.Pool, n, now)}
+	return Order{Pool: req.Pool, Offer: req.Offer, Spec: req.Query, Node: n, Tag: pooltag.OfNode(req.Pool, n, now), Login: req.ImageLogin}
 }
 
 // launched records the machine of a node.

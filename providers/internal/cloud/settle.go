@@ -43,7 +43,7 @@ func (s Search[T]) Settle(caller context.Context) (T, error) {
 		}
 		if err == nil && asked.After(until) || !retry.Sleep(caller, s.Pause) || ctx.Err() != nil {
 			var none T
-			return none, &driver.Error{Kind: driver.ErrUnavailable, Err: s.Why, Hint: "a machine may have been made nevertheless: List shows it"}
+			return none, &driver.Error{Kind: driver.ErrUnavailable, Err: s.Why, Hint: "it may have been made nevertheless: List shows it"}
 		}
 	}
 }

@@ -193,6 +193,27 @@ func TestContainerPool(t *testing.T) {
 			}
 		}
 	})
+	t.Run("kept", func(t *testing.T) {
+		task := gputrain.Script(`echo $GPUTRAIN_NODE_RANK >new; mv new kept; [ $GPUTRAIN_NODE_RANK != 1 ] || exit 7; exec sleep 600`)
+		task.Critical, task.Outputs = true, []string{"kept"}
+		all, err := pool.Broadcast(task)
+		var failed *gputrain.TaskError
+		if !errors.As(err, &failed) || failed.Node.Rank != 1 || failed.ExitCode != 7 || len(all) != len(nodes) {
+			t.Fatalf("%v", err)
+		}
+		for i, r := range all { // a share that had not begun has left nothing
+			if (i == 1 || r.Outputs != nil) && e2etest.ReadText(t, filepath.Join(r.OutputDir, "kept")) != fmt.Sprintf("%d\n", i) {
+				t.Errorf("node %d left %+v", i, r.Outputs)
+			}
+			if i != 1 && !errors.Is(r.Err, context.Canceled) {
+				t.Errorf("node %d: %v", i, r.Err)
+			}
+		}
+		dir := t.TempDir()
+		if err := pool.Download("kept", dir, gputrain.From(gputrain.OnRank(1))); err != nil || e2etest.ReadText(t, filepath.Join(dir, "1", "kept")) != "1\n" || e2etest.Exists(filepath.Join(dir, "0")) {
+			t.Errorf("from rank 1: %v", err)
+		}
+	})
 	if err := pool.Close(); err != nil {
 		t.Error(err)
 	}

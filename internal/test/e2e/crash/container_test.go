@@ -54,6 +54,9 @@ func tasksOfALostContainerRunElsewhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "killed" {
+				t.Skip("scripts/test -long runs it: another way of losing a container runs")
+			}
 			t.Parallel()
 			shared := t.TempDir()
 			pool := e2etest.OpenContainers(t, container.Config{}, gputrain.Spec{MaxReplacements: -1,

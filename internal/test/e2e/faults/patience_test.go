@@ -19,5 +19,7 @@ func TestPatience(t *testing.T) {
 		{Name: "TargetsOfALostNodeFail", Run: targetsOfALostNodeFail},
 		{Name: "StoppedProgram", Run: stoppedProgram},
 		{Name: "HostKeyThatChanges", Run: hostKeyThatChanges},
+		{Name: "OutputsOfALostNode", Run: outputsOfALostNode},
+		{Name: "OutputsOverALinkThatIsCut", Run: outputsOverALinkThatIsCut},
 	})
 }

@@ -38,6 +38,7 @@ type guarded struct {
 	HoldsLease       bool // runs a task that does, in a pool with a TTL
 	Group            bool // rents in two accounts
 	Closes, Attaches bool
+	Detaches         bool // and lives on
 }
 
 func (p guarded) provider() gputrain.Provider {
@@ -90,6 +91,12 @@ var guardedPrograms = e2etest.NewRole("guarded", func(p guarded) error {
 		case p.Closes:
 			err := pool.Close()
 			e2etest.Say("closed %v", err)
+			select {}
+		case p.Detaches:
+			for range 2 {
+				_, err := pool.Detach()
+				e2etest.Say("detached %v", err)
+			}
 			select {}
 		case p.HoldsLease:
 			pool.Start(gputrain.Task{Args: []string{"sleep", "10m"}, HoldsLease: true})
@@ -213,6 +220,8 @@ func TestGuardians(t *testing.T) {
 		{Name: "Declined", Run: declined},
 		{Name: "Closed", Run: closed},
 		{Name: "Closing", Run: closing},
+		{Name: "Detached", Run: detached},
+		{Name: "DetachedWithoutGuardian", Run: detachedWithoutGuardian},
 		{Name: "Killed", Run: killed},
 		{Name: "NoInit", Run: noInit},
 	}...)
@@ -287,6 +296,50 @@ func closed(t *testing.T) {
 	if left := guardians(c); len(left) > 0 {
 		t.Errorf("the guardian %v is left", left)
 	}
+}
+
+// The guardian of a pool that its program has left, and outlives, ends the pool after its lease.
+func detached(t *testing.T) {
+	r := newRig(t, sim.Options{})
+	r.program.Detaches = true
+	c := guardedPrograms.Start(t, r.program)
+	for range 2 {
+		if err := c.Await("detached "); err != "<nil>" {
+			t.Errorf("with a guardian: %s", err)
+		}
+	}
+	left := time.Now()
+	r.gone(t, "")
+	for _, call := range r.Log() {
+		if early := call.Time.Sub(left); call.Op == sim.OpTerminate && early < lease/2 {
+			t.Errorf("a machine is terminated %v after the program has left the pool; the lease is %v", early, lease)
+		}
+	}
+	noGuardians(t, c)
+}
+
+// Without a guardian the first Detach is refused. The second one leaves the pool to Guard.
+func detachedWithoutGuardian(t *testing.T) {
+	r := newRig(t, sim.Options{})
+	r.program.Detaches, r.program.Declines = true, true
+	c := guardedPrograms.Start(t, r.program)
+	if err := c.Await("detached "); !strings.Contains(err, "sim: detach: not supported: ") || !strings.Contains(err, "cannot end itself, and there is no guardian") {
+		t.Errorf("the first call: %s", err)
+	}
+	if err := c.Await("detached "); err != "<nil>" {
+		t.Errorf("the second call: %s", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for ended, err := range gputrain.StateDir(r.program.State).Guard(ctx, 100*time.Millisecond, r.program.provider()) {
+		if err != nil {
+			t.Error(err)
+		}
+		if len(ended) > 0 {
+			break
+		}
+	}
+	r.gone(t, "")
 }
 
 // A program that attaches to the pool has a guardian of its own, and the dead program's guardian leaves the pool to it.

@@ -6,8 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -171,8 +175,7 @@ var matrixFaults = []*matrixFault{
 		// Calls that ran in the worker fail with it, or run again if their task allows it.
 		name: "worker killed", nodes: 2, shapes: allShapes,
 		strike: func(c *combination) {
-			e2etest.Docker(c.t, "exec", c.r.node(c.target).ID, "sh", "-c",
-				`for f in $(grep -lsF GPUTRAIN_TASK=worker- /proc/[0-9]*/environ); do f=${f%/environ}; kill -KILL ${f#/proc/}; done`)
+			e2etest.Docker(c.t, "exec", c.r.node(c.target).ID, "sh", "-c", killWorkers)
 			// If no call was running, the next one may be sent to the dead worker, and fail.
 			c.also = func() {
 				e2etest.Until(c.t, "calls that find a worker", func() bool {
@@ -299,6 +302,25 @@ var matrixFaults = []*matrixFault{
 			return some(c, n)
 		},
 	},
+}
+
+// killWorkers is shell text that kills the workers of a node. It ignores one that ends by itself meanwhile.
+const killWorkers = `for f in $(grep -lsF GPUTRAIN_TASK=worker- /proc/[0-9]*/environ); do p=${f%/environ}; kill -KILL ${p#/proc/} || [ ! -e $p ] || exit 1; done`
+
+// No error but that of a process that is gone is ignored.
+func TestKillWorkers(t *testing.T) {
+	bin := t.TempDir()
+	e2etest.WriteText(t, filepath.Join(bin, "grep"), "#!/bin/sh\necho \"$FOUND\"\n")
+	if err := os.Chmod(filepath.Join(bin, "grep"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for found, fails := range map[string]bool{"": false, "/proc/999999999/environ": false, bin + "/environ": true} {
+		cmd := exec.Command("/bin/sh", "-c", killWorkers)
+		cmd.Env = []string{"PATH=" + bin, "FOUND=" + found}
+		if out, err := cmd.CombinedOutput(); (err != nil) != fails {
+			t.Errorf("%q: %v: %s", found, err, out)
+		}
+	}
 }
 
 // someNodes returns the target of the fault, or all nodes, at random.

@@ -64,6 +64,7 @@ func openRig(t *testing.T, nodes int, spec gputrain.Spec, runArgs ...string) *ri
 	}
 	spec.Nodes, spec.Concurrency = nodes, 8
 	spec.MaxReplacements = -1
+	spec.Secrets = map[string]gputrain.Secret{"MATRIX_SECRET": matrixSecret}
 	spec.Mounts = []gputrain.Mount{{Source: r.shared, Target: "/shared"}}
 	opening <- true
 	defer func() { <-opening }()
@@ -215,7 +216,7 @@ var (
 	digits = regexp.MustCompile(`[0-9]+`)
 	hashes = regexp.MustCompile(`[0-9a-f]{64}`)
 	// A task's files remain until those of many tasks can be removed at once. The processes show whether it still runs.
-	taskFile = regexp.MustCompile(`/t/((?:t[0-9]+-a|worker-)[0-9]+)\.([a-z]+)$`)
+	taskFile = regexp.MustCompile(`/t/(t[0-9]+-a[0-9]+-[sd][0-9a-v]+|worker-[0-9]+)\.([a-z]+)$`)
 	// A worker's folder for the scratch directories of its calls is removed with the worker.
 	workerScratch = regexp.MustCompile(`/scratch/worker-[0-9]+$`)
 	// Directories for attempts are created ahead, many at once, and empty.

@@ -301,11 +301,19 @@ func soakCommand(id int, ran string, rng *rand.Rand) soaked {
 	}}
 }
 
-// soakFailure returns a command that fails.
+// soakFailure returns a command that fails. One in eight leaves a file.
 func soakFailure(id int, ran string, rng *rand.Rand) soaked {
 	code := 1 + rng.IntN(100)
-	task := gputrain.Cmd("sh", "-c", `echo "$1 $GPUTRAIN_ATTEMPT" >>"$2"; echo "fails $1" >&2; exit $3`, "sh", strconv.Itoa(id), ran, strconv.Itoa(code))
+	task := gputrain.Cmd("sh", "-c", `echo "$1 $GPUTRAIN_ATTEMPT" >>"$2"; echo "fails $1" | tee "$GPUTRAIN_SCRATCH/left" >&2; exit $3`, "sh", strconv.Itoa(id), ran, strconv.Itoa(code))
+	if rng.IntN(8) == 0 {
+		task.Outputs = []string{"left"}
+	}
 	return soaked{task, func(r gputrain.Result) error {
+		if task.Outputs != nil {
+			if b, err := os.ReadFile(filepath.Join(r.OutputDir, "left")); string(b) != fmt.Sprintf("fails %d\n", id) {
+				return fmt.Errorf("what it left is %q: %w, %w", b, err, r.Err)
+			}
+		}
 		te, _ := errors.AsType[*gputrain.TaskError](r.Err)
 		if te == nil || te.Cause != gputrain.CauseExit || te.ExitCode != code || te.Tail != fmt.Sprintf("fails %d", id) || r.Attempts != 1 {
 			return fmt.Errorf("want exit code %d in one attempt: %d attempts, %w", code, r.Attempts, r.Err)

@@ -216,12 +216,14 @@ func (c *combination) retries(piece int) int {
 	return piece % 2
 }
 
-// beginCommands starts commands that print before and after they are held. A held one prints more than is sent along
-// with its end.
+// beginCommands starts commands that print before and after they are held, have the pool's secret, and leave a
+// file. A held one prints more than is sent along with its end.
 func beginCommands(w *work) {
 	w.tasks(func(piece string, held bool) gputrain.Task {
 		t := gputrain.Script(`P=${P:-$GPUTRAIN_RANK}
 			echo "$P $GPUTRAIN_ATTEMPT $GPUTRAIN_NODE_RANK" >>"$D/ran"
+			[ "$MATRIX_SECRET" = "` + matrixSecret + `" ] || exit 9
+			echo "$P" 2>/dev/null >"$GPUTRAIN_SCRATCH/made"
 			echo "begin $P"
 			if [ -n "$HELD" ]; then
 				seq 1 10000
@@ -232,6 +234,7 @@ func beginCommands(w *work) {
 			echo "wrong $P" >&2
 			echo "end $P"`)
 		t.Env = map[string]string{"D": w.there, "P": piece}
+		t.Outputs = []string{gputrain.Optional("made")}
 		if held {
 			t.Env["HELD"] = "1"
 			t.Env["HOG"] = w.hog(piece)
@@ -248,6 +251,13 @@ func beginCommands(w *work) {
 		fmt.Fprintf(&want, "end %d\n", r.Index)
 		if !bytes.Equal(r.Stdout, want.Bytes()) || string(r.Stderr) != fmt.Sprintf("wrong %d\n", r.Index) {
 			return fmt.Errorf("it printed %d bytes of %d, and %q", len(r.Stdout), want.Len(), r.Stderr)
+		}
+		made, err := os.ReadFile(filepath.Join(r.OutputDir, "made"))
+		if w.c.fault.fillsDisk && len(made) == 0 { // there was no room for it
+			return nil
+		}
+		if err != nil || string(made) != fmt.Sprintln(r.Index) || len(r.Outputs) != 1 || r.Outputs[0].Attempt != r.Attempts {
+			return fmt.Errorf("it left %q, %v, as %+v after %d attempts", made, err, r.Outputs, r.Attempts)
 		}
 		return nil
 	})
@@ -273,7 +283,13 @@ type chore struct {
 	Disk  bool // if held, it writes a file
 }
 
+// matrixSecret is the pool's, as MATRIX_SECRET.
+const matrixSecret = "e7c1-of-the-matrix"
+
 var toil = gputrain.Func("toil", func(ctx context.Context, in chore) ([]byte, error) {
+	if os.Getenv("MATRIX_SECRET") != matrixSecret {
+		return nil, errors.New("the worker lacks the pool's secret")
+	}
 	n := gputrain.ThisNode(ctx)
 	piece := n.Rank
 	if in.Piece != "" {

@@ -43,7 +43,7 @@ func TestKilledPrograms(t *testing.T) {
 		kills = 3
 	}
 	first, kills := seeds.FromEnv(t, "GPUTRAIN_KILLS", kills)
-	var sum outcomes
+	var sum seeds.Tally
 	turn := make(chan bool, 2) // limits the number of programs at a time
 	var tests []sidebyside.Test
 	for seed := first; seed < first+uint64(kills); seed++ {
@@ -55,7 +55,7 @@ func TestKilledPrograms(t *testing.T) {
 
 // killOne kills a program, then calls Reap. The wait for requests that are still in flight is long, so that other seeds
 // run meanwhile.
-func killOne(t *testing.T, seed uint64, turn chan bool, sum *outcomes) {
+func killOne(t *testing.T, seed uint64, turn chan bool, sum *seeds.Tally) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cloud := sim.New(sim.Options{
 		Seed: seed, Exec: planned, BootTime: 20 * time.Millisecond, BootJitter: 50 * time.Millisecond,
@@ -70,13 +70,13 @@ func killOne(t *testing.T, seed uint64, turn chan bool, sum *outcomes) {
 		sim.WithID, sim.Partial, sim.Duplicate, sim.Ignored, sim.Lag))
 	state := t.TempDir()
 	killRestless(t, restless{endpoint, state}, cloud, rng, turn)
-	sum.add(len(cloud.Live()), "resources left")
+	sum.Add(len(cloud.Live()), "resources left")
 	cloud.Calm()
 	ended, err := gputrain.StateDir(state).Reap(t.Context(), sim.Config{Cloud: cloud})
 	if err != nil {
 		t.Error(err)
 	}
-	sum.add(len(ended), "resources reaped")
+	sum.Add(len(ended), "resources reaped")
 	time.Sleep(500 * time.Millisecond)
 	if live := cloud.Live(); len(live) > 0 {
 		t.Errorf("these resources are left: %+v", live)

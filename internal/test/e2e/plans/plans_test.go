@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/ledger"
-	"github.com/gputrain/gputrain/internal/test/bubble"
 	"github.com/gputrain/gputrain/internal/test/seeds"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
@@ -33,63 +31,10 @@ func TestPlans(t *testing.T) {
 	if testing.Short() {
 		plans = 30
 	}
-	first, plans := seeds.FromEnv(t, "GPUTRAIN_PLANS", plans)
-	dir := t.TempDir()
-	if memory, err := os.MkdirTemp("/dev/shm", "gputrain-plans-"); err == nil { // plans often sync to disk
-		defer os.RemoveAll(memory)
-		dir = memory
-	}
-	var next, failed atomic.Int64
-	var sum outcomes
-	t.Run("plans", func(t *testing.T) {
-		for worker := range min(4, plans) {
-			t.Run(fmt.Sprint("worker ", worker), func(t *testing.T) {
-				t.Parallel()
-				for failed.Load() < 5 {
-					n := next.Add(1) - 1
-					if n >= int64(plans) {
-						return
-					}
-					seed := first + uint64(n)
-					at := filepath.Join(dir, fmt.Sprint(seed))
-					if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
-						bubble.Test(t, func(t *testing.T) { newPlan(t, seed, at, plans == 1).run(&sum) })
-					}) {
-						failed.Add(1)
-						t.Errorf("a plan has failed; to run it alone: GPUTRAIN_PLANS=%d-%[1]d go test -run '^TestPlans$' ./internal/test/e2e/plans", seed)
-					}
-					os.RemoveAll(at)
-				}
-			})
-		}
+	var sum seeds.Tally
+	seeds.Plans(t, "GPUTRAIN_PLANS", "internal/test/e2e/plans", plans, &sum, func(t *testing.T, seed uint64, dir string, alone bool) {
+		newPlan(t, seed, dir, alone).run(&sum)
 	})
-	t.Logf("%d plans from seed %d on: %v", plans, first, &sum)
-}
-
-// outcomes counts the results of plans.
-type outcomes struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (s *outcomes) add(n int, what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[string]int{}
-	}
-	s.of[what] += n
-}
-
-func (s *outcomes) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []string
-	for what, n := range s.of {
-		all = append(all, fmt.Sprint(n, " ", what))
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
 }
 
 // Ways in which a plan's program ends.
@@ -116,6 +61,8 @@ type plan struct {
 	reapDies bool // the first Reap is killed too
 	abroad   bool // Reap runs on another computer
 	loud     bool
+
+	devices *rand.Rand // draws how many devices tasks have, if nodes have any
 }
 
 func newPlan(t *testing.T, seed uint64, dir string, loud bool) *plan {
@@ -156,8 +103,14 @@ func newPlan(t *testing.T, seed uint64, dir string, loud bool) *plan {
 	if p.chance(0.2) {
 		p.spec.MaxHourlyUSD = 1
 	}
-	p.cloud = sim.New(o)
 	p.group = rand.New(rand.NewPCG(seed, 2)).IntN(4) == 0
+	if p.devices = rand.New(rand.NewPCG(seed, 4)); p.devices.IntN(3) == 0 {
+		p.spec.Accelerator = accelerators.H100(accelerators.Count(4))
+		for i := range o.Offers {
+			o.Offers[i].Accelerator = accelerators.H100(accelerators.Count(4), accelerators.Memory(80))
+		}
+	}
+	p.cloud = sim.New(o)
 	return p
 }
 
@@ -194,7 +147,7 @@ func planned(ctx context.Context, cmd sim.Command) int {
 	}
 }
 
-func (p *plan) run(sum *outcomes) {
+func (p *plan) run(sum *seeds.Tally) {
 	defer func() {
 		if err := p.cloud.Close(); err != nil {
 			p.Error(err)
@@ -252,24 +205,24 @@ func (p *plan) run(sum *outcomes) {
 		}
 		left = grave
 		cancel()
-		sum.add(1, "killed")
+		sum.Add(1, "killed")
 		defer func() { <-over }()
 	case closeErr = <-over:
 		cancel()
 		victim.die("") // the program has ended by itself
-		sum.add(1, "ended")
+		sum.Add(1, "ended")
 		if closeErr != nil {
-			sum.add(1, "with an error")
+			sum.Add(1, "with an error")
 		}
 	}
 	leaked := p.machinesBut(alive)
-	sum.add(leaked, "machines left")
+	sum.Add(leaked, "machines left")
 	if leaked > 0 && left == state {
 		var leak *gputrain.LeakError
 		if !errors.As(closeErr, &leak) {
 			p.Errorf("left, but not reported as left: %v; the error is %v", p.cloud.Live(), closeErr)
 		}
-		sum.add(1, "with a leak that is reported")
+		sum.Add(1, "with a leak that is reported")
 	}
 	if p.chance(0.5) {
 		stop()
@@ -383,7 +336,18 @@ func (p *plan) strike(rng *rand.Rand, others map[string]bool) {
 func (p *plan) work() func(ctx context.Context, m *mortal, state string, closing func()) error {
 	var tasks []gputrain.Task
 	for range p.rng.IntN(6) {
-		tasks = append(tasks, gputrain.Cmd("sleep", time.Duration(p.rng.Int64N(int64(3*time.Minute))).String()))
+		task := gputrain.Cmd("sleep", time.Duration(p.rng.Int64N(int64(3*time.Minute))).String())
+		if !p.spec.Accelerator.IsZero() {
+			task.Accelerators = p.devices.IntN(5)
+		}
+		tasks = append(tasks, task)
+	}
+	if len(tasks) > 0 && p.chance(0.3) {
+		critical := &tasks[p.rng.IntN(len(tasks))]
+		if p.chance(0.5) {
+			critical.Args = []string{"fail"}
+		}
+		critical.Critical = true
 	}
 	size := 0
 	if p.chance(0.2) {
@@ -395,7 +359,9 @@ func (p *plan) work() func(ctx context.Context, m *mortal, state string, closing
 		if err != nil {
 			return err
 		}
-		pool.Gather(tasks...)
+		if results, err := pool.Gather(tasks...); len(results) > 0 {
+			p.wantOneCause(results, err)
+		}
 		if size > 0 {
 			pool.Resize(size)
 		}
@@ -408,8 +374,23 @@ func (p *plan) work() func(ctx context.Context, m *mortal, state string, closing
 	}
 }
 
+// wantOneCause checks the error of a call whose critical task has failed: it is that failure, and no task that was only
+// cancelled because of it.
+func (p *plan) wantOneCause(results []gputrain.Result, err error) {
+	for _, r := range results {
+		failed, _ := errors.AsType[*gputrain.TaskError](r.Err)
+		if failed == nil || failed.Cause != gputrain.CauseCancelled {
+			continue
+		}
+		why, echo := errors.AsType[*gputrain.TaskError](failed.Err)
+		if first, ok := errors.AsType[*gputrain.TaskError](err); echo && (!ok || first.Index != why.Index || first.Cause != why.Cause || errors.Is(err, r.Err)) {
+			p.Errorf("task %d was cancelled because of %v, and the call's error is %v", r.Index, why, err)
+		}
+	}
+}
+
 // reap calls Reap once the cloud works again.
-func (p *plan) reap(left string, calm func(), sum *outcomes) {
+func (p *plan) reap(left string, calm func(), sum *seeds.Tally) {
 	if p.abroad {
 		// That computer knows only the cloud, and only time can prove that the program is dead.
 		left = filepath.Join(p.base, "abroad")
@@ -435,7 +416,7 @@ func (p *plan) reap(left string, calm func(), sum *outcomes) {
 			cancel()
 			defer func() { <-over }()
 			left = next
-			sum.add(1, "killed reaps")
+			sum.Add(1, "killed reaps")
 		case <-over:
 			m.die("")
 		}
@@ -445,7 +426,7 @@ func (p *plan) reap(left string, calm func(), sum *outcomes) {
 	if err != nil {
 		p.Errorf("reap: %v", err)
 	}
-	sum.add(len(ended), "resources reaped")
+	sum.Add(len(ended), "resources reaped")
 	if known, err := gputrain.StateDir(left).Pools(); err != nil || len(known) > 0 {
 		p.Errorf("the ledgers: %+v, %v", known, err)
 	}

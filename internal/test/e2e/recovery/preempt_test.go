@@ -19,19 +19,19 @@ func spotOffer() gputrain.Offer {
 	return o
 }
 
-// A preemption notice is reported, runs the spec's OnPreemption within the remaining time, and keeps new tasks away.
+// A preemption notice is reported, runs the spec's OnPreemption, with the pool's secrets, within the remaining time, and keeps new tasks away.
 // The node is replaced only once it is gone, so that a rank never has two machines.
 func TestANoticeOfPreemption(t *testing.T) {
 	saved := make(chan string, 9)
 	exec := func(ctx context.Context, cmd sim.Command) int {
 		if strings.HasPrefix(cmd.Script, "save") {
-			saved <- cmd.ID + " " + cmd.Getenv("GPUTRAIN_SECONDS")
+			saved <- cmd.ID + " " + cmd.Getenv("HF_TOKEN") + " " + cmd.Getenv("GPUTRAIN_SECONDS")
 			return e2etest.Words(ctx, sim.Command{Args: []string{"sleep", "1h"}}) // longer than the remaining time
 		}
 		return e2etest.Words(ctx, cmd)
 	}
 	e2etest.InCloud(t, sim.Options{Exec: exec, Offers: []gputrain.Offer{spotOffer()}, BootTime: 30 * time.Second}, func(t *testing.T, c *e2etest.SimCloud) {
-		p := c.Pool(t, gputrain.Spec{Nodes: 2, Allocation: gputrain.Spot, OnPreemption: "save"})
+		p := c.Pool(t, gputrain.Spec{Nodes: 2, Allocation: gputrain.Spot, OnPreemption: "save", Secrets: map[string]gputrain.Secret{"HF_TOKEN": "sesame"}})
 		first := e2etest.Alive(t, p)
 		job := p.Start(gputrain.Task{Args: []string{"sleep", "20m"}, Target: gputrain.OnRank(0)})
 		time.Sleep(time.Minute)
@@ -42,7 +42,7 @@ func TestANoticeOfPreemption(t *testing.T) {
 		if n := c.CountEvents(gputrain.EventPreemption, "notice"); n != 1 {
 			t.Errorf("%d notices were reported", n)
 		}
-		if ran := <-saved; !strings.HasPrefix(ran, first[0]+" 1") || len(saved) > 0 { // a little over 100 seconds
+		if ran := <-saved; !strings.HasPrefix(ran, first[0]+" sesame 1") || len(saved) > 0 { // a little over 100 seconds
 			t.Errorf("OnPreemption ran as %q and %d more times", ran, len(saved))
 		}
 		results, err := p.Gather(sleeps(3, "10s")...)

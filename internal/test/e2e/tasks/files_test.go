@@ -186,3 +186,46 @@ func TestImageIncludesNothingFromOutside(t *testing.T) {
 		t.Errorf("the node has %q", got)
 	}
 }
+
+// A download from some nodes has their ranks, and one from none says why there is none.
+func TestDownloadFrom(t *testing.T) {
+	pool := e2etest.Open(t, gputrain.Spec{Nodes: 3})
+	run(t, pool, `echo "$GPUTRAIN_NODE_RANK" >rank; [ "$GPUTRAIN_NODE_RANK" = 1 ] || echo some >some`)
+	dir := t.TempDir()
+	if err := pool.Download("rank", dir, gputrain.From(gputrain.OnRank(2))); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Download("some", dir, gputrain.From(gputrain.OnRank(0)), gputrain.SkipOutsideLinks()); err != nil {
+		t.Error(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if want := []string{filepath.Join(dir, "0", "some"), filepath.Join(dir, "2", "rank")}; err != nil || strings.Join(found, " ") != strings.Join(want, " ") {
+		t.Errorf("%q are here, want %q, %v", found, want, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "2", "rank")); string(b) != "2\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	labels := pool.Nodes()[0].Labels()
+	if err := pool.Download("rank", t.TempDir(), gputrain.From(gputrain.OnLabels(map[string]string{gputrain.LabelArch: labels[gputrain.LabelArch]}))); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Download("some", dir, gputrain.From(gputrain.OnRank(1))); err == nil || !strings.Contains(err.Error(), "node 1: download some") {
+		t.Errorf("what the node does not have: %v", err)
+	}
+	for name, tt := range map[string]struct {
+		opts []gputrain.FileOption
+		says string
+	}{
+		"no such rank":  {[]gputrain.FileOption{gputrain.From(gputrain.OnRank(3))}, "there is no rank 3"},
+		"no such label": {[]gputrain.FileOption{gputrain.From(gputrain.OnLabels(map[string]string{"zone": "x"}))}, "no node has zone=x"},
+		"no rank":       {[]gputrain.FileOption{gputrain.From(gputrain.OnRank(-1))}, "negative rank"},
+		"twice":         {[]gputrain.FileOption{gputrain.From(gputrain.OnRank(0)), gputrain.From(gputrain.OnRank(1))}, "more than one From"},
+	} {
+		if err := pool.Download("rank", dir, tt.opts...); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := pool.Upload(dir, "up", gputrain.From(gputrain.Target{})); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "From is for Download only") {
+		t.Errorf("upload: %v", err)
+	}
+}

@@ -1,0 +1,14 @@
+// Package gangplans trains on simulated nodes, in virtual time.
+package gangplans
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	e2etest.Main(m)
+}

@@ -1,0 +1,14 @@
+// Package gangs trains on local and simulated nodes, whose processes are real.
+package gangs
+
+import (
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
+)
+
+func TestMain(m *testing.M) {
+	gputrain.Init()
+	e2etest.Main(m)
+}

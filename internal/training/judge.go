@@ -1,0 +1,249 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/gang"
+	"github.com/gputrain/gputrain/internal/launcher"
+	"github.com/gputrain/gputrain/internal/rootcause"
+	"github.com/gputrain/gputrain/internal/stacks"
+	"github.com/gputrain/gputrain/internal/steps"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+// The last keptOutput bytes of a share's output are searched for the cause of a failure.
+const keptOutput = 64 << 10
+
+// progress takes what a share reports.
+type progress struct {
+	track *gang.Track // nil for a check
+	share int
+
+	mu    sync.Mutex
+	last  []byte // of its output
+	steps map[int]int64
+}
+
+// Step is for the attempt.
+func (p *progress) Step(s steps.Step) {
+	p.mu.Lock()
+	if p.steps == nil {
+		p.steps = map[int]int64{}
+	}
+	p.steps[s.Rank] = max(p.steps[s.Rank], s.N)
+	p.mu.Unlock()
+	if p.track != nil {
+		p.track.Step(p.share, s)
+	}
+}
+
+// Output is for the attempt.
+func (p *progress) Output(b []byte) {
+	p.mu.Lock()
+	p.last = append(p.last, b[max(0, len(b)-keptOutput):]...)
+	if len(p.last) > 2*keptOutput {
+		p.last = append(p.last[:0], p.last[len(p.last)-keptOutput:]...)
+	}
+	p.mu.Unlock()
+	if p.track != nil {
+		p.track.Output(p.share)
+	}
+}
+
+// state returns the last of what the share has printed, and the last step of each of its ranks.
+func (p *progress) state(ranks []int) (output string, last map[int]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last = maps.Clone(p.steps)
+	if n, ok := last[-1]; ok && len(ranks) == 1 {
+		last[ranks[0]] = max(last[ranks[0]], n)
+	}
+	delete(last, -1)
+	return string(p.last), last
+}
+
+// ranks returns the ranks of the processes of a share.
+func (t *Config) ranks(share int) (ranks []int) {
+	each := t.Nodes * t.Processes / t.Shares()
+	for i := range each {
+		ranks = append(ranks, share*each+i)
+	}
+	return ranks
+}
+
+// Stacks is for the gang.
+func (t *Training) Stacks(ctx context.Context, e *gang.Epoch) map[int]string {
+	if t.Program.Function != "" {
+		return nil
+	}
+	places := t.Shares()
+	if t.Launcher == launcher.MPI { // the processes of its one share are on all nodes
+		places = t.Nodes
+	}
+	all := make([]string, places)
+	var asked sync.WaitGroup
+	for i := range all {
+		n := e.Nodes[i*len(e.Nodes)/places].(Node)
+		if n.Context().Err() != nil || !n.IsUp() {
+			continue
+		}
+		match := markName + "=" + t.mark()
+		if t.Launcher != launcher.MPI {
+			match = "GPUTRAIN_SCRATCH=" + n.Supervisor().Scratch(t.attemptID(e.Number, i))
+		}
+		asked.Go(func() { all[i] = stacks.Dump(ctx, n, match) })
+	}
+	asked.Wait()
+	found := map[int]string{}
+	for i, text := range all {
+		switch {
+		case text == "":
+		case t.Launcher == launcher.MPI:
+			found[0] += fmt.Sprintf("node %d of the gang:\n%s\n", i, text)
+		default:
+			found[i] = text
+		}
+	}
+	return found
+}
+
+// Order is for the gang.
+func (t *Training) Order(e *gang.Epoch, failures []gang.Failure) []gang.Failure {
+	j := judge{t, e}
+	given, of := j.evidence(failures)
+	verdicts := rootcause.Order(given)
+	if len(verdicts) == 0 {
+		return failures
+	}
+	used := map[int]bool{}
+	var ordered []gang.Failure
+	for _, v := range verdicts {
+		i := of[v.Index]
+		var f gang.Failure
+		switch {
+		case i >= 0 && used[i]:
+			continue // mpirun's, whose process on another node was the root
+		case i >= 0:
+			f, used[i] = failures[i], true
+		default: // a process that runs, and for which the others waited
+			f = gang.Failure{Kind: gang.Stalled, Share: min(v.Index, t.Shares()-1), Err: &driver.Error{Op: "train", Kind: driver.ErrStalled, Err: errors.New("the others waited for it")}}
+		}
+		ordered = append(ordered, j.judged(f, v))
+	}
+	for i, f := range failures {
+		if !used[i] {
+			ordered = append(ordered, f)
+		}
+	}
+	return ordered
+}
+
+// judge judges the failures of an epoch.
+type judge struct {
+	t *Training
+	e *gang.Epoch
+}
+
+// judged returns a failure with what is known of its cause.
+func (j judge) judged(f gang.Failure, v rootcause.Verdict) gang.Failure {
+	if f.Share >= 0 {
+		f.Rank = v.Rank
+	}
+	f.Node = v.Node
+	for _, s := range v.Steps {
+		f.Step = max(f.Step, s)
+	}
+	if why := f.Why; why != nil && (why.ExitCode != v.ExitCode || why.Signal != v.Signal) && v.ExitCode+len(v.Signal) >= 0 {
+		known := *why // the launcher's own exit code says nothing
+		known.ExitCode, known.Signal = v.ExitCode, v.Signal
+		if v.Signal != "" && known.Cause == attempt.Exit {
+			known.Cause = attempt.Signal
+		}
+		f.Why = &known
+	}
+	switch {
+	case v.Peer:
+		f.Kind = gang.Peer
+	case f.Kind == gang.Own && v.Fault != nil && v.Fault.Ends:
+		f.Kind = gang.Accelerator
+		f.Err = &driver.Error{Op: fmt.Sprintf("node %d", j.e.Nodes[v.Node].(Node).Rank()), Kind: driver.ErrAccelerator, Err: errors.New(v.Fault.Text)}
+	}
+	for _, text := range []string{v.Reason, v.Hint} {
+		if text != "" && (v.Peer || v.Hint == text) {
+			f.Err = join(f.Err, text)
+		}
+	}
+	return f
+}
+
+// join adds text to an error, which may be nil.
+func join(err error, text string) error {
+	if err == nil {
+		return errors.New(text)
+	}
+	return fmt.Errorf("%w; %s", err, text)
+}
+
+// evidence returns what is known of all shares of an epoch, and the failures that they are, or -1 for those that run.
+func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of []int) {
+	t, e := j.t, j.e
+	t.mu.Lock()
+	shares, progresses := t.shares, t.progress
+	t.mu.Unlock()
+	for share := range shares {
+		_, node := t.nodeOf(e, share)
+		f := rootcause.Failure{Node: node, Ranks: t.ranks(share)}
+		if share < len(progresses) && progresses[share] != nil {
+			f.Output, f.Steps = progresses[share].state(f.Ranks)
+		}
+		given, of = append(given, f), append(of, -1)
+	}
+	for i, failure := range failures {
+		if failure.Share < 0 {
+			f := rootcause.Failure{Node: failure.Node, At: failure.At, Lost: failure.Kind == gang.NodeLost}
+			if failure.Kind == gang.Accelerator {
+				f.Faults = []rootcause.Fault{{At: failure.At, Ends: true, Text: failure.Err.Error()}}
+				f.Stalled = true
+			}
+			given, of = append(given, f), append(of, i)
+			continue
+		}
+		f := &given[failure.Share]
+		of[failure.Share] = i
+		f.At, f.Lost, f.Stalled = failure.At, failure.Kind == gang.NodeLost, failure.Kind == gang.Stalled
+		if failure.Why != nil && failure.Kind == gang.Own {
+			f.Why, f.Faults = failure.Why, t.devices.faultsOf(e.Nodes[failure.Node].(Node), e.From)
+		}
+		if failure.Stack != "" {
+			f.Stacks = map[int]string{}
+			for _, rank := range f.Ranks {
+				f.Stacks[rank] = failure.Stack
+			}
+		}
+	}
+	if t.Launcher == launcher.MPI && t.Program.Function == "" {
+		given, of = j.daemons(given, of)
+	}
+	return given, of
+}
+
+// daemons adds to the evidence on mpirun, the one share, on which nodes its processes are.
+func (j judge) daemons(given []rootcause.Failure, of []int) ([]rootcause.Failure, []int) {
+	t, e := j.t, j.e
+	ranks := given[0].Ranks
+	given[0].Ranks = ranks[:t.Processes]
+	for node := 1; node < len(e.Nodes); node++ {
+		f := rootcause.Failure{Node: node, Ranks: ranks[node*t.Processes:][:t.Processes], Daemon: true, At: given[0].At, Stacks: given[0].Stacks}
+		if of[0] >= 0 { // what runs has no fault: its node has, by itself
+			f.Faults = t.devices.faultsOf(e.Nodes[node].(Node), e.From)
+		}
+		given = append(given, f)
+		of = append(of, of[0])
+	}
+	return given, of
+}

@@ -1,0 +1,245 @@
+package gputrain
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// A Training is a program that runs on several nodes at once, as a gang: all of it starts or nothing does. When any
+// part of it fails, all of it ends and, as far as Restarts allow, starts again from the newest checkpoint, on another
+// node in place of one that was lost. Only Task must be set: the rest has zero values that train safely on every node.
+type Training struct {
+	// Task is the program: a command or a script that each process runs or, with [Torchrun] and [MPI], each node's
+	// launcher, or a call of a function, which each node makes once. Its Timeout bounds the time that one epoch runs. Its Name
+	// names the training: [Attach], and then Train with the same name, goes on with it. Retries, Critical, Accelerators, TTY
+	// and StallTimeout are [ErrInvalid]: a gang has the whole of its nodes, Restarts, and a StallTimeout of its own.
+	Task Task
+	// Launcher says how the processes are started. Zero is [Processes].
+	Launcher Launcher
+	// Nodes is the number of nodes. Zero means all of Spec.Nodes. Ready nodes beyond those are spares.
+	Nodes int
+	// ProcessesPerNode is how many processes a node runs. Zero is one for each of its accelerators, or 1 if it has
+	// none. A function runs once per node.
+	ProcessesPerNode int
+	// Restarts is how often the gang starts again after a failure of its own: an exit code, a signal, a stall. The loss of a node
+	// or of an accelerator does not count. Three epochs in a row that get no further end the training, with [ErrNoProgress],
+	// whatever failed.
+	Restarts int
+
+	// StartTimeout bounds the time from the start of an epoch until it works. Once an epoch of the training has reported a step, a
+	// later one works when it reports one too. Before that it works when any of its processes has printed something: in most
+	// programs only the first process prints. Zero means 15 minutes, and -1 no bound.
+	StartTimeout time.Duration
+	// StallTimeout bounds the time without a greater step, or without output from a program that reports no steps. A
+	// checkpoint that grows counts too. It also bounds how long processes run on after another one has ended with success. Zero
+	// means 30 minutes or, with steps, ten times the slowest of the last 20, but at least ten minutes. -1 means no bound.
+	StallTimeout time.Duration
+	// IdleTimeout bounds the time that an accelerator of the gang does nothing: it is used for less than 5 percent, and its
+	// memory does not change. Accelerators that cannot be sampled count as busy. Zero means 30 minutes, and -1 no bound.
+	IdleTimeout time.Duration
+	// Check is a command or a script that the gang must pass before its first epoch, and each later node before its own. It is
+	// started as Task is. The zero value checks nothing beyond what gputrain checks itself.
+	Check Task
+}
+
+// A Launcher says how the processes of a [Training] are started, and by which variables they find each other. Every
+// process also has GPUTRAIN_TRAINING, GPUTRAIN_EPOCH, GPUTRAIN_MASTER_PORT, GPUTRAIN_PROCESSES (on each node),
+// GPUTRAIN_WORLD_SIZE, GPUTRAIN_HOSTFILE and what other tasks have. Task.Env wins over all of it.
+type Launcher int
+
+const (
+	// Processes starts each process itself, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR
+	// and MASTER_PORT, which torch.distributed reads, with JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID,
+	// and with TF_CONFIG.
+	Processes Launcher = iota
+	// Torchrun runs the command once per node. The command is torchrun, or runs it, and finds the gang in torchrun's own PET_
+	// variables, so that it needs no flags. Its rendezvous is static and it restarts nothing itself.
+	Torchrun
+	// MPI runs mpirun of Open MPI on the first node, and the command in each process that mpirun starts. No node needs SSH to
+	// another one. Each process also has the variables of torch.distributed.
+	MPI
+)
+
+// String returns the launcher in lower case: "torchrun".
+func (l Launcher) String() string { return nameOf(l, "processes", "torchrun", "mpi") }
+
+// A TrainResult describes a training that has ended.
+type TrainResult struct {
+	// Ranks are the results of the last epoch. Result.Index is the rank of a process or, with Torchrun and MPI, of the node
+	// in the gang.
+	Ranks []Result
+	// Epochs are the starts of the gang, in order.
+	Epochs []Epoch
+	// Step is the last step that was reported.
+	Step int64
+	// Checkpoint is the newest checkpoint on this computer: a folder. Empty means that there is none.
+	Checkpoint string
+	// Elapsed is the time since the training began, also if an earlier program began it.
+	Elapsed time.Duration
+	// CostUSD is the cost of the nodes while the gang had them, in this program.
+	CostUSD Price
+}
+
+// An Epoch is one start of a gang.
+type Epoch struct {
+	// Number counts from 1.
+	Number int
+	// Nodes are the gang's nodes by their rank in the gang.
+	Nodes []Node
+	// From is when its processes were released to run, all together, and To when all of them had ended.
+	From, To time.Time
+	// Resumed is the name of the checkpoint from which it went on, such as "step-120", or empty.
+	Resumed string
+	// FirstStep and LastStep are the first and the greatest step that it reported, or 0.
+	FirstStep, LastStep int64
+	// Err is why it failed, mostly a [*TrainError], or nil. An epoch of an earlier program has only the text.
+	Err error
+}
+
+// A TrainError says why an epoch failed. errors.Is finds [ErrStalled], [ErrNodeLost] and the like in it.
+type TrainError struct {
+	// Epoch is the epoch's number.
+	Epoch int
+	// Failures are those of its processes or nodes. The first is the root cause; those that only followed from it have CausePeer.
+	Failures []*TaskError
+	// Err says more about the end of the training, such as [ErrNoProgress], if there is more. It may be nil.
+	Err error
+}
+
+// Error names the epoch, the root cause, and how many others followed from it.
+func (e *TrainError) Error() string {
+	text := fmt.Sprintf("epoch %d", e.Epoch)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if len(e.Failures) == 0 {
+		return text
+	}
+	text += ": " + e.Failures[0].Error()
+	if more := len(e.Failures) - 1; more > 0 {
+		text += fmt.Sprintf("\n%s followed from it", count(more, "other failure"))
+	}
+	return text
+}
+
+// Unwrap returns Err and the root cause.
+func (e *TrainError) Unwrap() []error {
+	var errs []error
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	if len(e.Failures) > 0 {
+		errs = append(errs, e.Failures[0])
+	}
+	return errs
+}
+
+// Train runs a program on several nodes at once. It returns when every process has ended with exit code 0, or when the
+// training has failed for good: the error is then mostly a [*TrainError], and the result has what is known all the same.
+//
+// It waits until as many nodes are ready and the tasks that run there have ended; meanwhile no other task starts on them, and none
+// does until Train returns. An elastic pool grows for it.
+//
+// If this program dies, the processes go on as other tasks do. After [Attach], Train with a Training whose Task has the same
+// Name follows them from where they are; until then their nodes take no tasks. Calls of functions, and what mpirun runs, are not
+// followed: their epoch ends, which does not count, and the next one begins.
+func (c *Compute) Train(t Training) (TrainResult, error) {
+	p := c.p
+	if err := c.check(); err != nil {
+		return TrainResult{}, err
+	}
+	t.Task.Name = t.name()
+	t.Task.Checkpoints = t.Task.Checkpoints.local()
+	if err := t.validate(p); err != nil {
+		return TrainResult{}, err
+	}
+	b := c.newBatch()
+	defer b.close()
+	tasks, err := b.resolved(t.Task, t.Check)
+	if err != nil {
+		return TrainResult{}, err
+	}
+	t.Task, t.Check = tasks[0], tasks[1]
+	r, err := newTrainRun(p, t)
+	if err != nil {
+		return TrainResult{}, err
+	}
+	defer p.running.Done()
+	return r.run(b.ctx)
+}
+
+// validate returns an error that is [ErrInvalid] if anything is wrong with the training.
+func (t Training) validate(p *pool) error {
+	var f faults
+	check := func(what string, task Task) {
+		err := task.Validate()
+		if err == nil {
+			err = p.given.check(task)
+		}
+		if err != nil {
+			f.add("%s: %v", what, err)
+		}
+		for _, field := range []struct {
+			name string
+			set  bool
+		}{{"Retries", task.Retries != 0}, {"Critical", task.Critical}, {"Accelerators", task.Accelerators != 0}, {"TTY", task.TTY}} {
+			if field.set {
+				f.add("%s.%s is set: a gang has the whole of its nodes, and starts again by Restarts", what, field.name)
+			}
+		}
+		if task.StallTimeout != 0 {
+			f.add("%s.StallTimeout is set: use Training.StallTimeout", what)
+		}
+	}
+	check("Task", t.Task)
+	if t.Check.call != nil {
+		f.add("Check is a call of a function; it is a command or a script")
+	} else if !reflect.ValueOf(t.Check).IsZero() {
+		check("Check", t.Check)
+		if len(t.Check.Outputs) > 0 || !t.Check.Checkpoints.IsZero() || t.Check.HoldsLease {
+			f.add("Check has Outputs, Checkpoints or HoldsLease: nothing is kept of it")
+		}
+	}
+	if t.Launcher < Processes || t.Launcher > MPI {
+		f.add("Launcher is %v; use Processes, Torchrun or MPI", t.Launcher)
+	}
+	f.count("Nodes", t.Nodes)
+	f.count("ProcessesPerNode", t.ProcessesPerNode)
+	f.count("Restarts", t.Restarts)
+	for _, timeout := range []struct {
+		name string
+		d    time.Duration
+	}{{"StartTimeout", t.StartTimeout}, {"StallTimeout", t.StallTimeout}, {"IdleTimeout", t.IdleTimeout}} {
+		if timeout.d < 0 && timeout.d != -1 {
+			f.add("%s is %v; -1 turns it off", timeout.name, timeout.d)
+		}
+	}
+	p.mu.Lock()
+	most := p.fleet.Tasks.Most()
+	p.mu.Unlock()
+	if t.nodes(p) > most {
+		f.add("Nodes is %d, and the pool has %d at most", t.nodes(p), most)
+	}
+	if t.Task.call != nil {
+		if t.Launcher != Processes || t.ProcessesPerNode > 1 {
+			f.add("a function runs once per node, without a Launcher")
+		}
+		for _, ready := range []func() error{
+			func() error { return t.Task.call.refused },
+			func() error { return functionReady(t.Task.call.function) },
+			t.Task.call.encodable,
+		} {
+			if err := ready(); err != nil {
+				return err
+			}
+		}
+	}
+	return cmp.Or(f.err("training"), p.impossible(t.Task))
+}
+
+// nodes returns how many nodes the training has.
+func (t Training) nodes(p *pool) int { return cmp.Or(t.Nodes, p.spec.Nodes, p.spec.maxNodes()) }
+
+func (t Training) name() string { return cmp.Or(t.Task.Name, "training") }
