@@ -159,7 +159,7 @@ func TestForwardReportsFailures(t *testing.T) {
 func TestForwardOverCuts(t *testing.T) {
 	h := e2etest.NewHost(t)
 	pool := e2etest.OpenHosts(t, gputrain.Spec{Concurrency: 2}, nil, h)
-	at := echo(t, pool)
+	at := repeater(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	board, err := pool.Forward(ctx, "localhost:0", 0, at)
@@ -176,8 +176,12 @@ func TestForwardOverCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dialed.Close()
-	io.WriteString(dialed, "x")
-	io.WriteString(open, "x")
+	for _, conn := range []net.Conn{dialed, open} { // until it is answered, the node may not have connected yet
+		io.WriteString(conn, "x")
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	h.Link.Refuse(true)
 	h.Link.Cut()
 	if got, err := io.ReadAll(dialed); err == nil || len(got) > 0 {

@@ -59,6 +59,30 @@ func echo(t *testing.T, pool *gputrain.Compute) string {
 	return "127.0.0.1:" + string(r.Stdout)
 }
 
+// repeater starts a server on this computer, which is an own host too, and returns its address. It sends back at once what
+// comes.
+func repeater(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				io.Copy(conn, conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // exchange sends text over a connection, ends its half, and returns the answer.
 func exchange(t *testing.T, conn net.Conn, text string) string {
 	t.Helper()
