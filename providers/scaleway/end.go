@@ -28,7 +28,7 @@ func (a *api) End(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 300*cloud.Second)
+	ctx, cancel := context.WithTimeout(ctx, cloud.Limit(300))
 	defer cancel()
 	e := ending{api: a, zone: zone, uuid: uuid}
 	gone := e.run(ctx)

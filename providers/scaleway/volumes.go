@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -76,7 +77,7 @@ func (a *api) deleteVolumes(ctx context.Context, zone string, ids []string) erro
 
 func (a *api) deleteVolume(ctx context.Context, zone, id string) error {
 	wait := 2 * cloud.Second
-	for range 8 {
+	for until := time.Now().Add(cloud.Limit(94)); time.Now().Before(until); {
 		if err := a.client.deleteVolume(ctx, zone, id); !isBusy(err) || !retry.Sleep(ctx, wait) {
 			return err
 		}

@@ -135,7 +135,7 @@ func (r Role[In]) Start(t testing.TB, in In) *Child {
 // once. Lines that do not match stay for another Await: a child may report concurrent work in any order.
 func (c *Child) Await(prefix string) string {
 	c.t.Helper()
-	timeout := time.After(2 * time.Minute)
+	timeout := time.After(patience)
 	for {
 		for i, text := range c.told {
 			if rest, ok := strings.CutPrefix(text, prefix); ok {

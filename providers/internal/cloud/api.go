@@ -14,6 +14,10 @@ import (
 // lags and of polling. Tests shorten it.
 var Second = time.Second
 
+// Limit returns how long to wait for what a cloud does within a number of seconds. Tests shorten Second, and the requests of a
+// busy machine still take their time: a limit is 15 real seconds at least.
+func Limit(seconds int) time.Duration { return max(time.Duration(seconds)*Second, 15*time.Second) }
+
 // An API is the part of a driver that differs between clouds. Its methods can be called at the
 // same time. They return the errors of the cloud's client; the [Driver] puts those into their
 // form.
