@@ -239,7 +239,8 @@ func (c *Compute) Detach() (id string, err error) {
 			return p.end() // tasks end with it
 		}
 		p.detached.Store(true)
-		p.events.emit(Event{Kind: EventPool, State: "detached"})
+		cost := p.cost()
+		p.events.emit(Event{Kind: EventPool, State: "detached", Cost: &cost})
 		return p.leave(&Error{Provider: p.account.Provider, Op: "pool", Kind: ErrClosed, Err: errors.New("this program has left it by Detach"), Hint: "Attach takes it up"})
 	})
 	if !p.detached.Load() {
@@ -264,7 +265,7 @@ func mustStay(p *pool) (why []string) {
 
 // attach takes up the nodes and tasks of a pool.
 func (p *pool) attach(state *journal.State) error {
-	p.events.emit(Event{Kind: EventPool, State: "attaching"})
+	p.events.emit(Event{Kind: EventPool, State: "attaching", Spec: p.shownSpec()})
 	nodes, err := p.takeNodes()
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package gputrain
 import (
 	"context"
 	"io"
+	"maps"
+	"strings"
 
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/calls"
@@ -60,7 +62,7 @@ func (n *poolNode) units(slot int) []int {
 // command returns the unit's command, for a slot of a node.
 func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 	return &attempt.Command{
-		Attempt: u.attemptOn(n), NodeID: u.nodeID(n, slot), Args: u.task.Args, Script: u.task.Script, Env: u.task.Env,
+		Attempt: u.attemptOn(n), NodeID: u.nodeID(n, slot), Args: u.task.Args, Script: u.task.Script, Env: u.env(n),
 		Secrets: u.task.Secrets, Stdin: u.task.Stdin, HoldsLease: u.task.HoldsLease, TTY: u.task.TTY,
 		Place: attempt.Place{
 			Node: n.Node.Name(), NodeRank: n.Rank(), Rank: u.rank(), Nodes: max(len(u.members), 1), MasterAddr: u.master(n).Node.Addr(),
@@ -69,10 +71,28 @@ func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 	}
 }
 
+// env returns the variables that the unit's command gets from the program.
+func (u *unit) env(n *poolNode) map[string]string {
+	f := n.p.opts.taskEnv
+	if f == nil {
+		return u.task.Env
+	}
+	ev := n.event(EventTask, "started")
+	ev.At, ev.Pool, ev.Task, ev.Name, ev.Attempt = n.p.nodeOf(n), n.p.id, u.id, u.label, u.Attempts
+	env := map[string]string{}
+	for name, value := range f(ev) {
+		if _, secret := u.task.Secrets[name]; !secret && isEnvName(name) && !strings.HasPrefix(name, "GPUTRAIN_") && !strings.ContainsRune(value, 0) {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, u.task.Env)
+	return env
+}
+
 // attemptOn returns the part of an attempt that is the same for commands and functions.
 func (u *unit) attemptOn(n *poolNode) attempt.Attempt {
 	a := attempt.Attempt{
-		ID: u.attemptID(), Label: u.label, Context: u.ctx, Timeout: u.task.Timeout, Dir: u.task.Dir,
+		ID: u.attemptID(), From: output.Source{Label: u.label, Node: n.Rank(), Task: u.id, Name: u.label, Attempt: u.Attempts}, Context: u.ctx, Timeout: u.task.Timeout, Dir: u.task.Dir,
 		Outputs: u.task.Outputs, SyncEvery: u.task.SyncEvery, DropIfCancelled: u.task.DropIfCancelled,
 		Share: u.outputs(), Started: func() { n.started(u) },
 	}
@@ -92,7 +112,7 @@ func (u *unit) attemptOn(n *poolNode) attempt.Attempt {
 
 // reportOutputs makes the transfers of an attempt's outputs events.
 func (u *unit) reportOutputs(n *poolNode, a *attempt.Attempt) {
-	ev := Event{Kind: EventTransfer, Node: n.Rank(), State: "receiving", Task: u.id, Name: u.label, Attempt: u.Attempts}
+	ev := n.transferred("receiving", Event{Task: u.id, Name: u.label, Attempt: u.Attempts})
 	a.Receiving = func() (transfer.Progress, func(error)) { return n.p.events.transfer(ev) }
 	a.SyncFailed = func(err error) {
 		failed := ev
@@ -178,7 +198,9 @@ func (u *unit) failed(n *poolNode, f *attempt.Failure) *TaskError {
 
 // started reports that an attempt has begun to run.
 func (n *poolNode) started(u *unit) {
-	n.p.events.emit(Event{Kind: EventTask, Node: n.Rank(), State: "started", Task: u.id, Name: u.label, Attempt: u.Attempts})
+	ev := n.event(EventTask, "started")
+	ev.Task, ev.Name, ev.Attempt = u.id, u.label, u.Attempts
+	n.p.events.emit(ev)
 }
 
 // An attemptNode is a node as attempts use it.

@@ -121,7 +121,7 @@ func bakeNode(p *pool, key string) (img BakedImage, err error) {
 	defer stop()
 	begun := time.Now()
 	report := func(state string, err error) {
-		p.events.emit(Event{Kind: EventPhase, Phase: "bake", State: state, Elapsed: time.Since(begun), Err: err})
+		p.events.emit(Event{Kind: EventPhase, Node: -1, Phase: "bake", State: state, Elapsed: time.Since(begun), Err: err})
 	}
 	p.mu.Lock()
 	m := p.fleet.Members()[0]

@@ -293,7 +293,9 @@ func (u *unit) Queued() {
 func (u *unit) Attempt(on *scheduler.Node, slot int) (scheduler.Outcome, <-chan struct{}) {
 	n := nodeOn(on)
 	r, failure, release, gone := n.p.attempt(u, n, slot)
-	return u.outcome(n, r, failure, release), gone
+	o := u.outcome(n, r, failure, release)
+	o.slot = slot
+	return o, gone
 }
 
 // Cancelled ends the unit, which does not run because its context has ended.
@@ -321,6 +323,7 @@ type attemptOutcome struct {
 	u       *unit
 	n       *poolNode // nil if it ran nowhere
 	result  Result
+	slot    int        // that it held on n
 	failure *TaskError // nil for success
 	release func()     // makes the node forget the attempt, once its outcome is recorded
 }
@@ -421,7 +424,10 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	}
 	p.journal.tried(u)
 	o.release()
-	p.events.emit(Event{Kind: EventRetry, Node: o.failure.Node.Rank, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure})
+	p.events.emit(Event{
+		Kind: EventRetry, Node: o.failure.Node.Rank, At: o.failure.Node, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure,
+		Ended: o.ended(),
+	})
 	o.recycle()
 	return true
 }
@@ -435,12 +441,24 @@ func notAgain(err, why error) error {
 	return fmt.Errorf("%w; %w", err, why)
 }
 
+// ended describes the end of the attempt in an event.
+func (o *attemptOutcome) ended() *AttemptEnd {
+	if !o.u.batch.c.p.events.seen() {
+		return nil
+	}
+	end := &AttemptEnd{ExitCode: o.result.ExitCode, Slot: o.slot, CostUSD: o.result.CostUSD}
+	if o.failure != nil {
+		end.Cause, end.ExitCode = o.failure.Cause, o.failure.ExitCode
+	}
+	return end
+}
+
 // End records the result and delivers it.
 func (o *attemptOutcome) End() {
 	u, p := o.u, o.u.batch.c.p
 	ev := Event{Kind: EventTask, Node: -1, State: "done", Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: o.result.Elapsed}
 	if o.n != nil {
-		ev.Node = o.n.Rank()
+		ev.Node, ev.At, ev.Ended = o.result.Node.Rank, o.result.Node, o.ended()
 	}
 	if o.failure != nil {
 		if u.task.Critical && o.failure.Cause != CauseCancelled {

@@ -18,64 +18,51 @@ import (
 	"github.com/gputrain/gputrain/internal/watchdog"
 )
 
-// An Event is one change of state, of a pool, a node, a phase of its
-// bootstrap, a task, or what the pool costs.
+// An Event is one change: of a pool, a node, a phase of its bootstrap, a task, or what the pool costs. Its Kind says which
+// fields it has beside the first ones.
 type Event struct {
+	// Seq numbers the events of a pool in a program, from 1. Where events were left out, numbers are missing: see
+	// [EventOmitted].
+	Seq  int64
 	Time time.Time
 	// Pool is the pool's ID.
 	Pool string
 	Kind EventKind
-	// Node is the rank of the node that the event is about. It is -1 if there is none, as for a
-	// build of the program for another platform.
-	Node int
-	// State is the state that was reached.
-	//
-	// For EventNode it is a NodeState's name. A node of an elastic pool that gets another
-	// rank reports its state once more.
-	//
-	// For EventPool it is "opening", "ready", "spent", "closing" or "closed"; "detached" as the
-	// last event of a pool that [Compute.Detach] leaves; "audit" if the
-	// provider's list could not be compared with the pool's, or a stray machine not be ended
-	// yet; "settling" while the pool waits to see what a call without a clean answer has
-	// made or, if Err is nil, until the provider's lists are complete; "waiting" while nodes wait for
-	// room, quota or a price, with the reason as Err: see Spec.WaitForCapacity; "launching" while
-	// offers refuse, with how many were tried; "ledger", "journal", "history" or "ssh config" if these
-	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
-	// "guardian" if another process ends the pool should this program die, or with Err why none can, see
-	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "image" if nodes
-	// start from the usual image, since the baked one is gone.
-	//
-	// For EventTransfer it is "sending" or "receiving", and then "done" or "failed".
-	//
-	// For EventPhase it is "started", "cached", "done" or "failed"; for EventTask "queued",
-	// "started", "done", "failed" or "cancelled", or "silent" (see Task.StallTimeout); for EventPreemption "notice", then "done"
-	// or "failed" of Spec.OnPreemption, or "spared" if the machine was not taken back.
-	//
-	// For EventTraining it is "waiting", "starting", "running" with the checkpoint that it goes on from as Path, "failing"
-	// with the root cause as Err, "restarting" or "done"; "checkpoint" once one is on this computer, whose name is Path, or
-	// with Err if it could not come; and "preflight" for what may slow the gang down.
-	//
-	// For EventUsage it is "sample"; "fault" with Err as soon as an accelerator fails, or may fail soon; "lagging" for a
-	// process that is behind the others, or a device that is slower than they are; or "idle" after half of Spec.IdleTimeout.
+	// State is the state that was reached, a word that stays the same: each kind lists its own.
 	State string
-	// Phase is the phase of the bootstrap, for EventPhase, "build for" a platform, "baked image" for
+	// Node is the rank of the node that the event is about, or -1 if there is none. At is that node as it was then; its ID is
+	// empty while no machine is known.
+	Node int
+	At   Node
+	// Err is the error, without secrets and without characters that control a terminal.
+	Err error
+
+	// Elapsed is how long it took, if it is over; for EventWait, EventTransfer and "idle", how long it has lasted; for
+	// EventPreemption, how long the node has left.
+	Elapsed time.Duration
+	// Until is when the wait ends at the latest, for EventWait; when the pool ends, for "idle"; and when the node ends itself
+	// unless its lease is renewed, for "ready" of EventNode. Zero means that there is no such time.
+	Until time.Time
+
+	// For EventTask, EventRetry, EventStep, and EventTransfer of a task's Outputs and Checkpoints, Task is the task's ID,
+	// which is unique in the pool, Name its name, and Attempt the number of the attempt. For EventTraining Name is the
+	// training's.
+	Task, Name string
+	Attempt    int
+	// Ended says how an attempt at a task has ended: for EventRetry, and the last EventTask of a task that has run.
+	Ended *AttemptEnd
+
+	// Phase is the phase of the bootstrap, for EventPhase and EventProgress, "build for" a platform, "baked image" for
 	// what a node takes over from the image that it was started from, or "bake" for [Bake]'s own. For
 	// EventTransfer of an Image's files it is "files".
 	Phase string
-	// For EventTask and EventRetry, and EventTransfer of a task's Outputs and Checkpoints, Task is the task's ID, which
-	// is unique in the pool, Name its name, and Attempt the number of the attempt.
-	Task, Name string
-	Attempt    int
-	// Elapsed is how long it took, if it is over; for "waiting", "idle" and EventTransfer, how long it has lasted; for
-	// EventPreemption, how long the node has left.
-	Elapsed time.Duration
+	// Progress is how far a phase has come, for EventProgress.
+	Progress Progress
 	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
 	// states "bootstrapping" and "ready".
 	HostKey       string
 	HostKeySource HostKeySource
-	// Until is when the wait ends at the latest, for "settling" and "waiting", and when the pool ends, for "idle". Zero means
-	// that there is no such time.
-	Until time.Time
+
 	// For EventTransfer, Path is the path on the node, as the call named it; it is empty for an Image's
 	// files and a task's Outputs, and the name of one of its Checkpoints. Bytes have moved so far, of TotalBytes: of content
 	// that was not on the other side before. TotalBytes is 0 if the whole is not known, as for a folder that is
@@ -84,59 +71,111 @@ type Event struct {
 	Path              string
 	Bytes, TotalBytes int64
 	BytesPerSecond    float64
-	// CostUSD is what the pool has cost so far, for EventCost.
-	CostUSD float64
-	// Omitted is how many events were left out, for EventOmitted.
-	Omitted int
+
+	// Offer is what was offered, for EventOffer.
+	Offer *Offer
+	// Cost is what the pool costs, for EventCost, and for "closed" and "detached" of EventPool, which alone have its Nodes.
+	Cost *Cost
+	// Spec is what was asked for, without the values of secrets, for "opening" of EventPool. An event of "attaching" has it
+	// too, as the earlier program recorded it. It must not be changed.
+	Spec *Spec
+
 	// Epoch is the number of the epoch, for EventTraining, and for EventStep and "lagging" of a training.
 	Epoch int
 	// Step is what a task reported, for EventStep.
 	Step Step
-	// Usage describes what the node's accelerators do, for EventUsage of state "sample".
+	// Usage describes what the node does, for EventUsage of state "sample".
 	Usage Usage
-	// Err is the error, without secrets and without characters that control a terminal.
-	Err error
+	// Omitted is how many events were left out, for EventOmitted.
+	Omitted int
+}
+
+// An AttemptEnd says how an attempt at a task has ended.
+type AttemptEnd struct {
+	// Cause is why it failed. Its zero value means that it succeeded.
+	Cause Cause
+	// ExitCode is the command's, or -1 if there is none.
+	ExitCode int
+	// Slot is the slot of the node that it held.
+	Slot int
+	// CostUSD is what all attempts at the task have cost so far, if that is known.
+	CostUSD Price
+}
+
+// Progress is how far something has come that has a known end: Done of Total, counted in Unit.
+type Progress struct {
+	// What names it: "download", "install", "pull".
+	What string
+	// Done of Total are over. Total is zero if it is not known.
+	Done, Total int64
+	// Unit is what is counted: "packages", "layers", "By" for bytes, "%".
+	Unit string
 }
 
 // An EventKind says what an Event is about.
 type EventKind int
 
 const (
-	// EventPool is a change of the pool as a whole.
+	// EventPool is a change of the pool as a whole: "opening", or "attaching" by [Attach]; "ready"; "spent" if its budget is
+	// spent; "closing"; and as the last event "closed", or "detached" if [Compute.Detach] leaves it.
 	EventPool EventKind = iota
-	// EventNode is a change of a node.
+	// EventNode is a change of a node. State is a NodeState's name. A node of an elastic pool that gets another
+	// rank reports its state once more.
 	EventNode
 	// EventPhase is a phase of a node's bootstrap, or of building the program
-	// that nodes of another platform run.
+	// that nodes of another platform run: "started", "cached", "done" or "failed".
 	EventPhase
-	// EventTask is a change of a task.
+	// EventTask is a change of a task: "queued", "started", "done", "failed" or "cancelled", or "silent" (see
+	// Task.StallTimeout).
 	EventTask
 	// EventRetry is a task that will be started again, and why.
 	EventRetry
 	// EventCost reports what the pool has cost so far, whenever the billing of a node begins or
 	// ends.
 	EventCost
-	// EventPreemption reports that a node's provider will take it back. Elapsed says how soon.
+	// EventPreemption reports that a node's provider will take it back, and how soon, as Elapsed: "notice", then "done"
+	// or "failed" of Spec.OnPreemption, or "spared" if the machine was not taken back.
 	EventPreemption
 	// EventTransfer reports how far an Upload, a Download, the files of an Image or a task's Outputs have
 	// come, on one node: twice a second at most, once the transfer has lasted a second, and then its
 	// end. It also reports, with Err, that Outputs could not come while their task runs: see
-	// Task.SyncEvery.
+	// Task.SyncEvery. State is "sending" or "receiving", and then "done" or "failed".
 	EventTransfer
-	// EventTraining is a change of a [Training]. Name is its name.
+	// EventTraining is a change of a [Training]: "waiting", "starting", "running" with the checkpoint that it goes on from as
+	// Path, "failing" with the root cause as Err, "restarting" or "done"; "checkpoint" once one is on this computer, whose
+	// name is Path, or with Err if it could not come; and "preflight" for what may slow the gang down.
 	EventTraining
 	// EventStep is a step that a task or a training has reported: one a second at most.
 	EventStep
-	// EventUsage is a sample of what a node's accelerators do, every ten seconds, or a fault of one.
+	// EventUsage is a "sample" of what a node's accelerators do, every ten seconds, and of its processors, see [WithUsage]; a
+	// "fault" with Err as soon as an accelerator fails, or may fail soon; "lagging" for a process that is behind the others,
+	// or a device that is slower than they are; or "idle" after half of Spec.IdleTimeout.
 	EventUsage
 	// EventOmitted takes the place of events that were left out because too many waited for
 	// a slow function of WithEvents: see [WithEvents].
 	EventOmitted
+	// EventOffer is an offer that is tried for machines: "trying", then "taken" if it has had room for some, or "refused" with
+	// Err.
+	EventOffer
+	// EventProgress is how far a phase has come that can say it: four times a second at most.
+	EventProgress
+	// EventWait says what the pool waits for, as Err: "capacity" while nodes wait for room, quota or a price, see
+	// Spec.WaitForCapacity; "settling" while it waits to see what a call without a clean answer has made or, if Err is nil,
+	// until the provider's lists are complete; "launching" while offers refuse, with how many were tried.
+	EventWait
+	// EventTrouble is what goes wrong while no caller waits. State says with what: "audit" if the
+	// provider's list could not be compared with the pool's, or a stray machine not be ended
+	// yet; "ledger", "journal", "history" or "ssh config" if these
+	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
+	// "guardian" if none can end the pool should this program die, see
+	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "image" if nodes
+	// start from the usual image, since the baked one is gone. Without Err, "guardian" says that there is one.
+	EventTrouble
 )
 
 // String returns the kind in lower case: "node".
 func (k EventKind) String() string {
-	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "transfer", "training", "step", "usage", "omitted")
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "transfer", "training", "step", "usage", "omitted", "offer", "progress", "wait", "trouble")
 }
 
 // These bound how many events of a kind may wait for the function of [WithEvents].
@@ -156,7 +195,7 @@ var eventBacklog = output.Backlog[Event]{
 	Most:  []int{eventKept: 0, eventRoutine: backlogEvents, eventFailure: backlogFailures},
 	Class: (*Event).class,
 	Mark: func(first *Event) Event {
-		return Event{Time: first.Time, Pool: first.Pool, Kind: EventOmitted, Node: -1}
+		return Event{Seq: first.Seq, Time: first.Time, Pool: first.Pool, Kind: EventOmitted, Node: -1}
 	},
 	Omitted: func(ev *Event) *int {
 		if ev.Kind != EventOmitted {
@@ -168,7 +207,8 @@ var eventBacklog = output.Backlog[Event]{
 
 func (ev *Event) class() output.Class {
 	switch {
-	case ev.Kind == EventTask && (ev.Err == nil || ev.State == "cancelled"), ev.Kind == EventPhase && ev.Err == nil, ev.Kind == EventCost, ev.Kind == EventTransfer, ev.Kind == EventStep, ev.Kind == EventUsage && ev.Err == nil:
+	case ev.Kind == EventTask && (ev.Err == nil || ev.State == "cancelled"), ev.Kind == EventPhase && ev.Err == nil, ev.Kind == EventCost, ev.Kind == EventTransfer, ev.Kind == EventStep, ev.Kind == EventProgress,
+		ev.Kind == EventUsage && ev.Err == nil, ev.Kind == EventOffer && ev.Err == nil:
 		return eventRoutine
 	case ev.Kind == EventTask, ev.Kind == EventRetry:
 		return eventFailure
@@ -176,50 +216,51 @@ func (ev *Event) class() output.Class {
 	return eventKept
 }
 
-// events hands a pool's events to the user's function and logger, one at a time and in order. Emitting one never blocks.
+// events hands a pool's events to the user's functions and logger: to each in order, and one at a time. Emitting one never
+// blocks, and none of them waits for another.
 type events struct {
 	pool    string
-	backlog *output.Events[Event] // nil without a function and a logger
-	silence watchdog.Silence      // of running tasks
+	takers  []*output.Events[Event]
+	silence watchdog.Silence // of running tasks
 
 	mu       sync.Mutex
+	seq      int64
 	progress *openProgress // nil after the pool has opened
 }
 
-func newEvents(pool string, sink func(Event), log *slog.Logger) *events {
+func newEvents(pool string, sinks []func(Event), log *slog.Logger) *events {
 	e := &events{pool: pool}
-	if sink == nil && log == nil {
-		return e
+	for _, sink := range sinks {
+		e.takers = append(e.takers, output.NewEvents(eventBacklog, sink)) // it may ask the pool for its nodes
 	}
-	e.backlog = output.NewEvents(eventBacklog, func(ev Event) { // sink may ask the pool for its nodes
-		if sink != nil {
-			sink(ev)
-		}
-		if log != nil {
-			ev.log(log)
-		}
-	})
+	if log != nil {
+		e.takers = append(e.takers, output.NewEvents(eventBacklog, func(ev Event) { ev.log(log) }))
+	}
 	return e
 }
 
+// seen reports whether anyone takes events.
+func (e *events) seen() bool { return len(e.takers) > 0 }
+
 func (e *events) emit(ev Event) {
 	ev.Time, ev.Pool = time.Now(), e.pool
-	e.mu.Lock()
-	progress := e.progress
-	e.mu.Unlock()
-	if progress != nil {
-		progress.note(ev)
-	}
-	if e.backlog == nil {
-		return
-	}
-	if ev.Err != nil {
+	if ev.Err != nil && e.seen() {
 		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
 	}
-	if ev.Kind == EventPool || ev.Kind == EventCost {
+	switch ev.Kind {
+	case EventPool, EventCost, EventOffer, EventWait, EventTrouble:
 		ev.Node = -1
 	}
-	e.backlog.Emit(ev)
+	e.mu.Lock()
+	defer e.mu.Unlock() // which gives every taker the same order
+	e.seq++
+	ev.Seq = e.seq
+	if e.progress != nil {
+		e.progress.note(ev)
+	}
+	for _, t := range e.takers {
+		t.Emit(ev)
+	}
 }
 
 // opened stops recording the progress that the error of a canceled Open reports.
@@ -231,14 +272,14 @@ func (e *events) opened() {
 
 // close returns when every event was delivered.
 func (e *events) close() {
-	if e.backlog != nil {
-		e.backlog.Close()
+	for _, t := range e.takers {
+		t.Close()
 	}
 }
 
 // log writes the event as a fixed message with attributes.
 func (ev Event) log(l *slog.Logger) {
-	attrs := []any{"pool", ev.Pool}
+	attrs := []any{"pool", ev.Pool, "seq", ev.Seq}
 	add := func(key string, value any, on bool) {
 		if on {
 			attrs = append(attrs, key, value)
@@ -258,7 +299,20 @@ func (ev Event) log(l *slog.Logger) {
 	add("bytesPerSecond", int64(ev.BytesPerSecond), ev.BytesPerSecond > 0)
 	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
 	add("until", ev.Until, !ev.Until.IsZero())
-	add("usd", ev.CostUSD, ev.Kind == EventCost)
+	if ev.Cost != nil {
+		attrs = append(attrs, "usd", ev.Cost.USD, "usdPerHour", ev.Cost.HourlyUSD)
+	}
+	if ev.Offer != nil {
+		attrs = append(attrs, "provider", ev.Offer.Provider, "instanceType", ev.Offer.InstanceType, "region", ev.Offer.Region, "price", ev.Offer.HourlyUSD.String())
+	}
+	if ev.Ended != nil {
+		attrs = append(attrs, "exitCode", ev.Ended.ExitCode)
+		add("cause", ev.Ended.Cause.String(), ev.Err != nil)
+	}
+	add("what", ev.Progress.What, ev.Progress.What != "")
+	add("done", ev.Progress.Done, ev.Kind == EventProgress)
+	add("total", ev.Progress.Total, ev.Progress.Total > 0)
+	add("unit", ev.Progress.Unit, ev.Progress.Unit != "")
 	add("omitted", ev.Omitted, ev.Omitted > 0)
 	add("epoch", ev.Epoch, ev.Epoch > 0)
 	add("step", ev.Step.N, ev.Kind == EventStep)
@@ -269,7 +323,7 @@ func (ev Event) log(l *slog.Logger) {
 		l.Warn(ev.Kind.String(), append(attrs, "error", ev.Err.Error())...)
 		return
 	}
-	if ev.Kind == EventTransfer && ev.State != "done" || ev.Kind == EventStep || ev.Kind == EventUsage {
+	if ev.Kind == EventTransfer && ev.State != "done" || ev.Kind == EventStep || ev.Kind == EventUsage || ev.Kind == EventProgress {
 		l.Debug(ev.Kind.String(), attrs...)
 		return
 	}
@@ -296,7 +350,7 @@ type transferReport struct {
 
 // transfer returns what is told how far a transfer is, and what is called at its end. The event describes it.
 func (e *events) transfer(ev Event) (transfer.Progress, func(error)) {
-	if e.backlog == nil {
+	if !e.seen() {
 		return nil, func(error) {}
 	}
 	ev.Kind = EventTransfer
@@ -348,7 +402,7 @@ type openProgress struct {
 
 	mu    sync.Mutex
 	doing string // before there are nodes
-	pool  Event  // the last of EventPool
+	wait  Event  // the last of EventWait
 	nodes map[int]*nodeProgress
 }
 
@@ -373,9 +427,9 @@ func (g *openProgress) note(ev Event) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if ev.Kind == EventPool {
-		g.pool = ev
-		if ev.State == "waiting" {
+	if ev.Kind == EventWait {
+		g.wait = ev
+		if ev.State == "capacity" {
 			g.doing = "waiting for capacity"
 		}
 	}
@@ -435,11 +489,11 @@ func (g *openProgress) waitedFor(machines map[int]fleet.Coming) string {
 		}
 		all = append(all, s)
 	}
-	if g.pool.State == "launching" {
-		all = append(all, cutoff.OneLine(g.pool.Err))
+	if g.wait.State == "launching" {
+		all = append(all, cutoff.OneLine(g.wait.Err))
 	}
-	if g.pool.State == "settling" && g.pool.Err != nil {
-		all = append(all, fmt.Sprintf("until %s: %s", g.pool.Until.Format(time.TimeOnly), cutoff.OneLine(g.pool.Err)))
+	if g.wait.State == "settling" && g.wait.Err != nil {
+		all = append(all, fmt.Sprintf("until %s: %s", g.wait.Until.Format(time.TimeOnly), cutoff.OneLine(g.wait.Err)))
 	}
 	switch {
 	case g.nodes == nil:

@@ -14,10 +14,10 @@ func TestStuckEventsAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
 		var got []Event
-		e := newEvents("p", func(ev Event) {
+		e := newEvents("p", []func(Event){func(ev Event) {
 			<-stuck
 			got = append(got, ev)
-		}, nil)
+		}}, nil)
 		const tasks = 3 * backlogEvents
 		for i := range tasks {
 			ev := Event{Kind: EventTask, State: "queued", Attempt: i}

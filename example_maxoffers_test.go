@@ -22,7 +22,7 @@ func ExampleSpec_maxOffers() {
 	defer cloud.Close()
 	_, err = gputrain.Open(context.Background(), sim.Config{Cloud: cloud}, gputrain.Spec{MaxOffers: 2, MaxReplacements: -1},
 		gputrain.WithStateDir(state), gputrain.WithEvents(func(e gputrain.Event) {
-			if e.Kind == gputrain.EventPool && e.State == "launching" {
+			if e.Kind == gputrain.EventWait && e.State == "launching" {
 				fmt.Println(e.Err)
 			}
 		}))

@@ -150,7 +150,7 @@ func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 		return err
 	}
 	return c.each(nodes, func(ctx context.Context, n *poolNode) error {
-		progress, end := c.p.events.transfer(Event{Node: n.Rank(), State: "receiving", Path: remote})
+		progress, end := c.p.events.transfer(n.transferred("receiving", Event{Path: remote}))
 		err := n.Node.Files().Download(ctx, remote, local, transfer.DownloadOptions{
 			Below: strconv.Itoa(n.Rank()), Links: links, Progress: progress, Limits: n.p.opts.limits.transfer(),
 		})
@@ -180,7 +180,7 @@ func (c *Compute) sources(t Target) (nodes []*poolNode, err error) {
 }
 
 func (n *poolNode) upload(ctx context.Context, up uploads.Upload) error {
-	progress, end := n.p.events.transfer(Event{Node: n.Rank(), State: "sending", Path: up.Remote})
+	progress, end := n.p.events.transfer(n.transferred("sending", Event{Path: up.Remote}))
 	err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links, Progress: progress})
 	if end(err); err != nil {
 		return fmt.Errorf("node %d: upload %s: %w", n.Rank(), up.Remote, transfer.Explain(err, "SkipOutsideLinks or FollowOutsideLinks"))

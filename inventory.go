@@ -7,6 +7,7 @@ import (
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/journal"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A LeakError names the resources that the provider has not confirmed to be gone. They may still
@@ -19,7 +20,16 @@ type reporter struct{ p *pool }
 
 func (r reporter) Changed(c fleet.Change) {
 	r.p.access.Changed()
-	r.p.events.emit(Event{Kind: EventNode, Node: c.Rank, State: c.State.String(), Err: c.Err, HostKey: c.HostKey, HostKeySource: c.HostKeySource})
+	ev := Event{Kind: EventNode, Node: c.Member.Rank(), At: nodeOf(c.Member).public(), State: c.State.String(), Err: c.Err, HostKey: c.HostKey, HostKeySource: c.HostKeySource}
+	if lease := r.p.spec.lease(); c.State == fleet.Ready && lease > 0 {
+		ev.Until = time.Now().Add(lease)
+	}
+	r.p.events.emit(ev)
+}
+
+// Launching is for a fleet that tries one offer after another.
+func (r reporter) Launching(err error) {
+	r.p.events.emit(Event{Kind: EventWait, State: "launching", Err: err})
 }
 
 func (r reporter) Preemption(rank int, what string, elapsed time.Duration, err error) {
@@ -45,18 +55,29 @@ func (r reporter) announce(rank int, spared bool, left time.Duration) {
 	}
 }
 
-func (r reporter) Billed(usd float64) { r.p.events.emit(Event{Kind: EventCost, CostUSD: usd}) }
+func (r reporter) Billed() {
+	if !r.p.events.seen() {
+		return
+	}
+	c := r.p.cost()
+	c.Nodes = nil // there may be many, and many events
+	r.p.events.emit(Event{Kind: EventCost, Cost: &c})
+}
+
+func (r reporter) Offered(o driver.Offer, state string, err error) {
+	r.p.events.emit(Event{Kind: EventOffer, State: state, Offer: &o, Err: r.p.withoutSecrets(err)})
+}
 
 func (r reporter) Trouble(about string, err error) {
-	r.p.events.emit(Event{Kind: EventPool, State: about, Err: err})
+	r.p.events.emit(Event{Kind: EventTrouble, State: about, Err: err})
 }
 
 func (r reporter) Waiting(why error, since, until time.Time) {
-	r.p.events.emit(Event{Kind: EventPool, State: "waiting", Err: why, Elapsed: time.Since(since), Until: until})
+	r.p.events.emit(Event{Kind: EventWait, State: "capacity", Err: why, Elapsed: time.Since(since), Until: until})
 }
 
 func (r reporter) Settling(why error, until time.Time) {
-	r.p.events.emit(Event{Kind: EventPool, State: "settling", Err: why, Until: until})
+	r.p.events.emit(Event{Kind: EventWait, State: "settling", Err: why, Until: until})
 }
 
 func (r reporter) Lost(err error) { r.p.finish(err) }

@@ -3,6 +3,7 @@ package gputrain
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
@@ -90,7 +91,7 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 
 // open launches the nodes and waits for the first MinReady.
 func (p *pool) open(provider Provider) error {
-	p.events.emit(Event{Kind: EventPool, State: "opening"})
+	p.events.emit(Event{Kind: EventPool, State: "opening", Spec: p.shownSpec()})
 	p.events.progress.begin("asking for offers")
 	offers, err := p.fleet.Offers(p.spec.minReady())
 	if err != nil {
@@ -149,10 +150,11 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, s
 	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
 	p.secrets = &output.Redactor{}
 	p.secrets.Learn(secrets.values)
-	p.events = newEvents(p.id, o.events, o.logger)
+	p.events, p.lines = newEvents(p.id, o.events, o.logger), newLines(p.id, o.lines)
 	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
 	p.programs = p.newPrograms()
 	p.out = output.NewPrinter(o.stdout, o.stderr, o.rawOutput, p.secrets)
+	p.lines.follow(p.out)
 	p.results = output.NewResults(output.NewDir(p.id, o.resultsDir, o.stateDir.path), o.limits.output())
 	p.access = newAccess(p)
 	p.fleet = p.newFleet()
@@ -175,6 +177,18 @@ func (p *pool) newPrograms() *program.Programs {
 			p.events.emit(ev)
 		},
 	})
+}
+
+// shownSpec returns the spec for an event: without the values of secrets.
+func (p *pool) shownSpec() *Spec {
+	s := p.spec
+	s.Image.DockerPassword = ""
+	if s.Secrets = maps.Clone(s.Secrets); s.Secrets != nil {
+		for name := range s.Secrets {
+			s.Secrets[name] = ""
+		}
+	}
+	return &s
 }
 
 // notOpened returns the error of a pool that has not opened: the end of its context, with what was

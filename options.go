@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/history"
@@ -24,7 +25,10 @@ type options struct {
 	name           string
 	stdout, stderr io.Writer
 	rawOutput      bool
-	events         func(Event)
+	events         []func(Event)
+	lines          []func(Line)
+	taskEnv        func(Event) map[string]string
+	usage          time.Duration // between two samples of hosts; zero means none
 	logger         *slog.Logger
 	resultsDir     string
 	workerBinaries []string
@@ -65,15 +69,42 @@ func WithOutput(stdout, stderr io.Writer) Option {
 // a second, with a prefix like a line.
 func WithRawOutput() Option { return func(o *options) { o.rawOutput = true } }
 
-// WithEvents calls f for every event, one at a time, in order. A slow f delays later events, and
-// Close, but nothing else. f must not close the pool, or leave it.
+// Options makes one option of several.
+func Options(all ...Option) Option {
+	return func(o *options) {
+		for _, opt := range all {
+			opt(o)
+		}
+	}
+}
+
+// WithEvents calls f for every event, one at a time, in order. It may be given several times: each f has its own pace. A slow
+// f delays its later events, and Close, but nothing else. f must not close the pool, or leave it.
 //
 // At most 100 000 routine events wait for f (a task that is queued, started, done or cancelled, a
 // phase that succeeds, how far a transfer is, what the pool costs), and 10 000 failures and retries of tasks. Beyond that
 // the older half of that kind is left out, and an [EventOmitted] in its place counts them. All
 // other events, of the pool, of nodes, of preemptions and of what failed there, wait without a
 // bound.
-func WithEvents(f func(Event)) Option { return func(o *options) { o.events = f } }
+func WithEvents(f func(Event)) Option {
+	return func(o *options) {
+		if f != nil {
+			o.events = append(o.events, f)
+		}
+	}
+}
+
+// WithTaskEnv calls f when an attempt at a command is about to start, and adds what it returns to the command's environment:
+// TRACEPARENT, for example. The Event is the one of state "started" that follows, without its Seq and Time. Task.Env and
+// Task.Secrets override it. Names that are no environment variable's, or that gputrain sets itself, are left out. f must return
+// soon: the attempt waits for it. Functions share one process, and have no environment of their own.
+func WithTaskEnv(f func(Event) map[string]string) Option {
+	return func(o *options) { o.taskEnv = f }
+}
+
+// WithUsage also samples what the processors, the memory and the disk of every node do, as Usage.Host of [EventUsage]. every
+// is the time between two samples, and at least a second. Zero means none, as without it.
+func WithUsage(every time.Duration) Option { return func(o *options) { o.usage = every } }
 
 // WithLogger writes every event through a logger: failures at level warn, how far a transfer is at
 // level debug, the rest at level info.
@@ -99,7 +130,7 @@ func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir 
 //
 // There is none for a program that has not called [Init], nor for a Config that only this process
 // has, such as one with an HTTPClient, or of a type that is not registered (driver.RegisterConfig).
-// An [EventPool] of state "guardian" says so.
+// An [EventTrouble] of state "guardian" says so.
 func WithoutGuardian() Option { return func(o *options) { o.noGuardian = true } }
 
 // WithWorkerBinary names a program that serves functions on nodes of another platform than this
@@ -163,6 +194,9 @@ func (o *options) validate() error {
 		} else if !info.IsDir() {
 			f.add("WithSourceDir: %s is not a folder", o.sourceDir)
 		}
+	}
+	if o.usage != 0 && o.usage < time.Second {
+		f.add("WithUsage: %v is less than a second", o.usage)
 	}
 	o.limits.validate(&f)
 	for name, value := range o.secrets {

@@ -68,6 +68,7 @@ type work struct {
 // reports carry a pool's events, its output and its results, and keep secrets out of them.
 type reports struct {
 	events  *events
+	lines   *lines
 	out     *output.Printer
 	results *output.Results
 	secrets *output.Redactor
@@ -215,7 +216,9 @@ func (p *pool) end() error {
 		defer p.guardian.Kept()
 	}
 	err = errors.Join(err, p.inventory.Close(err == nil), p.account.Driver.Close())
-	p.events.emit(Event{Kind: EventPool, State: "closed", Err: err})
+	cost := p.cost()
+	p.events.emit(Event{Kind: EventPool, State: "closed", Cost: &cost, Err: err})
+	p.lines.close()
 	p.events.close()
 	return err
 }

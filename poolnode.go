@@ -77,11 +77,38 @@ func nodeOn(slots *scheduler.Node) *poolNode {
 func nodeOf(m *fleet.Member) *poolNode { return m.Guest().(*poolNode) }
 
 func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed time.Duration) {
-	n.p.events.emit(Event{Kind: EventPhase, Node: n.Rank(), Phase: phase, State: state.String(), Elapsed: elapsed})
+	ev := n.event(EventPhase, state.String())
+	ev.Phase, ev.Elapsed = phase, elapsed
+	n.p.events.emit(ev)
+}
+
+func (n *poolNode) Progressed(phase string, p bootstrap.Progress) {
+	if !n.p.events.seen() {
+		return
+	}
+	ev := n.event(EventProgress, "")
+	ev.Phase, ev.Progress = phase, Progress(p)
+	n.p.events.emit(ev)
+}
+
+// event returns an event about the node.
+func (n *poolNode) event(k EventKind, state string) Event {
+	ev := Event{Kind: k, State: state, Node: n.Rank()}
+	if n.p.events.seen() {
+		ev.At = n.p.nodeOf(n)
+	}
+	return ev
+}
+
+// transferred returns an event about a transfer to or from the node, of which some is known.
+func (n *poolNode) transferred(state string, ev Event) Event {
+	of := n.event(EventTransfer, state)
+	ev.Kind, ev.State, ev.Node, ev.At = of.Kind, of.State, of.Node, of.At
+	return ev
 }
 
 func (n *poolNode) Sending() (transfer.Progress, func(error)) {
-	return n.p.events.transfer(Event{Node: n.Rank(), State: "sending", Phase: "files"})
+	return n.p.events.transfer(n.transferred("sending", Event{Phase: "files"}))
 }
 
 func (n *poolNode) Bootstrapped(base bootstrap.Base) {

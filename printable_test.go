@@ -46,7 +46,7 @@ func TestEventsCommandNoTerminal(t *testing.T) {
 	said := errors.New(commands)
 	var seen []Event
 	var log bytes.Buffer
-	e := newEvents("p", func(ev Event) { seen = append(seen, ev) }, slog.New(slog.NewTextHandler(&log, nil)))
+	e := newEvents("p", []func(Event){func(ev Event) { seen = append(seen, ev) }}, slog.New(slog.NewTextHandler(&log, nil)))
 	e.emit(Event{Kind: EventNode, Err: fmt.Errorf("node 0 says: %w", said)})
 	e.close()
 	if len(seen) != 1 || !errors.Is(seen[0].Err, said) {

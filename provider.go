@@ -71,7 +71,7 @@ const (
 // member several times, configured differently.
 //
 // A member that cannot be asked, since its key is missing or it does not answer, is left out
-// as long as another one has offers: an [EventPool] of state "member" reports it, and so does
+// as long as another one has offers: an [EventTrouble] of state "member" reports it, and so does
 // [Plan]. What a member's machines can do, they can do here too. IDs of machines begin with
 // the member's name.
 //

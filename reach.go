@@ -50,7 +50,7 @@ func (c *Compute) Dial(ctx context.Context, rank int, addr string) (net.Conn, er
 // remote: other users of this computer can, and with a host such as 0.0.0.0 the network can.
 //
 // Each connection is dialed when it comes, so the node need not be there yet, and nothing need
-// listen on it. A connection that cannot be led on is reset, and an [EventPool] of state "forward"
+// listen on it. A connection that cannot be led on is reset, and an [EventTrouble] of state "forward"
 // has the reason. One that is open when the node's SSH connection is cut is reset too; new ones wait
 // for the next connection, or for the node that replaces the one that was lost. Only open
 // connections keep the idle node of an elastic pool.

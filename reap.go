@@ -169,10 +169,10 @@ func (p *pool) guard(provider Provider) {
 		failed.Err = p.startGuardian(provider)
 	}
 	if failed.Kind == nil && failed.Err == nil {
-		p.events.emit(Event{Kind: EventPool, State: "guardian"})
+		p.events.emit(Event{Kind: EventTrouble, State: "guardian"})
 		return
 	}
-	p.events.emit(Event{Kind: EventPool, State: "guardian", Err: failed})
+	p.events.emit(Event{Kind: EventTrouble, State: "guardian", Err: failed})
 }
 
 const hintGuardian = "if this program dies, only Reap or Guard ends the machines"

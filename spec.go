@@ -159,8 +159,8 @@ type Spec struct {
 
 	// WaitForCapacity is how long nodes wait if there is no room for them, no quota, or no offer
 	// within the limits: when the pool opens, when it grows, and when a node is replaced. The provider
-	// is asked again after five seconds, and less and less often, up to every two minutes; an [EventPool]
-	// of state "waiting" says for what. If Nodes is 0, Open needs no room, and the first task waits.
+	// is asked again after five seconds, and less and less often, up to every two minutes; an [EventWait]
+	// of state "capacity" says for what. If Nodes is 0, Open needs no room, and the first task waits.
 	// Zero means that Open, or that task, fails at once.
 	WaitForCapacity time.Duration `json:",omitzero"`
 	// ProvisionTimeout bounds the time from a machine's launch until its SSH server answers; after

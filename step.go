@@ -48,20 +48,23 @@ func (u *unit) watch(n *poolNode, a *attempt.Attempt) {
 	if u.task.StallTimeout > 0 {
 		a.Stall = attempt.NewStall(u.task.StallTimeout)
 	}
-	events := n.p.events
-	if events.backlog == nil {
+	events, id, name, attempt := n.p.events, u.id, u.label, u.Attempts
+	if !events.seen() {
 		return
 	}
-	task := Event{Kind: EventTask, State: "silent", Task: u.id, Name: u.label, Attempt: u.Attempts}
+	task := func(k EventKind, state string) Event {
+		ev := n.event(k, state)
+		ev.Task, ev.Name, ev.Attempt = id, name, attempt
+		return ev
+	}
 	u.progress.pace = steps.NewPace(func(s steps.Step) {
-		events.emit(Event{
-			Kind: EventStep, Node: n.Rank(), Task: task.Task, Name: task.Name, Attempt: task.Attempt,
-			Step: Step{N: s.N, Of: s.Of, Values: s.Values},
-		})
+		ev := task(EventStep, "")
+		ev.Step = Step{N: s.N, Of: s.Of, Values: s.Values}
+		events.emit(ev)
 	})
 	u.progress.sign, u.progress.forget = events.silence.Watch(n.Node.IsUp, func(silent time.Duration) {
-		ev := task
-		ev.Node, ev.Elapsed = n.Rank(), silent
+		ev := task(EventTask, "silent")
+		ev.Elapsed = silent
 		events.emit(ev)
 	})
 }

@@ -15,7 +15,7 @@ import (
 func TestTransferEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []Event
-		e := newEvents("p-1", func(ev Event) { told = append(told, ev) }, nil)
+		e := newEvents("p-1", []func(Event){func(ev Event) { told = append(told, ev) }}, nil)
 		began := time.Now()
 		progress, end := e.transfer(Event{Node: 3, State: "sending", Path: "data"})
 		for i := range int64(20) { // 10 bytes in each tenth of a second
@@ -62,7 +62,7 @@ func TestTransferEvents(t *testing.T) {
 func TestTransferEventsHoldNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		e := newEvents("p", func(Event) { time.Sleep(time.Hour) }, nil)
+		e := newEvents("p", []func(Event){func(Event) { time.Sleep(time.Hour) }}, nil)
 		progress, end := e.transfer(Event{State: "receiving"})
 		for i := range int64(10) {
 			time.Sleep(time.Second)

@@ -21,6 +21,18 @@ type Usage struct {
 	// KernelLog reports whether the node's kernel log can be read, which has most faults of devices. If it cannot, as in most
 	// containers, only faults that the samples show are found: without one, the devices are not known to be healthy.
 	KernelLog bool
+	// Host is a sample of the machine itself, in an event of its own that has nothing else. See [WithUsage].
+	Host *HostSample
+}
+
+// A HostSample describes a node's machine, or its container, at one moment.
+type HostSample struct {
+	// CPU is the part of all processors' time since the last sample, in percent, in which they worked.
+	CPU float64
+	// MemoryGiB is the memory that programs cannot have, of MemoryTotalGiB.
+	MemoryGiB, MemoryTotalGiB float64
+	// DiskGiB is the space that is taken where tasks run, of DiskTotalGiB.
+	DiskGiB, DiskTotalGiB float64
 }
 
 // An AcceleratorSample describes one device at one moment. A number that the device does not report is NaN.
@@ -68,6 +80,9 @@ const faultMemory = time.Minute
 // watchUsage samples the node's accelerators until the node is given up, if the pool asks for some, or the node is offered
 // with some.
 func (n *poolNode) watchUsage() {
+	if every := n.p.opts.usage; every > 0 {
+		n.p.lives.Go(func() { telemetry.WatchHost(n.Node.Context(), n.Node.Commands(), n.Node.IsUp, every, n.hostUsed) })
+	}
 	commands, names := node.Sampled(n.Node)
 	asked := !n.p.spec.Accelerator.IsZero() || len(n.p.spec.AnyOf) > 0
 	if len(names) == 0 || !asked && n.Node.Instance().Offer.Accelerator.IsZero() {
@@ -81,7 +96,7 @@ func (n *poolNode) watchUsage() {
 
 // used emits a report as an event. A node that has lost a device gets no more tasks, if another one can take its place.
 func (n *poolNode) used(r telemetry.Report) {
-	ev := Event{Kind: EventUsage, Node: n.Rank(), State: "sample"}
+	ev := n.event(EventUsage, "sample")
 	if r.Fault != nil {
 		ev.State, ev.Err = "fault", n.faulty(*r.Fault)
 		if r.Fault.Gone {
@@ -94,6 +109,13 @@ func (n *poolNode) used(r telemetry.Report) {
 	if r.Fault == nil {
 		reportLags(n.p)
 	}
+}
+
+// hostUsed emits a sample of the node's machine.
+func (n *poolNode) hostUsed(h telemetry.Host) {
+	ev, sample := n.event(EventUsage, "sample"), HostSample(h)
+	ev.Usage.Host = &sample
+	n.p.events.emit(ev)
 }
 
 // reportLags emits an event for each device that has begun to be slower than the others that work.

@@ -52,8 +52,8 @@ type Files interface {
 type Attempt struct {
 	// ID names the attempt. No other attempt of the pool has the same.
 	ID string
-	// Label stands before each line of its output.
-	Label string
+	// From is what its lines come from. Its Label stands before each.
+	From output.Source
 	// Context ends when the task is cancelled. The context that methods are given may end earlier, with the node.
 	Context context.Context
 	// Timeout bounds how long the attempt runs. Zero is no bound.

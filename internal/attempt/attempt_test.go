@@ -100,7 +100,7 @@ func testRunner(t *testing.T, stdout io.Writer) *Runner {
 
 func testCommand(t *testing.T) *Command {
 	return &Command{
-		Attempt: Attempt{ID: "t1-a2", Label: "train", Context: t.Context(), Timeout: time.Minute, Share: &output.Share{}, Dir: "work", Started: func() {}},
+		Attempt: Attempt{ID: "t1-a2", From: output.Source{Label: "train"}, Context: t.Context(), Timeout: time.Minute, Share: &output.Share{}, Dir: "work", Started: func() {}},
 		NodeID:  "t1-a2-s0", Args: []string{"train"}, Place: Place{Nodes: 1},
 	}
 }

@@ -120,7 +120,7 @@ func (r *Runner) Resume(ctx context.Context, n Node, s Supervisor, c *Command, s
 // follow follows a process to its end, and brings what is left of it. since is when an earlier program has started it, or zero.
 func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, since time.Time, run func(context.Context, supervisor.Sinks) (supervisor.Exit, error)) Outcome {
 	r.Secrets.Learn(c.Secrets)
-	outLines, errLines := r.Printer.Lines(c.Label)
+	outLines, errLines := r.Printer.Lines(c.From)
 	last := &output.Tail{}
 	outSteps, errSteps := r.Listen(&c.Attempt), r.Listen(&c.Attempt)
 	out, errs := io.MultiWriter(outSteps, outLines), io.MultiWriter(last, errSteps, errLines)

@@ -30,10 +30,10 @@ type divider struct {
 	awaited worker.Printed // a call that is over waits, or has waited, for the output before this offset
 }
 
-// newDivider returns the divider of a process. name is the node's.
-func newDivider(r *attempt.Runner, name string, up func() bool, hasten func() (stop func())) *divider {
+// newDivider returns the divider of a process on a node, which is the source of what no call has printed.
+func newDivider(r *attempt.Runner, node output.Source, up func() bool, hasten func() (stop func())) *divider {
 	d := &divider{runner: r, up: up, hasten: hasten, ended: make(chan struct{})}
-	outLines, errLines := r.Printer.Lines(name)
+	outLines, errLines := r.Printer.Lines(node)
 	for i, lines := range []*output.Lines{outLines, errLines} {
 		d.streams[i] = &stream{divider: d, index: i, node: lines, parts: []part{{}}}
 	}

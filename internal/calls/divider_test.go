@@ -25,11 +25,11 @@ func testRunner(t *testing.T, stdout io.Writer) *attempt.Runner {
 // divided returns a process whose stdout is shown in a writer.
 func divided(t *testing.T, shown io.Writer) *divider {
 	t.Helper()
-	return newDivider(testRunner(t, shown), "node 0", func() bool { return true }, func() func() { return func() {} })
+	return newDivider(testRunner(t, shown), output.Source{Label: "node 0"}, func() bool { return true }, func() func() { return func() {} })
 }
 
 func callOf(name string) *attempt.Attempt {
-	return &attempt.Attempt{ID: name + "-a1", Label: name, Share: &output.Share{}}
+	return &attempt.Attempt{ID: name + "-a1", From: output.Source{Label: name}, Share: &output.Share{}}
 }
 
 // answered returns the stats of a call. The process had printed so much to stdout at its end.

@@ -278,7 +278,7 @@ func (n *fakeNode) Open(_ context.Context, command string) (io.ReadWriteCloser, 
 // newCall returns a call of a function.
 func newCall(ctx context.Context, id, function, arg string) *Call {
 	return &Call{
-		Attempt:  attempt.Attempt{ID: id + "-a1", Label: id, Context: ctx, Share: &output.Share{}, Started: func() {}},
+		Attempt:  attempt.Attempt{ID: id + "-a1", From: output.Source{Label: id}, Context: ctx, Share: &output.Share{}, Started: func() {}},
 		Function: function, Arg: codec.Body{Head: []byte(arg)}, Place: worker.Place{TaskID: id, Attempt: 1},
 	}
 }

@@ -44,7 +44,7 @@ func (c *callOutput) make() {
 	}
 	c.made = true
 	r := c.divider.runner
-	c.lines[0], c.lines[1] = r.Printer.Lines(c.attempt.Label)
+	c.lines[0], c.lines[1] = r.Printer.Lines(c.attempt.From)
 	c.spools[0], c.spools[1] = r.Results.Spools(c.attempt.Share, c.attempt.ID, c.lines[0], c.lines[1])
 	c.steps = [2]*attempt.Listener{r.Listen(c.attempt), r.Listen(c.attempt)}
 }

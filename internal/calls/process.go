@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/program"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
@@ -50,7 +51,7 @@ func (h *Host) newProcess(name string) (context.Context, *process) {
 	root := h.node.Facts().Root
 	return ctx, &process{
 		name: name, socket: path.Join(root, name), scratch: path.Join(root, scratchDir, name),
-		output: newDivider(h.cfg.Runner, fmt.Sprintf("node %d", h.node.Rank()), h.node.IsUp, func() func() { return h.node.Supervisor().Hasten(name) }),
+		output: newDivider(h.cfg.Runner, output.Source{Label: fmt.Sprintf("node %d", h.node.Rank()), Node: h.node.Rank()}, h.node.IsUp, func() func() { return h.node.Supervisor().Hasten(name) }),
 		ready:  make(chan struct{}), exited: make(chan struct{}), cancel: cancel,
 	}
 }

@@ -79,14 +79,18 @@ type Units struct {
 // A Reporter learns what becomes of a fleet. Its methods do not block, and may be called with
 // the lock held.
 type Reporter interface {
-	// Changed is called with a member's state whenever it changes, and with its failures.
+	// Changed is called with a member's state whenever it changes, and with its failures. The lock is held.
 	Changed(Change)
+	// Offered is called with an offer that is tried for machines: "trying", then "taken" if it had room for some, or
+	// "refused".
+	Offered(o driver.Offer, state string, err error)
 	// Preemption is called when a member's provider announces that it takes the machine back
 	// ("notice"), when the command for that has run ("done" or "failed"), and if the machine
 	// was not taken back ("spared").
 	Preemption(rank int, what string, elapsed time.Duration, err error)
-	// Trouble is called with how a purchase goes on ("launching"), and with accounts whose
-	// offers are left out ("member").
+	// Launching is called with how a purchase goes on while offers refuse.
+	Launching(err error)
+	// Trouble is called with accounts whose offers are left out ("member").
 	Trouble(about string, err error)
 	// Waiting is called with what members wait for, since when, and until when at most.
 	Waiting(why error, since, until time.Time)
@@ -103,9 +107,9 @@ type History interface {
 
 // A Change is the state of a member, and what went wrong with it, if anything.
 type Change struct {
-	Rank  int
-	State State
-	Err   error
+	Member *Member
+	State  State
+	Err    error
 	// HostKey and HostKeySource are set in the states Bootstrapping and Ready.
 	HostKey       string
 	HostKeySource driver.HostKeySource
@@ -218,7 +222,7 @@ func (f *Fleet) remove(m *Member) {
 	}
 	f.Tasks.Remove(m.Slots)
 	if moved != nil { // a reader of the events learns whose rank it is
-		f.config.Reporter.Changed(Change{Rank: moved.Rank(), State: moved.state})
+		f.config.Reporter.Changed(Change{Member: moved, State: moved.state})
 	}
 	f.changed.Broadcast()
 }

@@ -99,8 +99,6 @@ type testReports struct {
 }
 
 func (r *testReports) Changed(c Change) {
-	r.lock.Lock()
-	defer r.lock.Unlock()
 	r.changes = append(r.changes, c)
 }
 
@@ -112,6 +110,10 @@ func (r *testReports) Preemption(rank int, what string, _ time.Duration, _ error
 
 func (r *testReports) Trouble(string, error) {}
 
+func (r *testReports) Launching(error) {}
+
+func (r *testReports) Offered(driver.Offer, string, error) {}
+
 func (r *testReports) Waiting(why error, since, until time.Time) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -122,6 +124,7 @@ func (r *testReports) Waiting(why error, since, until time.Time) {
 type testGuest struct{}
 
 func (testGuest) Phase(string, bootstrap.State, time.Duration)     {}
+func (testGuest) Progressed(string, bootstrap.Progress)            {}
 func (testGuest) Sending() (transfer.Progress, func(error))        { return nil, func(error) {} }
 func (testGuest) Bootstrapped(bootstrap.Base)                      {}
 func (testGuest) Leased(string, string)                            {}

@@ -45,9 +45,10 @@ type Member struct {
 // A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
 // Its methods are called without the fleet's lock.
 type Guest interface {
-	// Phase, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// Phase, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.
 	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	Progressed(phase string, p bootstrap.Progress)
 	Sending() (progress transfer.Progress, end func(error))
 	Bootstrapped(base bootstrap.Base)
 	Leased(folder, hostKey string)
@@ -190,9 +191,8 @@ func (m *Member) discard() {
 	}
 	m.fleet.machines.discard(id, func(err error) {
 		m.fleet.config.Lock.Lock()
-		state := m.state
-		m.fleet.config.Lock.Unlock()
-		m.fleet.config.Reporter.Changed(Change{Rank: m.Rank(), State: state, Err: err})
+		defer m.fleet.config.Lock.Unlock()
+		m.fleet.config.Reporter.Changed(Change{Member: m, State: m.state, Err: err})
 	})
 }
 
@@ -221,7 +221,7 @@ func (m *Member) enter(s State, err error) {
 		m.readyAt, m.idleSince = time.Now(), time.Now()
 	}
 	m.fleet.Tasks.Update(m.Slots)
-	c := Change{Rank: m.Rank(), State: s, Err: err}
+	c := Change{Member: m, State: s, Err: err}
 	if s == Bootstrapping || s == Ready {
 		c.HostKey, c.HostKeySource = m.Node.HostKey()
 	}

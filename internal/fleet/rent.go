@@ -139,7 +139,14 @@ func (b buyer) Buy(o driver.Offer, members []*Member) (left []*Member, err error
 	if n == 0 {
 		return members, tooDear
 	}
+	b.config.Reporter.Offered(o, "trying", nil)
 	left, err = b.launch(o, members[:n:n])
+	if len(left) < n {
+		b.config.Reporter.Offered(o, "taken", nil)
+	}
+	if err != nil {
+		b.config.Reporter.Offered(o, "refused", err)
+	}
 	return append(left, members[n:]...), errors.Join(err, tooDear)
 }
 
@@ -156,10 +163,12 @@ func (b buyer) Wanted(members []*Member) (wanted []*Member) {
 }
 
 func (b buyer) Refused(m *Member, err error) {
-	b.config.Reporter.Changed(Change{Rank: m.Rank(), State: Launching, Err: err})
+	b.config.Lock.Lock()
+	defer b.config.Lock.Unlock()
+	b.config.Reporter.Changed(Change{Member: m, State: Launching, Err: err})
 }
 
-func (b buyer) Progress(err error) { b.config.Reporter.Trouble("launching", err) }
+func (b buyer) Progress(err error) { b.config.Reporter.Launching(err) }
 
 // launch asks for the members' machines, all by one call, and has those that it gets live. It
 // returns the others.
@@ -178,7 +187,7 @@ func (b buyer) launch(o driver.Offer, members []*Member) (left []*Member, err er
 		}
 		req.Nodes = append(req.Nodes, m.Node.Request(m.Rank()))
 	}
-	phases := b.config.Node.Output.Phases("image")
+	phases := b.config.Node.Output.Phases("image", -1)
 	req.Output = phases.Writer
 	got, err := inventory.Launch(ctx, req, phases.Flush)
 	for _, m := range members {

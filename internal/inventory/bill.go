@@ -110,9 +110,9 @@ func (m *machine) reprice(o driver.Offer) bool {
 // Spot prices move. The provider is asked every priceEvery what it charges.
 const priceEvery = 10 * time.Minute
 
-// FollowPrices asks the provider, until ctx ends, what it charges for the spot machines. It calls changed with what the pool
-// has cost so far if a price has moved.
-func (s *Spending) FollowPrices(ctx context.Context, changed func(usd float64)) {
+// FollowPrices asks the provider, until ctx ends, what it charges for the spot machines. It calls changed if a
+// price has moved.
+func (s *Spending) FollowPrices(ctx context.Context, changed func()) {
 	for retry.Sleep(ctx, priceEvery) {
 		ids := s.machines.spot()
 		if len(ids) == 0 {
@@ -124,7 +124,7 @@ func (s *Spending) FollowPrices(ctx context.Context, changed func(usd float64)) 
 			s.machines.update(inst.ID, func(m *machine) { moved = m.reprice(inst.Offer) || moved })
 		}
 		if moved {
-			changed(s.USD())
+			changed()
 		}
 	}
 }

@@ -120,7 +120,7 @@ type heard struct {
 	lost     error
 }
 
-func (h *heard) Billed(float64) {}
+func (h *heard) Billed() {}
 
 func (h *heard) Trouble(about string, _ error) {
 	h.mu.Lock()

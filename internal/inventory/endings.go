@@ -50,7 +50,7 @@ func (e *endings) unconfirmed(ctx context.Context, left map[string]driver.Resour
 	found, err := e.driver.Describe(ctx, slices.Sorted(maps.Keys(left))...) // a group may know of some and not of all
 	gone, cheaper := e.machines.observe(found, left)
 	if cheaper {
-		e.report.Billed(e.machines.usd(time.Now()))
+		e.report.Billed()
 	}
 	e.gone(gone)
 	return left, err
@@ -66,7 +66,7 @@ func (e *endings) gone(ids []string) {
 			m.gone = time.Now()
 		}
 	})...))
-	e.report.Billed(e.machines.usd(time.Now()))
+	e.report.Billed()
 }
 
 // A lister asks what the provider holds for a pool.

@@ -12,9 +12,8 @@ import (
 
 // A Reporter is notified of an inventory's events. No lock is held when it is called.
 type Reporter interface {
-	// Billed reports that a machine has begun or ceased to be billed, and what all machines
-	// have cost so far.
-	Billed(usd float64)
+	// Billed reports that a machine has begun or ceased to be billed, or its price has changed.
+	Billed()
 	// Trouble reports a failure that no caller waits for: "ledger" if a note could not be written, "audit" if an audit
 	// or a mark of the lease failed, "image" if machines start from the usual image since the baked one is gone.
 	Trouble(about string, err error)
@@ -28,7 +27,7 @@ type Reporter interface {
 // quiet is a Reporter that ignores everything.
 type quiet struct{}
 
-func (quiet) Billed(float64)            {}
+func (quiet) Billed()                   {}
 func (quiet) Trouble(string, error)     {}
 func (quiet) Settling(error, time.Time) {}
 func (quiet) Lost(error)                {}

@@ -49,7 +49,7 @@ func (l *launcher) adopt(got []driver.Instance) {
 		rows = append(rows, rowOf(inst))
 	}
 	l.book.note(l.book.ledger.Created(rows...)) // if that fails, the machine is found by its intent
-	l.report.Billed(l.machines.usd(time.Now()))
+	l.report.Billed()
 }
 
 // neverMade records that machines, which a launch was to make, do not exist.

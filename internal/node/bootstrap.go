@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
@@ -17,7 +18,7 @@ func (n *Node) bootstrap() error {
 	if err := n.settings.Given.Missing; err != nil {
 		return err
 	}
-	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()))
+	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()), n.owner.Rank())
 	var base bootstrap.Base
 	send := func(ctx context.Context, entries []transfer.Entry) (transfer.Stats, error) {
 		progress, end := n.owner.Sending()
@@ -30,7 +31,7 @@ func (n *Node) bootstrap() error {
 		Upload: func(ctx context.Context, local, remote string) error {
 			return n.Files().Upload(ctx, local, remote, transfer.Options{})
 		},
-		Output: phases.Writer,
+		Output: func(phase string) io.Writer { return n.progressing(phase, phases.Writer(phase)) },
 		Base:   func(b bootstrap.Base) { base = b },
 		Event:  n.owner.Phase,
 		Baked:  n.baked(),
@@ -48,6 +49,11 @@ func (n *Node) bootstrap() error {
 	}
 	n.owner.Bootstrapped(base)
 	return nil
+}
+
+// progressing returns a writer for a phase's output, which also has the owner told how far the phase has come.
+func (n *Node) progressing(phase string, output io.Writer) io.Writer {
+	return io.MultiWriter(bootstrap.Watch(func(p bootstrap.Progress) { n.owner.Progressed(phase, p) }), output)
 }
 
 // listAgain lists NVIDIA's devices again after commands of the user's, which may have divided them. A list that fails

@@ -48,11 +48,11 @@ func (c *container) begin() error {
 		return nil
 	}
 	n := c.node
-	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()))
+	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()), n.owner.Rank())
 	defer phases.Flush()
 	n.owner.Phase(docker.Phase, bootstrap.Started, 0)
 	start := time.Now()
-	cached, failed := c.start(phases.Writer(docker.Phase))
+	cached, failed := c.start(n.progressing(docker.Phase, phases.Writer(docker.Phase)))
 	elapsed := time.Since(start)
 	switch {
 	case failed != nil:

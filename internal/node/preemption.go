@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
@@ -76,7 +77,7 @@ func WatchNotices(ctx context.Context, d driver.Driver, spot func() map[string]*
 // provider takes it back, and returns how long that took.
 func (n *Node) RunOnPreemption(left time.Duration) (time.Duration, error) {
 	out := n.settings.Output
-	stdout, stderr := out.Lines(fmt.Sprintf("node %d preemption", n.owner.Rank()))
+	stdout, stderr := out.Lines(output.Source{Label: fmt.Sprintf("node %d preemption", n.owner.Rank()), Node: n.owner.Rank(), Phase: "preemption"})
 	exit, err := n.Supervisor().Run(n.ctx, supervisor.Spec{
 		ID:     fmt.Sprintf("preemption-%d-%d", n.settings.Generation, n.preemptions.Add(1)), // unlike any of an earlier program
 		Script: n.settings.OnPreemption, Timeout: left, Grace: time.Second,

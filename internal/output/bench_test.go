@@ -24,7 +24,7 @@ func BenchmarkRedactionGrowth(b *testing.B) {
 		begun := time.Now()
 		for i := range tasks {
 			secrets.Learn(tasks[i])
-			w, _ := o.Lines("task")
+			w, _ := o.Lines(Source{Label: "task"})
 			w.Write(lines[i])
 			w.Flush()
 		}

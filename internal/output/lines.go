@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,8 @@ const longestLine = 64 << 10
 type Lines struct {
 	printer  *Printer
 	w        io.Writer
+	from     Source
+	stderr   bool
 	prefix   string
 	terminal bool // each state of a line overwrites the one before
 
@@ -97,6 +100,9 @@ func (l *Lines) Flush() {
 func (l *Lines) line(to *bytes.Buffer, end []byte) {
 	line := string(l.held) + string(end)
 	l.held = l.held[:0]
+	if told := l.printer.told; told != nil {
+		told(Line{Source: l.from, At: time.Now(), Stderr: l.stderr, Text: l.printer.secrets.line(line)})
+	}
 	if l.printer.raw {
 		line = strings.TrimSuffix(l.printer.secrets.raw(line), "\n")
 	} else {

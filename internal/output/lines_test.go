@@ -12,8 +12,8 @@ func TestLinesHavePrefixes(t *testing.T) {
 	secrets := &Redactor{}
 	secrets.Learn(map[string]driver.Secret{"K": "hunter2\nsecond line", "SHORT": "ab"})
 	o := NewPrinter(&out, nil, false, secrets)
-	a, none := o.Lines("a")
-	b, _ := o.Lines("b")
+	a, none := o.Lines(Source{Label: "a"})
+	b, _ := o.Lines(Source{Label: "b"})
 	if none != nil {
 		t.Error("stderr is shown to no writer")
 	}
@@ -34,7 +34,7 @@ func TestLinesHavePrefixes(t *testing.T) {
 
 func TestLongLinesAreNotHeldForEver(t *testing.T) {
 	var out bytes.Buffer
-	w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines("a")
+	w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines(Source{Label: "a"})
 	for range 40 {
 		w.Write(bytes.Repeat([]byte("x"), 4<<10))
 	}
@@ -53,7 +53,7 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		var out bytes.Buffer
 		secrets := &Redactor{}
 		secrets.Learn(map[string]driver.Secret{"K": "hunter2"})
-		w, _ := NewPrinter(&out, nil, raw, secrets).Lines("a")
+		w, _ := NewPrinter(&out, nil, raw, secrets).Lines(Source{Label: "a"})
 		w.Write([]byte(in))
 		w.Flush()
 		if out.String() != want {

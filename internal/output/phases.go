@@ -10,18 +10,21 @@ import (
 type Phases struct {
 	printer *Printer
 	label   string
+	node    int
 
 	mu    sync.Mutex
 	lines []*Lines
 }
 
-// Phases returns the Phases of a piece of work, "node 0" for example.
-func (p *Printer) Phases(label string) *Phases { return &Phases{printer: p, label: label} }
+// Phases returns the Phases of a piece of work, "node 0" for example, on the node of a rank, or of -1.
+func (p *Printer) Phases(label string, node int) *Phases {
+	return &Phases{printer: p, label: label, node: node}
+}
 
 // Writer returns a writer for the output of a phase, which is shown on the user's stdout. It may be called from several
 // goroutines.
 func (s *Phases) Writer(phase string) io.Writer {
-	w, _ := s.printer.Lines(s.label + " " + phase)
+	w, _ := s.printer.Lines(Source{Label: s.label + " " + phase, Node: s.node, Phase: phase})
 	if w == nil {
 		return io.Discard
 	}

@@ -3,6 +3,7 @@ package output
 import (
 	"io"
 	"sync"
+	"time"
 )
 
 // A Printer writes the lines of all tasks to the user's writers, one write at a time.
@@ -10,6 +11,7 @@ type Printer struct {
 	stdout, stderr io.Writer
 	raw            bool // lines are shown unchanged, except for secrets
 	secrets        *Redactor
+	told           func(Line) // nil without a taker
 
 	mu     sync.Mutex // held while a user's writer is called
 	status statusLine // of the terminals among stdout and stderr
@@ -21,20 +23,43 @@ func NewPrinter(stdout, stderr io.Writer, raw bool, secrets *Redactor) *Printer 
 	return &Printer{stdout: stdout, stderr: stderr, raw: raw, secrets: secrets}
 }
 
-// Live reports whether anything is shown.
-func (p *Printer) Live() bool { return p.stdout != nil || p.stderr != nil }
-
-// Lines returns the two streams of one task, whose lines begin with "[label] ". A stream without a user's writer is
-// nil, and a nil one discards what is written to it.
-func (p *Printer) Lines(label string) (stdout, stderr *Lines) {
-	return p.lines(label, p.stdout), p.lines(label, p.stderr)
+// A Source is what prints. Label is how the printer names it.
+type Source struct {
+	Label      string
+	Node       int // the node's rank, or -1
+	Task, Name string
+	Attempt    int
+	Phase      string
 }
 
-func (p *Printer) lines(label string, w io.Writer) *Lines {
-	if w == nil {
+// A Line is a line that was printed, without secrets and without what controls a terminal.
+type Line struct {
+	Source
+	At     time.Time
+	Stderr bool
+	Text   string
+}
+
+// Tell has told be called with each line, beside the user's writers. It is called before the first line. told must not block.
+func (p *Printer) Tell(told func(Line)) { p.told = told }
+
+// Live reports whether anything is shown, or told.
+func (p *Printer) Live() bool { return p.stdout != nil || p.stderr != nil || p.told != nil }
+
+// Lines returns the two streams of one source, whose lines begin with "[label] ". A stream that nobody sees is nil, and a nil
+// one discards what is written to it.
+func (p *Printer) Lines(from Source) (stdout, stderr *Lines) {
+	return p.lines(from, p.stdout, false), p.lines(from, p.stderr, true)
+}
+
+func (p *Printer) lines(from Source, w io.Writer, stderr bool) *Lines {
+	if w == nil && p.told == nil {
 		return nil
 	}
-	l := &Lines{printer: p, w: w, prefix: "[" + label + "] ", terminal: !p.raw && isTerminal(w)}
+	if w == nil {
+		w = io.Discard
+	}
+	l := &Lines{printer: p, w: w, from: from, stderr: stderr, prefix: "[" + from.Label + "] ", terminal: !p.raw && isTerminal(w)}
 	l.progress.every = progressOnTerminals
 	if !p.raw && !l.terminal {
 		l.progress.every = progressElsewhere

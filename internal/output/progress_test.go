@@ -48,8 +48,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out lockedBuffer
 		o := NewPrinter(&out, &out, false, &Redactor{})
-		a, aErr := o.Lines("a")
-		b, _ := o.Lines("b")
+		a, aErr := o.Lines(Source{Label: "a"})
+		b, _ := o.Lines(Source{Label: "b"})
 		onTerminal(a, aErr, b)
 		expect := func(what, want string) {
 			t.Helper()
@@ -95,7 +95,7 @@ func TestProgressOnATerminal(t *testing.T) {
 func TestProgressInAFile(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out lockedBuffer
-		w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines("a")
+		w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines(Source{Label: "a"})
 		for i := range 250 {
 			fmt.Fprintf(w, "\r%3d of 250 \x1b[32m", i)
 			time.Sleep(130 * time.Millisecond)
@@ -136,7 +136,7 @@ func TestProgressAsItCame(t *testing.T) {
 		var out lockedBuffer
 		secrets := &Redactor{}
 		secrets.Learn(map[string]driver.Secret{"K": "hunter2"})
-		w, _ := NewPrinter(&out, nil, true, secrets).Lines("a")
+		w, _ := NewPrinter(&out, nil, true, secrets).Lines(Source{Label: "a"})
 		fmt.Fprint(w, "\r\x1b[32m1%\r\x1b[32mhunter2\r3")
 		time.Sleep(progressOnTerminals)
 		if got := out.take(); got != "[a] \r\x1b[32m1%\r\x1b[32m[redacted]\r" {
@@ -162,7 +162,7 @@ func TestProgressShowsNoPartOfASecret(t *testing.T) {
 				var out lockedBuffer
 				secrets := &Redactor{}
 				secrets.Learn(map[string]driver.Secret{"A": "hunter2", "B": "pass\x1b]0;word", "C": "over\rtwo lines"})
-				w, _ := NewPrinter(&out, nil, false, secrets).Lines("a")
+				w, _ := NewPrinter(&out, nil, false, secrets).Lines(Source{Label: "a"})
 				if terminal {
 					onTerminal(w)
 				}
@@ -191,7 +191,7 @@ func TestProgressOfManyTasks(t *testing.T) {
 		o := NewPrinter(&out, nil, false, &Redactor{})
 		var tasks sync.WaitGroup
 		for i := range 20 {
-			w, _ := o.Lines(fmt.Sprint("task ", i))
+			w, _ := o.Lines(Source{Label: fmt.Sprint("task ", i)})
 			onTerminal(w)
 			tasks.Go(func() {
 				for line := range 5 {
@@ -240,7 +240,7 @@ func TestProgressOfManyTasks(t *testing.T) {
 // A progress bar takes no more memory than its last state, however long it runs.
 func TestProgressIsNotKept(t *testing.T) {
 	var out bytes.Buffer
-	w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines("a")
+	w, _ := NewPrinter(&out, nil, false, &Redactor{}).Lines(Source{Label: "a"})
 	for i := range 100_000 {
 		fmt.Fprintf(w, "\r%d", i)
 	}

@@ -151,7 +151,7 @@ func (c checker) share(ctx context.Context, m *members, number, share int) rootc
 	s := &started{id: fmt.Sprintf("%s-c%d-r%d", c.t.ID, number, share), share: share, node: n, rank: rank, output: &output.Share{}, progress: kept, prepared: func() {}}
 	defer s.output.Return()
 	one := m.command(ctx, s)
-	one.Label = label(c.t.Name+" check", share)
+	one.From = source(c.t.Name+" check", share, n)
 	one.Args, one.Script = m.layout.Command(c.t.Launcher, m.pattern.Args, m.pattern.Script) // nothing waits for a release
 	o := m.run(ctx, n, one)
 	if o.Release != nil {

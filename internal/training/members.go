@@ -130,7 +130,7 @@ func (m *members) daemon(ctx context.Context, node int, id, command string) (int
 	memory := &output.Share{}
 	defer memory.Return()
 	c := attempt.Command{
-		Attempt: attempt.Attempt{ID: id, Share: memory, Label: label(m.t.Name, node), Context: ctx, Dir: m.pattern.Dir, Started: func() {}},
+		Attempt: attempt.Attempt{ID: id, Share: memory, From: source(m.t.Name, node, n), Context: ctx, Dir: m.pattern.Dir, Started: func() {}},
 		NodeID:  id, Script: command, Env: m.env(node, 0), Secrets: m.pattern.Secrets, HoldsLease: m.pattern.HoldsLease, Grace: gang.KillGrace,
 		Place: attempt.Place{Node: n.Name(), NodeRank: n.Rank(), Rank: node, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0], Attempt: m.layout.Epoch},
 	}

@@ -163,7 +163,7 @@ func (t *Training) attempt(ctx context.Context, s *started) attempt.Attempt {
 		a.Outputs = append(slices.Clone(a.Outputs), records...)
 	}
 	a.ID = s.id
-	a.Label = label(t.Name, s.share)
+	a.From = source(t.Name, s.share, s.node)
 	a.Context = ctx
 	a.Share = s.output
 	a.Progress = s.progress

@@ -358,5 +358,8 @@ func (t *Training) SetAside(name string) {
 	}
 }
 
-// label stands before each line of a share's output.
-func label(name string, rank int) string { return name + "/" + strconv.Itoa(rank) }
+// source returns the source of what a share prints on a node.
+func source(name string, rank int, on Node) output.Source {
+	label := name + "/" + strconv.Itoa(rank)
+	return output.Source{Label: label, Node: on.Rank(), Name: label}
+}

@@ -129,7 +129,7 @@ func TestGroupLeavesOutADeadMember(t *testing.T) {
 		}
 		var told []error
 		p, err := gputrain.Open(t.Context(), group, gputrain.Spec{}, append(opts, gputrain.WithEvents(func(e gputrain.Event) {
-			if e.Kind == gputrain.EventPool && e.State == "member" {
+			if e.Kind == gputrain.EventTrouble && e.State == "member" {
 				told = append(told, e.Err)
 			}
 		}))...)

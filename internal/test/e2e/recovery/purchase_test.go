@@ -106,7 +106,7 @@ func TestNothingCanBeHad(t *testing.T) {
 					switch {
 					case e.Kind == gputrain.EventPool && e.State == "closing":
 						closing = e.Time.Sub(began)
-					case e.Kind == gputrain.EventPool && e.State == "launching":
+					case e.Kind == gputrain.EventWait && e.State == "launching":
 						if counts++; !strings.Contains(e.Err.Error(), fmt.Sprintf("of %d offers tried, 0 of %d nodes have a machine; the last: launch: no capacity", tt.offers, tt.nodes)) {
 							t.Errorf("%v", e.Err)
 						}

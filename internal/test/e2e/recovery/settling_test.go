@@ -53,7 +53,7 @@ func TestOpenWaitsForListLagOnce(t *testing.T) {
 						continue
 					}
 					told++
-					if e.Kind != gputrain.EventPool || e.Err == nil || !strings.Contains(e.Err.Error(), p.ID()+"-0 may have been made") || e.Until.Before(failed.Add(lag)) || e.Until.After(again) {
+					if e.Kind != gputrain.EventWait || e.Err == nil || !strings.Contains(e.Err.Error(), p.ID()+"-0 may have been made") || e.Until.Before(failed.Add(lag)) || e.Until.After(again) {
 						t.Errorf("%+v", e)
 					}
 				}
@@ -84,8 +84,8 @@ func TestAPoolLooksWhereItsDriverDoesNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Pools = append(c.Pools, p)
-		if c.CountLaunches() != 1 || c.CountEvents(gputrain.EventPool, "settling") != 1 {
-			t.Errorf("%d machines, %d events", c.CountLaunches(), c.CountEvents(gputrain.EventPool, "settling"))
+		if c.CountLaunches() != 1 || c.CountEvents(gputrain.EventWait, "settling") != 1 {
+			t.Errorf("%d machines, %d events", c.CountLaunches(), c.CountEvents(gputrain.EventWait, "settling"))
 		}
 		c.CloseAndCheck(t, p)
 	})

@@ -52,11 +52,11 @@ func TestWaitForCapacity(t *testing.T) {
 				if waited := time.Since(begun); waited < 3*time.Hour || waited > 3*time.Hour+3*time.Minute {
 					t.Errorf("it waited %v", waited)
 				}
-				if n := c.CountEvents(gputrain.EventPool, "waiting"); n < 1 || n > 19 {
+				if n := c.CountEvents(gputrain.EventWait, "capacity"); n < 1 || n > 19 {
 					t.Errorf("%d events about that", n)
 				}
 				for _, e := range c.Events() {
-					if e.State == "waiting" && (!strings.Contains(e.Err.Error(), tt.says) || e.Until.Before(begun.Add(6*time.Hour)) || e.Elapsed > 4*time.Hour) {
+					if e.State == "capacity" && (!strings.Contains(e.Err.Error(), tt.says) || e.Until.Before(begun.Add(6*time.Hour)) || e.Elapsed > 4*time.Hour) {
 						t.Errorf("%+v: want %s", e, tt.says)
 					}
 				}

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Host is a sample of a machine. Its fields are those of gputrain.HostSample, which documents them.
+type Host struct {
+	CPU                       float64
+	MemoryGiB, MemoryTotalGiB float64
+	DiskGiB, DiskTotalGiB     float64
+}
+
+// hostScript prints the counters of a Linux machine. A container's own limits are in its cgroup.
+const hostScript = `export LC_ALL=C
+head -n 1 /proc/stat
+grep -E '^Mem(Total|Available):' /proc/meminfo
+for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.current; do if [ -r $f ]; then echo "${f##*/} $(cat $f)"; fi; done
+echo disk $(df -Pk "$HOME" | tail -n 1)`
+
+// hostTimeout bounds one look at a machine.
+const hostTimeout = 20 * time.Second
+
+// HostCommands runs commands on a node.
+type HostCommands interface {
+	Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
+}
+
+// WatchHost calls told with a sample of a machine, each time after every, until ctx ends. While the node cannot be reached, and
+// on machines that are not Linux, there are none.
+func WatchHost(ctx context.Context, on HostCommands, up func() bool, every time.Duration, told func(Host)) {
+	var last counters
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for ; ; last = last.look(ctx, on, up, told) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look takes one look, and returns what it has seen.
+func (last counters) look(ctx context.Context, on HostCommands, up func() bool, told func(Host)) counters {
+	if !up() {
+		return last
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+	defer cancel()
+	var out bytes.Buffer
+	if on.Exec(ctx, hostScript, nil, &limitedBuffer{&out}, io.Discard) != nil {
+		return last
+	}
+	now, ok := parseHost(out.String())
+	if !ok {
+		return last
+	}
+	if h, ok := now.since(last); ok {
+		told(h)
+	}
+	return now
+}
+
+// A limitedBuffer takes as much as an honest machine prints.
+type limitedBuffer struct{ to *bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.to.Len()+len(p) <= 64<<10 {
+		b.to.Write(p)
+	}
+	return len(p), nil
+}
+
+// counters are what a machine has counted.
+type counters struct {
+	busy, all float64 // of the processors' time
+	Host
+}
+
+// since returns a sample of the time between two looks, if there is any.
+func (c counters) since(last counters) (Host, bool) {
+	if last.all == 0 || c.all <= last.all || c.busy < last.busy {
+		return Host{}, false
+	}
+	h := c.Host
+	h.CPU = min(100*(c.busy-last.busy)/(c.all-last.all), 100)
+	return h, true
+}
+
+// parseHost reads what hostScript has printed. It reports false if that has no time of processors, or no memory.
+func parseHost(text string) (c counters, ok bool) {
+	var available, limit, used float64
+	const kib, gib = 1 << 10, 1 << 30
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "cpu":
+			for i, word := range f[1:min(len(f), 9)] { // user nice system idle iowait irq softirq steal
+				n := measured(word)
+				c.all += n
+				if i != 3 && i != 4 {
+					c.busy += n
+				}
+			}
+		case "MemTotal:":
+			c.MemoryTotalGiB = measured(f[1]) * kib / gib
+		case "MemAvailable:":
+			available = measured(f[1]) * kib / gib
+		case "memory.max":
+			limit = measured(f[1]) / gib
+		case "memory.current":
+			used = measured(f[1]) / gib
+		case "disk": // device, blocks, used, available, ...
+			if len(f) >= 5 {
+				c.DiskGiB, c.DiskTotalGiB = measured(f[3])*kib/gib, measured(f[2])*kib/gib
+			}
+		}
+	}
+	c.MemoryGiB = max(c.MemoryTotalGiB-available, 0)
+	if limit > 0 && limit < c.MemoryTotalGiB {
+		c.MemoryGiB, c.MemoryTotalGiB = used, limit
+	}
+	return c, c.all > 0 && c.MemoryTotalGiB > 0
+}
+
+// measured returns a number that is not negative, or 0.
+func measured(word string) float64 {
+	n, err := strconv.ParseFloat(word, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+		return 0
+	}
+	return n
+}
