@@ -92,7 +92,7 @@ type Event struct {
 
 // An AttemptEnd says how an attempt at a task has ended.
 type AttemptEnd struct {
-	// Cause is why it failed. Its zero value means that it succeeded.
+	// Cause is why it failed, if the event has an Err.
 	Cause Cause
 	// ExitCode is the command's, or -1 if there is none.
 	ExitCode int

@@ -65,7 +65,11 @@ func (r reporter) Billed() {
 }
 
 func (r reporter) Offered(o driver.Offer, state string, err error) {
-	r.p.events.emit(Event{Kind: EventOffer, State: state, Offer: &o, Err: r.p.withoutSecrets(err)})
+	ev := Event{Kind: EventOffer, State: state, Offer: &o}
+	if err != nil {
+		ev.Err = r.p.withoutSecrets(err)
+	}
+	r.p.events.emit(ev)
 }
 
 func (r reporter) Trouble(about string, err error) {

@@ -68,6 +68,18 @@ func (s AcceleratorSample) MarshalJSON() ([]byte, error) {
 	}{s.Device, told(s.Utilization), told(s.MemoryGiB), told(s.MemoryTotalGiB), told(s.Celsius), told(s.Watts), told(s.ClockMHz), s.Uncorrected, s.Slowed})
 }
 
+// UnmarshalJSON reads what MarshalJSON has written.
+func (s *AcceleratorSample) UnmarshalJSON(text []byte) error {
+	type plain AcceleratorSample // without this method: null leaves a number as it is
+	unknown := math.NaN()
+	p := plain{Utilization: unknown, MemoryGiB: unknown, MemoryTotalGiB: unknown, Celsius: unknown, Watts: unknown, ClockMHz: unknown}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	*s = AcceleratorSample(p)
+	return nil
+}
+
 // A use records what a pool's nodes do beside tasks.
 type use struct {
 	lags      telemetry.Lags

@@ -2,7 +2,9 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -11,7 +13,7 @@ import (
 // Config configures a Recorder. The zero value records in memory only.
 type Config struct {
 	// File gets every Entry as a line of JSON, for Read and for reports. Only this user can read it (mode 0600). A file that is
-	// there is kept, beside, under its name and ".old". Empty means that there is no file.
+	// there is kept under its name and ".old". Its folder is made. Empty means that there is no file.
 	File string
 	// Usage is the time between two samples of processors, memory and disk of each node: see gputrain.WithUsage. Zero means that
 	// there are none. Accelerators are sampled by the pool in any case.
@@ -29,23 +31,168 @@ type Entry struct {
 	Line  *gputrain.Line
 }
 
+// keptEntries is how many entries are in memory for Events.
+const keptEntries = 20_000
+
 // A Recorder records what pools do. Its methods can be called concurrently.
 type Recorder struct {
+	usage time.Duration
+	file  *log // nil without one
+
+	mu     sync.Mutex
+	state  *state
+	recent []Entry       // the newest, without gaps
+	came   chan struct{} // closed, and replaced, when an entry has come; nil without a waiter
+	closed bool
 }
 
-// New returns a Recorder that has recorded nothing yet. The error is about Config.File.
-func New(c Config) (*Recorder, error) { return nil, nil }
+// New returns a Recorder that has recorded nothing yet. The error is about Config.File, or about a number that is negative.
+func New(c Config) (*Recorder, error) {
+	if c.Lines < 0 || c.Usage < 0 || c.Usage > 0 && c.Usage < time.Second {
+		return nil, fmt.Errorf("observe: Lines is %d and Usage %v: neither is negative, and Usage is zero or a second at least", c.Lines, c.Usage)
+	}
+	r := &Recorder{usage: c.Usage, state: newState(c.Lines)}
+	if c.File == "" {
+		return r, nil
+	}
+	var err error
+	r.file, err = openLog(c.File)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
 
 // Option has a pool tell the recorder what it does. It can be given to several pools.
-func (r *Recorder) Option() gputrain.Option { return nil }
+func (r *Recorder) Option() gputrain.Option {
+	return gputrain.Options(
+		gputrain.WithEvents(func(ev gputrain.Event) { r.add(Entry{Event: &ev}) }),
+		gputrain.WithLines(func(l gputrain.Line) { r.add(Entry{Line: &l}) }),
+		gputrain.WithUsage(r.usage),
+	)
+}
+
+// add records an entry.
+func (r *Recorder) add(e Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	e.Seq = r.state.seq + 1
+	r.state.take(e)
+	r.recent = append(r.recent, e)
+	if len(r.recent) >= 2*keptEntries {
+		r.recent = append(r.recent[:0:0], r.recent[len(r.recent)-keptEntries:]...)
+	}
+	if r.file != nil {
+		r.file.add(e)
+	}
+	if r.came != nil {
+		close(r.came)
+		r.came = nil
+	}
+}
 
 // Run returns what is known now.
-func (r *Recorder) Run() Run { return Run{} }
+func (r *Recorder) Run() Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.run(time.Now())
+}
 
 // Events returns the entries after a number, as far as they are kept, and then those that come, until ctx ends or the recorder is
-// closed. Zero is from the beginning. Without a file the last 100 000 are kept. A consumer that is slower than what comes misses
-// none of those.
-func (r *Recorder) Events(ctx context.Context, after int64) iter.Seq[Entry] { return nil }
+// closed and all were returned. Zero is from the beginning. With Config.File all are kept, and without it the last 20 000: a
+// consumer that falls behind further misses some, which it sees by their numbers.
+func (r *Recorder) Events(ctx context.Context, after int64) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		next := max(after, 0) + 1
+		for ctx.Err() == nil {
+			batch, first, came := r.since(next)
+			if first > next && r.file != nil {
+				var ok bool
+				if next, ok = r.replay(next, first, yield); !ok {
+					return
+				}
+				continue
+			}
+			for _, e := range batch {
+				if ctx.Err() != nil || !yield(e) {
+					return
+				}
+				next = e.Seq + 1
+			}
+			if len(batch) > 0 {
+				continue
+			}
+			if came == nil { // it is closed
+				return
+			}
+			select {
+			case <-came:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
 
-// Close ends the recording. It returns when the file has everything, and what went wrong with it.
-func (r *Recorder) Close() error { return nil }
+// since returns some of the entries from a number on, and the number of the first that is in memory. If there is none, came is
+// closed when one comes, or nil if none will.
+func (r *Recorder) since(next int64) (batch []Entry, first int64, came chan struct{}) {
+	const most = 1000
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = r.state.seq + 1
+	if len(r.recent) > 0 {
+		first = r.recent[0].Seq
+	}
+	if at := int(max(next-first, 0)); at < len(r.recent) {
+		batch = r.recent[at:min(at+most, len(r.recent))]
+		return batch[:len(batch):len(batch)], first, nil
+	}
+	if r.closed {
+		return nil, first, nil
+	}
+	if r.came == nil {
+		r.came = make(chan struct{})
+	}
+	return nil, first, r.came
+}
+
+// replay yields the entries from next to before first out of the file, and returns the number that comes then. It reports false
+// if the consumer wants no more.
+func (r *Recorder) replay(next, first int64, yield func(Entry) bool) (int64, bool) {
+	r.file.flush()
+	ok := true
+	_ = entries(r.file.path, func(e Entry) bool { // what cannot be read is missing, as the numbers show
+		if e.Seq < next {
+			return true
+		}
+		if e.Seq >= first {
+			return false
+		}
+		ok = yield(e)
+		next = e.Seq + 1
+		return ok
+	})
+	return max(next, first), ok
+}
+
+// Close ends the recording. It returns when the file has everything, and what went wrong with it. A pool that is closed later is
+// not seen. Closing twice is the same as once.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	if r.came != nil {
+		close(r.came)
+		r.came = nil
+	}
+	if r.file == nil {
+		return nil
+	}
+	return r.file.close()
+}

@@ -14,11 +14,12 @@ type Run struct {
 	// Seq is the number of the newest Entry that it has.
 	Seq int64
 	// Pools are in the order in which they were opened, Nodes by pool and rank, with those that are gone after them. Tasks are in
-	// the order in which they were queued; the last 100 000 that ended are kept. Phases and Transfers are in the order in which
-	// they began: the last 10 000.
+	// the order in which they were queued; of those that ended well or were cancelled the last 10 000 are kept, and of those that
+	// failed 1000: Groups have all. Phases and Transfers are in the order in which they began: the last 10 000.
 	Pools     []Pool
 	Nodes     []Node
 	Tasks     []Task
+	Groups    []Group
 	Phases    []Phase
 	Transfers []Transfer
 	// Counts are those of all pools.
@@ -163,6 +164,17 @@ const (
 	stalledAfter = 15 * time.Second
 )
 
+// A Group is all tasks of one name in one pool, the digits at the end of the name aside: "trial 7" is of group "trial". There are
+// 1000 at most; the tasks of others are in one without a name.
+type Group struct {
+	Pool, Name string
+	// Tasks that have ended, by how, and their attempts.
+	Done, Failed, Cancelled, Attempts int
+	// Time is the sum of the times of all attempts, and SpentUSD what they cost.
+	Time     time.Duration
+	SpentUSD float64
+}
+
 // An Attempt is one attempt at a task.
 type Attempt struct {
 	Number int
@@ -221,6 +233,8 @@ type Failure struct {
 	Phase      string
 	Attempt    int
 	Cause      string
+	// Tail is the last lines of the task's stderr, and Stack the stack or traceback of what failed, if there is one.
+	Tail, Stack string
 	// Retried says that another attempt follows.
 	Retried bool
 	Err     string

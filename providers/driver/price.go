@@ -1,6 +1,9 @@
 package driver
 
-import "strconv"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // A Price is US dollars per hour for one machine. The zero value is an unknown price, which
 // never means free.
@@ -25,4 +28,25 @@ func (p Price) String() string {
 		prec = 4
 	}
 	return "$" + strconv.FormatFloat(p.usd, 'f', prec, 64)
+}
+
+// MarshalJSON returns the price in US dollars per hour, or null if it is not known.
+func (p Price) MarshalJSON() ([]byte, error) {
+	if !p.known {
+		return []byte("null"), nil
+	}
+	return json.Marshal(p.usd)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (p *Price) UnmarshalJSON(text []byte) error {
+	var usd *float64
+	if err := json.Unmarshal(text, &usd); err != nil {
+		return err
+	}
+	*p = Price{}
+	if usd != nil {
+		*p = USD(*usd)
+	}
+	return nil
 }

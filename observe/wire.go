@@ -1,0 +1,220 @@
+package observe
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gputrain/gputrain"
+)
+
+// An Entry as JSON: one line of a file. Numbers without a value are null, and steps' values that are not finite are texts.
+type entryForm struct {
+	Seq   int64      `json:"seq"`
+	Event *eventForm `json:"event,omitzero"`
+	Line  *lineForm  `json:"line,omitzero"`
+}
+
+type eventForm struct {
+	Seq           int64                  `json:"seq,omitzero"`
+	Time          time.Time              `json:"time"`
+	Pool          string                 `json:"pool,omitzero"`
+	Kind          string                 `json:"kind"`
+	State         string                 `json:"state,omitzero"`
+	Node          int                    `json:"node"`
+	At            *gputrain.Node         `json:"at,omitzero"` // only of EventNode: what other events have is the same
+	Err           *errorForm             `json:"error,omitzero"`
+	Elapsed       float64                `json:"elapsed,omitzero"` // seconds
+	Until         time.Time              `json:"until,omitzero"`
+	Task          string                 `json:"task,omitzero"`
+	Name          string                 `json:"name,omitzero"`
+	Attempt       int                    `json:"attempt,omitzero"`
+	Ended         *gputrain.AttemptEnd   `json:"ended,omitzero"`
+	Phase         string                 `json:"phase,omitzero"`
+	Progress      gputrain.Progress      `json:"progress,omitzero"`
+	HostKey       string                 `json:"hostKey,omitzero"`
+	HostKeySource gputrain.HostKeySource `json:"hostKeySource,omitzero"`
+	Path          string                 `json:"path,omitzero"`
+	Bytes         int64                  `json:"bytes,omitzero"`
+	TotalBytes    int64                  `json:"totalBytes,omitzero"`
+	Rate          float64                `json:"bytesPerSecond,omitzero"`
+	Offer         *gputrain.Offer        `json:"offer,omitzero"`
+	Cost          *gputrain.Cost         `json:"cost,omitzero"`
+	Spec          json.RawMessage        `json:"spec,omitzero"`
+	Epoch         int                    `json:"epoch,omitzero"`
+	Step          *stepForm              `json:"step,omitzero"`
+	Usage         *gputrain.Usage        `json:"usage,omitzero"`
+	Omitted       int                    `json:"omitted,omitzero"`
+}
+
+type stepForm struct {
+	N      int64          `json:"n"`
+	Of     int64          `json:"of,omitzero"`
+	Values map[string]any `json:"values,omitzero"`
+}
+
+type errorForm struct {
+	Text  string `json:"text"`
+	Tail  string `json:"tail,omitzero"`
+	Stack string `json:"stack,omitzero"`
+}
+
+type lineForm struct {
+	Time    time.Time `json:"time"`
+	Pool    string    `json:"pool,omitzero"`
+	Node    int       `json:"node"`
+	Task    string    `json:"task,omitzero"`
+	Name    string    `json:"name,omitzero"`
+	Attempt int       `json:"attempt,omitzero"`
+	Phase   string    `json:"phase,omitzero"`
+	Stderr  bool      `json:"stderr,omitzero"`
+	Text    string    `json:"text"`
+	Omitted int       `json:"omitted,omitzero"`
+}
+
+// A pastError is the error of an event that was read from a file.
+type pastError struct{ errorForm }
+
+func (e *pastError) Error() string { return e.Text }
+
+// detailsOf returns what an error of a task says beside its text.
+func detailsOf(err error) (tail, stack string) {
+	if e, ok := errors.AsType[*gputrain.TaskError](err); ok {
+		return e.Tail, e.Stack
+	}
+	if e, ok := errors.AsType[*pastError](err); ok {
+		return e.Tail, e.Stack
+	}
+	return "", ""
+}
+
+// MarshalJSON returns the entry as a line of Config.File has it.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	f := entryForm{Seq: e.Seq}
+	if l := e.Line; l != nil {
+		f.Line = &lineForm{l.Time, l.Pool, l.Node, l.Task, l.Name, l.Attempt, l.Phase, l.Stderr, l.Text, l.Omitted}
+	}
+	if e.Event != nil {
+		f.Event = formOf(e.Event)
+	}
+	return json.Marshal(f)
+}
+
+func formOf(ev *gputrain.Event) *eventForm {
+	f := &eventForm{
+		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
+		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Progress: ev.Progress, HostKey: ev.HostKey,
+		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
+		Cost: ev.Cost, Epoch: ev.Epoch, Omitted: ev.Omitted,
+	}
+	if ev.Kind == gputrain.EventNode {
+		f.At = &ev.At
+	}
+	if ev.Err != nil {
+		tail, stack := detailsOf(ev.Err)
+		f.Err = &errorForm{ev.Err.Error(), tail, stack}
+	}
+	if ev.Kind == gputrain.EventStep {
+		f.Step = &stepForm{N: ev.Step.N, Of: ev.Step.Of}
+		if len(ev.Step.Values) > 0 {
+			f.Step.Values = map[string]any{}
+		}
+		for name, v := range ev.Step.Values {
+			f.Step.Values[name] = v
+			if finite(v) != v {
+				f.Step.Values[name] = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+		}
+	}
+	if len(ev.Usage.Accelerators) > 0 || ev.Usage.Host != nil {
+		f.Usage = &ev.Usage
+	}
+	if ev.Spec != nil {
+		f.Spec, _ = json.Marshal(ev.Spec) // without it the rest is still worth having
+	}
+	return f
+}
+
+// finite returns a number, or 0 for what JSON does not have.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}
+
+// kinds are the kinds of events by their names.
+var kinds = func() map[string]gputrain.EventKind {
+	all := map[string]gputrain.EventKind{}
+	for k := gputrain.EventPool; k <= gputrain.EventTrouble; k++ {
+		all[k.String()] = k
+	}
+	return all
+}()
+
+// UnmarshalJSON reads what MarshalJSON has written. The errors of events have the same texts, and wrap nothing. Events other than
+// EventNode have no At.
+func (e *Entry) UnmarshalJSON(text []byte) error {
+	var f entryForm
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
+	}
+	*e = Entry{Seq: f.Seq}
+	if l := f.Line; l != nil {
+		e.Line = &gputrain.Line{
+			Time: l.Time, Pool: l.Pool, Node: l.Node, Task: l.Task, Name: l.Name, Attempt: l.Attempt, Phase: l.Phase, Stderr: l.Stderr, Text: l.Text,
+			Omitted: l.Omitted,
+		}
+	}
+	if f.Event == nil {
+		return nil
+	}
+	ev, err := f.Event.event()
+	e.Event = ev
+	return err
+}
+
+func (f *eventForm) event() (*gputrain.Event, error) {
+	kind, known := kinds[f.Kind]
+	if !known {
+		return nil, errors.New("the kind of event " + strconv.Quote(f.Kind) + " is not known")
+	}
+	ev := &gputrain.Event{
+		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: time.Duration(f.Elapsed * float64(time.Second)), Until: f.Until,
+		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Progress: f.Progress, HostKey: f.HostKey,
+		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
+		Epoch: f.Epoch, Omitted: f.Omitted,
+	}
+	if f.At != nil {
+		ev.At = *f.At
+	}
+	if f.Err != nil {
+		ev.Err = &pastError{*f.Err}
+	}
+	if s := f.Step; s != nil {
+		ev.Step = gputrain.Step{N: s.N, Of: s.Of}
+		for name, v := range s.Values {
+			if ev.Step.Values == nil {
+				ev.Step.Values = map[string]float64{}
+			}
+			switch v := v.(type) {
+			case float64:
+				ev.Step.Values[name] = v
+			case string:
+				ev.Step.Values[name], _ = strconv.ParseFloat(v, 64) // NaN, +Inf or -Inf
+			}
+		}
+	}
+	if f.Usage != nil {
+		ev.Usage = *f.Usage
+	}
+	if len(f.Spec) > 0 {
+		ev.Spec = &gputrain.Spec{}
+		if json.Unmarshal(f.Spec, ev.Spec) != nil {
+			ev.Spec = nil // of another version
+		}
+	}
+	return ev, nil
+}
