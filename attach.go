@@ -265,7 +265,7 @@ func mustStay(p *pool) (why []string) {
 
 // attach takes up the nodes and tasks of a pool.
 func (p *pool) attach(state *journal.State) error {
-	p.events.emit(Event{Kind: EventPool, State: "attaching", Spec: p.shownSpec()})
+	p.events.emit(Event{Kind: EventPool, State: "attaching", Spec: shown(p.spec)})
 	nodes, err := p.takeNodes()
 	if err != nil {
 		return err

@@ -279,7 +279,7 @@ func (e *events) close() {
 
 // log writes the event as a fixed message with attributes.
 func (ev Event) log(l *slog.Logger) {
-	attrs := []any{"pool", ev.Pool, "seq", ev.Seq}
+	attrs := []any{"pool", ev.Pool}
 	add := func(key string, value any, on bool) {
 		if on {
 			attrs = append(attrs, key, value)
@@ -298,9 +298,10 @@ func (ev Event) log(l *slog.Logger) {
 	add("totalBytes", ev.TotalBytes, ev.TotalBytes > 0)
 	add("bytesPerSecond", int64(ev.BytesPerSecond), ev.BytesPerSecond > 0)
 	add("elapsed", ev.Elapsed, ev.Elapsed > 0)
-	add("until", ev.Until, !ev.Until.IsZero())
+	add("until", ev.Until, !ev.Until.IsZero() && ev.Kind != EventNode)
 	if ev.Cost != nil {
-		attrs = append(attrs, "usd", ev.Cost.USD, "usdPerHour", ev.Cost.HourlyUSD)
+		add("usd", ev.Cost.USD, ev.Kind == EventCost)
+		add("usdPerHour", ev.Cost.HourlyUSD, ev.Cost.HourlyUSD > 0)
 	}
 	if ev.Offer != nil {
 		attrs = append(attrs, "provider", ev.Offer.Provider, "instanceType", ev.Offer.InstanceType, "region", ev.Offer.Region, "price", ev.Offer.HourlyUSD.String())

@@ -121,7 +121,7 @@ func ExampleEvent_omitted() {
 func ExampleWithLogger() {
 	plain := func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
-		case "time", "pool", "elapsed", "usd", "hostKey":
+		case "time", "pool", "elapsed", "usd", "hostKey", "region":
 			return slog.Attr{}
 		}
 		return a
@@ -131,7 +131,9 @@ func ExampleWithLogger() {
 	// Output:
 	// level=INFO msg=pool state=opening
 	// level=INFO msg=node rank=0 state=launching
+	// level=INFO msg=offer state=trying provider=local instanceType=local price=$0.00
 	// level=INFO msg=cost
+	// level=INFO msg=offer state=taken provider=local instanceType=local price=$0.00
 	// level=INFO msg=node rank=0 state=connecting
 	// level=INFO msg=node rank=0 state=bootstrapping hostKeySource=injected
 	// level=INFO msg=node rank=0 state=ready hostKeySource=injected

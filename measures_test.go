@@ -18,9 +18,9 @@ import (
 
 // These limits may be changed. The commit that changes one says why.
 const (
-	rootFiles   = 34   // files of code in root
-	rootLines   = 6300 // their lines that are neither blank nor comments
-	rootNames   = 184  // what root exports: types, functions, constants and variables
+	rootFiles   = 35   // files of code in root
+	rootLines   = 6500 // their lines that are neither blank nor comments
+	rootNames   = 196  // what root exports: types, functions, constants and variables
 	typeFields  = 20   // of a struct that is neither a configuration nor a message
 	typeMethods = 30   // of any type
 )
@@ -30,6 +30,13 @@ const (
 var messages = map[string]string{
 	"gputrain.Event":                 "a message",
 	"gputrain.Spec":                  "a configuration",
+	"observe.Node":                   "a message",
+	"observe.Task":                   "a message",
+	"observe.eventForm":              "an event as a line of JSON",
+	"observe/report.nodeJSON":        "a node as JSON",
+	"observe/report.taskJSON":        "a task as JSON",
+	"observe/status.nodeForm":        "a node as JSON",
+	"observe/status.taskForm":        "a task as JSON",
 	"internal/fleet.Config":          "a configuration",
 	"internal/journal.Task":          "a message",
 	"internal/node.Settings":         "a configuration",

@@ -91,7 +91,7 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 
 // open launches the nodes and waits for the first MinReady.
 func (p *pool) open(provider Provider) error {
-	p.events.emit(Event{Kind: EventPool, State: "opening", Spec: p.shownSpec()})
+	p.events.emit(Event{Kind: EventPool, State: "opening", Spec: shown(p.spec)})
 	p.events.progress.begin("asking for offers")
 	offers, err := p.fleet.Offers(p.spec.minReady())
 	if err != nil {
@@ -179,9 +179,8 @@ func (p *pool) newPrograms() *program.Programs {
 	})
 }
 
-// shownSpec returns the spec for an event: without the values of secrets.
-func (p *pool) shownSpec() *Spec {
-	s := p.spec
+// shown returns a spec for an event: without the values of secrets.
+func shown(s Spec) *Spec {
 	s.Image.DockerPassword = ""
 	if s.Secrets = maps.Clone(s.Secrets); s.Secrets != nil {
 		for name := range s.Secrets {

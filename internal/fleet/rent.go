@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/cutoff"
@@ -141,9 +142,6 @@ func (b buyer) Buy(o driver.Offer, members []*Member) (left []*Member, err error
 	}
 	b.config.Reporter.Offered(o, "trying", nil)
 	left, err = b.launch(o, members[:n:n])
-	if len(left) < n {
-		b.config.Reporter.Offered(o, "taken", nil)
-	}
 	if err != nil {
 		b.config.Reporter.Offered(o, "refused", err)
 	}
@@ -190,6 +188,7 @@ func (b buyer) launch(o driver.Offer, members []*Member) (left []*Member, err er
 	phases := b.config.Node.Output.Phases("image", -1)
 	req.Output = phases.Writer
 	got, err := inventory.Launch(ctx, req, phases.Flush)
+	taken := sync.OnceFunc(func() { b.config.Reporter.Offered(o, "taken", nil) })
 	for _, m := range members {
 		inst, ok := got.Machines[m.Node.Name()]
 		if !ok {
@@ -206,6 +205,7 @@ func (b buyer) launch(o driver.Offer, members []*Member) (left []*Member, err er
 		b.config.Lock.Lock()
 		m.offer = o
 		b.config.Lock.Unlock()
+		taken()
 		b.config.Node.Go(func() { m.live(inst, got.Answer) })
 	}
 	if err == nil && len(left) > 0 {

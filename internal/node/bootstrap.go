@@ -31,7 +31,7 @@ func (n *Node) bootstrap() error {
 		Upload: func(ctx context.Context, local, remote string) error {
 			return n.Files().Upload(ctx, local, remote, transfer.Options{})
 		},
-		Output: func(phase string) io.Writer { return n.progressing(phase, phases.Writer(phase)) },
+		Output: func(phase string) io.Writer { return progressing(n, phase, phases.Writer(phase)) },
 		Base:   func(b bootstrap.Base) { base = b },
 		Event:  n.owner.Phase,
 		Baked:  n.baked(),
@@ -52,7 +52,7 @@ func (n *Node) bootstrap() error {
 }
 
 // progressing returns a writer for a phase's output, which also has the owner told how far the phase has come.
-func (n *Node) progressing(phase string, output io.Writer) io.Writer {
+func progressing(n *Node, phase string, output io.Writer) io.Writer {
 	return io.MultiWriter(bootstrap.Watch(func(p bootstrap.Progress) { n.owner.Progressed(phase, p) }), output)
 }
 

@@ -52,7 +52,7 @@ func (c *container) begin() error {
 	defer phases.Flush()
 	n.owner.Phase(docker.Phase, bootstrap.Started, 0)
 	start := time.Now()
-	cached, failed := c.start(n.progressing(docker.Phase, phases.Writer(docker.Phase)))
+	cached, failed := c.start(progressing(n, docker.Phase, phases.Writer(docker.Phase)))
 	elapsed := time.Since(start)
 	switch {
 	case failed != nil:

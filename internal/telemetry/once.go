@@ -99,12 +99,15 @@ func MemoryFree(ctx context.Context, c Commands, only []string, limitMiB float64
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, late) && held == nil:
-			return &driver.Error{Op: "wait for free memory", Kind: driver.ErrAccelerator, Err: err, Hint: "what samples the node's accelerators hangs, as it does if one is lost"}
 		case errors.Is(err, driver.ErrUnsupported):
 			return nil
-		case err != nil && !errors.Is(err, late):
+		case err != nil && waiting.Err() == nil:
 			return err
+		case err != nil && held == nil:
+			if !errors.Is(err, late) { // it says only that the time was over
+				err = fmt.Errorf("%w: %w", late, err)
+			}
+			return &driver.Error{Op: "wait for free memory", Kind: driver.ErrAccelerator, Err: err, Hint: "what samples the node's accelerators hangs, as it does if one is lost"}
 		case err == nil:
 			held = slices.DeleteFunc(slices.Clone(Only(samples, only)), func(s Sample) bool { return !(s.MemoryMiB >= limitMiB) }) // NaN is not told
 			if len(held) == 0 {

@@ -287,7 +287,7 @@ func TestMemoryFree(t *testing.T) {
 	}
 	f.Set(1, map[string]string{"memory.used": "70000"})
 	f.Write("apps", "00000000:01:00.0, 1, idler, 5\n00000000:02:00.0, 4711, python3, 69000\n")
-	err := MemoryFree(t.Context(), c, nil, 512, 5*time.Second)
+	err := MemoryFree(t.Context(), c, nil, 512, 15*time.Second)
 	if !errors.Is(err, driver.ErrAccelerator) || !strings.Contains(err.Error(), "0000:02:00.0 has 70000 MiB in use by process 4711 (python3)") || strings.Contains(err.Error(), "idler") {
 		t.Errorf("%v", err)
 	}

@@ -64,6 +64,7 @@ func (m *members) env(node, local int) map[string]string {
 func (m *members) command(ctx context.Context, s *started) *attempt.Command {
 	c := m.pattern
 	c.Attempt = m.t.attempt(ctx, s)
+	c.From = source(m.t.Name, s.share, s.node)
 	c.Started = s.prepared
 	c.NodeID = c.ID
 	c.Grace = gang.KillGrace

@@ -163,7 +163,6 @@ func (t *Training) attempt(ctx context.Context, s *started) attempt.Attempt {
 		a.Outputs = append(slices.Clone(a.Outputs), records...)
 	}
 	a.ID = s.id
-	a.From = source(t.Name, s.share, s.node)
 	a.Context = ctx
 	a.Share = s.output
 	a.Progress = s.progress
@@ -182,6 +181,7 @@ func (t *Training) attempt(ctx context.Context, s *started) attempt.Attempt {
 // call returns the call of a function. It waits for its release once everything it needs is on its node.
 func (t *Training) call(ctx context.Context, e *gang.Epoch, s *started) *calls.Call {
 	a := t.attempt(ctx, s)
+	a.From = source(t.Name, s.share, s.node)
 	a.Started = func() {
 		s.prepared()
 		select {
