@@ -29,6 +29,7 @@ type link struct {
 	running   int       // those of open that the server has granted
 	long      int       // those of open that Open and SFTP have asked for
 	abandoned int       // sessions closed before their command ended: the server may still count them
+	ended     time.Time // when a session that was granted ended last
 	fullUntil time.Time // no new sessions before then
 	idle      bool      // nothing ran at the last tick
 }

@@ -12,6 +12,8 @@ const (
 	defaultSessions = 10
 	// If commands outlive their sessions and use up a connection, it gets no new sessions for rest.
 	rest = 10 * time.Second
+	// A busy server counts a session for so long after its end.
+	lingering = 5 * time.Second
 )
 
 // links are a client's connections, with the number of sessions of each.
@@ -77,6 +79,8 @@ func (k *links) learn(l *link) bool {
 		l.fullUntil = time.Now().Add(rest)
 	case l.running > 0:
 		k.limit = min(k.limit, l.running)
+	case time.Since(l.ended) < lingering:
+		// It may count sessions that have ended meanwhile.
 	default:
 		return false
 	}
@@ -110,6 +114,7 @@ func (k *links) release(l *link, long, granted, abandoned bool) {
 	l.count(long, -1)
 	if granted {
 		l.running--
+		l.ended = time.Now()
 	}
 	if abandoned {
 		l.abandoned++

@@ -118,6 +118,25 @@ func TestExecsOnAServerWithFewSessions(t *testing.T) {
 	wg.Wait()
 }
 
+// A busy server counts sessions for a while after their end, when the client has none left that explains a refusal.
+func TestRefusalAfterTheLastSession(t *testing.T) {
+	k := &links{changed: make(chan struct{}), limit: defaultSessions}
+	l := &link{}
+	if k.learn(l) {
+		t.Error("a server that has granted nothing refuses, and is asked again")
+	}
+	l.count(false, 1)
+	l.running++
+	k.release(l, false, true, false)
+	if !k.learn(l) || k.limit != defaultSessions {
+		t.Errorf("a session has just ended; the limit is %d", k.limit)
+	}
+	l.ended = l.ended.Add(-lingering)
+	if k.learn(l) {
+		t.Error("nothing explains the refusal any more, and the server is asked again")
+	}
+}
+
 func TestServerWithoutSessions(t *testing.T) {
 	s := opensshtest.Start(t, opensshtest.Config("MaxSessions 0"))
 	c := connect(t, configFor(t, s, s.Addr))
