@@ -120,7 +120,7 @@ const (
 	// spent; "closing"; and as the last event "closed", or "detached" if [Compute.Detach] leaves it.
 	EventPool EventKind = iota
 	// EventNode is a change of a node. State is a NodeState's name. A node of an elastic pool that gets another
-	// rank reports its state once more.
+	// rank reports its state once more, and so does a ready one with every tenth renewal of its lease.
 	EventNode
 	// EventPhase is a phase of a node's bootstrap, or of building the program
 	// that nodes of another platform run: "started", "cached", "done" or "failed".

@@ -514,6 +514,7 @@ func (c *Container) exec(options, command string) (string, error) {
 // Supervision completes the configuration of the supervisor in the container.
 func (c *Container) Supervision(cfg supervisor.Config) supervisor.Config {
 	cfg.Root, cfg.Cache, cfg.TTL, cfg.Disk, cfg.Disposable = c.Root, c.Cache, 0, false, true
+	cfg.Renewed = nil // the machine's supervisor tells it
 	// Process 1 is the engine's init, or else the shell that stays: its end is the container's.
 	cfg.SelfDestruct = "GPUTRAIN_REMOVE=1; trap 'kill -s TERM 1' EXIT"
 	return cfg

@@ -249,6 +249,16 @@ func (o *owner) enter(s State) {
 	o.member.enter(s, nil)
 }
 
+// Renewed reports the state of a ready node once more, since its lease ends later now.
+func (o *owner) Renewed() {
+	m := o.member
+	m.fleet.config.Lock.Lock()
+	defer m.fleet.config.Lock.Unlock()
+	if m.state == Ready {
+		m.fleet.config.Reporter.Changed(Change{Member: m, State: m.state})
+	}
+}
+
 // Reachable shows whether the connection is up. Tasks are not started over one that is down.
 func (o *owner) Reachable(up bool) {
 	m := o.member

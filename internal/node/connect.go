@@ -89,6 +89,7 @@ func (n *Node) takeOver(ctx context.Context, inst driver.Instance) error {
 func (n *Node) supervision() supervisor.Config {
 	return supervisor.Config{
 		PoolID: n.settings.Pool, Name: n.Name(), Lease: n.settings.Lease, Generation: n.settings.Generation, Root: n.before().Folder,
+		Renewed: func() { n.owner.Renewed() },
 	}
 }
 

@@ -179,6 +179,8 @@ func (l *lab) Phase(phase string, state bootstrap.State, _ time.Duration) {
 	l.called(phase + " " + state.String())
 }
 
+func (l *lab) Renewed() {}
+
 func (l *lab) Progressed(string, bootstrap.Progress) {}
 
 func (l *lab) Bootstrapped(bootstrap.Base) { l.called("bootstrapped") }

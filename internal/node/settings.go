@@ -84,6 +84,8 @@ type Owner interface {
 	Bootstrapping()
 	// Phase is called when a phase of the bootstrap changes its state.
 	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	// Renewed is called now and then when the node's lease has been renewed.
+	Renewed()
 	// Progressed is called with how far a phase has come, as far as it says so: a few times a second at most.
 	Progressed(phase string, p bootstrap.Progress)
 	// Sending is called before the image's files are sent. It returns what is told how far that is, and what is called

@@ -59,6 +59,8 @@ type Config struct {
 	// Lease is how long the node goes on without hearing from this program. Zero means 15 minutes. TTL bounds its whole
 	// life; zero means no bound.
 	Lease, TTL time.Duration
+	// Renewed, if it is set, is called after every tenth renewal of the lease over a connection.
+	Renewed func()
 	// SelfDestruct is shell text by which the node ends itself when its lease or TTL has run out. The pool's folder is
 	// then removed only if the text is empty or sets the variable GPUTRAIN_REMOVE.
 	SelfDestruct string
@@ -348,17 +350,21 @@ func (n *Node) pollLoop() {
 func (n *Node) renew(lease time.Duration) {
 	tick := time.NewTicker(max(lease/4, 250*time.Millisecond))
 	defer tick.Stop()
-	for {
+	for renewals := 0; ; {
 		select {
 		case <-n.life.Done():
 			return
 		case <-tick.C:
 			n.mu.Lock()
-			if n.control != nil {
+			up := n.control != nil
+			if up {
 				n.poll.beat(n.control, n.beats.next())
 			}
 			n.mu.Unlock()
 			n.poll.notice()
+			if renewals++; up && renewals%10 == 0 && n.cfg.Renewed != nil {
+				n.cfg.Renewed()
+			}
 		}
 	}
 }
