@@ -149,7 +149,8 @@ type gang struct {
 	Config
 	nodes     []Node // nil for a rank whose node was lost
 	fresh     map[Node]bool
-	restarts  int // failures of the program so far
+	last      []Node // of the last epoch, by rank
+	restarts  int    // failures of the program so far
 	fruitless int
 	unstarted int // epochs in a row that were not released
 	pause     time.Duration
@@ -171,7 +172,7 @@ func Run(ctx context.Context, c Config) (ok bool, err error) {
 		last, g.restarts, g.fruitless, g.best = e.Number, e.Restarts, e.Fruitless, e.Last
 		g.stepped = e.Last > 0
 		if c.Over {
-			g.nodes = slices.Clone(e.Nodes)
+			g.nodes, g.last = slices.Clone(e.Nodes), e.Nodes
 		} else if end, err := g.takeUp(ctx, e); end != again || err != nil {
 			return end == succeeded, err
 		}
@@ -196,6 +197,7 @@ const (
 // takeUp goes on with the epoch of an earlier program. If its processes had not been released, it fails, and does not count.
 func (g *gang) takeUp(ctx context.Context, e *Epoch) (ending, error) {
 	g.nodes = slices.Clone(e.Nodes)
+	g.last = e.Nodes
 	g.kept = g.Host.Checkpoint()
 	if !g.Released {
 		e.Failures = []Failure{{Share: -1, Rank: -1, At: time.Now(), Why: attempt.Failed(attempt.Cancelled, errNotFollowed), Err: errNotFollowed}}
@@ -217,6 +219,7 @@ func (g *gang) try(ctx context.Context, e *Epoch) (ending, error) {
 		return failed, err
 	}
 	e.Nodes = slices.Clone(g.nodes)
+	g.last = e.Nodes
 	g.kept = g.Host.Checkpoint()
 	g.Host.Report(Starting, e)
 	return g.live(ctx, e, false)
@@ -243,16 +246,29 @@ func (g *gang) fill(ctx context.Context) error {
 				delete(g.fresh, n)
 			}
 		}
-		for _, n := range all {
-			if slices.Contains(g.nodes, n) {
-				continue
-			}
-			if i := slices.Index(g.nodes, nil); i >= 0 {
-				g.nodes[i], g.fresh[n] = n, true
-			}
-		}
+		g.seat(all)
 		if !slices.ContainsFunc(g.nodes, func(n Node) bool { return n == nil || n.Context().Err() != nil }) {
 			return nil
+		}
+	}
+}
+
+// seat gives the ranks that have no node one of these. A node of the last epoch that another gang has had meanwhile gets its rank
+// again, even if another node has it by now, which gets the next that is free.
+func (g *gang) seat(all []Node) {
+	put := func(rank int, n Node) { g.nodes[rank], g.fresh[n] = n, true }
+	for rank, n := range g.last {
+		if n == nil || !slices.Contains(all, n) || slices.Contains(g.nodes, n) {
+			continue
+		}
+		if other := g.nodes[rank]; other != nil {
+			delete(g.fresh, other) // it is seated below
+		}
+		put(rank, n)
+	}
+	for _, n := range all {
+		if i := slices.Index(g.nodes, nil); i >= 0 && !slices.Contains(g.nodes, n) {
+			put(i, n)
 		}
 	}
 }
