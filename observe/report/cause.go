@@ -27,16 +27,19 @@ func findCause(run observe.Run) (cause, bool) {
 	c := cause{run: run}
 	first := slices.IndexFunc(run.Failures, isFinal)
 	if first < 0 { // parts failed, and the run went on
-		first = slices.IndexFunc(run.Failures, func(f observe.Failure) bool { return !f.Retried && f.Kind != "offer" && f.Kind != "trouble" && !isEcho(f) })
-		c.Repaired = first >= 0
+		first = slices.IndexFunc(run.Failures, func(f observe.Failure) bool {
+			return !f.Retried && f.Kind != "offer" && f.Kind != "trouble" && !isEcho(f)
+		})
+		c.Repaired = true
 	}
 	if first < 0 {
-		first, c.Repaired = slices.IndexFunc(run.Failures, func(f observe.Failure) bool { return f.Kind != "trouble" }), true
+		first = slices.IndexFunc(run.Failures, func(f observe.Failure) bool { return f.Kind != "trouble" })
 	}
 	if first < 0 {
 		return c, false
 	}
 	c.First = run.Failures[first]
+	c.Repaired = c.Repaired && !hasNotOpened(run, c.First.Pool)
 	c.Root = rootOf(run.Failures[:first], c.First)
 	for _, f := range run.Failures[first+1:] {
 		if f.Retried || f.Kind == "offer" {
@@ -53,6 +56,13 @@ func findCause(run observe.Run) (cause, bool) {
 // isFinal reports whether a failure is one that the run ended badly with, and that followed from no other one.
 func isFinal(f observe.Failure) bool {
 	return (f.Kind == "task" || f.Kind == "pool" || f.Kind == "training") && !f.Retried && !isEcho(f)
+}
+
+// hasNotOpened reports whether a pool has ended before it was ready.
+func hasNotOpened(run observe.Run, id string) bool {
+	return slices.ContainsFunc(run.Pools, func(p observe.Pool) bool {
+		return p.ID == id && p.ReadyAt.IsZero() && (p.State == "closed" || !p.Closed.IsZero())
+	})
 }
 
 // isEcho reports whether a failure only followed from another one.
@@ -94,7 +104,12 @@ func (c cause) text(files bool) []string {
 		if f.Attempt > 1 {
 			text += fmt.Sprintf(" (attempt %d)", f.Attempt)
 		}
-		if f.Cause != "" {
+		if p := failedPhase(c.run, f); f.Kind == "node" && p != nil {
+			text += ", in phase " + cleanLine(p.Name)
+		}
+		if f.Cause == "exit" {
+			text += c.exitCode(f)
+		} else if f.Cause != "" {
 			text += ": " + cleanLine(f.Cause)
 		}
 		return text
@@ -126,6 +141,16 @@ func (c cause) text(files bool) []string {
 	return lines
 }
 
+// exitCode returns the exit code of a task that failed by it.
+func (c cause) exitCode(f observe.Failure) string {
+	for _, t := range c.run.Tasks {
+		if isOf(t, f) == 1 {
+			return fmt.Sprintf(": exit code %d", t.ExitCode)
+		}
+	}
+	return ": exit code other than 0"
+}
+
 // state says what is known of a node.
 func (s *summary) state(key string) string {
 	n := s.node(key)
@@ -153,6 +178,9 @@ func (c cause) advice() string {
 	}
 	if text, ok := adviceByCause[f.Cause]; ok {
 		return text
+	}
+	if failedPhase(c.run, f) != nil {
+		return adviceByKind["phase"]
 	}
 	if text, ok := adviceByKind[f.Kind]; ok {
 		return text

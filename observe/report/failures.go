@@ -32,8 +32,10 @@ func (s *summary) failureSection() section {
 			t.Rows = append(t.Rows, []string{clock(f.At), what(f), s.nodeName(f.Node, f.Rank), attempt, cause, firstLine(f.Err)})
 		}
 		if key := about(f); len(sec.Outputs) < mostOutputs && !f.Retried && key != "" && !seen[key] {
-			seen[key] = true
-			sec.Outputs = append(sec.Outputs, s.printed(f))
+			if p := s.printed(f); p.Lines != nil || strings.Contains(p.Err, "\n") { // more than the table has
+				seen[key] = true
+				sec.Outputs = append(sec.Outputs, p)
+			}
 		}
 	}
 	t.andMore(len(all))
@@ -67,8 +69,8 @@ func about(f observe.Failure) string {
 	switch {
 	case f.Task != "":
 		return "task\x00" + f.Pool + "\x00" + f.Task
-	case f.Phase != "":
-		return "phase\x00" + f.Node + "\x00" + f.Phase
+	case f.Kind == "phase", f.Kind == "node":
+		return "node\x00" + f.Node
 	}
 	return ""
 }
@@ -96,9 +98,20 @@ func linesOf(run observe.Run, f observe.Failure) []gputrain.Line {
 		}
 		return nil
 	}
+	if p := failedPhase(run, f); p != nil {
+		return p.Lines
+	}
+	return nil
+}
+
+// failedPhase returns the phase that failed, or because of which a node did, or nil.
+func failedPhase(run observe.Run, f observe.Failure) *observe.Phase {
+	if f.Kind != "phase" && f.Kind != "node" || f.Node == "" {
+		return nil
+	}
 	for i := range run.Phases {
-		if p := &run.Phases[i]; f.Phase != "" && p.Name == f.Phase && p.Node == f.Node && p.Pool == f.Pool && (p.State == "failed" || p.Err != "") {
-			return p.Lines
+		if p := &run.Phases[i]; (f.Phase == "" || p.Name == f.Phase) && p.Node == f.Node && p.Pool == f.Pool && (p.State == "failed" || p.Err != "") {
+			return p
 		}
 	}
 	return nil

@@ -110,12 +110,12 @@ func escapeMarkdown(s string) string {
 		case '>':
 			b.WriteString("&gt;")
 			continue
-		case '\\', '|', '`', '*', '_', '[', ']', '#', '!', '~', '$':
+		case '\\', '|', '`', '*', '_', '[', ']', '#', '~':
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(b.String(), "://", ":\u200b//"), "@", "@\u200b")
+	return b.String()
 }
 
 // fenced returns a block of code. Its fence is longer than any in the text.

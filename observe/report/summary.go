@@ -46,10 +46,10 @@ type nodeSummary struct {
 
 // A nameSummary sums up the tasks of one name.
 type nameSummary struct {
-	Name                                              string
-	Tasks, Done, Failed, Cancelled, Running, Attempts int
-	Time                                              time.Duration // of all attempts
-	USD                                               float64
+	Name                                    string
+	Done, Failed, Cancelled, Open, Attempts int           // Open are those that have not ended
+	Time                                    time.Duration // of all attempts
+	USD                                     float64
 }
 
 // A stateCost is the part of the cost that was paid for one state.
@@ -84,6 +84,9 @@ func summarize(run observe.Run) *summary {
 	return s
 }
 
+// longestRun bounds what can be the time of a run: more is a clock that was wrong.
+const longestRun = 10 * 365 * 24 * time.Hour
+
 // span returns the time that a Run covers.
 func span(run observe.Run) (from, to time.Time) {
 	from, to = run.Began, run.At
@@ -113,6 +116,9 @@ func span(run observe.Run) (from, to time.Time) {
 	for _, f := range run.Failures {
 		note(f.At)
 	}
+	if from.IsZero() || to.Sub(from) > longestRun {
+		from = to.Add(-time.Second)
+	}
 	if !to.After(from) {
 		to = from.Add(time.Second)
 	}
@@ -126,15 +132,11 @@ func (s *summary) took(p observe.Phase) time.Duration {
 
 // clip returns an interval within the report's time. A zero end means that it has not ended.
 func (s *summary) clip(i interval) interval {
-	if i.Ended.IsZero() || i.Ended.After(s.To) {
+	if i.Ended.IsZero() {
 		i.Ended = s.To
 	}
-	if i.Began.Before(s.From) {
-		i.Began = s.From
-	}
-	if i.Ended.Before(i.Began) {
-		i.Ended = i.Began
-	}
+	i.Began = earlier(later(i.Began, s.From), s.To)
+	i.Ended = later(earlier(i.Ended, s.To), i.Began)
 	return i
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/observe"
@@ -24,7 +25,7 @@ func (s *summary) addNodes() {
 		sum := nodeSummary{Node: n, From: life.Began, To: life.Ended, USD: finite(n.SpentUSD), Tasks: len(work[n.Key])}
 		s.OtherUSD -= sum.USD
 		ready := life
-		if ready.Began = n.ReadyAt; n.ReadyAt.IsZero() || n.ReadyAt.After(life.Ended) {
+		if ready.Began = later(n.ReadyAt, life.Began); n.ReadyAt.IsZero() || n.ReadyAt.After(life.Ended) {
 			ready.Began = life.Ended
 		}
 		var all []interval
@@ -73,20 +74,29 @@ func attempts(t observe.Task) []observe.Attempt {
 	return slices.DeleteFunc(slices.Clone(all), func(a observe.Attempt) bool { return a.Began.IsZero() || a.Node == "" })
 }
 
-// addNames sums up the tasks by name.
+// addNames sums up the tasks by the name of their group. Groups of several pools that have one name are together.
 func (s *summary) addNames() {
 	index := map[string]int{}
-	s.NoTaskUSD = s.SpentUSD
-	for _, t := range s.run.Tasks {
-		i, ok := index[t.Name]
+	of := func(name string) *nameSummary {
+		i, ok := index[name]
 		if !ok {
 			i = len(s.Names)
-			index[t.Name] = i
-			s.Names = append(s.Names, nameSummary{Name: t.Name})
+			index[name] = i
+			s.Names = append(s.Names, nameSummary{Name: name})
 		}
-		n := &s.Names[i]
-		n.Tasks++
-		n.Attempts += attemptsOf(t)
+		return &s.Names[i]
+	}
+	for _, g := range s.run.Groups { // of tasks that have ended
+		n := of(g.Name)
+		n.Done, n.Failed, n.Cancelled = n.Done+g.Done, n.Failed+g.Failed, n.Cancelled+g.Cancelled
+		n.Attempts, n.Time, n.USD = n.Attempts+g.Attempts, n.Time+g.Time, n.USD+finite(g.SpentUSD)
+	}
+	for _, t := range s.run.Tasks {
+		ended := isOver(t)
+		if ended && s.run.Groups != nil {
+			continue
+		}
+		n := of(groupName(t.Name))
 		switch t.State {
 		case "done":
 			n.Done++
@@ -94,18 +104,33 @@ func (s *summary) addNames() {
 			n.Failed++
 		case "cancelled":
 			n.Cancelled++
-		case "started", "silent":
-			n.Running++
+		default:
+			n.Open++
 		}
 		for _, a := range attempts(t) {
-			n.Time += s.clip(interval{a.Began, a.Ended}).length()
+			if s.run.Groups == nil || a.Ended.IsZero() { // a group has those that have ended
+				n.Attempts++
+				n.Time += s.clip(interval{a.Began, a.Ended}).length()
+			}
 		}
 		n.USD += finite(t.SpentUSD)
-		s.NoTaskUSD -= finite(t.SpentUSD)
+	}
+	s.NoTaskUSD = s.SpentUSD
+	for _, n := range s.Names {
+		s.NoTaskUSD -= n.USD
 	}
 	slices.SortStableFunc(s.Names, func(a, b nameSummary) int {
 		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Time, a.Time))
 	})
+}
+
+// groupName returns the name of a task's group: see observe.Group.
+func groupName(name string) string {
+	return strings.TrimRight(strings.TrimRight(name, "0123456789"), " -_/#.")
+}
+
+func isOver(t observe.Task) bool {
+	return t.State == "done" || t.State == "failed" || t.State == "cancelled"
 }
 
 // addStates divides the cost by what it was paid for. The cost of a task is divided among its attempts by their times.
@@ -116,6 +141,10 @@ func (s *summary) addStates() {
 		idle += n.USD * n.Idle / 100
 	}
 	tasks := map[string]float64{}
+	unkept := 0.0
+	for _, g := range s.run.Groups {
+		unkept += finite(g.SpentUSD)
+	}
 	for _, t := range s.run.Tasks {
 		usd, again := finite(t.SpentUSD), 0.0
 		if all := attempts(t); len(all) > 0 {
@@ -132,13 +161,15 @@ func (s *summary) addStates() {
 			}
 		}
 		repeated += again
-		state := t.State
-		switch state {
-		case "done", "failed", "cancelled":
-		default:
-			state = "running"
+		state := "running"
+		if isOver(t) {
+			state = t.State
+			unkept -= usd
 		}
 		tasks[state] += usd - again
+	}
+	if s.run.Groups == nil || unkept < 1e-6 { // rounding
+		unkept = 0
 	}
 	s.States = []stateCost{
 		{"bootstrap of nodes", bootstrap},
@@ -147,6 +178,7 @@ func (s *summary) addStates() {
 		{"tasks that were cancelled", tasks["cancelled"]},
 		{"tasks that have not ended", tasks["running"]},
 		{"attempts that were repeated", repeated},
+		{"tasks of which only the sum is kept", unkept},
 		{"idle nodes", idle},
 	}
 	rest := s.SpentUSD

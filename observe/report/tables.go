@@ -78,7 +78,7 @@ func price(n *observe.Node) string {
 func (s *summary) nameTable() table {
 	t := table{
 		Caption: "Cost by task name",
-		Columns: []column{text("Task"), number("Tasks"), number("Done"), number("Failed"), number("Cancelled"), number("Running"), number("Attempts"), number("Time"), number("Cost")},
+		Columns: []column{text("Task"), number("Done"), number("Failed"), number("Cancelled"), number("Not ended"), number("Attempts"), number("Time"), number("Cost")},
 	}
 	rest, more := 0.0, 0
 	for i, n := range s.Names {
@@ -87,7 +87,7 @@ func (s *summary) nameTable() table {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			cmp.Or(cleanLine(n.Name), "(no name)"), fmt.Sprint(n.Tasks), fmt.Sprint(n.Done), fmt.Sprint(n.Failed), fmt.Sprint(n.Cancelled), fmt.Sprint(n.Running),
+			cmp.Or(cleanLine(n.Name), "(no name)"), fmt.Sprint(n.Done), fmt.Sprint(n.Failed), fmt.Sprint(n.Cancelled), fmt.Sprint(n.Open),
 			fmt.Sprint(n.Attempts), took(n.Time), usd(n.USD),
 		})
 	}

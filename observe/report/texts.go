@@ -62,7 +62,7 @@ func cut(s string, most int) string {
 func usd(v float64) string {
 	v = finite(v)
 	prec, sign := 2, ""
-	if math.Abs(v) < 0.1 {
+	if math.Abs(v) < 0.01 {
 		prec = 4
 	}
 	text := strconv.FormatFloat(math.Abs(v), 'f', prec, 64)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -312,11 +312,8 @@ type lineForm struct {
 func taskOf(t observe.Task, now time.Time, summary bool) taskForm {
 	f := taskForm{
 		Pool: line(t.Pool), ID: line(t.ID), Name: line(t.Name), State: line(t.State), Node: line(t.Node), Rank: t.Rank, Slot: t.Slot, Attempt: t.Attempt,
-		Queued: stamp(t.Queued), Started: stamp(t.Started), Ended: stamp(t.Ended), Elapsed: seconds(t.Elapsed), Stalled: t.IsStalled(now), ExitCode: t.ExitCode,
+		Queued: stamp(t.Queued), Started: stamp(t.Started), Ended: stamp(t.Ended), Elapsed: seconds(t.Elapsed), ExitCode: t.ExitCode,
 		Cause: line(t.Cause), SpentUSD: number(t.SpentUSD), Err: text(t.Err),
-	}
-	if eta, ok := t.ETA(now); ok {
-		f.ETA = stamp(eta)
 	}
 	if !t.StepAt.IsZero() {
 		f.Step = &stepForm{N: t.Step.N, Of: t.Step.Of, At: stamp(t.StepAt), PerSecond: number(t.PerSecond)}
@@ -329,6 +326,10 @@ func taskOf(t observe.Task, now time.Time, summary bool) taskForm {
 	}
 	if summary {
 		return f
+	}
+	f.Stalled = t.IsStalled(now)
+	if eta, ok := t.ETA(now); ok {
+		f.ETA = stamp(eta)
 	}
 	f.Attempts = mapped(t.Attempts, func(a observe.Attempt) attemptForm {
 		return attemptForm{a.Number, line(a.Node), a.Slot, stamp(a.Began), stamp(a.Ended), a.ExitCode, line(a.Cause), text(a.Err)}
@@ -428,11 +429,15 @@ type failureForm struct {
 	Stack   string `json:"stack,omitzero"`
 }
 
-func failureOf(f observe.Failure) failureForm {
-	return failureForm{
-		f.Seq, stamp(f.At), line(f.Pool), line(f.Kind), line(f.Node), f.Rank, line(f.Task), line(f.Name), line(f.Phase), f.Attempt, line(f.Cause), f.Retried,
-		text(f.Err), text(f.Tail), text(f.Stack),
+func failureOf(f observe.Failure, summary bool) failureForm {
+	form := failureForm{
+		Seq: f.Seq, At: stamp(f.At), Pool: line(f.Pool), Kind: line(f.Kind), Node: line(f.Node), Rank: f.Rank, Task: line(f.Task), Name: line(f.Name),
+		Phase: line(f.Phase), Attempt: f.Attempt, Cause: line(f.Cause), Retried: f.Retried, Err: text(f.Err),
 	}
+	if !summary {
+		form.Tail, form.Stack = text(f.Tail), text(f.Stack)
+	}
+	return form
 }
 
 type offerForm struct {
@@ -454,15 +459,23 @@ func offerOf(o observe.Offer) offerForm {
 }
 
 // keys are by what a part of a Run is known in updates, and to the page.
-func poolKey(p observe.Pool) string         { return line(p.ID) }
-func nodeKey(n observe.Node) string         { return line(n.Key) }
-func taskKey(t observe.Task) string         { return line(t.Pool) + "/" + line(t.ID) }
-func groupKey(g observe.Group) string       { return line(g.Pool) + "/" + line(g.Name) }
-func phaseKey(p observe.Phase) string       { return keyOf(p.Pool, p.Node, p.Name, stamp(p.Began)) }
-func transferKey(t observe.Transfer) string { return keyOf(t.Pool, t.Node, t.Task, t.What, stamp(t.Began)) }
-func failureKey(f observe.Failure) string   { return fmt.Sprint(f.Seq) }
+func poolKey(p observe.Pool) string   { return line(p.ID) }
+func nodeKey(n observe.Node) string   { return line(n.Key) }
+func taskKey(t observe.Task) string   { return keyOf(t.Pool, t.ID) }
+func groupKey(g observe.Group) string { return keyOf(g.Pool, g.Name) }
+func phaseKey(p observe.Phase) string { return keyOf(p.Pool, p.Node, p.Name, stamp(p.Began)) }
+func transferKey(t observe.Transfer) string {
+	return keyOf(t.Pool, t.Node, t.Task, t.What, stamp(t.Began))
+}
+func failureKey(f observe.Failure) string { return keyOf(fmt.Sprint(f.Seq), f.Kind) }
 func offerKey(o observe.Offer) string {
 	return keyOf(o.Pool, o.Provider, o.InstanceType, o.Region, stamp(o.At))
 }
 
-func keyOf(parts ...string) string { return fmt.Sprint(slices.Collect(joined(parts))) }
+// keyOf joins parts by what none of them has.
+func keyOf(parts ...string) string {
+	for i := range parts {
+		parts[i] = line(parts[i])
+	}
+	return strings.Join(parts, "\n")
+}
