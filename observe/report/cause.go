@@ -170,50 +170,6 @@ func lastPrinted(run observe.Run, f observe.Failure) string {
 	return ""
 }
 
-// advice says what to do about the cause.
-func (c cause) advice() string {
-	f := c.First
-	if c.Root != nil {
-		f = *c.Root
-	}
-	if text, ok := adviceByCause[f.Cause]; ok {
-		return text
-	}
-	if failedPhase(c.run, f) != nil {
-		return adviceByKind["phase"]
-	}
-	if text, ok := adviceByKind[f.Kind]; ok {
-		return text
-	}
-	return "read the error, and the events before it"
-}
-
-var adviceByCause = map[string]string{
-	"exit":               "read what the command wrote to stderr; run it in a shell on a node (Compute.Shell)",
-	"signal":             "find out what sent the signal: the program itself, or a limit of the node",
-	"out of memory":      "give the task more memory (Spec.MemoryGiB), fewer neighbours (Spec.Concurrency), or less data at once",
-	"timed out":          "see what it did last; raise Task.Timeout if it only needed longer",
-	"node lost":          "see why the node was lost; allow more starts (Task.Retries), or rent on demand if it was preempted",
-	"never started":      "see whether the task's directory and program were there",
-	"function error":     "read the error that the function returned",
-	"panic":              "read the stack of the panic; its first line of your own code is the place",
-	"worker lost":        "see whether the process was ended for its memory, or called os.Exit",
-	"outputs":            "see whether the task wrote what Task.Outputs names, and whether disks have room",
-	"stalled":            "read the stacks of its processes: they show what it waited for",
-	"idle":               "see why the accelerators had nothing to do: a data loader, a lock, a lost peer",
-	"accelerator failed": "use another machine; the fault is one of the device, not of the program",
-}
-
-var adviceByKind = map[string]string{
-	"offer":       "see the offers tried: allow other regions, accelerators or prices, ask for quota, or set Spec.WaitForCapacity",
-	"pool":        "read the error: the pool ended with it",
-	"node":        "see whether its provider took it back, or its network or machine failed",
-	"phase":       "read the last lines of the phase; run its command in a shell on a node",
-	"accelerator": "use another machine; the fault is one of the device, not of the program",
-	"training":    "read the failure of the process that failed first",
-	"transfer":    "see whether both disks have room, and the connection holds",
-}
-
 // files names the files of the bundle that have more about the cause.
 func (c cause) files() []string {
 	var names []string

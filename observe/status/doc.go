@@ -10,12 +10,12 @@
 //
 //   - / is a page that follows the run. It loads nothing from elsewhere.
 //   - /run.json is the Run as JSON. Names in it stay. Times are RFC 3339 in UTC, durations seconds, and numbers that are not known
-//     null. A time that is zero is left out, and so are empty texts and lists of parts. With the parameters pool and task it is
-//     that one task, and with node and phase the phases of that name on the node with that key,
-//     and with failure what failed with that seq: everything else is then left out.
-//   - /events is a stream of server-sent events: first a "run", which is run.json without lines, stacks, attempts, loads
-//     and costs of nodes, then at most two "update" a second, with the parts that have changed and, in "gone", the keys of those that are not
-//     kept any more. The id of an event is Run.Seq. A client that comes back with Last-Event-ID gets what has changed since then.
-//     A client that does not read for ten seconds is disconnected.
+//     null. A time that is zero is left out, and so are empty texts and lists of parts. With the parameters pool and task it has
+//     that one task, with node and phase the phases of that name on the node with that key, and with failure the failures with
+//     that seq: everything else is then left out.
+//   - /events is a stream of server-sent events: first a "run", which is run.json without lines, stacks, attempts, loads and
+//     costs of nodes, then at most two "update" a second, with the parts that have changed and, in "gone", the keys of those that
+//     are not kept any more. The id of an event is Run.Seq. A client that comes back with Last-Event-ID gets what has changed
+//     since then, or a "run" if that is not known. A client that does not read for ten seconds is disconnected.
 //   - /metrics has the metrics of package otelgputrain in the text format of Prometheus. No label is an ID.
 package status

@@ -14,6 +14,9 @@ import (
 
 // The mapping of observe.Run to JSON. The names are stable. A summary leaves out what changes all the time, and what is large.
 
+// version changes if a name goes or gets another meaning. The names are those of report.WriteJSON, which has all of a Spec.
+const version = 1
+
 // A number is null in JSON if it is not finite.
 type number float64
 
@@ -57,6 +60,7 @@ func mapped[T, U any](all []T, f func(T) U) []U {
 
 // A headForm has what a Run has beside its lists.
 type headForm struct {
+	Version   int                  `json:"version"`
 	Began     string               `json:"began,omitzero"`
 	At        string               `json:"at,omitzero"`
 	Seq       int64                `json:"seq"`
@@ -73,7 +77,7 @@ type headForm struct {
 func headOf(r observe.Run) headForm {
 	c := r.Counts
 	return headForm{
-		Began: stamp(r.Began), At: stamp(r.At), Seq: r.Seq,
+		Version: version, Began: stamp(r.Began), At: stamp(r.At), Seq: r.Seq,
 		Counts: map[string]int{
 			"ready": c.Ready, "starting": c.Starting, "broken": c.Broken, "gone": c.Gone, "slots": c.Slots, "busy": c.Busy,
 			"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "cancelled": c.Cancelled, "retries": c.Retries,
@@ -84,26 +88,26 @@ func headOf(r observe.Run) headForm {
 }
 
 type poolForm struct {
-	ID      string            `json:"id"`
-	State   string            `json:"state"`
-	Spec    *specForm         `json:"spec,omitzero"`
-	Opened  string            `json:"opened,omitzero"`
-	ReadyAt string            `json:"readyAt,omitzero"`
-	Closed  string            `json:"closed,omitzero"`
-	Cost    costForm          `json:"cost"`
-	CostAt  string            `json:"costAt,omitzero"`
-	Parts   map[string]number `json:"costParts,omitempty"`
-	Waiting string            `json:"waiting,omitzero"`
-	Err     string            `json:"error,omitzero"`
+	ID      string    `json:"id"`
+	State   string    `json:"state"`
+	Spec    *specForm `json:"spec,omitzero"`
+	Opened  string    `json:"opened,omitzero"`
+	ReadyAt string    `json:"readyAt,omitzero"`
+	Closed  string    `json:"closed,omitzero"`
+	Cost    costForm  `json:"cost"`
+	CostAt  string    `json:"costAt,omitzero"`
+	Waiting string    `json:"waiting,omitzero"`
+	Err     string    `json:"error,omitzero"`
 }
 
 type costForm struct {
-	USD          number `json:"usd"`
-	HourlyUSD    number `json:"hourlyUSD"`
-	Unknown      int    `json:"unknown,omitzero"`
-	AtMostUSD    number `json:"atMostUSD"`
-	OverspendUSD number `json:"overspendUSD,omitzero"`
-	Bounded      bool   `json:"bounded"`
+	USD          number            `json:"usd"`
+	HourlyUSD    number            `json:"hourlyUSD"`
+	Unknown      int               `json:"unknown,omitzero"`
+	AtMostUSD    number            `json:"atMostUSD"`
+	OverspendUSD number            `json:"overspendUSD,omitzero"`
+	Bounded      bool              `json:"bounded"`
+	Parts        map[string]number `json:"parts,omitempty"`
 }
 
 // A specForm has the part of a Spec that says what is rented.
@@ -127,14 +131,14 @@ func poolOf(p observe.Pool) poolForm {
 		ID: line(p.ID), State: line(p.State), Opened: stamp(p.Opened), ReadyAt: stamp(p.ReadyAt), Closed: stamp(p.Closed), CostAt: stamp(p.CostAt),
 		Waiting: text(p.Waiting), Err: text(p.Err),
 		Cost: costForm{
-			number(p.Cost.USD), number(p.Cost.HourlyUSD), p.Cost.Unknown, known(p.Cost.AtMostUSD, p.Cost.Bounded), number(p.Cost.OverspendUSD), p.Cost.Bounded,
+			number(p.Cost.USD), number(p.Cost.HourlyUSD), p.Cost.Unknown, known(p.Cost.AtMostUSD, p.Cost.Bounded), number(p.Cost.OverspendUSD), p.Cost.Bounded, nil,
 		},
 	}
 	for name, usd := range p.Cost.Parts {
-		if f.Parts == nil {
-			f.Parts = map[string]number{}
+		if f.Cost.Parts == nil {
+			f.Cost.Parts = map[string]number{}
 		}
-		f.Parts[line(name)] = number(usd)
+		f.Cost.Parts[line(name)] = number(usd)
 	}
 	if s := p.Spec; s != nil {
 		f.Spec = &specForm{
@@ -177,12 +181,12 @@ type nodeForm struct {
 	Phase         string            `json:"phase,omitzero"`
 	Tasks         []string          `json:"tasks,omitempty"`
 	Ended         int               `json:"ended,omitzero"`
-	BusyTime      number            `json:"busyTime,omitzero"`
-	Accelerators  []acceleratorForm `json:"accelerators,omitempty"`
+	BusyTime      number            `json:"busySeconds,omitzero"`
+	Accelerators  []acceleratorForm `json:"usage,omitempty"`
 	Host          *hostForm         `json:"host,omitzero"`
 	UsageAt       string            `json:"usageAt,omitzero"`
 	Load          []loadForm        `json:"load,omitempty"`
-	SpentUSD      *number           `json:"spentUSD,omitzero"`
+	SpentUSD      *number           `json:"spentUSD,omitzero"` // null unless the price is known
 	LeaseUntil    string            `json:"leaseUntil,omitzero"`
 	Preempt       string            `json:"preempt,omitzero"`
 	Err           string            `json:"error,omitzero"`
@@ -259,35 +263,35 @@ func acceleratorOf(s gputrain.AcceleratorSample) acceleratorForm {
 }
 
 type taskForm struct {
-	Pool     string        `json:"pool"`
-	ID       string        `json:"id"`
-	Name     string        `json:"name,omitzero"`
-	State    string        `json:"state"`
-	Node     string        `json:"node,omitzero"`
-	Rank     int           `json:"rank"`
-	Slot     int           `json:"slot"`
-	Attempt  int           `json:"attempt,omitzero"`
-	Queued   string        `json:"queued,omitzero"`
-	Started  string        `json:"started,omitzero"`
-	Ended    string        `json:"ended,omitzero"`
-	Elapsed  number        `json:"elapsed,omitzero"`
-	Step     *stepForm     `json:"step,omitzero"`
-	ETA      string        `json:"eta,omitzero"`
-	Stalled  bool          `json:"stalled,omitzero"`
-	ExitCode int           `json:"exitCode,omitzero"`
-	Cause    string        `json:"cause,omitzero"`
-	SpentUSD number        `json:"spentUSD,omitzero"`
-	Err      string        `json:"error,omitzero"`
-	Attempts []attemptForm `json:"attempts,omitempty"`
-	Lines    []lineForm    `json:"lines,omitempty"`
+	Pool      string        `json:"pool"`
+	ID        string        `json:"id"`
+	Name      string        `json:"name,omitzero"`
+	State     string        `json:"state"`
+	Node      string        `json:"node,omitzero"`
+	Rank      int           `json:"rank"`
+	Slot      int           `json:"slot"`
+	Attempt   int           `json:"attempt,omitzero"`
+	Queued    string        `json:"queued,omitzero"`
+	Started   string        `json:"started,omitzero"`
+	Ended     string        `json:"ended,omitzero"`
+	Elapsed   number        `json:"elapsedSeconds,omitzero"`
+	Step      *stepForm     `json:"step,omitzero"`
+	StepAt    string        `json:"stepAt,omitzero"`
+	PerSecond number        `json:"stepsPerSecond,omitzero"`
+	ETA       string        `json:"eta,omitzero"`
+	Stalled   bool          `json:"stalled,omitzero"`
+	ExitCode  int           `json:"exitCode,omitzero"`
+	Cause     string        `json:"cause,omitzero"`
+	SpentUSD  number        `json:"spentUSD,omitzero"`
+	Err       string        `json:"error,omitzero"`
+	Attempts  []attemptForm `json:"attempts,omitempty"`
+	Lines     []lineForm    `json:"lines,omitempty"`
 }
 
 type stepForm struct {
-	N         int64             `json:"n"`
-	Of        int64             `json:"of,omitzero"`
-	Values    map[string]number `json:"values,omitempty"`
-	At        string            `json:"at,omitzero"`
-	PerSecond number            `json:"perSecond,omitzero"`
+	N      int64             `json:"n"`
+	Of     int64             `json:"of,omitzero"`
+	Values map[string]number `json:"values,omitempty"`
 }
 
 type attemptForm struct {
@@ -302,7 +306,7 @@ type attemptForm struct {
 }
 
 type lineForm struct {
-	At      string `json:"at,omitzero"`
+	At      string `json:"time,omitzero"`
 	Attempt int    `json:"attempt,omitzero"`
 	Stderr  bool   `json:"stderr,omitzero"`
 	Text    string `json:"text"`
@@ -316,7 +320,7 @@ func taskOf(t observe.Task, now time.Time, summary bool) taskForm {
 		Cause: line(t.Cause), SpentUSD: number(t.SpentUSD), Err: text(t.Err),
 	}
 	if !t.StepAt.IsZero() {
-		f.Step = &stepForm{N: t.Step.N, Of: t.Step.Of, At: stamp(t.StepAt), PerSecond: number(t.PerSecond)}
+		f.Step, f.StepAt, f.PerSecond = &stepForm{N: t.Step.N, Of: t.Step.Of}, stamp(t.StepAt), number(t.PerSecond)
 		for name, v := range t.Step.Values {
 			if f.Step.Values == nil {
 				f.Step.Values = map[string]number{}
@@ -349,7 +353,7 @@ type groupForm struct {
 	Failed    int    `json:"failed"`
 	Cancelled int    `json:"cancelled"`
 	Attempts  int    `json:"attempts"`
-	Time      number `json:"time"`
+	Time      number `json:"seconds"`
 	SpentUSD  number `json:"spentUSD"`
 }
 

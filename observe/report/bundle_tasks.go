@@ -1,0 +1,128 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/observe"
+)
+
+// mostTasks bounds the failed tasks that have a folder.
+const mostTasks = 200
+
+// fileName returns a name for a file that is made from a text: the same for the same text, and others for others.
+func fileName(text string) string {
+	safe := strings.Map(func(r rune) rune {
+		if r < 0x80 && (isWord(byte(r)) || r == '.') {
+			return r
+		}
+		return '-'
+	}, text)
+	if safe == text && len(safe) <= 60 && strings.Trim(safe, ".") != "" {
+		return safe
+	}
+	return strings.TrimLeft(safe[:min(len(safe), 40)], ".-") + fmt.Sprintf("-%x", sha256.Sum256([]byte(text)))[:9]
+}
+
+// taskFolder returns the folder of a failed task. Without the pool a name would be ambiguous if there are many.
+func taskFolder(pool, id string, many bool) string {
+	if many {
+		return "tasks/" + fileName(pool) + "/" + fileName(id)
+	}
+	return "tasks/" + fileName(id)
+}
+
+// addTasks adds the failed tasks, the one of the cause first.
+func (b *bundle) addTasks(a *archive) error {
+	var failed []observe.Task
+	for _, t := range b.run.Tasks {
+		if t.State == "failed" {
+			failed = append(failed, t)
+		}
+	}
+	if c, ok := findCause(b.run); ok {
+		slices.SortStableFunc(failed, func(x, y observe.Task) int { return isOf(y, c.First) - isOf(x, c.First) })
+	}
+	for i, t := range failed {
+		if i == mostTasks {
+			a.miss("tasks/", fmt.Sprintf("%d more failed tasks have no folder; run.json has them", len(failed)-i))
+			break
+		}
+		if err := b.addTask(a, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isOf(t observe.Task, f observe.Failure) int {
+	if t.Pool == f.Pool && t.ID == f.Task {
+		return 1
+	}
+	return 0
+}
+
+func (b *bundle) addTask(a *archive, t observe.Task) error {
+	folder := taskFolder(t.Pool, t.ID, len(b.run.Pools) > 1)
+	quota := a.limits.bytes / 16
+	var last observe.Failure // of it
+	for _, f := range b.run.Failures {
+		if isOf(t, f) == 1 && f.Kind == "task" {
+			last = f
+		}
+	}
+	if err := a.file(folder+"/task.json", quota, func(w io.Writer) error { return indent(w, taskOf(t)) }); err != nil {
+		return err
+	}
+	stdout, stderr := streams(t.Lines)
+	if stderr == "" {
+		stderr = last.Tail
+	}
+	for _, part := range []collected{{"stdout.txt", stdout}, {"stderr.txt", stderr}, {"stack.txt", last.Stack}} {
+		name, text := part.name, printable.Text(part.text)
+		if strings.TrimSpace(text) == "" {
+			if name != "stack.txt" {
+				a.miss(folder+"/"+name, "no line is recorded")
+			}
+			continue
+		}
+		err := a.file(folder+"/"+name, quota, func(w io.Writer) error {
+			_, err := io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// streams divides lines by their streams.
+func streams(lines []gputrain.Line) (stdout, stderr string) {
+	var texts [2]strings.Builder
+	for _, l := range lines {
+		text, to := l.Text, &texts[0]
+		if l.Omitted > 0 {
+			text = fmt.Sprintf("[%s left out]", count(l.Omitted, "line"))
+		}
+		if l.Stderr {
+			to = &texts[1]
+		}
+		to.WriteString(printable.Line(text) + "\n")
+	}
+	return texts[0].String(), texts[1].String()
+}
+
+// indent writes a value as JSON for reading.
+func indent(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

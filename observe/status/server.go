@@ -1,0 +1,166 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gputrain/gputrain/observe"
+)
+
+// A Server shows a Recorder to those who have its URL. [Serve] makes one.
+type Server struct {
+	http   *http.Server
+	addr   string // as it was asked for
+	listen net.Addr
+	token  string
+	stop   context.CancelFunc // of all requests
+	work   sync.WaitGroup     // requests, and what accepts them
+	close  func() error
+}
+
+// Serve listens at addr, a host and a port such as "127.0.0.1:0", and shows what r records as [Handler] does. Port 0 is a free
+// one, and the empty addr is "127.0.0.1:0". It returns once it listens. The error says why it cannot.
+//
+// Who visits URL gets a cookie for this server. Requests without the cookie are refused, unless they have the token of the URL in
+// a header "Authorization: Bearer", for programs. So are requests for another Host than the server's own: the address that it
+// listens at, or localhost with its port. A page elsewhere that lets its name resolve to this computer so learns nothing.
+//
+// The connection is not encrypted. From another computer use a tunnel to the same port, "ssh -L 8080:127.0.0.1:8080", rather than
+// an address that others reach.
+func Serve(r *observe.Recorder, addr string) (*Server, error) {
+	return serve(newHandler(r), addr, rand.Text())
+}
+
+func serve(h http.Handler, addr, token string) (*Server, error) {
+	addr = cmp.Or(addr, "127.0.0.1:0")
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{addr: addr, listen: l.Addr(), token: token, stop: stop}
+	s.http = &http.Server{
+		Handler:           s.guard(h),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		WriteTimeout:      time.Minute, // streams have deadlines of their own
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    1 << 16,
+		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong is theirs
+	}
+	s.close = sync.OnceValue(s.end)
+	s.work.Go(func() { s.http.Serve(l) })
+	return s, nil
+}
+
+// URL returns the address of the page. It has the token that lets a visitor in: treat it as a password.
+func (s *Server) URL() string {
+	host, port, _ := net.SplitHostPort(s.listen.String())
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/", RawQuery: url.Values{"token": {s.token}}.Encode()}
+	return u.String()
+}
+
+// Close ends all connections and returns when nothing of the server runs any more. Closing twice is the same as once.
+func (s *Server) Close() error { return s.close() }
+
+func (s *Server) end() error {
+	s.stop()
+	err := s.http.Close()
+	s.work.Wait()
+	if err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	return nil
+}
+
+// guard lets in only requests that name this server and have its token.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		s.work.Add(1)
+		defer s.work.Done()
+		switch query := q.URL.Query(); {
+		case !s.isOwnHost(q):
+			harden(w.Header())
+			refuse(w, http.StatusMisdirectedRequest, "This server answers only under its own address, as the program has printed it. Through a tunnel, use the same port on both sides.")
+		case query.Has("token") && s.isToken(query.Get("token")):
+			harden(w.Header())
+			http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			query.Del("token")
+			to := url.URL{Path: "/" + strings.TrimLeft(q.URL.Path, `/\`), RawQuery: query.Encode()} // on this server, whatever the path is
+			w.Header().Set("Location", to.String())
+			w.WriteHeader(http.StatusSeeOther)
+		case !s.isVisitor(q):
+			harden(w.Header())
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, "This page is for those who have its whole address, with the token.\nOpen the address that the program has printed: http://.../?token=...\nA program that was started again has a new one.")
+		default:
+			next.ServeHTTP(w, q)
+		}
+	})
+}
+
+// cookieName has the port, since servers at other ports of the same host get each other's cookies.
+func (s *Server) cookieName() string {
+	_, port, _ := net.SplitHostPort(s.listen.String())
+	return "gputrain-status-" + port
+}
+
+// isVisitor reports whether a request has the token, in a cookie or a header.
+func (s *Server) isVisitor(q *http.Request) bool {
+	if token, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok {
+		return s.isToken(token)
+	}
+	for _, c := range q.CookiesNamed(s.cookieName()) {
+		if s.isToken(c.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) isToken(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
+}
+
+// isOwnHost reports whether a request names this server: by the address that it listens at, by the one that the request has come
+// to, which a name that was made to resolve to it is not, or by a name of the loopback interface.
+func (s *Server) isOwnHost(q *http.Request) bool {
+	host, port, err := net.SplitHostPort(q.Host)
+	if err != nil { // without a port it is 80
+		host, port = strings.Trim(q.Host, "[]"), "80"
+	}
+	_, own, _ := net.SplitHostPort(s.listen.String())
+	if port != own {
+		return false
+	}
+	host = strings.ToLower(host)
+	if asked, _, _ := net.SplitHostPort(s.addr); host == "localhost" || host != "" && host == strings.ToLower(asked) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	local, _ := q.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return ip.IsLoopback()
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return ip.IsLoopback() || err == nil && ip.Unmap() == at.Addr().Unmap().WithZone("")
+}
