@@ -117,7 +117,7 @@ type EventKind int
 
 const (
 	// EventPool is a change of the pool as a whole: "opening", or "attaching" by [Attach]; "ready"; "spent" if its budget is
-	// spent; "closing"; and as the last event "closed", or "detached" if [Compute.Detach] leaves it.
+	// spent; "closing", with Err if it could not be opened, or ends by itself; and as the last event "closed", or "detached" if [Compute.Detach] leaves it.
 	EventPool EventKind = iota
 	// EventNode is a change of a node. State is a NodeState's name. A node of an elastic pool that gets another
 	// rank reports its state once more, and so does a ready one with every tenth renewal of its lease.

@@ -68,6 +68,8 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	p.closeAtEnd(p.close)
 	if err = p.open(provider); err != nil {
 		err = p.notOpened(ctx, "open", err)
+		why := p.withoutSecrets(err)
+		p.unopened.Store(&why)
 	}
 	if err != nil || !o.baking { // or Bake does it
 		p.lives.Done()

@@ -104,12 +104,13 @@ type lifetime struct {
 	guardian *guardian.Guardian      // nil if there is none
 	access   *reach.Access           // the ways into the nodes beside tasks
 
-	attaching  atomic.Bool    // if set, the end of outer does not end the pool
-	warned     atomic.Bool    // Detach has refused once; the next call detaches
-	detached   atomic.Bool    // this program has left the pool
-	lives      sync.WaitGroup // the nodes' goroutines, the launch, and the opening
-	running    sync.WaitGroup // attempts, and waits between them
-	background sync.WaitGroup // jobs
+	unopened   atomic.Pointer[error] // why Open has failed
+	attaching  atomic.Bool           // if set, the end of outer does not end the pool
+	warned     atomic.Bool           // Detach has refused once; the next call detaches
+	detached   atomic.Bool           // this program has left the pool
+	lives      sync.WaitGroup        // the nodes' goroutines, the launch, and the opening
+	running    sync.WaitGroup        // attempts, and waits between them
+	background sync.WaitGroup        // jobs
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -182,8 +183,19 @@ const endTimeout = 3 * time.Minute
 // close ends the pool, once. Every caller gets the same answer when the pool has ended.
 func (p *pool) close() error { return p.closeBy(p.end) }
 
+// endReason returns why a pool ends, if not because the program wants it.
+func endReason(p *pool) error {
+	if why := p.unopened.Load(); why != nil {
+		return *why
+	}
+	if why := context.Cause(p.ctx); why != nil && !errors.Is(why, ErrClosed) && !errors.Is(why, context.Canceled) {
+		return p.withoutSecrets(why)
+	}
+	return nil
+}
+
 func (p *pool) end() error {
-	p.events.emit(Event{Kind: EventPool, State: "closing"})
+	p.events.emit(Event{Kind: EventPool, State: "closing", Err: endReason(p)})
 	p.mu.Lock()
 	p.fleet.Close()
 	p.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,24 @@ func TestConfigThatIsRefused(t *testing.T) {
 	}
 	if _, err := observe.Read(file); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A pool that cannot be opened says why.
+func TestPoolThatDoesNotOpen(t *testing.T) {
+	rec, err := observe.New(observe.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = gputrain.Open(t.Context(), local.Config{}, gputrain.Spec{Image: gputrain.Image{Setup: []string{"echo why >&2; exit 5"}}}, gputrain.WithStateDir(t.TempDir()), rec.Option())
+	if err == nil {
+		t.Fatal("it opened")
+	}
+	run := rec.Run()
+	if p := run.Pools[0]; p.State != "closed" || !strings.Contains(p.Err, "exit code 5") || !p.ReadyAt.IsZero() {
+		t.Errorf("the pool: %+v", p)
+	}
+	if !slices.ContainsFunc(run.Failures, func(f observe.Failure) bool { return f.Kind == "pool" && strings.Contains(f.Err, "exit code 5") }) {
+		t.Errorf("failures: %+v", run.Failures)
 	}
 }
