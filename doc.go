@@ -167,10 +167,9 @@
 // it goes on to its own end, without its output. Don't pass SIGPIPE to NotifyContext: then a broken
 // connection to one node ends the whole pool. What is left is listed by
 //
-//	go run github.com/gputrain/gputrain/examples/reap
+//	go run github.com/gputrain/gputrain/examples/pools
 //
-// and ended if a provider's name follows, as in "reap vastai"; a program does the same by
-// [Pools] and [Reap].
+// and ended by "pools end left"; a program does the same by [Pools] and [Reap].
 //
 // # Errors
 //

@@ -125,7 +125,7 @@ const (
 	// EventPhase is a phase of a node's bootstrap, or of building the program
 	// that nodes of another platform run: "started", "cached", "done" or "failed".
 	EventPhase
-	// EventTask is a change of a task: "queued", "started", "done", "failed" or "cancelled", or "silent" (see
+	// EventTask is a change of a task: "queued", "started", also by [Attach] which has found that it runs, "done", "failed" or "cancelled", or "silent" (see
 	// Task.StallTimeout).
 	EventTask
 	// EventRetry is a task that will be started again, and why.

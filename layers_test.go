@@ -68,6 +68,10 @@ func forbidden(from, to string) string {
 		return "accelerators is a leaf"
 	case f == "internal/scheduler" && g != "internal/least" && g != "internal/stack":
 		return "the scheduler knows no SSH, no driver and no disk"
+	case inFolder(g, "observe") && !inFolder(f, "observe") && !strings.HasPrefix(f, "examples/"):
+		return "a program that wants to watch links it, no other"
+	case inFolder(f, "observe") && inFolder(g, "observe") && g != "observe" && g != "observe/internal/runjson":
+		return "a view knows no other view"
 	case g == "internal/fleet" && f != "":
 		return "only a pool has a fleet"
 	case g == "providers/driver", g == "providers/driver/fault":
@@ -100,3 +104,6 @@ func forbidden(from, to string) string {
 	}
 	return ""
 }
+
+// inFolder reports whether a package is in a folder, or below.
+func inFolder(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }

@@ -174,6 +174,7 @@ func (n *poolNode) takeTask(f supervisor.Found, found attemptFound) {
 		return
 	}
 	u := t.unit
+	n.started(u)
 	p.running.Go(func() {
 		if u.task.HoldsLease && !f.Over {
 			p.spending.Hold(1)
@@ -196,6 +197,7 @@ func (n *poolNode) claimCall(held worker.HeldCall) *calls.Claim {
 		return nil
 	}
 	u, tasks := t.unit, n.p.fleet.Tasks
+	n.started(u)
 	free := func() {
 		if !held.Finished { // a finished call has no slot
 			tasks.Free(n.Slots, slot)

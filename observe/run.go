@@ -110,12 +110,13 @@ type Load struct {
 	Accelerators, CPU float64
 }
 
-// A Task is one task.
+// A Task is one task, or a training, whose ID begins with "training " and whose attempts are its epochs.
 type Task struct {
 	Pool, ID, Name string
 	// State is "queued", "started", "done", "failed", "cancelled", "retrying" or "silent".
 	State string
-	// Node is the key of the node that it runs or ran on last, or "".
+	// Node is the key of the node that it runs or ran on last, and Rank that node's rank. They are "" and -1 if there is none, and
+	// for a training, which is on several.
 	Node    string
 	Rank    int
 	Slot    int

@@ -144,7 +144,11 @@ func (s *state) event(ev *gputrain.Event) {
 	case gputrain.EventTask, gputrain.EventRetry:
 		s.taskChanged(p, ev)
 	case gputrain.EventStep:
-		if t := p.tasks[ev.Task]; t != nil && ev.Task != "" {
+		id := ev.Task
+		if id == "" {
+			id = trainingID(ev.Name)
+		}
+		if t := p.tasks[id]; t != nil {
 			t.Step, t.StepAt = ev.Step, ev.Time
 			t.PerSecond = t.rate.add(ev.Time, ev.Step.N)
 			if t.State == "silent" {
@@ -166,7 +170,9 @@ func (s *state) event(ev *gputrain.Event) {
 		if ev.Err != nil {
 			p.Waiting += ": " + ev.Err.Error()
 		}
-	case gputrain.EventTrouble, gputrain.EventTraining:
+	case gputrain.EventTraining:
+		s.trainingChanged(p, ev)
+	case gputrain.EventTrouble:
 		if ev.Err != nil {
 			s.fail(p, ev, ev.Kind.String())
 		}

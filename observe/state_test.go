@@ -231,3 +231,38 @@ func TestRunDoesNotChange(t *testing.T) {
 		t.Errorf("lines: %v", lines)
 	}
 }
+
+// A training is a task whose attempts are its epochs.
+func TestTrainingIsATask(t *testing.T) {
+	f := newFeed()
+	f.node(0, "a", gputrain.NodeReady, nil)
+	training := func(state string, epoch int, err error) {
+		f.event(gputrain.Event{Kind: gputrain.EventTraining, Name: "line", State: state, Epoch: epoch, Node: -1, Err: err})
+	}
+	for _, state := range []string{"waiting", "starting", "running"} {
+		training(state, 1, nil)
+	}
+	f.event(gputrain.Event{Kind: gputrain.EventStep, Name: "line", Epoch: 1, Node: 0, Step: gputrain.Step{N: 3, Of: 60}})
+	if task := f.s.run(f.now).Tasks[0]; task.State != "started" || task.Step.N != 3 || task.Attempt != 1 || task.Node != "" || f.s.run(f.now).Counts.Running != 1 {
+		t.Errorf("it runs: %+v", task)
+	}
+	training("failing", 1, errors.New("rank 2 failed"))
+	training("restarting", 1, nil)
+	for _, state := range []string{"waiting", "starting", "running"} {
+		training(state, 2, nil)
+	}
+	training("checkpoint", 2, nil)
+	training("done", 2, nil)
+	r := f.s.run(f.now)
+	if task := r.Tasks[0]; task.State != "done" || len(task.Attempts) != 2 || task.Attempts[0].Err != "rank 2 failed" || task.Attempts[0].Ended.IsZero() || task.Attempt != 2 {
+		t.Errorf("it is over: %+v", task)
+	}
+	if r.Counts.Done != 1 || r.Counts.Retries != 1 || len(r.Failures) != 1 || r.Failures[0].Kind != "training" || len(r.Nodes[0].Tasks) > 0 {
+		t.Errorf("counts %+v, failures %+v", r.Counts, r.Failures)
+	}
+	training("waiting", 1, nil) // the same again
+	training("done", 1, errors.New("no node"))
+	if r := f.s.run(f.now); len(r.Tasks) != 2 || r.Counts.Failed != 1 || r.Tasks[1].State != "failed" {
+		t.Errorf("the second: %+v, %+v", r.Tasks, r.Counts)
+	}
+}

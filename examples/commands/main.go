@@ -5,6 +5,9 @@
 //	go run ./examples/commands                  # nodes are containers
 //	go run ./examples/commands -provider local  # processes here, with this machine's python3
 //
+// While it runs a table on stderr shows how far it is, if that is a terminal, and otherwise a line for each change; with -quiet
+// neither. What the processes print goes to stdout.
+//
 // The script is src/train.py; the data is that of examples/sweep.
 package main
 
@@ -26,6 +29,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/console"
 	"github.com/gputrain/gputrain/providers/container"
 	"github.com/gputrain/gputrain/providers/local"
 )
@@ -33,7 +38,11 @@ import (
 func main() {
 	name := flag.String("provider", "container", "where the nodes are: container or local")
 	out := flag.String("out", "results", "the folder that results go to")
+	quiet := flag.Bool("quiet", false, "do not show how far it is")
 	flag.Parse()
+	if *quiet {
+		os.Setenv("GPUTRAIN_CONSOLE", "off")
+	}
 	results, err := filepath.Abs(*out)
 	if err != nil {
 		log.Fatal(err)
@@ -62,7 +71,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	rates := []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3}
-	if err := sweep(ctx, provider, image, rates, results, os.Stdout); err != nil {
+	rec, err := observe.New(observe.Config{}) // of what the pool does
+	if err != nil {
+		log.Fatal(err)
+	}
+	screen := console.Show(rec, os.Stderr)
+	err = sweep(ctx, provider, image, rates, results, os.Stdout, rec.Option())
+	screen.Close() // which leaves one line
+	if err != nil {
 		stop()
 		log.Fatal(err)
 	}
@@ -76,10 +92,10 @@ type score struct {
 
 // sweep trains with every rate, saves the nodes' output in the folder out, and
 // writes its progress and a table to w.
-func sweep(ctx context.Context, provider gputrain.Provider, image gputrain.Image, rates []float64, out string, w io.Writer) (err error) {
+func sweep(ctx context.Context, provider gputrain.Provider, image gputrain.Image, rates []float64, out string, w io.Writer, opts ...gputrain.Option) (err error) {
 	pool, err := gputrain.Open(ctx, provider,
 		gputrain.Spec{Nodes: 4, MinReady: 2, Image: image}, // start when two are up; the others join
-		gputrain.WithName("digits"), gputrain.WithOutput(w, w), gputrain.WithResultsDir(filepath.Join(out, "tasks")))
+		append(opts, gputrain.WithName("digits"), gputrain.WithOutput(w, w), gputrain.WithResultsDir(filepath.Join(out, "tasks")))...)
 	if err != nil {
 		return err
 	}

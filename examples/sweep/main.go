@@ -4,6 +4,9 @@
 //	go run ./examples/sweep                      # nodes are processes on this machine
 //	go run ./examples/sweep -provider container  # nodes are containers
 //
+// While it runs a table on stderr shows how far it is, if that is a terminal, and otherwise a line for each change; with -quiet
+// neither. What it prints itself goes to stdout.
+//
 // The network is written in model.go and dense.go; DATA.md says where the
 // images come from.
 package main
@@ -21,6 +24,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/console"
 	"github.com/gputrain/gputrain/providers/container"
 	"github.com/gputrain/gputrain/providers/local"
 )
@@ -68,7 +73,11 @@ func main() {
 
 	name := flag.String("provider", "local", "where the nodes are: local or container")
 	nodes := flag.Int("nodes", 4, "how many nodes")
+	quiet := flag.Bool("quiet", false, "do not show how far it is")
 	flag.Parse()
+	if *quiet {
+		os.Setenv("GPUTRAIN_CONSOLE", "off")
+	}
 	providers := map[string]gputrain.Provider{"local": local.Config{}, "container": container.Config{}}
 	provider, ok := providers[*name]
 	if !ok {
@@ -78,15 +87,22 @@ func main() {
 	// Ctrl-C, or a closed terminal, ends this context, and so the pool and everything on it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := sweep(ctx, provider, *nodes, grid(), os.Stdout); err != nil {
+	rec, err := observe.New(observe.Config{}) // of what the pool does
+	if err != nil {
+		log.Fatal(err)
+	}
+	screen := console.Show(rec, os.Stderr)
+	err = sweep(ctx, provider, *nodes, grid(), os.Stdout, rec.Option())
+	screen.Close() // which leaves one line
+	if err != nil {
 		stop()
 		log.Fatal(err)
 	}
 }
 
 // sweep trains with every setting and writes a table, best first, to w.
-func sweep(ctx context.Context, provider gputrain.Provider, nodes int, settings []params, w io.Writer) (err error) {
-	pool, err := gputrain.Open(ctx, provider, gputrain.Spec{Nodes: nodes})
+func sweep(ctx context.Context, provider gputrain.Provider, nodes int, settings []params, w io.Writer, opts ...gputrain.Option) (err error) {
+	pool, err := gputrain.Open(ctx, provider, gputrain.Spec{Nodes: nodes}, opts...)
 	if err != nil {
 		return err
 	}

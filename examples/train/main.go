@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/console"
 	"github.com/gputrain/gputrain/providers/container"
 	"github.com/gputrain/gputrain/providers/local"
 )
@@ -40,7 +42,11 @@ func main() {
 	flag.IntVar(&s.Fail, "fail", 0, "the step at which a node fails, the first time that it comes there")
 	flag.DurationVar(&s.Pause, "pause", 50*time.Millisecond, "how long a step takes longer than it must")
 	out := flag.String("out", "", "the folder that checkpoints come to, and that a later run goes on from; empty is a new one")
+	quiet := flag.Bool("quiet", false, "do not show how far it is")
 	flag.Parse()
+	if *quiet {
+		os.Setenv("GPUTRAIN_CONSOLE", "off")
+	}
 	providers := map[string]gputrain.Provider{"local": local.Config{}, "container": container.Config{}}
 	tasks := map[string]gputrain.Task{"functions": fit.Call(s), "processes": script(s)}
 	provider, task := providers[*name], tasks[*how]
@@ -51,7 +57,14 @@ func main() {
 	// Ctrl-C, or a closed terminal, ends this context, and so the pool and everything on it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := train(ctx, provider, task, *out, os.Stdout); err != nil {
+	rec, err := observe.New(observe.Config{}) // of what the pool does
+	if err != nil {
+		log.Fatal(err)
+	}
+	screen := console.Show(rec, os.Stderr)
+	err = train(ctx, provider, task, *out, os.Stdout, rec.Option())
+	screen.Close() // which leaves one line
+	if err != nil {
 		stop()
 		log.Fatal(err)
 	}
@@ -65,7 +78,7 @@ func script(s settings) gputrain.Task {
 }
 
 // train runs the task on three nodes, and writes to w how it goes and what came of it.
-func train(ctx context.Context, provider gputrain.Provider, task gputrain.Task, out string, w io.Writer) error {
+func train(ctx context.Context, provider gputrain.Provider, task gputrain.Task, out string, w io.Writer, opts ...gputrain.Option) error {
 	task.Name = "line"
 	task.Checkpoints = gputrain.Checkpoints{To: out, Every: time.Second} // every half a minute, if a step takes longer
 	training := gputrain.Training{
@@ -78,7 +91,7 @@ func train(ctx context.Context, provider gputrain.Provider, task gputrain.Task, 
 	err := gputrain.With(ctx, provider, spec, func(ctx context.Context, pool *gputrain.Compute) (err error) {
 		result, err = pool.Train(training)
 		return err
-	}, gputrain.WithEvents(func(ev gputrain.Event) { show(w, ev) }))
+	}, append(opts, gputrain.WithEvents(func(ev gputrain.Event) { show(w, ev) }))...)
 	for _, e := range result.Epochs {
 		fmt.Fprintf(w, "epoch %d: steps %d to %d on %d nodes\n", e.Number, e.FirstStep, e.LastStep, len(e.Nodes))
 	}

@@ -2,7 +2,9 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,7 +144,17 @@ func nodeItems(run observe.Run, p *paces, d display, open map[string]bool) (item
 			}
 		}
 	}
-	return items, idle
+	return append(items, gangItems(tasks, open, run.At)...), idle
+}
+
+// gangItems returns the items about trainings that run, which are on several nodes.
+func gangItems(tasks map[string]*observe.Task, open map[string]bool, now time.Time) (items []item) {
+	for _, key := range slices.Sorted(maps.Keys(tasks)) {
+		if t := tasks[key]; t.Node == "" && open[t.Pool] {
+			items = append(items, item{group: busyGroup, pool: t.Pool, head: fmt.Sprintf("epoch %d", t.Attempt), work: taskWork(t, now), tone: busyTone})
+		}
+	}
+	return items
 }
 
 // place returns what a node is and where: "L4 europe-west4".

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 // WriteBundle writes a zip with what explains a failed run:
@@ -219,7 +220,7 @@ func writeEntry(w io.Writer, entry observe.Entry) error {
 		text, err = json.Marshal(map[string]any{"seq": entry.Seq, "error": "not written: " + err.Error()})
 	}
 	if err == nil && strings.ContainsFunc(string(text), func(r rune) bool { return r >= 0x7f }) {
-		text, err = plainJSON(text)
+		text, err = runjson.Printable(text)
 	}
 	if err != nil {
 		return err

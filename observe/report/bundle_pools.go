@@ -9,29 +9,31 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 // addSpecs adds what the pools were asked for.
 func (b *bundle) addSpecs(a *archive) error {
 	type spec struct {
-		Pool plain           `json:"pool"`
+		Pool string          `json:"pool"`
 		Spec json.RawMessage `json:"spec"`
 	}
-	var all []spec
+	all := []spec{}
 	for _, p := range b.run.Pools {
 		if p.Spec == nil {
 			a.miss("spec.json: pool "+p.ID, "the recorder has not seen it open")
 			continue
 		}
-		text, err := specJSON(*p.Spec)
+		text, err := runjson.SpecOf(*p.Spec)
 		if err != nil {
 			a.miss("spec.json: pool "+p.ID, err.Error())
 			continue
 		}
-		all = append(all, spec{plain(p.ID), text})
+		all = append(all, spec{printable.Line(p.ID), text})
 	}
-	return a.file("spec.json", a.limits.bytes/8, func(w io.Writer) error { return indent(w, each(all, func(s spec) spec { return s })) })
+	return a.file("spec.json", a.limits.bytes/8, func(w io.Writer) error { return indent(w, all) })
 }
 
 // addVersions adds what this program is.
@@ -49,20 +51,20 @@ func addVersions(a *archive) error {
 // addLedgers adds what the ledgers of this computer have about the pools.
 func (b *bundle) addLedgers(a *archive) error {
 	type row struct {
-		ID       plain   `json:"id"`
-		Name     plain   `json:"name,omitempty"`
-		Provider plain   `json:"provider"`
-		Account  plain   `json:"account,omitempty"`
-		Owner    plain   `json:"owner"`
-		State    plain   `json:"state"`
-		Created  moment  `json:"created,omitzero"`
-		Expires  moment  `json:"expires,omitzero"`
-		Lease    amount  `json:"leaseSeconds"`
-		Nodes    int     `json:"nodes"`
-		CostUSD  amount  `json:"costUSD"`
-		Unknown  int     `json:"unknown"`
-		Results  []plain `json:"results"`
-		Error    plain   `json:"error,omitempty"`
+		ID       string         `json:"id"`
+		Name     string         `json:"name,omitempty"`
+		Provider string         `json:"provider"`
+		Account  string         `json:"account,omitempty"`
+		Owner    string         `json:"owner"`
+		State    string         `json:"state"`
+		Created  string         `json:"created,omitempty"`
+		Expires  string         `json:"expires,omitempty"`
+		Lease    runjson.Number `json:"leaseSeconds"`
+		Nodes    int            `json:"nodes"`
+		CostUSD  runjson.Number `json:"costUSD"`
+		Unknown  int            `json:"unknown"`
+		Results  []string       `json:"results"`
+		Error    string         `json:"error,omitempty"`
 	}
 	records, err := b.ledgers()
 	if err != nil {
@@ -81,12 +83,15 @@ func (b *bundle) addLedgers(a *archive) error {
 			continue
 		}
 		j := row{
-			ID: plain(r.ID), Name: plain(r.Name), Provider: plain(r.Provider), Account: plain(r.Account), Owner: plain(r.Owner), State: plain(r.State.String()),
-			Created: moment(r.Created), Expires: moment(r.Expires), Lease: seconds(r.Lease), Nodes: r.Nodes, CostUSD: amount(r.CostUSD), Unknown: r.Unknown,
-			Results: each(r.Results, func(s string) plain { return plain(s) }),
+			ID: printable.Line(r.ID), Name: printable.Line(r.Name), Provider: printable.Line(r.Provider), Account: printable.Line(r.Account), Owner: printable.Line(r.Owner),
+			State: printable.Line(r.State.String()), Created: runjson.Time(r.Created), Expires: runjson.Time(r.Expires), Lease: runjson.Seconds(r.Lease), Nodes: r.Nodes,
+			CostUSD: runjson.Number(r.CostUSD), Unknown: r.Unknown, Results: []string{},
+		}
+		for _, name := range r.Results {
+			j.Results = append(j.Results, printable.Line(name))
 		}
 		if r.Err != nil {
-			j.Error = plain(r.Err.Error())
+			j.Error = printable.Text(r.Err.Error())
 		}
 		rows = append(rows, j)
 	}
@@ -137,7 +142,7 @@ func (b *bundle) addNodes(a *archive, nodes []observe.Node) error {
 			break
 		}
 		folder := nodeFolder(n.Key, n.Rank)
-		if err := a.file(folder+"/node.json", a.limits.bytes/16, func(w io.Writer) error { return indent(w, nodeOf(n)) }); err != nil {
+		if err := a.file(folder+"/node.json", a.limits.bytes/16, func(w io.Writer) error { return indent(w, runjson.NodeOf(n)) }); err != nil {
 			return err
 		}
 		times := map[string]int{}

@@ -11,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 // mostTasks bounds the failed tasks that have a folder.
@@ -77,7 +78,7 @@ func (b *bundle) addTask(a *archive, t observe.Task) error {
 			last = f
 		}
 	}
-	if err := a.file(folder+"/task.json", quota, func(w io.Writer) error { return indent(w, taskOf(t)) }); err != nil {
+	if err := a.file(folder+"/task.json", quota, func(w io.Writer) error { return indent(w, runjson.TaskOf(t, b.run.At)) }); err != nil {
 		return err
 	}
 	stdout, stderr := streams(t.Lines)

@@ -9,10 +9,10 @@
 // secrets. They answer GET and HEAD:
 //
 //   - / is a page that follows the run. It loads nothing from elsewhere.
-//   - /run.json is the Run as JSON. Names in it stay. Times are RFC 3339 in UTC, durations seconds, and numbers that are not known
-//     null. A time that is zero is left out, and so are empty texts and lists of parts. With the parameters pool and task it has
-//     that one task, with node and phase the phases of that name on the node with that key, and with failure the failures with
-//     that seq: everything else is then left out.
+//   - /run.json is the Run as JSON, as report.WriteJSON writes it. Names in it stay. Times are RFC 3339 in UTC and left out if they
+//     are zero, durations seconds, and numbers that are not known null. With the parameters pool and task it has that one task,
+//     with node and phase the phases of that name on the node with that key, and with failure the failures with that seq:
+//     everything else is then left out.
 //   - /events is a stream of server-sent events: first a "run", which is run.json without lines, stacks, attempts, loads and
 //     costs of nodes, then at most two "update" a second, with the parts that have changed and, in "gone", the keys of those that
 //     are not kept any more. The id of an event is Run.Seq. A client that comes back with Last-Event-ID gets what has changed

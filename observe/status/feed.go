@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 // A source is what a Recorder is to this package.
@@ -75,10 +76,10 @@ func (f *feed) view() *view {
 	v := &view{run: r}
 	t := &f.tables
 	v.changed = map[section][]int64{
-		pools:     update(f, &t.pools, pools, r, r.Pools, poolKey, func(p observe.Pool) string { return formMark(poolOf(p)) }),
-		nodes:     update(f, &t.nodes, nodes, r, r.Nodes, nodeKey, func(n observe.Node) string { return formMark(nodeOf(n, true)) }),
+		pools:     update(f, &t.pools, pools, r, r.Pools, poolKey, func(p observe.Pool) string { return formMark(compactPool(p)) }),
+		nodes:     update(f, &t.nodes, nodes, r, r.Nodes, nodeKey, func(n observe.Node) string { return formMark(compactNode(n)) }),
 		tasks:     update(f, &t.tasks, tasks, r, r.Tasks, taskKey, markOfTask),
-		groups:    update(f, &t.groups, groups, r, r.Groups, groupKey, func(g observe.Group) string { return formMark(groupOf(g)) }),
+		groups:    update(f, &t.groups, groups, r, r.Groups, groupKey, func(g observe.Group) string { return formMark(runjson.GroupOf(g)) }),
 		phases:    update(f, &t.phases, phases, r, r.Phases, phaseKey, markOfPhase),
 		transfers: update(f, &t.transfers, transfers, r, r.Transfers, transferKey, markOfTransfer),
 		failures:  update(f, &t.failures, failures, r, r.Failures, failureKey, func(f observe.Failure) bool { return f.Retried }),

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 func written(t *testing.T, r observe.Run, p part) []byte {
@@ -41,8 +44,8 @@ func TestNamesOfRunJSON(t *testing.T) {
 	}
 	for path, want := range map[string]any{
 		"version": 1.0, "seq": 1000.0, "began": "2026-11-27T03:00:00Z", "at": "2026-11-27T04:00:00Z", "spentUSD": 3.217, "bounded": true, "atMostUSD": 4.05, "counts.ready": 1.0, "counts.slots": 2.0,
-		"pools.0.id": "digits-k3f9", "pools.0.spec.accelerator": "L4", "pools.0.cost.usd": 3.217, "pools.0.readyAt": "2026-11-27T03:49:00Z", "pools.0.closed": nil,
-		"nodes.0.key": "digits-k3f9/0", "nodes.0.hourlyUSD": 0.71, "nodes.0.spentUSD": 0.16, "nodes.0.busySeconds": 90.0, "nodes.0.usage.0.clockMHz": nil,
+		"pools.0.id": "digits-k3f9", "pools.0.accelerator": "L4", "pools.0.spec.Accelerator.Name": "L4", "pools.0.spec.Concurrency": 2.0, "pools.0.cost.usd": 3.217, "pools.0.readyAt": "2026-11-27T03:49:00Z", "pools.0.closed": nil,
+		"nodes.0.key": "digits-k3f9/0", "nodes.0.hourlyUSD": 0.71, "nodes.0.spentUSD": 0.16, "nodes.0.priceKnown": true, "nodes.0.busySeconds": 90.0, "nodes.0.usage.0.clockMHz": nil,
 		"nodes.0.usage.0.uncorrected": nil, "nodes.0.usage.0.utilization": 40.0, "nodes.0.host.cpu": 37.0, "nodes.0.load.0.accelerators": 40.0, "nodes.0.load.0.cpu": nil,
 		"tasks.0.id": "t00000", "tasks.0.elapsedSeconds": 80.0, "tasks.0.step.of": 100.0, "tasks.2.stepAt": "2026-11-27T03:59:59Z", "tasks.2.stepsPerSecond": 0.8, "tasks.0.lines.0.time": "2026-11-27T04:00:00Z", "tasks.0.step.values.accuracy": nil, "tasks.0.step.values.loss": 0.4312, "tasks.0.lines.1.stderr": true,
 		"tasks.0.attempts.0.number": 1.0, "tasks.2.state": "started", "tasks.2.eta": "2026-11-27T04:01:36.5Z", "groups.0.seconds": 60.0,
@@ -54,7 +57,7 @@ func TestNamesOfRunJSON(t *testing.T) {
 		}
 	}
 	summary := string(written(t, r, part{summary: true}))
-	for _, left := range []string{`"lines"`, `"attempts":[`, `"stack"`, `"tail"`, `"load"`, `"busySeconds"`} {
+	for _, left := range []string{`"lines"`, `"attempts":[`, `"stack"`, `"tail"`, `"load"`, `"busySeconds"`, `"eta"`} {
 		if strings.Contains(summary, left) {
 			t.Errorf("a summary has %s", left)
 		}
@@ -80,15 +83,23 @@ func valueAt(v any, path string) any {
 	return v
 }
 
-func TestNumbersThatAreNotKnownAreNull(t *testing.T) {
-	for v, want := range map[float64]string{1.5: "1.5", 0: "0", math.Inf(1): "null", math.Inf(-1): "null", 1e300: "1e+300"} {
-		if got, err := json.Marshal(number(v)); string(got) != want || err != nil {
-			t.Errorf("%v is %s, %v", v, got, err)
-		}
+// All of run.json is what package report writes too.
+func TestRunJSONIsTheWholeRun(t *testing.T) {
+	r := hostileRun(began.Add(time.Hour))
+	want, err := json.Marshal(runjson.Of(r))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, _ := json.Marshal(number(math.NaN())); string(got) != "null" {
-		t.Errorf("NaN is %s", got)
+	var got, all map[string]any
+	if err := errors.Join(json.Unmarshal(written(t, r, part{}), &got), json.Unmarshal(want, &all)); err != nil {
+		t.Fatal(err)
 	}
+	if !reflect.DeepEqual(got, all) {
+		t.Errorf("it is\n%v, want\n%v", got, all)
+	}
+}
+
+func TestOddNumbersAndTimesInRunJSON(t *testing.T) {
 	r := observe.Run{SpentUSD: math.NaN(), HourlyUSD: math.Inf(1), At: time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	r.Tasks = []observe.Task{{State: "started", StepAt: began, PerSecond: math.Inf(1), Step: gputrain.Step{N: 1, Of: 3}, Queued: time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	if !json.Valid(written(t, r, part{})) {

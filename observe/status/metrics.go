@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 type labels struct{ provider, region, instanceType, market, state, cause, phase, use, direction, device string }
 
 func labelsOf(n observe.Node) labels {
-	return labels{provider: line(n.Provider), region: line(n.Region), instanceType: line(n.InstanceType), market: line(marketOf(n))}
+	return labels{provider: line(n.Provider), region: line(n.Region), instanceType: line(n.InstanceType), market: line(n.Labels()[gputrain.LabelMarket])}
 }
 
 // A histogram counts durations. Its bounds are those of bounds.

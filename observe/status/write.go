@@ -5,20 +5,21 @@ import (
 	"encoding/json"
 
 	"github.com/gputrain/gputrain/observe"
+	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
 
 // A section is the name of a list of a Run, in JSON.
-type section string
+type section = runjson.List
 
 const (
-	pools     section = "pools"
-	nodes     section = "nodes"
-	tasks     section = "tasks"
-	groups    section = "groups"
-	phases    section = "phases"
-	transfers section = "transfers"
-	failures  section = "failures"
-	offers    section = "offers"
+	pools     = runjson.Pools
+	nodes     = runjson.Nodes
+	tasks     = runjson.Tasks
+	groups    = runjson.Groups
+	phases    = runjson.Phases
+	transfers = runjson.Transfers
+	failures  = runjson.Failures
+	offers    = runjson.Offers
 )
 
 // A part says which parts of a Run are written.
@@ -32,28 +33,35 @@ type part struct {
 
 // writeRun writes a Run as one JSON object without a line break, piece by piece: a Run can be large.
 func writeRun(w *bufio.Writer, r observe.Run, p part) error {
-	head := headOf(r)
-	head.Gone = p.gone
-	text, err := json.Marshal(head)
+	text, err := json.Marshal(struct {
+		runjson.Head
+		Gone map[section][]string `json:"gone,omitempty"` // in updates
+	}{runjson.HeadOf(r), p.gone})
 	if err != nil {
 		return err
 	}
 	w.Write(text[:len(text)-1]) // a writer keeps its error until it is flushed
-	now := r.At
 	err = firstOf(
-		writeList(w, p, pools, r.Pools, poolOf),
-		writeList(w, p, nodes, r.Nodes, func(n observe.Node) nodeForm { return nodeOf(n, p.summary) }),
-		writeList(w, p, tasks, r.Tasks, func(t observe.Task) taskForm { return taskOf(t, now, p.summary) }),
-		writeList(w, p, groups, r.Groups, groupOf),
-		writeList(w, p, phases, r.Phases, func(f observe.Phase) phaseForm { return phaseOf(f, p.summary) }),
-		writeList(w, p, transfers, r.Transfers, transferOf),
-		writeList(w, p, failures, r.Failures, func(f observe.Failure) failureForm { return failureOf(f, p.summary) }),
-		writeList(w, p, offers, r.Offers, offerOf),
+		writeList(w, p, pools, r.Pools, either(p.summary, compactPool, runjson.PoolOf)),
+		writeList(w, p, nodes, r.Nodes, either(p.summary, compactNode, runjson.NodeOf)),
+		writeList(w, p, tasks, r.Tasks, func(t observe.Task) runjson.Task { return either(p.summary, compactTask, runjson.TaskOf)(t, r.At) }),
+		writeList(w, p, groups, r.Groups, runjson.GroupOf),
+		writeList(w, p, phases, r.Phases, either(p.summary, compactPhase, runjson.PhaseOf)),
+		writeList(w, p, transfers, r.Transfers, runjson.TransferOf),
+		writeList(w, p, failures, r.Failures, either(p.summary, compactFailure, runjson.FailureOf)),
+		writeList(w, p, offers, r.Offers, runjson.OfferOf),
 	)
 	if err != nil {
 		return err
 	}
 	return w.WriteByte('}')
+}
+
+func either[F any](first bool, a, b F) F {
+	if first {
+		return a
+	}
+	return b
 }
 
 // writeList writes a list as a member of an object that has members before. In an update, which has no part of most lists, a list

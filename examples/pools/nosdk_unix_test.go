@@ -4,18 +4,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// goTool puts a fake go command on PATH. It builds the script as the program,
-// or fails if the script is empty.
+// goTool puts a fake go command on PATH. It builds the script as the program, or fails if the script is empty.
 func goTool(t *testing.T, built string) {
 	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
 	dir := t.TempDir()
 	text := "#!/bin/sh\necho \"$@\" >" + filepath.Join(dir, "args") + "\nwhile [ \"$1\" != -o ]; do shift; done\n" +
 		"printf '#!/bin/sh\\n%s\\n' '" + built + "' >\"$2\"\nchmod 700 \"$2\"\n"
@@ -33,15 +31,16 @@ func goTool(t *testing.T, built string) {
 	})
 }
 
-// If a provider needs a vendor's client, the program builds itself with the
-// clients and runs the result.
+// If a provider needs a vendor's client, the program builds itself with the clients and runs the result, also for an account of a
+// file.
 func TestBuildsWithSDKs(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	goTool(t, `echo "ended $*"`)
-	want := "ended lambda aws={\"Region\": \"eu-west-1\"}\n"
-	if got := output(t, "lambda", `aws={"Region": "eu-west-1"}`); got != want {
-		t.Errorf("it says %q, want %q", got, want)
+	goTool(t, `echo "said $*"`)
+	pools(t, "list", "lambda", `aws={"Region": "eu-west-1"}`).wants(t, 0, `^said list lambda aws={"Region": "eu-west-1"}\n$`, "^building")
+	file := filepath.Join(t.TempDir(), "accounts.json")
+	if err := os.WriteFile(file, []byte(`{"big": {"provider": "gcp"}}`), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	pools(t, "gpus", "big", "-accounts", file).wants(t, 0, "^said gpus big -accounts ", "^building")
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -50,11 +49,7 @@ func TestBuildsWithSDKs(t *testing.T) {
 // The exit status of the other program is that of this one.
 func TestExitCodeWithSDKs(t *testing.T) {
 	goTool(t, "exit 3")
-	err := run(t.Context(), new(strings.Builder), "gcp")
-	var ended *exec.ExitError
-	if !errors.As(err, &ended) || ended.ExitCode() != 3 {
-		t.Errorf("it says %v", err)
-	}
+	pools(t, "list", "gcp").wants(t, 3, "^$", "^building.*\n$")
 }
 
 // An interrupt reaches the other program, which ends in good order.
@@ -62,9 +57,10 @@ func TestInterruptWithSDKs(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	goTool(t, `trap "echo in good order; exit 1" INT; echo begun; while :; do sleep 0.05; done`)
-	said := &sink{begun: interrupt}
-	if err := run(ctx, said, "aws"); err == nil || said.String() != "begun\nin good order\n" {
-		t.Errorf("it says %q, %v", said.String(), err)
+	out := &sink{begun: interrupt}
+	a := &app{in: strings.NewReader(""), out: out, err: new(strings.Builder)}
+	if code := a.main(ctx, []string{"list", "aws"}); code != 1 || out.String() != "begun\nin good order\n" {
+		t.Errorf("%d: it says %q", code, out.String())
 	}
 }
 
@@ -82,7 +78,5 @@ func (s *sink) Write(p []byte) (int, error) {
 // Without the toolchain, or outside the module, the error says what to run.
 func TestNoSDKs(t *testing.T) {
 	goTool(t, "")
-	if err := run(t.Context(), new(strings.Builder), "aws"); err == nil || !strings.Contains(err.Error(), "go run -tags sdk ./examples/reap") {
-		t.Errorf("it says %v", err)
-	}
+	pools(t, "list", "aws").wants(t, 1, "^$", "go run -tags sdk ./examples/pools")
 }

@@ -1,0 +1,57 @@
+package observe
+
+import (
+	"errors"
+
+	"github.com/gputrain/gputrain"
+)
+
+// trainingID returns the ID under which a training is among the tasks.
+func trainingID(name string) string { return "training " + name }
+
+// trainingChanged shows a training as a task whose attempts are its epochs. It is on all of the gang's nodes, so it has none.
+func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
+	id := trainingID(ev.Name)
+	t := p.tasks[id]
+	if t == nil || !t.Ended.IsZero() {
+		t = &task{Task: Task{Pool: p.ID, ID: id, Name: ev.Name, State: "queued", Queued: ev.Time, Rank: -1, Slot: -1}}
+		p.tasks[id] = t
+		s.keep(p, t)
+	}
+	epoch := *ev
+	epoch.Task, epoch.Attempt, epoch.Node = id, ev.Epoch, -1
+	switch ev.State {
+	case "waiting", "starting":
+		if t.State != "started" {
+			t.State = "queued"
+		}
+	case "running":
+		t.start(p, &epoch)
+	case "failing":
+		t.Err = textOf(ev.Err)
+		s.fail(p, ev, "training")
+	case "restarting":
+		if t.Err != "" { // the one of "failing"
+			epoch.Err = errors.New(t.Err)
+		}
+		t.over(p, &epoch, "retrying")
+		t.Elapsed = ev.Time.Sub(t.Started)
+		p.retries++
+	case "done":
+		state, count := "done", &p.done
+		if ev.Err != nil {
+			state, count = "failed", &p.failed
+			s.fail(p, ev, "training")
+		}
+		t.over(p, &epoch, state)
+		t.Ended = ev.Time
+		if !t.Started.IsZero() {
+			t.Elapsed = ev.Time.Sub(t.Started)
+		}
+		*count++
+	default: // "checkpoint" and "preflight"
+		if ev.Err != nil {
+			s.fail(p, ev, "training")
+		}
+	}
+}
