@@ -22,7 +22,8 @@ type log struct {
 	mu    sync.Mutex
 	f     *os.File
 	w     *bufio.Writer
-	timer *time.Timer // flushes; nil if nothing waits
+	enc   *json.Encoder // to w
+	timer *time.Timer   // flushes; nil if nothing waits
 	err   error
 }
 
@@ -41,16 +42,19 @@ func openLog(path string) (*log, error) {
 	if err != nil {
 		return failed(err)
 	}
-	return &log{path: path, f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+	w := bufio.NewWriterSize(f, 64<<10)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &log{path: path, f: f, w: w, enc: enc}, nil
 }
 
 // add writes an entry.
 func (l *log) add(e Entry) {
-	text, err := json.Marshal(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil && l.err == nil {
-		_, err = l.w.Write(append(text, '\n'))
+	var err error
+	if l.err == nil {
+		err = l.enc.Encode(e.form()) // with a newline
 	}
 	l.failed(err)
 	if l.timer == nil && l.err == nil {

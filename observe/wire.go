@@ -91,7 +91,9 @@ func detailsOf(err error) (tail, stack string) {
 }
 
 // MarshalJSON returns the entry as a line of Config.File has it.
-func (e Entry) MarshalJSON() ([]byte, error) {
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.form()) }
+
+func (e Entry) form() entryForm {
 	f := entryForm{Seq: e.Seq}
 	if l := e.Line; l != nil {
 		f.Line = &lineForm{l.Time, l.Pool, l.Node, l.Task, l.Name, l.Attempt, l.Phase, l.Stderr, l.Text, l.Omitted}
@@ -99,7 +101,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	if e.Event != nil {
 		f.Event = formOf(e.Event)
 	}
-	return json.Marshal(f)
+	return f
 }
 
 func formOf(ev *gputrain.Event) *eventForm {

@@ -17,12 +17,13 @@ type Host struct {
 	DiskGiB, DiskTotalGiB     float64
 }
 
-// hostScript prints the counters of a Linux machine. A container's own limits are in its cgroup.
+// hostScript prints the counters of a Linux machine. A container's own limits are in its cgroup. It starts one process, df.
 const hostScript = `export LC_ALL=C
-head -n 1 /proc/stat
-grep -E '^Mem(Total|Available):' /proc/meminfo
-for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.current; do if [ -r $f ]; then echo "${f##*/} $(cat $f)"; fi; done
-echo disk $(df -Pk "$HOME" | tail -n 1)`
+read -r line </proc/stat && echo "$line"
+while read -r name n unit; do case $name in MemTotal:|MemAvailable:) echo "$name $n" ;; esac; done </proc/meminfo
+for f in memory.max memory.current; do if [ -r /sys/fs/cgroup/$f ] && read -r n </sys/fs/cgroup/$f; then echo "$f $n"; fi; done
+echo disk
+exec df -Pk "$HOME"`
 
 // hostTimeout bounds one look at a machine.
 const hostTimeout = 20 * time.Second
@@ -97,10 +98,21 @@ func (c counters) since(last counters) (Host, bool) {
 // parseHost reads what hostScript has printed. It reports false if that has no time of processors, or no memory.
 func parseHost(text string) (c counters, ok bool) {
 	var available, limit, used float64
+	disk := false
 	const kib, gib = 1 << 10, 1 << 30
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
+		if len(f) > 0 && f[0] == "disk" {
+			disk = true
+			continue
+		}
 		if len(f) < 2 {
+			continue
+		}
+		if disk { // device, blocks, used, available, ...; the first line has words
+			if len(f) >= 5 && measured(f[1]) > 0 {
+				c.DiskGiB, c.DiskTotalGiB = measured(f[2])*kib/gib, measured(f[1])*kib/gib
+			}
 			continue
 		}
 		switch f[0] {
@@ -120,10 +132,6 @@ func parseHost(text string) (c counters, ok bool) {
 			limit = measured(f[1]) / gib
 		case "memory.current":
 			used = measured(f[1]) / gib
-		case "disk": // device, blocks, used, available, ...
-			if len(f) >= 5 {
-				c.DiskGiB, c.DiskTotalGiB = measured(f[3])*kib/gib, measured(f[2])*kib/gib
-			}
 		}
 	}
 	c.MemoryGiB = max(c.MemoryTotalGiB-available, 0)

@@ -70,7 +70,7 @@ func TestPageShowsARun(t *testing.T) {
 		`location.search`: "", `document.cookie`: "", `document.title`: "197/400 tasks, 3 failed · gputrain",
 		`document.querySelector("#budget").textContent`:                                                                             "of $5.00",
 		`document.querySelector("#most").textContent`:                                                                               "at most $4.05 if this program dies now",
-		`document.querySelector("#pools").textContent.includes("4 × L4")`:                                                          "true",
+		`document.querySelector("#pools").textContent.includes("4 × L4")`:                                                           "true",
 		`document.querySelector("#nodes-count").textContent`:                                                                        "4/6 ready",
 		`document.querySelectorAll("#nodes tbody tr").length`:                                                                       "6",
 		`document.querySelector("#nodes tbody tr:nth-child(5)").textContent.includes("apt")`:                                        "true",

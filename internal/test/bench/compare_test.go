@@ -82,6 +82,7 @@ var rows = []row{
 	{"command", oneCommand},
 	{"commands", manyCommands},
 	{"functions", functions},
+	{"watched", watched},
 	{"connect", connect},
 	{"upload", upload},
 	{"files", files},

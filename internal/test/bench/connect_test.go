@@ -55,7 +55,7 @@ func connect(t *testing.T, l *lab) {
 // to close it.
 func (l *lab) openAndClose(t *testing.T, tasks []gputrain.Task, machines ...*machine) ([]float64, error) {
 	start := time.Now()
-	pool, err := l.open(t, gputrain.Spec{}, machines...)
+	pool, err := l.open(t, gputrain.Spec{}, nil, machines...)
 	if err != nil {
 		return nil, err
 	}

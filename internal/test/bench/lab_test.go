@@ -111,7 +111,13 @@ func serveLink() error {
 // pool opens a pool on the machines. It ends with the test.
 func (l *lab) pool(t *testing.T, spec gputrain.Spec, machines ...*machine) *gputrain.Compute {
 	t.Helper()
-	pool, err := l.open(t, spec, machines...)
+	return l.poolWith(t, spec, nil, machines...)
+}
+
+// poolWith opens a pool with options.
+func (l *lab) poolWith(t *testing.T, spec gputrain.Spec, opts []gputrain.Option, machines ...*machine) *gputrain.Compute {
+	t.Helper()
+	pool, err := l.open(t, spec, opts, machines...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +129,9 @@ func (l *lab) pool(t *testing.T, spec gputrain.Spec, machines ...*machine) *gput
 	return pool
 }
 
-func (l *lab) open(t *testing.T, spec gputrain.Spec, machines ...*machine) (*gputrain.Compute, error) {
+func (l *lab) open(t *testing.T, spec gputrain.Spec, opts []gputrain.Option, machines ...*machine) (*gputrain.Compute, error) {
 	spec.Nodes = len(machines)
-	return gputrain.Open(l.ctx, hosts(machines), spec, gputrain.WithResultsDir(t.TempDir()))
+	return gputrain.Open(l.ctx, hosts(machines), spec, append(opts[:len(opts):len(opts)], gputrain.WithResultsDir(t.TempDir()))...)
 }
 
 func hosts(machines []*machine) ssh.Config {

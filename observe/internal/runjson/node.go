@@ -7,43 +7,44 @@ import (
 
 // A Node is an [observe.Node].
 type Node struct {
-	Key           string        `json:"key"`
-	Pool          string        `json:"pool"`
-	Rank          int           `json:"rank"`
-	ID            string        `json:"id"`
-	Name          string        `json:"name"`
-	State         string        `json:"state"`
-	Since         string        `json:"since,omitempty"`
-	Gone          string        `json:"gone,omitempty"`
-	Launched      string        `json:"launched,omitempty"`
-	ReadyAt       string        `json:"readyAt,omitempty"`
-	Provider      string        `json:"provider"`
-	Region        string        `json:"region"`
-	InstanceType  string        `json:"instanceType"`
-	Market        string        `json:"market,omitempty"` // "spot", "on-demand"
-	HourlyUSD     Number        `json:"hourlyUSD"`
-	SpentUSD      *Number       `json:"spentUSD,omitempty"` // set by NodeOf; null unless PriceKnown
-	PriceKnown    bool          `json:"priceKnown"`
-	PublicAddr    string        `json:"publicAddr,omitempty"`
-	PrivateAddr   string        `json:"privateAddr,omitempty"`
-	HostKey       string        `json:"hostKey,omitempty"`
-	HostKeySource string        `json:"hostKeySource,omitempty"`
-	Accelerator   string        `json:"accelerator,omitempty"`
-	OS            string        `json:"os,omitempty"`
-	Arch          string        `json:"arch,omitempty"`
-	VCPUs         int           `json:"vcpus,omitempty"`
-	MemoryGiB     Number        `json:"memoryGiB,omitempty"`
-	Phase         string        `json:"phase,omitempty"`
-	Tasks         []string      `json:"tasks"`
-	Ended         int           `json:"ended"`
-	BusySeconds   *Number       `json:"busySeconds,omitempty"` // set by NodeOf
-	Usage         []Accelerator `json:"usage,omitempty"`
-	Host          *Host         `json:"host,omitempty"`
-	UsageAt       string        `json:"usageAt,omitempty"`
-	Load          []Load        `json:"load,omitempty"`
-	LeaseUntil    string        `json:"leaseUntil,omitempty"`
-	Preempt       string        `json:"preempt,omitempty"`
-	Error         string        `json:"error,omitempty"`
+	Key           string         `json:"key"`
+	Pool          string         `json:"pool"`
+	Rank          int            `json:"rank"`
+	ID            string         `json:"id"`
+	Name          string         `json:"name"`
+	State         string         `json:"state"`
+	Since         string         `json:"since,omitempty"`
+	Gone          string         `json:"gone,omitempty"`
+	Launched      string         `json:"launched,omitempty"`
+	ReadyAt       string         `json:"readyAt,omitempty"`
+	Provider      string         `json:"provider"`
+	Region        string         `json:"region"`
+	InstanceType  string         `json:"instanceType"`
+	Market        string         `json:"market,omitempty"` // "spot", "on-demand"
+	HourlyUSD     Number         `json:"hourlyUSD"`
+	SpentUSD      *Number        `json:"spentUSD,omitempty"` // set by NodeOf; null unless PriceKnown
+	PriceKnown    bool           `json:"priceKnown"`
+	PublicAddr    string         `json:"publicAddr,omitempty"`
+	PrivateAddr   string         `json:"privateAddr,omitempty"`
+	Ports         map[int]string `json:"ports,omitempty"`
+	HostKey       string         `json:"hostKey,omitempty"`
+	HostKeySource string         `json:"hostKeySource,omitempty"`
+	Accelerator   string         `json:"accelerator,omitempty"`
+	OS            string         `json:"os,omitempty"`
+	Arch          string         `json:"arch,omitempty"`
+	VCPUs         int            `json:"vcpus,omitempty"`
+	MemoryGiB     Number         `json:"memoryGiB,omitempty"`
+	Phase         string         `json:"phase,omitempty"`
+	Tasks         []string       `json:"tasks"`
+	Ended         int            `json:"ended"`
+	BusySeconds   *Number        `json:"busySeconds,omitempty"` // set by NodeOf
+	Usage         []Accelerator  `json:"usage,omitempty"`
+	Host          *Host          `json:"host,omitempty"`
+	UsageAt       string         `json:"usageAt,omitempty"`
+	Load          []Load         `json:"load,omitempty"`
+	LeaseUntil    string         `json:"leaseUntil,omitempty"`
+	Preempt       string         `json:"preempt,omitempty"`
+	Error         string         `json:"error,omitempty"`
 }
 
 // NodeOf returns all of a node.
@@ -62,6 +63,12 @@ func NodeOf(n observe.Node) Node {
 	}
 	if n.HostKey != "" {
 		f.HostKeySource = line(n.HostKeySource.String())
+	}
+	for port, addr := range n.Ports {
+		if f.Ports == nil {
+			f.Ports = map[int]string{}
+		}
+		f.Ports[port] = line(addr)
 	}
 	return f
 }
