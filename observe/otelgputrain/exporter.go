@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/log"
-	"go.opentelemetry.io/otel/log/global"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
@@ -73,7 +72,7 @@ func start(src source, c Config) *Exporter {
 		c.Meter = otel.GetMeterProvider()
 	}
 	if c.Logger == nil {
-		c.Logger = global.GetLoggerProvider()
+		c.Logger = otel.GetLoggerProvider()
 	}
 	if c.Parent == nil {
 		c.Parent = context.Background()

@@ -60,7 +60,7 @@ func (s *sink) texts(t *testing.T) (all []string) {
 	t.Helper()
 	add := func(kvs []attribute.KeyValue) {
 		for _, kv := range kvs {
-			all = append(all, string(kv.Key), kv.Value.Emit())
+			all = append(all, string(kv.Key), kv.Value.String())
 		}
 	}
 	for _, one := range s.spans.GetSpans() {
@@ -79,7 +79,7 @@ func (s *sink) texts(t *testing.T) (all []string) {
 		}
 	}
 	for _, r := range s.records.all {
-		all = append(all, r.EventName(), r.Body().Emit())
+		all = append(all, r.EventName(), r.Body().String())
 		r.WalkAttributes(func(kv attribute.KeyValue) bool {
 			add([]attribute.KeyValue{kv})
 			return true
@@ -163,7 +163,7 @@ func TestMetricsHaveNoIDs(t *testing.T) {
 		_, points := pointsOf(t, m)
 		for _, p := range points {
 			for _, kv := range p.attributes.ToSlice() {
-				key, value := string(kv.Key), kv.Value.Emit()
+				key, value := string(kv.Key), kv.Value.String()
 				if !strings.Contains(allowed[key], value) {
 					t.Errorf("%s has the attribute %s=%s", name, key, value)
 				}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/log"
-	"go.opentelemetry.io/otel/log/global"
 	"go.opentelemetry.io/otel/log/noop"
 
 	"github.com/gputrain/gputrain"
@@ -151,10 +151,10 @@ func TestGlobalProviders(t *testing.T) {
 	if err := e.Close(); err != nil || printed != "" {
 		t.Errorf("closing: %v; TRACEPARENT is %q", err, printed)
 	}
-	before := global.GetLoggerProvider()
+	before := otel.GetLoggerProvider()
 	s := newSink()
-	global.SetLoggerProvider(s.Logger)
-	defer global.SetLoggerProvider(before)
+	otel.SetLoggerProvider(s.Logger)
+	defer otel.SetLoggerProvider(before)
 	r := &recorded{}
 	play(r)
 	start(r, Config{}).Close()

@@ -94,7 +94,7 @@ func (s *sink) only(t *testing.T, name string) tracetest.SpanStub {
 func valueOf(all []attribute.KeyValue, key string) string {
 	for _, kv := range all {
 		if string(kv.Key) == key {
-			return kv.Value.Emit()
+			return kv.Value.String()
 		}
 	}
 	return ""

@@ -5,7 +5,7 @@
 #   internal/test/bench/compare.sh [-short] [ROW...]
 #
 #   -short  smaller sizes and fewer turns, to see that it works
-#   ROW     command commands functions connect upload files stdout idle;
+#   ROW     command commands functions watched connect upload files stdout idle;
 #           none means all
 #
 # As root it installs missing programs from Debian's packages. Otherwise, or
