@@ -38,11 +38,16 @@ func findCause(run observe.Run) (cause, bool) {
 	if first < 0 {
 		return c, false
 	}
+	if f := run.Failures[first]; f.Kind == "pool" { // it ended with what a node has failed with
+		if i := slices.IndexFunc(run.Failures[:first], func(e observe.Failure) bool { return isSame(f, e) }); i >= 0 {
+			first = i
+		}
+	}
 	c.First = run.Failures[first]
 	c.Repaired = c.Repaired && !hasNotOpened(run, c.First.Pool)
 	c.Root = rootOf(run.Failures[:first], c.First)
 	for _, f := range run.Failures[first+1:] {
-		if f.Retried || f.Kind == "offer" {
+		if f.Retried || f.Kind == "offer" || f.Kind == "pool" && isSame(f, c.First) {
 			continue
 		}
 		c.Others++
@@ -56,6 +61,11 @@ func findCause(run observe.Run) (cause, bool) {
 // isFinal reports whether a failure is one that the run ended badly with, and that followed from no other one.
 func isFinal(f observe.Failure) bool {
 	return (f.Kind == "task" || f.Kind == "pool" || f.Kind == "training") && !f.Retried && !isEcho(f)
+}
+
+// isSame reports whether a pool has ended with another failure, whose error it has as its own.
+func isSame(pool, f observe.Failure) bool {
+	return pool.Pool == f.Pool && (f.Kind == "node" || f.Kind == "phase") && f.Err != "" && strings.Contains(pool.Err, f.Err)
 }
 
 // hasNotOpened reports whether a pool has ended before it was ready.

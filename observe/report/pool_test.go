@@ -121,7 +121,7 @@ func TestBundleOfAPoolThatDidNotOpen(t *testing.T) {
 	}
 }
 
-// A pool that was refused by every offer has a bundle that says so, whether its events tell or only the error of Open does.
+// A pool that was refused by every offer, or that no offer fits, has a bundle that says so.
 func TestBundleOfARefusedLaunch(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	cloud := sim.New(sim.Options{Quota: -1})
@@ -132,7 +132,7 @@ func TestBundleOfARefusedLaunch(t *testing.T) {
 		want     []string
 	}{
 		{sim.Config{Cloud: cloud}, gputrain.Spec{MaxOffers: 2}, []string{"Failed first: node 0", "quota exceeded", "ask for quota"}},
-		{local.Config{}, gputrain.Spec{VCPUs: 1e6}, []string{"ended before it was ready", "the error that gputrain.Open returned"}},
+		{local.Config{}, gputrain.Spec{VCPUs: 1e6}, []string{"Failed first: pool", "no offers", "vCPUs; the spec asks for"}},
 	} {
 		rec, err := observe.New(observe.Config{})
 		if err != nil {
