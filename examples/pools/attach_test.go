@@ -23,11 +23,11 @@ func TestTakenOver(t *testing.T) {
 	answered(t, "n\n", line("jobs", "lost")...).wants(t, 1, "^$", `Take pool `+id+` over .*was not taken over`)
 
 	jobs := decode[[]jobView](t, pools(t, line("jobs", "lost", "-yes", "-json")...))
-	if len(jobs) != 1 || jobs[0].State != "open" {
+	if len(jobs) != 1 || jobs[0].State != "started" || jobs[0].Name != "work" {
 		t.Fatalf("%+v", jobs)
 	}
 	job := jobs[0].ID
-	answered(t, "yes\n", line("jobs", id)...).wants(t, 0, `(?m)^`+job+` .*open`, "Take pool")
+	answered(t, "yes\n", line("jobs", id)...).wants(t, 0, `(?m)^`+job+` .*started`, "Take pool")
 	pools(t, line("logs", "lost", "none", "-yes")...).wants(t, 1, "^$", `no job "none"; "pools jobs`)
 	pools(t, line("shell", "lost", "7", "-yes")...).wants(t, 1, "^$", "rank")
 

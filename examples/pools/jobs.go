@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain"
@@ -14,7 +15,7 @@ var jobsCommand = &command{
 	name: "jobs", args: "POOL", least: 1, most: 1, summary: "list a pool's tasks",
 	help: `Of a file of events: all tasks with their state, node, time and cost.
 ` + takeoverNote + `
-It lists the tasks whose results no program has taken yet, and takes none of them. One that is open runs or waits.`,
+It lists the tasks whose results no program has taken yet, and takes none of them.`,
 	flags: attachFlags, run: jobs,
 }
 
@@ -64,7 +65,7 @@ func jobs(ctx context.Context, s *session) (err error) {
 
 // jobs returns the jobs of a pool that was taken over.
 func (a *attached) jobs() []jobView {
-	run := a.rec.Run()
+	run := a.seen()
 	known := map[string]jobView{}
 	for _, v := range jobsOf(run) {
 		known[v.ID] = v
@@ -85,6 +86,17 @@ func (a *attached) jobs() []jobView {
 		views = append(views, v)
 	}
 	return views
+}
+
+// seen returns what is known of the pool once the events of its tasks have come, which are those before "ready".
+func (a *attached) seen() observe.Run {
+	for until := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		run := a.rec.Run()
+		ready := slices.ContainsFunc(run.Pools, func(p observe.Pool) bool { return p.ID == a.ID() && !p.ReadyAt.IsZero() })
+		if ready || time.Now().After(until) {
+			return run
+		}
+	}
 }
 
 // jobsOf returns the tasks of a Run.

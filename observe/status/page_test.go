@@ -9,11 +9,11 @@ import (
 	"github.com/gputrain/gputrain/observe"
 )
 
-// TestScreenshots takes pictures of the page, to look at, into the folder that GPUTRAIN_SCREENSHOTS names.
+// TestScreenshots takes pictures of the page, to look at if GPUTRAIN_SCREENSHOTS names a folder for them.
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv("GPUTRAIN_SCREENSHOTS")
 	if dir == "" {
-		t.Skip("GPUTRAIN_SCREENSHOTS names no folder for pictures")
+		dir = t.TempDir()
 	}
 	c := startChromium(t)
 	s := served(t, newFake(starting(aRun(4, 400, time.Now()))))

@@ -94,7 +94,7 @@ func goroutines(c *trial) {
 	if err := p.Close(); err != nil {
 		c.Errorf("Driver.Close: %v", err)
 	}
-	if err := goleak.Find(before); err != nil {
+	if err := c.eventually(eventTimeout, func() error { return goleak.Find(before) }); err != nil {
 		c.Errorf("Driver.Close releases what the driver itself holds; left: %v", err)
 	}
 }

@@ -67,7 +67,7 @@ type phases struct {
 
 func (p *phases) option() gputrain.Option {
 	return gputrain.WithEvents(func(e gputrain.Event) {
-		if e.Phase == "docker" {
+		if e.Kind == gputrain.EventPhase && e.Phase == "docker" {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.states = append(p.states, e.State)
