@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
-	"time"
 )
 
 // begun is a script that says so to the test, prints, and goes on until the file "go" is beside it.
@@ -37,13 +35,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("shell: %d, %s%s", code, out.String(), err.String())
 	}
 
-	ctx, interrupt := context.WithTimeout(t.Context(), 3*time.Second) // as Ctrl-C does
-	defer interrupt()
-	out.Reset()
-	watch := &app{in: strings.NewReader(""), out: &out, err: &err}
-	if code := watch.main(ctx, line("watch", "lost", "-yes", "-json", "-page")); code != 0 || !strings.Contains(out.String(), `"states":["ready"]`) || !strings.Contains(err.String(), "the page is at http://127.0.0.1:") {
-		t.Errorf("watch: %d, %s%s", code, out.String(), err.String())
-	}
+	interrupted(t, `"states":["ready"]`, line("watch", "lost", "-yes", "-json", "-page")...).wants(t, 0, `"states":\["ready"\]`, "the page is at http://127.0.0.1:")
 
 	shell = &app{in: strings.NewReader(`touch "$HOME/go"` + "\n"), out: &out, err: &err}
 	if code := shell.main(t.Context(), line("shell", "lost", "0", "-yes", "-json")); code != 0 || !strings.Contains(out.String(), `"exitCode": 0`) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -88,13 +87,8 @@ func TestFileOfKilledProgram(t *testing.T) {
 	waitFor(t, "the line", func() bool { return strings.Contains(pools(t, "logs", file, "work", "-follow=false").out, "begun") })
 	kill()
 	for _, args := range [][]string{{"watch", file}, {"logs", file, "work"}} {
-		ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Second)
-		defer interrupt()
-		var out, err bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &err}
-		if code := a.main(ctx, args); code != 0 || !strings.Contains(out.String(), map[string]string{"watch": "1 running", "logs": "begun"}[args[0]]) {
-			t.Errorf("%s: %d, %s%s", args, code, out.String(), err.String())
-		}
+		want := map[string]string{"watch": "1 running", "logs": "begun"}[args[0]]
+		interrupted(t, want, args...).wants(t, 0, want, "")
 	}
 	pools(t, "end", "pool", "lost", "-yes", "-state", p.state, "-provider", p.provider()).wants(t, 0, "ended local machine", "^$")
 }

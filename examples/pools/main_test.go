@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,43 @@ func answered(t *testing.T, answer string, args ...string) said {
 	a := &app{in: strings.NewReader(answer), out: &out, err: &err, asks: answer != ""}
 	code := a.main(t.Context(), args)
 	return said{out.String(), err.String(), code}
+}
+
+// interrupted runs a command line that does not end by itself, and interrupts it, as Ctrl-C does, once it has printed a text.
+func interrupted(t *testing.T, once string, args ...string) said {
+	t.Helper()
+	ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer interrupt()
+	out := awaited{text: once, found: interrupt}
+	var err awaited
+	a := &app{in: strings.NewReader(""), out: &out, err: &err}
+	code := a.main(ctx, args)
+	return said{out.String(), err.String(), code}
+}
+
+// An awaited keeps what is written, and calls found once that has a text.
+type awaited struct {
+	text  string
+	found func()
+
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *awaited) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Write(p)
+	if w.found != nil && strings.Contains(w.buf.String(), w.text) {
+		w.found()
+	}
+	return len(p), nil
+}
+
+func (w *awaited) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
 }
 
 // wants checks what was printed, by patterns.

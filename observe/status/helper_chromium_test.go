@@ -157,7 +157,7 @@ func (c *chromium) eval(expression string) string {
 func (c *chromium) await(expression, want string) {
 	c.t.Helper()
 	got := ""
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got = c.eval(expression); got == want {
 			return
 		}
