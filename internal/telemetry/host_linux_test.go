@@ -7,6 +7,7 @@ import (
 	"math"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,18 +88,20 @@ func TestWatchHost(t *testing.T) {
 			}
 			return hostText, nil
 		})
-		up := true
+		var down atomic.Bool
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			WatchHost(ctx, on, func() bool { return up }, time.Second, func(h Host) { told = append(told, h) })
+			WatchHost(ctx, on, func() bool { return !down.Load() }, time.Second, func(h Host) { told = append(told, h) })
 		}()
 		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait()
 		if look != 5 || len(told) != 1 || told[0].CPU != 100 {
 			t.Errorf("%d looks, %+v", look, told)
 		}
-		up = false
+		down.Store(true)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if look != 5 {
 			t.Errorf("a node that is down was asked %d times", look-5)
 		}
