@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
@@ -83,7 +84,7 @@ func openRig(t *testing.T, nodes int, spec gputrain.Spec, runArgs ...string) *ri
 		t.Fatal(err)
 	}
 	for _, n := range r.live() {
-		r.rest[n.Rank] = r.look(t, n)
+		r.rest[n.Rank] = r.lookAtRest(t, n)
 	}
 	return r
 }
@@ -259,6 +260,20 @@ func (r *rig) look(t testing.TB, n gputrain.Node) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// lookAtRest is look once a node has been the same for a while: a shell that is about to become another program has its own name
+// until then.
+func (r *rig) lookAtRest(t testing.TB, n gputrain.Node) string {
+	last := r.look(t, n)
+	for same := 0; same < 2; {
+		time.Sleep(200 * time.Millisecond)
+		now := r.look(t, n)
+		if same++; now != last {
+			last, same = now, 0
+		}
+	}
+	return last
 }
 
 // wantAtRest runs a call and a command on every node, and then checks that the node is as before.
