@@ -253,10 +253,26 @@ func (r *trainRun) Grow(ctx context.Context, want int) ([]training.Node, error) 
 func (r *trainRun) Drop(n training.Node, broken error) {
 	on := n.(trainNode).n
 	r.charge(on.Slots)
-	if broken != nil {
-		fleet.Break(on.Member, broken) // before another task can start there
+	if broken != nil && !fleet.Break(on.Member, broken) { // before another task can start there
+		r.sweep(n)
+		return
 	}
 	r.hold.Drop(on.Slots, broken != nil)
+}
+
+// sweep gives a node back that goes on though it could not be cleaned, as one that cannot be reached: once nothing of the
+// training runs there any more.
+func (r *trainRun) sweep(n training.Node) {
+	slots := n.(trainNode).n.Slots
+	apart := r.hold.Part(slots)
+	if apart == nil { // the pool ends
+		r.hold.Drop(slots, true)
+		return
+	}
+	r.p.running.Go(func() {
+		defer apart.Release()
+		r.host.Sweep(n)
+	})
 }
 
 // release gives all nodes back.

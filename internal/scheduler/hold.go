@@ -96,6 +96,24 @@ func (h *Hold) Drop(n *Node, broken bool) {
 	h.give(n)
 }
 
+// Part moves a node to a hold of its own, so that nothing starts there in between. h never gets it again. It returns nil if h
+// does not have the node, or after Close.
+func (h *Hold) Part(n *Node) *Hold {
+	h.s.lock.Lock()
+	defer h.s.lock.Unlock()
+	if n.hold != h {
+		return nil
+	}
+	other := NewHold(h.s, h.target)
+	if other == nil {
+		return nil
+	}
+	h.avoid[n] = true
+	h.nodes = slices.DeleteFunc(h.nodes, func(had *Node) bool { return had == n })
+	n.hold, other.nodes = other, []*Node{n}
+	return other
+}
+
 // Release gives all nodes back.
 func (h *Hold) Release() {
 	h.s.lock.Lock()

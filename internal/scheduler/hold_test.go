@@ -282,3 +282,39 @@ func TestHoldThatHasEnded(t *testing.T) {
 		h.Release()
 	})
 }
+
+// A node that is set apart from a hold starts no task until its own hold gives it back, and the first hold never gets it again.
+func TestHoldParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTest(t, 2, 1, false)
+		began := make(chan *attempt, 2)
+		h := newHold(s)
+		if err := <-grown(t.Context(), h, 2); err != nil {
+			t.Fatal(err)
+		}
+		b := s.NewBatch(t.Context(), t.Context())
+		newWork(b, 0, 0, Target{}, began)
+		b.Submit()
+		n := h.nodes[0]
+		apart := h.Part(n)
+		if apart == nil || h.Part(n) != nil || len(h.nodes) != 1 {
+			t.Fatalf("it is apart: %v; the hold has %d nodes", apart != nil, len(h.nodes))
+		}
+		h.Drop(n, true) // which it has no more
+		synctest.Wait()
+		if len(began) != 0 {
+			t.Error("a task has started on a node that is set apart")
+		}
+		apart.Release()
+		synctest.Wait()
+		if len(began) != 1 {
+			t.Fatal("no task has started on a node that was given back")
+		}
+		(<-began).end <- None
+		if err := <-grown(t.Context(), h, 2); err == nil {
+			t.Error("the hold has got the node again")
+		}
+		h.Release()
+		b.Close()
+	})
+}

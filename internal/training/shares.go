@@ -16,6 +16,7 @@ import (
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/worker"
 )
@@ -273,6 +274,21 @@ func (t *Config) kill(ctx context.Context, n Node) error {
 		return fmt.Errorf("what was left of the training could not be ended: %w", err)
 	}
 	return nil
+}
+
+const (
+	// A node that answers and does not end what it is told to is asked sweeps times, with a sweepPause between them.
+	sweeps     = 10
+	sweepPause = 30 * time.Second
+)
+
+// Sweep waits until nothing of the training is left on a node, or the node is given up.
+func (t *Training) Sweep(n Node) {
+	for range sweeps {
+		if t.kill(n.Context(), n) == nil || !retry.Sleep(n.Context(), sweepPause) {
+			return
+		}
+	}
 }
 
 // Clean is for the gang.
