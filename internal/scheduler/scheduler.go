@@ -268,6 +268,12 @@ func (s *Scheduler) run(t *Task, n *Node) {
 func (s *Scheduler) work(t *Task, n *Node, slot int) {
 	stack.Reserve()
 	for t != nil {
+		if t.batch.ctx.Err() != nil { // it was given the slot before it was taken out of its queue
+			next := s.pass(n, slot)
+			t.work.Cancelled()
+			t = next
+			continue
+		}
 		t = s.attempt(t, n, slot)
 	}
 }
