@@ -30,7 +30,9 @@ func (p *pool) attempt(u *unit, n *poolNode, slot int) (r Result, failure *TaskE
 		p.spending.Hold(1)
 		defer p.spending.Hold(-1)
 	}
-	return u.result(n, p.attempts.Run(u.batch.context(n), newAttemptNode(n), n.Node.Supervisor(), u.command(n, slot)))
+	c := u.command(n, slot)
+	c.Env = u.env(n) // what Attach has found running has its own
+	return u.result(n, p.attempts.Run(u.batch.context(n), newAttemptNode(n), n.Node.Supervisor(), c))
 }
 
 // call calls a unit's function. Its argument was encoded before it was queued.
@@ -62,7 +64,7 @@ func (n *poolNode) units(slot int) []int {
 // command returns the unit's command, for a slot of a node.
 func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 	return &attempt.Command{
-		Attempt: u.attemptOn(n), NodeID: u.nodeID(n, slot), Args: u.task.Args, Script: u.task.Script, Env: u.env(n),
+		Attempt: u.attemptOn(n), NodeID: u.nodeID(n, slot), Args: u.task.Args, Script: u.task.Script, Env: u.task.Env,
 		Secrets: u.task.Secrets, Stdin: u.task.Stdin, HoldsLease: u.task.HoldsLease, TTY: u.task.TTY,
 		Place: attempt.Place{
 			Node: n.Node.Name(), NodeRank: n.Rank(), Rank: u.rank(), Nodes: max(len(u.members), 1), MasterAddr: u.master(n).Node.Addr(),

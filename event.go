@@ -76,8 +76,7 @@ type Event struct {
 	Offer *Offer
 	// Cost is what the pool costs, for EventCost, and for "closed" and "detached" of EventPool, which alone have its Nodes.
 	Cost *Cost
-	// Spec is what was asked for, without the values of secrets, for "opening" of EventPool. An event of "attaching" has it
-	// too, as the earlier program recorded it. It must not be changed.
+	// Spec is the pool's spec, without the values of secrets: for "opening" and "attaching" of EventPool. It must not be changed.
 	Spec *Spec
 
 	// Epoch is the number of the epoch, for EventTraining, and for EventStep and "lagging" of a training.
@@ -98,7 +97,7 @@ type AttemptEnd struct {
 	ExitCode int
 	// Slot is the slot of the node that it held.
 	Slot int
-	// CostUSD is what all attempts at the task have cost so far, if that is known.
+	// CostUSD is the cost of all attempts at the task so far, or unknown.
 	CostUSD Price
 }
 
@@ -163,7 +162,7 @@ const (
 	// Spec.WaitForCapacity; "settling" while it waits to see what a call without a clean answer has made or, if Err is nil,
 	// until the provider's lists are complete; "launching" while offers refuse, with how many were tried.
 	EventWait
-	// EventTrouble is what goes wrong while no caller waits. State says with what: "audit" if the
+	// EventTrouble reports a failure that no call returns. State says of what: "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
 	// yet; "ledger", "journal", "history" or "ssh config" if these
 	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
@@ -331,69 +330,22 @@ func (ev Event) log(l *slog.Logger) {
 	l.Info(ev.Kind.String(), attrs...)
 }
 
-const (
-	// A transfer that lasts less than transferDelay is not reported.
-	transferDelay = time.Second
-	// transferPause is the time between two events of a transfer.
-	transferPause = 500 * time.Millisecond
-)
-
-// A transferReport emits the events of one transfer.
-type transferReport struct {
-	events *events
-
-	mu        sync.Mutex
-	ev        Event // as it was emitted last
-	began, at time.Time
-	moved     int64 // when an event was emitted last
-	shown     bool
-}
-
 // transfer returns what is told how far a transfer is, and what is called at its end. The event describes it.
 func (e *events) transfer(ev Event) (transfer.Progress, func(error)) {
 	if !e.seen() {
 		return nil, func(error) {}
 	}
 	ev.Kind = EventTransfer
-	now := time.Now()
-	r := &transferReport{events: e, ev: ev, began: now, at: now}
-	return r.progress, r.end
-}
-
-func (r *transferReport) progress(done, total int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	r.ev.Bytes, r.ev.TotalBytes = done, total
-	if now.Sub(r.began) < transferDelay || r.shown && now.Sub(r.at) < transferPause {
-		return
-	}
-	r.emit(now, max(done-r.moved, 0), now.Sub(r.at))
-	r.at, r.moved, r.shown = now, done, true
-}
-
-// end reports the end of a transfer that was reported before.
-func (r *transferReport) end(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.shown {
-		return
-	}
-	r.ev.State = "done"
-	if err != nil {
-		r.ev.State = "failed" // the call, or the task, returns why
-	}
-	now := time.Now()
-	r.emit(now, r.ev.Bytes, now.Sub(r.began))
-}
-
-// emit emits an event, with the rate of so many bytes in a time. r.mu is held.
-func (r *transferReport) emit(now time.Time, bytes int64, took time.Duration) {
-	r.ev.Elapsed, r.ev.BytesPerSecond = now.Sub(r.began), 0
-	if took > 0 {
-		r.ev.BytesPerSecond = float64(bytes) / took.Seconds()
-	}
-	r.events.emit(r.ev)
+	return transfer.Reporting(func(r transfer.Report) {
+		ev.Bytes, ev.TotalBytes, ev.BytesPerSecond, ev.Elapsed = r.Bytes, r.Total, r.PerSecond, r.Elapsed
+		switch {
+		case r.Failed:
+			ev.State = "failed" // the call, or the task, returns why
+		case r.Over:
+			ev.State = "done"
+		}
+		e.emit(ev)
+	})
 }
 
 // An openProgress is how far the opening of a pool has come, by its events. The error of an Open

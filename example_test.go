@@ -1,6 +1,7 @@
 package gputrain_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -188,12 +189,16 @@ func ExampleJob() {
 	pool := start(1)
 	defer pool.Close()
 
-	job := pool.Start(gputrain.Cmd("sleep", "600"))
+	job := pool.Start(gputrain.Script("echo it runs; sleep 600"))
+	line, _ := bufio.NewReader(job.Stdout()).ReadString('\n')
+	fmt.Print(line)
 	job.Cancel()
 	<-job.Done() // the process on the node has ended too
 	_, err := job.Wait()
 	fmt.Println(err)
-	// Output: task 0 on node 0: cancelled
+	// Output:
+	// it runs
+	// task 0 on node 0: cancelled
 }
 
 // This sets a deadline for some calls; the pool goes on.

@@ -97,7 +97,8 @@ func WithEvents(f func(Event)) Option {
 // WithTaskEnv calls f when an attempt at a command is about to start, and adds what it returns to the command's environment:
 // TRACEPARENT, for example. The Event is the one of state "started" that follows, without its Seq and Time. Task.Env and
 // Task.Secrets override it. Names that are no environment variable's, or that gputrain sets itself, are left out. f must return
-// soon: the attempt waits for it. Functions share one process, and have no environment of their own.
+// soon: the attempt waits for it. Functions share one process, and have no
+// environment of their own; the processes of a [Training] are not asked for.
 func WithTaskEnv(f func(Event) map[string]string) Option {
 	return func(o *options) { o.taskEnv = f }
 }

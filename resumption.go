@@ -181,7 +181,7 @@ func (n *poolNode) takeTask(f supervisor.Found, found attemptFound) {
 			defer p.spending.Hold(-1)
 		}
 		c := u.command(n, slot)
-		c.NodeID = f.ID
+		c.NodeID, c.Started = f.ID, func() {} // which was reported
 		result, failure, release, _ := u.result(n, p.attempts.Resume(u.batch.context(n), newAttemptNode(n), n.Node.Supervisor(), c, t.pending.Since()))
 		if !f.Over { // a command that is over has no slot
 			p.fleet.Tasks.Free(n.Slots, slot)

@@ -271,7 +271,7 @@ func (r *trainRun) sweep(n training.Node) {
 	}
 	r.p.running.Go(func() {
 		defer apart.Release()
-		r.host.Sweep(n)
+		training.Sweep(r.host, n)
 	})
 }
 

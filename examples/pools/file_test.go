@@ -52,7 +52,7 @@ func TestFileOfLivingProgram(t *testing.T) {
 	pools(t, "watch", file, "-page").wants(t, 2, "^$", "status.Serve")
 	pools(t, "shell", file, "0").wants(t, 2, "^$", "is a file")
 
-	followed, watched := make(chan said), make(chan said)
+	followed, watched := make(chan printed), make(chan printed)
 	go func() { followed <- pools(t, "logs", file, job.ID()) }()
 	go func() { watched <- pools(t, "watch", file) }()
 	time.Sleep(100 * time.Millisecond) // so that they are likely to wait; they say the same if not

@@ -135,29 +135,29 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A said is what a command line has printed.
-type said struct {
+// A printed is the output of a command line, with its exit status.
+type printed struct {
 	out, err string
 	code     int
 }
 
 // pools runs a command line.
-func pools(t *testing.T, args ...string) said {
+func pools(t *testing.T, args ...string) printed {
 	t.Helper()
 	return answered(t, "", args...)
 }
 
 // answered runs a command line with a person's answer, or without a person if that is empty.
-func answered(t *testing.T, answer string, args ...string) said {
+func answered(t *testing.T, answer string, args ...string) printed {
 	t.Helper()
 	var out, err bytes.Buffer
 	a := &app{in: strings.NewReader(answer), out: &out, err: &err, asks: answer != ""}
 	code := a.main(t.Context(), args)
-	return said{out.String(), err.String(), code}
+	return printed{out.String(), err.String(), code}
 }
 
 // interrupted runs a command line that does not end by itself, and interrupts it, as Ctrl-C does, once it has printed a text.
-func interrupted(t *testing.T, once string, args ...string) said {
+func interrupted(t *testing.T, once string, args ...string) printed {
 	t.Helper()
 	ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer interrupt()
@@ -165,7 +165,7 @@ func interrupted(t *testing.T, once string, args ...string) said {
 	var err awaited
 	a := &app{in: strings.NewReader(""), out: &out, err: &err}
 	code := a.main(ctx, args)
-	return said{out.String(), err.String(), code}
+	return printed{out.String(), err.String(), code}
 }
 
 // An awaited keeps what is written, and calls found once that has a text.
@@ -194,7 +194,7 @@ func (w *awaited) String() string {
 }
 
 // wants checks what was printed, by patterns.
-func (s said) wants(t *testing.T, code int, out, err string) {
+func (s printed) wants(t *testing.T, code int, out, err string) {
 	t.Helper()
 	wrong := s.code != code
 	for _, of := range [][2]string{{out, s.out}, {err, s.err}} {
@@ -209,7 +209,7 @@ func (s said) wants(t *testing.T, code int, out, err string) {
 }
 
 // decode reads JSON.
-func decode[T any](t *testing.T, s said) (v T) {
+func decode[T any](t *testing.T, s printed) (v T) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(s.out))
 	d.DisallowUnknownFields()

@@ -23,7 +23,7 @@ func NewPrinter(stdout, stderr io.Writer, raw bool, secrets *Redactor) *Printer 
 	return &Printer{stdout: stdout, stderr: stderr, raw: raw, secrets: secrets}
 }
 
-// A Source is what prints. Label is how the printer names it.
+// A Source identifies a task, a phase or a node that prints. Each of its lines begins with its Label.
 type Source struct {
 	Label      string
 	Node       int // the node's rank, or -1
@@ -46,8 +46,8 @@ func (p *Printer) Tell(told func(Line)) { p.told = told }
 // Live reports whether anything is shown, or told.
 func (p *Printer) Live() bool { return p.stdout != nil || p.stderr != nil || p.told != nil }
 
-// Lines returns the two streams of one source, whose lines begin with "[label] ". A stream that nobody sees is nil, and a nil
-// one discards what is written to it.
+// Lines returns the two streams of a source. Each line begins with "[label] ". A stream without a writer or a taker is nil: it
+// discards what is written to it.
 func (p *Printer) Lines(from Source) (stdout, stderr *Lines) {
 	return p.lines(from, p.stdout, false), p.lines(from, p.stderr, true)
 }

@@ -37,7 +37,7 @@ var ncclResults = []ncclResult{
 	{8, regexp.MustCompile(`(?i)ncclTimeout|Watchdog caught collective operation timeout`), "a rank was late, or called another collective than the others: see the stacks and the files nccl_trace_rank_*"},
 }
 
-// sharedMemory is what NCCL prints before its result if /dev/shm is full.
+// sharedMemory is a line of NCCL. It prints the line if /dev/shm is full, before its result.
 var sharedMemory = regexp.MustCompile(`posix_fallocate.*No space left|/dev/shm/nccl.*No space left|No space left.*/dev/shm`)
 
 // NCCL returns the result of NCCL that an output names, or 0. The words of a peer's end, 6, count only if there are no others.

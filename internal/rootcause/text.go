@@ -33,7 +33,8 @@ var peers = regexp.MustCompile(`(?i)Connection reset by peer|Connection closed b
 	`RendezvousConnectionError|heartbeat timeout|` +
 	`(ORTE|PRTE) has lost communication|peer process has unexpectedly disconnected`)
 
-// closing is what torchrun prints when it ends its processes. It is a word of a peer only if none of them had failed.
+// closing is a line of torchrun. It prints the line when it ends its processes. If none of them has failed, the failure is
+// that of a peer.
 var closing = regexp.MustCompile(`Sending process \d+ closing signal`)
 
 // timeouts are those of peers that waited. A process that hangs prints none of them.

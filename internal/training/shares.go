@@ -282,8 +282,8 @@ const (
 	sweepPause = 30 * time.Second
 )
 
-// Sweep waits until nothing of the training is left on a node, or the node is given up.
-func (t *Training) Sweep(n Node) {
+// Sweep waits until nothing of a training is left on a node, or the node is given up.
+func Sweep(t *Training, n Node) {
 	for range sweeps {
 		if t.kill(n.Context(), n) == nil || !retry.Sleep(n.Context(), sweepPause) {
 			return
