@@ -104,3 +104,34 @@ func ExamplePools() {
 	// <nil>
 	// 0 <nil>
 }
+
+// One pool that a program has left is ended, and all others are left alone.
+func ExampleStateDir_ReapPool() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "state-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	state := gputrain.StateDir(dir)
+	var ids []string
+	for range 2 {
+		pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{}, gputrain.WithStateDir(dir))
+		if err != nil {
+			log.Fatal(err)
+		}
+		id, err := pool.Detach()
+		if err != nil {
+			log.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	ended, err := state.ReapPool(ctx, ids[0], local.Config{})
+	fmt.Println(len(ended) > 0, err)
+	left, err := state.Pools()
+	fmt.Println(len(left), left[0].ID == ids[1], err)
+	state.ReapPool(ctx, ids[1], local.Config{})
+	// Output:
+	// true <nil>
+	// 1 true <nil>
+}

@@ -184,10 +184,9 @@ func (p *pool) newPrograms() *program.Programs {
 // shown returns a spec for an event: without the values of secrets.
 func shown(s Spec) *Spec {
 	s.Image.DockerPassword = ""
-	if s.Secrets = maps.Clone(s.Secrets); s.Secrets != nil {
-		for name := range s.Secrets {
-			s.Secrets[name] = ""
-		}
+	s.Secrets = maps.Clone(s.Secrets)
+	for name := range s.Secrets {
+		s.Secrets[name] = ""
 	}
 	return &s
 }

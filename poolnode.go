@@ -83,9 +83,6 @@ func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed time.Durat
 }
 
 func (n *poolNode) Progressed(phase string, p bootstrap.Progress) {
-	if !n.p.events.seen() {
-		return
-	}
 	ev := n.event(EventProgress, "")
 	ev.Phase, ev.Progress = phase, Progress(p)
 	n.p.events.emit(ev)

@@ -33,12 +33,41 @@ func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
 
 // Reap is [Reap] with the ledgers of this folder.
 func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
-	if len(providers) == 0 {
-		return nil, &Error{Op: "reap", Kind: ErrInvalid, Err: errors.New("no provider is given: whose machines are to be looked for?")}
-	}
 	dir, err := d.open()
 	if err != nil {
 		return nil, err
+	}
+	return reap(ctx, dir, "", providers)
+}
+
+// ReapPool is Reap for one pool, by the ID of its ledger in this folder: it touches nothing else. The error is [ErrNotFound]
+// if there is no such ledger, [ErrInUse] if the pool's program is alive, and [ErrInvalid] if none of the providers is the
+// pool's.
+func (d StateDir) ReapPool(ctx context.Context, pool string, providers ...Provider) ([]Resource, error) {
+	dir, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	snap, err := dir.Read(pool)
+	switch {
+	case errors.Is(err, ledger.ErrUnknown):
+		return nil, &Error{Op: "reap", Err: fmt.Errorf("%w: %q", errNoLedger, pool)}
+	case err != nil:
+		return nil, inventory.LedgerError("reap", err)
+	case snap.InUse:
+		return nil, &Error{Provider: snap.Provider, Op: "reap", Kind: ErrInUse, Err: fmt.Errorf("%s: %s", pool, snap.Holder), Hint: "Attach with WithTakeover takes it from that program"}
+	}
+	ended, err := reap(ctx, dir, pool, providers)
+	if _, unknown := dir.Read(pool); err == nil && unknown == nil {
+		return ended, &Error{Op: "reap", Kind: ErrInvalid, Err: fmt.Errorf("%s is a pool of %s, in an account that is none of the given ones", pool, snap.Provider)}
+	}
+	return ended, err
+}
+
+// reap ends what dead programs have left, of one pool if only is its ID.
+func reap(ctx context.Context, dir *ledger.Dir, only string, providers []Provider) ([]Resource, error) {
+	if len(providers) == 0 {
+		return nil, &Error{Op: "reap", Kind: ErrInvalid, Err: errors.New("no provider is given: whose machines are to be looked for?")}
 	}
 	all, errs := flatten("reap", providers)
 	var accounts []inventory.Account
@@ -51,7 +80,9 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 		defer a.Driver.Close()
 		accounts = append(accounts, a)
 	}
-	ended, err := inventory.NewReaper(dir, accounts, leaveHost).Run(ctx)
+	reaper := inventory.NewReaper(dir, accounts, leaveHost)
+	reaper.OnlyPool(only)
+	ended, err := reaper.Run(ctx)
 	return ended, errors.Join(append(errs, err)...)
 }
 

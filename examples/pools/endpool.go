@@ -34,41 +34,17 @@ func endPool(ctx context.Context, s *session, name string) error {
 	if !agreed {
 		return s.nothingEnded(endView{Pools: views})
 	}
-	alone, err := s.isAlone(ctx, r, provider)
-	switch {
-	case err != nil:
-		return err
-	case alone:
-		ended, err := s.dir().Reap(ctx, provider)
+	if isDead(r) {
+		ended, err := s.dir().ReapPool(ctx, r.ID, provider)
 		return s.report(endView{Pools: views}, ended, err)
-	case r.State == gputrain.PoolLeaking:
-		return fmt.Errorf("pool %s was being ended, which only \"pools end left\" completes, with what else dead programs have left", r.ID)
 	}
 	return s.closePool(ctx, r, provider, views)
-}
-
-// isAlone reports whether a dead pool is all that Reap may find at its provider.
-func (s *session) isAlone(ctx context.Context, r gputrain.PoolRecord, provider gputrain.Provider) (bool, error) {
-	if !isDead(r) || isGroup(r) {
-		return false, nil
-	}
-	pools, err := s.dir().Pools()
-	if err != nil {
-		return false, err
-	}
-	for _, p := range pools {
-		if p.ID != r.ID && isDead(p) && (p.Provider == r.Provider || isGroup(p)) {
-			return false, nil
-		}
-	}
-	others, err := strays(ctx, s, []gputrain.Provider{provider})
-	return len(others) == 0, err
 }
 
 // isGroup reports whether a pool's provider is made of others.
 func isGroup(r gputrain.PoolRecord) bool { return r.Provider == cheapest || r.Provider == firstOf }
 
-// closePool takes a pool over and closes it.
+// closePool takes the pool of a living program over, and closes it.
 func (s *session) closePool(ctx context.Context, r gputrain.PoolRecord, provider gputrain.Provider, views []poolView) error {
 	held, err := listAll(ctx, []gputrain.Provider{provider}, r.ID)
 	if err != nil {
@@ -76,7 +52,7 @@ func (s *session) closePool(ctx context.Context, r gputrain.PoolRecord, provider
 	}
 	a, err := s.take(ctx, r, provider)
 	if err != nil {
-		return fmt.Errorf("%w; \"pools end left\" ends the pools of dead programs without taking them over", err)
+		return err
 	}
 	err = a.Close()
 	var leak *gputrain.LeakError
