@@ -34,7 +34,8 @@ func (e *conflict) Error() string {
 	return fmt.Sprintf("%s and %s have different content in %q: each node must write its own file names; this checkpoint is not kept", e.first, e.second, e.name)
 }
 
-// next returns the newest whole checkpoint of a look that is not here, if it is newer than all that are.
+// next returns the newest whole checkpoint of a look that is not here, if it is newer than all that are, and than the one
+// that is being copied.
 func (k *Keeper) next(found []seen) (seen, bool) {
 	newest, any := k.store.newest()
 	for i := len(found) - 1; i >= 0; i-- {
@@ -46,9 +47,12 @@ func (k *Keeper) next(found []seen) (seen, bool) {
 			continue
 		}
 		k.mu.Lock()
-		skip := k.refused[s.name] || k.copying == s.name
+		refused, copying := k.refused[s.name], k.copying == s.name
 		k.mu.Unlock()
-		if !skip {
+		if copying {
+			break // those before it are not needed
+		}
+		if !refused {
 			return *s, true
 		}
 	}

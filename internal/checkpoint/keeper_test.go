@@ -210,13 +210,20 @@ func TestNewerReplaces(t *testing.T) {
 	k, r := newKeeper(t, Config{Keep: 5})
 	restore(t, k, "", n)
 	hold := make(chan struct{})
-	var running atomic.Int32
+	var running, looks atomic.Int32
 	files.set(func(op string) error {
+		if op == "script" {
+			looks.Add(1)
+		}
 		if strings.HasPrefix(op, "fetch") {
 			if running.Add(1) > 1 {
 				t.Error("two are copied at once")
 			}
 			<-hold
+			before := looks.Load()
+			for end := time.Now().Add(5 * time.Second); looks.Load() < before+2 && time.Now().Before(end); { // they queue no older one
+				time.Sleep(time.Millisecond)
+			}
 			running.Add(-1)
 		}
 		return nil
@@ -230,7 +237,8 @@ func TestNewerReplaces(t *testing.T) {
 			until(t, func() bool { return running.Load() == 1 })
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // some looks
+	before := looks.Load()
+	until(t, func() bool { return looks.Load() > before+1 }) // the look that saw step-4 has queued it
 	close(hold)
 	until(t, func() bool { _, step := k.Newest(); return step == 4 })
 	stop()
