@@ -160,7 +160,8 @@ const (
 	EventProgress
 	// EventWait says what the pool waits for, as Err: "capacity" while nodes wait for room, quota or a price, see
 	// Spec.WaitForCapacity; "settling" while it waits to see what a call without a clean answer has made or, if Err is nil,
-	// until the provider's lists are complete; "launching" while offers refuse, with how many were tried.
+	// until the provider's lists are complete; "launching" while offers refuse, with how many were tried; "machine" with each
+	// new reason that the provider gives for a Node's machine that has not come up, such as its place in a queue.
 	EventWait
 	// EventTrouble reports a failure that no call returns. State says of what: "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
@@ -247,7 +248,7 @@ func (e *events) emit(ev Event) {
 		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
 	}
 	switch ev.Kind {
-	case EventPool, EventCost, EventOffer, EventWait, EventTrouble:
+	case EventPool, EventCost, EventOffer, EventTrouble:
 		ev.Node = -1
 	}
 	e.mu.Lock()
@@ -380,7 +381,7 @@ func (g *openProgress) note(ev Event) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if ev.Kind == EventWait {
+	if ev.Kind == EventWait && ev.Node < 0 {
 		g.wait = ev
 		if ev.State == "capacity" {
 			g.doing = "waiting for capacity"

@@ -29,7 +29,7 @@ func (r reporter) Changed(c fleet.Change) {
 
 // Launching is for a fleet that tries one offer after another.
 func (r reporter) Launching(err error) {
-	r.p.events.emit(Event{Kind: EventWait, State: "launching", Err: err})
+	r.p.events.emit(Event{Kind: EventWait, State: "launching", Node: -1, Err: err})
 }
 
 func (r reporter) Preemption(rank int, what string, elapsed time.Duration, err error) {
@@ -77,11 +77,11 @@ func (r reporter) Trouble(about string, err error) {
 }
 
 func (r reporter) Waiting(why error, since, until time.Time) {
-	r.p.events.emit(Event{Kind: EventWait, State: "capacity", Err: why, Elapsed: time.Since(since), Until: until})
+	r.p.events.emit(Event{Kind: EventWait, State: "capacity", Node: -1, Err: why, Elapsed: time.Since(since), Until: until})
 }
 
 func (r reporter) Settling(why error, until time.Time) {
-	r.p.events.emit(Event{Kind: EventWait, State: "settling", Err: why, Until: until})
+	r.p.events.emit(Event{Kind: EventWait, State: "settling", Node: -1, Err: why, Until: until})
 }
 
 func (r reporter) Lost(err error) { r.p.finish(err) }

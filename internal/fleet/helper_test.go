@@ -124,6 +124,7 @@ func (r *testReports) Waiting(why error, since, until time.Time) {
 type testGuest struct{}
 
 func (testGuest) Phase(string, bootstrap.State, time.Duration)     {}
+func (testGuest) Pending(string)                                   {}
 func (testGuest) Progressed(string, bootstrap.Progress)            {}
 func (testGuest) Sending() (transfer.Progress, func(error))        { return nil, func(error) {} }
 func (testGuest) Bootstrapped(bootstrap.Base)                      {}

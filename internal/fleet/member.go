@@ -45,8 +45,9 @@ type Member struct {
 // A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
 // Its methods are called without the fleet's lock.
 type Guest interface {
-	// Phase, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// Pending, Phase, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.
+	Pending(reason string)
 	Phase(phase string, state bootstrap.State, elapsed time.Duration)
 	Progressed(phase string, p bootstrap.Progress)
 	Sending() (progress transfer.Progress, end func(error))

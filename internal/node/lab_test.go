@@ -181,6 +181,8 @@ func (l *lab) Phase(phase string, state bootstrap.State, _ time.Duration) {
 
 func (l *lab) Renewed() {}
 
+func (l *lab) Pending(reason string) { l.called("pending: " + reason) }
+
 func (l *lab) Progressed(string, bootstrap.Progress) {}
 
 func (l *lab) Bootstrapped(bootstrap.Base) { l.called("bootstrapped") }

@@ -61,19 +61,21 @@ func TestSmallMachineIsRefused(t *testing.T) {
 func TestStartup(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state driver.InstanceState
+		given error // Instance.FailureKind
 		kind  error
 		want  string
 		after time.Duration // at the earliest
 	}{
-		"failed":    {driver.InstanceFailed, driver.ErrNoCapacity, "acme: launch p-0: no capacity: the machine is failed: the reason", 0},
-		"preempted": {driver.InstancePreempted, driver.ErrPreempted, "the machine is preempted", 0},
-		"stopped":   {driver.InstanceStopped, driver.ErrNoCapacity, "the machine is stopped before it came up", stoppedPatience},
-		"pending":   {driver.InstancePending, driver.ErrUnavailable, "not up within 10m0s: the machine is pending (the provider reports that the machine is pending: the reason)", driver.DefaultProvisionTimeout},
+		"failed":    {driver.InstanceFailed, nil, driver.ErrNoCapacity, "acme: launch p-0: no capacity: the machine is failed: the reason", 0},
+		"refused":   {driver.InstanceFailed, driver.ErrQuota, driver.ErrQuota, "acme: launch p-0: quota exceeded: the machine is failed: the reason", 0},
+		"preempted": {driver.InstancePreempted, nil, driver.ErrPreempted, "the machine is preempted", 0},
+		"stopped":   {driver.InstanceStopped, nil, driver.ErrNoCapacity, "the machine is stopped before it came up", stoppedPatience},
+		"pending":   {driver.InstancePending, nil, driver.ErrUnavailable, "not up within 10m0s: the machine is pending (the provider reports that the machine is pending: the reason)", driver.DefaultProvisionTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				l := newLab(t, simnode.Config{})
-				l.cloud.set(func(inst *driver.Instance) { inst.State, inst.StateReason = tt.state, "the reason" }, nil)
+				l.cloud.set(func(inst *driver.Instance) { inst.State, inst.StateReason, inst.FailureKind = tt.state, "the reason", tt.given }, nil)
 				l.run()
 				after, err := l.failed()
 				if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) || after < tt.after || after > tt.after+time.Minute {

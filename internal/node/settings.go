@@ -78,6 +78,8 @@ type Owner interface {
 	Rank() int
 	// WasReady reports whether a node of this rank was ready before this one.
 	WasReady() bool
+	// Pending is called when the provider gives another reason why the machine has not come up yet.
+	Pending(reason string)
 	// Connecting is called when the machine was launched, and Bootstrapping when it was
 	// reached and has what the pool asks for.
 	Connecting()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -36,6 +37,7 @@ type startup struct {
 	node    *Node
 	reach   chan driver.Instance // receives the machine once its SSH server has an address
 	stopped time.Time            // since when the machine is described as stopped; zero if it is not
+	pending string               // the reason that was last given for a pending machine
 
 	mu        sync.Mutex
 	stage     stage
@@ -52,6 +54,7 @@ func (s *startup) watch(inst driver.Instance) {
 			s.reject(why)
 			return
 		}
+		s.tellPending(inst)
 		interval := startupInterval
 		switch {
 		case reached && s.at() >= stageContacted:
@@ -116,9 +119,17 @@ func (s *startup) failures() (all []error) {
 	return all
 }
 
+// tellPending notifies the owner if the reason has changed why the machine is pending.
+func (s *startup) tellPending(inst driver.Instance) {
+	if inst.State == driver.InstancePending && inst.StateReason != "" && inst.StateReason != s.pending {
+		s.pending = inst.StateReason
+		s.node.owner.Pending(inst.StateReason)
+	}
+}
+
 // failed returns why a machine will not come up, or nil.
 func (s *startup) failed(inst driver.Instance) error {
-	kind, state := driver.ErrNoCapacity, inst.State.String()
+	kind, state := cmp.Or(inst.FailureKind, driver.ErrNoCapacity), inst.State.String()
 	switch inst.State {
 	case driver.InstancePreempted:
 		kind = driver.ErrPreempted

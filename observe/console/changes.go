@@ -95,7 +95,7 @@ func (c *changes) text(ev *gputrain.Event) (text, many string) {
 	case gputrain.EventOffer:
 		return offered(ev, state), ""
 	case gputrain.EventWait:
-		text := because("waiting "+state, ev.Err)
+		text := because(node+"waiting "+state, ev.Err)
 		if c.waiting[ev.Pool] == text {
 			return "", ""
 		}

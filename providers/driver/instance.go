@@ -12,6 +12,9 @@ type Instance struct {
 	// State is the machine's state, and StateReason its reason in the provider's words.
 	State       InstanceState
 	StateReason string
+	// FailureKind is one of the Err values, for a machine that will not come up: [ErrQuota] if a queue keeps it
+	// out for good. Nil means [ErrNoCapacity].
+	FailureKind error
 	// PublicAddr and PrivateAddr are addresses without a port. The pool's other nodes reach the
 	// machine by PrivateAddr. Either may be empty.
 	PublicAddr  string

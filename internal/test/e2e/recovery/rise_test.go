@@ -3,6 +3,9 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +98,47 @@ func TestAMachineGoneWhileItIsMadeReadyIsReplaced(t *testing.T) {
 			t.Errorf("the node is %s", n.ID)
 		}
 		c.CloseAndCheck(t, p)
+	})
+}
+
+// What a provider says of a machine that waits in its queue is an event, once for each change; a machine that its queue will
+// never start fails by the kind that the provider gives.
+func TestAQueuedMachineSaysWhatItWaitsFor(t *testing.T) {
+	e2etest.InCloud(t, sim.Options{BootTime: time.Minute}, func(t *testing.T, c *e2etest.SimCloud) {
+		w := &e2etest.Wrapped{Provider: sim.Config{Cloud: c.Cloud}}
+		began, refused := time.Now(), false
+		w.OnDescribe = func(found []driver.Instance) ([]driver.Instance, error) {
+			for i := range found {
+				if found[i].State != driver.InstancePending {
+					continue
+				}
+				if found[i].StateReason = "queued: Priority"; time.Since(began) > 20*time.Second {
+					found[i].StateReason = "queued: Resources"
+				}
+				if refused {
+					found[i].State, found[i].StateReason, found[i].FailureKind = driver.InstanceFailed, "QOSMaxGRESPerUser", driver.ErrQuota
+				}
+			}
+			return found, nil
+		}
+		var said []string
+		p, err := gputrain.Open(t.Context(), w, gputrain.Spec{}, gputrain.WithStateDir(c.State), gputrain.WithEvents(func(e gputrain.Event) {
+			c.Tell(e)
+			if e.Kind == gputrain.EventWait && e.State == "machine" {
+				said = append(said, fmt.Sprintf("node %d, %s: %v", e.Node, e.At.ID, e.Err))
+			}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.CloseAndCheck(t, p)
+		if want := []string{"node 0, i-1: queued: Priority", "node 0, i-1: queued: Resources"}; !slices.Equal(said, want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+		refused = true
+		if _, err := gputrain.Open(t.Context(), w, gputrain.Spec{}, gputrain.WithStateDir(c.State), gputrain.WithEvents(c.Tell)); !errors.Is(err, gputrain.ErrQuota) || !strings.Contains(err.Error(), "QOSMaxGRESPerUser") {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
