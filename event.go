@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ import (
 // An Event is one change: of a pool, a node, a phase of its bootstrap, a task, or what the pool costs. Its Kind says which
 // fields it has beside the first ones.
 type Event struct {
-	// Seq numbers the events of a pool in a program, from 1. Where events were left out, numbers are missing: see
-	// [EventOmitted].
+	// Seq numbers the events of a pool in a program, from 1. If events were left out, numbers are missing: see
+	// [EventOmitted] and [EventProgress].
 	Seq  int64
 	Time time.Time
 	// Pool is the pool's ID.
@@ -56,6 +57,9 @@ type Event struct {
 	// what a node takes over from the image that it was started from, or "bake" for [Bake]'s own. For
 	// EventTransfer of an Image's files it is "files".
 	Phase string
+	// Usual is how long the phase usually takes, for "started" of EventPhase: the median of its last five runs with the same
+	// content, from this state directory. Zero means unknown.
+	Usual time.Duration
 	// Progress is how far a phase has come, for EventProgress.
 	Progress Progress
 	// HostKey and HostKeySource are the node's, as [Node] has them, for EventNode in the
@@ -156,7 +160,8 @@ const (
 	// EventOffer is an offer that is tried for machines: "trying", then "taken" if it has had room for some, or "refused" with
 	// Err.
 	EventOffer
-	// EventProgress is how far a phase has come that can say it: four times a second at most.
+	// EventProgress is how far a phase has come that can say it: four times a second at most. Of those that wait for a slow
+	// function of WithEvents, it gets the newest of each phase.
 	EventProgress
 	// EventWait says what the pool waits for, as Err: "capacity" while nodes wait for room, quota or a price, see
 	// Spec.WaitForCapacity; "settling" while it waits to see what a call without a clean answer has made or, if Err is nil,
@@ -203,6 +208,15 @@ var eventBacklog = output.Backlog[Event]{
 		}
 		return &ev.Omitted
 	},
+	Item: (*Event).item,
+}
+
+// item returns what an EventProgress has the newest report of, and "" for other events.
+func (ev *Event) item() string {
+	if ev.Kind != EventProgress {
+		return ""
+	}
+	return strconv.Itoa(ev.Node) + " " + ev.Phase
 }
 
 func (ev *Event) class() output.Class {
@@ -288,6 +302,7 @@ func (ev Event) log(l *slog.Logger) {
 	add("rank", ev.Node, ev.Node >= 0)
 	add("state", ev.State, ev.State != "")
 	add("phase", ev.Phase, ev.Phase != "")
+	add("usual", ev.Usual, ev.Usual > 0)
 	add("hostKey", ev.HostKey, ev.HostKey != "")
 	add("hostKeySource", ev.HostKeySource.String(), ev.HostKey != "")
 	add("task", ev.Task, ev.Task != "")

@@ -170,13 +170,22 @@ func (p *pool) newPrograms() *program.Programs {
 		Context: p.ctx, Go: p.running.Go, SourceDir: p.opts.sourceDir,
 		Event: func(to crossbuild.Platform, done bool, elapsed time.Duration, err error) {
 			ev := Event{Kind: EventPhase, Node: -1, Phase: "build for " + to.String(), State: "started", Elapsed: elapsed}
+			past := p.opts.stateDir.history()
+			var forgot error
 			switch {
 			case err != nil:
 				ev.State, ev.Err = "failed", err
-			case done:
+			case done && elapsed < time.Second: // it was built before
 				ev.State = "done"
+			case done:
+				ev.State, forgot = "done", past.Ran(ev.Phase, elapsed)
+			default:
+				ev.Usual, forgot = past.Usual(ev.Phase)
 			}
 			p.events.emit(ev)
+			if forgot != nil {
+				reporter{p}.Trouble("history", forgot)
+			}
 		},
 	})
 }

@@ -82,9 +82,9 @@ func (n *poolNode) Pending(reason string) {
 	n.p.events.emit(ev)
 }
 
-func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed time.Duration) {
+func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed, usual time.Duration) {
 	ev := n.event(EventPhase, state.String())
-	ev.Phase, ev.Elapsed = phase, elapsed
+	ev.Phase, ev.Elapsed, ev.Usual = phase, elapsed, usual
 	n.p.events.emit(ev)
 }
 

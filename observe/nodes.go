@@ -114,6 +114,7 @@ func (s *state) phaseChanged(p *pool, ev *gputrain.Event) {
 	}
 	phase.State = ev.State
 	if ev.State == "started" {
+		phase.Usual = ev.Usual
 		if n != nil {
 			n.running[ev.Phase], n.Phase = phase, ev.Phase
 		}

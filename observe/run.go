@@ -197,6 +197,8 @@ type Phase struct {
 	// State is "started", "cached", "done" or "failed".
 	State        string
 	Began, Ended time.Time
+	// Usual is how long it usually takes. Zero means unknown.
+	Usual time.Duration
 	// Progress is how far it has come, if it says so.
 	Progress gputrain.Progress
 	// Lines are the last that it has printed.

@@ -33,6 +33,7 @@ type eventForm struct {
 	Attempt       int                    `json:"attempt,omitzero"`
 	Ended         *gputrain.AttemptEnd   `json:"ended,omitzero"`
 	Phase         string                 `json:"phase,omitzero"`
+	Usual         float64                `json:"usual,omitzero"` // in seconds
 	Progress      gputrain.Progress      `json:"progress,omitzero"`
 	HostKey       string                 `json:"hostKey,omitzero"`
 	HostKeySource gputrain.HostKeySource `json:"hostKeySource,omitzero"`
@@ -107,7 +108,7 @@ func (e Entry) form() entryForm {
 func formOf(ev *gputrain.Event) *eventForm {
 	f := &eventForm{
 		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
-		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Progress: ev.Progress, HostKey: ev.HostKey,
+		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
 		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
 		Cost: ev.Cost, Epoch: ev.Epoch, Omitted: ev.Omitted,
 	}
@@ -185,7 +186,7 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	}
 	ev := &gputrain.Event{
 		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: time.Duration(f.Elapsed * float64(time.Second)), Until: f.Until,
-		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Progress: f.Progress, HostKey: f.HostKey,
+		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Usual: time.Duration(f.Usual * float64(time.Second)), Progress: f.Progress, HostKey: f.HostKey,
 		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
 		Epoch: f.Epoch, Omitted: f.Omitted,
 	}

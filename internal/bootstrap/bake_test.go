@@ -339,9 +339,9 @@ func TestRestore(t *testing.T) {
 	img := Image{Setup: []string{"echo one >>setups; pwd >where"}}
 	run := func(img Image) (events []string) {
 		t.Helper()
-		err := Run(t.Context(), n, nil, img, Options{Baked: "k1", Event: func(phase string, s State, _ time.Duration) {
+		err := Run(t.Context(), n, nil, img, Options{Baked: "k1", Event: func(phase Phase, s State, _ time.Duration) {
 			if s != Started {
-				events = append(events, phase+" "+s.String())
+				events = append(events, phase.Name+" "+s.String())
 			}
 		}})
 		if err != nil {

@@ -171,9 +171,9 @@ func (d *diary) options() Options {
 	return Options{
 		Output:  func(string) io.Writer { return &d.output },
 		release: noUV(),
-		Event: func(phase string, s State, _ time.Duration) {
+		Event: func(phase Phase, s State, _ time.Duration) {
 			if s != Started {
-				d.states = append(d.states, phase+" "+s.String())
+				d.states = append(d.states, phase.Name+" "+s.String())
 			}
 		},
 	}

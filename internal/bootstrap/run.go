@@ -69,7 +69,7 @@ type Options struct {
 	// Output returns the writer for a phase's output, stdout and stderr in order. Nil discards it.
 	Output func(phase string) io.Writer
 	// Event is called by Run's own goroutine with every change of a phase's state.
-	Event func(phase string, state State, elapsed time.Duration)
+	Event func(p Phase, state State, elapsed time.Duration)
 	// Base is called with every base that the node gets. Once Run has succeeded, the last one is that of the node's
 	// tasks.
 	Base func(Base)
@@ -95,7 +95,7 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 		opts.Output = func(string) io.Writer { return io.Discard }
 	}
 	if opts.Event == nil {
-		opts.Event = func(string, State, time.Duration) {}
+		opts.Event = func(Phase, State, time.Duration) {}
 	}
 	if opts.Base == nil {
 		opts.Base = func(Base) {}
@@ -110,19 +110,19 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 		phases = slices.Insert(phases, 0, Phase{Name: BakedPhase, Key: opts.Baked, kind: baked})
 	}
 	for _, p := range phases {
-		opts.Event(p.Name, Started, 0)
+		opts.Event(p, Started, 0)
 		start := time.Now()
 		cached, err := b.do(ctx, p)
 		elapsed := time.Since(start)
 		switch {
 		case err != nil:
-			opts.Event(p.Name, Failed, elapsed)
+			opts.Event(p, Failed, elapsed)
 			err.Elapsed = elapsed
 			return err
 		case cached:
-			opts.Event(p.Name, Cached, elapsed)
+			opts.Event(p, Cached, elapsed)
 		default:
-			opts.Event(p.Name, Done, elapsed)
+			opts.Event(p, Done, elapsed)
 		}
 	}
 	return nil

@@ -144,7 +144,7 @@ func TestTimeout(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Run(ctx, newNode(t), noSync, Image{Setup: []string{"sleep 600"}}, Options{
-		Event: func(_ string, s State, _ time.Duration) {
+		Event: func(_ Phase, s State, _ time.Duration) {
 			if s == Started {
 				time.AfterFunc(50*time.Millisecond, cancel)
 			}
@@ -183,9 +183,9 @@ func TestFiles(t *testing.T) {
 				t.Errorf("entries %+v", entries)
 			}
 			return answer, fails
-		}, img, Options{Event: func(phase string, s State, _ time.Duration) {
+		}, img, Options{Event: func(phase Phase, s State, _ time.Duration) {
 			if s != Started {
-				states = append(states, phase+" "+s.String())
+				states = append(states, phase.Name+" "+s.String())
 			}
 		}})
 	}

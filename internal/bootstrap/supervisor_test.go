@@ -201,7 +201,7 @@ func TestOverSSHCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err := Run(ctx, node, noSync, Image{Setup: []string{"sleep 600"}}, Options{
-		Event: func(_ string, s State, _ time.Duration) {
+		Event: func(_ Phase, s State, _ time.Duration) {
 			if s == Started {
 				cancel()
 			}

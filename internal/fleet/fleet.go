@@ -96,13 +96,17 @@ type Reporter interface {
 	Waiting(why error, since, until time.Time)
 }
 
-// A History remembers machines for later pools.
+// A History remembers machines and phases for later pools.
 type History interface {
 	// Failed is called with the offer of a machine that did not come up, or was not what the offer
 	// promised.
 	Failed(o driver.Offer, why error) error
 	// Booted is called with the offer of a machine that came up, and how long that took.
 	Booted(o driver.Offer, took time.Duration) error
+	// Ran is called with what identifies the work of a phase that was done, and how long it took; Usual returns how long
+	// it usually takes, or 0.
+	Ran(phase string, took time.Duration) error
+	Usual(phase string) (time.Duration, error)
 }
 
 // A Change is the state of a member, and what went wrong with it, if anything.

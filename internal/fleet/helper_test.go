@@ -123,17 +123,17 @@ func (r *testReports) Waiting(why error, since, until time.Time) {
 // testGuest runs nothing on a member.
 type testGuest struct{}
 
-func (testGuest) Phase(string, bootstrap.State, time.Duration)     {}
-func (testGuest) Pending(string)                                   {}
-func (testGuest) Progressed(string, bootstrap.Progress)            {}
-func (testGuest) Sending() (transfer.Progress, func(error))        { return nil, func(error) {} }
-func (testGuest) Bootstrapped(bootstrap.Base)                      {}
-func (testGuest) Leased(string, string)                            {}
-func (testGuest) Resume([]supervisor.Found) (bootstrap.Base, bool) { return bootstrap.Base{}, false }
-func (testGuest) Join(bool) error                                  { return nil }
-func (testGuest) TakenOver(error) bool                             { return false }
-func (testGuest) Failure(err error) error                          { return err }
-func (testGuest) Close()                                           {}
+func (testGuest) Phase(string, bootstrap.State, time.Duration, time.Duration) {}
+func (testGuest) Pending(string)                                              {}
+func (testGuest) Progressed(string, bootstrap.Progress)                       {}
+func (testGuest) Sending() (transfer.Progress, func(error))                   { return nil, func(error) {} }
+func (testGuest) Bootstrapped(bootstrap.Base)                                 {}
+func (testGuest) Leased(string, string)                                       {}
+func (testGuest) Resume([]supervisor.Found) (bootstrap.Base, bool)            { return bootstrap.Base{}, false }
+func (testGuest) Join(bool) error                                             { return nil }
+func (testGuest) TakenOver(error) bool                                        { return false }
+func (testGuest) Failure(err error) error                                     { return err }
+func (testGuest) Close()                                                      {}
 
 // A testFleet is a fleet with the test's own machines and reports.
 type testFleet struct {

@@ -45,10 +45,11 @@ type Member struct {
 // A Guest runs a pool's tasks on a member's machine, and is notified of what happens to the node.
 // Its methods are called without the fleet's lock.
 type Guest interface {
-	// Pending, Phase, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// Phase is called when a phase changes its state, with how long it has run and usually runs, if that is known.
+	Phase(name string, state bootstrap.State, elapsed, usual time.Duration)
+	// Pending, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.
 	Pending(reason string)
-	Phase(phase string, state bootstrap.State, elapsed time.Duration)
 	Progressed(phase string, p bootstrap.Progress)
 	Sending() (progress transfer.Progress, end func(error))
 	Bootstrapped(base bootstrap.Base)
@@ -248,6 +249,18 @@ func (o *owner) enter(s State) {
 	o.member.fleet.config.Lock.Lock()
 	defer o.member.fleet.config.Lock.Unlock()
 	o.member.enter(s, nil)
+}
+
+// Phase tells the guest how long the phase usually takes, and remembers how long it took.
+func (o *owner) Phase(p bootstrap.Phase, state bootstrap.State, elapsed time.Duration) {
+	var usual time.Duration
+	if state == bootstrap.Started {
+		usual = o.member.usual(p)
+	}
+	o.Guest.Phase(p.Name, state, elapsed, usual)
+	if state == bootstrap.Done {
+		o.member.rememberPhase(p, elapsed)
+	}
 }
 
 // Renewed reports the state of a ready node once more, since its lease ends later now.

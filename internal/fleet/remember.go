@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -61,6 +62,25 @@ func (m *Member) rememberBoot() {
 	if m.isRemembered() && !m.Node.Resumed() && !m.Node.Capabilities().Adopts {
 		m.remember(func(h History) error { return h.Booted(offer, took) })
 	}
+}
+
+// rememberPhase notes how long a phase took.
+func (m *Member) rememberPhase(p bootstrap.Phase, took time.Duration) {
+	if m.fleet.config.History != nil {
+		m.remember(func(h History) error { return h.Ran(p.Key, took) })
+	}
+}
+
+// usual returns how long a phase usually takes, or 0.
+func (m *Member) usual(p bootstrap.Phase) time.Duration {
+	if m.fleet.config.History == nil {
+		return 0
+	}
+	usual, err := m.fleet.config.History.Usual(p.Key)
+	if err != nil {
+		m.fleet.config.Reporter.Trouble("history", err)
+	}
+	return usual
 }
 
 // remember changes the history, and waits for nothing. What cannot be remembered is a hint less.

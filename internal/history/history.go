@@ -1,5 +1,5 @@
 // Package history remembers across pools what became of machines: which did not come up, and how long
-// others took; and what providers have last offered. These are small files in the state directory.
+// others took; how long phases took; and what providers have last offered. These are small files in the state directory.
 // Whatever is wrong with them, a pool opens without them.
 package history
 
@@ -34,6 +34,8 @@ const (
 	placeFailures = 2
 	// Boot times are remembered for bootFor.
 	bootFor = 30 * 24 * time.Hour
+	// The last phaseRuns runs of a phase are remembered for phaseFor.
+	phaseRuns, phaseFor = 5, 90 * 24 * time.Hour
 
 	// The file has at most maxEntries entries, and maxBytes bytes.
 	maxEntries, maxBytes = 2000, 1 << 20
@@ -43,7 +45,7 @@ const (
 	maxReason = 300
 )
 
-// An entry is what is known of one machine, or of the machines of one place.
+// An entry is what is known of one machine, of the machines of one place, or of one phase.
 type entry struct {
 	// Failures is the number of machines in a row that failed, the last one At and for the Reason.
 	Failures int           `json:",omitempty"`
@@ -51,11 +53,14 @@ type entry struct {
 	Reason   string        `json:",omitempty"`
 	Boot     time.Duration `json:",omitempty"` // of the last one that came up
 	BootAt   time.Time     `json:",omitzero"`
+
+	Runs  []time.Duration `json:",omitempty"` // of a phase, the newest last
+	RunAt time.Time       `json:",omitzero"`
 }
 
 // isOver reports whether nothing of the entry counts any longer.
 func (e entry) isOver(key string, now time.Time) bool {
-	return !e.fails(key, now, 1) && now.Sub(e.BootAt) >= bootFor
+	return !e.fails(key, now, 1) && now.Sub(e.BootAt) >= bootFor && now.Sub(e.RunAt) >= phaseFor
 }
 
 // fails reports whether there were so many failures in a row, the last one not too long ago.
@@ -69,10 +74,7 @@ func (e entry) fails(key string, now time.Time, least int) bool {
 
 // last returns when something was last added to the entry.
 func (e entry) last() time.Time {
-	if e.BootAt.After(e.At) {
-		return e.BootAt
-	}
-	return e.At
+	return slices.MaxFunc([]time.Time{e.At, e.BootAt, e.RunAt}, time.Time.Compare)
 }
 
 const hostMark = " host "
@@ -138,7 +140,8 @@ func (b *Book) Forget(offers ...driver.Offer) error {
 		}
 		for _, key := range keys {
 			if e, known := all[key]; known {
-				all[key] = entry{Boot: e.Boot, BootAt: e.BootAt}
+				e.Failures, e.At, e.Reason = 0, time.Time{}, ""
+				all[key] = e
 			}
 		}
 	})

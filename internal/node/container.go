@@ -50,19 +50,20 @@ func (c *container) begin() error {
 	n := c.node
 	phases := n.settings.Output.Phases(fmt.Sprintf("node %d", n.owner.Rank()), n.owner.Rank())
 	defer phases.Flush()
-	n.owner.Phase(docker.Phase, bootstrap.Started, 0)
+	phase := bootstrap.Phase{Name: docker.Phase, Key: docker.Phase + " " + n.settings.Docker.Reference.String()}
+	n.owner.Phase(phase, bootstrap.Started, 0)
 	start := time.Now()
 	cached, failed := c.start(progressing(n, docker.Phase, phases.Writer(docker.Phase)))
 	elapsed := time.Since(start)
 	switch {
 	case failed != nil:
-		n.owner.Phase(docker.Phase, bootstrap.Failed, elapsed)
+		n.owner.Phase(phase, bootstrap.Failed, elapsed)
 		failed.Elapsed = elapsed
 		return failed
 	case cached:
-		n.owner.Phase(docker.Phase, bootstrap.Cached, elapsed)
+		n.owner.Phase(phase, bootstrap.Cached, elapsed)
 	default:
-		n.owner.Phase(docker.Phase, bootstrap.Done, elapsed)
+		n.owner.Phase(phase, bootstrap.Done, elapsed)
 	}
 	return nil
 }

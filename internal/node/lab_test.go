@@ -175,8 +175,8 @@ func (l *lab) Bootstrapping() { l.called("bootstrapping") }
 
 func (l *lab) Sending() (transfer.Progress, func(error)) { return nil, func(error) {} }
 
-func (l *lab) Phase(phase string, state bootstrap.State, _ time.Duration) {
-	l.called(phase + " " + state.String())
+func (l *lab) Phase(p bootstrap.Phase, state bootstrap.State, _ time.Duration) {
+	l.called(p.Name + " " + state.String())
 }
 
 func (l *lab) Renewed() {}

@@ -75,7 +75,9 @@ func TestStartup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				l := newLab(t, simnode.Config{})
-				l.cloud.set(func(inst *driver.Instance) { inst.State, inst.StateReason, inst.FailureKind = tt.state, "the reason", tt.given }, nil)
+				l.cloud.set(func(inst *driver.Instance) {
+					inst.State, inst.StateReason, inst.FailureKind = tt.state, "the reason", tt.given
+				}, nil)
 				l.run()
 				after, err := l.failed()
 				if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) || after < tt.after || after > tt.after+time.Minute {

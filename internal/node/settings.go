@@ -85,7 +85,7 @@ type Owner interface {
 	Connecting()
 	Bootstrapping()
 	// Phase is called when a phase of the bootstrap changes its state.
-	Phase(phase string, state bootstrap.State, elapsed time.Duration)
+	Phase(p bootstrap.Phase, state bootstrap.State, elapsed time.Duration)
 	// Renewed is called now and then when the node's lease has been renewed.
 	Renewed()
 	// Progressed is called with how far a phase has come, as far as it says so: a few times a second at most.

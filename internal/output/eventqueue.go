@@ -13,6 +13,9 @@ type Backlog[E any] struct {
 	Mark func(first *E) E
 	// Omitted returns where a mark counts the events that it stands for, or nil if the event is not a mark.
 	Omitted func(*E) *int
+	// Item returns what an event has the newest report of, or "": while a newer one of the same item waits, the event is
+	// not delivered. A mark is of no item. Nil means that there are no items.
+	Item func(*E) string
 }
 
 // An eventQueue holds events that wait for delivery. If too many of one class do, it leaves out the older half of that
@@ -20,16 +23,20 @@ type Backlog[E any] struct {
 type eventQueue[E any] struct {
 	backlog Backlog[E]
 	events  []E
-	head    int   // events before it are gone
-	counts  []int // by class
+	head    int            // events before it are gone
+	counts  []int          // by class
+	items   map[string]int // how many events of an item wait
 }
 
 func newEventQueue[E any](b Backlog[E]) *eventQueue[E] {
-	return &eventQueue[E]{backlog: b, counts: make([]int, len(b.Most))}
+	return &eventQueue[E]{backlog: b, counts: make([]int, len(b.Most)), items: map[string]int{}}
 }
 
 func (q *eventQueue[E]) push(ev E) {
 	q.events = append(q.events, ev)
+	if item := q.item(&ev); item != "" {
+		q.items[item]++
+	}
 	class := q.backlog.Class(&q.events[len(q.events)-1])
 	q.counts[class]++
 	if most := q.backlog.Most[class]; most > 0 && q.counts[class] > most {
@@ -37,17 +44,45 @@ func (q *eventQueue[E]) push(ev E) {
 	}
 }
 
+// pop returns the next event that none of its item is newer than.
 func (q *eventQueue[E]) pop() (ev E, ok bool) {
-	if q.head == len(q.events) {
-		return ev, false
+	for q.head < len(q.events) {
+		ev = q.next()
+		if q.leaves(&ev) == 0 {
+			return ev, true
+		}
 	}
+	return ev, false
+}
+
+func (q *eventQueue[E]) item(ev *E) string {
+	if q.backlog.Item == nil {
+		return ""
+	}
+	return q.backlog.Item(ev)
+}
+
+// leaves notes that an event waits no longer, and returns how many of its item still do.
+func (q *eventQueue[E]) leaves(ev *E) int {
+	item := q.item(ev)
+	if item == "" {
+		return 0
+	}
+	if q.items[item]--; q.items[item] == 0 {
+		delete(q.items, item)
+	}
+	return q.items[item]
+}
+
+// next takes the first event.
+func (q *eventQueue[E]) next() (ev E) {
 	q.counts[q.backlog.Class(&q.events[q.head])]--
 	ev, q.events[q.head] = q.events[q.head], ev
 	if q.head++; q.head > 1024 && q.head > len(q.events)/2 { // frees the memory of delivered events
 		q.events = append(q.events[:0:0], q.events[q.head:]...)
 		q.head = 0
 	}
-	return ev, true
+	return ev
 }
 
 // omit leaves out the n oldest events of a class. One mark, in place of the first of them, counts all that were left out
@@ -73,6 +108,7 @@ func (q *eventQueue[E]) omit(class Class, n int) {
 		case n > 0 && c == class:
 			n--
 			q.counts[c]--
+			q.leaves(ev)
 			mark(ev, 1)
 		default:
 			kept = append(kept, *ev)

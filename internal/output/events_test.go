@@ -1,6 +1,7 @@
 package output
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/bubble"
@@ -88,5 +89,40 @@ func TestEventsOfAFunctionThatKeepsUp(t *testing.T) {
 	}
 	if h, ok := q.pop(); ok || len(q.events) > 5000 || q.counts[0]+q.counts[1]+q.counts[2] != 0 {
 		t.Errorf("%+v is left, of %d", h, len(q.events))
+	}
+}
+
+// Of the events of one item that wait, the newest is delivered, where it stands.
+func TestEventsOfOneItem(t *testing.T) {
+	b := happenings(0, 4)
+	b.Item = func(h *happening) string {
+		if h.mark {
+			return ""
+		}
+		return []string{"", "a", "b"}[h.n/10]
+	}
+	q := newEventQueue(b)
+	drain := func() (got []int) {
+		for h, ok := q.pop(); ok; h, ok = q.pop() {
+			got = append(got, h.n)
+		}
+		return got
+	}
+	push := func(class Class, all ...int) {
+		for _, n := range all {
+			q.push(happening{class: class, n: n})
+		}
+	}
+	push(0, 1, 10, 20, 2, 11, 3, 12, 4)
+	if got := drain(); !slices.Equal(got, []int{1, 20, 2, 3, 12, 4}) {
+		t.Errorf("%v", got)
+	}
+	push(0, 13)
+	if got := drain(); !slices.Equal(got, []int{13}) {
+		t.Errorf("later %v", got)
+	}
+	push(1, 14, 15, 16, 17, 18) // two are left out
+	if got := drain(); !slices.Equal(got, []int{14, 18}) || len(q.items) != 0 {
+		t.Errorf("beyond the bound %v, and %v is counted", got, q.items)
 	}
 }

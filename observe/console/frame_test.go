@@ -270,3 +270,11 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// A phase whose end is not known says how long it has lasted, and how long it usually does.
+func TestPhaseThatUsuallyTakesSoLong(t *testing.T) {
+	ph := observe.Phase{Name: "setup 2/3", State: "started", Began: ago(20 * time.Second), Usual: 130 * time.Second}
+	if got, want := phaseWork(ph, &paces{}, display{}, now), "setup 2/3 20s, usually 2m10s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

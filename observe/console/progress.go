@@ -22,7 +22,11 @@ func phaseWork(ph observe.Phase, p *paces, d display, now time.Time) string {
 		name += " " + what
 	}
 	g := ph.Progress
-	return name + " " + progress(p, phaseKey(ph), g.Done, g.Total, g.Unit, ph.Began, d, now)
+	text := name + " " + progress(p, phaseKey(ph), g.Done, g.Total, g.Unit, ph.Began, d, now)
+	if g.Total <= 0 && ph.Usual > 0 {
+		text += ", usually " + span(ph.Usual)
+	}
+	return text
 }
 
 // A display of barFrom columns has bars.

@@ -125,6 +125,7 @@ function phaseParts(p) {
     if (!p.ended && g.total && g.done < g.total && g.done * 100 >= g.total && since(p.began) >= 3) words.push(remaining(g.total - g.done, rate, (now() - last.at) / 1000, quiet > 15));
   }
   if (p.began) words.push(duration(p.ended ? (Date.parse(p.ended) - Date.parse(p.began)) / 1000 : since(p.began)));
+  if (!p.ended && !g?.total && p.usualSeconds) words.push("usually " + duration(p.usualSeconds));
   const text = words.filter(Boolean).join(" · ");
   return [...(g?.total ? [bar("Progress of " + p.name, g.done, g.total, text)] : []), minor(text), ...(p.error ? [error(p.error)] : [])];
 }

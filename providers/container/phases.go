@@ -152,7 +152,9 @@ func (m *images) makePhases(ctx context.Context, ready, name string, img bootstr
 	defer at.detach()
 	none := func(context.Context, []transfer.Entry) (transfer.Stats, error) { return transfer.Stats{}, nil }
 	changed := false
-	event := func(_ string, state bootstrap.State, _ time.Duration) { changed = changed || state == bootstrap.Done }
+	event := func(_ bootstrap.Phase, state bootstrap.State, _ time.Duration) {
+		changed = changed || state == bootstrap.Done
+	}
 	for user, part := range byUser(m.user, img) {
 		b := &builder{engine: m.engine, id: id, user: user}
 		if err := b.look(ctx); err != nil {

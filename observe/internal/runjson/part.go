@@ -7,23 +7,24 @@ import (
 
 // A Phase is an [observe.Phase]. Its Lines are not nil.
 type Phase struct {
-	Pool     string    `json:"pool"`
-	Node     string    `json:"node,omitempty"`
-	Rank     int       `json:"rank"`
-	Name     string    `json:"name"`
-	State    string    `json:"state"`
-	Began    string    `json:"began,omitempty"`
-	Ended    string    `json:"ended,omitempty"`
-	Progress *Progress `json:"progress,omitempty"`
-	Lines    []Line    `json:"lines,omitzero"`
-	Error    string    `json:"error,omitempty"`
+	Pool         string    `json:"pool"`
+	Node         string    `json:"node,omitempty"`
+	Rank         int       `json:"rank"`
+	Name         string    `json:"name"`
+	State        string    `json:"state"`
+	Began        string    `json:"began,omitempty"`
+	Ended        string    `json:"ended,omitempty"`
+	UsualSeconds Number    `json:"usualSeconds,omitempty"`
+	Progress     *Progress `json:"progress,omitempty"`
+	Lines        []Line    `json:"lines,omitzero"`
+	Error        string    `json:"error,omitempty"`
 }
 
 // PhaseOf returns all of a phase.
 func PhaseOf(p observe.Phase) Phase {
 	f := Phase{
 		Pool: line(p.Pool), Node: line(p.Node), Rank: p.Rank, Name: line(p.Name), State: line(p.State), Began: Time(p.Began), Ended: Time(p.Ended),
-		Lines: each(p.Lines, lineOf), Error: text(p.Err),
+		UsualSeconds: Seconds(p.Usual), Lines: each(p.Lines, lineOf), Error: text(p.Err),
 	}
 	if g := p.Progress; g != (gputrain.Progress{}) {
 		f.Progress = &Progress{line(g.What), g.Done, g.Total, line(g.Unit)}

@@ -107,7 +107,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 		reflect.TypeFor[Offer](): reflect.TypeFor[observe.Offer](), reflect.TypeFor[Group](): reflect.TypeFor[observe.Group](), reflect.TypeFor[Attempt](): reflect.TypeFor[observe.Attempt](),
 		reflect.TypeFor[Cost](): reflect.TypeFor[gputrain.Cost](), reflect.TypeFor[Host](): reflect.TypeFor[gputrain.HostSample](), reflect.TypeFor[Accelerator](): reflect.TypeFor[gputrain.AcceleratorSample](),
 	}
-	renamed := map[string]string{"Err": "Error", "BusyTime": "BusySeconds", "Elapsed": "ElapsedSeconds", "PerSecond": "StepsPerSecond", "Time": "Seconds", "Known": "PriceKnown"}
+	renamed := map[string]string{"Err": "Error", "BusyTime": "BusySeconds", "Elapsed": "ElapsedSeconds", "Usual": "UsualSeconds", "PerSecond": "StepsPerSecond", "Time": "Seconds", "Known": "PriceKnown"}
 	for form, of := range names {
 		for _, field := range reflect.VisibleFields(of) {
 			name := field.Name

@@ -101,6 +101,37 @@ func TestAMachineGoneWhileItIsMadeReadyIsReplaced(t *testing.T) {
 	})
 }
 
+// A phase that begins says how long it has usually taken before, in pools with the same state directory.
+func TestAPhaseSaysHowLongItUsuallyTakes(t *testing.T) {
+	took := time.Duration(0)
+	slow := func(ctx context.Context, cmd sim.Command) int {
+		if cmd.Getenv("GPUTRAIN_SETUP") != "" {
+			time.Sleep(took)
+			return 0
+		}
+		return e2etest.Words(ctx, cmd)
+	}
+	e2etest.InCloud(t, sim.Options{Exec: slow}, func(t *testing.T, c *e2etest.SimCloud) {
+		var usual []time.Duration
+		for _, took = range []time.Duration{9 * time.Minute, 2 * time.Minute, time.Minute, time.Second} {
+			p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c.Cloud}, gputrain.Spec{Image: gputrain.Image{Setup: []string{"make it, slowly"}}},
+				gputrain.WithStateDir(c.State), gputrain.WithEvents(func(e gputrain.Event) {
+					c.Tell(e)
+					if e.Kind == gputrain.EventPhase && e.Phase == "setup 1/1" && e.State == "started" {
+						usual = append(usual, e.Usual.Round(time.Minute))
+					}
+				}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.CloseAndCheck(t, p)
+		}
+		if want := []time.Duration{0, 9 * time.Minute, 2 * time.Minute, 2 * time.Minute}; !slices.Equal(usual, want) {
+			t.Errorf("usually %v, want %v", usual, want)
+		}
+	})
+}
+
 // What a provider says of a machine that waits in its queue is an event, once for each change; a machine that its queue will
 // never start fails by the kind that the provider gives.
 func TestAQueuedMachineSaysWhatItWaitsFor(t *testing.T) {
