@@ -200,9 +200,14 @@ func (u *unit) failed(n *poolNode, f *attempt.Failure) *TaskError {
 
 // started reports that an attempt has begun to run.
 func (n *poolNode) started(u *unit) {
+	e := n.p.events
+	sampled := e.tally != nil && e.tally.Started(&u.tallied)
+	if len(e.takers) == 0 && !sampled {
+		return
+	}
 	ev := n.event(EventTask, "started")
 	ev.Task, ev.Name, ev.Attempt = u.id, u.label, u.Attempts
-	n.p.events.emit(ev)
+	e.send(ev, sampled)
 }
 
 // An attemptNode is a node as attempts use it.

@@ -13,6 +13,7 @@ import (
 	"github.com/gputrain/gputrain/internal/checkpoint"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/scheduler"
+	"github.com/gputrain/gputrain/internal/tally"
 	"github.com/gputrain/gputrain/internal/worker"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -202,10 +203,16 @@ type unit struct {
 	missing error
 
 	// Only the goroutine that runs the unit, or holds it in the queue, touches these.
-	bill
-	brought  outputs // of the last attempt that brought any
+	soFar
 	progress *progress
 	keeper   *checkpoint.Keeper // nil before the first attempt, and without Checkpoints
+}
+
+// soFar is what a unit's attempts have come to so far.
+type soFar struct {
+	bill
+	tallied tally.Task
+	brought outputs // of the last attempt that brought any
 }
 
 // A bill is the cost of a unit so far.
@@ -286,7 +293,11 @@ func (r *Result) size() int64 { return int64(len(r.Stdout)+len(r.Stderr)) + int6
 
 // Queued reports that the unit was accepted.
 func (u *unit) Queued() {
-	u.batch.c.p.events.emit(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label})
+	e := u.batch.c.p.events
+	sampled := e.tally != nil && e.tally.Queued(&u.tallied)
+	if len(e.takers) > 0 || sampled {
+		e.send(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label}, sampled)
+	}
 }
 
 // Attempt makes one attempt on a node.
@@ -424,12 +435,20 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	}
 	p.journal.tried(u)
 	o.release()
+	u.show()
 	p.events.emit(Event{
 		Kind: EventRetry, Node: o.failure.Node.Rank, At: o.failure.Node, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure,
 		Ended: o.ended(),
 	})
 	o.recycle()
 	return true
+}
+
+// show has the events of the task reached by those who get a sample of tasks.
+func (u *unit) show() {
+	if t := u.batch.c.p.events.tally; t != nil {
+		t.Show(&u.tallied)
+	}
 }
 
 // notAgain adds the reason why no other attempt follows to an error.
@@ -456,22 +475,51 @@ func (o *attemptOutcome) ended() *AttemptEnd {
 // End records the result and delivers it.
 func (o *attemptOutcome) End() {
 	u, p := o.u, o.u.batch.c.p
-	ev := Event{Kind: EventTask, Node: -1, State: "done", Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: o.result.Elapsed}
-	if o.n != nil {
-		ev.Node, ev.At, ev.Ended = o.result.Node.Rank, o.result.Node, o.ended()
-	}
+	state := "done"
 	if o.failure != nil {
 		if u.task.Critical && o.failure.Cause != CauseCancelled {
 			u.failCall(o.failure)
 		}
 		o.result.Err, o.result.ExitCode = o.failure, o.failure.ExitCode
-		ev.Err, ev.State = o.failure, "failed"
-		if o.failure.Cause == CauseCancelled {
-			ev.State = "cancelled"
+		if state = "failed"; o.failure.Cause == CauseCancelled {
+			state = "cancelled"
 		}
 	}
 	p.journal.concluded(u, o.result, o.release)
-	p.events.emit(ev)
+	if sampled := o.sampled(state); len(p.events.takers) > 0 || sampled {
+		p.events.send(o.event(state), sampled)
+	}
 	u.finish(o.result)
 	o.recycle()
+}
+
+// event returns the event of the unit's end.
+func (o *attemptOutcome) event(state string) Event {
+	u := o.u
+	ev := Event{Kind: EventTask, Node: -1, State: state, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: o.result.Elapsed}
+	if o.n != nil {
+		ev.Node, ev.At, ev.Ended = o.result.Node.Rank, o.result.Node, o.ended()
+	}
+	if o.failure != nil {
+		ev.Err = o.failure
+	}
+	return ev
+}
+
+// sampled reports whether the event of the unit's end is for those who get a sample of tasks. Otherwise the end is counted.
+func (o *attemptOutcome) sampled(state string) bool {
+	u, t := o.u, o.u.batch.c.p.events.tally
+	if t == nil {
+		return false
+	}
+	if state == "failed" {
+		t.Show(&u.tallied)
+		return true
+	}
+	end := tally.End{Name: u.label, Node: -1, Cancelled: state == "cancelled"}
+	if o.n != nil {
+		end.Node, end.Attempts, end.Time = o.result.Node.Rank, 1, o.result.Elapsed
+		end.USD, _ = o.result.CostUSD.USD()
+	}
+	return t.Ended(&u.tallied, end)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/tally"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/watchdog"
 )
@@ -23,7 +24,7 @@ import (
 // fields it has beside the first ones.
 type Event struct {
 	// Seq numbers the events of a pool in a program, from 1. If events were left out, numbers are missing: see
-	// [EventOmitted] and [EventProgress].
+	// [EventOmitted], [EventProgress] and [WithSampledEvents].
 	Seq  int64
 	Time time.Time
 	// Pool is the pool's ID.
@@ -91,6 +92,29 @@ type Event struct {
 	Usage Usage
 	// Omitted is how many events were left out, for EventOmitted.
 	Omitted int
+	// Tally counts tasks that are not reported one by one, for EventTally.
+	Tally *Tally
+}
+
+// A Tally counts the tasks of which [WithSampledEvents] reports no events.
+type Tally struct {
+	// Waiting and Running are how many of them wait and run now.
+	Waiting, Running int
+	// Ended are those that have ended since the last Tally, by name and node.
+	Ended []TallyEnded
+}
+
+// A TallyEnded sums up tasks that have ended.
+type TallyEnded struct {
+	// Name is their name. If very many names end at a time, it is empty for some.
+	Name string
+	// Node is the rank of the node that they ran on, or -1 for tasks that were cancelled before they ran.
+	Node int
+	// Done and Cancelled are how many there are, and Attempts how many have run.
+	Done, Cancelled, Attempts int
+	// Elapsed is the sum of their times, and CostUSD of what is known of their costs.
+	Elapsed time.Duration
+	CostUSD float64
 }
 
 // An AttemptEnd says how an attempt at a task has ended.
@@ -168,6 +192,8 @@ const (
 	// until the provider's lists are complete; "launching" while offers refuse, with how many were tried; "machine" with each
 	// new reason that the provider gives for a Node's machine that has not come up, such as its place in a queue.
 	EventWait
+	// EventTally counts the tasks that are not reported one by one: see [WithSampledEvents].
+	EventTally
 	// EventTrouble reports a failure that no call returns. State says of what: "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
 	// yet; "ledger", "journal", "history" or "ssh config" if these
@@ -180,7 +206,7 @@ const (
 
 // String returns the kind in lower case: "node".
 func (k EventKind) String() string {
-	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "transfer", "training", "step", "usage", "omitted", "offer", "progress", "wait", "trouble")
+	return nameOf(k, "pool", "node", "phase", "task", "retry", "cost", "preemption", "transfer", "training", "step", "usage", "omitted", "offer", "progress", "wait", "tally", "trouble")
 }
 
 // These bound how many events of a kind may wait for the function of [WithEvents].
@@ -234,16 +260,23 @@ func (ev *Event) class() output.Class {
 // blocks, and none of them waits for another.
 type events struct {
 	pool    string
-	takers  []*output.Events[Event]
-	silence watchdog.Silence // of running tasks
+	takers  []*output.Events[Event] // of all events
+	sampled []*output.Events[Event] // of those of the tasks that tally shows
+	tally   *tally.Tally            // nil without sampled
+	silence watchdog.Silence        // of running tasks
 
 	mu       sync.Mutex
 	seq      int64
 	progress *openProgress // nil after the pool has opened
 }
 
-func newEvents(pool string, sinks []func(Event), log *slog.Logger) *events {
+func newEvents(pool string, sinks []func(Event), log *slog.Logger, sampled ...sample) *events {
 	e := &events{pool: pool}
+	for i, s := range sampled {
+		if e.sampled = append(e.sampled, output.NewEvents(eventBacklog, s.f)); i == 0 || s.perSecond < sampled[0].perSecond {
+			e.tally = tally.New(s.perSecond, e.tallied)
+		}
+	}
 	for _, sink := range sinks {
 		e.takers = append(e.takers, output.NewEvents(eventBacklog, sink)) // it may ask the pool for its nodes
 	}
@@ -254,9 +287,27 @@ func newEvents(pool string, sinks []func(Event), log *slog.Logger) *events {
 }
 
 // seen reports whether anyone takes events.
-func (e *events) seen() bool { return len(e.takers) > 0 }
+func (e *events) seen() bool { return len(e.takers)+len(e.sampled) > 0 }
 
+// emit passes an event to all. What was counted before a change of the pool comes before it.
 func (e *events) emit(ev Event) {
+	if ev.Kind == EventPool && e.tally != nil {
+		e.tally.Flush()
+	}
+	e.send(ev, true)
+}
+
+// tallied reports a count to those who get a sample of tasks.
+func (e *events) tallied(c tally.Count) {
+	t := &Tally{Waiting: c.Waiting, Running: c.Running}
+	for _, one := range c.Ended {
+		t.Ended = append(t.Ended, TallyEnded{one.Name, one.Node, one.Done, one.Cancelled, one.Attempts, one.Time, one.USD})
+	}
+	e.send(Event{Kind: EventTally, Node: -1, Tally: t}, true)
+}
+
+// send passes an event to all, or to all but those who get a sample of tasks.
+func (e *events) send(ev Event, sampled bool) {
 	ev.Time, ev.Pool = time.Now(), e.pool
 	if ev.Err != nil && e.seen() {
 		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
@@ -272,8 +323,15 @@ func (e *events) emit(ev Event) {
 	if e.progress != nil {
 		e.progress.note(ev)
 	}
-	for _, t := range e.takers {
-		t.Emit(ev)
+	if ev.Kind != EventTally {
+		for _, t := range e.takers {
+			t.Emit(ev)
+		}
+	}
+	if sampled {
+		for _, t := range e.sampled {
+			t.Emit(ev)
+		}
 	}
 }
 
@@ -286,7 +344,7 @@ func (e *events) opened() {
 
 // close returns when every event was delivered.
 func (e *events) close() {
-	for _, t := range e.takers {
+	for _, t := range slices.Concat(e.takers, e.sampled) {
 		t.Close()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/gputrain/gputrain"
@@ -82,6 +83,25 @@ func ExampleWithEvents() {
 	// task done
 	// pool closing
 	// pool closed
+}
+
+// A view of very many tasks wants some of them, and how many there were.
+func ExampleWithSampledEvents() {
+	shown, counted := 0, 0
+	pool := start(1, gputrain.WithSampledEvents(1, func(e gputrain.Event) {
+		switch {
+		case e.Kind == gputrain.EventTask && e.State == "done":
+			shown++
+		case e.Kind == gputrain.EventTally:
+			for _, ended := range e.Tally.Ended {
+				counted += ended.Done
+			}
+		}
+	}))
+	pool.Gather(slices.Repeat([]gputrain.Task{gputrain.Cmd("true")}, 20)...)
+	pool.Close() // the last EventTally comes before that of the closed pool
+	fmt.Println(shown+counted, shown < 20)
+	// Output: 20 true
 }
 
 // A progress display needs only the kind, the state, and the elapsed time.

@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -78,6 +79,12 @@ func (r reporter) Trouble(about string, err error) {
 
 func (r reporter) Waiting(why error, since, until time.Time) {
 	r.p.events.emit(Event{Kind: EventWait, State: "capacity", Node: -1, Err: why, Elapsed: time.Since(since), Until: until})
+}
+
+func (r reporter) Pending(m *fleet.Member, reason string) {
+	ev := nodeOf(m).event(EventWait, "machine")
+	ev.Err = errors.New(reason)
+	r.p.events.emit(ev)
 }
 
 func (r reporter) Settling(why error, until time.Time) {

@@ -152,7 +152,7 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, s
 	p.spending = inventory.NewSpending(p.inventory, inventory.Budget{USD: spec.BudgetUSD, Collect: collectTime})
 	p.secrets = &output.Redactor{}
 	p.secrets.Learn(secrets.values)
-	p.events, p.lines = newEvents(p.id, o.events, o.logger), newLines(p.id, o.lines)
+	p.events, p.lines = newEvents(p.id, o.events, o.logger, o.sampled...), newLines(p.id, o.lines)
 	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
 	p.programs = p.newPrograms()
 	p.out = output.NewPrinter(o.stdout, o.stderr, o.rawOutput, p.secrets)

@@ -26,6 +26,7 @@ type options struct {
 	stdout, stderr io.Writer
 	rawOutput      bool
 	events         []func(Event)
+	sampled        []sample
 	lines          []func(Line)
 	taskEnv        func(Event) map[string]string
 	usage          time.Duration // between two samples of hosts; zero means none
@@ -92,6 +93,24 @@ func WithEvents(f func(Event)) Option {
 			o.events = append(o.events, f)
 		}
 	}
+}
+
+// WithSampledEvents is WithEvents for a view of very many tasks: in each second, f gets the events of perSecond tasks that are
+// queued or begin to run, and of every task that fails, is retried, reports a step or falls silent, from then on. The others are
+// counted: an [EventTally], up to four times a second, says how many wait, run and have ended. perSecond is at least 1; if it is given
+// several times, the smallest counts.
+func WithSampledEvents(perSecond int, f func(Event)) Option {
+	return func(o *options) {
+		if f != nil {
+			o.sampled = append(o.sampled, sample{max(perSecond, 1), f})
+		}
+	}
+}
+
+// A sample is a function that gets the events of so many tasks in a second.
+type sample struct {
+	perSecond int
+	f         func(Event)
 }
 
 // WithTaskEnv calls f when an attempt at a command is about to start, and adds what it returns to the command's environment:

@@ -76,12 +76,6 @@ func nodeOn(slots *scheduler.Node) *poolNode {
 
 func nodeOf(m *fleet.Member) *poolNode { return m.Guest().(*poolNode) }
 
-func (n *poolNode) Pending(reason string) {
-	ev := n.event(EventWait, "machine")
-	ev.Err = errors.New(reason)
-	n.p.events.emit(ev)
-}
-
 func (n *poolNode) Phase(phase string, state bootstrap.State, elapsed, usual time.Duration) {
 	ev := n.event(EventPhase, state.String())
 	ev.Phase, ev.Elapsed, ev.Usual = phase, elapsed, usual

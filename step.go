@@ -53,6 +53,7 @@ func (u *unit) watch(n *poolNode, a *attempt.Attempt) {
 		return
 	}
 	task := func(k EventKind, state string) Event {
+		u.show()
 		ev := n.event(k, state)
 		ev.Task, ev.Name, ev.Attempt = id, name, attempt
 		return ev

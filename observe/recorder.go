@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -18,6 +19,10 @@ type Config struct {
 	// Usage is the time between two samples of processors, memory and disk of each node: see gputrain.WithUsage. Zero means that
 	// there are none. Accelerators are sampled by the pool in any case.
 	Usage time.Duration
+	// Tasks is how many tasks are recorded one by one in a second. Others that succeed are counted, so that many short function
+	// calls cost little and fill no disk: Run has them in its Counts and Groups. Tasks that fail, or report steps, are always
+	// recorded. Zero means 1000.
+	Tasks int
 	// Lines is how many of the last lines of each task and phase are kept in Run. Zero means 200.
 	Lines int
 }
@@ -37,6 +42,7 @@ const keptEntries = 20_000
 // A Recorder records what pools do. Its methods can be called concurrently.
 type Recorder struct {
 	usage time.Duration
+	tasks int
 	file  *log // nil without one
 
 	mu     sync.Mutex
@@ -48,10 +54,10 @@ type Recorder struct {
 
 // New returns a Recorder that has recorded nothing yet. The error is about Config.File, or about a number that is negative.
 func New(c Config) (*Recorder, error) {
-	if c.Lines < 0 || c.Usage < 0 || c.Usage > 0 && c.Usage < time.Second {
-		return nil, fmt.Errorf("observe: Lines is %d and Usage %v: neither is negative, and Usage is zero or a second at least", c.Lines, c.Usage)
+	if c.Lines < 0 || c.Tasks < 0 || c.Usage < 0 || c.Usage > 0 && c.Usage < time.Second {
+		return nil, fmt.Errorf("observe: Lines is %d, Tasks %d and Usage %v: none is negative, and Usage is zero or a second at least", c.Lines, c.Tasks, c.Usage)
 	}
-	r := &Recorder{usage: c.Usage, state: newState(c.Lines)}
+	r := &Recorder{usage: c.Usage, tasks: cmp.Or(c.Tasks, 1000), state: newState(c.Lines)}
 	if c.File == "" {
 		return r, nil
 	}
@@ -66,7 +72,7 @@ func New(c Config) (*Recorder, error) {
 // Option has a pool tell the recorder what it does. It can be given to several pools.
 func (r *Recorder) Option() gputrain.Option {
 	return gputrain.Options(
-		gputrain.WithEvents(func(ev gputrain.Event) { r.add(Entry{Event: &ev}) }),
+		gputrain.WithSampledEvents(r.tasks, func(ev gputrain.Event) { r.add(Entry{Event: &ev}) }),
 		gputrain.WithLines(func(l gputrain.Line) { r.add(Entry{Line: &l}) }),
 		gputrain.WithUsage(r.usage),
 	)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -228,5 +229,55 @@ func TestPoolThatDoesNotOpen(t *testing.T) {
 	}
 	if !slices.ContainsFunc(run.Failures, func(f observe.Failure) bool { return f.Kind == "pool" && strings.Contains(f.Err, "exit code 5") }) {
 		t.Errorf("failures: %+v", run.Failures)
+	}
+}
+
+// Of very many tasks only some are recorded one by one, and those that fail. All are counted, also by the file.
+func TestManyTasks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events")
+	rec, err := observe.New(observe.Config{File: file, Tasks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := gputrain.Open(t.Context(), local.Config{}, gputrain.Spec{Nodes: 2, Concurrency: 4}, gputrain.WithStateDir(t.TempDir()), rec.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const n = 60
+	tasks := make([]gputrain.Task, n)
+	for i := range tasks {
+		tasks[i] = gputrain.Cmd("true")
+		tasks[i].Name = fmt.Sprintf("many %d", i)
+	}
+	tasks[n-1] = gputrain.Cmd("false")
+	tasks[n-1].Name = "fails"
+	pool.Gather(tasks...)
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	past, err := observe.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]observe.Run{"live": rec.Run(), "from the file": past} {
+		if c := run.Counts; c.Done != n-1 || c.Failed != 1 || c.Waiting != 0 || c.Running != 0 || c.Busy != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if len(run.Tasks) >= n/2 || !slices.ContainsFunc(run.Tasks, func(one observe.Task) bool { return one.Name == "fails" && one.ExitCode == 1 }) {
+			t.Errorf("%s: %d tasks are recorded one by one", name, len(run.Tasks))
+		}
+		ended, busy := 0, time.Duration(0)
+		for _, node := range run.Nodes {
+			ended += node.Ended
+			busy += node.BusyTime
+		}
+		i := slices.IndexFunc(run.Groups, func(g observe.Group) bool { return g.Name == "many" })
+		if i < 0 || run.Groups[i].Done != n-1 || run.Groups[i].Attempts != n-1 || run.Groups[i].Time <= 0 || ended < n-1 || busy <= 0 {
+			t.Errorf("%s: %+v, on the nodes %d in %v", name, run.Groups, ended, busy)
+		}
 	}
 }

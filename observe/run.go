@@ -15,7 +15,7 @@ type Run struct {
 	Seq int64
 	// Pools are in the order in which they were opened, Nodes by pool and rank, with those that are gone after them. Tasks are in
 	// the order in which they were queued; of those that ended well or were cancelled the last 10 000 are kept, and of those that
-	// failed 1000: Groups have all. Phases and Transfers are in the order in which they began: the last 10 000.
+	// failed 1000; so are only some of very many in a second, see Config.Tasks. Groups and Counts have all. Phases and Transfers are in the order in which they began: the last 10 000.
 	Pools     []Pool
 	Nodes     []Node
 	Tasks     []Task

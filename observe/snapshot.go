@@ -31,6 +31,9 @@ func (s *state) run(at time.Time) Run {
 			r.AtMostUSD += usd
 		}
 		s.nodesOf(p, at, &r)
+		r.Counts.Waiting += p.waiting
+		r.Counts.Running += p.running
+		r.Counts.Busy = min(r.Counts.Busy+p.running, r.Counts.Slots)
 		r.Counts.Done += p.done
 		r.Counts.Failed += p.failed
 		r.Counts.Cancelled += p.cancelled

@@ -49,6 +49,8 @@ type pool struct {
 	moving    map[string]*Transfer // that are under way
 	tried     map[string]*Offer    // that are being tried
 	groups    map[string]*Group
+	waiting   int // tasks that are not recorded one by one
+	running   int // such
 	retries   int
 	done      int
 	failed    int
@@ -143,6 +145,10 @@ func (s *state) event(ev *gputrain.Event) {
 		}
 	case gputrain.EventTask, gputrain.EventRetry:
 		s.taskChanged(p, ev)
+	case gputrain.EventTally:
+		if ev.Tally != nil {
+			s.counted(p, ev.Tally)
+		}
 	case gputrain.EventStep:
 		id := ev.Task
 		if id == "" {

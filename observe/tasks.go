@@ -121,6 +121,25 @@ func (s *state) ended(p *pool, t *task, ev *gputrain.Event) *Group {
 	return g
 }
 
+// counted adds tasks that are not recorded one by one.
+func (s *state) counted(p *pool, t *gputrain.Tally) {
+	p.waiting, p.running = t.Waiting, t.Running
+	for _, e := range t.Ended {
+		g := s.group(p, e.Name)
+		g.Done += e.Done
+		g.Cancelled += e.Cancelled
+		g.Attempts += e.Attempts
+		g.Time += e.Elapsed
+		g.SpentUSD += e.CostUSD
+		p.done += e.Done
+		p.cancelled += e.Cancelled
+		if n := p.ranks[e.Node]; n != nil {
+			n.Ended += e.Attempts
+			n.BusyTime += e.Elapsed
+		}
+	}
+}
+
 // A rate is how fast steps come: a moving average over ten seconds.
 type rate struct{ past []mark }
 

@@ -48,6 +48,7 @@ type eventForm struct {
 	Step          *stepForm              `json:"step,omitzero"`
 	Usage         *gputrain.Usage        `json:"usage,omitzero"`
 	Omitted       int                    `json:"omitted,omitzero"`
+	Tally         *gputrain.Tally        `json:"tally,omitzero"`
 }
 
 type stepForm struct {
@@ -110,7 +111,7 @@ func formOf(ev *gputrain.Event) *eventForm {
 		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
 		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
 		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
-		Cost: ev.Cost, Epoch: ev.Epoch, Omitted: ev.Omitted,
+		Cost: ev.Cost, Epoch: ev.Epoch, Omitted: ev.Omitted, Tally: ev.Tally,
 	}
 	if ev.Kind == gputrain.EventNode {
 		f.At = &ev.At
@@ -185,10 +186,10 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 		return nil, errors.New("the kind of event " + strconv.Quote(f.Kind) + " is not known")
 	}
 	ev := &gputrain.Event{
-		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: time.Duration(f.Elapsed * float64(time.Second)), Until: f.Until,
-		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Usual: time.Duration(f.Usual * float64(time.Second)), Progress: f.Progress, HostKey: f.HostKey,
+		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: durationOf(f.Elapsed), Until: f.Until,
+		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
 		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
-		Epoch: f.Epoch, Omitted: f.Omitted,
+		Epoch: f.Epoch, Omitted: f.Omitted, Tally: f.Tally,
 	}
 	if f.At != nil {
 		ev.At = *f.At
@@ -220,4 +221,9 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 		}
 	}
 	return ev, nil
+}
+
+// durationOf returns the duration of a number of seconds that Seconds has returned.
+func durationOf(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
 }

@@ -92,6 +92,8 @@ type Reporter interface {
 	Launching(err error)
 	// Trouble is called with accounts whose offers are left out ("member").
 	Trouble(about string, err error)
+	// Pending is called when a provider gives another reason why a member's machine has not come up yet.
+	Pending(m *Member, reason string)
 	// Waiting is called with what members wait for, since when, and until when at most.
 	Waiting(why error, since, until time.Time)
 }

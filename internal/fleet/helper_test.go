@@ -114,6 +114,8 @@ func (r *testReports) Launching(error) {}
 
 func (r *testReports) Offered(driver.Offer, string, error) {}
 
+func (r *testReports) Pending(*Member, string) {}
+
 func (r *testReports) Waiting(why error, since, until time.Time) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -124,7 +126,6 @@ func (r *testReports) Waiting(why error, since, until time.Time) {
 type testGuest struct{}
 
 func (testGuest) Phase(string, bootstrap.State, time.Duration, time.Duration) {}
-func (testGuest) Pending(string)                                              {}
 func (testGuest) Progressed(string, bootstrap.Progress)                       {}
 func (testGuest) Sending() (transfer.Progress, func(error))                   { return nil, func(error) {} }
 func (testGuest) Bootstrapped(bootstrap.Base)                                 {}

@@ -47,9 +47,8 @@ type Member struct {
 type Guest interface {
 	// Phase is called when a phase changes its state, with how long it has run and usually runs, if that is known.
 	Phase(name string, state bootstrap.State, elapsed, usual time.Duration)
-	// Pending, Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
+	// Progressed, Sending, Bootstrapped, Leased, Resume, Join and TakenOver are those of a [node.Owner]. Join
 	// calls the member's Ready.
-	Pending(reason string)
 	Progressed(phase string, p bootstrap.Progress)
 	Sending() (progress transfer.Progress, end func(error))
 	Bootstrapped(base bootstrap.Base)
@@ -251,15 +250,17 @@ func (o *owner) enter(s State) {
 	o.member.enter(s, nil)
 }
 
+func (o *owner) Pending(reason string) { o.member.fleet.config.Reporter.Pending(o.member, reason) }
+
 // Phase tells the guest how long the phase usually takes, and remembers how long it took.
 func (o *owner) Phase(p bootstrap.Phase, state bootstrap.State, elapsed time.Duration) {
 	var usual time.Duration
 	if state == bootstrap.Started {
-		usual = o.member.usual(p)
+		usual = o.usual(p)
 	}
 	o.Guest.Phase(p.Name, state, elapsed, usual)
 	if state == bootstrap.Done {
-		o.member.rememberPhase(p, elapsed)
+		o.rememberPhase(p, elapsed)
 	}
 }
 

@@ -65,20 +65,22 @@ func (m *Member) rememberBoot() {
 }
 
 // rememberPhase notes how long a phase took.
-func (m *Member) rememberPhase(p bootstrap.Phase, took time.Duration) {
+func (o *owner) rememberPhase(p bootstrap.Phase, took time.Duration) {
+	m := o.member
 	if m.fleet.config.History != nil {
 		m.remember(func(h History) error { return h.Ran(p.Key, took) })
 	}
 }
 
 // usual returns how long a phase usually takes, or 0.
-func (m *Member) usual(p bootstrap.Phase) time.Duration {
-	if m.fleet.config.History == nil {
+func (o *owner) usual(p bootstrap.Phase) time.Duration {
+	config := o.member.fleet.config
+	if config.History == nil {
 		return 0
 	}
-	usual, err := m.fleet.config.History.Usual(p.Key)
+	usual, err := config.History.Usual(p.Key)
 	if err != nil {
-		m.fleet.config.Reporter.Trouble("history", err)
+		config.Reporter.Trouble("history", err)
 	}
 	return usual
 }

@@ -32,7 +32,7 @@ func severityOf(ev *gputrain.Event) log.Severity {
 	switch k := ev.Kind; {
 	case ev.Err != nil:
 		return log.SeverityWarn
-	case k == gputrain.EventTransfer && ev.State != "done", k == gputrain.EventStep, k == gputrain.EventUsage, k == gputrain.EventProgress:
+	case k == gputrain.EventTransfer && ev.State != "done", k == gputrain.EventStep, k == gputrain.EventUsage, k == gputrain.EventProgress, k == gputrain.EventTally:
 		return log.SeverityDebug
 	}
 	return log.SeverityInfo

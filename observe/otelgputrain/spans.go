@@ -77,6 +77,8 @@ func (s *spans) take(ev *gputrain.Event) context.Context {
 		return p.phaseChanged(ev)
 	case gputrain.EventTask, gputrain.EventRetry:
 		return p.taskChanged(ev)
+	case gputrain.EventTally:
+		p.counted(ev.Tally)
 	case gputrain.EventPreemption:
 		return p.preempted(ev)
 	case gputrain.EventTransfer:

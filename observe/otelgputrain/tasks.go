@@ -2,6 +2,7 @@ package otelgputrain
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -151,4 +152,22 @@ func (p *pool) ended(t *task, ev *gputrain.Event) context.Context {
 	t.End(trace.WithTimestamp(ev.Time))
 	delete(p.tasks, ev.Task)
 	return ctx
+}
+
+// counted adds tasks that are not reported one by one, and have no spans.
+func (p *pool) counted(t *gputrain.Tally) {
+	if t == nil {
+		return
+	}
+	for _, e := range t.Ended {
+		var where attrs
+		if n := p.ranks[e.Node]; n != nil {
+			where.place(n.at, p.markets[kindOf(p.id, n.at)])
+		}
+		for state, n := range map[string]int{"done": e.Done, "cancelled": e.Cancelled} {
+			if n > 0 {
+				p.meters.ended.Add(p.ctx, int64(n), metric.WithAttributes(append(slices.Clip(where), attr(keyState, state))...))
+			}
+		}
+	}
 }
