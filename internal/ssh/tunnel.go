@@ -18,6 +18,8 @@ var (
 	// ErrRefused means that the node cannot connect to an address: nothing listens there, or the name is unknown. The
 	// connection to the node is fine.
 	ErrRefused = errors.New("connection refused")
+	// ErrForbidden means that the server forbids forwarding.
+	ErrForbidden = errors.New("the SSH server forbids forwarding (AllowTcpForwarding in its sshd_config)")
 	// ErrNoForwarding means that the server forbids forwarding, and the node has no program that takes its place.
 	ErrNoForwarding = errors.New("the SSH server forbids forwarding (AllowTcpForwarding in its sshd_config), and the node has neither perl, python3 nor nc, which would serve instead")
 )
@@ -37,6 +39,15 @@ type Tunnel interface {
 // node if that is down. If the server forbids forwarding, a program of the node takes its place. The error is ctx's own,
 // or wraps ErrRefused, ErrNoForwarding or ErrDisconnected.
 func (c *Client) Dial(ctx context.Context, host string, port int) (Tunnel, error) {
+	t, err := Forward(ctx, c, host, port)
+	if errors.Is(err, ErrForbidden) {
+		return relay(ctx, c, host, port)
+	}
+	return t, err
+}
+
+// Forward is [Client.Dial] by the server's own forwarding alone. If the server forbids that, the error wraps ErrForbidden.
+func Forward(ctx context.Context, c *Client, host string, port int) (Tunnel, error) {
 	for {
 		l, err := up(ctx, c)
 		if err != nil {
@@ -54,7 +65,7 @@ func (c *Client) Dial(ctx context.Context, host string, port int) (Tunnel, error
 		case !errors.As(err, &refused):
 			return nil, err
 		case refused.Reason == xssh.Prohibited || refused.Reason == xssh.UnknownChannelType:
-			return relay(ctx, c, host, port)
+			return nil, fmt.Errorf("%s: %w", c.cfg.where(), ErrForbidden)
 		default:
 			return nil, refusal(host, port, refused.Message)
 		}

@@ -91,6 +91,17 @@ func hostError(i int, h Host, err error) error {
 	return e
 }
 
+// Endpoint checks the host, with its key file and its known_hosts file, and returns the endpoint to log in to, with the
+// defaults filled in. It contacts nothing. The error is a [*driver.Error] of the kind [driver.ErrInvalid] or
+// [driver.ErrAuth], for a provider that reaches its machines through such a host.
+func (h Host) Endpoint() (driver.Endpoint, error) {
+	e, err := h.endpoint()
+	if f, ok := errors.AsType[*fault](err); ok {
+		return e, &driver.Error{Kind: f.kind, Err: f, Hint: f.hint}
+	}
+	return e, err
+}
+
 // endpoint checks the host and fills in its defaults.
 func (h Host) endpoint() (driver.Endpoint, error) {
 	addr, err := address(h.Addr)

@@ -52,3 +52,10 @@ func ExampleConfig_Name() {
 	fmt.Println(ssh.Config{}.Name())
 	// Output: ssh
 }
+
+// Another provider can reach its machines through a host, such as a cluster's login node.
+func ExampleHost_Endpoint() {
+	_, err := ssh.Host{Addr: "me@login.lab"}.Endpoint()
+	fmt.Println(err)
+	// Output: invalid: Addr holds a user name; write the part before the @ into User
+}

@@ -1,0 +1,162 @@
+# The batch script of a node, after the lines that set its variables. It runs an SSH server of the user's own, on a free
+# port, whose address and host key go into the job's comment, and waits for its end. See script.go for the variables.
+export LC_ALL=C SLURM_TIME_FORMAT=%s
+umask 077
+job=$SLURM_JOB_ID dir= server= timer= links=()
+
+# announce WORDS puts words after those of the driver in the job's comment. The driver may change the comment too.
+announce() {
+	local now try
+	for try in 1 2 3 4 5; do
+		now=$(squeue --noheader --jobs="$job" --format=%k) || now=
+		case $now in "$gt_mark "*) gt_comment=$now ;; esac
+		gt_comment=${gt_comment%% addr=*}
+		gt_comment=${gt_comment%% failed=*}
+		scontrol update JobId="$job" Comment="$gt_comment $*" && return
+		sleep $((2 * try))
+	done
+	return 1
+}
+
+# give_up CODE ends the job with the reason in its comment.
+give_up() {
+	announce "failed=$1"
+	exit 1
+}
+
+# sweep SIGNAL ends the processes of the job that have left it, on a cluster that does not end them.
+sweep() {
+	local p pid
+	for p in /proc/[0-9]*; do
+		pid=${p#/proc/}
+		if [ "$pid" != $$ ] && [ -O "$p" ] && tr '\0' '\n' <"$p/environ" | grep -qx "SLURM_JOB_ID=$job"; then
+			kill -s "$1" "$pid"
+		fi
+	done 2>/dev/null
+}
+
+finish() {
+	trap '' TERM INT USR2
+	[ -z "$timer" ] || kill "$timer"
+	[ -z "$server" ] || kill "$server"
+	if [ "$gt_sweep" = 1 ]; then
+		sweep TERM
+		sleep 0.5
+		sweep KILL
+	fi
+	local link
+	for link in "${links[@]}"; do # the last job of the node that has it removes it
+		grep -qxsF "$link" $(ls -d "$work"/gputrain-*/links | grep -vF "$dir/links") /dev/null || rm -f "$link"
+	done
+	[ -z "$dir" ] || rm -rf "$dir"
+} 2>/dev/null
+trap finish EXIT
+trap 'exit 143' TERM INT
+
+# notice records when a preempted job ends. A job whose time limit is near gets the same signal.
+notice() {
+	local ends
+	ends=$(scontrol --oneliner show job "$job" | tr ' ' '\n' | sed -n 's/^PreemptTime=\([0-9]\)/yes/p; s/^EndTime=//p')
+	case $ends in *yes*) printf '%s\n' "$ends" | grep -v yes >"$dir/notice" ;; esac
+}
+trap '[ -z "$dir" ] || notice' USR2 # without a trap it would end the shell
+
+# remove_stale removes what jobs have left that were killed on this node.
+remove_stale() {
+	local old host pid
+	for old in "$work"/gputrain-*; do
+		host= pid=
+		[ -O "$old" ] && read -r host pid <"$old/pid" && [ "$host" = "$(hostname)" ] && [ "$pid" -gt 1 ] && ! kill -0 "$pid" && rm -rf "$old"
+	done 2>/dev/null
+}
+
+work=$gt_work
+remove_stale
+mkdir -p "$work" && dir=$(mktemp -d "$work/gputrain-$job-XXXXXX") && mkdir "$dir/home" || give_up workdir
+case $dir in *[!A-Za-z0-9_./+-]*) give_up workdir ;; esac
+echo "$(hostname) $$" >"$dir/pid"
+printf '%s\n' "$gt_start" >"$dir/start.sh"
+printf '%s\n' "$gt_key" >"$dir/authorized_keys"
+
+# gt_mounts has pairs: a path of the node, and the link to it, which is empty if there is none.
+for ((i = 0; i < ${#gt_mounts[@]}; i += 2)); do
+	source=${gt_mounts[i]} target=${gt_mounts[i + 1]}
+	[ -e "$source" ] || give_up "mount:$((i / 2 + 1))"
+	[ -n "$target" ] || continue
+	mkdir -p "${target%/*}"
+	[ "$(readlink "$target")" = "$source" ] || ln -sT "$source" "$target" || give_up "mount:$((i / 2 + 1))"
+	links+=("$target")
+	echo "$target" >>"$dir/links"
+done
+
+# What Setup changes reaches the sessions, and so do the job's own variables: without them tasks see no limits of GPUs.
+declare -A before
+for name in $(compgen -e); do before[$name]=${!name}; done
+gt_setup
+setenv="SetEnv HOME=\"$dir/home\" GPUTRAIN_JOB=\"$dir\""
+for name in $(compgen -e); do
+	case $name in
+	HOME | PWD | OLDPWD | SHLVL | _ | LC_ALL | BASH_FUNC*) continue ;;
+	SLURM_TIME_FORMAT) continue ;;
+	PATH | SLURM_* | CUDA_VISIBLE* | ROCR_* | HIP_* | GPU_* | ZE_AFFINITY_MASK | TMPDIR) ;;
+	*) [ "${before[$name]-unset}" != "${!name}" ] || continue ;;
+	esac
+	value=${!name}
+	case $value in *$'\n'*) continue ;; esac
+	value=${value//\\/\\\\}
+	setenv+=" \"$name=${value//\"/\\\"}\""
+done
+cat >"$dir/sshd_config" <<END
+HostKey $dir/host_key
+AuthorizedKeysFile $dir/authorized_keys
+PubkeyAuthentication yes
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+StrictModes no
+UsePAM no
+UseDNS no
+PidFile none
+PrintMotd no
+ClientAliveInterval 60
+MaxSessions 64
+MaxStartups 64
+AcceptEnv *
+Subsystem sftp internal-sftp
+$setenv
+END
+
+ports=()
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	ports+=($((gt_ports[0] + (RANDOM * 32768 + RANDOM) % (gt_ports[1] - gt_ports[0] + 1))))
+done
+gt_run sh "$dir/start.sh" "$dir" "$gt_sshd" "${ports[@]}" >"$dir/out" 2>&1 &
+server=$!
+while [ ! -s "$dir/port" ]; do
+	if ! kill -0 $server 2>/dev/null; then
+		give_up "$(cat "$dir/failed" 2>/dev/null || echo container)"
+	fi
+	sleep 0.05
+done
+
+addr=$(gt_address)
+addr=${addr:-$(hostname)}
+case $addr in *:*) addr="[$addr]" ;; esac
+ready="addr=$addr:$(cat "$dir/port") key=$(cut -d' ' -f1,2 "$dir/host_key.pub" | tr ' ' ,) dir=$dir"
+announce "$ready" || exit 1
+
+# The driver may have changed the comment at the same moment, so it is read once more. And a job that no program has come
+# to within a lease ends: its program was killed while the job waited.
+deadline=$((SECONDS + gt_lease))
+sleep $((gt_lease < 10 ? gt_lease : 10)) &
+timer=$!
+while kill -0 $server 2>/dev/null; do
+	wait -n
+	kill -0 $timer 2>/dev/null && continue
+	case $(squeue --noheader --jobs="$job" --format=%k) in
+	*" addr="* | "") ;;
+	*) announce "$ready" ;;
+	esac
+	[ $SECONDS -lt $deadline ] || [ -d "$dir/home/.gputrain" ] || exit 143
+	sleep "$gt_lease" &
+	timer=$!
+done

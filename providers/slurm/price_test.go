@@ -1,0 +1,89 @@
+package slurm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/providers/driver"
+)
+
+func TestAccelerators(t *testing.T) {
+	c := Config{GPUNames: map[string]string{"rome": "A100-80GB", "partition:old": "V100"}}
+	for _, tt := range []struct {
+		partition, kind string
+		features        []string
+		want            accelerators.Accelerator
+		known           bool
+	}{
+		{"gpu", "a100", nil, accelerators.Accelerator{Name: "A100"}, true},
+		{"gpu", "nvidia_a100_80gb_pcie", nil, must(t, "A100-80GB-PCIe"), true},
+		{"gpu", "nvidia_h100_80gb_hbm3", nil, must(t, "NVIDIA H100 80GB HBM3"), true},
+		{"gpu", "tesla_v100", nil, must(t, "V100"), true},
+		{"gpu", "mi300x", nil, must(t, "MI300X"), true},
+		{"gpu", "rome", nil, must(t, "A100-80GB"), true},
+		{"gpu", "1g.10gb", nil, accelerators.Exact("1g.10gb"), true},
+		{"old", "", []string{"a100"}, must(t, "V100"), true},
+		{"gpu", "", []string{"ib", "a100", "epyc"}, must(t, "A100"), true},
+		{"gpu", "", []string{"ib", "epyc", "cpu"}, accelerators.Accelerator{}, false},
+	} {
+		got, known := c.accelerator(tt.partition, tt.kind, tt.features)
+		tt.want.Count = 0
+		got.Count = 0
+		if got != tt.want || known != tt.known {
+			t.Errorf("%s %q %q: %+v, %v; want %+v", tt.partition, tt.kind, tt.features, got, known, tt.want)
+		}
+	}
+}
+
+func must(t *testing.T, name string) accelerators.Accelerator {
+	t.Helper()
+	a, err := accelerators.Parse(name)
+	if err != nil {
+		t.Error(err)
+	}
+	return a
+}
+
+func TestPrices(t *testing.T) {
+	paid := Config{HourlyUSD: map[string]float64{"gpu": 1.5, "cpu": 0.02}}
+	for _, tt := range []struct {
+		c          Config
+		partition  string
+		gpus, cpus int
+		want       driver.Price
+	}{
+		{Config{}, "gpu", 2, 8, driver.USD(0)},
+		{paid, "gpu", 2, 8, driver.USD(3)},
+		{paid, "gpu", 0, 8, driver.USD(0.16)},
+		{paid, "gpu", 0, 0, driver.USD(0.02)},
+		{paid, "other", 1, 8, driver.Price{}},
+	} {
+		if got := tt.c.price(tt.partition, tt.gpus, tt.cpus); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+// A node whose GPUs the cluster does not name is examined.
+func TestProbed(t *testing.T) {
+	want := driver.Query{Accelerator: accelerators.A100(accelerators.Count(2))}
+	has, err := probed(want, "NVIDIA A100-SXM4-40GB, 40960\nNVIDIA A100-SXM4-40GB, 40960\n")
+	if err != nil || has.Count != 2 {
+		t.Errorf("%v, %v", has, err)
+	}
+	for _, printed := range []string{"", "No devices were found\n", "Tesla T4, 15360\n", "NVIDIA A100-SXM4-40GB, 40960\n"} {
+		if has, err := probed(want, printed); !errors.Is(err, driver.ErrNoOffers) {
+			t.Errorf("%q: %v, %v", printed, has, err)
+		}
+	}
+	d := &slurmDriver{}
+	in := driver.Instance{Offer: driver.Offer{InstanceType: "gpu:2", Warnings: []string{untypedWarning}}}
+	if s := d.Scripts(in); s.Probe == "" || s.Probed == nil {
+		t.Error("GPUs without a type are not examined")
+	}
+	in.Offer.InstanceType = "gpu:a100:2"
+	if s := d.Scripts(in); s.Probe != "" || s.Probed != nil {
+		t.Error("GPUs with a type are examined")
+	}
+}
