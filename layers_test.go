@@ -41,6 +41,7 @@ func TestImportsGoDownOnly(t *testing.T) {
 var sdks = map[string]string{
 	"cloud.google.com/": "providers/gcp", "google.golang.org/": "providers/gcp", "github.com/googleapis/": "providers/gcp",
 	"github.com/aws/": "providers/aws",
+	"k8s.io/":         "providers/kubernetes",
 
 	"github.com/go-viper/": "providers/internal/byname", // small, and needed only for configuration files
 }
@@ -92,6 +93,8 @@ func forbidden(from, to string) string {
 		return "nothing under internal imports root or a provider"
 	case f == "providers/colab" && g == "providers/ssh":
 		// A notebook's runtime is an adopted host and nothing else, so it shares the code for that.
+	case f == "providers/slurm" && (g == "providers/ssh" || g == "internal/ssh"):
+		// A cluster's API is a login node, which is a host like those of providers/ssh, and its commands.
 	case strings.HasPrefix(g, "providers/internal/"), f == "providers/internal/cloudtest" && g == "providers/providertest":
 		// Providers and their tests share these packages. Go itself keeps all others from importing
 		// them.

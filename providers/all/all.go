@@ -7,9 +7,10 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/gcp"
 	"github.com/gputrain/gputrain/providers/internal/byname"
+	"github.com/gputrain/gputrain/providers/kubernetes"
 )
 
-var set = byname.Set{Package: "all", Configs: slices.Concat(byname.Light, []driver.Provider{aws.Config{}, gcp.Config{}})}
+var set = byname.Set{Package: "all", Configs: slices.Concat(byname.Light, []driver.Provider{aws.Config{}, gcp.Config{}, kubernetes.Config{}})}
 
 // Names returns the names of all providers, in alphabetical order.
 func Names() []string { return set.Names() }
@@ -57,7 +58,8 @@ func Accounts(accounts map[string]map[string]any, opts ...Option) (Registry, err
 type Option = byname.Option
 
 // AllowCommands accepts settings that run programs on this computer: credentials that are
-// commands (cmd://COMMAND LINE), and for a container engine its command (Binary) and the
-// options that open this computer to containers (RunArgs, Devices). It is for settings that the
-// user of this computer wrote, or would run as a script.
+// commands (cmd://COMMAND LINE), for a container engine its command (Binary) and the
+// options that open this computer to containers (RunArgs, Devices), and a kubeconfig, whose
+// plugins are programs. It is for settings that the user of this computer wrote, or would run as
+// a script.
 func AllowCommands() Option { return byname.AllowCommands() }

@@ -69,6 +69,9 @@ func TestSettingsRunNothing(t *testing.T) {
 			t.Errorf("container, %s, allowed: %v", field, err)
 		}
 	}
+	if p, err := New("kubernetes", map[string]any{"kubeconfig": "/tmp/strangers"}); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs") {
+		t.Errorf("kubernetes, kubeconfig: %v", err)
+	}
 	if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
 		t.Error("New ran a command of the settings")
 	}

@@ -12,7 +12,7 @@
 //	provider, err := accounts.Provider("work")
 //
 // A program that imports it links every cloud's client, which is some 40 MB and takes minutes
-// to build from scratch. Package providers/light has all providers except aws and gcp, and
-// builds in seconds. A program for known clouds imports their packages and writes their Config,
+// to build from scratch. Package providers/light has all providers except aws, gcp and
+// kubernetes, and builds in seconds. A program for known clouds imports their packages and writes their Config,
 // which the compiler checks.
 package all

@@ -1,5 +1,5 @@
-// Package light makes every provider except aws and gcp by its name, as package providers/all
-// does. Those two link their vendors' clients, which take a minute each to build from scratch:
+// Package light makes every provider except aws, gcp and kubernetes by its name, as package
+// providers/all does. Those link their vendors' clients, which take a minute each to build from scratch:
 // a program with this package builds in seconds.
 //
 //	provider, err := light.New("lambda", nil)
@@ -13,7 +13,7 @@ import (
 
 const elsewhere = "it links its vendor's client, and is in package providers/all"
 
-var set = byname.Set{Package: "light", Configs: byname.Light, Elsewhere: map[string]string{"aws": elsewhere, "gcp": elsewhere}}
+var set = byname.Set{Package: "light", Configs: byname.Light, Elsewhere: map[string]string{"aws": elsewhere, "gcp": elsewhere, "kubernetes": elsewhere}}
 
 // Names returns the names of the providers that New makes, in alphabetical order.
 func Names() []string { return set.Names() }

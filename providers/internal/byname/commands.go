@@ -17,7 +17,8 @@ func AllowCommands() Option { return func(o *options) { o.commands = true } }
 // Runs are the settings, by provider, that choose a program to run on this computer, or give a
 // container's programs power over it.
 var Runs = map[string][]string{
-	"container": {"Binary", "RunArgs", "Devices"},
+	"container":  {"Binary", "RunArgs", "Devices"},
+	"kubernetes": {"Kubeconfig"}, // its exec plugins are programs
 }
 
 // commandScheme begins a reference that is a command line.

@@ -13,6 +13,7 @@ import (
 	"github.com/gputrain/gputrain/providers/runpod"
 	"github.com/gputrain/gputrain/providers/scaleway"
 	"github.com/gputrain/gputrain/providers/sim"
+	"github.com/gputrain/gputrain/providers/slurm"
 	"github.com/gputrain/gputrain/providers/ssh"
 	"github.com/gputrain/gputrain/providers/tensordock"
 	"github.com/gputrain/gputrain/providers/vastai"
@@ -33,6 +34,7 @@ var Light = []driver.Provider{
 	runpod.Config{},
 	scaleway.Config{},
 	sim.Config{},
+	slurm.Config{},
 	ssh.Config{},
 	tensordock.Config{},
 	vastai.Config{},
