@@ -79,6 +79,7 @@ func (u *unit) env(n *poolNode) map[string]string {
 	if f == nil {
 		return u.task.Env
 	}
+	u.show()
 	ev := n.event(EventTask, "started")
 	ev.At, ev.Pool, ev.Task, ev.Name, ev.Attempt = n.p.nodeOf(n), n.p.id, u.id, u.label, u.Attempts
 	env := map[string]string{}
@@ -207,7 +208,7 @@ func (n *poolNode) started(u *unit) {
 	}
 	ev := n.event(EventTask, "started")
 	ev.Task, ev.Name, ev.Attempt = u.id, u.label, u.Attempts
-	e.send(ev, sampled)
+	e.send(ev, true, sampled)
 }
 
 // An attemptNode is a node as attempts use it.

@@ -296,7 +296,7 @@ func (u *unit) Queued() {
 	e := u.batch.c.p.events
 	sampled := e.tally != nil && e.tally.Queued(&u.tallied)
 	if len(e.takers) > 0 || sampled {
-		e.send(Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label}, sampled)
+		e.send(u.queued(), true, sampled)
 	}
 }
 
@@ -444,10 +444,14 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	return true
 }
 
-// show has the events of the task reached by those who get a sample of tasks.
+func (u *unit) queued() Event {
+	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label}
+}
+
+// show has those who get a sample of tasks get the events of this one: first that it was queued.
 func (u *unit) show() {
-	if t := u.batch.c.p.events.tally; t != nil {
-		t.Show(&u.tallied)
+	if e := u.batch.c.p.events; e.tally != nil && e.tally.Show(&u.tallied) {
+		e.send(u.queued(), false, true)
 	}
 }
 
@@ -487,7 +491,7 @@ func (o *attemptOutcome) End() {
 	}
 	p.journal.concluded(u, o.result, o.release)
 	if sampled := o.sampled(state); len(p.events.takers) > 0 || sampled {
-		p.events.send(o.event(state), sampled)
+		p.events.send(o.event(state), true, sampled)
 	}
 	u.finish(o.result)
 	o.recycle()
@@ -513,7 +517,7 @@ func (o *attemptOutcome) sampled(state string) bool {
 		return false
 	}
 	if state == "failed" {
-		t.Show(&u.tallied)
+		u.show()
 		return true
 	}
 	end := tally.End{Name: u.label, Node: -1, Cancelled: state == "cancelled"}

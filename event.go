@@ -294,7 +294,7 @@ func (e *events) emit(ev Event) {
 	if ev.Kind == EventPool && e.tally != nil {
 		e.tally.Flush()
 	}
-	e.send(ev, true)
+	e.send(ev, true, true)
 }
 
 // tallied reports a count to those who get a sample of tasks.
@@ -303,11 +303,11 @@ func (e *events) tallied(c tally.Count) {
 	for _, one := range c.Ended {
 		t.Ended = append(t.Ended, TallyEnded{one.Name, one.Node, one.Done, one.Cancelled, one.Attempts, one.Time, one.USD})
 	}
-	e.send(Event{Kind: EventTally, Node: -1, Tally: t}, true)
+	e.send(Event{Kind: EventTally, Node: -1, Tally: t}, false, true)
 }
 
-// send passes an event to all, or to all but those who get a sample of tasks.
-func (e *events) send(ev Event, sampled bool) {
+// send passes an event to those who get all events, to those who get a sample of tasks, or to both.
+func (e *events) send(ev Event, all, sampled bool) {
 	ev.Time, ev.Pool = time.Now(), e.pool
 	if ev.Err != nil && e.seen() {
 		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
@@ -323,7 +323,7 @@ func (e *events) send(ev Event, sampled bool) {
 	if e.progress != nil {
 		e.progress.note(ev)
 	}
-	if ev.Kind != EventTally {
+	if all {
 		for _, t := range e.takers {
 			t.Emit(ev)
 		}

@@ -96,9 +96,9 @@ func WithEvents(f func(Event)) Option {
 }
 
 // WithSampledEvents is WithEvents for a view of very many tasks: in each second, f gets the events of perSecond tasks that are
-// queued or begin to run, and of every task that fails, is retried, reports a step or falls silent, from then on. The others are
-// counted: an [EventTally], up to four times a second, says how many wait, run and have ended. perSecond is at least 1; if it is given
-// several times, the smallest counts.
+// queued or begin to run. It also gets those of every task that fails, is retried, reports a step, falls silent, or has an
+// environment by [WithTaskEnv], from then on: first that it was queued. The others are counted: an [EventTally], up to four times a
+// second, says how many wait, run and have ended. perSecond is at least 1; if the option is given several times, the smallest counts.
 func WithSampledEvents(perSecond int, f func(Event)) Option {
 	return func(o *options) {
 		if f != nil {

@@ -102,13 +102,15 @@ func (t *Tally) Started(task *Task) bool {
 	return task.state == shown
 }
 
-// Show has a task shown from now on.
-func (t *Tally) Show(task *Task) {
+// Show has a task shown from now on. It returns whether it was not shown before.
+func (t *Tally) Show(task *Task) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if task.state != shown {
-		t.enter(task, shown)
+	if task.state == shown {
+		return false
 	}
+	t.enter(task, shown)
+	return true
 }
 
 // Ended notes that a task has succeeded, or was cancelled. It returns whether the task is shown: otherwise it is counted.

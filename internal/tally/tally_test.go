@@ -68,7 +68,9 @@ func TestTally(t *testing.T) {
 		if n, last := l.reported(); n != 1 || !reflect.DeepEqual(last, want) {
 			t.Errorf("%d, the last is %+v, want %+v", n, last, want)
 		}
-		tally.Show(&tasks[3]) // it fails
+		if !tally.Show(&tasks[3]) || tally.Show(&tasks[3]) || tally.Show(&tasks[0]) { // it fails
+			t.Error("Show does not say which tasks were not shown before")
+		}
 		if !tally.Ended(&tasks[3], End{}) {
 			t.Error("a task that is shown is counted at its end")
 		}

@@ -201,3 +201,42 @@ func (s slowLogger) Enabled(context.Context, log.EnabledParameters) bool {
 	<-s.free
 	return false
 }
+
+// Each of very many commands has the trace context of its attempt, though others of that number are counted.
+func TestManyCommands(t *testing.T) {
+	s := newSink()
+	rec, err := observe.New(observe.Config{Tasks: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	e := Start(rec, s.Config)
+	pool, err := gputrain.Open(t.Context(), local.Config{}, gputrain.Spec{Concurrency: 4}, gputrain.WithStateDir(t.TempDir()), rec.Option(), e.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	tasks := make([]gputrain.Task, 40)
+	for i := range tasks {
+		tasks[i] = gputrain.Script("echo $TRACEPARENT")
+	}
+	results, err := pool.Gather(tasks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	attempts := map[string]bool{}
+	for _, one := range s.named("gputrain.attempt") {
+		attempts["00-"+one.SpanContext.TraceID().String()+"-"+one.SpanContext.SpanID().String()+"-01"] = true
+	}
+	for _, r := range results {
+		if printed := strings.TrimSpace(string(r.Stdout)); !attempts[printed] {
+			t.Errorf("task %d has the TRACEPARENT %q, of no attempt of %d", r.Index, printed, len(attempts))
+		}
+	}
+}
