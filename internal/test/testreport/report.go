@@ -191,6 +191,7 @@ var byDesign = []string{
 	longTests,
 	"GPUTRAIN_LIVE does not set",
 	"moto is not installed",
+	"the Kubernetes testbed is not built here",
 	"no podman here",
 	"a stream has one node at its other end",
 	"the runner does one thing after the other",

@@ -16,6 +16,9 @@ import (
 
 // On a cluster that does not end processes that left their job, the job's script does.
 func TestSurvivors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it needs a cluster of its own")
+	}
 	b := bringUp(t, "PROCTRACK=linuxproc")
 	plan, err := gputrain.Plan(t.Context(), b.config(), gputrain.Spec{})
 	if err != nil || len(plan) == 0 || !strings.Contains(strings.Join(plan[0].Warnings, "\n"), "ProctrackType is linuxproc") {

@@ -27,6 +27,9 @@ func hostOf(t testing.TB, pool *gputrain.Compute, rank int) string {
 
 // An administrator drains a node: the job there goes on, and new ones go elsewhere.
 func TestDrained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it waits for the queue")
+	}
 	b := common(t)
 	pool, _ := b.open(t, b.config(), gputrain.Spec{Accelerator: accelerators.A100()})
 	host := hostOf(t, pool, 0)
@@ -83,6 +86,9 @@ func (b *testbed) revive(t testing.TB, host string) {
 
 // A job of a partition with priority takes the GPUs of a pool on spot. Slurm tells the end of its grace time at once.
 func TestPreempted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it takes half a minute")
+	}
 	b := common(t)
 	b.preempts(t)
 }
