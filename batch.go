@@ -296,7 +296,7 @@ func (u *unit) Queued() {
 	e := u.batch.c.p.events
 	sampled := e.tally != nil && e.tally.Queued(&u.tallied)
 	if len(e.takers) > 0 || sampled {
-		e.send(u.queued(), true, sampled)
+		e.send(queuedEvent(u), true, sampled)
 	}
 }
 
@@ -444,14 +444,14 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	return true
 }
 
-func (u *unit) queued() Event {
+func queuedEvent(u *unit) Event {
 	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label}
 }
 
 // show has those who get a sample of tasks get the events of this one: first that it was queued.
 func (u *unit) show() {
 	if e := u.batch.c.p.events; e.tally != nil && e.tally.Show(&u.tallied) {
-		e.send(u.queued(), false, true)
+		e.send(queuedEvent(u), false, true)
 	}
 }
 

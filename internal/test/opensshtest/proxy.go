@@ -27,6 +27,7 @@ type Link struct {
 	delay   time.Duration
 	budget  int64         // bytes until the next cut; negative means that no cut is due
 	next    []int64       // the budgets of the cuts after that
+	cutting bool          // the budget is used up, and the cut follows: nothing passes
 	flowing chan struct{} // closed while bytes flow
 	wake    chan struct{} // closed by a cut: wakes goroutines in a delay or a black hole
 }
@@ -62,7 +63,7 @@ func (p *Link) Cut() {
 }
 
 func (p *Link) cut() {
-	p.budget = -1
+	p.budget, p.cutting = -1, false
 	if len(p.next) > 0 {
 		p.budget, p.next = p.next[0], p.next[1:]
 	}
@@ -312,14 +313,17 @@ func (p *Link) flows(wake chan struct{}) bool {
 func (p *Link) spend(data []byte) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.budget < 0 {
+	switch {
+	case p.cutting:
+		return nil, false
+	case p.budget < 0:
 		return data, false
 	}
 	n := min(p.budget, int64(len(data)))
 	if p.budget -= n; p.budget > 0 {
 		return data, false
 	}
-	p.budget = -1 // each budget cuts once
+	p.budget, p.cutting = -1, true // each budget cuts once
 	return data[:n], true
 }
 
