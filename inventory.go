@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -93,8 +94,14 @@ func (r reporter) Settling(why error, until time.Time) {
 
 func (r reporter) Lost(err error) { r.p.finish(err) }
 
-// record begins the pool's ledger, before anything is made for the pool.
+// record begins the pool's ledger, before anything is made for the pool, unless the pool's context has ended: then it may
+// be closed at the same time.
 func (p *pool) record() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if why := context.Cause(p.ctx); why != nil {
+		return p.interrupted(why)
+	}
 	dir, err := p.opts.stateDir.open()
 	if err != nil {
 		return err

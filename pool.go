@@ -201,14 +201,17 @@ func (p *pool) end() error {
 	p.mu.Unlock()
 	p.stop(ErrClosed)
 	p.access.Close()
-	if why := context.Cause(p.ctx); p.inventory.Fenced() == nil && !errors.Is(why, ErrExpired) && !errors.Is(why, ErrBudget) {
+	p.mu.Lock() // see record
+	fenced := p.inventory.Fenced()
+	p.mu.Unlock()
+	if why := context.Cause(p.ctx); fenced == nil && !errors.Is(why, ErrExpired) && !errors.Is(why, ErrBudget) {
 		p.attempts.Keeping.Wait(attempt.EndPatience) // the nodes still answer
 	}
 
 	ctx := context.WithoutCancel(p.ctx)
 	p.lives.Wait() // a launch in flight ends with its context, and what it returned is known then
 	p.inventory.Wait()
-	fenced := p.inventory.Fenced()
+	fenced = p.inventory.Fenced()
 	var left error
 	if fenced == nil {
 		left = inventory.Leave(ctx, p.fleet.Guests(), p.spec.lease())

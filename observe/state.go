@@ -324,8 +324,21 @@ func (s *state) line(l *gputrain.Line) {
 		return
 	}
 	if n := p.ranks[l.Node]; n != nil && l.Phase != "" {
-		if phase := n.running[l.Phase]; phase != nil {
+		if phase := s.phaseOf(p, n, l.Phase); phase != nil {
 			phase.Lines = s.lastOf(phase.Lines, l)
 		}
 	}
+}
+
+// phaseOf returns a node's newest phase of a name, or nil. Its last lines may come after the event of its end.
+func (s *state) phaseOf(p *pool, n *node, name string) *Phase {
+	if phase := n.running[name]; phase != nil {
+		return phase
+	}
+	for _, phase := range slices.Backward(s.phases.all) {
+		if phase.Pool == p.ID && phase.Node == n.Key && phase.Name == name {
+			return phase
+		}
+	}
+	return nil
 }

@@ -266,3 +266,17 @@ func TestTrainingIsATask(t *testing.T) {
 		t.Errorf("the second: %+v, %+v", r.Tasks, r.Counts)
 	}
 }
+
+// A line of a phase may come after the event of the phase's end, and is the phase's nevertheless.
+func TestLateLine(t *testing.T) {
+	f := newFeed()
+	f.node(0, "a", gputrain.NodeBootstrapping, nil)
+	for _, state := range []string{"started", "done"} {
+		f.event(gputrain.Event{Kind: gputrain.EventPhase, Phase: "setup 1/1", State: state, At: gputrain.Node{ID: "a"}})
+	}
+	f.seq++
+	f.s.take(Entry{Seq: f.seq, Line: &gputrain.Line{Time: f.now, Pool: "p", Phase: "setup 1/1", Text: "set up"}})
+	if phases := f.s.run(f.now).Phases; len(phases) != 1 || len(phases[0].Lines) != 1 || phases[0].Lines[0].Text != "set up" {
+		t.Errorf("%+v", phases)
+	}
+}
