@@ -59,7 +59,7 @@ type Event struct {
 	// EventTransfer of an Image's files it is "files".
 	Phase string
 	// Usual is how long the phase usually takes, for "started" of EventPhase: the median of its last five runs with the same
-	// content, from this state directory. Zero means unknown.
+	// content, one for each pool of this state directory. Zero means unknown.
 	Usual time.Duration
 	// Progress is how far a phase has come, for EventProgress.
 	Progress Progress

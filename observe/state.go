@@ -173,8 +173,8 @@ func (s *state) event(ev *gputrain.Event) {
 		s.offered(p, ev)
 	case gputrain.EventWait:
 		p.Waiting = ev.State
-		if ev.Node >= 0 {
-			p.Waiting += fmt.Sprintf(" of node %d", ev.Node)
+		if ev.Node >= 0 { // a "machine"
+			p.Waiting = fmt.Sprintf("node %d", ev.Node)
 		}
 		if ev.Err != nil {
 			p.Waiting += ": " + ev.Err.Error()

@@ -130,6 +130,7 @@ type Fleet struct {
 	machines machines
 	renter   *renter
 	changed  *sync.Cond // a member's state; its lock is Config.Lock
+	phases   phases
 
 	// Guarded by Config.Lock.
 	roster  roster

@@ -254,13 +254,13 @@ func (o *owner) Pending(reason string) { o.member.fleet.config.Reporter.Pending(
 
 // Phase tells the guest how long the phase usually takes, and remembers how long it took.
 func (o *owner) Phase(p bootstrap.Phase, state bootstrap.State, elapsed time.Duration) {
-	var usual time.Duration
+	f, usual := o.member.fleet, time.Duration(0)
 	if state == bootstrap.Started {
-		usual = o.usual(p)
+		usual = f.phases.usualTime(&f.config, p.Key)
 	}
 	o.Guest.Phase(p.Name, state, elapsed, usual)
-	if state == bootstrap.Done {
-		o.rememberPhase(p, elapsed)
+	if state == bootstrap.Done && f.config.History != nil && f.phases.isFirst(p.Key) {
+		o.member.remember(func(h History) error { return h.Ran(p.Key, elapsed) })
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -62,27 +61,6 @@ func (m *Member) rememberBoot() {
 	if m.isRemembered() && !m.Node.Resumed() && !m.Node.Capabilities().Adopts {
 		m.remember(func(h History) error { return h.Booted(offer, took) })
 	}
-}
-
-// rememberPhase notes how long a phase took.
-func (o *owner) rememberPhase(p bootstrap.Phase, took time.Duration) {
-	m := o.member
-	if m.fleet.config.History != nil {
-		m.remember(func(h History) error { return h.Ran(p.Key, took) })
-	}
-}
-
-// usual returns how long a phase usually takes, or 0.
-func (o *owner) usual(p bootstrap.Phase) time.Duration {
-	config := o.member.fleet.config
-	if config.History == nil {
-		return 0
-	}
-	usual, err := config.History.Usual(p.Key)
-	if err != nil {
-		config.Reporter.Trouble("history", err)
-	}
-	return usual
 }
 
 // remember changes the history, and waits for nothing. What cannot be remembered is a hint less.

@@ -23,6 +23,7 @@ func (inv *Inventory) Discard(ctx context.Context, id string, failed func(error)
 	}
 	left, err := inv.endings.end(ctx, left)
 	switch {
+	case ctx.Err() != nil: // the end of the pool sees to what is left
 	case err != nil:
 		failed(err)
 	case len(left) > 0:

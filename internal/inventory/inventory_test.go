@@ -192,6 +192,28 @@ func TestDiscardOfALateMachine(t *testing.T) {
 	})
 }
 
+// A machine whose end is interrupted by the end of the pool has not failed to end: the end of the pool ends it.
+func TestDiscardAtTheEndOfThePool(t *testing.T) {
+	c := &cloud{}
+	inv, _ := begun(t, c, &heard{})
+	if _, err := inv.Launch(t.Context(), request(inv, 0), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.after = func(op string) error {
+		if op == "terminate" {
+			cancel()
+			return driver.ErrUnavailable
+		}
+		return nil
+	}
+	inv.Discard(ctx, "id-p-1-0", func(err error) { t.Errorf("it is reported: %v", err) })
+	inv.Wait()
+	if ctx.Err() == nil {
+		t.Error("it was not terminated")
+	}
+}
+
 // A program whose pool was taken over by another program ends nothing.
 func TestFencedEndsNothing(t *testing.T) {
 	c, report := &cloud{}, &heard{}

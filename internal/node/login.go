@@ -55,19 +55,8 @@ func (n *Node) dial(inst driver.Instance) error {
 // auth returns what to log in with: the user's own keys only if the endpoint asks for them. A
 // password comes after the pool's key, if the server may have it.
 func (n *Node) auth(at driver.Endpoint, source driver.HostKeySource) ([]xssh.AuthMethod, error) {
-	if at.KeyFile != "" {
-		signer, err := ssh.LoadKey(at.KeyFile)
-		if err != nil {
-			return nil, err
-		}
-		return []xssh.AuthMethod{xssh.PublicKeys(signer)}, nil
-	}
-	if at.Agent {
-		signers, err := ssh.AgentSigners()
-		if err != nil {
-			return nil, err
-		}
-		return []xssh.AuthMethod{xssh.PublicKeys(signers...)}, nil
+	if at.KeyFile != "" || at.Agent {
+		return ssh.UserKeys(at.KeyFile)
 	}
 	auth := []xssh.AuthMethod{xssh.PublicKeys(n.settings.Login.Signer)}
 	if sendsPassword(at, source) {

@@ -95,7 +95,10 @@ func (c *changes) text(ev *gputrain.Event) (text, many string) {
 	case gputrain.EventOffer:
 		return offered(ev, state), ""
 	case gputrain.EventWait:
-		text := because(node+"waiting "+state, ev.Err)
+		text := because("waiting "+state, ev.Err)
+		if ev.Node >= 0 { // for its machine
+			text = because(node+"waits", ev.Err)
+		}
 		if c.waiting[ev.Pool] == text {
 			return "", ""
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -273,5 +274,19 @@ func TestPool(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("%s", w.String())
+	}
+}
+
+// A node whose machine waits in a queue has a line for each new reason.
+func TestQueuedMachine(t *testing.T) {
+	var c changes
+	var got []string
+	for _, reason := range []string{"queued: Priority", "queued: Resources", "queued: Resources"} {
+		for _, l := range c.lines(&gputrain.Event{Kind: gputrain.EventWait, State: "machine", Pool: "p", Node: 1, Err: errors.New(reason)}) {
+			got = append(got, l.text)
+		}
+	}
+	if want := []string{"node 1 waits: queued: Priority", "node 1 waits: queued: Resources"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/gputrain/gputrain"
 	ownssh "github.com/gputrain/gputrain/internal/ssh"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -26,24 +26,8 @@ func benchConfig(b *testing.B) Config {
 	return Config{Kubeconfig: file, Namespace: "lab", Image: "gputrain-debian:bookworm", PullPolicy: "Never"}
 }
 
-// From an open pool's launch to the result of its first command.
-func BenchmarkFirstResult(b *testing.B) {
-	c := benchConfig(b)
-	for b.Loop() {
-		pool, err := gputrain.Open(context.Background(), c, gputrain.Spec{}, gputrain.WithStateDir(b.TempDir()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := pool.Close(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-}
+// From Open to the result of the first command: the Job, its pod, the connection.
+func BenchmarkFirstResult(b *testing.B) { e2etest.BenchmarkFirstResult(b, benchConfig(b)) }
 
 // Commands and bytes over each way to one pod, by x/crypto/ssh alone: the pod's own address is the
 // measure.

@@ -41,7 +41,7 @@ func (c Config) validate() error {
 	c.checkShapes(&f)
 	f.Require(c.PendingTimeout >= 0, "PendingTimeout is %v", c.PendingTimeout)
 	f.Timeout("RequestTimeout", c.RequestTimeout)
-	f.Require(slices.Contains([]Reach{ReachAuto, "auto", ReachForward, ReachExec, ReachDirect}, c.Reach), "Reach is %q; it is auto, forward, exec or direct", c.Reach)
+	f.Require(slices.Contains([]Reach{"", ReachAuto, ReachForward, ReachExec, ReachDirect}, c.Reach), "Reach is %q; it is auto, forward, exec or direct", c.Reach)
 	return f.Err()
 }
 
@@ -143,9 +143,7 @@ func (c Config) complete() Config {
 	}
 	c.GPUResource = cmp.Or(c.GPUResource, nvidiaResource)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
-	if c.Reach == "auto" {
-		c.Reach = ReachAuto
-	}
+	c.Reach = cmp.Or(c.Reach, ReachAuto)
 	if c.PendingTimeout == 0 {
 		c.PendingTimeout = defaultTimeout
 		if c.Autoscaled || c.Queue != "" {

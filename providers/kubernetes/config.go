@@ -137,7 +137,7 @@ type Reach string
 
 const (
 	// ReachAuto connects directly inside the cluster, if that works, and else as ReachForward.
-	ReachAuto Reach = ""
+	ReachAuto Reach = "auto"
 	// ReachForward uses port forwarding by the API server, over WebSocket, or SPDY if that is
 	// refused.
 	ReachForward Reach = "forward"

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -143,19 +144,11 @@ func (c Config) complete() Config {
 	c.Jump, c.Partitions, c.Setup = slices.Clone(c.Jump), slices.Clone(c.Partitions), slices.Clone(c.Setup)
 	c.PreemptiblePartitions, c.SbatchArgs = slices.Clone(c.PreemptiblePartitions), slices.Clone(c.SbatchArgs)
 	c.GPUNames, c.HourlyUSD = maps.Clone(c.GPUNames), maps.Clone(c.HourlyUSD)
-	fill(&c.QueueTimeout, defaultQueueTimeout)
-	fill(&c.CommandTimeout, defaultCommandTimeout)
-	fill(&c.WorkDir, defaultWorkDir)
-	fill(&c.SSHD, defaultSSHD)
-	fill(&c.Ports, [2]int{20000, 31999})
-	fill(&c.Reach, ReachAuto)
+	c.QueueTimeout = cmp.Or(c.QueueTimeout, defaultQueueTimeout)
+	c.CommandTimeout = cmp.Or(c.CommandTimeout, defaultCommandTimeout)
+	c.WorkDir = cmp.Or(c.WorkDir, defaultWorkDir)
+	c.SSHD = cmp.Or(c.SSHD, defaultSSHD)
+	c.Ports = cmp.Or(c.Ports, [2]int{20000, 31999})
+	c.Reach = cmp.Or(c.Reach, ReachAuto)
 	return c
-}
-
-// fill sets a zero field to its default.
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

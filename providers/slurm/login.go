@@ -108,7 +108,7 @@ func (l *login) chain() ([]*gossh.Client, error) {
 
 // clientConfig returns how to log in to a host.
 func clientConfig(at driver.Endpoint) (gossh.Config, error) {
-	auth, err := gossh.UserKeys(at.KeyFile, at.Agent)
+	auth, err := gossh.UserKeys(at.KeyFile)
 	if err != nil {
 		return gossh.Config{}, &driver.Error{Kind: driver.ErrAuth, Err: err}
 	}

@@ -101,7 +101,8 @@ func TestAMachineGoneWhileItIsMadeReadyIsReplaced(t *testing.T) {
 	})
 }
 
-// A phase that begins says how long it has usually taken before, in pools with the same state directory.
+// A phase that begins says how long it has usually taken before, in pools with the same state directory. A pool counts once,
+// however many nodes it has.
 func TestAPhaseSaysHowLongItUsuallyTakes(t *testing.T) {
 	took := time.Duration(0)
 	slow := func(ctx context.Context, cmd sim.Command) int {
@@ -114,10 +115,10 @@ func TestAPhaseSaysHowLongItUsuallyTakes(t *testing.T) {
 	e2etest.InCloud(t, sim.Options{Exec: slow}, func(t *testing.T, c *e2etest.SimCloud) {
 		var usual []time.Duration
 		for _, took = range []time.Duration{9 * time.Minute, 2 * time.Minute, time.Minute, time.Second} {
-			p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c.Cloud}, gputrain.Spec{Image: gputrain.Image{Setup: []string{"make it, slowly"}}},
+			p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c.Cloud}, gputrain.Spec{Nodes: 6, Image: gputrain.Image{Setup: []string{"make it, slowly"}}},
 				gputrain.WithStateDir(c.State), gputrain.WithEvents(func(e gputrain.Event) {
 					c.Tell(e)
-					if e.Kind == gputrain.EventPhase && e.Phase == "setup 1/1" && e.State == "started" {
+					if e.Kind == gputrain.EventPhase && e.Phase == "setup 1/1" && e.State == "started" && e.Node == 0 {
 						usual = append(usual, e.Usual.Round(time.Minute))
 					}
 				}))

@@ -11,27 +11,12 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/providers/slurm"
 )
 
 // BenchmarkFirstResult measures the time from Open to the first result: sbatch, the queue, the job's start, the login.
-func BenchmarkFirstResult(b *testing.B) {
-	bed := common(b)
-	for b.Loop() {
-		pool, err := gputrain.Open(b.Context(), bed.config(), gputrain.Spec{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := pool.Close(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-}
+func BenchmarkFirstResult(b *testing.B) { e2etest.BenchmarkFirstResult(b, common(b).config()) }
 
 // BenchmarkCommand measures a command on a node, through the login node by a forward and by a step, against x/crypto/ssh
 // to the login node itself.
