@@ -14,7 +14,7 @@ const (
 	mostNames = 100
 )
 
-// A Task is what a Tally knows of one task. Its zero value is one that was not queued yet.
+// A Task is the state of one task in a Tally. The zero value is a task that was not queued yet.
 type Task struct{ state state }
 
 type state uint8

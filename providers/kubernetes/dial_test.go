@@ -106,7 +106,7 @@ func TestDialErrors(t *testing.T) {
 	cloudtest.Is(t, err, driver.ErrNotFound, providerName, "dial", testToken)
 }
 
-// Where no server listens, the connection ends with the API server's reason.
+// If no server listens, the connection ends with the API server's reason.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

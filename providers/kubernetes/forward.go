@@ -78,8 +78,8 @@ func (k *cluster) webSocket(ctx context.Context, pod string) (httpstream.Connect
 	return c, nil
 }
 
-// A quietConn reports no error when it is closed: the connection above it would keep a goroutine
-// for a second, to tell somebody.
+// A quietConn reports no error when it is closed. The SPDY connection above it would start a
+// goroutine that offers the error for a second, and nothing here reads it.
 type quietConn struct{ net.Conn }
 
 func (c quietConn) Close() error {

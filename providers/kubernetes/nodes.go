@@ -30,7 +30,7 @@ type host struct {
 	total, used  amounts
 }
 
-// A shape is what hosts of one kind have in common. It is comparable.
+// A shape describes all hosts of one kind. Shapes can be compared with ==.
 type shape struct {
 	device       accelerators.Accelerator
 	kind, region string

@@ -157,8 +157,8 @@ func (p pod) ours() containerStatus {
 // over reports whether the pod runs no more.
 func (p pod) over() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
-// isTerminated reports whether the pod was told to end by somebody who wants it gone, and not
-// preempted or evicted, which leaves it a while.
+// isTerminated reports whether a program or a user has deleted the pod. A pod that was preempted or
+// evicted runs on for its grace period.
 func (p pod) isTerminated() bool {
 	return !p.Metadata.DeletionTimestamp.IsZero() && find(p.Status.Conditions, disrupted).Status != "True"
 }

@@ -98,8 +98,8 @@ func (d *controller) sbatch(a ask, n driver.NodeRequest, comment string) []strin
 // minutes rounds a time limit up.
 func minutes(d time.Duration) int { return max(1, int(math.Ceil(d.Minutes()))) }
 
-// deadline returns the seconds in which a job must have waited and run. So the queue itself gives up a job that nobody
-// looks after.
+// deadline returns the seconds after which the queue ends a job, whether it waits or runs. It does so if the program that
+// submitted the job has died.
 func (d *controller) deadline(limit time.Duration) int {
 	return int((d.cfg.QueueTimeout + upTimeout(d.cfg)).Seconds()) + 60*minutes(limit)
 }

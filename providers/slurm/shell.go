@@ -99,7 +99,7 @@ func text(mark string, commands []command) string {
 func begin(mark string) string { return mark + "-begin" }
 func end(mark string) string   { return mark + "-end" }
 
-// An answer is what a command has printed, and its exit status.
+// An answer holds a command's output and exit status.
 type answer struct {
 	out  string
 	code int

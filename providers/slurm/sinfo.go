@@ -145,7 +145,7 @@ func (n *siteNode) takesJobs() bool {
 	return slices.Contains([]string{"idle", "mix", "mixed"}, strings.TrimRight(n.state, "~#+-"))
 }
 
-// canRun reports whether the node may run jobs again without somebody's help: it is not down, and not draining.
+// canRun reports whether the node will run jobs again by itself: it is not down, and not draining.
 func (n *siteNode) canRun() bool {
 	for _, state := range []string{"down", "drain", "drng", "fail", "unk", "inval", "future", "futr"} {
 		if strings.HasPrefix(n.state, state) {

@@ -26,13 +26,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// received is what a collector has received over OTLP, at the end of its pipelines.
+// received holds what leaves a collector's pipelines.
 type received struct {
 	mu      sync.Mutex
 	spans   []ptrace.Span
 	metrics map[string]bool // the names of those with a value
 	logs    []plog.LogRecord
-	scopes  map[string]bool // who has exported it
+	scopes  map[string]bool // the names of the exporting packages
 }
 
 // startCollector runs a collector with an OTLP receiver at an address of 127.0.0.1, until the test ends.
