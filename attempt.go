@@ -79,8 +79,10 @@ func (u *unit) env(n *poolNode) map[string]string {
 	if f == nil {
 		return u.task.Env
 	}
-	u.show()
 	ev := n.event(EventTask, "started")
+	if e := n.p.events; e.tally != nil && !e.sampleStart(u) {
+		ev.State = "counted"
+	}
 	ev.At, ev.Pool, ev.Task, ev.Name, ev.Attempt = n.p.nodeOf(n), n.p.id, u.id, u.label, u.Attempts
 	env := map[string]string{}
 	for name, value := range f(ev) {
@@ -202,7 +204,7 @@ func (u *unit) failed(n *poolNode, f *attempt.Failure) *TaskError {
 // started reports that an attempt has begun to run.
 func (n *poolNode) started(u *unit) {
 	e := n.p.events
-	sampled := e.tally != nil && e.tally.Started(&u.tallied)
+	sampled := e.sampleStart(u)
 	if len(e.takers) == 0 && !sampled {
 		return
 	}

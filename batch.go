@@ -435,7 +435,7 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	}
 	p.journal.tried(u)
 	o.release()
-	u.show()
+	u.batch.c.p.events.show(u)
 	p.events.emit(Event{
 		Kind: EventRetry, Node: o.failure.Node.Rank, At: o.failure.Node, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure,
 		Ended: o.ended(),
@@ -444,15 +444,28 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	return true
 }
 
+// queuedEvent says that a unit was queued, now or so many milliseconds ago.
 func queuedEvent(u *unit) Event {
-	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label}
+	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label, Elapsed: u.tallied.Waited().Truncate(time.Millisecond)}
 }
 
-// show has those who get a sample of tasks get the events of this one: first that it was queued.
-func (u *unit) show() {
-	if e := u.batch.c.p.events; e.tally != nil && e.tally.Show(&u.tallied) {
+// show has those who get a sample of tasks get the events of a unit: first that it was queued.
+func (e *events) show(u *unit) {
+	if e.tally != nil && e.tally.Show(&u.tallied) {
 		e.send(queuedEvent(u), false, true)
 	}
+}
+
+// sampleStart reports whether those who get a sample of tasks get the events of a unit that starts.
+func (e *events) sampleStart(u *unit) bool {
+	if e.tally == nil {
+		return false
+	}
+	shown, late := e.tally.Started(&u.tallied)
+	if late {
+		e.send(queuedEvent(u), false, true)
+	}
+	return shown
 }
 
 // notAgain adds the reason why no other attempt follows to an error.
@@ -517,7 +530,7 @@ func (o *attemptOutcome) sampled(state string) bool {
 		return false
 	}
 	if state == "failed" {
-		u.show()
+		u.batch.c.p.events.show(u)
 		return true
 	}
 	end := tally.End{Name: u.label, Node: -1, Cancelled: state == "cancelled"}

@@ -96,8 +96,8 @@ func WithEvents(f func(Event)) Option {
 }
 
 // WithSampledEvents is WithEvents for a view of very many tasks: in each second, f gets the events of perSecond tasks that are
-// queued or begin to run. It also gets those of every task that fails, is retried, reports a step, falls silent, or has an
-// environment by [WithTaskEnv], from then on: first that it was queued. The others are counted: an [EventTally], up to four times a
+// queued or begin to run. It also gets those of every task that fails, is retried, reports a step or falls silent, from then on. The
+// first event of a task says that it was queued. The others are counted: an [EventTally], up to four times a
 // second, says how many wait, run and have ended. perSecond is at least 1; if the option is given several times, the smallest counts.
 func WithSampledEvents(perSecond int, f func(Event)) Option {
 	return func(o *options) {
@@ -114,7 +114,8 @@ type sample struct {
 }
 
 // WithTaskEnv calls f when an attempt at a command is about to start, and adds what it returns to the command's environment:
-// TRACEPARENT, for example. The Event is the one of state "started" that follows, without its Seq and Time. Task.Env and
+// TRACEPARENT, for example. The Event is the one of state "started" that follows, without its Seq and Time; its state is "counted"
+// if functions of [WithSampledEvents] will not get it. Task.Env and
 // Task.Secrets override it. Names that are no environment variable's, or that gputrain sets itself, are left out. f must return
 // soon: the attempt waits for it. Functions share one process, and have no
 // environment of their own; the processes of a [Training] are not asked for.

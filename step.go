@@ -36,38 +36,24 @@ func ReportStep(ctx context.Context, s Step) {
 // A progress records how far an attempt at a unit has come: it is the attempt's Progress. A nil one belongs to no attempt.
 type progress struct {
 	greatest atomic.Int64
-	pace     *steps.Pace    // emits events; nil without a function or logger for them
-	sign     *watchdog.Sign // nil with pace
-	forget   func()
+	u        *unit
+	n        *poolNode // nil without a function or logger for events
+	attempt  int
+	sign     watchdog.Sign
+	pace     steps.Pace // emits events
 }
 
 // watch has what an attempt reports become events, and the attempt end if it stalls.
 func (u *unit) watch(n *poolNode, a *attempt.Attempt) {
-	u.progress = &progress{}
+	u.progress = &progress{u: u, attempt: u.Attempts}
 	a.Progress = u.progress
 	if u.task.StallTimeout > 0 {
 		a.Stall = attempt.NewStall(u.task.StallTimeout)
 	}
-	events, id, name, attempt := n.p.events, u.id, u.label, u.Attempts
-	if !events.seen() {
-		return
+	if n.p.events.seen() {
+		u.progress.n, u.progress.pace.Pass = n, u.progress.pass
+		n.p.events.silence.Watch(&u.progress.sign, u.progress)
 	}
-	task := func(k EventKind, state string) Event {
-		u.show()
-		ev := n.event(k, state)
-		ev.Task, ev.Name, ev.Attempt = id, name, attempt
-		return ev
-	}
-	u.progress.pace = steps.NewPace(func(s steps.Step) {
-		ev := task(EventStep, "")
-		ev.Step = Step{N: s.N, Of: s.Of, Values: s.Values}
-		events.emit(ev)
-	})
-	u.progress.sign, u.progress.forget = events.silence.Watch(n.Node.IsUp, func(silent time.Duration) {
-		ev := task(EventTask, "silent")
-		ev.Elapsed = silent
-		events.emit(ev)
-	})
 }
 
 // Step records a step.
@@ -75,23 +61,48 @@ func (p *progress) Step(s steps.Step) {
 	for old := p.greatest.Load(); s.N > old && !p.greatest.CompareAndSwap(old, s.N); {
 		old = p.greatest.Load()
 	}
-	if p.pace != nil {
+	if p.n != nil {
 		p.sign.Heard(time.Now())
 		p.pace.Step(s)
 	}
 }
 
+// pass emits the event of a step.
+func (p *progress) pass(s steps.Step) {
+	ev := p.event(EventStep, "")
+	ev.Step = Step{N: s.N, Of: s.Of, Values: s.Values}
+	p.n.p.events.emit(ev)
+}
+
+// event returns an event of the attempt, all of whose events are shown from now on.
+func (p *progress) event(k EventKind, state string) Event {
+	p.n.p.events.show(p.u)
+	ev := p.n.event(k, state)
+	ev.Task, ev.Name, ev.Attempt = p.u.id, p.u.label, p.attempt
+	return ev
+}
+
+// IsUp reports whether the attempt can be heard.
+func (p *progress) IsUp() bool { return p.n.Node.IsUp() }
+
+// Silent reports that the attempt has been silent.
+func (p *progress) Silent(d time.Duration) {
+	ev := p.event(EventTask, "silent")
+	ev.Elapsed = d
+	p.n.p.events.emit(ev)
+}
+
 // Output records that something was printed.
 func (p *progress) Output([]byte) {
-	if p.sign != nil {
+	if p.n != nil {
 		p.sign.Heard(time.Now())
 	}
 }
 
 // end emits the last step's event, after which no other one comes.
 func (p *progress) end() {
-	if p != nil && p.pace != nil {
-		p.forget()
+	if p != nil && p.n != nil {
+		p.n.p.events.silence.Forget(&p.sign)
 		p.pace.End()
 	}
 }

@@ -456,11 +456,11 @@ func (r *trainRun) reported(_ *gang.Epoch, n training.Node, s steps.Step) {
 
 // paced emits the steps of an epoch.
 func (r *trainRun) paced(e *gang.Epoch) *steps.Pace {
-	return steps.NewPace(func(s steps.Step) {
+	return &steps.Pace{Pass: func(s steps.Step) {
 		r.p.events.emit(Event{
 			Kind: EventStep, Node: int(r.stepped.Load()), Name: r.name, Epoch: e.Number, Step: Step{N: s.N, Of: s.Of, Values: s.Values},
 		})
-	})
+	}}
 }
 
 // A trainNode is a node as trainings use it. It can be compared.

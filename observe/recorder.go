@@ -21,7 +21,7 @@ type Config struct {
 	Usage time.Duration
 	// Tasks is how many tasks are recorded one by one in a second. Others that succeed are counted, so that many short function
 	// calls cost little and fill no disk: Run has them in its Counts and Groups. Tasks that fail, or report steps, are always
-	// recorded. Zero means 500.
+	// recorded. Zero means 100.
 	Tasks int
 	// Lines is how many of the last lines of each task and phase are kept in Run. Zero means 200.
 	Lines int
@@ -57,7 +57,7 @@ func New(c Config) (*Recorder, error) {
 	if c.Lines < 0 || c.Tasks < 0 || c.Usage < 0 || c.Usage > 0 && c.Usage < time.Second {
 		return nil, fmt.Errorf("observe: Lines is %d, Tasks %d and Usage %v: none is negative, and Usage is zero or a second at least", c.Lines, c.Tasks, c.Usage)
 	}
-	r := &Recorder{usage: c.Usage, tasks: cmp.Or(c.Tasks, 500), state: newState(c.Lines)}
+	r := &Recorder{usage: c.Usage, tasks: cmp.Or(c.Tasks, 100), state: newState(c.Lines)}
 	if c.File == "" {
 		return r, nil
 	}

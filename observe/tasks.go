@@ -25,7 +25,7 @@ func (s *state) taskChanged(p *pool, ev *gputrain.Event) {
 		t.State = "silent"
 		return
 	case ev.State == "queued":
-		t.State, t.Queued = "queued", ev.Time
+		t.State, t.Queued = "queued", ev.Time.Add(-ev.Elapsed)
 		return
 	case ev.State == "started":
 		t.start(p, ev)

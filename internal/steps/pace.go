@@ -10,7 +10,8 @@ const paceEvery = time.Second
 
 // A Pace passes steps on: the newest one a second after the one before, and the last one before End returns.
 type Pace struct {
-	pass func(Step)
+	// Pass is called by one goroutine at a time. It must not block, nor call the pace.
+	Pass func(Step)
 
 	mu    sync.Mutex
 	last  Step
@@ -19,9 +20,6 @@ type Pace struct {
 	timer *time.Timer // passes last on; nil if nothing came too soon yet
 	over  bool
 }
-
-// NewPace returns a pace. pass is called by one goroutine at a time. It must not block, nor call the pace.
-func NewPace(pass func(Step)) *Pace { return &Pace{pass: pass} }
 
 // Step passes a step on, or later a newer one.
 func (p *Pace) Step(s Step) {
@@ -56,7 +54,7 @@ func (p *Pace) passOn() {
 		return
 	}
 	p.fresh, p.at = false, time.Now()
-	p.pass(p.last)
+	p.Pass(p.last)
 }
 
 // End passes on the last step. Nothing is passed on later.

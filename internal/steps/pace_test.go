@@ -23,7 +23,7 @@ func TestPace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var got []string
-				p := NewPace(func(s Step) { got = append(got, fmt.Sprintf("%d at %v", s.N, time.Since(begun))) })
+				p := Pace{Pass: func(s Step) { got = append(got, fmt.Sprintf("%d at %v", s.N, time.Since(begun))) }}
 				for n, at := range tt.at {
 					time.Sleep(time.Until(begun.Add(at)))
 					p.Step(Step{N: int64(n)})

@@ -15,7 +15,18 @@ const (
 )
 
 // A Task is the state of one task in a Tally. The zero value is a task that was not queued yet.
-type Task struct{ state state }
+type Task struct {
+	state  state
+	queued time.Time
+}
+
+// Waited returns how long ago the task was queued, and zero if it was not.
+func (t *Task) Waited() time.Duration {
+	if t.queued.IsZero() {
+		return 0
+	}
+	return time.Since(t.queued)
+}
 
 type state uint8
 
@@ -81,7 +92,8 @@ func New(most int, report func(Count)) *Tally {
 func (t *Tally) Queued(task *Task) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.take() {
+	task.queued = time.Now()
+	if t.take(task.queued) {
 		task.state = shown
 		return true
 	}
@@ -89,17 +101,21 @@ func (t *Tally) Queued(task *Task) bool {
 	return false
 }
 
-// Started notes that a task has begun to run. It returns whether the task is shown, from now on if not before.
-func (t *Tally) Started(task *Task) bool {
+// Started notes that a task has begun to run. It returns whether the task is shown, and whether it was not before. A task that
+// runs and is counted stays so until Show, though Started is called again.
+func (t *Tally) Started(task *Task) (isShown, late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if task.state != shown && t.take() {
+	switch {
+	case task.state == shown:
+		return true, false
+	case task.state != running && t.take(time.Now()):
 		t.enter(task, shown)
-	}
-	if task.state != shown {
+		return true, true
+	case task.state != running:
 		t.enter(task, running)
 	}
-	return task.state == shown
+	return false, false
 }
 
 // Show has a task shown from now on. It returns whether it was not shown before.
@@ -121,18 +137,7 @@ func (t *Tally) Ended(task *Task, e End) bool {
 		return true
 	}
 	t.enter(task, shown) // it is over
-	if !t.names[e.Name] && len(t.names) >= mostNames {
-		e.Name = ""
-	}
-	t.names[e.Name] = true
-	k := key{e.Name, e.Node}
-	i, ok := t.index[k]
-	if !ok {
-		i = len(t.count.Ended)
-		t.index[k] = i
-		t.count.Ended = append(t.count.Ended, Ended{Name: e.Name, Node: e.Node})
-	}
-	sum := &t.count.Ended[i]
+	sum := t.sumOf(e.Name, e.Node)
 	if e.Cancelled {
 		sum.Cancelled++
 	} else {
@@ -142,6 +147,23 @@ func (t *Tally) Ended(task *Task, e End) bool {
 	sum.Time += e.Time
 	sum.USD += e.USD
 	return false
+}
+
+// sumOf returns the sum that a task's end is added to. The lock is held.
+func (t *Tally) sumOf(name string, node int) *Ended {
+	i, ok := t.index[key{name, node}]
+	if !ok {
+		if !t.names[name] && len(t.names) >= mostNames {
+			name = ""
+		}
+		t.names[name] = true
+		if i, ok = t.index[key{name, node}]; !ok {
+			i = len(t.count.Ended)
+			t.index[key{name, node}] = i
+			t.count.Ended = append(t.count.Ended, Ended{Name: name, Node: node})
+		}
+	}
+	return &t.count.Ended[i]
 }
 
 // enter moves a task to a state. The lock is held.
@@ -164,8 +186,7 @@ func (t *Tally) add(s state, n int) {
 }
 
 // take reports whether one more task may be shown now. The lock is held.
-func (t *Tally) take() bool {
-	now := time.Now()
+func (t *Tally) take(now time.Time) bool {
 	t.tokens = min(t.tokens+now.Sub(t.at).Seconds()*float64(t.most), float64(t.most))
 	t.at = now
 	if t.tokens < 1 {

@@ -50,8 +50,8 @@ func TestTally(t *testing.T) {
 			t.Errorf("shown are %v, want %v", shown, want)
 		}
 		for i := range tasks[:4] {
-			if got := tally.Started(&tasks[i]); got != (i < 2) {
-				t.Errorf("task %d is shown: %v", i, got)
+			if got, late := tally.Started(&tasks[i]); got != (i < 2) || late {
+				t.Errorf("task %d is shown: %v, late: %v", i, got, late)
 			}
 		}
 		for i := range tasks[:3] {
@@ -99,11 +99,20 @@ func TestShownOnceItRuns(t *testing.T) {
 		tally.Queued(&second)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if _, last := l.reported(); last.Waiting != 1 || !tally.Started(&second) || !tally.Ended(&second, End{}) {
-			t.Errorf("%+v, %+v", last, second)
+		if _, last := l.reported(); last.Waiting != 1 {
+			t.Errorf("%+v", last)
+		}
+		if isShown, late := tally.Started(&second); !isShown || !late || !tally.Ended(&second, End{}) {
+			t.Errorf("%v, %v, %+v", isShown, late, second)
+		}
+		var third Task // runs without being shown
+		tally.Started(&third)
+		time.Sleep(time.Second)
+		if isShown, _ := tally.Started(&third); isShown || tally.Ended(&third, End{Name: "f"}) {
+			t.Error("a task is shown in the middle of its run")
 		}
 		tally.Flush()
-		if _, last := l.reported(); last.Waiting+last.Running+len(last.Ended) != 0 {
+		if _, last := l.reported(); last.Waiting+last.Running != 0 || len(last.Ended) != 1 {
 			t.Errorf("%+v", last)
 		}
 	})

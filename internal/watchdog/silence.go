@@ -25,16 +25,22 @@ type Silence struct {
 // A Sign holds the time of a task's last sign of life.
 type Sign struct {
 	at    atomic.Int64 // in Unix nanoseconds
-	up    func() bool
-	tell  func(silent time.Duration)
+	of    Watched
 	times int64 // it was reported, since the last sign; guarded by Silence.mu
 	told  int64 // at, when it was reported
 }
 
-// Watch watches a task that begins now, until forget is called. tell is called, in a goroutine of its own, for each half
-// hour without a sign. Time in which up is false, since the task cannot be heard, does not count.
-func (s *Silence) Watch(up func() bool, tell func(silent time.Duration)) (sign *Sign, forget func()) {
-	sign = &Sign{up: up, tell: tell}
+// Watched is a task that may be silent.
+type Watched interface {
+	// IsUp is false while the task cannot be heard. Such a time does not count.
+	IsUp() bool
+	// Silent is called, by one goroutine at a time, for each half hour without a sign.
+	Silent(time.Duration)
+}
+
+// Watch watches a task that begins now, with its Sign, until Forget.
+func (s *Silence) Watch(sign *Sign, of Watched) {
+	sign.of = of
 	sign.Heard(time.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,12 +55,14 @@ func (s *Silence) Watch(up func() bool, tell func(silent time.Duration)) (sign *
 			s.timer.Reset(silencePause)
 		}
 	}
-	return sign, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if delete(s.tasks, sign); len(s.tasks) == 0 {
-			s.timer.Stop()
-		}
+}
+
+// Forget ends the watch of a task.
+func (s *Silence) Forget(sign *Sign) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.tasks, sign); len(s.tasks) == 0 {
+		s.timer.Stop()
 	}
 }
 
@@ -82,7 +90,7 @@ func (s *Sign) look(now time.Time, passed time.Duration) {
 	if at != s.told {
 		s.times, s.told = 0, at
 	}
-	if passed > 2*silencePause || !s.up() { // this computer was asleep, or the node cannot be reached
+	if passed > 2*silencePause || !s.of.IsUp() { // this computer was asleep, or the node cannot be reached
 		if s.at.CompareAndSwap(at, at+int64(passed)) {
 			s.told += int64(passed)
 		}
@@ -90,6 +98,6 @@ func (s *Sign) look(now time.Time, passed time.Duration) {
 	}
 	if silent := now.Sub(time.Unix(0, at)); silent >= time.Duration(s.times+1)*SilentEvery {
 		s.times++
-		s.tell(silent)
+		s.of.Silent(silent)
 	}
 }

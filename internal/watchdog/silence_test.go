@@ -8,6 +8,15 @@ import (
 	"time"
 )
 
+// A task is up, or not, and counts how often it was silent.
+type task struct {
+	up     atomic.Bool
+	silent []time.Duration
+}
+
+func (t *task) IsUp() bool             { return t.up.Load() }
+func (t *task) Silent(d time.Duration) { t.silent = append(t.silent, d) }
+
 func TestSilence(t *testing.T) {
 	const m = time.Minute
 	for name, tt := range map[string]struct {
@@ -27,21 +36,21 @@ func TestSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s Silence
-				var up atomic.Bool
-				up.Store(true)
-				var got []time.Duration
+				var one task
+				one.up.Store(true)
 				begun := time.Now()
-				sign, forget := s.Watch(up.Load, func(silent time.Duration) { got = append(got, silent) })
-				tt.happens(sign, &up)
+				var sign Sign
+				s.Watch(&sign, &one)
+				tt.happens(&sign, &one.up)
 				time.Sleep(time.Until(begun.Add(100*m + 2)))
 				synctest.Wait()
-				forget()
-				if !slices.Equal(got, tt.want) {
-					t.Errorf("%v, want %v", got, tt.want)
+				s.Forget(&sign)
+				if !slices.Equal(one.silent, tt.want) {
+					t.Errorf("%v, want %v", one.silent, tt.want)
 				}
 				time.Sleep(time.Hour)
-				if !slices.Equal(got, tt.want) {
-					t.Errorf("after its end: %v", got)
+				if !slices.Equal(one.silent, tt.want) {
+					t.Errorf("after its end: %v", one.silent)
 				}
 			})
 		})
@@ -52,19 +61,19 @@ func TestSilence(t *testing.T) {
 func TestSilenceOfManyTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Silence
-		silent := 0
-		var forgets []func()
-		for range 10_000 {
-			_, forget := s.Watch(func() bool { return true }, func(time.Duration) { silent++ })
-			forgets = append(forgets, forget)
+		var all task
+		all.up.Store(true)
+		signs := make([]Sign, 10_000)
+		for i := range signs {
+			s.Watch(&signs[i], &all)
 		}
 		time.Sleep(SilentEvery + 1)
 		synctest.Wait()
-		for _, forget := range forgets {
-			forget()
+		for i := range signs {
+			s.Forget(&signs[i])
 		}
-		if silent != 10_000 {
-			t.Errorf("%d are silent", silent)
+		if len(all.silent) != 10_000 {
+			t.Errorf("%d are silent", len(all.silent))
 		}
 	})
 }

@@ -22,6 +22,7 @@ type attempts struct {
 	parent context.Context
 
 	mu     sync.Mutex
+	pools  map[string]context.Context // of the pools' spans, by ID
 	tasks  map[taskKey]*task
 	came   map[taskKey]chan struct{} // closed when the task has come
 	late   taskKey                   // the task that was waited for in vain last, until it comes
@@ -29,7 +30,7 @@ type attempts struct {
 }
 
 func newAttempts(tracer trace.Tracer, parent context.Context) *attempts {
-	return &attempts{tracer: tracer, parent: parent, tasks: map[taskKey]*task{}, came: map[taskKey]chan struct{}{}}
+	return &attempts{tracer: tracer, parent: parent, pools: map[string]context.Context{}, tasks: map[taskKey]*task{}, came: map[taskKey]chan struct{}{}}
 }
 
 // Option has the commands of a pool get the trace context of their attempt, in the variables TRACEPARENT, TRACESTATE and BAGGAGE as
@@ -37,26 +38,41 @@ func newAttempts(tracer trace.Tracer, parent context.Context) *attempts {
 //
 // The span of the attempt then begins just before the command does, instead of when that is reported. If the exporter has not
 // reached the task yet, the attempt waits for it, a tenth of a second at most, and then has none of the variables; until the
-// exporter has reached it, others do not wait. A function has no environment of its own.
+// exporter has reached it, others do not wait. A task that the recorder only counts has no span: its commands get the trace context
+// of the pool. A function has no environment of its own.
 //
 // Option replaces another gputrain.WithTaskEnv.
 func (e *Exporter) Option() gputrain.Option { return gputrain.WithTaskEnv(e.spans.attempts.env) }
 
 // env returns the variables of an attempt that is about to start.
 func (a *attempts) env(ev gputrain.Event) map[string]string {
-	t := a.await(taskKey{ev.Pool, ev.Task})
-	if t == nil {
+	ctx := a.spanOf(&ev)
+	if ctx == nil {
 		return nil
 	}
-	s := a.begin(t, &ev, time.Now())
 	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(s.ctx, carrier)
-	propagation.Baggage{}.Inject(s.ctx, carrier)
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	propagation.Baggage{}.Inject(ctx, carrier)
 	vars := map[string]string{}
 	for name, value := range carrier {
 		vars[strings.ToUpper(name)] = value
 	}
 	return vars
+}
+
+// spanOf returns the context of the span that an attempt's own spans are below: the attempt's, or the pool's if the task is only
+// counted. It is nil if the span has not come in time.
+func (a *attempts) spanOf(ev *gputrain.Event) context.Context {
+	if ev.State == "counted" {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.pools[ev.Pool]
+	}
+	t := a.await(taskKey{ev.Pool, ev.Task})
+	if t == nil {
+		return nil
+	}
+	return a.begin(t, ev, time.Now()).ctx
 }
 
 // await returns the task, or nil if it has not come in time.
@@ -86,6 +102,20 @@ func (a *attempts) await(key taskKey) *task {
 		a.late = key
 	}
 	return t
+}
+
+// addPool makes a pool known.
+func (a *attempts) addPool(p *pool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pools[p.id] = p.ctx
+}
+
+// dropPool forgets a pool.
+func (a *attempts) dropPool(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pools, id)
 }
 
 // add makes a task known.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
@@ -202,7 +203,8 @@ func (s slowLogger) Enabled(context.Context, log.EnabledParameters) bool {
 	return false
 }
 
-// Each of very many commands has the trace context of its attempt, though others of that number are counted.
+// Each of very many commands has the trace context of its attempt or, if the recorder only counts it, of the pool. What is recorded
+// says when a task was queued, also if that was reported when it began to run.
 func TestManyCommands(t *testing.T) {
 	s := newSink()
 	rec, err := observe.New(observe.Config{Tasks: 1})
@@ -218,7 +220,7 @@ func TestManyCommands(t *testing.T) {
 	defer pool.Close()
 	tasks := make([]gputrain.Task, 40)
 	for i := range tasks {
-		tasks[i] = gputrain.Script("echo $TRACEPARENT")
+		tasks[i] = gputrain.Script("sleep 0.15; echo $TRACEPARENT")
 	}
 	results, err := pool.Gather(tasks...)
 	if err != nil {
@@ -230,13 +232,24 @@ func TestManyCommands(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	attempts := map[string]bool{}
-	for _, one := range s.named("gputrain.attempt") {
-		attempts["00-"+one.SpanContext.TraceID().String()+"-"+one.SpanContext.SpanID().String()+"-01"] = true
-	}
-	for _, r := range results {
-		if printed := strings.TrimSpace(string(r.Stdout)); !attempts[printed] {
-			t.Errorf("task %d has the TRACEPARENT %q, of no attempt of %d", r.Index, printed, len(attempts))
+	spans := map[string]string{}
+	for _, name := range []string{"gputrain.attempt", "gputrain.pool"} {
+		for _, one := range s.named(name) {
+			spans["00-"+one.SpanContext.TraceID().String()+"-"+one.SpanContext.SpanID().String()+"-01"] = name
 		}
+	}
+	below := map[string]int{}
+	for _, r := range results {
+		below[spans[strings.TrimSpace(string(r.Stdout))]]++
+	}
+	if below["gputrain.attempt"] != len(s.named("gputrain.attempt")) || below["gputrain.attempt"] == 0 || below["gputrain.pool"] == 0 || below[""] > 0 {
+		t.Errorf("the commands are below %v, of %d attempts", below, len(s.named("gputrain.attempt")))
+	}
+	waited := time.Duration(0)
+	for _, task := range rec.Run().Tasks {
+		waited = max(waited, task.Started.Sub(task.Queued))
+	}
+	if waited < time.Second/2 { // the second task that is recorded starts after a second
+		t.Errorf("as recorded, a task waited for %v at most", waited)
 	}
 }

@@ -67,6 +67,7 @@ func (s *spans) take(ev *gputrain.Event) context.Context {
 			ranks: map[int]*node{}, tasks: map[string]*task{}, phases: map[string]phase{}, transfers: map[string]*moving{}, markets: map[kindOfMachine]string{},
 		}
 		s.pools[ev.Pool] = p
+		s.attempts.addPool(p)
 	}
 	switch ev.Kind {
 	case gputrain.EventPool:
@@ -122,6 +123,7 @@ func (p *pool) changed(ev *gputrain.Event) context.Context {
 	}
 	p.endChildren(ev.Time)
 	p.End(trace.WithTimestamp(ev.Time))
+	p.spans.attempts.dropPool(p.id)
 	delete(p.spans.pools, p.id) // Attach opens it again, as a span of its own
 	return p.ctx
 }

@@ -31,7 +31,7 @@ func (p *pool) task(ev *gputrain.Event) *task {
 	t := p.tasks[ev.Task]
 	if t == nil {
 		t = &task{
-			span: p.open(p.ctx, "gputrain.task", ev.Time, attrs{attr(keyPool, p.id), attr(keyTask, ev.Task), attr(keyName, ev.Name)}),
+			span: p.open(p.ctx, "gputrain.task", queuedAt(ev), attrs{attr(keyPool, p.id), attr(keyTask, ev.Task), attr(keyName, ev.Name)}),
 			key:  taskKey{p.id, ev.Task}, attempts: map[int]span{},
 		}
 		p.tasks[ev.Task] = t
@@ -40,13 +40,21 @@ func (p *pool) task(ev *gputrain.Event) *task {
 	return t
 }
 
+// queuedAt returns when a task was queued, for the event that says so, and the time of any other event.
+func queuedAt(ev *gputrain.Event) time.Time {
+	if ev.State != "queued" {
+		return ev.Time
+	}
+	return ev.Time.Add(-ev.Elapsed)
+}
+
 func (p *pool) taskChanged(ev *gputrain.Event) context.Context {
 	t := p.task(ev)
 	switch {
 	case ev.Kind == gputrain.EventRetry:
 		return p.retried(t, ev)
 	case ev.State == "queued":
-		t.queued = ev.Time
+		t.queued = queuedAt(ev)
 	case ev.State == "started":
 		return p.started(t, ev)
 	case ev.State == "done" || ev.State == "failed" || ev.State == "cancelled":
@@ -135,16 +143,19 @@ func (p *pool) ended(t *task, ev *gputrain.Event) context.Context {
 	p.spans.attempts.drop(t, ev.Time)
 	a := outcome(ev)
 	a.number(keyAttempt, int64(ev.Attempt), ev.Attempt > 0)
-	counted := append(p.place(ev), attr(keyState, ev.State))
+	measured := append(p.place(ev), attr(keyState, ev.State))
 	if ev.Ended != nil {
 		usd, known := ev.Ended.CostUSD.USD()
 		a.float(keyCost, usd, known)
 		if ev.Err != nil {
-			counted.text(keyCause, ev.Ended.Cause.String())
+			measured.text(keyCause, ev.Ended.Cause.String())
 		}
-		p.meters.duration.Record(ctx, max(ev.Elapsed, 0).Seconds(), metric.WithAttributes(counted...))
 	}
-	p.meters.ended.Add(ctx, 1, metric.WithAttributes(counted...))
+	with := metric.WithAttributeSet(attribute.NewSet(measured...))
+	if ev.Ended != nil {
+		p.meters.duration.Record(ctx, max(ev.Elapsed, 0).Seconds(), with)
+	}
+	p.meters.ended.Add(ctx, 1, with)
 	t.SetAttributes(a...)
 	if ev.State == "failed" {
 		fail(t.Span, ev)

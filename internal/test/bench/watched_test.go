@@ -23,46 +23,70 @@ import (
 )
 
 // watched measures what it costs to watch: the same work on two pools, of which one has a recorder with a file, a console, a
-// page and spans, metrics and logs, and the other nothing.
+// page and spans, metrics and logs, and the other nothing. Two pools of the same kind differ by ten percent in their speed, so
+// that each turn has new ones.
 func watched(t *testing.T, l *lab) {
 	const lanes = 64
-	all := watchers(t)
-	pools := map[string]*gputrain.Compute{}
-	calls := map[string]*gputrain.Compute{}
-	for name, opts := range map[string][]gputrain.Option{"watched": all, "not watched": nil} {
-		pools[name] = l.poolWith(t, gputrain.Spec{Concurrency: 4}, opts, l.machines...)
-		calls[name] = l.poolWith(t, gputrain.Spec{Concurrency: lanes}, opts, l.machines[0])
+	options := map[string][]gputrain.Option{"with all of observe": watchers(t), "without": nil}
+	both := func(name string, n int, spec gputrain.Spec, machines []*machine, run func(pool *gputrain.Compute, n int) error) {
+		pools := map[string]*gputrain.Compute{}
+		end := func() error {
+			var errs []error
+			for _, pool := range pools {
+				errs = append(errs, pool.Close())
+			}
+			clear(pools)
+			return errors.Join(errs...)
+		}
+		t.Cleanup(func() {
+			if err := end(); err != nil && l.ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+		w := work{name: name + ", watched", unit: perSecond, turns: 2*l.size.turns - 1, n: n}
+		w.fresh = func(int) error {
+			if err := end(); err != nil {
+				return err
+			}
+			for which, opts := range options {
+				pool, err := l.open(t, spec, opts, machines...)
+				if err != nil {
+					return err
+				}
+				pools[which] = pool
+				if err := run(pool, (n+9)/10); err != nil { // ships the program
+					return err
+				}
+			}
+			return nil
+		}
+		on := func(which string) func(n int) ([]float64, error) {
+			return func(n int) ([]float64, error) {
+				return rate(float64(n), func() error { return run(pools[which], n) })
+			}
+		}
+		w.by = []contender{{"gputrain with all of observe", 0, on("with all of observe")}, {"gputrain without", 0.95, on("without")}}
+		l.measure(t, w)
 	}
-	commands := func(pool *gputrain.Compute) func(n int) ([]float64, error) {
-		return func(n int) ([]float64, error) {
+	both(fmt.Sprintf("%d commands over %d nodes", l.size.commands, len(l.machines)), l.size.commands, gputrain.Spec{Concurrency: 4}, l.machines,
+		func(pool *gputrain.Compute, n int) error {
 			tasks := make([]gputrain.Task, n)
 			for i := range tasks {
 				tasks[i] = gputrain.Cmd("true")
 			}
-			return rate(float64(n), func() error { _, err := pool.Gather(tasks...); return err })
-		}
-	}
-	functions := func(pool *gputrain.Compute) func(n int) ([]float64, error) {
-		return func(n int) ([]float64, error) {
-			return rate(float64(n), func() error {
-				return inFlight(n, lanes, func(int) error {
-					y, err := increment.Run(pool, 1)
-					if err != nil {
-						return err
-					}
-					return check(y)
-				})
+			_, err := pool.Gather(tasks...)
+			return err
+		})
+	both(fmt.Sprintf("function calls, %d in flight on one node", lanes), l.size.calls, gputrain.Spec{Concurrency: lanes}, l.machines[:1],
+		func(pool *gputrain.Compute, n int) error {
+			return inFlight(n, lanes, func(int) error {
+				y, err := increment.Run(pool, 1)
+				if err != nil {
+					return err
+				}
+				return check(y)
 			})
-		}
-	}
-	l.measure(t, work{
-		name: fmt.Sprintf("%d commands over %d nodes, watched", l.size.commands, len(l.machines)), unit: perSecond, turns: l.size.turns, n: l.size.commands,
-		by: []contender{{"gputrain with all of observe", 0, commands(pools["watched"])}, {"gputrain without", 0.95, commands(pools["not watched"])}},
-	})
-	l.measure(t, work{
-		name: fmt.Sprintf("function calls, %d in flight on one node, watched", lanes), unit: perSecond, turns: l.size.turns, n: l.size.calls,
-		by: []contender{{"gputrain with all of observe", 0, functions(calls["watched"])}, {"gputrain without", 0.95, functions(calls["not watched"])}},
-	})
+		})
 }
 
 // watchers returns options with everything on. They end with the test.
