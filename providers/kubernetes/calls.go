@@ -126,7 +126,25 @@ func (k *cluster) makeSecret(ctx context.Context, s secret) error {
 
 // annotate changes annotations of a Job.
 func (k *cluster) annotate(ctx context.Context, name string, annotations map[string]string) error {
-	patch := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	return k.change(ctx, name, jobPatch{Metadata: &annotationsPatch{annotations}})
+}
+
+// A jobPatch is what changes of a Job.
+type jobPatch struct {
+	Metadata *annotationsPatch `json:"metadata,omitempty"`
+	Spec     *deadlinePatch    `json:"spec,omitempty"`
+}
+
+type annotationsPatch struct {
+	Annotations map[string]string `json:"annotations"`
+}
+
+type deadlinePatch struct {
+	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds"`
+}
+
+// change is safe to repeat.
+func (k *cluster) change(ctx context.Context, name string, patch jobPatch) error {
 	var now job
 	return k.rest.Do(ctx, http.MethodPatch, k.jobs()+"/"+url.PathEscape(name), patch, &now,
 		rest.Header("Content-Type", "application/merge-patch+json"), rest.Idempotent)

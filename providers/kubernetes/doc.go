@@ -25,7 +25,7 @@
 // A node is a Job of one pod, named like the node, and a Secret of the same name with its host key,
 // which belongs to the Job. The Job is made first, and the pod waits for the Secret. Nothing else is
 // made: no Service, no ingress, no object for the pool. So a node ends without any program. The Job
-// has a deadline, which is the TTL, or 30 days without one. A pod whose lease has lapsed ends, and so
+// has a deadline: five minutes until it has its Secret, and then the TTL, or 30 days without one. A pod whose lease has lapsed ends, and so
 // does one that no program has reached within a lease. The cluster removes a Job that is over, with
 // its pod and Secret, after a minute.
 //

@@ -352,12 +352,16 @@ func (f *fake) patchJob(c *fakecloud.Call) fakecloud.Answer {
 	}
 	var patch struct {
 		Metadata struct{ Annotations map[string]string }
+		Spec     struct{ ActiveDeadlineSeconds int64 }
 	}
 	if err := json.Unmarshal(c.Body, &patch); err != nil {
 		return failure(400, "BadRequest", err.Error())
 	}
 	for key, value := range patch.Metadata.Annotations {
 		j.Metadata.Annotations[key] = value
+	}
+	if patch.Spec.ActiveDeadlineSeconds > 0 {
+		j.Spec.ActiveDeadlineSeconds = patch.Spec.ActiveDeadlineSeconds
 	}
 	return fakecloud.Reply(200, j)
 }

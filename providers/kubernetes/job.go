@@ -19,7 +19,10 @@ const (
 	sshPort       = 2222
 	secretFolder  = "/etc/gputrain"
 	runFolder     = "/run/gputrain"
-	// longestLife ends a node without a TTL, so that a Job that never gets its Secret ends too.
+	// secretWait is the deadline of a Job until its Secret is made: if the program dies in between, the pod waits for the Secret
+	// in vain, and holds what it has asked for.
+	secretWait = 5 * time.Minute
+	// longestLife ends a node without a TTL.
 	longestLife = 30 * 24 * time.Hour
 	// finishedFor is how long a Job that is over is kept, in seconds, with its pod and its Secret.
 	finishedFor = 60
@@ -60,7 +63,7 @@ func (c recipe) jobOf(order cloud.Order, at place, now time.Time) (job, error) {
 		Metadata: meta{Name: order.Node.Name, Labels: labels, Annotations: annotations},
 		Spec: jobSpec{
 			Parallelism: 1, Completions: 1, BackoffLimit: 0, PodReplacementPolicy: "Failed", PodFailurePolicy: &tellsDisruption,
-			ActiveDeadlineSeconds:   deadline(order, now),
+			ActiveDeadlineSeconds:   min(deadline(order, now), int64(secretWait.Seconds())),
 			TTLSecondsAfterFinished: finishedFor,
 			Template:                podTemplate{Metadata: meta{Labels: podLabels, Annotations: podAnnotations}, Spec: spec},
 		},

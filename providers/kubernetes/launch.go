@@ -55,7 +55,7 @@ func (a *api) adopt(ctx context.Context, k *cluster, order cloud.Order) (job, er
 	return j, nil
 }
 
-// Start makes the Secret of a Job, for which its pod waits.
+// Start makes the Secret of a Job, for which its pod waits, and then has the Job live as long as the order says.
 func (a *api) Start(ctx context.Context, id string, order cloud.Order) error {
 	k, name, err := a.locate(id)
 	if err != nil {
@@ -74,6 +74,9 @@ func (a *api) Start(ctx context.Context, id string, order cloud.Order) error {
 	}
 	if err := k.makeSecret(ctx, recipe{a.cfg}.secretOf(order, uid)); err != nil && !isTaken(err) {
 		return err
+	}
+	if life := deadline(order, time.Now()); life > int64(secretWait.Seconds()) {
+		return k.change(ctx, name, jobPatch{Spec: &deadlinePatch{life}})
 	}
 	return nil
 }

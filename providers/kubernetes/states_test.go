@@ -175,6 +175,27 @@ func TestPodIsGoneWithoutAReason(t *testing.T) {
 	}
 }
 
+// A Job whose Secret was never made, as by a program that was killed in between, ends soon, and not at the end of the TTL.
+func TestKilledBeforeTheSecret(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := cloudtest.Prepared(t, f.config())
+	f.Inject(faultOn(opMakeKey, 403))
+	f.Inject(faultOn(opDeleteJob, 403))
+	req := cloudtest.Request(t, oneA100.Query(), cloudtest.AllOffers(t, d, oneA100.Query())[0], 0)
+	req.Pool.Expires = time.Now().Add(24 * time.Hour)
+	if _, err := d.Launch(t.Context(), req); err == nil {
+		t.Error("a node without a Secret is launched")
+	}
+	if left := f.account(); len(left) != 1 {
+		t.Fatalf("%v is left", left)
+	}
+	f.Do(func() { f.shift = secretWait + 2*time.Minute })
+	if left := f.account(); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
 // The Job itself ends a node at the end of its TTL, and everything is removed after it.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
@@ -187,6 +208,10 @@ func TestDeadline(t *testing.T) {
 	got, err := d.Launch(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
+	}
+	f.Do(func() { f.shift = time.Hour - 2*time.Minute })
+	if now := cloudtest.Describe(t, d, got[0].ID); now.State != driver.InstanceRunning {
+		t.Errorf("%v, %q", now.State, now.StateReason)
 	}
 	f.Do(func() { f.shift = time.Hour + 2*time.Second })
 	if now := cloudtest.Describe(t, d, got[0].ID); now.State != driver.InstanceTerminated || !strings.Contains(now.StateReason, "deadline") {

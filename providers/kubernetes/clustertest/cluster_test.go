@@ -236,8 +236,13 @@ func (c *cluster) left(pool string) ([]string, error) {
 // wantNothing waits until nothing of a pool is left.
 func (c *cluster) wantNothing(t testing.TB, pool string) {
 	t.Helper()
+	c.wantNothingIn(t, 3*time.Minute, pool)
+}
+
+func (c *cluster) wantNothingIn(t testing.TB, limit time.Duration, pool string) {
+	t.Helper()
 	var left []string
-	if !eventually(3*time.Minute, func() bool {
+	if !eventually(limit, func() bool {
 		var err error
 		left, err = c.left(pool)
 		return err == nil && len(left) == 0

@@ -235,6 +235,16 @@ func TestDeadline(t *testing.T) {
 	c.wantNothing(t, strings.TrimSuffix(in.ID, "-0"))
 }
 
+// A Job has a short deadline until it has its Secret, and then that of the order.
+func TestDeadlineAfterTheSecret(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	_, in := c.launch(t, func(req *driver.Launch) { req.Pool.Expires = time.Now().Add(time.Hour) })
+	if life := c.must(t, "get", "job", in.Name, "-o", "jsonpath={.spec.activeDeadlineSeconds}"); life < "3590" || life > "3600" {
+		t.Errorf("the deadline of a node with a Secret is %s s", life)
+	}
+}
+
 // A node that ends itself, as at the end of its lease, is no failure, and is removed with all that
 // it has, without any program.
 func TestSelfDestruct(t *testing.T) {

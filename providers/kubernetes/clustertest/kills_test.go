@@ -56,7 +56,7 @@ func TestKilledPrograms(t *testing.T) {
 			})
 		}
 	})
-	c.wantNothing(t, "")
+	c.wantNothingIn(t, 8*time.Minute, "") // a Job that never gets its Secret ends after five
 }
 
 // killOne kills a program at a random moment of its first seconds. Half of them have a Reap.
