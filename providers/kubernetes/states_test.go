@@ -180,8 +180,9 @@ func TestKilledBeforeTheSecret(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	d := cloudtest.Prepared(t, f.config())
-	f.Inject(faultOn(opMakeKey, 403))
-	f.Inject(faultOn(opDeleteJob, 403))
+	for _, op := range []string{opMakeKey, opDeleteJob, opDeletePod} {
+		f.Inject(faultOn(op, 403))
+	}
 	req := cloudtest.Request(t, oneA100.Query(), cloudtest.AllOffers(t, d, oneA100.Query())[0], 0)
 	req.Pool.Expires = time.Now().Add(24 * time.Hour)
 	if _, err := d.Launch(t.Context(), req); err == nil {
@@ -190,6 +191,8 @@ func TestKilledBeforeTheSecret(t *testing.T) {
 	if left := f.account(); len(left) != 1 {
 		t.Fatalf("%v is left", left)
 	}
+	f.Do(func() { f.shift = secretWait + 2*time.Second })
+	f.account()
 	f.Do(func() { f.shift = secretWait + 2*time.Minute })
 	if left := f.account(); len(left) > 0 {
 		t.Errorf("%v is left", left)
