@@ -240,7 +240,7 @@ func TestDeadlineAfterTheSecret(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	_, in := c.launch(t, func(req *driver.Launch) { req.Pool.Expires = time.Now().Add(time.Hour) })
-	if life := c.must(t, "get", "job", in.Name, "-o", "jsonpath={.spec.activeDeadlineSeconds}"); life < "3590" || life > "3600" {
+	if life := c.must(t, "-n", namespace, "get", "job", in.Name, "-o", "jsonpath={.spec.activeDeadlineSeconds}"); life < "3590" || life > "3600" {
 		t.Errorf("the deadline of a node with a Secret is %s s", life)
 	}
 }
