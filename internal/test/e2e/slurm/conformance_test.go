@@ -13,9 +13,6 @@ import (
 
 // The suite runs on the real cluster, with jobs without GPUs, of which there is room for many.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it submits a hundred jobs, and each takes seconds to end")
-	}
 	b := common(t)
 	const (
 		noFaults = "a real controller fails only as a whole: providers/slurm tests this with a fake, and TestControllerStopped"

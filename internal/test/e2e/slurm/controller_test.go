@@ -51,9 +51,6 @@ func (b *testbed) openDriver(t testing.TB, cfg slurm.Config, id string) (driver.
 // A submission that a stopped controller does not answer, and executes later: its job is adopted, and no other one is made.
 // Meanwhile a list is an error, and never empty.
 func TestControllerStopped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the cluster")
-	}
 	b := common(t)
 	cfg := b.config()
 	d, req := b.openDriver(t, cfg, "pool-stopped")
@@ -96,9 +93,6 @@ func TestControllerStopped(t *testing.T) {
 
 // The login node's SSH server is restarted, and all its connections end, while a task runs on a node.
 func TestLoginNodeRestarted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the cluster")
-	}
 	b := common(t)
 	pool, _ := b.open(t, b.config(), gputrain.Spec{TTL: time.Hour})
 	task := pool.Start(bash("touch begun; sleep 4; echo done"))
@@ -115,9 +109,6 @@ func TestLoginNodeRestarted(t *testing.T) {
 
 // Forwarding is forbidden on the login node: nodes are reached by steps of their jobs.
 func TestForwardingForbidden(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the cluster")
-	}
 	b := common(t)
 	restart := "pkill -o sshd; sleep 0.2; /usr/sbin/sshd -E /var/log/sshd.log"
 	b.on(t, "ctl", "echo 'AllowTcpForwarding no' >/etc/ssh/sshd_config.d/no.conf; "+restart)
@@ -147,9 +138,6 @@ func openWithin(t testing.TB, cfg slurm.Config, limit time.Duration) (*gputrain.
 
 // A user cancels the job of a node by hand: the node is replaced, with the reason.
 func TestCancelledByHand(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the cluster")
-	}
 	b := common(t)
 	pool, ev := b.open(t, b.config(), gputrain.Spec{MaxReplacements: 1})
 	first := pool.Nodes()[0].ID

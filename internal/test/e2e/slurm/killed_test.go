@@ -42,9 +42,6 @@ var restlessPrograms = e2etest.NewRole("restless", func(p restless) error {
 //
 // GPUTRAIN_SLURM_KILLS sets the seeds: their number, or the first and the last.
 func TestKilledPrograms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: Reap waits for minutes if a program was killed while it submitted")
-	}
 	b := common(t)
 	first, kills := seeds.FromEnv(t, "GPUTRAIN_SLURM_KILLS", 5)
 	var sum seeds.Tally
@@ -86,9 +83,6 @@ func killOne(t *testing.T, b *testbed, seed uint64, turn chan bool, sum *seeds.T
 
 // A killed program's jobs end by themselves, once their lease has lapsed.
 func TestLeaseLapses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: a lease is a minute at least")
-	}
 	b := common(t)
 	for _, moment := range []time.Duration{0, 3 * time.Second} { // before the job is reached, and after it
 		c := restlessPrograms.Start(t, restless{b.config(), t.TempDir()})

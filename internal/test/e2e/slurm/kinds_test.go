@@ -16,9 +16,6 @@ import (
 
 // On a cluster that does not end processes that left their job, the job's script does.
 func TestSurvivors(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it needs a cluster of its own")
-	}
 	b := bringUp(t, "PROCTRACK=linuxproc")
 	plan, err := gputrain.Plan(t.Context(), b.config(), gputrain.Spec{})
 	if err != nil || len(plan) == 0 || !strings.Contains(strings.Join(plan[0].Warnings, "\n"), "ProctrackType is linuxproc") {
@@ -42,9 +39,6 @@ func TestSurvivors(t *testing.T) {
 
 // Limits of a QOS: one that lets a job wait, and one that refuses it. Ended jobs are known by the accounting.
 func TestAccounting(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: its image takes minutes to make")
-	}
 	b := bringUp(t, "ACCOUNTING=1")
 	for qos, text := range map[string]string{"small": "QOSMaxGRESPerUser", "strict": "QOSMaxGRESPerUser"} {
 		cfg := b.config()

@@ -14,9 +14,6 @@ import (
 // A program on the login node runs Slurm's commands itself, and reaches nodes over TCP. Here the commands are scripts that run
 // the real ones in the login node's container, as root, which this test is.
 func TestLocal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the cluster")
-	}
 	b := common(t)
 	if os.Getuid() != 0 {
 		t.Skip("the jobs' user must be that of the test: run it as root")

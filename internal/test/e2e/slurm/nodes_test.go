@@ -27,9 +27,6 @@ func hostOf(t testing.TB, pool *gputrain.Compute, rank int) string {
 
 // An administrator drains a node: the job there goes on, and new ones go elsewhere.
 func TestDrained(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for the queue")
-	}
 	b := common(t)
 	pool, _ := b.open(t, b.config(), gputrain.Spec{Accelerator: accelerators.A100()})
 	host := hostOf(t, pool, 0)
@@ -50,9 +47,6 @@ func TestDrained(t *testing.T) {
 
 // A compute node is lost: Slurm notices it after a while, and the pool replaces its node.
 func TestNodeLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: Slurm takes most of a minute to notice")
-	}
 	b := common(t)
 	pool, ev := b.open(t, b.wide(), gputrain.Spec{Accelerator: accelerators.A100(), Nodes: 2, MaxReplacements: 2})
 	lost := -1
@@ -86,18 +80,12 @@ func (b *testbed) revive(t testing.TB, host string) {
 
 // A job of a partition with priority takes the GPUs of a pool on spot. Slurm tells the end of its grace time at once.
 func TestPreempted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes half a minute")
-	}
 	b := common(t)
 	b.preempts(t)
 }
 
 // The same, on a site that sends the batch script a signal.
 func TestPreemptedWithSignal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes half a minute, as TestPreempted does")
-	}
 	b := common(t)
 	change := func(to string) {
 		for _, host := range []string{"ctl", "c1", "c2"} {
@@ -139,9 +127,6 @@ func (b *testbed) preempts(t *testing.T) {
 
 // A job reaches the time limit of its partition.
 func TestTimeLimit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -long runs it: a time limit is a minute at least")
-	}
 	b := common(t)
 	cfg := b.config()
 	cfg.TimeLimit = time.Minute

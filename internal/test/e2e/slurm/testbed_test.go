@@ -40,10 +40,13 @@ var testbeds = struct {
 // common is the testbed for most tests.
 func common(t testing.TB) *testbed { return bringUp(t) }
 
-// bringUp returns the testbed with these settings: variables of its up. It skips the test without Docker or ../shared, or
-// fails it if GPUTRAIN_REQUIRE_DOCKER or GPUTRAIN_REQUIRE_SHARED is set.
+// bringUp returns the testbed with these settings: variables of its up. It skips a short test, and one without Docker or
+// ../shared, or fails it if GPUTRAIN_REQUIRE_DOCKER or GPUTRAIN_REQUIRE_SHARED is set.
 func bringUp(t testing.TB, settings ...string) *testbed {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it needs a real cluster")
+	}
 	e2etest.NeedDocker(t)
 	testbeds.Lock()
 	defer testbeds.Unlock()
