@@ -18,11 +18,10 @@ say() { echo "gputrain: $*" >&2; }
 die() { say "$*"; stop; exit 70; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# stop ends the SSH server and everything below it.
+# stop ends the SSH server and what else was started; sessions end with the pod. A child that has just been forked may still have
+# this shell's trap of TERM, and lose that signal.
 stop() {
-	[ -z "$server" ] || kill -TERM "$server" 2>/dev/null
-	[ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null
-	[ -z "$claims" ] || kill "$claims" 2>/dev/null
+	for child in $server $sleeper $claims; do kill -KILL "$child" 2>/dev/null; done
 }
 
 told() {

@@ -25,6 +25,12 @@ type startedScript struct {
 // startScript starts node.sh as another user would, so that nothing of this computer is touched.
 func startScript(t *testing.T, grace, lease int, sshd string, env ...string) *startedScript {
 	t.Helper()
+	return startText(t, nodeScript, grace, lease, sshd, env...)
+}
+
+// startText starts a script that is made of node.sh.
+func startText(t *testing.T, script string, grace, lease int, sshd string, env ...string) *startedScript {
+	t.Helper()
 	dir := t.TempDir()
 	s := &startedScript{run: filepath.Join(dir, "run"), out: &bytes.Buffer{}}
 	write := func(name, text string, mode os.FileMode) {
@@ -39,7 +45,7 @@ func startScript(t *testing.T, grace, lease int, sshd string, env ...string) *st
 	if sshd != "" {
 		write("bin/sshd", "#!/bin/sh\n"+sshd+"\n", 0o755)
 	}
-	s.cmd = exec.Command("sh", "-c", "user=gputrain\nnode=p1-0\nlease="+strconv.Itoa(lease)+"\ngrace="+strconv.Itoa(grace)+"\n"+nodeScript)
+	s.cmd = exec.Command("sh", "-c", "user=gputrain\nnode=p1-0\nlease="+strconv.Itoa(lease)+"\ngrace="+strconv.Itoa(grace)+"\n"+script)
 	s.cmd.Env = append([]string{"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin", "GPUTRAIN_POD_SECRET=" + filepath.Join(dir, "secret"), "GPUTRAIN_POD_RUN=" + s.run}, env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -141,6 +147,24 @@ func TestNoServer(t *testing.T) {
 		s := startScript(t, 5, 1000, sshd)
 		if code := s.code(t); code != 70 || !strings.Contains(s.out.String(), want) {
 			t.Errorf("code %d: %s", code, s.out)
+		}
+	}
+}
+
+// A script that ends right after it has forked ends what it has forked: a shell that was just forked may lose a TERM.
+func TestEndsRightAfterAFork(t *testing.T) {
+	t.Parallel()
+	at := "claims=$!\n"
+	if strings.Count(nodeScript, at) != 1 {
+		t.Fatalf("the script does not have %q once", at)
+	}
+	soon := strings.Replace(nodeScript, at, at+"stop; exit 70\n", 1)
+	for range 20 {
+		s := startText(t, soon, 5, 1000, standIn)
+		began := time.Now()
+		s.cmd.WaitDelay = 20 * time.Second // its children have its stdout
+		if err := s.cmd.Wait(); time.Since(began) > 10*time.Second {
+			t.Fatalf("it has left a child: %v\n%s", err, s.out)
 		}
 	}
 }
