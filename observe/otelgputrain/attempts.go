@@ -193,6 +193,7 @@ func (a *attempts) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
+	clear(a.pools)
 	for key, came := range a.came {
 		close(came)
 		delete(a.came, key)

@@ -32,6 +32,9 @@ func TestTraceParent(t *testing.T) {
 	r.add(0, gputrain.Event{Kind: gputrain.EventTask, State: "queued", Node: -1, Task: "a", Name: "task a"})
 	e := start(r, s.Config)
 	env := e.spans.attempts.env(starting)
+	counted := starting
+	counted.State, counted.Task = "counted", "b"
+	below := e.spans.attempts.env(counted)
 	again := e.spans.attempts.env(starting)
 	r.add(1, gputrain.Event{Kind: gputrain.EventTask, State: "started", Node: 0, At: machine(0, "i-0"), Task: "a", Name: "task a", Attempt: 1})
 	e.Close()
@@ -40,8 +43,14 @@ func TestTraceParent(t *testing.T) {
 	if env["TRACEPARENT"] != want || env["BAGGAGE"] != "team=blue" || again["TRACEPARENT"] != want {
 		t.Errorf("the environments are %v and %v, want %s", env, again, want)
 	}
-	if env := e.spans.attempts.env(starting); len(env) > 0 {
-		t.Errorf("after Close an attempt has %v", env)
+	pool := s.only(t, "gputrain.pool")
+	if want := "00-" + pool.SpanContext.TraceID().String() + "-" + pool.SpanContext.SpanID().String() + "-01"; below["TRACEPARENT"] != want {
+		t.Errorf("the environment of a task that is counted is %v, want %s", below, want)
+	}
+	for _, ev := range []gputrain.Event{starting, counted} {
+		if env := e.spans.attempts.env(ev); len(env) > 0 {
+			t.Errorf("after Close an attempt has %v", env)
+		}
 	}
 }
 
