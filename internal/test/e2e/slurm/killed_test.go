@@ -37,11 +37,11 @@ var restlessPrograms = e2etest.NewRole("restless", func(p restless) error {
 	}
 })
 
-// TestKilledPrograms kills programs at random moments: while they submit, wait in the queue, connect, work and close. Then
+// TestKilledAtAnyMoment kills programs at random moments: while they submit, wait in the queue, connect, work and close. Then
 // Reap ends everything that they left.
 //
 // GPUTRAIN_SLURM_KILLS sets the seeds: their number, or the first and the last.
-func TestKilledPrograms(t *testing.T) {
+func TestKilledAtAnyMoment(t *testing.T) {
 	b := common(t)
 	first, kills := seeds.FromEnv(t, "GPUTRAIN_SLURM_KILLS", 5)
 	var sum seeds.Tally
