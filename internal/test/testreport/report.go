@@ -192,6 +192,7 @@ var byDesign = []string{
 	"GPUTRAIN_LIVE does not set",
 	"moto is not installed",
 	"the Kubernetes testbed is not built here",
+	"scripts/kubernetes-test runs it",
 	"no podman here",
 	"a stream has one node at its other end",
 	"the runner does one thing after the other",

@@ -66,26 +66,40 @@ func builtProgram() string {
 	return filepath.Join(cache, "gputrain", "testplane", "testplane-"+version)
 }
 
-// start returns the cluster, and skips the test if there can be none.
+// start returns the cluster. It skips a short test, and one without what the cluster is made of. If the cluster's program has
+// been built, GPUTRAIN_REQUIRE_SHARED and GPUTRAIN_REQUIRE_DOCKER make the latter a failure.
 func start(t testing.TB) *cluster {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it needs a cluster")
+		t.Skip("scripts/kubernetes-test runs it: it needs a cluster")
 	}
-	source, err := filepath.Abs("../../../../shared/testbeds/kubernetes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, noProgram := os.Stat(builtProgram())
-	_, noSource := os.Stat(source)
-	if noProgram != nil || noSource != nil || exec.Command("docker", "image", "inspect", nodeImage).Run() != nil {
+	if _, err := os.Stat(builtProgram()); err != nil {
 		t.Skip("the Kubernetes testbed is not built here: scripts/kubernetes-test builds it")
 	}
+	source, err := filepath.Abs("../../../../shared/testbeds/kubernetes")
+	if err == nil {
+		_, err = os.Stat(source)
+	}
+	need(t, "GPUTRAIN_REQUIRE_SHARED", "the Kubernetes testbed is missing", err)
+	need(t, "GPUTRAIN_REQUIRE_DOCKER", "no container engine with "+nodeImage+", which scripts/container-image --force makes",
+		exec.Command("docker", "image", "inspect", nodeImage).Run())
 	the.once.Do(func() { the.err = the.start(source) })
 	if the.err != nil {
 		t.Fatal(the.err)
 	}
 	return &the
+}
+
+// need skips a test that lacks something, or fails it if the variable is set.
+func need(t testing.TB, variable, what string, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case os.Getenv(variable) != "":
+		t.Fatalf("%s, and %s is set: %v", what, variable, err)
+	default:
+		t.Skipf("%s: %v", what, err)
+	}
 }
 
 var from = regexp.MustCompile(`(?m)^FROM .*$`)
