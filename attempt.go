@@ -79,11 +79,10 @@ func (u *unit) env(n *poolNode) map[string]string {
 	if f == nil {
 		return u.task.Env
 	}
-	ev := n.event(EventTask, "started")
-	if e := n.p.events; e.tally != nil && !e.sampleStart(u) {
+	ev := u.eventOn(n, Event{Pool: n.p.id, Kind: EventTask, State: "started"})
+	if e := n.p.events; e.tally != nil && !e.sampleStart(u, false) {
 		ev.State = "counted"
 	}
-	ev.At, ev.Pool, ev.Task, ev.Name, ev.Attempt = n.p.nodeOf(n), n.p.id, u.id, u.label, u.Attempts
 	env := map[string]string{}
 	for name, value := range f(ev) {
 		if _, secret := u.task.Secrets[name]; !secret && isEnvName(name) && !strings.HasPrefix(name, "GPUTRAIN_") && !strings.ContainsRune(value, 0) {
@@ -204,13 +203,15 @@ func (u *unit) failed(n *poolNode, f *attempt.Failure) *TaskError {
 // started reports that an attempt has begun to run.
 func (n *poolNode) started(u *unit) {
 	e := n.p.events
-	sampled := e.sampleStart(u)
-	if len(e.takers) == 0 && !sampled {
-		return
+	if sampled := e.sampleStart(u, true); sampled || len(e.takers) > 0 {
+		e.send(u.eventOn(n, Event{Kind: EventTask, State: "started"}), true, sampled)
 	}
-	ev := n.event(EventTask, "started")
-	ev.Task, ev.Name, ev.Attempt = u.id, u.label, u.Attempts
-	e.send(ev, true, sampled)
+}
+
+// eventOn completes an event of the unit's attempt on a node.
+func (u *unit) eventOn(n *poolNode, ev Event) Event {
+	ev.Node, ev.At, ev.Task, ev.Name, ev.Attempt = n.Rank(), n.p.nodeOf(n), u.id, u.label, u.Attempts
+	return ev
 }
 
 // An attemptNode is a node as attempts use it.

@@ -435,7 +435,7 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 	}
 	p.journal.tried(u)
 	o.release()
-	u.batch.c.p.events.show(u)
+	p.events.show(u, o.n)
 	p.events.emit(Event{
 		Kind: EventRetry, Node: o.failure.Node.Rank, At: o.failure.Node, Task: u.id, Name: u.label, Attempt: u.Attempts, Elapsed: wait, Err: o.failure,
 		Ended: o.ended(),
@@ -446,22 +446,29 @@ func (o *attemptOutcome) Again(wait time.Duration) bool {
 
 // queuedEvent says that a unit was queued, now or so many milliseconds ago.
 func queuedEvent(u *unit) Event {
-	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label, Elapsed: u.tallied.Waited().Truncate(time.Millisecond)}
+	return Event{Kind: EventTask, Node: -1, State: "queued", Task: u.id, Name: u.label, Elapsed: u.tallied.Queued().Truncate(time.Millisecond)}
 }
 
-// show has those who get a sample of tasks get the events of a unit: first that it was queued.
-func (e *events) show(u *unit) {
-	if e.tally != nil && e.tally.Show(&u.tallied) {
+// show has those who get a sample of tasks get the events of a unit: first that it was queued and, if so, has begun on a node.
+func (e *events) show(u *unit, on *poolNode) {
+	if e.tally == nil {
+		return
+	}
+	late, begun := e.tally.Show(&u.tallied)
+	if late {
 		e.send(queuedEvent(u), false, true)
+	}
+	if begun && on != nil {
+		e.send(u.eventOn(on, Event{Kind: EventTask, State: "started", Elapsed: u.tallied.Begun()}), false, true)
 	}
 }
 
-// sampleStart reports whether those who get a sample of tasks get the events of a unit that starts.
-func (e *events) sampleStart(u *unit) bool {
+// sampleStart reports whether those who get a sample of tasks get the events of a unit that has begun, or is about to.
+func (e *events) sampleStart(u *unit, begun bool) bool {
 	if e.tally == nil {
 		return false
 	}
-	shown, late := e.tally.Started(&u.tallied)
+	shown, late := e.tally.Started(&u.tallied, begun)
 	if late {
 		e.send(queuedEvent(u), false, true)
 	}
@@ -530,7 +537,7 @@ func (o *attemptOutcome) sampled(state string) bool {
 		return false
 	}
 	if state == "failed" {
-		u.batch.c.p.events.show(u)
+		u.batch.c.p.events.show(u, o.n)
 		return true
 	}
 	end := tally.End{Name: u.label, Node: -1, Cancelled: state == "cancelled"}

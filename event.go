@@ -40,8 +40,8 @@ type Event struct {
 	Err error
 
 	// Elapsed is how long it took, if it is over; for EventWait, EventTransfer and "idle", how long it has lasted; for
-	// EventPreemption, how long the node has left; for "queued" of EventTask, how long ago that was, if [WithSampledEvents] has
-	// it later.
+	// EventPreemption, how long the node has left; for "queued" and "started" of EventTask, how long ago that was, if
+	// [WithSampledEvents] has it later.
 	Elapsed time.Duration
 	// Until is when the wait ends at the latest, for EventWait; when the pool ends, for "idle"; and when the node ends itself
 	// unless its lease is renewed, for "ready" of EventNode. Zero means that there is no such time.

@@ -38,14 +38,13 @@ type progress struct {
 	greatest atomic.Int64
 	u        *unit
 	n        *poolNode // nil without a function or logger for events
-	attempt  int
 	sign     watchdog.Sign
 	pace     steps.Pace // emits events
 }
 
 // watch has what an attempt reports become events, and the attempt end if it stalls.
 func (u *unit) watch(n *poolNode, a *attempt.Attempt) {
-	u.progress = &progress{u: u, attempt: u.Attempts}
+	u.progress = &progress{u: u}
 	a.Progress = u.progress
 	if u.task.StallTimeout > 0 {
 		a.Stall = attempt.NewStall(u.task.StallTimeout)
@@ -69,17 +68,7 @@ func (p *progress) Step(s steps.Step) {
 
 // pass emits the event of a step.
 func (p *progress) pass(s steps.Step) {
-	ev := p.event(EventStep, "")
-	ev.Step = Step{N: s.N, Of: s.Of, Values: s.Values}
-	p.n.p.events.emit(ev)
-}
-
-// event returns an event of the attempt, all of whose events are shown from now on.
-func (p *progress) event(k EventKind, state string) Event {
-	p.n.p.events.show(p.u)
-	ev := p.n.event(k, state)
-	ev.Task, ev.Name, ev.Attempt = p.u.id, p.u.label, p.attempt
-	return ev
+	p.emit(Event{Kind: EventStep, Step: Step{N: s.N, Of: s.Of, Values: s.Values}})
 }
 
 // IsUp reports whether the attempt can be heard.
@@ -87,9 +76,13 @@ func (p *progress) IsUp() bool { return p.n.Node.IsUp() }
 
 // Silent reports that the attempt has been silent.
 func (p *progress) Silent(d time.Duration) {
-	ev := p.event(EventTask, "silent")
-	ev.Elapsed = d
-	p.n.p.events.emit(ev)
+	p.emit(Event{Kind: EventTask, State: "silent", Elapsed: d})
+}
+
+// emit emits an event of the attempt, all of whose events are shown from now on.
+func (p *progress) emit(ev Event) {
+	p.n.p.events.show(p.u, p.n)
+	p.n.p.events.emit(p.u.eventOn(p.n, ev))
 }
 
 // Output records that something was printed.

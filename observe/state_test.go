@@ -267,6 +267,20 @@ func TestTrainingIsATask(t *testing.T) {
 	}
 }
 
+// A task that was counted at first has the times at which it was queued and began.
+func TestTaskThatIsReportedLate(t *testing.T) {
+	f := newFeed()
+	f.node(0, "a", gputrain.NodeReady, nil)
+	f.event(gputrain.Event{Kind: gputrain.EventTask, State: "queued", Task: "t1", Node: -1, Elapsed: time.Minute})
+	queued := f.now.Add(-time.Minute)
+	f.event(gputrain.Event{Kind: gputrain.EventTask, State: "started", Task: "t1", Node: 0, Attempt: 1, Elapsed: time.Second})
+	began := f.now.Add(-time.Second)
+	r := f.s.run(f.now)
+	if task := r.Tasks[0]; !task.Queued.Equal(queued) || !task.Started.Equal(began) || len(task.Attempts) != 1 || !task.Attempts[0].Began.Equal(began) || r.Counts.Running != 1 {
+		t.Errorf("%+v, %+v", task, r.Counts)
+	}
+}
+
 // A line of a phase may come after the event of the phase's end, and is the phase's nevertheless.
 func TestLateLine(t *testing.T) {
 	f := newFeed()

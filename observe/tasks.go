@@ -65,10 +65,11 @@ func (s *state) keep(p *pool, t *task) {
 
 // start begins an attempt.
 func (t *task) start(p *pool, ev *gputrain.Event) {
-	t.State, t.Attempt, t.Started, t.Ended = "started", ev.Attempt, ev.Time, time.Time{}
+	began := ev.Time.Add(-ev.Elapsed)
+	t.State, t.Attempt, t.Started, t.Ended = "started", ev.Attempt, began, time.Time{}
 	t.Rank, t.Node = ev.Node, p.keyOf(ev)
 	t.Step, t.StepAt, t.PerSecond, t.rate = gputrain.Step{}, time.Time{}, 0, rate{}
-	t.Attempts = append(slices.Clip(t.Attempts), Attempt{Number: ev.Attempt, Node: t.Node, Slot: -1, Began: ev.Time})
+	t.Attempts = append(slices.Clip(t.Attempts), Attempt{Number: ev.Attempt, Node: t.Node, Slot: -1, Began: began})
 	if n := p.node(ev); n != nil {
 		n.Tasks = append(slices.Clip(n.Tasks), t.ID)
 	}

@@ -16,16 +16,19 @@ const (
 
 // A Task is the state of one task in a Tally. The zero value is a task that was not queued yet.
 type Task struct {
-	state  state
-	queued time.Time
+	state         state
+	queued, begun time.Time // zero if not, or not known
 }
 
-// Waited returns how long ago the task was queued, and zero if it was not.
-func (t *Task) Waited() time.Duration {
-	if t.queued.IsZero() {
+// Queued returns how long ago the task was queued, and Begun how long ago it began to run: zero if it was, or has, not.
+func (t *Task) Queued() time.Duration { return since(t.queued) }
+func (t *Task) Begun() time.Duration  { return since(t.begun) }
+
+func since(t time.Time) time.Duration {
+	if t.IsZero() {
 		return 0
 	}
-	return time.Since(t.queued)
+	return time.Since(t)
 }
 
 type state uint8
@@ -101,32 +104,36 @@ func (t *Tally) Queued(task *Task) bool {
 	return false
 }
 
-// Started notes that a task has begun to run. It returns whether the task is shown, and whether it was not before. A task that
-// runs and is counted stays so until Show, though Started is called again.
-func (t *Tally) Started(task *Task) (isShown, late bool) {
+// Started notes that a task has begun to run or, if begun is false, is about to. It returns whether the task is shown, and whether
+// it was not before. A task that is counted from then on stays so until Show, though Started is called again.
+func (t *Tally) Started(task *Task, begun bool) (isShown, late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := time.Now()
 	switch {
 	case task.state == shown:
 		return true, false
-	case task.state != running && t.take(time.Now()):
+	case task.state != running && t.take(now):
 		t.enter(task, shown)
 		return true, true
 	case task.state != running:
 		t.enter(task, running)
 	}
+	if begun {
+		task.begun = now
+	}
 	return false, false
 }
 
-// Show has a task shown from now on. It returns whether it was not shown before.
-func (t *Tally) Show(task *Task) bool {
+// Show has a task shown from now on. It returns whether it was not shown before, and whether it had begun to run by then.
+func (t *Tally) Show(task *Task) (late, begun bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if task.state == shown {
-		return false
+		return false, false
 	}
 	t.enter(task, shown)
-	return true
+	return true, !task.begun.IsZero()
 }
 
 // Ended notes that a task has succeeded, or was cancelled. It returns whether the task is shown: otherwise it is counted.

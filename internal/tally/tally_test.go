@@ -50,7 +50,7 @@ func TestTally(t *testing.T) {
 			t.Errorf("shown are %v, want %v", shown, want)
 		}
 		for i := range tasks[:4] {
-			if got, late := tally.Started(&tasks[i]); got != (i < 2) || late {
+			if got, late := tally.Started(&tasks[i], true); got != (i < 2) || late {
 				t.Errorf("task %d is shown: %v, late: %v", i, got, late)
 			}
 		}
@@ -68,8 +68,21 @@ func TestTally(t *testing.T) {
 		if n, last := l.reported(); n != 1 || !reflect.DeepEqual(last, want) {
 			t.Errorf("%d, the last is %+v, want %+v", n, last, want)
 		}
-		if !tally.Show(&tasks[3]) || tally.Show(&tasks[3]) || tally.Show(&tasks[0]) { // it fails
-			t.Error("Show does not say which tasks were not shown before")
+		for _, want := range []struct {
+			task        *Task
+			late, begun bool
+		}{{&tasks[3], true, true}, {&tasks[3], false, false}, {&tasks[0], false, false}, {new(Task), true, false}} { // they fail
+			if late, begun := tally.Show(want.task); late != want.late || begun != want.begun {
+				t.Errorf("%v, %v, want %+v", late, begun, want)
+			}
+		}
+		var about Task
+		tally.Started(&about, false)
+		if late, begun := tally.Show(&about); !late || begun {
+			t.Errorf("a task that was about to run: %v, %v", late, begun)
+		}
+		if tasks[3].Queued() != interval || tasks[3].Begun() != interval || about.Begun() != 0 {
+			t.Errorf("%v, %v, %v", tasks[3].Queued(), tasks[3].Begun(), about.Begun())
 		}
 		if !tally.Ended(&tasks[3], End{}) {
 			t.Error("a task that is shown is counted at its end")
@@ -102,13 +115,13 @@ func TestShownOnceItRuns(t *testing.T) {
 		if _, last := l.reported(); last.Waiting != 1 {
 			t.Errorf("%+v", last)
 		}
-		if isShown, late := tally.Started(&second); !isShown || !late || !tally.Ended(&second, End{}) {
+		if isShown, late := tally.Started(&second, true); !isShown || !late || !tally.Ended(&second, End{}) {
 			t.Errorf("%v, %v, %+v", isShown, late, second)
 		}
 		var third Task // runs without being shown
-		tally.Started(&third)
+		tally.Started(&third, true)
 		time.Sleep(time.Second)
-		if isShown, _ := tally.Started(&third); isShown || tally.Ended(&third, End{Name: "f"}) {
+		if isShown, _ := tally.Started(&third, true); isShown || tally.Ended(&third, End{Name: "f"}) {
 			t.Error("a task is shown in the middle of its run")
 		}
 		tally.Flush()
@@ -130,7 +143,7 @@ func TestNoneIsLost(t *testing.T) {
 			for i := range 2000 {
 				var task Task
 				tally.Queued(&task)
-				tally.Started(&task)
+				tally.Started(&task, true)
 				if tally.Ended(&task, End{Name: string(rune('a' + worker*40 + i%40))}) {
 					mu.Lock()
 					shown++

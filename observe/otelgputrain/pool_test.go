@@ -222,6 +222,7 @@ func TestManyCommands(t *testing.T) {
 	for i := range tasks {
 		tasks[i] = gputrain.Script("sleep 0.15; echo $TRACEPARENT")
 	}
+	tasks[2] = gputrain.Script("echo 'gputrain: step=1' >&2; sleep 0.5; echo $TRACEPARENT") // it is counted when it begins
 	results, err := pool.Gather(tasks...)
 	if err != nil {
 		t.Fatal(err)
@@ -242,12 +243,22 @@ func TestManyCommands(t *testing.T) {
 	for _, r := range results {
 		below[spans[strings.TrimSpace(string(r.Stdout))]]++
 	}
-	if below["gputrain.attempt"] != len(s.named("gputrain.attempt")) || below["gputrain.attempt"] == 0 || below["gputrain.pool"] == 0 || below[""] > 0 {
+	// The attempt that reports a step has a span since then.
+	if below["gputrain.attempt"] != len(s.named("gputrain.attempt"))-1 || below["gputrain.attempt"] == 0 || below["gputrain.pool"] == 0 || below[""] > 0 {
 		t.Errorf("the commands are below %v, of %d attempts", below, len(s.named("gputrain.attempt")))
 	}
-	waited := time.Duration(0)
+	waited, stepped := time.Duration(0), false
 	for _, task := range rec.Run().Tasks {
+		if len(task.Attempts) != 1 || task.Started.Before(task.Queued) || task.Ended.Before(task.Started) {
+			t.Errorf("%+v", task)
+		}
+		if task.Step.N == 1 {
+			stepped = true
+		}
 		waited = max(waited, task.Started.Sub(task.Queued))
+	}
+	if !stepped {
+		t.Error("no step is recorded")
 	}
 	if waited < time.Second/2 { // the second task that is recorded starts after a second
 		t.Errorf("as recorded, a task waited for %v at most", waited)

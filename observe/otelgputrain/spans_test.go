@@ -152,6 +152,19 @@ func check(t *testing.T, got tracetest.SpanStub, want row) {
 }
 
 // What is open when the exporter is closed is ended.
+// The spans of a task that was counted at first begin when it did.
+func TestTaskThatIsReportedLate(t *testing.T) {
+	r, s := &recorded{}, newSink()
+	e := start(r, s.Config)
+	r.add(9, gputrain.Event{Kind: gputrain.EventTask, State: "queued", Node: -1, Task: "a", Name: "task a", Elapsed: 7 * time.Second})
+	r.add(9, gputrain.Event{Kind: gputrain.EventTask, State: "started", Node: 0, At: machine(0, "i-0"), Task: "a", Name: "task a", Attempt: 1, Elapsed: 4 * time.Second})
+	r.add(10, gputrain.Event{Kind: gputrain.EventTask, State: "done", Node: 0, At: machine(0, "i-0"), Task: "a", Name: "task a", Attempt: 1, Elapsed: 5 * time.Second, Ended: &gputrain.AttemptEnd{}})
+	e.Close()
+	if task, attempt := s.only(t, "gputrain.task"), s.only(t, "gputrain.attempt"); !task.StartTime.Equal(when(2)) || !attempt.StartTime.Equal(when(5)) {
+		t.Errorf("the task begins at %v, want %v; the attempt at %v, want %v", task.StartTime, when(2), attempt.StartTime, when(5))
+	}
+}
+
 func TestUnfinished(t *testing.T) {
 	r, s := &recorded{}, newSink()
 	r.add(0, gputrain.Event{Kind: gputrain.EventPool, State: "opening", Node: -1})

@@ -31,7 +31,7 @@ func (p *pool) task(ev *gputrain.Event) *task {
 	t := p.tasks[ev.Task]
 	if t == nil {
 		t = &task{
-			span: p.open(p.ctx, "gputrain.task", queuedAt(ev), attrs{attr(keyPool, p.id), attr(keyTask, ev.Task), attr(keyName, ev.Name)}),
+			span: p.open(p.ctx, "gputrain.task", timeOf(ev), attrs{attr(keyPool, p.id), attr(keyTask, ev.Task), attr(keyName, ev.Name)}),
 			key:  taskKey{p.id, ev.Task}, attempts: map[int]span{},
 		}
 		p.tasks[ev.Task] = t
@@ -40,9 +40,9 @@ func (p *pool) task(ev *gputrain.Event) *task {
 	return t
 }
 
-// queuedAt returns when a task was queued, for the event that says so, and the time of any other event.
-func queuedAt(ev *gputrain.Event) time.Time {
-	if ev.State != "queued" {
+// timeOf returns when it was that a task was queued or started, for an event that may say so later, and else the event's time.
+func timeOf(ev *gputrain.Event) time.Time {
+	if ev.Kind != gputrain.EventTask || ev.State != "queued" && ev.State != "started" {
 		return ev.Time
 	}
 	return ev.Time.Add(-ev.Elapsed)
@@ -54,7 +54,7 @@ func (p *pool) taskChanged(ev *gputrain.Event) context.Context {
 	case ev.Kind == gputrain.EventRetry:
 		return p.retried(t, ev)
 	case ev.State == "queued":
-		t.queued = queuedAt(ev)
+		t.queued = timeOf(ev)
 	case ev.State == "started":
 		return p.started(t, ev)
 	case ev.State == "done" || ev.State == "failed" || ev.State == "cancelled":
@@ -67,10 +67,11 @@ func (p *pool) taskChanged(ev *gputrain.Event) context.Context {
 
 // started begins an attempt, unless it has begun when the pool asked for its environment.
 func (p *pool) started(t *task, ev *gputrain.Event) context.Context {
-	a := p.spans.attempts.begin(t, ev, ev.Time)
+	at := timeOf(ev)
+	a := p.spans.attempts.begin(t, ev, at)
 	a.SetAttributes(p.machine(ev)...)
 	if !t.begun && !t.queued.IsZero() {
-		p.meters.wait.Record(a.ctx, max(ev.Time.Sub(t.queued), 0).Seconds(), metric.WithAttributes(p.place(ev)...))
+		p.meters.wait.Record(a.ctx, max(at.Sub(t.queued), 0).Seconds(), metric.WithAttributes(p.place(ev)...))
 	}
 	t.begun = true
 	return a.ctx

@@ -24,8 +24,9 @@ func TestSampledEvents(t *testing.T) {
 			after           []string       // kinds of events after "closed"
 			closed          bool
 			previous        int64
+			first           map[string][]string // the first two states of each task
 		}
-		newSeen := func() *seen { return &seen{ended: map[string]int{}} }
+		newSeen := func() *seen { return &seen{ended: map[string]int{}, first: map[string][]string{}} }
 		take := func(s *seen) func(gputrain.Event) {
 			return func(ev gputrain.Event) {
 				if ev.Seq <= s.previous {
@@ -40,6 +41,9 @@ func TestSampledEvents(t *testing.T) {
 					s.closed = ev.State == "closed"
 				case gputrain.EventTask:
 					s.ended[ev.State]++
+					if len(s.first[ev.Task]) < 2 {
+						s.first[ev.Task] = append(s.first[ev.Task], ev.State)
+					}
 				case gputrain.EventRetry:
 					s.retries++
 				case gputrain.EventTally:
@@ -61,9 +65,10 @@ func TestSampledEvents(t *testing.T) {
 			tasks[i] = gputrain.Cmd("sleep", "1s")
 			tasks[i].Name = "many"
 		}
-		tasks[50] = gputrain.Cmd("fail")
-		tasks[51] = gputrain.Cmd("fail")
-		tasks[51].Retries = 1
+		for i := 60; i < 70; i++ { // more than have a report of their start
+			tasks[i] = gputrain.Cmd("fail")
+		}
+		tasks[69].Retries = 1
 		if _, err := p.Gather(tasks...); err == nil {
 			t.Error("none has failed")
 		}
@@ -74,11 +79,18 @@ func TestSampledEvents(t *testing.T) {
 			t.Error(err)
 		}
 		c.CloseAndCheck(t, p)
-		if all.ended["done"] != 98 || all.ended["failed"] != 2 || all.ended["cancelled"] != 5 || all.retries != 1 || all.done+all.cancelled+all.waiting != 0 {
+		if all.ended["done"] != 90 || all.ended["failed"] != 10 || all.ended["cancelled"] != 5 || all.retries != 1 || all.done+all.cancelled+all.waiting != 0 {
 			t.Errorf("all: %+v", all)
 		}
-		if some.ended["done"]+some.done != 98 || some.ended["failed"] != 2 || some.ended["cancelled"]+some.cancelled != 5 || some.retries != 1 {
+		if some.ended["done"]+some.done != 90 || some.ended["failed"] != 10 || some.ended["cancelled"]+some.cancelled != 5 || some.retries != 1 {
 			t.Errorf("some: %+v", some)
+		}
+		for _, s := range []*seen{all, some} {
+			for id, first := range s.first {
+				if len(first) < 2 || first[0] != "queued" || first[1] != "started" && first[1] != "cancelled" {
+					t.Errorf("task %s begins with %q", id, first)
+				}
+			}
 		}
 		if some.ended["done"] < 3 || some.done < 50 || some.cancelled == 0 || some.waiting < 50 || some.tally.Waiting+some.tally.Running != 0 || some.after != nil {
 			t.Errorf("some: %+v", some)
