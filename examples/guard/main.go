@@ -11,8 +11,8 @@
 // ledgers (-state-dir names another folder than the user's own); on another computer by what the
 // providers list: it then ends a pool whose TTL is over, or whose lease is by the marks that its
 // program has made. The providers take their usual environment variables, and the settings in the
-// JSON. aws and gcp, whose machines end themselves, need a build with the tag sdk, which takes
-// minutes.
+// JSON. aws, gcp and kubernetes, whose machines end themselves, need a build with the tag sdk, which
+// takes minutes.
 //
 // The unit is a user's, which sees the user's ledgers. It goes into
 // ~/.config/systemd/user/gputrain-guard.service:

@@ -14,7 +14,7 @@ var gpusCommand = &command{
 	name: "gpus", args: "[PROVIDER...]", most: -1, summary: "show which GPU costs what now; rents nothing",
 	help: `For each GPU, each provider's cheapest offer per GPU, on demand and spot. Without
 providers it asks all whose credential is in the environment, and public price
-lists; aws and gcp only if they are named.`,
+lists; aws, gcp and kubernetes only if they are named.`,
 	flags: offerFlags, run: gpus,
 }
 

@@ -25,8 +25,8 @@
 // The exit status is 0 if all was done, 1 if something failed, and 2 if the command line is wrong. With -json stdout has JSON
 // only. Errors and notes are on stderr.
 //
-// The program builds in seconds, as it links no vendor's client. If aws or gcp is named, it builds itself again with their
-// clients, for which it needs the Go toolchain and some minutes. The tag sdk builds it with these clients from the start:
+// The program builds in seconds, as it links no vendor's client. If aws, gcp or kubernetes is named, it builds itself again
+// with their clients, for which it needs the Go toolchain and some minutes. The tag sdk builds it with these clients from the start:
 //
 //	go build -tags sdk ./examples/pools
 package main

@@ -4,11 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/light"
@@ -21,9 +22,16 @@ var (
 )
 
 // errNeedsSDK is returned, before anything is done, if a provider is one that this program does not link.
-var errNeedsSDK = errors.New("aws and gcp need their vendors' clients")
+var errNeedsSDK = fmt.Errorf("%s need their vendors' clients", elsewhere())
 
-func needsSDK(name string) bool { return name == "aws" || name == "gcp" }
+func needsSDK(name string) bool { return slices.Contains(light.Elsewhere(), name) }
+
+// elsewhere lists the providers that this program does not link.
+func elsewhere() string {
+	names := light.Elsewhere()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
 
 // After an interrupt, the other program may take this long to end.
 const interruptTimeout = 10 * time.Minute
@@ -35,7 +43,7 @@ func (a *app) runWithSDKs(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintln(a.err, "building with the clients of aws and gcp, which takes some minutes the first time")
+	fmt.Fprintf(a.err, "building with the clients of %s, which takes some minutes the first time\n", elsewhere())
 	program := filepath.Join(dir, "pools.exe") // Windows wants the ending, and no other system minds
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "sdk", "-o", program, "github.com/gputrain/gputrain/examples/pools")
 	build.Stdout, build.Stderr = a.err, a.err

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/providers/light"
 )
 
 // goTool puts a fake go command on PATH. It builds the script as the program, or fails if the script is empty.
@@ -49,7 +51,9 @@ func TestBuildsWithSDKs(t *testing.T) {
 // The exit status of the other program is that of this one.
 func TestExitCodeWithSDKs(t *testing.T) {
 	goTool(t, "exit 3")
-	pools(t, "list", "gcp").wants(t, 3, "^$", "^building.*\n$")
+	for _, name := range light.Elsewhere() {
+		pools(t, "list", name).wants(t, 3, "^$", "^building.*\n$")
+	}
 }
 
 // An interrupt reaches the other program, which ends in good order.

@@ -13,6 +13,7 @@ import (
 	"github.com/gputrain/gputrain/providers/all"
 	"github.com/gputrain/gputrain/providers/colab"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/light"
 	"github.com/gputrain/gputrain/providers/runpod"
 	"github.com/gputrain/gputrain/providers/ssh"
 	"github.com/gputrain/gputrain/providers/vastai"
@@ -30,6 +31,9 @@ func TestEveryProvider(t *testing.T) {
 	}
 	if got := all.Names(); !slices.Equal(got, want) {
 		t.Errorf("names are %q, packages %q", got, want)
+	}
+	if got := slices.Sorted(slices.Values(slices.Concat(light.Names(), light.Elsewhere()))); !slices.Equal(got, want) {
+		t.Errorf("package light has %q, of %q", got, want)
 	}
 	for _, name := range all.Names() {
 		p, err := all.New(name, nil)

@@ -43,3 +43,9 @@ func ExampleAllowCommands() {
 	// vastai: configure: invalid: APIKey begins with cmd://, which this computer runs as a command; if the settings are trusted to run programs here, give New light.AllowCommands()
 	// <nil>
 }
+
+// A program that links package light can say which providers need package all.
+func ExampleElsewhere() {
+	fmt.Println(light.Elsewhere())
+	// Output: [aws gcp kubernetes]
+}

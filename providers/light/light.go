@@ -7,6 +7,9 @@
 package light
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/byname"
 )
@@ -17,6 +20,9 @@ var set = byname.Set{Package: "light", Configs: byname.Light, Elsewhere: map[str
 
 // Names returns the names of the providers that New makes, in alphabetical order.
 func Names() []string { return set.Names() }
+
+// Elsewhere returns the names of the providers that only package providers/all makes, in alphabetical order.
+func Elsewhere() []string { return slices.Sorted(maps.Keys(set.Elsewhere)) }
 
 // New returns the provider of a name. It contacts nothing.
 //
