@@ -27,7 +27,7 @@ until [ -e "$d/child.0" ] && [ -e "$d/child.1" ]; do sleep 0.05; done
 		{state: "1 waiting", script: "true", busy: true},
 		{state: "1 starting", script: "true", check: child + "await never"},
 		{state: "1 running", script: child + "sleep 600"},
-		{state: "1 failing", script: child + `[ $RANK = 1 ] || exit 3; trap 'await go; exit 4' TERM; while :; do sleep 0.1; done`},
+		{state: "1 failing", script: `trap 'await go; exit 4' TERM; ` + child + `[ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`},
 		{state: "2 restarting", script: child + "exit 3"},
 	} {
 		for _, how := range []string{"cancelled", "closed", "pool's context"} {

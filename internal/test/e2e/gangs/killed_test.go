@@ -35,7 +35,7 @@ var trainings = map[string]func(d diary) gputrain.Training{
 		return named("x", d.script(`note runs; echo "gputrain: step=3"; echo out; echo err >&2; await go; echo "rank $RANK"`))
 	},
 	"failing": func(d diary) gputrain.Training {
-		training := named("x", d.script(`note runs; meet 2 begun; [ $GPUTRAIN_EPOCH = 1 ] || exit 0; [ $RANK = 1 ] || exit 3; trap 'await go; exit 4' TERM; while :; do sleep 0.1; done`))
+		training := named("x", d.script(`note runs; trap 'await go; exit 4' TERM; meet 2 begun; [ $GPUTRAIN_EPOCH = 1 ] || exit 0; [ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`))
 		training.Restarts = 1
 		return training
 	},

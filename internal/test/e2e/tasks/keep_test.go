@@ -46,7 +46,7 @@ func TestOutputsHoweverACommandEnds(t *testing.T) {
 		"exit":      {then: "exit 3", cause: gputrain.CauseExit, code: 3},
 		"signal":    {then: "kill -9 $$", cause: gputrain.CauseSignal, code: -1},
 		"timeout":   {then: "exec sleep 600", cause: gputrain.CauseTimeout, code: -1},
-		"cancelled": {then: "echo >began; trap 'echo last words >result.txt; exit' TERM; while :; do sleep 0.05; done", end: (*gputrain.Job).Cancel, cause: gputrain.CauseCancelled, code: -1},
+		"cancelled": {then: "trap 'echo last words >result.txt; exit' TERM; echo >began; while :; do sleep 0.05; done", end: (*gputrain.Job).Cancel, cause: gputrain.CauseCancelled, code: -1},
 		"dropped":   {then: "echo >began; exec sleep 600", end: (*gputrain.Job).Cancel, drop: true, cause: gputrain.CauseCancelled, code: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
