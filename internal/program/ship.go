@@ -85,12 +85,12 @@ func (n *Node) explain(err error) error {
 
 func (n *Node) path(b binary) string { return path.Join(n.Dir, b.digest) }
 
-// send sends a binary, again if the connection is cut or the disk is full.
+// send sends a binary, again if that is interrupted or the disk is full.
 func (s *Programs) send(ctx context.Context, n Node, b binary) (err error) {
 	for range shipAttempts {
 		err = s.sendOnce(ctx, n, b)
 		full := errors.Is(err, syscall.ENOSPC)
-		if !full && !errors.Is(err, ssh.ErrDisconnected) || full && !retry.Sleep(ctx, fullPause) {
+		if !full && !ssh.IsInterrupted(err) || full && !retry.Sleep(ctx, fullPause) {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"debug/elf"
@@ -30,8 +31,9 @@ type fakeNode struct {
 	dir       string
 	commands  int // commands that were run
 	sent      [][]byte
-	cut       int // this many commands with input get half of it
-	full      int // this many commands find the disk full
+	cut       int   // this many commands with input get half of it, and end with loss
+	loss      error // by default, ssh.ErrDisconnected
+	full      int   // this many commands find the disk full
 	leftovers []string
 }
 
@@ -74,7 +76,7 @@ func (f *fakeNode) exec(ctx context.Context, command string, stdin io.Reader, st
 		err = &ssh.ExitError{Code: exit.ExitCode()}
 	}
 	if cut {
-		return ssh.ErrDisconnected
+		return cmp.Or(f.loss, ssh.ErrDisconnected)
 	}
 	return err
 }
@@ -157,6 +159,17 @@ func TestProgramOverACutConnection(t *testing.T) {
 		if e, ok := errors.AsType[*driver.Error](err); !ok || e.Provider != "acme" || e.Op != "ship the program to node-0" {
 			t.Errorf("the error is %#v", err)
 		}
+	}
+}
+
+// TestProgramIsKilledOnItsWay kills the shell that takes the program, as whoever kills the server does.
+func TestProgramIsKilledOnItsWay(t *testing.T) {
+	content := strings.Repeat("this program ", 10_000)
+	f, n := newFakeNode(t)
+	f.cut, f.loss = 2, &ssh.ExitError{Code: -1, Signal: "KILL"}
+	wantShipped(t, programsOf(t, content), n, content)
+	if len(f.sent) != 3 {
+		t.Errorf("it was sent %d times", len(f.sent))
 	}
 }
 

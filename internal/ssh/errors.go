@@ -41,6 +41,14 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("remote command exited with status %d", e.Code)
 }
 
+// IsInterrupted reports whether something else ended the command that failed with err, so that another try may succeed: the
+// connection was lost, or a signal came. A server that is killed can leave the signal as its last word: that of a session it was
+// just starting.
+func IsInterrupted(err error) bool {
+	exit, ok := errors.AsType[*ExitError](err)
+	return errors.Is(err, ErrDisconnected) || ok && exit.Signal != ""
+}
+
 // A HostKeyError is a server that did not prove to be the intended one.
 type HostKeyError struct {
 	// Host is the address that was dialed.

@@ -65,6 +65,9 @@ func TestExecHowItEnds(t *testing.T) {
 		if errors.As(err, &got); got == nil && err != nil || (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
 			t.Errorf("%q: got %v, want %v", tt.command, err, tt.want)
 		}
+		if signal := tt.want != nil && tt.want.Signal != ""; IsInterrupted(err) != signal {
+			t.Errorf("%q was interrupted: %v", tt.command, !signal)
+		}
 	}
 	if got := (&ExitError{Code: 3}).Error(); got != "remote command exited with status 3" {
 		t.Error(got)

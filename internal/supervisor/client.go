@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -19,4 +20,13 @@ type Client interface {
 	// Down reports whether the machine cannot be reached now, and since when. Err is nil until it never can be again.
 	Down() (since time.Time, down bool)
 	Err() error
+}
+
+// mostInterruptions is how often a command is repeated that a signal on the node has ended.
+const mostInterruptions = 3
+
+// isWorthRepeating reports whether a command, which was repeated so many times, may succeed if it is repeated after err. One that
+// a lost connection ended may, as long as the connection can come back.
+func isWorthRepeating(c Client, err error, repeated int) bool {
+	return c.Err() == nil && (errors.Is(err, ssh.ErrDisconnected) || repeated < mostInterruptions && ssh.IsInterrupted(err))
 }

@@ -409,7 +409,7 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 		root = n.cfg.Root
 	}
 	text := script + newCall("close", root, n.cfg.Name, rm, strconv.Itoa(n.cfg.Generation)).String()
-	for {
+	for try := 0; ; try++ {
 		var out, complaint tail
 		err := n.client.Exec(ctx, shell, strings.NewReader(text), &out, &complaint)
 		if strings.HasSuffix(strings.TrimSpace(out.String()), "fenced") {
@@ -422,7 +422,7 @@ func (n *Node) Close(ctx context.Context, remove bool) error {
 		case err == nil:
 			n.closed = true
 			return nil
-		case ctx.Err() == nil && n.client.Err() == nil && errors.Is(err, ssh.ErrDisconnected):
+		case ctx.Err() == nil && isWorthRepeating(n.client, err, try):
 			continue
 		}
 		if s := complaint.String(); s != "" {

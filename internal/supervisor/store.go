@@ -73,7 +73,7 @@ func (f *files) store(ctx context.Context, name string, r io.Reader) error {
 			return context.Cause(ctx)
 		case errors.Is(err, ssh.ErrStalled):
 			f.end(fmt.Errorf("storing %s: %w", name, err))
-		case errors.Is(err, ssh.ErrDisconnected) && f.client.Err() == nil:
+		case isWorthRepeating(f.client, err, try):
 			continue
 		case errors.As(err, &exit) && exit.Code == fencedOff:
 			return fmt.Errorf("%w: %w", ErrNotStarted, ErrFenced)
@@ -83,7 +83,7 @@ func (f *files) store(ctx context.Context, name string, r io.Reader) error {
 			content.size = read // a file of sysfs is shorter than it claims, or this one was cut meanwhile
 			continue
 		case errors.As(err, &exit):
-			return fmt.Errorf("%w: the node cannot store it: %s", ErrNotStarted, complaint.String())
+			return fmt.Errorf("%w: the node cannot store it: %v: %s", ErrNotStarted, err, complaint.String())
 		}
 		return err
 	}

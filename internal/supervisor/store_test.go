@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
 
@@ -54,6 +56,62 @@ func TestStoreThatIsCut(t *testing.T) {
 			t.Errorf("a store of a deposed client: %v", err)
 		}
 	})
+}
+
+// A killer is a Client whose first commands are killed.
+type killer struct {
+	Client
+	kills int
+}
+
+var errKilled = &ssh.ExitError{Code: -1, Signal: "KILL"}
+
+func (k *killer) Exec(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if k.kills--; k.kills >= 0 {
+		return errKilled
+	}
+	return k.Client.Exec(ctx, command, stdin, stdout, stderr)
+}
+
+func (k *killer) ExecMoving(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if k.kills--; k.kills >= 0 {
+		io.CopyN(io.Discard, stdin, 3)
+		return errKilled
+	}
+	return k.Client.ExecMoving(ctx, command, stdin, stdout, stderr)
+}
+
+// A store that a signal ends is repeated, and given up if that happens each time.
+func TestStoreThatIsKilled(t *testing.T) {
+	root, client := t.TempDir(), connect(t, opensshtest.Start(t), "")
+	if err := os.Mkdir(root+"/t", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	store := func(kills int) error {
+		f := files{client: &killer{client, kills}, facts: &Facts{Root: root}, life: t.Context()}
+		return f.store(t.Context(), "x.in", strings.NewReader("complete"))
+	}
+	if err := store(mostInterruptions + 1); !errors.Is(err, ErrNotStarted) || !strings.Contains(err.Error(), "ended by signal KILL") {
+		t.Errorf("a store that is always killed: %v", err)
+	}
+	if err := store(mostInterruptions); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(root + "/t/x.in"); err != nil || string(text) != "complete" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// The end of a node is repeated if a signal ends it, and can be called again if that happens each time.
+func TestCloseThatIsKilled(t *testing.T) {
+	n := start(t, connect(t, opensshtest.Start(t), ""), config(t, "dash"))
+	n.client = &killer{n.client, 2*mostInterruptions + 1}
+	if err := n.Close(t.Context(), true); err == nil || !strings.Contains(err.Error(), "ended by signal KILL") {
+		t.Errorf("an end that is always killed: %v", err)
+	}
+	if err := n.Close(t.Context(), true); err != nil {
+		t.Error(err)
+	}
 }
 
 // promise is a reader that claims to have more bytes than it has, as a file of sysfs does.

@@ -28,7 +28,7 @@ func explain(about, said string, err error) error {
 		return fmt.Errorf("%s on the node: %w; free some there, or ask for a bigger disk", about, syscall.ENOSPC)
 	case has("Permission denied"), has("Read-only file system"), has("Operation not permitted"):
 		return fmt.Errorf("%s on the node: %w (%s)", about, fs.ErrPermission, first)
-	case first != "":
+	case first != "" && exit.Signal == "":
 		return fmt.Errorf("%s on the node: %s", about, first)
 	}
 	return fmt.Errorf("%s on the node: %w", about, err)

@@ -3,6 +3,7 @@ package transfer
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 func TestFetch(t *testing.T) {
@@ -74,6 +77,9 @@ func TestFetch(t *testing.T) {
 }
 
 func TestFetchManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it makes many files")
+	}
 	r := node(t)
 	want := 0
 	for i := range 1500 {
@@ -83,6 +89,20 @@ func TestFetchManyFiles(t *testing.T) {
 	got, err := r.Fetch(t.Context(), []string{"many/*"}, t.TempDir(), FetchOptions{})
 	if err != nil || len(got) != want {
 		t.Errorf("%d files, %v; want %d", len(got), err, want)
+	}
+}
+
+// TestFetchIsKilled kills what runs on the node for the first attempts, as whoever kills the server does.
+func TestFetchIsKilled(t *testing.T) {
+	for _, kills := range []int{attempts - 1, attempts} {
+		r := node(t)
+		tree{"out": "content"}.make(t, r.Dir)
+		count := filepath.Join(t.TempDir(), "count")
+		r.Tools.SHA256 = fmt.Sprintf("die() { echo >>%[1]s; [ $(wc -l <%[1]s) -gt %[2]d ] || kill -KILL 0; sha256sum \"$@\"; }; die", count, kills)
+		got, err := r.Fetch(t.Context(), []string{"out"}, t.TempDir(), FetchOptions{})
+		if exit, ok := errors.AsType[*ssh.ExitError](err); kills == attempts && (!ok || exit.Signal != "KILL") || kills < attempts && (err != nil || len(got) != 1) {
+			t.Errorf("after %d kills: %v, %v", kills, got, err)
+		}
 	}
 }
 

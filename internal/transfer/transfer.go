@@ -47,7 +47,7 @@ type Remote struct {
 }
 
 const (
-	// A transfer that a lost connection ends is tried attempts times in all.
+	// A transfer that is interrupted is tried attempts times in all.
 	attempts = 4
 	// cleanupTimeout bounds the cleanup after a call that has ended.
 	cleanupTimeout = 5 * time.Second
@@ -78,7 +78,7 @@ func (r *Remote) at(remote string) (string, error) {
 // stageName returns a new temporary name.
 func stageName() string { return stagePrefix + strings.ToLower(rand.Text()) }
 
-// retry calls do again if the connection was lost meanwhile. do must be safe to repeat.
+// retry calls do again if the connection was lost meanwhile, or a signal ended do's command. do must be safe to repeat.
 func retry(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -87,7 +87,7 @@ func retry(ctx context.Context, do func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, ssh.ErrDisconnected):
+		case !ssh.IsInterrupted(err):
 			return err
 		case try == attempts:
 			return fmt.Errorf("gave up after %d attempts: %w", try, err)

@@ -116,6 +116,9 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 // TestUploadFarIsCut cuts all connections once while the parts are sent: at their beginning, in the middle, or near
 // the end.
 func TestUploadFarIsCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it takes ten seconds")
+	}
 	for _, allowed := range []int{1, 10} {
 		for _, after := range []int64{1, 5 << 20, bulkSize + 3<<20} {
 			t.Run(fmt.Sprintf("MaxSessions %d after %d", allowed, after), func(t *testing.T) {
@@ -208,25 +211,33 @@ func TestUploadFarIsCutForGood(t *testing.T) {
 	noneStaged(t, r)
 }
 
-// TestUploadFarLosesAPart kills the program of one part on the node. The incomplete file must not replace the
-// old one.
+// TestUploadFarLosesAPart kills the program of one part on the node, in the first attempt or in each. The incomplete file must
+// not replace the old one.
 func TestUploadFarLosesAPart(t *testing.T) {
-	r, _, _ := farNode(t)
-	name := filepath.Join(t.TempDir(), "f")
-	must(t, os.WriteFile(name, noise(bulkSize+4<<20), 0o644))
-	at := filepath.Join(r.Dir, "f")
-	write(t, at, "the old one")
-	killed := 0
-	err := r.Upload(t.Context(), name, "f", Options{Progress: func(n, _ int64) {
-		if n >= 6<<20 && killed == 0 {
-			killed = killPart(t, r)
+	for _, kills := range []int{1, attempts} {
+		r, _, _ := farNode(t)
+		name, content := filepath.Join(t.TempDir(), "f"), noise(bulkSize+4<<20)
+		must(t, os.WriteFile(name, content, 0o644))
+		at := filepath.Join(r.Dir, "f")
+		write(t, at, "the old one")
+		killed, last, due := 0, int64(0), true
+		err := r.Upload(t.Context(), name, "f", Options{Progress: func(n, _ int64) {
+			if due = due || n < last; due && n >= 6<<20 && killed < kills {
+				got := killPart(t, r)
+				killed, due = killed+got, got == 0
+			}
+			last = n
+		}})
+		want := content
+		if kills == attempts {
+			want = []byte("the old one")
 		}
-	}})
-	if err == nil || killed != 1 {
-		t.Errorf("%d programs were ended: %v", killed, err)
+		if killed != kills || (err == nil) != (kills < attempts) {
+			t.Errorf("%d programs were ended: %v", killed, err)
+		}
+		arrived(t, at, want)
+		noneStaged(t, r)
 	}
-	arrived(t, at, []byte("the old one"))
-	noneStaged(t, r)
 }
 
 // killPart kills one program that writes a part of a file on the node, which is this machine. It
