@@ -38,7 +38,7 @@ opens() {
 # serve PORT FLAGS: nc serves one connection after the other, until TERM.
 serve() {
 	over=$! # another process's, or empty
-	trap '[ "$!" = "$over" ] || kill "$!" 2>/dev/null; exit' TERM
+	trap '[ "$!" = "$over" ] || kill -9 "$!" 2>/dev/null; exit' TERM
 	while :; do
 		printf '%s\n' "$token" | $nc $2 "$1" >/dev/null 2>&1 &
 		wait "$!"
@@ -66,9 +66,22 @@ open() {
 	return 1
 }
 
+# finish ends what runs beside this shell. What was forked a moment ago may drop a TERM that comes before its own trap, so it gets
+# more. It may also not be noted yet.
+finish() {
+	trap '' HUP INT TERM
+	for one in $loops $first $!; do
+		n=0
+		while kill "$one" 2>/dev/null && [ "$n" -lt 40 ]; do
+			n=$((n + 1))
+			nap
+		done
+	done
+}
+
 if [ "$mode" = listen ]; then
 	loops= first=
-	trap 'kill $loops $first 2>/dev/null; wait' EXIT
+	trap finish EXIT
 	trap 'exit 1' HUP INT TERM
 	for port; do
 		tries=1

@@ -168,8 +168,17 @@ kernel() {
 	say kernel unknown
 }
 
+# finish ends the other shells. One that has just begun may drop a TERM that comes before its own trap, so it gets more. It may also
+# not be noted in others yet.
 others=
-finish() { trap '' TERM; kill $others 2>/dev/null; exit 0; }
+finish() {
+	trap '' TERM HUP INT PIPE
+	for one in $others $!; do
+		tries=0
+		while kill "$one" 2>/dev/null && [ "$((tries += 1))" -lt 50 ]; do sleep 0.1 2>/dev/null || sleep 1; done
+	done
+	exit 0
+}
 trap finish TERM HUP INT PIPE
 if command -v nvidia-smi >/dev/null; then
 	nvidia &
@@ -183,9 +192,9 @@ else
 fi
 if [ "$mode" = once ]; then
 	{ while read -r line <&3; do :; done; kill "$$"; } >/dev/null 2>&1 &
-	others="$others $!"
 	wait "$worker"
-	finish
+	kill -9 "$!" 2>/dev/null
+	exit 0
 fi
 kernel
 while read -r line <&3; do :; done

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -162,6 +163,23 @@ func TestSamplerThatHangsLeavesNothing(t *testing.T) {
 				s.stdin.Close()
 				leavesNothing(t, f)
 			}
+		})
+	}
+}
+
+// Nothing is left either if the sampler is ended just as it begins: a shell that was forked a moment ago drops a signal that comes
+// before its own trap.
+func TestSamplerThatHasJustBegunLeavesNothing(t *testing.T) {
+	for name, shell := range shells(t) {
+		t.Run(name, func(t *testing.T) {
+			f := faketools.New(t, 1)
+			for i := range 150 {
+				s := sample(t, shell, f, "watch")
+				time.Sleep(time.Duration(i%15) * 200 * time.Microsecond)
+				s.cmd.Process.Signal(syscall.SIGTERM)
+				s.stdin.Close() // bash may drop the signal, too
+			}
+			leavesNothing(t, f)
 		})
 	}
 }
