@@ -178,6 +178,16 @@ func (d *Dir) generationsOf(b *book, id string, from int) ([]int, error) {
 	}
 }
 
+// isGone reports whether an owner's program is known to have ended.
+func isGone(text string) bool {
+	who, err := owner.Parse(text)
+	if err != nil {
+		return false
+	}
+	alive, known := who.Alive()
+	return known && !alive
+}
+
 // held returns the latest generation whose program lives, if it is not older than the ledger's last
 // one, or else 0.
 func (d *Dir) held(b *book, id string) (int, error) {
@@ -362,6 +372,9 @@ func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, er
 		return nil, nil, err
 	}
 	s := d.snapshot(was, id)
+	for deadline := time.Now().Add(orphanPatience); s.InUse && !opts.Force && isGone(was.owner) && time.Now().Before(deadline); time.Sleep(lockPause) {
+		s = d.snapshot(was, id)
+	}
 	snap := &s
 	switch {
 	case snap.Newer:

@@ -14,6 +14,10 @@ import (
 // A program waits at most lockPatience until another one has changed a pool's files.
 const lockPatience = 20 * time.Second
 
+// If a program is killed while it starts another one, that still holds its locks for a moment. Whoever takes the pool waits for
+// orphanPatience.
+const orphanPatience = 2 * time.Second
+
 // A program looks at the lock every lockPause.
 const lockPause = 2 * time.Millisecond
 
