@@ -61,12 +61,12 @@ func (a *Access) Shell(ctx context.Context, v *Visit, stdin io.Reader, stdout, s
 	if err != nil {
 		return err
 	}
-	ctx, release := hangUpWith(ctx, s)
+	ctx, why, release := hangUpWith(ctx, s)
 	defer release()
 	if err := begin(ctx, s, text); err != nil {
-		return err
+		return why(err)
 	}
-	return cutShort(ctx, s.Pump(ctx, stdin, stdout, stderr))
+	return why(s.Pump(ctx, stdin, stdout, stderr))
 }
 
 // withTerminal connects a terminal of this computer to one on the node.
@@ -91,10 +91,10 @@ func withTerminal(ctx context.Context, client *ssh.Client, command, text string,
 	if err != nil {
 		return err
 	}
-	ctx, release := hangUpWith(ctx, s)
+	ctx, why, release := hangUpWith(ctx, s)
 	defer release()
 	if err := begin(ctx, s, text); err != nil {
-		return err
+		return why(err)
 	}
 	restore, err := makeRaw(in, screen)
 	if err != nil {
@@ -118,32 +118,29 @@ func withTerminal(ctx context.Context, client *ssh.Client, command, text string,
 	})
 	defer resizes.Wait()
 	defer stop()
-	return cutShort(ctx, s.Pump(ctx, keys, stdout, stderr))
+	return why(s.Pump(ctx, keys, stdout, stderr))
 }
 
-// hangUpWith returns a context that ends with ctx, after the session has: its command is asked to end first.
-func hangUpWith(ctx context.Context, s *ssh.Session) (context.Context, func()) {
+// hangUpWith ends a session with ctx: its command is asked to end first. inner ends after the session. why takes the error of
+// the session, and returns the cause of ctx's end in its place if the session was ended.
+func hangUpWith(ctx context.Context, s *ssh.Session) (inner context.Context, why func(error) error, release func()) {
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		s.End("HUP")
 		cancel(context.Cause(ctx))
 	})
-	return inner, func() {
+	why = func(err error) error {
+		if err == nil || stop() {
+			return err
+		}
+		<-inner.Done()
+		return context.Cause(ctx)
+	}
+	return inner, why, func() {
 		stop()
 		cancel(nil)
 		s.Close()
 	}
-}
-
-// cutShort returns the cause of ctx's end, if it is why the session has ended.
-func cutShort(ctx context.Context, err error) error {
-	if errors.Is(err, ssh.ErrSessionClosed) {
-		<-ctx.Done() // by hangUpWith, which alone closes a session that runs
-	}
-	if ctx.Err() != nil && err != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // begin waits for the marker, and sends the text that starts the shell.
@@ -175,9 +172,6 @@ func begin(ctx context.Context, s *ssh.Session, text string) error {
 	}
 	said, _ := io.ReadAll(io.LimitReader(s.Stderr, 1000))
 	why := s.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if exit, ok := errors.AsType[*ssh.ExitError](why); ok {
 		return fmt.Errorf("%w: %v: %s", errNoShell, exit, printable.Text(string(bytes.TrimSpace(append(r.before, said...)))))
 	}
