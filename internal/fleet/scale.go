@@ -189,10 +189,29 @@ func (s *scaler) grows() bool {
 // hasTasks reports whether tasks run on the member or wait for it alone. The lock is held.
 func (m *Member) hasTasks() bool { return m.Slots.Busy() > 0 || m.Slots.Pinned() > 0 }
 
-// firstToLeave orders members by how little is lost with them: those with the fewest tasks,
-// then those with the fewest visits, then those that are not ready yet, then those of the highest ranks. The lock is held.
+// firstToLeave orders members by how little is lost with them: those with the fewest tasks, then those with the fewest visits,
+// which those that cannot be reached do not have, then those that are not ready yet, then those that cannot be reached, then
+// those of the highest ranks. The lock is held.
 func firstToLeave(a, b *Member) int {
-	return cmp.Or(a.Slots.Busy()-b.Slots.Busy(), a.visits-b.visits, comingFirst(a.state, b.state), b.Rank()-a.Rank())
+	return cmp.Or(a.Slots.Busy()-b.Slots.Busy(), a.visited()-b.visited(), comingFirst(a.state, b.state), unreachableFirst(a.state, b.state), b.Rank()-a.Rank())
+}
+
+// visited returns how many visits the member has, without those that only wait for its connection.
+func (m *Member) visited() int {
+	if m.state == Unreachable {
+		return 0
+	}
+	return m.visits
+}
+
+func unreachableFirst(a, b State) int {
+	switch {
+	case a == Unreachable && b != Unreachable:
+		return -1
+	case b == Unreachable && a != Unreachable:
+		return 1
+	}
+	return 0
 }
 
 func comingFirst(a, b State) int {

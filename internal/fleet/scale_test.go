@@ -96,13 +96,14 @@ func TestAnElasticFleetPauses(t *testing.T) {
 	})
 }
 
-// Members with the fewest tasks end first, then those that are still coming up, then those of the
-// highest ranks.
+// Members with the fewest tasks end first, then those that are still coming up, then those that cannot be reached, whoever
+// waits for them, then those of the highest ranks.
 func TestFirstToLeave(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		tf := newTest(t, Config{Least: 5, Slots: 2})
 		members := tf.put(Ready, Ready, Bootstrapping, Ready, Unreachable)
 		tf.locked(func() { tf.Tasks.Take(members[3].Slots, 0) })
+		members[4].visits = 2
 		tf.locked(func() { slices.SortStableFunc(members, firstToLeave) })
 		var ranks []int
 		for _, m := range members {
