@@ -17,8 +17,13 @@ import (
 func (k *call) answer(resp *http.Response) error {
 	defer resp.Body.Close()
 	c, status := k.client, resp.StatusCode
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.cfg.MaxBody+1))
-	large := int64(len(body)) > c.cfg.MaxBody
+	limit := c.cfg.MaxBody + 1
+	large := resp.ContentLength > c.cfg.MaxBody && k.request.Method != http.MethodHead
+	if large {
+		limit = min(limit, excerptFrom)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	large = large || int64(len(body)) > c.cfg.MaxBody
 	c.hide(secretsIn(body, c.secretFields)...)
 
 	e := k.newError(resp)
@@ -57,7 +62,7 @@ func (k *call) answer(resp *http.Response) error {
 		// It may come from a proxy or a gateway that is being restarted. An answer that is too large would be so again.
 		e.transient, e.effect = !large, true
 		kind := cmp.Or(resp.Header.Get("Content-Type"), "no content type")
-		e.Err = c.clean(fmt.Errorf("%w (%s, %d bytes): %w", ErrAnswer, kind, len(body), err))
+		e.Err = c.clean(fmt.Errorf("%w (%s, %d bytes): %w", ErrAnswer, kind, max(int64(len(body)), resp.ContentLength), err))
 	}
 	return e
 }

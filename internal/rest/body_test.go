@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -139,6 +141,26 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// An answer that says that it is too large is not read to its end, which may never come.
+func TestLargeAnswerIsNotRead(t *testing.T) {
+	c := served(t, Config{Attempts: 3}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(65<<20))
+		if r.Method == "HEAD" {
+			return
+		}
+		w.Write(bytes.Repeat([]byte("x"), excerptFrom))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	e := failure(t, c.Do(bounded(t), "GET", "/servers", nil, &struct{}{}))
+	if !errors.Is(e, ErrAnswer) || !strings.Contains(e.Error(), "68157440 bytes): it is larger than 67108864 bytes") || !strings.HasPrefix(e.Body, "xxx") {
+		t.Errorf("the error is %v, with %.10q", e, e.Body)
+	}
+	if err := c.Do(bounded(t), "HEAD", "/servers", nil, nil, EmptyAnswer); err != nil {
+		t.Errorf("HEAD, whose answer has no body: %v", err)
 	}
 }
 

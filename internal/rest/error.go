@@ -107,13 +107,14 @@ func (e *Error) Unwrap() error { return e.Err }
 const (
 	maxExcerpt = 4 << 10
 	maxQuote   = 256
+
+	excerptFrom = 64 << 10 // bytes of an answer, which are more than remain of it
 )
 
 // excerpt returns the beginning of an answer for an Error. A truncated body may end within a secret.
 func (c *Client) excerpt(body []byte, cut bool) string {
-	const enough = 64 << 10
-	if len(body) > enough {
-		body, cut = body[:enough], true
+	if len(body) > excerptFrom {
+		body, cut = body[:excerptFrom], true
 	}
 	return head(strings.ToValidUTF8(c.redact(string(body), cut), "\uFFFD"), maxExcerpt)
 }
