@@ -126,7 +126,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A deadlineWriter gives each write a deadline, so that a client that does not read is disconnected.
+// A deadlineWriter gives each write a deadline, so that a client that does not read is disconnected. The server removes the
+// deadline after the answer.
 type deadlineWriter struct {
 	out     http.ResponseWriter
 	control *http.ResponseController
@@ -141,11 +142,4 @@ func (h *handler) writer(w http.ResponseWriter) deadlineWriter {
 func (w deadlineWriter) Write(b []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) // a server without deadlines has its own rules
 	return w.out.Write(b)
-}
-
-// end removes the deadline, which would otherwise hold for the next answer on the connection.
-func (w deadlineWriter) end() {
-	if w.control.Flush() == nil {
-		_ = w.control.SetWriteDeadline(time.Time{})
-	}
 }

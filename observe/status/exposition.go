@@ -24,9 +24,7 @@ func (h *handler) writeMetrics(w http.ResponseWriter, q *http.Request) {
 	h.metrics.take(r)
 	exposition{bufio.NewWriter(&text)}.all(r, h.metrics)
 	h.metrics.mu.Unlock()
-	to := h.writer(w)
-	defer to.end()
-	io.WriteString(to, text.String())
+	io.WriteString(h.writer(w), text.String())
 }
 
 // An exposition writes the text format of Prometheus.

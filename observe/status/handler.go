@@ -87,9 +87,7 @@ func (h *handler) run(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	r := h.feed.source.Run()
-	to := h.writer(w)
-	defer to.end()
-	out := bufio.NewWriterSize(to, 1<<15)
+	out := bufio.NewWriterSize(h.writer(w), 1<<15)
 	if err := writeRun(out, r, selection(r, query)); err == nil {
 		out.WriteByte('\n')
 		out.Flush()

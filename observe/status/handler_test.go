@@ -3,10 +3,8 @@ package status
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strings"
@@ -158,35 +156,5 @@ func TestRunJSONOfOneTask(t *testing.T) {
 		if len(got.Nodes)+len(got.Offers) > 0 || got.Seq != r.Seq {
 			t.Errorf("%s: got %s", query, body)
 		}
-	}
-}
-
-// The deadline of one answer does not end the next one on the same connection.
-func TestAnswersOnOneConnection(t *testing.T) {
-	h := newHandler(newFake(aRun(1, 4, began)))
-	h.writeTimeout = 20 * time.Millisecond
-	s := httptest.NewServer(h)
-	defer s.Close()
-	var addr net.Addr
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		if got := c.Conn.LocalAddr(); addr != nil && got.String() != addr.String() {
-			t.Error("the connection was closed")
-		}
-		addr = c.Conn.LocalAddr()
-	}})
-	for _, path := range []string{"/run.json", "/page.js", "/metrics", "/page.css", "/run.json"} {
-		q, err := http.NewRequestWithContext(ctx, "GET", s.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := s.Client().Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-		r.Body.Close()
-		time.Sleep(3 * h.writeTimeout)
 	}
 }
