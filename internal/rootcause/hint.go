@@ -50,15 +50,15 @@ func NCCL(output string) (code int) {
 	return code
 }
 
-// hint returns what to do about an error of which the output has known words.
-func hint(t text) string {
-	if sharedMemory.MatchString(t.all) {
+// Hint returns what to do about an error of which a program's output has known words, or "".
+func Hint(output string) string {
+	if sharedMemory.MatchString(output) {
 		return "/dev/shm is full: give the container more of it, as by docker run --shm-size=8g, or set NCCL_SHM_DISABLE=1"
 	}
-	if strings.Contains(t.all, "CUDA out of memory") || strings.Contains(t.all, "torch.cuda.OutOfMemoryError") || strings.Contains(t.all, "torch.OutOfMemoryError") {
+	if strings.Contains(output, "CUDA out of memory") || strings.Contains(output, "torch.cuda.OutOfMemoryError") || strings.Contains(output, "torch.OutOfMemoryError") {
 		return "the GPU's memory is full: make the batch smaller"
 	}
-	code := NCCL(t.all)
+	code := NCCL(output)
 	for _, r := range ncclResults {
 		if r.code == code {
 			return r.hint

@@ -73,7 +73,7 @@ func newDigest(f *Failure, index int) *digest {
 		}
 	}
 	d.text = readText(output)
-	d.Hint = hint(d.text)
+	d.Hint = Hint(d.text.all)
 	if d.text.torchrun != nil {
 		c := d.text.torchrun[0]
 		d.launcher, d.Rank, d.ExitCode, d.Signal = "torchrun", c.Rank, c.ExitCode, ""

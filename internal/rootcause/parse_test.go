@@ -139,6 +139,7 @@ func TestNCCL(t *testing.T) {
 		{"NCCL error in: ProcessGroupNCCL.cpp:784, internal error, NCCL version 2.7.8", "releases of NCCL", 3},
 		{"ncclInvalidArgument: Invalid value for an argument.", "LOCAL_RANK", 4},
 		{"NCCL error in: ProcessGroupNCCL.cpp:784, invalid usage, NCCL version 2.7.8", "LOCAL_RANK", 5},
+		{recorded(t, "nccl-one-gpu.txt"), "two ranks may use one GPU", 5},
 		{"ncclRemoteError: ...\nncclInternalError: ...", "releases of NCCL", 3},
 		{recorded(t, "later-cuda-memory.txt"), "batch smaller", 0},
 		{"Connection reset by peer", "", 0},
@@ -146,7 +147,7 @@ func TestNCCL(t *testing.T) {
 		if got := NCCL(tt.output); got != tt.want {
 			t.Errorf("%.60q: got %d, want %d", tt.output, got, tt.want)
 		}
-		if got := hint(readText(tt.output)); !strings.Contains(got, tt.hint) || (got == "") != (tt.hint == "") {
+		if got := Hint(tt.output); !strings.Contains(got, tt.hint) || (got == "") != (tt.hint == "") {
 			t.Errorf("%.60q: got hint %q, want %q", tt.output, got, tt.hint)
 		}
 	}
@@ -177,6 +178,6 @@ func FuzzText(f *testing.F) {
 			t.Errorf("a line of %d bytes", len(got.last))
 		}
 		ParseErrorFile([]byte(output))
-		hint(got)
+		Hint(output)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/rootcause"
 	"github.com/gputrain/gputrain/observe"
 )
 
@@ -13,6 +14,15 @@ func (c cause) advice() string {
 	f := c.First
 	if c.Root != nil {
 		f = *c.Root
+	}
+	if f.Cause == "exit" {
+		printed := f.Tail
+		for _, l := range linesOf(c.run, f) {
+			printed += "\n" + l.Text
+		}
+		if hint := rootcause.Hint(printed); hint != "" {
+			return hint
+		}
 	}
 	if text, ok := adviceByCause[f.Cause]; ok {
 		return text

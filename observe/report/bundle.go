@@ -23,7 +23,7 @@ import (
 //   - CAUSE.txt says in a few lines what ended badly first, why, and what to look at next.
 //   - tasks/ has, for each failed task, task.json, the last lines of its stdout and stderr, and the stack of what failed.
 //   - nodes/ has, for each node that failed or had a failed task, what its phases printed and, while pool can reach it, its
-//     devices, kernel log, disks, memory, processes (without their arguments) and versions.
+//     devices, kernel log, disks, memory, processes (without their arguments), versions, and what gputrain keeps there of tasks.
 //   - spec.json, versions.txt and ledger.json describe the pools, this program, and what the ledgers of this computer know.
 //   - report.html, run.json and events.jsonl have everything that r has recorded, the last as observe.Read takes it.
 //   - MISSING.txt names what was left out, and why.

@@ -149,6 +149,7 @@ func TestCauses(t *testing.T) {
 		has      string
 	}{
 		"exit code":           {task("exit", "train: exit code 3", observe.Failure{Tail: "ValueError: boom"}), []string{"task 7 (train) on node 1: exit code 3", "stderr"}, "tasks/7/stderr.txt", "ValueError: boom"},
+		"a full GPU":          {task("exit", "train: exit code 3", observe.Failure{Tail: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1024.00 MiB."}), []string{"exit code 3", "Next: the GPU's memory is full"}, "tasks/7/stderr.txt", "CUDA out of memory"},
 		"panic":               {task("panic", "train: panic: index out of range", observe.Failure{Stack: "main.train(...)\n\tmain.go:42"}), []string{"panic: index out of range", "read the stack"}, "tasks/7/stack.txt", "main.go:42"},
 		"out of memory":       {task("out of memory", "train: out of memory", observe.Failure{}), []string{": out of memory", "Spec.MemoryGiB"}, "tasks/7/task.json", `"id": "7"`},
 		"stall":               {task("stalled", "train: stalled for 5m0s", observe.Failure{Stack: "thread 1: futex_wait"}), []string{"stalled for 5m0s", "read the stacks"}, "tasks/7/stack.txt", "futex_wait"},

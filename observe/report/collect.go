@@ -38,8 +38,17 @@ var sections = [][2]string{
 	{"df.txt", "df -P"},
 	{"free.txt", "free || cat /proc/meminfo"},
 	{"ps.txt", "ps auxww"},
+	{"supervisor.txt", supervisor},
 	{"versions.txt", "uname -a; cat /etc/os-release; nvidia-smi --version; python3 --version; docker --version"},
 }
+
+// supervisor shows what gputrain keeps on the node to run tasks: which files there are, and those that hold neither what tasks
+// were given nor the node's token. The folder is beside the usual working directory.
+const supervisor = `cd ../t 2>/dev/null && [ -s pool ] || cd "$HOME/.gputrain/pools/$GPUTRAIN_NODE/t" || exit
+ls -l | tail -n 500
+for f in pool owner lease up watch ctl boot gen journal end.log; do
+	if [ -s $f ]; then echo; echo "== $f"; tail -n 200 $f; fi
+done`
 
 // script returns shell text that runs the commands, each between two lines with a mark.
 func script(mark string) string {

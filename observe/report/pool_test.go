@@ -1,9 +1,7 @@
 package report_test
 
 import (
-	"archive/zip"
 	"context"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/unzip"
 	"github.com/gputrain/gputrain/observe"
 	"github.com/gputrain/gputrain/observe/report"
 	"github.com/gputrain/gputrain/providers/local"
@@ -24,24 +23,7 @@ func bundled(t *testing.T, rec *observe.Recorder, pool *gputrain.Compute) map[st
 	if err := report.WriteBundle(t.Context(), path, rec, pool); err != nil {
 		t.Fatal(err)
 	}
-	r, err := zip.OpenReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	texts := map[string]string{}
-	for _, f := range r.File {
-		in, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[f.Name] = string(text)
-	}
-	return texts
+	return unzip.Texts(t, path)
 }
 
 // ending returns the text of the only file whose name ends so.
@@ -81,16 +63,20 @@ func TestBundleOfAPool(t *testing.T) {
 	}
 	texts := bundled(t, rec, pool)
 	for name, want := range map[string]string{
-		"CAUSE.txt": "exit code 3", "/stdout.txt": "loading", "/stderr.txt": "[redacted]\nno such column\n", "/task.json": `"name": "train"`, "/df.txt": "Mounted on", "/ps.txt": "COMMAND",
+		"CAUSE.txt": "exit code 3", "/stdout.txt": "loading", "/stderr.txt": "[redacted]\nno such column\n", "/task.json": `"name": "train"`, "/df.txt": "Mounted on", "/ps.txt": "COMMAND", "/supervisor.txt": "\n== journal\nS ",
 		"/node.json": `"state": "ready"`, "ledger.json": `"state": "open"`, "spec.json": `"Nodes": 2`, "report.html": "no such column", "run.json": pool.ID(), "events.jsonl": `"kind":"task"`,
 	} {
 		if got := ending(t, texts, name); !strings.Contains(got, want) {
 			t.Errorf("%s lacks %q: %.500q", name, want, got)
 		}
 	}
+	var token strings.Builder // by which the node knows its processes
+	if err := pool.Shell(t.Context(), 0, strings.NewReader("cat ../t/mark\n"), &token, nil); err != nil || token.Len() < 20 {
+		t.Errorf("the node's token is %q, %v", &token, err)
+	}
 	for name, text := range texts {
-		if strings.Contains(text, "correct-horse") {
-			t.Errorf("%s has the secret", name)
+		if strings.Contains(text, "correct-horse") || strings.Contains(text, strings.TrimSpace(token.String())) {
+			t.Errorf("%s has a secret", name)
 		}
 	}
 	if err := pool.Close(); err != nil {

@@ -65,7 +65,7 @@ func OnPath(t *testing.T, dir string) {
 // ShortDir returns a new folder whose path is short enough for sockets below a node's folder in it.
 func ShortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "g")
+	dir, err := os.MkdirTemp("/tmp", "g")
 	if err != nil {
 		t.Fatal(err)
 	}
