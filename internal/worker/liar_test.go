@@ -149,6 +149,60 @@ func TestResultAfterTheEnd(t *testing.T) {
 	})
 }
 
+// A result comes before the items of its stream if the connection is cut between the two. The node, which has no
+// acknowledgement of it, sends it again over the next connection; twice over one connection breaks the protocol.
+func TestResultAgainBeforeTheLastItem(t *testing.T) {
+	for name, cut := range map[string]bool{"over the next connection": true, "over one connection": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				result := func(id uint64) []byte {
+					return frame(frameResult, id, opening{&resultHeader{Items: 1}, body([]byte("it"))}.appendTo(nil))
+				}
+				item := func(id uint64) []byte {
+					return frame(frameItem, id, opening{&itemHeader{}, body([]byte("last"))}.appendTo(nil))
+				}
+				c, err := lies(t, Hello{}, func(h hello) welcome {
+					w := honest(h)
+					for _, id := range h.Open {
+						w.Known, w.Streams = append(w.Known, id), append(w.Streams, streamState{ID: id})
+					}
+					return w
+				}, func(l *liar) {
+					for _, id := range l.hello.Open {
+						l.say(join(result(id), item(id)))
+					}
+					l.calls(func(id uint64) {
+						l.say(result(id))
+						if cut {
+							synctest.Wait() // until the client has it
+							l.conn.Close()
+						} else {
+							l.say(join(result(id), item(id)))
+						}
+					})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := NewStream()
+				got, err := c.Call(t.Context(), Request{Function: "echo", Stream: s})
+				if !cut {
+					if !errors.Is(err, ErrProtocol) {
+						t.Error(err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last, ok := s.Receive(nil); string(got.Head) != "it" || !ok || string(last.Head) != "last" {
+					t.Errorf("%q, and the item %q, %t", got.Head, last.Head, ok)
+				}
+			})
+		})
+	}
+}
+
 // A node may answer a call that the client gave up, because it may not know that yet.
 func TestAnswerToACallThatWasGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

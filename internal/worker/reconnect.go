@@ -247,6 +247,7 @@ func (c *Client) adopt(l *link, w welcome) error {
 			if call.adopted != nil && !call.quiet {
 				l.out.push(frameCollect, id, nil) // again, if the hello had it
 			}
+			call.pending = nil // it comes again, as the daemon has no acknowledgement of it
 			if call.Stream != nil {
 				call.Stream.attach(id, l.out, streams[id].Received, streams[id].Taken)
 			}

@@ -261,7 +261,7 @@ func TestHostileNode(t *testing.T) {
 		var slow, tests []sidebyside.Test
 		for i, a := range attacks {
 			of := []sidebyside.Test{
-				{Name: a.name, Long: i%4 > 0 || a.name == "no ends", Run: func(t *testing.T) {
+				{Name: a.name, Long: i%8 > 0 || a.name == "no ends", Run: func(t *testing.T) {
 					v := newVictim(t, home, up)
 					v.open(nil)
 					v.cloud.lie(0, a.liar)
@@ -325,17 +325,24 @@ func (v *victim) open(first hostile.Liar) bool {
 	v.cloud.first = map[int]hostile.Liar{0: first}
 	ctx, giveUp := context.WithCancel(v.t.Context())
 	v.t.Cleanup(giveUp) // not before: the pool ends with it
+	givenUp := func() bool { return false }
 	if first != nil {
-		defer time.AfterFunc(5*time.Second, giveUp).Stop()
+		patience := time.AfterFunc(5*time.Second, giveUp)
+		givenUp = func() bool { return !patience.Stop() }
 	}
 	err := returns(v.t, func() (err error) {
 		v.pool, err = gputrain.Open(ctx, v.cloud, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, v.options()...)
 		return err
 	})
+	late := givenUp()
 	if err != nil && first == nil {
 		v.t.Fatal(err)
 	}
 	wantShort(v.t, err)
+	if err == nil && late { // in the moment in which it opened: the pool ends with its context
+		wantShort(v.t, returns(v.t, v.pool.Close))
+		return false
+	}
 	return err == nil
 }
 
