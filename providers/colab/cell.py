@@ -250,7 +250,8 @@ def main():
                 if not answers(*address):
                     print("The tunnel is open, but the SSH server does not answer through it yet.", flush=True)
                 announce(*address, host_key)
-                process.wait()  # a running cell keeps the runtime busy; it pretends no other activity
+                while process.poll() is None:  # a running cell keeps the runtime busy; it pretends no other activity
+                    time.sleep(1)  # and not wait(), which does not see an interrupt that comes just before it
                 print("\nThe tunnel has ended. The next one has another address.", flush=True)
             except RuntimeError as failure:
                 failures += 1
