@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ type fake struct {
 	pageLimit int
 	shift     time.Duration // of the clock
 	rules     []rule        // of role.yaml
+	spdy      atomic.Int32  // connections over SPDY that it serves
 
 	mu       sync.Mutex // guards the rest
 	machines map[string]*fakecloud.Machine

@@ -84,6 +84,8 @@ func (f *fake) overWebSocket(w http.ResponseWriter, r *http.Request, m *fakeclou
 }
 
 func (f *fake) overSPDY(w http.ResponseWriter, r *http.Request, m *fakecloud.Machine) {
+	f.spdy.Add(1)
+	defer f.spdy.Add(-1)
 	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
 		return
 	}
@@ -152,6 +154,6 @@ func (f *fake) settleSPDY() {
 	f.mu.Unlock()
 	stacks := make([]byte, 4<<20)
 	for end := time.Now().Add(20 * time.Second); used && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		used = bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("spdystream.(*Connection).shutdown"))
+		used = f.spdy.Load() > 0 || bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("spdystream.(*Connection).shutdown"))
 	}
 }
