@@ -93,6 +93,9 @@ var rows = []row{
 // TestCompare measures every row. It fails only if something cannot be run or gives wrong answers,
 // not if it is slow.
 func TestCompare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it measures for half a minute")
+	}
 	s, ok := sizes[*sizeFlag]
 	if !ok {
 		t.Fatalf("-size %q is not full, short or tiny", *sizeFlag)

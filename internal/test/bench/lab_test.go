@@ -61,8 +61,29 @@ type machine struct {
 
 func newMachine(t testing.TB, i int) *machine {
 	t.Helper()
-	s := opensshtest.Start(t, opensshtest.DefaultLimits, opensshtest.Config("SetEnv HOME="+t.TempDir()))
+	return newMachineAt(t, i, t.TempDir())
+}
+
+// newMachineAt starts the server of machine i with that home folder.
+func newMachineAt(t testing.TB, i int, home string) *machine {
+	t.Helper()
+	s := opensshtest.Start(t, opensshtest.DefaultLimits, opensshtest.Config("SetEnv HOME="+home))
 	return &machine{fmt.Sprint("n", i), s.Addr, s.User, s.KeyFile, s.Signer, s.HostKey}
+}
+
+// inMemory returns a new folder, in memory if this system has /dev/shm. It is removed with the test.
+func inMemory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "gputrain-bench.")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // far returns the machine behind a link that delays each direction. The link is a separate process,

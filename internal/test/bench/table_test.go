@@ -63,6 +63,15 @@ func median(samples []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
+// overall returns the rate of all turns together, whose rates are the samples: their harmonic mean.
+func overall(rates []float64) float64 {
+	var time float64
+	for _, r := range rates {
+		time += 1 / r
+	}
+	return float64(len(rates)) / time
+}
+
 // A figure is the result of one contender.
 type figure struct {
 	name   string
@@ -174,5 +183,8 @@ func TestFigures(t *testing.T) {
 		if got := median(s); got != 2 {
 			t.Errorf("median(%v) = %v", s, got)
 		}
+	}
+	if got := overall([]float64{1, 4, 4}); got != 2 {
+		t.Errorf("three turns in 1.5 times the time of one at 1 have the rate %v, want 2", got)
 	}
 }

@@ -12,8 +12,9 @@ type work struct {
 	name  string
 	unit  unit
 	turns int
-	n     int             // the amount of a turn: operations, nodes, bytes; 0 if not counted
-	fresh func(int) error // creates the input of a turn of that amount, untimed; may be nil
+	n     int                     // the amount of a turn: operations, nodes, bytes; 0 if not counted
+	fresh func(int) error         // creates the input of a turn of that amount, untimed; may be nil
+	of    func([]float64) float64 // makes one figure of the samples; nil means median
 	by    []contender
 }
 
@@ -60,9 +61,13 @@ func (l *lab) measure(t *testing.T, w work) {
 			}
 		}
 	}
+	of := w.of
+	if of == nil {
+		of = median
+	}
 	figures := make([]figure, len(w.by))
 	for i, c := range w.by {
-		figures[i] = figure{c.name, c.limit, median(samples[i]), failed[i]}
+		figures[i] = figure{c.name, c.limit, of(samples[i]), failed[i]}
 	}
 	l.table.add(w, figures)
 }
