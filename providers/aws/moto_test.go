@@ -20,6 +20,9 @@ import (
 // moto, a fake that others made, gives a second opinion on how EC2 is called. It has no
 // placement groups.
 func TestMoto(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts another server of the cloud")
+	}
 	if out, err := exec.Command("python3", "-c", "import moto.server").CombinedOutput(); err != nil {
 		if os.Getenv("GPUTRAIN_MOTO") != "" {
 			t.Fatalf("GPUTRAIN_MOTO is set, and there is no moto: %v: %s", err, out)

@@ -19,6 +19,7 @@ import (
 
 // After cancelling at any point, List reports everything that exists.
 func TestCancelling(t *testing.T) {
+	long(t)
 	onEngines(t, func(t *testing.T, binary string) {
 		for _, stage := range []string{"network create", "create", "start", "inspect"} {
 			t.Run(stage, func(t *testing.T) {

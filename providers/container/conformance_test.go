@@ -58,7 +58,7 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 		States: func() []providertest.StateCase {
 			return []providertest.StateCase{
 				{Vendor: "running", Set: func(string) {}, Want: driver.InstanceRunning},
-				{Vendor: "paused", Set: func(id string) { do(t, binary, "pause", id) }, Want: driver.InstanceStopped},
+				{Vendor: "paused", Set: func(id string) { pause(t, binary, id) }, Want: driver.InstanceStopped},
 				{Vendor: "killed", Set: func(id string) { do(t, binary, "kill", id) }, Want: driver.InstanceTerminated},
 			}
 		},

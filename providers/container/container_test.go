@@ -49,7 +49,7 @@ func onEngines(t *testing.T, test func(t *testing.T, binary string)) {
 func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes an image")
+		t.Skip("scripts/test -long runs it: it makes an image, or starts several containers")
 	}
 }
 
@@ -122,6 +122,18 @@ func do(t testing.TB, binary string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", binary, strings.Join(args, " "), err, stderr.String())
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// pause pauses a container, which can fail while processes start and end in it.
+func pause(t testing.TB, binary, id string) {
+	t.Helper()
+	for range 10 {
+		if exec.Command(binary, "pause", id).Run() == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	do(t, binary, "pause", id)
 }
 
 // A rig is a driver for a pool, which is removed with the test.

@@ -92,6 +92,7 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestLaunchFailures(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	t.Run("network missing", func(t *testing.T) {
 		r := newRig(t, Config{})
@@ -174,6 +175,7 @@ func TestLaunchAdopts(t *testing.T) {
 
 // The engine's command can fail although it has made the container.
 func TestLaunchAdoptsAfterALostAnswer(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	real, err := exec.LookPath("docker")
 	if err != nil {

@@ -111,7 +111,10 @@ func TestListEveryPool(t *testing.T) {
 }
 
 // Another program lists everything with the engine's data alone.
-func TestListByAnotherProgram(t *testing.T) { onEngines(t, testListByAnotherProgram) }
+func TestListByAnotherProgram(t *testing.T) {
+	long(t)
+	onEngines(t, testListByAnotherProgram)
+}
 
 func testListByAnotherProgram(t *testing.T, binary string) {
 	r := newRig(t, Config{Binary: binary})

@@ -17,6 +17,7 @@ import (
 
 // A spec's image is pulled with its login from a registry, and the login is nowhere after that.
 func TestSpecImageIsPulled(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	r := registrytest.Start(t)
 	r.Push(t, "team/train:1", "linux/"+runtime.GOARCH, registrytest.Busybox, "")

@@ -13,6 +13,7 @@ import (
 // Nodes of two pools join a network of the user's, reach each other there by name, and leave it
 // as it was.
 func TestNetworkOfTheUsers(t *testing.T) {
+	long(t)
 	onEngines(t, func(t *testing.T, binary string) {
 		network := "gputrain-test." + strings.ToLower(rand.Text()[:8])
 		cfg := Config{Binary: binary, Network: network, NamePrefix: "mine-"}

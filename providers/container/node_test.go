@@ -117,7 +117,7 @@ func testNodes(t *testing.T, binary string) {
 		}
 	})
 	t.Run("pause", func(t *testing.T) {
-		r.do("pause", nodes[0].ID)
+		pause(t, r.driver.engine.path, nodes[0].ID)
 		got, err := r.driver.Describe(t.Context(), nodes[0].ID)
 		if err != nil || got[0].State != driver.InstanceStopped || got[0].StateReason != "paused" {
 			t.Errorf("a paused node: %+v %v", got, err)

@@ -70,6 +70,7 @@ func overTCP(t *testing.T) {
 }
 
 func TestRemoteEngine(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	overTCP(t)
 	r := newRig(t, Config{})
@@ -127,6 +128,7 @@ func TestRemoteEngine(t *testing.T) {
 
 // A program in a container has another 127.0.0.1 than the engine.
 func TestDialFallsBackToTheEngine(t *testing.T) {
+	long(t)
 	requireDocker(t)
 	r := newRig(t, Config{})
 	in := r.up(1, gputrain.Spec{})[0]

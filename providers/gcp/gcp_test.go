@@ -123,6 +123,9 @@ func TestPool(t *testing.T) {
 		"no GPU":    {Nodes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "on demand" {
+				t.Skip("scripts/test -long runs it: a short run has one pool")
+			}
 			t.Parallel()
 			f := startFake(t)
 			f.runScripts, f.bootAfter = true, 50*time.Millisecond

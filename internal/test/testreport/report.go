@@ -185,7 +185,7 @@ const (
 const strictVariable = "GPUTRAIN_REQUIRE_ALL"
 
 // byDesign are the beginnings of the reasons that are the same on every machine that CI uses: it has
-// one container engine, no account at a cloud, and nothing but Debian's packages.
+// one container engine, no GPU, no account at a cloud, and nothing but Debian's packages.
 var byDesign = []string{
 	inapplicableChecks,
 	longTests,
@@ -194,6 +194,7 @@ var byDesign = []string{
 	"the Kubernetes testbed is not built here",
 	"scripts/kubernetes-test runs it",
 	"no podman here",
+	"this machine has no NVIDIA GPU",
 	"a stream has one node at its other end",
 	"the runner does one thing after the other",
 }

@@ -14,6 +14,9 @@ import (
 // AMD's accelerators are counted from the report of the kernel's compute driver. The container has a fake driver with
 // two processors, four GPUs, and a GPU of another container, which the kernel refuses to describe.
 func TestAMDDevicesAreShared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts many containers")
+	}
 	e2etest.NeedDocker(t)
 	class := t.TempDir()
 	for i, simds := range []int{0, 0, 304, 304, 304, 304} {

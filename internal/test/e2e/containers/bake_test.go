@@ -215,6 +215,9 @@ grep -rlsE "PRIVATE KEY|AAAAC3NzaC1lZDI1NTE5" / --include='*' --exclude-dir=proc
 
 // What cannot be baked is refused before anything is made.
 func TestBakeRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts many containers")
+	}
 	e2etest.NeedDocker(t)
 	spec := gputrain.Spec{Image: gputrain.Image{Setup: []string{"true # " + strconv.FormatInt(time.Now().UnixNano(), 10)}}}
 	labels := map[string]string{"gputrain-test": "bake-refuses-" + strconv.FormatInt(time.Now().UnixNano(), 36)} // others bake meanwhile

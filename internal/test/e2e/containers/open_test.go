@@ -20,6 +20,9 @@ import (
 // TestContextEndsAtEveryStageOfOpeningContainers ends the context before and after each call of the
 // driver, and in each phase. The engine must then have nothing of the pool.
 func TestContextEndsAtEveryStageOfOpeningContainers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts many containers")
+	}
 	e2etest.NeedDocker(t)
 	type arrangement = func(w *e2etest.Wrapped, cancel func())
 	type call = func(context.Context, driver.Launch, driver.Driver) ([]driver.Instance, error)

@@ -136,7 +136,8 @@ func testPoolSecrets(t *testing.T, place secretPlace) {
 	told.all(err, pool)
 	e2etest.Until(t, "the task", func() bool {
 		return place.search(t, pool, canary) != "" && strings.Contains(commandLines(), "mkfifo wait") &&
-			place.search(t, pool, "it failed with "+secret) == "" // the node forgets what a task has printed once that is here
+			place.search(t, pool, "it failed with "+secret) == "" && // the node forgets what a task has printed once that is here,
+			place.search(t, pool, "it has "+secret) == "" // and a phase
 	})
 
 	text := strings.ReplaceAll(filesIn(t, state, ".key"), "it failed with "+secret, "")

@@ -27,6 +27,9 @@ func TestUsageOwnHosts(t *testing.T) {
 }
 
 func TestUsageFunctions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts several containers")
+	}
 	program := usagetest.Build(t, "functions")
 	e2etest.NeedDocker(t)
 	out, errOut, err := program.Run(t, nil)
@@ -36,6 +39,9 @@ func TestUsageFunctions(t *testing.T) {
 }
 
 func TestUsageCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts several containers")
+	}
 	program := usagetest.Build(t, "commands")
 	e2etest.NeedDocker(t)
 	os.MkdirAll(filepath.Join(program.Dir, "src"), 0o755)

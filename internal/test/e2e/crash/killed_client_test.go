@@ -36,13 +36,13 @@ func TestClientThatIsKilled(t *testing.T) {
 			e2etest.Until(t, "the end of the pool", func() bool { return nothingRuns(id) && len(e2etest.Tree(v.Local)) == 0 })
 			v.reap(t)
 		}},
-		{Name: "local, reaped", Run: func(t *testing.T) {
+		{Name: "local, reaped", Long: true, Run: func(t *testing.T) {
 			v := victim{Local: t.TempDir()}
 			id := v.killAtWork(t, time.Hour)
 			v.reap(t)
 			e2etest.Until(t, "the end of the pool", func() bool { return nothingRuns(id) && len(e2etest.Tree(v.Local)) == 0 })
 		}},
-		{Name: "own hosts", Run: func(t *testing.T) {
+		{Name: "own hosts", Long: true, Run: func(t *testing.T) {
 			v := victim{Hosts: []ssh.Host{e2etest.NewHost(t).Host(), e2etest.NewHost(t).Host()}}
 			id := v.killAtWork(t, 10*time.Second)
 			e2etest.Until(t, "the end of the pool", func() bool { return nothingRuns(id) })

@@ -72,6 +72,9 @@ func gone(t *testing.T, pool string) {
 // TestKilledContainers kills programs with a pool on a host. The container ends with the lease, by Reap, or with the pool of
 // a program that attaches, and the host is as it was found.
 func TestKilledContainers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: programs are killed")
+	}
 	e2etest.NeedDocker(t)
 	t.Run("the lease lapses", func(t *testing.T) {
 		t.Parallel()

@@ -20,6 +20,9 @@ import (
 // TestImageErrors opens pools whose images cannot be run. Each error has its kind, the phase, and what to do, and
 // nothing is left.
 func TestImageErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts many containers")
+	}
 	e2etest.NeedDocker(t)
 	r := registrytest.Start(t)
 	other := map[string]string{"linux/amd64": "linux/arm64"}[platform]
