@@ -1,6 +1,7 @@
 package fakecloud
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -38,13 +39,17 @@ type Fault struct {
 	Answer Answer
 }
 
-// Garbage, HTML and Empty return answers with a success status and an invalid body. Huge returns n bytes of JSON.
+// Garbage, HTML and Empty return answers with a success status and an invalid body. Huge returns n bytes of JSON, which its header announces.
 func Garbage() Answer { return asJSON("{\"data\":[{\"id\":\x00\xff") }
 func HTML() Answer {
 	return Reply(200, "<!DOCTYPE html><html><body><h1>Please stand by</h1></body></html>").With("Content-Type", "text/html")
 }
-func Empty() Answer     { return asJSON("") }
-func Huge(n int) Answer { return asJSON(`"` + strings.Repeat("x", max(n, 2)-2) + `"`) }
+func Empty() Answer { return asJSON("") }
+func Huge(n int) Answer {
+	body := bytes.Repeat([]byte("x"), max(n, 2))
+	body[0], body[len(body)-1] = '"', '"'
+	return Reply(200, body).With("Content-Type", "application/json").With("Content-Length", strconv.Itoa(len(body)))
+}
 
 func asJSON(text string) Answer { return Reply(200, text).With("Content-Type", "application/json") }
 

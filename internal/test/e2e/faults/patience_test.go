@@ -16,10 +16,10 @@ func TestPatience(t *testing.T) {
 		{Name: "CancelledCommands", Run: cancelledCommands},
 		{Name: "FaultsUnderATaskAndACall", Run: faultsUnderATaskAndACall},
 		{Name: "LostNodesTasksRunElsewhere", Run: lostNodesTasksRunElsewhere},
-		{Name: "TargetsOfALostNodeFail", Run: targetsOfALostNodeFail},
+		{Name: "TargetsOfALostNodeFail", Run: targetsOfALostNodeFail, Long: true},
 		{Name: "StoppedProgram", Run: stoppedProgram},
 		{Name: "HostKeyThatChanges", Run: hostKeyThatChanges},
-		{Name: "OutputsOfALostNode", Run: outputsOfALostNode},
+		{Name: "OutputsOfALostNode", Run: outputsOfALostNode, Long: true},
 		{Name: "OutputsOverALinkThatIsCut", Run: outputsOverALinkThatIsCut},
 	})
 }

@@ -27,7 +27,7 @@ import (
 func TestGangs(t *testing.T) {
 	plans := 300
 	if testing.Short() {
-		plans = 50
+		plans = 20
 	}
 	var sum seeds.Tally
 	plans = seeds.Plans(t, "GPUTRAIN_GANGS", "internal/test/e2e/gangplans", plans, &sum, func(t *testing.T, seed uint64, dir string, alone bool) {

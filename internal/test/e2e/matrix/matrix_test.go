@@ -211,6 +211,11 @@ func (c *combination) judge(outcomes []outcome) {
 			t.Errorf("the fault affected %d pieces: %s", hits, why)
 		}
 	}
+	if t.Failed() {
+		c.r.mu.Lock()
+		t.Logf("attempts of this pool that were repeated:\n\t%s", strings.Join(c.r.retries, "\n\t"))
+		c.r.mu.Unlock()
+	}
 	if c.also != nil {
 		c.also()
 	}
