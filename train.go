@@ -51,8 +51,8 @@ type Launcher int
 
 const (
 	// Processes starts each process itself, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR
-	// and MASTER_PORT, which torch.distributed reads, with JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID,
-	// and with TF_CONFIG.
+	// and MASTER_PORT, which torch.distributed reads, and TF_CONFIG. Of JAX's variables, jax.distributed.initialize reads
+	// JAX_COORDINATOR_ADDRESS itself; num_processes=int(os.environ["JAX_NUM_PROCESSES"]) and JAX_PROCESS_ID are its arguments.
 	Processes Launcher = iota
 	// Torchrun runs the command once per node. The command is torchrun, or runs it, and finds the gang in torchrun's own PET_
 	// variables, so that it needs no flags. Its rendezvous is static and it restarts nothing itself.

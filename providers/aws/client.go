@@ -278,12 +278,16 @@ func (a answers) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	large := resp.ContentLength > maxAnswer
+	var body []byte
+	if !large {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	}
 	resp.Body.Close()
 	switch {
 	case err != nil:
 		return nil, err
-	case len(body) > maxAnswer:
+	case large || len(body) > maxAnswer:
 		return nil, fmt.Errorf("%w: the answer is longer than %d MiB", rest.ErrAnswer, maxAnswer>>20)
 	case resp.StatusCode < 300:
 		if err := isAnswer(body); err != nil {

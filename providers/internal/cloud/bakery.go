@@ -71,7 +71,7 @@ type Bakery struct {
 func imagePause() time.Duration { return 5 * Second }
 
 // finishTimeout bounds how long it may take to finish an image that is made, or to delete it.
-func finishTimeout() time.Duration { return 10 * 60 * Second }
+const finishTimeout = 10 * time.Minute
 
 // Bake is that of [driver.Baker].
 func (b *Bakery) Bake(ctx context.Context, req driver.Bake) (driver.BakedImage, error) {
@@ -109,7 +109,7 @@ func (b *Bakery) bake(ctx context.Context, req driver.Bake) (driver.BakedImage, 
 		return driver.BakedImage{}, context.Cause(ctx)
 	}
 	// From here on the image may belong to no pool: it is returned or deleted, whatever the caller waits for.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	finishErr := b.Images.FinishImage(ctx, image, req.Key)
 	if finishErr != nil && !isOpen(b.Fail("bake", finishErr)) {
@@ -123,7 +123,7 @@ func (b *Bakery) bake(ctx context.Context, req driver.Bake) (driver.BakedImage, 
 		case err == nil && found.Finished:
 			return b.finished(found), nil
 		case err != nil || asked.After(until) || !retry.Sleep(ctx, Second):
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout())
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 			defer cancel()
 			return driver.BakedImage{}, errors.Join(cmp.Or(finishErr, errors.New("the cloud does not report the image as finished")), err, b.delete(end, image))
 		}
