@@ -106,14 +106,16 @@ func TestAttachVanished(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		first := begin(t, srv, config(t, shell))
-		for i := range 2 * sweepMany { // forgotten tasks are not known again
+		var forgotten []string // they are not known again
+		for i := range 2 * sweepMany {
 			id := "f-" + strconv.Itoa(i)
+			forgotten = append(forgotten, id)
 			if r := run(t, first.Node, Spec{ID: id, Args: []string{"true"}, Scratch: true}); r.err != nil {
 				t.Fatalf("%+v", r)
 			}
 			first.Release(id)
 		}
-		swept(t, first.Node)
+		swept(t, first.Node, forgotten...)
 		first.launch(t, Spec{ID: "a", Script: "echo $$ >a; yes | head -n 5000; exec sleep 600", Scratch: true})
 		pid := await(t, first.facts.WorkDir+"/a")
 		scratch := first.Scratch("a")

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +55,7 @@ func TestAttach(t *testing.T) {
 			}
 		}
 		first.Release("gone")
-		swept(t, first.Node)
+		swept(t, first.Node, "gone")
 		wait := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.05; done; " }
 		first.launch(t, Spec{ID: "runs", Script: "echo begin; " + wait("go") + "yes on | head -n 20000; echo end; exit 9", Scratch: true})
 		first.launch(t, Spec{ID: "bare", Script: wait("go") + "echo bare; exit 6"})
@@ -115,7 +117,8 @@ func TestAttach(t *testing.T) {
 			n.Release(id)
 		}
 		until(t, "the report of that end", func() bool { return n.Scratch("unwanted") == "" })
-		swept(t, n)
+		delete(want, "resent") // whose file says that it was dropped
+		swept(t, n, append(slices.Collect(maps.Keys(want)), "unwanted")...)
 		if r := run(t, n, Spec{Script: `ls -A "$GPUTRAIN_SCRATCH"; echo again`, Scratch: true}); r.out != "again\n" || r.err != nil {
 			t.Errorf("%+v", r)
 		}
@@ -140,7 +143,7 @@ func TestAttachReleases(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 		n.Release("a")
-		swept(t, n)
+		swept(t, n, "a")
 		if _, all := attach(t, srv, n, 3); len(all) != 0 {
 			t.Errorf("left: %+v", all)
 		}

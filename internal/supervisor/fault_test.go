@@ -167,7 +167,7 @@ func TestLease(t *testing.T) {
 		t.Run("lapses", func(t *testing.T) {
 			link := opensshtest.Proxy(t, srv.Addr)
 			cfg := config(t, shell)
-			cfg.Lease = 3 * time.Second
+			cfg.Lease = 6 * time.Second
 			n := start(t, connect(t, srv, link.Addr), cfg)
 			result := make(chan error, 1)
 			w := newWatch()
@@ -193,7 +193,7 @@ func TestLease(t *testing.T) {
 		t.Run("ttl", func(t *testing.T) {
 			cfg := config(t, shell)
 			mark := filepath.Join(t.TempDir(), "mark")
-			cfg.TTL, cfg.SelfDestruct = 5*time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
+			cfg.TTL, cfg.SelfDestruct = 12*time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
 			n := start(t, connect(t, srv, ""), cfg)
 			r := run(t, n, Spec{Script: "sleep 600"})
 			if !errors.Is(r.err, ErrLapsed) {

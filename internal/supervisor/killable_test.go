@@ -92,13 +92,19 @@ func resume(t *testing.T, n *Node, id string) (r result) {
 }
 
 // swept waits until nothing is left to remove.
-func swept(t *testing.T, n *Node) {
+func swept(t *testing.T, n *Node, tasks ...string) {
 	t.Helper()
 	until(t, "the removal of what was released", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.cleanup.size()+n.cleanup.asked.size() == 0
 	})
+	for _, id := range tasks { // a shell removes their files after its answer
+		until(t, "the removal of the files of "+id, func() bool {
+			_, err := os.Stat(n.facts.Root + "/t/" + id + ".start")
+			return os.IsNotExist(err)
+		})
+	}
 }
 
 func touch(t *testing.T, file string) {

@@ -23,10 +23,10 @@ func TestHeldLease(t *testing.T) {
 		held.Go(func() {
 			t.Run("held", func(t *testing.T) {
 				cfg := config(t, shell)
-				cfg.Lease = 3 * time.Second
+				cfg.Lease = 6 * time.Second
 				mark := t.TempDir() + "/mark"
 				n := begin(t, srv, cfg)
-				n.launch(t, Spec{ID: "a", Script: "sleep 9; echo over >'" + mark + "'", HoldsLease: true})
+				n.launch(t, Spec{ID: "a", Script: "sleep 18; echo over >'" + mark + "'", HoldsLease: true})
 				n.kill()
 				lapses(t, n.Node)
 				if b, err := os.ReadFile(mark); err != nil {
@@ -36,7 +36,7 @@ func TestHeldLease(t *testing.T) {
 		})
 		t.Run("not held", func(t *testing.T) {
 			cfg := config(t, shell)
-			cfg.Lease = 3 * time.Second
+			cfg.Lease = 6 * time.Second
 			n := begin(t, srv, cfg)
 			if r := run(t, n.Node, Spec{ID: "over", Args: []string{"true"}, HoldsLease: true, Scratch: true}); r.err != nil {
 				t.Errorf("%+v", r)
@@ -47,7 +47,7 @@ func TestHeldLease(t *testing.T) {
 		})
 		t.Run("no caller waits", func(t *testing.T) {
 			cfg := config(t, shell)
-			cfg.Lease = 3 * time.Second
+			cfg.Lease = 6 * time.Second
 			n := begin(t, srv, cfg)
 			n.launch(t, Spec{ID: "a", Script: "sleep 600", HoldsLease: true})
 			n.kill()
@@ -60,7 +60,7 @@ func TestHeldLease(t *testing.T) {
 		})
 		t.Run("ttl", func(t *testing.T) {
 			cfg := config(t, shell)
-			cfg.TTL = 5 * time.Second
+			cfg.TTL = 12 * time.Second
 			n := begin(t, srv, cfg)
 			if r := run(t, n.Node, Spec{Script: "sleep 600", HoldsLease: true}); !errors.Is(r.err, ErrLapsed) {
 				t.Errorf("%+v", r)
@@ -86,7 +86,7 @@ func TestAttachLease(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
-		cfg.TTL, cfg.Lease = 10*time.Second, 20*time.Minute
+		cfg.TTL, cfg.Lease = 20*time.Second, 20*time.Minute
 		first := begin(t, srv, cfg)
 		file := func(name string) string {
 			return strings.Join(strings.Fields(await(t, first.facts.Root+"/t/"+name)), " ")

@@ -21,7 +21,7 @@ func TestNodeWithinANode(t *testing.T) {
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
-		cfg.Lease = 3 * time.Second
+		cfg.Lease = 6 * time.Second
 		outer := begin(t, srv, cfg)
 		mark := t.TempDir() + "/mark"
 		if err := AtEnd(t.Context(), outer.Node, "echo end >>'"+mark+"'"); err != nil {
@@ -33,7 +33,7 @@ func TestNodeWithinANode(t *testing.T) {
 		if got := inner.Facts().CacheDir; got != within.Cache {
 			t.Errorf("its cache is in %q", got)
 		}
-		inner.launch(t, Spec{ID: "a", Script: "sleep 9; echo over >>'" + mark + "'", HoldsLease: true})
+		inner.launch(t, Spec{ID: "a", Script: "sleep 18; echo over >>'" + mark + "'", HoldsLease: true})
 		outer.kill()
 		inner.kill()
 		lapses(t, outer.Node)
@@ -80,7 +80,7 @@ func TestAtEnd(t *testing.T) {
 }
 
 // AtEnd's text that takes longer than a minute is killed with what it has started, by Close and when the lease lapses.
-// For the node, a minute is over at once.
+// For the node, a minute is over at once when the text has begun.
 func TestAtEndIsKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
@@ -89,17 +89,16 @@ func TestAtEndIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "#!/bin/sh\n[ \"$1\" != 0.1 ] || set 0\nexec " + sleep + " \"$@\"\n"
+	text := "#!/bin/sh\n[ \"$1\" != 0.1 ] || [ ! -s \"$PIDS\" ] || set 0\nexec " + sleep + " \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "sleep"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	hangs := func(t *testing.T, n *Node) (pids, may string) {
-		dir := t.TempDir()
-		pids, may = filepath.Join(dir, "pids"), filepath.Join(dir, "may")
+	hangs := func(t *testing.T, n *Node, pids string) (may string) {
+		may = pids + "-may"
 		if err := AtEnd(t.Context(), n, "[ ! -e '"+may+"' ] || exit 0\nsh -c 'sleep 600; :' & echo $$ $! >'"+pids+"'\nwait\n"); err != nil {
 			t.Fatal(err)
 		}
-		return pids, may
+		return may
 	}
 	ended := func(t *testing.T, pids string) {
 		for _, pid := range strings.Fields(await(t, pids)) {
@@ -112,9 +111,12 @@ func TestAtEndIsKilled(t *testing.T) {
 	}
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
-		cfg.Shell = "env PATH='" + dir + "':\"$PATH\" " + cfg.Shell
+		plain := cfg.Shell
+		hurried := func(pids string) string { return "env PIDS='" + pids + "' PATH='" + dir + "':\"$PATH\" " + plain }
+		pids := t.TempDir() + "/pids"
+		cfg.Shell = hurried(pids)
 		n := start(t, connect(t, srv, ""), cfg)
-		pids, may := hangs(t, n)
+		may := hangs(t, n, pids)
 		if err := n.Close(t.Context(), true); err == nil || !strings.Contains(err.Error(), "killed after a minute") {
 			t.Errorf("got %v", err)
 		}
@@ -123,9 +125,10 @@ func TestAtEndIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		cfg.PoolID, cfg.Root, cfg.Lease = cfg.PoolID+"-b", cfg.Root+"-b", time.Second
+		pids = t.TempDir() + "/pids"
+		cfg.PoolID, cfg.Root, cfg.Lease, cfg.Shell = cfg.PoolID+"-b", cfg.Root+"-b", 10*time.Second, hurried(pids)
 		lost := begin(t, srv, cfg)
-		pids, _ = hangs(t, lost.Node)
+		hangs(t, lost.Node, pids)
 		lost.kill()
 		lapses(t, lost.Node)
 		ended(t, pids)

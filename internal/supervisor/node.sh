@@ -64,9 +64,9 @@ gt_sleep() {
 # gt_end PID TENTHS ends a process group: TERM, and KILL after TENTHS tenths of a second. It returns as soon as the
 # group is gone.
 gt_end() {
-	gt_n=50
+	gt_n=500
 	until kill -TERM "-$1"; do
-		# A process without its group has not reached setsid yet.
+		# A process without its group has not reached setsid yet, which takes seconds on a busy machine.
 		[ "$gt_n" -gt 0 ] && kill -0 "$1" || return 0
 		gt_sleep 0.02
 		gt_n=$((gt_n - 1))

@@ -168,13 +168,26 @@ func TestRun(t *testing.T) {
 			}
 		})
 		t.Run("timeout", func(t *testing.T) {
-			r := run(t, n, Spec{Script: "echo before; sleep 600", Timeout: 500 * time.Millisecond})
+			late := func(s Spec) (r result) {
+				for s.Timeout = 500 * time.Millisecond; s.Timeout < time.Minute; s.Timeout *= 4 {
+					if r = run(t, n, s); r.err != nil || r.Cause != TimedOut || r.out != "" {
+						break // otherwise it had not begun
+					}
+				}
+				return r
+			}
+			r := late(Spec{Script: "echo before; sleep 600"})
 			if r.err != nil || r.Cause != TimedOut || r.out != "before\n" || r.Elapsed < 450*time.Millisecond {
 				t.Errorf("%+v", r)
 			}
-			r = run(t, n, Spec{Script: "trap '' TERM; echo before; sleep 600; sleep 600", Timeout: 500 * time.Millisecond, Grace: 300 * time.Millisecond})
+			r = late(Spec{Script: "trap '' TERM; echo before; sleep 600; sleep 600", Grace: 300 * time.Millisecond})
 			if r.err != nil || r.Cause != TimedOut || r.Signal != "KILL" {
 				t.Errorf("%+v", r)
+			}
+			for range 10 { // it may be over before the command has begun
+				if r := run(t, n, Spec{Script: "sleep 600", Timeout: time.Millisecond}); r.err != nil || r.Cause != TimedOut || r.Elapsed > time.Minute {
+					t.Errorf("%+v", r)
+				}
 			}
 			if r := run(t, n, Spec{Args: []string{"true"}, Timeout: time.Hour}); r.Cause != Exited || r.err != nil {
 				t.Errorf("%+v", r)

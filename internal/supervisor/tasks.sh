@@ -250,8 +250,8 @@ gt_task() {
 	{
 		gt_self
 		echo "$gt_me" >&2
-		# A cancel from here on finds the pid. One that came before left this file.
-		[ ! -e "$gt_id.cancel" ] || exit 143
+		# A cancel or time limit from here on finds the pid. One that came before left its file.
+		[ ! -e "$gt_id.cancel" ] && [ ! -e "$gt_id.late" ] || exit 143
 		gt_ring "G $gt_id"
 		exec <"$gt_in"
 		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
