@@ -55,17 +55,21 @@ var errHungUp = errors.New("the client has hung up")
 
 // waitForDaemon connects to the socket, which may not be there yet, and gives up when the client hangs up.
 func waitForDaemon(socket string, client *os.File) (*net.UnixConn, error) {
-	begun := time.Now()
+	begun, refused := time.Now(), time.Time{}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		conn, err := dialSocket(socket)
 		if err == nil {
 			return conn, nil
 		}
-		patience := restartTimeout
-		if errors.Is(err, fs.ErrNotExist) {
-			patience = startTimeout
+		switch now := time.Now(); {
+		case errors.Is(err, fs.ErrNotExist):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = now
+		case now.Sub(refused) > restartTimeout:
+			return nil, err
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > startTimeout {
 			return nil, err
 		}
 		if hangsUp(client, pause) {
