@@ -152,8 +152,12 @@ func (m *memory) settled(in driver.Instance) driver.Instance {
 // local translates a time of the cluster's clock into one of this computer's, if they differ.
 func (q queue) local(at time.Time) time.Time {
 	const noticeable = 5 * time.Second
-	if skew := q.now.Sub(q.asked); !at.IsZero() && skew.Abs() > noticeable {
-		return at.Add(-skew)
+	switch {
+	case at.IsZero():
+	case q.now.Before(q.asked.Add(-noticeable)):
+		return at.Add(q.asked.Sub(q.now))
+	case q.now.After(q.answered.Add(noticeable)):
+		return at.Add(q.answered.Sub(q.now))
 	}
 	return at
 }

@@ -241,7 +241,7 @@ func (j *fakeJob) stop(c *cluster, state string) {
 	c.wg.Go(func() {
 		select {
 		case <-j.ended:
-		case <-time.After(3 * time.Second): // KillWait
+		case <-time.After(30 * time.Second): // KillWait
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			j.kill(c)

@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -28,13 +27,10 @@ func TestRewrittenComments(t *testing.T) {
 
 // The driver may change the comment at the moment at which the job writes its address there.
 func TestAddressIsWrittenAgain(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(cfg *Config, _ *cluster) { cfg.Setup = []string{`mkdir "$dir/home/.gputrain"`} }) // as a program that has come
 	r.launch.Pool.Lease = time.Second
 	id := r.submit()
 	r.until(id, "node", isRunning)
-	if err := os.Mkdir(r.folder(id)+"/home/.gputrain", 0o700); err != nil { // a program has come
-		t.Fatal(err)
-	}
 	r.cluster.set(func() {
 		r.cluster.write("comment."+id, "gputrain/1 pool=p1 owner=host/1/2 rank=0 until=1900000000")
 	})

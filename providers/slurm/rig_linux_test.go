@@ -3,6 +3,7 @@ package slurm
 import (
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func (r *rig) client() *gossh.Client {
 	return client
 }
 
-// onNode runs shell text as a session of a job would.
+// onNode runs shell text as a session of a job would. The end of its job may end it too.
 func (r *rig) onNode(id, text string) {
 	r.Helper()
 	env, ok := r.cluster.environ(id)
@@ -125,7 +126,8 @@ func (r *rig) onNode(id, text string) {
 	}
 	cmd := exec.Command("sh", "-c", text)
 	cmd.Env = append(env, "GPUTRAIN_JOB="+r.folder(id))
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil && !(ok && status.Signal() == syscall.SIGKILL) {
 		r.Errorf("%v: %s", err, out)
 	}
 }

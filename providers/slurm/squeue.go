@@ -28,9 +28,9 @@ type job struct {
 
 // A queue is the user's jobs at a moment.
 type queue struct {
-	jobs  map[string]job // by ID; those of pools alone
-	now   time.Time      // on the cluster's clock
-	asked time.Time      // on this computer's
+	jobs            map[string]job // by ID; those of pools alone
+	now             time.Time      // on the cluster's clock
+	asked, answered time.Time      // on this computer's
 }
 
 func (d *controller) squeue(args ...string) command {
@@ -45,7 +45,7 @@ func (d *controller) askQueue(ctx context.Context) (queue, error) {
 	if err != nil {
 		return queue{}, err
 	}
-	q := queue{asked: asked, now: parseSeconds(strings.TrimSpace(answers[0].out))}
+	q := queue{asked: asked, answered: time.Now(), now: parseSeconds(strings.TrimSpace(answers[0].out))}
 	if q.now.IsZero() {
 		return queue{}, unreadable("date", answers[0].out)
 	}
