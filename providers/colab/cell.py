@@ -130,7 +130,12 @@ def start_sshd(key):
     if subprocess.run([SSHD, "-t", "-f", str(CONFIG)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         CONFIG.write_text("\n".join(lines + [""]))
     run(SSHD, "-t", "-f", str(CONFIG))
+    SSHD_PID.unlink(missing_ok=True)
     run(SSHD, "-f", str(CONFIG))
+    for _ in range(100):  # it goes to the background before it writes its ID, which stop needs
+        if SSHD_PID.exists() and SSHD_PID.read_text().strip():
+            break
+        time.sleep(0.05)
     return port, " ".join(HOST_KEY.with_suffix(".pub").read_text().split()[:2])
 
 
