@@ -224,7 +224,7 @@ func awaitIdle(p *pool) {
 		}
 		if over {
 			p.finish(&Error{
-				Provider: p.account.Provider, Op: "pool", Kind: ErrIdle, Err: fmt.Errorf("its nodes have done nothing for %v", idle.Round(time.Second)),
+				Provider: p.account.Provider, Op: "pool", Kind: ErrIdle, Err: fmt.Errorf("its nodes have done nothing for %v", timeout),
 				Hint: "Spec.IdleTimeout is how long they may",
 			})
 			return

@@ -94,8 +94,8 @@ func (b *bundle) write(ctx context.Context, path string) error {
 // A pool delivers its events a little after the call that failed has returned. settled waits for them: until none has come for
 // settleTime, and not longer than longestSettle, since a pool that goes on has always more.
 const (
-	settleTime    = 100 * time.Millisecond
-	longestSettle = time.Second
+	settleTime    = 300 * time.Millisecond
+	longestSettle = 2 * time.Second
 )
 
 // settled returns the Run with what has happened before.
