@@ -39,9 +39,22 @@ func record(t *testing.T) (*observe.Recorder, string) {
 	retried.Name, retried.Retries = "retried 1", 1
 	fails := gputrain.Script(`for i in 1 2 3 4 5; do echo line $i >&2; done; echo "$WORD" >&2; exit 7`)
 	fails.Name, fails.Secrets = "fails", map[string]gputrain.Secret{"WORD": secret}
-	slow := gputrain.Script(`sleep 2.5; echo "gputrain: step=2/4"; sleep 0.2`)
+	gate := filepath.Join(t.TempDir(), "go")
+	slow := gputrain.Script(`until [ -e '` + gate + `' ]; do sleep 0.1; done; echo "gputrain: step=2/4"; sleep 0.2`)
 	slow.Name = "slow"
-	pool.Gather(gputrain.Script("echo well"), retried, fails, slow)
+	gathered := make(chan bool)
+	go func() {
+		defer close(gathered)
+		pool.Gather(gputrain.Script("echo well"), retried, fails, slow)
+	}()
+	hasNoSample := func(n observe.Node) bool { return n.Host == nil || len(n.Load) == 0 }
+	for end := time.Now().Add(time.Minute); slices.ContainsFunc(rec.Run().Nodes, hasNoSample) && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
 	if err := pool.Upload("testdata", "data"); err != nil && !os.IsNotExist(err) {
 		t.Log(err)
 	}

@@ -28,8 +28,9 @@ func recorded(t *testing.T, nodes int) (*gputrain.Compute, string) {
 // A living program's pool is shown by the file that it writes, which does nothing to it.
 func TestFileOfLivingProgram(t *testing.T) {
 	pool, file := recorded(t, 2)
-	gate := filepath.Join(t.TempDir(), "go")
-	task := gputrain.Script(`echo first; echo wrong >&2; while [ ! -e "` + gate + `" ]; do sleep 0.05; done; printf 'last \033[2Jline\n'`)
+	gate, end := filepath.Join(t.TempDir(), "go"), filepath.Join(t.TempDir(), "end")
+	wait := func(file string) string { return `while [ ! -e "` + file + `" ]; do sleep 0.05; done; ` }
+	task := gputrain.Script(`echo first; echo wrong >&2; ` + wait(gate) + `printf 'last \033[2Jline\n'; ` + wait(end))
 	task.Name = "work"
 	job := pool.Start(task)
 	waitFor(t, "the task", func() bool { return strings.Contains(pools(t, "jobs", file).out, "started") })
@@ -59,6 +60,10 @@ func TestFileOfLivingProgram(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "the last line", func() bool { return strings.Contains(pools(t, "logs", file, "work", "-follow=false").out, "last") })
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	(<-followed).wants(t, 0, `^first\nlast (\[2J)?line\n$`, "^wrong\n$")
 	if _, err := job.Wait(); err != nil {
 		t.Error(err)
@@ -85,6 +90,7 @@ func TestFileOfKilledProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.events")
 	_, kill := victim{State: p.state, Nodes: p.nodes, Name: "lost", File: file, Scripts: map[string]string{"work": "echo begun; sleep 60"}}.start(t)
 	waitFor(t, "the line", func() bool { return strings.Contains(pools(t, "logs", file, "work", "-follow=false").out, "begun") })
+	waitFor(t, "the task", func() bool { return strings.Contains(pools(t, "jobs", file).out, "started") })
 	kill()
 	for _, args := range [][]string{{"watch", file}, {"logs", file, "work"}} {
 		want := map[string]string{"watch": "1 running", "logs": "begun"}[args[0]]

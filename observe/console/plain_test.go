@@ -112,13 +112,15 @@ node 3 lost: preempted
 pool digits closed after 31s, $0.31
 `
 	var w buffer
-	src := newFake(observe.Run{})
-	v := begin(newPlain(src, &w).run)
 	events := poolEvents()
-	src.set(usual(), events...)
-	if err := v.Close(); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		src := newFake(observe.Run{})
+		v := begin(newPlain(src, &w).run)
+		src.set(usual(), events...)
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	var got strings.Builder
 	lines := strings.Split(strings.TrimSpace(w.String()), "\n")
 	for _, l := range lines[:len(lines)-1] {
@@ -210,17 +212,19 @@ func TestManyLines(t *testing.T) {
 
 // What was recorded before Show is not written, and a recording that has ended does not end the View.
 func TestPlainBegins(t *testing.T) {
-	var w buffer
-	src := newFake(observe.Run{})
-	events := poolEvents()
-	src.set(usual(), events[:5]...)
-	v := begin(newPlain(src, &w).run)
-	src.set(usual(), events[5])
-	src.end()
-	v.Close()
-	if got := w.String(); strings.Contains(got, "opening") || !strings.Contains(got, "node 3 launching") || strings.Count(got, "\n") != 2 {
-		t.Errorf("%s", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var w buffer
+		src := newFake(observe.Run{})
+		events := poolEvents()
+		src.set(usual(), events[:5]...)
+		v := begin(newPlain(src, &w).run)
+		src.set(usual(), events[5])
+		src.end()
+		v.Close()
+		if got := w.String(); strings.Contains(got, "opening") || !strings.Contains(got, "node 3 launching") || strings.Count(got, "\n") != 2 {
+			t.Errorf("%s", got)
+		}
+	})
 }
 
 // A View that has nothing to show, or nowhere to, does nothing.

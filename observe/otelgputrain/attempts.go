@@ -13,7 +13,7 @@ import (
 )
 
 // envPatience bounds how long an attempt waits for the span of its task, of which the exporter learns by an event.
-const envPatience = 100 * time.Millisecond
+var envPatience = 100 * time.Millisecond
 
 // attempts are the spans of attempts. The goroutine that exports begins and ends them, and so does a pool that asks for an
 // environment. No lock is held while a provider is called, so that a slow one does not slow a pool.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/internal/test/unzip"
 	"github.com/gputrain/gputrain/observe"
 	"github.com/gputrain/gputrain/observe/report"
@@ -62,10 +62,12 @@ func TestBundleOfAPool(t *testing.T) {
 	if _, err := pool.Run(bad); err == nil {
 		t.Fatal("the task did not fail")
 	}
-	e2etest.Until(t, "the failure and its lines", func() bool {
-		run := rec.Run()
+	recorded := func(run observe.Run) bool {
 		return len(run.Failures) == 1 && len(run.Tasks) == 1 && len(run.Tasks[0].Lines) == 3
-	})
+	}
+	for end := time.Now().Add(time.Minute); !recorded(rec.Run()) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	texts := bundled(t, rec, pool)
 	for name, want := range map[string]string{
 		"CAUSE.txt": "exit code 3", "/stdout.txt": "loading", "/stderr.txt": "[redacted]\nno such column\n", "/task.json": `"name": "train"`, "/df.txt": "Mounted on", "/ps.txt": "COMMAND", "/supervisor.txt": "\n== journal\nS ",

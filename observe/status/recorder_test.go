@@ -1,10 +1,12 @@
 package status_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -122,8 +124,16 @@ func TestOfARealPool(t *testing.T) {
 	}
 
 	// The stream has everything too, up to the last number.
-	time.AfterFunc(2*time.Second, func() { page.Close() })
-	events, _ := io.ReadAll(stream.Body) // until the server ends it
+	var events []byte
+	for piece := make([]byte, 4<<10); !bytes.Contains(events, []byte("id: "+strconv.FormatInt(run.Seq, 10)+"\n")); {
+		n, err := stream.Body.Read(piece)
+		if events = append(events, piece[:n]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page.Close()
+	rest, _ := io.ReadAll(stream.Body) // until the server ends it
+	events = append(events, rest...)
 	last := events[max(strings.LastIndex(string(events), "id: "), 0):]
 	var update struct{ Seq int64 }
 	_, data, _ := strings.Cut(string(last), "data: ")

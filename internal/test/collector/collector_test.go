@@ -5,7 +5,6 @@ package collector
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +23,8 @@ import (
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/gputrain/gputrain/internal/test/ports"
 )
 
 // received holds what leaves a collector's pipelines.
@@ -39,7 +40,7 @@ type received struct {
 func startCollector(t *testing.T) (addr string, got *received) {
 	t.Helper()
 	got = &received{metrics: map[string]bool{}, scopes: map[string]bool{}}
-	addr = freeAddr(t)
+	addr = ports.Free(t).String()
 	config := fmt.Sprintf(`yaml:{receivers: {otlp: {protocols: {http: {endpoint: "%s"}}}}, exporters: {memory: {}}, service: {telemetry: {metrics: {level: none}}, pipelines: {`+
 		`traces: {receivers: [otlp], exporters: [memory]}, metrics: {receivers: [otlp], exporters: [memory]}, logs: {receivers: [otlp], exporters: [memory]}}}}`, addr)
 	c, err := otelcol.NewCollector(otelcol.CollectorSettings{
@@ -68,17 +69,6 @@ func startCollector(t *testing.T) (addr string, got *received) {
 		}
 	}
 	return addr, got
-}
-
-// freeAddr returns an address of 127.0.0.1 at which nothing listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func factories(got *received) (f otelcol.Factories, err error) {
