@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/test/ports"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -53,7 +54,7 @@ func TestNodesOfOneMachine(t *testing.T) {
 			for i := range 3 {
 				nodes = append(nodes, Node{Rank: i, Addr: "127.0.0.1", Commands: here(t, tt.shell, tt.tools...)})
 			}
-			facts, problems := Check(t.Context(), nodes, Options{Port: freePort(t)})
+			facts, problems := Check(t.Context(), nodes, Options{Port: ports.Free(t).Port})
 			if bad := severe(problems); len(bad) > 0 {
 				t.Errorf("%v", bad)
 			}
@@ -69,16 +70,6 @@ func TestNodesOfOneMachine(t *testing.T) {
 			}
 		})
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // Each severity has its own name, and no other number panics.

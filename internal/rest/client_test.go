@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/test/bubble"
+	"github.com/gputrain/gputrain/internal/test/ports"
 )
 
 func TestNew(t *testing.T) {
@@ -173,12 +174,7 @@ func TestRealConnections(t *testing.T) {
 	}
 	once := Config{Attempts: 1, Timeout: deadline}
 	t.Run("refused", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		c := newClient(t, Config{BaseURL: "http://" + l.Addr().String(), Attempts: 1})
+		c := newClient(t, Config{BaseURL: "http://" + ports.Dead(t).String(), Attempts: 1})
 		if e := failure(t, c.Do(bounded(t), "POST", "/servers", nil, nil)); e.Ambiguous() || !errors.Is(e, syscall.ECONNREFUSED) && !strings.Contains(e.Error(), "refused") {
 			t.Errorf("Ambiguous is %v: %v", e.Ambiguous(), e)
 		}

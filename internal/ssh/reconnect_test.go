@@ -148,7 +148,7 @@ func TestBlackholeIsNoticed(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
 	cfg := configFor(t, s, link.Addr)
-	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 300*time.Millisecond, 3 // a busy machine may be silent for a while too
+	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 2*time.Second, 3 // a busy machine may be silent for a while too
 	cfg.HandshakeTimeout = time.Second
 	seen := events(&cfg)
 	c := connect(t, cfg)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/test/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/ports"
 )
 
 // answerer listens at a port of this machine, and answers each connection with what serve does.
@@ -50,17 +51,6 @@ func answerer(t testing.TB, serve func(*net.TCPConn)) int {
 func afterAll(nc *net.TCPConn) {
 	all, _ := io.ReadAll(nc)
 	nc.Write(all)
-}
-
-// deadPort returns a port at which nothing listens.
-func deadPort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // only makes a server that forbids forwarding, and whose commands find only some programs.
@@ -116,7 +106,7 @@ func TestDial(t *testing.T) {
 			to.Close()
 			<-to.Ended()
 
-			_, err = c.Dial(bounded(t), "127.0.0.1", deadPort(t))
+			_, err = c.Dial(bounded(t), "127.0.0.1", ports.Dead(t).Port)
 			if !errors.Is(err, ErrRefused) || !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("at a port where nothing listens: %v", err)
 			}
@@ -147,7 +137,7 @@ func TestDialRelayEnds(t *testing.T) {
 func TestDialWithoutRelay(t *testing.T) {
 	s := opensshtest.Start(t, only(t))
 	c := connect(t, configFor(t, s, s.Addr))
-	if _, err := c.Dial(bounded(t), "127.0.0.1", deadPort(t)); !errors.Is(err, ErrNoForwarding) {
+	if _, err := c.Dial(bounded(t), "127.0.0.1", ports.Dead(t).Port); !errors.Is(err, ErrNoForwarding) {
 		t.Errorf("got %v", err)
 	}
 }

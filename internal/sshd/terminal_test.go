@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/test/ports"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -80,9 +81,8 @@ func TestForwardTCP(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	to.Close()
-	l.Close()
 
-	if _, err := newServer(t).client(t).Dial("tcp", l.Addr().String()); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := newServer(t).client(t).Dial("tcp", ports.Dead(t).String()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nothing listens: %v", err)
 	}
 	var refused *xssh.OpenChannelError

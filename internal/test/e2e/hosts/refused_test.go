@@ -4,7 +4,6 @@ package hosts
 
 import (
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/internal/test/opensshtest"
+	"github.com/gputrain/gputrain/internal/test/ports"
 	"github.com/gputrain/gputrain/providers/ssh"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -36,17 +36,6 @@ func (c *connectCount) count() int {
 	return c.n
 }
 
-// closedPort returns an address at which nothing listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // An error that will not go away on an existing host is reported after one attempt at each host.
 // Spec.MaxReplacements does not apply.
 func TestCertainFailuresAreNotTriedAgain(t *testing.T) {
@@ -62,7 +51,7 @@ func TestCertainFailuresAreNotTriedAgain(t *testing.T) {
 			gputrain.ErrHostKey, []string{xssh.FingerprintSHA256(other.HostKey), "ssh-keygen -R"}},
 		{"refused login", func(t *testing.T, h *ssh.Host) { h.KeyFile = other.KeyFile }, gputrain.Spec{},
 			gputrain.ErrAuth, []string{"authorized_keys", "KeyFile", "ssh -p "}},
-		{"refused port", func(t *testing.T, h *ssh.Host) { h.Addr = closedPort(t) }, gputrain.Spec{},
+		{"refused port", func(t *testing.T, h *ssh.Host) { h.Addr = ports.Dead(t).String() }, gputrain.Spec{},
 			gputrain.ErrUnavailable, []string{"connection refused, for 5s", "ssh -p ", "firewall"}},
 		{"too small", func(t *testing.T, h *ssh.Host) {}, gputrain.Spec{MemoryGiB: 1 << 20},
 			gputrain.ErrNoOffers, []string{"GiB of memory"}},

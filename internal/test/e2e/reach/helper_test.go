@@ -14,6 +14,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/internal/test/ports"
 	"github.com/gputrain/gputrain/providers/container"
 )
 
@@ -111,12 +112,7 @@ func program(t *testing.T, name string, args ...string) (string, error) {
 // deadPort returns a port of this computer at which nothing listens.
 func deadPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(ports.Dead(t).Port)
 }
 
 // newKey makes a key pair of the user's, and returns the private half's file and the public one.
