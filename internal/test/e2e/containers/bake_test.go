@@ -24,6 +24,7 @@ type bakery struct {
 
 	mu     sync.Mutex
 	phases []string // "pip cached"
+	pool   string   // of the last phase
 }
 
 func newBakery(t testing.TB, image gputrain.Image) *bakery {
@@ -54,7 +55,7 @@ func (b *bakery) opts() []gputrain.Option {
 		if e.Kind == gputrain.EventPhase && e.State != "started" {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.phases = append(b.phases, e.Phase+" "+e.State)
+			b.phases, b.pool = append(b.phases, e.Phase+" "+e.State), e.Pool
 		}
 	})}
 }
@@ -128,7 +129,7 @@ func TestBake(t *testing.T) {
 	if got := strings.Join(b.phases, ", "); got != plain+", bake done" {
 		t.Errorf("Bake's phases are %s", got)
 	}
-	e2etest.WantNothingOf(t, "bake")
+	e2etest.WantNothingOf(t, b.pool)
 	if baked.Provider != "container" || baked.Key != b.spec.Query().Baked || !strings.HasPrefix(baked.Name, "gputrain-baked-"+baked.Key[:16]) ||
 		time.Since(baked.Created).Abs() > 10*time.Minute || baked.SizeGiB <= 0 || baked.Base == "" || baked.Arch == "" {
 		t.Errorf("the image is %+v", baked)

@@ -48,6 +48,7 @@ func init() {
 		pool.Start(deviceTask(v.Shared, 2))
 		pool.Start(holdsDevice.With(gputrain.Task{Accelerators: 1}).Call(v.Shared))
 		pool.Start(deviceTask(v.Shared, 4)) // it waits
+		e2etest.Say("all started")
 		select {}
 	}
 	victimWork["shares"] = func(pool *gputrain.Compute, v victim) {
@@ -86,6 +87,7 @@ func (v victim) attachLocal(t *testing.T) *gputrain.Compute {
 // devices to no other task, and its tasks that waited still wait for as many.
 func TestAttachAccelerators(t *testing.T) {
 	v, child, _ := startOnGPUs(t, "devices", 4, 1)
+	child.Await("all started")
 	e2etest.Until(t, "both have devices", func() bool {
 		held, _ := filepath.Glob(filepath.Join(v.Shared, "*.[0-3]"))
 		return len(held) == 3

@@ -295,6 +295,7 @@ func attachTwice(t *testing.T) {
 	first := v.start(t)
 	first.Await("task started")
 	first.Await("task started")
+	first.Await("all started")
 	first.Kill()
 	second := v
 	second.Attach, second.Work = true, "wait for some"
@@ -331,12 +332,12 @@ func attachTwice(t *testing.T) {
 func attachStream(t *testing.T) {
 	v := shared(t, "stream", 1, 1)
 	r := v.start(t)
-	for i := range 3 {
+	for i := range 4 {
 		if got := r.Await("got "); got != fmt.Sprint(i, " <nil>") {
 			t.Errorf("the stream's result %d is %s", i, got)
 		}
 	}
-	e2etest.Until(t, "the task after those", func() bool { return e2etest.Lines(filepath.Join(v.Shared, "late 3")) == 1 })
+	e2etest.Until(t, "the task after those", func() bool { return e2etest.Lines(filepath.Join(v.Shared, "late 4")) == 1 })
 	r.Kill()
 	pool := v.attach(t)
 	v.goOn(t)
@@ -346,12 +347,15 @@ func attachStream(t *testing.T) {
 	}
 	for i, job := range jobs {
 		r, err := job.Wait()
-		if want := fmt.Sprintf("begin late %d\nend late %d\n", i+3, i+3); err != nil || r.Index != i+3 || string(r.Stdout) != want {
+		want := fmt.Sprintf("begin late %d\nend late %d\n", i+3, i+3)
+		if i == 0 {
+			want = "early 3\n" // the one that the program was handling
+		}
+		if err != nil || r.Index != i+3 || string(r.Stdout) != want {
 			t.Errorf("task %d: %q, %v", r.Index, r.Stdout, err)
 		}
-		v.ranOnce(t, fmt.Sprint("late ", i+3))
 	}
-	for i := range 3 {
-		v.ranOnce(t, fmt.Sprint(i))
+	for _, name := range []string{"0", "1", "2", "3", "late 4", "late 5"} {
+		v.ranOnce(t, name)
 	}
 }

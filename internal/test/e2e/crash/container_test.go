@@ -238,12 +238,18 @@ func fullDiskInAContainer(t *testing.T) {
 }
 
 func killedWorkerIsReplaced(t *testing.T) {
-	pool := e2etest.OpenContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2})
+	began := make(chan bool, 1)
+	pool := e2etest.OpenContainers(t, container.Config{}, gputrain.Spec{Concurrency: 2}, gputrain.WithEvents(func(e gputrain.Event) {
+		if e.Kind == gputrain.EventTask && e.State == "started" && e.Name == "hangs" {
+			began <- true
+		}
+	}))
 	worker, err := pid.Run(pool, struct{}{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := pool.Start(e2etest.Hang.Call(struct{}{}))
+	call := pool.Start(e2etest.Hang.With(gputrain.Task{Name: "hangs"}).Call(struct{}{}))
+	<-began
 	if _, err := pool.Run(gputrain.Script(fmt.Sprint("kill -KILL ", worker))); err != nil {
 		t.Fatal(err)
 	}

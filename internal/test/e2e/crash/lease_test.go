@@ -17,7 +17,7 @@ import (
 // and the ledger.
 func abandonedContainersEndThemselves(t *testing.T) {
 	v := shared(t, "sleep", 2, 1)
-	v.Spec.Lease = 5 * time.Second
+	v.Spec.Lease = 12 * time.Second
 	r := v.start(t)
 	r.Await("task started")
 	id := poolID(t, v.State)

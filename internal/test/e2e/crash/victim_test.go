@@ -91,12 +91,13 @@ var victimWork = map[string]func(*gputrain.Compute, victim){
 		for i := range 6 {
 			pool.Start(gateTask(fmt.Sprint("job ", i)))
 		}
+		e2etest.Say("all started")
 		select {}
 	},
 	"stream": func(pool *gputrain.Compute, _ victim) {
 		var tasks []gputrain.Task
 		for i := range 6 {
-			if i < 3 {
+			if i < 4 {
 				tasks = append(tasks, gputrain.Script(fmt.Sprintf("echo ran >>/shared/%d; echo early %d", i, i)))
 				continue
 			}
@@ -104,6 +105,9 @@ var victimWork = map[string]func(*gputrain.Compute, victim){
 		}
 		for r, err := range pool.Stream(tasks...) {
 			e2etest.Say("got %d %v", r.Index, err)
+			if r.Index == 3 {
+				select {} // before the stream knows that this one was taken
+			}
 		}
 	},
 	"wait for some": func(pool *gputrain.Compute, _ victim) {

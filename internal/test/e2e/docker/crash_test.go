@@ -79,7 +79,7 @@ func TestKilledContainers(t *testing.T) {
 	t.Run("the lease lapses", func(t *testing.T) {
 		t.Parallel()
 		h := e2etest.NewHost(t)
-		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Lease: 5 * time.Second, Script: "sleep 600"}
+		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Lease: 15 * time.Second, Script: "sleep 600"}
 		c := dies.Start(t, v)
 		id := c.Await("pool ")
 		c.Kill()
@@ -94,15 +94,16 @@ func TestKilledContainers(t *testing.T) {
 		long(t)
 		h := e2etest.NewHost(t)
 		// The task sees that its container outlives the lease twice.
-		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Lease: 5 * time.Second, Holds: true, Script: ": >../begun; sleep 15; : >../held; sleep 2"}
+		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Lease: 5 * time.Second, Holds: true, Script: ": >../begun; sleep 15; : >../held; until [ -e ../go ]; do sleep 0.1; done"}
 		c := dies.Start(t, v)
 		id := c.Await("pool ")
 		v.within(t, h, "begun")
 		c.Kill()
-		v.within(t, h, "held")
+		held := v.within(t, h, "held")
 		if len(containersOf(t, id)) != 1 {
 			t.Error("the container ended before its task")
 		}
+		e2etest.WriteText(t, filepath.Join(filepath.Dir(held), "go"), "")
 		gone(t, id)
 		h.WantAsFound(t)
 		if _, err := gputrain.StateDir(v.State).Reap(t.Context(), v.provider()); err != nil {
@@ -176,9 +177,10 @@ func TestKilledContainers(t *testing.T) {
 		t.Parallel()
 		long(t)
 		h := e2etest.NewHost(t)
-		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Script: "sleep 600"}
+		v := victim{Hosts: []ssh.Host{h.Host()}, State: t.TempDir(), Docker: base, Script: ": >../begun; sleep 600"}
 		c := dies.Start(t, v)
 		id := c.Await("pool ")
+		v.within(t, h, "begun")
 		c.Kill()
 		if err := os.RemoveAll(filepath.Join(h.Home, ".gputrain")); err != nil {
 			t.Error(err)

@@ -19,7 +19,7 @@ import (
 // result.
 func outputsOfALostNode(t *testing.T) {
 	h, results, dir := e2etest.NewHost(t), t.TempDir(), t.TempDir()
-	pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{h.Host()}}, gputrain.Spec{MaxReplacements: -1, Lease: 10 * time.Second}, gputrain.WithResultsDir(results))
+	pool, err := gputrain.Open(t.Context(), ssh.Config{Hosts: []ssh.Host{h.Host()}}, gputrain.Spec{MaxReplacements: -1, Lease: 30 * time.Second}, gputrain.WithResultsDir(results))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,14 +46,14 @@ func TestASingleCallIsCancelledBetweenAttempts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pool := e2etest.Open(t, gputrain.Spec{}, gputrain.WithEvents(func(e gputrain.Event) {
-		if e.Kind == gputrain.EventRetry {
+		if e.Kind == gputrain.EventRetry && e.Attempt == 3 { // two seconds before the next attempt
 			cancel()
 		}
 	}))
-	task := fails.Call(1)
-	task.Retries = 1
+	task := fails.Call(3)
+	task.Retries = 3
 	var te *gputrain.TaskError
-	if r, err := pool.WithContext(ctx).Run(task); !errors.As(err, &te) || te.Cause != gputrain.CauseCancelled || r.Attempts != 1 {
+	if r, err := pool.WithContext(ctx).Run(task); !errors.As(err, &te) || te.Cause != gputrain.CauseCancelled || r.Attempts != 3 {
 		t.Errorf("%d attempts, %v", r.Attempts, err)
 	}
 }

@@ -33,27 +33,29 @@ var meet = gputrain.Func("gangs/meet", func(ctx context.Context, m meeting) (int
 	}
 	gputrain.ReportStep(ctx, gputrain.Step{N: int64(n.Epoch), Of: 2})
 	if n.Epoch == 1 && m.Fail != "" {
-		return failAs(ctx, m.Fail, n)
+		return failAs(ctx, m, n)
 	}
 	return met(ctx, n, filepath.Join(m.Dir, "address"))
 })
 
-// failAs is the end of a node's call in the first epoch.
-func failAs(ctx context.Context, how string, n gputrain.NodeInfo) (int, error) {
+// failAs is the end of a node's call in the first epoch. Node 1 fails after node 0 has saved a checkpoint.
+func failAs(ctx context.Context, m meeting, n gputrain.NodeInfo) (int, error) {
+	saved := filepath.Join(m.Dir, "saved")
 	if n.Rank == 0 {
-		if n.Checkpoints != "" {
-			tmp := filepath.Join(n.Checkpoints, ".tmp")
-			if err := errors.Join(os.Mkdir(tmp, 0o700), os.Rename(tmp, filepath.Join(n.Checkpoints, "step-1"))); err != nil {
-				return 0, err
-			}
+		tmp := filepath.Join(n.Checkpoints, ".tmp")
+		if err := errors.Join(os.Mkdir(tmp, 0o700), os.Rename(tmp, filepath.Join(n.Checkpoints, "step-1")), os.WriteFile(saved, nil, 0o600)); err != nil {
+			return 0, err
 		}
-		if how == "stubborn" {
+		if m.Fail == "stubborn" {
 			select {}
 		}
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	switch how {
+	for ctx.Err() == nil && !e2etest.Exists(saved) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	switch m.Fail {
 	case "panic":
 		panic("the reactor")
 	case "exit":
@@ -168,6 +170,9 @@ var leave = gputrain.Func("gangs/leave", func(ctx context.Context, dir string) (
 		}
 		if err := os.WriteFile(file, out, 0o600); err != nil {
 			return false, err
+		}
+		for ctx.Err() == nil && !(e2etest.Exists(filepath.Join(dir, "pid0")) && e2etest.Exists(filepath.Join(dir, "pid1"))) {
+			time.Sleep(20 * time.Millisecond)
 		}
 		return false, errors.New("it is broken")
 	}

@@ -45,7 +45,7 @@ var trainings = map[string]func(d diary) gputrain.Training{
 		return training
 	},
 	"restarting": func(d diary) gputrain.Training {
-		training := named("x", d.script(`note runs; echo "gputrain: step=$GPUTRAIN_EPOCH"; meet 2 begun; [ $GPUTRAIN_EPOCH -ge 4 ] || exit $((2 + GPUTRAIN_EPOCH))`))
+		training := named("x", d.script(`note runs; echo "gputrain: step=$GPUTRAIN_EPOCH"; meet 2 begun; [ $GPUTRAIN_EPOCH -lt 4 ] || { await go; exit; }; exit $((2 + GPUTRAIN_EPOCH))`))
 		training.Restarts = 3
 		return training
 	},

@@ -66,7 +66,7 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("rank %d has %q, %+v", i, got, rank.Outputs)
 		}
 	}
-	training = named("failed", d.script(`echo kept >"$GPUTRAIN_SCRATCH/mine"; exit 3`))
+	training = named("failed", d.script(`echo kept >"$GPUTRAIN_SCRATCH/mine"; meet 2 kept; exit 3`))
 	training.Task.Outputs = []string{"mine"}
 	r, err = pool.Train(training)
 	failure(t, err)
@@ -133,7 +133,7 @@ meet 2 $GPUTRAIN_TRAINING; exit 3`))
 func TestCheckPasses(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`note runs; echo gputrain: step=1; exit $((GPUTRAIN_EPOCH == 1 ? 3 : 0))`))
+	training := named("x", d.script(`note runs; meet 2 ran; echo gputrain: step=1; exit $((GPUTRAIN_EPOCH == 1 ? 3 : 0))`))
 	training.Check, training.Restarts = d.script(`note "checked by $WORLD_SIZE of $GPUTRAIN_TRAINING"; [ -z "$(grep runs "$d/diary")" ]`), 1
 	if _, err := pool.Train(training); err != nil {
 		t.Error(err)
@@ -192,7 +192,7 @@ func TestStartTimeout(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
 	training := named("x", d.script(`[ $GPUTRAIN_EPOCH = 2 ] || sleep 600`))
-	training.StartTimeout, training.Restarts = 2*time.Second, 1
+	training.StartTimeout, training.Restarts = 10*time.Second, 1
 	r, err := pool.Train(training)
 	if err != nil || len(r.Epochs) != 2 {
 		t.Fatalf("%+v, %v", r, err)
@@ -210,7 +210,7 @@ func TestStallTimeout(t *testing.T) {
 	training := named("x", d.script(`echo "gputrain: step=1"; meet 2 first; [ $GPUTRAIN_EPOCH = 1 ] || exit 0
 [ $RANK = 1 ] || echo "gputrain: step=2"
 while :; do echo waiting; sleep 0.3; done`))
-	training.StallTimeout, training.Restarts = 3*time.Second, 1
+	training.StallTimeout, training.Restarts = 10*time.Second, 1
 	r, err := pool.Train(training)
 	if err != nil || len(r.Epochs) != 2 {
 		t.Fatalf("%+v, %v", r, err)

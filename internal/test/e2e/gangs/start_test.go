@@ -118,10 +118,11 @@ func TestFirstFailure(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 3})
 	r, err := pool.Train(named("first", d.script(`[ $RANK != 2 ] || trap 'note ended; exit 9' TERM
+[ $RANK != 1 ] || echo $$ >"$d/first"
 meet 3 begun
 case $RANK in
-0) await failed; echo "Connection reset by peer" >&2; exit 1 ;;
-1) echo "it is broken" >&2; : >"$d/failed"; exit 7 ;;
+0) while kill -0 "$(cat "$d/first")" 2>/dev/null; do sleep 0.05; done; echo "Connection reset by peer" >&2; exit 1 ;;
+1) echo "it is broken" >&2; exit 7 ;;
 esac
 sleep 600 & wait`)))
 	failed := failure(t, err)
@@ -185,7 +186,7 @@ func TestTimeout(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
 	training := named("x", d.script(`note begins; [ "$GPUTRAIN_EPOCH" = 2 ] || sleep 600`))
-	training.Task.Timeout, training.Restarts = 2*time.Second, 1
+	training.Task.Timeout, training.Restarts = 6*time.Second, 1
 	r, err := pool.Train(training)
 	if err != nil || len(r.Epochs) != 2 {
 		t.Fatalf("%+v, %v", r, err)

@@ -193,7 +193,7 @@ while :; do sleep 0.1; done`))
 	}()
 	d.await(t, "1 0 begins")
 	d.await(t, "1 1 begins")
-	if err := cloud.Preempt(pool.Nodes()[1].ID, 20*time.Second); err != nil {
+	if err := cloud.Preempt(pool.Nodes()[1].ID, 40*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil || len(r.Epochs) != 2 {

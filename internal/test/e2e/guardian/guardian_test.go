@@ -18,6 +18,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/guardian"
+	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/internal/test/seeds"
 	"github.com/gputrain/gputrain/internal/test/sidebyside"
@@ -39,6 +40,7 @@ type guarded struct {
 	Group            bool // rents in two accounts
 	Closes, Attaches bool
 	Detaches         bool // and lives on
+	Lease            time.Duration
 }
 
 func (p guarded) provider() gputrain.Provider {
@@ -65,7 +67,7 @@ var guardedPrograms = e2etest.NewRole("guarded", func(p guarded) error {
 	}
 	for seed := uint64(0); ; seed++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(os.Getpid())))
-		spec := gputrain.Spec{Nodes: 1, Lease: lease}
+		spec := gputrain.Spec{Nodes: 1, Lease: p.Lease}
 		if p.Restless {
 			spec.Nodes += rng.IntN(4)
 		}
@@ -120,7 +122,7 @@ func newRig(t *testing.T, o sim.Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{cloud, guarded{Endpoint: endpoint, State: t.TempDir()}}
+	return &rig{cloud, guarded{Endpoint: endpoint, State: t.TempDir(), Lease: lease}}
 }
 
 // gone waits until nothing of a state directory's pools is left, other than things of the pool to spare.
@@ -248,7 +250,7 @@ func endedBy(t *testing.T, end func(*e2etest.Child, guarded)) *rig {
 
 // Nothing is ended within the lease, in which Attach may come. No argument and no file has the credential.
 func notBeforeTheLease(t *testing.T) {
-	var died time.Time
+	var lapses time.Time
 	r := endedBy(t, func(c *e2etest.Child, r guarded) {
 		pid := guardians(c)[0]
 		if args, err := os.ReadFile("/proc/" + pid + "/cmdline"); err != nil || bytes.Contains(args, []byte(token)) || bytes.Count(args, []byte{0}) != 1 {
@@ -269,14 +271,32 @@ func notBeforeTheLease(t *testing.T) {
 				}
 			}
 		}
-		died = time.Now()
+		lapses = lapse(t, r)
 		c.Kill()
 	})
 	for _, call := range r.Log() {
-		if early := call.Time.Sub(died); call.Op == sim.OpTerminate && early < lease {
-			t.Errorf("a machine is terminated %v after the program has died; the lease is %v", early, lease)
+		if call.Op == sim.OpTerminate && call.Time.Before(lapses) {
+			t.Errorf("a machine is terminated %v before the lease is over", lapses.Sub(call.Time))
 		}
 	}
+}
+
+// lapse returns when a program's pool may be ended if the program does not renew its lease any more.
+func lapse(t *testing.T, p guarded) time.Time {
+	t.Helper()
+	dir, err := ledger.OpenDir(p.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, err := dir.Pools()
+	if err != nil || len(pools) != 1 {
+		t.Fatal(pools, err)
+	}
+	snap, err := dir.Read(pools[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap.Last.Add(p.Lease + p.Lease/3)
 }
 
 func session(pid string) (group, session string) {
@@ -345,6 +365,7 @@ func detachedWithoutGuardian(t *testing.T) {
 // A program that attaches to the pool has a guardian of its own, and the dead program's guardian leaves the pool to it.
 func attached(t *testing.T) {
 	r := newRig(t, sim.Options{})
+	r.program.Lease = 2 * lease // in which the second program must come
 	first := guardedPrograms.Start(t, r.program)
 	first.Await("open")
 	first.Kill()
@@ -355,7 +376,7 @@ func attached(t *testing.T) {
 	if n := len(guardians(second)); n != 1 {
 		t.Errorf("there are %d guardians", n)
 	}
-	time.Sleep(2 * lease)
+	time.Sleep(3 * r.program.Lease / 2)
 	if pools, err := gputrain.StateDir(r.program.State).Pools(); err != nil || len(pools) != 1 || pools[0].State != gputrain.PoolOpen || len(r.Live()) == 0 {
 		t.Errorf("the pool is %+v, %v", pools, err)
 	}
@@ -375,21 +396,21 @@ func declined(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var died time.Time
+	var lapses time.Time
 	rounds := 0
 	for ended, err := range gputrain.StateDir(r.program.State).Guard(ctx, 100*time.Millisecond, r.program.provider()) {
 		if err != nil {
 			t.Error(err)
 		}
 		if rounds++; rounds == 3 {
+			lapses = lapse(t, r.program)
 			c.Kill()
-			died = time.Now()
 		}
 		if len(ended) == 0 {
 			continue
 		}
-		if died.IsZero() || time.Since(died) < lease {
-			t.Errorf("ended in round %d, %v after the program", rounds, time.Since(died))
+		if early := time.Until(lapses); lapses.IsZero() || early > 0 {
+			t.Errorf("ended in round %d, %v before the lease is over", rounds, early)
 		}
 		break
 	}
@@ -443,7 +464,7 @@ func heldLease(t *testing.T) {
 func closing(t *testing.T) {
 	r := newRig(t, sim.Options{})
 	r.Inject(sim.Fault{Op: sim.OpRelease, Kind: sim.ErrorBefore})
-	r.program.Closes = true
+	r.program.Closes, r.program.Lease = true, time.Minute
 	c := guardedPrograms.Start(t, r.program)
 	e2etest.Until(t, "a release that fails", func() bool {
 		return slices.ContainsFunc(r.Log(), func(call sim.Call) bool { return call.Op == sim.OpRelease })
@@ -452,7 +473,7 @@ func closing(t *testing.T) {
 	died := time.Now()
 	r.Calm()
 	r.gone(t, "")
-	if took := time.Since(died); took > lease {
+	if took := time.Since(died); took > r.program.Lease {
 		t.Errorf("it has taken %v", took)
 	}
 	noGuardians(t, c)

@@ -54,7 +54,7 @@ func TestControllerStopped(t *testing.T) {
 	b := common(t)
 	cfg := b.config()
 	d, req := b.openDriver(t, cfg, "pool-stopped")
-	cfg.CommandTimeout = 2 * time.Second
+	cfg.CommandTimeout = 10 * time.Second
 	impatient, err := cfg.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestLoginNodeRestarted(t *testing.T) {
 	pool, _ := b.open(t, b.config(), gputrain.Spec{TTL: time.Hour})
 	task := pool.Start(bash("touch begun; sleep 4; echo done"))
 	time.Sleep(time.Second) // the task may run already or not
-	b.on(t, "ctl", "pkill sshd || :; sleep 0.5; /usr/sbin/sshd -E /var/log/sshd.log")
+	b.on(t, "ctl", "pkill sshd || :; while pgrep -x sshd >/dev/null; do sleep 0.05; done; /usr/sbin/sshd -E /var/log/sshd.log")
 	r, err := task.Wait()
 	if err != nil || string(r.Stdout) != "done\n" {
 		t.Errorf("%q, %v", r.Stdout, err)
@@ -110,7 +110,7 @@ func TestLoginNodeRestarted(t *testing.T) {
 // Forwarding is forbidden on the login node: nodes are reached by steps of their jobs.
 func TestForwardingForbidden(t *testing.T) {
 	b := common(t)
-	restart := "pkill -o sshd; sleep 0.2; /usr/sbin/sshd -E /var/log/sshd.log"
+	restart := "p=$(pgrep -o sshd); kill $p; while grep -qs . /proc/$p/cmdline; do sleep 0.05; done; /usr/sbin/sshd -E /var/log/sshd.log"
 	b.on(t, "ctl", "echo 'AllowTcpForwarding no' >/etc/ssh/sshd_config.d/no.conf; "+restart)
 	t.Cleanup(func() { b.on(t, "ctl", "rm /etc/ssh/sshd_config.d/no.conf; "+restart) })
 	cfg := b.config()

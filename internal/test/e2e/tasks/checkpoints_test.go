@@ -59,7 +59,8 @@ func TestCheckpointsOfALostNode(t *testing.T) {
 	pool := e2etest.OpenReal(t, c, gputrain.Spec{Nodes: 2})
 	dir := t.TempDir()
 	task := gputrain.Script(`[ -z "$GPUTRAIN_RESUME" ] || { pwd; echo "$GPUTRAIN_RESUME"; cat "$GPUTRAIN_RESUME/model"; exit 0; }
-` + save("5") + `echo "$GPUTRAIN_NODE_RANK" >"` + dir + `/new"; mv "` + dir + `/new" "` + dir + `/rank"; mkdir -p out/ckpt/.tmp; sleep 600`)
+echo "$GPUTRAIN_NODE_RANK" >"` + dir + `/rank"
+` + save("5") + `mkdir -p out/ckpt/.tmp; sleep 600`)
 	task.Name, task.Checkpoints = "lost", gputrain.Checkpoints{Dir: "out/ckpt", To: to, Every: time.Second}
 	job := pool.Start(task)
 	e2etest.Until(t, "a checkpoint", func() bool { return e2etest.Exists(filepath.Join(to, "lost", "step-5")) })

@@ -56,7 +56,7 @@ func TestOutputsHoweverACommandEnds(t *testing.T) {
 			task.Dir, task.DropIfCancelled = dir, tt.drop
 			task.Outputs = []string{"result.txt", "own.txt", "there is none"}
 			if tt.cause == gputrain.CauseTimeout {
-				task.Timeout = 300 * time.Millisecond
+				task.Timeout = 3 * time.Second
 			}
 			job := pool.Start(task)
 			if tt.end != nil {

@@ -165,6 +165,7 @@ func TestMinReadyLetsTheOthersJoin(t *testing.T) {
 	defer pool.Close()
 	late := gputrain.Cmd("true")
 	late.Target = gputrain.OnRank(3)
+	e2etest.Until(t, "the last node's first connection", func() bool { return pool.Nodes()[3].State == gputrain.NodeConnecting })
 	if results, err := pool.Broadcast(late); !errors.Is(err, gputrain.ErrUnavailable) || results != nil ||
 		!strings.Contains(err.Error(), "no node is ready of those with rank 3: "+pool.ID()+"-3 is connecting") {
 		t.Errorf("a broadcast to a node that is not ready returned %v, %v", results, err)
@@ -211,9 +212,7 @@ func TestPartialLaunchIsAnErrorAndNothingIsLeft(t *testing.T) {
 	if results, err := pool.Broadcast(gputrain.Cmd("true")); err != nil || len(results) != 2 {
 		t.Errorf("%d results, %v", len(results), err)
 	}
-	if n := pool.Nodes()[2]; n.State != gputrain.NodeFailed {
-		t.Errorf("node 2 is %v", n.State)
-	}
+	e2etest.Until(t, "the failure of node 2", func() bool { return pool.Nodes()[2].State == gputrain.NodeFailed })
 	third := gputrain.Cmd("true")
 	third.Target = gputrain.OnRank(2)
 	if _, err := pool.Broadcast(third); !errors.Is(err, gputrain.ErrQuota) || errors.Is(err, gputrain.ErrNodeLost) || !strings.Contains(err.Error(), "rank 2") {

@@ -112,7 +112,7 @@ func TestStepFileOfARunningTask(t *testing.T) {
 func TestStall(t *testing.T) {
 	pool := e2etest.Open(t, gputrain.Spec{})
 	task := gputrain.Script(`echo gputrain: step=$GPUTRAIN_ATTEMPT; [ "$GPUTRAIN_ATTEMPT" = 2 ] || { trap '' TERM; sleep 600 & wait; while :; do echo still here; sleep 0.2; done; }`)
-	task.StallTimeout, task.Retries = 5*time.Second, 1
+	task.StallTimeout, task.Retries = 8*time.Second, 1
 	r, err := pool.Run(task)
 	if err != nil || r.Attempts != 2 {
 		t.Errorf("%+v, %v", r, err)
