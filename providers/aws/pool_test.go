@@ -136,7 +136,7 @@ func TestSelfDestruct(t *testing.T) {
 	r := f.rental(id)
 	bin := strings.TrimSuffix(r.machine.Home, "home") + "bin"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", (&awsDriver{}).Scripts(driver.Instance{}).SelfDestruct)
-	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "FAKECLOUD_MACHINE=" + strings.TrimSuffix(r.machine.Home, "/home")}
+	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "FAKECLOUD_MACHINE=" + strings.TrimSuffix(r.machine.Home, "home")} // with a slash it is none of the machine's processes
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}

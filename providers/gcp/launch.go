@@ -21,7 +21,7 @@ import (
 
 // stockTime bounds how long Launch waits for Google to report whether it has the machine. Only
 // the finished operation reports a stock-out, usually within half a minute.
-func stockTime() time.Duration { return 120 * second }
+func stockTime() time.Duration { return max(120*second, 15*time.Second) } // tests shorten second
 
 // If an answer was lost, failed reads are repeated until settleGrace after createLag.
 const settleGrace = 30 * time.Second

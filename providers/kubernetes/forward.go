@@ -152,7 +152,7 @@ func forwarded(ctx context.Context, c httpstream.Connection, pod string) (net.Co
 			if said <- text; text != "" {
 				return fmt.Errorf("the API server: %s", text)
 			}
-		case <-time.After(time.Second):
+		case <-time.After(5 * time.Second):
 		}
 		return err
 	}

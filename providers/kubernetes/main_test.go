@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"testing"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -11,6 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	clientcmd.RecommendedHomeFile = "/nonexistent/kubeconfig" // this user's own clusters stay out of it
-	freshFor, askAgain, badImageFor = 0, 0, 2*time.Second
+	freshFor, askAgain = 0, 0
 	cloudtest.Main(m)
 }

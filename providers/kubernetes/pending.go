@@ -16,7 +16,7 @@ type verdict struct {
 
 // badImageFor is how long a container may fail to be made: a registry may be down for a moment.
 // Tests shorten it.
-var badImageFor = 2 * time.Minute
+const badImageFor = 2 * time.Minute
 
 // judge gives a machine of this driver's pool up that will not start: for lack of room, by a quota
 // or a policy, or for its image. It ends the machine first. Machines of other programs it leaves

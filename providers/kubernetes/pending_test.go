@@ -26,7 +26,7 @@ func TestGivenUp(t *testing.T) {
 		"quota":        {before: func(f *fake) { f.quota = 1; f.addPods(1, "") }, kind: driver.ErrQuota, reason: "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1"},
 		"amounts":      {before: func(f *fake) { f.policy = "failed quota: cpu: must specify limits.memory for: node" }, kind: driver.ErrInvalid, reason: "must specify limits.memory"},
 		"policy":       {before: func(f *fake) { f.policy = `violates PodSecurity "restricted:latest": runAsNonRoot != true` }, kind: driver.ErrInvalid, reason: "violates PodSecurity"},
-		"image":        {before: func(f *fake) { f.badImage = DefaultImage }, after: 3 * time.Second, kind: driver.ErrInvalid, reason: "ErrImagePull: not found"},
+		"image":        {before: func(f *fake) { f.badImage = DefaultImage }, after: badImageFor, kind: driver.ErrInvalid, reason: "ErrImagePull: not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +40,7 @@ func TestGivenUp(t *testing.T) {
 			}
 			d, in := launched(t, f, c)
 			if tt.after > 0 {
-				for _, shift := range []time.Duration{0, tt.after - 2*time.Second} {
+				for _, shift := range []time.Duration{0, tt.after / 2} {
 					f.Do(func() { f.shift = shift })
 					if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstancePending || now.FailureKind != nil {
 						t.Errorf("after %v: %v, %q", shift, now.State, now.StateReason)

@@ -9,7 +9,6 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -177,7 +176,7 @@ func TestEndThatIsPromisedForEver(t *testing.T) {
 	defer cancel()
 	go func() {
 		<-refused.Reached()
-		time.Sleep(10 * cloud.Second) // for the answer
+		<-f.Inject(fakecloud.Fault{Op: opServer, Hold: t.Context().Done()}).Reached() // asked for after the answer has come
 		cancel()
 	}()
 	err := d.Terminate(ctx, in.ID)

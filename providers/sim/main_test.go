@@ -115,7 +115,7 @@ func ids(ins []driver.Instance) (all []string) {
 
 // client is a program that rents from another's cloud until it is killed.
 func client(endpoint string) {
-	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: endpoint}, gputrain.Spec{Nodes: 2, Lease: 5 * time.Second})
+	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: endpoint}, gputrain.Spec{Nodes: 2, Lease: 12 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -38,11 +38,9 @@ func ended(t *testing.T, m *fakecloud.Machine) {
 	}
 }
 
+// machine returns the machine of an instance, which may be gone.
 func (f *fake) machine(id string) (m *fakecloud.Machine) {
-	f.Do(func() {
-		r, _ := f.instances.Get(nil, id)
-		m = r.machine
-	})
+	f.Do(func() { m = f.booted[id] })
 	return m
 }
 

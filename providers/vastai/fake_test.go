@@ -71,8 +71,9 @@ type fake struct {
 	daemonLog  string
 	looks      map[string]int // reads of logs, by the instance's ID
 	logs       *fakecloud.Server
-	logsAt     string // address of the logs in the API's answers
-	address    string // of machines; empty means 127.0.0.1
+	logsAt     string                        // address of the logs in the API's answers
+	address    string                        // of machines; empty means 127.0.0.1
+	booted     map[string]*fakecloud.Machine // of every instance
 }
 
 // A rental is an instance and the machine behind it. Its ask can be rented again once
@@ -96,7 +97,7 @@ func startFake(t testing.TB, rows ...row) *fake {
 			return fakecloud.Reply(status, row{"success": false, "error": "invalid_args", "msg": complaint})
 		},
 	})
-	f.looks = map[string]int{}
+	f.looks, f.booted = map[string]int{}, map[string]*fakecloud.Machine{}
 	f.logs = fakecloud.Start(t, fakecloud.Config{Contracts: []fakecloud.Contract{fakecloud.Unchecked(opLog)}})
 	f.logs.Handle(opLog, f.log)
 	f.logsAt = f.logs.URL
@@ -225,6 +226,7 @@ func (f *fake) boot(r *rental) {
 	id := asInt(r.row["id"])
 	env := []string{fmt.Sprintf("CONTAINER_ID=%d", id), "CONTAINER_API_KEY=" + instanceKey(id)}
 	r.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string), Address: f.address, Env: env, Programs: f.programs})
+	f.booted[fmt.Sprint(id)] = r.machine
 	if f.impostors {
 		testMachine := fakecloud.NewMachine(f.t, fakecloud.MachineConfig{AuthorizedKey: keys[len(keys)-1]["text"].(string)})
 		r.log = strings.ReplaceAll(r.log, testHostKey, strings.Join(strings.Fields(testMachine.HostKey)[:2], " "))

@@ -421,6 +421,7 @@ func TestVAST13(t *testing.T) {
 		r, _ := f.instances.Get(nil, id)
 		r.log = "" // the container has not started
 	})
+	isFresh(d, id)
 	if in := cloudtest.Describe(t, d, id); in.State != driver.InstancePending || len(f.Records(opLogs)) != 0 {
 		t.Errorf("at first: %+v", in)
 	}

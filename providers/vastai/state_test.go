@@ -82,6 +82,13 @@ func TestDirectBeforeProxySSH(t *testing.T) {
 	}
 }
 
+// isFresh has a driver take an instance as launched later, in case this computer is slow.
+func isFresh(d *vastaiDriver, id string) {
+	d.p.mu.Lock()
+	defer d.p.mu.Unlock()
+	d.p.notes[id].launched = time.Now().Add(time.Hour)
+}
+
 // A node's name is known from the start, and its endpoint and price once it runs.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
@@ -89,6 +96,7 @@ func TestDescribe(t *testing.T) {
 	f.noMachines, f.status = true, nil
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 3).ID
+	isFresh(d, id)
 	in := cloudtest.Describe(t, d, id)
 	if in.State != driver.InstancePending || in.SSH.Addr != "" || in.Name != "p1-3" || in.Rank != 3 {
 		t.Errorf("%+v", in)
@@ -141,9 +149,7 @@ func TestLoadingForTooLongIsADeadHost(t *testing.T) {
 	f.noMachines, f.status = true, "loading"
 	d := prepared(t, f)
 	id := mustLaunch(t, d, gputrain.Spec{}, 0).ID
-	d.p.mu.Lock()
-	d.p.notes[id].launched = time.Now().Add(time.Hour) // in case this computer is slow
-	d.p.mu.Unlock()
+	isFresh(d, id)
 	if in := cloudtest.Describe(t, d, id); in.State != driver.InstancePending {
 		t.Errorf("%+v", in)
 	}
