@@ -136,7 +136,7 @@ func TestOverSSH(t *testing.T) {
 	if !errors.As(err, &failed) || failed.ExitCode != 9 || !slices.Equal(failed.Tail, []string{"out", "err"}) {
 		t.Errorf("error %+v", err)
 	}
-	fails = Image{Setup: []string{"echo waiting; sleep 600"}, PhaseTimeout: time.Second}
+	fails = Image{Setup: []string{"echo waiting; sleep 600"}, PhaseTimeout: 5 * time.Second}
 	err = Run(t.Context(), node, syncTo(node.remote), fails, Options{})
 	if !errors.As(err, &failed) || failed.Cause != supervisor.TimedOut || !slices.Equal(failed.Tail, []string{"waiting"}) {
 		t.Errorf("error %+v", err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
@@ -268,10 +269,12 @@ func TestManyResultsAreAllWritten(t *testing.T) {
 // A result is not written if its task was delivered before its line was written.
 func TestDeliveredResultsAreNotWritten(t *testing.T) {
 	j, path := newTestJournal(t)
-	j.Begin(batch(command("true"), "t1", "t2"))
-	j.Concluded(&Outcome{ID: "t1", Head: []byte("precious")}, Location{}, func() {})
-	j.Delivered("t1", "t3", "t1")
-	j.Close()
+	synctest.Test(t, func(*testing.T) { // nothing is written until the test waits
+		j.Begin(batch(command("true"), "t1", "t2"))
+		j.Concluded(&Outcome{ID: "t1", Head: []byte("precious")}, Location{}, func() {})
+		j.Delivered("t1", "t3", "t1")
+		j.Close()
+	})
 	if b, _ := os.ReadFile(path); bytes.Contains(b, []byte("precious")) {
 		t.Error("the result is in the file")
 	}

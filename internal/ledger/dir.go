@@ -372,8 +372,9 @@ func (d *Dir) Take(id, who string, opts TakeOptions) (_ *Ledger, _ *Snapshot, er
 		return nil, nil, err
 	}
 	s := d.snapshot(was, id)
-	for deadline := time.Now().Add(orphanPatience); s.InUse && !opts.Force && isGone(was.owner) && time.Now().Before(deadline); time.Sleep(lockPause) {
-		s = d.snapshot(was, id)
+	for late, began := false, time.Now(); s.InUse && !opts.Force && isGone(was.owner) && !late; s = d.snapshot(was, id) {
+		late = time.Since(began) > orphanPatience
+		time.Sleep(lockPause)
 	}
 	snap := &s
 	switch {

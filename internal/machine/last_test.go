@@ -67,7 +67,9 @@ func TestWhatIsLeftRunsOnTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(started))); err != nil || strangertest.Lives(t, pid) {
-		t.Errorf("process %d is left, %v", pid, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(started)))
+	if err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "end of the process", func() bool { return !strangertest.Lives(t, pid) })
 }

@@ -4,10 +4,12 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,18 +155,6 @@ func TestKeysAreWhole(t *testing.T) {
 
 // Wherever the connection is cut, the keys are added once, and removed.
 func TestKeysOverACutConnection(t *testing.T) {
-	home := t.TempDir()
-	server := opensshtest.Start(t, opensshtest.Config(`SetEnv "HOME=`+home+`"`))
-	link := opensshtest.Proxy(t, server.Addr)
-	check, algorithms, err := ssh.HostKeys([]string{ssh.Fingerprint(server.HostKey)}, "", link.Addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := ssh.New(ssh.Config{
-		Addr: link.Addr, User: server.User, Auth: []xssh.AuthMethod{xssh.PublicKeys(server.Signer)}, HostKey: check, HostKeyAlgorithms: algorithms,
-		Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", link.Addr) },
-	})
-	defer client.Close()
 	m := &Machine{settings: &Settings{}, name: "p-1"}
 	want := ""
 	for range 20 {
@@ -176,23 +166,54 @@ func TestKeysOverACutConnection(t *testing.T) {
 		want += pair.Public + " gputrain:p-1+dir+file\n"
 	}
 	for n := int64(500); n < 6000; n += 500 {
-		if err := client.Connect(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		link.CutAfter(n)
-		if err := m.addKeys(t.Context(), client); err != nil {
-			t.Fatalf("cut after %d bytes: %v", n, err)
-		}
-		if text, err := os.ReadFile(filepath.Join(home, ".ssh", "authorized_keys")); string(text) != want || err != nil {
-			t.Fatalf("cut after %d bytes: the file is %q, %v", n, text, err)
-		}
-		link.CutAfter(n)
-		if err := m.removeKeys(t.Context(), client); err != nil {
-			t.Fatalf("cut after %d bytes: %v", n, err)
-		}
-		for tree(t, home) != "" && retry.Sleep(t.Context(), 5*time.Millisecond) { // a run whose connection was cut may go on
-		}
+		t.Run(fmt.Sprint("after ", n, " bytes"), func(t *testing.T) {
+			home := t.TempDir()
+			client, link := keysClient(t, home)
+			link.CutAfter(n)
+			if err := m.addKeys(t.Context(), client); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(filepath.Join(home, ".ssh", "authorized_keys")); string(text) != want || err != nil {
+				t.Fatalf("the file is %q, %v", text, err)
+			}
+			for runsIn(home) && retry.Sleep(t.Context(), 5*time.Millisecond) { // a run whose connection was cut may go on
+			}
+			link.CutAfter(n)
+			if err := m.removeKeys(t.Context(), client); err != nil {
+				t.Fatal(err)
+			}
+			for tree(t, home) != "" && retry.Sleep(t.Context(), 5*time.Millisecond) {
+			}
+		})
 	}
+}
+
+// keysClient returns a client of a server whose sessions have a home of their own, and the link to it.
+func keysClient(t *testing.T, home string) (*ssh.Client, *opensshtest.Link) {
+	server := opensshtest.Start(t, opensshtest.Config(`SetEnv "HOME=`+home+`"`))
+	link := opensshtest.Proxy(t, server.Addr)
+	check, algorithms, err := ssh.HostKeys([]string{ssh.Fingerprint(server.HostKey)}, "", link.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := ssh.New(ssh.Config{
+		Addr: link.Addr, User: server.User, Auth: []xssh.AuthMethod{xssh.PublicKeys(server.Signer)}, HostKey: check, HostKeyAlgorithms: algorithms,
+		Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", link.Addr) },
+	})
+	t.Cleanup(func() { client.Close() })
+	if err := client.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return client, link
+}
+
+// runsIn reports whether a process has a home, if the system shows that.
+func runsIn(home string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	return slices.ContainsFunc(all, func(file string) bool {
+		text, _ := os.ReadFile(file)
+		return slices.Contains(strings.Split(string(text), "\x00"), "HOME="+home)
+	})
 }
 
 // Nodes that share a login take turns.

@@ -18,13 +18,13 @@ func TestCommand(t *testing.T) {
 	t.Setenv("SECRETREF_TOKEN", "of-the-env")
 	t.Chdir(t.TempDir())
 	for command, want := range map[string]string{
-		"echo hunter2":                           "hunter2",
-		"printf hunter2":                         "hunter2",
-		"printf 'one\\ntwo\\n\\n'":               "one\ntwo\n",
-		"echo a warning >&2; echo hunter2":       "hunter2",
-		`echo "$SECRETREF_TOKEN" | tr a-z A-Z`:   "OF-THE-ENV",
-		"cat; echo its stdin is empty":           "its stdin is empty",
-		"sleep 600 >/dev/null 2>&1 & echo begun": "begun",
+		"echo hunter2":                         "hunter2",
+		"printf hunter2":                       "hunter2",
+		"printf 'one\\ntwo\\n\\n'":             "one\ntwo\n",
+		"echo a warning >&2; echo hunter2":     "hunter2",
+		`echo "$SECRETREF_TOKEN" | tr a-z A-Z`: "OF-THE-ENV",
+		"cat; echo its stdin is empty":         "its stdin is empty",
+		"{ exec >/dev/null 2>&1; echo >up; exec sleep 600; } & until [ -e up ]; do sleep 0.01; done; echo begun": "begun",
 	} {
 		if got, err := Resolve(t.Context(), "cmd://"+command); got != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", command, got, err, want)
