@@ -40,10 +40,12 @@ func bare(text string) string {
 // opening begins a control session. It includes tasks.sh as text, for sessions that need it. Its preamble makes bash
 // read all of it at once: otherwise bash reads its stdin byte by byte, which takes longer than everything that the
 // script does. A bash that is too old for that reads line by line, like other shells, which read blocks.
-var opening = func() string {
+var opening = openingOf(script)
+
+func openingOf(script string) string {
 	text := script + "gt_plain=" + quote(plain) + "\n"
 	return "[ -z \"${BASH_VERSION-}\" ] || IFS= read -r -N " + strconv.Itoa(len(text)) + " gt_l 2>/dev/null && eval \"$gt_l\"\n" + text
-}()
+}
 
 // A control is one session with a shell on the node. The shell has read node.sh, and then executes the calls that it is
 // sent, or has replaced itself by session.pl. Its stdout carries frames.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/test/opensshtest"
 )
@@ -110,6 +111,46 @@ func TestFencedStart(t *testing.T) {
 			t.Errorf("it was started (%v)", err)
 		}
 		n.cfg.Generation = 7 // for Close
+	})
+}
+
+// A client that is deposed just as its session begins to report learns that: nothing of the session is left.
+func TestAttachIsDeposedAtItsStart(t *testing.T) {
+	srv := opensshtest.Start(t)
+	usual, at := opening, "gt_r=$!\n"
+	if strings.Count(script, at) != 1 {
+		t.Fatalf("the script does not have %q once", at)
+	}
+	opening = openingOf(strings.Replace(script, at, at+`[ "$gt_gen" != 2 ] || { : >stands; sleep 600 >/dev/null 2>&1; }`+"\n", 1))
+	defer func() { opening = usual }()
+	eachShell(t, func(t *testing.T, shell string) {
+		if shell == "perl" {
+			t.Skip("the runner does one thing after the other, and has no reporter")
+		}
+		first := begin(t, srv, config(t, shell))
+		first.kill()
+		c, ended := connect(t, srv, ""), make(chan error)
+		cfg := first.cfg
+		cfg.Root, cfg.Generation = first.facts.Root, 2
+		go func() {
+			_, _, err := Attach(t.Context(), c, cfg)
+			ended <- err
+		}()
+		until(t, "the second session", func() bool {
+			_, err := os.Stat(first.facts.Root + "/t/stands")
+			return err == nil
+		})
+		attach(t, srv, first.Node, 3)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrFenced) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the client that was deposed waits for ever")
+			c.Close()
+			<-ended
+		}
 	})
 }
 

@@ -342,12 +342,16 @@ gt_perl() {
 	[ -r /proc/uptime ] && command -v perl && [ -z "${PERL5OPT-}${PERL5DB-}${PERL_UNICODE-}${PERLIO-}" ]
 } >/dev/null
 
-# gt_depose PID ends the session that had the node before, unless it is PID's.
+# gt_depose PID ends the session that had the node before, unless it is PID's. It sets gt_new to 1 if that one had not
+# recorded its reporter yet.
 gt_depose() {
 	gt_p= gt_q= gt_r= gt_w=
 	[ ! -e ctl ] || read -r gt_p gt_q gt_r gt_w gt_l <ctl
 	[ "$gt_p" != "$1" ] || return 0
-	if gt_alive "$gt_p" "$gt_q"; then kill -s KILL "$gt_p"; fi
+	if gt_alive "$gt_p" "$gt_q"; then
+		[ "$gt_r" != 0 ] || gt_new=1
+		kill -s KILL "$gt_p"
+	fi
 	if gt_alive "$gt_r" "$gt_w"; then kill -s KILL "$gt_r"; fi
 }
 
@@ -356,7 +360,7 @@ gt_depose() {
 # itself. A session that is deposed all the same, by one that had passed the fence before, comes again.
 gt_enter() {
 	gt_stat "$$"
-	gt_k=$gt_st
+	gt_k=$gt_st gt_new=0
 	while :; do
 		gt_fence "$gt_gen"
 		case $? in
@@ -433,6 +437,8 @@ gt_open() {
 	[ "$gt_mode" != none ] || { echo "E setsid"; return 1; }
 	command -v od >/dev/null || { echo "E od"; return 1; }
 	read -r gt_g <gen
+	# A session that was deposed before it had recorded its reporter has left it, with the session's stdout.
+	if [ "$gt_new" = 1 ] && [ -e "bell.$gt_g" ]; then gt_say Q 4<>"bell.$gt_g"; fi
 	gt_old=$gt_g gt_g=$((gt_g + 1))
 	[ ! -e "bell.$gt_g" ] || rm -f "bell.$gt_g"
 	mkfifo -m 600 "bell.$gt_g" || { echo "E full"; return 1; }
