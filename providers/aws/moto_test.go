@@ -44,7 +44,7 @@ func TestMoto(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	for until := time.Now().Add(5*eventTimeout); ; time.Sleep(50 * time.Millisecond) { // moto does not report when it listens
+	for until := time.Now().Add(5 * eventTimeout); ; time.Sleep(50 * time.Millisecond) { // moto does not report when it listens
 		if nc, err := net.Dial("tcp", address); err == nil {
 			nc.Close()
 			break
