@@ -90,11 +90,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		p.tell("create "+id, "ok")
 		p.say("append")
 		life := time.Duration(rand.IntN(30_000)) * time.Microsecond
-		var timer *time.Timer
-		kill := func() { timer = time.AfterFunc(life, func() { p.cmd.Process.Kill() }) }
+		timer := time.AfterFunc(time.Hour, func() { p.cmd.Process.Kill() })
 		late := acknowledged == 0 && round == rounds-1 // so that one writes on a slow computer too
 		if !late {
-			kill()
+			timer.Reset(life)
 		}
 		told := -1
 		for {
@@ -106,7 +105,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			must(t, err)
 			told = n
 			if late && n == 0 {
-				kill()
+				timer.Reset(life)
 			}
 		}
 		timer.Stop()

@@ -91,7 +91,7 @@ func resume(t *testing.T, n *Node, id string) (r result) {
 	return r
 }
 
-// swept waits until nothing is left to remove.
+// swept waits until nothing is left to remove, and nothing of some tasks.
 func swept(t *testing.T, n *Node, tasks ...string) {
 	t.Helper()
 	until(t, "the removal of what was released", func() bool {

@@ -158,7 +158,7 @@ func TestEndsRightAfterAFork(t *testing.T) {
 	if strings.Count(nodeScript, at) != 1 {
 		t.Fatalf("the script does not have %q once", at)
 	}
-	soon := strings.Replace(nodeScript, at, at+"stop; exit\n", 1)
+	soon := strings.Replace(nodeScript, at, at+"stop; exit 0\n", 1)
 	for range 20 {
 		s := startText(t, soon, 5, 1000, standIn)
 		s.cmd.WaitDelay = 20 * time.Second // its children have its stdout

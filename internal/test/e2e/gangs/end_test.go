@@ -28,7 +28,7 @@ until [ -e "$d/child.0" ] && [ -e "$d/child.1" ]; do sleep 0.05; done
 		{state: "1 starting", script: "true", check: child + "await never"},
 		{state: "1 running", script: child + "sleep 600"},
 		{state: "1 failing", script: `trap 'await go; exit 4' TERM; ` + child + `[ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`},
-		{state: "4 restarting", script: child + `echo "gputrain: step=$GPUTRAIN_EPOCH"; exit 3`}, // and pauses for 4 s,
+		{state: "4 restarting", script: child + `echo "gputrain: step=$GPUTRAIN_EPOCH"; exit 3`}, // which pauses for 4 s
 	} {
 		for _, how := range []string{"cancelled", "closed", "pool's context"} {
 			t.Run(tt.state+" "+how, func(t *testing.T) {
