@@ -13,6 +13,7 @@ import (
 )
 
 // envPatience bounds how long an attempt waits for the span of its task, of which the exporter learns by an event.
+// Tests lengthen it.
 var envPatience = 100 * time.Millisecond
 
 // attempts are the spans of attempts. The goroutine that exports begins and ends them, and so does a pool that asks for an

@@ -15,7 +15,6 @@ type verdict struct {
 }
 
 // badImageFor is how long a container may fail to be made: a registry may be down for a moment.
-// Tests shorten it.
 const badImageFor = 2 * time.Minute
 
 // judge gives a machine of this driver's pool up that will not start: for lack of room, by a quota
