@@ -37,7 +37,7 @@ func sumOf(t *testing.T, dir string) (sum string) {
 // A real pip installs what a requirements.txt, the files that it includes, and Image.Pip have.
 func TestRequirementsForReal(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes environments with pip and uv")
+		t.Skip("scripts/test -deep runs it: it makes environments with pip and uv")
 	}
 	n := newNode(t)
 	withBarePython(t, n)
@@ -215,7 +215,7 @@ func index(t *testing.T, package_, password string, seen func()) *httptest.Serve
 // A secret gives pip the password of a private index. It is in no file of the node, no argument and no output.
 func TestPrivateIndex(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes environments with pip")
+		t.Skip("scripts/test -deep runs it: it makes environments with pip")
 	}
 	const password = "hunter2isAsecret"
 	hidden := [][]byte{[]byte(password), []byte(base64.StdEncoding.EncodeToString([]byte("me:" + password)))}

@@ -74,7 +74,7 @@ func offline(links string) map[string]string {
 // This uses a real environment, a real pip, and a package from a folder.
 func TestPipForReal(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes virtual environments")
+		t.Skip("scripts/test -deep runs it: it makes virtual environments")
 	}
 	n := newNode(t)
 	withPython(t, n)
@@ -109,7 +109,7 @@ func TestPipForReal(t *testing.T) {
 
 func TestPipFailureLeavesNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes environments with pip twice")
+		t.Skip("scripts/test -deep runs it: it makes environments with pip twice")
 	}
 	n := newNode(t)
 	withPython(t, n)
@@ -129,7 +129,7 @@ func TestPipFailureLeavesNothing(t *testing.T) {
 // Two programs can make the same environment at the same time.
 func TestPythonTwiceAtOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes environments with pip twice")
+		t.Skip("scripts/test -deep runs it: it makes environments with pip twice")
 	}
 	a := newNode(t)
 	withPython(t, a)

@@ -28,7 +28,7 @@ func needGo(t *testing.T) {
 // documentation names.
 func TestBuildsARealProgram(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it compiles the standard library for other systems")
+		t.Skip("scripts/test -deep runs it: it compiles the standard library for other systems")
 	}
 	needGo(t)
 	const module = "github.com/gputrain/gputrain"
@@ -44,7 +44,7 @@ func TestBuildsARealProgram(t *testing.T) {
 	for i, to := range platforms {
 		t.Run(to.String(), func(t *testing.T) {
 			if i > 0 && testing.Short() {
-				t.Skip("scripts/test -long runs it: a short run builds for one platform")
+				t.Skip("scripts/test -deep runs it: a short run builds for one platform")
 			}
 			s := store{t.TempDir()}
 			bin, err := p.make(t.Context(), to, s)

@@ -143,7 +143,7 @@ func TestBuildsWhatIsVendored(t *testing.T) {
 // A build for another platform has the settings of the original build.
 func TestKeepsBuildSettings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it compiles the standard library for other systems")
+		t.Skip("scripts/test -deep runs it: it compiles the standard library for other systems")
 	}
 	dir := user(t, map[string]string{
 		"go.mod":     "module example.com/app\n\ngo 1.26\n",

@@ -72,7 +72,7 @@ type box struct {
 func boxes(t *testing.T, name string, n int) (all []box) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts containers")
+		t.Skip("scripts/test -deep runs it: it starts containers")
 	}
 	needDocker(t)
 	const label = "gputrain.test=preflight"

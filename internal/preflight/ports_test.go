@@ -47,7 +47,7 @@ func TestNodesOfOneMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "dash, python3" && name != "bash, perl" && name != "busybox, itself nc" {
-				t.Skip("scripts/test -long runs it: a short run has each shell and each tool once")
+				t.Skip("scripts/test -deep runs it: a short run has each shell and each tool once")
 			}
 			t.Parallel()
 			var nodes []Node
@@ -154,7 +154,7 @@ func checkWithNC(t *testing.T, n int, script string) {
 // nodes, one that is in all failures is to be replaced.
 func TestContainersOnOneNetwork(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts containers")
+		t.Skip("scripts/test -deep runs it: it starts containers")
 	}
 	t.Parallel()
 	busybox, err := exec.LookPath("busybox")
@@ -217,7 +217,7 @@ func TestContainersOnOneNetwork(t *testing.T) {
 // Nodes on networks that do not know each other are refused, also if they have the same addresses there.
 func TestContainersOnTwoNetworks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts containers")
+		t.Skip("scripts/test -deep runs it: it starts containers")
 	}
 	t.Parallel()
 	a, b := boxes(t, "a", 1), boxes(t, "b", 1)

@@ -43,7 +43,7 @@ var inShort = map[string]bool{"perl": true}
 func needShell(t testing.TB, sh string) {
 	t.Helper()
 	if testing.Short() && !inShort[sh] {
-		t.Skip("scripts/test -long runs it: a short run has perl alone")
+		t.Skip("scripts/test -deep runs it: a short run has perl alone")
 	}
 	if _, err := exec.LookPath(strings.Fields(sh)[0]); err != nil {
 		if os.Getenv("GPUTRAIN_REQUIRE_SSHD") != "" {

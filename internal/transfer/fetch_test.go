@@ -78,7 +78,7 @@ func TestFetch(t *testing.T) {
 
 func TestFetchManyFiles(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes many files")
+		t.Skip("scripts/test -deep runs it: it makes many files")
 	}
 	r := node(t)
 	want := 0

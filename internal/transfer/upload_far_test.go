@@ -117,7 +117,7 @@ func TestUploadFarWithFewSessions(t *testing.T) {
 // the end.
 func TestUploadFarIsCut(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes ten seconds")
+		t.Skip("scripts/test -deep runs it: it takes ten seconds")
 	}
 	for _, allowed := range []int{1, 10} {
 		for _, after := range []int64{1, 5 << 20, bulkSize + 3<<20} {

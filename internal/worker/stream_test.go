@@ -224,7 +224,7 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 // An argument or a result of 1 GiB takes memory for one copy at each end, and for no second one.
 func TestGigabyte(t *testing.T) {
 	if testing.Short() || bubble.Race {
-		t.Skip("scripts/test -long runs it: 1 GiB each way, with memory counted, and without the race detector")
+		t.Skip("scripts/test -deep runs it: 1 GiB each way, with memory counted, and without the race detector")
 	}
 	const size, slack = 1 << 30, 64 << 20
 	if _, err := peakMemory(); err != nil {

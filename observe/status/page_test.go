@@ -12,7 +12,7 @@ import (
 // TestScreenshots takes pictures of the page, to look at if GPUTRAIN_SCREENSHOTS names a folder for them.
 func TestScreenshots(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes ten seconds")
+		t.Skip("scripts/test -deep runs it: it takes ten seconds")
 	}
 	dir := os.Getenv("GPUTRAIN_SCREENSHOTS")
 	if dir == "" {

@@ -21,7 +21,7 @@ import (
 // placement groups.
 func TestMoto(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts another server of the cloud")
+		t.Skip("scripts/test -deep runs it: it starts another server of the cloud")
 	}
 	if out, err := exec.Command("python3", "-c", "import moto.server").CombinedOutput(); err != nil {
 		if os.Getenv("GPUTRAIN_MOTO") != "" {

@@ -14,7 +14,7 @@ import (
 // programs may use the engine too.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes a hundred containers")
+		t.Skip("scripts/test -deep runs it: it makes a hundred containers")
 	}
 	onEngines(t, func(t *testing.T, binary string) {
 		providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, binary) })

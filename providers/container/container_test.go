@@ -49,7 +49,7 @@ func onEngines(t *testing.T, test func(t *testing.T, binary string)) {
 func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes an image, or starts several containers")
+		t.Skip("scripts/test -deep runs it: it makes an image, or starts several containers")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // packages.
 func TestOutsideThisModule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it compiles another module's test")
+		t.Skip("scripts/test -deep runs it: it compiles another module's test")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {

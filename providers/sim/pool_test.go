@@ -213,7 +213,7 @@ func TestRandomFaultsLeaveNothing(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			if seed >= 10 && testing.Short() {
-				t.Skip("scripts/test -long runs it: a short run tries ten seeds")
+				t.Skip("scripts/test -deep runs it: a short run tries ten seeds")
 			}
 			inBubble(t, sim.Options{Seed: seed, BootTime: 20 * time.Second, ListLag: 5 * time.Second, Faults: []sim.Fault{sim.Random(seed, 0.1, harmless...)}}, func(t *testing.T, c *sim.Cloud) {
 				p, err := gputrain.Open(t.Context(), sim.Config{Cloud: c}, gputrain.Spec{Nodes: 2})

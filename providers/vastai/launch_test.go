@@ -102,7 +102,7 @@ func TestWhatAFailedCreateLeavesIsDestroyedOrReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tt.undone < 0 && testing.Short() {
-				t.Skip("scripts/test -long runs it: the destroy is repeated for a minute")
+				t.Skip("scripts/test -deep runs it: the destroy is repeated for a minute")
 			}
 			f := startFake(t, nil)
 			f.noMachines = true

@@ -12,7 +12,7 @@ import (
 // no keys and are left out.
 func TestUsageCheapest(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: the program choose runs in each run")
+		t.Skip("scripts/test -deep runs it: the program choose runs in each run")
 	}
 	t.Parallel()
 	a100 := row{"gpu_name": "A100 SXM4", "num_gpus": 4, "gpu_ram": 81920, "dph_base": 5.0, "min_bid": 2.0, "reliability2": 0.99, "machine_id": 7}

@@ -94,7 +94,7 @@ var rows = []row{
 // not if it is slow.
 func TestCompare(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it measures for half a minute")
+		t.Skip("scripts/test -deep runs it: it measures for half a minute")
 	}
 	s, ok := sizes[*sizeFlag]
 	if !ok {

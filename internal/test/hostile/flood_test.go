@@ -147,7 +147,7 @@ func streams(c *gputrain.Compute, _ string) error {
 // operations with a limit fail with ErrLimit.
 func TestHostileFloods(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes a minute")
+		t.Skip("scripts/test -deep runs it: it takes a minute")
 	}
 	for _, f := range floods {
 		t.Run(f.name, func(t *testing.T) {

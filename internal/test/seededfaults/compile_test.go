@@ -20,7 +20,7 @@ import (
 // A fault that does not compile tests nothing.
 func TestFaultsCompile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it compiles what the faults change")
+		t.Skip("scripts/test -deep runs it: it compiles what the faults change")
 	}
 	lists, err := filepath.Glob("../../../providers/*/testdata/seeded-faults.txt")
 	if err != nil || len(lists) == 0 {

@@ -16,7 +16,7 @@ type Test struct {
 
 func (s Test) run(t *testing.T) {
 	if s.Long && testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes many seconds")
+		t.Skip("scripts/test -deep runs it: it takes many seconds")
 	}
 	s.Run(t)
 }

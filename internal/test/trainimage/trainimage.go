@@ -15,7 +15,7 @@ const Image = "gputrain-train:bookworm"
 func Require(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts PyTorch or Open MPI in containers")
+		t.Skip("scripts/test -deep runs it: it starts PyTorch or Open MPI in containers")
 	}
 	if err := exec.Command("docker", "image", "inspect", Image).Run(); err != nil {
 		const missing = "no Docker with " + Image + " here: scripts/train-image makes it"

@@ -38,7 +38,7 @@ func Main(m *testing.M) {
 func Variant(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: a short run has the suite once for each provider")
+		t.Skip("scripts/test -deep runs it: a short run has the suite once for each provider")
 	}
 }
 

@@ -67,7 +67,7 @@ func Guardian(t *testing.T, p driver.Provider, spec gputrain.Spec, left func() [
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("kill ", seed), func(t *testing.T) {
 			if seed > 0 && testing.Short() {
-				t.Skip("scripts/test -long runs it: a short run kills one program")
+				t.Skip("scripts/test -deep runs it: a short run kills one program")
 			}
 			state := t.TempDir()
 			kill(t, doomed{config, spec, state}, func() {

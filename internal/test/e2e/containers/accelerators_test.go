@@ -40,7 +40,7 @@ exec ` + docker + ` "$@"
 // Tasks of different sizes never share a device of a container, and with GPUSharing as many as that do.
 func TestAcceleratorsOfContainers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	bin := e2etest.FakeGPUs(t, 4)

@@ -15,7 +15,7 @@ import (
 // two processors, four GPUs, and a GPU of another container, which the kernel refuses to describe.
 func TestAMDDevicesAreShared(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	class := t.TempDir()

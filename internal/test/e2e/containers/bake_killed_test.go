@@ -45,7 +45,7 @@ func waitingEngine(t *testing.T, pattern string) (binary string, waits func()) {
 // by the engine. An image that was finished just before stays.
 func TestKilledWhileBaking(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: programs are killed")
+		t.Skip("scripts/test -deep runs it: programs are killed")
 	}
 	for name, tt := range map[string]struct {
 		at       string

@@ -120,7 +120,7 @@ python -c 'import sys; print(sys.prefix != sys.base_prefix)'`
 // commands run again.
 func TestBake(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	image, file := uniqueImage(t)
 	b := newBakery(t, image)
@@ -181,7 +181,7 @@ func TestBake(t *testing.T) {
 // Nothing of the pool that made an image is in it: no key, no log, no mark on its containers.
 func TestBakedImagesKeepNoSecrets(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: TestBake has made an image and a pool of it")
+		t.Skip("scripts/test -deep runs it: TestBake has made an image and a pool of it")
 	}
 	image, _ := uniqueImage(t)
 	image.Setup = append(image.Setup, `cp /run/gputrain/authorized_keys ~/.was 2>/dev/null; echo ran; mkdir -p ~/.ssh /etc/ssh; cut -d" " -f2 ~/.was >/tmp/key; cat ~/.was >>~/.ssh/authorized_keys
@@ -217,7 +217,7 @@ grep -rlsE "PRIVATE KEY|AAAAC3NzaC1lZDI1NTE5" / --include='*' --exclude-dir=proc
 // What cannot be baked is refused before anything is made.
 func TestBakeRefuses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	spec := gputrain.Spec{Image: gputrain.Image{Setup: []string{"true # " + strconv.FormatInt(time.Now().UnixNano(), 10)}}}

@@ -45,7 +45,7 @@ func newPythonImage(t testing.TB) gputrain.Image {
 // What the phases install is kept: all nodes of the first pool and a second pool with the same image have it.
 func TestContainersKeepPhases(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	if exec.Command("docker", "image", "inspect", container.HomeMadeImage).Run() != nil {

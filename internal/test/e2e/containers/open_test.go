@@ -21,7 +21,7 @@ import (
 // driver, and in each phase. The engine must then have nothing of the pool.
 func TestContextEndsAtEveryStageOfOpeningContainers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	type arrangement = func(w *e2etest.Wrapped, cancel func())
@@ -99,7 +99,7 @@ func TestContextEndsAtEveryStageOfOpeningContainers(t *testing.T) {
 	try := func(name, phase string, arrange arrangement) {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && !slices.Contains([]string{"prepare", "launch, and the answer is lost", "connect", "phase setup 1/1"}, name) {
-				t.Skip("scripts/test -long runs it: other stages run")
+				t.Skip("scripts/test -deep runs it: other stages run")
 			}
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())

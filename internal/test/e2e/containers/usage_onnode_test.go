@@ -28,7 +28,7 @@ esac
 // told to.
 func TestUsageOnNode(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	program := usagetest.Build(t, "onnode")
 	e2etest.NeedDocker(t)

@@ -28,7 +28,7 @@ func TestUsageOwnHosts(t *testing.T) {
 
 func TestUsageFunctions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts several containers")
+		t.Skip("scripts/test -deep runs it: it starts several containers")
 	}
 	program := usagetest.Build(t, "functions")
 	e2etest.NeedDocker(t)
@@ -40,7 +40,7 @@ func TestUsageFunctions(t *testing.T) {
 
 func TestUsageCommands(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts several containers")
+		t.Skip("scripts/test -deep runs it: it starts several containers")
 	}
 	program := usagetest.Build(t, "commands")
 	e2etest.NeedDocker(t)

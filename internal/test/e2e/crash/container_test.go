@@ -55,7 +55,7 @@ func tasksOfALostContainerRunElsewhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "killed" {
-				t.Skip("scripts/test -long runs it: another way of losing a container runs")
+				t.Skip("scripts/test -deep runs it: another way of losing a container runs")
 			}
 			t.Parallel()
 			shared := t.TempDir()
@@ -113,7 +113,7 @@ func restart(t *testing.T, id string) {
 // and nothing is started again.
 func pausedContainerGoesOn(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: a dead connection is noticed after a minute")
+		t.Skip("scripts/test -deep runs it: a dead connection is noticed after a minute")
 	}
 	shared := t.TempDir()
 	states := make(chan string, 100)

@@ -32,7 +32,7 @@ func init() {
 // The usage program recovery attaches to, or reaps, a killed program's pool in the user's own state directory.
 func TestUsageRecovery(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: programs are killed")
+		t.Skip("scripts/test -deep runs it: programs are killed")
 	}
 	program := usagetest.Build(t, "recovery")
 	e2etest.NeedDocker(t)

@@ -162,7 +162,7 @@ func TestWhere(t *testing.T) {
 func newForeignProgram(t *testing.T) *foreignProgram {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it builds programs for other platforms")
+		t.Skip("scripts/test -deep runs it: it builds programs for other platforms")
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("not on this machine: only linux/amd64 runs programs of two platforms")

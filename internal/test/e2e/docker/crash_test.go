@@ -73,7 +73,7 @@ func gone(t *testing.T, pool string) {
 // a program that attaches, and the host is as it was found.
 func TestKilledContainers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: programs are killed")
+		t.Skip("scripts/test -deep runs it: programs are killed")
 	}
 	e2etest.NeedDocker(t)
 	t.Run("the lease lapses", func(t *testing.T) {
@@ -229,7 +229,7 @@ func (v victim) within(t *testing.T, h *e2etest.OwnHost, name string) (path stri
 // WithSecrets, since the pool's files do not have it, and the image of the first node, though the tag has moved.
 func TestNewNodesOfAnAttachedPool(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes four containers")
+		t.Skip("scripts/test -deep runs it: it makes four containers")
 	}
 	long(t)
 	e2etest.NeedDocker(t)

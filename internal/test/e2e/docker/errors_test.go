@@ -21,7 +21,7 @@ import (
 // nothing is left.
 func TestImageErrors(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts many containers")
+		t.Skip("scripts/test -deep runs it: it starts many containers")
 	}
 	e2etest.NeedDocker(t)
 	r := registrytest.Start(t)

@@ -49,7 +49,7 @@ func containersOf(t testing.TB, pool string) []string {
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it waits for several containers")
+		t.Skip("scripts/test -deep runs it: it waits for several containers")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestImageThatIsThere(t *testing.T) {
 // TestOneImageForAll moves a tag between two nodes: both have the image of the first one.
 func TestOneImageForAll(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it pulls images")
+		t.Skip("scripts/test -deep runs it: it pulls images")
 	}
 	e2etest.NeedDocker(t)
 	r := registrytest.Start(t)
@@ -266,7 +266,7 @@ func TestOneImageForAll(t *testing.T) {
 // TestHostsOfOneEngine has two hosts pull the same image at once, from one engine: it is removed with the last container.
 func TestHostsOfOneEngine(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it pulls images")
+		t.Skip("scripts/test -deep runs it: it pulls images")
 	}
 	long(t)
 	e2etest.NeedDocker(t)

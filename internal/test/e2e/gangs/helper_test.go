@@ -191,6 +191,6 @@ func note(dir, line string) error {
 func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes ten seconds")
+		t.Skip("scripts/test -deep runs it: it takes ten seconds")
 	}
 }

@@ -41,7 +41,7 @@ const matrixSeed = "GPUTRAIN_MATRIX_SEED"
 //   - A node's full disk does not affect a download, which only reads. Instead, the disk of this machine is full.
 func TestFaultMatrix(t *testing.T) {
 	if os.Getenv("GPUTRAIN_MATRIX") == "" {
-		t.Skip("scripts/test -long runs it: it takes some minutes. GPUTRAIN_MATRIX=1 runs it alone")
+		t.Skip("scripts/test -deep runs it: it takes some minutes. GPUTRAIN_MATRIX=1 runs it alone")
 	}
 	e2etest.NeedDocker(t)
 	tmp := t.TempDir()

@@ -58,7 +58,7 @@ var soakKinds = []func(id int, ran string, rng *rand.Rand) soaked{soakCommand, s
 // every attempt that was begun. Afterwards goroutines, memory and open files are as before.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes a minute")
+		t.Skip("scripts/test -deep runs it: it takes a minute")
 	}
 	total := int(number(t, soakTasks, 2000))
 	seed := number(t, soakSeed, uint64(time.Now().UnixNano()))

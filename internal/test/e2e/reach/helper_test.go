@@ -25,7 +25,7 @@ func onEach(t *testing.T, spec gputrain.Spec, test func(t *testing.T, pool *gput
 	t.Run("container", func(t *testing.T) {
 		e2etest.NeedDocker(t)
 		if testing.Short() {
-			t.Skip("scripts/test -long runs it: containers take seconds")
+			t.Skip("scripts/test -deep runs it: containers take seconds")
 		}
 		test(t, e2etest.OpenContainers(t, container.Config{}, spec))
 	})

@@ -47,7 +47,7 @@ func TestAuthorizedKeys(t *testing.T) {
 	t.Run("container", func(t *testing.T) {
 		e2etest.NeedDocker(t)
 		if testing.Short() {
-			t.Skip("scripts/test -long runs it: containers take seconds")
+			t.Skip("scripts/test -deep runs it: containers take seconds")
 		}
 		login(t, e2etest.OpenContainers(t, container.Config{}, spec))
 	})

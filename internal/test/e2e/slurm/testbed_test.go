@@ -46,7 +46,7 @@ func common(t testing.TB) *testbed { return bringUp(t) }
 func bringUp(t testing.TB, settings ...string) *testbed {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it needs a real cluster")
+		t.Skip("scripts/test -deep runs it: it needs a real cluster")
 	}
 	e2etest.NeedDocker(t)
 	testbeds.Lock()

@@ -50,7 +50,7 @@ func wheel(t *testing.T, name string) (dir string) {
 // printed.
 func TestPythonOfRequirements(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it makes an environment with pip")
+		t.Skip("scripts/test -deep runs it: it makes an environment with pip")
 	}
 	if err := exec.Command("python3", "-c", "import venv, ensurepip").Run(); err != nil {
 		if os.Getenv("GPUTRAIN_REQUIRE_PYTHON") != "" {

@@ -15,7 +15,7 @@ import (
 // Each node is a server that runs real shells.
 func Test500Nodes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: 2000 processes")
+		t.Skip("scripts/test -deep runs it: 2000 processes")
 	}
 	const nodes, tasks = 500, 5000
 	pool := openMany(t, nodes)
@@ -44,7 +44,7 @@ func Test500Nodes(t *testing.T) {
 // The same for functions, for which each node also runs a process of this program.
 func Test5000Calls(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: 32 processes of this program")
+		t.Skip("scripts/test -deep runs it: 32 processes of this program")
 	}
 	const nodes, calls = 32, 5000
 	pool := openMany(t, nodes)

@@ -93,7 +93,7 @@ func TestSteps(t *testing.T) {
 // A step file that is written while its task runs becomes an event while it runs.
 func TestStepFileOfARunningTask(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it takes ten seconds")
+		t.Skip("scripts/test -deep runs it: it takes ten seconds")
 	}
 	var events recorded
 	dir := t.TempDir()

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
+
+// modulePath begins the import path of each package of this module.
+const modulePath = "github.com/gputrain/gputrain"
 
 // An event is a line of go test -json.
 type event struct {
@@ -16,35 +21,97 @@ type event struct {
 	Elapsed                                                float64
 }
 
-// A report is printed while tests run.
+// A run is one run of go test.
+type run struct {
+	part string   // of the list; part of the key of what the run prints, as two parts can run one package at the same time
+	env  []string // NAME=VALUE
+	args []string // of go
+}
+
+// A report is printed while tests run. Its methods may be called concurrently.
 type report struct {
-	out     io.Writer
 	elapsed func() time.Duration
-	total   int  // number of packages; 0 if unknown
 	strict  bool // a test that skips because the machine lacks something counts as failed
 
+	mu           sync.Mutex
+	out          io.Writer
+	total        int // number of packages that are expected
 	done, failed int
 	lacking      int // number of such tests, if strict
 	passed       int // number of tests, not counting subtests
+	skips        int // number of tests and subtests that were skipped
 	output       map[string]*strings.Builder
 	failedTests  map[string][]string // of running packages, in the order in which they failed
 	skipped      map[string][]string // tests by reason
-	long         []skippedTest       // tests that only scripts/test -long runs
+	failures     []failure           // packages
+	flaky        []failure           // whose tests passed the second time
 }
 
-// A skippedTest is a test or subtest.
-type skippedTest struct{ pkg, name string }
+// A failure is a package that failed, and its tests that failed, without subtests.
+type failure struct {
+	run   run
+	pkg   string
+	tests []string
+}
 
-func newReport(out io.Writer, elapsed func() time.Duration, total int) *report {
+func newReport(out io.Writer, elapsed func() time.Duration) *report {
 	return &report{
-		out: out, elapsed: elapsed, total: total,
+		out: out, elapsed: elapsed,
 		output: map[string]*strings.Builder{}, failedTests: map[string][]string{}, skipped: map[string][]string{},
 	}
 }
 
-// add adds an event.
-func (r *report) add(e event) {
-	key := e.Package + " " + e.Test
+// say prints a line.
+func (r *report) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// A count is what a report has counted so far.
+type count struct{ passed, skipped int }
+
+func (r *report) counts() count {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return count{r.passed, r.skips}
+}
+
+// since returns in words what was counted since another count. Parts that run beside each other are counted in each.
+func (c count) since(before count) string {
+	return fmt.Sprintf("%d tests passed, %d skipped", c.passed-before.passed, c.skipped-before.skipped)
+}
+
+// takeFailures returns the packages that failed since the last call.
+func (r *report) takeFailures() []failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.failures
+	r.failures = nil
+	return all
+}
+
+// expect adds the packages with tests that the arguments of go test name to the number that the report expects.
+func (r *report) expect(args []string) {
+	named := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !isPackage(a) })
+	if len(named) == 0 {
+		return
+	}
+	out, err := exec.Command("go", append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}x{{end}}"}, named...)...).Output()
+	if err != nil {
+		return // go test says why
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total += strings.Count(string(out), "x")
+}
+
+// add adds an event. It returns false if it says that a package failed.
+func (r *report) add(of run, e event) (ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pkg := of.part + " " + e.Package
+	key := pkg + " " + e.Test
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -56,7 +123,8 @@ func (r *report) add(e event) {
 		}
 		b.WriteString(e.Output)
 	case e.Test == "":
-		r.packageEnds(e)
+		r.packageEnds(of, e)
+		return e.Action != "fail"
 	case e.Action == "pass":
 		if !strings.Contains(e.Test, "/") {
 			r.passed++
@@ -66,26 +134,27 @@ func (r *report) add(e event) {
 		why, name := reason(r.text(key)), short(e.Package)+" "+e.Test
 		if strings.HasPrefix(why, inapplicable) {
 			why = inapplicableChecks
-		} else if detail, is := strings.CutPrefix(why, waitsForLong); is {
-			why, name = longTests, name+" ("+detail+")"
-			r.long = append(r.long, skippedTest{e.Package, e.Test})
+		} else if detail, is := strings.CutPrefix(why, waitsForDeep); is {
+			why, name = deepTests, name+" ("+detail+")"
 		}
 		if r.strict && !isByDesign(why) {
 			r.lacking++
 		}
+		r.skips++
 		r.skipped[why] = append(r.skipped[why], name)
 		delete(r.output, key)
 	case e.Action == "fail":
-		r.failedTests[e.Package] = append(r.failedTests[e.Package], e.Test)
+		r.failedTests[pkg] = append(r.failedTests[pkg], e.Test)
 	}
+	return true
 }
 
-func (r *report) packageEnds(e event) {
+func (r *report) packageEnds(of run, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return
 	}
-	r.done++
-	own := r.text(e.Package + " ")
+	pkg := of.part + " " + e.Package
+	own := r.text(pkg + " ")
 	word := "ok"
 	switch {
 	case e.Action == "fail":
@@ -96,22 +165,41 @@ func (r *report) packageEnds(e event) {
 	case strings.Contains(own, "(cached)"):
 		word = "cached"
 	}
-	of := fmt.Sprint(r.done)
-	if r.total > 0 {
-		of = fmt.Sprintf("%d/%d", r.done, r.total)
-	}
 	if word != "-" {
-		fmt.Fprintf(r.out, "%6s %7s  %-6s %-44s %6.1fs\n", clock(r.elapsed()), of, word, short(e.Package), e.Elapsed)
+		r.done++
+		r.total = max(r.total, r.done)
+		fmt.Fprintf(r.out, "%6s %7s  %-9s %-6s %-40s %6.1fs\n", clock(r.elapsed()), fmt.Sprintf("%d/%d", r.done, r.total), of.part, word, short(e.Package), e.Elapsed)
 	}
 	if e.Action == "fail" {
-		r.printFailure(e.Package, own)
+		var tests []string
+		for _, t := range r.failedTests[pkg] {
+			if !strings.Contains(t, "/") {
+				tests = append(tests, t)
+			}
+		}
+		r.failures = append(r.failures, failure{of, e.Package, tests})
+		r.printFailure(pkg, own)
 	}
 	for key := range r.output {
-		if strings.HasPrefix(key, e.Package+" ") {
+		if strings.HasPrefix(key, pkg+" ") {
 			delete(r.output, key)
 		}
 	}
-	delete(r.failedTests, e.Package)
+	delete(r.failedTests, pkg)
+}
+
+// command reports how a command of a part ended that is not go test.
+func (r *report) command(p part, out []byte, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	word, text := "ok", strings.TrimSpace(string(out))
+	if err != nil {
+		word = "FAIL"
+		text = fmt.Sprintf("%s\n%v", text, err)
+	} else {
+		text = text[strings.LastIndexByte(text, '\n')+1:]
+	}
+	fmt.Fprintf(r.out, "%6s %7s  %-9s %-6s %s\n%s", clock(r.elapsed()), "", p.name, word, strings.Join(p.words, " "), indented(text))
 }
 
 // printFailure prints the output of the failed tests, and then the package's output outside of tests. It also prints
@@ -132,7 +220,7 @@ func (r *report) printFailure(pkg, own string) {
 	fmt.Fprint(r.out, indented(own))
 }
 
-// end prints the skipped tests, the most frequent reasons first.
+// end prints what was counted, the flaky tests, and the skipped tests, the most frequent reasons first.
 func (r *report) end() {
 	fmt.Fprintf(r.out, "\ntests passed: %d, in %d packages, in %s", r.passed, r.done-r.failed, clock(r.elapsed()))
 	if r.failed > 0 {
@@ -142,6 +230,9 @@ func (r *report) end() {
 		fmt.Fprintf(r.out, "; tests SKIPPED that must run, as %s is set: %d", strictVariable, r.lacking)
 	}
 	fmt.Fprintln(r.out)
+	for _, f := range r.flaky {
+		fmt.Fprintf(r.out, "FLAKY: failed, and passed the second time (its output is above): %s %s\n", short(f.pkg), strings.Join(f.tests, " "))
+	}
 	if len(r.skipped) == 0 {
 		return
 	}
@@ -178,7 +269,7 @@ func (r *report) text(key string) string {
 // The reasons under which the report lists skipped tests that share one.
 const (
 	inapplicableChecks = "checks of the conformance suite that do not apply to a provider: Harness.Without says why"
-	longTests          = "scripts/test -long runs them"
+	deepTests          = "scripts/test -deep runs them"
 )
 
 // strictVariable is the environment variable that makes a report strict.
@@ -188,7 +279,7 @@ const strictVariable = "GPUTRAIN_REQUIRE_ALL"
 // one container engine, no GPU, no account at a cloud, and nothing but Debian's packages.
 var byDesign = []string{
 	inapplicableChecks,
-	longTests,
+	deepTests,
 	"GPUTRAIN_LIVE does not set",
 	"moto is not installed",
 	"the Kubernetes testbed is not built here",
@@ -206,8 +297,8 @@ func isByDesign(why string) bool {
 // inapplicable begins the conformance suite's reason for skipping a check that does not apply to a provider.
 const inapplicable = "not for this provider: "
 
-// waitsForLong begins the reason for skipping a test that takes too long for every run.
-const waitsForLong = "scripts/test -long runs it: "
+// waitsForDeep begins the reason for skipping a test that takes too long for every run.
+const waitsForDeep = "scripts/test -deep runs it: "
 
 var (
 	logged  = regexp.MustCompile(`(?m)^ +[A-Za-z0-9_.-]+\.go:\d+: `)
@@ -226,11 +317,10 @@ func reason(output string) string {
 
 // short returns a package's path within this module.
 func short(pkg string) string {
-	const module = "github.com/gputrain/gputrain"
-	if pkg == module {
+	if pkg == modulePath {
 		return "."
 	}
-	return strings.TrimPrefix(pkg, module+"/")
+	return strings.TrimPrefix(pkg, modulePath+"/")
 }
 
 func clock(d time.Duration) string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +20,11 @@ const events = `{"Action":"start","Package":"github.com/gputrain/gputrain/a"}
 {"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestHost","Output":"        install openssh-server\n"}
 {"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestHost","Output":"--- SKIP: TestHost (0.00s)\n"}
 {"Action":"skip","Package":"github.com/gputrain/gputrain/a","Test":"TestHost","Elapsed":0}
-{"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestLong","Output":"    long_test.go:9: scripts/test -long runs it: an hour\n"}
+{"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestLong","Output":"    long_test.go:9: scripts/test -deep runs it: an hour\n"}
 {"Action":"skip","Package":"github.com/gputrain/gputrain/a","Test":"TestLong","Elapsed":0}
 {"Action":"output","Package":"github.com/gputrain/gputrain/a","Output":"ok  \tgithub.com/gputrain/gputrain/a\t1.2s\n"}
 {"Action":"pass","Package":"github.com/gputrain/gputrain/a","Elapsed":1.23}
-{"Action":"output","Package":"github.com/gputrain/gputrain/b","Test":"TestLong","Output":"    long_test.go:9: scripts/test -long runs it: an hour\n"}
+{"Action":"output","Package":"github.com/gputrain/gputrain/b","Test":"TestLong","Output":"    long_test.go:9: scripts/test -deep runs it: an hour\n"}
 {"Action":"skip","Package":"github.com/gputrain/gputrain/b","Test":"TestLong","Elapsed":0}
 {"Action":"output","Package":"github.com/gputrain/gputrain/b","Test":"TestTwo","Output":"    two_test.go:5: it broke\n"}
 {"Action":"fail","Package":"github.com/gputrain/gputrain/b","Test":"TestTwo","Elapsed":0}
@@ -43,23 +42,24 @@ not an event
 
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
-	r := newReport(&out, func() time.Duration { return 75 * time.Second }, 5)
-	read(strings.NewReader(events), r)
+	r := newReport(&out, func() time.Duration { return 75 * time.Second })
+	r.total = 4
+	read(strings.NewReader(events), r, run{part: "own"})
 	r.end()
-	const want = `  1:15     1/5  ok     a                                               1.2s
-  1:15     2/5  FAIL   b                                               2.0s
+	const want = `  1:15     1/4  own       ok     a                                           1.2s
+  1:15     2/4  own       FAIL   b                                           2.0s
             two_test.go:5: it broke
         FAIL
-  1:15     3/5  FAIL   c                                               2.0s
+  1:15     3/4  own       FAIL   c                                           2.0s
         panic: the reactor
 d.go:1:1: syntax error
-  1:15     4/5  FAIL   d                                               0.0s
+  1:15     4/4  own       FAIL   d                                           0.0s
         FAIL	github.com/gputrain/gputrain/d [build failed]
 not an event
 
-tests passed: 1, in 2 packages, in 1:15; packages FAILED: 3
+tests passed: 1, in 1 packages, in 1:15; packages FAILED: 3
 skipped:
-  2 tests: scripts/test -long runs them
+  2 tests: scripts/test -deep runs them
       a TestLong (an hour), b TestLong (an hour)
   1 test: no sshd: install openssh-server
       a TestHost
@@ -76,24 +76,12 @@ skipped:
 func TestStrictReport(t *testing.T) {
 	for strict, lacking := range map[bool]int{false: 0, true: 1} {
 		var out bytes.Buffer
-		r := newReport(&out, func() time.Duration { return 0 }, 0)
+		r := newReport(&out, func() time.Duration { return 0 })
 		r.strict = strict
-		read(strings.NewReader(events), r)
+		read(strings.NewReader(events), r, run{part: "own"})
 		r.end()
 		if r.lacking != lacking || strings.Contains(out.String(), strictVariable) != strict {
 			t.Errorf("strict %v: %d tests are lacking, want %d:\n%s", strict, r.lacking, lacking, out.String())
 		}
-	}
-}
-
-// A package's pattern selects the tests that wait for -long, and none that skip for another reason.
-func TestPatterns(t *testing.T) {
-	r := newReport(io.Discard, func() time.Duration { return 0 }, 0)
-	read(strings.NewReader(events+`{"Action":"output","Package":"github.com/gputrain/gputrain/a","Test":"TestParts/a+b","Output":"    long_test.go:9: scripts/test -long runs it: an hour\n"}
-{"Action":"skip","Package":"github.com/gputrain/gputrain/a","Test":"TestParts/a+b","Elapsed":0}
-`), r)
-	const want = "github.com/gputrain/gputrain/a\x00^TestLong$|^TestParts$/^a\\+b$\x00github.com/gputrain/gputrain/b\x00^TestLong$\x00"
-	if got := string(patterns(r.long)); got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

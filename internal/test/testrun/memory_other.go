@@ -1,0 +1,5 @@
+//go:build !linux
+
+package main
+
+func inMemory() (env []string, clean func()) { return nil, func() {} }
