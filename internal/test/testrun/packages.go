@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,6 +156,10 @@ func (m *module) expand(word string) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("lists.txt: %s stands for nothing", word)
 	}
+	rank := func(arg string) int {
+		return slices.IndexFunc(m.lists.first, func(folder string) bool { return argument(folder) == arg })
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(uint(rank(a)), uint(rank(b))) }) // -1 is last
 	return all, nil
 }
 

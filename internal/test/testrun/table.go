@@ -29,12 +29,14 @@ type lists struct {
 	parts      []part
 	slow       []slow
 	pool, sdks []string // folders
+	first      []string // folders
 	many       []string // tests
 }
 
 // readLists reads the text of lists.txt.
 func readLists(text string) (l lists, err error) {
 	section := ""
+	names := map[string]*[]string{"[first]": &l.first, "[pool]": &l.pool, "[sdks]": &l.sdks, "[many]": &l.many}
 	for n, line := range strings.Split(text, "\n") {
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
 			continue
@@ -57,12 +59,8 @@ func readLists(text string) (l lists, err error) {
 			l.parts = append(l.parts, p)
 		case section == "[processes]" && len(fields) == 2:
 			l.slow = append(l.slow, slow{fields[0], fields[1]})
-		case section == "[pool]" && len(fields) == 1:
-			l.pool = append(l.pool, fields[0])
-		case section == "[sdks]" && len(fields) == 1:
-			l.sdks = append(l.sdks, fields[0])
-		case section == "[many]" && len(fields) == 1:
-			l.many = append(l.many, fields[0])
+		case names[section] != nil && len(fields) == 1:
+			*names[section] = append(*names[section], fields[0])
 		default:
 			return l, fmt.Errorf("lists.txt:%d: not a line of %s: %q", n+1, section, line)
 		}

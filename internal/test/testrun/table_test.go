@@ -42,7 +42,7 @@ func TestLists(t *testing.T) {
 	for _, s := range l.slow {
 		exists(s.folder, s.smoke+"(")
 	}
-	for _, folder := range slices.Concat(l.pool, l.sdks) {
+	for _, folder := range slices.Concat(l.first, l.pool, l.sdks) {
 		exists(folder, "")
 	}
 	names := regexp.MustCompile(`Test\w+`)
