@@ -1,5 +1,3 @@
-//go:build linux
-
 // Hog runs a command on a machine that is made busy: processes take its processors, and processes of the command are stopped
 // for seconds at random. It is for tests, which must bear both.
 //
