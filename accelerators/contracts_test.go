@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/internal/test/apifacts"
 )
 
 // A place finds the names of devices in a cloud's contracts: the values of
@@ -41,7 +41,7 @@ var places = map[string]place{
 
 // ParseFrom knows every name in the contracts, or cloudNames has it as refused.
 func TestContracts(t *testing.T) {
-	dir := fakecloud.Contracts(t)
+	dir := apifacts.Contracts(t)
 	for cloud, p := range places {
 		t.Run(cloud, func(t *testing.T) {
 			names := map[string]bool{}

@@ -187,9 +187,9 @@ func startFake(t testing.TB) *fake {
 		pageSize: 100, linger: 30 * time.Millisecond, used: map[string]bool{}, quotas: map[string]float64{}, reserved: map[string]fakeReservation{},
 	}
 	// The SDK's request snapshots have this parameter, which the model is too old for.
-	f.contract = fakecloud.EC2(t, "aws/ec2-2016-11-15.trimmed.json", "TerminateInstances.SkipOsShutdown")
+	f.contract = fakecloud.EC2(t, "testdata/api.json", "TerminateInstances.SkipOsShutdown", "DeregisterImage.DeleteAssociatedSnapshots")
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{f.contract, fakecloud.EC2(t, "./testdata/ec2-images.json", "DeregisterImage.DeleteAssociatedSnapshots"), fakecloud.Unchecked(opOther, opAddress)},
+		Contracts:    []fakecloud.Contract{f.contract, fakecloud.Unchecked(opOther, opAddress)},
 		Authorized:   fakecloud.SigV4(testKeyID, testSecret),
 		Public:       []string{opAddress},
 		Unauthorized: fakecloud.EC2Error(401, "AuthFailure", "AWS was not able to validate the provided access credentials"),

@@ -82,7 +82,7 @@ func newColabVM(t *testing.T) *colabVM {
 
 	shadow := filepath.Join(dir, "shadow")
 	must(t, os.WriteFile(shadow, []byte("root:*:19000:0:99999:7:::\n"), 0o600))
-	agent := fakecloud.Start(t, fakecloud.Config{Contracts: []fakecloud.Contract{fakecloud.OpenAPI(t, "colab/ngrok-agent.derived.yaml")}})
+	agent := fakecloud.Start(t, fakecloud.Config{Contracts: []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")}})
 	agent.Handle("GET /api/tunnels", func(*fakecloud.Call) fakecloud.Answer {
 		return fakecloud.Reply(200, map[string]any{"tunnels": v.open(), "uri": "/api/tunnels"})
 	})
@@ -248,7 +248,7 @@ func (c *cellRun) until(start string) string {
 func (c *cellRun) endpoint() colab.Endpoint {
 	c.t.Helper()
 	document := []byte(c.until("{"))
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(fakecloud.Contracts(c.t), "colab", "endpoint.schema.json"))
+	schema, err := jsonschema.NewCompiler().Compile("testdata/endpoint.schema.json")
 	must(c.t, err)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	must(c.t, err)

@@ -128,7 +128,7 @@ func startFake(t testing.TB) *fake {
 		stockout: []row{{"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": "The zone does not have enough resources available to fulfill the request."}},
 	}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.Discovery(t, "gcp/gce-compute-v1.trimmed.json"), fakecloud.Discovery(t, "./testdata/images.json"), fakecloud.Unchecked(opSKUs, opToken)},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json"), fakecloud.Unchecked(opSKUs, opToken)},
 		Authorized:   func(c *fakecloud.Call) bool { return f.allowed(c) },
 		Public:       []string{opToken},
 		Unauthorized: fakecloud.GoogleError(401, "authError", "Request had invalid authentication credentials."),

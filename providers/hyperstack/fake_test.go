@@ -16,29 +16,29 @@ import (
 
 // The operations, with the contract's names.
 const (
-	opMe         = "GET /auth/me"
-	opCredit     = "GET /billing/user-credit/credit"
-	opPrices     = "GET /pricebook"
-	opFlavors    = "GET /core/flavors"
-	opStocks     = "GET /core/stocks"
-	opImages     = "GET /core/images"
-	opEnvs       = "GET /core/environments"
-	opAddEnv     = "POST /core/environments"
-	opDelEnv     = "DELETE /core/environments/{id}"
-	opSubnet     = "GET /core/environments/{id}/vm-quota"
-	opKeys       = "GET /core/keypairs"
-	opAddKey     = "POST /core/keypairs"
-	opDelKey     = "DELETE /core/keypair/{id}"
-	opMachines   = "GET /core/virtual-machines"
-	opCreate     = "POST /core/virtual-machines"
-	opMachine    = "GET /core/virtual-machines/{vm_id}"
-	opDelete     = "DELETE /core/virtual-machines/{vm_id}"
-	opLabel      = "PUT /core/virtual-machines/{vm_id}/label"
-	opSnapshots  = "GET /core/snapshots"
-	opSnapshot   = "POST /core/virtual-machines/{vm_id}/snapshots"
-	opMakeImage  = "POST /core/snapshots/{snapshot_id}/image"
-	opDelSnap    = "DELETE /core/snapshots/{id}"
-	opEvents     = "GET /core/virtual-machines/{vm_id}/events"
+	opMe         = "GET /v1/auth/me"
+	opCredit     = "GET /v1/billing/user-credit/credit"
+	opPrices     = "GET /v1/pricebook"
+	opFlavors    = "GET /v1/core/flavors"
+	opStocks     = "GET /v1/core/stocks"
+	opImages     = "GET /v1/core/images"
+	opEnvs       = "GET /v1/core/environments"
+	opAddEnv     = "POST /v1/core/environments"
+	opDelEnv     = "DELETE /v1/core/environments/{id}"
+	opSubnet     = "GET /v1/core/environments/{id}/vm-quota"
+	opKeys       = "GET /v1/core/keypairs"
+	opAddKey     = "POST /v1/core/keypairs"
+	opDelKey     = "DELETE /v1/core/keypair/{id}"
+	opMachines   = "GET /v1/core/virtual-machines"
+	opCreate     = "POST /v1/core/virtual-machines"
+	opMachine    = "GET /v1/core/virtual-machines/{vm_id}"
+	opDelete     = "DELETE /v1/core/virtual-machines/{vm_id}"
+	opLabel      = "PUT /v1/core/virtual-machines/{vm_id}/label"
+	opSnapshots  = "GET /v1/core/snapshots"
+	opSnapshot   = "POST /v1/core/virtual-machines/{vm_id}/snapshots"
+	opMakeImage  = "POST /v1/core/snapshots/{snapshot_id}/image"
+	opDelSnap    = "DELETE /v1/core/snapshots/{id}"
+	opEvents     = "GET /v1/core/virtual-machines/{vm_id}/events"
 	testKey      = "hs-0123456789abcdef"
 	newestUbuntu = "Ubuntu Server 24.04 LTS R570 CUDA 12.8 with Docker"
 )
@@ -94,7 +94,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, status: "ACTIVE", credit: 120.5, cidr: "10.0.0.0/16", lastID: 900, mostPageSize: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "hyperstack/hyperstack-v1.lifecycle.derived.openapi.json"), fakecloud.OpenAPI(t, "./testdata/snapshots.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.KeyHeader("api_key", testKey),
 		Unauthorized: fakecloud.Reply(401, row{"status": false, "message": "Unauthorized", "error_reason": "unauthorized"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {

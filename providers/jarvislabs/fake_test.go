@@ -70,7 +70,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, address: fakecloud.OwnAddress(t), currency: "USD", wallet: 12.25, status: "Running", lastID: 123456}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "jarvislabs/jarvislabs-lifecycle.derived.yaml")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: fakecloud.Reply(401, row{"message": "Invalid token"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {

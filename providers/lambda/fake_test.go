@@ -57,7 +57,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, items: map[string]row{}, lastID: 0x1000}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "lambda/lambda-lifecycle-3.0.derived.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "global/invalid-api-key", "API key was invalid, expired, or deleted."),
 		Refused: func(status int, complaint string) fakecloud.Answer {

@@ -15,15 +15,15 @@ import (
 
 // The operations, with the contract's names.
 const (
-	opValidate  = "POST /account/token/validation"
-	opInventory = "GET /gpu-inventory"
-	opKeys      = "GET /ssh-keys"
-	opAddKey    = "POST /ssh-keys"
-	opDelKey    = "DELETE /ssh-keys/{id}"
-	opLaunch    = "POST /instance/launch"
-	opTerminate = "POST /instance/terminate"
-	opList      = "GET /instance"
-	opShow      = "GET /instance/{uuid}"
+	opValidate  = "POST /api/v1/account/token/validation"
+	opInventory = "GET /api/v1/gpu-inventory"
+	opKeys      = "GET /api/v1/ssh-keys"
+	opAddKey    = "POST /api/v1/ssh-keys"
+	opDelKey    = "DELETE /api/v1/ssh-keys/{id}"
+	opLaunch    = "POST /api/v1/instance/launch"
+	opTerminate = "POST /api/v1/instance/terminate"
+	opList      = "GET /api/v1/instance"
+	opShow      = "GET /api/v1/instance/{uuid}"
 )
 
 const (
@@ -62,7 +62,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, inventory: map[string]row{}, lastID: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "massedcompute/massedcompute-vm-1.0.0.repaired.yaml")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "Invalid Token"),
 		Refused:      failure,

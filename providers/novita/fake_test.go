@@ -14,12 +14,12 @@ const (
 	testKey      = "sk_novita_TESTKEY0123456789"
 	testPassword = "Xy12abcd-of-a-node"
 
-	opClusters = "GET /clusters"
-	opProducts = "GET /products"
-	opCreate   = "POST /gpu/instance/create"
-	opInstance = "GET /gpu/instance"
-	opList     = "GET /gpu/instances"
-	opEnd      = "POST /gpu/instance/delete"
+	opClusters = "GET /gpu-instance/openapi/v1/clusters"
+	opProducts = "GET /gpu-instance/openapi/v1/products"
+	opCreate   = "POST /gpu-instance/openapi/v1/gpu/instance/create"
+	opInstance = "GET /gpu-instance/openapi/v1/gpu/instance"
+	opList     = "GET /gpu-instance/openapi/v1/gpu/instances"
+	opEnd      = "POST /gpu-instance/openapi/v1/gpu/instance/delete"
 	opBalance  = "GET /openapi/v1/billing/balance/detail"
 
 	base = "/gpu-instance/openapi/v1"
@@ -61,7 +61,7 @@ type fakeInstance struct {
 func startFake(t *testing.T) *fake {
 	f := &fake{t: t, room: -1, usd: 100}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "novita/novita-v1-lifecycle.derived.yaml"), fakecloud.Unchecked(opBalance)},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json"), fakecloud.Unchecked(opBalance)},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "UNAUTHORIZED", "invalid api key"),
 		Refused:      func(status int, complaint string) fakecloud.Answer { return failure(400, "VALIDATOR_PARAM", complaint) },

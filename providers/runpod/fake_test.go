@@ -67,8 +67,8 @@ func startFake(t *testing.T) *fake {
 	f := &fake{t: t, room: -1, pageSize: 1000, balance: 100, registries: []object{{"id": "reg1", "name": "Docker Hub"}}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
 		Contracts: []fakecloud.Contract{
-			fakecloud.OpenAPI(t, "runpod/rest-v2.lifecycle.derived.openapi.json"),
-			fakecloud.GraphQL(t, "runpod/graphql.lifecycle.derived.graphql", "/graphql"),
+			fakecloud.OpenAPI(t, "testdata/api.json"),
+			fakecloud.GraphQL(t, "testdata/api.graphql", "/graphql"),
 		},
 		Authorized:   f.authorized,
 		Unauthorized: problemAnswer(401, "missing bearer token"),

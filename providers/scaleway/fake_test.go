@@ -84,7 +84,7 @@ type fakeServer struct {
 func startFake(t *testing.T) *fake {
 	f := &fake{t: t, room: -1, quota: -1, pageSize: 2, letGo: 1, stocked: []string{testZone}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "scaleway/scaleway.lifecycle.derived.openapi.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.KeyHeader("X-Auth-Token", testKey),
 		Public:       []string{opProducts, opStock},
 		Unauthorized: failure(401, "denied_authentication", "authentication is denied", row{"method": "api_key", "reason": "invalid_argument"}),

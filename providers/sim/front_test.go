@@ -46,7 +46,13 @@ type frontContract struct{}
 func (frontContract) Find(c *fakecloud.Call) error {
 	return json.Unmarshal(c.Body, &struct{ Op *string }{&c.Op})
 }
-func (frontContract) Has(string) bool             { return true }
+func (frontContract) Operations() []string {
+	var all []string
+	for op := range frontOps() {
+		all = append(all, string(op))
+	}
+	return all
+}
 func (frontContract) Check(*fakecloud.Call) error { return nil }
 func (frontContract) Encode(_ *fakecloud.Call, a fakecloud.Answer) (fakecloud.Answer, error) {
 	return a, nil

@@ -17,13 +17,13 @@ func TestMain(m *testing.M) { cloudtest.Main(m) }
 
 // The operations, with the contract's names.
 const (
-	opAuth      = "POST /auth/test"
-	opLocations = "GET /locations"
-	opHosts     = "GET /hostnodes"
-	opCreate    = "POST /instances"
-	opList      = "GET /instances"
-	opGet       = "GET /instances/{id}"
-	opDelete    = "DELETE /instances/{id}"
+	opAuth      = "POST /api/v2/auth/test"
+	opLocations = "GET /api/v2/locations"
+	opHosts     = "GET /api/v2/hostnodes"
+	opCreate    = "POST /api/v2/instances"
+	opList      = "GET /api/v2/instances"
+	opGet       = "GET /api/v2/instances/{id}"
+	opDelete    = "DELETE /api/v2/instances/{id}"
 	opBalance   = "POST /api/v0/billing/balance"
 )
 
@@ -76,7 +76,7 @@ func startFake(t testing.TB) *fake {
 		place("loc-home", "Somewhere", "Ohio", "USA", 0, stockRow("geforcertx4090-pcie-24gb", 1, 0.2)),
 	}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "tensordock/tensordock-v2.lifecycle.derived.openapi.yaml", anyShape), fakecloud.OpenAPI(t, "tensordock/third-party/tensordock-v0-marketplace-openapi.yml")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testToken),
 		Public:       []string{opLocations, opBalance}, // the handler of the latter looks at its form
 		Unauthorized: fakecloud.Reply(401, row{"error": "Unauthorized"}),
@@ -92,14 +92,6 @@ func startFake(t testing.TB) *fake {
 		f.Handle(op, h)
 	}
 	return f
-}
-
-// anyShape corrects the description: it allows exactly one of two shapes, and an instance with
-// attributes has both.
-func anyShape(doc map[string]any) {
-	in := doc["components"].(row)["schemas"].(row)["InstanceAny"].(row)
-	in["anyOf"] = in["oneOf"]
-	delete(in, "oneOf")
 }
 
 func (f *fake) config() Config {

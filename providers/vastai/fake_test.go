@@ -10,13 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 )
 
-// The operations, with the contracts' names.
+// The operations, with the description's names.
 const (
 	opSearch  = "POST /api/v0/bundles/"
 	opCreate  = "PUT /api/v0/asks/{id}/"
@@ -90,7 +89,7 @@ func startFake(t testing.TB, rows ...row) *fake {
 	t.Helper()
 	f := &fake{t: t, credit: 25, status: "running", keyField: "public_key", lastID: 12345678}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    contracts(t),
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   allowed,
 		Unauthorized: fakecloud.Reply(401, row{"success": false, "error": "auth_error", "msg": "Invalid user key"}),
 		Refused: func(status int, complaint string) fakecloud.Answer {
@@ -115,25 +114,6 @@ func startFake(t testing.TB, rows ...row) *fake {
 		f.Handle(op, h)
 	}
 	return f
-}
-
-var described struct {
-	sync.Mutex
-	contracts []fakecloud.Contract
-}
-
-// contracts returns the API's descriptions. They are large, and read only once.
-func contracts(t testing.TB) []fakecloud.Contract {
-	t.Helper()
-	described.Lock()
-	defer described.Unlock()
-	if described.contracts == nil {
-		described.contracts = []fakecloud.Contract{
-			fakecloud.OpenAPI(t, "vastai/vast.lifecycle.derived.openapi.yaml"),
-			fakecloud.OpenAPI(t, "vastai/vast.openapi.yaml", fakecloud.TrailingSlash), // only this one describes the removal of keys
-		}
-	}
-	return described.contracts
 }
 
 // allowed accepts the account's key, and an instance's own key for its own removal.

@@ -98,7 +98,7 @@ func startFake(t testing.TB) *fake {
 		true:  {{"location_code": "FIN-01", "availabilities": all[:1]}},
 	}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "verda/verda-v1.lifecycle.derived.openapi.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testToken),
 		Public:       []string{opToken},
 		Unauthorized: failure(401, "unauthorized_request", "Invalid access token"),

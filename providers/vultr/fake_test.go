@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,29 +18,29 @@ import (
 
 // The operations, with the contract's names.
 const (
-	opAccount = "GET /account"
-	opRegions = "GET /regions"
-	opPlans   = "GET /plans"
-	opServers = "GET /plans-metal"
-	opStock   = "GET /regions/{region-id}/availability"
+	opAccount = "GET /v2/account"
+	opRegions = "GET /v2/regions"
+	opPlans   = "GET /v2/plans"
+	opServers = "GET /v2/plans-metal"
+	opStock   = "GET /v2/regions/{region-id}/availability"
 
-	opSnapshots    = "GET /snapshots"
-	opSnapshot     = "GET /snapshots/{snapshot-id}"
-	opMakeSnapshot = "POST /snapshots"
-	opDescribe     = "PUT /snapshots/{snapshot-id}"
-	opDelSnapshot  = "DELETE /snapshots/{snapshot-id}"
+	opSnapshots    = "GET /v2/snapshots"
+	opSnapshot     = "GET /v2/snapshots/{snapshot-id}"
+	opMakeSnapshot = "POST /v2/snapshots"
+	opDescribe     = "PUT /v2/snapshots/{snapshot-id}"
+	opDelSnapshot  = "DELETE /v2/snapshots/{snapshot-id}"
 
-	opCreate = "POST /instances"
-	opList   = "GET /instances"
-	opShow   = "GET /instances/{instance-id}"
-	opChange = "PATCH /instances/{instance-id}"
-	opEnd    = "DELETE /instances/{instance-id}"
+	opCreate = "POST /v2/instances"
+	opList   = "GET /v2/instances"
+	opShow   = "GET /v2/instances/{instance-id}"
+	opChange = "PATCH /v2/instances/{instance-id}"
+	opEnd    = "DELETE /v2/instances/{instance-id}"
 
-	opMetalCreate = "POST /bare-metals"
-	opMetalList   = "GET /bare-metals"
-	opMetalShow   = "GET /bare-metals/{baremetal-id}"
-	opMetalChange = "PATCH /bare-metals/{baremetal-id}"
-	opMetalEnd    = "DELETE /bare-metals/{baremetal-id}"
+	opMetalCreate = "POST /v2/bare-metals"
+	opMetalList   = "GET /v2/bare-metals"
+	opMetalShow   = "GET /v2/bare-metals/{baremetal-id}"
+	opMetalChange = "PATCH /v2/bare-metals/{baremetal-id}"
+	opMetalEnd    = "DELETE /v2/bare-metals/{baremetal-id}"
 )
 
 const (
@@ -87,7 +86,7 @@ func startFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{t: t, owes: -50, status: "active", pageSize: 2, sold: map[string]bool{}, plans: map[Mode][]row{Cloud: cloudPlans(), BareMetal: metalPlans()}}
 	f.Server = fakecloud.Start(t, fakecloud.Config{
-		Contracts:    []fakecloud.Contract{contract(t), fakecloud.OpenAPI(t, "./testdata/snapshots.json")},
+		Contracts:    []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 		Authorized:   fakecloud.Bearer(testKey),
 		Unauthorized: failure(401, "Invalid API token."),
 		Refused:      failure,
@@ -122,32 +121,6 @@ func startFake(t testing.TB) *fake {
 		f.Handle(ops[5], func(c *fakecloud.Call) fakecloud.Answer { return f.destroy(c, mode) })
 	}
 	return f
-}
-
-// contract returns the API's description, which is read only once.
-func contract(t testing.TB) fakecloud.Contract {
-	t.Helper()
-	described.Lock()
-	defer described.Unlock()
-	if described.contract == nil {
-		described.contract = fakecloud.OpenAPI(t, "vultr/vultr-v2.lifecycle.derived.openapi.json", renamed)
-	}
-	return described.contract
-}
-
-// renamed gives the list of bare-metal plans the service's name.
-func renamed(doc map[string]any) {
-	at := doc
-	for _, key := range []string{"paths", "/plans-metal", "get", "responses", "200", "content", "application/json", "schema", "properties"} {
-		at = at[key].(map[string]any)
-	}
-	at["plans_metal"] = at["plans"]
-	delete(at, "plans")
-}
-
-var described struct {
-	sync.Mutex
-	contract fakecloud.Contract
 }
 
 func (f *fake) config() Config {

@@ -11,8 +11,8 @@ import (
 type Contract interface {
 	// Find finds the operation of a call, and sets Op and Vars.
 	Find(c *Call) error
-	// Has reports whether the API has an operation.
-	Has(op string) bool
+	// Operations returns the names of the API's operations.
+	Operations() []string
 	// Check reports what the contract does not allow in a request, and sets Input. Find must have succeeded before.
 	Check(c *Call) error
 	// Encode returns the answer to send, with its Body as []byte, or reports what the contract does not allow in it.

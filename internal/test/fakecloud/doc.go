@@ -1,15 +1,16 @@
 // Package fakecloud is a kit for fakes of clouds' APIs.
 //
-// A fake is a [Server] with handlers for an API's operations. The vendor's own description decides what a request and
-// an answer may contain, as a [Contract] read from ../shared/contracts: [OpenAPI], [Discovery] (Google), [EC2] (AWS) or
-// [GraphQL]. A misspelt field in a request fails the test, and so does an invented field in a handler's answer. Parts
-// of the service that the description lacks are allowed by name: [AllowFields], [Undescribed], [Unchecked].
+// A fake is a [Server] with handlers for an API's operations. The facts of the vendor's description decide what a request
+// and an answer may contain, as a [Contract] read from the provider's testdata/api.json: [OpenAPI] (Google's too), [EC2]
+// (AWS) or [GraphQL]. Package apifacts writes that file, and compares it with the vendor's. A misspelt field in a request
+// fails the test, and so does an invented field in a handler's answer, or an operation without a handler. Parts of the
+// service that the description lacks are allowed by name: [Undescribed], [Unchecked].
 //
 // A fake keeps its state in a [Store], injects [Fault]s, and boots a [Machine] for every instance: a real SSH server
 // with real processes, so that a test goes from opening a pool to a command's output.
 //
 //	api := fakecloud.Start(t, fakecloud.Config{
-//		Contracts:  []fakecloud.Contract{fakecloud.OpenAPI(t, "lambda/lambda-lifecycle-3.0.derived.json")},
+//		Contracts:  []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/api.json")},
 //		Authorized: fakecloud.Bearer("sk-test"),
 //	})
 //	type server struct {

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// EC2 reads an API model of the AWS SDKs with EC2's query protocol from a file of the contracts. Its operations are
+// EC2 reads the facts of an API with EC2's query protocol from a file, which package apifacts describes. Its operations are
 // named by their actions: "RunInstances". Input has the members under their SDK names: ImageId.
 //
 // beyond lists keys that the service accepts but that are newer than the model, by action:
@@ -65,7 +65,7 @@ type shapeRef struct {
 	QueryName    string `json:"queryName"`
 }
 
-func (e *ec2) Has(op string) bool { _, ok := e.model.Operations[op]; return ok }
+func (e *ec2) Operations() []string { return keys(e.model.Operations) }
 
 func (e *ec2) Find(c *Call) error {
 	if c.Method != "POST" || c.Path != "/" {
@@ -76,7 +76,7 @@ func (e *ec2) Find(c *Call) error {
 		return fmt.Errorf("the form: %w", err)
 	}
 	c.Op = form.Get("Action")
-	if !e.Has(c.Op) {
+	if _, ok := e.model.Operations[c.Op]; !ok {
 		return fmt.Errorf("unknown Action %q", c.Op)
 	}
 	return nil

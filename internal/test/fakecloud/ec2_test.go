@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-const ec2File = "aws/ec2-2016-11-15.trimmed.json"
+const ec2File = "../../../providers/aws/testdata/api.json"
 
 func TestEC2Requests(t *testing.T) {
 	form := func(action, rest string) trial {

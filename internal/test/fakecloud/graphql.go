@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/vektah/gqlparser/v2"
@@ -11,7 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator"
 )
 
-// GraphQL reads a GraphQL schema from a file of the contracts. The API is called by POST at path. The name of an
+// GraphQL reads a GraphQL schema from a file, which package apifacts describes. The API is called by POST at path. The name of an
 // operation is the only field of its query or mutation: "podTerminate". Input has that field's arguments, with
 // variables filled in.
 func GraphQL(t testing.TB, file, path string) Contract {
@@ -28,9 +29,19 @@ type graphQL struct {
 	schema *ast.Schema
 }
 
-func (g *graphQL) Has(op string) bool {
-	return g.schema.Query != nil && g.schema.Query.Fields.ForName(op) != nil ||
-		g.schema.Mutation != nil && g.schema.Mutation.Fields.ForName(op) != nil
+func (g *graphQL) Operations() []string {
+	var all []string
+	for _, root := range []*ast.Definition{g.schema.Query, g.schema.Mutation} {
+		if root == nil {
+			continue
+		}
+		for _, f := range root.Fields {
+			if !strings.HasPrefix(f.Name, "__") { // the schema's own
+				all = append(all, f.Name)
+			}
+		}
+	}
+	return all
 }
 
 func (g *graphQL) Find(c *Call) error {

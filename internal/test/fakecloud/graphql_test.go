@@ -12,15 +12,13 @@ func gql(query string, variables any) string {
 
 const podQuery = `query($id:String!){pod(input:{podId:$id}){id name status:desiredStatus runtime{ports{ip privatePort}}}}`
 
-func runpod(t *testing.T) Contract {
-	return GraphQL(t, "runpod/graphql.lifecycle.derived.graphql", "/graphql")
-}
+func pods(t *testing.T) Contract { return GraphQL(t, "testdata/pods.graphql", "/graphql") }
 
 func TestGraphQLRequests(t *testing.T) {
 	type vars = map[string]any
 	rent := `mutation($in:PodRentInterruptableInput!){podRentInterruptable(input:$in){id costPerHr}}`
 	in := vars{"name": "n", "imageName": "i", "gpuTypeId": "g", "gpuCount": 1, "bidPerGpu": 0.2}
-	try(t, runpod(t), []trial{
+	try(t, pods(t), []trial{
 		{"good query", "POST", "/graphql", gql(podQuery, vars{"id": "p1"}), ""},
 		{"good mutation", "POST", "/graphql", gql(rent, vars{"in": in}), ""},
 		{"unknown field", "POST", "/graphql", gql(`{myself{id balance}}`, nil), "balance"},
@@ -43,7 +41,7 @@ func TestGraphQLAnswers(t *testing.T) {
 		complaint string
 	}
 	type object = map[string]any
-	g := runpod(t)
+	g := pods(t)
 	request := trial{method: "POST", path: "/graphql", body: gql(podQuery, object{"id": "p1"})}
 	pod := object{"id": "p1", "name": "n", "desiredStatus": "RUNNING", "gpuCount": 1, "runtime": object{"ports": []any{object{"ip": "127.0.0.1", "privatePort": 22}}}}
 	answers(t, g, request, map[string]tr{

@@ -21,15 +21,12 @@ type server struct {
 	machine *fakecloud.Machine
 }
 
-// startLambda starts a small fake of Lambda's cloud with launch and list.
-func startLambda(t *testing.T, authorizedKey string) *fakecloud.Server {
+// startCloud starts a small fake of a cloud with launch and list.
+func startCloud(t *testing.T, authorizedKey string) *fakecloud.Server {
 	api := fakecloud.Start(t, fakecloud.Config{
-		Contracts:  []fakecloud.Contract{fakecloud.OpenAPI(t, "lambda/lambda-lifecycle-3.0.derived.json")},
+		Contracts:  []fakecloud.Contract{fakecloud.OpenAPI(t, "testdata/servers.json")},
 		Authorized: fakecloud.Bearer("sk-test"),
 	})
-	var sample struct{ Data map[string]any }
-	fakecloud.ReadSample(t, "lambda/samples/instance_get.json", &sample)
-
 	servers := fakecloud.NewStore[server](api)
 	api.Handle(launch, func(c *fakecloud.Call) fakecloud.Answer {
 		s := server{
@@ -42,12 +39,7 @@ func startLambda(t *testing.T, authorizedKey string) *fakecloud.Server {
 	api.Handle("GET /api/v1/instances", func(c *fakecloud.Call) fakecloud.Answer {
 		list := []any{}
 		for _, s := range servers.All(c) {
-			one := map[string]any{}
-			for k, v := range sample.Data {
-				one[k] = v
-			}
-			one["id"], one["ip"], one["status"] = s.id, s.machine.PublicIP, "active"
-			list = append(list, one)
+			list = append(list, map[string]any{"id": s.id, "ip": s.machine.PublicIP, "status": "active"})
 		}
 		return fakecloud.Reply(200, map[string]any{"data": list})
 	})
@@ -64,7 +56,7 @@ func TestFakeOfACloud(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := startLambda(t, string(xssh.MarshalAuthorizedKey(key.PublicKey())))
+	api := startCloud(t, string(xssh.MarshalAuthorizedKey(key.PublicKey())))
 	lost := api.Inject(fakecloud.Fault{Op: launch, After: true, Cut: true})
 
 	body := `{"region_name":"us-west-3","instance_type_name":"gpu_1x_h100_pcie","ssh_key_names":["k"],"name":"gputrain-p7x2-n0"}`
@@ -77,7 +69,7 @@ func TestFakeOfACloud(t *testing.T) {
 	if err := call(t, api, "GET", "/api/v1/instances", "", &list); err != nil || len(list.Data) != 1 {
 		t.Fatalf("%+v %v", list, err)
 	}
-	addr := net.JoinHostPort(list.Data[0].IP, "22") // Lambda's API reports no port
+	addr := net.JoinHostPort(list.Data[0].IP, "22") // the API reports no port
 	conn, err := fakecloud.Dial(t.Context(), addr)
 	if err != nil {
 		t.Fatal(err)

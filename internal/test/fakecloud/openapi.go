@@ -2,7 +2,6 @@ package fakecloud
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -10,61 +9,25 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// An Amendment corrects a known defect of a description before it is read.
-type Amendment func(doc map[string]any)
-
-// OpenAPI reads an OpenAPI description, 3.0 or 3.1, from a file of the contracts. Its operations are named as in the
-// description: "GET /v2/pods/{id}".
+// OpenAPI reads the facts of an API from a file, which package apifacts describes. Its operations are named by their
+// methods and paths, "GET /v2/pods/{id}", unless they have a name.
 //
-// Only the shapes of requests and answers are read: security schemes, operation IDs and examples are ignored. The
-// keyword nullable is accepted in 3.1 as well. If two paths differ only in the names of their variables, the first by
-// name applies. So every file can be read. An [Amendment] corrects mistakes in a file.
-func OpenAPI(t testing.TB, file string, amendments ...Amendment) Contract {
+// Whole descriptions of OpenAPI 3.0 and 3.1 can be read too. Only the shapes of requests and answers count: servers,
+// security schemes, operation IDs and examples are ignored. The keyword nullable is accepted in 3.1 as well. If two paths
+// differ only in the names of their variables, the first by name applies.
+func OpenAPI(t testing.TB, file string) Contract {
 	t.Helper()
-	if len(amendments) == 0 {
-		return shared(t, file, func() (Contract, error) { return newOpenAPI(document(t, file)) })
-	}
-	doc := document(t, file)
-	for _, amend := range amendments {
-		amend(doc)
-	}
-	o, err := newOpenAPI(doc)
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return o
-}
-
-// AllowFields adds fields that the service has to a schema that lacks them. The schema is given by its path:
-// "/components/schemas/Pod".
-func AllowFields(schema string, fields ...string) Amendment {
-	return func(doc map[string]any) {
-		at, _, err := (&openAPI{doc: doc}).resolve(map[string]any{"$ref": "#" + schema}, nil)
-		properties := object(at["properties"])
-		if err != nil || properties == nil {
-			panic(fmt.Sprintf("fakecloud: AllowFields: no properties at %s: %v", schema, err))
+	return shared(t, file, func() (Contract, error) {
+		doc, err := decodeJSON(read(t, file))
+		if err != nil {
+			return nil, err
 		}
-		for _, field := range fields {
-			if _, known := properties[field]; known {
-				panic("fakecloud: AllowFields: " + schema + " has " + field + " already")
-			}
-			properties[field] = map[string]any{}
-		}
-	}
-}
-
-// TrailingSlash adds a slash to the end of every path of a description, for services that require it.
-func TrailingSlash(doc map[string]any) {
-	paths := map[string]any{}
-	for path, item := range object(doc["paths"]) {
-		paths[strings.TrimSuffix(path, "/")+"/"] = item
-	}
-	doc["paths"] = paths
+		return newOpenAPI(object(doc))
+	})
 }
 
 type openAPI struct {
 	doc       map[string]any
-	base      string // path of the first server
 	templates templates
 	has       map[string]*operation
 
@@ -83,13 +46,6 @@ type operation struct {
 
 func newOpenAPI(doc map[string]any) (*openAPI, error) {
 	o := &openAPI{doc: doc, has: map[string]*operation{}, compiled: map[direction]*schemas{}}
-	if servers, _ := doc["servers"].([]any); len(servers) > 0 {
-		u, err := url.Parse(fmt.Sprint(object(servers[0])["url"]))
-		if err != nil {
-			return nil, fmt.Errorf("servers: %w", err)
-		}
-		o.base = strings.TrimSuffix(u.Path, "/")
-	}
 	for _, d := range []direction{inRequest, inAnswer} {
 		s, err := newSchemas(d.document(doc))
 		if err != nil {
@@ -107,8 +63,11 @@ func newOpenAPI(doc map[string]any) (*openAPI, error) {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			t := newTemplate(strings.ToUpper(method), path)
+			if name, ok := object(v)["name"].(string); ok {
+				t.op = name
+			}
 			o.templates = append(o.templates, t)
-			o.has[t.method+" "+t.path] = op
+			o.has[t.op] = op
 		}
 	}
 	o.templates.sort()
@@ -188,13 +147,13 @@ func (o *openAPI) schema(d direction, at ...string) (*jsonschema.Schema, error) 
 	return o.compiled[d].at(at...)
 }
 
-func (o *openAPI) Has(op string) bool { return o.has[op] != nil }
+func (o *openAPI) Operations() []string { return keys(o.has) }
 
 func (o *openAPI) Find(c *Call) error {
-	t, vars, err := o.templates.find(o.base, c.Method, c.Path)
+	t, vars, err := o.templates.find(c.Method, c.Path)
 	if err != nil {
 		return err
 	}
-	c.Op, c.Vars = t.method+" "+t.path, vars
+	c.Op, c.Vars = t.op, vars
 	return nil
 }

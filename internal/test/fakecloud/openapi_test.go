@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/apifacts"
 )
 
 // descriptions are the OpenAPI files of the contracts, each of which must load.
@@ -48,12 +50,57 @@ var descriptions = []string{
 
 // Every description loads, and every schema in it compiles.
 func TestDescriptionsLoad(t *testing.T) {
+	apifacts.Contracts(t)
 	for _, file := range descriptions {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			compiles(t, OpenAPI(t, file).(*openAPI))
+			compiles(t, vendors(t, file))
 		})
 	}
+}
+
+// vendors reads a description of the vendors'.
+func vendors(t *testing.T, file string, amendments ...apifacts.Amendment) *openAPI {
+	t.Helper()
+	o, err := newOpenAPI(apifacts.OpenAPI(t, file, amendments...))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return o
+}
+
+func readSample(t *testing.T, file string, v any) {
+	t.Helper()
+	if err := json.Unmarshal(apifacts.Read(t, file), v); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// So do the descriptions of all fakes.
+func TestFactsLoad(t *testing.T) {
+	files, _ := filepath.Glob("../../../providers/*/testdata/api.json")
+	if len(files) == 0 {
+		t.Fatal("there are none")
+	}
+	for _, file := range files {
+		if strings.Contains(file, "/aws/") {
+			EC2(t, file)
+			continue
+		}
+		compiles(t, OpenAPI(t, file).(*openAPI))
+	}
+}
+
+// So does Google's, which is converted.
+func TestGooglesDescriptionLoads(t *testing.T) {
+	o, err := newOpenAPI(apifacts.Google(t, "gcp/gce-compute-v1.trimmed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.has) != 43 || o.has["compute.instances.insert"] == nil {
+		t.Errorf("%d methods", len(o.has))
+	}
+	compiles(t, o)
 }
 
 // compiles checks that every schema of a description compiles.
@@ -95,7 +142,7 @@ var isOpenAPI = regexp.MustCompile(`(?m)^\s*"?openapi"?\s*:`)
 
 // The list has every OpenAPI file of the contracts.
 func TestEveryDescriptionIsListed(t *testing.T) {
-	dir := Contracts(t)
+	dir := apifacts.Contracts(t)
 	listed := map[string]bool{}
 	for _, file := range descriptions {
 		listed[file] = true
@@ -106,7 +153,7 @@ func TestEveryDescriptionIsListed(t *testing.T) {
 		}
 		switch filepath.Ext(path) {
 		case ".json", ".yaml", ".yml":
-			if isOpenAPI.Match(read(t, path)) && !listed[path] {
+			if isOpenAPI.Match(apifacts.Read(t, path)) && !listed[path] {
 				t.Errorf("%s is not loaded by any test", path)
 			}
 		}
@@ -127,14 +174,17 @@ type sample struct {
 }
 
 // sampleFields are fields that the samples have and the descriptions lack.
-var sampleFields = map[string][]Amendment{
+var sampleFields = map[string][]apifacts.Amendment{
 	"vultr": {
-		AllowFields("/components/schemas/instance", "v6_main_ip", "v6_network", "v6_network_size"),
-		AllowFields("/paths/~1plans-metal/get/responses/200/content/application~1json/schema", "plans_metal"),
+		apifacts.AllowFields("/components/schemas/instance", "v6_main_ip", "v6_network", "v6_network_size"),
+		apifacts.AllowFields("/paths/~1plans-metal/get/responses/200/content/application~1json/schema", "plans_metal"),
 	},
-	"scaleway": {AllowFields("/components/schemas/scaleway.instance.v1.ListServersTypesResponse/properties/servers/additionalProperties/properties/capabilities",
+	"scaleway": {apifacts.AllowFields("/components/schemas/scaleway.instance.v1.ListServersTypesResponse/properties/servers/additionalProperties/properties/capabilities",
 		"hot_snapshots_local_volume", "placement_groups", "private_network")},
 }
+
+// bases are the base paths that the samples omit.
+var bases = map[string]string{"hyperstack": "/v1", "vultr": "/v2"}
 
 func TestSamples(t *testing.T) {
 	for cloud, file := range map[string]string{
@@ -143,20 +193,20 @@ func TestSamples(t *testing.T) {
 		"verda":      "verda/verda-v1.lifecycle.derived.openapi.json",
 		"vultr":      "vultr/vultr-v2.lifecycle.derived.openapi.json",
 	} {
-		o := OpenAPI(t, file, sampleFields[cloud]...).(*openAPI)
-		files, _ := filepath.Glob(filepath.Join(Contracts(t), cloud, "samples", "*.json"))
+		o := vendors(t, file, sampleFields[cloud]...)
+		files, _ := filepath.Glob(filepath.Join(apifacts.Contracts(t), cloud, "samples", "*.json"))
 		if len(files) == 0 {
 			t.Errorf("%s has no samples", cloud)
 		}
 		for _, f := range files {
 			t.Run(cloud+"/"+filepath.Base(f), func(t *testing.T) {
 				var s sample
-				ReadSample(t, cloud+"/samples/"+filepath.Base(f), &s)
+				readSample(t, cloud+"/samples/"+filepath.Base(f), &s)
 				u, err := url.Parse(s.Path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := &Call{Method: s.Method, Path: o.base + u.EscapedPath(), Query: u.Query(), Header: http.Header{}}
+				c := &Call{Method: s.Method, Path: bases[cloud] + u.EscapedPath(), Query: u.Query(), Header: http.Header{}}
 				if s.Request != nil {
 					c.Body = bodyOf(s.Request)
 					c.Header.Set("Content-Type", s.ContentType)

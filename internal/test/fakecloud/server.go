@@ -15,7 +15,8 @@ import (
 
 // Config configures the server of a fake. Only Contracts is required.
 type Config struct {
-	// Contracts are the vendor's descriptions. The first one that has a request's operation applies.
+	// Contracts describe the API. The first one that has a request's operation applies. The fake must handle all their
+	// operations, so that the descriptions have no others.
 	Contracts []Contract
 	// Authorized reports whether a call has the right key. Nil accepts all calls.
 	Authorized func(*Call) bool
@@ -68,14 +69,31 @@ func Start(t testing.TB, cfg Config) *Server {
 		close(s.done)
 		hs.CloseClientConnections()
 		hs.Close()
+		s.unhandled()
 	})
 	return s
+}
+
+// unhandled fails the test for every operation of the contracts that the fake does not handle.
+func (s *Server) unhandled() {
+	if s.t.Failed() || s.t.Skipped() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cfg.Contracts {
+		for _, op := range c.Operations() {
+			if s.handlers[op] == nil {
+				s.t.Errorf("fakecloud: the description has %s, and the fake does not handle it: remove it, unless the driver makes this call", op)
+			}
+		}
+	}
 }
 
 // Handle makes h answer an operation. The name is the contract's name for it.
 func (s *Server) Handle(op string, h Handler) {
 	s.t.Helper()
-	if !slices.ContainsFunc(s.cfg.Contracts, func(c Contract) bool { return c.Has(op) }) {
+	if !slices.ContainsFunc(s.cfg.Contracts, func(c Contract) bool { return slices.Contains(c.Operations(), op) }) {
 		s.t.Fatalf("fakecloud: no contract has an operation %q", op)
 	}
 	s.mu.Lock()

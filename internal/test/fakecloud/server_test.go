@@ -22,11 +22,11 @@ type key struct {
 	PublicKey string `json:"public_key"`
 }
 
-// keyServer is a fake of Lambda's SSH keys.
+// keyServer is a fake of a cloud's SSH keys. It has no images, which the description has.
 func keyServer(t *testing.T) (*Server, *Store[key], *witness) {
 	w := &witness{TB: t}
 	s := Start(w, Config{
-		Contracts:  []Contract{OpenAPI(t, "lambda/lambda-lifecycle-3.0.derived.json"), Unchecked("GET /health", "GET /nobody")},
+		Contracts:  []Contract{OpenAPI(t, "testdata/keys.json"), Unchecked("GET /health", "GET /nobody")},
 		Authorized: Bearer("sk-test"),
 		Public:     []string{"GET /health"},
 		Unauthorized: Reply(401, map[string]any{"error": map[string]string{
@@ -196,6 +196,24 @@ func TestServerKnowsItsOperations(t *testing.T) {
 	if fatal.why == "" {
 		t.Error("Handle accepts an operation that no contract has")
 	}
+}
+
+// Every operation of a description has a handler when the test ends.
+func TestServerHandlesItsOperations(t *testing.T) {
+	w := &witness{TB: t}
+	s := Start(w, Config{Contracts: []Contract{OpenAPI(t, "testdata/keys.json")}})
+	none := func(*Call) Answer { return Answer{} }
+	for _, op := range []string{"GET " + keysPath, "POST " + keysPath, "DELETE " + keysPath + "/{id}"} {
+		s.Handle(op, none)
+	}
+	s.unhandled()
+	if len(w.failures) != 1 {
+		t.Errorf("it complains of %q", w.failures)
+	}
+	w.saw(t, "GET /api/v1/images, and the fake does not handle it")
+	s.Handle("GET /api/v1/images", none)
+	s.unhandled()
+	w.saw(t)
 }
 
 // A fatalWitness records Fatalf and continues.

@@ -11,6 +11,7 @@ import (
 
 // A template is the path of an operation: /pods/{id}. A variable {+path} may contain slashes.
 type template struct {
+	op           string // the operation's name
 	method, path string
 	names        []string
 	expr         *regexp.Regexp
@@ -19,7 +20,7 @@ type template struct {
 var variable = regexp.MustCompile(`\{(\+?)([^{}]+)\}`)
 
 func newTemplate(method, path string) template {
-	t := template{method: method, path: path}
+	t := template{op: method + " " + path, method: method, path: path}
 	var expr strings.Builder
 	rest := 0
 	for _, m := range variable.FindAllStringSubmatchIndex(path, -1) {
@@ -45,16 +46,11 @@ func (ts templates) sort() {
 	})
 }
 
-// find returns the template of a request and the values of its variables. base is the API's base
-// path, with which every path begins.
-func (ts templates) find(base, method, path string) (*template, map[string]string, error) {
-	rest, ok := strings.CutPrefix(path, base)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: every path begins with %s", path, base)
-	}
+// find returns the template of a request and the values of its variables.
+func (ts templates) find(method, path string) (*template, map[string]string, error) {
 	var methods []string
 	for i, t := range ts {
-		m := t.expr.FindStringSubmatch(rest)
+		m := t.expr.FindStringSubmatch(path)
 		if m == nil {
 			continue
 		}

@@ -2,7 +2,6 @@ package fakecloud
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -23,14 +22,14 @@ type unchecked struct {
 	templates templates
 }
 
-func (u unchecked) Has(op string) bool { return slices.Contains(u.ops, op) }
+func (u unchecked) Operations() []string { return u.ops }
 
 func (u unchecked) Find(c *Call) error {
-	t, vars, err := u.templates.find("", c.Method, c.Path)
+	t, vars, err := u.templates.find(c.Method, c.Path)
 	if err != nil {
 		return err
 	}
-	c.Op, c.Vars = t.method+" "+t.path, vars
+	c.Op, c.Vars = t.op, vars
 	return nil
 }
 
