@@ -69,6 +69,8 @@ func forbidden(from, to string) string {
 		return "accelerators is a leaf"
 	case f == "internal/scheduler" && g != "internal/least" && g != "internal/stack":
 		return "the scheduler knows no SSH, no driver and no disk"
+	case inFolder(f, "internal/test/usage"):
+		// The programs of users, which may import what any program may.
 	case inFolder(g, "observe") && !inFolder(f, "observe") && !strings.HasPrefix(f, "examples/"):
 		return "a program that wants to watch links it, no other"
 	case inFolder(f, "observe") && inFolder(g, "observe") && g != "observe" && g != "observe/internal/runjson":

@@ -28,7 +28,7 @@ esac`,
 	f.address, f.logsAt = fakecloud.OwnAddress(t), "https://logs.vast.test" // a program at Vast's real address accepts no other address for logs
 	program := usagetest.Build(t, "choose")
 	env := append(fakecloud.Front(t, map[string]*fakecloud.Server{"console.vast.ai": f.Server, "logs.vast.test": f.logs}),
-		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "LAMBDA_API_KEY=", "HOME="+program.Dir, "XDG_STATE_HOME="+program.Dir,
+		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "LAMBDA_API_KEY=", "HOME="+program.Dir,
 	)
 	out, errOut, err := program.Run(t, env)
 	if err != nil {

@@ -29,7 +29,7 @@ esac`,
 	f.address, f.logsAt = fakecloud.OwnAddress(t), "https://logs.vast.test" // a program at Vast's real address accepts no other address for logs
 	program := usagetest.Build(t, "cheapest")
 	env := append(fakecloud.Front(t, map[string]*fakecloud.Server{"console.vast.ai": f.Server, "logs.vast.test": f.logs}),
-		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "HOME="+program.Dir, "XDG_STATE_HOME="+program.Dir,
+		"VAST_API_KEY="+testKey, "RUNPOD_API_KEY=", "HOME="+program.Dir,
 		"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=", "AWS_EC2_METADATA_DISABLED=true",
 	)
 	out, errOut, err := program.Run(t, env)

@@ -1,4 +1,4 @@
-// Package usagetest builds and runs the programs of ../shared/design/usage as a user would: each in its own module,
+// Package usagetest builds and runs the programs of internal/test/usage as a user would: each in its own module,
 // which requires this one.
 package usagetest
 
@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,21 +16,14 @@ import (
 type Program struct {
 	// Dir is its module's folder, in which it runs. It has the program's own files.
 	Dir string
+	// State is the folder of its pools' records: XDG_STATE_HOME.
+	State string
 }
 
-// Build builds a usage program. If the folder of the programs is missing, the test is skipped, or fails if
-// GPUTRAIN_REQUIRE_SHARED is set.
-func Build(t testing.TB, name string) Program {
+// Build builds a usage program. own are pairs of a text of the program, and what this user has written in its place.
+func Build(t testing.TB, name string, own ...string) Program {
 	t.Helper()
-	root := repository(t)
-	programs := filepath.Join(filepath.Dir(root), "shared", "design", "usage")
-	if _, err := os.Stat(programs); err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_SHARED") != "" {
-			t.Fatal("../shared is missing, and GPUTRAIN_REQUIRE_SHARED is set")
-		}
-		t.Skip("../shared/design/usage is missing: the usage programs are not built")
-	}
-	dir := t.TempDir()
+	root, dir := repository(t), t.TempDir()
 	read := func(path string) string {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -46,15 +40,22 @@ func Build(t testing.TB, name string) Program {
 	write("go.mod", "module example.com/user\n"+requires+
 		"\nrequire github.com/gputrain/gputrain v0.0.0\nreplace github.com/gputrain/gputrain => "+root+"\n")
 	write("go.sum", read(filepath.Join(root, "go.sum")))
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(programs, name))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "internal", "test", "usage", name))); err != nil {
 		t.Fatal(err)
+	}
+	for pair := range slices.Chunk(own, 2) {
+		source := read(filepath.Join(dir, "main.go"))
+		if !strings.Contains(source, pair[0]) {
+			t.Fatalf("usage/%s has no %s", name, pair[0])
+		}
+		write("main.go", strings.Replace(source, pair[0], pair[1], 1))
 	}
 	build := exec.Command("go", "build", "-mod=mod", "-o", "program", ".")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("usage/%s does not build: %v\n%s", name, err, out)
 	}
-	return Program{dir}
+	return Program{Dir: dir, State: t.TempDir()}
 }
 
 // repository returns the folder of this module.
@@ -67,12 +68,15 @@ func repository(t testing.TB) string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }
 
-// Run runs the program to its end, with env added to its environment.
+// Run runs the program to its end, with env added to its environment. It must leave no pool behind.
 func (p Program) Run(t testing.TB, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.Dir, "program"), args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, append(os.Environ(), env...), &out, &errOut
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, append(append(os.Environ(), "XDG_STATE_HOME="+p.State), env...), &out, &errOut
 	err = cmd.Run()
+	if left, _ := filepath.Glob(filepath.Join(p.State, "gputrain", "*.ledger")); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
 	return out.String(), errOut.String(), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/test/e2etest"
 	"github.com/gputrain/gputrain/internal/test/usagetest"
+	"github.com/gputrain/gputrain/observe"
 )
 
 func TestUsageSweep(t *testing.T) {
@@ -15,14 +16,6 @@ func TestUsageSweep(t *testing.T) {
 	out, errOut, err := program.Run(t, nil)
 	if err != nil || errOut != "" || strings.Count(out, "<nil>") != 4 || !strings.HasPrefix(out, "task 0 on node") {
 		t.Errorf("%v\n%s%s", err, out, errOut)
-	}
-}
-
-func TestUsageOwnHosts(t *testing.T) {
-	program := usagetest.Build(t, "ownhosts")
-	_, errOut, err := program.Run(t, nil)
-	if err == nil || !strings.Contains(errOut, "gpu1.lab") {
-		t.Errorf("the program must fail, because its hosts do not exist and its host key is made up: %v\n%s", err, errOut)
 	}
 }
 
@@ -74,4 +67,33 @@ if seed == 5:
 	if len(names) != 8 {
 		t.Errorf("downloaded %v", found)
 	}
+}
+
+func TestUsageWatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scripts/test -long runs it: it starts several containers")
+	}
+	program := usagetest.Build(t, "watch")
+	e2etest.NeedDocker(t)
+	e2etest.WriteText(t, filepath.Join(program.Dir, "data", "digits.csv"), "1,2,3\n")
+	out, errOut, err := program.Run(t, nil)
+	if err != nil || !strings.HasPrefix(out, "status: http://127.0.0.1:") || strings.Count(out, " <nil>\n") != 16 {
+		t.Fatalf("%v\n%s%s", err, out, errOut)
+	}
+	for _, want := range []string{"task 15", "digits"} {
+		if !strings.Contains(errOut, want) {
+			t.Errorf("the console lacks %q:\n%s", want, errOut)
+		}
+	}
+	run, err := observe.Read(filepath.Join(program.Dir, "runs", "digits.events"))
+	if err != nil || len(run.Pools) != 1 || run.Pools[0].State != "closed" || len(run.Tasks) != 16 || len(run.Nodes) != 4 {
+		t.Fatalf("the file of events has %+v, %v", run, err)
+	}
+	if page := e2etest.ReadText(t, filepath.Join(program.Dir, "digits.html")); !strings.Contains(page, run.Pools[0].ID) {
+		t.Errorf("the report does not name pool %s:\n%s", run.Pools[0].ID, page)
+	}
+	if _, err := os.Stat(filepath.Join(program.Dir, "digits-failure.zip")); !os.IsNotExist(err) {
+		t.Errorf("nothing failed, and there is a bundle: %v\n%+v", err, run.Failures)
+	}
+	e2etest.WantNothingOf(t, run.Pools[0].ID)
 }

@@ -36,12 +36,10 @@ func TestUsageRecovery(t *testing.T) {
 	}
 	program := usagetest.Build(t, "recovery")
 	e2etest.NeedDocker(t)
-	home := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", home)
 	desert := func(t *testing.T) (victim, string) {
 		t.Helper()
 		v := shared(t, "some and some", 2, 1)
-		v.State, v.Name = filepath.Join(home, "gputrain"), "digits"
+		v.State, v.Name = filepath.Join(program.State, "gputrain"), "digits"
 		r := v.start(t)
 		for _, end := range []string{"task done", "task done", "task failed"} { // in any order
 			r.Await(end)
