@@ -1,4 +1,4 @@
-// Package slurm tests providers/slurm against a real Slurm: ../shared/testbeds/slurm, a controller that is the login node
+// Package slurm tests providers/slurm against a real Slurm: that of testbed, a controller that is the login node
 // too, and two compute nodes, in containers of the local engine.
 package slurm
 

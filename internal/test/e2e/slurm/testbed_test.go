@@ -5,7 +5,6 @@ package slurm
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,8 +40,8 @@ var testbeds = struct {
 // common is the testbed for most tests.
 func common(t testing.TB) *testbed { return bringUp(t) }
 
-// bringUp returns the testbed with these settings: variables of its up. It skips a short test, and one without Docker or
-// ../shared, or fails it if GPUTRAIN_REQUIRE_DOCKER or GPUTRAIN_REQUIRE_SHARED is set.
+// bringUp returns the testbed with these settings: variables of its up. It skips a short test, and one without Docker, or fails
+// it if GPUTRAIN_REQUIRE_DOCKER is set.
 func bringUp(t testing.TB, settings ...string) *testbed {
 	t.Helper()
 	if testing.Short() {
@@ -100,53 +99,25 @@ func startTestbed(t testing.TB, settings []string) *testbed {
 // copyTestbed copies the testbed's files to a folder of their own, with an image that this machine's engine has.
 func copyTestbed(t testing.TB) string {
 	t.Helper()
-	source, err := filepath.Abs("../../../../../shared/testbeds/slurm")
-	if err == nil {
-		_, err = os.Stat(filepath.Join(source, "up"))
-	}
-	if err != nil {
-		if os.Getenv("GPUTRAIN_REQUIRE_SHARED") != "" {
-			t.Fatalf("the testbed is missing, and GPUTRAIN_REQUIRE_SHARED is set: %v", err)
-		}
-		t.Skipf("the testbed is missing: %v", err)
-	}
 	dir, err := os.MkdirTemp("", "gputrain-slurm-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("testbed")); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "Dockerfile")
 	text, err := os.ReadFile(file)
 	if err == nil && exec.Command("docker", "image", "inspect", container.DefaultImage).Run() != nil {
-		err = os.Chmod(file, 0o600)
 		text = bytes.Replace(text, []byte("FROM "+container.DefaultImage), []byte("FROM "+container.HomeMadeImage), 1)
 	}
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
-	if err == nil {
-		err = lengthenKillWait(filepath.Join(dir, "slurm.conf"))
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// lengthenKillWait gives jobs longer than the testbed's three seconds, and less than Slurm's own thirty, to end themselves: a busy
-// computer needs that.
-func lengthenKillWait(conf string) error {
-	text, err := os.ReadFile(conf)
-	if err != nil {
-		return err
-	}
-	longer := bytes.Replace(text, []byte("\nKillWait=3\n"), []byte("\nKillWait=20\n"), 1)
-	if bytes.Equal(longer, text) {
-		return errors.New("slurm.conf has no KillWait=3")
-	}
-	return errors.Join(os.Chmod(conf, 0o644), os.WriteFile(conf, longer, 0o644))
 }
 
 // cleaner starts a process that removes the testbed once this program has ended, however it ends, and returns a func that
