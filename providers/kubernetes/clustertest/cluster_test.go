@@ -67,7 +67,7 @@ func builtProgram() string {
 }
 
 // start returns the cluster. It skips a short test, and one without what the cluster is made of. If the cluster's program has
-// been built, GPUTRAIN_REQUIRE_SHARED and GPUTRAIN_REQUIRE_DOCKER make the latter a failure.
+// been built, GPUTRAIN_REQUIRE_DOCKER makes the latter a failure.
 func start(t testing.TB) *cluster {
 	t.Helper()
 	if testing.Short() {
@@ -76,43 +76,31 @@ func start(t testing.TB) *cluster {
 	if _, err := os.Stat(builtProgram()); err != nil {
 		t.Skip("the Kubernetes testbed is not built here: scripts/kubernetes-test builds it")
 	}
-	source, err := filepath.Abs("../../../../shared/testbeds/kubernetes")
-	if err == nil {
-		_, err = os.Stat(source)
+	if err := exec.Command("docker", "image", "inspect", nodeImage).Run(); err != nil {
+		why := fmt.Sprintf("no container engine with %s, which scripts/container-image --force makes: %v", nodeImage, err)
+		if os.Getenv("GPUTRAIN_REQUIRE_DOCKER") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
 	}
-	need(t, "GPUTRAIN_REQUIRE_SHARED", "the Kubernetes testbed is missing", err)
-	need(t, "GPUTRAIN_REQUIRE_DOCKER", "no container engine with "+nodeImage+", which scripts/container-image --force makes",
-		exec.Command("docker", "image", "inspect", nodeImage).Run())
-	the.once.Do(func() { the.err = the.start(source) })
+	the.once.Do(func() { the.err = the.start() })
 	if the.err != nil {
 		t.Fatal(the.err)
 	}
 	return &the
 }
 
-// need skips a test that lacks something, or fails it if the variable is set.
-func need(t testing.TB, variable, what string, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case os.Getenv(variable) != "":
-		t.Fatalf("%s, and %s is set: %v", what, variable, err)
-	default:
-		t.Skipf("%s: %v", what, err)
-	}
-}
-
 var from = regexp.MustCompile(`(?m)^FROM .*$`)
 
 // start makes the cluster of a copy of the testbed, whose image is made of the local one.
-func (c *cluster) start(source string) error {
+func (c *cluster) start() error {
 	c.name, c.program = "gputrain-k8s-"+strings.ToLower(rand.Text()[:6]), builtProgram()
 	dir, err := os.MkdirTemp("", "gputrain-k8s-")
 	if err != nil {
 		return err
 	}
 	c.dir, c.up = dir, true
-	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "testbed"))); err != nil {
 		return err
 	}
 	recipe, err := os.ReadFile(filepath.Join(dir, "Dockerfile"))
@@ -121,11 +109,6 @@ func (c *cluster) start(source string) error {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), from.ReplaceAll(recipe, []byte("FROM "+nodeImage)), 0o644); err != nil {
 		return err
-	}
-	for _, name := range []string{"up", "down", "build"} { // a copy of embedded files may have lost their modes
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
-			return err
-		}
 	}
 	out, err := c.script("./up")
 	if err != nil {

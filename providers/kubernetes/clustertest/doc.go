@@ -1,5 +1,5 @@
-// Package clustertest has the tests of providers/kubernetes on a real cluster: the testbed in
-// ../shared/testbeds/kubernetes, a control plane and two nodes in containers of the local engine,
+// Package clustertest has the tests of providers/kubernetes on a real cluster: that of
+// testdata/testbed, a control plane and two nodes in containers of the local engine,
 // whose GPUs are counted and not there.
 //
 // They are skipped if the testbed's program has not been built here, which takes up to half an hour.
