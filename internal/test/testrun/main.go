@@ -15,6 +15,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -25,7 +26,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ok, err := runLists(ctx, os.Args[1:])
+	ok, err := runLists(ctx, os.Stdout, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 	}
@@ -34,7 +35,7 @@ func main() {
 	}
 }
 
-func runLists(ctx context.Context, args []string) (ok bool, err error) {
+func runLists(ctx context.Context, out io.Writer, args []string) (ok bool, err error) {
 	l, err := readLists(table)
 	if err != nil {
 		return false, err
@@ -66,7 +67,7 @@ func runLists(ctx context.Context, args []string) (ok bool, err error) {
 	env, clean := inMemory()
 	defer clean()
 	start := time.Now()
-	r := &runner{module: m, env: env, report: newReport(os.Stdout, func() time.Duration { return time.Since(start) })}
+	r := &runner{module: m, env: env, report: newReport(out, func() time.Duration { return time.Since(start) })}
 	r.report.strict = os.Getenv(strictVariable) != ""
 	if list == "deep" {
 		r.log, r.again = openLog(), len(args) > 0

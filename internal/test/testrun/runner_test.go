@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,25 @@ func TestBroken(t *testing.T) { if os.Getenv("BROKEN") != "" { t.Error("it broke
 		if ok || !strings.Contains(out.String(), "it broke by chance") || strings.Contains(out.String(), "FLAKY") != (want != "") || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v\n%s", env, ok, out.String())
 		}
+	}
+}
+
+// Arguments are those of go test, for one run; what they name is counted, and what fails is an error.
+func TestArguments(t *testing.T) {
+	files(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m_test.go": `package m
+import "testing"
+func TestFine(t *testing.T) {}
+func TestBroken(t *testing.T) { t.Error("it broke") }
+`})
+	for pattern, want := range map[string]bool{"Fine": true, "Broken": false} {
+		var out bytes.Buffer
+		ok, err := runLists(t.Context(), &out, []string{"-run", pattern, "."})
+		if ok != want || err != nil || !strings.Contains(out.String(), " 1/1 ") {
+			t.Errorf("%s: %v, %v\n%s", pattern, ok, err, out.String())
+		}
+	}
+	if _, err := runLists(t.Context(), io.Discard, []string{"-full", "nothing"}); err == nil || !strings.Contains(err.Error(), `no part "nothing"`) {
+		t.Error(err)
 	}
 }
 

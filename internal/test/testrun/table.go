@@ -96,7 +96,8 @@ func words(line string) (all []string, err error) {
 // of returns the parts of a list, without those that another list has, and only those with the given names, if there are any.
 func (l lists) of(list, without string, names []string) (some []part, err error) {
 	for _, p := range l.parts {
-		if slices.Contains(p.lists, list) && !slices.Contains(p.lists, without) && (len(names) == 0 || slices.Contains(names, p.name)) {
+		left := without != "" && slices.Contains(p.lists, without)
+		if slices.Contains(p.lists, list) && !left && (len(names) == 0 || slices.Contains(names, p.name)) {
 			some = append(some, p)
 		}
 	}
