@@ -4,40 +4,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
-
-// TestConformance does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opTypes},
-			providertest.OpPrepare:   {opAddKey},
-			providertest.OpLaunch:    {opLaunch},
-			providertest.OpDescribe:  {opList},
-			providertest.OpList:      {opList},
-			providertest.OpTerminate: {opTerminate},
-			providertest.OpRelease:   {opDelKey},
-		})
-		cfg, missing, wrong := f.config(), f.config(), f.config()
-		missing.APIKey, wrong.APIKey = "", "wrong"
+	standard.Conformance(t, func(f *fake) providertest.Harness {
 		return providertest.Harness{
-			Provider: cfg,
-			Account:  f.account,
-			Calls:    calls,
-			Fault:    fault,
-			Foreign:  f.foreign,
-			States:   f.states,
-			Stall:    func() { f.Do(func() { f.stalled = true }) },
-			Tags:     f.userTags,
-			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Foreign: f.foreign,
+			States:  f.states,
+			Stall:   func() { f.Do(func() { f.stalled = true }) },
+			Tags:    f.userTags,
+			Room:    func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 			Unpriced: func() {
 				f.Do(func() {
 					for _, it := range f.items {
@@ -45,15 +25,8 @@ func TestConformance(t *testing.T) {
 					}
 				})
 			},
-			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
-			WrongKey:   wrong,
-			Secrets:    []string{testKey, "jupyter-secret-"},
-			Dial:       fakecloud.Dial,
-			Without: map[string]string{
-				"PagedOffers": "the API has no pages",
-				"Funds":       "the API tells no balance",
-				"Allow":       "the API tells no quotas",
-			},
+			Secrets: []string{"jupyter-secret-"},
+			Without: map[string]string{"PagedOffers": "the API has no pages", "Funds": "the API tells no balance", "Allow": "the API tells no quotas"},
 		}
 	})
 }

@@ -25,26 +25,6 @@ func idle(t *testing.T) *fake {
 	return f
 }
 
-func TestConfigFaults(t *testing.T) {
-	t.Parallel()
-	for want, cfg := range map[string]Config{
-		"Region":         {Region: "us west"},
-		"ImageFamily":    {ImageFamily: "lambda\nstack"},
-		"set Region":     {FileSystems: []string{"data"}},
-		"empty name":     {Region: "us-west-1", FileSystems: []string{""}},
-		"RequestTimeout": {RequestTimeout: time.Millisecond},
-		"LaunchInterval": {LaunchInterval: -1},
-		"Endpoint":       {Endpoint: "https://user:secret@proxy"},
-	} {
-		cfg.APIKey = testKey
-		_, err := cfg.Open(t.Context())
-		cloudtest.Is(t, err, driver.ErrInvalid, "lambda", "open", testKey, "user:secret")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
-	}
-}
-
 // Prices are for the complete machine. A type that no region has, or not the region of Config, is
 // offered with that reason.
 func TestOffers(t *testing.T) {

@@ -2,9 +2,13 @@ package providertest
 
 import "github.com/gputrain/gputrain/internal/test/fakecloud"
 
-// OnServer returns Harness.Fault and Harness.Calls for a fake that is a fakecloud server. ops
-// names the operations of the API for each Op, as they were given to the server's Handle.
-func OnServer(api *fakecloud.Server, ops map[Op][]string) (fault func(Op, Fault) (remove func()), calls func(Op) int) {
+// OnServer returns Harness.Fault and Harness.Calls for a fake that is, or has embedded, a
+// *fakecloud.Server. ops names the operations of the API for each Op, as they were given to the
+// server's Handle.
+func OnServer(api interface {
+	Inject(fakecloud.Fault) *fakecloud.Injected
+	Records(ops ...string) []fakecloud.Record
+}, ops map[Op][]string) (fault func(Op, Fault) (remove func()), calls func(Op) int) {
 	fault = func(op Op, f Fault) func() {
 		names := ops[op]
 		if op == AnyOp {

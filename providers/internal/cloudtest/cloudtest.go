@@ -291,18 +291,4 @@ func Empty(t testing.TB, left []driver.Resource) {
 	}
 }
 
-// Reads returns, for Harness.Without, the checks of the suite that are the same
-// whatever is rented. The package's TestConformance runs them.
-func Reads() map[string]string {
-	const why = "TestConformance has it: a read is the same whatever is rented"
-	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
-	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
-		all["read that is never answered well: "+kind.String()] = why
-		if kind <= providertest.Cut || kind == providertest.HTML || kind == providertest.Empty {
-			all["read that is answered well the second time: "+kind.String()] = why
-		}
-	}
-	return all
-}
-
 var double = gputrain.Func("cloudtest.double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })

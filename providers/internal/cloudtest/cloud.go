@@ -1,0 +1,177 @@
+package cloudtest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
+	"github.com/gputrain/gputrain/providers/internal/readme"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// A Fake is a cloud's API in memory: an embedded *fakecloud.Server has these methods.
+type Fake interface {
+	Do(change func())
+	Inject(fakecloud.Fault) *fakecloud.Injected
+	Records(ops ...string) []fakecloud.Record
+}
+
+// A Cloud is what the standard tests know of a provider: F is its fake, and C its Config. Each standard test is a method, whose
+// parameters are the facts that only this test needs. A provider calls each of them in a test of that name; standard_test.go has
+// the list, with the reasons of those that leave one out. A test of another kind of its machines has a copy with other fields.
+type Cloud[F Fake, C driver.Provider] struct {
+	// Name is the provider's, in errors.
+	Name string
+	// Spec asks for a machine that the fake rents.
+	Spec gputrain.Spec
+	// Start starts a fake of an account that has nothing yet. Still makes its machines be only rows, which are enough for tests
+	// that reach none.
+	Start func(t *testing.T) F
+	Still func(F)
+	// Config rents from a fake.
+	Config func(F) C
+	// Account is everything in the account: see providertest.Harness.
+	Account func(F) []driver.Resource
+	// Dialed wraps a driver of an API that knows no port but 22, so that its machines are reached. Nil wraps none.
+	Dialed func(driver.Driver) driver.Driver
+	// Client has a Config make its calls by an HTTP client. Golden and ConfigFaults need it.
+	Client func(*C, *http.Client)
+	// Credential is what authenticates the calls.
+	Credential Credential[C]
+	// Secrets must be in no error. The first one is the credential's text.
+	Secrets []string
+	// Ops are the API's operations behind those of the driver.
+	Ops map[providertest.Op][]string
+	// Nothing says why Prepare or Release makes no call, where Ops has none.
+	Nothing string
+	// Made is what exists while a pool of two nodes is open, by its kind.
+	Made map[string]int
+	// EndsItself is true if a machine ends its own billing when its program is gone.
+	EndsItself bool
+}
+
+// A Credential is one secret of a Config.
+type Credential[C driver.Provider] struct {
+	// Set puts a text into the Config's field.
+	Set func(*C, driver.Secret)
+	// Name is the variable that an empty field falls back to.
+	Name string
+}
+
+// provider returns the provider of a fake, whose pools reach its machines.
+func (c Cloud[F, C]) provider(f F) driver.Provider { return c.Reached(c.Config(f)) }
+
+// Reached returns a provider whose pools reach the machines of a fake.
+func (c Cloud[F, C]) Reached(cfg C) driver.Provider {
+	if c.Dialed == nil {
+		return cfg
+	}
+	return reached{cfg, c.Dialed}
+}
+
+type reached struct {
+	driver.Provider
+	wrap func(driver.Driver) driver.Driver
+}
+
+func (p reached) Open(ctx context.Context) (driver.Driver, error) {
+	d, err := p.Provider.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.wrap(d), nil
+}
+
+// Dialer is a driver.Dialer that reaches machines by fakecloud.Dial. [Cloud.Dialed] embeds it beside the driver, which keeps the
+// driver's other abilities.
+type Dialer struct{}
+
+func (Dialer) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
+	return fakecloud.Dial(ctx, in.SSH.Addr)
+}
+
+// Port22 is [Cloud.Dialed] of a provider whose driver is a *cloud.Driver.
+func Port22(d driver.Driver) driver.Driver {
+	return struct {
+		*cloud.Driver
+		Dialer
+	}{Driver: d.(*cloud.Driver)}
+}
+
+// still starts a fake whose machines are only rows.
+func (c Cloud[F, C]) still(t *testing.T) F {
+	f := c.Start(t)
+	c.Still(f)
+	return f
+}
+
+// kinds counts what is in the account.
+func (c Cloud[F, C]) kinds(f F) map[string]int {
+	n := map[string]int{}
+	for _, r := range c.Account(f) {
+		n[r.Kind]++
+	}
+	return n
+}
+
+// Readme compares README's row of the provider, and "At a glance" of its documentation, with its driver.
+func (c Cloud[F, C]) Readme(t *testing.T) { readme.Check(t, c.Config(c.Start(t))) }
+
+// Golden compares what the driver writes into the cloud with the bytes of other versions: see [Golden].
+func (c Cloud[F, C]) Golden(t *testing.T, files ...Written[C]) {
+	for _, w := range files {
+		t.Run(w.File, func(t *testing.T) {
+			f := c.Start(t)
+			golden(t, w.File, w.Query, func(transport http.RoundTripper) driver.Provider {
+				cfg := c.Config(f)
+				if w.Change != nil {
+					w.Change(&cfg)
+				}
+				c.Client(&cfg, &http.Client{Transport: transport})
+				return cfg
+			}, w.Together)
+		})
+	}
+}
+
+// Written is a golden file: what is launched for a Query with a changed Config.
+type Written[C driver.Provider] struct {
+	File   string
+	Query  driver.Query
+	Change func(*C)
+	// Together means one launch for both nodes of a pool.
+	Together bool
+}
+
+// Guardian kills programs, whose machines must be ended by their guardians: nothing else would end their billing.
+func (c Cloud[F, C]) Guardian(t *testing.T) {
+	t.Parallel()
+	f := c.Start(t)
+	Guardian(t, c.Config(f), c.Spec, func() []driver.Resource { return c.Account(f) })
+}
+
+// Detach leaves a pool, and takes it up again: see [Detach]. It is left at once if its machines end themselves, and else only if
+// asked twice.
+func (c Cloud[F, C]) Detach(t *testing.T) {
+	t.Parallel()
+	f, spec, refused := c.Start(t), c.Spec, "cannot end itself, and there is no guardian"
+	spec.Concurrency = 2
+	if c.EndsItself {
+		refused = ""
+	}
+	Detach(t, c.provider(f), spec, refused)
+	Empty(t, c.Account(f))
+}
+
+// Replaced has the cloud take a node's machine away by lose: see [Replaced].
+func (c Cloud[F, C]) Replaced(t *testing.T, spec gputrain.Spec, lose func(f F, id string)) {
+	t.Parallel()
+	f := c.Start(t)
+	Replaced(t, c.provider(f), spec, func(id string) { lose(f, id) })
+	Empty(t, c.Account(f))
+}

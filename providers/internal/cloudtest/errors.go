@@ -1,0 +1,93 @@
+package cloudtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+// A Refusal is an answer of the API, and the kind of error that it becomes.
+type Refusal struct {
+	// Name is the subtest's. Empty means the answer's status and body.
+	Name string
+	// Op is the API's. The driver is asked for what Cloud.Ops has it for: a launch, the end of a machine, or offers. Any other
+	// is asked for by a list.
+	Op     string
+	Answer fakecloud.Answer
+	// Want is the error's kind. Nil means any error.
+	Want error
+	// Says is part of the error's text or hint.
+	Says string
+}
+
+// Errors has the API answer always with a refusal, each in a fake of its own. Its error is of the right kind, in the form of the
+// provider's, and shows no secret; a launch has made nothing, and a machine that could not be ended is there.
+func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
+	t.Parallel()
+	for _, r := range refusals {
+		t.Run(cmp.Or(r.Name, fmt.Sprintf("%s: %d %.80v", r.Op, r.Answer.Status, r.Answer.Body)), func(t *testing.T) {
+			t.Parallel()
+			f := c.still(t)
+			d := Prepared(t, c.Config(f))
+			before := len(c.Account(f))
+			var in driver.Instance
+			op := c.opOf(r.Op)
+			if op == providertest.OpTerminate {
+				in = MustLaunch(t, d, c.Spec.Query(), 0)
+				before++
+			}
+			fault := f.Inject(fakecloud.Fault{Op: r.Op, Answer: r.Answer, Times: -1})
+			err := c.ask(t, d, op, in)
+			fault.Remove()
+			switch e, _ := errors.AsType[*driver.Error](err); {
+			case err == nil:
+				t.Fatalf("%d %v is a success", r.Answer.Status, r.Answer.Body)
+			case !strings.Contains(err.Error(), r.Says) && (e == nil || !strings.Contains(e.Hint, r.Says)):
+				t.Errorf("%v does not say %q", err, r.Says)
+			}
+			if r.Want != nil {
+				Is(t, err, r.Want, c.Name, string(op), c.Secrets...)
+			}
+			if now := c.Account(f); len(now) != before {
+				t.Errorf("there are %+v; want %d", now, before)
+			}
+		})
+	}
+}
+
+// opOf returns the driver's operation for one of the API's.
+func (c Cloud[F, C]) opOf(name string) providertest.Op {
+	for _, op := range []providertest.Op{providertest.OpLaunch, providertest.OpTerminate, providertest.OpOffers} {
+		if slices.Contains(c.Ops[op], name) {
+			return op
+		}
+	}
+	return providertest.OpList
+}
+
+// ask has a driver do something, and returns its error.
+func (c Cloud[F, C]) ask(t *testing.T, d driver.Driver, op providertest.Op, in driver.Instance) (err error) {
+	t.Helper()
+	switch op {
+	case providertest.OpLaunch:
+		var got []driver.Instance
+		if got, err = Launch(t, d, c.Spec.Query(), 0); len(got) != 0 {
+			t.Errorf("launched %+v", got)
+		}
+	case providertest.OpTerminate:
+		err = d.Terminate(t.Context(), in.ID)
+	case providertest.OpOffers:
+		for _, err = range d.Offers(t.Context(), c.Spec.Query()) {
+		}
+	default:
+		_, err = d.List(t.Context(), "p1")
+	}
+	return err
+}
