@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	standard.Conformance(t, func(f *fake) providertest.Harness {
+	standard.With(gputrain.Spec{}, nil).Conformance(t, func(f *fake) providertest.Harness {
 		return providertest.Harness{
 			Foreign: f.foreign,
 			States:  f.states,

@@ -5,13 +5,10 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
-
-func TestMain(m *testing.M) { cloudtest.Main(m) }
 
 // These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
@@ -29,29 +26,12 @@ func TestConformanceOfSpot(t *testing.T) {
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 	t.Setenv(vendorVariable, "")
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opInventory},
-			providertest.OpPrepare:   {opAddKey},
-			providertest.OpLaunch:    {opLaunch},
-			providertest.OpDescribe:  {opList},
-			providertest.OpList:      {opList},
-			providertest.OpTerminate: {opTerminate},
-			providertest.OpRelease:   {opDelKey},
-		})
-		cfg, missing, wrong := f.config(), f.config(), f.config()
-		missing.APIKey, wrong.APIKey = "", "wrong"
+	standard.With(spec, nil).Conformance(t, func(f *fake) providertest.Harness {
 		h := providertest.Harness{
-			Provider: cfg,
-			Spec:     spec,
-			Account:  f.account,
-			Calls:    calls,
-			Fault:    fault,
-			Foreign:  f.foreign,
-			States:   func() []providertest.StateCase { return f.states(spec.Allocation == driver.Spot) },
-			Stall:    func() { f.Do(func() { f.stalled = true }) },
-			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Foreign: f.foreign,
+			States:  func() []providertest.StateCase { return f.states(spec.Allocation == driver.Spot) },
+			Stall:   func() { f.Do(func() { f.stalled = true }) },
+			Room:    func(n int) { f.Do(func() { f.full, f.room = true, n }) },
 			Unpriced: func() {
 				f.Do(func() {
 					for _, it := range f.inventory {
@@ -59,10 +39,7 @@ func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 					}
 				})
 			},
-			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
-			WrongKey:   wrong,
-			Secrets:    []string{testKey, password},
-			Dial:       fakecloud.Dial,
+			Secrets: []string{password},
 			Without: map[string]string{
 				"PagedOffers": "the API has no pages", "Funds": "the API tells no balance", "Allow": "the API tells no quota",
 				"Tags": "there are no tags, and a name has no room for them",

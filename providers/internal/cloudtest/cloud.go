@@ -63,6 +63,20 @@ type Credential[C driver.Provider] struct {
 	Name string
 }
 
+// With returns a copy that rents for another spec, by a Config that change has changed unless it is nil.
+func (c Cloud[F, C]) With(spec gputrain.Spec, change func(*C)) Cloud[F, C] {
+	config := c.Config
+	c.Spec = spec
+	c.Config = func(f F) C {
+		cfg := config(f)
+		if change != nil {
+			change(&cfg)
+		}
+		return cfg
+	}
+	return c
+}
+
 // provider returns the provider of a fake, whose pools reach its machines.
 func (c Cloud[F, C]) provider(f F) driver.Provider { return c.Reached(c.Config(f)) }
 

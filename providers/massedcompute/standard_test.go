@@ -1,0 +1,96 @@
+package massedcompute
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+var standard = cloudtest.Cloud[*fake, Config]{
+	Name:       providerName,
+	Spec:       oneL40,
+	Start:      func(t *testing.T) *fake { return startFake(t) },
+	Still:      func(f *fake) { f.noMachines = true },
+	Config:     (*fake).config,
+	Account:    (*fake).account,
+	Dialed:     cloudtest.Port22,
+	Client:     func(c *Config, client *http.Client) { c.HTTPClient = client },
+	Credential: cloudtest.Credential[Config]{Set: func(c *Config, key driver.Secret) { c.APIKey = key }, Name: keyVariable},
+	Secrets:    []string{testKey},
+	Ops: map[providertest.Op][]string{
+		providertest.OpOffers: {opInventory}, providertest.OpPrepare: {opAddKey}, providertest.OpLaunch: {opLaunch}, providertest.OpDescribe: {opList},
+		providertest.OpList: {opList}, providertest.OpTerminate: {opTerminate}, providertest.OpRelease: {opDelKey},
+	},
+	Made: map[string]int{"machine": 2, "key": 1},
+}
+
+func TestReadme(t *testing.T) { standard.Readme(t) }
+
+func TestGolden(t *testing.T) { standard.Golden(t, cloudtest.Written[Config]{File: "massedcompute"}) }
+
+func TestGuardian(t *testing.T) { standard.Guardian(t) }
+
+func TestDetach(t *testing.T) { standard.Detach(t) }
+
+func TestKey(t *testing.T) { standard.Key(t, vendorVariable) }
+
+func TestPool(t *testing.T) {
+	standard.Pool(t, cloudtest.Pool[*fake]{Node: cloudtest.Node{USD: 0.86, InstanceType: "gpu_1x_l40", Region: "us-central-1"}})
+}
+
+func TestPoolUnderFaults(t *testing.T) {
+	standard.Pool(t, cloudtest.Pool[*fake]{Faults: []fakecloud.Fault{
+		{Op: opInventory, Answer: fakecloud.Failure(503, "", "")},
+		{Op: opAddKey, After: true, Cut: true},
+		{Op: opLaunch, After: true, Cut: true},
+		{Op: opLaunch, Answer: failure(400, "no capacity available")},
+		{Op: opLaunch, Answer: fakecloud.Failure(429, "Too Many Requests", "")},
+		{Op: opList, Lag: fakecloud.Lag{Calls: 2}, Times: 2},
+		{Op: opShow, Answer: fakecloud.Garbage()},
+		{Op: opTerminate, After: true, Cut: true},
+		{Op: opTerminate, Answer: fakecloud.HTML()},
+		{Op: opDelKey, Answer: fakecloud.Failure(502, "", "")},
+	}})
+}
+
+func TestConfigFaults(t *testing.T) {
+	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
+		{"ImageID", Config{ImageID: -1}},
+		{"Coupon", Config{Coupon: "two words"}},
+		{"RequestTimeout", Config{RequestTimeout: time.Millisecond}},
+		{"Endpoint", Config{Endpoint: "vm.example.com"}},
+		{"Endpoint", Config{Endpoint: "https://user:s3cret@vm.example.com"}},
+		{"ImageID|Coupon|RequestTimeout", Config{ImageID: -1, Coupon: "two words", RequestTimeout: time.Millisecond}},
+	})
+}
+
+// The table is that of the sheet, in each of the forms of a failure.
+func TestErrors(t *testing.T) {
+	standard.Errors(t, []cloudtest.Refusal{
+		{"wrong key", opList, failure(401, "Invalid Token"), driver.ErrAuth, ""},
+		{"key for reading", opLaunch, failure(403, "Forbidden"), driver.ErrAuth, ""},
+		{"no recharge", opLaunch, failure(402, "Recharge amount is not set"), driver.ErrBalance, ""},
+		{"unknown product", opLaunch, failure(404, "Product not found"), driver.ErrInvalid, ""},
+		{"conflict", opLaunch, failure(409, ""), driver.ErrNoCapacity, ""},
+		{"no capacity", opLaunch, failure(400, "No Capacity available"), driver.ErrNoCapacity, ""},
+		{"out of stock", opLaunch, fakecloud.Failure(400, row{"error": "out of stock"}, ""), driver.ErrNoCapacity, ""},
+		{"no longer there", opLaunch, fakecloud.Failure(422, row{"error": row{"message": "it is no longer available"}}, ""), driver.ErrNoCapacity, ""},
+		{"no capacity, as text", opLaunch, fakecloud.Failure(400, "no capacity", ""), driver.ErrNoCapacity, ""},
+		{"quota", opLaunch, failure(400, "Instance limit exceeded"), driver.ErrQuota, ""},
+		{"wrong image", opLaunch, failure(400, "Product does not support the VM Image"), driver.ErrInvalid, ""},
+		{"rate limit", opLaunch, fakecloud.Failure(429, "Too Many Requests", ""), driver.ErrRateLimited, ""},
+		{"server at capacity", opList, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable, ""},
+		{"launch, at capacity", opLaunch, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable, ""},
+		{"list without its list", opList, fakecloud.Reply(200, row{}), driver.ErrUnavailable, ""},
+		{"list without UUIDs", opList, fakecloud.Reply(200, row{"runningInstances": []row{{"name": "x"}}}), driver.ErrUnavailable, ""},
+		{"keys without a list", opKeys, fakecloud.Reply(200, row{}), driver.ErrUnavailable, ""},
+		{"launch of nothing", opLaunch, fakecloud.Reply(202, row{"response": ""}), driver.ErrUnavailable, ""},
+	})
+}
