@@ -4,57 +4,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
-
 // This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		h, cfg := f.harness(), f.config()
-		h.Provider = cfg
-		cfg.SecretKey = "00000000-0000-0000-0000-000000000000"
-		h.WrongKey = cfg
-		cfg.SecretKey = ""
-		h.MissingKey = &providertest.MissingKey{Provider: cfg, Names: "SCW_SECRET_KEY"}
-		return h
+	standard.With(gputrain.Spec{}, nil).Conformance(t, func(f *fake) providertest.Harness {
+		wrong := f.config()
+		wrong.SecretKey = "00000000-0000-0000-0000-000000000000"
+		return providertest.Harness{
+			Foreign:     f.foreign,
+			States:      cloudtest.States(vendorStates, func(id, word string) { f.set(id, row{"state": word, "tags": f.old(id)}) }),
+			Stall:       func() { f.Do(func() { f.stall = true }) },
+			Room:        func(n int) { f.Do(func() { f.room = n }) },
+			Allow:       func(n int) { f.Do(func() { f.quota = n }) },
+			Tags:        f.userTags,
+			Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
+			PagedOffers: true,
+			WrongKey:    wrong,
+			Without:     map[string]string{"Funds": "the API tells no balance: an account pays by invoice"},
+		}
 	})
-}
-
-func (f *fake) harness() providertest.Harness {
-	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-		providertest.OpOffers:    {opProducts},
-		providertest.OpLaunch:    {opCreate},
-		providertest.OpDescribe:  {opServer, opServers},
-		providertest.OpList:      {opServers},
-		providertest.OpTerminate: {opAction, opDelete},
-		providertest.OpRelease:   {opVolumes},
-	})
-	const nothing = "Prepare makes nothing: each server is made with the pool's key"
-	h := providertest.Harness{
-		Account: f.account, Calls: calls, Fault: fault, Foreign: f.foreign,
-		States:      cloudtest.States(vendorStates, func(id, word string) { f.set(id, row{"state": word, "tags": f.old(id)}) }),
-		Stall:       func() { f.Do(func() { f.stall = true }) },
-		Room:        func(n int) { f.Do(func() { f.room = n }) },
-		Allow:       func(n int) { f.Do(func() { f.quota = n }) },
-		Tags:        f.userTags,
-		Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
-		PagedOffers: true,
-		Secrets:     []string{testKey},
-		Dial:        fakecloud.Dial,
-		Without:     map[string]string{"Funds": "the API tells no balance: an account pays by invoice"},
-	}
-	h.Without["cancel in the midst of prepare"] = nothing
-	for _, kind := range []string{"failed before it was done", "failed after it was done", "cut after it was done", "html after it was done"} {
-		h.Without["prepare: "+kind] = nothing
-	}
-	return h
 }
 
 // vendorStates are the API's states, and one that the API does not have.

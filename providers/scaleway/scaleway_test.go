@@ -204,26 +204,6 @@ func TestSecretsOfAnswers(t *testing.T) {
 	cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "launch", key, strings.Split(key, "\n")[2])
 }
 
-func TestFaultsOfAConfig(t *testing.T) {
-	t.Setenv("SCW_DEFAULT_PROJECT_ID", "my project")
-	for name, tt := range map[string]struct {
-		cfg  Config
-		says []string
-	}{
-		"all at once": {Config{ProjectID: "p", Zone: "paris", Image: "a b", USDPerEUR: -1, RequestTimeout: 1, Endpoint: "scaleway"},
-			[]string{"ProjectID", "Zone", "Image", "USDPerEUR", "RequestTimeout", "Endpoint"}},
-		"a project of the variable": {Config{SecretKey: testKey}, []string{"ProjectID"}},
-	} {
-		_, err := tt.cfg.Open(t.Context())
-		cloudtest.Is(t, err, driver.ErrInvalid, "scaleway", "open")
-		for _, want := range tt.says {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v does not say %q", name, err, want)
-			}
-		}
-	}
-}
-
 // An offer of another provider is refused before anything is made.
 func TestOffersOfOthers(t *testing.T) {
 	t.Parallel()
@@ -235,70 +215,6 @@ func TestOffersOfOthers(t *testing.T) {
 	}
 	if len(f.Records(opCreate)) > 0 {
 		t.Error("a server was made")
-	}
-}
-
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	d := cloudtest.Open(t, f.config())
-	for _, tt := range []struct {
-		answer fakecloud.Answer
-		kind   error
-	}{
-		{failure(401, "denied_authentication", "authentication is denied", nil), driver.ErrAuth},
-		{failure(403, "permissions_denied", "insufficient permissions", nil), driver.ErrAuth},
-		{failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), driver.ErrQuota},
-		{failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), driver.ErrQuota},
-		{failure(403, "invalid_request_error", "forbidden", nil), driver.ErrAuth},
-		{failure(400, "out_of_stock", "resource out of stock", nil), driver.ErrNoCapacity},
-		{failure(400, "resource", "There is no more L4-1-24G available.", nil), driver.ErrNoCapacity},
-		{fakecloud.Failure(502, "no more connections available", ""), driver.ErrUnavailable},
-		{failure(400, "invalid_arguments", "invalid argument(s)", nil), driver.ErrInvalid},
-		{failure(403, "locked", "the account is locked", nil), driver.ErrAuth},
-		{failure(410, "resource_expired", "resource has expired", nil), driver.ErrUnsupported},
-		{failure(409, "transient_state", "busy", nil), driver.ErrUnavailable},
-	} {
-		f.Inject(fakecloud.Fault{Op: opCreate, Answer: tt.answer})
-		_, err := cloudtest.Launch(t, d, l4.Query(), 0)
-		cloudtest.Is(t, err, tt.kind, "scaleway", "launch", testKey)
-	}
-	f.quota = 0
-	_, err := cloudtest.Launch(t, d, l4.Query(), 0)
-	if e, _ := errors.AsType[*driver.Error](err); e == nil || e.Kind != driver.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestPool(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	cloudtest.Broadcast(t, cloudtest.Dialed(f.config()), l4, nil)
-	if left := f.account(); len(left) > 0 {
-		t.Errorf("left: %+v", left)
-	}
-}
-
-// A pool whose calls fail in many ways still opens and closes, and leaves nothing.
-func TestPoolUnderFaults(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	for _, fault := range []fakecloud.Fault{
-		{Op: opProducts, Answer: fakecloud.Failure(503, "", "")},
-		{Op: opCreate, After: true, Cut: true},
-		{Op: opUserData, After: true, Cut: true},
-		{Op: opAction, Skip: 1, After: true, Cut: true},
-		{Op: opTagVolume, Answer: fakecloud.Failure(502, "", "")},
-		{Op: opServer, Skip: 2, Answer: fakecloud.Failure(429, "", "")},
-		{Op: opServers, Answer: fakecloud.Failure(500, "", "")},
-		{Op: opGetUserData, Answer: fakecloud.Failure(500, "", "")},
-		{Op: opDeleteVolume, After: true, Cut: true},
-	} {
-		f.Inject(fault)
-	}
-	cloudtest.Broadcast(t, cloudtest.Dialed(f.config()), l4, nil)
-	if left := f.account(); len(left) > 0 {
-		t.Errorf("left: %+v", left)
 	}
 }
 
@@ -319,4 +235,15 @@ func FuzzFingerprints(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A used-up quota is named, and where a larger one is asked for.
+func TestQuotaIsUsedUp(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.quota = 0
+	_, err := cloudtest.Launch(t, cloudtest.Open(t, f.config()), l4.Query(), 0)
+	if e, _ := errors.AsType[*driver.Error](err); e == nil || e.Kind != driver.ErrQuota || !strings.Contains(e.Hint, "identity") || !strings.Contains(err.Error(), "cp_servers_type_L4_1_24G") {
+		t.Errorf("%v", err)
+	}
 }

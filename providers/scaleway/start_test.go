@@ -116,7 +116,7 @@ func TestPoolWhoseStartFails(t *testing.T) {
 	f.Inject(fakecloud.Fault{Op: opAction, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
 	f.Inject(fakecloud.Fault{Op: opDelete, Times: 2, Answer: failure(403, "permissions_denied", "insufficient permissions", nil)})
 	var told []string
-	pool, err := gputrain.Open(t.Context(), cloudtest.Dialed(f.config()), l4, gputrain.WithStateDir(t.TempDir()), gputrain.WithEvents(func(e gputrain.Event) {
+	pool, err := gputrain.Open(t.Context(), standard.Reached(f.config()), l4, gputrain.WithStateDir(t.TempDir()), gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Err != nil {
 			told = append(told, e.Err.Error())
 		}

@@ -1,0 +1,90 @@
+package novita
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+var standard = cloudtest.Cloud[*fake, Config]{
+	Name:       providerName,
+	Spec:       rtx4090,
+	Start:      startFake,
+	Config:     (*fake).config,
+	Account:    (*fake).account,
+	Client:     func(c *Config, client *http.Client) { c.HTTPClient = client },
+	Credential: cloudtest.Credential[Config]{Set: func(c *Config, key driver.Secret) { c.APIKey = key }, Name: "NOVITA_API_KEY"},
+	Secrets:    []string{testKey, testPassword, registryPassword},
+	Ops: map[providertest.Op][]string{
+		providertest.OpOffers: {opProducts}, providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opInstance},
+		providertest.OpList: {opList}, providertest.OpTerminate: {opEnd},
+	},
+	Nothing: "Prepare makes nothing: the API has no keys",
+	Made:    map[string]int{"machine": 2},
+}
+
+func TestReadme(t *testing.T) { standard.Readme(t) }
+
+func TestGolden(t *testing.T) { standard.Golden(t, cloudtest.Written[Config]{File: "novita"}) }
+
+func TestGuardian(t *testing.T) { standard.Guardian(t) }
+
+func TestDetach(t *testing.T) { standard.Detach(t) }
+
+func TestKey(t *testing.T) { standard.Key(t) }
+
+func TestPool(t *testing.T) {
+	standard.Pool(t, cloudtest.Pool[*fake]{Before: func(f *fake) { f.warm = 2 }})
+}
+
+func TestPoolUnderFaults(t *testing.T) {
+	standard.Pool(t, cloudtest.Pool[*fake]{Before: func(f *fake) { f.firstPage = 1 }, Faults: []fakecloud.Fault{
+		{Op: opProducts, Answer: fakecloud.Failure(503, "", "")},
+		{Op: opCreate, After: true, Cut: true},
+		{Op: opCreate, Answer: failure(400, "INSUFFICIENT_RESOURCE", "insufficient resource")},
+		{Op: opList, Skip: 1, Answer: fakecloud.Failure(500, "", "")},
+		{Op: opInstance, Answer: failure(429, "RATE_LIMIT_EXCEEDED", "slow down")},
+		{Op: opInstance, Answer: fakecloud.Garbage()},
+		{Op: opEnd, After: true, Cut: true},
+		{Op: opEnd, Answer: fakecloud.Failure(502, "", "")},
+	}})
+}
+
+func TestConfigFaults(t *testing.T) {
+	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
+		{"ClusterID|Image|MinCUDAVersion|RootFSSize|RequestTimeout|Endpoint", Config{ClusterID: "a b", Image: "a b", MinCUDAVersion: "12", RootFSSize: 5, RequestTimeout: 1, Endpoint: "novita"}},
+		{"Endpoint", Config{Endpoint: "https://user:s3cret@novita.example"}},
+		{"set Image too", Config{MinCUDAVersion: "10.2"}},
+		{"501", Config{Image: strings.Repeat("a", 501)}},
+	})
+}
+
+func TestErrors(t *testing.T) {
+	standard.Errors(t, []cloudtest.Refusal{
+		{"", opEnd, failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrBalance, ""},
+		{"", opEnd, failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrBalance, ""},
+		{"", opEnd, failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), driver.ErrUnavailable, ""},
+		{"", opEnd, failure(400, "OPERATION_LIMIT", ""), driver.ErrQuota, ""},
+		{"", opEnd, failure(403, "BANNED_USER", ""), driver.ErrAuth, ""},
+		{"", opEnd, failure(401, "INVALID_USER_TOKEN", ""), driver.ErrAuth, ""},
+		{"", opEnd, failure(403, "", "not for you"), driver.ErrAuth, ""},
+		{"", opEnd, failure(400, "IMAGE_NOT_FOUND", ""), driver.ErrInvalid, ""},
+		{"", opEnd, failure(400, "CLUSTER_STATUS", ""), driver.ErrNoCapacity, ""},
+		{"", opEnd, failure(409, "CONFLICT", ""), driver.ErrUnavailable, ""},
+		{"", opEnd, failure(400, "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", ""), driver.ErrUnsupported, ""},
+		{"", opEnd, fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), driver.ErrInvalid, ""},
+		{"", opEnd, fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), driver.ErrNoCapacity, ""},
+		{"", opEnd, fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), driver.ErrNoCapacity, ""},
+		{"", opEnd, fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrBalance, ""},
+		{"", opEnd, fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrBalance, ""},
+		{"", opEnd, fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), driver.ErrAuth, ""},
+		{"", opEnd, fakecloud.Reply(404, "page not found"), driver.ErrUnavailable, ""},
+	})
+}
