@@ -12,8 +12,6 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
-
 // These tests do not run in parallel with others: the suite looks for leaked goroutines.
 
 func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
@@ -25,23 +23,11 @@ func TestConformanceOfSpot(t *testing.T) {
 }
 
 func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opGroups},
-			providertest.OpPrepare:   {opAddKey},
-			providertest.OpLaunch:    {opCreate},
-			providertest.OpDescribe:  {opShow, opList},
-			providertest.OpList:      {opList},
-			providertest.OpTerminate: {opDestroy},
-			providertest.OpRelease:   {opDelKey},
-		})
-		cfg := f.config()
-		if allocation == driver.OnDemand { // with clients of the driver's own
-			cfg = Config{APIKey: testKey, Endpoint: f.URL}
-		}
-		wrong, missing := cfg, cfg
-		wrong.APIKey, missing.APIKey = "wrong", ""
+	var own func(*Config)
+	if allocation == driver.OnDemand { // with clients of the driver's own
+		own = ownClient
+	}
+	standard.With(gputrain.Spec{Accelerator: accelerators.L4(), Allocation: allocation}, own).Conformance(t, func(f *fake) providertest.Harness {
 		words := map[string]driver.InstanceState{
 			"Creating": driver.InstancePending, "Resuming": driver.InstancePending, "Running": driver.InstanceRunning, "running": driver.InstanceRunning,
 			"Failed": driver.InstanceFailed, "Destroying": driver.InstanceTerminated, "Migrating": driver.InstanceUnknown,
@@ -53,20 +39,12 @@ func conform(t *testing.T, allocation driver.Allocation, without map[string]stri
 			}
 		}
 		h := providertest.Harness{
-			Provider:   cfg,
-			Spec:       gputrain.Spec{Accelerator: accelerators.L4(), Allocation: allocation},
-			Account:    f.everything,
-			Calls:      calls,
-			Fault:      fault,
-			Foreign:    f.foreign,
-			States:     cloudtest.States(words, f.become),
-			Stall:      func() { f.Do(func() { f.status = "Creating" }) },
-			Room:       func(n int) { f.Do(func() { f.full, f.room = true, n }) },
-			Funds:      func(usd float64) { f.Do(func() { f.wallet = usd - 0.25 }) },
-			Unpriced:   func() { f.Do(f.forgetPrices) },
-			MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
-			WrongKey:   wrong,
-			Secrets:    []string{testKey},
+			Foreign:  f.foreign,
+			States:   cloudtest.States(words, f.become),
+			Stall:    func() { f.Do(func() { f.status = "Creating" }) },
+			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Funds:    func(usd float64) { f.Do(func() { f.wallet = usd - 0.25 }) },
+			Unpriced: func() { f.Do(f.forgetPrices) },
 			Without: map[string]string{
 				"PagedOffers": "all offers come in one answer", "Allow": "the API tells no quota", "Tags": "there are no tags, and a name has no room for them",
 			},
@@ -106,4 +84,10 @@ func (f *fake) foreign() (ids []string) {
 		ids = append(ids, strconv.Itoa(f.lastID), f.putKey(nil, "laptop", cloudtest.PoolKey), f.putKey(nil, "gputrain", cloudtest.PoolKey))
 	})
 	return ids
+}
+
+// ownClient has a driver make its calls by a client of its own.
+func ownClient(c *Config) {
+	client := c.HTTPClient.Transport.(toFake)
+	c.HTTPClient, c.Endpoint = nil, client.to.String()
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
@@ -313,40 +312,6 @@ func TestOfferThatIsNotUnderstood(t *testing.T) {
 	}
 	if n := len(f.Records(opCreate)); n > 0 {
 		t.Errorf("%d creates", n)
-	}
-}
-
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		status         int
-		body           any
-		launch, others error
-	}{
-		{401, row{"message": "Invalid token"}, driver.ErrAuth, driver.ErrAuth},
-		{403, row{"message": "Not authenticated"}, driver.ErrAuth, driver.ErrAuth},
-		{403, row{"message": "Insufficient balance"}, driver.ErrBalance, driver.ErrBalance},
-		{404, row{"detail": "Not Found"}, driver.ErrUnsupported, driver.ErrUnavailable},
-		{404, "<html>", driver.ErrUnavailable, driver.ErrUnavailable},
-		{422, row{"detail": []row{{"loc": []any{"query", 1}, "msg": "field required"}}}, driver.ErrInvalid, driver.ErrInvalid},
-		{400, row{"error": "out of stock"}, driver.ErrNoCapacity, driver.ErrInvalid},
-		{409, row{"detail": "no capacity"}, driver.ErrNoCapacity, driver.ErrUnavailable},
-		{400, row{"message": "limit reached"}, driver.ErrQuota, driver.ErrInvalid},
-		{429, row{"message": "rate limit"}, driver.ErrRateLimited, driver.ErrRateLimited},
-		{503, "", driver.ErrUnavailable, driver.ErrUnavailable},
-		{200, row{"success": false}, nil, driver.ErrUnavailable},
-	} {
-		f := startFake(t)
-		d := cloudtest.Open(t, f.config())
-		f.Inject(fakecloud.Fault{Op: opList, Times: -1, Answer: fakecloud.Reply(tt.status, tt.body)})
-		_, err := d.(*cloud.Driver).API().(*provider).api.instances(t.Context())
-		if tt.launch != nil {
-			cloudtest.Is(t, cloud.Fail(providerName, "launch", err, classify), tt.launch, providerName, "launch", testKey)
-		}
-		cloudtest.Is(t, cloud.Fail(providerName, "list", err, classify), tt.others, providerName, "list", testKey)
-		if tt.status == 422 && !strings.Contains(err.Error(), "query.1: field required") {
-			t.Errorf("%v", err)
-		}
 	}
 }
 
