@@ -2,7 +2,6 @@ package tensordock
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -272,45 +271,6 @@ func TestOffersThatAreNone(t *testing.T) {
 	}
 	if n := len(f.Records(opCreate)); n != 0 {
 		t.Errorf("%d creates", n)
-	}
-}
-
-// A failure may come under a good status: only its text identifies it.
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		answer fakecloud.Answer
-		want   error
-	}{
-		{failure(401, "Unauthorized"), driver.ErrAuth},
-		{failure(403, "Forbidden"), driver.ErrAuth},
-		{refusal(401, "Unauthorized"), driver.ErrAuth},
-		{refusal(400, "Hostnode unavailable"), driver.ErrNoCapacity},
-		{failure(400, "Not enough GPUs"), driver.ErrNoCapacity},
-		{fakecloud.Reply(200, row{"error": "No available hostnodes"}), driver.ErrNoCapacity},
-		{fakecloud.Reply(400, row{"errors": []row{{"title": "Bad", "detail": "no available GPU"}}}), driver.ErrNoCapacity},
-		{refusal(400, "You need at least $1 in your account"), driver.ErrBalance},
-		{fakecloud.Reply(400, "Insufficient funds"), driver.ErrBalance},
-		{refusal(400, "vcpu_count must be even"), driver.ErrInvalid},
-		{refusal(400, "Location not found"), driver.ErrNotFound},
-		{refusal(400, "An unexpected error has occurred"), driver.ErrUnavailable},
-		{refusal(500, "Internal"), driver.ErrUnavailable},
-		{failure(502, "Bad gateway"), driver.ErrUnavailable},
-		{failure(409, "The machine must be stopped"), driver.ErrUnavailable},
-		{fakecloud.Failure(429, row{"message": "slow down"}, ""), driver.ErrRateLimited},
-		{fakecloud.Reply(404, "<html>no such page</html>"), driver.ErrUnavailable},
-	} {
-		t.Run(fmt.Sprint(tt.answer.Status, tt.answer.Body), func(t *testing.T) {
-			t.Parallel()
-			f := still(t)
-			d := cloudtest.Open(t, f.config())
-			f.Inject(fakecloud.Fault{Op: opCreate, Times: -1, Answer: tt.answer})
-			got, err := cloudtest.Launch(t, d, rtx4090.Query(), 0)
-			cloudtest.Is(t, err, tt.want, "tensordock", "launch", testToken)
-			if len(got) > 0 {
-				t.Errorf("%+v", got)
-			}
-		})
 	}
 }
 
