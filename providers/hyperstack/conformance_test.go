@@ -5,39 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
-
 func TestConformance(t *testing.T) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opFlavors},
-			providertest.OpPrepare:   {opCredit},
-			providertest.OpLaunch:    {opCreate},
-			providertest.OpDescribe:  {opMachine, opMachines},
-			providertest.OpList:      {opMachines},
-			providertest.OpTerminate: {opDelete},
-			providertest.OpRelease:   {opEnvs}, // the only call if no machine was made
-		})
-		cfg := f.config()
-		cfg.Regions = []string{"CANADA-1", "US-1"}
-		wrong, missing := cfg, cfg
-		wrong.APIKey, missing.APIKey = "wrong", ""
+	standard.With(h100, func(c *Config) { c.Regions = []string{"CANADA-1", "US-1"} }).Conformance(t, func(f *fake) providertest.Harness {
 		return providertest.Harness{
-			Provider: cfg,
-			Spec:     gputrain.Spec{Accelerator: accelerators.H100()},
-			Account:  f.everything,
-			Calls:    calls,
-			Fault:    fault,
-			Foreign:  f.foreign,
+			Foreign: f.foreign,
 			States: cloudtest.States(map[string]driver.InstanceState{
 				"CREATING": driver.InstancePending, "BUILD": driver.InstancePending, "RESTORING": driver.InstancePending,
 				"ACTIVE": driver.InstanceRunning, "active": driver.InstanceRunning, "SHUTOFF": driver.InstanceStopped,
@@ -51,10 +27,6 @@ func TestConformance(t *testing.T) {
 			Without:     map[string]string{"Allow": "the API tells how many addresses an environment has, and no quota of GPUs"},
 			Unpriced:    func() { f.Do(func() { f.prices = []row{} }) },
 			PagedOffers: true, // each region is a list of its own
-			MissingKey:  &providertest.MissingKey{Provider: missing, Names: keyVariable},
-			WrongKey:    wrong,
-			Secrets:     []string{testKey},
-			Dial:        fakecloud.Dial,
 		}
 	})
 }

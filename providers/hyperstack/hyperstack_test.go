@@ -13,7 +13,6 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
@@ -302,39 +301,5 @@ func TestDeletionThatTakesItsTime(t *testing.T) {
 	f.Do(func() { f.machines.Delete(nil, in.ID) })
 	if now := cloudtest.Describe(t, d, in.ID); now.State != driver.InstanceTerminated {
 		t.Errorf("%+v", now)
-	}
-}
-
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		status         int
-		reason, says   string
-		launch, others error
-	}{
-		{401, "unauthorized", "Unauthorized", driver.ErrAuth, driver.ErrAuth},
-		{403, "forbidden", "role", driver.ErrAuth, driver.ErrAuth},
-		{400, "bad_request", "Flavor is out of stock", driver.ErrNoCapacity, driver.ErrInvalid},
-		{409, "conflict", "Insufficient resources", driver.ErrNoCapacity, driver.ErrUnavailable},
-		{403, "forbidden", "Insufficient permissions", driver.ErrAuth, driver.ErrAuth},
-		{400, "bad_request", "Quota exceeded for cores", driver.ErrQuota, driver.ErrInvalid},
-		{400, "bad_request", "Your credit is used up", driver.ErrBalance, driver.ErrBalance},
-		{402, "", "Payment required", driver.ErrBalance, driver.ErrBalance},
-		{404, "not_found", "Flavor does not exists", driver.ErrUnsupported, driver.ErrNotFound},
-		{404, "", "", driver.ErrUnavailable, driver.ErrUnavailable},
-		{429, "", "rate limit", driver.ErrRateLimited, driver.ErrRateLimited},
-		{400, "bad_request", "Virtual machine is currently being created and cannot be deleted yet", driver.ErrUnavailable, driver.ErrUnavailable},
-		{500, "", "", driver.ErrUnavailable, driver.ErrUnavailable},
-	} {
-		f := startFake(t)
-		cfg := f.config()
-		d := cloudtest.Open(t, cfg)
-		f.Inject(fakecloud.Fault{Op: opMachines, Times: -1, Answer: refuse(tt.status, tt.reason, tt.says)})
-		f.Inject(fakecloud.Fault{Op: opMachine, Times: -1, Answer: refuse(tt.status, tt.reason, tt.says)})
-		p := d.(*hyperstackDriver).p
-		_, err := p.api.machines(t.Context())
-		for op, want := range map[string]error{"launch": tt.launch, "list": tt.others} {
-			cloudtest.Is(t, cloud.Fail(providerName, op, err, classify), want, providerName, op, testKey)
-		}
 	}
 }

@@ -28,7 +28,7 @@ type Refusal struct {
 }
 
 // Errors has the API answer always with a refusal, each in a fake of its own. Its error is of the right kind, in the form of the
-// provider's, and shows no secret; a launch has made nothing, and a machine that could not be ended is there.
+// provider's, and shows no secret. A launch has made no machine, and one that could not be ended is there; otherwise Release leaves nothing.
 func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 	t.Parallel()
 	for _, r := range refusals {
@@ -36,12 +36,11 @@ func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 			t.Parallel()
 			f := c.still(t)
 			d := Prepared(t, c.Config(f))
-			before := len(c.Account(f))
 			var in driver.Instance
+			machines := 0
 			op := c.opOf(r.Op)
 			if op == providertest.OpTerminate {
-				in = MustLaunch(t, d, c.Spec.Query(), 0)
-				before++
+				in, machines = MustLaunch(t, d, c.Spec.Query(), 0), 1
 			}
 			fault := f.Inject(fakecloud.Fault{Op: r.Op, Answer: r.Answer, Times: -1})
 			err := c.ask(t, d, op, in)
@@ -55,8 +54,14 @@ func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 			if r.Want != nil {
 				Is(t, err, r.Want, c.Name, string(op), c.Secrets...)
 			}
-			if now := c.Account(f); len(now) != before {
-				t.Errorf("there are %+v; want %d", now, before)
+			if n := c.kinds(f)["machine"]; n != machines {
+				t.Errorf("there are %d machines, want %d", n, machines)
+			}
+			if machines == 0 {
+				if err := d.Release(t.Context(), Info("p1")); err != nil {
+					t.Error(err)
+				}
+				Empty(t, c.Account(f))
 			}
 		})
 	}
