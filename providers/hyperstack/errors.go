@@ -48,6 +48,8 @@ func classify(op string, err error) (hint string, kind error) {
 		return "", driver.ErrNotFound
 	case e.Status == http.StatusNotFound: // from a gateway, not from the API
 		return "", driver.ErrUnavailable
+	case e.Status == http.StatusForbidden:
+		return "the key's role does not allow this: check its permissions in Hyperstack's console", driver.ErrAuth
 	}
 	return "", nil
 }

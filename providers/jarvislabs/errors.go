@@ -29,7 +29,7 @@ func classify(op string, err error) (hint string, kind error) {
 	said := strings.ToLower(e.Message)
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		return "", driver.ErrRateLimited
+		return "other programs use this account at the same time: try again in a minute", driver.ErrRateLimited
 	case balanceWords.MatchString(said):
 		return "the wallet is prepaid: add to it in Jarvis Labs' console under Billing", driver.ErrBalance
 	case foreignWords.MatchString(said): // the text for a machine of another account

@@ -24,6 +24,7 @@ func fault(status int, body []byte) *rest.Fault {
 
 const (
 	fundsHint = "add to the balance at https://console.verda.com"
+	quotaHint = "delete what is not needed, or ask Verda's support for a higher limit"
 	imageHint = "set Config.Image to an image that the API lists for this instance_type, or Config.CUDA to a version that one has"
 )
 
@@ -36,8 +37,8 @@ var symptoms = []struct {
 }{
 	{"no capacity", driver.ErrNoCapacity, ""},
 	{"insufficient_funds", driver.ErrBalance, fundsHint},
-	{"limit exceeded", driver.ErrQuota, ""},
-	{"quota", driver.ErrQuota, ""},
+	{"limit exceeded", driver.ErrQuota, quotaHint},
+	{"quota", driver.ErrQuota, quotaHint},
 	{"operating system is not valid", driver.ErrInvalid, imageHint},
 	{"invalid instance id", driver.ErrNotFound, ""},
 	{"can't discontinue a discontinued", driver.ErrNotFound, ""},

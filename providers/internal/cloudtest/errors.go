@@ -27,6 +27,9 @@ type Refusal struct {
 	Says string
 }
 
+// users are the kinds of errors that only the user can do something about: they come with a hint.
+var users = []error{driver.ErrAuth, driver.ErrBalance, driver.ErrQuota, driver.ErrRateLimited}
+
 // Errors has the API answer always with a refusal, each in a fake of its own. Its error is of the right kind, in the form of the
 // provider's, and shows no secret. A launch has made no machine, and one that could not be ended is there; otherwise Release leaves nothing.
 func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
@@ -45,11 +48,17 @@ func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 			fault := f.Inject(fakecloud.Fault{Op: r.Op, Answer: r.Answer, Times: -1})
 			err := c.ask(t, d, op, in)
 			fault.Remove()
-			switch e, _ := errors.AsType[*driver.Error](err); {
+			hint := ""
+			if e, ok := errors.AsType[*driver.Error](err); ok {
+				hint = e.Hint
+			}
+			switch {
 			case err == nil:
 				t.Fatalf("%d %v is a success", r.Answer.Status, r.Answer.Body)
-			case !strings.Contains(err.Error(), r.Says) && (e == nil || !strings.Contains(e.Hint, r.Says)):
+			case !strings.Contains(err.Error(), r.Says) && !strings.Contains(hint, r.Says):
 				t.Errorf("%v does not say %q", err, r.Says)
+			case hint == "" && slices.Contains(users, r.Want):
+				t.Errorf("%v does not say what to do", err)
 			}
 			if r.Want != nil {
 				Is(t, err, r.Want, c.Name, string(op), c.Secrets...)
