@@ -6,7 +6,6 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
@@ -19,42 +18,16 @@ func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 // The suite also passes on spot, where machines end by themselves.
 func TestConformanceOfSpot(t *testing.T) {
 	cloudtest.Variant(t)
-	const why = "TestConformance has it: it is the same whatever is rented"
-	without := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
-	for kind := providertest.Failed; kind < providertest.Hang; kind++ {
-		without["read that is never answered well: "+kind.String()] = why
-		if kind <= providertest.Cut {
-			without["read that is answered well the second time: "+kind.String()] = why
-		}
-	}
-	conform(t, driver.Spot, without)
+	conform(t, driver.Spot, cloudtest.Reads())
 }
 
 func conform(t *testing.T, allocation driver.Allocation, without map[string]string) {
 	spot := allocation == driver.Spot
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
+	standard.With(gputrain.Spec{Accelerator: accelerators.H100(), Allocation: allocation}, nil).Conformance(t, func(f *fake) providertest.Harness {
 		f.quoted = spot
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opTypes},
-			providertest.OpPrepare:   {opAddKey},
-			providertest.OpLaunch:    {opCreate},
-			providertest.OpDescribe:  {opGet},
-			providertest.OpList:      {opList},
-			providertest.OpTerminate: {opAct},
-			providertest.OpRelease:   {opDelKey},
-		})
-		cfg := f.config()
-		wrong, missing := cfg, cfg
-		wrong.ClientSecret, missing.ClientSecret = "wrong", ""
 		h := providertest.Harness{
-			Provider: cfg,
-			Spec:     gputrain.Spec{Accelerator: accelerators.H100(), Allocation: allocation},
-			Account:  f.everything,
-			Calls:    calls,
-			Fault:    fault,
-			Foreign:  f.foreign,
-			States:   f.states(spot),
+			Foreign: f.foreign,
+			States:  f.states(spot),
 			Stall: func() {
 				f.Do(func() { f.status, f.busy = "provisioning", 2 })
 			},
@@ -68,10 +41,7 @@ func conform(t *testing.T, allocation driver.Allocation, without map[string]stri
 					}
 				})
 			},
-			MissingKey: &providertest.MissingKey{Provider: missing, Names: "VERDA_CLIENT_SECRET"},
-			WrongKey:   wrong,
-			Secrets:    []string{testSecret, testToken},
-			Dial:       fakecloud.Dial,
+			Secrets: []string{testToken},
 			Without: map[string]string{
 				"PagedOffers": "a list has one page",
 				"Allow":       "the API tells no quotas",
