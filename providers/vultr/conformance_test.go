@@ -7,48 +7,31 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
-
 func TestConformance(t *testing.T) {
-	conform(t, Cloud, gputrain.Spec{Accelerator: accelerators.L40S()}, nil)
+	conform(t, Cloud, gputrain.Spec{Accelerator: accelerators.L40S()}, standard.Ops, nil)
 }
 
 // The suite also passes on bare metal.
 func TestConformanceOfMetal(t *testing.T) {
 	cloudtest.Variant(t)
-	conform(t, BareMetal, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, ofMetal())
+	without := cloudtest.Reads()
+	without["images of machines"] = "Vultr makes no snapshots of bare metal"
+	conform(t, BareMetal, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8))}, map[providertest.Op][]string{
+		providertest.OpOffers: {opStock}, providertest.OpLaunch: {opMetalCreate}, providertest.OpDescribe: {opMetalShow},
+		providertest.OpList: {opList}, providertest.OpTerminate: {opMetalEnd},
+	}, without)
 }
 
-func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]string) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
-		ops := map[Mode]map[providertest.Op][]string{
-			Cloud: {
-				providertest.OpOffers: {opStock}, providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opShow},
-				providertest.OpList: {opMetalList}, providertest.OpTerminate: {opEnd},
-			},
-			BareMetal: {
-				providertest.OpOffers: {opStock}, providertest.OpLaunch: {opMetalCreate}, providertest.OpDescribe: {opMetalShow},
-				providertest.OpList: {opList}, providertest.OpTerminate: {opMetalEnd},
-			},
-		}
-		fault, calls := providertest.OnServer(f.Server, ops[mode])
-		cfg := f.config()
-		cfg.Mode, cfg.Region = mode, Anywhere
-		wrong, missing := cfg, cfg
-		wrong.APIKey, missing.APIKey = "wrong", ""
+func conform(t *testing.T, mode Mode, spec gputrain.Spec, ops map[providertest.Op][]string, without map[string]string) {
+	c := standard.With(spec, in(mode))
+	c.Ops = ops
+	c.Conformance(t, func(f *fake) providertest.Harness {
 		h := providertest.Harness{
-			Provider: cfg,
-			Spec:     spec,
-			Account:  f.account,
-			Calls:    calls,
-			Fault:    fault,
 			Foreign:  f.foreign,
 			States:   f.states(mode),
 			Stall:    func() { f.Do(func() { f.status = "pending" }) },
@@ -58,21 +41,19 @@ func conform(t *testing.T, mode Mode, spec gputrain.Spec, without map[string]str
 			Unpriced: func() { f.Do(func() { f.unpriced = true }) },
 			// The stock of each region is a list of its own.
 			PagedOffers: true,
-			MissingKey:  &providertest.MissingKey{Provider: missing, Names: keyVariable},
-			WrongKey:    wrong,
-			Secrets:     []string{testKey, testPassword},
-			Dial:        fakecloud.Dial,
-			Without:     account(nothingShared()),
+			Secrets:     []string{testPassword},
+			Without: map[string]string{
+				"Allow": "the API tells no quota", "the account's money is known": "an account without credit may have a card: TestBalance has the rest",
+			},
 		}
 		maps.Copy(h.Without, without)
 		return h
 	})
 }
 
-func account(without map[string]string) map[string]string {
-	without["Allow"] = "the API tells no quota"
-	without["the account's money is known"] = "an account without credit may have a card: TestBalance has the rest"
-	return without
+// in has a mode rent anywhere.
+func in(mode Mode) func(*Config) {
+	return func(c *Config) { c.Mode, c.Region = mode, Anywhere }
 }
 
 // userTags returns the tags of a machine that are not gputrain's, of which none has a dash in its value.
@@ -88,41 +69,6 @@ func (f *fake) userTags(id string) map[string]string {
 		}
 	})
 	return tags
-}
-
-// nothingShared has the checks that need calls of Prepare or Release, which this driver does
-// not make.
-func nothingShared() map[string]string {
-	all := map[string]string{}
-	for _, op := range []string{"prepare", "release"} {
-		for _, check := range []string{
-			op + ": failed before it was done", op + ": failed after it was done", op + ": cut after it was done", op + ": html after it was done",
-			"cancel in the midst of " + op,
-		} {
-			all[check] = "nothing is made for a pool but machines"
-		}
-	}
-	return all
-}
-
-// ofMetal has the checks that bare metal is left out of.
-func ofMetal() map[string]string {
-	all := reads()
-	all["images of machines"] = "Vultr makes no snapshots of bare metal"
-	return all
-}
-
-// reads has the checks that are the same whatever is rented.
-func reads() map[string]string {
-	const why = "TestConformance has it: a read is the same whatever is rented"
-	all := map[string]string{"read that waits for Retry-After": why, "keys are never in errors": why}
-	for kind := providertest.Failed; kind <= providertest.Huge; kind++ {
-		all["read that is never answered well: "+kind.String()] = why
-		if kind <= providertest.Cut {
-			all["read that is answered well the second time: "+kind.String()] = why
-		}
-	}
-	return all
 }
 
 // foreign puts things into both lists that are not gputrain's, some with names that resemble

@@ -268,15 +268,3 @@ func TestOddOffers(t *testing.T) {
 		t.Errorf("%d creates", n)
 	}
 }
-
-func TestBroadcast(t *testing.T) {
-	f := startFake(t)
-	cloudtest.Broadcast(t, dialed(f.config()), l40s(), func(pool *gputrain.Compute) {
-		if got := f.account(); len(got) != 2 || pool.Nodes()[0].PrivateAddr != "" {
-			t.Errorf("%v", got)
-		}
-	})
-	if got := f.account(); len(got) != 0 {
-		t.Errorf("left: %v", got)
-	}
-}

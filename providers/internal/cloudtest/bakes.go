@@ -49,16 +49,10 @@ func (c Cloud[F, C]) BakeUnderFaults(t *testing.T, reason string, listed func(dr
 			if b.Fault.Op != "" {
 				f.Inject(b.Fault)
 			}
+			others := c.kinds(f)["image"]
 			BakeCheck{
 				Driver: d, Request: req, Kind: b.Kind, Left: b.Left, Reason: reason,
-				Count: func() (n int) {
-					for _, r := range c.Account(f) {
-						if r.Kind == "image" && r.Name == req.Name {
-							n++
-						}
-					}
-					return n
-				},
+				Count:  func() int { return c.kinds(f)["image"] - others },
 				Listed: func(r driver.Resource) bool { return listed(req, r) },
 			}.Run(t)
 		})
