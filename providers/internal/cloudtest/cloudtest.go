@@ -222,13 +222,7 @@ func Broadcast(t *testing.T, p driver.Provider, spec gputrain.Spec, looks func(p
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	results, err := pool.Broadcast(gputrain.Cmd("sh", "-c", "echo $GPUTRAIN_NODE_RANK"))
-	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
-		t.Errorf("commands: %v, %v", results, err)
-	}
-	if sums, err := double.Broadcast(pool, 21); err != nil || len(sums) != 2 || sums[0] != 42 || sums[1] != 42 {
-		t.Errorf("functions: %v, %v", sums, err)
-	}
+	Use(t, pool)
 	if looks != nil {
 		looks(pool)
 	}
@@ -291,4 +285,22 @@ func Empty(t testing.TB, left []driver.Resource) {
 	}
 }
 
-var double = gputrain.Func("cloudtest.double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+// Use runs a command and a function on each of a pool's two nodes, which are processes of their own.
+func Use(t *testing.T, pool *gputrain.Compute) {
+	t.Helper()
+	results, err := pool.Broadcast(gputrain.Cmd("sh", "-c", "echo $GPUTRAIN_NODE_RANK"))
+	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
+		t.Errorf("commands: %v, %v", results, err)
+	}
+	all, err := whoAmI.Broadcast(pool, 40)
+	if err != nil || len(all) != 2 || all[0].Sum != 40 || all[1].Sum != 41 || all[0].PID == all[1].PID || all[0].PID == os.Getpid() || all[1].PID == os.Getpid() {
+		t.Errorf("functions: %v, %v", all, err)
+	}
+}
+
+// A worker is where a function has run: a number and the node's rank, and the process.
+type worker struct{ Sum, PID int }
+
+var whoAmI = gputrain.Func("cloudtest.whoAmI", func(ctx context.Context, n int) (worker, error) {
+	return worker{n + gputrain.ThisNode(ctx).Rank, os.Getpid()}, nil
+})

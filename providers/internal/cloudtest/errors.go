@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ type Refusal struct {
 var users = []error{driver.ErrAuth, driver.ErrBalance, driver.ErrQuota, driver.ErrRateLimited}
 
 // Errors has the API answer always with a refusal, each in a fake of its own. Its error is of the right kind, in the form of the
-// provider's, and shows no secret. A launch has made no machine, and one that could not be ended is there; otherwise Release leaves nothing.
+// provider's, and shows no secret. A launch is asked for once, unless there are too many calls, and has made no machine, and one that could not be ended is there; otherwise Release leaves nothing.
 func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 	t.Parallel()
 	for _, r := range refusals {
@@ -48,6 +49,9 @@ func (c Cloud[F, C]) Errors(t *testing.T, refusals []Refusal) {
 			fault := f.Inject(fakecloud.Fault{Op: r.Op, Answer: r.Answer, Times: -1})
 			err := c.ask(t, d, op, in)
 			fault.Remove()
+			if n := fault.Hits(); n == 0 || n > 1 && op == providertest.OpLaunch && r.Answer.Status != http.StatusTooManyRequests {
+				t.Errorf("%d calls had this answer", n)
+			}
 			hint := ""
 			if e, ok := errors.AsType[*driver.Error](err); ok {
 				hint = e.Hint
