@@ -11,6 +11,7 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 var clusterSpec = gputrain.Spec{Accelerator: accelerators.H100(), Nodes: 2}
@@ -34,7 +35,7 @@ func TestClusterPool(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	use(t, pool)
+	cloudtest.Use(t, pool)
 	if cost := pool.Cost(); cost.Bounded || cost.USD <= 0 {
 		t.Errorf("members do not end themselves: %+v", cost)
 	}

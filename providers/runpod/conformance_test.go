@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -19,81 +18,42 @@ import (
 // Pods pass the suite, by each way to create them. An instant cluster has its own
 // tests: it has at least two nodes, which end together.
 func TestConformance(t *testing.T) {
-	h100 := gputrain.Spec{Accelerator: accelerators.H100()}
-	spot := h100
+	t.Setenv("HOME", t.TempDir()) // where runpodctl would have left a key
+	spot := oneH100
 	spot.Allocation = driver.Spot
 	for i, tt := range []struct {
 		name, create string
-		config       Config
 		spec         gputrain.Spec
+		change       func(*Config)
 	}{
-		{"on demand", opCreate, Config{}, h100},
-		{"on demand in a data centre", opCreate, Config{DataCenterIDs: []string{"US-TX-3"}}, h100},
-		{"spot", opSpot, Config{}, spot},
-		{"on demand by GraphQL", opRent, Config{Cloud: Community, CountryCodes: []string{"US", "FR"}}, h100},
+		{"on demand", opCreate, oneH100, nil},
+		{"on demand in a data centre", opCreate, oneH100, func(c *Config) { c.DataCenterIDs = []string{"US-TX-3"} }},
+		{"spot", opSpot, spot, nil},
+		{"on demand by GraphQL", opRent, oneH100, abroad},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if i > 0 {
 				cloudtest.Variant(t)
 			}
-			providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t, tt.create, tt.config, tt.spec) })
+			c := made(tt.create, tt.spec, tt.change)
+			c.Conformance(t, func(f *fake) providertest.Harness { return hooks(f, c.Config(f), tt.spec) })
 		})
 	}
 }
 
-func conformance(t *testing.T, create string, cfg Config, spec gputrain.Spec) providertest.Harness {
-	f := startFake(t)
-	t.Setenv("HOME", t.TempDir()) // where runpodctl would have left a key
-	cfg.APIKey, cfg.Endpoint, cfg.PodEndpoint = testKey, f.URL, f.URL
-	missing, wrong := cfg, cfg
-	missing.APIKey, wrong.APIKey = "", "rpa_WRONG"
-	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-		providertest.OpOffers:    {"GET /v2/catalog/gpus", "GET /v2/catalog/cpus", "gpuTypes"},
-		providertest.OpPrepare:   {"GET /v2/registries"},
-		providertest.OpLaunch:    {create},
-		providertest.OpDescribe:  {opPod, opPods},
-		providertest.OpList:      {opPods},
-		providertest.OpTerminate: {opDelete},
-	})
-	const nothing = "Prepare makes nothing, and so Release makes no call"
+func hooks(f *fake, cfg Config, spec gputrain.Spec) providertest.Harness {
 	h := providertest.Harness{
-		Provider: cfg,
-		Spec:     spec,
-		Account:  f.account,
-		Calls:    calls,
-		Fault:    fault,
-		Foreign:  f.foreign,
-		States: func() (cases []providertest.StateCase) {
-			for status, want := range map[string]driver.InstanceState{
-				"PROVISIONING": driver.InstancePending,
-				"STARTING":     driver.InstancePending,
-				"RUNNING":      driver.InstanceRunning,
-				"EXITED":       exited(spec),
-				"ERROR":        driver.InstanceFailed,
-				"TERMINATED":   driver.InstanceTerminated,
-				"HIBERNATING":  driver.InstanceUnknown,
-			} {
-				cases = append(cases, providertest.StateCase{Vendor: status, Set: func(id string) { f.set(id, object{"status": status}) }, Want: want})
-			}
-			return cases
-		},
-		Stall:      func() { f.Do(func() { f.stall = true }) },
-		Room:       func(n int) { f.Do(func() { f.room = n }) },
-		Funds:      func(usd float64) { f.Do(func() { f.balance = usd }) },
-		Allow:      func(n int) { f.Do(func() { f.spent = 80 - float64(n)*1.1*hour(cfg, spec) }) },
-		Unpriced:   func() { f.Do(func() { f.unpriced = true }) },
-		MissingKey: &providertest.MissingKey{Provider: missing, Names: keyVariable},
-		WrongKey:   wrong,
-		Secrets:    []string{testKey},
-		Without: map[string]string{
-			"PagedOffers":                        "the catalogue has no pages",
-			"Tags":                               "RunPod has no tags",
-			"release: failed before it was done": nothing,
-			"release: failed after it was done":  nothing,
-			"release: cut after it was done":     nothing,
-			"release: html after it was done":    nothing,
-			"cancel in the midst of release":     nothing,
-		},
+		Foreign: f.foreign,
+		States: cloudtest.States(map[string]driver.InstanceState{
+			"PROVISIONING": driver.InstancePending, "STARTING": driver.InstancePending, "RUNNING": driver.InstanceRunning, "EXITED": exited(spec),
+			"ERROR": driver.InstanceFailed, "TERMINATED": driver.InstanceTerminated, "HIBERNATING": driver.InstanceUnknown,
+		}, func(id, word string) { f.set(id, object{"status": word}) }),
+		Stall:    func() { f.Do(func() { f.stall = true }) },
+		Room:     func(n int) { f.Do(func() { f.room = n }) },
+		Funds:    func(usd float64) { f.Do(func() { f.balance = usd }) },
+		Allow:    func(n int) { f.Do(func() { f.spent = 80 - float64(n)*1.1*hour(cfg, spec) }) },
+		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
+		Without:  map[string]string{"PagedOffers": "the catalogue has no pages", "Tags": "RunPod has no tags"},
 	}
 	if spec.Allocation == driver.Spot {
 		h.Unpriced, h.Without["Unpriced"] = nil, "what has no lowest bid cannot be bid for"
