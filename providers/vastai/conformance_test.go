@@ -41,49 +41,33 @@ func TestConformanceOfPrivateNetworks(t *testing.T) {
 // conform runs the suite against machines with changed columns, Config and Spec.
 func conform(t *testing.T, changed row, change func(*Config, *gputrain.Spec), without map[string]string) {
 	t.Setenv("HOME", t.TempDir()) // the user's home may have a key's file
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t, slices.Repeat([]row{changed}, 8)...)
-		h, cfg := f.harness(), f.config()
-		change(&cfg, &h.Spec)
-		h.Provider = cfg
-		cfg.APIKey = "wrong"
-		h.WrongKey = cfg
-		cfg.APIKey = ""
-		h.MissingKey = &providertest.MissingKey{Provider: cfg, Names: "VAST_API_KEY"}
+	var spec gputrain.Spec
+	change(&Config{}, &spec)
+	c := standard.With(spec, func(c *Config) { change(c, &gputrain.Spec{}) })
+	c.Start = of(changed)
+	c.Conformance(t, func(f *fake) providertest.Harness {
+		h := providertest.Harness{
+			Foreign:  f.foreign,
+			States:   f.states,
+			Stall:    func() { f.Do(func() { f.status = "loading" }) },
+			Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
+			Funds:    func(usd float64) { f.Do(func() { f.credit = usd }) },
+			Unpriced: func() { f.Do(func() { f.unpriced = true }) },
+			Secrets:  []string{instanceKey(0)[:24]}, // instances' own keys share this prefix, so it finds any of them
+			Without: map[string]string{
+				"PagedOffers": "a search has one page",
+				"Allow":       "the API tells no quota",
+				"Tags":        "an instance has one label, which identifies its pool",
+			},
+		}
 		maps.Copy(h.Without, without)
 		return h
 	})
 }
 
-// harness returns a harness with everything that the fake can do.
-func (f *fake) harness() providertest.Harness {
-	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-		providertest.OpOffers:    {opSearch},
-		providertest.OpPrepare:   {opAddKey},
-		providertest.OpLaunch:    {opCreate},
-		providertest.OpDescribe:  {opList},
-		providertest.OpList:      {opList},
-		providertest.OpTerminate: {opDestroy, opBulk},
-		providertest.OpRelease:   {opDelKey},
-	})
-	return providertest.Harness{
-		Account:  f.account,
-		Calls:    calls,
-		Fault:    fault,
-		Foreign:  f.foreign,
-		States:   f.states,
-		Stall:    func() { f.Do(func() { f.status = "loading" }) },
-		Room:     func(n int) { f.Do(func() { f.full, f.room = true, n }) },
-		Funds:    func(usd float64) { f.Do(func() { f.credit = usd }) },
-		Unpriced: func() { f.Do(func() { f.unpriced = true }) },
-		// Instances' own keys share this prefix, so it finds any of them.
-		Secrets: []string{testKey, instanceKey(0)[:24]},
-		Without: map[string]string{
-			"PagedOffers": "a search has one page",
-			"Allow":       "the API tells no quota",
-			"Tags":        "an instance has one label, which identifies its pool",
-		},
-	}
+// of starts a fake of machines with changed columns.
+func of(changed row) func(*testing.T) *fake {
+	return func(t *testing.T) *fake { return startFake(t, slices.Repeat([]row{changed}, 8)...) }
 }
 
 // account returns all resources in the account.

@@ -2,7 +2,6 @@ package vastai
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,80 +10,6 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
-
-// Each error in the table of errors in Vast's contract becomes the right kind of driver.Error.
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	refuse := func(status int, code, msg string) fakecloud.Answer {
-		return fakecloud.Failure(status, row{"success": false, "error": code, "msg": msg}, "")
-	}
-	for name, tt := range map[string]struct {
-		op     string
-		answer fakecloud.Answer
-		want   error
-	}{
-		"offer is taken":            {opCreate, refuse(404, "no_such_ask", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity},
-		"offer is taken, bad args":  {opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity},
-		"offer is gone":             {opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), driver.ErrNoCapacity},
-		"offer for its host":        {opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), driver.ErrNoCapacity},
-		"no credit":                 {opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), driver.ErrBalance},
-		"no credit, text only":      {opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), driver.ErrBalance},
-		"no card":                   {opCreate, refuse(400, "missing_billing", ""), driver.ErrBalance},
-		"new account":               {opCreate, refuse(400, "spend_rate_limit", ""), driver.ErrQuota},
-		"bad arguments":             {opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), driver.ErrInvalid},
-		"bad price":                 {opCreate, refuse(400, "invalid_price", ""), driver.ErrInvalid},
-		"no key for a VM":           {opCreate, refuse(400, "no_ssh_key_for_vm", ""), driver.ErrInvalid},
-		"long label":                {opCreate, refuse(400, "label_too_long", ""), driver.ErrInvalid},
-		"failure in a 200":          {opCreate, refuse(200, "no_such_ask", ""), driver.ErrNoCapacity},
-		"server fails":              {opCreate, fakecloud.Failure(500, "oops", ""), driver.ErrUnavailable},
-		"wrong key":                 {opList, refuse(401, "auth_error", "Invalid user key"), driver.ErrAuth},
-		"key of too little":         {opList, fakecloud.Failure(403, "", ""), driver.ErrAuth},
-		"wrong key, as 404":         {opList, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth},
-		"wrong key, text only":      {opList, fakecloud.Failure(404, row{"msg": "Invalid user key"}, ""), driver.ErrAuth},
-		"wrong key for the keys":    {opKeys, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth},
-		"retired list":              {opList, refuse(410, "deprecated_endpoint", "/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."), driver.ErrUnsupported},
-		"wrong key, search, as 404": {opSearch, fakecloud.Failure(404, row{"error": "auth_error", "msg": "Invalid user key"}, ""), driver.ErrAuth},
-		"search without offers":     {opSearch, fakecloud.Failure(200, row{}, ""), driver.ErrUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := startFake(t, nil, nil)
-			f.noMachines = true
-			d := prepared(t, f)
-			var err error
-			op := "list"
-			switch tt.op {
-			case opCreate:
-				op = "launch"
-				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer.With("X-Request-Id", "r-17")})
-				var got []driver.Instance
-				if got, err = launch(t, d, gputrain.Spec{}, 0); len(got) != 0 {
-					t.Errorf("%+v", got)
-				}
-			case opSearch:
-				op = "offers"
-				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
-				for _, err = range d.Offers(t.Context(), driver.Query{}) {
-				}
-			default:
-				f.Inject(fakecloud.Fault{Op: tt.op, Answer: tt.answer})
-				_, err = d.List(t.Context(), "p1")
-			}
-			is(t, err, tt.want, op)
-			if tt.op == opCreate && err != nil && tt.want != driver.ErrUnavailable && !strings.Contains(err.Error(), "r-17") {
-				t.Errorf("no request id: %v", err)
-			}
-			if (tt.want == driver.ErrQuota || tt.want == driver.ErrBalance) && !strings.Contains(err.Error(), "https://cloud.vast.ai/billing/") {
-				t.Errorf("no hint: %v", err)
-			}
-		})
-	}
-	f := startFake(t)
-	c := f.config()
-	c.APIKey = "wrong"
-	_, err := c.Open(t.Context())
-	is(t, err, driver.ErrAuth, "open")
-}
 
 // A write that reports neither success nor failure is not a success: the flag counts,
 // not the status.

@@ -5,56 +5,8 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
-
-// A pool whose calls fail in many ways still opens and closes, and makes nothing twice.
-func TestPoolUnderFaults(t *testing.T) {
-	t.Parallel()
-	f := startFake(t, nil, nil, nil, nil)
-	for _, fault := range []fakecloud.Fault{
-		{Op: opSearch, Answer: fakecloud.Failure(503, "", "")},
-		{Op: opAddKey, After: true, Cut: true},
-		{Op: opCreate, After: true, Cut: true},
-		{Op: opCreate, Answer: fakecloud.Failure(410, row{"success": false, "error": "no_such_ask", "msg": "error 410/3907: no_such_ask Instance type 1 is no longer available."}, "")},
-		{Op: opList, Lag: fakecloud.Lag{Calls: 2}, Times: 2},
-		{Op: opShow, Answer: fakecloud.Garbage()},
-		{Op: opDestroy, Answer: fakecloud.Failure(429, "API requests too frequent: endpoint threshold=0.2", "")},
-		{Op: opDestroy, After: true, Cut: true},
-		{Op: opDelKey, Answer: fakecloud.Failure(502, "", "")},
-	} {
-		f.Inject(fault)
-	}
-	pool, err := gputrain.Open(t.Context(), f.config(), gputrain.Spec{Nodes: 2}, gputrain.WithStateDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if results, err := pool.Broadcast(gputrain.Cmd("true")); err != nil || len(results) != 2 {
-		t.Errorf("%v, %v", results, err)
-	}
-	if n := len(f.live()); n != 3 {
-		t.Errorf("%v", f.live())
-	}
-	if err := pool.Close(); err != nil {
-		t.Error(err)
-	}
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %v", live)
-	}
-}
-
-// A pool is left at once: its machines end themselves. It is taken up again.
-func TestDetach(t *testing.T) {
-	t.Parallel()
-	f := startFake(t, nil, nil, nil, nil)
-	cloudtest.Detach(t, f.config(), gputrain.Spec{Concurrency: 2}, "")
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %v", live)
-	}
-}
 
 // A pool's network is made before the first node and removed after the last. Nodes
 // reach each other by it.
@@ -100,13 +52,8 @@ func TestPoolOnAnOverlay(t *testing.T) {
 // A node that is outbid is stopped, and its disk is billed. It is destroyed and
 // replaced.
 func TestOutbidNodeIsDestroyedAndReplaced(t *testing.T) {
-	t.Parallel()
-	f := startFake(t, nil, nil)
-	cloudtest.Replaced(t, f.config(), gputrain.Spec{Allocation: driver.Spot}, func(id string) {
+	standard.Replaced(t, gputrain.Spec{Allocation: driver.Spot}, func(f *fake, id string) {
 		f.set(id, row{"actual_status": "exited", "intended_status": "stopped", "cur_state": "stopped", "next_state": "stopped"})
 		f.machine(id).Kill()
 	})
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %v", live)
-	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A Pool is a pool of two nodes in a fake.
 type Pool[F Fake] struct {
-	// Before prepares the fake, or is nil.
+	// Before prepares the fake, or is nil. What it puts into the account stays there.
 	Before func(F)
 	// Faults are those of its calls.
 	Faults []fakecloud.Fault
@@ -28,19 +28,24 @@ type Node struct {
 }
 
 // Pool opens a pool of two, with real SSH nodes, runs a command and a function on both, and closes it. It opens and closes
-// whatever calls fail, makes nothing twice, and leaves nothing. Each node has a price and a type.
+// whatever calls fail, makes nothing twice, and leaves nothing of its own. Each node has a price and a type.
 func (c Cloud[F, C]) Pool(t *testing.T, p Pool[F]) {
 	t.Parallel()
 	f := c.Start(t)
 	if p.Before != nil {
 		p.Before(f)
 	}
+	others := c.kinds(f)
 	for _, fault := range p.Faults {
 		f.Inject(fault)
 	}
 	Broadcast(t, c.provider(f), c.Spec, func(pool *gputrain.Compute) {
-		if n := c.kinds(f); !maps.Equal(n, c.Made) {
-			t.Errorf("there are %v, want %v", n, c.Made)
+		want := maps.Clone(c.Made)
+		for kind, n := range others {
+			want[kind] += n
+		}
+		if n := c.kinds(f); !maps.Equal(n, want) {
+			t.Errorf("there are %v, want %v", n, want)
 		}
 		for _, n := range pool.Nodes() {
 			if usd, known := n.HourlyUSD.USD(); !known || usd <= 0 || n.InstanceType == "" ||
@@ -52,7 +57,9 @@ func (c Cloud[F, C]) Pool(t *testing.T, p Pool[F]) {
 			p.Open(t, f, pool)
 		}
 	})
-	Empty(t, c.Account(f))
+	if left := c.kinds(f); !maps.Equal(left, others) {
+		t.Errorf("left: %+v", c.Account(f))
+	}
 	if p.After != nil {
 		p.After(t, f)
 	}

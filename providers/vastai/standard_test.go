@@ -1,0 +1,165 @@
+package vastai
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/providertest"
+)
+
+func TestMain(m *testing.M) { cloudtest.Main(m) }
+
+var standard = cloudtest.Cloud[*fake, Config]{
+	Name:       providerName,
+	Start:      of(nil),
+	Still:      func(f *fake) { f.noMachines = true },
+	Config:     (*fake).config,
+	Account:    (*fake).account,
+	Client:     func(c *Config, client *http.Client) { c.HTTPClient = client },
+	Credential: cloudtest.Credential[Config]{Set: func(c *Config, key driver.Secret) { c.APIKey = key }, Name: "VAST_API_KEY"},
+	Secrets:    []string{testKey},
+	Ops: map[providertest.Op][]string{
+		providertest.OpOffers: {opSearch}, providertest.OpPrepare: {opAddKey}, providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opList},
+		providertest.OpList: {opList}, providertest.OpTerminate: {opDestroy, opBulk}, providertest.OpRelease: {opDelKey},
+	},
+	Made:       map[string]int{"machine": 2, "key": 1},
+	EndsItself: true,
+}
+
+func TestReadme(t *testing.T) { standard.Readme(t) }
+
+func TestGolden(t *testing.T) {
+	c := standard
+	c.Start = of(row{"cluster_id": 42})
+	c.Golden(t,
+		cloudtest.Written[Config]{File: "vastai"},
+		cloudtest.Written[Config]{File: "vastai-bid-overlay", Query: driver.Query{Allocation: driver.Spot, Nodes: 2}, Change: overlayed})
+}
+
+func TestDetach(t *testing.T) { standard.Detach(t) }
+
+func TestKey(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // the user's home may have a key's file
+	standard.Key(t)
+}
+
+func TestPool(t *testing.T) {
+	for name, spec := range map[string]gputrain.Spec{
+		"on demand": {TTL: time.Hour},
+		"spot":      {Allocation: driver.Spot, MaxHourlyUSD: 1, DiskGiB: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			standard.With(spec, nil).Pool(t, cloudtest.Pool[*fake]{
+				Before: func(f *fake) {
+					f.runOnStart = true
+					f.Do(func() { f.putKey(nil, "ssh-rsa AAAA me@home") })
+				},
+				Node: cloudtest.Node{Region: "Washington, US", InstanceType: "1x RTX 4090"},
+				After: func(t *testing.T, f *fake) {
+					if live := f.live(); len(live) != 1 || live[0] != "key ssh-rsa AAAA me@home" {
+						t.Errorf("left: %v", live)
+					}
+					for _, r := range f.Records(opCreate) {
+						if strings.Contains(r.Body, `"price"`) != (name == "spot") {
+							t.Errorf("%s: %s", name, r.Body)
+						}
+					}
+				},
+			})
+		})
+	}
+}
+
+func TestPoolUnderFaults(t *testing.T) {
+	standard.Pool(t, cloudtest.Pool[*fake]{Faults: []fakecloud.Fault{
+		{Op: opSearch, Answer: fakecloud.Failure(503, "", "")},
+		{Op: opAddKey, After: true, Cut: true},
+		{Op: opCreate, After: true, Cut: true},
+		{Op: opCreate, Answer: fakecloud.Failure(410, row{"success": false, "error": "no_such_ask", "msg": "error 410/3907: no_such_ask Instance type 1 is no longer available."}, "")},
+		{Op: opList, Lag: fakecloud.Lag{Calls: 2}, Times: 2},
+		{Op: opShow, Answer: fakecloud.Garbage()},
+		{Op: opDestroy, Answer: fakecloud.Failure(429, "API requests too frequent: endpoint threshold=0.2", "")},
+		{Op: opDestroy, After: true, Cut: true},
+		{Op: opDelKey, Answer: fakecloud.Failure(502, "", "")},
+	}})
+}
+
+func TestConfigFaults(t *testing.T) {
+	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
+		{"Image", Config{Image: "a b"}},
+		{"DiskGB is 9", Config{DiskGB: 9}},
+		{"DiskGB is NaN", Config{DiskGB: math.NaN()}},
+		{"MinReliability is 95", Config{MinReliability: 95}},
+		{"MinCUDA is +Inf", Config{MinCUDA: math.Inf(1)}},
+		{`"Mars"`, Config{Geolocation: []string{"US", "Mars"}}},
+		{`"U1"`, Config{Geolocation: []string{"U1"}}},
+		{"MinInetDown is -1", Config{MinInetDown: -1}},
+		{"MinInetUp is NaN", Config{MinInetUp: math.NaN()}},
+		{"MaxTrafficUSDPerGB is -1", Config{MaxTrafficUSDPerGB: -1}},
+		{"below 1 no bid wins", Config{BidMultiplier: 0.9}},
+		{"InstanceTimeout is 1ms", Config{InstanceTimeout: time.Millisecond}},
+		{"RequestTimeout is -1s", Config{RequestTimeout: -time.Second}},
+		{"OverlayTimeout is 1ns", Config{OverlayTimeout: 1}},
+		{`Endpoint "http://a'b"`, Config{Endpoint: "http://a'b"}},
+		{"Endpoint: the API's address", Config{Endpoint: "console.vast.ai"}},
+		{"belong together", Config{RegistryToken: "token"}},
+		{"Image names no registry", Config{Image: "team/train:1", RegistryUser: "u", RegistryToken: "token"}},
+		{"RegistryUser", Config{Image: "r.example/train", RegistryUser: "a b", RegistryToken: "token"}},
+		{"RegistryHost", Config{RegistryHost: "a b", RegistryUser: "u", RegistryToken: "token"}},
+		{"RegistryToken has a blank", Config{Image: "r.example/train", RegistryUser: "u", RegistryToken: "a b"}},
+		{"Ports has 64", Config{Ports: make([]int, 64)}},
+		{"Ports[1] is 22", Config{Ports: []int{8000, 22}}},
+		{"Ports[1] is 8000", Config{Ports: []int{8000, 8000}}},
+		{"Ports[0] is 65536", Config{Ports: []int{65536}}},
+		{"DiskGB is 1; the minimum is 10|MinInetUp", Config{DiskGB: 1, MinInetUp: -1}},
+		{"Endpoint", Config{Endpoint: "https://user:s3cret@console.vast.ai"}},
+	})
+}
+
+// The table is that of Vast's contract. An error of a create has the request's ID, for the support desk.
+func TestErrors(t *testing.T) {
+	refuse := func(status int, code, msg string) fakecloud.Answer {
+		return fakecloud.Failure(status, row{"success": false, "error": code, "msg": msg}, "")
+	}
+	all := []cloudtest.Refusal{
+		{"offer is taken", opCreate, refuse(404, "no_such_ask", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity, ""},
+		{"offer is taken, bad args", opCreate, refuse(404, "invalid_args", "error 404/3603: no_such_ask  Instance type by id 1 is not available."), driver.ErrNoCapacity, ""},
+		{"offer is gone", opCreate, refuse(410, "no_such_ask", "error 410/3907: no_such_ask Instance type 1 is no longer available."), driver.ErrNoCapacity, ""},
+		{"offer for its host", opCreate, refuse(403, "invalid_args", "error 403/3586: Offer 1 is not your own. Hosts can only .."), driver.ErrNoCapacity, ""},
+		{"no credit", opCreate, refuse(400, "insufficient_credit", "Your account lacks credit; see the billing page."), driver.ErrBalance, ""},
+		{"no credit, text only", opCreate, fakecloud.Failure(400, row{"msg": "Your account lacks credit; see the billing page."}, ""), driver.ErrBalance, ""},
+		{"no card", opCreate, refuse(400, "missing_billing", ""), driver.ErrBalance, ""},
+		{"new account", opCreate, refuse(400, "spend_rate_limit", ""), driver.ErrQuota, ""},
+		{"bad arguments", opCreate, refuse(400, "invalid_args", "error 400/3467: Invalid args: 'id' is required"), driver.ErrInvalid, ""},
+		{"bad price", opCreate, refuse(400, "invalid_price", ""), driver.ErrInvalid, ""},
+		{"no key for a VM", opCreate, refuse(400, "no_ssh_key_for_vm", ""), driver.ErrInvalid, ""},
+		{"long label", opCreate, refuse(400, "label_too_long", ""), driver.ErrInvalid, ""},
+		{"failure in a 200", opCreate, refuse(200, "no_such_ask", ""), driver.ErrNoCapacity, ""},
+		{"server fails", opCreate, fakecloud.Failure(500, "oops", ""), driver.ErrUnavailable, ""},
+		{"wrong key", opList, refuse(401, "auth_error", "Invalid user key"), driver.ErrAuth, ""},
+		{"key of too little", opList, fakecloud.Failure(403, "", ""), driver.ErrAuth, ""},
+		{"wrong key, as 404", opList, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth, ""},
+		{"wrong key, text only", opList, fakecloud.Failure(404, row{"msg": "Invalid user key"}, ""), driver.ErrAuth, ""},
+		{"wrong key for the keys", opKeys, refuse(404, "auth_error", "Invalid user key"), driver.ErrAuth, ""},
+		{"retired list", opList, refuse(410, "deprecated_endpoint", "/api/v0/instances/ is deprecated. Use /api/v1/instances/ instead."), driver.ErrUnsupported, ""},
+		{"wrong key, search, as 404", opSearch, fakecloud.Failure(404, row{"error": "auth_error", "msg": "Invalid user key"}, ""), driver.ErrAuth, ""},
+		{"search without offers", opSearch, fakecloud.Failure(200, row{}, ""), driver.ErrUnavailable, ""},
+	}
+	for i, r := range all {
+		if r.Op != opCreate || r.Want == driver.ErrUnavailable {
+			continue
+		}
+		all[i].Answer, all[i].Says = r.Answer.With("X-Request-Id", "r-17"), "r-17"
+		if r.Want == driver.ErrQuota || r.Want == driver.ErrBalance {
+			all[i].Says += "|https://cloud.vast.ai/billing/"
+		}
+	}
+	standard.Errors(t, all)
+}
