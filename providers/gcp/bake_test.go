@@ -20,15 +20,8 @@ import (
 
 var l4 = gputrain.Spec{Accelerator: accelerators.L4()}
 
-// An image is made of a machine's disk, pools start from it, and it is deleted.
 func TestBaking(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	f.imageDelay = 3
-	cloudtest.Baking(t, dialed{f.config()}, l4, func(b gputrain.BakedImage) {
-		if live := f.live(); len(live) != 1 || live[0] != "image "+b.Name {
-			t.Errorf("beside the image there is %q", live)
-		}
+	standard.Baking(t, func(f *fake) { f.imageDelay = 3 }, func(t *testing.T, _ *fake, b gputrain.BakedImage) {
 		if b.Region != "" || b.Arch != "amd64" || b.Base != "deeplearning-platform-release/common-cu129-ubuntu-2404-nvidia-580 of gputrain" || b.ID != b.Name || b.SizeGiB != 4 {
 			t.Errorf("the image is %+v", b)
 		}
@@ -36,9 +29,6 @@ func TestBaking(t *testing.T) {
 			t.Errorf("%v GiB cost $%v a month", b.SizeGiB, usd)
 		}
 	})
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %q", live)
-	}
 }
 
 // The end of a pool waits for an image that is being finished, and Bake returns it.
@@ -62,7 +52,7 @@ func TestBakeOfAnEndedContext(t *testing.T) {
 	}()
 	spec := l4
 	spec.Image.Setup = []string{"true"}
-	made, err := gputrain.Bake(ctx, dialed{f.config()}, spec, gputrain.WithStateDir(t.TempDir()), gputrain.WithoutGuardian(), gputrain.WithEvents(func(e gputrain.Event) {
+	made, err := gputrain.Bake(ctx, standard.Reached(f.config()), spec, gputrain.WithStateDir(t.TempDir()), gputrain.WithoutGuardian(), gputrain.WithEvents(func(e gputrain.Event) {
 		if e.Kind == gputrain.EventPool && e.State == "closing" {
 			close(closing)
 		}
@@ -83,44 +73,21 @@ func bakeRequest(t *testing.T, f *fake) (*gcpDriver, driver.Bake) {
 	return d, cloudtest.BakeRequest(t, d, l4.Query())
 }
 
-// Calls that fail, or whose answers are lost, make one image or none, and Release deletes one that is not finished.
 func TestBakeUnderFaults(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		fault  fakecloud.Fault
-		change func(*fake)
-		kind   error // nil means success
-		left   bool  // an image that is not finished, until Release
-	}{
-		"slow":            {change: func(f *fake) { f.imageDelay = 20 }},
-		"lost answer":     {fault: fakecloud.Fault{Op: opMakeImage, After: true, Cut: true}},
-		"lost answers":    {fault: fakecloud.Fault{Op: opMakeImage, After: true, Cut: true, Times: 9}},
-		"no effect":       {fault: fakecloud.Fault{Op: opMakeImage, Cut: true, Times: 9}, kind: driver.ErrUnavailable},
-		"lists that fail": {fault: fakecloud.Fault{Op: opImages, Answer: fakecloud.Failure(503, "", ""), Times: 20}},
-		"lost mark":       {fault: fakecloud.Fault{Op: opLabelImage, After: true, Cut: true, Times: 9}},
-		"mark refused":    {fault: fakecloud.Fault{Op: opLabelImage, Answer: fakecloud.GoogleError(403, "forbidden", "Required 'compute.images.setLabels' permission")}, kind: driver.ErrAuth, left: true},
-		"failed":          {change: func(f *fake) { f.imageFails = true }, left: true},
-		"quota":           {change: func(f *fake) { f.imageQuota = true }, kind: driver.ErrQuota},
-		"machine gone":    {change: func(f *fake) { f.end(nil, instanceID(testZone, "bake-1-0")) }, kind: driver.ErrNotFound},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := startFake(t)
-			d, req := bakeRequest(t, f)
-			f.Do(func() {
-				if tt.change != nil {
-					tt.change(f)
-				}
-			})
-			if tt.fault.Op != "" {
-				f.Inject(tt.fault)
-			}
-			cloudtest.BakeCheck{
-				Driver: d, Request: req, Kind: tt.kind, Left: tt.left, Reason: "FAILED", Count: f.countImages,
-				Listed: func(r driver.Resource) bool { return r.Lease == req.Pool.Lease && !r.Created.IsZero() },
-			}.Run(t)
-		})
-	}
+	listed := func(req driver.Bake, r driver.Resource) bool { return r.Lease == req.Pool.Lease && !r.Created.IsZero() }
+	standard.BakeUnderFaults(t, "FAILED", listed, map[string]cloudtest.BakeFault[*fake]{
+		"slow":            {Change: func(f *fake) { f.imageDelay = 20 }},
+		"lost answer":     {Fault: fakecloud.Fault{Op: opMakeImage, After: true, Cut: true}},
+		"lost answers":    {Fault: fakecloud.Fault{Op: opMakeImage, After: true, Cut: true, Times: 9}},
+		"no effect":       {Fault: fakecloud.Fault{Op: opMakeImage, Cut: true, Times: 9}, Kind: driver.ErrUnavailable},
+		"lists that fail": {Fault: fakecloud.Fault{Op: opImages, Answer: fakecloud.Failure(503, "", ""), Times: 20}},
+		"lost mark":       {Fault: fakecloud.Fault{Op: opLabelImage, After: true, Cut: true, Times: 9}},
+		"mark refused": {Fault: fakecloud.Fault{Op: opLabelImage, Answer: fakecloud.GoogleError(403, "forbidden", "Required 'compute.images.setLabels' permission")},
+			Kind: driver.ErrAuth, Left: true},
+		"failed":       {Change: func(f *fake) { f.imageFails = true }, Left: true},
+		"quota":        {Change: func(f *fake) { f.imageQuota = true }, Kind: driver.ErrQuota},
+		"machine gone": {Change: func(f *fake) { f.end(nil, instanceID(testZone, "bake-1-0")) }, Kind: driver.ErrNotFound},
+	})
 }
 
 // An image that has lost its labels when it is finished gets them again, and is listed. One without labels that is not
@@ -161,11 +128,6 @@ func TestFinishWithoutLabels(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (f *fake) countImages() (n int) {
-	f.Do(func() { n = len(f.images.All(nil)) })
-	return n
 }
 
 // The documented permissions suffice for images, and all are needed. Without them a pool works.

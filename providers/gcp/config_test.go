@@ -9,57 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
-
-func TestValidate(t *testing.T) {
-	t.Parallel()
-	for field, c := range map[string]Config{
-		"ProjectID":       {ProjectID: "My Project"},
-		"Region":          {Region: "us-central1-a"},
-		"Zone":            {Zone: "us-central1"},
-		"is not in":       {Zone: "us-central1-a", Region: "us-east1"},
-		"MachineType":     {MachineType: "zones/z/machineTypes/m"},
-		"Image":           {Image: "ubuntu-2404"},
-		"DiskSizeGB":      {DiskSizeGB: 9},
-		"DiskType":        {DiskType: "PD_SSD"},
-		"Network":         {Network: "https://www.googleapis.com/default"},
-		"Subnet":          {Subnet: "10.0.0.0/8"},
-		"SourceRanges":    {SourceRanges: []string{"10.0.0.1"}},
-		"ServiceAccount":  {ServiceAccount: "default"},
-		"Reservation":     {Reservation: "Mine!", Zone: "us-central1-a"},
-		"without Zone":    {Reservation: "mine"},
-		"with Region":     {Reservation: "mine", Region: "us-central1", Zone: "us-central1-a"},
-		"SSHUser":         {SSHUser: "root"},
-		"SSHPort":         {SSHPort: 1 << 16},
-		"InstanceTimeout": {InstanceTimeout: time.Millisecond},
-		"MaxRunDuration":  {MaxRunDuration: 121 * 24 * time.Hour},
-		"ThreadPoolSize":  {ThreadPoolSize: -1},
-		"RequestTimeout":  {RequestTimeout: time.Millisecond},
-		"Endpoint":        {Endpoint: "http://x/?a=b"},
-	} {
-		_, err := c.Open(t.Context())
-		is(t, err, driver.ErrInvalid, "open")
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-	_, err := Config{Zone: "nowhere", DiskSizeGB: 1}.Open(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "Zone") || !strings.Contains(err.Error(), "DiskSizeGB") {
-		t.Errorf("not every fault is told: %v", err)
-	}
-	for _, address := range []string{"ftp://x", "https://me:s3cret@x", "https://x/?key=s3cret", "x"} {
-		_, err = Config{ProjectID: "p1", Endpoint: address}.Open(t.Context())
-		is(t, err, driver.ErrInvalid, "open")
-		if strings.Contains(fmt.Sprint(err), "s3cret") {
-			t.Error(err)
-		}
-	}
-}
 
 // keyFile writes a service account's key into a file.
 func keyFile(t *testing.T, text string) string {

@@ -1,41 +1,26 @@
 package gcp
 
 import (
+	"crypto/rsa"
 	"strings"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/accelerators"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // where gcloud keeps a user's credentials
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
+	c := standard.With(oneL4, inTestZone)
+	with := func(f *fake, key *rsa.PrivateKey) Config {
+		cfg := c.Config(f)
+		cfg.Credentials = driver.Secret(f.account(key))
+		return cfg
+	}
+	c.Conformance(t, func(f *fake) providertest.Harness {
 		f.tokens = true
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {opTypes},
-			providertest.OpPrepare:   {opAddRule},
-			providertest.OpLaunch:    {opInsert},
-			providertest.OpDescribe:  {opGet},
-			providertest.OpList:      {opAll},
-			providertest.OpTerminate: {opDelete},
-			providertest.OpRelease:   {opDelRule},
-		})
-		cfg := f.config()
-		cfg.Region, cfg.Zone = "us-central1", testZone
-		cfg.Credentials = driver.Secret(f.account(rightKey()))
-		wrong := cfg
-		wrong.Credentials = driver.Secret(f.account(wrongKey()))
 		return providertest.Harness{
-			Provider: cfg,
-			Spec:     gputrain.Spec{Accelerator: accelerators.L4()},
-			Account:  f.everything,
-			Calls:    calls,
-			Fault:    fault,
+			Provider: with(f, rightKey()),
 			Foreign:  f.foreign,
 			States:   f.states,
 			Stall:    func() { f.Do(func() { f.status = "STAGING" }) },
@@ -46,9 +31,8 @@ func TestConformance(t *testing.T) {
 			// Each zone has its own list.
 			PagedOffers: true,
 			MissingKey:  &providertest.MissingKey{Provider: Config{ProjectID: f.project}, Names: keyVariable},
-			WrongKey:    wrong,
-			Secrets:     []string{testToken, privateLine(t, rightKey())},
-			Dial:        fakecloud.Dial,
+			WrongKey:    with(f, wrongKey()),
+			Secrets:     []string{privateLine(t, rightKey())},
 			Without: map[string]string{
 				"Funds": "Google bills by invoice: no API tells a balance",
 				"terminate that does not find what has ended": "only spot machines are preempted: TestPreemptedInstanceThatIsNotFound",

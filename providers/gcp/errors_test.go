@@ -27,23 +27,7 @@ func TestKinds(t *testing.T) {
 		kind error
 		hint string
 	}{
-		"wrong token":    {refusal(401, "authError", "Invalid Credentials"), driver.ErrAuth, "permissions"},
-		"forbidden":      {refusal(403, "forbidden", "Required 'compute.instances.create' permission"), driver.ErrAuth, "permissions"},
-		"not enabled":    {refusal(403, "accessNotConfigured", "Access Not Configured."), driver.ErrAuth, "gcloud services enable"},
 		"disabled":       {detailed, driver.ErrAuth, "gcloud services enable"},
-		"rate":           {refusal(403, "rateLimitExceeded", "Rate Limit Exceeded"), driver.ErrRateLimited, "try again"},
-		"user's rate":    {refusal(403, "userRateLimitExceeded", "User Rate Limit Exceeded"), driver.ErrRateLimited, ""},
-		"429":            {refusal(429, "", "Too many"), driver.ErrRateLimited, ""},
-		"quota":          {refusal(403, "quotaExceeded", "Quota 'NVIDIA_L4_GPUS' exceeded. Limit: 1.0 in region us-central1."), driver.ErrQuota, "iam-admin/quotas"},
-		"new project":    {refusal(403, "quotaExceeded", "Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally."), driver.ErrQuota, "a new project"},
-		"not ready":      {refusal(400, "resourceNotReady", "The resource is not ready"), driver.ErrUnavailable, ""},
-		"invalid":        {refusal(400, "invalid", "Invalid value for field"), driver.ErrInvalid, ""},
-		"no such type":   {refusal(404, "notFound", "The resource 'projects/p/zones/z/machineTypes/g2' was not found"), driver.ErrNoCapacity, ""},
-		"no such GPU":    {refusal(400, "invalid", "Invalid value for field 'acceleratorType': 'projects/p/zones/z/acceleratorTypes/t4'. The referenced resource does not exist."), driver.ErrNoCapacity, ""},
-		"no such image":  {refusal(404, "notFound", "The resource 'projects/p/global/images/i' was not found"), driver.ErrNotFound, ""},
-		"org policy":     {refusal(412, "conditionNotMet", "Constraint constraints/compute.vmExternalIpAccess violated"), driver.ErrUnsupported, "organisation"},
-		"conflict":       {refusal(409, "alreadyExists", "exists"), driver.ErrUnavailable, ""},
-		"server":         {refusal(503, "backendError", "Backend Error"), driver.ErrUnavailable, ""},
 		"network":        {&url.Error{Op: "Get", URL: "https://x/y?filter=z", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, driver.ErrUnavailable, ""},
 		"odd answer":     {fmt.Errorf("%w: no list", errAnswer), driver.ErrUnavailable, ""},
 		"key refused":    {&tokenError{text: "invalid_grant", refused: true}, driver.ErrAuth, "credentials"},

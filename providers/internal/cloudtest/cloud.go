@@ -51,6 +51,8 @@ type Cloud[F Fake, C driver.Provider] struct {
 	Nothing string
 	// Made is what exists while a pool of two nodes is open, by its kind.
 	Made map[string]int
+	// Repeats is true if a launch has a token, by which the call can be made again.
+	Repeats bool
 	// EndsItself is true if a machine ends its own billing when its program is gone.
 	EndsItself bool
 }

@@ -25,8 +25,11 @@ import (
 )
 
 // Main is a package's TestMain: it shortens waiting, and fails on leftover goroutines.
-func Main(m *testing.M) {
-	cloud.Second = 10 * time.Millisecond // also for what Init serves: a guardian
+func Main(m *testing.M) { MainAt(m, 10*time.Millisecond) }
+
+// MainAt is [Main] with another length of a second.
+func MainAt(m *testing.M, second time.Duration) {
+	cloud.Second = second // also for what Init serves: a guardian
 	gputrain.Init()
 	if os.Getenv(doomedVariable) != "" {
 		beDoomed()
