@@ -1,26 +1,20 @@
 package aws
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
 func TestMain(m *testing.M) {
-	gputrain.Init()
-	second, cloud.Second = 20*time.Millisecond, time.Millisecond
+	second = 20 * time.Millisecond
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testKeyID, "AWS_SECRET_ACCESS_KEY": testSecret, "AWS_SESSION_TOKEN": "",
 		// Ignore the AWS settings of the user that runs the tests, and of the machine.
@@ -33,7 +27,7 @@ func TestMain(m *testing.M) {
 			os.Setenv(name, value)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	cloudtest.MainAt(m, time.Millisecond)
 }
 
 // hostKey belongs to no machine: tests that use it boot none.
@@ -193,23 +187,6 @@ func (f *fake) foreign() (ids []string) {
 		ids = append(ids, "arn:aws:iam::123456789012:instance-profile/gputrain/somebody")
 	})
 	return ids
-}
-
-// A dialed provider reaches its machines by fakecloud.Dial, as EC2 knows no port but 22.
-type dialed struct{ Config }
-
-func (p dialed) Open(ctx context.Context) (driver.Driver, error) {
-	d, err := p.Config.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return dialedDriver{d.(*awsDriver)}, nil
-}
-
-type dialedDriver struct{ *awsDriver }
-
-func (dialedDriver) Dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
-	return fakecloud.Dial(ctx, in.SSH.Addr)
 }
 
 const eventTimeout = 30 * time.Second

@@ -12,15 +12,8 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-// An AMI is made of a machine, pools start from it, and it is deleted with its snapshots.
 func TestBaking(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	f.amiDelay = 3
-	cloudtest.Baking(t, dialed{f.config()}, gputrain.Spec{VCPUs: 2, MemoryGiB: 4}, func(b gputrain.BakedImage) {
-		if live := f.live(); len(live) != 1 || live[0] != "image "+b.Name {
-			t.Errorf("beside the image there is %q", live)
-		}
+	standard.Baking(t, func(f *fake) { f.amiDelay = 3 }, func(t *testing.T, _ *fake, b gputrain.BakedImage) {
 		if b.Region != "us-east-1" || b.Arch != "amd64" || b.Base != parameter("24.04", "amd64", plain) || !strings.HasPrefix(b.ID, "ami-") {
 			t.Errorf("the image is %+v", b)
 		}
@@ -28,9 +21,6 @@ func TestBaking(t *testing.T) {
 			t.Errorf("%v GiB cost $%v a month", b.SizeGiB, usd)
 		}
 	})
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %q", live)
-	}
 }
 
 // bakeRequest returns a driver of a fake without machines, and a request for an image of a machine.
@@ -41,53 +31,19 @@ func bakeRequest(t *testing.T, f *fake) (*awsDriver, driver.Bake) {
 	return d, cloudtest.BakeRequest(t, d, gputrain.Spec{}.Query())
 }
 
-// Calls that fail, or whose answers are lost, make one image or none, and Release deletes one that is not finished.
 func TestBakeUnderFaults(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		fault  fakecloud.Fault
-		change func(*fake)
-		kind   error // nil means success
-		left   bool  // an image that is not finished, until Release
-	}{
-		"slow":               {change: func(f *fake) { f.amiDelay = 20 }},
-		"lost answer":        {fault: fakecloud.Fault{Op: "CreateImage", After: true, Cut: true}},
-		"no effect":          {fault: fakecloud.Fault{Op: "CreateImage", Cut: true}, kind: driver.ErrUnavailable},
-		"lists that fail":    {fault: fakecloud.Fault{Op: "DescribeImages", Answer: fakecloud.Failure(503, "", ""), Times: 20}},
-		"lost mark":          {fault: fakecloud.Fault{Op: "CreateTags", After: true, Cut: true, Times: 9}},
-		"mark refused":       {fault: fakecloud.Fault{Op: "CreateTags", Answer: denial("CreateTags")}, kind: driver.ErrAuth, left: true},
-		"failed":             {change: func(f *fake) { f.amiFails = true }, kind: nil, left: true},
-		"quota":              {change: func(f *fake) { f.foreignImage(); f.amiQuota = 1 }, kind: driver.ErrQuota},
-		"permission missing": {change: func(f *fake) { f.denied["CreateImage"] = true }, kind: driver.ErrAuth},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := startFake(t)
-			d, req := bakeRequest(t, f)
-			f.Do(func() {
-				if tt.change != nil {
-					tt.change(f)
-				}
-			})
-			if tt.fault.Op != "" {
-				f.Inject(tt.fault)
-			}
-			count := func() (own int) {
-				f.Do(func() {
-					for _, a := range f.amis.All(nil) {
-						if a.row["Name"] == req.Name {
-							own++
-						}
-					}
-				})
-				return own
-			}
-			cloudtest.BakeCheck{
-				Driver: d, Request: req, Kind: tt.kind, Left: tt.left, Reason: "the snapshot failed", Count: count,
-				Listed: func(r driver.Resource) bool { return r.Region == "us-east-1" },
-			}.Run(t)
-		})
-	}
+	listed := func(_ driver.Bake, r driver.Resource) bool { return r.Region == "us-east-1" }
+	standard.BakeUnderFaults(t, "the snapshot failed", listed, map[string]cloudtest.BakeFault[*fake]{
+		"slow":               {Change: func(f *fake) { f.amiDelay = 20 }},
+		"lost answer":        {Fault: fakecloud.Fault{Op: "CreateImage", After: true, Cut: true}},
+		"no effect":          {Fault: fakecloud.Fault{Op: "CreateImage", Cut: true}, Kind: driver.ErrUnavailable},
+		"lists that fail":    {Fault: fakecloud.Fault{Op: "DescribeImages", Answer: fakecloud.Failure(503, "", ""), Times: 20}},
+		"lost mark":          {Fault: fakecloud.Fault{Op: "CreateTags", After: true, Cut: true, Times: 9}},
+		"mark refused":       {Fault: fakecloud.Fault{Op: "CreateTags", Answer: denial("CreateTags")}, Kind: driver.ErrAuth, Left: true},
+		"failed":             {Change: func(f *fake) { f.amiFails = true }, Left: true},
+		"quota":              {Change: func(f *fake) { f.foreignImage(); f.amiQuota = 1 }, Kind: driver.ErrQuota},
+		"permission missing": {Change: func(f *fake) { f.denied["CreateImage"] = true }, Kind: driver.ErrAuth},
+	})
 }
 
 // Another image of the configuration is another base, and another region's, accelerator's or user's is too.

@@ -16,42 +16,6 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-func TestBadConfig(t *testing.T) {
-	t.Parallel()
-	for field, cfg := range map[string]Config{
-		"SecretAccessKey":       {AccessKeyID: "AKIA"},
-		"AccessKeyID":           {SessionToken: "token"},
-		"Profile":               {Profile: "me", AccessKeyID: "AKIA", SecretAccessKey: "s"},
-		"Region":                {Region: "Virginia"},
-		"AMI":                   {AMI: "ubuntu"},
-		"SubnetID":              {SubnetID: "sg-01234567"},
-		"SecurityGroupID":       {SecurityGroupID: "default"},
-		"Username":              {Username: "root; rm"},
-		"Endpoint":              {Endpoint: "localhost:5000"},
-		"Endpoint is not":       {Endpoint: "https://me:secret@localhost:5000"},
-		"AddressURL":            {AddressURL: "ifconfig.me"},
-		"UbuntuVersion":         {UbuntuVersion: "18.04"},
-		"DiskGB":                {DiskGB: -1},
-		"SSHFrom":               {SSHFrom: []string{"0.0.0.0/0", "me"}},
-		"InstanceProfilePolicy": {InstanceProfileARN: "auto"},
-		"InstanceProfileARN":    {InstanceProfilePolicy: "{}"},
-		"instance-profile":      {InstanceProfileARN: "my-role"},
-		"CapacityReservationID": {CapacityReservationID: "mine", SubnetID: "subnet-0000000a"},
-		"without SubnetID":      {CapacityReservationID: "cr-00000001"},
-		"CapacityBlock":         {CapacityBlock: true},
-		"Preference":            {CapacityReservationPreference: "maybe"},
-		"both set":              {CapacityReservationPreference: "none", CapacityReservationID: "cr-00000001", SubnetID: "subnet-0000000a"},
-		"AllocationStrategy":    {AllocationStrategy: "cheapest"},
-		"timeout":               {InstanceTimeout: time.Millisecond},
-	} {
-		_, err := cfg.Open(t.Context())
-		is(t, err, driver.ErrInvalid, "open")
-		if !strings.Contains(fmt.Sprint(err), field) || strings.Contains(fmt.Sprint(err), "secret@") {
-			t.Errorf("%v does not name %s, or shows a secret", err, field)
-		}
-	}
-}
-
 // The zero value works, and fields left out have the documented defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()

@@ -5,37 +5,19 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 // The suite runs with everything that a pool can share. pool_test.go tests a pool without it.
 func TestConformance(t *testing.T) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
-		f := startFake(t)
+	standard.With(gputrain.Spec{Allocation: driver.CheapestAllocation}, func(c *Config) {
+		c.ImportKeyPair, c.ClusterPlacement = true, true
+		c.InstanceProfileARN, c.InstanceProfilePolicy = autoProfile, `{"Version":"2012-10-17","Statement":[]}`
+		c.ExcludeBurstable = true // no placement group takes a burstable type
+	}).Conformance(t, func(f *fake) providertest.Harness {
 		f.pageSize, f.listPage = 5, 1
-		cfg := f.config()
-		cfg.ImportKeyPair, cfg.ClusterPlacement = true, true
-		cfg.InstanceProfileARN, cfg.InstanceProfilePolicy = autoProfile, `{"Version":"2012-10-17","Statement":[]}`
-		cfg.ExcludeBurstable = true // no placement group takes a burstable type
-		wrong, missing := cfg, cfg
-		wrong.AccessKeyID, wrong.SecretAccessKey = testKeyID, "wrong"
-		fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-			providertest.OpOffers:    {"DescribeInstanceTypes"},
-			providertest.OpPrepare:   {"CreateSecurityGroup"},
-			providertest.OpLaunch:    {"CreateFleet"},
-			providertest.OpDescribe:  {"DescribeInstances"},
-			providertest.OpList:      {"DescribeInstances"},
-			providertest.OpTerminate: {"TerminateInstances"},
-			providertest.OpRelease:   {"DeleteSecurityGroup"},
-		})
 		return providertest.Harness{
-			Provider:    cfg,
-			Spec:        gputrain.Spec{Allocation: driver.CheapestAllocation},
-			Account:     f.account,
-			Fault:       fault,
-			Calls:       calls,
 			Foreign:     f.foreign,
 			States:      f.states,
 			Stall:       func() { f.Do(func() { f.stall = true }) },
@@ -44,10 +26,6 @@ func TestConformance(t *testing.T) {
 			Room:        func(n int) { f.Do(func() { f.room = f.running() + n }) },
 			Unpriced:    func() { f.Do(func() { f.unpriced = true }) },
 			PagedOffers: true,
-			MissingKey:  &providertest.MissingKey{Provider: missing, Names: "AWS_ACCESS_KEY_ID"},
-			WrongKey:    wrong,
-			Secrets:     []string{testSecret},
-			Dial:        fakecloud.Dial,
 			Without:     map[string]string{"Funds": "AWS bills by invoice: no API tells a balance"},
 		}
 	})

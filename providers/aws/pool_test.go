@@ -3,11 +3,9 @@
 package aws
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,31 +16,14 @@ import (
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
-var addRank = gputrain.Func("aws/addRank", func(ctx context.Context, n int) (int, error) {
-	return n + gputrain.ThisNode(ctx).Rank, nil
-})
-
 func openPool(t *testing.T, f *fake, spec gputrain.Spec) *gputrain.Compute {
 	t.Helper()
-	pool, err := gputrain.Open(t.Context(), dialed{f.config()}, spec, gputrain.WithStateDir(t.TempDir()))
+	pool, err := gputrain.Open(t.Context(), standard.Reached(f.config()), spec, gputrain.WithStateDir(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
 	return pool
-}
-
-// use runs a command and a function on each of two nodes.
-func use(t *testing.T, pool *gputrain.Compute) {
-	t.Helper()
-	results, err := pool.Broadcast(gputrain.Script("echo $GPUTRAIN_NODE_RANK"))
-	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
-		t.Errorf("%v, %v", results, err)
-	}
-	sums, err := addRank.Broadcast(pool, 40)
-	if err != nil || !slices.Equal(sums, []int{40, 41}) {
-		t.Errorf("%v, %v", sums, err)
-	}
 }
 
 func closeToNothing(t *testing.T, f *fake, pool *gputrain.Compute) {
@@ -55,35 +36,6 @@ func closeToNothing(t *testing.T, f *fake, pool *gputrain.Compute) {
 	}
 }
 
-// A pool works from Open to an empty account, with real SSH nodes, while calls fail in
-// many ways and addresses come late.
-func TestPoolUnderFaults(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	f.lateIP = 2
-	for _, fault := range []fakecloud.Fault{
-		{Op: "DescribeInstanceTypes", Answer: fakecloud.Failure(503, "", "")},
-		{Op: "CreateSecurityGroup", After: true, Cut: true},
-		{Op: "CreateFleet", After: true, Cut: true},
-		{Op: "CreateFleet", Skip: 1, Answer: fakecloud.EC2Error(503, "RequestLimitExceeded", "Request limit exceeded.")},
-		{Op: "DeleteLaunchTemplate", Answer: fakecloud.Failure(500, "", "")},
-		{Op: "DescribeInstances", Lag: fakecloud.Lag{Calls: 2}, Times: 2},
-		{Op: "DescribeInstances", Skip: 6, Answer: fakecloud.Garbage()},
-		{Op: "TerminateInstances", After: true, Cut: true},
-		{Op: "DeleteSecurityGroup", Answer: fakecloud.HTML()},
-	} {
-		f.Inject(fault)
-	}
-	pool := openPool(t, f, gputrain.Spec{Nodes: 2, TTL: time.Hour})
-	use(t, pool)
-	for _, n := range pool.Nodes() {
-		if usd, known := n.HourlyUSD.USD(); !known || usd <= 0 || n.Region != "us-east-1" || n.InstanceType == "" {
-			t.Errorf("%+v", n)
-		}
-	}
-	closeToNothing(t, f, pool)
-}
-
 // A node without spot capacity is launched on demand, with its own client token, at the
 // on-demand price.
 func TestSpotFallsBackToOnDemand(t *testing.T) {
@@ -91,7 +43,7 @@ func TestSpotFallsBackToOnDemand(t *testing.T) {
 	f := startFake(t)
 	f.spotRoom = 1
 	pool := openPool(t, f, gputrain.Spec{Nodes: 2, VCPUs: 2, MemoryGiB: 4, Allocation: driver.SpotIfAvailable})
-	use(t, pool)
+	cloudtest.Use(t, pool)
 	f.Do(func() {
 		spot := 0
 		for _, r := range f.instances.All(nil) {
@@ -114,17 +66,12 @@ func TestSpotFallsBackToOnDemand(t *testing.T) {
 
 // A node that EC2 takes back is replaced.
 func TestPreemptedNodeIsReplaced(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	cloudtest.Replaced(t, dialed{f.config()}, gputrain.Spec{Allocation: driver.Spot}, func(id string) {
+	standard.Replaced(t, gputrain.Spec{Allocation: driver.Spot}, func(f *fake, id string) {
 		f.Do(func() {
 			r, _ := f.instances.Get(nil, id)
 			f.end(r, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Instance terminated by Spot Service")
 		})
 	})
-	if live := f.live(); len(live) != 0 {
-		t.Errorf("left: %v", live)
-	}
 }
 
 // A machine that shuts itself down, as it does when its lease ends, is terminated.
@@ -158,7 +105,7 @@ func TestPoolWithoutRoom(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.room = 1
-	_, err := gputrain.Open(t.Context(), dialed{f.config()}, gputrain.Spec{Nodes: 2, MaxReplacements: -1}, gputrain.WithStateDir(t.TempDir()))
+	_, err := gputrain.Open(t.Context(), standard.Reached(f.config()), gputrain.Spec{Nodes: 2, MaxReplacements: -1}, gputrain.WithStateDir(t.TempDir()))
 	if !errors.Is(err, driver.ErrNoCapacity) {
 		t.Errorf("%v", err)
 	}
@@ -205,19 +152,19 @@ func TestAttachFromElsewhere(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	state := gputrain.WithStateDir(t.TempDir())
-	first, err := gputrain.Open(t.Context(), dialed{f.config()}, gputrain.Spec{Nodes: 2}, gputrain.WithName("train"), state)
+	first, err := gputrain.Open(t.Context(), standard.Reached(f.config()), gputrain.Spec{Nodes: 2}, gputrain.WithName("train"), state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	elsewhere := f.config()
 	elsewhere.AddressURL = f.URL + "/address"
-	pool, err := gputrain.Attach(t.Context(), dialed{elsewhere}, "train", state, gputrain.WithTakeover())
+	pool, err := gputrain.Attach(t.Context(), standard.Reached(elsewhere), "train", state, gputrain.WithTakeover())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	use(t, pool)
+	cloudtest.Use(t, pool)
 	f.Do(func() {
 		if rules := fmt.Sprint(f.groups.All(nil)[0].permissions); !strings.Contains(rules, "192.0.2.7/32") {
 			t.Errorf("%s", rules)

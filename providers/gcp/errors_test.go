@@ -15,10 +15,6 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-func refusal(status int, reason, message string) error {
-	return fmt.Errorf("instances.insert: %w", &googleapi.Error{Code: status, Message: message, Errors: []googleapi.ErrorItem{{Reason: reason, Message: message}}})
-}
-
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	detailed := &googleapi.Error{Code: 403, Message: "Compute Engine API has not been used", Details: []any{map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"}}}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"

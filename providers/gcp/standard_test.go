@@ -88,7 +88,7 @@ func TestPool(t *testing.T) {
 }
 
 func TestPoolUnderFaults(t *testing.T) {
-	standard.Pool(t, cloudtest.Pool[*fake]{Faults: []fakecloud.Fault{
+	standard.Pool(t, cloudtest.Pool[*fake]{Unpriced: true, Faults: []fakecloud.Fault{
 		{Op: opTypes, Answer: fakecloud.Failure(503, "", "")},
 		{Op: opSKUs, Answer: fakecloud.GoogleError(403, "forbidden", "Cloud Billing API has not been used")},
 		{Op: opAddRule, After: true, Cut: true},

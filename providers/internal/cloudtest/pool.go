@@ -14,6 +14,8 @@ type Pool[F Fake] struct {
 	Before func(F)
 	// Faults are those of its calls.
 	Faults []fakecloud.Fault
+	// Unpriced means that the nodes' prices are not known.
+	Unpriced bool
 	// Node has facts of each node, if it is not zero.
 	Node Node
 	// Open looks at the open pool, and After at the fake once it is closed, if they are not nil.
@@ -28,8 +30,7 @@ type Node struct {
 }
 
 // Pool opens a pool of two, with real SSH nodes, runs a command and a function on both, and closes it. It opens and closes
-// whatever calls fail, makes nothing twice, and leaves nothing of its own. Each node has a type, and a price
-// unless calls fail: there may be none then.
+// whatever calls fail, makes nothing twice, and leaves nothing of its own. Each node has a type and a price.
 func (c Cloud[F, C]) Pool(t *testing.T, p Pool[F]) {
 	t.Parallel()
 	f := c.Start(t)
@@ -49,7 +50,7 @@ func (c Cloud[F, C]) Pool(t *testing.T, p Pool[F]) {
 			t.Errorf("there are %v, want %v", n, want)
 		}
 		for _, n := range pool.Nodes() {
-			if usd, known := n.HourlyUSD.USD(); (!known || usd <= 0) && len(p.Faults) == 0 || n.InstanceType == "" ||
+			if usd, known := n.HourlyUSD.USD(); (!known || usd <= 0) && !p.Unpriced || n.InstanceType == "" ||
 				p.Node.USD != 0 && usd != p.Node.USD || p.Node.InstanceType != "" && n.InstanceType != p.Node.InstanceType || p.Node.Region != "" && n.Region != p.Node.Region {
 				t.Errorf("%+v; want %+v", n, p.Node)
 			}
