@@ -21,6 +21,7 @@ const (
 	quotaHint   = "end other work in the namespace, or ask for a larger quota"
 	limitsHint  = "set Spec.VCPUs, Spec.MemoryGiB and Spec.DiskGiB: the quota wants amounts from every pod"
 	pluginHint  = "install the program that the kubeconfig names, or log in with it"
+	busyHint    = "other programs keep the cluster's API busy: try again in a minute"
 	requestHint = "the message names the field that the cluster refuses"
 )
 
@@ -74,7 +75,7 @@ func ofStatus(op string, code int, reason, message string) (hint string, kind er
 	case http.StatusConflict:
 		return "", driver.ErrUnavailable
 	case http.StatusTooManyRequests:
-		return "", driver.ErrRateLimited
+		return busyHint, driver.ErrRateLimited
 	case http.StatusInternalServerError:
 		if strings.Contains(message, "admission webhook") || strings.Contains(message, "failed calling webhook") {
 			return "an admission webhook of the cluster does not answer", driver.ErrUnavailable
