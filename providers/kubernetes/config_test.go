@@ -1,54 +1,14 @@
 package kubernetes
 
 import (
-	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
-
-func TestConfigFaults(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	for want, c := range map[string]Config{
-		`Contexts has an empty`: {Contexts: []string{""}}, `"a" twice`: {Contexts: []string{"a", "a"}}, "Namespace": {Namespace: "A b"}, "Queue": {Queue: "a/b"},
-		"Image": {Image: "a b"}, "PullPolicy": {PullPolicy: "Sometimes"}, "PullSecrets": {PullSecrets: []string{"A"}}, "GPUResource": {GPUResource: "gpu"},
-		"GPULabel": {GPULabel: "a b"}, "GPUNames": {GPUNames: map[string]string{"x": "no such GPU"}}, "NodeSelector": {NodeSelector: map[string]string{"a": "b c"}},
-		"Tolerations[0].Operator": {Tolerations: []Toleration{{Key: "a", Operator: "Is"}}}, "Tolerations[0].Effect": {Tolerations: []Toleration{{Key: "a", Effect: "Go"}}},
-		"has no Key": {Tolerations: []Toleration{{Value: "a"}}}, "has a Value": {Tolerations: []Toleration{{Key: "a", Operator: "Exists", Value: "b"}}},
-		"Affinity: it is not": {Affinity: json.RawMessage("[]")}, "no affinity has that": {Affinity: json.RawMessage(`{"nodeAffinty": {}}`)},
-		"its nodeAffinity": {Affinity: json.RawMessage(`{"nodeAffinity": 7}`)}, "cannot be read": {Affinity: json.RawMessage(`{"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}`)},
-		"PriorityClass": {PriorityClass: "A"}, "RuntimeClass": {RuntimeClass: "A"}, "Scheduler": {Scheduler: "A"}, "ServiceAccount": {ServiceAccount: "A"},
-		"ShmSizeGiB": {ShmSizeGiB: -1}, "EphemeralGiB": {EphemeralGiB: math.Inf(1)}, "Volumes[0].Claim": {Volumes: []Volume{{Claim: "A", Path: "/a"}}},
-		"Volumes[0].Path": {Volumes: []Volume{{Claim: "a", Path: "/dev/shm"}}}, "Path \"/a\" twice": {Volumes: []Volume{{Claim: "a", Path: "/a"}, {Claim: "b", Path: "/a"}}},
-		"needs Shapes": {Autoscaled: true}, "Shapes[0].GPU": {Shapes: []Shape{{GPU: "no such GPU", Count: 1}}}, "Shapes[0].Count": {Shapes: []Shape{{GPU: "A100"}}},
-		"amount below zero": {Shapes: []Shape{{VCPUs: -1}}}, "Shapes.NodeSelector": {Shapes: []Shape{{NodeSelector: map[string]string{"": ""}}}},
-		"PendingTimeout": {PendingTimeout: -1}, `PriceByGPU["A100"]`: {PriceByGPU: map[string]float64{"A100": -1}}, "PriceByGPU: ": {PriceByGPU: map[string]float64{"x y z": 1}},
-		"Labels": {Labels: map[string]string{"a/b/c": ""}}, "Annotations": {Annotations: map[string]string{"": ""}}, "Reach": {Reach: "tunnel"}, "RequestTimeout": {RequestTimeout: time.Millisecond},
-	} {
-		c.Kubeconfig = filepath.Join(t.TempDir(), "none")
-		_, err := c.Open(t.Context())
-		cloudtest.Is(t, err, driver.ErrInvalid, providerName, "open")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
-		}
-	}
-	_, err := Config{Namespace: "A b", PullPolicy: "Sometimes", ShmSizeGiB: -1}.Open(t.Context())
-	for _, want := range []string{"Namespace", "PullPolicy", "ShmSizeGiB"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s: all faults are told at once", err, want)
-		}
-	}
-	if n := len(f.Records()); n > 0 {
-		t.Errorf("%d calls", n)
-	}
-}
 
 // Files that are missing, or are none, are named without their content.
 func TestKubeconfig(t *testing.T) {

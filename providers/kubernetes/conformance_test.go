@@ -4,47 +4,30 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
 func TestConformance(t *testing.T) {
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness { return conformance(t) })
-}
-
-func conformance(t *testing.T) providertest.Harness {
-	f := startFake(t)
-	const jobs, nothing = "GET /apis/batch/v1/namespaces/{ns}/jobs", "a Job has all that a node needs: Prepare and Release make no calls"
-	fault, calls := providertest.OnServer(f.Server, map[providertest.Op][]string{
-		providertest.OpOffers: {opNodes}, providertest.OpLaunch: {opMakeJob}, providertest.OpDescribe: {jobs}, providertest.OpList: {jobs},
-		providertest.OpTerminate: {opDeletePod, opDeleteJob},
+	standard.Conformance(t, func(f *fake) providertest.Harness {
+		return providertest.Harness{
+			Foreign: f.foreign, States: f.states,
+			Stall:      func() { f.Do(func() { f.stalled = true }) },
+			WrongKey:   Config{Kubeconfig: f.kubeconfig("wrong-token")},
+			MissingKey: &providertest.MissingKey{Provider: Config{}, Names: "KUBECONFIG"},
+			Tags: func(id string) (labels map[string]string) {
+				f.Do(func() { labels = f.jobs[id].Metadata.Labels })
+				return labels
+			},
+			Without: map[string]string{
+				"Funds": "a cluster has no money", "Allow": "no API tells how many pods a quota leaves: it depends on what they ask for",
+				"Room":                      "a Job is accepted whether there is room or not; it waits, and is given up: TestGivenUp",
+				"Unpriced":                  "the API has no prices: Config has them",
+				"PagedOffers":               "offers are made of the whole list of cluster nodes",
+				"offers name their country": "a cluster does not say in which country its machines are",
+			},
+		}
 	})
-	h := providertest.Harness{
-		Provider: f.config(), Spec: gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(1))},
-		Account: f.account, Fault: fault, Calls: calls, Foreign: f.foreign, States: f.states,
-		Stall:      func() { f.Do(func() { f.stalled = true }) },
-		WrongKey:   Config{Kubeconfig: f.kubeconfig("wrong-token")},
-		MissingKey: &providertest.MissingKey{Provider: Config{}, Names: "KUBECONFIG"},
-		Secrets:    []string{testToken},
-		Tags: func(id string) (labels map[string]string) {
-			f.Do(func() { labels = f.jobs[id].Metadata.Labels })
-			return labels
-		},
-		Without: map[string]string{
-			"Funds": "a cluster has no money", "Allow": "no API tells how many pods a quota leaves: it depends on what they ask for",
-			"Room":                           "a Job is accepted whether there is room or not; it waits, and is given up: TestGivenUp",
-			"Unpriced":                       "the API has no prices: Config has them",
-			"PagedOffers":                    "offers are made of the whole list of cluster nodes",
-			"offers name their country":      "a cluster does not say in which country its machines are",
-			"cancel in the midst of prepare": nothing, "cancel in the midst of release": nothing,
-		},
-	}
-	for _, kind := range []string{"failed before it was done", "failed after it was done", "cut after it was done", "html after it was done"} {
-		h.Without["prepare: "+kind], h.Without["release: "+kind] = nothing, nothing
-	}
-	return h
 }
 
 // account returns what exists, with what no Job owns any more.

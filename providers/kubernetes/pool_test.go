@@ -10,24 +10,18 @@ import (
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
 // A pool whose node is preempted replaces it, and leaves nothing.
 func TestPoolReplacesPreempted(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	cloudtest.Replaced(t, f.config(), oneA100, func(id string) {
+	standard.Replaced(t, oneA100, func(f *fake, id string) {
 		f.Do(func() {
 			p := f.podOf(id)
 			p.Status.Conditions = append(p.Status.Conditions, condition{Type: disrupted, Status: "True", Reason: "PreemptionByScheduler"})
 			f.finish(p, exitTold, "Error")
 		})
 	})
-	if left := f.account(); len(left) > 0 {
-		t.Errorf("%v is left", left)
-	}
 }
 
 // The own cluster first, a cloud when it is full: with the scheduler's words in an event.

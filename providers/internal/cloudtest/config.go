@@ -24,7 +24,9 @@ func (c Cloud[F, C]) ConfigFaults(t *testing.T, bad []BadConfig[C]) {
 	for _, b := range bad {
 		calls := &refused{}
 		c.Credential.Set(&b.Config, driver.Secret(c.Secrets[0]))
-		c.Client(&b.Config, &http.Client{Transport: calls})
+		if c.Client != nil {
+			c.Client(&b.Config, &http.Client{Transport: calls})
+		}
 		d, err := b.Config.Open(t.Context())
 		Is(t, err, driver.ErrInvalid, c.Name, "open", append([]string{"s3cret"}, c.Secrets...)...)
 		if d != nil || calls.n > 0 {
