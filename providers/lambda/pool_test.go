@@ -10,18 +10,14 @@ import (
 
 // A machine that comes up unhealthy, as GH200s do, is ended and replaced.
 func TestUnhealthyBootIsReplaced(t *testing.T) {
-	t.Parallel()
-	f := startFake(t)
-	f.unhealthy = 1
-	cloudtest.Broadcast(t, standard.Reached(f.config()), oneA10, func(*gputrain.Compute) {
-		if n := len(f.launched()); n != 2 {
-			t.Errorf("%d machines exist", n)
-		}
+	standard.Pool(t, cloudtest.Pool[*fake]{
+		Before: func(f *fake) { f.unhealthy = 1 },
+		After: func(t *testing.T, f *fake) {
+			if n := len(f.Records(opLaunch)); n != 3 {
+				t.Errorf("%d launches", n)
+			}
+		},
 	})
-	if n := len(f.Records(opLaunch)); n != 3 {
-		t.Errorf("%d launches", n)
-	}
-	cloudtest.Empty(t, f.account())
 }
 
 // A preempted machine that Lambda does not find at its termination is gone, though it is still

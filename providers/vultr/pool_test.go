@@ -10,23 +10,12 @@ import (
 
 // If a region's stock is gone at the launch, the next region is used.
 func TestPoolInTheNextRegion(t *testing.T) {
-	f := startFake(t)
-	cfg := f.config()
-	cfg.Region = Anywhere
-	f.Inject(fakecloud.Fault{Op: opCreate, Answer: failure(400, "Server add failed: The plan is out of stock in the selected region")})
-	cloudtest.Broadcast(t, standard.Reached(cfg), l40s(), func(pool *gputrain.Compute) {
-		if live := f.account(); len(live) != 2 {
-			t.Errorf("%v", live)
-		}
-		regions := map[string]bool{}
-		for _, n := range pool.Nodes() {
-			regions[n.Region] = true
-		}
-		if !regions["ord"] {
-			t.Errorf("%v", regions)
-		}
+	standard.With(l40s(), in(Cloud)).Pool(t, cloudtest.Pool[*fake]{
+		Faults: []fakecloud.Fault{{Op: opCreate, Answer: failure(400, "Server add failed: The plan is out of stock in the selected region")}},
+		Open: func(t *testing.T, _ *fake, pool *gputrain.Compute) {
+			if all := pool.Nodes(); all[0].Region != "ord" && all[1].Region != "ord" {
+				t.Errorf("%+v", all)
+			}
+		},
 	})
-	if live := f.account(); len(live) != 0 {
-		t.Errorf("left: %v", live)
-	}
 }

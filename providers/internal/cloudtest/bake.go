@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Baking has an image made of a machine, opens a pool that starts from it, and deletes it. Each Setup command of the
-// pool must have been run in the image. baked, if not nil, gets the image while it exists.
-func Baking(t *testing.T, p driver.Provider, spec gputrain.Spec, baked func(gputrain.BakedImage)) {
-	t.Helper()
+// Baking has an image made of a machine, which takes its time after slow, opens a pool that starts from it, and deletes it. Each
+// Setup command of the pool must have been run in the image. looks gets the image, beside which there is nothing in the account.
+func (c Cloud[F, C]) Baking(t *testing.T, slow func(F), looks func(*testing.T, F, gputrain.BakedImage)) {
+	t.Parallel()
+	f, spec := c.Start(t), c.Spec
+	slow(f)
+	p := c.provider(f)
 	spec.Image.Setup = []string{"echo made >file; echo ran >>~/setups"}
 	var mu sync.Mutex
 	var phases []string
@@ -41,9 +43,10 @@ func Baking(t *testing.T, p driver.Provider, spec gputrain.Spec, baked func(gput
 	if usd, known := image.MonthlyUSD(); known && usd <= 0 || image.SizeGiB <= 0 || image.Created.IsZero() || time.Since(image.Created) > time.Hour {
 		t.Errorf("the image is %+v", image)
 	}
-	if baked != nil {
-		baked(image)
+	if all := c.Account(f); len(all) != 1 || all[0].Kind != "image" || all[0].Name != image.Name && all[0].ID != image.ID {
+		t.Errorf("beside the image there is %+v", all)
 	}
+	looks(t, f, image)
 	if again, err := gputrain.Bake(t.Context(), p, spec, opts...); again != image || err != nil {
 		t.Errorf("a second Bake: %+v, %v; want %+v", again, err, image)
 	}
@@ -78,4 +81,5 @@ func Baking(t *testing.T, p driver.Provider, spec gputrain.Spec, baked func(gput
 	}
 	run()
 	wantPhases("setup 1/1 done")
+	Empty(t, c.Account(f))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -24,59 +25,93 @@ func BakeRequest(t testing.TB, d driver.Driver, q driver.Query) driver.Bake {
 	return driver.Bake{Pool: pool, Instance: One(t, got, err), Key: BakeKey, Name: "gputrain-baked-1"}
 }
 
-// A BakeCheck has a driver make an image while something fails, and checks what that leaves: one image or none, which is
-// deleted by Release if it is not finished.
-type BakeCheck struct {
-	Driver interface {
-		driver.Driver
-		driver.Baker
-	}
-	Request driver.Bake
+// A BakeFault is what goes wrong while an image is made.
+type BakeFault[F Fake] struct {
+	// Fault is that of the calls, and Change that of the cloud, unless they are zero.
+	Fault  fakecloud.Fault
+	Change func(F)
 	// Kind is that of the error. Nil means success, unless Left is set.
 	Kind error
-	// Left means that the image is not finished, and there until Release. Without a Kind its error then contains Reason,
-	// the cloud's own.
-	Left   bool
-	Reason string
-	// Count returns how many images the cloud has of the request's name.
-	Count func() int
-	// Listed, if not nil, reports whether List has described an image that is not finished as it must.
-	Listed func(driver.Resource) bool
+	// Left means that the image is not finished, and there until Release.
+	Left bool
 }
 
-// Run makes the image, and ends the pool.
-func (c BakeCheck) Run(t *testing.T) {
+// BakeUnderFaults makes images while calls fail, or their answers are lost: there is one image or none, and Release deletes one
+// that is not finished. Without a Kind, the error about it contains reason, the cloud's own; listed reports whether List describes
+// it as it must.
+func (c Cloud[F, C]) BakeUnderFaults(t *testing.T, reason string, listed func(driver.Bake, driver.Resource) bool, faults map[string]BakeFault[F]) {
+	t.Parallel()
+	for name, b := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := c.still(t)
+			d := Open(t, c.Config(f)).(baker)
+			req := BakeRequest(t, d, c.Spec.Query())
+			if b.Change != nil {
+				f.Do(func() { b.Change(f) })
+			}
+			if b.Fault.Op != "" {
+				f.Inject(b.Fault)
+			}
+			others := c.kinds(f)["image"]
+			bakeCheck{
+				driver: d, request: req, kind: b.Kind, left: b.Left, reason: reason,
+				count:  func() int { return c.kinds(f)["image"] - others },
+				listed: func(r driver.Resource) bool { return listed(req, r) },
+			}.run(t)
+		})
+	}
+}
+
+type baker interface {
+	driver.Driver
+	driver.Baker
+}
+
+// A bakeCheck has a driver make an image, and checks what that leaves.
+type bakeCheck struct {
+	driver  baker
+	request driver.Bake
+	kind    error
+	left    bool
+	reason  string
+	count   func() int // of images in the cloud
+	listed  func(driver.Resource) bool
+}
+
+// run makes the image, and ends the pool.
+func (c bakeCheck) run(t *testing.T) {
 	t.Helper()
 	number := map[bool]int{true: 1}
-	d, pool := c.Driver, c.Request.Pool
-	b, err := d.Bake(t.Context(), c.Request)
+	d, pool := c.driver, c.request.Pool
+	b, err := d.Bake(t.Context(), c.request)
 	switch {
-	case c.Kind != nil && !errors.Is(err, c.Kind), (err == nil) != (c.Kind == nil && !c.Left):
-		t.Fatalf("%+v, %v; want %v", b, err, c.Kind)
-	case c.Left && c.Kind == nil && !strings.Contains(err.Error(), c.Reason):
+	case c.kind != nil && !errors.Is(err, c.kind), (err == nil) != (c.kind == nil && !c.left):
+		t.Fatalf("%+v, %v; want %v", b, err, c.kind)
+	case c.left && c.kind == nil && !strings.Contains(err.Error(), c.reason):
 		t.Errorf("%v does not give the cloud's reason", err)
 	}
-	if want, n := number[err == nil || c.Left], c.Count(); n != want {
+	if want, n := number[err == nil || c.left], c.count(); n != want {
 		t.Errorf("there are %d images, want %d", n, want)
 	}
 	listed, listErr := d.List(t.Context(), "")
 	n := 0
 	for _, r := range listed {
-		if r.Kind == "image" && r.Pool == pool.ID && r.Owner == pool.Owner && (c.Listed == nil || c.Listed(r)) {
+		if r.Kind == "image" && r.Pool == pool.ID && r.Owner == pool.Owner && c.listed(r) {
 			n++
 		}
 	}
-	if listErr != nil || n != number[c.Left] {
+	if listErr != nil || n != number[c.left] {
 		t.Errorf("List has %+v, %v", listed, listErr)
 	}
-	if err := d.Terminate(t.Context(), c.Request.Instance.ID); err != nil {
+	if err := d.Terminate(t.Context(), c.request.Instance.ID); err != nil {
 		t.Error(err)
 	}
 	if err := d.Release(t.Context(), pool); err != nil {
 		t.Error(err)
 	}
 	finished, err := d.BakedImages(t.Context())
-	if err != nil || len(finished) != number[b.ID != ""] || c.Count() != len(finished) {
+	if err != nil || len(finished) != number[b.ID != ""] || c.count() != len(finished) {
 		t.Errorf("after Release the images are %+v, %v", finished, err)
 	}
 }

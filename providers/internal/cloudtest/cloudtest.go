@@ -51,10 +51,6 @@ const PoolKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICOA76qIYROc7PnGRwv6p8T1jyH
 // Row is an object of an API.
 type Row = map[string]any
 
-// Dialed returns a provider whose pools reach the machines of a fake by fakecloud.Dial, for
-// clouds that only use port 22.
-func Dialed(p driver.Provider) driver.Provider { return providertest.Dialed(p, fakecloud.Dial) }
-
 // Info returns a pool with that ID.
 func Info(pool string) driver.PoolInfo {
 	return driver.PoolInfo{ID: pool, Owner: "host.12ab34cd/1/2", Lease: time.Minute, AuthorizedKey: PoolKey + " comment"}
@@ -215,57 +211,6 @@ func States(words map[string]driver.InstanceState, set func(id, word string)) fu
 	}
 }
 
-// Broadcast opens a pool of two, runs a command and a function on both nodes, and closes it.
-// looks, if not nil, gets the open pool.
-func Broadcast(t *testing.T, p driver.Provider, spec gputrain.Spec, looks func(pool *gputrain.Compute)) {
-	t.Helper()
-	spec.Nodes = 2
-	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	Use(t, pool)
-	if looks != nil {
-		looks(pool)
-	}
-	if err := pool.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// Replaced opens a pool of one, ends its machine by lose as the cloud would, and checks that
-// the loss is noticed and another machine replaces it. Then it closes the pool.
-func Replaced(t *testing.T, p driver.Provider, spec gputrain.Spec, lose func(id string)) {
-	t.Helper()
-	lost := make(chan struct{}, 8)
-	pool, err := gputrain.Open(t.Context(), p, spec, gputrain.WithStateDir(t.TempDir()), gputrain.WithEvents(func(e gputrain.Event) {
-		if e.State == gputrain.NodeLost.String() {
-			lost <- struct{}{}
-		}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	first := pool.Nodes()[0].ID
-	lose(first)
-	select {
-	case <-lost:
-	case <-time.After(time.Minute):
-		t.Fatal("the loss was not noticed")
-	}
-	if _, err := pool.Run(gputrain.Cmd("true")); err != nil {
-		t.Error(err)
-	}
-	if now := pool.Nodes()[0].ID; now == first {
-		t.Error("the node is still the first machine")
-	}
-	if err := pool.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // Machine returns a machine of a fake, for Harness.Account: its name is the node's.
 func Machine(id, name any) driver.Resource {
 	node := strings.TrimPrefix(fmt.Sprint(name), pooltag.Prefix)
@@ -287,23 +232,3 @@ func Empty(t testing.TB, left []driver.Resource) {
 		t.Errorf("left: %+v", left)
 	}
 }
-
-// Use runs a command and a function on each of a pool's two nodes, which are processes of their own.
-func Use(t *testing.T, pool *gputrain.Compute) {
-	t.Helper()
-	results, err := pool.Broadcast(gputrain.Cmd("sh", "-c", "echo $GPUTRAIN_NODE_RANK"))
-	if err != nil || len(results) != 2 || string(results[0].Stdout) != "0\n" || string(results[1].Stdout) != "1\n" {
-		t.Errorf("commands: %v, %v", results, err)
-	}
-	all, err := whoAmI.Broadcast(pool, 40)
-	if err != nil || len(all) != 2 || all[0].Sum != 40 || all[1].Sum != 41 || all[0].PID == all[1].PID || all[0].PID == os.Getpid() || all[1].PID == os.Getpid() {
-		t.Errorf("functions: %v, %v", all, err)
-	}
-}
-
-// A worker is where a function has run: a number and the node's rank, and the process.
-type worker struct{ Sum, PID int }
-
-var whoAmI = gputrain.Func("cloudtest.whoAmI", func(ctx context.Context, n int) (worker, error) {
-	return worker{n + gputrain.ThisNode(ctx).Rank, os.Getpid()}, nil
-})

@@ -6,13 +6,18 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain"
-	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Detach has a pool left without a guardian while a task runs, and taken up again. refused is part of the error of the first
-// call of Detach, or empty if that leaves the pool. The caller checks that the account is empty then.
-func Detach(t *testing.T, p driver.Provider, spec gputrain.Spec, refused string) {
-	t.Helper()
+// Detach has a pool left without a guardian while a task runs, and taken up again. It is left at once if its machines end
+// themselves, and else only if asked twice. Nothing is left when it is closed.
+func (c Cloud[F, C]) Detach(t *testing.T) {
+	t.Parallel()
+	f, spec, refused := c.Start(t), c.Spec, "cannot end itself, and there is no guardian"
+	spec.Concurrency = 2
+	if c.EndsItself {
+		refused = ""
+	}
+	p := c.provider(f)
 	opts := []gputrain.Option{gputrain.WithStateDir(t.TempDir()), gputrain.WithResultsDir(t.TempDir()), gputrain.WithoutGuardian()}
 	pool, err := gputrain.Open(t.Context(), p, spec, opts...)
 	if err != nil {
@@ -52,4 +57,5 @@ func Detach(t *testing.T, p driver.Provider, spec gputrain.Spec, refused string)
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
+	Empty(t, c.Account(f))
 }

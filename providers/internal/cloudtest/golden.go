@@ -29,27 +29,35 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// Golden compares everything that a driver writes into its cloud for four machines of two
-// fixed pools, and List's report of it, with testdata/golden/<name>.txt, byte for byte:
-// programs of other versions find machines, keys and networks by these tags.
-//
-// provider returns a provider that makes its calls by a client with that transport. A missing
+// Written is a golden file: what is launched for a Query with a changed Config.
+type Written[C driver.Provider] struct {
+	File   string
+	Query  driver.Query
+	Change func(*C)
+	// Together means one launch for both nodes of a pool.
+	Together bool
+}
+
+// Golden compares everything that the driver writes into its cloud for four machines of two
+// fixed pools, and List's report of it, with testdata/golden/<File>.txt, byte for byte:
+// programs of other versions find machines, keys and networks by these tags. A missing
 // file is written, and the test fails.
-func Golden(t *testing.T, name string, query driver.Query, provider func(http.RoundTripper) driver.Provider) {
-	t.Helper()
-	golden(t, name, query, provider, false)
+func (c Cloud[F, C]) Golden(t *testing.T, files ...Written[C]) {
+	for _, w := range files {
+		t.Run(w.File, func(t *testing.T) {
+			r := &recorder{next: &http.Transport{DisableKeepAlives: true}}
+			cfg := c.Config(c.Start(t))
+			if w.Change != nil {
+				w.Change(&cfg)
+			}
+			c.Client(&cfg, &http.Client{Transport: r})
+			golden(t, Open(t, cfg), r, w.File, w.Query, w.Together)
+		})
+	}
 }
 
-// GoldenTogether is [Golden] with one launch for both nodes of a pool.
-func GoldenTogether(t *testing.T, name string, query driver.Query, provider func(http.RoundTripper) driver.Provider) {
+func golden(t *testing.T, d driver.Driver, r *recorder, name string, query driver.Query, together bool) {
 	t.Helper()
-	golden(t, name, query, provider, true)
-}
-
-func golden(t *testing.T, name string, query driver.Query, provider func(http.RoundTripper) driver.Provider, together bool) {
-	t.Helper()
-	r := &recorder{next: &http.Transport{DisableKeepAlives: true}}
-	d := Open(t, provider(r))
 	host := fixedHostKey(t)
 	var text strings.Builder
 	for _, c := range []struct {
@@ -123,7 +131,7 @@ func cleanup(t *testing.T, d driver.Driver, pool driver.PoolInfo, ids []string) 
 	if err := d.Terminate(t.Context(), ids...); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		now, err := d.Describe(ctx, ids...)
