@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 			PagedOffers: true,
 			MissingKey:  &providertest.MissingKey{Provider: Config{ProjectID: f.project}, Names: keyVariable},
 			WrongKey:    with(f, wrongKey()),
-			Secrets:     []string{privateLine(t, rightKey())},
+			Secrets:     []string{privateLine(f.t, rightKey())},
 			Without: map[string]string{
 				"Funds": "Google bills by invoice: no API tells a balance",
 				"terminate that does not find what has ended": "only spot machines are preempted: TestPreemptedInstanceThatIsNotFound",

@@ -34,6 +34,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpOffers: {opTypes}, providertest.OpPrepare: {opAddRule}, providertest.OpLaunch: {opInsert}, providertest.OpDescribe: {opGet},
 		providertest.OpList: {opAll}, providertest.OpTerminate: {opDelete}, providertest.OpRelease: {opDelRule},
 	},
+	Alone:   true,
 	Made:    map[string]int{"machine": 2, kindFirewall: 2},
 	Repeats: true,
 }

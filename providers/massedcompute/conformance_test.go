@@ -10,8 +10,6 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// These tests do not run in parallel with others: the suite looks for leaked goroutines.
-
 func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
 
 // The suite also passes with a spot product, which differs in its launch and in its end.
@@ -25,7 +23,6 @@ func TestConformanceOfSpot(t *testing.T) {
 }
 
 func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
-	t.Setenv(vendorVariable, "")
 	standard.With(spec, nil).Conformance(t, func(f *fake) providertest.Harness {
 		h := providertest.Harness{
 			Foreign: f.foreign,

@@ -2,7 +2,6 @@ package massedcompute
 
 import (
 	"testing"
-
 )
 
 // A fault can be read from any body.

@@ -2,6 +2,7 @@ package massedcompute
 
 import (
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-func TestMain(m *testing.M) { cloudtest.Main(m) }
+func TestMain(m *testing.M) {
+	os.Unsetenv(vendorVariable)
+	cloudtest.Main(m)
+}
 
 var standard = cloudtest.Cloud[*fake, Config]{
 	Name:       providerName,

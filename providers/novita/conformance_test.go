@@ -10,8 +10,6 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// These tests do not run in parallel with others: the suite looks for leaked goroutines.
-
 func TestConformance(t *testing.T) { conform(t, gputrain.Spec{}, nil) }
 
 // The suite also passes on spot.

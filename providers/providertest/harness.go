@@ -131,14 +131,21 @@ var hooks = map[string]func(Harness) bool{
 // its test.
 func Run(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 1, outsideBubbles)
+	runAll(t, start, 1, outsideBubbles, nil)
 }
 
 // RunParallel is Run with several checks at a time, for providers whose fakes share nothing: start
 // must not change the environment or anything else of the process.
 func RunParallel(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 8, outsideBubbles)
+	runAll(t, start, 8, outsideBubbles, nil)
+}
+
+// RunBeside is RunParallel in parallel with the package's other parallel tests. The checks that
+// must run alone come first. The test must not have changed the environment.
+func RunBeside(t *testing.T, start func(t *testing.T) Harness) {
+	t.Helper()
+	runAll(t, start, 8, outsideBubbles, t.Parallel)
 }
 
 func outsideBubbles(t *testing.T, f func(*testing.T)) { f(t) }
@@ -147,11 +154,11 @@ func outsideBubbles(t *testing.T, f func(*testing.T)) { f(t) }
 // time, for providers that are entirely inside the program.
 func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 1, bubble.Test)
+	runAll(t, start, 1, bubble.Test, nil)
 }
 
-// runAll runs the checks, atOnce of them at a time, and after them those that must run alone.
-func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*testing.T, func(*testing.T))) {
+// runAll runs those checks that must run alone, calls beside if it is not nil, and runs the others, atOnce of them at a time.
+func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*testing.T, func(*testing.T)), beside func()) {
 	t.Helper()
 	elsewhere := newStranger(t)
 	var parallel, alone []sidebyside.Test
@@ -180,8 +187,11 @@ func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*t
 			parallel = append(parallel, test)
 		}
 	}
-	sidebyside.Run(t, atOnce, parallel)
 	sidebyside.Run(t, 1, alone)
+	if beside != nil {
+		beside()
+	}
+	sidebyside.Run(t, atOnce, parallel)
 }
 
 // alone reports whether no other check may run at the same time, since the check changes the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"sync"
 
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -60,11 +61,28 @@ func secretsInErrors(c *trial) {
 		if remove == nil {
 			continue
 		}
-		_, err := p.List(c.Context(), "")
-		errs = append(errs, err, p.Terminate(c.Context(), "no-such-machine"), p.Release(c.Context(), p.now()))
-		for _, err := range p.Offers(c.Context(), driver.Query{}) {
-			errs = append(errs, err)
+		// Each call is repeated with pauses, so they are made at the same time.
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for _, call := range []func() error{
+			func() error { _, err := p.List(c.Context(), ""); return err },
+			func() error { return p.Terminate(c.Context(), "no-such-machine") },
+			func() error { return p.Release(c.Context(), p.now()) },
+			func() (err error) {
+				for _, one := range p.Offers(c.Context(), driver.Query{}) {
+					err = errors.Join(err, one)
+				}
+				return err
+			},
+		} {
+			wg.Go(func() {
+				err := call()
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
 		}
+		wg.Wait()
 		remove()
 	}
 	if errors.Join(errs...) == nil {

@@ -33,6 +33,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opPod, opPods}, providertest.OpList: {opPods}, providertest.OpTerminate: {opDelete},
 	},
 	Nothing:    "Prepare makes nothing, and so Release makes no call",
+	Alone:      true,
 	Made:       map[string]int{"machine": 2},
 	EndsItself: true,
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// This test does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
 	standard.With(gputrain.Spec{}, nil).Conformance(t, func(f *fake) providertest.Harness {
 		wrong := f.config()

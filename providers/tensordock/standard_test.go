@@ -42,7 +42,6 @@ func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) { standard.Key(t, "TENSORDOCK_API_KEY") }
 
-// It does not run in parallel with others: the suite looks for leaked goroutines.
 func TestConformance(t *testing.T) {
 	standard.Conformance(t, func(f *fake) providertest.Harness {
 		return providertest.Harness{

@@ -29,6 +29,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpOffers: {opSearch}, providertest.OpPrepare: {opAddKey}, providertest.OpLaunch: {opCreate}, providertest.OpDescribe: {opList},
 		providertest.OpList: {opList}, providertest.OpTerminate: {opDestroy, opBulk}, providertest.OpRelease: {opDelKey},
 	},
+	Alone:      true,
 	Made:       map[string]int{"machine": 2, "key": 1},
 	EndsItself: true,
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
-// These tests do not run in parallel with others: the suite looks for leaked goroutines.
-
 func TestConformance(t *testing.T) { conform(t, driver.OnDemand, nil) }
 
 // The suite also passes on spot, where machines end by themselves.

@@ -47,6 +47,8 @@ type Cloud[F Fake, C driver.Provider] struct {
 	Secrets []string
 	// Ops are the API's operations behind those of the driver.
 	Ops map[providertest.Op][]string
+	// Alone is true if the conformance test changes the environment, so that no other test may run beside it.
+	Alone bool
 	// Nothing says why Prepare or Release makes no call, where Ops has none.
 	Nothing string
 	// Made is what exists while a pool of two nodes is open, by its kind.

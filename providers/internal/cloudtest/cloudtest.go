@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -29,7 +30,8 @@ func Main(m *testing.M) { MainAt(m, 10*time.Millisecond) }
 
 // MainAt is [Main] with another length of a second.
 func MainAt(m *testing.M, second time.Duration) {
-	cloud.Second = second // also for what Init serves: a guardian
+	flag.Set("test.parallel", "8") // tests mostly wait; -parallel on the command line comes later, and counts
+	cloud.Second = second          // also for what Init serves: a guardian
 	gputrain.Init()
 	if os.Getenv(doomedVariable) != "" {
 		beDoomed()

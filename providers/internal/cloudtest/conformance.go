@@ -10,10 +10,15 @@ import (
 )
 
 // Conformance runs the suite of providertest. hooks returns what only this fake can do; the rest of the harness is made of the
-// Cloud, unless hooks has set it. It does not run in parallel with other tests: the suite looks for leaked goroutines.
+// Cloud, unless hooks has set it. The checks that must run alone come first, and the others beside the package's other tests,
+// unless Alone is set.
 func (c Cloud[F, C]) Conformance(t *testing.T, hooks func(F) providertest.Harness) {
 	t.Helper()
-	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
+	run := providertest.RunBeside
+	if c.Alone {
+		run = providertest.RunParallel
+	}
+	run(t, func(t *testing.T) providertest.Harness {
 		f := c.Start(t)
 		h := hooks(f)
 		h.Spec, h.Secrets = c.Spec, append(h.Secrets, c.Secrets...)
