@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"

@@ -46,10 +46,10 @@ func classify(op string, err error) (hint string, kind error) {
 		return "the flavour or the image no longer exists", driver.ErrUnsupported
 	case goneWords.MatchString(said):
 		return "", driver.ErrNotFound
-	case e.Status == http.StatusNotFound: // from a gateway, not from the API
-		return "", driver.ErrUnavailable
 	case e.Status == http.StatusForbidden:
 		return "the key's role does not allow this: check its permissions in Hyperstack's console", driver.ErrAuth
+	case e.Status == http.StatusNotFound: // from a gateway, not from the API
+		return "", driver.ErrUnavailable
 	}
 	return "", nil
 }

@@ -104,10 +104,10 @@ func TestBakeUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{"Regions has an empty name|CANADA 1|region NORWAY-1 is not one of NetworkOptimisedRegions|SSHUser|RequestTimeout|TeardownTimeout|TeardownPollInterval|Endpoint", Config{
+		cloudtest.Bad("Regions has an empty name|CANADA 1|region NORWAY-1 is not one of NetworkOptimisedRegions|SSHUser|RequestTimeout|TeardownTimeout|TeardownPollInterval|Endpoint", Config{
 			Regions: []string{"", "CANADA 1", "NORWAY-1"}, NetworkOptimised: true, SSHUser: "a b", RequestTimeout: time.Millisecond,
 			TeardownTimeout: -1, TeardownPollInterval: -1, Endpoint: "https://u:s3cret@example.com/v1?key=1",
-		}},
+		}),
 	})
 }
 

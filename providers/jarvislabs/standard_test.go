@@ -61,10 +61,10 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{`Region "IN9"|Template|StorageGB|ThreadPoolSize|RequestTimeout|Endpoint is|an empty name or address|RegionEndpoints is`, Config{
+		cloudtest.Bad(`Region "IN9"|Template|StorageGB|ThreadPoolSize|RequestTimeout|Endpoint is|an empty name or address|RegionEndpoints is`, Config{
 			Region: "IN9", Template: "../pytorch", StorageGB: 2001, ThreadPoolSize: -1, RequestTimeout: time.Millisecond,
 			Endpoint: "https://u:s3cret@example.com?key=1", RegionEndpoints: map[string]string{noida: "", "x": "ftp://example.com"},
-		}},
+		}),
 	})
 }
 

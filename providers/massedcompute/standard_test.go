@@ -66,35 +66,35 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{"ImageID", Config{ImageID: -1}},
-		{"Coupon", Config{Coupon: "two words"}},
-		{"RequestTimeout", Config{RequestTimeout: time.Millisecond}},
-		{"Endpoint", Config{Endpoint: "vm.example.com"}},
-		{"Endpoint", Config{Endpoint: "https://user:s3cret@vm.example.com"}},
-		{"ImageID|Coupon|RequestTimeout", Config{ImageID: -1, Coupon: "two words", RequestTimeout: time.Millisecond}},
+		cloudtest.Bad("ImageID", Config{ImageID: -1}),
+		cloudtest.Bad("Coupon", Config{Coupon: "two words"}),
+		cloudtest.Bad("RequestTimeout", Config{RequestTimeout: time.Millisecond}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "vm.example.com"}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "https://user:s3cret@vm.example.com"}),
+		cloudtest.Bad("ImageID|Coupon|RequestTimeout", Config{ImageID: -1, Coupon: "two words", RequestTimeout: time.Millisecond}),
 	})
 }
 
 // The table is that of the sheet, in each of the forms of a failure.
 func TestErrors(t *testing.T) {
 	standard.Errors(t, []cloudtest.Refusal{
-		{"wrong key", opList, failure(401, "Invalid Token"), driver.ErrAuth, ""},
-		{"key for reading", opLaunch, failure(403, "Forbidden"), driver.ErrAuth, ""},
-		{"no recharge", opLaunch, failure(402, "Recharge amount is not set"), driver.ErrBalance, ""},
-		{"unknown product", opLaunch, failure(404, "Product not found"), driver.ErrInvalid, ""},
-		{"conflict", opLaunch, failure(409, ""), driver.ErrNoCapacity, ""},
-		{"no capacity", opLaunch, failure(400, "No Capacity available"), driver.ErrNoCapacity, ""},
-		{"out of stock", opLaunch, fakecloud.Failure(400, row{"error": "out of stock"}, ""), driver.ErrNoCapacity, ""},
-		{"no longer there", opLaunch, fakecloud.Failure(422, row{"error": row{"message": "it is no longer available"}}, ""), driver.ErrNoCapacity, ""},
-		{"no capacity, as text", opLaunch, fakecloud.Failure(400, "no capacity", ""), driver.ErrNoCapacity, ""},
-		{"quota", opLaunch, failure(400, "Instance limit exceeded"), driver.ErrQuota, ""},
-		{"wrong image", opLaunch, failure(400, "Product does not support the VM Image"), driver.ErrInvalid, ""},
-		{"rate limit", opLaunch, fakecloud.Failure(429, "Too Many Requests", ""), driver.ErrRateLimited, ""},
-		{"server at capacity", opList, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable, ""},
-		{"launch, at capacity", opLaunch, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable, ""},
-		{"list without its list", opList, fakecloud.Reply(200, row{}), driver.ErrUnavailable, ""},
-		{"list without UUIDs", opList, fakecloud.Reply(200, row{"runningInstances": []row{{"name": "x"}}}), driver.ErrUnavailable, ""},
-		{"keys without a list", opKeys, fakecloud.Reply(200, row{}), driver.ErrUnavailable, ""},
-		{"launch of nothing", opLaunch, fakecloud.Reply(202, row{"response": ""}), driver.ErrUnavailable, ""},
+		cloudtest.Refused("wrong key", opList, failure(401, "Invalid Token"), driver.ErrAuth),
+		cloudtest.Refused("key for reading", opLaunch, failure(403, "Forbidden"), driver.ErrAuth),
+		cloudtest.Refused("no recharge", opLaunch, failure(402, "Recharge amount is not set"), driver.ErrBalance),
+		cloudtest.Refused("unknown product", opLaunch, failure(404, "Product not found"), driver.ErrInvalid),
+		cloudtest.Refused("conflict", opLaunch, failure(409, ""), driver.ErrNoCapacity),
+		cloudtest.Refused("no capacity", opLaunch, failure(400, "No Capacity available"), driver.ErrNoCapacity),
+		cloudtest.Refused("out of stock", opLaunch, fakecloud.Failure(400, row{"error": "out of stock"}, ""), driver.ErrNoCapacity),
+		cloudtest.Refused("no longer there", opLaunch, fakecloud.Failure(422, row{"error": row{"message": "it is no longer available"}}, ""), driver.ErrNoCapacity),
+		cloudtest.Refused("no capacity, as text", opLaunch, fakecloud.Failure(400, "no capacity", ""), driver.ErrNoCapacity),
+		cloudtest.Refused("quota", opLaunch, failure(400, "Instance limit exceeded"), driver.ErrQuota),
+		cloudtest.Refused("wrong image", opLaunch, failure(400, "Product does not support the VM Image"), driver.ErrInvalid),
+		cloudtest.Refused("rate limit", opLaunch, fakecloud.Failure(429, "Too Many Requests", ""), driver.ErrRateLimited),
+		cloudtest.Refused("server at capacity", opList, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable),
+		cloudtest.Refused("launch, at capacity", opLaunch, fakecloud.Failure(503, "over capacity", ""), driver.ErrUnavailable),
+		cloudtest.Refused("list without its list", opList, fakecloud.Reply(200, row{}), driver.ErrUnavailable),
+		cloudtest.Refused("list without UUIDs", opList, fakecloud.Reply(200, row{"runningInstances": []row{{"name": "x"}}}), driver.ErrUnavailable),
+		cloudtest.Refused("keys without a list", opKeys, fakecloud.Reply(200, row{}), driver.ErrUnavailable),
+		cloudtest.Refused("launch of nothing", opLaunch, fakecloud.Reply(202, row{"response": ""}), driver.ErrUnavailable),
 	})
 }

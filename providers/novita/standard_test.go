@@ -59,32 +59,32 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{"ClusterID|Image|MinCUDAVersion|RootFSSize|RequestTimeout|Endpoint", Config{ClusterID: "a b", Image: "a b", MinCUDAVersion: "12", RootFSSize: 5, RequestTimeout: 1, Endpoint: "novita"}},
-		{"Endpoint", Config{Endpoint: "https://user:s3cret@novita.example"}},
-		{"set Image too", Config{MinCUDAVersion: "10.2"}},
-		{"501", Config{Image: strings.Repeat("a", 501)}},
+		cloudtest.Bad("ClusterID|Image|MinCUDAVersion|RootFSSize|RequestTimeout|Endpoint", Config{ClusterID: "a b", Image: "a b", MinCUDAVersion: "12", RootFSSize: 5, RequestTimeout: 1, Endpoint: "novita"}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "https://user:s3cret@novita.example"}),
+		cloudtest.Bad("set Image too", Config{MinCUDAVersion: "10.2"}),
+		cloudtest.Bad("501", Config{Image: strings.Repeat("a", 501)}),
 	})
 }
 
 func TestErrors(t *testing.T) {
 	standard.Errors(t, []cloudtest.Refusal{
-		{"", opEnd, failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrBalance, ""},
-		{"", opEnd, failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrBalance, ""},
-		{"", opEnd, failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), driver.ErrUnavailable, ""},
-		{"", opEnd, failure(400, "OPERATION_LIMIT", ""), driver.ErrQuota, ""},
-		{"", opEnd, failure(403, "BANNED_USER", ""), driver.ErrAuth, ""},
-		{"", opEnd, failure(401, "INVALID_USER_TOKEN", ""), driver.ErrAuth, ""},
-		{"", opEnd, failure(403, "", "not for you"), driver.ErrAuth, ""},
-		{"", opEnd, failure(400, "IMAGE_NOT_FOUND", ""), driver.ErrInvalid, ""},
-		{"", opEnd, failure(400, "CLUSTER_STATUS", ""), driver.ErrNoCapacity, ""},
-		{"", opEnd, failure(409, "CONFLICT", ""), driver.ErrUnavailable, ""},
-		{"", opEnd, failure(400, "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", ""), driver.ErrUnsupported, ""},
-		{"", opEnd, fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), driver.ErrInvalid, ""},
-		{"", opEnd, fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), driver.ErrNoCapacity, ""},
-		{"", opEnd, fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), driver.ErrNoCapacity, ""},
-		{"", opEnd, fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrBalance, ""},
-		{"", opEnd, fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrBalance, ""},
-		{"", opEnd, fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), driver.ErrAuth, ""},
-		{"", opEnd, fakecloud.Reply(404, "page not found"), driver.ErrUnavailable, ""},
+		cloudtest.Refused("", opEnd, failure(400, "BALANCE_NOT_ENOUGH", "balance not enough"), driver.ErrBalance),
+		cloudtest.Refused("", opEnd, failure(500, "WALLET_NOT_FOUND", "wallet"), driver.ErrBalance),
+		cloudtest.Refused("", opEnd, failure(500, "", "a node of it: RESOURCE_NOT_FOUND"), driver.ErrUnavailable),
+		cloudtest.Refused("", opEnd, failure(400, "OPERATION_LIMIT", ""), driver.ErrQuota),
+		cloudtest.Refused("", opEnd, failure(403, "BANNED_USER", ""), driver.ErrAuth),
+		cloudtest.Refused("", opEnd, failure(401, "INVALID_USER_TOKEN", ""), driver.ErrAuth),
+		cloudtest.Refused("", opEnd, failure(403, "", "not for you"), driver.ErrAuth),
+		cloudtest.Refused("", opEnd, failure(400, "IMAGE_NOT_FOUND", ""), driver.ErrInvalid),
+		cloudtest.Refused("", opEnd, failure(400, "CLUSTER_STATUS", ""), driver.ErrNoCapacity),
+		cloudtest.Refused("", opEnd, failure(409, "CONFLICT", ""), driver.ErrUnavailable),
+		cloudtest.Refused("", opEnd, failure(400, "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE", ""), driver.ErrUnsupported),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(400, row{"code": "VALIDATOR_PARAM"}), driver.ErrInvalid),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(400, row{"error": "rpc error: INSUFFICIENT_RESOURCE"}), driver.ErrNoCapacity),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(400, row{"message": "INSUFFICIENT_RESOURCE: try later"}), driver.ErrNoCapacity),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(400, "error: BALANCE_NOT_ENOUGH"), driver.ErrBalance),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(400, row{"error": row{"type": "EXPIRED_OR_BALANCE_NOT_ENOUGH"}}), driver.ErrBalance),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(200, row{"code": 403, "message": "not for you"}), driver.ErrAuth),
+		cloudtest.Refused("", opEnd, fakecloud.Reply(404, "page not found"), driver.ErrUnavailable),
 	})
 }

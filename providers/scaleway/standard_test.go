@@ -67,8 +67,8 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{"ProjectID|Zone|Image|USDPerEUR|RequestTimeout|Endpoint", Config{ProjectID: "p", Zone: "paris", Image: "a b", USDPerEUR: -1, RequestTimeout: 1, Endpoint: "scaleway"}},
-		{"Endpoint", Config{Endpoint: "https://user:s3cret@scaleway.example"}},
+		cloudtest.Bad("ProjectID|Zone|Image|USDPerEUR|RequestTimeout|Endpoint", Config{ProjectID: "p", Zone: "paris", Image: "a b", USDPerEUR: -1, RequestTimeout: 1, Endpoint: "scaleway"}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "https://user:s3cret@scaleway.example"}),
 	})
 }
 
@@ -84,17 +84,17 @@ func TestProjectOfTheVariable(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	standard.Errors(t, []cloudtest.Refusal{
-		{"", opCreate, failure(401, "denied_authentication", "authentication is denied", nil), driver.ErrAuth, ""},
-		{"", opCreate, failure(403, "permissions_denied", "insufficient permissions", nil), driver.ErrAuth, ""},
-		{"", opCreate, failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), driver.ErrQuota, "identity"},
-		{"", opCreate, failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), driver.ErrQuota, "identity"},
-		{"", opCreate, failure(403, "invalid_request_error", "forbidden", nil), driver.ErrAuth, ""},
-		{"", opCreate, failure(400, "out_of_stock", "resource out of stock", nil), driver.ErrNoCapacity, ""},
-		{"", opCreate, failure(400, "resource", "There is no more L4-1-24G available.", nil), driver.ErrNoCapacity, ""},
-		{"", opCreate, fakecloud.Failure(502, "no more connections available", ""), driver.ErrUnavailable, ""},
-		{"", opCreate, failure(400, "invalid_arguments", "invalid argument(s)", nil), driver.ErrInvalid, ""},
-		{"", opCreate, failure(403, "locked", "the account is locked", nil), driver.ErrAuth, ""},
-		{"", opCreate, failure(410, "resource_expired", "resource has expired", nil), driver.ErrUnsupported, ""},
-		{"", opCreate, failure(409, "transient_state", "busy", nil), driver.ErrUnavailable, ""},
+		cloudtest.Refused("", opCreate, failure(401, "denied_authentication", "authentication is denied", nil), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(403, "permissions_denied", "insufficient permissions", nil), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(403, "quotas_exceeded", "quota(s) exceeded for this resource", nil), driver.ErrQuota, "identity"),
+		cloudtest.Refused("", opCreate, failure(403, "invalid_request_error", "Quota exceeded for this resource.", nil), driver.ErrQuota, "identity"),
+		cloudtest.Refused("", opCreate, failure(403, "invalid_request_error", "forbidden", nil), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(400, "out_of_stock", "resource out of stock", nil), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, failure(400, "resource", "There is no more L4-1-24G available.", nil), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, fakecloud.Failure(502, "no more connections available", ""), driver.ErrUnavailable),
+		cloudtest.Refused("", opCreate, failure(400, "invalid_arguments", "invalid argument(s)", nil), driver.ErrInvalid),
+		cloudtest.Refused("", opCreate, failure(403, "locked", "the account is locked", nil), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(410, "resource_expired", "resource has expired", nil), driver.ErrUnsupported),
+		cloudtest.Refused("", opCreate, failure(409, "transient_state", "busy", nil), driver.ErrUnavailable),
 	})
 }

@@ -70,37 +70,37 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{"ClientID", Config{ClientID: "a b"}},
-		{`Region "FIN 01"`, Config{Region: "FIN 01"}},
-		{"Image", Config{Image: "ubuntu 24"}},
-		{`CUDA "13"`, Config{CUDA: "13"}},
-		{"SSHKeyID", Config{SSHKeyID: "a\nb"}},
-		{"RequestTimeout is 1ms", Config{RequestTimeout: time.Millisecond}},
-		{"Endpoint", Config{Endpoint: "api.verda.com"}},
-		{"Endpoint", Config{Endpoint: "https://user:s3cret@api.verda.com"}},
-		{"Region|; the minimum", Config{Region: "a b", RequestTimeout: -time.Second}},
-		{"Region|Image", Config{Region: "a b", Image: "c d"}},
+		cloudtest.Bad("ClientID", Config{ClientID: "a b"}),
+		cloudtest.Bad(`Region "FIN 01"`, Config{Region: "FIN 01"}),
+		cloudtest.Bad("Image", Config{Image: "ubuntu 24"}),
+		cloudtest.Bad(`CUDA "13"`, Config{CUDA: "13"}),
+		cloudtest.Bad("SSHKeyID", Config{SSHKeyID: "a\nb"}),
+		cloudtest.Bad("RequestTimeout is 1ms", Config{RequestTimeout: time.Millisecond}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "api.verda.com"}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "https://user:s3cret@api.verda.com"}),
+		cloudtest.Bad("Region|; the minimum", Config{Region: "a b", RequestTimeout: -time.Second}),
+		cloudtest.Bad("Region|Image", Config{Region: "a b", Image: "c d"}),
 	})
 }
 
 // The API's text determines the kind of a failure before the status does.
 func TestErrors(t *testing.T) {
 	standard.Errors(t, []cloudtest.Refusal{
-		{"", opList, failure(401, "unauthorized_request", "Invalid client id or client secret"), driver.ErrAuth, ""},
-		{"", opList, failure(403, "forbidden_action", "Insufficient scope"), driver.ErrAuth, ""},
-		{"", opList, failure(402, "insufficient_funds", "Top up"), driver.ErrBalance, ""},
-		{"", opList, failure(402, "payment_required", "pay"), driver.ErrBalance, ""},
-		{"", opList, failure(400, "invalid_request", "Volume limit exceeded"), driver.ErrQuota, ""},
-		{"", opList, failure(400, "invalid_request", "Storage quota reached"), driver.ErrQuota, ""},
-		{"", opList, failure(400, "invalid_request", "hostname is too long"), driver.ErrInvalid, ""},
-		{"", opList, failure(503, "service_unavailable", "No capacity available"), driver.ErrNoCapacity, ""},
-		{"", opList, failure(503, "service_unavailable", "Maintenance"), driver.ErrUnavailable, ""},
-		{"", opList, failure(500, "server_error", "oops"), driver.ErrUnavailable, ""},
-		{"", opList, failure(404, "not_found", "Instance not found"), driver.ErrNotFound, ""},
-		{"of a gateway", opList, fakecloud.Failure(404, "<html>not here</html>", ""), driver.ErrUnavailable, ""},
-		{"", opList, failure(400, "invalid_request", "Invalid instance id"), driver.ErrNotFound, ""},
-		{"", opList, failure(403, "forbidden_action", "Can't discontinue a discontinued instance"), driver.ErrNotFound, ""},
-		{"", opList, failure(403, "forbidden_action", "Can't discontinue a provisioning instance"), driver.ErrUnavailable, ""},
-		{"", opList, failure(429, "rate_limit_exceeded", "slow down"), driver.ErrRateLimited, ""},
+		cloudtest.Refused("", opList, failure(401, "unauthorized_request", "Invalid client id or client secret"), driver.ErrAuth),
+		cloudtest.Refused("", opList, failure(403, "forbidden_action", "Insufficient scope"), driver.ErrAuth),
+		cloudtest.Refused("", opList, failure(402, "insufficient_funds", "Top up"), driver.ErrBalance),
+		cloudtest.Refused("", opList, failure(402, "payment_required", "pay"), driver.ErrBalance),
+		cloudtest.Refused("", opList, failure(400, "invalid_request", "Volume limit exceeded"), driver.ErrQuota),
+		cloudtest.Refused("", opList, failure(400, "invalid_request", "Storage quota reached"), driver.ErrQuota),
+		cloudtest.Refused("", opList, failure(400, "invalid_request", "hostname is too long"), driver.ErrInvalid),
+		cloudtest.Refused("", opList, failure(503, "service_unavailable", "No capacity available"), driver.ErrNoCapacity),
+		cloudtest.Refused("", opList, failure(503, "service_unavailable", "Maintenance"), driver.ErrUnavailable),
+		cloudtest.Refused("", opList, failure(500, "server_error", "oops"), driver.ErrUnavailable),
+		cloudtest.Refused("", opList, failure(404, "not_found", "Instance not found"), driver.ErrNotFound),
+		cloudtest.Refused("of a gateway", opList, fakecloud.Failure(404, "<html>not here</html>", ""), driver.ErrUnavailable),
+		cloudtest.Refused("", opList, failure(400, "invalid_request", "Invalid instance id"), driver.ErrNotFound),
+		cloudtest.Refused("", opList, failure(403, "forbidden_action", "Can't discontinue a discontinued instance"), driver.ErrNotFound),
+		cloudtest.Refused("", opList, failure(403, "forbidden_action", "Can't discontinue a provisioning instance"), driver.ErrUnavailable),
+		cloudtest.Refused("", opList, failure(429, "rate_limit_exceeded", "slow down"), driver.ErrRateLimited),
 	})
 }

@@ -84,31 +84,31 @@ func TestPoolUnderFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	standard.ConfigFaults(t, []cloudtest.BadConfig[Config]{
-		{`"cloud" nor "bare-metal"|Region|OSID is -1|both set|ImageID|ProvisionTimeout|RequestTimeout|Endpoint`, Config{
+		cloudtest.Bad(`"cloud" nor "bare-metal"|Region|OSID is -1|both set|ImageID|ProvisionTimeout|RequestTimeout|Endpoint`, Config{
 			Mode: "metal", Region: "New Jersey", OSID: -1, ImageID: "a b", ProvisionTimeout: 1, RequestTimeout: -1, Endpoint: "api.vultr.com",
-		}},
-		{"Endpoint", Config{Endpoint: "https://user:s3cret@api.vultr.com"}},
+		}),
+		cloudtest.Bad("Endpoint", Config{Endpoint: "https://user:s3cret@api.vultr.com"}),
 	})
 }
 
 // There are no codes: the text of a refused launch determines its kind.
 func TestErrors(t *testing.T) {
 	standard.Errors(t, []cloudtest.Refusal{
-		{"", opCreate, failure(400, "Invalid plan chosen."), driver.ErrInvalid, ""},
-		{"", opCreate, failure(404, "Invalid region."), driver.ErrInvalid, ""},
-		{"", opCreate, failure(400, "Server add failed: Out of stock"), driver.ErrNoCapacity, ""},
-		{"", opCreate, failure(400, "The plan is not available in the selected region"), driver.ErrNoCapacity, ""},
-		{"", opCreate, failure(422, "Plan currently unavailable."), driver.ErrNoCapacity, ""},
-		{"", opCreate, failure(400, "Insufficient capacity in ewr"), driver.ErrNoCapacity, ""},
-		{"", opCreate, failure(400, "You have reached the maximum monthly fee limit for this account."), driver.ErrQuota, ""},
-		{"", opCreate, failure(402, "Your account balance is insufficient"), driver.ErrBalance, ""},
-		{"", opCreate, failure(402, "Payment required"), driver.ErrBalance, ""},
-		{"", opCreate, failure(400, "Insufficient quota"), driver.ErrQuota, ""},
-		{"", opCreate, failure(412, "Instance quota exceeded"), driver.ErrQuota, ""},
-		{"", opCreate, failure(401, "Invalid API token."), driver.ErrAuth, ""},
-		{"", opCreate, failure(403, "This key is not available at this address"), driver.ErrAuth, ""},
-		{"", opCreate, failure(429, "Rate limit exceeded"), driver.ErrRateLimited, ""},
-		{"", opCreate, failure(503, "Out of capacity"), driver.ErrUnavailable, ""},
-		{"", opList, failure(500, ""), driver.ErrUnavailable, ""},
+		cloudtest.Refused("", opCreate, failure(400, "Invalid plan chosen."), driver.ErrInvalid),
+		cloudtest.Refused("", opCreate, failure(404, "Invalid region."), driver.ErrInvalid),
+		cloudtest.Refused("", opCreate, failure(400, "Server add failed: Out of stock"), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, failure(400, "The plan is not available in the selected region"), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, failure(422, "Plan currently unavailable."), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, failure(400, "Insufficient capacity in ewr"), driver.ErrNoCapacity),
+		cloudtest.Refused("", opCreate, failure(400, "You have reached the maximum monthly fee limit for this account."), driver.ErrQuota),
+		cloudtest.Refused("", opCreate, failure(402, "Your account balance is insufficient"), driver.ErrBalance),
+		cloudtest.Refused("", opCreate, failure(402, "Payment required"), driver.ErrBalance),
+		cloudtest.Refused("", opCreate, failure(400, "Insufficient quota"), driver.ErrQuota),
+		cloudtest.Refused("", opCreate, failure(412, "Instance quota exceeded"), driver.ErrQuota),
+		cloudtest.Refused("", opCreate, failure(401, "Invalid API token."), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(403, "This key is not available at this address"), driver.ErrAuth),
+		cloudtest.Refused("", opCreate, failure(429, "Rate limit exceeded"), driver.ErrRateLimited),
+		cloudtest.Refused("", opCreate, failure(503, "Out of capacity"), driver.ErrUnavailable),
+		cloudtest.Refused("", opList, failure(500, ""), driver.ErrUnavailable),
 	})
 }

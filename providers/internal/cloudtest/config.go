@@ -17,6 +17,11 @@ type BadConfig[C driver.Provider] struct {
 	Config C
 }
 
+// Bad returns a [BadConfig].
+func Bad[C driver.Provider](says string, cfg C) BadConfig[C] {
+	return BadConfig[C]{Says: says, Config: cfg}
+}
+
 // ConfigFaults opens what is wrong. Each is refused as ErrInvalid before any call, by an error that says what is wrong and shows
 // no secret.
 func (c Cloud[F, C]) ConfigFaults(t *testing.T, bad []BadConfig[C]) {

@@ -27,6 +27,11 @@ type Refusal struct {
 	Says string
 }
 
+// Refused returns a [Refusal].
+func Refused(name, op string, answer fakecloud.Answer, want error, says ...string) Refusal {
+	return Refusal{Name: name, Op: op, Answer: answer, Want: want, Says: strings.Join(says, "|")}
+}
+
 // users are the kinds of errors that only the user can do something about: they come with a hint.
 var users = []error{driver.ErrAuth, driver.ErrBalance, driver.ErrQuota, driver.ErrRateLimited}
 
