@@ -71,7 +71,7 @@ func TestPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "on demand" {
-				t.Skip("scripts/test -long runs it: a short run has one pool")
+				t.Skip("scripts/test -deep runs it: a short run has one pool")
 			}
 			standard.With(spec, nil).Pool(t, cloudtest.Pool[*fake]{
 				Before: func(f *fake) { f.runScripts, f.bootAfter = true, 50*time.Millisecond },

@@ -71,7 +71,7 @@ if seed == 5:
 
 func TestUsageWatch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test -long runs it: it starts several containers")
+		t.Skip("scripts/test -deep runs it: it starts several containers")
 	}
 	program := usagetest.Build(t, "watch")
 	e2etest.NeedDocker(t)
