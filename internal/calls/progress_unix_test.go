@@ -53,6 +53,7 @@ func TestSteps(t *testing.T) {
 
 // A function that makes no progress ends with its context, whose cause says so. Where it was is in the failure.
 func TestStalledCall(t *testing.T) {
+	t.Parallel() // it waits
 	h := newTestHost(t, newFakeNode(t), 1, time.Minute)
 	c := newCall(t.Context(), "t1", "hang", "")
 	c.Stall = attempt.NewStall(time.Second)
@@ -67,6 +68,7 @@ func TestStalledCall(t *testing.T) {
 
 // A function that ignores the end of its context is left alone, and its process gets no other call.
 func TestStalledCallThatGoesOn(t *testing.T) {
+	t.Parallel() // it waits
 	n := newFakeNode(t)
 	h, file := newTestHost(t, n, 1, 50*time.Millisecond), filepath.Join(n.root, "go")
 	c := newCall(t.Context(), "t1", "stubborn", file)
@@ -80,6 +82,7 @@ func TestStalledCallThatGoesOn(t *testing.T) {
 
 // What calls print that run at the same time counts for each of them.
 func TestCrowdedCallsDoNotStall(t *testing.T) {
+	t.Parallel() // it waits
 	n := newFakeNode(t)
 	h, file := newTestHost(t, n, 1, time.Minute), filepath.Join(n.root, "go")
 	var calls sync.WaitGroup
@@ -101,6 +104,7 @@ func TestCrowdedCallsDoNotStall(t *testing.T) {
 
 // Steps of an adopted call come too, the newest at once.
 func TestStepsOfAnAdoptedCall(t *testing.T) {
+	t.Parallel() // it waits
 	n := newFakeNode(t)
 	c := newCall(t.Context(), "wanted", "hang", "")
 	c.Hold = true

@@ -144,34 +144,6 @@ func TestCutAfterTheExitStatus(t *testing.T) {
 	}
 }
 
-func TestBlackholeIsNoticed(t *testing.T) {
-	s := opensshtest.Start(t)
-	link := opensshtest.Proxy(t, s.Addr)
-	cfg := configFor(t, s, link.Addr)
-	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 2*time.Second, 3 // a busy machine may be silent for a while too
-	cfg.HandshakeTimeout = time.Second
-	seen := events(&cfg)
-	c := connect(t, cfg)
-	err := c.Exec(bounded(t), "echo started; cat", blocked(t), &trigger{func() { link.Blackhole(true) }}, nil)
-	if !errors.Is(err, ErrDisconnected) || !errors.Is(err, errSilent) {
-		t.Errorf("Exec: %v", err)
-	}
-	waitForEvent(t, seen, Disconnected)
-	waitForEvent(t, seen, Reconnecting)
-	if _, down := c.Down(); !down {
-		t.Error("not down")
-	}
-	ctx, cancel := context.WithTimeout(bounded(t), 10*time.Millisecond)
-	defer cancel()
-	if err := c.Exec(ctx, "true", nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last failure") {
-		t.Errorf("while it is down: %v", err)
-	}
-	link.Blackhole(false)
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestExecCancelledInABlackhole(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)

@@ -17,6 +17,11 @@ import (
 
 // served runs a test with a client of a server whose commands run executes, in virtual time.
 func served(t *testing.T, run func(context.Context, sshd.Program) int, f func(t *testing.T, c *Client)) {
+	servedAs(t, run, func(*Config) {}, f)
+}
+
+// servedAs is served with a change of the client's configuration.
+func servedAs(t *testing.T, run func(context.Context, sshd.Program) int, change func(*Config), f func(t *testing.T, c *Client)) {
 	bubble.Test(t, func(t *testing.T) {
 		host, _, _, err := sshd.Keys("", "")
 		if err != nil {
@@ -26,10 +31,12 @@ func served(t *testing.T, run func(context.Context, sshd.Program) int, f func(t 
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := New(Config{
+		cfg := Config{
 			User: "anyone", Auth: []xssh.AuthMethod{xssh.PublicKeys(host)}, HostKey: xssh.FixedHostKey(host.PublicKey()),
 			Dial: func(context.Context) (net.Conn, error) { return server.Dial() },
-		})
+		}
+		change(&cfg)
+		c := New(cfg)
 		defer server.Close()
 		defer c.Close()
 		if err := c.Connect(t.Context()); err != nil {

@@ -296,39 +296,17 @@ func TestOnce(t *testing.T) {
 	leavesNothing(t, f)
 }
 
-// MemoryFree waits until memory is free, and names what holds it if it does not become so.
-func TestMemoryFree(t *testing.T) {
+// What holds the memory of a device is in the error. The rest of MemoryFree is tested in virtual time.
+func TestHoldersOfMemory(t *testing.T) {
 	f := faketools.New(t, 2)
-	c := machine(t, f)
-	if err := MemoryFree(t.Context(), c, nil, 512, time.Minute); err != nil {
-		t.Error(err)
-	}
 	f.Set(1, map[string]string{"memory.used": "70000"})
 	f.Write("apps", "00000000:01:00.0, 1, idler, 5\n00000000:02:00.0, 4711, python3, 69000\n")
-	err := MemoryFree(t.Context(), c, nil, 512, 15*time.Second)
-	if !errors.Is(err, driver.ErrAccelerator) || !strings.Contains(err.Error(), "0000:02:00.0 has 70000 MiB in use by process 4711 (python3)") || strings.Contains(err.Error(), "idler") {
-		t.Errorf("%v", err)
+	c := machine(t, f)
+	samples, err := Once(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := MemoryFree(t.Context(), c, []string{"0"}, 512, time.Minute); err != nil {
-		t.Errorf("a device of others: %v", err)
-	}
-	freed := make(chan error, 1)
-	calls := len(f.Calls())
-	go func() { freed <- MemoryFree(t.Context(), c, nil, 512, time.Minute) }()
-	for len(f.Calls()) < calls+4 {
-		time.Sleep(10 * time.Millisecond)
-	}
-	f.Set(1, map[string]string{"memory.used": "[N/A]"})
-	if err := <-freed; err != nil {
-		t.Error(err)
-	}
-	f.Hang()
-	if err := MemoryFree(t.Context(), c, nil, 512, 100*time.Millisecond); !errors.Is(err, driver.ErrAccelerator) || !strings.Contains(err.Error(), "no answer") {
-		t.Errorf("%v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := MemoryFree(ctx, c, nil, 512, time.Minute); !errors.Is(err, context.Canceled) {
+	if err := notFree(t.Context(), c, samples[1:], time.Minute); !errors.Is(err, driver.ErrAccelerator) || !strings.Contains(err.Error(), "0000:02:00.0 has 70000 MiB in use by process 4711 (python3)") || strings.Contains(err.Error(), "idler") {
 		t.Errorf("%v", err)
 	}
 	leavesNothing(t, f)
