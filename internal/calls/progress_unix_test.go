@@ -56,7 +56,7 @@ func TestStalledCall(t *testing.T) {
 	t.Parallel() // it waits
 	h := newTestHost(t, newFakeNode(t), 1, time.Minute)
 	c := newCall(t.Context(), "t1", "hang", "")
-	c.Stall = attempt.NewStall(time.Second)
+	c.Stall = attempt.NewStall(100 * time.Millisecond)
 	o := h.Call(c)
 	if f := o.Failure; f == nil || f.Cause != attempt.Stalled || !errors.Is(f.Err, driver.ErrStalled) || !strings.Contains(f.Err.Error(), "step 7") || !strings.Contains(f.Stack, "calls.TestMain") || o.Gone != nil {
 		t.Fatalf("%+v", f)
@@ -72,7 +72,7 @@ func TestStalledCallThatGoesOn(t *testing.T) {
 	n := newFakeNode(t)
 	h, file := newTestHost(t, n, 1, 50*time.Millisecond), filepath.Join(n.root, "go")
 	c := newCall(t.Context(), "t1", "stubborn", file)
-	c.Stall = attempt.NewStall(time.Second)
+	c.Stall = attempt.NewStall(100 * time.Millisecond)
 	o := h.Call(c)
 	if f := o.Failure; f == nil || f.Cause != attempt.Stalled || !strings.Contains(f.Err.Error(), "ignored") || o.Gone == nil {
 		t.Fatalf("%+v", f)
@@ -88,14 +88,14 @@ func TestCrowdedCallsDoNotStall(t *testing.T) {
 	var calls sync.WaitGroup
 	for _, id := range []string{"t1", "t2"} {
 		c := newCall(t.Context(), id, "chatter", file)
-		c.Stall = attempt.NewStall(time.Second)
+		c.Stall = attempt.NewStall(100 * time.Millisecond)
 		calls.Go(func() {
 			if f := h.Call(c).Failure; f != nil {
 				t.Errorf("%+v", f)
 			}
 		})
 	}
-	time.Sleep(4 * time.Second) // longer than the timeout with all that is waited for
+	time.Sleep(3 * time.Second) // longer than the timeout with all that is waited for
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestStepsOfAnAdoptedCall(t *testing.T) {
 	later, got, outcome := newTestHost(t, n, 2, time.Minute), &diary{}, make(chan attempt.Outcome, 1)
 	later.Adopt(n.workers()[0], func(held worker.HeldCall) *Claim {
 		c := newCall(t.Context(), "wanted", held.Function, "")
-		c.Progress, c.Stall = got, attempt.NewStall(time.Second)
+		c.Progress, c.Stall = got, attempt.NewStall(100 * time.Millisecond)
 		return &Claim{Call: c, Since: time.Now(), Done: func(o attempt.Outcome) { outcome <- o }}
 	})
 	o := <-outcome
