@@ -17,11 +17,12 @@ import (
 // errors.Is still finds the cause of the last one.
 func TestErrorTextIsBounded(t *testing.T) {
 	const tasks = 300_000
+	name := strings.Repeat("n\u00e4me", 200)
 	b := &batch{units: make([]*unit, tasks), results: make(chan Result, tasks)}
 	for i := range tasks {
 		r := Result{Index: i}
 		if i != 7 {
-			r.Err = &TaskError{Index: i, Name: strings.Repeat("n\u00e4me", 200), Attempt: 1, ExitCode: 3, Tail: "one\ntwo"}
+			r.Err = &TaskError{Index: i, Name: name, Attempt: 1, ExitCode: 3, Tail: "one\ntwo"}
 		}
 		b.results <- r
 	}

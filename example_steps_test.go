@@ -50,7 +50,7 @@ func ExampleTask_stallTimeout() {
 	defer pool.Close()
 
 	t := gputrain.Script("echo gputrain: step=120/1000; exec sleep 600")
-	t.StallTimeout = 8 * time.Second
+	t.StallTimeout = 5 * time.Second
 	_, err := pool.Run(t)
 	var failed *gputrain.TaskError
 	if errors.As(err, &failed) {

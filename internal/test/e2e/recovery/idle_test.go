@@ -82,6 +82,9 @@ func TestAPoolWhoseAcceleratorsDoNothingEnds(t *testing.T) {
 		if took := time.Since(begun); !errors.Is(err, gputrain.ErrIdle) || took < 29*time.Minute || took > 31*time.Minute {
 			t.Errorf("after %v: %v", took, err)
 		}
+		if n := c.CountEvents(gputrain.EventUsage, "idle"); n != 1 {
+			t.Errorf("%d events", n)
+		}
 		c.CloseAndCheck(t, p)
 	})
 }
