@@ -14,6 +14,8 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/sim"
 )
 
 // save is shell text that saves a checkpoint of a step.
@@ -152,22 +154,51 @@ var climb = gputrain.Func("tasks/climb", func(ctx context.Context, most int) (st
 	return from, nil
 })
 
-// A task learns that its node is taken back, and what it saves then comes at once.
+// A noticer is a cloud whose machines are taken back once a file is there, which has the seconds that are left.
+type noticer struct {
+	gputrain.Provider
+	file string
+}
+
+func (p noticer) Open(ctx context.Context) (driver.Driver, error) {
+	d, err := p.Provider.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &noticerDriver{d, d.(driver.Dialer), p.file}, nil
+}
+
+type noticerDriver struct {
+	driver.Driver
+	driver.Dialer
+	file string
+}
+
+func (d *noticerDriver) Scripts(in driver.Instance) driver.Scripts {
+	s := d.Driver.(driver.Scripter).Scripts(in)
+	s.PreemptionWatch = "cat '" + d.file + "'" // a node looks every 5 seconds, and is asked about every 15
+	return s
+}
+
+// A task learns that its node is taken back, and what it saves then comes at once. Real nodes copy files.
 func TestCheckpointsAtANotice(t *testing.T) {
-	c, to := e2etest.RealCloud(t), t.TempDir()
+	c, to, dir := e2etest.RealCloud(t), t.TempDir(), t.TempDir()
 	offer := e2etest.OfferAt("here", 0.2)
 	offer.Spot = true
 	c.SetOffers(offer)
-	pool := e2etest.OpenReal(t, c, gputrain.Spec{Allocation: gputrain.Spot})
-	task := gputrain.Script(`[ -z "$GPUTRAIN_RESUME" ] || exit 0
-` + save("1") + `until [ -e "$GPUTRAIN_NOTICE" ]; do sleep 0.1; done; left=$(cat "$GPUTRAIN_NOTICE"); [ "$left" -gt 0 ] || exit 1
-` + save("2") + `sleep 600`)
-	task.Name, task.Checkpoints = "n", gputrain.Checkpoints{To: to, Every: 5 * time.Second}
-	job := pool.Start(task)
-	e2etest.Until(t, "the task", func() bool { return e2etest.Exists(filepath.Join(to, "n", "step-1")) })
-	if err := c.Preempt(pool.Nodes()[0].ID, time.Minute); err != nil {
+	notice := filepath.Join(dir, "left")
+	pool, err := gputrain.Open(t.Context(), noticer{sim.Config{Cloud: c}, notice}, gputrain.Spec{Allocation: gputrain.Spot}, gputrain.WithResultsDir(t.TempDir()))
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer pool.Close()
+	task := gputrain.Script(`[ -z "$GPUTRAIN_RESUME" ] || exit 0
+` + save("1") + `: >'` + dir + `/began'; until [ -e "$GPUTRAIN_NOTICE" ]; do sleep 0.1; done; left=$(cat "$GPUTRAIN_NOTICE"); [ "$left" -gt 0 ] || exit 1
+` + save("2") + `sleep 600`)
+	task.Name, task.Checkpoints = "n", gputrain.Checkpoints{To: to, Every: time.Hour}
+	job := pool.Start(task)
+	began(t, filepath.Join(dir, "began"))
+	e2etest.WriteText(t, notice, "600")
 	e2etest.Until(t, "the last checkpoint", func() bool { return e2etest.Exists(filepath.Join(to, "n", "step-2")) })
 	job.Cancel()
 	job.Wait()

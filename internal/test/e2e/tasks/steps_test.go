@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/e2etest"
+	"github.com/gputrain/gputrain/providers/sim"
 )
 
 // hang reports a step and then waits for the end of its context.
@@ -108,15 +109,43 @@ func TestStepFileOfARunningTask(t *testing.T) {
 	}
 }
 
-// An attempt that makes no progress ends, whatever it prints and ignores, and the next one follows.
+// An attempt that makes no progress ends, whatever it prints and ignores, and the next one follows. ExampleTask_stallTimeout
+// has a real one.
 func TestStall(t *testing.T) {
-	pool := e2etest.Open(t, gputrain.Spec{})
-	task := gputrain.Script(`echo gputrain: step=$GPUTRAIN_ATTEMPT; [ "$GPUTRAIN_ATTEMPT" = 2 ] || { trap '' TERM; sleep 600 & wait; while :; do echo still here; sleep 0.2; done; }`)
-	task.StallTimeout, task.Retries = 8*time.Second, 1
-	r, err := pool.Run(task)
-	if err != nil || r.Attempts != 2 {
-		t.Errorf("%+v, %v", r, err)
+	exec := func(_ context.Context, cmd sim.Command) int {
+		attempt := cmd.Getenv("GPUTRAIN_ATTEMPT")
+		for step := range 5 {
+			fmt.Fprintf(cmd.Stdout, "gputrain: step=%s%d\n", attempt, step)
+			time.Sleep(7 * time.Minute)
+		}
+		for until := time.Now().Add(time.Hour); attempt == "1" && time.Now().Before(until); {
+			if _, err := fmt.Fprintln(cmd.Stdout, "still here"); err != nil {
+				return -9 // it is killed
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		return 0
 	}
+	e2etest.InCloud(t, sim.Options{Exec: exec}, func(t *testing.T, c *e2etest.SimCloud) {
+		p := c.Pool(t, gputrain.Spec{})
+		task := gputrain.Cmd("train")
+		task.StallTimeout, task.Retries = 8*time.Minute, 1
+		begun := time.Now()
+		r, err := p.Run(task)
+		if took := time.Since(begun); err != nil || r.Attempts != 2 || took < 71*time.Minute || took > 73*time.Minute {
+			t.Errorf("after %v: %+v, %v", took, r, err)
+		}
+		var failed *gputrain.TaskError
+		for _, e := range c.Events() {
+			if e.Kind == gputrain.EventRetry && errors.As(e.Err, &failed) && (failed.Cause != gputrain.CauseStalled || failed.Step != 14) {
+				t.Errorf("%+v", failed)
+			}
+		}
+		if failed == nil {
+			t.Error("no event has the failure")
+		}
+		c.CloseAndCheck(t, p)
+	})
 }
 
 // The context of a function that makes no progress ends with a cause. The error has the step and the stack of the
@@ -124,7 +153,7 @@ func TestStall(t *testing.T) {
 func TestStallOfAFunction(t *testing.T) {
 	pool := e2etest.Open(t, gputrain.Spec{})
 	call := hang.Call(7)
-	call.StallTimeout = 5 * time.Second
+	call.StallTimeout = 5 * time.Second // the least
 	_, err := pool.Run(call)
 	var failed *gputrain.TaskError
 	if !errors.As(err, &failed) || failed.Cause != gputrain.CauseStalled || failed.Step != 7 || !errors.Is(err, gputrain.ErrStalled) || !strings.Contains(failed.Stack, "steps_test.go") {
