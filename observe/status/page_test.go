@@ -197,6 +197,7 @@ func TestPageConnectsAgain(t *testing.T) {
 	s := start("", "a token")
 	c.open(s.URL())
 	c.await(connection, "Live")
+	c.eval(`{ const later = setTimeout; window.setTimeout = (f, ms) => later(f, ms / 50) }`) // the page tries again after seconds
 	s.Close()
 	c.await(connection+`.startsWith("The connection is lost")`, "true")
 	c.await(`document.querySelector("#connection").className`, "lost")

@@ -13,6 +13,7 @@ import (
 // The suite passes with real processes, in a cloud that is served over HTTP and requires a
 // token.
 func TestConformanceOfRealMachines(t *testing.T) {
+	sim.HurryLaunches(t, time.Millisecond) // TestConformance has the whole pauses, in virtual time
 	providertest.RunParallel(t, func(t *testing.T) providertest.Harness {
 		h := harness(t, sim.Options{Token: "sk-sim-test", BootTime: time.Millisecond, Dir: t.TempDir()})
 		cfg := h.Provider.(sim.Config)

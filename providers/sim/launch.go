@@ -57,10 +57,10 @@ func isAmbiguous(err error) bool {
 	return err != nil && (!errors.As(err, &e) || e.Status >= statusInternal)
 }
 
-const (
-	repeats     = 4
-	repeatPause = 500 * time.Millisecond
-)
+// A call with a token is repeated so often, after repeatPause and then twice as long each time.
+const repeats = 4
+
+var repeatPause = 500 * time.Millisecond // tests change it
 
 // repeat asks again with the token of the first call. If an earlier call had no answer, an
 // error as the last answer does not settle it.
