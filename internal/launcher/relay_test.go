@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
 // A local session is a command of sh on this computer.
@@ -233,18 +233,25 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
+// A brokenSession is over before it says anything.
+type brokenSession struct{}
+
+func (brokenSession) Read([]byte) (int, error)    { return 0, io.EOF }
+func (brokenSession) Write(p []byte) (int, error) { return len(p), nil }
+func (brokenSession) Close() error                { return nil }
+
 // TestRelayGivesUp checks that a node on which no session works ends the relay.
 func TestRelayGivesUp(t *testing.T) {
-	opened, failure := 0, errors.New("no session")
-	r := &Relay{Scratch: t.TempDir(), Nodes: twoByTwo.Addrs, Open: func(ctx context.Context, _ string) (io.ReadWriteCloser, error) {
-		if opened++; opened%2 == 0 {
-			return nil, failure
+	synctest.Test(t, func(t *testing.T) {
+		opened, failure := 0, errors.New("no session")
+		r := &Relay{Scratch: "scratch", Nodes: twoByTwo.Addrs, Open: func(context.Context, string) (io.ReadWriteCloser, error) {
+			if opened++; opened%2 == 0 {
+				return nil, failure
+			}
+			return brokenSession{}, nil
+		}}
+		if err := r.Run(t.Context()); !errors.Is(err, failure) || opened != mostSessions {
+			t.Errorf("got %v after %d sessions", err, opened)
 		}
-		return openLocal(ctx, "exit 1")
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := r.Run(ctx); !errors.Is(err, failure) || opened != mostSessions {
-		t.Errorf("got %v after %d sessions", err, opened)
-	}
+	})
 }
