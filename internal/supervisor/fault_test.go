@@ -161,13 +161,13 @@ func TestKilled(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
-	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		t.Run("lapses", func(t *testing.T) {
 			link := opensshtest.Proxy(t, srv.Addr)
 			cfg := config(t, shell)
-			cfg.Lease = 6 * time.Second
+			cfg.Lease = 2 * time.Second // beats come four times as often
+			glass := newHourglass(t, &cfg)
 			n := start(t, connect(t, srv, link.Addr), cfg)
 			result := make(chan error, 1)
 			w := newWatch()
@@ -176,14 +176,14 @@ func TestLease(t *testing.T) {
 				result <- err
 			}()
 			w.await(t, "up")
-			at := n.beats.Load()
-			until(t, "eight beats", func() bool { return n.beats.Load() >= at+8 }) // the lease is renewed: nothing may happen
-			if _, err := os.Stat(n.facts.Root); err != nil {
-				t.Fatal(err)
+			for range 5 { // the lease is renewed: nothing may happen
+				was := await(t, n.facts.Root+"/t/lease")
+				until(t, "a beat", func() bool { return await(t, n.facts.Root+"/t/lease") != was })
+				glass.pass(t, n, 1)
 			}
 			link.Refuse(true)
 			link.Cut()
-			lapses(t, n)
+			glass.lapses(t, n)
 			link.Refuse(false)
 			if err := <-result; !errors.Is(err, ErrLapsed) {
 				t.Errorf("%v", err)
@@ -194,12 +194,18 @@ func TestLease(t *testing.T) {
 			cfg := config(t, shell)
 			mark := filepath.Join(t.TempDir(), "mark")
 			cfg.TTL, cfg.SelfDestruct = 12*time.Second, "echo 'it''s' \"$GPUTRAIN_POOL\" >'"+mark+"'"
+			glass := newHourglass(t, &cfg)
 			n := start(t, connect(t, srv, ""), cfg)
-			r := run(t, n, Spec{Script: "sleep 600"})
-			if !errors.Is(r.err, ErrLapsed) {
-				t.Errorf("%+v", r)
+			result := longTask(t, n)
+			glass.pass(t, n, 10)
+			until(t, "the mark", func() bool {
+				glass.turn(t)
+				_, err := os.Stat(mark)
+				return err == nil && await(t, mark) == "its "+cfg.PoolID+"\n"
+			})
+			if err := <-result; !errors.Is(err, ErrLapsed) {
+				t.Errorf("%v", err)
 			}
-			until(t, "the mark", func() bool { return await(t, mark) == "its "+cfg.PoolID+"\n" })
 			if _, err := os.Stat(n.facts.Root); err != nil {
 				t.Error("removed, though SelfDestruct does not ask for it: ", err)
 			}

@@ -17,26 +17,36 @@ import (
 
 // A node within another node's folder keeps that one as long as its task holds the lease, and not longer.
 func TestNodeWithinANode(t *testing.T) {
-	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	eachShell(t, func(t *testing.T, shell string) {
 		cfg := config(t, shell)
 		cfg.Lease = 6 * time.Second
+		within := cfg
+		outside := newHourglass(t, &cfg)
 		outer := begin(t, srv, cfg)
-		mark := t.TempDir() + "/mark"
+		may, mark := t.TempDir()+"/may", t.TempDir()+"/mark"
 		if err := AtEnd(t.Context(), outer.Node, "echo end >>'"+mark+"'"); err != nil {
 			t.Fatal(err)
 		}
-		within := cfg
 		within.Root, within.Name, within.Cache = outer.facts.Root+"/in", cfg.PoolID+"-in", "/nowhere/cache"
+		inside := newHourglass(t, &within)
 		inner := begin(t, srv, within)
 		if got := inner.Facts().CacheDir; got != within.Cache {
 			t.Errorf("its cache is in %q", got)
 		}
-		inner.launch(t, Spec{ID: "a", Script: "sleep 18; echo over >>'" + mark + "'", HoldsLease: true})
+		inner.launch(t, Spec{ID: "a", Script: "until [ -e '" + may + "' ]; do sleep 0.05; done; echo over >>'" + mark + "'", HoldsLease: true})
 		outer.kill()
 		inner.kill()
-		lapses(t, outer.Node)
+		for range 18 { // three leases
+			inside.pass(t, inner.Node, 1)
+			outside.pass(t, outer.Node, 1)
+		}
+		touch(t, may)
+		until(t, "the outer node's own end", func() bool {
+			inside.turn(t)
+			outside.turn(t)
+			return isGone(outer.Node)
+		})
 		if got, err := os.ReadFile(mark); string(got) != "over\nend\n" {
 			t.Errorf("the nodes have left %q, %v", got, err)
 		}
@@ -82,14 +92,13 @@ func TestAtEnd(t *testing.T) {
 // AtEnd's text that takes longer than a minute is killed with what it has started, by Close and when the lease lapses.
 // For the node, a minute is over at once when the text has begun.
 func TestAtEndIsKilled(t *testing.T) {
-	t.Parallel() // it mostly waits
 	srv := opensshtest.Start(t)
 	dir := t.TempDir()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "#!/bin/sh\n[ \"$1\" != 0.1 ] || [ ! -s \"$PIDS\" ] || set 0\nexec " + sleep + " \"$@\"\n"
+	text := "#!/bin/sh\n[ \"$1\" != 0.1 ] || [ ! -s \"$PIDS\" ] || exit 0\n[ \"$1\" != 1 ] || [ ! -e \"$PIDS-lost\" ] || exit 0\nexec " + sleep + " \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "sleep"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +139,8 @@ func TestAtEndIsKilled(t *testing.T) {
 		lost := begin(t, srv, cfg)
 		hangs(t, lost.Node, pids)
 		lost.kill()
-		lapses(t, lost.Node)
+		touch(t, pids+"-lost") // and the lease is over soon
+		until(t, "the node's own end", func() bool { return isGone(lost.Node) })
 		ended(t, pids)
 	})
 }
