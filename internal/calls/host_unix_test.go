@@ -91,9 +91,9 @@ func exists(file string) bool { _, err := os.Stat(file); return err == nil }
 // until waits until is returns true.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20 seconds", what)
+			t.Fatalf("%s: not within two minutes", what)
 		}
 	}
 }

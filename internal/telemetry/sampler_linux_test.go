@@ -98,7 +98,7 @@ func (p *printed) lines() (all []string, ended bool) {
 // await returns the first line that has a text.
 func await(t *testing.T, p *printed, text string) string {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		all, ended := p.lines()
 		if i := slices.IndexFunc(all, func(l string) bool { return strings.Contains(l, text) }); i >= 0 {
 			return all[i]
@@ -113,7 +113,7 @@ func await(t *testing.T, p *printed, text string) string {
 func leavesNothing(t *testing.T, f *faketools.Tools) {
 	t.Helper()
 	var left []string
-	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		if left = f.Running(); len(left) == 0 {
 			return
 		}
