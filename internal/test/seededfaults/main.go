@@ -1,9 +1,7 @@
 // Seededfaults checks the tests of providers: it compiles a provider's source with one fault at a time, without
 // changing the file, and checks that the conformance suite fails.
 //
-//	go run ./internal/test/seededfaults [-part K/N] [provider...]
-//
-// A part is every Nth fault of each provider, from the Kth on: for runs without time for all of them.
+//	go run ./internal/test/seededfaults [provider...]
 //
 // The faults are in providers/*/testdata/seeded-faults.txt.
 package main
@@ -13,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,19 +25,13 @@ import (
 const limit = 2 * time.Minute
 
 func main() {
-	part := flag.String("part", "1/1", "which part of the faults, of how many")
-	flag.Parse()
-	if err := check(*part, flag.Args()); err != nil {
+	if err := check(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "seededfaults:", err)
 		os.Exit(1)
 	}
 }
 
-func check(part string, providers []string) error {
-	var k, n int
-	if _, err := fmt.Sscanf(part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
-		return fmt.Errorf("-part %q is not like 1/4", part)
-	}
+func check(providers []string) error {
 	lists, err := filepath.Glob("providers/*/testdata/seeded-faults.txt")
 	if err != nil {
 		return err
@@ -55,11 +46,7 @@ func check(part string, providers []string) error {
 		if err != nil {
 			return err
 		}
-		for i, f := range faults {
-			if i%n == k-1 {
-				all = append(all, f)
-			}
-		}
+		all = append(all, faults...)
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("no faults of %q: run it in the repository's root", providers)
