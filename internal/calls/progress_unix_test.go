@@ -115,7 +115,7 @@ func TestStepsOfAnAdoptedCall(t *testing.T) {
 	later, got, outcome := newTestHost(t, n, 2, time.Minute), &diary{}, make(chan attempt.Outcome, 1)
 	later.Adopt(n.workers()[0], func(held worker.HeldCall) *Claim {
 		c := newCall(t.Context(), "wanted", held.Function, "")
-		c.Progress, c.Stall = got, attempt.NewStall(100 * time.Millisecond)
+		c.Progress, c.Stall = got, attempt.NewStall(100*time.Millisecond)
 		return &Claim{Call: c, Since: time.Now(), Done: func(o attempt.Outcome) { outcome <- o }}
 	})
 	o := <-outcome
