@@ -19,9 +19,9 @@ die() { say "$*"; stop; exit 70; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
 # stop ends the SSH server and what else was started; sessions end with the pod. A child that has just been forked may still have
-# this shell's trap of TERM, and lose that signal.
+# this shell's trap of TERM, and lose that signal, and may have no name yet: $! is the last.
 stop() {
-	for child in $server $sleeper $claims; do kill -KILL "$child" 2>/dev/null; done
+	for child in $server $sleeper $claims $!; do kill -KILL "$child" 2>/dev/null; done
 }
 
 told() {

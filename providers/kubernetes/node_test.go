@@ -158,12 +158,13 @@ func TestEndsRightAfterAFork(t *testing.T) {
 	if strings.Count(nodeScript, at) != 1 {
 		t.Fatalf("the script does not have %q once", at)
 	}
-	soon := strings.Replace(nodeScript, at, at+"stop; exit 0\n", 1)
-	for range 20 {
-		s := startText(t, soon, 5, 1000, standIn)
-		s.cmd.WaitDelay = 20 * time.Second // its children have its stdout
-		if err := s.cmd.Wait(); err != nil {
-			t.Fatalf("it has left a child: %v\n%s", err, s.out)
+	for _, soon := range []string{at + "stop; exit 0\n", "kill -USR1 $$\n" + at} { // the child has its name, or not yet
+		for range 20 {
+			s := startText(t, strings.Replace(nodeScript, at, soon, 1), 5, 1000, standIn)
+			s.cmd.WaitDelay = 20 * time.Second // its children have its stdout
+			if err := s.cmd.Wait(); err != nil {
+				t.Fatalf("it has left a child: %v\n%s", err, s.out)
+			}
 		}
 	}
 }
