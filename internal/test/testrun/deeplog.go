@@ -26,7 +26,8 @@ func openLog() *deepLog {
 	const but = ":(exclude)" + logFile
 	changed := func(commit string) bool {
 		out, err := exec.Command("git", "diff", "--name-only", commit, "--", ".", but, ":(exclude)*.md").Output()
-		return err != nil || len(out) > 0
+		added, _ := exec.Command("git", "ls-files", "-o", "--exclude-standard", "--", ".", but, ":(exclude)*.md").Output()
+		return err != nil || len(out)+len(added) > 0
 	}
 	out, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	l := &deepLog{file: logFile, commit: strings.TrimSpace(string(out)), same: func(commit string) bool { return !changed(commit) }}

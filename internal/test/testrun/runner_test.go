@@ -121,6 +121,11 @@ func TestDeepLog(t *testing.T) {
 	if !passed("plans") {
 		t.Error("a document changes the sources")
 	}
+	os.WriteFile("new.go", []byte("package x\n"), 0o644)
+	if passed("plans") {
+		t.Error("a file that git does not know does not count")
+	}
+	os.Remove("new.go")
 	os.WriteFile("x.go", []byte("package y\n"), 0o644)
 	if passed("plans") {
 		t.Error("a change that is not committed does not count")
