@@ -12,7 +12,7 @@ import (
 	"github.com/gputrain/gputrain/observe/status"
 )
 
-// Whoever has the URL sees the page. Others are refused.
+// Whoever has the URL sees the page in a browser. Programs, such as Prometheus, send its token in a header. Others are refused.
 func ExampleServe() {
 	rec, err := observe.New(observe.Config{})
 	if err != nil {
@@ -26,25 +26,22 @@ func ExampleServe() {
 	defer page.Close()
 	// fmt.Println("status:", page.URL()), and gputrain.Open with rec.Option()
 
-	withToken, err := http.NewRequest("HEAD", page.URL(), nil)
-	if err != nil {
-		log.Fatal(err)
+	address, token, _ := strings.Cut(page.URL(), "#token=")
+	for _, header := range []http.Header{{"Authorization": {"Bearer " + token}}, nil} {
+		request, err := http.NewRequest("GET", address+"run.json", nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		request.Header = header
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		answer.Body.Close()
+		fmt.Println(answer.Status)
 	}
-	answer, err := http.DefaultTransport.RoundTrip(withToken)
-	if err != nil {
-		log.Fatal(err)
-	}
-	answer.Body.Close()
-	fmt.Println(answer.Status, "to", answer.Header.Get("Location"))
-
-	answer, err = http.Head(strings.Split(page.URL(), "?")[0])
-	if err != nil {
-		log.Fatal(err)
-	}
-	answer.Body.Close()
-	fmt.Println(answer.Status)
 	// Output:
-	// 303 See Other to /
+	// 200 OK
 	// 401 Unauthorized
 }
 
@@ -90,7 +87,7 @@ func ExampleServer_URL() {
 		log.Fatal(err)
 	}
 	defer page.Close()
-	address, token, _ := strings.Cut(page.URL(), "?token=")
+	address, token, _ := strings.Cut(page.URL(), "#token=")
 	fmt.Println(strings.HasPrefix(address, "http://"), len(token))
 	// Output: true 26
 }

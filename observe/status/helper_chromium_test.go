@@ -58,15 +58,22 @@ func startChromium(t *testing.T) *chromium {
 		out.Close()
 	})
 	out.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	c.tab("about:blank")
+	return c
+}
+
+// tab opens another page, which is driven from then on.
+func (c *chromium) tab(url string) {
+	c.t.Helper()
+	c.session = ""
 	var target struct{ TargetID string }
-	c.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	c.call("Target.createTarget", map[string]any{"url": url}, &target)
 	var attached struct{ SessionID string }
 	c.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	c.session = attached.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		c.call(domain+".enable", nil, nil)
 	}
-	return c
 }
 
 func (c *chromium) send(session, method string, params any) int {

@@ -130,6 +130,28 @@ function phaseParts(p) {
   return [...(g?.total ? [bar("Progress of " + p.name, g.done, g.total, text)] : []), minor(text), ...(p.error ? [error(p.error)] : [])];
 }
 
+// ---- The token
+
+// The token that the server asks for is at the end of the address that the program has printed, behind the "#": no request has that.
+// It is taken from the address, so that bookmarks and pictures of the window lack it, and kept for this tab and this server, with its
+// port, for a reload. Without a token, as behind a server of the program's own, none is sent.
+let token = "";
+
+// takeToken reports whether the address has had a token.
+function takeToken() {
+  const given = location.hash.startsWith("#token=");
+  try {
+    if (given) sessionStorage.setItem("token", location.hash.slice("#token=".length));
+    token = sessionStorage.getItem("token") ?? "";
+  } catch { // nothing is kept in this browser
+    if (given) token = location.hash.slice("#token=".length);
+  }
+  if (given) history.replaceState(null, "", location.pathname + location.search);
+  return given;
+}
+
+const ask = (path, options) => fetch(path, { ...options, headers: { ...options?.headers, ...(token ? { Authorization: "Bearer " + token } : {}) } });
+
 // ---- Drawing
 
 // put makes the children of an element show parts. Elements stay if they can, so that focus and selection do.
@@ -276,7 +298,7 @@ function fetched(cell, list, query, live) {
   const due = cell.fetchedAt === undefined || (live && performance.now() - cell.fetchedAt > 2000) || cell.wasLive !== live;
   if (due && !cell.fetching) {
     cell.fetching = true;
-    fetch("run.json?" + new URLSearchParams(query))
+    ask("run.json?" + new URLSearchParams(query))
       .then((answer) => (answer.ok ? answer.json() : Promise.reject(answer.status)))
       .then((part) => { cell.answer = part[list] ?? []; }, () => {})
       .finally(() => { cell.fetching = false; cell.fetchedAt = performance.now(); cell.wasLive = live; schedule(); });
@@ -495,21 +517,56 @@ setInterval(() => { if (!document.hidden) schedule(); }, 1000); // times go on
 
 // ---- The connection
 
-let source = null, again = 0;
+let stream = null, again = 0, lastId = "";
 
-function connect() {
+// connect follows the events until the connection ends, and then tries again. It goes on after what the page knows.
+async function connect() {
   clearTimeout(again);
-  source?.close();
-  source = new EventSource("events");
-  const take = (whole) => (event) => {
-    if (!apply(JSON.parse(event.data), whole)) { connect(); return; }
-    tell("Live", false);
-    schedule();
-  };
-  source.addEventListener("run", take(true));
-  source.addEventListener("update", take(false));
-  source.addEventListener("open", () => tell("Live", false));
-  source.addEventListener("error", lost);
+  stream?.abort();
+  const own = (stream = new AbortController());
+  let why = "The connection is lost; trying again.", pause = 2000;
+  try {
+    const answer = await ask("events", { signal: own.signal, headers: lastId ? { "Last-Event-ID": lastId } : {} });
+    if (answer.ok) {
+      tell("Live", false);
+      await take(answer.body, own);
+    } else {
+      pause = 5000;
+      if (answer.status === 401) why = token || run.head ? "The program was started again, and lets this page in no more. Open the address that it has printed."
+        : "This page is for those who have its whole address. Open the one that the program has printed, with #token= at its end.";
+      if (answer.status === 503) why = "Too many pages follow this run; trying again.";
+    }
+  } catch { /* the connection is lost, as is said */ }
+  if (stream !== own) return; // there is another connection, or the page is not seen
+  tell(why + (run.head ? ` What is shown is of ${clock(run.head.at)}.` : ""), true);
+  again = setTimeout(connect, pause);
+}
+
+// take applies the events of a stream, each of which ends with an empty line.
+async function take(body, own) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let parts = [], end = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done || stream !== own) return;
+    parts.push(value);
+    const ended = (end + value).includes("\n\n");
+    end = value.at(-1) ?? end;
+    if (!ended) continue;
+    const events = parts.join("").split("\n\n");
+    parts = [events.pop()];
+    for (const text of events) {
+      const event = Object.fromEntries(text.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+      if (!event.data) continue;
+      if (!apply(JSON.parse(event.data), event.event === "run")) {
+        lastId = "";
+        connect();
+        return;
+      }
+      lastId = event.id;
+      schedule();
+    }
+  }
 }
 
 function tell(text, isLost) {
@@ -517,22 +574,29 @@ function tell(text, isLost) {
   $("connection").className = isLost ? "lost" : "";
 }
 
-async function lost() {
-  const last = run.head ? ` What is shown is of ${clock(run.head.at)}.` : "";
-  tell("The connection is lost; trying again." + last, true);
-  if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
-  again = setTimeout(connect, 5000);
-  try {
-    const answer = await fetch("run.json", { method: "HEAD" });
-    if (answer.status === 401) tell("The program was started again, and lets this page in no more. Open the address that it has printed." + last, true);
-    if (answer.status === 200) tell("Too many pages follow this run; trying again." + last, true);
-  } catch { /* it is not there, as was said */ }
+// The links to data are saved as files if a token is needed: a link cannot send it.
+for (const link of document.querySelectorAll("footer a")) {
+  link.addEventListener("click", async (event) => {
+    if (!token) return;
+    event.preventDefault();
+    const answer = await ask(link.getAttribute("href"));
+    if (!answer.ok) return;
+    const file = document.createElement("a");
+    file.href = URL.createObjectURL(await answer.blob());
+    file.download = link.textContent;
+    file.click();
+    setTimeout(() => URL.revokeObjectURL(file.href), 60000);
+  });
 }
 
 // A page that is not seen needs no connection: browsers have only six for a server.
-document.addEventListener("visibilitychange", () => {
+function connectIfSeen() {
   if (!document.hidden) { connect(); return; }
   clearTimeout(again);
-  source?.close();
-});
-if (!document.hidden) connect();
+  stream?.abort();
+  stream = null;
+}
+document.addEventListener("visibilitychange", connectIfSeen);
+window.addEventListener("hashchange", () => { if (takeToken()) connectIfSeen(); });
+takeToken();
+connectIfSeen();

@@ -1,8 +1,15 @@
 package status
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,7 +77,7 @@ func TestPageShowsARun(t *testing.T) {
 	c, _ := openPage(t, f)
 	c.await(done, "197/400 done")
 	for expression, want := range map[string]string{
-		`location.search`: "", `document.cookie`: "", `document.title`: "197/400 tasks, 3 failed · gputrain",
+		`location.search`: "", `location.hash`: "", `document.cookie`: "", `document.title`: "197/400 tasks, 3 failed · gputrain",
 		`document.querySelector("#budget").textContent`:                                                                             "of $5.00",
 		`document.querySelector("#most").textContent`:                                                                               "at most $4.05 if this program dies now",
 		`document.querySelector("#pools").textContent.includes("4 × L4")`:                                                           "true",
@@ -194,7 +201,7 @@ func TestPageConnectsAgain(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
-	s := start("", "a token")
+	s := start("", "one")
 	c.open(s.URL())
 	c.await(connection, "Live")
 	c.eval(`{ const later = setTimeout; window.setTimeout = (f, ms) => later(f, ms / 50) }`) // the page tries again after seconds
@@ -202,11 +209,96 @@ func TestPageConnectsAgain(t *testing.T) {
 	c.await(connection+`.startsWith("The connection is lost")`, "true")
 	c.await(`document.querySelector("#connection").className`, "lost")
 
-	other := start(s.listen.String(), "another token")
+	other := start(s.listen.String(), "other")
 	c.await(connection+`.startsWith("The program was started again")`, "true")
 	other.Close()
 	f.change(func(r *observe.Run) { r.Counts.Done = 33 })
-	start(s.listen.String(), "a token")
+	start(s.listen.String(), "one")
 	c.await(connection, "Live")
 	c.await(done+`.startsWith("33/")`, "true")
+}
+
+// The token gets to no other port of this host, and neither into the address bar nor into the browser's history; the page has it
+// after a reload, and lacks it in another tab.
+func TestPageKeepsTheTokenToItself(t *testing.T) {
+	var mu sync.Mutex
+	var sent []string // to another port
+	var status *Server
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		text, _ := httputil.DumpRequest(q, true)
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, string(text))
+		w.Header().Set("Content-Type", "text/html")
+		base, _ := addressOf(t, status)
+		fmt.Fprintf(w, `<script>
+			const read = async (options) => { try { return (await fetch("%[1]s/run.json", options)).status; } catch { return "refused"; } };
+			(async () => {
+				const got = [await read({ credentials: "include" }), await read({ credentials: "include", mode: "no-cors" })];
+				document.title = JSON.stringify([got, document.cookie, { ...sessionStorage }, { ...localStorage }, document.referrer]);
+			})();
+		</script>`, base)
+	}))
+	defer other.Close()
+	c, s := openPage(t, newFake(aRun(1, 4, time.Now())))
+	status = s
+	base, token := addressOf(t, s)
+	c.await(done, "2/4 done")
+
+	c.call("Page.reload", nil, nil)
+	c.await(connection, "Live")
+	c.await(done, "2/4 done")
+	if got := c.eval(`location.href`); got != base+"/" {
+		t.Errorf("the address is %s", got)
+	}
+	var history struct{ Entries []struct{ URL string } }
+	c.call("Page.getNavigationHistory", nil, &history)
+	for _, e := range history.Entries {
+		if strings.Contains(e.URL, token) {
+			t.Errorf("the history has %s", e.URL)
+		}
+	}
+
+	c.eval(`window.location = ` + strconv.Quote(other.URL+"/"))
+	c.await(`document.title.startsWith("[")`, "true")
+	if got := c.eval(`document.title`); got != `[["refused","refused"],"",{},{},""]` {
+		t.Errorf("a page at another port sees %s", got)
+	}
+	c.thrown = nil // that page's
+	mu.Lock()
+	for _, text := range sent {
+		if strings.Contains(text, token) || strings.Contains(text, "Cookie:") {
+			t.Errorf("another port was sent %s", text)
+		}
+	}
+	mu.Unlock()
+
+	// Another tab is let in by the whole address alone.
+	c.tab("about:blank")
+	c.open(base + "/")
+	c.await(connection+`.startsWith("This page is for those who have its whole address")`, "true")
+	c.open(s.URL()) // the same document: only the fragment changes
+	c.await(connection, "Live")
+	if got := c.eval(`location.href`); got != base+"/" {
+		t.Errorf("the address is %s", got)
+	}
+}
+
+// The links to data work though they cannot send the token.
+func TestPageSavesData(t *testing.T) {
+	c, _ := openPage(t, newFake(aRun(1, 4, time.Now())))
+	dir := t.TempDir()
+	c.call("Page.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir}, nil)
+	for name, want := range map[string]string{"run.json": `"digits-k3f9"`, "metrics": "gputrain_tasks{"} {
+		c.eval(`[...document.querySelectorAll("footer a")].find((a) => a.textContent === ` + strconv.Quote(name) + `).click()`)
+		var text []byte
+		for end := time.Now().Add(time.Minute); len(text) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if found, _ := filepath.Glob(filepath.Join(dir, name+"*")); len(found) == 1 && !strings.HasSuffix(found[0], ".crdownload") {
+				text, _ = os.ReadFile(found[0])
+			}
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is saved as %.200q", name, text)
+		}
+	}
 }

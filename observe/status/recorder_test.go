@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +22,15 @@ func TestMain(m *testing.M) {
 	e2etest.Main(m)
 }
 
+// withToken is a token that is sent with each request.
+type withToken string
+
+func (token withToken) RoundTrip(q *http.Request) (*http.Response, error) {
+	q = q.Clone(q.Context())
+	q.Header.Set("Authorization", "Bearer "+string(token))
+	return http.DefaultTransport.RoundTrip(q)
+}
+
 // TestOfARealPool shows a pool on this computer to a client that follows it.
 func TestOfARealPool(t *testing.T) {
 	rec, err := observe.New(observe.Config{})
@@ -35,11 +43,8 @@ func TestOfARealPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer page.Close()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Jar: jar, Timeout: time.Minute}
+	base, token, _ := strings.Cut(page.URL(), "/#token=")
+	client := &http.Client{Transport: withToken(token), Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	get := func(url string) string {
 		t.Helper()
@@ -54,8 +59,6 @@ func TestOfARealPool(t *testing.T) {
 		}
 		return string(text)
 	}
-	get(page.URL())
-	base, _, _ := strings.Cut(page.URL(), "/?")
 	stream, err := client.Get(base + "/events")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type Server struct {
 	addr   string // as it was asked for
 	listen net.Addr
 	token  string
+	unseen strangers
 	stop   context.CancelFunc // of all requests
 	work   sync.WaitGroup     // requests, and what accepts them
 	close  func() error
@@ -33,9 +34,14 @@ type Server struct {
 // Serve listens at addr, a host and a port such as "127.0.0.1:0", and shows what r records as [Handler] does. Port 0 is a free
 // one, and the empty addr is "127.0.0.1:0". It returns once it listens. The error says why it cannot.
 //
-// Who visits URL gets a cookie for this server. Requests without the cookie are refused, unless they have the token of the URL in
-// a header "Authorization: Bearer", for programs. So are requests for another Host than the server's own: the address that it
-// listens at, or localhost with its port. A page elsewhere that lets its name resolve to this computer so learns nothing.
+// The token is in the fragment of URL, which a browser sends nowhere. The page takes it from there, out of the address bar, keeps
+// it for its own tab, and sends it in a header "Authorization: Bearer" with each request. Programs send the same header. It is no
+// cookie, because browsers send a host's cookies to all of its ports: to the servers of other users of this computer, and to what
+// gputrain.Compute.Forward leads to. Without the token there is only the page itself, which says that it lacks it. Requests for
+// another Host than the server's own are refused: it is the address that the server listens at, or localhost with its port. A page
+// elsewhere that lets its name resolve to this computer so learns nothing.
+//
+// Connections that have not shown the token are few and short: of more than 32 the oldest is closed, and each after one answer.
 //
 // The connection is not encrypted. From another computer use a tunnel to the same port, "ssh -L 8080:127.0.0.1:8080", rather than
 // an address that others reach.
@@ -54,11 +60,13 @@ func serve(h http.Handler, addr, token string) (*Server, error) {
 	s.http = &http.Server{
 		Handler:           s.guard(h),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConn,
+		ConnState:         s.unseen.changed,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		WriteTimeout:      time.Minute, // streams have deadlines of their own
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    1 << 16,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      10 * time.Second, // what is long has deadlines of its own
+		IdleTimeout:       2 * time.Minute,  // of connections that have shown the token
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong is theirs
 	}
 	s.close = sync.OnceValue(s.end)
@@ -66,13 +74,13 @@ func serve(h http.Handler, addr, token string) (*Server, error) {
 	return s, nil
 }
 
-// URL returns the address of the page. It has the token that lets a visitor in: treat it as a password.
+// URL returns the address of the page. It ends with the token that lets a visitor in, after "#token=": treat it as a password.
 func (s *Server) URL() string {
 	host, port, _ := net.SplitHostPort(s.listen.String())
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/", RawQuery: url.Values{"token": {s.token}}.Encode()}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: "/", Fragment: "token=" + s.token}
 	return u.String()
 }
 
@@ -89,49 +97,29 @@ func (s *Server) end() error {
 	return nil
 }
 
-// guard lets in only requests that name this server and have its token.
+// guard lets in only requests that name this server and have its token. Others get the files of the page, which have nothing of
+// the run, and no second answer on their connection.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		s.work.Add(1)
 		defer s.work.Done()
-		switch query := q.URL.Query(); {
-		case !s.isOwnHost(q):
-			harden(w.Header())
-			refuse(w, http.StatusMisdirectedRequest, "This server answers only under its own address, as the program has printed it. Through a tunnel, use the same port on both sides.")
-		case query.Has("token") && s.isToken(query.Get("token")):
-			harden(w.Header())
-			http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			query.Del("token")
-			to := url.URL{Path: "/" + strings.TrimLeft(q.URL.Path, `/\`), RawQuery: query.Encode()} // on this server, whatever the path is
-			w.Header().Set("Location", to.String())
-			w.WriteHeader(http.StatusSeeOther)
-		case !s.isVisitor(q):
-			harden(w.Header())
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, "This page is for those who have its whole address, with the token.\nOpen the address that the program has printed: http://.../?token=...\nA program that was started again has a new one.")
-		default:
+		isOwn := s.isOwnHost(q)
+		if token, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok && isOwn && s.isToken(token) {
+			s.unseen.known(connOf(q))
 			next.ServeHTTP(w, q)
+			return
+		}
+		harden(w.Header())
+		w.Header().Set("Connection", "close")
+		if !isOwn {
+			refuse(w, http.StatusMisdirectedRequest, "This server answers only under its own address, as the program has printed it. Through a tunnel, use the same port on both sides.")
+		} else if _, isPage := pageFiles[q.URL.Path]; isPage {
+			next.ServeHTTP(w, q)
+		} else {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, "This is for those who have the token: it is in the address that the program has printed, http://.../#token=...\nSend it in a header: Authorization: Bearer TOKEN. A program that was started again has a new one.")
 		}
 	})
-}
-
-// cookieName has the port, since servers at other ports of the same host get each other's cookies.
-func (s *Server) cookieName() string {
-	_, port, _ := net.SplitHostPort(s.listen.String())
-	return "gputrain-status-" + port
-}
-
-// isVisitor reports whether a request has the token, in a cookie or a header.
-func (s *Server) isVisitor(q *http.Request) bool {
-	if token, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok {
-		return s.isToken(token)
-	}
-	for _, c := range q.CookiesNamed(s.cookieName()) {
-		if s.isToken(c.Value) {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Server) isToken(token string) bool {
