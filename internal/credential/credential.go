@@ -1,5 +1,6 @@
-// Package credential recognizes environment variables that hold credentials, by their names: so that a pool can refuse
-// to keep them in clear.
+// Package credential recognizes credentials: environment variables that hold them, by their names, so that a pool can refuse to keep
+// them in clear; known secrets, in all forms that texts have them in; and what has the form of a credential, or is where one is
+// written, in texts that are sent to others.
 package credential
 
 import (

@@ -1,9 +1,9 @@
 package output
 
 import (
-	"strings"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -12,11 +12,11 @@ import (
 // of the text, hardly on the number of secrets, and so does the time to learn one. It can be used concurrently.
 type Redactor struct {
 	mu    sync.RWMutex
-	known secretTree
+	known credential.Set
 }
 
-// Learn adds secrets, by any names. Each line of a secret of several lines is a secret too, since output is printed line
-// by line. Secrets of less than four bytes are not removed from output.
+// Learn adds secrets, by any names, in all forms of [credential.Set]. Each line of a secret of several lines is a secret too, since
+// output is printed line by line. Secrets of less than four bytes are not removed from output.
 func (r *Redactor) Learn(secrets map[string]driver.Secret) {
 	if len(secrets) == 0 {
 		return
@@ -24,14 +24,9 @@ func (r *Redactor) Learn(secrets map[string]driver.Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range secrets {
-		r.known.add(string(s))
-		for part := range strings.FieldsFuncSeq(string(s), isLineEnd) {
-			r.known.add(part)
-		}
+		r.known.Learn(string(s))
 	}
 }
-
-func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
 
 // Text returns the printable part of a text without secrets, including those that had a terminal's sequence inside.
 func (r *Redactor) Text(s string) string { return r.raw(printable.Text(r.raw(s))) }
@@ -46,12 +41,12 @@ func (r *Redactor) line(s string) string { return r.raw(printable.Line(r.raw(s))
 func (r *Redactor) raw(s string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.known.remove(s)
+	return r.known.Remove(s)
 }
 
 // begun returns how many bytes at a text's end may begin a secret whose rest has not come.
 func (r *Redactor) begun(s string) int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.known.begun(s)
+	return r.known.Begun(s)
 }

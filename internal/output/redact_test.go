@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -65,7 +66,7 @@ func TestRedactionIsThatOfAList(t *testing.T) {
 		for range random.IntN(30) {
 			s := word(9)
 			r.Learn(map[string]driver.Secret{"K": driver.Secret(s)})
-			if len(s) >= shortestSecret {
+			if len(s) >= credential.ShortestKnown {
 				list = append(list, s)
 			}
 		}
@@ -126,7 +127,7 @@ func FuzzRedaction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, text string) {
 		r := &Redactor{}
 		r.Learn(map[string]driver.Secret{"K": driver.Secret(secret), "L": driver.Secret(secret + "x")})
-		if got := r.raw(text); len(secret) >= shortestSecret && !strings.Contains("[redacted]", secret) && strings.Contains(strings.ReplaceAll(got, "[redacted]", "\x00\x00\x00\x00"), secret) &&
+		if got := r.raw(text); len(secret) >= credential.ShortestKnown && !strings.Contains("[redacted]", secret) && strings.Contains(strings.ReplaceAll(got, "[redacted]", "\x00\x00\x00\x00"), secret) &&
 			!strings.Contains(secret, "\x00") {
 			t.Errorf("%q is left in %q", secret, got)
 		}

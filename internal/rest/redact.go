@@ -2,84 +2,38 @@ package rest
 
 import (
 	"encoding/json"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/printable"
 )
-
-// Values shorter than shortestSecret are too common to remove from every text, and too short to be secrets.
-const shortestSecret = 4
-
-const placeholder = "[redacted]"
 
 // newRedactor returns hide, which adds known secrets, and redact, which removes them from a text and makes it
 // printable. A text that was cut may end with the beginning of a secret.
 func newRedactor() (hide func(...string), redact func(text string, cut bool) string) {
 	var (
-		mu     sync.RWMutex
-		known  []string // the longest first: one may be the start of another
-		remove = strings.NewReplacer()
+		mu    sync.RWMutex
+		known credential.Set
 	)
 	hide = func(secrets ...string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fresh := false
 		for _, s := range secrets {
-			for _, form := range forms(s) {
-				if len(form) >= shortestSecret && !slices.Contains(known, form) {
-					known, fresh = append(known, form), true
-				}
-			}
+			known.Learn(s)
 		}
-		if !fresh {
-			return
-		}
-		slices.SortFunc(known, func(a, b string) int { return len(b) - len(a) })
-		var pairs []string
-		for _, s := range known {
-			pairs = append(pairs, s, placeholder)
-		}
-		remove = strings.NewReplacer(pairs...)
 	}
 	redact = func(text string, cut bool) string {
 		mu.RLock()
 		defer mu.RUnlock()
-		for cut && begun(text, known) > 0 {
-			text = text[:len(text)-begun(text, known)]
+		for cut && known.Begun(text) > 0 {
+			text = text[:len(text)-known.Begun(text)]
 		}
 		// Again, since unprintable characters may have stood within a secret.
-		return remove.Replace(printable.Text(remove.Replace(text)))
+		return known.Remove(printable.Text(known.Remove(text)))
 	}
 	return hide, redact
-}
-
-// begun returns how many bytes at the end of a text are the beginning of a secret.
-func begun(text string, secrets []string) int {
-	most := 0
-	for _, s := range secrets {
-		for n := min(len(s)-1, len(text)); n > most; n-- {
-			if strings.HasSuffix(text, s[:n]) {
-				most = n
-			}
-		}
-	}
-	return most
-}
-
-// forms returns the forms of a secret in the texts of APIs: as it is, in JSON, in a URL, and line by line.
-func forms(secret string) []string {
-	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
-	if inJSON, err := json.Marshal(secret); err == nil {
-		all = append(all, string(inJSON[1:len(inJSON)-1]))
-	}
-	for line := range strings.Lines(secret) {
-		all = append(all, strings.TrimRight(line, "\r\n"))
-	}
-	return all
 }
 
 // fieldPattern matches fields of those names whose values are strings or numbers, even if the last one is cut, or the

@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"unicode"
 
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
@@ -47,7 +49,7 @@ func everything(err error) string {
 func shows(t *testing.T, what, text string, secrets ...string) {
 	t.Helper()
 	for _, s := range secrets {
-		for _, form := range append(forms(s), base64.StdEncoding.EncodeToString([]byte(s))) {
+		for _, form := range append(slices.Collect(credential.Forms(s)), base64.StdEncoding.EncodeToString([]byte(s))) {
 			if strings.Contains(text, form) {
 				t.Errorf("%s shows %q: %s", what, form, text)
 			}

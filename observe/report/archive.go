@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/credential"
 )
 
 // limits bound a bundle.
@@ -40,7 +42,7 @@ type archive struct {
 	out     *counter
 	zip     *zip.Writer
 	limits  limits
-	known   [][]byte
+	known   *credential.Set
 	now     time.Time
 	missing []string
 	left    int // lines that MISSING.txt has no room for
@@ -87,7 +89,7 @@ func (a *archive) add(name string, quota int64, last bool, write func(io.Writer)
 	}
 	a.names = append(a.names, name)
 	bounded := &boundedFile{a: a, to: entry, most: a.out.n + quota, last: last}
-	clean := &redactor{to: bounded, known: a.known}
+	clean := credential.NewWriter(bounded, a.known)
 	err = errors.Join(write(clean), clean.Close())
 	if bounded.failed != nil {
 		return bounded.failed

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/observe"
 	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
@@ -28,9 +29,7 @@ import (
 //   - report.html, run.json and events.jsonl have everything that r has recorded, the last as observe.Read takes it.
 //   - MISSING.txt names what was left out, and why.
 //
-// A nil pool collects nothing from nodes. Secrets are removed a second time: values of this program's environment variables
-// whose names end in _KEY, _TOKEN, _SECRET or _PASSWORD, private keys, and what has the form of a token or is assigned to a
-// credential's name. The bundle has at most 64 MiB and takes at most a minute. What does not fit is in MISSING.txt, and is no
+// A nil pool collects nothing from nodes. Credentials are removed a second time, as in a report: see WriteHTML. The bundle has at most 64 MiB and takes at most a minute. What does not fit is in MISSING.txt, and is no
 // error. If ctx ends, there is no bundle, and the error is its cause.
 func WriteBundle(ctx context.Context, path string, r *observe.Recorder, pool *gputrain.Compute) error {
 	if r == nil {
@@ -80,7 +79,7 @@ func (b *bundle) write(ctx context.Context, path string) error {
 	b.run = b.settled(work)
 	return writeFile(path, func(w io.Writer) error {
 		out := &counter{to: w}
-		a := &archive{ctx: work, out: out, zip: zip.NewWriter(out), limits: b.limits, known: knownSecrets(b.environ), now: began}
+		a := &archive{ctx: work, out: out, zip: zip.NewWriter(out), limits: b.limits, known: credential.Known(b.environ), now: began}
 		if err := b.fill(work, a); err != nil {
 			return cmp.Or(ended(), err)
 		}

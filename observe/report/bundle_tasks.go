@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/observe"
 	"github.com/gputrain/gputrain/observe/internal/runjson"
@@ -19,8 +20,11 @@ const mostTasks = 200
 
 // fileName returns a name for a file that is made from a text: the same for the same text, and others for others.
 func fileName(text string) string {
+	if credential.IsIn(text) {
+		text = fmt.Sprintf("redacted-%x", sha256.Sum256([]byte(text)))[:20]
+	}
 	safe := strings.Map(func(r rune) rune {
-		if r < 0x80 && (isWord(byte(r)) || r == '.') {
+		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' || r == '.' {
 			return r
 		}
 		return '-'

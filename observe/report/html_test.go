@@ -198,22 +198,104 @@ func TestHostileTexts(t *testing.T) {
 	}
 	md := written(t, WriteMarkdown, run)
 	checkControls(t, "Markdown", md)
-	fence := false
+	checkMarkdown(t, md)
+	checkControls(t, "JSON", written(t, WriteJSON, run))
+}
+
+// checkMarkdown checks that GitHub's Markdown makes nothing but a report out of a text: no link, image, HTML, mention, reference,
+// formula or emoji, and no cell, heading or list that is not the report's own.
+func checkMarkdown(t *testing.T, md string) {
+	t.Helper()
+	fence, columns := "", 0
 	for line := range strings.SplitSeq(md, "\n") {
-		if strings.HasPrefix(line, "```") {
-			fence = !fence
-		}
-		if fence {
+		switch {
+		case fence != "":
+			if line == fence {
+				fence = ""
+			}
+			continue
+		case strings.HasPrefix(line, "```"):
+			fence = strings.TrimSuffix(line, "text")
 			continue
 		}
-		if strings.Contains(line, "<script") || regexp.MustCompile(`[^\\]\]\(`).MatchString(line) {
-			t.Errorf("Markdown is not escaped: %q", line)
+		cells := []string{line}
+		if strings.HasPrefix(line, "|") {
+			cells = cellsOf(line)
+			if columns != 0 && len(cells) != columns {
+				t.Errorf("a row has %d cells, and the table %d: %q", len(cells), columns, line)
+			}
+			columns = len(cells)
+		} else {
+			columns = 0
 		}
-		if strings.HasPrefix(line, "| ") {
-			if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); cells < 4 || cells > 11 {
-				t.Errorf("a row has %d bars: %q", cells, line)
+		for _, c := range cells {
+			rest := withoutCode(strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(c, "- "), "#"), "# "))
+			if made := regexp.MustCompile("[<>@#~^&!`\\\\_*\\[\\]]|:[a-z_]+:|(?i)www\\.|://|[a-z]\\.[a-z]|[A-Z]-[0-9]|[0-9a-f]{7}|^[-+] |^[0-9]+[.)]").FindString(strings.ReplaceAll(strings.TrimSpace(rest), "**", "")); made != "" && rest != " --- " && rest != " ---: " {
+				t.Errorf("%q makes something of %q", made, line)
 			}
 		}
 	}
-	checkControls(t, "JSON", written(t, WriteJSON, run))
+	if fence != "" {
+		t.Error("a block of code does not end")
+	}
+}
+
+// cellsOf divides a row of a table as GitHub does, also within code.
+func cellsOf(line string) (cells []string) {
+	cell := ""
+	for i := 1; i < len(line); i++ {
+		switch {
+		case line[i] == '\\' && i+1 < len(line):
+			if cell += line[i : i+2]; line[i+1] == '|' {
+				cell = cell[:len(cell)-2] + "|"
+			}
+			i++
+		case line[i] == '|':
+			cells, cell = append(cells, cell), ""
+		default:
+			cell += line[i : i+1]
+		}
+	}
+	return cells
+}
+
+// withoutCode removes code as CommonMark finds it: between runs of as many backquotes.
+func withoutCode(s string) string {
+	runs := regexp.MustCompile("`+")
+	for {
+		first := runs.FindStringIndex(s)
+		if first == nil {
+			return s
+		}
+		end := -1
+		for _, next := range runs.FindAllStringIndex(s[first[1]:], -1) {
+			if next[1]-next[0] == first[1]-first[0] {
+				end = first[1] + next[1]
+				break
+			}
+		}
+		if end < 0 {
+			return s
+		}
+		s = s[:first[0]] + "x" + s[end:]
+	}
+}
+
+// What a node says is text alone, in every text of a run, wherever Markdown has it.
+func TestMarkdownMakesNothingOfTexts(t *testing.T) {
+	for _, text := range []string{
+		"@joe and @org/team", "see #12, GH-12, org/repo#12, !34, &56, %78, ABC-123", "commit 0123456789abcdef0123456789abcdef01234567 or deadbee", "www.evil.example", "http" + "://evil.example/x", "ftp://evil.example",
+		"joe@evil.example", "mailto:joe@evil.example", "![x](http://e/x.png)", "[x]: http://e", "<img src=x>", "<!-- x", "`code` ``and`` ```more```", "a | b \\| c \\\\| d \\", "\\`x\\`@joe", "`@joe", "@joe`", "``|`@joe",
+		"$x$ and $`y`$", ":tada: :+1:", "~~x~~ **y** _z_", "- x", "1. x", "1) x", "> x", "# x", "    x", "```\n@joe\n```", "[^1]", "&#64;joe", "@joe", "e\u200b@joe", "{{ x }}", "[[x]]", "[vulnerability:1] ~bug %12 $3 *iteration:1",
+	} {
+		run := filled(text)
+		md := written(t, WriteMarkdown, run)
+		checkMarkdown(t, md)
+		if t.Failed() {
+			t.Fatalf("of %q", text)
+		}
+	}
+	if md := written(t, WriteMarkdown, filled("a plain text of (some) words, 12 of them")); strings.Contains(md, "`a plain") {
+		t.Error("plain text is code")
+	}
 }

@@ -3,20 +3,25 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
-// writeMarkdown writes a document as GitHub's Markdown.
+// writeMarkdown writes a document as GitHub's Markdown. What a node or a provider says is nothing but text in it.
 func writeMarkdown(w io.Writer, d *document) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(d.Title))
+	kind, pools, _ := strings.Cut(d.Title, ": ")
+	if b.WriteString("# " + kind); pools != "" {
+		b.WriteString(": " + inline(pools))
+	}
+	b.WriteString("\n\n")
 	for _, f := range d.Facts {
-		fmt.Fprintf(&b, "- %s: %s\n", f.Name, escapeMarkdown(f.Value))
+		fmt.Fprintf(&b, "- %s: %s\n", f.Name, inline(f.Value))
 	}
 	if d.Cause != nil {
 		b.WriteString("\n## What failed first\n\n")
 		for _, line := range d.Cause {
-			fmt.Fprintf(&b, "- %s\n", escapeMarkdown(line))
+			fmt.Fprintf(&b, "- %s\n", inline(line))
 		}
 	}
 	for _, s := range d.Sections {
@@ -25,7 +30,7 @@ func writeMarkdown(w io.Writer, d *document) error {
 		}
 		fmt.Fprintf(&b, "\n## %s\n", s.Title)
 		if s.Text != "" {
-			fmt.Fprintf(&b, "\n%s\n", escapeMarkdown(s.Text))
+			fmt.Fprintf(&b, "\n%s\n", s.Text)
 		}
 		for _, t := range s.Tables {
 			if len(t.Rows) > 0 {
@@ -33,7 +38,7 @@ func writeMarkdown(w io.Writer, d *document) error {
 			}
 		}
 		for _, p := range s.Outputs {
-			fmt.Fprintf(&b, "\n### %s\n\n%s\n", escapeMarkdown(p.Title), fenced(p.text()))
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n", inline(p.Title), fenced(p.text()))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -53,8 +58,8 @@ func (s section) hasRows() bool {
 func (t table) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n**%s**\n\n", t.Caption)
 	line := func(cells []string) {
-		for _, cell := range cells {
-			b.WriteString("| " + escapeMarkdown(cell) + " ")
+		for _, c := range cells {
+			b.WriteString("| " + c + " ")
 		}
 		b.WriteString("|\n")
 	}
@@ -69,7 +74,11 @@ func (t table) markdown(b *strings.Builder) {
 	line(names)
 	b.WriteString("| " + strings.Join(rules, " | ") + " |\n")
 	for _, row := range t.all() {
-		line(row)
+		cells := make([]string, len(row))
+		for i := range row {
+			cells[i] = cell(row[i])
+		}
+		line(cells)
 	}
 }
 
@@ -93,36 +102,49 @@ func (p printed) text() string {
 	return strings.Trim(text, "\n")
 }
 
-// escapeMarkdown returns a text that Markdown and HTML in it show as it is, in one line.
-func escapeMarkdown(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch r {
-		case '\n', '\r':
-			b.WriteByte(' ')
-			continue
-		case '&':
-			b.WriteString("&amp;")
-			continue
-		case '<':
-			b.WriteString("&lt;")
-			continue
-		case '>':
-			b.WriteString("&gt;")
-			continue
-		case '\\', '|', '`', '*', '_', '[', ']', '#', '~':
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
+// plain matches a text of words and numbers, which Markdown, GitHub and GitLab show as it is. It may have no dot or bar between
+// letters, as addresses and references to issues have, and no word that can be a commit.
+var plain = regexp.MustCompile(`^(\(?(\$?[0-9]{1,6}([.:-][0-9]{1,6}){0,3}|[A-Za-z]+|([0-9]{1,4}[dhms]){1,3}|%)\)?[,;:]?( |$))*$`)
+
+// commit matches what may be the beginning of a commit's hash.
+var commit = regexp.MustCompile(`\b[0-9a-fA-F]{7,}\b`)
+
+// listed matches what would begin a list.
+var listed = regexp.MustCompile(`^[0-9]+\)`)
+
+// inline returns a text in one line, from which nothing is made. What is not plain is code: in that Markdown has no links, images and
+// HTML, and GitHub and GitLab find no addresses, names of people, issues and commits, emoji and formulas.
+func inline(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if plain.MatchString(s) && !commit.MatchString(s) && !listed.MatchString(s) {
+		return s
 	}
-	return b.String()
+	around := strings.Repeat("`", 1+backquotes(s))
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return around + s + around
+}
+
+// cell is inline for a table, where a bar ends a cell in code too unless one backslash is before it.
+func cell(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(inline(s), `\|`, `\ |`), "|", `\|`)
+}
+
+// backquotes returns how many backquotes a text has in a row.
+func backquotes(s string) (longest int) {
+	n := 0
+	for i := range len(s) {
+		if n++; s[i] != '`' {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	return longest
 }
 
 // fenced returns a block of code. Its fence is longer than any in the text.
 func fenced(s string) string {
-	fence := "```"
-	for strings.Contains(s, fence) {
-		fence += "`"
-	}
+	fence := strings.Repeat("`", max(3, 1+backquotes(s)))
 	return fence + "text\n" + s + "\n" + fence
 }
