@@ -84,7 +84,7 @@ func (u *unit) env(n *poolNode) map[string]string {
 		ev.State = "counted"
 	}
 	env := map[string]string{}
-	for name, value := range f(ev) {
+	for name, value := range f(ev.printable()) {
 		if _, secret := u.task.Secrets[name]; !secret && isEnvName(name) && !strings.HasPrefix(name, "GPUTRAIN_") && !strings.ContainsRune(value, 0) {
 			env[name] = value
 		}

@@ -310,8 +310,8 @@ func (e *events) tallied(c tally.Count) {
 // send passes an event to those who get all events, to those who get a sample of tasks, or to both.
 func (e *events) send(ev Event, all, sampled bool) {
 	ev.Time, ev.Pool = time.Now(), e.pool
-	if ev.Err != nil && e.seen() {
-		ev.Err = output.Reword(ev.Err, printable.Text(ev.Err.Error()))
+	if e.seen() {
+		ev = ev.printable()
 	}
 	switch ev.Kind {
 	case EventPool, EventCost, EventOffer, EventTrouble:
@@ -334,6 +334,19 @@ func (e *events) send(ev Event, all, sampled bool) {
 			t.Emit(ev)
 		}
 	}
+}
+
+// printable returns the event with texts that can be shown and are not endless: any of them may be what a node or a provider says.
+func (ev Event) printable() Event {
+	err, spec := ev.Err, ev.Spec
+	ev.Err, ev.Spec = nil, nil
+	ev = printable.Each(ev, printable.Name)
+	ev.At.labels = printable.Each(ev.At.labels, printable.Name)
+	ev.Spec = printable.Each(spec, printable.Message) // commands have lines
+	if ev.Err = err; err != nil {
+		ev.Err = output.Reword(err, printable.Message(err.Error()))
+	}
+	return ev
 }
 
 // opened stops recording the progress that the error of a canceled Open reports.

@@ -62,3 +62,11 @@ func TestStuckEventsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// What each event costs before it is passed on.
+func BenchmarkEventIsPrintable(b *testing.B) {
+	ev := Event{Kind: EventTask, State: "started", Task: "t000017", Name: "trial 17", At: Node{ID: "i-0123", Name: "digits-0", Provider: "gcp", Region: "europe-west4", labels: map[string]string{"region": "europe-west4"}}}
+	for b.Loop() {
+		ev.printable()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // A Line is one line that a task or a phase has printed, without secrets, colours and whatever else controls a terminal.
@@ -74,15 +75,18 @@ func (l *lines) follow(p *output.Printer) {
 	if len(l.takers) == 0 {
 		return
 	}
-	p.Tell(func(from output.Line) {
-		told := Line{
-			Time: from.At, Pool: l.pool, Node: from.Node, Task: from.Task, Name: from.Name, Attempt: from.Attempt, Phase: from.Phase,
-			Stderr: from.Stderr, Text: from.Text,
-		}
-		for _, t := range l.takers {
-			t.Emit(told)
-		}
-	})
+	p.Tell(l.tell)
+}
+
+// tell passes a line on. Any text of it may be what a node says.
+func (l *lines) tell(from output.Line) {
+	told := printable.Each(Line{
+		Time: from.At, Pool: l.pool, Node: from.Node, Task: from.Task, Name: from.Name, Attempt: from.Attempt, Phase: from.Phase, Stderr: from.Stderr,
+	}, printable.Name)
+	told.Text = printable.Message(printable.Line(from.Text))
+	for _, t := range l.takers {
+		t.Emit(told)
+	}
 }
 
 // close returns when every line was delivered.

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gputrain/gputrain/internal/output"
+	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/test/texts"
 )
 
 // commands is a text that a hostile cloud or node may send: it sets a window's title, clears the
@@ -58,6 +61,54 @@ func TestEventsCommandNoTerminal(t *testing.T) {
 	for _, part := range []string{`\x1b`, `\u009b`, `\u202e`, "\x1b"} {
 		if strings.Contains(log.String(), part) {
 			t.Errorf("the log has %s: %s", part, log.String())
+		}
+	}
+}
+
+// Every text of an event and of a line is what a node may say: none of them controls a terminal or is endless, and what the pool keeps
+// is not changed. Fields that are added are looked at too.
+func TestEveryTextOfAnEventIsPrintable(t *testing.T) {
+	for _, text := range []string{commands, "two\nlines", strings.Repeat("long \u202e", 8<<10/8), strings.Repeat("\xff", 8<<10)} {
+		var given Event
+		texts.Fill(t, &given, text, "Err")
+		spec, labels := given.Spec, map[string]string{text: text}
+		given.At.labels, given.Err = labels, errors.New(text)
+		said := output.Line{Source: output.Source{Label: text, Task: text, Name: text, Phase: text}, Text: text}
+		for kind := EventPool; kind <= EventTrouble; kind++ {
+			var events, sampled []Event
+			var lines []Line
+			var log bytes.Buffer
+			e := newEvents("p", []func(Event){func(ev Event) { events = append(events, ev) }}, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), sample{1, func(ev Event) { sampled = append(sampled, ev) }})
+			if given.Kind = kind; kind == EventNode {
+				given.Err, said.Text = errors.New(strings.Repeat(text, 1<<20/len(text))), strings.Repeat(text, 1<<20/len(text))
+			}
+			e.emit(given)
+			e.close()
+			l := newLines("p", []func(Line){func(l Line) { lines = append(lines, l) }})
+			l.tell(said)
+			l.close()
+			if events = append(events, sampled...); len(events) != 2 || len(lines) != 1 {
+				t.Fatalf("%d events and %d lines", len(events), len(lines))
+			}
+			n := 0
+			texts.Each([]any{events, lines}, func(path, got string) {
+				n++
+				isName := !strings.Contains(path, ".Err") && !strings.Contains(path, ".Spec")
+				if r, bad := acts(got); bad || isName && strings.Contains(got, "\n") || !utf8.ValidString(got) || len(got) > printable.LongestMessage || isName && len(got) > printable.LongestName && !strings.HasSuffix(path, ".Text") {
+					t.Errorf("%v: %s has %d bytes and %U: %.60q", kind, path, len(got), r, got)
+				}
+			})
+			if n < 100 {
+				t.Errorf("only %d texts were looked at", n)
+			}
+			for _, part := range []string{`\u001b`, `\u009b`, `\u202e`, "\u202e"} {
+				if strings.Contains(log.String(), part) {
+					t.Errorf("%v: the log has %s", kind, part)
+				}
+			}
+		}
+		if labels[text] != text || given.Spec != spec || given.Spec.OnPreemption != text || given.Tally.Ended[0].Name != text {
+			t.Error("what was given is changed")
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/printable"
 )
 
 // An Entry as JSON: one line of a file. Numbers without a value are null, and steps' values that are not finite are texts.
@@ -84,12 +85,11 @@ func (e *pastError) Error() string { return e.Text }
 // detailsOf returns what an error of a task says beside its text.
 func detailsOf(err error) (tail, stack string) {
 	if e, ok := errors.AsType[*gputrain.TaskError](err); ok {
-		return e.Tail, e.Stack
+		tail, stack = e.Tail, e.Stack
+	} else if e, ok := errors.AsType[*pastError](err); ok {
+		tail, stack = e.Tail, e.Stack
 	}
-	if e, ok := errors.AsType[*pastError](err); ok {
-		return e.Tail, e.Stack
-	}
-	return "", ""
+	return printable.Message(tail), printable.Message(stack)
 }
 
 // MarshalJSON returns the entry as a line of Config.File has it.
@@ -159,7 +159,7 @@ var kinds = func() map[string]gputrain.EventKind {
 }()
 
 // UnmarshalJSON reads what MarshalJSON has written. The errors of events have the same texts, and wrap nothing. Events other than
-// EventNode have no At.
+// EventNode have no At. Whoever has written the file: texts have no control characters and are not endless, as those of a pool.
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var f entryForm
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -167,6 +167,9 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	}
 	*e = Entry{Seq: f.Seq}
 	if l := f.Line; l != nil {
+		text := printable.Message(printable.Line(l.Text))
+		*l = printable.Each(*l, printable.Name)
+		l.Text = text
 		e.Line = &gputrain.Line{
 			Time: l.Time, Pool: l.Pool, Node: l.Node, Task: l.Task, Name: l.Name, Attempt: l.Attempt, Phase: l.Phase, Stderr: l.Stderr, Text: l.Text,
 			Omitted: l.Omitted,
@@ -183,8 +186,11 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 func (f *eventForm) event() (*gputrain.Event, error) {
 	kind, known := kinds[f.Kind]
 	if !known {
-		return nil, errors.New("the kind of event " + strconv.Quote(f.Kind) + " is not known")
+		return nil, errors.New("the kind of event " + strconv.Quote(printable.Name(f.Kind)) + " is not known")
 	}
+	err, spec := f.Err, f.Spec
+	f.Err, f.Spec = nil, nil
+	*f = printable.Each(*f, printable.Name)
 	ev := &gputrain.Event{
 		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: durationOf(f.Elapsed), Until: f.Until,
 		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
@@ -194,8 +200,8 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	if f.At != nil {
 		ev.At = *f.At
 	}
-	if f.Err != nil {
-		ev.Err = &pastError{*f.Err}
+	if err != nil {
+		ev.Err = &pastError{printable.Each(*err, printable.Message)}
 	}
 	if s := f.Step; s != nil {
 		ev.Step = gputrain.Step{N: s.N, Of: s.Of}
@@ -214,11 +220,12 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	if f.Usage != nil {
 		ev.Usage = *f.Usage
 	}
-	if len(f.Spec) > 0 {
+	if len(spec) > 0 {
 		ev.Spec = &gputrain.Spec{}
-		if json.Unmarshal(f.Spec, ev.Spec) != nil {
+		if json.Unmarshal(spec, ev.Spec) != nil {
 			ev.Spec = nil // of another version
 		}
+		ev.Spec = printable.Each(ev.Spec, printable.Message)
 	}
 	return ev, nil
 }

@@ -288,14 +288,14 @@ func TestMarkdownMakesNothingOfTexts(t *testing.T) {
 		"joe@evil.example", "mailto:joe@evil.example", "![x](http://e/x.png)", "[x]: http://e", "<img src=x>", "<!-- x", "`code` ``and`` ```more```", "a | b \\| c \\\\| d \\", "\\`x\\`@joe", "`@joe", "@joe`", "``|`@joe",
 		"$x$ and $`y`$", ":tada: :+1:", "~~x~~ **y** _z_", "- x", "1. x", "1) x", "> x", "# x", "    x", "```\n@joe\n```", "[^1]", "&#64;joe", "@joe", "e\u200b@joe", "{{ x }}", "[[x]]", "[vulnerability:1] ~bug %12 $3 *iteration:1",
 	} {
-		run := filled(text)
+		run := filled(t, text)
 		md := written(t, WriteMarkdown, run)
 		checkMarkdown(t, md)
 		if t.Failed() {
 			t.Fatalf("of %q", text)
 		}
 	}
-	if md := written(t, WriteMarkdown, filled("a plain text of (some) words, 12 of them")); strings.Contains(md, "`a plain") {
+	if md := written(t, WriteMarkdown, filled(t, "a plain text of (some) words, 12 of them")); strings.Contains(md, "`a plain") {
 		t.Error("plain text is code")
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/test/texts"
 	"github.com/gputrain/gputrain/observe"
 )
 
@@ -20,43 +20,9 @@ var keyText = "-----BEGIN RSA PRIVATE " + "KEY-----\n" + strings.Repeat("MIIEowI
 
 var environ = []string{"HF_TOKEN=hunter2-hunter2", "ODD_PASSWORD=a\"b<c&d\\e", "TINY_KEY=abc", "PLAIN=not a secret", "MULTI_SECRET=first line of it\nsecond line of it"}
 
-// fillTexts gives each text of a value the same content, with an element in each list and map.
-func fillTexts(v reflect.Value, text string) { fillTo(v, text, 12) }
-
-func fillTo(v reflect.Value, text string, depth int) {
-	if depth--; depth == 0 { // the type has itself in it
-		return
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fillTo(v.Elem(), text, depth)
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fillTo(v.Index(0), text, depth)
-	case reflect.Map:
-		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fillTo(key, text, depth)
-		fillTo(value, text, depth)
-		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(key, value)
-	case reflect.Struct:
-		if _, isTime := v.Interface().(time.Time); isTime {
-			return
-		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fillTo(v.Field(i), text, depth)
-			}
-		}
-	}
-}
-
 // filled is a Run of which each text is the same.
-func filled(text string) (r observe.Run) {
-	fillTexts(reflect.ValueOf(&r).Elem(), text)
+func filled(t *testing.T, text string) (r observe.Run) {
+	texts.Fill(t, &r, text)
 	r.Began, r.At, r.Seq = t0, at(time.Hour), 1
 	r.Tasks[0].State, r.Nodes[0].State, r.Phases[0].State = "failed", "failed", "failed"
 	r.Failures[0].Kind = "task"
@@ -72,12 +38,12 @@ func allFiles(t *testing.T, run observe.Run) map[string]string {
 	}
 	b := bundleOf(run)
 	ev := gputrain.Event{}
-	fillTexts(reflect.ValueOf(&ev).Elem(), run.Pools[0].ID)
+	texts.Fill(t, &ev, run.Pools[0].ID, "Err")
 	ev.Kind, ev.Err = gputrain.EventTask, &gputrain.TaskError{Name: run.Pools[0].ID, Tail: run.Pools[0].ID, Stack: run.Pools[0].ID}
 	b.recorder.(*fakeRecorder).event = func(seq int64) observe.Entry { return observe.Entry{Seq: seq, Event: &ev} }
 	b.ledgers = func() ([]gputrain.PoolRecord, error) {
 		var r gputrain.PoolRecord
-		fillTexts(reflect.ValueOf(&r).Elem(), run.Pools[0].ID)
+		texts.Fill(t, &r, run.Pools[0].ID, "Err")
 		return []gputrain.PoolRecord{r}, nil
 	}
 	b.environ = append(b.environ, "WEB_PASSWORD=zander/fisch+1")
@@ -85,8 +51,8 @@ func allFiles(t *testing.T, run observe.Run) map[string]string {
 	if err := b.write(context.Background(), path); err != nil {
 		t.Fatal(err)
 	}
-	_, texts := unzip(t, path)
-	maps.Copy(all, texts)
+	_, bundled := unzip(t, path)
+	maps.Copy(all, bundled)
 	return all
 }
 
@@ -98,7 +64,7 @@ func TestNoCredentialInAnythingForOthers(t *testing.T) {
 		{"login joe password ", "karpfen", " x"}, {"curl -u joe:", "karausche", " https://h"}, {"as it is ", "zander/fisch+1", " "}, {"user:pass ", base64.StdEncoding.EncodeToString([]byte("joe:zander/fisch+1")), " "},
 		{"Cookie: ", "sid=barsch; b=c", ""}, {"https://h/x?X-Amz-Signature=", strings.Repeat("0a1b", 16), "&x=1"}, {"https://hooks.slack.com/services/", "T00000000/B0000000/barschbarsch12", ""},
 	} {
-		for name, text := range allFiles(t, filled(secret.before+secret.secret+secret.after)) {
+		for name, text := range allFiles(t, filled(t, secret.before+secret.secret+secret.after)) {
 			for _, part := range []string{secret.secret, strings.TrimRight(secret.secret, "=")[len(secret.secret)/2:]} {
 				if i := strings.Index(text, part); i >= 0 {
 					t.Errorf("%s has %q: %q", name, part, text[max(i-100, 0):i+len(part)])
