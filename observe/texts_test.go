@@ -117,13 +117,7 @@ func TestEveryTextOfAFileIsPrintable(t *testing.T) {
 
 // FuzzRead reads a file that anyone may have sent.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"seq":1,"event":{"kind":"pool","state":"opening","time":"2026-11-28T17:00:00Z","pool":"p","node":-1,"spec":{"Nodes":2}}}` + "\n" +
-		`{"seq":2,"event":{"kind":"node","state":"ready","time":"2026-11-28T17:00:01Z","pool":"p","node":0,"at":{"ID":"i-1","Ports":{"22":"h:1"}}}}` + "\n" +
-		`{"seq":3,"event":{"kind":"task","state":"started","time":"2026-11-28T17:00:02Z","pool":"p","node":0,"task":"1","attempt":1}}` + "\n" +
-		`{"seq":4,"line":{"time":"2026-11-28T17:00:03Z","pool":"p","node":0,"task":"1","text":"\u001b[31m"}}` + "\n" +
-		`{"seq":5,"event":{"kind":"step","time":"2026-11-28T17:00:03Z","pool":"p","node":0,"task":"1","step":{"n":-1,"of":9223372036854775807,"values":{"a\u202e":"NaN"}}}}` + "\n" +
-		`{"seq":6,"event":{"kind":"usage","state":"sample","time":"2026-11-28T17:00:03Z","pool":"p","node":0,"usage":{"Accelerators":[{"Device":"x"}],"Host":{"CPU":-1e300}}}}` + "\n" +
-		`{"seq":7,"event":{"kind":"task","state":"failed","time":"0001-01-01T00:00:00Z","pool":"p","node":0,"task":"1","elapsed":1e300,"error":{"text":"x","tail":"\u0000"},"ended":{"Cause":99}}}` + "\n"))
+	f.Add([]byte(texts.Events))
 	f.Add([]byte("{}\n{\"event\":{\"kind\":\"x\"}}\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		path := filepath.Join(t.TempDir(), "events")
