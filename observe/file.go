@@ -92,6 +92,23 @@ func (l *log) close() error {
 	return l.err
 }
 
+// maxEntry bounds an entry in a file, in bytes. A recorder writes none that is longer.
+const maxEntry = 16 << 20
+
+// readLine returns the next line. The error is io.EOF at the end, and after a line that is not complete.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxEntry {
+			return nil, fmt.Errorf("it has more than %d bytes", maxEntry)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
 // entries calls each with the entries of a file, until it returns false. An incomplete last line, as of a program that was
 // killed, is left out.
 func entries(path string, each func(Entry) bool) error {
@@ -102,12 +119,12 @@ func entries(path string, each func(Entry) bool) error {
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
 	for n := 1; ; n++ {
-		line, err := r.ReadBytes('\n')
+		line, err := readLine(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 		var e Entry
 		if err := json.Unmarshal(line, &e); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/steps"
 	"github.com/gputrain/gputrain/internal/supervisor"
@@ -186,7 +187,7 @@ func read(ctx context.Context, n Node, all ...*stepFiles) error {
 		}
 		command += " " + quoted + "/[0-9]*"
 	}
-	var out ssh.Answer
+	var out bounded.Buffer
 	if err := n.Exec(ctx, command, strings.NewReader(""), &out, io.Discard); unheard(ctx, err) {
 		return err
 	}

@@ -1,7 +1,6 @@
 package crossbuild
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/childenv"
 )
 
@@ -72,6 +72,9 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
+// maxOutput bounds what a go command prints, in bytes: the longest is a list of packages.
+const maxOutput = 256 << 20
+
 // run runs the go command in a folder and returns its output, even if it fails. The command gets
 // only the environment variables that it needs, and no credentials. If ctx ends, the command is
 // interrupted, so that it removes unfinished files.
@@ -79,7 +82,7 @@ func (t *toolchain) run(ctx context.Context, dir string, env []string, args ...s
 	cmd := exec.CommandContext(ctx, t.command, args...)
 	cmd.Dir = dir
 	cmd.Env = slices.Concat(childenv.Of(childenv.System, childenv.Network, childenv.Go), []string{"PWD=" + dir}, t.env, env)
-	var out, said bytes.Buffer
+	out, said := bounded.Buffer{Most: maxOutput}, bounded.Buffer{First: true}
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.Cancel = func() error {
 		if err := cmd.Process.Signal(os.Interrupt); err == nil || errors.Is(err, os.ErrProcessDone) {
@@ -91,11 +94,11 @@ func (t *toolchain) run(ctx context.Context, dir string, env []string, args ...s
 	err := cmd.Run()
 	switch {
 	case err == nil:
-		return out.Bytes(), nil
+		return []byte(out.String()), nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return out.Bytes(), &commandError{what: "go " + args[0], said: firstLines(said.String()), err: err}
+	return []byte(out.String()), &commandError{what: "go " + args[0], said: firstLines(said.String()), err: err}
 }
 
 // firstLines returns the go command's errors, without its progress.

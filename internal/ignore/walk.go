@@ -2,10 +2,13 @@ package ignore
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/gputrain/gputrain/internal/bounded"
 )
 
 // ErrFollow, returned by a WalkFunc for a link to a folder, makes the walk continue inside that
@@ -35,6 +38,22 @@ type walker struct {
 	git  bool // treat .git and .gitignore as git does
 }
 
+// maxRules bounds a .gitignore, in bytes: who made the folder may be a stranger.
+const maxRules = 16 << 20
+
+func readRules(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rules, err := bounded.ReadAll(f, maxRules)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return rules, err
+}
+
 func (w walker) walk(dir string, m *Matcher) error {
 	real := filepath.Join(w.root, filepath.FromSlash(dir))
 	entries, err := os.ReadDir(real)
@@ -45,7 +64,7 @@ func (w walker) walk(dir string, m *Matcher) error {
 		if !w.git || d.Name() != ".gitignore" || !d.Type().IsRegular() {
 			continue
 		}
-		file, err := os.ReadFile(filepath.Join(real, d.Name()))
+		file, err := readRules(filepath.Join(real, d.Name()))
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/bounded"
 )
 
 // The ports at which gangs meet. Others of the node's network must be open too: NCCL and gloo take random ones.
@@ -16,6 +17,9 @@ const (
 	firstPort = 29500
 	ports     = 400
 )
+
+// MaxSockets bounds the list of a node's sockets, in bytes. Each connection has 150.
+const MaxSockets = 16 << 20
 
 // ErrNoPort means that no port of the first node is free.
 var ErrNoPort = errors.New("no free port")
@@ -28,7 +32,7 @@ type Commands interface {
 // FreePort returns a port for an epoch on the gang's first node: see [Port]. Trainings begin to look at different ports, since
 // those of one machine that start at the same time would find the same one free.
 func FreePort(ctx context.Context, node Commands, training string, epoch, before int) (int, error) {
-	var sockets bytes.Buffer
+	sockets := bounded.Buffer{Most: MaxSockets}
 	// A kernel without IPv6 has no tcp6, and another system than Linux has neither: what is in use there is not known.
 	err := node.ExecMoving(ctx, "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null || :", nil, &sockets, nil)
 	if err != nil {

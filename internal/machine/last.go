@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/private"
 )
 
@@ -30,11 +31,13 @@ func (m *Machine) runLast(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, lastTimeout)
 		cmd := exec.CommandContext(limited, "sh", text)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = filepath.Dir(text), append(slices.Clone(m.env), "HOME="+string(m.home)), time.Second
-		said, err := cmd.CombinedOutput()
+		said := bounded.Buffer{Most: 4 << 10, First: true}
+		cmd.Stdout, cmd.Stderr = &said, &said
+		err := cmd.Run()
 		err = errors.Join(err, endProcesses(ctx, []*Machine{m}))
 		cancel()
 		if err != nil {
-			return fmt.Errorf("what a pool has left for the machine's end, %s: %w: %.200s", text, err, said)
+			return fmt.Errorf("what a pool has left for the machine's end, %s: %w: %.200s", text, err, said.String())
 		}
 	}
 	return nil

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/retry"
-	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -38,7 +38,7 @@ func (n *Node) watchNotice(text string) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, noticeInterval)
-		var out ssh.Answer
+		var out bounded.Buffer
 		err := n.Client().Exec(ctx, text, nil, &out, nil)
 		cancel()
 		seconds, bad := strconv.ParseFloat(strings.TrimSpace(out.String()), 64)

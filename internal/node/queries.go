@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/ssh"
 )
 
@@ -14,7 +15,7 @@ import (
 type pendingQuery struct {
 	cancel      context.CancelFunc
 	done        chan struct{}
-	out, stderr ssh.Answer
+	out, stderr bounded.Buffer
 	err         error
 }
 
@@ -62,7 +63,7 @@ func (q *queries) answer(ctx context.Context, client *ssh.Client, text string) (
 			return begun.out.String(), begun.stderr.String(), begun.err
 		}
 	}
-	var out, complaint ssh.Answer
+	var out, complaint bounded.Buffer
 	err = client.Exec(ctx, text, nil, &out, &complaint)
 	return out.String(), complaint.String(), err
 }
@@ -71,7 +72,7 @@ func (q *queries) answer(ctx context.Context, client *ssh.Client, text string) (
 // end early then. The error is as that of [ssh.Client.Exec].
 func repeat(ctx context.Context, client *ssh.Client, on Commands, text, input string) (stdout string, err error) {
 	for {
-		var out ssh.Answer
+		var out bounded.Buffer
 		err := on.Exec(ctx, text, strings.NewReader(input), &out, nil)
 		if !errors.Is(err, ssh.ErrDisconnected) || client.Err() != nil || ctx.Err() != nil {
 			return out.String(), err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -46,7 +47,7 @@ func Seal(ctx context.Context, n *Node, key string, within time.Duration) error 
 
 // shell runs a text in a shell on the machine.
 func shell(ctx context.Context, n *Node, text string) error {
-	var said ssh.Answer
+	var said bounded.Buffer
 	err := n.Client().Exec(ctx, "exec sh", strings.NewReader(text), nil, &said)
 	if words := strings.TrimSpace(said.String()); err != nil && words != "" {
 		err = fmt.Errorf("%w: %s", err, words)

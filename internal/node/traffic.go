@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/retry"
-	"github.com/gputrain/gputrain/internal/ssh"
 )
 
 // A node whose traffic is billed counts it every trafficInterval. What it moves after the last count is not known.
@@ -29,7 +29,7 @@ func watchTraffic(n *Node) {
 	for {
 		if n.IsUp() {
 			ctx, cancel := context.WithTimeout(n.ctx, trafficInterval)
-			var out ssh.Answer
+			var out bounded.Buffer
 			err := n.Client().Exec(ctx, countTraffic, nil, &out, nil)
 			cancel()
 			if received, sent, ok := parseTraffic(out.String()); err == nil && ok {

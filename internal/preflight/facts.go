@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bounded"
 )
 
 //go:embed facts.sh
@@ -17,6 +18,9 @@ var factsScript string
 
 // ibActive is the state of a port of InfiniBand that works.
 const ibActive = "4: ACTIVE"
+
+// What is read of a node's answer is bounded: lines of mostLine bytes, and the states of mostInfiniBand ports.
+const mostLine, mostInfiniBand = 1000, 64
 
 // Facts are the answers of a node to the commands of preflight.
 type Facts struct {
@@ -45,17 +49,17 @@ type Facts struct {
 // describe runs the script of facts on a node.
 func describe(ctx context.Context, n Node) (Facts, error) {
 	out := &stamped{}
-	var stderr bytes.Buffer
+	var stderr bounded.Buffer
 	sent := time.Now()
 	err := n.Commands.ExecMoving(ctx, "exec sh -s", strings.NewReader(factsScript), out, &stderr)
 	out.mu.Lock()
 	defer out.mu.Unlock()
-	text := out.buf.String()
+	text := out.String()
 	if ctx.Err() != nil {
-		return Facts{}, fmt.Errorf("it was %s after %v: %w", lastSection(text), time.Since(sent).Round(time.Second), ctx.Err())
+		return Facts{}, fmt.Errorf("it was %.100s after %v: %w", lastSection(text), time.Since(sent).Round(time.Second), ctx.Err())
 	}
 	if !strings.Contains(text, "\n@end\n") {
-		return Facts{}, errors.Join(err, fmt.Errorf("its answer is not complete: it was %s: %s", lastSection(text), strings.TrimSpace(stderr.String())))
+		return Facts{}, errors.Join(err, fmt.Errorf("its answer is not complete: it was %.100s: %.2000s", lastSection(text), strings.TrimSpace(stderr.String())))
 	}
 	return parse(text, n.Addr, sent, out.first), nil
 }
@@ -72,8 +76,8 @@ func lastSection(text string) string {
 
 // stamped is a buffer that records when it was first written to.
 type stamped struct {
+	bounded.Buffer
 	mu    sync.Mutex
-	buf   bytes.Buffer
 	first time.Time
 }
 
@@ -83,7 +87,7 @@ func (s *stamped) Write(p []byte) (int, error) {
 	if s.first.IsZero() {
 		s.first = time.Now()
 	}
-	return s.buf.Write(p)
+	return s.Buffer.Write(p)
 }
 
 // parse reads the facts that a script has printed. It was sent at a time, and the first of its answer came at another.
@@ -91,7 +95,7 @@ func parse(text, addr string, sent, came time.Time) Facts {
 	s := map[string][]string{}
 	section := ""
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
+		line = strings.TrimRight(line[:min(len(line), mostLine)], "\r\n")
 		if name, ok := strings.CutPrefix(line, "@"); ok {
 			section = name
 		} else if line != "" {
@@ -114,13 +118,16 @@ func parse(text, addr string, sent, came time.Time) Facts {
 	}
 	if f.Accelerators == nil && s["amd"] != nil {
 		f.Accelerators = s["amd"]
-		f.Driver = strings.Join(s["amdgpu"], "")
+		f.Driver = strings.Join(s["amdgpu"][:min(len(s["amdgpu"]), 1)], "")
 	}
 	for _, line := range s["ib"] {
 		path, state, _ := strings.Cut(line, " ")
 		path = strings.TrimSuffix(strings.TrimPrefix(path, "/sys/class/infiniband/"), "/state")
 		if f.InfiniBand == nil {
 			f.InfiniBand = map[string]string{}
+		}
+		if len(f.InfiniBand) == mostInfiniBand {
+			break
 		}
 		f.InfiniBand[strings.Replace(path, "/ports", "", 1)] = strings.TrimSpace(state)
 	}

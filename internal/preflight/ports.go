@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -29,6 +29,8 @@ var peerPerl string
 const (
 	// openTime limits the time until a node listens, and dialTime the time until it has dialled all others.
 	openTime, dialTime = 15 * time.Second, 20 * time.Second
+	// maxSaid bounds what a listener says, in bytes: a line for each of its ports.
+	maxSaid = 64 << 10
 	// Up to allPairs nodes each dials all others. More are joined in a ring and a star, whose middle is the first.
 	allPairs = 8
 )
@@ -175,13 +177,13 @@ type listener struct {
 func listen(ctx context.Context, n Node, ports []string) (*listener, error) {
 	running, stop := context.WithCancel(ctx)
 	stdin, hold := io.Pipe()
-	lines := &lineReader{news: make(chan struct{}, 1)}
+	lines := &lineReader{bounded.Buffer{Most: maxSaid}, make(chan struct{}, 1)}
 	l := &listener{token: "gputrain " + rand.Text()}
-	stderr := &lineReader{news: make(chan struct{}, 1)}
+	stderr := bounded.Buffer{Most: maxSaid}
 	over := make(chan error, 1)
 	go func() {
 		script := io.MultiReader(strings.NewReader(peer("listen", family(n.Addr), l.token, ports...)), stdin)
-		over <- n.Commands.ExecMoving(running, "exec sh -s", script, lines, stderr)
+		over <- n.Commands.ExecMoving(running, "exec sh -s", script, lines, &stderr)
 		stdin.Close()
 	}()
 	ended := sync.OnceFunc(func() {
@@ -204,7 +206,7 @@ func listen(ctx context.Context, n Node, ports []string) (*listener, error) {
 			case len(all) > 0 && all[len(all)-1] == "none":
 				err = errNoTool
 			case len(all) > 0 && all[len(all)-1] == "ready":
-				l.read(all)
+				l.read(all, len(ports))
 				return l, nil
 			default:
 				continue
@@ -222,23 +224,24 @@ func listen(ctx context.Context, n Node, ports []string) (*listener, error) {
 			err = ctx.Err()
 		}
 		ended()
-		if _, said := stderr.all(); said != "" {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
+		if said := stderr.String(); said != "" {
+			err = fmt.Errorf("%w: %.2000s", err, strings.TrimSpace(said))
 		}
 		return nil, err
 	}
 }
 
-func (l *listener) read(lines []string) {
+// read takes what a node says of as many ports as it was asked for: others would have all nodes dial them.
+func (l *listener) read(lines []string, asked int) {
 	for _, line := range lines {
 		words := strings.SplitN(line, " ", 3)
-		if len(words) < 3 {
+		if len(words) < 3 || len(l.ports)+len(l.busy) == asked {
 			continue
 		}
-		if port, err := strconv.Atoi(words[2]); words[0] == "port" && err == nil {
+		if port, err := strconv.Atoi(words[2]); words[0] == "port" && err == nil && port > 0 && port < 1<<16 {
 			l.ports = append(l.ports, port)
 		} else if words[0] == "busy" {
-			l.busy = append(l.busy, words[1]+": "+words[2])
+			l.busy = append(l.busy, fmt.Sprintf("%.100s: %.300s", words[1], words[2]))
 		}
 	}
 }
@@ -255,7 +258,7 @@ func dial(ctx context.Context, n Node, targets []target) (unreached map[int]stri
 		args = append(args, strconv.Itoa(i), t.host, strconv.Itoa(t.port), t.token)
 	}
 	lines := &lineReader{news: make(chan struct{}, 1)}
-	var stderr bytes.Buffer
+	var stderr bounded.Buffer
 	err = n.Commands.ExecMoving(ctx, "exec sh -s", strings.NewReader(peer("dial", family(n.Addr), "-", args...)), lines, &stderr)
 	all, text := lines.all()
 	unreached = map[int]string{}
@@ -282,7 +285,7 @@ func dial(ctx context.Context, n Node, targets []target) (unreached map[int]stri
 		}
 	}
 	if len(all) == 0 && ctx.Err() == nil { // the program did not run
-		return nil, errors.Join(err, fmt.Errorf("it printed %q %q", text, strings.TrimSpace(stderr.String())))
+		return nil, errors.Join(err, fmt.Errorf("it printed %.1000q %.2000q", text, strings.TrimSpace(stderr.String())))
 	}
 	return unreached, nil
 }
@@ -312,27 +315,22 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 
 // A lineReader keeps what a program prints, by lines.
 type lineReader struct {
+	bounded.Buffer
 	news chan struct{} // has room for one: something was printed
-
-	mu  sync.Mutex
-	buf bytes.Buffer
 }
 
 func (l *lineReader) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	n, err := l.Buffer.Write(p)
 	select {
 	case l.news <- struct{}{}:
 	default:
 	}
-	return l.buf.Write(p)
+	return n, err
 }
 
 // all returns the whole lines so far, and all of the text.
 func (l *lineReader) all() (lines []string, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text = l.buf.String()
+	text = l.String()
 	for line := range strings.Lines(text) {
 		if whole, ok := strings.CutSuffix(line, "\n"); ok {
 			lines = append(lines, strings.TrimRight(whole, "\r"))

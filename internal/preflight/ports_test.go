@@ -3,13 +3,16 @@
 package preflight
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +80,45 @@ func TestSeverity(t *testing.T) {
 	got := fmt.Sprint(Note, Again, Replace, Refuse, Refuse+1, Severity(-1))
 	if want := "note again replace refuse Severity(4) Severity(-1)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An endless node says something else without end, whatever it is to run.
+type endless struct {
+	text string
+	said *atomic.Int64
+}
+
+func (e endless) ExecMoving(_ context.Context, _ string, _ io.Reader, stdout, stderr io.Writer) error {
+	for part := strings.Repeat(e.text, 1<<10); e.said.Load() < 64<<20; e.said.Add(int64(len(part))) {
+		for _, w := range []io.Writer{stdout, stderr} {
+			if _, err := io.WriteString(w, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A node that listens, dials or describes itself without end is not heard to the end, and no problem of it has much to say.
+func TestAnswersWithoutEnd(t *testing.T) {
+	n := Node{Addr: "127.0.0.1"}
+	for _, text := range []string{"port 0 1\n", "busy 1 x\n", "ok 0\n", "x", "@disk\n"} {
+		for name, ask := range map[string]func() error{
+			"listen":   func() error { _, err := listen(t.Context(), n, []string{"0"}); return err },
+			"dial":     func() error { _, err := dial(t.Context(), n, []target{{host: "127.0.0.1", port: 1}}); return err },
+			"describe": func() error { _, err := describe(t.Context(), n); return err },
+		} {
+			e := endless{text, new(atomic.Int64)}
+			n.Commands = e
+			err := ask()
+			if name != "dial" && err == nil || err != nil && len(err.Error()) > 16<<10 {
+				t.Errorf("%s %q: %.300v", name, text, err)
+			}
+			if e.said.Load() > 16<<20 {
+				t.Errorf("%s %q: %d MiB were taken", name, text, e.said.Load()>>20)
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/retry"
@@ -109,7 +110,7 @@ func (s *Programs) sendOnce(ctx context.Context, n Node, b binary) error {
 	}
 	dir, bin, scratch, old := quoted[0], quoted[1], quoted[2], strings.Join(quoted[3:], " ")
 	probe := b.probe(bin)
-	var answer ssh.Answer
+	var answer bounded.Buffer
 	var complaint output.Tail
 	err := n.Exec(ctx, fmt.Sprintf("umask 077; rm -rf %s; mkdir -p %s %s && { [ ! -x %s ] || { echo found; %s; }; }", old, dir, scratch, bin, probe),
 		nil, &answer, &complaint)

@@ -23,7 +23,7 @@ func TestConnectWaitsForTheMachine(t *testing.T) {
 	c := New(cfg)
 	defer c.Close()
 	connected := make(chan error, 1)
-	go func() { connected <- c.Connect(bounded(t)) }()
+	go func() { connected <- c.Connect(inTime(t)) }()
 	if e := waitForEvent(t, seen, Reconnecting); e.Err == nil || e.Attempt != 1 {
 		t.Errorf("got %+v", e)
 	}
@@ -35,7 +35,7 @@ func TestConnectWaitsForTheMachine(t *testing.T) {
 	if _, down := c.Down(); down || c.Generation() != 1 {
 		t.Errorf("down %v, generation %d", down, c.Generation())
 	}
-	if err := c.Connect(bounded(t)); err != nil || c.Generation() != 1 {
+	if err := c.Connect(inTime(t)); err != nil || c.Generation() != 1 {
 		t.Errorf("connected again: %v, generation %d", err, c.Generation())
 	}
 }
@@ -49,7 +49,7 @@ func TestConnectThroughResets(t *testing.T) {
 	c := New(cfg)
 	defer c.Close()
 	connected := make(chan error, 1)
-	go func() { connected <- c.Connect(bounded(t)) }()
+	go func() { connected <- c.Connect(inTime(t)) }()
 	waitForEvent(t, seen, Reconnecting)
 	link.CutAfter(1500) // in the middle of the key exchange
 	link.Refuse(false)
@@ -64,7 +64,7 @@ func TestConnectCancelled(t *testing.T) {
 	s := opensshtest.Start(t)
 	for _, passed := range []int64{0, 1, 21, 100, 1000, 2000, 2500, 3000, 3500} {
 		link := opensshtest.Proxy(t, s.Addr)
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(inTime(t))
 		cfg := configFor(t, s, link.Addr)
 		cfg.Dial = func(ctx context.Context) (net.Conn, error) {
 			nc, err := dialer(link.Addr)(ctx)
@@ -100,7 +100,7 @@ func (w *tripwire) Read(p []byte) (int, error) {
 
 func TestConnectCancelledWhileItDialsOrWaits(t *testing.T) {
 	s := opensshtest.Start(t)
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(inTime(t))
 	cfg := configFor(t, s, s.Addr)
 	cfg.Dial = func(ctx context.Context) (net.Conn, error) {
 		cancel()
@@ -114,7 +114,7 @@ func TestConnectCancelledWhileItDialsOrWaits(t *testing.T) {
 	}
 
 	s.Kill()
-	ctx, cancel = context.WithCancel(bounded(t))
+	ctx, cancel = context.WithCancel(inTime(t))
 	cfg = configFor(t, s, s.Addr)
 	cfg.Notify = func(Event) { cancel() }
 	c = New(cfg)
@@ -145,7 +145,7 @@ func TestConnectTimesOutOnASilentServer(t *testing.T) {
 	c := New(cfg)
 	defer c.Close()
 	connected := make(chan error, 1)
-	go func() { connected <- c.Connect(bounded(t)) }()
+	go func() { connected <- c.Connect(inTime(t)) }()
 	e := waitForEvent(t, seen, Reconnecting)
 	for errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded) { // the link did not take the connection in time
 		e = waitForEvent(t, seen, Reconnecting)
@@ -157,7 +157,7 @@ func TestConnectTimesOutOnASilentServer(t *testing.T) {
 	if err := <-connected; !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := c.Connect(bounded(t)); !errors.Is(err, ErrClosed) {
+	if err := c.Connect(inTime(t)); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestConnectWrongKey(t *testing.T) {
 	cfg.Auth = []xssh.AuthMethod{xssh.PublicKeys(other.Signer)}
 	c := New(cfg)
 	defer c.Close()
-	if err := c.Connect(bounded(t)); !errors.Is(err, ErrAuth) || !strings.Contains(err.Error(), s.User) {
+	if err := c.Connect(inTime(t)); !errors.Is(err, ErrAuth) || !strings.Contains(err.Error(), s.User) {
 		t.Fatalf("got %v", err)
 	}
 
@@ -182,7 +182,7 @@ func TestConnectWrongKey(t *testing.T) {
 	c = New(cfg)
 	defer c.Close()
 	connected := make(chan error, 1)
-	go func() { connected <- c.Connect(bounded(t)) }()
+	go func() { connected <- c.Connect(inTime(t)) }()
 	if e := waitForEvent(t, seen, Reconnecting); !errors.Is(e.Err, ErrAuth) {
 		t.Errorf("got %v", e.Err)
 	}
@@ -227,7 +227,7 @@ func TestConnectManyAtOnce(t *testing.T) {
 		c := New(cfg)
 		defer c.Close()
 		wg.Go(func() {
-			if err := c.Connect(bounded(t)); err != nil {
+			if err := c.Connect(inTime(t)); err != nil {
 				t.Error(err)
 			}
 		})

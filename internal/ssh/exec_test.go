@@ -25,7 +25,7 @@ func TestExecBytesBothWays(t *testing.T) {
 	in := make([]byte, 3<<20+17)
 	rand.Read(in)
 	var out, errs bytes.Buffer
-	if err := c.Exec(bounded(t), "tee /dev/stderr", bytes.NewReader(in), &out, &errs); err != nil {
+	if err := c.Exec(inTime(t), "tee /dev/stderr", bytes.NewReader(in), &out, &errs); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(out.Bytes(), in) || !bytes.Equal(errs.Bytes(), in) {
@@ -37,7 +37,7 @@ func TestExecOneWriterForBoth(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	var both bytes.Buffer
-	if err := c.Exec(bounded(t), "for i in 1 2 3 4 5 6 7 8 9; do echo out; echo err >&2; done", nil, &both, &both); err != nil {
+	if err := c.Exec(inTime(t), "for i in 1 2 3 4 5 6 7 8 9; do echo out; echo err >&2; done", nil, &both, &both); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(both.String(), "out\n") + strings.Count(both.String(), "err\n"); got != 18 {
@@ -60,7 +60,7 @@ func TestExecHowItEnds(t *testing.T) {
 		{"kill -TERM $$", &ExitError{Code: -1, Signal: "TERM"}},
 		{"cat >/dev/null; exit 7", &ExitError{Code: 7}}, // a nil stdin ends
 	} {
-		err := c.Exec(bounded(t), tt.command, nil, nil, nil)
+		err := c.Exec(inTime(t), tt.command, nil, nil, nil)
 		var got *ExitError
 		if errors.As(err, &got); got == nil && err != nil || (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
 			t.Errorf("%q: got %v, want %v", tt.command, err, tt.want)
@@ -97,7 +97,7 @@ func TestExecMuchOutputInBoundedMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	out := &tally{hash: sha256.New()}
-	if err := c.Exec(bounded(t), fmt.Sprintf("head -c %d /dev/zero", size), nil, out, nil); err != nil {
+	if err := c.Exec(inTime(t), fmt.Sprintf("head -c %d /dev/zero", size), nil, out, nil); err != nil {
 		t.Fatal(err)
 	}
 	runtime.GC()
@@ -121,7 +121,7 @@ func TestExecMuchInput(t *testing.T) {
 	c := connect(t, configFor(t, s, s.Addr))
 	const size = 64 << 20
 	var out bytes.Buffer
-	if err := c.Exec(bounded(t), "wc -c", io.LimitReader(zeros{}, size), &out, nil); err != nil {
+	if err := c.Exec(inTime(t), "wc -c", io.LimitReader(zeros{}, size), &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.TrimSpace(out.String()); got != fmt.Sprint(size) {
@@ -134,11 +134,11 @@ func TestExecCommandEndsBeforeItsStdin(t *testing.T) {
 	c := connect(t, configFor(t, s, s.Addr))
 	r, w := io.Pipe() // blocks, as nothing is written
 	defer w.Close()   // otherwise TestMain finds the goroutine that reads it
-	if err := c.Exec(bounded(t), "true", r, nil, nil); err != nil {
+	if err := c.Exec(inTime(t), "true", r, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	// Sending more than the command reads is no error either.
-	if err := c.Exec(bounded(t), "head -c 1", io.LimitReader(zeros{}, 32<<20), io.Discard, nil); err != nil {
+	if err := c.Exec(inTime(t), "head -c 1", io.LimitReader(zeros{}, 32<<20), io.Discard, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,13 +147,13 @@ func TestExecStreamsFail(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	broken := errors.New("broken")
-	if err := c.Exec(bounded(t), "cat", io.MultiReader(strings.NewReader("x"), failing{broken}), nil, nil); !errors.Is(err, broken) {
+	if err := c.Exec(inTime(t), "cat", io.MultiReader(strings.NewReader("x"), failing{broken}), nil, nil); !errors.Is(err, broken) {
 		t.Errorf("stdin: %v", err)
 	}
-	if err := c.Exec(bounded(t), "yes", nil, failing{broken}, nil); !errors.Is(err, broken) {
+	if err := c.Exec(inTime(t), "yes", nil, failing{broken}, nil); !errors.Is(err, broken) {
 		t.Errorf("stdout: %v", err)
 	}
-	if err := c.Exec(bounded(t), "yes >&2", nil, nil, failing{broken}); !errors.Is(err, broken) {
+	if err := c.Exec(inTime(t), "yes >&2", nil, nil, failing{broken}); !errors.Is(err, broken) {
 		t.Errorf("stderr: %v", err)
 	}
 }
@@ -167,7 +167,7 @@ func TestExecCancelled(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	for range 12 { // more than the allowed sessions: a cancelled command must release its session
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(inTime(t))
 		pid := &pidWriter{then: cancel}
 		err := c.Exec(ctx, "echo $$; exec sleep 1000000", nil, pid, nil)
 		if !errors.Is(err, context.Canceled) {
@@ -175,7 +175,7 @@ func TestExecCancelled(t *testing.T) {
 		}
 		t.Cleanup(func() { pid.kill(t) })
 	}
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -217,7 +217,7 @@ func (w *pidWriter) kill(t *testing.T) {
 func TestSessionConversation(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	session, err := c.Open(bounded(t), "cat; exit 3")
+	session, err := c.Open(inTime(t), "cat; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestSessionConversation(t *testing.T) {
 func TestSessionClose(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	session, err := c.Open(bounded(t), "cat")
+	session, err := c.Open(inTime(t), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestSFTP(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	for range 12 { // more than the allowed sessions: Close releases them
-		files, err := c.SFTP(bounded(t), nil)
+		files, err := c.SFTP(inTime(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

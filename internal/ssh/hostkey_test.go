@@ -26,7 +26,7 @@ func connectWith(t *testing.T, s *opensshtest.Server, want []string, file string
 	}
 	c := New(cfg)
 	defer c.Close()
-	return c.Connect(bounded(t))
+	return c.Connect(inTime(t))
 }
 
 func newKey(t *testing.T) KeyPair {

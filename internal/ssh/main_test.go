@@ -42,14 +42,14 @@ func connect(t testing.TB, cfg Config) *Client {
 	t.Helper()
 	c := New(cfg)
 	t.Cleanup(func() { c.Close() })
-	if err := c.Connect(bounded(t)); err != nil {
+	if err := c.Connect(inTime(t)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// bounded returns a ctx that ends before the test's deadline, so that a hanging test fails.
-func bounded(t testing.TB) context.Context {
+// inTime returns a ctx that ends before the test's deadline, so that a hanging test fails.
+func inTime(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -66,7 +66,7 @@ func events(cfg *Config) <-chan Event {
 // waitForEvent receives events until one has the kind.
 func waitForEvent(t testing.TB, seen <-chan Event, kind EventKind) Event {
 	t.Helper()
-	ctx := bounded(t)
+	ctx := inTime(t)
 	for {
 		select {
 		case e := <-seen:

@@ -23,14 +23,14 @@ func TestReconnectAfterACut(t *testing.T) {
 	seen := events(&cfg)
 	c := connect(t, cfg)
 	waitForEvent(t, seen, Connected)
-	session, err := c.Open(bounded(t), "cat")
+	session, err := c.Open(inTime(t), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
 	running := make(chan error, 1)
 	go func() {
-		running <- c.Exec(bounded(t), "echo started; cat", blocked(t), &trigger{link.Cut}, nil)
+		running <- c.Exec(inTime(t), "echo started; cat", blocked(t), &trigger{link.Cut}, nil)
 	}()
 	if err := <-running; !errors.Is(err, ErrDisconnected) {
 		t.Errorf("Exec: %v", err)
@@ -41,7 +41,7 @@ func TestReconnectAfterACut(t *testing.T) {
 	if e := waitForEvent(t, seen, Disconnected); !errors.Is(e.Err, ErrDisconnected) {
 		t.Errorf("event: %v", e.Err)
 	}
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil { // it waits for the connection
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil { // it waits for the connection
 		t.Fatal(err)
 	}
 	if c.Generation() != 2 {
@@ -60,7 +60,7 @@ func TestSever(t *testing.T) {
 	seen := events(&cfg)
 	c := connect(t, cfg)
 	waitForEvent(t, seen, Connected)
-	session, err := c.Open(bounded(t), "cat")
+	session, err := c.Open(inTime(t), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestSever(t *testing.T) {
 		t.Errorf("Exec: %v", err)
 	}
 	waiting := make(chan error)
-	go func() { waiting <- c.Exec(bounded(t), "touch "+made, nil, nil, nil) }()
+	go func() { waiting <- c.Exec(inTime(t), "touch "+made, nil, nil, nil) }()
 	c.Close()
 	if err := <-waiting; !errors.Is(err, ErrClosed) {
 		t.Errorf("Exec until Close: %v", err)
@@ -95,7 +95,7 @@ func TestSever(t *testing.T) {
 
 	early := New(cfg) // severed before its first connection
 	early.Sever()
-	go func() { waiting <- early.Connect(bounded(t)) }()
+	go func() { waiting <- early.Connect(inTime(t)) }()
 	select {
 	case err := <-waiting:
 		t.Errorf("Connect: %v", err)
@@ -120,7 +120,7 @@ func TestCutWhileOutputFlows(t *testing.T) {
 	c := connect(t, configFor(t, s, link.Addr))
 	link.CutAfter(10 << 20)
 	var out bytes.Buffer
-	err := c.Exec(bounded(t), "head -c 50000000 /dev/zero", nil, &out, nil)
+	err := c.Exec(inTime(t), "head -c 50000000 /dev/zero", nil, &out, nil)
 	if !errors.Is(err, ErrDisconnected) || out.Len() == 0 || out.Len() >= 50000000 {
 		t.Fatalf("got %v after %d bytes", err, out.Len())
 	}
@@ -134,7 +134,7 @@ func TestCutAfterTheExitStatus(t *testing.T) {
 	c := connect(t, configFor(t, s, link.Addr))
 	const command = `p=$$; { while kill -0 $p 2>/dev/null; do sleep 0.1; done; while echo late; do sleep 0.1; done; } & exit 0`
 	lines := 0
-	err := c.Exec(bounded(t), command, nil, &trigger{func() {
+	err := c.Exec(inTime(t), command, nil, &trigger{func() {
 		if lines++; lines == 5 {
 			link.Cut()
 		}
@@ -148,12 +148,12 @@ func TestExecCancelledInABlackhole(t *testing.T) {
 	s := opensshtest.Start(t)
 	link := opensshtest.Proxy(t, s.Addr)
 	c := connect(t, configFor(t, s, link.Addr)) // its keepalive takes a minute
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(inTime(t))
 	out := &trigger{func() { link.Blackhole(true); cancel() }}
 	if err := c.Exec(ctx, "echo started; cat", blocked(t), out, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("running: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(bounded(t), 50*time.Millisecond)
+	ctx, cancel = context.WithTimeout(inTime(t), 50*time.Millisecond)
 	defer cancel()
 	if err := c.Exec(ctx, "true", nil, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("starting: %v", err)
@@ -168,10 +168,10 @@ func TestReconnectAfterServerRestart(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	s.Restart() // as after an upgrade: existing connections stay
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil || c.Generation() != 1 {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil || c.Generation() != 1 {
 		t.Fatalf("%v, generation %d", err, c.Generation())
 	}
-	session, err := c.Open(bounded(t), "cat")
+	session, err := c.Open(inTime(t), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestReconnectAfterServerRestart(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 	waiting := make(chan error, 1)
-	go func() { waiting <- c.Exec(bounded(t), "true", nil, nil, nil) }()
+	go func() { waiting <- c.Exec(inTime(t), "true", nil, nil, nil) }()
 	s.Resume()
 	if err := <-waiting; err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestHostKeyChangedOnReconnect(t *testing.T) {
 	if e := waitForEvent(t, seen, Ended); !errors.Is(e.Err, ErrHostKey) {
 		t.Errorf("event: %v", e.Err)
 	}
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); !errors.Is(err, ErrHostKey) {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); !errors.Is(err, ErrHostKey) {
 		t.Errorf("Exec: %v", err)
 	}
 	for _, f := range []string{old, Fingerprint(s.HostKey)} {
@@ -236,11 +236,11 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	c := connect(t, configFor(t, s, s.Addr))
 	var wg sync.WaitGroup
 	out := &trigger{func() { wg.Go(func() { c.Close() }) }}
-	if err := c.Exec(bounded(t), "echo started; cat", blocked(t), out, nil); !errors.Is(err, ErrDisconnected) || !errors.Is(err, ErrClosed) {
+	if err := c.Exec(inTime(t), "echo started; cat", blocked(t), out, nil); !errors.Is(err, ErrDisconnected) || !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 	wg.Wait()
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); !errors.Is(err, ErrClosed) {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	select {

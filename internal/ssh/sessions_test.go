@@ -21,7 +21,7 @@ func TestManyExecsAtOnce(t *testing.T) {
 	for i := range 40 {
 		wg.Go(func() {
 			var out bytes.Buffer
-			if err := c.Exec(bounded(t), fmt.Sprintf("echo %d", i), nil, &out, nil); err != nil {
+			if err := c.Exec(inTime(t), fmt.Sprintf("echo %d", i), nil, &out, nil); err != nil {
 				t.Error(err)
 			} else if got := strings.TrimSpace(out.String()); got != fmt.Sprint(i) {
 				t.Errorf("got %s, want %d", got, i)
@@ -51,7 +51,7 @@ func TestLongSessions(t *testing.T) {
 			for i := range sessions {
 				wg.Go(func() {
 					var err error
-					if sessions[i], err = c.Open(bounded(t), "cat"); err != nil {
+					if sessions[i], err = c.Open(inTime(t), "cat"); err != nil {
 						t.Error(err)
 					}
 				})
@@ -72,7 +72,7 @@ func TestLongSessions(t *testing.T) {
 				}
 			}
 			// Exec gets a session beside them.
-			if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+			if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil {
 				t.Error(err)
 			}
 			for _, session := range sessions {
@@ -90,11 +90,11 @@ func TestLongSessions(t *testing.T) {
 				if left == 0 {
 					break
 				}
-				if err := c.waitFor(bounded(t), changed); err != nil {
+				if err := c.waitFor(inTime(t), changed); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+			if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil {
 				t.Error(err)
 			}
 			if c.Generation() != 1 {
@@ -110,7 +110,7 @@ func TestExecsOnAServerWithFewSessions(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+			if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -140,7 +140,7 @@ func TestRefusalAfterTheLastSession(t *testing.T) {
 func TestServerWithoutSessions(t *testing.T) {
 	s := opensshtest.Start(t, opensshtest.Config("MaxSessions 0"))
 	c := connect(t, configFor(t, s, s.Addr))
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "MaxSessions") {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "MaxSessions") {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestFurtherConnectionsAreCutToo(t *testing.T) {
 	c := connect(t, configFor(t, s, link.Addr))
 	var sessions []*Session
 	for range 3 {
-		session, err := c.Open(bounded(t), "cat")
+		session, err := c.Open(inTime(t), "cat")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestFurtherConnectionsAreCutToo(t *testing.T) {
 			t.Errorf("session %d: %v", i, err)
 		}
 	}
-	if err := c.Exec(bounded(t), "true", nil, nil, nil); err != nil {
+	if err := c.Exec(inTime(t), "true", nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/sshd"
 	"github.com/gputrain/gputrain/internal/test/bubble"
@@ -52,18 +53,18 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	run := func(_ context.Context, p sshd.Program) int {
 		for b := make([]byte, 32<<10); ; {
 			n, err := p.Stdout.Write(b)
-			if said += n; err != nil || said > 64*MaxAnswer {
+			if said += n; err != nil || said > 64*bounded.Usual {
 				return 0
 			}
 		}
 	}
 	served(t, run, func(t *testing.T, c *Client) {
-		var out Answer
-		if err := c.Exec(t.Context(), "endless", nil, &out, nil); !errors.Is(err, ErrAnswer) || len(out.String()) > MaxAnswer {
+		var out bounded.Buffer
+		if err := c.Exec(t.Context(), "endless", nil, &out, nil); !errors.Is(err, bounded.ErrTooLong) || len(out.String()) > bounded.Usual {
 			t.Errorf("%d bytes are kept, %v", len(out.String()), err)
 		}
 	})
-	if said > 8*MaxAnswer {
+	if said > 8*bounded.Usual {
 		t.Errorf("the command could print %d bytes", said)
 	}
 }

@@ -26,7 +26,7 @@ func TestNoSessionIsOpenedOnceReadingHasFailed(t *testing.T) {
 		return conn, err
 	}
 	c := connect(t, cfg)
-	session, err := c.Open(bounded(t), "cat")
+	session, err := c.Open(inTime(t), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func TestNoSessionIsOpenedOnceReadingHasFailed(t *testing.T) {
 		if err == nil {
 			t.Error("a session was opened")
 		}
-	case <-bounded(t).Done():
+	case <-inTime(t).Done():
 		t.Fatal("a session waits for its answer")
 	}
 	session.Wait()
-	if again, err := c.Open(bounded(t), "cat"); err != nil {
+	if again, err := c.Open(inTime(t), "cat"); err != nil {
 		t.Error(err)
 	} else {
 		again.Close()

@@ -89,7 +89,7 @@ func TestDial(t *testing.T) {
 			s := opensshtest.Start(t, opts...)
 			c := connect(t, configFor(t, s, s.Addr))
 
-			to, err := c.Dial(bounded(t), "127.0.0.1", answerer(t, afterAll))
+			to, err := c.Dial(inTime(t), "127.0.0.1", answerer(t, afterAll))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,11 +106,11 @@ func TestDial(t *testing.T) {
 			to.Close()
 			<-to.Ended()
 
-			_, err = c.Dial(bounded(t), "127.0.0.1", ports.Dead(t).Port)
+			_, err = c.Dial(inTime(t), "127.0.0.1", ports.Dead(t).Port)
 			if !errors.Is(err, ErrRefused) || !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("at a port where nothing listens: %v", err)
 			}
-			_, err = c.Dial(bounded(t), "no-such-host.invalid", 80)
+			_, err = c.Dial(inTime(t), "no-such-host.invalid", 80)
 			if !errors.Is(err, ErrRefused) || errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("at an unknown host: %v", err)
 			}
@@ -123,7 +123,7 @@ func TestDialRelayEnds(t *testing.T) {
 	s := opensshtest.Start(t, opensshtest.Config("AllowTcpForwarding no"))
 	c := connect(t, configFor(t, s, s.Addr))
 	over := make(chan struct{})
-	to, err := c.Dial(bounded(t), "127.0.0.1", answerer(t, func(nc *net.TCPConn) {
+	to, err := c.Dial(inTime(t), "127.0.0.1", answerer(t, func(nc *net.TCPConn) {
 		io.ReadAll(nc)
 		close(over)
 	}))
@@ -137,7 +137,7 @@ func TestDialRelayEnds(t *testing.T) {
 func TestDialWithoutRelay(t *testing.T) {
 	s := opensshtest.Start(t, only(t))
 	c := connect(t, configFor(t, s, s.Addr))
-	if _, err := c.Dial(bounded(t), "127.0.0.1", ports.Dead(t).Port); !errors.Is(err, ErrNoForwarding) {
+	if _, err := c.Dial(inTime(t), "127.0.0.1", ports.Dead(t).Port); !errors.Is(err, ErrNoForwarding) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -153,7 +153,7 @@ func TestDialOverCuts(t *testing.T) {
 				nc.Write([]byte("half"))
 				io.ReadAll(nc)
 			})
-			to, err := c.Dial(bounded(t), "127.0.0.1", port)
+			to, err := c.Dial(inTime(t), "127.0.0.1", port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,13 +169,13 @@ func TestDialOverCuts(t *testing.T) {
 			wait(t, to.Ended())
 			to.Close()
 
-			ctx, cancel := context.WithCancel(bounded(t))
+			ctx, cancel := context.WithCancel(inTime(t))
 			cancel()
 			if _, err := c.Dial(ctx, "127.0.0.1", port); !errors.Is(err, context.Canceled) {
 				t.Errorf("while the connection is down, with a context that has ended: %v", err)
 			}
 			link.Refuse(false)
-			to, err = c.Dial(bounded(t), "127.0.0.1", port)
+			to, err = c.Dial(inTime(t), "127.0.0.1", port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +191,7 @@ func wait(t testing.TB, over <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-over:
-	case <-bounded(t).Done():
+	case <-inTime(t).Done():
 		t.Fatal("it did not end")
 	}
 }
@@ -200,7 +200,7 @@ func TestConnDeadlines(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
 	told := make(chan string)
-	to, err := c.Dial(bounded(t), "127.0.0.1", answerer(t, func(nc *net.TCPConn) {
+	to, err := c.Dial(inTime(t), "127.0.0.1", answerer(t, func(nc *net.TCPConn) {
 		for text := range told { // it reads nothing
 			nc.Write([]byte(text))
 		}
@@ -301,7 +301,7 @@ func TestConnWritesOnce(t *testing.T) {
 func TestOpenTerminal(t *testing.T) {
 	s := opensshtest.Start(t)
 	c := connect(t, configFor(t, s, s.Addr))
-	session, err := c.OpenTerminal(bounded(t), `stty size; echo "$TERM"; trap 'stty size; exit 7' WINCH; echo ready; while :; do sleep 0.01; done`, Terminal{Type: "vt220", Columns: 91, Rows: 37})
+	session, err := c.OpenTerminal(inTime(t), `stty size; echo "$TERM"; trap 'stty size; exit 7' WINCH; echo ready; while :; do sleep 0.01; done`, Terminal{Type: "vt220", Columns: 91, Rows: 37})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,10 +329,10 @@ func TestOpenTerminal(t *testing.T) {
 
 	none := opensshtest.Start(t, opensshtest.Config("PermitTTY no"))
 	c = connect(t, configFor(t, none, none.Addr))
-	if _, err := c.OpenTerminal(bounded(t), "true", Terminal{}); !errors.Is(err, ErrNoTerminal) {
+	if _, err := c.OpenTerminal(inTime(t), "true", Terminal{}); !errors.Is(err, ErrNoTerminal) {
 		t.Errorf("a server without terminals: %v", err)
 	}
-	if err := c.Exec(bounded(t), "exit "+strconv.Itoa(0), nil, nil, nil); err != nil {
+	if err := c.Exec(inTime(t), "exit "+strconv.Itoa(0), nil, nil, nil); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gputrain/gputrain/internal/private"
 )
 
 // A client has loginGrace to log in, as with OpenSSH.
@@ -155,9 +157,13 @@ func authorize(keys []xssh.PublicKey) func(xssh.ConnMetadata, xssh.PublicKey) (*
 	}
 }
 
+// maxAuthorized bounds a file of authorized keys, in bytes.
+const maxAuthorized = 1 << 20
+
 // installed returns the keys in a home directory's authorized_keys.
 func installed(home string) (keys []xssh.PublicKey) {
-	text, _ := os.ReadFile(filepath.Join(home, ".ssh", "authorized_keys")) // there may be none
+	// There may be none. Tasks can put anything there.
+	text, _ := private.ReadFile(filepath.Join(home, ".ssh", "authorized_keys"), maxAuthorized)
 	for len(text) > 0 {
 		key, _, _, rest, err := xssh.ParseAuthorizedKey(text)
 		if err != nil {

@@ -1,13 +1,14 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/bounded"
 )
 
 // A Host is a sample of a machine. Its fields are those of gputrain.HostSample, which documents them.
@@ -55,8 +56,8 @@ func (last counters) look(ctx context.Context, on HostCommands, up func() bool, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	var out bytes.Buffer
-	if on.Exec(ctx, hostScript, nil, &limitedBuffer{&out}, io.Discard) != nil {
+	out := bounded.Buffer{Most: 64 << 10, First: true} // more than an honest machine prints
+	if on.Exec(ctx, hostScript, nil, &out, io.Discard) != nil {
 		return last
 	}
 	now, ok := parseHost(out.String())
@@ -67,16 +68,6 @@ func (last counters) look(ctx context.Context, on HostCommands, up func() bool, 
 		told(h)
 	}
 	return now
-}
-
-// A limitedBuffer takes as much as an honest machine prints.
-type limitedBuffer struct{ to *bytes.Buffer }
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if b.to.Len()+len(p) <= 64<<10 {
-		b.to.Write(p)
-	}
-	return len(p), nil
 }
 
 // counters are what a machine has counted.

@@ -1,7 +1,6 @@
 package training
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/gang"
+	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -27,16 +28,16 @@ type repeated struct{ Node }
 // ExecMoving runs a command without stdin.
 func (r repeated) ExecMoving(ctx context.Context, command string, _ io.Reader, stdout, stderr io.Writer) error {
 	for {
-		var out, complaint bytes.Buffer
+		out, complaint := bounded.Buffer{Most: launcher.MaxSockets}, bounded.Buffer{}
 		err := r.Commands().ExecMoving(ctx, command, nil, &out, &complaint)
 		if errors.Is(err, ssh.ErrDisconnected) && ctx.Err() == nil && !r.IsOver() {
 			continue // it waits until the connection is back
 		}
 		if stdout != nil {
-			_, _ = out.WriteTo(stdout)
+			_, _ = io.WriteString(stdout, out.String())
 		}
 		if stderr != nil {
-			_, _ = complaint.WriteTo(stderr)
+			_, _ = io.WriteString(stderr, complaint.String())
 		}
 		return err
 	}
@@ -47,9 +48,9 @@ func shell(ctx context.Context, n Node, text string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.Context(), func() { cancel(context.Cause(n.Context())) })()
-	var out, complaint bytes.Buffer
+	var out, complaint bounded.Buffer
 	if err := (repeated{n}).ExecMoving(ctx, text, nil, &out, &complaint); err != nil {
-		return out.String(), fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()+out.String()))
+		return out.String(), fmt.Errorf("%w: %.2000s", err, strings.TrimSpace(complaint.String()+out.String()))
 	}
 	return out.String(), nil
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/internal/retry"
 )
@@ -52,7 +52,7 @@ func (c *iamClient) try(ctx context.Context, action, form string, out any) error
 		return failed
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err := bounded.ReadAll(resp.Body, maxAnswer)
 	if failed.Status, failed.Err = resp.StatusCode, err; err != nil {
 		return failed
 	}

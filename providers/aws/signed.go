@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/rest"
 )
 
@@ -31,7 +31,7 @@ func signer(cfg sdk.Config, service, region string) func(req *http.Request, hide
 			if err != nil {
 				return err
 			}
-			if body, err = io.ReadAll(r); err != nil {
+			if body, err = bounded.ReadAll(r, maxAnswer); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,7 @@
 package container
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/childenv"
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -92,19 +94,23 @@ func dialectOf(version string) (dialect, error) {
 	return 0, fmt.Errorf("%w: the engine is none of docker, podman, nerdctl and container: %.80q", driver.ErrUnsupported, line)
 }
 
+// maxAnswer bounds what an engine's command prints, in bytes.
+const maxAnswer = 64 << 20
+
 // run runs one command and returns its output. A failure is a [*commandError], or the context's
 // error if the context has ended.
 func (e *engine) run(ctx context.Context, args ...string) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
+	stdout := bounded.Buffer{Most: maxAnswer}
+	var stderr output.Tail
 	cmd := e.command(ctx, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s %s: %w", e.dialect, verb(args), context.Cause(ctx))
 		}
-		return stdout.Bytes(), &commandError{command: e.dialect.String() + " " + verb(args), stderr: tail(stderr.String()), err: err}
+		return []byte(stdout.String()), &commandError{command: e.dialect.String() + " " + verb(args), stderr: tail(stderr.String()), err: cmp.Or(stdout.Err(), err)}
 	}
-	return stdout.Bytes(), nil
+	return []byte(stdout.String()), nil
 }
 
 // command prepares a command that a Ctrl-C in the terminal does not reach: the user's program

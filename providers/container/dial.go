@@ -2,7 +2,6 @@ package container
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -82,7 +82,7 @@ type tunnelConn struct {
 	cmd     *exec.Cmd
 	in, out *os.File
 	reader  *bufio.Reader
-	stderr  bytes.Buffer // read only after the command's end
+	stderr  output.Tail // read only after the command's end
 	closing sync.Once
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -65,6 +66,20 @@ func fakeEngine(t *testing.T, script string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// What an engine prints without end is kept up to a bound, of its complaints the end.
+func TestEngineWithoutEnd(t *testing.T) {
+	for name, script := range map[string]string{"stdout": "yes | head -c 300M\nexit 1", "stderr": "yes | head -c 300M >&2\necho last >&2\nexit 1"} {
+		e := &engine{path: fakeEngine(t, script)}
+		out, err := e.run(t.Context(), "ps")
+		if err == nil || len(out) > maxAnswer || len(err.Error()) > 8<<10 {
+			t.Errorf("%s: %d bytes, %.300v", name, len(out), err)
+		}
+		if name == "stdout" && !errors.Is(err, bounded.ErrTooLong) || name == "stderr" && !strings.HasSuffix(err.Error(), "last") {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/childenv"
 	"github.com/gputrain/gputrain/internal/machine"
 	"github.com/gputrain/gputrain/internal/retry"
@@ -70,16 +71,19 @@ func (l *gpuList) all(ctx context.Context) ([]gpu, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits")
 	cmd.Env, cmd.WaitDelay = childenv.Of(childenv.System), time.Second
-	out, err := cmd.Output()
-	if strings.Contains(string(out), noDevices) {
+	var answer bounded.Buffer
+	cmd.Stdout = &answer
+	err = cmd.Run()
+	out := answer.String()
+	if strings.Contains(out, noDevices) {
 		l.listed = true
 		return nil, nil
 	}
 	if err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		return nil, fmt.Errorf("nvidia-smi: %w %s", err, line)
+		line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		return nil, fmt.Errorf("nvidia-smi: %w %.300s", err, line)
 	}
-	gpus, err := parseGPUs(string(out))
+	gpus, err := parseGPUs(out)
 	if err != nil {
 		return nil, err
 	}
