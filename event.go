@@ -185,7 +185,7 @@ const (
 	// EventOffer is an offer that is tried for machines: "trying", then "taken" if it has had room for some, or "refused" with
 	// Err.
 	EventOffer
-	// EventProgress is how far a phase has come that can say it: four times a second at most. Of those that wait for a slow
+	// EventProgress is how far a phase has come that can say it: four times a second at most, after the first four. Of those that wait for a slow
 	// function of WithEvents, it gets the newest of each phase.
 	EventProgress
 	// EventWait says what the pool waits for, as Err: "capacity" while nodes wait for room, quota or a price, see
@@ -212,19 +212,16 @@ func (k EventKind) String() string {
 
 // These bound how many events of a kind may wait for the function of [WithEvents].
 const (
-	backlogEvents   = 100_000 // routine ones
+	backlogEvents   = 100_000 // routine ones, and as many others
 	backlogFailures = 10_000  // failures and retries of tasks
 )
 
-const (
-	eventKept output.Class = iota // never left out
-	eventRoutine
-	eventFailure
-)
+// Of eventKept there are a few of each pool, and none is left out.
+const eventKept, eventRoutine, eventFailure, eventOther output.Class = 0, 1, 2, 3
 
 // eventBacklog says which events are left out if too many wait.
 var eventBacklog = output.Backlog[Event]{
-	Most:  []int{eventKept: 0, eventRoutine: backlogEvents, eventFailure: backlogFailures},
+	Most:  []int{eventKept: 0, eventRoutine: backlogEvents, eventFailure: backlogFailures, eventOther: backlogEvents},
 	Class: (*Event).class,
 	Mark: func(first *Event) Event {
 		return Event{Seq: first.Seq, Time: first.Time, Pool: first.Pool, Kind: EventOmitted, Node: -1}
@@ -253,8 +250,10 @@ func (ev *Event) class() output.Class {
 		return eventRoutine
 	case ev.Kind == EventTask, ev.Kind == EventRetry:
 		return eventFailure
+	case ev.Kind == EventPool, ev.Kind == EventOmitted:
+		return eventKept
 	}
-	return eventKept
+	return eventOther
 }
 
 // events hands a pool's events to the user's functions and logger: to each in order, and one at a time. Emitting one never
@@ -407,15 +406,14 @@ func (ev Event) log(l *slog.Logger) {
 	add("steps", ev.Step.Of, ev.Step.Of > 0)
 	add("values", ev.Step.Values, len(ev.Step.Values) > 0)
 	add("accelerators", ev.Usage.Accelerators, len(ev.Usage.Accelerators) > 0)
-	if ev.Err != nil {
+	switch {
+	case ev.Err != nil:
 		l.Warn(ev.Kind.String(), append(attrs, "error", ev.Err.Error())...)
-		return
-	}
-	if ev.Kind == EventTransfer && ev.State != "done" || ev.Kind == EventStep || ev.Kind == EventUsage || ev.Kind == EventProgress {
+	case ev.Kind == EventTransfer && ev.State != "done", ev.Kind == EventStep, ev.Kind == EventUsage, ev.Kind == EventProgress:
 		l.Debug(ev.Kind.String(), attrs...)
-		return
+	default:
+		l.Info(ev.Kind.String(), attrs...)
 	}
-	l.Info(ev.Kind.String(), attrs...)
 }
 
 // transfer returns what is told how far a transfer is, and what is called at its end. The event describes it.

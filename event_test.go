@@ -3,6 +3,7 @@ package gputrain
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/test/bubble"
@@ -68,5 +69,18 @@ func BenchmarkEventIsPrintable(b *testing.B) {
 	ev := Event{Kind: EventTask, State: "started", Task: "t000017", Name: "trial 17", At: Node{ID: "i-0123", Name: "digits-0", Provider: "gcp", Region: "europe-west4", labels: map[string]string{"region": "europe-west4"}}}
 	for b.Loop() {
 		ev.printable()
+	}
+}
+
+// Of every kind of event, so many may wait for a slow function, and no more; but for those of a pool as a whole, which are few, and
+// the one that says how many were left out.
+func TestEveryKindOfEventHasABound(t *testing.T) {
+	for kind := EventPool; !strings.Contains(kind.String(), "("); kind++ {
+		for _, err := range []error{nil, errors.New("x")} {
+			ev := Event{Kind: kind, Err: err}
+			if most, few := eventBacklog.Most[ev.class()], kind == EventPool || kind == EventOmitted; (most == 0) != few {
+				t.Errorf("%d events of kind %v may wait, with the error %v", most, kind, err)
+			}
+		}
 	}
 }

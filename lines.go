@@ -28,7 +28,7 @@ type Line struct {
 }
 
 // WithLines calls f for each line of tasks and phases, as it comes, one at a time, beside what [WithOutput] writes. It may be
-// given several times; each f has its own pace. At most 10 000 lines wait for a slow f. Beyond that the older half is left
+// given several times; each f has its own pace. At most 10 000 lines, of 32 MiB, wait for a slow f. Beyond that the older half is left
 // out, and a Line in its place counts them.
 func WithLines(f func(Line)) Option {
 	return func(o *options) {
@@ -40,7 +40,7 @@ func WithLines(f func(Line)) Option {
 
 // lineBacklog says which lines are left out if too many wait.
 var lineBacklog = output.Backlog[Line]{
-	Most: []int{eventKept: 0, eventRoutine: 10_000},
+	Most: []int{eventKept: 0, eventRoutine: 10_000}, Bytes: 32 << 20, Size: func(l *Line) int { return len(l.Text) },
 	Class: func(l *Line) output.Class {
 		if l.mark {
 			return eventKept

@@ -83,10 +83,9 @@ func Options(all ...Option) Option {
 // f delays its later events, and Close, but nothing else. f must not close the pool, or leave it.
 //
 // At most 100 000 routine events wait for f (a task that is queued, started, done or cancelled, a
-// phase that succeeds, how far a transfer is, what the pool costs), and 10 000 failures and retries of tasks. Beyond that
-// the older half of that kind is left out, and an [EventOmitted] in its place counts them. All
-// other events, of the pool, of nodes, of preemptions and of what failed there, wait without a
-// bound.
+// phase that succeeds, how far a transfer is, what the pool costs), 10 000 failures and retries of tasks, and 100 000 others, of nodes,
+// of preemptions and of what failed there. Beyond that the older half of that kind is left out, and an [EventOmitted] in its place
+// counts them. Events of the pool as a whole, of which there are few, are never left out.
 func WithEvents(f func(Event)) Option {
 	return func(o *options) {
 		if f != nil {

@@ -37,6 +37,28 @@ func Example() {
 	// bad failed: exit bad
 }
 
+// What a recorder keeps has bounds, in memory and on disk, however much a program prints: old lines go first.
+func ExampleConfig() {
+	dir, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "run.events")
+	rec, err := observe.New(observe.Config{File: file, MemoryBytes: 1 << 20, FileBytes: 2 << 20})
+	if err != nil {
+		panic(err)
+	}
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{}, rec.Option())
+	if err != nil {
+		panic(err)
+	}
+	pool.Run(gputrain.Script("yes 'one of a million lines' | head -n 200000"))
+	pool.Close()
+	rec.Close()
+
+	info, err := os.Stat(file)
+	fmt.Println(rec.Run().Counts.Done, "done,", info.Size() <= 2<<20, err)
+	// Output: 1 done, true <nil>
+}
+
 // The file of a program that has ended, or was killed, says how far it had come.
 func ExampleRead() {
 	dir, _ := os.MkdirTemp("", "")

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,15 +21,17 @@ type log struct {
 	path string
 
 	mu    sync.Mutex
+	most  int64
 	f     *os.File
 	w     *bufio.Writer
-	enc   *json.Encoder // to w
-	timer *time.Timer   // flushes; nil if nothing waits
+	bytes [ofPools + 1]int64 // by class
+	left  int                // entries that were left out since the last shrinking
+	timer *time.Timer        // flushes; nil if nothing waits
 	err   error
 }
 
 // openLog begins a file. One that is there gets another name.
-func openLog(path string) (*log, error) {
+func openLog(path string, most int64) (*log, error) {
 	failed := func(err error) (*log, error) {
 		return nil, fmt.Errorf("observe: the file of events: %w; Config.File names another one, or none", err)
 	}
@@ -42,24 +45,51 @@ func openLog(path string) (*log, error) {
 	if err != nil {
 		return failed(err)
 	}
-	w := bufio.NewWriterSize(f, 64<<10)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return &log{path: path, f: f, w: w, enc: enc}, nil
+	return &log{path: path, most: most, f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
 // add writes an entry.
 func (l *log) add(e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var err error
 	if l.err == nil {
-		err = l.enc.Encode(e.form()) // with a newline
+		l.failed(l.write(e))
 	}
-	l.failed(err)
 	if l.timer == nil && l.err == nil {
 		l.timer = time.AfterFunc(flushPause, l.flush)
 	}
+}
+
+// write writes an entry, or leaves it out if it is too long. If the file is then too long, it becomes shorter. l.mu is held.
+func (l *log) write(e Entry) error {
+	text, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxEntry {
+		l.left++
+		return nil
+	}
+	if _, err := l.w.Write(text); err != nil {
+		return err
+	}
+	l.bytes[classOf(text)] += int64(len(text))
+	if l.size() <= l.most {
+		return nil
+	}
+	if err := l.w.Flush(); err != nil {
+		return err
+	}
+	return l.shrink()
+}
+
+// encode returns an entry as a line.
+func encode(e Entry) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(e.form())
+	return b.Bytes(), err
 }
 
 func (l *log) flush() {

@@ -85,7 +85,7 @@ func (s *state) nodeChanged(p *pool, ev *gputrain.Event) {
 	if ev.Err == nil {
 		return
 	}
-	n.Err = ev.Err.Error()
+	n.Err = textOf(ev.Err)
 	if ev.State != launching { // a refused offer is not the node's failure
 		s.fail(p, ev, "node")
 	}
@@ -128,7 +128,7 @@ func (s *state) phaseChanged(p *pool, ev *gputrain.Event) {
 		}
 	}
 	if ev.Err != nil {
-		phase.Err = ev.Err.Error()
+		phase.Err = textOf(ev.Err)
 		s.fail(p, ev, "phase")
 	}
 }
@@ -141,7 +141,7 @@ func (s *state) used(p *pool, ev *gputrain.Event) {
 			kind = "trouble"
 		}
 		if n != nil {
-			n.Err = ev.Err.Error()
+			n.Err = textOf(ev.Err)
 		}
 		s.fail(p, ev, kind)
 		return

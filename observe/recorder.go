@@ -25,7 +25,19 @@ type Config struct {
 	Tasks int
 	// Lines is how many of the last lines of each task and phase are kept in Run. Zero means 200.
 	Lines int
+	// MemoryBytes bounds the lines that Run has, and FileBytes the File: beyond it, half of it goes. Old lines go first; in the file,
+	// then samples, steps and how far something is; and then other old entries, but those about the pool as a whole. Run.Omitted
+	// counts what was left out. What Events reads again from memory has MemoryBytes as well. Zero means 64 MiB of memory, and 512 MiB
+	// of a file; 1 MiB is the least.
+	MemoryBytes, FileBytes int64
 }
+
+// What Config means by zero, and the least that it can say, in bytes.
+const (
+	usualMemory = 64 << 20
+	usualFile   = 512 << 20
+	leastBytes  = 1 << 20
+)
 
 // An Entry is one thing that a Recorder has recorded: an event, or a line.
 type Entry struct {
@@ -47,7 +59,7 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	state  *state
-	recent []Entry       // the newest, without gaps
+	recent recent
 	came   chan struct{} // closed, and replaced, when an entry has come; nil without a waiter
 	closed bool
 }
@@ -57,12 +69,19 @@ func New(c Config) (*Recorder, error) {
 	if c.Lines < 0 || c.Tasks < 0 || c.Usage < 0 || c.Usage > 0 && c.Usage < time.Second {
 		return nil, fmt.Errorf("observe: Lines is %d, Tasks %d and Usage %v: none is negative, and Usage is zero or a second at least", c.Lines, c.Tasks, c.Usage)
 	}
-	r := &Recorder{usage: c.Usage, tasks: cmp.Or(c.Tasks, 100), state: newState(c.Lines)}
+	for _, bytes := range []int64{c.MemoryBytes, c.FileBytes} {
+		if bytes != 0 && bytes < leastBytes {
+			return nil, fmt.Errorf("observe: MemoryBytes is %d and FileBytes %d: each is zero, or %d at least", c.MemoryBytes, c.FileBytes, leastBytes)
+		}
+	}
+	memory := cmp.Or(c.MemoryBytes, usualMemory)
+	r := &Recorder{usage: c.Usage, tasks: cmp.Or(c.Tasks, 100), state: newState(c.Lines), recent: recent{most: memory}}
+	r.state.mostBytes = memory
 	if c.File == "" {
 		return r, nil
 	}
 	var err error
-	r.file, err = openLog(c.File)
+	r.file, err = openLog(c.File, cmp.Or(c.FileBytes, usualFile))
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +106,7 @@ func (r *Recorder) add(e Entry) {
 	}
 	e.Seq = r.state.seq + 1
 	r.state.take(e)
-	r.recent = append(r.recent, e)
-	if len(r.recent) >= 2*keptEntries {
-		r.recent = append(r.recent[:0:0], r.recent[len(r.recent)-keptEntries:]...)
-	}
+	r.recent.add(e)
 	if r.file != nil {
 		r.file.add(e)
 	}
@@ -108,8 +124,8 @@ func (r *Recorder) Run() Run {
 }
 
 // Events returns the entries after a number, as far as they are kept, and then those that come, until ctx ends or the recorder is
-// closed and all were returned. Zero is from the beginning. With Config.File all are kept, and without it the last 20 000: a
-// consumer that falls behind further misses some, which it sees by their numbers.
+// closed and all were returned. Zero is from the beginning. Config.File has those that Config.FileBytes has room for, and memory the
+// last 20 000, within Config.MemoryBytes: a consumer that falls behind further misses some, which it sees by their numbers.
 func (r *Recorder) Events(ctx context.Context, after int64) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		next := max(after, 0) + 1
@@ -149,11 +165,12 @@ func (r *Recorder) since(next int64) (batch []Entry, first int64, came chan stru
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = r.state.seq + 1
-	if len(r.recent) > 0 {
-		first = r.recent[0].Seq
+	all := r.recent.entries
+	if len(all) > 0 {
+		first = all[0].Seq
 	}
-	if at := int(max(next-first, 0)); at < len(r.recent) {
-		batch = r.recent[at:min(at+most, len(r.recent))]
+	if at := int(max(next-first, 0)); at < len(all) {
+		batch = all[at:min(at+most, len(all))]
 		return batch[:len(batch):len(batch)], first, nil
 	}
 	if r.closed {

@@ -38,6 +38,8 @@ type state struct {
 	offers    kept[*Offer]
 	groups    []*Group
 	omitted   int
+
+	mostBytes, bytes int64 // of lines: see forget
 }
 
 // A pool is a Pool and what belongs to it.
@@ -91,7 +93,7 @@ func (k *kept[T]) add(v T, most int, mayGo func(T) bool) {
 }
 
 func newState(lines int) *state {
-	return &state{lines: cmp.Or(lines, 200), byID: map[string]*pool{}}
+	return &state{lines: cmp.Or(lines, 200), mostBytes: usualMemory, byID: map[string]*pool{}}
 }
 
 // take takes an entry.
@@ -177,7 +179,7 @@ func (s *state) event(ev *gputrain.Event) {
 			p.Waiting = fmt.Sprintf("node %d", ev.Node)
 		}
 		if ev.Err != nil {
-			p.Waiting += ": " + ev.Err.Error()
+			p.Waiting += ": " + textOf(ev.Err)
 		}
 	case gputrain.EventTraining:
 		s.trainingChanged(p, ev)
@@ -206,7 +208,7 @@ func (s *state) poolChanged(p *pool, ev *gputrain.Event) {
 		}
 	}
 	if ev.Err != nil {
-		p.Err = ev.Err.Error()
+		p.Err = textOf(ev.Err)
 		s.fail(p, ev, "pool")
 	}
 }
@@ -260,7 +262,7 @@ func (s *state) offered(p *pool, ev *gputrain.Event) {
 		t.State = ev.State
 	}
 	if ev.Err != nil {
-		t.Err = ev.Err.Error()
+		t.Err = textOf(ev.Err)
 	}
 }
 
@@ -274,6 +276,7 @@ func (s *state) fail(p *pool, ev *gputrain.Event, kind string) {
 		f.Node = n.Key
 	}
 	f.Tail, f.Stack = detailsOf(ev.Err)
+	f.Tail, f.Stack = cut(f.Tail), cut(f.Stack)
 	if ev.Ended != nil {
 		f.Cause = ev.Ended.Cause.String()
 	}
@@ -284,7 +287,7 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return cut(err.Error())
 }
 
 // group returns the group of a task's name.
@@ -319,6 +322,8 @@ func (s *state) line(l *gputrain.Line) {
 	if p == nil || l.Omitted > 0 {
 		return
 	}
+	defer s.forget()
+	s.bytes += lineCost + int64(len(l.Text))
 	if t := p.tasks[l.Task]; t != nil && l.Task != "" {
 		t.Lines = s.lastOf(t.Lines, l)
 		return

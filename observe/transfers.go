@@ -31,7 +31,7 @@ func (s *state) transferred(p *pool, ev *gputrain.Event) {
 		delete(p.moving, key)
 	}
 	if ev.Err != nil {
-		t.Err = ev.Err.Error()
+		t.Err = textOf(ev.Err)
 		s.fail(p, ev, "transfer")
 	}
 }

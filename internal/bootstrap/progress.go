@@ -16,8 +16,12 @@ type Progress struct {
 	Unit        string
 }
 
-// progressPause is the least time between two reports of the same thing, except for its end.
-const progressPause = 250 * time.Millisecond
+const (
+	// progressPause is the least time between two reports of the same thing, except for its end.
+	progressPause = 250 * time.Millisecond
+	// progressBurst reports may come at once. After that there is one each progressPause, whatever the node says.
+	progressBurst = 4
+)
 
 // Watch returns a writer that reads what package managers and container engines print, and calls told with how far they have
 // come: once a line says how many there will be. told is called by one goroutine at a time.
@@ -31,6 +35,7 @@ type watched struct {
 	line   []byte
 	found  Progress  // the newest
 	at     time.Time // of the last report
+	paid   time.Time // until when the reports so far take, at one each progressPause
 	layers map[string]bool
 	all    struct{ install, fetch int64 }
 }
@@ -115,15 +120,23 @@ func (w *watched) doneOf(what string) int64 {
 	return w.found.Done
 }
 
-// tell reports a progress, unless another one of the same thing was reported just before and this is not its end.
+// tell reports a progress, unless another one of the same thing was reported just before and this is not its end, or many were
+// reported.
 func (w *watched) tell(p Progress) {
 	if p == w.found {
 		return
 	}
 	other := p.What != w.found.What
 	w.found = p
-	if now := time.Now(); other || p.Done == p.Total || now.Sub(w.at) >= progressPause {
-		w.at = now
+	now := time.Now()
+	if w.paid.Before(now) {
+		w.paid = now
+	}
+	if w.paid.Sub(now) > (progressBurst-1)*progressPause {
+		return
+	}
+	if other || p.Done == p.Total || now.Sub(w.at) >= progressPause {
+		w.at, w.paid = now, w.paid.Add(progressPause)
 		w.told(p)
 	}
 }

@@ -41,6 +41,32 @@ func TestProgressOfPackageManagers(t *testing.T) {
 	}
 }
 
+// However a node changes what it says, progress is paced by time alone.
+func TestProgressIsPacedByTime(t *testing.T) {
+	for name, line := range map[string]func(i int) string{
+		"ends": func(i int) string { return fmt.Sprintf("(%d/%d) Installing x\n", i+1, i+1) },
+		"others": func(i int) string {
+			return []string{"Resolved 7 packages in 1ms\n", "Installed 8 packages in 1ms\n"}[i%2]
+		},
+		"layers":    func(i int) string { return fmt.Sprintf("%012x: Already exists\n", i) },
+		"many more": func(i int) string { return fmt.Sprintf("%d upgraded, 0 newly installed\n", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := 0
+				w := Watch(func(Progress) { told++ })
+				for i := range 10_000 {
+					io.WriteString(w, line(i))
+					time.Sleep(time.Millisecond)
+				}
+				if told > 10*4+progressBurst {
+					t.Errorf("%d reports in ten seconds", told)
+				}
+			})
+		})
+	}
+}
+
 // Progress that comes fast is reported four times a second, and its end always.
 func TestProgressIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

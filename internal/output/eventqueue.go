@@ -7,6 +7,9 @@ type Class int
 type Backlog[E any] struct {
 	// Most has for each class how many of its events may wait. Zero means no bound.
 	Most []int
+	// Bytes bounds what all events that wait have, by Size, but for marks. Zero means no bound, and needs no Size.
+	Bytes int
+	Size  func(*E) int
 	// Class returns the class of an event.
 	Class func(*E) Class
 	// Mark returns an event that stands for omitted ones, of which the first is given. Its class must have no bound.
@@ -26,6 +29,7 @@ type eventQueue[E any] struct {
 	head    int            // events before it are gone
 	counts  []int          // by class
 	items   map[string]int // how many events of an item wait
+	bytes   int
 }
 
 func newEventQueue[E any](b Backlog[E]) *eventQueue[E] {
@@ -39,7 +43,11 @@ func (q *eventQueue[E]) push(ev E) {
 	}
 	class := q.backlog.Class(&q.events[len(q.events)-1])
 	q.counts[class]++
+	q.bytes += q.size(&ev)
 	if most := q.backlog.Most[class]; most > 0 && q.counts[class] > most {
+		q.omit(class, q.counts[class]/2)
+	}
+	for q.bytes > q.backlog.Bytes && q.backlog.Bytes > 0 && q.backlog.Most[class] > 0 && q.counts[class] > 1 {
 		q.omit(class, q.counts[class]/2)
 	}
 }
@@ -62,6 +70,13 @@ func (q *eventQueue[E]) item(ev *E) string {
 	return q.backlog.Item(ev)
 }
 
+func (q *eventQueue[E]) size(ev *E) int {
+	if q.backlog.Bytes == 0 || q.backlog.Omitted(ev) != nil {
+		return 0
+	}
+	return q.backlog.Size(ev)
+}
+
 // leaves notes that an event waits no longer, and returns how many of its item still do.
 func (q *eventQueue[E]) leaves(ev *E) int {
 	item := q.item(ev)
@@ -77,6 +92,7 @@ func (q *eventQueue[E]) leaves(ev *E) int {
 // next takes the first event.
 func (q *eventQueue[E]) next() (ev E) {
 	q.counts[q.backlog.Class(&q.events[q.head])]--
+	q.bytes -= q.size(&q.events[q.head])
 	ev, q.events[q.head] = q.events[q.head], ev
 	if q.head++; q.head > 1024 && q.head > len(q.events)/2 { // frees the memory of delivered events
 		q.events = append(q.events[:0:0], q.events[q.head:]...)
@@ -108,6 +124,7 @@ func (q *eventQueue[E]) omit(class Class, n int) {
 		case n > 0 && c == class:
 			n--
 			q.counts[c]--
+			q.bytes -= q.size(ev)
 			q.leaves(ev)
 			mark(ev, 1)
 		default:

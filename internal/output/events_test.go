@@ -126,3 +126,30 @@ func TestEventsOfOneItem(t *testing.T) {
 		t.Errorf("beyond the bound %v, and %v is counted", got, q.items)
 	}
 }
+
+// Events that wait have a bound of bytes, too: the older half is left out, and counted.
+func TestEventsHaveABoundOfBytes(t *testing.T) {
+	b := happenings(0, 1000)
+	b.Bytes, b.Size = 100, func(h *happening) int { return h.n }
+	q := newEventQueue(b)
+	for range 500 {
+		q.push(happening{class: 1, n: 30})
+		if waiting := q.counts[1]; waiting*30 > b.Bytes || q.bytes != waiting*30 {
+			t.Fatalf("%d events of 30 bytes wait, and %d bytes are counted", waiting, q.bytes)
+		}
+	}
+	q.push(happening{class: 1, n: 1 << 20}) // one alone waits
+	omitted, delivered := 0, 0
+	for {
+		h, ok := q.pop()
+		if !ok {
+			break
+		}
+		if omitted += h.omitted; !h.mark {
+			delivered++
+		}
+	}
+	if omitted+delivered != 501 || delivered != 1 || q.bytes != 0 {
+		t.Errorf("%d delivered, %d left out, %d bytes wait", delivered, omitted, q.bytes)
+	}
+}

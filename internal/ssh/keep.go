@@ -5,9 +5,19 @@ import (
 	"time"
 )
 
+const (
+	// A connection that was lost within shortLife was a short one. Before the next one after freeLives such in a row there is a pause,
+	// which grows up to longestRest: how often a server is logged in to, and its node told lost and back, is not its choice.
+	shortLife   = 30 * time.Second
+	freeLives   = 4
+	longestRest = 20 * time.Second
+)
+
 // keep reconnects whenever the connection is lost.
 func (c *Client) keep(l *link) {
-	for {
+	rests := backoff{next: time.Second, most: longestRest}
+	for short := 0; ; {
+		began := time.Now()
 		l.keepAlive(c.cfg.KeepaliveInterval, c.cfg.KeepaliveMisses, func() bool { return false })
 		<-l.dead
 		l.wait()
@@ -24,6 +34,12 @@ func (c *Client) keep(l *link) {
 			return
 		}
 
+		if short++; time.Since(began) >= shortLife {
+			short, rests.next = 0, time.Second
+		}
+		if short > freeLives && !rests.pause(c.life) {
+			return
+		}
 		next, err := c.dial(c.life, c.cfg.ReauthPatience, c.retrying)
 		if err != nil {
 			if c.life.Err() == nil {

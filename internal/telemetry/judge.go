@@ -51,18 +51,19 @@ func newJudge(only []string) *judge {
 	return &judge{only: only, devices: map[string]*device{}, faults: map[faultKey]*repeated{}, early: map[string]remap{}}
 }
 
-// samples returns the samples that count, and the faults that show in them.
+// samples returns the samples that count, and the faults that show in them. A node has maxDevices devices at most, whatever it
+// names them from sample to sample.
 func (j *judge) samples(all []Sample) (counted []Sample, faults []Fault) {
-	counted = Only(all, j.only)
 	seen := map[string]bool{}
-	for _, s := range counted {
+	for _, s := range Only(all, j.only) {
 		name := s.Device()
+		if j.devices[name] == nil && len(j.devices) >= maxDevices {
+			continue
+		}
+		counted = append(counted, s)
 		seen[name] = true
 		d := j.devices[name]
 		if d == nil {
-			if len(j.devices) >= maxDevices {
-				continue
-			}
 			j.devices[name] = &device{last: s}
 			if f := j.remap(j.early[name]); f != nil {
 				faults = append(faults, *f)

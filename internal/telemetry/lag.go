@@ -29,6 +29,7 @@ type Lag struct {
 type Lags struct {
 	mu    sync.Mutex
 	since map[lagging]time.Time // when a device became slow; zero once it was reported
+	told  hourly
 }
 
 type lagging struct {
@@ -65,7 +66,9 @@ func (l *Lags) Look(now time.Time, nodes map[int][]Sample) (lags []Lag) {
 			case !was:
 				since = now
 			case !since.IsZero() && now.Sub(since) >= slowPatience:
-				lags = append(lags, Lag{node, s.Device(), text})
+				if l.told.may(now, quota{key, hourlyLags}, quota{node, nodeLags}) {
+					lags = append(lags, Lag{node, s.Device(), text})
+				}
 				since = time.Time{}
 			}
 			slow[key] = since

@@ -22,8 +22,9 @@ type Monitor struct {
 	samples   []Sample
 	sampled   time.Time
 	active    time.Time // when a device was busy last
-	told      bool      // every device of the last sample tells how busy it is
+	tells     bool      // every device of the last sample tells how busy it is
 	faults    []seenFault
+	told      hourly // a severer fault is told even if there were many slighter ones
 	observers []*observer
 }
 
@@ -54,8 +55,12 @@ func (m *Monitor) Observe(f func(Report)) (stop func()) {
 
 func (m *Monitor) report(r Report) {
 	m.mu.Lock()
-	m.note(r, time.Now())
+	now := time.Now()
+	m.note(r, now)
 	observers := m.observers
+	if r.Fault != nil && !m.told.may(now, quota{[2]any{r.Fault.Device, r.Fault.Severity}, hourlyFaults}, quota{r.Fault.Severity, nodeFaults}) {
+		observers = nil
+	}
 	m.mu.Unlock()
 	for _, o := range observers {
 		o.report(r)
@@ -68,13 +73,13 @@ func (m *Monitor) note(r Report, now time.Time) {
 		m.faults = append(m.faults[max(len(m.faults)-keptFaults+1, 0):], seenFault{now, *r.Fault})
 		return
 	}
-	m.samples, m.sampled, m.told = r.Samples, now, true
+	m.samples, m.sampled, m.tells = r.Samples, now, true
 	for _, s := range r.Samples {
 		switch {
 		case s.Utilization > busyPercent:
 			m.active = now
 		case !(s.Utilization >= 0): // as that of a divided GPU
-			m.told = false
+			m.tells = false
 		}
 	}
 }
@@ -105,7 +110,7 @@ func (m *Monitor) Fault(since time.Time, least Severity) (worst Fault, ok bool) 
 func (m *Monitor) Activity() Activity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Activity{Last: m.active, Known: m.told && time.Since(m.sampled) <= fresh}
+	return Activity{Last: m.active, Known: m.tells && time.Since(m.sampled) <= fresh}
 }
 
 // An Activity says when a node's devices were busy.

@@ -38,6 +38,8 @@ const (
 	settling = 2 * time.Second
 	// looking is the time between two looks at how late a sample is.
 	looking = 5 * time.Second
+	// A sample that comes within leastPause after another one is ignored: the sampler makes one each ten seconds.
+	leastPause = 5 * time.Second
 	// A session that ended is opened again after reopenPause, and after longestPause at last.
 	reopenPause, longestPause = 5 * time.Second, 5 * time.Minute
 )
@@ -67,8 +69,9 @@ type watcher struct {
 	judge  *judge
 
 	kernel  kernelSource
-	sampled bool // there was a sample
-	overdue bool // it was reported that none comes
+	sampled bool      // there was a sample
+	at      time.Time // of the last sample that counted
+	overdue bool      // it was reported that none comes
 
 	// Of the session:
 	stream stream
@@ -151,6 +154,10 @@ func (w *watcher) said(said saying) {
 		w.fault(w.judge.lost(said.lostIndex, said.lostDevice, said.lost))
 	case len(said.samples) > 0:
 		w.silent, w.sampled, w.overdue = time.Now(), true, false
+		if time.Since(w.at) < leastPause {
+			return
+		}
+		w.at = time.Now()
 		samples, faults := w.judge.samples(said.samples)
 		if len(samples) > 0 {
 			w.report(Report{Samples: samples, KernelLog: w.logIsRead()})

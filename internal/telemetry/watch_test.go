@@ -237,3 +237,92 @@ func TestWatchWithoutATool(t *testing.T) {
 		}
 	})
 }
+
+// However much a hostile node says, there is a sample each leastPause at most, of bounded devices, and faults are told by device and
+// hour. A severe one is told after any number of slight ones.
+func TestWatchOfANodeThatFloods(t *testing.T) {
+	const minutes = 10
+	for name, tt := range map[string]struct {
+		says   func(i int) (out, log string)
+		faults int // at most
+	}{
+		"samples":        {func(int) (string, string) { return two, "" }, 0},
+		"other devices":  {func(i int) (string, string) { return fmt.Sprintf("0, %08X:01:00.0, 7\n", i), "" }, nodeFaults},
+		"memory errors":  {func(i int) (string, string) { return fmt.Sprintf("0, 00000000:01:00.0, 7, %d\n", i), "" }, 2 * hourlyFaults},
+		"log":            {func(i int) (string, string) { return "", xidAt(float64(1000+i), 1, 13+i%2) }, 3 * hourlyFaults},
+		"log of devices": {func(i int) (string, string) { return "", xidAt(float64(1000+i), i, 48) }, nodeFaults},
+		"log of xids":    {func(i int) (string, string) { return "", xidAt(float64(1000+i), 1, i) }, 4 * hourlyFaults},
+		"devices lost":   {func(i int) (string, string) { return fmt.Sprintf("%d, [GPU is lost], x\n", i), "" }, nodeFaults},
+		"rows of remaps": {func(i int) (string, string) {
+			return two + []string{"00000000:01:00.0, Yes, No\n", "00000000:01:00.0, No, No\n"}[i%2], ""
+		}, hourlyFaults},
+		"vanish and come": {func(i int) (string, string) { return []string{two, two[:len(two)/2]}[i/1000%2], "" }, 2 * hourlyFaults},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := func(_ int, out, log io.Writer, over <-chan struct{}) {
+				if name == "memory errors" {
+					io.WriteString(out, strings.Replace(header, "utilization.gpu", "utilization.gpu,ecc.errors.uncorrected.volatile.total", 1))
+				} else {
+					io.WriteString(out, header)
+				}
+				for i := 0; ; i++ {
+					o, l := tt.says(i)
+					io.WriteString(out, o)
+					io.WriteString(log, l)
+					select {
+					case <-over:
+						return
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+			}
+			var m Monitor
+			samples, faults, rows := 0, map[Severity]int{}, 0
+			m.Observe(func(r Report) {
+				if r.Fault != nil {
+					faults[r.Fault.Severity]++
+					return
+				}
+				samples, rows = samples+1, max(rows, len(r.Samples))
+			})
+			watched(t, script, func(r *rig) {
+				time.Sleep(minutes * time.Minute)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				for _, report := range r.reports {
+					m.report(report)
+				}
+				m.report(Report{Fault: &Fault{Device: "0000:aa:00.0", Severity: Replace, Text: "the last"}})
+			})
+			all := faults[Note] + faults[Due] + faults[Restart] + faults[Replace]
+			if samples > minutes*60/5+1 || rows > maxDevices || all > tt.faults+1 || samples == 0 && name == "samples" || all == 1 && tt.faults > 0 {
+				t.Errorf("%d samples of %d devices, %v", samples, rows, faults)
+			}
+			if f, ok := m.Fault(time.Time{}, Replace); !ok || faults[Replace] == 0 {
+				t.Errorf("the last fault: %v, %v", f, faults)
+			}
+		})
+	}
+}
+
+func TestLagsAreToldByTheHour(t *testing.T) {
+	var l Lags
+	told, now := 0, time.Unix(1e9, 0)
+	for i := range 60 * 10 {
+		slow := newSample(0)
+		slow.Name, slow.ClockMHz, slow.Utilization = "H100", 1755, 99
+		if i%3 > 0 {
+			slow.Slowed = "too hot"
+		}
+		nodes := map[int][]Sample{}
+		for d := range 100 {
+			slow.Index = d
+			nodes[0] = append(nodes[0], slow)
+		}
+		told += len(l.Look(now, nodes))
+		now = now.Add(time.Minute)
+	}
+	if told < 64 || told > 11*nodeLags {
+		t.Errorf("%d were told in ten hours", told)
+	}
+}

@@ -293,10 +293,14 @@ func TestHostileNeighbour(t *testing.T) {
 
 // inBubble runs a test with a simulated cloud in virtual time.
 func inBubble(t *testing.T, f func(t *testing.T, own *sim.Cloud)) {
+	inBubbleWith(t, sim.Options{Exec: func(ctx context.Context, c sim.Command) int {
+		return speak(ctx, simnode.Command{Stdout: c.Stdout, Stderr: c.Stderr})
+	}}, f)
+}
+
+func inBubbleWith(t *testing.T, o sim.Options, f func(t *testing.T, own *sim.Cloud)) {
 	bubble.Test(t, func(t *testing.T) {
-		own := sim.New(sim.Options{Exec: func(ctx context.Context, c sim.Command) int {
-			return speak(ctx, simnode.Command{Stdout: c.Stdout, Stderr: c.Stderr})
-		}})
+		own := sim.New(o)
 		defer own.Close()
 		f(t, own)
 	})
