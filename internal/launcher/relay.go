@@ -20,8 +20,8 @@ import (
 //go:embed relay.sh
 var relayScript string
 
-// A Relay starts what mpirun wants to start on the other nodes of a gang, in place of SSH: an agent on the first node
-// writes each request into a folder, from which the relay takes it.
+// A Relay starts the daemons that mpirun wants to start on the other nodes of a gang, in place of SSH: an agent on the first node
+// writes each request into a folder, from which the relay takes it. It starts nothing but Open MPI's own daemons.
 type Relay struct {
 	// Open starts a command on the first node and returns its stdout and stdin. It waits for a connection that is
 	// down.
@@ -171,6 +171,10 @@ func (r *relaying) look(ctx context.Context, out io.Writer, in *bufio.Reader) (a
 			return false, err
 		}
 		if err := r.start(ctx, q.id, string(text)); err != nil {
+			// The agent ends, and mpirun with it. The list comes after that.
+			if _, failed := fmt.Fprintf(out, "answer %s 255\nlist\n", q.id); failed == nil {
+				_, _ = readList(in)
+			}
 			return false, err
 		}
 		any = true
@@ -180,13 +184,17 @@ func (r *relaying) look(ctx context.Context, out io.Writer, in *bufio.Reader) (a
 
 // start starts a request: the address of a node, and the command from the second line on.
 func (r *relaying) start(ctx context.Context, id, text string) error {
-	host, command, _ := strings.Cut(text, "\n")
-	command = "export GPUTRAIN_MPI_DIR=\"$PWD\"\n" + command
+	host, asked, _ := strings.Cut(text, "\n")
 	node := slices.Index(r.Nodes, host)
 	if node < 0 {
 		return fmt.Errorf("%w: node 0 asked for a daemon on %.40q, which is not in the gang: its nodes are %s",
 			ErrRelay, host, strings.Join(r.Nodes, ", "))
 	}
+	command, err := daemon(asked)
+	if err != nil {
+		return err
+	}
+	command = "export GPUTRAIN_MPI_DIR=\"$PWD\"\n" + command
 	r.started[id] = true
 	r.running.Go(func() {
 		code, err := r.Start(ctx, node, command)
