@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -140,7 +138,7 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 	case !snap.Expires.IsZero() && time.Now().After(snap.Expires):
 		return nil, nil, &Error{Provider: provider, Op: "attach", Kind: ErrExpired, Err: fmt.Errorf("pool %s had a TTL, until %v", id, snap.Expires), Hint: "Reap ends what is left of it"}
 	}
-	if err := accountsThere(ctx, provider, d, snap); err != nil {
+	if err := inventory.AccountsThere(ctx, provider, d, snap); err != nil {
 		return nil, nil, err
 	}
 	l, snap, err := dir.Take(id, owner.Self().String(), ledger.TakeOptions{Force: o.takeover})
@@ -289,33 +287,6 @@ func (p *pool) attach(state *journal.State) error {
 	p.events.emit(Event{Kind: EventPool, State: "ready"})
 	watchIdle(p)
 	return nil
-}
-
-// accountsThere checks that the driver has every account in which the pool may have something.
-func accountsThere(ctx context.Context, provider string, d driver.Driver, snap *ledger.Snapshot) error {
-	have := d.Capabilities().Accounts
-	if len(have) == 0 {
-		return nil
-	}
-	missing, ids := map[string]bool{}, []string{}
-	for _, row := range snap.Rows {
-		if row.Member == "" || row.State == ledger.Gone || have[row.Member] != nil {
-			continue
-		}
-		missing[row.Member] = true
-		if row.Kind == "machine" && row.ID != "" {
-			ids = append(ids, row.ID)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	_, why := d.Describe(ctx, ids...) // the error has the reason for a missing account
-	return &Error{
-		Provider: provider, Op: "attach", Kind: ErrInvalid, Err: errors.Join(fmt.Errorf(
-			"pool %s has something at %s, and that is none of %s", snap.Pool, strings.Join(slices.Sorted(maps.Keys(missing)), " and "), strings.Join(slices.Sorted(maps.Keys(have)), ", ")), why),
-		Hint: "configure the provider as it was",
-	}
 }
 
 // takeNodes makes nodes of the pool's machines.

@@ -32,21 +32,11 @@ type poolNode struct {
 // newFleet returns the pool's fleet, which has no nodes yet.
 func (p *pool) newFleet() *fleet.Fleet {
 	return fleet.New(fleet.Config{
-		Context: p.ctx, Least: p.spec.nodes(), Most: p.spec.maxNodes(), Elastic: p.spec.MaxNodes > 0, Slots: p.spec.concurrency(), Units: p.spec.units(mayAdopt(p.account.Caps)),
+		Context: p.ctx, Least: p.spec.nodes(), Most: p.spec.maxNodes(), Elastic: p.spec.MaxNodes > 0, Slots: p.spec.concurrency(), Units: p.spec.units(p.account.MayAdopt()),
 		Replacements: p.spec.replacements(), IdleTimeout: p.spec.idleTimeout(), WaitForCapacity: p.spec.WaitForCapacity, MaxOffers: p.spec.maxOffers(),
 		Node: p.newNodeSettings(), Packages: p.spec.packages(p.given.any()), ImageLogin: func() driver.ImageLogin { return imageLogin(p) }, Market: p.market, Inventory: p.inventory, Spending: p.spending,
 		Lock: &p.mu, Running: &p.running, Reporter: reporter{p}, History: p.opts.stateDir.history(), Guest: p.newNode,
 	})
-}
-
-// mayAdopt reports whether some of a driver's machines may exist already.
-func mayAdopt(caps driver.Capabilities) bool {
-	for _, account := range caps.Accounts {
-		if account.Adopts {
-			return true
-		}
-	}
-	return caps.Adopts
 }
 
 // newNodeSettings returns the settings that all nodes of the pool have in common.

@@ -17,6 +17,16 @@ type Account struct {
 	Caps     driver.Capabilities
 }
 
+// MayAdopt reports whether some of the machines may exist already.
+func (a Account) MayAdopt() bool {
+	for _, member := range a.Caps.Accounts {
+		if member.Adopts {
+			return true
+		}
+	}
+	return a.Caps.Adopts
+}
+
 // OpenAccount opens a provider.
 func OpenAccount(ctx context.Context, provider driver.Provider) (Account, error) {
 	d, err := provider.Open(ctx)
