@@ -133,11 +133,15 @@ func ExampleLauncher() {
 func ExampleTrainError() {
 	pool := start(2)
 	defer pool.Close()
+	shared, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(shared)
 
-	result, err := pool.Train(gputrain.Training{
-		Task:     gputrain.Script(`[ "$RANK" = 1 ] && exit 4; echo "Connection reset by peer" >&2; exit 1`),
-		Restarts: 100,
-	})
+	task := gputrain.Script(`gone=$SHARED/$GPUTRAIN_EPOCH
+		if [ "$RANK" = 1 ]; then : >"$gone"; exit 4; fi
+		until [ -e "$gone" ]; do sleep 0.1; done # a peer's connection breaks when it is gone
+		echo "Connection reset by peer" >&2; exit 1`)
+	task.Env = map[string]string{"SHARED": shared}
+	result, err := pool.Train(gputrain.Training{Task: task, Restarts: 100})
 	fmt.Println(len(result.Epochs), "epochs:", errors.Is(err, gputrain.ErrNoProgress))
 	var failed *gputrain.TrainError
 	if errors.As(err, &failed) {

@@ -19,7 +19,7 @@ import (
 // These limits may be changed. The commit that changes one says why.
 const (
 	rootFiles   = 35   // files of code in root
-	rootLines   = 6670 // their lines that are neither blank nor comments
+	rootLines   = 6650 // their lines that are neither blank nor comments
 	rootNames   = 200  // what root exports: types, functions, constants and variables
 	typeFields  = 20   // of a struct that is neither a configuration nor a message
 	typeMethods = 30   // of any type

@@ -87,7 +87,7 @@ func TestOpenSSHAnswersKeepalives(t *testing.T) {
 	cfg := configFor(t, s, s.Addr)
 	cfg.KeepaliveInterval, cfg.KeepaliveMisses = 10*time.Millisecond, 1_000_000 // however slow this machine is
 	reads := &connect(t, cfg).main.transport.reads
-	for before, ctx := reads.Load(), bounded(t); reads.Load() < before+5; time.Sleep(time.Millisecond) {
+	for before, ctx := reads.Load(), inTime(t); reads.Load() < before+5; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
 			t.Fatalf("%d reads, and then none", reads.Load())
 		}
