@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -85,7 +86,7 @@ func (r Result) String() string {
 		}
 	}
 	if r.Attempts > 0 {
-		fmt.Fprintf(&b, ", %v", roundDuration(r.Elapsed))
+		fmt.Fprintf(&b, ", %v", output.Rounded(r.Elapsed))
 		if usd, known := r.CostUSD.USD(); known {
 			b.WriteString(", " + dollars(usd))
 		}
@@ -95,7 +96,7 @@ func (r Result) String() string {
 		n    int64
 	}{{"stdout", r.StdoutBytes}, {"stderr", r.StderrBytes}} {
 		if stream.n > 0 {
-			fmt.Fprintf(&b, ", %s %s", stream.name, byteSize(stream.n))
+			fmt.Fprintf(&b, ", %s %s", stream.name, output.Size(stream.n))
 		}
 	}
 	if n := len(r.Outputs); n > 0 {
@@ -150,29 +151,6 @@ func dollars(usd float64) string {
 		return fmt.Sprintf("less than $%.4f", least)
 	}
 	return driver.USD(usd).String()
-}
-
-// roundDuration rounds a duration to three or four digits.
-func roundDuration(d time.Duration) time.Duration {
-	for _, unit := range []time.Duration{time.Minute, time.Second, time.Millisecond} {
-		if d >= unit {
-			return d.Round(unit / 100)
-		}
-	}
-	return d.Round(time.Microsecond)
-}
-
-// byteSize formats a number of bytes for a person.
-func byteSize(n int64) string {
-	const step = 1 << 10
-	if n < 10*step {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, unit := float64(n)/step, 0
-	for ; size >= step && unit < 3; unit++ {
-		size /= step
-	}
-	return fmt.Sprintf("%.1f %s", size, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
 }
 
 func firstLine(s string) string {

@@ -3,7 +3,6 @@ package gputrain
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -52,14 +51,6 @@ func TestCostPrints(t *testing.T) {
 	} {
 		if got := fmt.Sprint(c); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
-func TestByteSizes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 10239: "10239 B", 10240: "10.0 KiB", 5 << 20: "5.0 MiB", 1 << 40: "1.0 TiB", math.MaxInt64: "8388608.0 TiB"} {
-		if got := byteSize(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
 }
