@@ -134,6 +134,10 @@ func (c *Compute) Upload(local, remote string, opts ...FileOption) error {
 // A link that leads out is left out, and Download returns [ErrOutsideLink] when all else has
 // arrived, unless an option says otherwise. If a node sends more than [Limits] allow, Download
 // returns [ErrLimit].
+//
+// Files and folders have the permissions that they have on the node, as far as this process's umask
+// lets them. They are never setuid, setgid, sticky or writable for all because of a node, and the
+// owner may always read and write. So have Task.Outputs, and checkpoints.
 func (c *Compute) Download(remote, local string, opts ...FileOption) error {
 	if err := c.check(); err != nil {
 		return err

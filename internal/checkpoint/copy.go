@@ -364,7 +364,7 @@ func (k *Keeper) fetch(ctx context.Context, n Node, root *os.Root, files []trans
 	return nil
 }
 
-// stampFiles gives files that have come the times and permissions that they have on their node. A file without is not whole.
+// stampFiles gives files that have come the times that they have on their node. A file without is not whole.
 func stampFiles(root *os.Root, want []transfer.Content, came []transfer.File) error {
 	times := make(map[string]transfer.Content, len(want))
 	for _, c := range want {
@@ -377,7 +377,7 @@ func stampFiles(root *os.Root, want []transfer.Content, came []transfer.File) er
 		}
 		local := filepath.FromSlash(f.Name)
 		at := time.Unix(c.Time, 0)
-		if err := errors.Join(root.Chmod(local, c.Mode.Perm()|0o600), root.Chtimes(local, at, at)); err != nil {
+		if err := root.Chtimes(local, at, at); err != nil {
 			return err
 		}
 	}
@@ -428,8 +428,13 @@ func tidy(partial string, all []transfer.Content) (have map[string]bool, err err
 	return have, err
 }
 
-// finish makes the links, and gives folders their permissions. The owner may always read and write here.
+// finish makes the links, and gives files and folders their permissions, also those that an earlier copy has brought under
+// another umask.
 func finish(root *os.Root, all []transfer.Content) error {
+	mask, err := transfer.MaskIn(root)
+	if err != nil {
+		return err
+	}
 	for i := len(all) - 1; i >= 0; i-- { // the content of a folder before itself
 		c := &all[i]
 		local := filepath.FromSlash(c.Name)
@@ -437,8 +442,8 @@ func finish(root *os.Root, all []transfer.Content) error {
 		switch c.Mode.Type() {
 		case fs.ModeSymlink:
 			err = root.Symlink(filepath.FromSlash(c.Target), local)
-		case fs.ModeDir:
-			err = root.Chmod(local, c.Mode.Perm()|0o700)
+		case 0, fs.ModeDir:
+			err = root.Chmod(local, mask.Of(c.Mode))
 		}
 		if err != nil {
 			return err

@@ -280,7 +280,7 @@ func (c *Copies) place(whole []arrival, from string, stamps map[string]string) e
 	for _, a := range whole {
 		at := filepath.Join(base, a.local)
 		move := func() error {
-			if err := root.MkdirAll(filepath.Dir(at), 0o777); err != nil {
+			if err := root.MkdirAll(filepath.Dir(at), newFolder); err != nil {
 				return err
 			}
 			return root.Rename(filepath.Join(base+arriving, a.local), at)

@@ -20,7 +20,7 @@ type DownloadOptions struct {
 }
 
 // Download copies a file or a folder of the node into the folder localDir, under the last element of its name. It
-// replaces existing files one by one. Permission bits are kept, except that the owner may always read and write. Pipes,
+// replaces existing files one by one. Permission bits are kept as far as the umask lets them (see Mask). Pipes,
 // sockets and devices are skipped. If remote does not exist the error wraps fs.ErrNotExist.
 //
 // Links inside a folder stay links if they lead to a place in it; DownloadOptions.Links decides about others. By

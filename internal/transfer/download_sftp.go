@@ -31,6 +31,9 @@ func (r *Remote) getSFTP(ctx context.Context, at string, l *landing, base string
 			return err
 		}
 		defer folder.close()
+		if err := folder.dir(".", info.Mode()); err != nil {
+			return err
+		}
 		return folder.getTree(ctx, c, at, "", links)
 	})
 }

@@ -22,6 +22,7 @@ type landing struct {
 	meter *meter
 	root  *os.Root
 	name  string // its name in errors
+	made  bool   // the folder was made for what arrives
 
 	mu       sync.Mutex
 	here     *os.Root // the folder that was used last, or nil
@@ -30,7 +31,7 @@ type landing struct {
 
 // openLanding opens the folder dir, which the caller chose: it may be a link.
 func openLanding(dir string, most Limits, progress Progress) (*landing, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, newFolder); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -53,16 +54,16 @@ func (l *landing) close() error {
 
 // below opens a folder of the landing as a landing with the same tally.
 func (l *landing) below(local string) (*landing, error) {
-	sub, _, err := enter(l.root, local)
+	sub, made, err := enter(l.root, local)
 	if err != nil {
 		return nil, l.explain(err)
 	}
-	return &landing{tally: l.tally, meter: l.meter, root: sub, name: filepath.Join(l.name, local)}, nil
+	return &landing{tally: l.tally, meter: l.meter, root: sub, name: filepath.Join(l.name, local), made: made}, nil
 }
 
 // enter opens a folder in another one, and makes it if it is missing.
 func enter(parent *os.Root, name string) (folder *os.Root, made bool, err error) {
-	err = parent.Mkdir(name, 0o777)
+	err = parent.Mkdir(name, newFolder)
 	if made = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, false, err
 	}
@@ -149,8 +150,14 @@ func (l *landing) leave() {
 // dir makes a folder, unless it exists.
 func (l *landing) dir(name string, mode fs.FileMode) error {
 	local, err := l.claim(name, folderKind, 0)
-	if err != nil || local == "." {
+	if err != nil {
 		return err
+	}
+	if local == "." {
+		if l.made {
+			err = narrow(l.root, mode)
+		}
+		return l.explain(err)
 	}
 	return l.explain(l.in(filepath.Dir(local), func(parent *os.Root) error {
 		folder, made, err := enter(parent, filepath.Base(local))
@@ -164,8 +171,17 @@ func (l *landing) dir(name string, mode fs.FileMode) error {
 		if !made {
 			return nil
 		}
-		return folder.Chmod(".", mode.Perm()|0o700)
+		return narrow(folder, mode)
 	}))
+}
+
+// narrow takes from a folder that was just made what the node's folder has not.
+func narrow(folder *os.Root, mode fs.FileMode) error {
+	info, err := folder.Stat(".")
+	if err != nil {
+		return err
+	}
+	return folder.Chmod(".", Mask(info.Mode()).Of(fs.ModeDir|mode))
 }
 
 // An arrival is a file that arrived, with its identity on this machine.
@@ -179,13 +195,13 @@ type arrival struct {
 func (l *landing) file(name, local string, mode fs.FileMode, size int64, content io.Reader, summed bool) (arrival, error) {
 	a := arrival{File: File{Name: name, Size: size}, local: local}
 	return a, l.place(local, func(folder *os.Root, stage string) (func() error, error) {
-		f, err := folder.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		return func() error { return a.write(f, mode, l.meter.counts(content), summed) }, err
+		f, err := folder.OpenFile(stage, os.O_WRONLY|os.O_CREATE|os.O_EXCL, widest.Of(mode.Perm()))
+		return func() error { return a.write(f, l.meter.counts(content), summed) }, err
 	})
 }
 
 // write fills the new file and closes it.
-func (a *arrival) write(f *os.File, mode fs.FileMode, content io.Reader, summed bool) error {
+func (a *arrival) write(f *os.File, content io.Reader, summed bool) error {
 	defer f.Close()
 	var to io.Writer = f
 	sum := sha256.New()
@@ -198,9 +214,6 @@ func (a *arrival) write(f *os.File, mode fs.FileMode, content io.Reader, summed 
 		return err
 	case n != a.Size:
 		return io.ErrUnexpectedEOF
-	}
-	if err := f.Chmod(mode.Perm() | 0o600); err != nil {
-		return err
 	}
 	if summed {
 		a.SHA256 = hex.EncodeToString(sum.Sum(nil))

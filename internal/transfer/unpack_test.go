@@ -214,19 +214,6 @@ func TestUnpackTreeTakes(t *testing.T) {
 	}
 }
 
-func TestDownloadedModes(t *testing.T) {
-	dir := t.TempDir()
-	l, err := openLanding(dir, Limits{}, nil)
-	must(t, err)
-	defer l.close()
-	must(t, l.unpackTree(bytes.NewReader(packed(t, tarDir("d"), tarFile("f"), &tar.Header{Typeflag: tar.TypeReg, Name: "closed", Mode: 0o4000})), RefuseOutside))
-	for name, want := range map[string]fs.FileMode{"d": fs.ModeDir | 0o755, "f": 0o777, "closed": 0o600} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
-			t.Errorf("%s has mode %v, %v; want %v", name, info.Mode(), err, want)
-		}
-	}
-}
-
 // TestLinksThatLeadOut unpacks each link alone: it is made, or left out and named in the error.
 func TestLinksThatLeadOut(t *testing.T) {
 	for _, tt := range []struct {
