@@ -38,7 +38,7 @@ func openLog(path string, most int64) (*log, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return failed(err)
 	}
-	if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := makeRoom(path); err != nil {
 		return failed(err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -13,8 +13,8 @@ import (
 
 // Config configures a Recorder. The zero value records in memory only.
 type Config struct {
-	// File gets every Entry as a line of JSON, for Read and for reports. Only this user can read it (mode 0600). A file that is
-	// there is kept under its name and ".old". Its folder is made. Empty means that there is no file.
+	// File gets every Entry as a line of JSON, for Read and for reports. Only this user can read it (mode 0600). The file of an
+	// earlier recorder is kept under its name and ".old"; what no recorder has written, a link and a device are refused. Its folder is made. Empty means that there is no file.
 	File string
 	// Usage is the time between two samples of processors, memory and disk of each node: see gputrain.WithUsage. Zero means that
 	// there are none. Accelerators are sampled by the pool in any case.
