@@ -10,7 +10,6 @@ import (
 
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/checkpoint"
-	"github.com/gputrain/gputrain/internal/steps"
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
@@ -41,6 +40,11 @@ type Checkpoints struct {
 	To string
 	// Keep is how many are kept, here and on each node: the newest. Zero means 2. One that was not copied is never removed
 	// from a node.
+	//
+	// What is here of earlier attempts, and of earlier tasks, is not removed for a name that a node gives. It goes once Keep newer ones
+	// are of steps that the attempt has reported (see [Step]), and stays beside the others until then: for good if the task reports
+	// no steps, or its checkpoints have other names than step-<n>. If an attempt writes anew under the name of an earlier attempt's, that
+	// one is kept under a hidden name, .earlier-<name>.
 	Keep int
 	// Every is the time between two looks at Dir. Zero means 30 seconds.
 	Every time.Duration
@@ -135,7 +139,7 @@ func (u *unit) checkpointsOn(n *poolNode, a *attempt.Attempt) *attempt.Checkpoin
 	}
 	c.Seen = func(step int64) {
 		if step > u.progress.last() { // or the task has said more of it
-			a.Stepped(steps.Step{N: step, Rank: -1})
+			a.Saved(step)
 		}
 	}
 	c.Grew = func() { a.Stall.Grew() }

@@ -12,8 +12,19 @@ type Progress interface {
 	Output(p []byte)
 }
 
-// Stepped records a step of the attempt.
+// Stepped records a step that the attempt has reported.
 func (a *Attempt) Stepped(s steps.Step) {
+	if c := a.Checkpoints; c != nil {
+		c.Keeper.Reported(s.N)
+	}
+	a.step(s)
+}
+
+// Saved records that a checkpoint of a step has appeared. It counts as a step that the attempt has come to, but is no report: its
+// name lets no other checkpoint be removed.
+func (a *Attempt) Saved(step int64) { a.step(steps.Step{N: step, Rank: -1}) }
+
+func (a *Attempt) step(s steps.Step) {
 	a.Stall.step(s.N)
 	if a.Progress != nil {
 		a.Progress.Step(s)

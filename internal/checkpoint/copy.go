@@ -118,11 +118,11 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen) error {
 		return r.Err
 	}
 	k.mu.Lock()
-	k.copied[s.name] = s.stamp
+	k.copied[s.name], k.mine[s.name] = s.stamp, true
 	k.mu.Unlock()
 	r.Path = path
 	k.report(r)
-	err = errors.Join(k.pruneNodes(ctx, nodes), k.store.prune(k.cfg.Keep))
+	err = errors.Join(k.pruneNodes(ctx, nodes), k.store.prune(k.old))
 	if err != nil && ctx.Err() == nil {
 		k.report(Report{Step: -1, Err: fmt.Errorf("old checkpoints could not be removed: %w", err)})
 	}
@@ -185,7 +185,7 @@ func (k *Keeper) bring(ctx context.Context, nodes []Node, s seen) (string, error
 	for _, c := range all {
 		r.Bytes += c.Size
 	}
-	return k.store.place(r)
+	return k.store.place(r, k.isMine(s.name))
 }
 
 // hasChanged compares a checkpoint with what it was before it was copied.

@@ -48,6 +48,7 @@ mv "./$s" "./$n" && rm -rf ./.restoring-* ./.gone-*
 func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step int64, err error) {
 	k.setUrgent(false)
 	k.step = -1
+	k.begin()
 	err = script(ctx, nodes, prepareScript)
 	if err != nil {
 		return "", -1, err
@@ -57,6 +58,7 @@ func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step i
 	}
 	if len(nodes) == 1 {
 		k.bringFirst(ctx, nodes)
+		k.begin()
 	}
 	newest, ok := k.store.newest()
 	if err := k.moveAside(ctx, nodes, newest, ok); err != nil {

@@ -47,8 +47,10 @@ const (
 	recordSuffix  = ".json"
 	partialSuffix = ".partial" // a folder in which it arrives
 	oldSuffix     = ".old"     // what it replaces
+	beforeSuffix  = ".before"  // what it replaces, and an earlier attempt has made
 	goneSuffix    = ".gone"    // what is being removed
 	asidePrefix   = ".aside-"
+	earlierPrefix = ".earlier-" // what an earlier attempt had under a name that another one has used again
 )
 
 func (s store) hidden(name, suffix string) string { return filepath.Join(s.dir, "."+name+suffix) }
@@ -98,8 +100,9 @@ func (s store) write(r record) error {
 	return os.Rename(at+".new", at)
 }
 
-// place has the checkpoint that has arrived in its partial folder appear under its name, and returns its path.
-func (s store) place(r record) (string, error) {
+// place has the checkpoint that has arrived in its partial folder appear under its name, and returns its path. What it
+// replaces is removed if mine is set, and else kept under a hidden name.
+func (s store) place(r record, mine bool) (string, error) {
 	at, old := s.path(r.Name), s.hidden(r.Name, oldSuffix)
 	from := filepath.Join(s.hidden(r.Name, partialSuffix), r.Name)
 	_, err := os.Lstat(at)
@@ -114,12 +117,18 @@ func (s store) place(r record) (string, error) {
 	case !ours:
 		err = fmt.Errorf("%s is there already, and was not copied from the task: move it elsewhere", at)
 	default:
-		err = errors.Join(os.RemoveAll(old), os.Rename(at, old))
+		done := func() error { return os.RemoveAll(old) }
+		if !mine {
+			old, done = s.hidden(r.Name, beforeSuffix), func() error { return s.keepEarlier(r.Name) }
+		}
+		if err = done(); err == nil {
+			err = os.Rename(at, old)
+		}
 		if err == nil {
 			err = os.Rename(from, at)
 		}
 		if err == nil { // the record comes last: until then the checkpoint counts as not copied
-			err = errors.Join(s.write(r), os.RemoveAll(old))
+			err = errors.Join(s.write(r), done())
 		}
 	}
 	if err == nil {
@@ -134,15 +143,22 @@ func (s store) repair() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
 		hidden, ok := strings.CutPrefix(e.Name(), ".")
-		if !ok {
+		if !ok || isKept(e.Name()) {
 			continue
 		}
 		at := filepath.Join(s.dir, e.Name())
-		if name, ok := strings.CutSuffix(hidden, oldSuffix); ok {
-			if _, err := os.Lstat(s.path(name)); errors.Is(err, fs.ErrNotExist) {
+		for _, suffix := range []string{oldSuffix, beforeSuffix} {
+			name, ok := strings.CutSuffix(hidden, suffix)
+			if !ok {
+				continue
+			}
+			switch _, err := os.Lstat(s.path(name)); {
+			case errors.Is(err, fs.ErrNotExist):
 				_ = os.Rename(at, s.path(name))
-			} else {
+			case suffix == oldSuffix:
 				_ = os.RemoveAll(at)
+			default:
+				_ = s.keepEarlier(name)
 			}
 		}
 		if strings.HasSuffix(hidden, goneSuffix) {
@@ -151,11 +167,24 @@ func (s store) repair() {
 	}
 }
 
-// prune removes all but the newest checkpoints that were copied.
-func (s store) prune(keep int) error {
-	whole := slices.DeleteFunc(s.list(), func(r record) bool { return !r.ours })
+// keepEarlier keeps what a checkpoint has replaced, if an earlier attempt had made it.
+func (s store) keepEarlier(name string) error {
+	err := os.Rename(s.hidden(name, beforeSuffix), s.free(earlierPrefix+name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// isKept reports whether a hidden name is of a checkpoint that stays, whatever a node has called it.
+func isKept(name string) bool {
+	return strings.HasPrefix(name, asidePrefix) || strings.HasPrefix(name, earlierPrefix)
+}
+
+// prune removes those of the checkpoints that were copied, oldest first, that old returns.
+func (s store) prune(old func(whole []record) []record) error {
 	var errs []error
-	for _, r := range whole[:max(len(whole)-keep, 0)] {
+	for _, r := range old(slices.DeleteFunc(s.list(), func(r record) bool { return !r.ours })) {
 		gone := s.hidden(r.Name, goneSuffix)
 		if err := os.Rename(s.path(r.Name), gone); err != nil {
 			errs = append(errs, err)
@@ -170,7 +199,7 @@ func (s store) prune(keep int) error {
 func (s store) dropPartials(name string) {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
-		if other, ok := strings.CutSuffix(e.Name(), partialSuffix); ok && strings.HasPrefix(other, ".") && other != "."+name {
+		if other, ok := strings.CutSuffix(e.Name(), partialSuffix); ok && strings.HasPrefix(other, ".") && other != "."+name && !isKept(e.Name()) {
 			_ = os.RemoveAll(filepath.Join(s.dir, e.Name()))
 		}
 	}
@@ -178,20 +207,24 @@ func (s store) dropPartials(name string) {
 
 // setAside gives a checkpoint a hidden name.
 func (s store) setAside(name string) error {
-	to := s.path(asidePrefix + name)
-	for i := 2; ; i++ {
-		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		to = s.path(asidePrefix + name + "-" + strconv.Itoa(i))
-	}
-	if err := os.Rename(s.path(name), to); err != nil {
+	if err := os.Rename(s.path(name), s.free(asidePrefix+name)); err != nil {
 		return err
 	}
 	if err := os.Remove(s.hidden(name, recordSuffix)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// free returns the path of a name that begins like this, and that nothing has.
+func (s store) free(name string) string {
+	to := s.path(name)
+	for i := 2; ; i++ {
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return to
+		}
+		to = s.path(name + "-" + strconv.Itoa(i))
+	}
 }
 
 // isAside reports whether a checkpoint of this name was set aside.

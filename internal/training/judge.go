@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/checkpoint"
 	"github.com/gputrain/gputrain/internal/gang"
 	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/rootcause"
@@ -23,6 +24,8 @@ const keptOutput = 64 << 10
 type progress struct {
 	track *gang.Track // nil for a check
 	share int
+	// keeper hears of the steps. It may be nil.
+	keeper *checkpoint.Keeper
 
 	mu    sync.Mutex
 	last  []byte // of its output
@@ -37,6 +40,7 @@ func (p *progress) Step(s steps.Step) {
 	}
 	p.steps[s.Rank] = max(p.steps[s.Rank], s.N)
 	p.mu.Unlock()
+	p.keeper.Reported(s.N)
 	if p.track != nil {
 		p.track.Step(p.share, s)
 	}

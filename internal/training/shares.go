@@ -113,7 +113,7 @@ func (t *Training) run(ctx context.Context, e *gang.Epoch, track *gang.Track, sh
 	defer cancel(nil)
 	defer context.AfterFunc(n.Context(), func() { cancel(context.Cause(n.Context())) })()
 	t.mu.Lock()
-	s := &started{id: t.attemptID(e.Number, share), share: share, node: n, rank: rank, track: track, output: &t.output[share], progress: &progress{track: track, share: share}, released: t.release}
+	s := &started{id: t.attemptID(e.Number, share), share: share, node: n, rank: rank, track: track, output: &t.output[share], progress: &progress{track: track, share: share, keeper: t.Keeper}, released: t.release}
 	t.progress[share] = s.progress
 	t.mu.Unlock()
 	s.prepared = sync.OnceFunc(func() { track.Prepared(share) })

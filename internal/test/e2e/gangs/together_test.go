@@ -209,3 +209,38 @@ while :; do sleep 0.1; done`))
 		}
 	}
 }
+
+// What a node calls its checkpoints removes none of an earlier epoch. Steps that the epoch has printed do.
+func TestCheckpointNamesRemoveNothing(t *testing.T) {
+	for name, tt := range map[string]struct{ says, left string }{
+		"silent": {"", "[step-10 step-9000000000000000003]"},
+		"honest": {`echo "gputrain: step=9000000000000000003"`, "[step-9000000000000000003]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, to := newDiary(t), t.TempDir()
+			pool := e2etest.Open(t, gputrain.Spec{})
+			training := named(name, d.script(tt.says+`
+comes() { save $1; until [ -e "`+filepath.Join(to, name)+`/step-$1" ]; do sleep 0.1; done; }
+[ $GPUTRAIN_EPOCH != 1 ] || { comes 10; exit 3; }
+for step in 1 2 3; do comes 900000000000000000$step; done`))
+			training.Restarts = 1
+			training.Task.Checkpoints = gputrain.Checkpoints{To: to, Keep: 1, Every: time.Second}
+			if r, err := pool.Train(training); err != nil {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			var left []string
+			entries, err := os.ReadDir(filepath.Join(to, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if !strings.HasPrefix(e.Name(), ".") {
+					left = append(left, e.Name())
+				}
+			}
+			if fmt.Sprint(left) != tt.left {
+				t.Errorf("left are %q, want %s", left, tt.left)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,5 +236,49 @@ func TestInvalidCheckpoints(t *testing.T) {
 	}
 	if _, err := pool.Broadcast(task); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "use Train") {
 		t.Error(err)
+	}
+}
+
+// What a node calls its checkpoints removes none of an earlier attempt, or of an earlier task. Steps that the attempt has printed do.
+func TestCheckpointNamesRemoveNothing(t *testing.T) {
+	pool := e2etest.Open(t, gputrain.Spec{})
+	for name, tt := range map[string]struct {
+		says string
+		left []string
+	}{
+		"silent": {"", []string{"step-10", "step-9000000000000000003"}},
+		"lies":   {"gputrain: step=11\n", []string{"step-10", "step-9000000000000000003"}},
+		"honest": {"gputrain: step=9000000000000000003\n", []string{"step-9000000000000000003"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := t.TempDir()
+			// Each waits until the one before is here.
+			comes := func(step string) string {
+				return save(step) + `until [ -e "` + filepath.Join(to, name, "step-"+step) + `" ]; do sleep 0.1; done
+`
+			}
+			task := gputrain.Script(`set -e
+printf '` + tt.says + `'
+if [ "$GPUTRAIN_ATTEMPT" = 1 ]; then ` + comes("10") + `exit 3; fi
+` + comes("9000000000000000001") + comes("9000000000000000002") + comes("9000000000000000003"))
+			task.Name, task.Retries, task.Timeout = name, 1, 2*time.Minute
+			task.Checkpoints = gputrain.Checkpoints{To: to, Keep: 1, Every: time.Second}
+			if r, err := pool.Run(task); err != nil {
+				t.Fatalf("%v, %s", err, r.Stderr)
+			}
+			var left []string
+			entries, err := os.ReadDir(filepath.Join(to, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if !strings.HasPrefix(e.Name(), ".") {
+					left = append(left, e.Name())
+				}
+			}
+			if !slices.Equal(left, tt.left) {
+				t.Errorf("left are %q, want %q", left, tt.left)
+			}
+		})
 	}
 }
