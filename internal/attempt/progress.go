@@ -14,7 +14,7 @@ type Progress interface {
 
 // Stepped records a step that the attempt has reported.
 func (a *Attempt) Stepped(s steps.Step) {
-	if c := a.Checkpoints; c != nil {
+	if c := a.Checkpoints; c != nil && c.Keeper != nil {
 		c.Keeper.Reported(s.N)
 	}
 	a.step(s)

@@ -80,6 +80,7 @@ type Keeper struct {
 	wake  chan struct{} // asks Watch to look now
 
 	backoff backoff // after a copy that failed
+	attempt         // the one that runs
 
 	mu      sync.Mutex
 	urgent  bool              // a node's end was announced: look often
@@ -87,8 +88,6 @@ type Keeper struct {
 	refused map[string]bool   // those that must not be copied, or resumed from
 	copying string            // the checkpoint that is copied now
 	said    string            // the text of the last error that was reported
-	mine    map[string]bool   // those that this attempt has made
-	reached int64             // the greatest step that it has reported, or -1
 
 	// Only Restore, Watch and Last use these.
 	last     []look          // of each node, the last one
@@ -103,12 +102,13 @@ type Keeper struct {
 func New(c Config) *Keeper {
 	c.Keep, c.Every = cmp.Or(c.Keep, DefaultKeep), cmp.Or(c.Every, DefaultEvery)
 	k := &Keeper{
-		cfg: c, store: store{c.To}, wake: make(chan struct{}, 1),
-		copied: map[string]string{}, refused: map[string]bool{}, stable: map[string]int{}, mine: map[string]bool{}, step: -1, reached: -1,
+		cfg: c, store: store{c.To}, attempt: attempt{keep: c.Keep}, wake: make(chan struct{}, 1),
+		copied: map[string]string{}, refused: map[string]bool{}, stable: map[string]int{}, step: -1,
 	}
 	if !c.Shared {
 		k.store.repair()
 	}
+	k.begin()
 	return k
 }
 
@@ -136,52 +136,6 @@ func (k *Keeper) SetAside(name string) error {
 		return nil
 	}
 	return k.store.setAside(name)
-}
-
-// Reported notes that the attempt has reported a step, in its own words: the name of a checkpoint is no report. The keeper may be
-// nil.
-func (k *Keeper) Reported(step int64) {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.reached = max(k.reached, step)
-}
-
-// begin begins an attempt. What is here is of earlier ones.
-func (k *Keeper) begin() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	clear(k.mine)
-	k.reached = -1
-}
-
-func (k *Keeper) isMine(name string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.mine[name]
-}
-
-// old returns those of the checkpoints here, oldest first, that are not to be kept. A node can give any names to what it makes. So
-// only what this attempt has made gives way to whatever is newer. What is of earlier attempts gives way once as many newer ones
-// as are kept are of steps that this attempt has reported, and it has made one of these.
-func (k *Keeper) old(whole []record) (old []record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range max(len(whole)-k.cfg.Keep, 0) {
-		newer, own := 0, k.mine[whole[i].Name]
-		gone := own
-		for _, r := range whole[i+1:] {
-			if r.step() >= 0 && r.step() <= k.reached {
-				newer, own = newer+1, own || k.mine[r.Name]
-			}
-		}
-		if gone || own && newer >= k.cfg.Keep {
-			old = append(old, whole[i])
-		}
-	}
-	return old
 }
 
 func (k *Keeper) isRefused(name string) bool {

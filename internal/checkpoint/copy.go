@@ -118,8 +118,9 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen) error {
 		return r.Err
 	}
 	k.mu.Lock()
-	k.copied[s.name], k.mine[s.name] = s.stamp, true
+	k.copied[s.name] = s.stamp
 	k.mu.Unlock()
+	k.made(s.name)
 	r.Path = path
 	k.report(r)
 	err = errors.Join(k.pruneNodes(ctx, nodes), k.store.prune(k.old))

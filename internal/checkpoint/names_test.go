@@ -126,7 +126,6 @@ func TestReportedStepsPrune(t *testing.T) {
 		made(t, k, n, fmt.Sprintf("step-%d", step))
 		wantNames(t, k.cfg.To, want...)
 	}
-	(*Keeper)(nil).Reported(1)
 }
 
 // What an earlier attempt had under a name stays, under a hidden one. What the attempt itself had is replaced.

@@ -40,7 +40,9 @@ func (p *progress) Step(s steps.Step) {
 	}
 	p.steps[s.Rank] = max(p.steps[s.Rank], s.N)
 	p.mu.Unlock()
-	p.keeper.Reported(s.N)
+	if p.keeper != nil {
+		p.keeper.Reported(s.N)
+	}
 	if p.track != nil {
 		p.track.Step(p.share, s)
 	}
