@@ -59,7 +59,8 @@ type Option = byname.Option
 
 // AllowCommands accepts settings that run programs on this computer: credentials that are
 // commands (cmd://COMMAND LINE), for a container engine its command (Binary) and the
-// options that open this computer to containers (RunArgs, Devices), and a kubeconfig, whose
-// plugins are programs. It is for settings that the user of this computer wrote, or would run as
+// options that open this computer to containers (RunArgs, Devices), a kubeconfig, whose
+// plugins are programs, and for Slurm what its jobs run in the user's name on the cluster, or that
+// this computer is its login node (Setup, SSHD, Container, SbatchArgs, WorkDir, Local). It is for settings that the user of this computer wrote, or would run as
 // a script.
 func AllowCommands() Option { return byname.AllowCommands() }

@@ -72,6 +72,22 @@ func TestSettingsRunNothing(t *testing.T) {
 	if p, err := New("kubernetes", map[string]any{"kubeconfig": "/tmp/strangers"}); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs") {
 		t.Errorf("kubernetes, kubeconfig: %v", err)
 	}
+	for field, value := range map[string]any{
+		"setup": []any{"touch " + ran}, "SSHD": engine, "container": "/tmp/strangers.sif", "sbatch_args": []any{"--prolog=" + engine}, "work-dir": "$(touch " + ran + ")", "Local": true,
+	} {
+		settings := map[string]any{field: value}
+		p, err := New("slurm", settings)
+		if p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs, or a cluster in your name") || !strings.Contains(err.Error(), "give New all.AllowCommands()") {
+			t.Errorf("slurm, %s: %v", field, err)
+		}
+		if _, err := New("slurm", settings, AllowCommands()); err != nil {
+			t.Errorf("slurm, %s, allowed: %v", field, err)
+		}
+		settings["provider"] = "slurm"
+		if _, err := Accounts(map[string]map[string]any{"work": settings}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("account of slurm, %s: %v", field, err)
+		}
+	}
 	if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
 		t.Error("New ran a command of the settings")
 	}

@@ -67,7 +67,9 @@ func Accounts(accounts map[string]map[string]any, opts ...Option) (Registry, err
 type Option = byname.Option
 
 // AllowCommands accepts settings that run programs on this computer: credentials that are
-// commands (cmd://COMMAND LINE), and for a container engine its command (Binary) and the
-// options that open this computer to containers (RunArgs, Devices). It is for settings that the
-// user of this computer wrote, or would run as a script.
+// commands (cmd://COMMAND LINE), for a container engine its command (Binary) and the
+// options that open this computer to containers (RunArgs, Devices), and for Slurm what its jobs run
+// in the user's name on the cluster, or that this computer is its login node (Setup, SSHD,
+// Container, SbatchArgs, WorkDir, Local). It is for settings that the user of this computer wrote,
+// or would run as a script.
 func AllowCommands() Option { return byname.AllowCommands() }

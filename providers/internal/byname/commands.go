@@ -14,11 +14,13 @@ type options struct{ commands bool }
 // AllowCommands accepts settings that run programs on this computer.
 func AllowCommands() Option { return func(o *options) { o.commands = true } }
 
-// Runs are the settings, by provider, that choose a program to run on this computer, or give a
-// container's programs power over it.
+// Runs are the settings, by provider, that choose a program to run on this computer, or in the user's
+// name on a cluster that he shares, or give a container's programs power over this computer. All
+// others are data, which TestEveryFieldIsMarked lists: a new field needs a line here or there.
 var Runs = map[string][]string{
 	"container":  {"Binary", "RunArgs", "Devices"},
 	"kubernetes": {"Kubeconfig"}, // its exec plugins are programs
+	"slurm":      {"Local", "Container", "Setup", "WorkDir", "SSHD", "SbatchArgs"}, // shell, programs, and options that name some
 }
 
 // commandScheme begins a reference that is a command line.
@@ -28,7 +30,7 @@ const commandScheme = "cmd://"
 func CommandIn(provider, field string, value reflect.Value) string {
 	for _, f := range Runs[provider] {
 		if f == field && !value.IsZero() {
-			return field + " says what this computer runs"
+			return field + " says what this computer runs, or a cluster in your name"
 		}
 	}
 	if at := findCommand(field, value); at != "" {
@@ -45,7 +47,7 @@ func findCommand(at string, v reflect.Value) string {
 		if strings.HasPrefix(strings.TrimSpace(v.String()), commandScheme) {
 			return at
 		}
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
 			if found := findCommand(fmt.Sprintf("%s[%d]", at, i), v.Index(i)); found != "" {
 				return found
